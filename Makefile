@@ -1,0 +1,52 @@
+# Fresh machine, two commands: `make demo` and `make test`. Everything else is here for daily life.
+
+PYTHON ?= python3
+BIN := .venv/bin
+UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
+
+.PHONY: help setup demo serve test check format simulate bench ci clean
+
+help:            ## What can be made
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## +/\t/' | expand -t 12
+
+setup: .venv/.ready  ## The environment in .venv, with the flo command in it
+
+.venv/.ready: pyproject.toml uv.lock | $(UV)
+	@echo "Setting up .venv ..."
+	@$(UV) sync --frozen --quiet --python $(PYTHON)
+	@touch $@
+
+.uv/bin/uv:
+	@echo "Setting up uv ..."
+	@$(PYTHON) -m venv .uv || { echo "python3 needs its venv module: apt-get install python3-venv"; exit 1; }
+	@.uv/bin/pip install --quiet --disable-pip-version-check uv
+
+demo: setup      ## A server, a worker and a client do a few dozen actions before your eyes
+	@$(BIN)/python examples/demo.py
+
+serve: setup     ## A server that keeps running, with its data in ./flo-data
+	@$(BIN)/flo server start
+
+test: setup      ## All tests
+	@$(BIN)/python -m pytest
+
+check: setup     ## Format, lint, types, import contracts
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: setup    ## Put every file into its form
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+simulate: setup  ## One seed of the simulation: make simulate SEED=7
+	@$(BIN)/python -m flo.testing.simulator --seed $(or $(SEED),1)
+
+bench: setup     ## Every benchmark; prints a table, writes bench/results/latest.json
+	@$(BIN)/python -m bench
+
+ci: check test   ## What a change must pass
+
+clean:           ## Forget the environment and all caches
+	@rm -rf .venv .uv .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,226 @@
+"""Actions and their runs: register, invoke, wait, list, delete."""
+
+# ruff: noqa: ASYNC109 -- here a timeout is the server's business too
+
+import asyncio
+from collections.abc import Iterable
+from itertools import islice
+from math import inf
+from typing import Any, TypeVar, overload
+
+from flo.client.invocation import Invocation, result_of
+from flo.client.payload import encode_payload
+from flo.client.session import Session
+from flo.client.waits import Waits
+from flo.model.actions import (
+    MAX_RETRIES_DEFAULT,
+    RETRY_DELAY_MS_DEFAULT,
+    TIMEOUT_MS_DEFAULT,
+    ActionPage,
+    ActionView,
+    DeleteAction,
+    GetAction,
+    ListActions,
+    RegisterAction,
+    Registered,
+)
+from flo.model.errors import FloError, error_of
+from flo.model.ids import LIST_LIMIT_DEFAULT, ActionName, Labels, Namespace, RunId
+from flo.model.runs import (
+    PRIORITY_DEFAULT,
+    GetRun,
+    Invoke,
+    Invoked,
+    ListRuns,
+    RunPage,
+    RunResult,
+    RunStatus,
+    RunView,
+)
+from flo.wire.opcodes import BY_NAME
+
+T = TypeVar("T")
+
+INVOKES_IN_FLIGHT_MAX = 10_000
+
+_REGISTER = BY_NAME["register_action"]
+_DELETE = BY_NAME["delete_action"]
+_GET = BY_NAME["get_action"]
+_LIST = BY_NAME["list_actions"]
+_INVOKE = BY_NAME["invoke"]
+_GET_RUN = BY_NAME["get_run"]
+_LIST_RUNS = BY_NAME["list_runs"]
+
+
+class Actions:
+    def __init__(self, session: Session, namespace: Namespace) -> None:
+        self._session = session
+        self._namespace = namespace
+        self._waits = Waits(session, namespace)
+
+    async def register(
+        self,
+        name: ActionName,
+        *,
+        timeout_ms: int = TIMEOUT_MS_DEFAULT,
+        max_retries: int = MAX_RETRIES_DEFAULT,
+        retry_delay_ms: int = RETRY_DELAY_MS_DEFAULT,
+        description: str = "",
+        if_changed: bool = False,
+    ) -> Registered:
+        """Create the action or replace its settings; `if_changed` leaves equal ones alone."""
+        command = RegisterAction(
+            name=name,
+            namespace=self._namespace,
+            timeout_ms=timeout_ms,
+            max_retries=max_retries,
+            retry_delay_ms=retry_delay_ms,
+            description=description,
+            if_changed=if_changed,
+        )
+        registered: Registered = await self._session.call(_REGISTER, command)
+        return registered
+
+    async def invoke(
+        self,
+        name: ActionName,
+        input: Any = None,
+        *,
+        priority: int = PRIORITY_DEFAULT,
+        delay_ms: int = 0,
+        idempotency_key: str | None = None,
+        labels: Labels | None = None,
+    ) -> Invocation:
+        """Queue a run. With an `idempotency_key` it is repeated safely if the connection breaks."""
+        command = Invoke(
+            action=name,
+            input=encode_payload(input),
+            namespace=self._namespace,
+            priority=priority,
+            delay_ms=delay_ms,
+            idempotency_key=idempotency_key,
+            labels=labels,
+        )
+        invoked: Invoked = await self._session.call(
+            _INVOKE, command, repeatable=idempotency_key is not None
+        )
+        return Invocation(self, invoked.run_id, invoked.duplicate)
+
+    async def invoke_many(
+        self,
+        name: ActionName,
+        inputs: Iterable[Any],
+        *,
+        priority: int = PRIORITY_DEFAULT,
+        delay_ms: int = 0,
+        labels: Labels | None = None,
+    ) -> list[Invocation]:
+        """Queue one run for every input, in order, in as few frames as they fit into.
+
+        Each is accepted or refused on its own. If any was refused, the error of the first is
+        raised after all have been answered; its details hold `run_ids` (one for every input,
+        None where there is no run) and `refused` (index to message).
+        """
+        return await self.invoke_commands(
+            Invoke(
+                action=name,
+                input=encode_payload(input),
+                namespace=self._namespace,
+                priority=priority,
+                delay_ms=delay_ms,
+                labels=labels,
+            )
+            for input in inputs
+        )
+
+    async def invoke_commands(self, commands: Iterable[Invoke]) -> list[Invocation]:
+        """Like invoke_many, for commands that differ in more than their input."""
+        rest = iter(commands)
+        answers: list[Invoked | BaseException] = []
+        while window := list(islice(rest, INVOKES_IN_FLIGHT_MAX)):
+            answers += await asyncio.gather(*map(self._send, window), return_exceptions=True)
+        invocations = [
+            Invocation(self, answer.run_id, answer.duplicate)
+            for answer in answers
+            if isinstance(answer, Invoked)
+        ]
+        if len(invocations) < len(answers):
+            raise _some_refused(answers)
+        return invocations
+
+    async def status(self, run_id: RunId) -> RunView:
+        question = GetRun(run_id=run_id, namespace=self._namespace)
+        run: RunView = await self._session.call(_GET_RUN, question)
+        return run
+
+    async def wait(self, run_id: RunId, timeout: float | None = None) -> RunResult:
+        """How the run has ended, once it has; TimedOut if that takes more than `timeout` seconds."""
+        return await self._waits.wait(run_id, inf if timeout is None else timeout)
+
+    @overload
+    async def result(self, run_id: RunId, type: type[T], timeout: float | None = None) -> T: ...
+    @overload
+    async def result(self, run_id: RunId, type: Any = Any, timeout: float | None = None) -> Any: ...
+    async def result(
+        self,
+        run_id: RunId,
+        type: Any = Any,
+        timeout: float | None = None,
+    ) -> Any:
+        """The output of the run once it has ended, decoded; RunUnsuccessful if there is none."""
+        return result_of(await self.wait(run_id, timeout), type)
+
+    async def get(self, name: ActionName) -> ActionView:
+        question = GetAction(name=name, namespace=self._namespace)
+        action: ActionView = await self._session.call(_GET, question)
+        return action
+
+    async def list(self, limit: int = LIST_LIMIT_DEFAULT, cursor: str | None = None) -> ActionPage:
+        question = ListActions(namespace=self._namespace, limit=limit, cursor=cursor)
+        page: ActionPage = await self._session.call(_LIST, question)
+        return page
+
+    async def runs(
+        self,
+        name: ActionName,
+        status: RunStatus | str | None = None,
+        limit: int = LIST_LIMIT_DEFAULT,
+        cursor: str | None = None,
+    ) -> RunPage:
+        """The runs of one action, the newest first."""
+        question = ListRuns(
+            action=name,
+            namespace=self._namespace,
+            status=None if status is None else RunStatus(status),
+            limit=limit,
+            cursor=cursor,
+        )
+        page: RunPage = await self._session.call(_LIST_RUNS, question)
+        return page
+
+    async def delete(self, name: ActionName) -> None:
+        """Remove the action; its live runs go on to their end, new ones are refused."""
+        await self._session.call(_DELETE, DeleteAction(name=name, namespace=self._namespace))
+
+    def _send(self, command: Invoke) -> asyncio.Future[Any]:
+        repeatable = command.idempotency_key is not None
+        return self._session.call(_INVOKE, command, repeatable=repeatable)
+
+
+def _some_refused(answers: list[Invoked | BaseException]) -> BaseException:
+    refused = {
+        index: answer for index, answer in enumerate(answers) if isinstance(answer, BaseException)
+    }
+    index, first = next(iter(refused.items()))
+    if not isinstance(first, FloError):
+        return first
+    return error_of(
+        first.kind,
+        first.code,
+        f"{len(refused)} of {len(answers)} were not accepted; the first, at index {index}: "
+        f"{first.message}",
+        {
+            "run_ids": [getattr(answer, "run_id", None) for answer in answers],
+            "refused": {index: str(error) for index, error in refused.items()},
+        },
+    )

@@ -1,0 +1,209 @@
+"""The blocking twin of the client, for scripts.
+
+Every method is the async one, run in a loop that lives in a thread of its own; so the signatures
+are written once, in the async client.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, overload
+
+from flo.client.actions import Actions
+from flo.client.client import TIMEOUT_S_DEFAULT, Flo
+from flo.client.invocation import Invocation
+from flo.client.workers import Workers
+from flo.model.errors import Unavailable
+from flo.model.ids import Namespace, RunId
+from flo.model.runs import RunResult, RunView
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Noun = TypeVar("Noun")
+
+
+class LoopThread:
+    """A running loop, for those who have none."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="flo", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_stopped(self) -> bool:
+        return self._loop.is_closed()
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        if self.is_stopped:
+            coroutine.close()
+            raise Unavailable("the client is closed", code="closed")
+        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        try:
+            return future.result()
+        except BaseException:  # an interrupt of the caller must not leave the call behind
+            future.cancel()
+            raise
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+class Twin:
+    """One noun of an async client, and the thread in which its calls run."""
+
+    def __init__(self, thread: LoopThread, noun: Any) -> None:
+        self._thread = thread
+        self._noun = noun
+
+
+def blocking(
+    method: Callable[Concatenate[Noun, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Twin, P], T]:
+    @wraps(method)
+    def call(twin: Twin, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return twin._thread.run(method(twin._noun, *args, **kwargs))
+
+    return call
+
+
+class BlockingInvocation(Twin):
+    """What a blocking invoke gives back; see Invocation."""
+
+    _noun: Invocation
+
+    def __str__(self) -> str:
+        return self.run_id
+
+    def __repr__(self) -> str:
+        return f"Blocking{self._noun!r}"
+
+    @property
+    def run_id(self) -> RunId:
+        return self._noun.run_id
+
+    @property
+    def duplicate(self) -> bool:
+        return self._noun.duplicate
+
+    def status(self) -> RunView:
+        return self._thread.run(self._noun.status())
+
+    def wait(self, timeout: float | None = None) -> RunResult:
+        return self._thread.run(self._noun.wait(timeout))
+
+    @overload
+    def result(self, type: type[T], timeout: float | None = None) -> T: ...
+    @overload
+    def result(self, type: Any = Any, timeout: float | None = None) -> Any: ...
+    def result(self, type: Any = Any, timeout: float | None = None) -> Any:
+        return self._thread.run(self._noun.result(type, timeout))
+
+
+def invoking(
+    method: Callable[Concatenate[Actions, P], Coroutine[Any, Any, Invocation]],
+) -> Callable[Concatenate[Twin, P], BlockingInvocation]:
+    @wraps(method)
+    def call(twin: Twin, /, *args: P.args, **kwargs: P.kwargs) -> BlockingInvocation:
+        invocation = twin._thread.run(method(twin._noun, *args, **kwargs))
+        return BlockingInvocation(twin._thread, invocation)
+
+    return call
+
+
+def invoking_many(
+    method: Callable[Concatenate[Actions, P], Coroutine[Any, Any, list[Invocation]]],
+) -> Callable[Concatenate[Twin, P], list[BlockingInvocation]]:
+    @wraps(method)
+    def call(twin: Twin, /, *args: P.args, **kwargs: P.kwargs) -> list[BlockingInvocation]:
+        invocations = twin._thread.run(method(twin._noun, *args, **kwargs))
+        return [BlockingInvocation(twin._thread, invocation) for invocation in invocations]
+
+    return call
+
+
+class BlockingActions(Twin):
+    """See Actions."""
+
+    register = blocking(Actions.register)
+    invoke = invoking(Actions.invoke)
+    invoke_many = invoking_many(Actions.invoke_many)
+    invoke_commands = invoking_many(Actions.invoke_commands)
+    status = blocking(Actions.status)
+    wait = blocking(Actions.wait)
+    get = blocking(Actions.get)
+    list = blocking(Actions.list)
+    runs = blocking(Actions.runs)
+    delete = blocking(Actions.delete)
+
+    @overload
+    def result(self, run_id: RunId, type: type[T], timeout: float | None = None) -> T: ...
+    @overload
+    def result(self, run_id: RunId, type: Any = Any, timeout: float | None = None) -> Any: ...
+    def result(self, run_id: RunId, type: Any = Any, timeout: float | None = None) -> Any:
+        return self._thread.run(self._noun.result(run_id, type, timeout))
+
+
+class BlockingWorkers(Twin):
+    """See Workers."""
+
+    register = blocking(Workers.register)
+    heartbeat = blocking(Workers.heartbeat)
+    claim = blocking(Workers.claim)
+    complete = blocking(Workers.complete)
+    fail = blocking(Workers.fail)
+    touch = blocking(Workers.touch)
+    drain = blocking(Workers.drain)
+    deregister = blocking(Workers.deregister)
+    get = blocking(Workers.get)
+    list = blocking(Workers.list)
+
+
+class BlockingFlo:
+    """The client without async; the arguments are those of Flo.
+
+        with BlockingFlo() as flo:
+            print(flo.actions.invoke("send-email", {"to": "alice@example.com"}).result())
+
+    It may be used from several threads. Without `with`, call close() when done.
+    """
+
+    def __init__(
+        self,
+        address: str | None = None,
+        *,
+        namespace: Namespace | None = None,
+        timeout: float = TIMEOUT_S_DEFAULT,
+    ) -> None:
+        self._flo = Flo(address, namespace=namespace, timeout=timeout)
+        self._thread = LoopThread()
+        self.address = self._flo.address
+        self.namespace = self._flo.namespace
+        self.actions = BlockingActions(self._thread, self._flo.actions)
+        self.workers = BlockingWorkers(self._thread, self._flo.workers)
+
+    def __enter__(self) -> Self:
+        try:
+            self.connect()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def connect(self) -> None:
+        """Connect now; Unavailable if the server cannot be reached."""
+        self._thread.run(self._flo.connect())
+
+    def close(self) -> None:
+        if not self._thread.is_stopped:
+            self._thread.run(self._flo.close())
+            self._thread.stop()
+
+    def ping(self) -> None:
+        self._thread.run(self._flo.ping())

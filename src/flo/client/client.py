@@ -1,0 +1,65 @@
+"""Flo: connect, close, and one attribute per noun."""
+
+import os
+from typing import Self
+
+from flo.client.actions import Actions
+from flo.client.session import Session
+from flo.client.transport import Connect, tcp
+from flo.client.workers import Workers
+from flo.model.ids import NAMESPACE_DEFAULT, Namespace
+from flo.model.version import VERSION
+from flo.wire.opcodes import PING, Ping
+
+ADDRESS_DEFAULT = "127.0.0.1:9000"
+TIMEOUT_S_DEFAULT = 30.0
+
+
+class Flo:
+    """An async client.
+
+        async with Flo() as flo:
+            invocation = await flo.actions.invoke("send-email", {"to": "alice@example.com"})
+            print(await invocation.result())
+
+    The address is the argument, else FLO_ENDPOINT, else 127.0.0.1:9000; the namespace is the
+    argument, else FLO_NAMESPACE, else "default". `timeout` is how many seconds a call may take.
+    `connect` opens connections in place of TCP. A client that is not connected yet, or no longer,
+    connects with its next call.
+    """
+
+    def __init__(
+        self,
+        address: str | None = None,
+        *,
+        namespace: Namespace | None = None,
+        timeout: float = TIMEOUT_S_DEFAULT,
+        connect: Connect | None = None,
+    ) -> None:
+        self.address = address or os.environ.get("FLO_ENDPOINT") or ADDRESS_DEFAULT
+        self.namespace = namespace or os.environ.get("FLO_NAMESPACE") or NAMESPACE_DEFAULT
+        self._session = Session(
+            connect or tcp(self.address),
+            self.address,
+            client=f"flo-python/{VERSION}",
+            timeout_s=timeout,
+        )
+        self.actions = Actions(self._session, self.namespace)
+        self.workers = Workers(self._session, self.namespace)
+
+    async def __aenter__(self) -> Self:
+        await self.connect()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def connect(self) -> None:
+        """Connect now; Unavailable if the server cannot be reached."""
+        await self._session.connect()
+
+    async def close(self) -> None:
+        await self._session.close()
+
+    async def ping(self) -> None:
+        await self._session.call(PING, Ping())

@@ -1,0 +1,110 @@
+"""What waits to be sent, cut into batches.
+
+Calls of the same operation made in one turn of the loop become one frame where the wire has a
+batch form for them.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from flo.model.base import Word
+from flo.wire.opcodes import BATCH_LENGTH_MAX, BY_NAME, Operation
+
+BATCH_PAYLOAD_LENGTH_MAX = 1024 * 1024
+
+
+class BatchForm(NamedTuple):
+    """The operation for many words, and what makes such a word long."""
+
+    operation: Operation
+    payload: Callable[[Word], bytes]
+
+
+BATCH_FORMS = {
+    BY_NAME["invoke"].opcode: BatchForm(BY_NAME["invoke_many"], attrgetter("input")),
+    BY_NAME["complete"].opcode: BatchForm(BY_NAME["complete_many"], attrgetter("output")),
+}
+
+
+class Call:
+    """One word on its way: what is asked, who waits, and until when."""
+
+    __slots__ = ("deadline_s", "future", "operation", "repeatable", "word")
+
+    def __init__(
+        self,
+        operation: Operation,
+        word: Word,
+        future: asyncio.Future[Any],
+        deadline_s: float,
+        repeatable: bool,
+    ) -> None:
+        self.operation = operation
+        self.word = word
+        self.future = future
+        self.deadline_s = deadline_s
+        self.repeatable = repeatable
+
+    def refuse(self, error: Exception) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)
+
+
+class Outbox:
+    def __init__(self) -> None:
+        self._waiting: dict[int, deque[Call]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def __iter__(self) -> Iterator[Call]:
+        for waiting in self._waiting.values():
+            yield from waiting
+
+    def add(self, call: Call) -> None:
+        opcode = call.operation.opcode
+        waiting = self._waiting.get(opcode)
+        if waiting is None:
+            waiting = self._waiting[opcode] = deque()
+        waiting.append(call)
+
+    def take(self) -> list[Call]:
+        """The calls of the next frame; none if nobody waits for them any more."""
+        opcode, waiting = next(iter(self._waiting.items()))
+        form = BATCH_FORMS.get(opcode)
+        batch = _cut(waiting, form.payload) if form else _first(waiting)
+        if not waiting:
+            del self._waiting[opcode]
+        return batch
+
+    def clear_done(self) -> None:
+        for opcode, waiting in list(self._waiting.items()):
+            still_open = deque(call for call in waiting if not call.future.done())
+            if still_open:
+                self._waiting[opcode] = still_open
+            else:
+                del self._waiting[opcode]
+
+
+def _first(waiting: deque[Call]) -> list[Call]:
+    call = waiting.popleft()
+    return [] if call.future.done() else [call]
+
+
+def _cut(waiting: deque[Call], payload: Callable[[Word], bytes]) -> list[Call]:
+    """As many calls as one frame may hold; one at least, however long it is."""
+    batch: list[Call] = []
+    length = 0
+    while waiting and len(batch) < BATCH_LENGTH_MAX:
+        call = waiting[0]
+        if call.future.done():
+            waiting.popleft()
+            continue
+        length += len(payload(call.word))
+        if length > BATCH_PAYLOAD_LENGTH_MAX and batch:
+            break
+        batch.append(waiting.popleft())
+    return batch

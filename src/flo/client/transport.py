@@ -1,0 +1,40 @@
+"""How a connection is opened: the seam, and TCP behind it."""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+from flo.model.errors import Invalid
+
+Connect: TypeAlias = Callable[[Callable[[], asyncio.Protocol]], Awaitable[asyncio.Transport]]
+"""Opens a connection for the protocol that the factory makes; an OSError says it cannot be done."""
+
+PORT_DEFAULT = 9000
+PORT_MAX = 65_535
+
+
+def tcp(address: str) -> Connect:
+    host, port = parse_address(address)
+
+    async def connect(protocol: Callable[[], asyncio.Protocol]) -> asyncio.Transport:
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.create_connection(protocol, host, port)
+        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return transport
+
+    return connect
+
+
+def parse_address(address: str) -> tuple[str, int]:
+    """Host and port of "host:port", "[v6]:port" or a host alone."""
+    host, colon, port = address.rpartition(":")
+    if not colon or port.endswith("]"):
+        host, port = address, str(PORT_DEFAULT)
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise Invalid(f"expected an IPv6 host in brackets, got {address!r}", code="invalid_address")
+    if not host or not (port.isascii() and port.isdigit() and int(port) <= PORT_MAX):
+        raise Invalid(f"expected an address host:port, got {address!r}", code="invalid_address")
+    return host, int(port)

@@ -1,0 +1,93 @@
+"""Rules of action registration."""
+
+from msgspec.structs import replace
+
+from flo.core.decision import Decision
+from flo.core.moment import Moment
+from flo.core.state import Space, State
+from flo.model.actions import (
+    MAX_RETRIES_MAX,
+    Action,
+    ActionDeleted,
+    ActionRegistered,
+    DeleteAction,
+    RegisterAction,
+    Registered,
+)
+from flo.model.errors import NotFound
+from flo.model.ids import (
+    DURATION_MS_MAX,
+    ActionName,
+    check_action_name,
+    check_namespace,
+    check_range,
+    check_text,
+)
+from flo.model.runs import Nothing
+
+
+def decide_register(state: State, command: RegisterAction, moment: Moment) -> Decision:
+    check_namespace(command.namespace)
+    check_action_name(command.name)
+    check_range(command.timeout_ms, "timeout_ms", 0, DURATION_MS_MAX)
+    check_range(command.max_retries, "max_retries", 0, MAX_RETRIES_MAX)
+    check_range(command.retry_delay_ms, "retry_delay_ms", 0, DURATION_MS_MAX)
+    check_text(command.description, "description")
+    known = state.space(command.namespace).actions.get(command.name)
+    action = Action(
+        name=command.name,
+        timeout_ms=command.timeout_ms,
+        max_retries=command.max_retries,
+        retry_delay_ms=command.retry_delay_ms,
+        description=command.description,
+        version=known.version + 1 if known else 1,
+        created_at_ms=known.created_at_ms if known else moment.now_ms,
+        updated_at_ms=moment.now_ms,
+    )
+    if known and command.if_changed and _same_settings(known, action):
+        return Decision(Registered(name=known.name, version=known.version))
+    registered = ActionRegistered(namespace=command.namespace, action=action)
+    return Decision(Registered(name=action.name, version=action.version), (registered,))
+
+
+def decide_delete(state: State, command: DeleteAction, moment: Moment) -> Decision:
+    named_action(state.space(command.namespace), command.name)
+    deleted = ActionDeleted(namespace=command.namespace, name=command.name, at_ms=moment.now_ms)
+    return Decision(Nothing(), (deleted,))
+
+
+def apply_registered(state: State, event: ActionRegistered) -> None:
+    space = state.space_made(event.namespace)
+    space.actions[event.action.name] = event.action
+    space.deleted.pop(event.action.name, None)
+
+
+def apply_deleted(state: State, event: ActionDeleted) -> None:
+    space = state.spaces[event.namespace]
+    action = space.actions.pop(event.name)
+    if live_count(space, event.name):
+        space.deleted[event.name] = action
+
+
+def named_action(space: Space, name: ActionName) -> Action:
+    action = space.actions.get(name)
+    if action is None:
+        raise NotFound(
+            f"action {name!r} is not registered: flo action register {name}",
+            code="action_not_found",
+        )
+    return action
+
+
+def live_count(space: Space, name: ActionName) -> int:
+    tally = space.tallies.get(name)
+    return tally.get("pending", 0) + tally.get("running", 0) if tally else 0
+
+
+def _same_settings(known: Action, action: Action) -> bool:
+    return known == replace(
+        action,
+        version=known.version,
+        enabled=known.enabled,
+        updated_at_ms=known.updated_at_ms,
+    )

@@ -1,0 +1,14 @@
+"""Decision: what a command leads to: events, signs, archive rows, reply."""
+
+from typing import NamedTuple
+
+from flo.model.archive import Archived
+from flo.model.base import Fact, Sign, Word
+
+
+class Decision(NamedTuple):
+    reply: Word
+    events: tuple[Fact, ...] = ()
+    signs: tuple[Sign, ...] = ()
+    archived: tuple[Archived, ...] = ()
+    """Filled in by settle(): what left the state for the archive."""

@@ -1,0 +1,546 @@
+"""Rules of a run: invoke, claim, touch, complete, fail, fall due.
+
+    pending ──claim──▸ running ──complete──▸ completed
+       ▲                  │
+       └──── requeue ─────┼── fail ──▸ failed
+                          └── lease ends ──▸ timed_out
+
+Every decide_* reads state and returns a Decision; every apply_* folds one event. A run that has
+ended leaves the state; archive_run says what the archive is to keep of it.
+"""
+
+import heapq
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+import msgspec
+from msgspec.structs import replace
+
+from flo.core.actions import live_count, named_action
+from flo.core.decision import Decision
+from flo.core.moment import Moment
+from flo.core.state import KEYS_REMEMBERED_MAX, Space, State
+from flo.core.workers import count_run
+from flo.model.actions import Action
+from flo.model.archive import Archived
+from flo.model.base import Fact
+from flo.model.errors import Conflict, Invalid, NotFound
+from flo.model.ids import (
+    BLOCK_MS_MAX,
+    DURATION_MS_MAX,
+    ERROR_LENGTH_MAX,
+    IDEMPOTENCY_KEY_LENGTH_MAX,
+    TEXT_LENGTH_MAX,
+    ActionName,
+    Labels,
+    Namespace,
+    RunId,
+    check_labels,
+    check_payload,
+    check_range,
+    check_text,
+    check_worker_id,
+    run_id_of,
+)
+from flo.model.runs import (
+    PRIORITY_MAX,
+    TASKS_PER_CLAIM_MAX,
+    Accepted,
+    Assigned,
+    Attempt,
+    Claim,
+    Complete,
+    Fail,
+    Invoke,
+    Invoked,
+    Run,
+    RunClaimed,
+    RunCompleted,
+    RunFailed,
+    RunQueued,
+    RunReleased,
+    RunRequeued,
+    RunStatus,
+    RunTimedOut,
+    RunTouched,
+    Task,
+    Tick,
+    Ticked,
+    Touch,
+    Touched,
+)
+from flo.model.workers import ACTIONS_PER_WORKER_MAX, WorkerDeregistered, WorkerHeard
+
+ARCHIVE_KIND = "run"
+DUE_PER_TICK_MAX = 1_000
+PAYLOADS_PER_CLAIM_LENGTH_MAX = 4 * 1024 * 1024
+ATTEMPTS_KEPT_MAX = 100
+TOUCH_MS_MAX = 3_600_000
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def decide_invoke(state: State, command: Invoke, moment: Moment) -> Decision:
+    space = state.space(command.namespace)
+    action = named_action(space, command.action)
+    if not action.enabled:
+        raise Conflict(f"action {action.name!r} is disabled", code="action_disabled")
+    _check_invocation(command)
+    if command.idempotency_key is not None:
+        known = _run_with_key(space, command, moment)
+        if known is not None:
+            return Decision(Invoked(run_id=known, duplicate=True))
+    number = space.numbers.get(action.name, 0) + 1
+    run = Run(
+        run_id=run_id_of(action.name, number),
+        action=action.name,
+        number=number,
+        input=command.input,
+        priority=command.priority,
+        created_at_ms=moment.now_ms,
+        ready_at_ms=moment.now_ms + command.delay_ms if command.delay_ms else moment.now_ms,
+        is_delayed=command.delay_ms > 0,
+        idempotency_key=command.idempotency_key,
+        labels=command.labels or None,
+    )
+    queued = RunQueued(namespace=command.namespace, run=run)
+    return Decision(Invoked(run_id=run.run_id), (queued,))
+
+
+def decide_claim(state: State, command: Claim, moment: Moment) -> Decision:
+    check_worker_id(command.worker_id)
+    check_range(command.max_tasks, "max_tasks", 1, TASKS_PER_CLAIM_MAX)
+    check_range(command.block_ms, "block_ms", 0, BLOCK_MS_MAX)
+    if not 1 <= len(command.actions) <= ACTIONS_PER_WORKER_MAX:
+        raise Invalid(
+            f"expected 1 to {ACTIONS_PER_WORKER_MAX} actions to claim, got {len(command.actions)}"
+        )
+    space = state.space(command.namespace)
+    worker = space.workers.get(command.worker_id)
+    if worker is not None and worker.draining:
+        return Decision(Assigned(draining=True))
+    labels = worker.labels if worker else None
+    tasks: list[Task] = []
+    events: list[Fact] = []
+    length = 0
+    for run in islice(_ready_runs(space, command.actions, labels), command.max_tasks):
+        timeout_ms = space.settings(run.action).timeout_ms
+        lease_expires_at_ms = moment.now_ms + timeout_ms if timeout_ms else None
+        events.append(
+            RunClaimed(
+                namespace=command.namespace,
+                run_id=run.run_id,
+                worker_id=command.worker_id,
+                attempt=run.attempt + 1,
+                at_ms=moment.now_ms,
+                lease_expires_at_ms=lease_expires_at_ms,
+            )
+        )
+        tasks.append(
+            Task(
+                task_id=run.run_id,
+                task_type=run.action,
+                payload=run.input,
+                created_at_ms=run.created_at_ms,
+                attempt=run.attempt + 1,
+                lease_expires_at_ms=lease_expires_at_ms,
+            )
+        )
+        length += len(run.input)
+        if length > PAYLOADS_PER_CLAIM_LENGTH_MAX:
+            break
+    heard = WorkerHeard(namespace=command.namespace, worker_id=command.worker_id)
+    return Decision(Assigned(tasks=tasks), tuple(events), (heard,) if worker else ())
+
+
+def decide_complete(state: State, command: Complete, moment: Moment) -> Decision:
+    run = _reported_run(state, command, moment)
+    if _reported_before(run, command):
+        return Decision(Accepted(run_id=command.run_id, status=RunStatus.COMPLETED))
+    leased_run(run, command)
+    check_payload(command.output, "an output")
+    check_text(command.outcome, "outcome")
+    completed = RunCompleted(
+        namespace=command.namespace,
+        run_id=command.run_id,
+        at_ms=moment.now_ms,
+        output=command.output,
+        outcome=command.outcome,
+    )
+    return Decision(Accepted(run_id=command.run_id, status=RunStatus.COMPLETED), (completed,))
+
+
+def decide_fail(state: State, command: Fail, moment: Moment) -> Decision:
+    found = _reported_run(state, command, moment)
+    if found is not None and _reported_before(found, command):
+        return Decision(Accepted(run_id=command.run_id, status=found.status))
+    run = leased_run(found, command)
+    space = state.spaces[command.namespace]
+    error = command.error[:ERROR_LENGTH_MAX]
+    action = space.settings(run.action)
+    if command.retry and run.attempt <= action.max_retries:
+        requeued = _requeued(command.namespace, run, action, error, moment)
+        return Decision(Accepted(run_id=run.run_id, status=RunStatus.PENDING), (requeued,))
+    failed = RunFailed(
+        namespace=command.namespace,
+        run_id=run.run_id,
+        at_ms=moment.now_ms,
+        error=error,
+        dead_lettered=command.dead_letter,
+    )
+    return Decision(Accepted(run_id=run.run_id, status=RunStatus.FAILED), (failed,))
+
+
+def decide_touch(state: State, command: Touch, moment: Moment) -> Decision:
+    check_range(command.extend_ms, "extend_ms", 1, TOUCH_MS_MAX)
+    run = leased_run(state.space(command.namespace).runs.get(command.run_id), command)
+    if run.lease_expires_at_ms is None:
+        return Decision(Touched(run_id=run.run_id, lease_expires_at_ms=None))
+    lease_expires_at_ms = moment.now_ms + command.extend_ms
+    touched = RunTouched(
+        namespace=command.namespace, run_id=run.run_id, lease_expires_at_ms=lease_expires_at_ms
+    )
+    reply = Touched(run_id=run.run_id, lease_expires_at_ms=lease_expires_at_ms)
+    return Decision(reply, (touched,))
+
+
+def decide_tick(state: State, command: Tick, moment: Moment) -> Decision:
+    events: list[Fact] = []
+    for namespace, run_id in state.due.ripe(moment.now_ms, DUE_PER_TICK_MAX):
+        space = state.spaces[namespace]
+        run = space.runs[run_id]
+        if run.status is RunStatus.PENDING:
+            events.append(RunReleased(namespace=namespace, run_id=run_id))
+        else:
+            events.append(_lease_ended(namespace, space, run, moment))
+    return Decision(Ticked(more=len(events) == DUE_PER_TICK_MAX), tuple(events))
+
+
+def follow_worker_deregistered(
+    state: State, event: WorkerDeregistered, moment: Moment
+) -> Iterable[Fact]:
+    """What a worker leaves undone is free at once; nobody needs to wait for the lease to end."""
+    space = state.spaces[event.namespace]
+    for run_id in space.held.get(event.worker_id, ()):
+        run = space.runs[run_id]
+        yield _given_up(event.namespace, space, run, f"worker {event.worker_id!r} left", moment)
+
+
+def apply_queued(state: State, event: RunQueued) -> None:
+    run = event.run
+    space = state.space_made(event.namespace)
+    assert run.run_id not in space.runs
+    space.runs[run.run_id] = run
+    space.numbers[run.action] = run.number
+    if run.idempotency_key is not None:
+        space.keys[run.action, run.idempotency_key] = run.run_id
+    _count(space, run.action, RunStatus.PENDING, 1)
+    if run.is_delayed:
+        state.due.set((event.namespace, run.run_id), run.ready_at_ms)
+    else:
+        _enqueue(space, run)
+
+
+def apply_released(state: State, event: RunReleased) -> None:
+    space = state.spaces[event.namespace]
+    state.due.clear((event.namespace, event.run_id))
+    run = space.runs[event.run_id] = replace(space.runs[event.run_id], is_delayed=False)
+    _enqueue(space, run)
+
+
+def apply_claimed(state: State, event: RunClaimed) -> None:
+    space = state.spaces[event.namespace]
+    run = space.runs[event.run_id]
+    assert run.status is RunStatus.PENDING
+    queue = space.queues[run.action]
+    queue.take(run.labels, run.priority, run.number)
+    if not queue.lanes:
+        del space.queues[run.action]
+    space.runs[run.run_id] = replace(
+        run,
+        status=RunStatus.RUNNING,
+        attempt=event.attempt,
+        worker_id=event.worker_id,
+        started_at_ms=event.at_ms,
+        lease_expires_at_ms=event.lease_expires_at_ms,
+    )
+    space.held.setdefault(event.worker_id, {})[run.run_id] = None
+    _count(space, run.action, RunStatus.PENDING, -1)
+    _count(space, run.action, RunStatus.RUNNING, 1)
+    if event.lease_expires_at_ms is not None:
+        state.due.set((event.namespace, run.run_id), event.lease_expires_at_ms)
+
+
+def apply_touched(state: State, event: RunTouched) -> None:
+    space = state.spaces[event.namespace]
+    run = space.runs[event.run_id]
+    space.runs[run.run_id] = replace(run, lease_expires_at_ms=event.lease_expires_at_ms)
+    if event.lease_expires_at_ms is not None:
+        state.due.set((event.namespace, run.run_id), event.lease_expires_at_ms)
+
+
+def apply_completed(state: State, event: RunCompleted) -> None:
+    run = _release_lease(state, event.namespace, event.run_id, event.at_ms, failed=False)
+    _finish(state, event.namespace, run, RunStatus.COMPLETED)
+
+
+def apply_requeued(state: State, event: RunRequeued) -> None:
+    run = _release_lease(state, event.namespace, event.run_id, event.at_ms, failed=True)
+    space = state.spaces[event.namespace]
+    run = replace(
+        run,
+        status=RunStatus.PENDING,
+        worker_id=None,
+        lease_expires_at_ms=None,
+        ready_at_ms=event.ready_at_ms,
+        is_delayed=event.ready_at_ms > event.at_ms,
+        error=event.error,
+        attempts=_attempts_after(run, event.at_ms, event.error),
+    )
+    space.runs[run.run_id] = run
+    _count(space, run.action, RunStatus.PENDING, 1)
+    if run.is_delayed:
+        state.due.set((event.namespace, run.run_id), event.ready_at_ms)
+    else:
+        _enqueue(space, run)
+
+
+def apply_failed(state: State, event: RunFailed) -> None:
+    run = _release_lease(state, event.namespace, event.run_id, event.at_ms, failed=True)
+    _finish(state, event.namespace, run, RunStatus.FAILED)
+
+
+def apply_timed_out(state: State, event: RunTimedOut) -> None:
+    run = _release_lease(state, event.namespace, event.run_id, event.at_ms, failed=True)
+    _finish(state, event.namespace, run, RunStatus.TIMED_OUT)
+
+
+def finished_run(state: State, event: RunCompleted | RunFailed | RunTimedOut) -> Run:
+    """The run as it ends with this event, which is yet to be applied."""
+    run = state.spaces[event.namespace].runs[event.run_id]
+    match event:
+        case RunCompleted(at_ms=at_ms, output=output, outcome=outcome):
+            return replace(
+                run,
+                status=RunStatus.COMPLETED,
+                output=output,
+                outcome=outcome,
+                error=None,
+                finished_at_ms=at_ms,
+            )
+        case RunFailed(at_ms=at_ms, error=error, dead_lettered=dead_lettered):
+            status = RunStatus.FAILED
+        case RunTimedOut(at_ms=at_ms, error=error):
+            status, dead_lettered = RunStatus.TIMED_OUT, True
+    return replace(
+        run,
+        status=status,
+        error=error,
+        finished_at_ms=at_ms,
+        dead_lettered=dead_lettered,
+        attempts=_attempts_after(run, at_ms, error),
+    )
+
+
+def archive_run(state: State, event: RunCompleted | RunFailed | RunTimedOut) -> Archived:
+    run = finished_run(state, event)
+    return Archived(
+        kind=ARCHIVE_KIND,
+        namespace=event.namespace,
+        name=run.action,
+        number=run.number,
+        status=run.status,
+        finished_at_ms=event.at_ms,
+        key=run.idempotency_key,
+        body=_encode(run),
+    )
+
+
+def leased_run(run: Run | None, command: Complete | Fail | Touch) -> Run:
+    """The run this worker holds now; a stale holder is told so."""
+    if run is None:
+        raise NotFound(
+            f"run {command.run_id!r} does not exist, or has ended", code="run_not_found"
+        )
+    if (
+        run.status is not RunStatus.RUNNING
+        or run.worker_id != command.worker_id
+        or command.attempt not in (0, run.attempt)
+    ):
+        holder = f", held by {run.worker_id!r} as attempt {run.attempt}" if run.worker_id else ""
+        attempt = f" of attempt {command.attempt}" if command.attempt else ""
+        raise Conflict(
+            f"the lease of {command.worker_id!r} on run {run.run_id!r}{attempt} is lost: "
+            f"the run is {run.status}{holder}",
+            code="lease_lost",
+        )
+    return run
+
+
+def _check_invocation(command: Invoke) -> None:
+    check_payload(command.input, "an input")
+    check_range(command.priority, "priority", 0, PRIORITY_MAX)
+    check_range(command.delay_ms, "delay_ms", 0, DURATION_MS_MAX)
+    if command.idempotency_key is not None:
+        if not command.idempotency_key:
+            raise Invalid("expected an idempotency key that is not empty")
+        check_text(command.idempotency_key, "idempotency_key", IDEMPOTENCY_KEY_LENGTH_MAX)
+    if command.labels:
+        check_labels(command.labels, "labels")
+
+
+def _run_with_key(space: Space, command: Invoke, moment: Moment) -> RunId | None:
+    key = command.idempotency_key
+    assert key is not None
+    return space.keys.get((command.action, key)) or moment.recalled.keys.get(
+        (command.namespace, command.action, key)
+    )
+
+
+def _ready_runs(
+    space: Space, actions: list[ActionName], labels: Labels | None
+) -> Iterator[Run]:
+    """The runs a worker may have: the highest priority first, then the longest ready."""
+    lanes: list[Iterator[Run]] = []
+    for name in dict.fromkeys(actions):
+        queue = space.queues.get(name)
+        if queue is not None:
+            for lane in queue.open_to(labels):
+                lanes.append(_pending(space, name, iter(lane)))
+    if len(lanes) == 1:
+        return lanes[0]
+    return heapq.merge(*lanes, key=lambda run: (-run.priority, run.ready_at_ms))
+
+
+def _pending(space: Space, action: ActionName, numbers: Iterator[int]) -> Iterator[Run]:
+    for number in numbers:
+        run = space.runs.get(run_id_of(action, number))
+        if run is not None and run.status is RunStatus.PENDING:
+            yield run
+
+
+def _reported_run(state: State, command: Complete | Fail, moment: Moment) -> Run | None:
+    run = state.space(command.namespace).runs.get(command.run_id)
+    return run or moment.recalled.runs.get((command.namespace, command.run_id))
+
+
+def _reported_before(run: Run | None, command: Complete | Fail) -> bool:
+    """Whether this very report was taken in already: its answer got lost, so it came again."""
+    if run is None:
+        return False
+    match command:
+        case Complete(worker_id=worker_id, attempt=attempt, output=output):
+            return run.status is RunStatus.COMPLETED and (
+                (run.worker_id, run.attempt, run.output) == (worker_id, attempt, output)
+            )
+        case Fail(worker_id=worker_id, attempt=attempt, error=error):
+            return any(
+                (ended.worker_id, ended.number, ended.error)
+                == (worker_id, attempt, error[:TEXT_LENGTH_MAX])
+                for ended in run.attempts
+            )
+
+
+def _lease_ended(namespace: Namespace, space: Space, run: Run, moment: Moment) -> Fact:
+    timeout_ms = space.settings(run.action).timeout_ms
+    error = f"no result from worker {run.worker_id!r} within its lease (timeout_ms {timeout_ms})"
+    return _given_up(namespace, space, run, error, moment)
+
+
+def _given_up(
+    namespace: Namespace, space: Space, run: Run, error: str, moment: Moment
+) -> RunRequeued | RunTimedOut:
+    """The worker is gone. That counts as an attempt."""
+    action = space.settings(run.action)
+    if run.attempt <= action.max_retries:
+        return _requeued(namespace, run, action, error, moment)
+    return RunTimedOut(namespace=namespace, run_id=run.run_id, at_ms=moment.now_ms, error=error)
+
+
+def _requeued(
+    namespace: Namespace, run: Run, action: Action, error: str, moment: Moment
+) -> RunRequeued:
+    delay_ms = min(action.retry_delay_ms * 2 ** (run.attempt - 1), DURATION_MS_MAX)
+    return RunRequeued(
+        namespace=namespace,
+        run_id=run.run_id,
+        at_ms=moment.now_ms,
+        error=error,
+        ready_at_ms=moment.now_ms + delay_ms,
+    )
+
+
+def _attempts_after(run: Run, at_ms: int, error: str) -> tuple[Attempt, ...]:
+    """The attempts that have ended, with the one that ends now; of very many, the last."""
+    assert run.worker_id is not None
+    assert run.started_at_ms is not None
+    ended = Attempt(
+        number=run.attempt,
+        worker_id=run.worker_id,
+        started_at_ms=run.started_at_ms,
+        ended_at_ms=at_ms,
+        error=error[:TEXT_LENGTH_MAX],
+    )
+    return (*run.attempts[1 - ATTEMPTS_KEPT_MAX :], ended)
+
+
+def restore_run(state: State, namespace: Namespace, run: Run) -> None:
+    """Put a run of a snapshot back, with the indexes that follow from it; queues are there."""
+    space = state.spaces[namespace]
+    space.runs[run.run_id] = run
+    if run.idempotency_key is not None:
+        space.keys[run.action, run.idempotency_key] = run.run_id
+    if run.worker_id is not None:
+        space.held.setdefault(run.worker_id, {})[run.run_id] = None
+        if run.lease_expires_at_ms is not None:
+            state.due.set((namespace, run.run_id), run.lease_expires_at_ms)
+    elif run.is_delayed:
+        state.due.set((namespace, run.run_id), run.ready_at_ms)
+
+
+def _enqueue(space: Space, run: Run) -> None:
+    space.queue(run.action).push(run.labels, run.priority, run.number)
+
+
+def _release_lease(
+    state: State, namespace: Namespace, run_id: RunId, at_ms: int, *, failed: bool
+) -> Run:
+    space = state.spaces[namespace]
+    run = space.runs[run_id]
+    assert run.status is RunStatus.RUNNING
+    assert run.worker_id is not None
+    held = space.held[run.worker_id]
+    del held[run_id]
+    if not held:
+        del space.held[run.worker_id]
+    if run.lease_expires_at_ms is not None:
+        state.due.clear((namespace, run_id))
+    _count(space, run.action, RunStatus.RUNNING, -1)
+    count_run(space, run.worker_id, run.action, at_ms, failed=failed)
+    return run
+
+
+def _finish(state: State, namespace: Namespace, run: Run, status: RunStatus) -> None:
+    space = state.spaces[namespace]
+    del space.runs[run.run_id]
+    _count(space, run.action, status, 1)
+    if run.idempotency_key is not None:
+        _remember_key(state, space, (run.action, run.idempotency_key))
+    if run.action in space.deleted and not live_count(space, run.action):
+        del space.deleted[run.action]
+
+
+def _remember_key(state: State, space: Space, key: tuple[ActionName, str]) -> None:
+    state.keys_finished_count += 1
+    space.keys_finished.append(key)
+    if len(space.keys_finished) > KEYS_REMEMBERED_MAX:
+        oldest = space.keys_finished.popleft()
+        if space.keys.get(oldest) not in space.runs:
+            space.keys.pop(oldest, None)
+
+
+def _count(space: Space, action: ActionName, status: RunStatus, change: int) -> None:
+    tally = space.tallies.get(action)
+    if tally is None:
+        tally = space.tallies[action] = {}
+    tally[status] = tally.get(status, 0) + change

@@ -1,0 +1,70 @@
+"""State: everything the log can rebuild.
+
+A Space is one namespace's part of it. Records in it are frozen; folds put new ones in their place.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+
+from flo.core.due import Due
+from flo.core.queue import Queue
+from flo.model.actions import Action
+from flo.model.ids import ActionName, Namespace, RunId, WorkerId
+from flo.model.runs import Run
+from flo.model.workers import Process, Worker
+
+KEYS_REMEMBERED_MAX = 10_000
+"""So many idempotency keys of finished runs stay in memory; the archive knows them all."""
+
+
+class Space:
+    """One namespace."""
+
+    def __init__(self) -> None:
+        self.actions: dict[ActionName, Action] = {}
+        self.deleted: dict[ActionName, Action] = {}
+        """Actions that are gone but for the runs still under way."""
+        self.numbers: dict[ActionName, int] = {}
+        """The number of the newest run; it outlives the action, so that no run id comes twice."""
+        self.tallies: dict[ActionName, dict[str, int]] = {}
+        self.runs: dict[RunId, Run] = {}
+        self.queues: dict[ActionName, Queue] = {}
+        self.keys: dict[tuple[ActionName, str], RunId] = {}
+        self.keys_finished: deque[tuple[ActionName, str]] = deque()
+        self.workers: dict[WorkerId, Worker] = {}
+        self.processes: dict[WorkerId, dict[ActionName, Process]] = {}
+        self.held: dict[WorkerId, dict[RunId, None]] = {}
+        """The runs under lease, by who holds them."""
+
+    def queue(self, name: ActionName) -> Queue:
+        """The ready queue of an action, for a fold that is about to put something into it."""
+        queue = self.queues.get(name)
+        if queue is None:
+            queue = self.queues[name] = Queue()
+        return queue
+
+    def settings(self, name: ActionName) -> Action:
+        """What holds for the runs of an action, even when it has been deleted meanwhile."""
+        return self.actions.get(name) or self.deleted[name]
+
+
+class State:
+    def __init__(self) -> None:
+        self.spaces: dict[Namespace, Space] = {}
+        self.due = Due()
+        self.keys_finished_count = 0
+
+    def space(self, namespace: Namespace) -> Space:
+        """The namespace, empty if nothing has happened in it yet."""
+        return self.spaces.get(namespace) or Space()
+
+    def space_made(self, namespace: Namespace) -> Space:
+        """The namespace, for a fold that is about to put something into it."""
+        space = self.spaces.get(namespace)
+        if space is None:
+            space = self.spaces[namespace] = Space()
+        return space
+
+    def runs(self) -> Iterator[Run]:
+        for space in self.spaces.values():
+            yield from space.runs.values()

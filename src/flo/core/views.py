@@ -1,0 +1,253 @@
+"""Read-only answers: one action, run or worker, and lists of them."""
+
+from collections.abc import Iterable
+from itertools import islice
+
+from flo.core.actions import named_action
+from flo.core.moment import Moment
+from flo.core.state import Space, State
+from flo.core.workers import named_worker, worker_status
+from flo.model.actions import Action, ActionPage, ActionView, GetAction, ListActions
+from flo.model.errors import Invalid, NotFound
+from flo.model.ids import (
+    BLOCK_MS_MAX,
+    LIST_LIMIT_MAX,
+    ActionName,
+    Namespace,
+    check_range,
+    run_id_of,
+)
+from flo.model.runs import (
+    RUNS_PER_WAIT_MAX,
+    Attempt,
+    AttemptView,
+    Ended,
+    GetRun,
+    ListRuns,
+    Run,
+    RunPage,
+    RunResult,
+    RunStatus,
+    RunView,
+    WaitForRuns,
+)
+from flo.model.workers import (
+    GetWorker,
+    ListWorkers,
+    Process,
+    ProcessView,
+    Worker,
+    WorkerPage,
+    WorkerView,
+)
+
+PAYLOADS_PER_PAGE_LENGTH_MAX = 2 * 1024 * 1024
+NUMBERS_PER_PAGE_MAX = 10_000
+"""A page of runs looks at no more run numbers than this; an empty page may have a cursor."""
+
+
+def get_action(state: State, question: GetAction, moment: Moment) -> ActionView:
+    space = state.space(question.namespace)
+    return _action_view(question.namespace, space, named_action(space, question.name))
+
+
+def list_actions(state: State, question: ListActions, moment: Moment) -> ActionPage:
+    space = state.space(question.namespace)
+    names, cursor = _page_of(space.actions, question)
+    views = [_action_view(question.namespace, space, space.actions[name]) for name in names]
+    return ActionPage(items=views, cursor=cursor)
+
+
+def get_run(state: State, question: GetRun, moment: Moment) -> RunView:
+    run = state.space(question.namespace).runs.get(question.run_id)
+    run = run or moment.recalled.runs.get((question.namespace, question.run_id))
+    if run is None:
+        raise NotFound(f"run {question.run_id!r} does not exist", code="run_not_found")
+    return run_view(question.namespace, run)
+
+
+def wait_for_runs(state: State, question: WaitForRuns, moment: Moment) -> Ended:
+    check_range(question.block_ms, "block_ms", 0, BLOCK_MS_MAX)
+    check_range(len(question.run_ids), "the number of runs to wait for", 1, RUNS_PER_WAIT_MAX)
+    live = state.space(question.namespace).runs
+    results, unknown = [], []
+    for run_id in question.run_ids:
+        if run_id not in live:
+            run = moment.recalled.runs.get((question.namespace, run_id))
+            if run is None:
+                unknown.append(run_id)
+            else:
+                results.append(run_result(run))
+    return Ended(results=results, unknown=unknown)
+
+
+def list_runs(state: State, question: ListRuns, moment: Moment) -> RunPage:
+    """Live runs and the archive's page, merged by number.
+
+    The archive was asked just before this moment, so a run it gave may be live in the state no
+    more, and a run in the state may be in its page as well: the state is right.
+    """
+    space = state.space(question.namespace)
+    below = numbers_below(space, question)
+    floor = max(1, below - NUMBERS_PER_PAGE_MAX)
+    found = {run.number: run for run in moment.recalled.page if run.number >= floor}
+    live = _live_runs(space, question.action, range(below - 1, floor - 1, -1), question.status)
+    found.update((run.number, run) for run in islice(live, question.limit))
+    numbers = sorted(found, reverse=True)
+    fitting = list(islice(_within_length(found[number] for number in numbers), question.limit))
+    is_whole = len(fitting) == len(numbers) < question.limit
+    last = floor if is_whole else fitting[-1].number
+    views = [run_view(question.namespace, run) for run in fitting]
+    return RunPage(items=views, cursor=str(last) if last > 1 else None)
+
+
+def get_worker(state: State, question: GetWorker, moment: Moment) -> WorkerView:
+    space = state.space(question.namespace)
+    worker = named_worker(space, question.worker_id)
+    return _worker_view(question.namespace, space, worker, moment)
+
+
+def list_workers(state: State, question: ListWorkers, moment: Moment) -> WorkerPage:
+    space = state.space(question.namespace)
+    ids, cursor = _page_of(space.workers, question)
+    views = [
+        _worker_view(question.namespace, space, space.workers[worker_id], moment)
+        for worker_id in ids
+    ]
+    return WorkerPage(items=views, cursor=cursor)
+
+
+def run_view(namespace: Namespace, run: Run) -> RunView:
+    return RunView(
+        run_id=run.run_id,
+        action=run.action,
+        namespace=namespace,
+        status=run.status,
+        priority=run.priority,
+        attempt=run.attempt,
+        input=run.input,
+        created_at_ms=run.created_at_ms,
+        ready_at_ms=run.ready_at_ms,
+        started_at_ms=run.started_at_ms,
+        finished_at_ms=run.finished_at_ms,
+        worker_id=run.worker_id,
+        lease_expires_at_ms=run.lease_expires_at_ms,
+        output=run.output,
+        outcome=run.outcome,
+        error=run.error,
+        dead_lettered=run.dead_lettered,
+        idempotency_key=run.idempotency_key,
+        labels=run.labels,
+        attempts=[_attempt_view(attempt) for attempt in run.attempts],
+    )
+
+
+def _attempt_view(attempt: Attempt) -> AttemptView:
+    return AttemptView(
+        number=attempt.number,
+        worker_id=attempt.worker_id,
+        started_at_ms=attempt.started_at_ms,
+        ended_at_ms=attempt.ended_at_ms,
+        error=attempt.error,
+    )
+
+
+def run_result(run: Run) -> RunResult:
+    return RunResult(
+        run_id=run.run_id,
+        status=run.status,
+        attempt=run.attempt,
+        output=run.output,
+        outcome=run.outcome,
+        error=run.error,
+    )
+
+
+def numbers_below(space: Space, question: ListRuns) -> int:
+    """The run numbers a page looks at are under this one."""
+    check_range(question.limit, "limit", 1, LIST_LIMIT_MAX)
+    newest = space.numbers.get(question.action, 0)
+    if question.cursor is None:
+        return newest + 1
+    if not (question.cursor.isascii() and question.cursor.isdigit()):
+        raise Invalid(f"expected a cursor of an earlier page, got {question.cursor!r}")
+    return min(int(question.cursor), newest + 1)
+
+
+def _live_runs(
+    space: Space, action: ActionName, numbers: Iterable[int], status: RunStatus | None
+) -> Iterable[Run]:
+    for number in numbers:
+        run = space.runs.get(run_id_of(action, number))
+        if run is not None and status in (None, run.status):
+            yield run
+
+
+def _within_length(runs: Iterable[Run]) -> Iterable[Run]:
+    """As many as one reply may carry, and at least one."""
+    length = 0
+    for run in runs:
+        yield run
+        length += len(run.input) + len(run.output or b"")
+        if length > PAYLOADS_PER_PAGE_LENGTH_MAX:
+            return
+
+
+def _page_of(
+    names: Iterable[str], question: ListActions | ListWorkers
+) -> tuple[list[str], str | None]:
+    check_range(question.limit, "limit", 1, LIST_LIMIT_MAX)
+    after = question.cursor
+    ordered = sorted(name for name in names if after is None or name > after)
+    page = ordered[: question.limit]
+    return page, page[-1] if len(ordered) > len(page) else None
+
+
+def _action_view(namespace: Namespace, space: Space, action: Action) -> ActionView:
+    tally = space.tallies.get(action.name, {})
+    return ActionView(
+        name=action.name,
+        namespace=namespace,
+        type="user",
+        timeout_ms=action.timeout_ms,
+        max_retries=action.max_retries,
+        retry_delay_ms=action.retry_delay_ms,
+        description=action.description,
+        version=action.version,
+        enabled=action.enabled,
+        created_at_ms=action.created_at_ms,
+        updated_at_ms=action.updated_at_ms,
+        runs={status.value: tally.get(status, 0) for status in RunStatus},
+    )
+
+
+def _worker_view(
+    namespace: Namespace, space: Space, worker: Worker, moment: Moment
+) -> WorkerView:
+    presence = moment.live.heard(namespace, worker.worker_id)
+    processes = space.processes[worker.worker_id].values()
+    return WorkerView(
+        worker_id=worker.worker_id,
+        worker_type="action",
+        status=worker_status(worker, namespace, moment),
+        namespace=namespace,
+        max_concurrency=worker.max_concurrency,
+        current_load=presence.current_load,
+        tasks_completed=sum(process.run_count for process in processes),
+        tasks_failed=sum(process.fail_count for process in processes),
+        registered_at_ms=worker.registered_at_ms,
+        last_heartbeat_ms=presence.heard_at_ms,
+        machine_id=worker.machine_id,
+        labels=worker.labels,
+        processes=[_process_view(process) for process in processes],
+    )
+
+
+def _process_view(process: Process) -> ProcessView:
+    return ProcessView(
+        name=process.name,
+        kind="action",
+        run_count=process.run_count,
+        fail_count=process.fail_count,
+        last_run_at_ms=process.last_run_at_ms,
+    )

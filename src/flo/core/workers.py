@@ -1,0 +1,174 @@
+"""Rules of worker registration, heartbeat, drain, departure.
+
+    register ──▸ active / idle ──drain──▸ draining ──▸ deregister
+                      │  ▲
+       90 s of silence▾  │any sign of life
+                    unhealthy
+
+What must outlive a restart (the registration, the drain) is an event; a heartbeat is a sign.
+"""
+
+from msgspec.structs import replace
+
+from flo.core.decision import Decision
+from flo.core.moment import Moment
+from flo.core.state import Space, State
+from flo.model.base import Sign
+from flo.model.errors import Conflict, NotFound, TooLarge
+from flo.model.ids import (
+    TEXT_LENGTH_MAX,
+    ActionName,
+    Namespace,
+    WorkerId,
+    check_action_name,
+    check_labels,
+    check_namespace,
+    check_range,
+    check_text,
+    check_worker_id,
+)
+from flo.model.runs import Nothing
+from flo.model.workers import (
+    ACTIONS_PER_WORKER_MAX,
+    CONCURRENCY_MAX,
+    SILENCE_MS_MAX,
+    WORKERS_MAX,
+    DeregisterWorker,
+    DrainWorker,
+    Heartbeat,
+    Process,
+    RegisterWorker,
+    Worker,
+    WorkerDeregistered,
+    WorkerDrained,
+    WorkerHeard,
+    WorkerKnown,
+    WorkerLeft,
+    WorkerRegistered,
+    WorkerStatus,
+)
+
+
+def decide_register(state: State, command: RegisterWorker, moment: Moment) -> Decision:
+    check_namespace(command.namespace)
+    check_worker_id(command.worker_id)
+    check_range(command.max_concurrency, "max_concurrency", 1, CONCURRENCY_MAX)
+    if len(command.actions) > ACTIONS_PER_WORKER_MAX:
+        raise TooLarge(
+            f"expected at most {ACTIONS_PER_WORKER_MAX} actions, got {len(command.actions)}"
+        )
+    for name in command.actions:
+        check_action_name(name)
+    if command.machine_id is not None:
+        check_text(command.machine_id, "machine_id", TEXT_LENGTH_MAX)
+    if command.labels is not None:
+        check_labels(command.labels, "labels")
+    known = state.space(command.namespace).workers
+    if command.worker_id not in known and len(known) >= WORKERS_MAX:
+        raise Conflict(
+            f"{WORKERS_MAX} workers are registered, and that is the most: deregister some",
+            code="too_many_workers",
+        )
+    worker = Worker(
+        worker_id=command.worker_id,
+        actions=tuple(dict.fromkeys(command.actions)),
+        registered_at_ms=moment.now_ms,
+        max_concurrency=command.max_concurrency,
+        machine_id=command.machine_id,
+        labels=command.labels,
+    )
+    return Decision(
+        WorkerKnown(worker_id=command.worker_id, status=WorkerStatus.IDLE),
+        (WorkerRegistered(namespace=command.namespace, worker=worker),),
+        (_heard(command.namespace, command.worker_id, 0),),
+    )
+
+
+def decide_heartbeat(state: State, command: Heartbeat, moment: Moment) -> Decision:
+    check_range(command.current_load, "current_load", 0, CONCURRENCY_MAX)
+    worker = named_worker(state.space(command.namespace), command.worker_id)
+    status = _status_of(worker, command.current_load)
+    return Decision(
+        WorkerKnown(worker_id=command.worker_id, status=status),
+        signs=(_heard(command.namespace, command.worker_id, command.current_load),),
+    )
+
+
+def decide_drain(state: State, command: DrainWorker, moment: Moment) -> Decision:
+    worker = named_worker(state.space(command.namespace), command.worker_id)
+    drained = WorkerDrained(namespace=command.namespace, worker_id=command.worker_id)
+    return Decision(
+        WorkerKnown(worker_id=command.worker_id, status=WorkerStatus.DRAINING),
+        () if worker.draining else (drained,),
+    )
+
+
+def decide_deregister(state: State, command: DeregisterWorker, moment: Moment) -> Decision:
+    if command.worker_id not in state.space(command.namespace).workers:
+        return Decision(Nothing())
+    left = WorkerDeregistered(
+        namespace=command.namespace, worker_id=command.worker_id, at_ms=moment.now_ms
+    )
+    sign = WorkerLeft(namespace=command.namespace, worker_id=command.worker_id)
+    return Decision(Nothing(), (left,), (sign,))
+
+
+def apply_registered(state: State, event: WorkerRegistered) -> None:
+    space = state.space_made(event.namespace)
+    worker = event.worker
+    space.workers[worker.worker_id] = worker
+    known = space.processes.get(worker.worker_id, {})
+    space.processes[worker.worker_id] = {
+        name: known.get(name) or Process(name=name) for name in worker.actions
+    }
+
+
+def apply_drained(state: State, event: WorkerDrained) -> None:
+    workers = state.spaces[event.namespace].workers
+    workers[event.worker_id] = replace(workers[event.worker_id], draining=True)
+
+
+def apply_deregistered(state: State, event: WorkerDeregistered) -> None:
+    space = state.spaces[event.namespace]
+    del space.workers[event.worker_id]
+    del space.processes[event.worker_id]
+
+
+def count_run(
+    space: Space, worker_id: WorkerId, action: ActionName, at_ms: int, *, failed: bool
+) -> None:
+    """A registered worker has ended an attempt at a run."""
+    processes = space.processes.get(worker_id)
+    if processes is None:
+        return
+    process = processes.get(action) or Process(name=action)
+    processes[action] = Process(
+        name=action,
+        run_count=process.run_count + (not failed),
+        fail_count=process.fail_count + failed,
+        last_run_at_ms=at_ms,
+    )
+
+
+def named_worker(space: Space, worker_id: WorkerId) -> Worker:
+    worker = space.workers.get(worker_id)
+    if worker is None:
+        raise NotFound(f"worker {worker_id!r} is not registered", code="worker_not_found")
+    return worker
+
+
+def worker_status(worker: Worker, namespace: Namespace, moment: Moment) -> WorkerStatus:
+    presence = moment.live.heard(namespace, worker.worker_id)
+    if not worker.draining and moment.now_ms - presence.heard_at_ms > SILENCE_MS_MAX:
+        return WorkerStatus.UNHEALTHY
+    return _status_of(worker, presence.current_load)
+
+
+def _status_of(worker: Worker, current_load: int) -> WorkerStatus:
+    if worker.draining:
+        return WorkerStatus.DRAINING
+    return WorkerStatus.ACTIVE if current_load else WorkerStatus.IDLE
+
+
+def _heard(namespace: Namespace, worker_id: WorkerId, current_load: int) -> Sign:
+    return WorkerHeard(namespace=namespace, worker_id=worker_id, current_load=current_load)

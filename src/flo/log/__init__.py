@@ -1,0 +1,1 @@
+"""Where events live: one protocol, and backends that are engines people trust."""

@@ -1,0 +1,101 @@
+"""The Log protocol: append a batch with its archive rows, read from a position.
+
+    index      0   1   2 │ 3   4 │ 5  …          events are numbered from 0, without gaps
+    entry      ────0──── │ ──1── │               what one append wrote: all of it or none
+
+A position is the index of an event not yet read or written: after the first entry above it is 3.
+Positions never go back, whatever is trimmed.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+from flo.model.archive import Archived, ArchiveKey
+from flo.model.base import Fact
+from flo.model.ids import Namespace
+
+
+class Entry(NamedTuple):
+    """What one append wrote: the index of its first event, its time, its events."""
+
+    first: int
+    at_ms: int
+    events: list[Fact]
+
+
+class Trimmed(NamedTuple):
+    """How much a trim took away."""
+
+    events: int
+    archived: int
+
+
+class Archive(Protocol):
+    """Finished runs. Everything an awaited append has written is seen; a damaged row is Corrupt."""
+
+    async def find(self, kind: str, namespace: Namespace, name: str, number: int) -> Archived | None:
+        """The one at this address."""
+
+    async def find_keys(self, kind: str, keys: Sequence[ArchiveKey]) -> dict[ArchiveKey, int]:
+        """The numbers of those that were made with these idempotency keys."""
+
+    async def page(
+        self,
+        kind: str,
+        namespace: Namespace,
+        name: str,
+        *,
+        below: int | None,
+        limit: int,
+        status: str | None = None,
+    ) -> list[Archived]:
+        """Those with a number under `below`, the highest number first."""
+
+    async def count(self) -> int:
+        """How many there are."""
+
+
+class Log(Protocol):
+    """An append-only log with an archive beside it, for one writer."""
+
+    @property
+    def archive(self) -> Archive: ...
+
+    @property
+    def position(self) -> int:
+        """The index that the next event will get."""
+
+    @property
+    def start(self) -> int:
+        """The index of the first event still kept; equal to `position` when there is none."""
+
+    async def append(
+        self, events: Sequence[Fact], archived: Sequence[Archived], at_ms: int
+    ) -> int:
+        """Make events and archive rows durable, all or none; return the position after the last.
+
+        An append that raises has failed for good: the log takes no other one.
+        """
+
+    def read(self, position: int) -> Iterator[Entry]:
+        """The entries from the one that holds `position` on; damage is Corrupt and names its index."""
+
+    async def position_at(self, at_ms: int) -> int:
+        """Where the entries begin that were appended at this time or later."""
+
+    async def trim(
+        self,
+        *,
+        events_below: int = 0,
+        archived_before_ms: int = 0,
+        archived_max: int | None = None,
+        rows_max: int = 1_000,
+    ) -> Trimmed:
+        """Forget whole entries that lie below an index, and archive rows by age and count.
+
+        At most `rows_max` rows of each kind go at a time, so that appends never wait for long;
+        a caller repeats until nothing is trimmed.
+        """
+
+    async def close(self) -> None:
+        """Let go of every resource; may be called twice."""

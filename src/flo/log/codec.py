@@ -1,0 +1,77 @@
+"""Events to bytes and back, and the checksums that say whether the bytes are still ours.
+
+The checksum of an entry covers its bytes, its place and its time, and the checksum of the entry
+before it: an entry that was changed, swapped, doubled or taken away breaks the chain.
+"""
+
+import struct
+from collections.abc import Sequence
+from functools import reduce
+from operator import or_
+from typing import Any
+from zlib import crc32
+
+import msgspec
+
+from flo.model.actions import ActionDeleted, ActionRegistered
+from flo.model.archive import Archived
+from flo.model.base import Fact
+from flo.model.errors import Corrupt
+from flo.model.runs import (
+    RunClaimed,
+    RunCompleted,
+    RunFailed,
+    RunQueued,
+    RunReleased,
+    RunRequeued,
+    RunTimedOut,
+    RunTouched,
+)
+from flo.model.workers import WorkerDeregistered, WorkerDrained, WorkerRegistered
+
+FORMAT_VERSION = 1
+CHECKSUM_FIRST = 0
+"""What the first entry of all is chained to."""
+
+EVENTS: tuple[type[Fact], ...] = (
+    ActionRegistered,
+    ActionDeleted,
+    RunQueued,
+    RunReleased,
+    RunClaimed,
+    RunTouched,
+    RunCompleted,
+    RunRequeued,
+    RunFailed,
+    RunTimedOut,
+    WorkerRegistered,
+    WorkerDrained,
+    WorkerDeregistered,
+)
+
+_union: Any = reduce(or_, EVENTS)
+_encoder = msgspec.msgpack.Encoder()
+_decoder: msgspec.msgpack.Decoder[list[Fact]] = msgspec.msgpack.Decoder(list[_union])
+_place = struct.Struct("<qqqq")
+
+
+def encode_events(events: Sequence[Fact]) -> bytes:
+    return _encoder.encode(events)
+
+
+def decode_events(body: bytes) -> list[Fact]:
+    try:
+        return _decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Corrupt(
+            f"expected events of format {FORMAT_VERSION}, got {len(body)} bytes that cannot be "
+            f"read as such: {error}"
+        ) from error
+
+
+def entry_checksum(previous: int, first: int, count: int, at_ms: int, body: bytes) -> int:
+    return crc32(body, crc32(_place.pack(previous, first, count, at_ms)))
+
+
+def archived_checksum(archived: Archived) -> int:
+    return crc32(_encoder.encode(archived))

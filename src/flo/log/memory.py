@@ -1,0 +1,162 @@
+"""The log in lists and dicts: for tests, for simulation, and for work that may be forgotten."""
+
+import heapq
+from bisect import bisect_left, bisect_right
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import TypeAlias
+
+from flo.log.base import Entry, Trimmed
+from flo.model.archive import Archived, ArchiveKey
+from flo.model.base import Fact
+from flo.model.errors import Corrupt, NotFound, Unavailable
+from flo.model.ids import Namespace
+
+Address: TypeAlias = tuple[str, Namespace, str, int]
+
+
+class MemoryLog:
+    """Keeps what it is given, as it is given, for as long as the process lives."""
+
+    def __init__(self) -> None:
+        self.archive = MemoryArchive()
+        self._entries: list[Entry] = []
+        self._start = 0
+        self._position = 0
+        self._closed = False
+
+    @property
+    def position(self) -> int:
+        return self._position
+
+    @property
+    def start(self) -> int:
+        return self._start
+
+    async def append(self, events: Sequence[Fact], archived: Sequence[Archived], at_ms: int) -> int:
+        assert events
+        self._check_open()
+        self._entries.append(Entry(self._position, at_ms, list(events)))
+        self._position += len(events)
+        self.archive.add(archived)
+        return self._position
+
+    def read(self, position: int) -> Iterator[Entry]:
+        if position < self._start:
+            raise NotFound(f"index {position} has been trimmed; the log begins at {self._start}")
+        if position > self._position:
+            raise Corrupt(f"expected a log that reaches {position}, it ends at {self._position}")
+        holder = bisect_right(self._entries, position, key=lambda entry: entry.first) - 1
+        yield from self._entries[max(holder, 0) :] if position < self._position else ()
+
+    async def position_at(self, at_ms: int) -> int:
+        entries = self._entries
+        index = bisect_left(entries, at_ms, key=lambda entry: entry.at_ms)
+        return entries[index].first if index < len(entries) else self._position
+
+    async def trim(
+        self,
+        *,
+        events_below: int = 0,
+        archived_before_ms: int = 0,
+        archived_max: int | None = None,
+        rows_max: int = 1_000,
+    ) -> Trimmed:
+        self._check_open()
+        return Trimmed(
+            events=self._trim_events(events_below, rows_max),
+            archived=self.archive.trim(archived_before_ms, archived_max, rows_max),
+        )
+
+    async def close(self) -> None:
+        self._closed = True
+
+    def _trim_events(self, below: int, rows_max: int) -> int:
+        start_before, count = self._start, 0
+        for entry in self._entries[:rows_max]:
+            end = entry.first + len(entry.events)
+            if end > below:
+                break
+            self._start, count = end, count + 1
+        del self._entries[:count]
+        return self._start - start_before
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Unavailable("the log has been closed", code="log_closed")
+
+
+class MemoryArchive:
+    """Finished runs in the order in which they finished."""
+
+    def __init__(self) -> None:
+        self._rows: OrderedDict[Address, Archived] = OrderedDict()
+        self._numbers: defaultdict[tuple[str, Namespace, str], set[int]] = defaultdict(set)
+        self._keys: dict[tuple[str, ArchiveKey], int] = {}
+
+    async def find(
+        self, kind: str, namespace: Namespace, name: str, number: int
+    ) -> Archived | None:
+        return self._rows.get((kind, namespace, name, number))
+
+    async def find_keys(self, kind: str, keys: Sequence[ArchiveKey]) -> dict[ArchiveKey, int]:
+        return {key: self._keys[kind, key] for key in keys if (kind, key) in self._keys}
+
+    async def page(
+        self,
+        kind: str,
+        namespace: Namespace,
+        name: str,
+        *,
+        below: int | None,
+        limit: int,
+        status: str | None = None,
+    ) -> list[Archived]:
+        numbers = self._numbers.get((kind, namespace, name), ())
+        rows = (self._rows[kind, namespace, name, number] for number in numbers)
+        return heapq.nlargest(
+            limit,
+            (
+                row
+                for row in rows
+                if (below is None or row.number < below) and status in (None, row.status)
+            ),
+            key=lambda row: row.number,
+        )
+
+    async def count(self) -> int:
+        return len(self._rows)
+
+    def add(self, archived: Sequence[Archived]) -> None:
+        for row in archived:
+            address = (row.kind, row.namespace, row.name, row.number)
+            if address in self._rows:
+                self._forget(address)
+            self._rows[address] = row
+            self._numbers[row.kind, row.namespace, row.name].add(row.number)
+            if row.key is not None:
+                self._keys[row.kind, (row.namespace, row.name, row.key)] = row.number
+
+    def trim(self, before_ms: int, rows_kept_max: int | None, rows_max: int) -> int:
+        excess = 0 if rows_kept_max is None else len(self._rows) - rows_kept_max
+        oldest = list(islice(self._rows.items(), rows_max))
+        doomed = [
+            address
+            for place, (address, row) in enumerate(oldest)
+            if place < excess or row.finished_at_ms < before_ms
+        ]
+        for address in doomed:
+            self._forget(address)
+        return len(doomed)
+
+    def _forget(self, address: Address) -> None:
+        row = self._rows.pop(address)
+        noun = (row.kind, row.namespace, row.name)
+        self._numbers[noun].discard(row.number)
+        if not self._numbers[noun]:
+            del self._numbers[noun]
+        if row.key is not None:
+            key = (row.kind, (row.namespace, row.name, row.key))
+            if self._keys.get(key) == row.number:
+                del self._keys[key]

@@ -1,0 +1,328 @@
+"""The log in one SQLite file (WAL), the embedded default.
+
+    writer          one thread, one connection: a transaction per append, synced before it returns
+    archive         one thread, one connection: reads finished runs
+    checkpointer    one thread, one connection: copies the WAL into the database file
+
+The WAL is copied while commits go on. Once it is past its bound, the writer copies the small rest
+between two commits and begins the WAL anew, so its size stays bounded under endless load.
+
+An append that failed is reported as failed and nothing is ever written again; whether it is there
+after a restart depends on how far it came, but it is there as a whole or not at all.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from sys import getsizeof
+from typing import Any
+
+from flo.log.base import Entry, Trimmed
+from flo.log.codec import decode_events, encode_events, entry_checksum
+from flo.log.jobs import JobThread
+from flo.log.sqlite_archive import SqliteArchive, Statement, statements_of
+from flo.log.sqlite_file import (
+    Connect,
+    Connection,
+    damage_named,
+    default_connect,
+    open_to_read,
+    open_to_write,
+    read_meta,
+)
+from flo.model.archive import Archived
+from flo.model.base import Fact
+from flo.model.errors import Corrupt, NotFound, Unavailable
+
+WAL_BYTES_MAX = 64 * 1024 * 1024
+READ_BYTES_MAX = 4 * 1024 * 1024
+ROW_MAX = 2**63 - 1
+
+_CHECKPOINTS_PER_WAL = 8
+_WAL_BYTES_PER_COMMIT = 16 * 1024
+"""About what a commit adds to the WAL beside its bodies: pages of tables and indexes."""
+
+_BEGIN: Statement = ("BEGIN IMMEDIATE", ())
+_COMMIT: Statement = ("COMMIT", ())
+_INSERT = "INSERT INTO log (first, count, at_ms, checksum, body) VALUES (?, ?, ?, ?, ?)"
+
+
+class SqliteLog:
+    """One log in one file, for one writing process."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        connect: Connect = default_connect,
+        wal_bytes_max: int = WAL_BYTES_MAX,
+    ) -> None:
+        self._path = path
+        self._connect = connect
+        self._wal_bytes_max = wal_bytes_max
+        self._wal_bytes_new = 0
+        self._checkpointing = False
+        self._failure: Exception | None = None
+        self._closed = False
+        self._writing = open_to_write(path, connect)
+        meta = read_meta(self._writing, path)
+        self._start, self._position = meta.start, meta.position
+        self._checksum = meta.position_checksum
+        self._copying = open_to_write(path, connect)
+        self._copying.execute("PRAGMA busy_timeout = 0").fetchall()
+        self.archive = SqliteArchive(path, connect)
+        self._writer = JobThread(f"the log {path}")
+        self._checkpointer = JobThread(f"the checkpointer of {path}")
+
+    @property
+    def position(self) -> int:
+        return self._position
+
+    @property
+    def start(self) -> int:
+        return self._start
+
+    async def append(self, events: Sequence[Fact], archived: Sequence[Archived], at_ms: int) -> int:
+        assert events
+        self._check_usable()
+        first, count, body = self._position, len(events), encode_events(events)
+        checksum = entry_checksum(self._checksum, first, count, at_ms, body)
+        insert = (_INSERT, (first, count, at_ms, checksum, body))
+        statements = [_BEGIN, insert, *statements_of(archived), _COMMIT]
+        size = len(body) + sum(len(row.body) for row in archived)
+        done = self._writer.do(self._commit, statements, size)
+        self._position, self._checksum = first + count, checksum
+        await done
+        return first + count
+
+    def read(self, position: int) -> Iterator[Entry]:
+        return read_log(self._path, position, connect=self._connect)
+
+    async def position_at(self, at_ms: int) -> int:
+        return await self._writer.do(self._position_at, at_ms)
+
+    async def trim(
+        self,
+        *,
+        events_below: int = 0,
+        archived_before_ms: int = 0,
+        archived_max: int | None = None,
+        rows_max: int = 1_000,
+    ) -> Trimmed:
+        return await self._writer.do(
+            self._trim, events_below, archived_before_ms, archived_max, rows_max
+        )
+
+    async def checkpoint(self) -> None:
+        """Copy the whole WAL into the database file; appends go on meanwhile."""
+        await self._checkpointer.do(self._checkpoint, "PASSIVE")
+        await self._writer.do(self._checkpoint, "RESTART")
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        await self._writer.stop()
+        await self.archive.close()
+        self._writing.close()
+        with suppress(Unavailable):  # nothing is lost: what was not copied stays in the WAL
+            await self._checkpointer.do(self._checkpoint, "TRUNCATE")
+        await self._checkpointer.stop()
+        self._copying.close()
+
+    def _commit(self, statements: Sequence[Statement], size: int) -> None:
+        self._check_usable()
+        try:
+            for sql, parameters in statements:
+                self._writing.execute(sql, parameters)
+        except Exception as error:
+            raise self._failed(error) from error
+        self._count_written(size + _WAL_BYTES_PER_COMMIT)
+
+    def _position_at(self, at_ms: int) -> int:
+        """By halving: times never go back along the log, and there is no index on them."""
+        below, above = self._start, self._position
+        while below < above:
+            middle = (below + above) // 2
+            first, count, entry_at_ms = self._writing.execute(
+                "SELECT first, count, at_ms FROM log WHERE first <= ? ORDER BY first DESC LIMIT 1",
+                (middle,),
+            ).fetchone()
+            if entry_at_ms >= at_ms:
+                above = first
+            else:
+                below = first + count
+        return above
+
+    def _trim(
+        self, events_below: int, archived_before_ms: int, archived_max: int | None, rows_max: int
+    ) -> Trimmed:
+        self._check_usable()
+        start_before = self._start
+        try:
+            self._writing.execute(*_BEGIN)
+            start = _trim_events(self._writing, events_below, rows_max) or start_before
+            archived = _trim_archive(self._writing, archived_before_ms, archived_max, rows_max)
+            self._writing.execute(*_COMMIT)
+        except Exception as error:
+            raise self._failed(error) from error
+        self._start = start
+        self._count_written(_WAL_BYTES_PER_COMMIT)
+        return Trimmed(events=start - start_before, archived=archived)
+
+    def _count_written(self, size: int) -> None:
+        self._wal_bytes_new += size
+        due = self._wal_bytes_new * _CHECKPOINTS_PER_WAL >= self._wal_bytes_max
+        if due and not self._checkpointing:
+            self._wal_bytes_new = 0
+            self._checkpointing = True
+            self._checkpointer.post(self._keep_wal_bounded)
+
+    def _keep_wal_bounded(self) -> None:
+        with suppress(Unavailable):  # the next append says so
+            if self._checkpoint("PASSIVE") > self._wal_bytes_max:
+                self._checkpoint("PASSIVE")  # what came in meanwhile
+                self._writer.post(self._begin_wal_anew)
+                return
+        self._checkpointing = False
+
+    def _begin_wal_anew(self) -> None:
+        """Copy the small rest between two commits, so that the next one overwrites the WAL.
+
+        A reader that still needs the WAL is not waited for: the next time will do.
+        """
+        with suppress(Unavailable):
+            self._checkpoint("RESTART")
+        self._checkpointing = False
+
+    def _checkpoint(self, mode: str) -> int:
+        """Copy what the WAL holds into the database file; return the WAL's size before that."""
+        self._check_usable()
+        try:
+            _, pages, _ = self._copying.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
+            (page_size,) = self._copying.execute("PRAGMA page_size").fetchone()
+        except Exception as error:
+            raise self._failed(error) from error
+        return int(pages * page_size)
+
+    def _check_usable(self) -> None:
+        if self._failure is not None:
+            raise self._failed(self._failure) from self._failure
+
+    def _failed(self, cause: Exception) -> Unavailable:
+        """From now on nothing is written: a sync that failed is never tried again."""
+        self._failure = cause
+        return Unavailable(
+            f"{self._path} takes no more writes, because one has failed: {cause}; "
+            f"see to the disk, then restart the server",
+            code="log_failed",
+        )
+
+
+def read_log(path: Path, position: int, *, connect: Connect = default_connect) -> Iterator[Entry]:
+    """What `SqliteLog.read` gives, from any process, also while a server writes."""
+    connection = open_to_read(path, connect)
+    try:
+        with damage_named(path):
+            first, checksum = _link_before(connection, path, position)
+            while rows := _rows_from(connection, path, first):
+                for row in rows:
+                    entry, checksum = _checked(path, row, first, checksum)
+                    first += len(entry.events)
+                    yield entry
+    finally:
+        connection.close()
+
+
+def _link_before(connection: Connection, path: Path, position: int) -> tuple[int, int]:
+    """Where the entry that holds `position` begins, and what it is chained to."""
+    connection.execute("BEGIN")
+    meta = read_meta(connection, path)
+    before = connection.execute(
+        "SELECT first + count, checksum FROM log"
+        " WHERE first < (SELECT max(first) FROM log WHERE first <= ?)"
+        " ORDER BY first DESC LIMIT 1",
+        (position,),
+    ).fetchone()
+    connection.execute("COMMIT")
+    if position < meta.start:
+        raise NotFound(
+            f"{path}: index {position} has been trimmed; the log begins at {meta.start}",
+            code="trimmed",
+        )
+    if position > meta.position:
+        raise Corrupt(
+            f"{path}: expected a log that reaches index {position}, it ends at {meta.position}"
+        )
+    if position == meta.position:
+        return meta.position, meta.position_checksum
+    return before or (meta.start, meta.start_checksum)
+
+
+def _rows_from(connection: Connection, path: Path, first: int) -> list[tuple[Any, ...]]:
+    """Some rows at a time: no transaction stays open while the caller thinks."""
+    end = read_meta(connection, path).position
+    cursor = connection.execute(
+        "SELECT first, count, at_ms, checksum, body FROM log WHERE first >= ? ORDER BY first",
+        (first,),
+    )
+    rows, size = [], 0
+    for row in cursor:
+        rows.append(row)
+        size += getsizeof(row[-1])
+        if size > READ_BYTES_MAX:
+            break
+    cursor.close()
+    if not rows and first < end:
+        raise Corrupt(f"{path}: expected an entry at index {first}, it is missing")
+    return rows
+
+
+def _checked(path: Path, row: tuple[Any, ...], expected: int, previous: int) -> tuple[Entry, int]:
+    """The entry in this row, if it is the one that was written there, and its checksum."""
+    first, count, at_ms, checksum, body = row
+    if first != expected:
+        raise Corrupt(f"{path}: expected an entry at index {expected}, the next is at {first}")
+    where = f"{path}: the entry at index {first}"
+    if [int, int, int, bytes] != [type(value) for value in row[1:]]:
+        raise Corrupt(f"{where} is damaged: its values are not of the types that were written")
+    if checksum != (actual := entry_checksum(previous, first, count, at_ms, body)):
+        raise Corrupt(f"{where} is damaged: expected checksum {checksum}, got {actual}")
+    try:
+        events = decode_events(body)
+    except Corrupt as error:
+        raise Corrupt(f"{where}: {error}") from error
+    if len(events) != count:
+        raise Corrupt(f"{where}: expected {count} events, got {len(events)}")
+    return Entry(first, at_ms, events), checksum
+
+
+def _trim_events(connection: Connection, below: int, rows_max: int) -> int | None:
+    """Delete entries that end at or before `below`; return where the log starts then."""
+    last = connection.execute(
+        "SELECT first + count, checksum"
+        " FROM (SELECT first, count, checksum FROM log ORDER BY first LIMIT ?)"
+        " WHERE first + count <= ? ORDER BY first DESC LIMIT 1",
+        (rows_max, below),
+    ).fetchone()
+    if last is None:
+        return None
+    start, checksum = last
+    connection.execute("DELETE FROM log WHERE first < ?", (start,))
+    connection.execute("UPDATE meta SET start = ?, start_checksum = ?", (start, checksum))
+    return int(start)
+
+
+def _trim_archive(
+    connection: Connection, before_ms: int, rows_kept_max: int | None, rows_max: int
+) -> int:
+    """Delete the oldest rows. Rows are counted by their numbers, not one by one: a row that was
+    replaced is counted at both places until the older one would be trimmed."""
+    connection.execute(
+        "DELETE FROM archive WHERE row IN ("
+        " SELECT row FROM (SELECT row, finished_at_ms FROM archive ORDER BY row LIMIT ?)"
+        " WHERE finished_at_ms < ? OR row <= (SELECT max(row) FROM archive) - ?)",
+        (rows_max, before_ms, ROW_MAX if rows_kept_max is None else rows_kept_max),
+    )
+    (count,) = connection.execute("SELECT changes()").fetchone()
+    return int(count)

@@ -1,0 +1,1 @@
+"""The words: frozen structs every other package speaks in."""

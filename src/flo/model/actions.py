@@ -1,0 +1,95 @@
+"""An action's registration: record, commands, questions, events, replies."""
+
+from flo.model.base import Fact, Record, Word
+from flo.model.ids import LIST_LIMIT_DEFAULT, NAMESPACE_DEFAULT, ActionName, Namespace
+
+TIMEOUT_MS_DEFAULT = 30_000
+MAX_RETRIES_DEFAULT = 3
+RETRY_DELAY_MS_DEFAULT = 1_000
+MAX_RETRIES_MAX = 1_000
+
+
+class Action(Record):
+    """A named task type. `timeout_ms` is the lease of a run; 0 means it never runs out."""
+
+    name: ActionName
+    timeout_ms: int = TIMEOUT_MS_DEFAULT
+    max_retries: int = MAX_RETRIES_DEFAULT
+    retry_delay_ms: int = RETRY_DELAY_MS_DEFAULT
+    description: str = ""
+    version: int = 1
+    enabled: bool = True
+    created_at_ms: int = 0
+    updated_at_ms: int = 0
+
+
+class RegisterAction(Word):
+    """Create the action or replace its settings; the version goes up by one.
+
+    With `if_changed`, settings that are already in force change nothing: this is how a worker
+    announces its actions at every start.
+    """
+
+    name: ActionName
+    namespace: Namespace = NAMESPACE_DEFAULT
+    timeout_ms: int = TIMEOUT_MS_DEFAULT
+    max_retries: int = MAX_RETRIES_DEFAULT
+    retry_delay_ms: int = RETRY_DELAY_MS_DEFAULT
+    description: str = ""
+    if_changed: bool = False
+
+
+class DeleteAction(Word):
+    """Remove the action; its live runs go on to their end, new ones are refused."""
+
+    name: ActionName
+    namespace: Namespace = NAMESPACE_DEFAULT
+
+
+class GetAction(Word):
+    name: ActionName
+    namespace: Namespace = NAMESPACE_DEFAULT
+
+
+class ListActions(Word):
+    namespace: Namespace = NAMESPACE_DEFAULT
+    limit: int = LIST_LIMIT_DEFAULT
+    cursor: str | None = None
+
+
+class ActionRegistered(Fact):
+    namespace: Namespace
+    action: Action
+
+
+class ActionDeleted(Fact):
+    namespace: Namespace
+    name: ActionName
+    at_ms: int
+
+
+class Registered(Word):
+    name: ActionName
+    version: int
+
+
+class ActionView(Word):
+    """An action as its users see it."""
+
+    name: ActionName
+    namespace: Namespace
+    type: str
+    timeout_ms: int
+    max_retries: int
+    retry_delay_ms: int
+    description: str
+    version: int
+    enabled: bool
+    created_at_ms: int
+    updated_at_ms: int
+    runs: dict[str, int]
+
+
+class ActionPage(Word):
+    items: list[ActionView]
+    cursor: str | None = None

@@ -1,0 +1,22 @@
+"""A finished thing on its way to the archive: what it is found by, and its record."""
+
+from typing import TypeAlias
+
+from flo.model.base import Record
+from flo.model.ids import Namespace
+
+ArchiveKey: TypeAlias = tuple[Namespace, str, str]
+"""Namespace, name and idempotency key."""
+
+
+class Archived(Record):
+    """One finished run. `name` and `number` are its address; `key` is its idempotency key."""
+
+    kind: str
+    namespace: Namespace
+    name: str
+    number: int
+    status: str
+    finished_at_ms: int
+    key: str | None
+    body: bytes

@@ -1,0 +1,90 @@
+"""The error tree, by what the caller can do about it.
+
+    FloError
+    ├── Rejected            the caller asked for something the rules refuse
+    │   ├── NotFound            it does not exist (any more)
+    │   ├── Invalid             the request itself is wrong
+    │   │   └── TooLarge            it is past a bound
+    │   └── Conflict            it cannot be done in the present state
+    ├── Unavailable         try again: the server is draining, behind, or out of reach
+    │   └── TimedOut            no answer in the time allowed
+    ├── Corrupt             the log or the wire holds bytes that cannot be right
+    └── Unexpected          a mistake of ours; the server's log has the details
+
+Every error carries a `code` that never changes once released; wire, HTTP, CLI and SDK
+all derive from it. The class says what to do, the code says what it was.
+"""
+
+from typing import Any, ClassVar
+
+
+class FloError(Exception):
+    """What every error of Flo is; `code` is stable, `details` is data for programs."""
+
+    kind: ClassVar[str] = "unexpected"
+    code: str = "unexpected"
+
+    def __init__(
+        self, message: str, *, code: str | None = None, details: dict[str, Any] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details = details or {}
+        if code is not None:
+            self.code = code
+
+
+class Rejected(FloError):
+    kind = "invalid"
+    code = "rejected"
+
+
+class NotFound(Rejected):
+    kind = "not_found"
+    code = "not_found"
+
+
+class Invalid(Rejected):
+    kind = "invalid"
+    code = "invalid"
+
+
+class TooLarge(Invalid):
+    kind = "too_large"
+    code = "too_large"
+
+
+class Conflict(Rejected):
+    kind = "conflict"
+    code = "conflict"
+
+
+class Unavailable(FloError):
+    kind = "unavailable"
+    code = "unavailable"
+
+
+class TimedOut(Unavailable):
+    kind = "timed_out"
+    code = "timed_out"
+
+
+class Corrupt(FloError):
+    kind = "corrupt"
+    code = "corrupt"
+
+
+class Unexpected(FloError):
+    kind = "unexpected"
+    code = "unexpected"
+
+
+KINDS: dict[str, type[FloError]] = {
+    error.kind: error
+    for error in (NotFound, Invalid, TooLarge, Conflict, Unavailable, TimedOut, Corrupt, Unexpected)
+}
+
+
+def error_of(kind: str, code: str, message: str, details: dict[str, Any] | None) -> FloError:
+    """The error that was sent as these four; an unknown kind is Unexpected."""
+    return KINDS.get(kind, Unexpected)(message, code=code, details=details)

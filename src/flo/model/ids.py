@@ -1,0 +1,102 @@
+"""The names of things, and the limits on them."""
+
+import re
+from typing import Any, TypeAlias
+
+from flo.model.errors import Invalid, TooLarge
+
+Namespace: TypeAlias = str
+ActionName: TypeAlias = str
+RunId: TypeAlias = str
+WorkerId: TypeAlias = str
+Labels: TypeAlias = dict[str, str | int | float | bool]
+
+NAMESPACE_DEFAULT = "default"
+
+NAMESPACE_LENGTH_MAX = 63
+ACTION_NAME_LENGTH_MAX = 256
+WORKER_ID_LENGTH_MAX = 256
+IDEMPOTENCY_KEY_LENGTH_MAX = 512
+ERROR_LENGTH_MAX = 65_536
+TEXT_LENGTH_MAX = 4_096
+PAYLOAD_LENGTH_MAX = 16 * 1024 * 1024
+BLOCK_MS_MAX = 300_000
+DURATION_MS_MAX = 366 * 24 * 3_600_000
+LABELS_MAX = 64
+LIST_LIMIT_DEFAULT = 50
+LIST_LIMIT_MAX = 1_000
+
+_NAMESPACE = re.compile(r"[A-Za-z0-9_-]+")
+_NAME = re.compile(r"[\w.:@-]+")
+
+
+def run_id_of(action: ActionName, number: int) -> RunId:
+    return f"{action}-{number}"
+
+
+def parse_run_id(run_id: RunId) -> tuple[ActionName, int] | None:
+    """The action and the number that a run id is made of; None if it cannot be one."""
+    action, dash, digits = run_id.rpartition("-")
+    if not (action and dash and digits.isascii() and digits.isdigit() and len(digits) <= 18):
+        return None
+    return action, int(digits)
+
+
+def check_namespace(namespace: Namespace) -> None:
+    if len(namespace) > NAMESPACE_LENGTH_MAX or not _NAMESPACE.fullmatch(namespace):
+        raise Invalid(
+            f"expected a namespace of 1 to {NAMESPACE_LENGTH_MAX} letters, digits, '_' or '-', "
+            f"got {_shown(namespace)}",
+            code="invalid_namespace",
+        )
+
+
+def check_action_name(name: ActionName) -> None:
+    if len(name) > ACTION_NAME_LENGTH_MAX or not _NAME.fullmatch(name):
+        raise Invalid(
+            f"expected an action name of 1 to {ACTION_NAME_LENGTH_MAX} letters, digits, "
+            f"'_', '-', '.', ':' or '@', got {_shown(name)}",
+            code="invalid_action_name",
+        )
+
+
+def check_worker_id(worker_id: WorkerId) -> None:
+    if len(worker_id) > WORKER_ID_LENGTH_MAX or not _NAME.fullmatch(worker_id):
+        raise Invalid(
+            f"expected a worker id of 1 to {WORKER_ID_LENGTH_MAX} letters, digits, "
+            f"'_', '-', '.', ':' or '@', got {_shown(worker_id)}",
+            code="invalid_worker_id",
+        )
+
+
+def check_payload(payload: bytes, what: str) -> None:
+    if len(payload) > PAYLOAD_LENGTH_MAX:
+        raise TooLarge(f"expected {what} of at most {PAYLOAD_LENGTH_MAX} bytes, got {len(payload)}")
+
+
+def check_text(text: str, what: str, length_max: int = TEXT_LENGTH_MAX) -> None:
+    if len(text) > length_max:
+        raise TooLarge(f"expected {what} of at most {length_max} characters, got {len(text)}")
+
+
+def check_range(value: int, what: str, least: int, most: int) -> None:
+    if not least <= value <= most:
+        raise Invalid(f"expected {what} from {least} to {most}, got {value}")
+
+
+def check_labels(labels: dict[str, Any], what: str) -> None:
+    if len(labels) > LABELS_MAX:
+        raise TooLarge(f"expected at most {LABELS_MAX} {what}, got {len(labels)}")
+    for key, value in labels.items():
+        check_text(key, f"a key of {what}")
+        if isinstance(value, str):
+            check_text(value, f"the value of {key!r} in {what}")
+        elif not isinstance(value, bool | int | float):
+            raise Invalid(
+                f"expected flat {what} (text, number or boolean), "
+                f"got {type(value).__name__} for {key!r}"
+            )
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 80 else text[:77] + "...")

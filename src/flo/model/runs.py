@@ -1,0 +1,315 @@
+"""One run of an action: record, statuses, commands, questions, events, replies."""
+
+from enum import StrEnum
+
+import msgspec
+
+from flo.model.base import Fact, Record, Word
+from flo.model.ids import (
+    LIST_LIMIT_DEFAULT,
+    NAMESPACE_DEFAULT,
+    ActionName,
+    Labels,
+    Namespace,
+    RunId,
+    WorkerId,
+)
+
+PRIORITY_DEFAULT = 10
+PRIORITY_MAX = 255
+OUTCOME_SUCCESS = "success"
+TASKS_PER_CLAIM_MAX = 1_000
+RUNS_PER_WAIT_MAX = 1_000
+
+
+class RunStatus(StrEnum):
+    PENDING = "pending"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    TIMED_OUT = "timed_out"
+
+
+LIVE = frozenset({RunStatus.PENDING, RunStatus.RUNNING})
+
+
+class Attempt(Record):
+    """One try that ended without a result."""
+
+    number: int
+    worker_id: WorkerId
+    started_at_ms: int
+    ended_at_ms: int
+    error: str
+
+
+class Run(Record):
+    """One run, from its queueing to its end; the archive keeps the same record."""
+
+    run_id: RunId
+    action: ActionName
+    number: int
+    input: bytes
+    priority: int
+    created_at_ms: int
+    ready_at_ms: int
+    status: RunStatus = RunStatus.PENDING
+    attempt: int = 0
+    worker_id: WorkerId | None = None
+    started_at_ms: int | None = None
+    lease_expires_at_ms: int | None = None
+    idempotency_key: str | None = None
+    labels: Labels | None = None
+    attempts: tuple[Attempt, ...] = ()
+    output: bytes | None = None
+    outcome: str | None = None
+    error: str | None = None
+    finished_at_ms: int | None = None
+    dead_lettered: bool = False
+    is_delayed: bool = False
+    """Pending, but not in the queue before `ready_at_ms`."""
+
+
+class Invoke(Word):
+    action: ActionName
+    input: bytes = b""
+    namespace: Namespace = NAMESPACE_DEFAULT
+    priority: int = PRIORITY_DEFAULT
+    delay_ms: int = 0
+    idempotency_key: str | None = None
+    labels: Labels | None = None
+
+
+class Claim(Word):
+    """Take up to `max_tasks` ready runs of these actions; wait up to `block_ms` for the first."""
+
+    worker_id: WorkerId
+    actions: list[ActionName]
+    namespace: Namespace = NAMESPACE_DEFAULT
+    max_tasks: int = 1
+    block_ms: int = 0
+
+
+class Complete(Word):
+    """The result of a task. `attempt` 0 means: whichever attempt this worker holds now."""
+
+    run_id: RunId
+    worker_id: WorkerId
+    namespace: Namespace = NAMESPACE_DEFAULT
+    attempt: int = 0
+    output: bytes = b""
+    outcome: str = OUTCOME_SUCCESS
+
+
+class Fail(Word):
+    """An attempt that failed. Without `retry` the run has failed for good.
+
+    `dead_letter` says whether a run that has failed for good is kept for a requeue.
+    """
+
+    run_id: RunId
+    worker_id: WorkerId
+    namespace: Namespace = NAMESPACE_DEFAULT
+    attempt: int = 0
+    error: str = ""
+    retry: bool = False
+    dead_letter: bool = True
+
+
+class Touch(Word):
+    """Extend the lease to `extend_ms` from now."""
+
+    run_id: RunId
+    worker_id: WorkerId
+    namespace: Namespace = NAMESPACE_DEFAULT
+    attempt: int = 0
+    extend_ms: int = 30_000
+
+
+class Tick(Word):
+    """Time has passed: whatever fell due, falls due now."""
+
+
+class GetRun(Word):
+    run_id: RunId
+    namespace: Namespace = NAMESPACE_DEFAULT
+
+
+class WaitForRuns(Word):
+    """Those of these runs that have ended, as soon as one has; none of them after `block_ms`."""
+
+    run_ids: list[RunId]
+    namespace: Namespace = NAMESPACE_DEFAULT
+    block_ms: int = 30_000
+
+
+class ListRuns(Word):
+    """The runs of one action, the newest first."""
+
+    action: ActionName
+    namespace: Namespace = NAMESPACE_DEFAULT
+    status: RunStatus | None = None
+    limit: int = LIST_LIMIT_DEFAULT
+    cursor: str | None = None
+
+
+class RunQueued(Fact):
+    namespace: Namespace
+    run: Run
+
+
+class RunReleased(Fact):
+    """Its delay is over: the run may be claimed."""
+
+    namespace: Namespace
+    run_id: RunId
+
+
+class RunClaimed(Fact):
+    namespace: Namespace
+    run_id: RunId
+    worker_id: WorkerId
+    attempt: int
+    at_ms: int
+    lease_expires_at_ms: int | None
+
+
+class RunTouched(Fact):
+    namespace: Namespace
+    run_id: RunId
+    lease_expires_at_ms: int | None
+
+
+class RunCompleted(Fact):
+    namespace: Namespace
+    run_id: RunId
+    at_ms: int
+    output: bytes
+    outcome: str
+
+
+class RunRequeued(Fact):
+    """An attempt has ended in vain; another will follow."""
+
+    namespace: Namespace
+    run_id: RunId
+    at_ms: int
+    error: str
+    ready_at_ms: int
+
+
+class RunFailed(Fact):
+    namespace: Namespace
+    run_id: RunId
+    at_ms: int
+    error: str
+    dead_lettered: bool
+
+
+class RunTimedOut(Fact):
+    namespace: Namespace
+    run_id: RunId
+    at_ms: int
+    error: str
+
+
+class Invoked(Word):
+    run_id: RunId
+    duplicate: bool = False
+
+
+class Task(Word):
+    """A run in the hands of a worker."""
+
+    task_id: RunId
+    task_type: ActionName
+    payload: bytes
+    created_at_ms: int
+    attempt: int
+    lease_expires_at_ms: int | None = None
+
+
+class Assigned(Word):
+    """What a claim brings; a draining worker gets nothing more."""
+
+    tasks: list[Task] = msgspec.field(default_factory=list)
+    draining: bool = False
+
+
+class Accepted(Word):
+    """A report has been taken in; `status` is the run's now."""
+
+    run_id: RunId
+    status: RunStatus
+
+
+class Touched(Word):
+    run_id: RunId
+    lease_expires_at_ms: int | None
+
+
+class Ticked(Word):
+    """`more` says that not everything due fitted into one tick."""
+
+    more: bool
+
+
+class Nothing(Word):
+    pass
+
+
+class AttemptView(Word):
+    number: int
+    worker_id: WorkerId
+    started_at_ms: int
+    ended_at_ms: int
+    error: str
+
+
+class RunView(Word):
+    """A run as its users see it."""
+
+    run_id: RunId
+    action: ActionName
+    namespace: Namespace
+    status: RunStatus
+    priority: int
+    attempt: int
+    input: bytes
+    created_at_ms: int
+    ready_at_ms: int
+    started_at_ms: int | None
+    finished_at_ms: int | None
+    worker_id: WorkerId | None
+    lease_expires_at_ms: int | None
+    output: bytes | None
+    outcome: str | None
+    error: str | None
+    dead_lettered: bool
+    idempotency_key: str | None
+    labels: Labels | None
+    attempts: list[AttemptView]
+
+
+class RunResult(Word):
+    """How a run has ended."""
+
+    run_id: RunId
+    status: RunStatus
+    attempt: int
+    output: bytes | None = None
+    outcome: str | None = None
+    error: str | None = None
+
+
+class Ended(Word):
+    """The answer to a wait; `unknown` are ids that no run has."""
+
+    results: list[RunResult] = msgspec.field(default_factory=list)
+    unknown: list[RunId] = msgspec.field(default_factory=list)
+
+
+class RunPage(Word):
+    items: list[RunView]
+    cursor: str | None = None

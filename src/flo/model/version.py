@@ -1,0 +1,3 @@
+"""The release this is."""
+
+VERSION = "0.1.0"

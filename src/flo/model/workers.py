@@ -1,0 +1,152 @@
+"""A registered worker: record, statuses, commands, questions, events, signs, replies."""
+
+from enum import StrEnum
+
+from flo.model.base import Fact, Record, Sign, Word
+from flo.model.ids import (
+    LIST_LIMIT_DEFAULT,
+    NAMESPACE_DEFAULT,
+    ActionName,
+    Labels,
+    Namespace,
+    WorkerId,
+)
+
+WORKERS_MAX = 10_000
+ACTIONS_PER_WORKER_MAX = 1_000
+CONCURRENCY_DEFAULT = 10
+CONCURRENCY_MAX = 100_000
+SILENCE_MS_MAX = 90_000
+"""A worker not heard of for longer than this is unhealthy."""
+
+
+class WorkerStatus(StrEnum):
+    ACTIVE = "active"
+    IDLE = "idle"
+    DRAINING = "draining"
+    UNHEALTHY = "unhealthy"
+
+
+class Process(Record):
+    """What a worker has done for one action."""
+
+    name: ActionName
+    run_count: int = 0
+    fail_count: int = 0
+    last_run_at_ms: int | None = None
+
+
+class Worker(Record):
+    worker_id: WorkerId
+    actions: tuple[ActionName, ...]
+    registered_at_ms: int
+    max_concurrency: int = CONCURRENCY_DEFAULT
+    machine_id: str | None = None
+    labels: Labels | None = None
+    draining: bool = False
+
+
+class RegisterWorker(Word):
+    """Announce a worker; the same id again replaces the registration."""
+
+    worker_id: WorkerId
+    actions: list[ActionName]
+    namespace: Namespace = NAMESPACE_DEFAULT
+    max_concurrency: int = CONCURRENCY_DEFAULT
+    machine_id: str | None = None
+    labels: Labels | None = None
+
+
+class Heartbeat(Word):
+    worker_id: WorkerId
+    namespace: Namespace = NAMESPACE_DEFAULT
+    current_load: int = 0
+
+
+class DrainWorker(Word):
+    """No new tasks for this worker, for as long as it is registered."""
+
+    worker_id: WorkerId
+    namespace: Namespace = NAMESPACE_DEFAULT
+
+
+class DeregisterWorker(Word):
+    worker_id: WorkerId
+    namespace: Namespace = NAMESPACE_DEFAULT
+
+
+class GetWorker(Word):
+    worker_id: WorkerId
+    namespace: Namespace = NAMESPACE_DEFAULT
+
+
+class ListWorkers(Word):
+    namespace: Namespace = NAMESPACE_DEFAULT
+    limit: int = LIST_LIMIT_DEFAULT
+    cursor: str | None = None
+
+
+class WorkerRegistered(Fact):
+    namespace: Namespace
+    worker: Worker
+
+
+class WorkerDrained(Fact):
+    namespace: Namespace
+    worker_id: WorkerId
+
+
+class WorkerDeregistered(Fact):
+    namespace: Namespace
+    worker_id: WorkerId
+    at_ms: int
+
+
+class WorkerHeard(Sign):
+    namespace: Namespace
+    worker_id: WorkerId
+    current_load: int | None = None
+    """None when the sign of life was not a heartbeat."""
+
+
+class WorkerLeft(Sign):
+    namespace: Namespace
+    worker_id: WorkerId
+
+
+class WorkerKnown(Word):
+    """The answer to everything a worker says about itself."""
+
+    worker_id: WorkerId
+    status: WorkerStatus
+
+
+class ProcessView(Word):
+    name: str
+    kind: str
+    run_count: int
+    fail_count: int
+    last_run_at_ms: int | None
+
+
+class WorkerView(Word):
+    """A worker as its users see it."""
+
+    worker_id: WorkerId
+    worker_type: str
+    status: WorkerStatus
+    namespace: Namespace
+    max_concurrency: int
+    current_load: int
+    tasks_completed: int
+    tasks_failed: int
+    registered_at_ms: int
+    last_heartbeat_ms: int
+    machine_id: str | None
+    labels: Labels | None
+    processes: list[ProcessView]
+
+
+class WorkerPage(Word):
+    items: list[WorkerView]
+    cursor: str | None = None

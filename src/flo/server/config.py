@@ -1,0 +1,105 @@
+"""ServerConfig, and where each value comes from.
+
+    default  ◂  flo.toml [server]  ◂  FLO_SERVER_* in the environment  ◂  flags       the last wins
+"""
+
+import tomllib
+from collections.abc import Mapping
+from difflib import get_close_matches
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from flo.model.errors import Invalid, NotFound
+
+ENVIRONMENT_PREFIX = "FLO_SERVER_"
+FILE_DEFAULT = Path("flo.toml")
+
+
+class Durability(StrEnum):
+    SYNC = "sync"
+    """Acknowledged means on the disk."""
+    ASYNC = "async"
+    """Acknowledged means on its way: a crash can lose the last few milliseconds."""
+    EPHEMERAL = "ephemeral"
+    """Kept in memory only: a restart forgets everything."""
+
+
+class LogFormat(StrEnum):
+    CONSOLE = "console"
+    JSON = "json"
+
+
+class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything a server can be told. Ports: 0 takes any free one, -1 leaves the door shut."""
+
+    host: str = "127.0.0.1"
+    port: int = 9000
+    http_port: int = 9002
+    metrics_port: int = 9001
+    data_dir: Path = Path("flo-data")
+    durability: Durability = Durability.SYNC
+    log_level: str = "info"
+    log_format: LogFormat = LogFormat.CONSOLE
+    snapshot_events: int = 200_000
+    """A snapshot is taken once so many events, and no fewer than there are live runs, are new."""
+    log_retention_events: int = 0
+    """Events kept behind the snapshots, beyond what recovery needs."""
+    log_retention_hours: float = 0.0
+    """Events younger than this are kept behind the snapshots as well."""
+    archive_retention_runs: int = 10_000_000
+    """Finished runs kept; 0 keeps them all."""
+    archive_retention_hours: float = 720.0
+    """Finished runs older than this are forgotten; 0 keeps them all."""
+
+
+def load_config(
+    flags: Mapping[str, Any], environment: Mapping[str, str], file: Path | None = None
+) -> ServerConfig:
+    """The configuration; a file named by hand must exist, flo.toml in the folder may."""
+    values = {**_from_file(file), **_from_environment(environment)}
+    values |= {name: value for name, value in flags.items() if value is not None}
+    try:
+        return msgspec.convert(values, ServerConfig, strict=False)
+    except msgspec.ValidationError as error:
+        raise Invalid(f"configuration: {error}", code="invalid_configuration") from error
+
+
+def _from_file(file: Path | None) -> dict[str, Any]:
+    path = file or FILE_DEFAULT
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        if file is None:
+            return {}
+        raise NotFound(
+            f"the configuration file {file} does not exist", code="no_such_file"
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise Invalid(f"{path}: {error}", code="invalid_configuration") from error
+    values = document.get("server", {})
+    if not isinstance(values, dict):
+        raise Invalid(f"{path}: expected a table [server]", code="invalid_configuration")
+    _check_names(values, str(path))
+    return values
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    values = {
+        name.removeprefix(ENVIRONMENT_PREFIX).lower(): value
+        for name, value in environment.items()
+        if name.startswith(ENVIRONMENT_PREFIX)
+    }
+    _check_names(values, f"the environment ({ENVIRONMENT_PREFIX}*)")
+    return values
+
+
+def _check_names(values: Mapping[str, Any], where: str) -> None:
+    known = ServerConfig.__struct_fields__
+    for name in values:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise Invalid(f"{where}: unknown setting {name!r}{hint}", code="invalid_configuration")

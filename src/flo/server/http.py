@@ -1,0 +1,49 @@
+"""The HTTP doors: the API with its pages, and the metrics alone.
+
+    socket ──▸ BoundedProtocol ──▸ Threshold ──▸ Litestar: routes ──▸ Asker ──▸ engine
+               time and length     strangers     parameters,          until the
+                                   and counts    bodies, errors       client leaves
+
+A door has a port once it has started; stopping it lets go of everyone.
+"""
+
+from flo.server.http_app import build_app, build_metrics_app
+from flo.server.http_asker import Asker, Engine
+from flo.server.http_listener import HttpListener
+from flo.server.http_protocol import Bounds
+from flo.server.http_system import ServerInfo
+from flo.server.http_threshold import Threshold
+from flo.server.metrics import Metrics
+
+BOUNDS = Bounds()
+
+__all__ = ["Bounds", "Engine", "HttpDoor", "MetricsDoor", "ServerInfo"]
+
+
+class HttpDoor(HttpListener):
+    """The whole API. Whoever still waits when it stops is told to try again."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        info: ServerInfo,
+        metrics: Metrics,
+        host: str,
+        port: int,
+        bounds: Bounds = BOUNDS,
+    ) -> None:
+        self._asker = Asker(engine)
+        app = build_app(self._asker, info, metrics)
+        super().__init__(Threshold(app, metrics), metrics, host, port, bounds)
+
+    async def stop(self) -> None:
+        self._asker.stop()
+        await super().stop()
+
+
+class MetricsDoor(HttpListener):
+    """/metrics and nothing else, for a port that only the monitoring can reach."""
+
+    def __init__(self, metrics: Metrics, host: str, port: int, bounds: Bounds = BOUNDS) -> None:
+        app = Threshold(build_metrics_app(metrics), metrics)
+        super().__init__(app, metrics, host, port, bounds)

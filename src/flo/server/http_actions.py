@@ -1,0 +1,160 @@
+"""The HTTP routes of actions: register, inspect, change, delete, list."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from litestar import Response, delete, get, post, put
+from litestar.di import NamedDependency
+from litestar.openapi.datastructures import ResponseSpec
+from litestar.params import JSONBody
+from msgspec.structs import asdict
+
+from flo.model.actions import (
+    MAX_RETRIES_DEFAULT,
+    RETRY_DELAY_MS_DEFAULT,
+    TIMEOUT_MS_DEFAULT,
+    ActionPage,
+    ActionView,
+    DeleteAction,
+    GetAction,
+    ListActions,
+    RegisterAction,
+    Registered,
+)
+from flo.model.base import Word
+from flo.model.ids import (
+    LIST_LIMIT_DEFAULT,
+    LIST_LIMIT_MAX,
+    NAMESPACE_DEFAULT,
+    ActionName,
+    Namespace,
+    WorkerId,
+)
+from flo.model.runs import ListRuns, Nothing, RunPage
+from flo.model.workers import ListWorkers, WorkerPage, WorkerView
+from flo.server.http_asker import Asker
+from flo.server.http_errors import refusals
+from flo.server.http_request import ActionPath, CursorQuery, LimitQuery, NamespaceQuery
+from flo.server.http_runs import RunJson, run_json
+
+RECENT_RUNS = 10
+
+
+class ActionBody(Word):
+    """A registration. With `if_changed`, settings already in force do not make a new version."""
+
+    name: ActionName
+    timeout_ms: int = TIMEOUT_MS_DEFAULT
+    max_retries: int = MAX_RETRIES_DEFAULT
+    retry_delay_ms: int = RETRY_DELAY_MS_DEFAULT
+    description: str = ""
+    if_changed: bool = False
+
+
+class SettingsBody(Word):
+    """The settings to change; what is left out (or null) stays as it is."""
+
+    timeout_ms: int | None = None
+    max_retries: int | None = None
+    retry_delay_ms: int | None = None
+    description: str | None = None
+
+
+class ActionDetail(ActionView):
+    """An action, its newest runs, and the workers that serve it."""
+
+    recent_runs: list[RunJson]
+    workers: list[WorkerId]
+
+
+@get("/actions", tags=["actions"], responses=refusals())
+async def list_actions(
+    asker: NamedDependency[Asker],
+    namespace: NamespaceQuery = NAMESPACE_DEFAULT,
+    limit: LimitQuery = LIST_LIMIT_DEFAULT,
+    cursor: CursorQuery = None,
+) -> ActionPage:
+    """The registered actions, by name."""
+    question = ListActions(namespace=namespace, limit=limit, cursor=cursor)
+    return await asker.ask(question, ActionPage)
+
+
+@post(
+    "/actions",
+    tags=["actions"],
+    response_description="Registered for the first time.",
+    responses={
+        200: ResponseSpec(Registered, description="Registered again.", generate_examples=False),
+        **refusals(413),
+    },
+)
+async def register_action(
+    asker: NamedDependency[Asker],
+    data: JSONBody[ActionBody],
+    namespace: NamespaceQuery = NAMESPACE_DEFAULT,
+) -> Response[Registered]:
+    """Register an action, or replace its settings."""
+    command = RegisterAction(namespace=namespace, **asdict(data))
+    registered = await asker.ask(command, Registered)
+    return Response(registered, status_code=201 if registered.version == 1 else 200)
+
+
+@get("/actions/{name:str}", tags=["actions"], responses=refusals(404))
+async def get_action(
+    asker: NamedDependency[Asker],
+    name: ActionPath,
+    namespace: NamespaceQuery = NAMESPACE_DEFAULT,
+) -> ActionDetail:
+    """An action: its settings, its runs by status, its newest runs, its workers."""
+    action = await asker.ask(GetAction(name=name, namespace=namespace), ActionView)
+    newest = ListRuns(action=name, namespace=namespace, limit=RECENT_RUNS)
+    page = await asker.ask(newest, RunPage)
+    workers = [
+        worker.worker_id
+        async for worker in _all_workers(asker, namespace)
+        if any(process.name == name for process in worker.processes)
+    ]
+    recent_runs = [run_json(run) for run in page.items]
+    return ActionDetail(**asdict(action), recent_runs=recent_runs, workers=workers)
+
+
+@put("/actions/{name:str}", tags=["actions"], responses=refusals(404, 413))
+async def change_action(
+    asker: NamedDependency[Asker],
+    name: ActionPath,
+    data: JSONBody[SettingsBody],
+    namespace: NamespaceQuery = NAMESPACE_DEFAULT,
+) -> Registered:
+    """Change some settings of an action; its version goes up by one."""
+    action = await asker.ask(GetAction(name=name, namespace=namespace), ActionView)
+    settings: dict[str, Any] = {
+        setting: getattr(action, setting) if wanted is None else wanted
+        for setting, wanted in asdict(data).items()
+    }
+    command = RegisterAction(name=name, namespace=namespace, **settings)
+    return await asker.ask(command, Registered)
+
+
+@delete("/actions/{name:str}", tags=["actions"], responses=refusals(404))
+async def delete_action(
+    asker: NamedDependency[Asker],
+    name: ActionPath,
+    namespace: NamespaceQuery = NAMESPACE_DEFAULT,
+) -> None:
+    """Delete an action; its live runs go on to their end, new ones are refused."""
+    await asker.ask(DeleteAction(name=name, namespace=namespace), Nothing)
+
+
+async def _all_workers(asker: Asker, namespace: Namespace) -> AsyncIterator[WorkerView]:
+    cursor: str | None = None
+    while True:
+        question = ListWorkers(namespace=namespace, limit=LIST_LIMIT_MAX, cursor=cursor)
+        page = await asker.ask(question, WorkerPage)
+        for worker in page.items:
+            yield worker
+        cursor = page.cursor
+        if cursor is None:
+            return
+
+
+ROUTES = (list_actions, register_action, get_action, change_action, delete_action)

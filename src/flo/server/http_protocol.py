@@ -1,0 +1,129 @@
+"""uvicorn's HTTP protocol, with a bound on everything a client can hold on to.
+
+uvicorn bounds the pause between two requests. Here are bounded, besides: how long a request may
+take to arrive (also the first, also one that is sent a byte at a time), how long its head may be,
+and how many connections are open.
+"""
+
+import asyncio
+import logging
+from typing import Any
+
+import msgspec
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from flo.model.errors import FloError, Invalid, TimedOut, TooLarge, Unavailable
+from flo.server.http_errors import error_body
+from flo.server.metrics import Metrics
+
+HEAD_LENGTH_MAX = 64 * 1024
+
+_logger = logging.getLogger("flo.http")
+_logger.setLevel(logging.ERROR)  # what clients do wrong, they are told; the log is not
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    connections_max: int = 10_000
+    arrival_seconds_max: float = 60.0
+    idle_seconds_max: int = 75
+
+
+class Visitors(ServerState):
+    """Who is connected to one listener."""
+
+    def __init__(self, bounds: Bounds, metrics: Metrics) -> None:
+        super().__init__()
+        self.bounds = bounds
+        self.metrics = metrics
+        self.nobody = asyncio.Event()
+        self.nobody.set()
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    def __init__(self, config: Config, visitors: Visitors) -> None:
+        super().__init__(config, visitors, app_state={})
+        self.logger = _logger
+        self._visitors = visitors
+        self._arrival: asyncio.TimerHandle | None = None
+        self._head_length = 0
+        self._is_in_body = False
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._visitors.nobody.clear()
+        self._visitors.metrics.http_opened()
+        self._expect_request()
+        most = self._visitors.bounds.connections_max
+        if len(self.connections) > most:
+            message = f"{most} connections are open, and that is the most"
+            self._hang_up(503, Unavailable(message, code="too_many_connections"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._request_arrived()
+        self._visitors.metrics.http_closed()
+        if not self.connections:
+            self._visitors.nobody.set()
+
+    def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        self._expect_request()
+        if not self._is_in_body:
+            self._head_length += len(data)
+        super().data_received(data)
+        if self._head_length > HEAD_LENGTH_MAX:
+            message = f"expected a head of at most {HEAD_LENGTH_MAX} bytes"
+            self._hang_up(431, TooLarge(message, code="head_too_large"))
+
+    def on_message_begin(self) -> None:
+        self._expect_request()
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._head_length, self._is_in_body = 0, True
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._head_length, self._is_in_body = 0, False
+        self._request_arrived()
+        super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        self._hang_up(400, Invalid(msg, code="malformed_request"))
+
+    def _expect_request(self) -> None:
+        if self._arrival is None:
+            seconds = self._visitors.bounds.arrival_seconds_max
+            self._arrival = self.loop.call_later(seconds, self._arrives_too_late)
+
+    def _request_arrived(self) -> None:
+        if self._arrival is not None:
+            self._arrival.cancel()
+            self._arrival = None
+
+    def _arrives_too_late(self) -> None:
+        self._arrival = None
+        if self._is_answering():
+            self._expect_request()  # the client may have to wait for us first
+        else:
+            seconds = self._visitors.bounds.arrival_seconds_max
+            self._hang_up(408, TimedOut(f"expected a whole request within {seconds:g} s"))
+
+    def _is_answering(self) -> bool:
+        cycle = self.cycle
+        return bool(self.pipeline) or (
+            cycle is not None and not cycle.more_body and not cycle.response_complete
+        )
+
+    def _hang_up(self, status: int, error: FloError) -> None:
+        """Say why, unless an answer is on its way already, and close the connection."""
+        if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
+            body = msgspec.json.encode(error_body(error))
+            head = (
+                b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
+            )
+            self.transport.write(STATUS_LINE[status] + head % len(body) + body)
+        self.transport.close()

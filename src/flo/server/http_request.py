@@ -1,0 +1,110 @@
+"""What is read from a request: strict bodies, known parameters, names as they were meant."""
+
+from difflib import get_close_matches
+from functools import cache
+from typing import Annotated, Any, TypeAlias
+from urllib.parse import unquote
+
+import msgspec
+from litestar import Request
+from litestar.datastructures import State
+from litestar.exceptions import InternalServerException
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import PathParameter, QueryParameter
+
+from flo.model.errors import Invalid
+from flo.model.ids import BLOCK_MS_MAX, LIST_LIMIT_MAX, PAYLOAD_LENGTH_MAX
+from flo.server.http_payload import decode_json
+
+ENVELOPE_LENGTH_MAX = 64 * 1024
+BODY_LENGTH_MAX = PAYLOAD_LENGTH_MAX * 4 // 3 + ENVELOPE_LENGTH_MAX
+"""The longest payload in base64, and what stands around it."""
+
+NamespaceQuery: TypeAlias = Annotated[
+    str, QueryParameter(name="namespace", description="Where the thing lives.")
+]
+LimitQuery: TypeAlias = Annotated[
+    int,
+    QueryParameter(name="limit", ge=1, le=LIST_LIMIT_MAX, description="The most items to answer."),
+]
+CursorQuery: TypeAlias = Annotated[
+    str | None,
+    QueryParameter(name="cursor", description="The `cursor` of the page before this one."),
+]
+WaitQuery: TypeAlias = Annotated[
+    int,
+    QueryParameter(
+        name="wait_ms",
+        ge=0,
+        le=BLOCK_MS_MAX,
+        description="Wait so long for the run to end, then answer it as it is.",
+    ),
+]
+ActionPath: TypeAlias = Annotated[str, PathParameter(description="The action's name.")]
+RunPath: TypeAlias = Annotated[str, PathParameter(description="The run's id.")]
+WorkerPath: TypeAlias = Annotated[str, PathParameter(description="The worker's id.")]
+TaskPath: TypeAlias = Annotated[
+    str, PathParameter(description="The `task_id` of the assignment: the id of its run.")
+]
+
+
+class FloRequest(Request[Any, Any, State]):
+    async def body(self) -> bytes:
+        try:
+            return await super().body()
+        except InternalServerException as error:
+            raise Invalid("the body ended too early", code="incomplete_body") from error
+
+    async def json(self) -> Any:
+        """The body as the handler's `data` wants it, read straight from the bytes."""
+        wanted = self.route_handler.parsed_data_field
+        assert wanted is not None
+        return decode_json(await self.body(), wanted.annotation)
+
+    async def payload(self) -> bytes:
+        """The whole body as it came; if it says that it is JSON, it must be."""
+        payload = await self.body()
+        if payload and self.content_type[0] == "application/json":
+            decode_json(payload, msgspec.Raw)
+        return payload
+
+
+async def prepare(request: Request[Any, Any, State]) -> None:
+    """Before any route of the API: refuse what would be ignored, and read names percent-decoded.
+
+    The path was matched as it came on the wire, so a '/' within a name cannot lead astray.
+    """
+    handler = request.route_handler
+    assert isinstance(handler, HTTPRouteHandler)
+    known = known_parameters(handler)
+    for name in request.query_params:
+        if name not in known:
+            raise unknown_parameter(name, known)
+    request.scope["path_params"] = {
+        name: unquote(value) for name, value in request.path_params.items()
+    }
+
+
+@cache
+def known_parameters(handler: HTTPRouteHandler) -> tuple[str, ...]:
+    definitions = (
+        field.kwarg_definition for field in handler.parsed_fn_signature.parameters.values()
+    )
+    return tuple(
+        definition.name
+        for definition in definitions
+        if isinstance(definition, QueryParameter) and definition.name is not None
+    )
+
+
+def unknown_parameter(name: str, known: tuple[str, ...]) -> Invalid:
+    nearest = get_close_matches(name, known, n=1)
+    if nearest:
+        hint = f"did you mean {nearest[0]!r}?"
+    else:
+        hint = f"expected one of {', '.join(known)}" if known else "expected none here"
+    return Invalid(
+        f"unknown query parameter {name!r}: {hint}",
+        code="unknown_parameter",
+        details={"parameter": name, "known": list(known)},
+    )

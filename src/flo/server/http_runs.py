@@ -1,0 +1,249 @@
+"""The HTTP routes of runs: invoke an action, look at a run, list them."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from litestar import Response, get, post
+from litestar.di import NamedDependency
+from litestar.openapi.datastructures import ResponseSpec
+from litestar.openapi.spec import OpenAPIMediaType, Operation, RequestBody, Schema
+from litestar.openapi.spec.enums import OpenAPIType
+from litestar.params import HeaderParameter, QueryParameter
+from msgspec.structs import asdict
+
+from flo.model.base import Word
+from flo.model.errors import FloError, Invalid, error_of
+from flo.model.ids import (
+    IDEMPOTENCY_KEY_LENGTH_MAX,
+    LIST_LIMIT_DEFAULT,
+    NAMESPACE_DEFAULT,
+    ActionName,
+    Labels,
+    Namespace,
+    RunId,
+    WorkerId,
+)
+from flo.model.runs import (
+    PRIORITY_DEFAULT,
+    PRIORITY_MAX,
+    AttemptView,
+    Ended,
+    GetRun,
+    Invoke,
+    Invoked,
+    ListRuns,
+    RunPage,
+    RunStatus,
+    RunView,
+    WaitForRuns,
+)
+from flo.server.http_asker import Asker
+from flo.server.http_errors import refusals
+from flo.server.http_payload import Encoding, decode_json, show
+from flo.server.http_request import (
+    ActionPath,
+    CursorQuery,
+    FloRequest,
+    LimitQuery,
+    NamespaceQuery,
+    RunPath,
+    WaitQuery,
+)
+
+LabelsJson = dict[str, str | int | float | bool]
+
+
+class RunJson(Word):
+    """A run. Times are in milliseconds since the epoch; null means: not yet, or not at all.
+
+    `input` and `output` are JSON if their bytes are (encoding json), base64 if not (base64), and
+    null if there are none (null).
+    """
+
+    run_id: RunId
+    action: ActionName
+    namespace: Namespace
+    status: RunStatus
+    priority: int
+    attempt: int
+    input: Any
+    input_encoding: Encoding | None
+    created_at_ms: int
+    ready_at_ms: int
+    started_at_ms: int | None
+    finished_at_ms: int | None
+    worker_id: WorkerId | None
+    lease_expires_at_ms: int | None
+    output: Any
+    output_encoding: Encoding | None
+    outcome: str | None
+    error: str | None
+    dead_lettered: bool
+    idempotency_key: str | None
+    labels: LabelsJson | None
+    attempts: list[AttemptView]
+
+
+class RunPageJson(Word):
+    items: list[RunJson]
+    cursor: str | None
+
+
+def run_json(run: RunView) -> RunJson:
+    shown_input, shown_output = show(run.input), show(run.output)
+    fields = asdict(run) | {
+        "input": shown_input.value,
+        "input_encoding": shown_input.encoding,
+        "output": shown_output.value,
+        "output_encoding": shown_output.encoding,
+    }
+    return RunJson(**fields)
+
+
+@dataclass
+class InvokeOperation(Operation):
+    """The description of a body that may be anything."""
+
+    def __post_init__(self) -> None:
+        anything = Schema(description="JSON, kept as it is.")
+        octets = Schema(type=OpenAPIType.STRING, content_media_type="application/octet-stream")
+        self.request_body = RequestBody(
+            description="The input. Whatever does not say that it is JSON is kept as bytes.",
+            content={
+                "application/json": OpenAPIMediaType(schema=anything),
+                "*/*": OpenAPIMediaType(schema=octets),
+            },
+        )
+
+
+@post(
+    "/actions/{name:str}/invoke",
+    status_code=202,
+    tags=["runs"],
+    operation_class=InvokeOperation,
+    responses={
+        200: ResponseSpec(
+            RunJson,
+            description="With `wait_ms`: the run, ended or as it is when the wait is over.",
+            generate_examples=False,
+        ),
+        202: ResponseSpec(
+            Invoked,
+            description="Queued. The same idempotency key again answers the same run.",
+            generate_examples=False,
+        ),
+        **refusals(404, 409, 413),
+    },
+)
+async def invoke_action(
+    asker: NamedDependency[Asker],
+    request: FloRequest,
+    name: ActionPath,
+    namespace: NamespaceQuery = NAMESPACE_DEFAULT,
+    priority: Annotated[
+        int,
+        QueryParameter(
+            name="priority", ge=0, le=PRIORITY_MAX, description="The higher, the earlier."
+        ),
+    ] = PRIORITY_DEFAULT,
+    delay_ms: Annotated[
+        int, QueryParameter(name="delay_ms", ge=0, description="Not to be run before this passed.")
+    ] = 0,
+    idempotency_key: Annotated[
+        str | None,
+        QueryParameter(
+            name="idempotency_key",
+            max_length=IDEMPOTENCY_KEY_LENGTH_MAX,
+            description="Never makes two runs of one action.",
+        ),
+    ] = None,
+    idempotency_key_header: Annotated[
+        str | None,
+        HeaderParameter(name="Idempotency-Key", description="The same, as a header."),
+    ] = None,
+    labels: Annotated[
+        str | None,
+        QueryParameter(
+            name="labels",
+            description='What the worker must have, as a flat JSON object: {"gpu":true}.',
+        ),
+    ] = None,
+    wait_ms: WaitQuery = 0,
+) -> Response[Any]:
+    """Queue a run of the action; the body is its input."""
+    command = Invoke(
+        action=name,
+        input=await request.payload(),
+        namespace=namespace,
+        priority=priority,
+        delay_ms=delay_ms,
+        idempotency_key=_one_key(idempotency_key, idempotency_key_header),
+        labels=None if labels is None else _labels(labels),
+    )
+    invoked = await asker.ask(command, Invoked)
+    if not wait_ms:
+        return Response(invoked, status_code=202)
+    try:
+        run = await _run_after(asker, request, invoked.run_id, namespace, wait_ms)
+    except FloError as error:  # the run goes on, whoever waits
+        details = {**error.details, "run_id": invoked.run_id}
+        raise error_of(error.kind, error.code, error.message, details) from error
+    return Response(run_json(run), status_code=200)
+
+
+@get("/actions/{name:str}/runs", tags=["runs"], responses=refusals())
+async def list_runs(
+    asker: NamedDependency[Asker],
+    name: ActionPath,
+    namespace: NamespaceQuery = NAMESPACE_DEFAULT,
+    status: Annotated[
+        RunStatus | None, QueryParameter(name="status", description="Only runs in this status.")
+    ] = None,
+    limit: LimitQuery = LIST_LIMIT_DEFAULT,
+    cursor: CursorQuery = None,
+) -> RunPageJson:
+    """The runs of an action, the newest first."""
+    question = ListRuns(action=name, namespace=namespace, status=status, limit=limit, cursor=cursor)
+    page = await asker.ask(question, RunPage)
+    return RunPageJson(items=[run_json(run) for run in page.items], cursor=page.cursor)
+
+
+@get("/runs/{run_id:str}", tags=["runs"], responses=refusals(404))
+async def get_run(
+    asker: NamedDependency[Asker],
+    request: FloRequest,
+    run_id: RunPath,
+    namespace: NamespaceQuery = NAMESPACE_DEFAULT,
+    wait_ms: WaitQuery = 0,
+) -> RunJson:
+    """A run as it is now, or once it has ended."""
+    return run_json(await _run_after(asker, request, run_id, namespace, wait_ms))
+
+
+async def _run_after(
+    asker: Asker, request: FloRequest, run_id: RunId, namespace: Namespace, wait_ms: int
+) -> RunView:
+    """The run once it has ended, or as it is when the wait is over."""
+    if wait_ms:
+        wait = WaitForRuns(run_ids=[run_id], namespace=namespace, block_ms=wait_ms)
+        await asker.wait(wait, Ended, request)
+    return await asker.ask(GetRun(run_id=run_id, namespace=namespace), RunView)
+
+
+def _one_key(in_query: str | None, in_header: str | None) -> str | None:
+    if in_query is not None and in_header is not None and in_query != in_header:
+        raise Invalid(
+            f"expected one idempotency key, got {in_query!r} as a parameter "
+            f"and {in_header!r} as a header"
+        )
+    return in_header if in_query is None else in_query
+
+
+def _labels(text: str) -> Labels:
+    try:
+        return decode_json(text.encode(), LabelsJson)
+    except Invalid as error:
+        raise Invalid(f"labels: {error.message}") from error
+
+
+ROUTES = (invoke_action, list_runs, get_run)

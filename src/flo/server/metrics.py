@@ -1,0 +1,132 @@
+"""What the server counts, for Prometheus.
+
+Every part of the server is handed one Metrics and tells it what happens. Nothing here is shared
+between servers of one process: each has a registry of its own.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from flo.model.ids import ActionName, Namespace
+
+EXPOSITION_TYPE = CONTENT_TYPE_LATEST
+COMMIT_SECONDS = (0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0)
+
+
+class RunCount(NamedTuple):
+    """How many runs of an action have this status."""
+
+    namespace: Namespace
+    action: ActionName
+    status: str
+    runs: int
+
+
+class Metrics:
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        self._commits = self._histogram("flo_commit_seconds", "Appends to the log", COMMIT_SECONDS)
+        self._events = self._counter("flo_events", "Events appended to the log")
+        self._archived = self._counter("flo_archived", "Runs that ended and went to the archive")
+        self._refusals = Children(self._counter("flo_refusals", "Commands refused", "code"))
+        self._rpc_connections = self._gauge("flo_rpc_connections", "Open RPC connections")
+        self._rpc_requests = Children(self._counter("flo_rpc_requests", "RPC", "operation"))
+        self._http_connections = self._gauge("flo_http_connections", "Open HTTP connections")
+        self._http_requests = Children(
+            self._counter("flo_http_requests", "HTTP answers", "method", "route", "status")
+        )
+
+    def committed(self, events: int, archived: int, seconds: float) -> None:
+        self._commits.observe(seconds)
+        self._events.inc(events)
+        self._archived.inc(archived)
+
+    def refused(self, code: str) -> None:
+        self._refusals.of(code).inc()
+
+    def rpc_opened(self) -> None:
+        self._rpc_connections.inc()
+
+    def rpc_closed(self) -> None:
+        self._rpc_connections.dec()
+
+    def rpc_request(self, operation: str) -> None:
+        self._rpc_requests.of(operation).inc()
+
+    def http_opened(self) -> None:
+        self._http_connections.inc()
+
+    def http_closed(self) -> None:
+        self._http_connections.dec()
+
+    def http_answered(self, method: str, route: str, status: int) -> None:
+        self._http_requests.of(method, route, str(status)).inc()
+
+    def watch(
+        self,
+        *,
+        pending_runs: Callable[[], float],
+        running_runs: Callable[[], float],
+        workers: Callable[[], float],
+        log_position: Callable[[], float],
+        snapshot_position: Callable[[], float],
+        runs_by_action: Callable[[], Iterable[RunCount]] | None = None,
+    ) -> None:
+        """Look at these at every scrape; to be called once, when there is something to look at."""
+        runs = self._gauge("flo_runs_live", "Runs that have not ended", "status")
+        runs.labels("pending").set_function(pending_runs)
+        runs.labels("running").set_function(running_runs)
+        self._gauge("flo_workers", "Registered workers").set_function(workers)
+        self._gauge("flo_log_position", "Events in the log").set_function(log_position)
+        self._gauge("flo_snapshot_position", "Events covered by the newest snapshot").set_function(
+            snapshot_position
+        )
+        if runs_by_action is not None:
+            self.registry.register(RunCounts(runs_by_action))
+
+    def exposition(self) -> bytes:
+        """Everything, as Prometheus reads it."""
+        return generate_latest(self.registry)
+
+    def _counter(self, name: str, about: str, *labels: str) -> Counter:
+        return Counter(name, about, labels, registry=self.registry)
+
+    def _gauge(self, name: str, about: str, *labels: str) -> Gauge:
+        return Gauge(name, about, labels, registry=self.registry)
+
+    def _histogram(self, name: str, about: str, buckets: tuple[float, ...]) -> Histogram:
+        return Histogram(name, about, buckets=buckets, registry=self.registry)
+
+
+class Children:
+    """The counters behind one name, by their labels; looking one up here costs a third."""
+
+    def __init__(self, counter: Counter) -> None:
+        self._counter = counter
+        self._children: dict[tuple[str, ...], Counter] = {}
+
+    def of(self, *labels: str) -> Counter:
+        child = self._children.get(labels)
+        if child is None:
+            child = self._children[labels] = self._counter.labels(*labels)
+        return child
+
+
+class RunCounts(Collector):
+    """Asks for the runs by action at every scrape, since actions come and go."""
+
+    def __init__(self, counts: Callable[[], Iterable[RunCount]]) -> None:
+        self._counts = counts
+
+    def collect(self) -> Iterator[Metric]:
+        labels = ("namespace", "action", "status")
+        family = GaugeMetricFamily("flo_runs", "Runs by action and status", labels=labels)
+        for namespace, action, status, runs in self._counts():
+            family.add_metric((namespace, action, status), runs)
+        yield family

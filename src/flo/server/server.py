@@ -1,0 +1,198 @@
+"""Builds every part, starts them in order, stops them in reverse."""
+
+import asyncio
+import gc
+import ipaddress
+import signal
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Protocol, Self, TypeVar
+
+import structlog
+import uvloop
+
+from flo.log.base import Log
+from flo.log.lock import FolderLock
+from flo.log.memory import MemoryLog
+from flo.log.snapshot import SnapshotFolder
+from flo.log.sqlite import SqliteLog
+from flo.model.errors import FloError
+from flo.model.version import VERSION
+from flo.server.config import Durability, ServerConfig
+from flo.server.counts import Counts
+from flo.server.http import HttpDoor, MetricsDoor, ServerInfo
+from flo.server.logs import set_up_logs
+from flo.server.metrics import Metrics
+from flo.server.router import Router
+from flo.server.tcp import Listener
+from flo.server.upkeep import Upkeep
+from flo.shard.clock import Clock, SystemClock
+from flo.shard.replay import recover
+from flo.shard.shard import Shard
+from flo.shard.snapshotter import LOG_FILE, SNAPSHOT_FOLDER
+
+DOOR_SHUT = -1
+GARBAGE_THRESHOLDS = (50_000, 20, 50)
+
+_logger = structlog.get_logger("flo.server")
+
+
+class Service(Protocol):
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
+_Service = TypeVar("_Service", bound=Service)
+
+
+class Server:
+    """One process's server; `port` and the like tell which ports it has really taken."""
+
+    shard: Shard
+    port: int = DOOR_SHUT
+    http_port: int = DOOR_SHUT
+    metrics_port: int = DOOR_SHUT
+
+    def __init__(self, config: ServerConfig, clock: Clock | None = None) -> None:
+        self.config = config
+        self._clock = clock or SystemClock()
+        self._running = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._start()
+        except BaseException:
+            await self._running.aclose()
+            raise
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.stop()
+
+    async def stop(self) -> None:
+        """Answer what was asked, commit what was submitted, close the store."""
+        await self._running.aclose()
+
+    async def _start(self) -> None:
+        started_at_ms = self._clock.now_ms()
+        metrics = Metrics()
+        log, snapshots = self._open_store()
+        self._running.push_async_callback(log.close)
+        recovered = recover(log.read, snapshots)
+        _spare_the_garbage_collector()
+        for complaint in recovered.damaged:
+            _logger.error("snapshot_damaged", problem=complaint)
+        self.shard = await self._run(
+            Shard(
+                recovered.state,
+                log,
+                self._clock,
+                wait_for_log=self.config.durability is Durability.SYNC,
+                watcher=metrics,
+            )
+        )
+        upkeep = await self._run(Upkeep(self.shard, log, snapshots, self._clock, self.config))
+        counts = Counts(self.shard, log, upkeep)
+        counts.show_in(metrics)
+        await self._open_doors(metrics, counts, started_at_ms)
+        _logger.info(
+            "server_started",
+            version=VERSION,
+            rpc=_address(self.config.host, self.port),
+            http=f"http://{_address(self.config.host, self.http_port)}",
+            data=str(self.config.data_dir) if snapshots else "memory",
+            durability=self.config.durability.value,
+            live_runs=counts.live_runs(),
+            recovered_ms=self._clock.now_ms() - started_at_ms,
+        )
+
+    def _open_store(self) -> tuple[Log, SnapshotFolder | None]:
+        if self.config.durability is Durability.EPHEMERAL:
+            return MemoryLog(), None
+        folder = self.config.data_dir
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = FolderLock(folder)
+        self._running.callback(lock.close)
+        return SqliteLog(folder / LOG_FILE), SnapshotFolder(folder / SNAPSHOT_FOLDER)
+
+    async def _open_doors(self, metrics: Metrics, counts: Counts, started_at_ms: int) -> None:
+        config = self.config
+        router = Router(self.shard)
+        if config.port != DOOR_SHUT:
+            listener = Listener(router, self._clock, metrics, config.host, config.port)
+            self.port = (await self._run(listener)).port
+        info = ServerInfo(
+            version=VERSION,
+            started_at_ms=started_at_ms,
+            store="memory" if config.durability is Durability.EPHEMERAL else "sqlite",
+            durability=config.durability.value,
+            address=_address(config.host, self.port),
+            data_dir=_data_dir(config),
+            now_ms=self._clock.now_ms,
+            ready=lambda: self.shard.closed is None,
+            counters=counts.all,
+        )
+        if config.http_port != DOOR_SHUT:
+            http = HttpDoor(router, info, metrics, config.host, config.http_port)
+            self.http_port = (await self._run(http)).port
+        if config.metrics_port != DOOR_SHUT:
+            door = MetricsDoor(metrics, config.host, config.metrics_port)
+            self.metrics_port = (await self._run(door)).port
+        if not _is_loopback(config.host):
+            _logger.warning(
+                "open_to_the_network",
+                host=config.host,
+                advice="anyone who can reach these ports can use them: put a firewall before them",
+            )
+
+    async def _run(self, service: _Service) -> _Service:
+        await service.start()
+        self._running.push_async_callback(service.stop)
+        return service
+
+
+def run(config: ServerConfig) -> int:
+    """Serve until SIGTERM or SIGINT; return the exit code."""
+    set_up_logs(config.log_level, config.log_format)
+    try:
+        uvloop.run(_serve(config))
+    except FloError as error:
+        _logger.error("server_not_started", code=error.code, error=str(error))
+        return 1
+    return 0
+
+
+async def _serve(config: ServerConfig) -> None:
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    async with Server(config):
+        await stopping.wait()
+        _logger.info("server_stopping")
+    _logger.info("server_stopped")
+
+
+def _spare_the_garbage_collector() -> None:
+    """What was recovered stays: the collector need not look at it, nor often at the rest."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GARBAGE_THRESHOLDS)
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _data_dir(config: ServerConfig) -> str | None:
+    if config.durability is Durability.EPHEMERAL:
+        return None
+    return str(Path(config.data_dir).resolve())
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

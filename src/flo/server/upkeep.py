@@ -1,0 +1,137 @@
+"""Keeps the data folder small and restarts short: snapshots and retention.
+
+A snapshot is taken by a process of its own. The log is trimmed behind the older of the two
+snapshots that are kept, so that a damaged one can be done without.
+"""
+
+import asyncio
+import sys
+from contextlib import suppress
+
+import structlog
+
+from flo.log.base import Log
+from flo.log.snapshot import SnapshotFolder
+from flo.model.errors import FloError
+from flo.server.config import ServerConfig
+from flo.shard.clock import Alarm, Clock
+from flo.shard.shard import Shard
+
+ROUND_MS = 5_000
+HOUR_MS = 3_600_000
+RUNS_IN_MEMORY_MAX = 100_000
+"""Finished runs kept without a store."""
+
+_logger = structlog.get_logger("flo.upkeep")
+
+
+class Upkeep:
+    def __init__(
+        self,
+        shard: Shard,
+        log: Log,
+        snapshots: SnapshotFolder | None,
+        clock: Clock,
+        config: ServerConfig,
+    ) -> None:
+        self._shard = shard
+        self._log = log
+        self._clock = clock
+        self._config = config
+        self._snapshots = snapshots
+        self._snapshot_position = max(self._positions(), default=0)
+        self._process: asyncio.subprocess.Process | None = None
+        self._alarm: Alarm | None = None
+        self._round: asyncio.Task[None] | None = None
+
+    @property
+    def snapshot_position(self) -> int:
+        return self._snapshot_position
+
+    async def start(self) -> None:
+        self._alarm = self._clock.call_at(self._clock.now_ms() + ROUND_MS, self._begin_round)
+
+    async def stop(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        if self._round is not None:
+            self._round.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._round
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                self._process.kill()
+            await self._process.wait()
+
+    def _begin_round(self) -> None:
+        self._round = asyncio.create_task(self._go_round(), name="upkeep")
+
+    async def _go_round(self) -> None:
+        try:
+            if self._is_snapshot_due():
+                await self.take_snapshot()
+            await self.trim()
+        except (FloError, OSError) as error:
+            _logger.error("upkeep_failed", error=str(error))
+        if self._shard.closed is None:
+            await self.start()
+
+    def _is_snapshot_due(self) -> bool:
+        if self._snapshots is None:
+            return False
+        new = self._log.position - self._snapshot_position
+        live = sum(len(space.runs) for space in self._shard.state.spaces.values())
+        return new >= max(self._config.snapshot_events, live)
+
+    async def take_snapshot(self) -> None:
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "flo.shard.snapshotter",
+            str(self._config.data_dir),
+            stderr=asyncio.subprocess.PIPE,
+        )
+        _, complaints = await self._process.communicate()
+        if self._process.returncode:
+            last = complaints.decode(errors="replace").strip().rpartition("\n")[-1]
+            _logger.error("snapshot_failed", exit_code=self._process.returncode, error=last)
+            return
+        self._snapshot_position = max(self._positions(), default=0)
+        _logger.info("snapshot_taken", position=self._snapshot_position)
+
+    async def trim(self) -> None:
+        """Forget what retention allows, a little at a time."""
+        events_below = await self._events_below()
+        hours = self._config.archive_retention_hours
+        before_ms = self._clock.now_ms() - int(hours * HOUR_MS) if hours else 0
+        while True:
+            trimmed = await self._log.trim(
+                events_below=events_below,
+                archived_before_ms=before_ms,
+                archived_max=self._archived_max(),
+            )
+            if not any(trimmed):
+                return
+
+    def _archived_max(self) -> int | None:
+        kept = self._config.archive_retention_runs
+        if self._snapshots is None:
+            return min(kept or RUNS_IN_MEMORY_MAX, RUNS_IN_MEMORY_MAX)
+        return kept or None
+
+    def _positions(self) -> list[int]:
+        return self._snapshots.positions() if self._snapshots is not None else []
+
+    async def _events_below(self) -> int:
+        """What neither of the two snapshots needs, less what is to be kept all the same."""
+        if self._snapshots is None:
+            return self._log.position  # nothing is ever read back from memory
+        positions = sorted(self._positions())
+        if len(positions) < 2:
+            return 0
+        hours = self._config.log_retention_hours
+        young = await self._log.position_at(self._clock.now_ms() - int(hours * HOUR_MS))
+        count = self._log.position - self._config.log_retention_events
+        return min(positions[-2], young if hours else positions[-2], count)
+
+

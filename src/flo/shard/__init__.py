@@ -1,0 +1,1 @@
+"""One log, one state, one loop."""

@@ -1,0 +1,61 @@
+"""Snapshot plus log gives State."""
+
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from flo.core.machine import apply
+from flo.core.state import State
+from flo.log.base import Entry
+from flo.log.snapshot import SnapshotFolder
+from flo.model.errors import Corrupt, NotFound
+from flo.shard.snapshot import load
+
+
+class Recovered(NamedTuple):
+    state: State
+    position: int
+    """How far the state reaches: the index of the next event."""
+    snapshot_position: int
+    """How far the snapshot reached that it was built on; 0 if there was none."""
+    damaged: list[str]
+    """What is wrong with newer snapshots that could not be used."""
+
+
+def recover(
+    read: Callable[[int], Iterator[Entry]], snapshots: SnapshotFolder | None = None
+) -> Recovered:
+    """The state as of the last append: the newest whole snapshot, and what came after it."""
+    with _garbage_collection_paused():
+        state, position, damaged = _newest(snapshots)
+        reached = position
+        try:
+            for entry in read(position):
+                for event in entry.events[max(0, position - entry.first) :]:
+                    apply(state, event)
+                reached = entry.first + len(entry.events)
+        except NotFound as error:
+            raise Corrupt(
+                f"no whole snapshot reaches as far as the log begins: {error}; "
+                "restore the data folder from a backup",
+                code="log_incomplete",
+            ) from error
+    return Recovered(state, reached, position, damaged)
+
+
+def _newest(snapshots: SnapshotFolder | None) -> tuple[State, int, list[str]]:
+    newest, damaged = snapshots.newest() if snapshots is not None else (None, [])
+    if newest is None:
+        return State(), 0, damaged
+    return load(newest.chunks), newest.position, damaged
+
+
+@contextmanager
+def _garbage_collection_paused() -> Iterator[None]:
+    """Millions of objects are made and none is thrown away: walking them would find nothing."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

@@ -1,0 +1,359 @@
+"""Submit a command, commit a batch, hand out the replies.
+
+    submit ──▸ inbox ──▸ settle each ──▸ serve parked claims ──▸ append ──▸ answer
+                 ▲                                                 │
+                 └──────────── what arrives meanwhile ─────────────┘  shares the next append
+
+State runs ahead of the log only inside `_commit`, and nobody hears of it before it is durable.
+With `wait_for_log` off (durability `async`) answers leave while their append is still under way;
+never more than one is.
+"""
+
+import asyncio
+import random
+from collections.abc import Sequence
+from typing import Protocol
+
+import structlog
+
+from flo.core.live import Live
+from flo.core.machine import VIEWS, answer, settle
+from flo.core.moment import NOTHING_RECALLED, Moment, Recalled
+from flo.core.recall import Recall, RecallRun, recalls_for
+from flo.core.state import KEYS_REMEMBERED_MAX, State
+from flo.core.views import run_result
+from flo.log.base import Log
+from flo.model.archive import Archived
+from flo.model.base import Fact, Word
+from flo.model.errors import FloError, Unavailable, Unexpected
+from flo.model.ids import run_id_of
+from flo.model.runs import Assigned, Claim, Ended, Tick, Ticked, WaitForRuns
+from flo.shard.clock import Clock, SystemClock
+from flo.shard.recall import fetch, run_of
+from flo.shard.recent import Recent
+from flo.shard.submission import Answer, Done, Submission
+from flo.shard.timers import Timer
+from flo.shard.waiters import Waiters
+
+BATCH_WORDS_MAX = 1_000
+
+_logger = structlog.get_logger("flo.shard")
+
+
+class Watcher(Protocol):
+    """Hears what the shard does, for metrics."""
+
+    def committed(self, events: int, archived: int, seconds: float) -> None: ...
+
+    def refused(self, code: str) -> None: ...
+
+
+class Unwatched:
+    def committed(self, events: int, archived: int, seconds: float) -> None:
+        pass
+
+    def refused(self, code: str) -> None:
+        pass
+
+
+class _Batch:
+    """One pass of the loop: what was taken in, and what came of it."""
+
+    def __init__(self, taken: list[Submission], moment: Moment) -> None:
+        self.taken = taken
+        self.moment = moment
+        self.events: list[Fact] = []
+        self.archived: list[Archived] = []
+        self.answered: list[tuple[Submission, list[Answer]]] = []
+        self.asked: list[Submission] = []
+        self.unrecalled: list[Submission] = []
+
+
+class Shard:
+    def __init__(
+        self,
+        state: State,
+        log: Log,
+        clock: Clock | None = None,
+        *,
+        dice: random.Random | None = None,
+        wait_for_log: bool = True,
+        watcher: Watcher | None = None,
+    ) -> None:
+        self.state = state
+        self.log = log
+        self._clock = clock or SystemClock()
+        self._dice = (dice or random.Random()).random
+        self._wait_for_log = wait_for_log
+        self._watcher = watcher or Unwatched()
+        self._now_ms = self._clock.now_ms()
+        self.live = Live(self._now_ms)
+        self._inbox: list[Submission] = []
+        self._filled = asyncio.Event()
+        self._waiters = Waiters()
+        self._recent = Recent()
+        self._timer = Timer(self._clock, self._tick)
+        self._recalls: set[asyncio.Task[None]] = set()
+        self._appending: asyncio.Future[int] | None = None
+        self._closed: FloError | None = None
+        self._loop: asyncio.Task[None] | None = None
+
+    @property
+    def closed(self) -> FloError | None:
+        """Why this shard takes nothing more; None while it does."""
+        return self._closed
+
+    async def start(self) -> None:
+        self._loop = asyncio.create_task(self._run(), name="shard")
+        self._timer.set(self.state.due.next_at_ms())
+
+    async def stop(self) -> None:
+        """Commit what was submitted, then let go of everyone who still waits."""
+        stopping = Unavailable("the server is stopping", code="server_stopping")
+        self._closed = self._closed or stopping
+        self._timer.cancel()
+        if self._loop is not None:
+            await asyncio.gather(*self._recalls)
+            self._filled.set()
+            await self._loop
+            self._loop = None
+        self._refuse_everyone(stopping)
+
+    def submit(self, words: Sequence[Word], done: Done) -> Submission:
+        """Hand in commands, or one question; `done` is called with an answer for each."""
+        submission = Submission(words, done)
+        if self._closed is not None:
+            submission.refuse(self._closed)
+        else:
+            self._put(submission)
+        return submission
+
+    async def ask(self, word: Word) -> Word:
+        """Submit one word and wait for its answer; a refusal is raised."""
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        submission = self.submit([word], lambda answers: future.set_result(answers[0]))
+        try:
+            reply = await future
+        finally:
+            submission.withdraw()
+        if isinstance(reply, FloError):
+            raise reply
+        return reply
+
+    async def _run(self) -> None:
+        taken: list[Submission] = []
+        try:
+            while self._inbox or self._closed is None:
+                await self._filled.wait()
+                taken = self._take()
+                if taken:
+                    await self._commit(taken)
+            if self._appending is not None:
+                await self._appending
+        except Exception as error:
+            # The state may be ahead of the log: nothing more may be said of it.
+            _logger.critical("shard_failed", error=str(error), exc_info=True)
+            failed = Unavailable(
+                f"the server can write no more and must be restarted: {error}", code="log_failed"
+            )
+            self._closed = failed
+            self._timer.cancel()
+            for submission in taken:
+                submission.refuse(failed)
+            self._refuse_everyone(failed)
+
+    def _put(self, submission: Submission) -> None:
+        self._inbox.append(submission)
+        self._filled.set()
+
+    def _take(self) -> list[Submission]:
+        """What has been handed in, up to about a batch."""
+        count = words = 0
+        for submission in self._inbox:
+            if words >= BATCH_WORDS_MAX:
+                break
+            count += 1
+            words += len(submission.words)
+        taken, self._inbox = self._inbox[:count], self._inbox[count:]
+        if not self._inbox:
+            self._filled.clear()
+        return taken
+
+    async def _commit(self, taken: list[Submission]) -> None:
+        self._now_ms = max(self._now_ms, self._clock.now_ms())
+        batch = _Batch(taken, Moment(self._now_ms, self._dice, self.live))
+        for submission in tuple(taken):
+            self._admit(submission, batch)
+        self._serve_parked_claims(batch)
+        if batch.events:
+            await self._append(batch)
+        for submission, answers in batch.answered:
+            submission.answer(answers)
+        self._answer_waits(batch.archived)
+        for submission in batch.asked:
+            self._answer_question(submission, batch.moment)
+        for submission in batch.unrecalled:
+            self._recall(submission)
+        self._timer.set(self.state.due.next_at_ms())
+
+    def _admit(self, submission: Submission, batch: _Batch) -> None:
+        first = submission.words[0]
+        if type(first) in VIEWS:
+            batch.asked.append(submission)
+        elif self._must_recall(submission):
+            batch.unrecalled.append(submission)
+        elif isinstance(first, Claim) and not submission.is_open:
+            pass  # its worker has gone, and would never hear of the tasks
+        else:
+            moment = _recalling(batch.moment, submission)
+            answers = [self._settle(word, moment, batch) for word in submission.words]
+            if not (isinstance(first, Claim) and self._park_claim(submission, first, answers[0])):
+                batch.answered.append((submission, answers))
+
+    def _settle(self, word: Word, moment: Moment, batch: _Batch) -> Answer:
+        try:
+            decision = settle(self.state, word, moment)
+        except FloError as refusal:
+            self._watcher.refused(refusal.code)
+            if isinstance(refusal, Unexpected):
+                _logger.error("rule_broken", word=type(word).__name__, exc_info=refusal)
+            return refusal
+        batch.events += decision.events
+        batch.archived += decision.archived
+        return decision.reply
+
+    def _park_claim(self, submission: Submission, claim: Claim, reply: Answer) -> bool:
+        """Let a claim that found nothing wait for something, if it may."""
+        if not _found_nothing(reply) or not claim.block_ms:
+            return False
+        self._waiters.park_claim(submission, claim)
+        submission.park(
+            self._clock.call_at(
+                self._now_ms + claim.block_ms, lambda: submission.answer([Assigned()])
+            ),
+            lambda: self._waiters.leave_claim(submission, claim),
+        )
+        return True
+
+    def _serve_parked_claims(self, batch: _Batch) -> None:
+        """Work that has just appeared goes to those who wait for it, in the same append."""
+        for submission, claim in self._waiters.woken_by(tuple(batch.events), self.state):
+            reply = self._settle(claim, batch.moment, batch)
+            if not _found_nothing(reply):
+                submission.unpark()
+                batch.taken.append(submission)
+                batch.answered.append((submission, [reply]))
+
+    async def _append(self, batch: _Batch) -> None:
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        append = self.log.append(batch.events, batch.archived, self._now_ms)
+        if self._wait_for_log:
+            await append
+        else:
+            if self._appending is not None:
+                await self._appending
+            self._appending = asyncio.ensure_future(append)
+        self._watcher.committed(
+            len(batch.events), len(batch.archived), loop.time() - started
+        )
+
+    def _answer_waits(self, archived: list[Archived]) -> None:
+        """Tell those who wait for these runs; whoever waits for several hears of all at once."""
+        ended: dict[Submission, Ended] = {}
+        for row in archived:
+            self._recent.add(row)
+            waiting = self._waiters.for_run(row.namespace, run_id_of(row.name, row.number))
+            if waiting:
+                result = run_result(run_of(row))
+                for submission in waiting:
+                    ended.setdefault(submission, Ended()).results.append(result)
+        for submission, reply in ended.items():
+            submission.answer([reply])
+
+    def _answer_question(self, submission: Submission, moment: Moment) -> None:
+        question = submission.words[0]
+        try:
+            if self._must_recall(submission):
+                self._recall(submission)
+                return
+            reply = answer(self.state, question, _recalling(moment, submission))
+        except FloError as refusal:
+            submission.refuse(refusal)
+            return
+        if not (isinstance(question, WaitForRuns) and self._park_wait(submission, question, reply)):
+            submission.answer([reply])
+
+    def _park_wait(self, submission: Submission, question: WaitForRuns, reply: Word) -> bool:
+        """Let a wait of which nothing has come yet go on, if it may."""
+        if reply != Ended() or not question.block_ms or not submission.is_open:
+            return False
+        self._waiters.park_wait(submission, question)
+        submission.park(
+            self._clock.call_at(
+                self._now_ms + question.block_ms, lambda: submission.answer([Ended()])
+            ),
+            lambda: self._waiters.leave_wait(submission, question),
+        )
+        return True
+
+    def _must_recall(self, submission: Submission) -> bool:
+        """Whether the archive must be asked first, or again: its answer has aged too much."""
+        recalled_at = submission.recalled_at
+        if recalled_at is not None:
+            return self.state.keys_finished_count - recalled_at >= KEYS_REMEMBERED_MAX
+        recalls = self._recalls_for(submission)
+        return bool(recalls) and not self._recalled_from_recent(submission, recalls)
+
+    def _recalls_for(self, submission: Submission) -> list[Recall]:
+        return [recall for word in submission.words for recall in recalls_for(self.state, word)]
+
+    def _recalled_from_recent(self, submission: Submission, recalls: list[Recall]) -> bool:
+        runs = {}
+        for recall in recalls:
+            if not isinstance(recall, RecallRun):
+                return False
+            row = self._recent.find(recall.namespace, recall.action, recall.number)
+            if row is None:
+                return False
+            runs[recall.namespace, recall.run_id] = run_of(row)
+        submission.recalled = Recalled(runs=runs)
+        submission.recalled_at = self.state.keys_finished_count
+        return True
+
+    def _recall(self, submission: Submission) -> None:
+        task = asyncio.ensure_future(self._recall_and_put_back(submission))
+        self._recalls.add(task)
+        task.add_done_callback(self._recalls.discard)
+
+    async def _recall_and_put_back(self, submission: Submission) -> None:
+        submission.recalled_at = self.state.keys_finished_count
+        try:
+            recalls = self._recalls_for(submission)
+            submission.recalled = await fetch(self.log.archive, recalls)
+        except FloError as error:
+            submission.refuse(error)
+        else:
+            self._put(submission)
+
+    def _tick(self) -> None:
+        def ticked(answers: list[Answer]) -> None:
+            if isinstance(answers[0], Ticked) and answers[0].more:
+                self._tick()
+
+        self.submit([Tick()], ticked)
+
+    def _refuse_everyone(self, error: FloError) -> None:
+        waiting, self._inbox = [*self._inbox, *self._waiters.everyone()], []
+        for submission in waiting:
+            submission.refuse(error)
+
+
+def _recalling(moment: Moment, submission: Submission) -> Moment:
+    if submission.recalled is NOTHING_RECALLED:
+        return moment
+    return moment._replace(recalled=submission.recalled)
+
+
+def _found_nothing(reply: Answer) -> bool:
+    return isinstance(reply, Assigned) and not reply.tasks and not reply.draining

@@ -1,0 +1,56 @@
+"""What has been handed to the shard and waits for its answers."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from flo.core.moment import NOTHING_RECALLED, Recalled
+from flo.model.base import Word
+from flo.model.errors import FloError
+from flo.shard.clock import Alarm
+
+Answer: TypeAlias = Word | FloError
+Done: TypeAlias = Callable[[list[Answer]], None]
+
+
+class Submission:
+    """Some commands, or one question; `done` is called once, with an answer for each."""
+
+    __slots__ = ("_alarm", "_done", "_leave", "recalled", "recalled_at", "words")
+
+    def __init__(self, words: Sequence[Word], done: Done) -> None:
+        self.words = words
+        self.recalled: Recalled = NOTHING_RECALLED
+        self.recalled_at: int | None = None
+        """How many keyed runs had finished when the archive was asked; None if it was not."""
+        self._done: Done | None = done
+        self._alarm: Alarm | None = None
+        self._leave: Callable[[], None] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether somebody still waits for the answers."""
+        return self._done is not None
+
+    def park(self, alarm: Alarm, leave: Callable[[], None]) -> None:
+        """It stands in a line until the alarm rings; `leave` takes it out of the line."""
+        self._alarm, self._leave = alarm, leave
+
+    def unpark(self) -> None:
+        if self._alarm is not None and self._leave is not None:
+            self._alarm.cancel()
+            self._leave()
+            self._alarm = self._leave = None
+
+    def answer(self, answers: list[Answer]) -> None:
+        self.unpark()
+        done, self._done = self._done, None
+        if done is not None:  # the asker may have gone; the facts stand
+            done(answers)
+
+    def refuse(self, error: FloError) -> None:
+        self.answer([error] * len(self.words))
+
+    def withdraw(self) -> None:
+        """Nobody waits for the answers any more."""
+        self.unpark()
+        self._done = None

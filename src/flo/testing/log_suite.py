@@ -1,0 +1,318 @@
+"""The behaviour every Log backend must show.
+
+A backend's test file subclasses `LogSuite` and gives it a `log` fixture: a new, empty log.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from flo.log.base import Entry, Log, Trimmed
+from flo.model.actions import Action, ActionRegistered
+from flo.model.archive import Archived
+from flo.model.base import Fact
+from flo.model.errors import Corrupt, NotFound, Unavailable
+from flo.model.runs import Attempt, Run, RunCompleted, RunQueued, RunReleased, RunStatus
+
+NOON_MS = 1_700_000_000_000
+
+
+class LogSuite:
+    @pytest.fixture(autouse=True)
+    async def closed_afterwards(self, log: Log) -> AsyncIterator[None]:
+        yield
+        await log.close()
+
+    async def test_a_new_log_is_empty(self, log: Log) -> None:
+        assert (log.start, log.position) == (0, 0)
+        assert list(log.read(0)) == []
+        assert await log.archive.count() == 0
+
+    async def test_events_come_back_as_they_were_appended(self, log: Log) -> None:
+        first, second = [action_registered(), run_queued()], [run_completed()]
+
+        await log.append(first, [], NOON_MS)
+        await log.append(second, [], NOON_MS + 5)
+
+        assert list(log.read(0)) == [Entry(0, NOON_MS, first), Entry(2, NOON_MS + 5, second)]
+
+    async def test_an_append_returns_the_position_after_its_last_event(self, log: Log) -> None:
+        assert await log.append(some_events(3), [], NOON_MS) == 3
+        assert await log.append(some_events(2), [], NOON_MS) == 5
+        assert log.position == 5
+
+    async def test_appends_that_overlap_keep_their_order(self, log: Log) -> None:
+        batches = [[released(number), released(number)] for number in range(20)]
+
+        positions = await asyncio.gather(*(log.append(batch, [], NOON_MS) for batch in batches))
+
+        assert positions == list(range(2, 42, 2))
+        assert [entry.events for entry in log.read(0)] == batches
+
+    async def test_an_append_stands_even_if_its_asker_has_gone(self, log: Log) -> None:
+        asker = asyncio.ensure_future(log.append([released(1)], [finished(1)], NOON_MS))
+        await asyncio.sleep(0)
+        asker.cancel()
+
+        assert await log.append([released(2)], [], NOON_MS) == 2
+        assert all_events(log) == [released(1), released(2)]
+        assert await log.archive.find("run", "default", "send", 1) == finished(1)
+
+    async def test_a_payload_of_a_mebibyte_comes_back_whole(self, log: Log) -> None:
+        payload = bytes(range(256)) * 4096
+        completed = run_completed(output=payload)
+
+        await log.append([completed], [finished(1, body=payload)], NOON_MS)
+
+        assert all_events(log) == [completed]
+        assert await log.archive.find("run", "default", "send", 1) == finished(1, body=payload)
+
+    async def test_an_entry_is_read_whole_from_any_position_in_it(self, log: Log) -> None:
+        for count in (3, 2, 4):
+            await log.append(some_events(count), [], NOON_MS)
+
+        begins = [[entry.first for entry in log.read(position)] for position in range(10)]
+
+        assert begins == [[0, 3, 5]] * 3 + [[3, 5]] * 2 + [[5]] * 4 + [[]]
+
+    async def test_a_position_past_the_end_is_corrupt(self, log: Log) -> None:
+        await log.append(some_events(3), [], NOON_MS)
+
+        with pytest.raises(Corrupt, match="ends at 3"):
+            list(log.read(4))
+
+    async def test_what_was_appended_is_read_while_reading(self, log: Log) -> None:
+        await log.append([released(1)], [], NOON_MS)
+        reading = log.read(0)
+        assert next(reading).events == [released(1)]
+
+        await log.append([released(2)], [], NOON_MS)
+
+        assert [entry.events for entry in reading] in ([], [[released(2)]])
+        assert all_events(log) == [released(1), released(2)]
+
+    async def test_a_trim_forgets_only_entries_that_lie_wholly_below(self, log: Log) -> None:
+        for _ in range(4):
+            await log.append(some_events(3), [], NOON_MS)
+
+        assert await log.trim(events_below=8) == Trimmed(events=6, archived=0)
+
+        assert (log.start, log.position) == (6, 12)
+        assert [entry.first for entry in log.read(6)] == [6, 9]
+
+    async def test_what_was_trimmed_is_not_found(self, log: Log) -> None:
+        await log.append(some_events(3), [], NOON_MS)
+        await log.append(some_events(3), [], NOON_MS)
+        await log.trim(events_below=3)
+
+        with pytest.raises(NotFound, match="begins at 3"):
+            list(log.read(2))
+
+    async def test_positions_go_on_after_everything_was_trimmed(self, log: Log) -> None:
+        await log.append(some_events(3), [], NOON_MS)
+        await log.trim(events_below=3)
+        assert (log.start, log.position) == (3, 3)
+        assert list(log.read(3)) == []
+
+        assert await log.append([released(1)], [], NOON_MS) == 4
+
+        assert list(log.read(3)) == [Entry(3, NOON_MS, [released(1)])]
+
+    async def test_a_trim_takes_a_bounded_number_of_rows_at_a_time(self, log: Log) -> None:
+        for number in range(5):
+            await log.append(some_events(2), [finished(number)], NOON_MS)
+
+        trims = [await log.trim(events_below=10, archived_max=0, rows_max=2) for _ in range(4)]
+
+        assert trims == [(4, 2), (4, 2), (2, 1), (0, 0)]
+
+    async def test_a_finished_run_is_found_by_its_address(self, log: Log) -> None:
+        await log.append([released(7)], [finished(7)], NOON_MS)
+        find = log.archive.find
+
+        assert await find("run", "default", "send", 7) == finished(7)
+        assert await find("run", "default", "send", 8) is None
+        assert await find("run", "default", "other", 7) is None
+        assert await find("run", "other", "send", 7) is None
+        assert await find("workflow", "default", "send", 7) is None
+
+    async def test_finished_runs_are_found_by_their_idempotency_keys(self, log: Log) -> None:
+        runs = [finished(number, key=f"key-{number}") for number in range(100)]
+        await log.append([released(1)], [*runs, finished(100)], NOON_MS)
+        known = [("default", "send", f"key-{number}") for number in range(90)]
+        unknown = [
+            ("default", "send", "key-100"),
+            ("default", "other", "key-1"),
+            ("other", "send", "key-1"),
+        ]
+
+        found = await log.archive.find_keys("run", [*known, *unknown])
+
+        assert found == {key: number for number, key in enumerate(known)}
+        assert await log.archive.find_keys("workflow", known) == {}
+        assert await log.archive.find_keys("run", []) == {}
+
+    async def test_a_run_that_finishes_again_replaces_its_row(self, log: Log) -> None:
+        again = finished(1, status="completed", key="new", body=b"again")
+        await log.append([released(1)], [finished(1, status="failed", key="old")], NOON_MS)
+
+        await log.append([released(1)], [again], NOON_MS)
+
+        assert await log.archive.count() == 1
+        assert await log.archive.find("run", "default", "send", 1) == again
+        assert await pages(log) == [again]
+        keys = [("default", "send", "old"), ("default", "send", "new")]
+        assert await log.archive.find_keys("run", keys) == {keys[1]: 1}
+
+    async def test_hundreds_of_runs_may_finish_in_one_append(self, log: Log) -> None:
+        runs = [finished(number, body=b"%d" % number) for number in range(700)]
+
+        await log.append([released(1)], runs, NOON_MS)
+
+        assert await log.archive.count() == 700
+        assert await pages(log, limit=1000) == runs[::-1]
+
+    async def test_a_page_shows_the_highest_numbers_first(self, log: Log) -> None:
+        for number in (3, 1, 5, 2, 4):
+            await log.append([released(number)], [finished(number)], NOON_MS)
+
+        assert [run.number for run in await pages(log, limit=3)] == [5, 4, 3]
+        assert [run.number for run in await pages(log, below=3, limit=3)] == [2, 1]
+        assert await pages(log, below=1) == []
+
+    async def test_a_page_can_be_of_one_status(self, log: Log) -> None:
+        statuses = ("completed", "failed", "completed", "failed")
+        runs = [finished(number, status=status) for number, status in enumerate(statuses)]
+        await log.append([released(1)], runs, NOON_MS)
+
+        assert await pages(log, status="failed") == [runs[3], runs[1]]
+        assert await pages(log, status="failed", below=3) == [runs[1]]
+        assert await pages(log, status="cancelled") == []
+
+    async def test_a_page_is_of_one_kind_namespace_and_name(self, log: Log) -> None:
+        others: list[dict[str, Any]] = [
+            {"kind": "workflow"},
+            {"namespace": "other"},
+            {"name": "other"},
+        ]
+        await log.append([released(1)], [finished(1, **other) for other in others], NOON_MS)
+
+        assert await pages(log) == []
+
+    async def test_finished_runs_are_trimmed_by_age(self, log: Log) -> None:
+        runs = [
+            finished(number, finished_at_ms=number * 1000, key=f"{number}") for number in range(6)
+        ]
+        await log.append([released(1)], runs, NOON_MS)
+
+        assert await log.trim(archived_before_ms=4000) == Trimmed(events=0, archived=4)
+
+        assert await pages(log) == [runs[5], runs[4]]
+        assert await log.archive.find("run", "default", "send", 3) is None
+        keys = [("default", "send", "3"), ("default", "send", "4")]
+        assert await log.archive.find_keys("run", keys) == {keys[1]: 4}
+
+    async def test_finished_runs_are_trimmed_by_count_the_oldest_first(self, log: Log) -> None:
+        runs = [finished(number) for number in (5, 3, 9, 1)]
+        await log.append([released(1)], runs, NOON_MS)
+
+        assert await log.trim(archived_max=2) == Trimmed(events=0, archived=2)
+        assert await log.trim(archived_max=2) == Trimmed(events=0, archived=0)
+
+        assert await pages(log) == [finished(9), finished(1)]
+
+    async def test_a_run_that_finished_again_is_among_the_newest(self, log: Log) -> None:
+        await log.append([released(1)], [finished(1), finished(2), finished(3)], NOON_MS)
+        await log.append([released(1)], [finished(1)], NOON_MS)
+
+        await log.trim(archived_max=1)
+
+        assert await pages(log) == [finished(1)]
+
+    async def test_a_trim_that_asks_for_nothing_takes_nothing(self, log: Log) -> None:
+        await log.append(some_events(3), [finished(1)], NOON_MS)
+
+        assert await log.trim() == Trimmed(events=0, archived=0)
+
+        assert log.start == 0
+        assert await log.archive.count() == 1
+
+    async def test_a_closed_log_takes_nothing_more(self, log: Log) -> None:
+        await log.append(some_events(1), [], NOON_MS)
+        await log.close()
+        await log.close()
+
+        with pytest.raises(Unavailable, match="closed"):
+            await log.append(some_events(1), [], NOON_MS)
+        with pytest.raises(Unavailable, match="closed"):
+            await log.trim(events_below=1)
+
+
+async def pages(
+    log: Log, *, below: int | None = None, limit: int = 50, status: str | None = None
+) -> list[Archived]:
+    return await log.archive.page("run", "default", "send", below=below, limit=limit, status=status)
+
+
+def all_events(log: Log) -> list[Fact]:
+    return [event for entry in log.read(log.start) for event in entry.events]
+
+
+def some_events(count: int) -> list[Fact]:
+    return [released(number) for number in range(count)]
+
+
+def released(number: int) -> Fact:
+    return RunReleased(namespace="default", run_id=f"send-{number}")
+
+
+def run_completed(output: bytes = b"sent") -> Fact:
+    return RunCompleted(
+        namespace="default", run_id="send-1", at_ms=NOON_MS, output=output, outcome="success"
+    )
+
+
+def action_registered() -> Fact:
+    return ActionRegistered(namespace="default", action=Action(name="send", description="übt ✉"))
+
+
+def run_queued() -> Fact:
+    attempt = Attempt(number=1, worker_id="anna", started_at_ms=1, ended_at_ms=2, error="oh")
+    run = Run(
+        run_id="send-1",
+        action="send",
+        number=1,
+        input=b"\x00\xff",
+        priority=10,
+        created_at_ms=NOON_MS,
+        ready_at_ms=NOON_MS,
+        status=RunStatus.PENDING,
+        labels={"gpu": True, "size": 3, "zone": "eu", "share": 0.5},
+        attempts=(attempt,),
+    )
+    return RunQueued(namespace="default", run=run)
+
+
+def finished(
+    number: int,
+    *,
+    kind: str = "run",
+    namespace: str = "default",
+    name: str = "send",
+    status: str = "completed",
+    finished_at_ms: int = NOON_MS,
+    key: str | None = None,
+    body: bytes = b"",
+) -> Archived:
+    return Archived(
+        kind=kind,
+        namespace=namespace,
+        name=name,
+        number=number,
+        status=status,
+        finished_at_ms=finished_at_ms,
+        key=key,
+        body=body,
+    )

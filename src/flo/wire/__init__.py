@@ -1,0 +1,1 @@
+"""The binary protocol without sockets; both ends speak through it."""

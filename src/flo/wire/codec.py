@@ -1,0 +1,148 @@
+"""Requests and replies to frames and back.
+
+    request   [request id, opcode, body]
+    reply     [request id, 0, body]          accepted
+              [request id, 1, refusal]       refused: {kind, code, message, details}
+
+The body of a batch form is a list; its reply is a list of [0, body] and [1, refusal].
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+
+from flo.model.base import Word
+from flo.model.errors import Corrupt, FloError, Invalid, error_of
+from flo.wire.frame import write_frame
+from flo.wire.opcodes import BATCH_LENGTH_MAX, BY_OPCODE, OPERATIONS, Operation
+
+Answer: TypeAlias = Word | FloError
+
+_ACCEPTED = 0
+_REFUSED = 1
+
+
+class Refusal(Word):
+    kind: str
+    code: str
+    message: str
+    details: dict[str, Any] = {}
+
+
+class _Envelope(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """What requests and replies have in common: whose it is, what it is, and the rest."""
+
+    request_id: int
+    head: int
+    body: msgspec.Raw
+
+
+class Request(NamedTuple):
+    """A request as it came; `words` is what is asked, or the refusal of what cannot be read."""
+
+    request_id: int
+    operation: Operation | None
+    words: list[Word] | FloError
+
+
+class Reply(NamedTuple):
+    request_id: int
+    body: msgspec.Raw | FloError
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_envelope = msgspec.msgpack.Decoder(_Envelope).decode
+_decode_refusal = msgspec.msgpack.Decoder(Refusal).decode
+_decode_answers = msgspec.msgpack.Decoder(list[tuple[int, msgspec.Raw]]).decode
+_decode_request: dict[int, Callable[[msgspec.Raw], Any]] = {
+    operation.opcode: msgspec.msgpack.Decoder(
+        list[operation.request] if operation.many else operation.request  # type: ignore[name-defined]
+    ).decode
+    for operation in OPERATIONS
+}
+_decode_reply = {
+    operation.reply: msgspec.msgpack.Decoder(operation.reply).decode for operation in OPERATIONS
+}
+
+
+def encode_request(request_id: int, operation: Operation, words: Sequence[Word]) -> bytes:
+    body = words if operation.many else words[0]
+    return write_frame(_encode((request_id, operation.opcode, body)))
+
+
+def decode_request(frame: bytes) -> Request:
+    request_id, opcode, body = _open(frame)
+    operation = BY_OPCODE.get(opcode)
+    if operation is None:
+        problem = Invalid(f"opcode {opcode} is not known to this server", code="unknown_opcode")
+        return Request(request_id, None, problem)
+    try:
+        decoded = _decode_request[opcode](body)
+    except msgspec.ValidationError as error:
+        problem = Invalid(f"{operation.name}: {error}", code="invalid_request")
+        return Request(request_id, operation, problem)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise Corrupt(f"{operation.name}: {error}", code="frame_damaged") from error
+    words: list[Word] = decoded if operation.many else [decoded]
+    if len(words) > BATCH_LENGTH_MAX:
+        problem = Invalid(
+            f"{operation.name}: expected at most {BATCH_LENGTH_MAX} in a batch, got {len(words)}",
+            code="batch_too_large",
+        )
+        return Request(request_id, operation, problem)
+    return Request(request_id, operation, words)
+
+
+def encode_reply(request_id: int, operation: Operation, answers: Sequence[Answer]) -> bytes:
+    if operation.many:
+        return write_frame(_encode((request_id, _ACCEPTED, [_answer(one) for one in answers])))
+    return write_frame(_encode((request_id, *_answer(answers[0]))))
+
+
+def encode_refusal(request_id: int, error: FloError) -> bytes:
+    return write_frame(_encode((request_id, *_answer(error))))
+
+
+def decode_reply(frame: bytes) -> Reply:
+    request_id, head, body = _open(frame)
+    return Reply(request_id, body if head == _ACCEPTED else _refused(body))
+
+
+def decode_answers(operation: Operation, body: msgspec.Raw) -> list[Answer]:
+    """What the body of an accepted reply says, one answer for every word that was sent."""
+    decode = _decode_reply[operation.reply]
+    try:
+        if not operation.many:
+            return [decode(body)]
+        return [
+            decode(answer) if head == _ACCEPTED else _refused(answer)
+            for head, answer in _decode_answers(body)
+        ]
+    except msgspec.DecodeError as error:
+        raise Corrupt(f"the reply to {operation.name}: {error}", code="reply_damaged") from error
+
+
+def _open(frame: bytes) -> tuple[int, int, msgspec.Raw]:
+    try:
+        envelope = _decode_envelope(frame)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise Corrupt(f"expected [id, head, body]: {error}", code="frame_damaged") from error
+    return envelope.request_id, envelope.head, envelope.body
+
+
+def _answer(answer: Answer) -> tuple[int, Word]:
+    if isinstance(answer, FloError):
+        refusal = Refusal(
+            kind=answer.kind, code=answer.code, message=answer.message, details=answer.details
+        )
+        return _REFUSED, refusal
+    return _ACCEPTED, answer
+
+
+def _refused(body: msgspec.Raw) -> FloError:
+    try:
+        refusal = _decode_refusal(body)
+    except msgspec.DecodeError as error:
+        raise Corrupt(f"expected a refusal: {error}", code="reply_damaged") from error
+    return error_of(refusal.kind, refusal.code, refusal.message, refusal.details)

@@ -1,0 +1,94 @@
+"""The conversation on one connection, seen from each end: hello first, then requests and replies.
+
+Neither end knows a socket: bytes go in, requests or answers come out, and what is to be sent is
+returned as bytes.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+from flo.model.base import Word
+from flo.model.errors import Corrupt, FloError, Invalid
+from flo.wire.codec import (
+    Answer,
+    Request,
+    decode_answers,
+    decode_reply,
+    decode_request,
+    encode_reply,
+    encode_request,
+)
+from flo.wire.frame import FRAME_LENGTH_MAX, FrameReader
+from flo.wire.opcodes import HELLO, PROTOCOL_VERSION, Hello, Operation, Welcome
+
+Answered: TypeAlias = tuple[int, list[Answer] | FloError]
+
+
+class ServerEnd:
+    """Reads requests. The first must be a hello of our protocol; a Corrupt error ends it all."""
+
+    def __init__(self, server: str) -> None:
+        self._server = server
+        self._frames = FrameReader()
+        self._greeted = False
+
+    def receive(self, data: bytes) -> Iterator[Request]:
+        self._frames.receive(data)
+        while (frame := self._frames.next_frame()) is not None:
+            request = decode_request(frame)
+            if not self._greeted and request.operation is not HELLO:
+                raise Corrupt("expected a hello first", code="hello_expected")
+            yield request
+
+    def greet(self, request: Request) -> bytes:
+        """The answer to a hello."""
+        assert isinstance(request.words, list)
+        hello = request.words[0]
+        assert isinstance(hello, Hello)
+        if hello.protocol != PROTOCOL_VERSION:
+            raise Invalid(
+                f"expected protocol {PROTOCOL_VERSION}, got {hello.protocol}: "
+                "use a client of the server's release",
+                code="unknown_protocol",
+            )
+        self._greeted = True
+        welcome = Welcome(
+            protocol=PROTOCOL_VERSION, server=self._server, frame_length_max=FRAME_LENGTH_MAX
+        )
+        return encode_reply(request.request_id, HELLO, [welcome])
+
+
+class ClientEnd:
+    """Numbers requests, and matches replies to them in whatever order they come."""
+
+    def __init__(self, client: str) -> None:
+        self._client = client
+        self._frames = FrameReader()
+        self._last_id = 0
+        self._in_flight: dict[int, Operation] = {}
+
+    def hello(self) -> tuple[int, bytes]:
+        return self.request(HELLO, [Hello(protocol=PROTOCOL_VERSION, client=self._client)])
+
+    def request(self, operation: Operation, words: Sequence[Word]) -> tuple[int, bytes]:
+        """A number for the request, and the bytes to send."""
+        self._last_id += 1
+        frame = encode_request(self._last_id, operation, words)
+        self._in_flight[self._last_id] = operation
+        return self._last_id, frame
+
+    def forget(self, request_id: int) -> None:
+        """Nobody waits for this reply any more; it may still come."""
+        self._in_flight.pop(request_id, None)
+
+    def receive(self, data: bytes) -> Iterator[Answered]:
+        self._frames.receive(data)
+        while (frame := self._frames.next_frame()) is not None:
+            reply = decode_reply(frame)
+            operation = self._in_flight.pop(reply.request_id, None)
+            if isinstance(reply.body, FloError):
+                if reply.request_id == 0:  # the server could not even read what we sent
+                    raise reply.body
+                yield reply.request_id, reply.body
+            elif operation is not None:
+                yield reply.request_id, decode_answers(operation, reply.body)

@@ -1,0 +1,1 @@
+"""What a program imports to do the work."""

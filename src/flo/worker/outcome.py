@@ -1,0 +1,75 @@
+"""What a handler may return or raise, and what each means.
+
+    returns a value                    Done        outcome "success"
+    returns ctx.result(name, data)     Done        that outcome
+    raises                             TryAgain    after a delay, while retries are left
+    raises NonRetryableError           GiveUp      at once, and not dead-lettered
+    returns what JSON cannot hold      GiveUp      the work is done: doing it again helps nobody
+    runs over its time                 GiveUp
+"""
+
+import traceback
+from typing import Any, NamedTuple, TypeAlias
+
+from flo.client.payload import encode_payload
+from flo.model.errors import FloError, Invalid
+from flo.model.ids import TEXT_LENGTH_MAX
+from flo.model.runs import OUTCOME_SUCCESS
+
+
+class NonRetryableError(Exception):
+    """Raised by a handler: another attempt cannot help."""
+
+
+class ActionResult(NamedTuple):
+    """A result with a name of its own, by which a workflow chooses where to go next."""
+
+    outcome: str
+    data: Any = None
+
+
+class Done(NamedTuple):
+    output: bytes
+    outcome: str = OUTCOME_SUCCESS
+
+
+class TryAgain(NamedTuple):
+    error: str
+
+
+class GiveUp(NamedTuple):
+    """`dead_letter` keeps the run for a requeue."""
+
+    error: str
+    dead_letter: bool = True
+
+
+Outcome: TypeAlias = Done | TryAgain | GiveUp
+
+
+def outcome_of(value: Any) -> Outcome:
+    """What it means that a handler has returned this."""
+    name = OUTCOME_SUCCESS
+    if isinstance(value, ActionResult):
+        name, value = value
+    try:
+        return Done(encode_payload(value), name)
+    except Invalid as error:
+        return GiveUp(f"the result cannot be sent: {error.message}")
+
+
+def outcome_of_error(error: BaseException) -> Outcome:
+    """What it means that a handler has raised this."""
+    if isinstance(error, NonRetryableError):
+        return GiveUp(_describe(error), dead_letter=False)
+    return TryAgain(f"{_describe(error)}\n\n{_trace(error)}")
+
+
+def _describe(error: BaseException) -> str:
+    code = f" [{error.code}]" if isinstance(error, FloError) else ""
+    return f"{type(error).__name__}{code}: {error}"
+
+
+def _trace(error: BaseException) -> str:
+    """The end of the traceback, where the cause is."""
+    return "".join(traceback.format_exception(error))[-TEXT_LENGTH_MAX:].rstrip()
