@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 
-.PHONY: help setup demo serve test check format simulate bench ci clean
+.PHONY: help setup demo serve test check format simulate bench docs ci clean
 
 help:            ## What can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## +/\t/' | expand -t 12
@@ -45,6 +45,9 @@ simulate: setup  ## One seed of the simulation: make simulate SEED=7
 
 bench: setup     ## Every benchmark; prints a table, writes bench/results/latest.json
 	@$(BIN)/python -m bench
+
+docs: setup      ## The parts of the reference that follow from the code
+	@$(BIN)/python docs/generate.py
 
 ci: check test   ## What a change must pass
 

@@ -154,7 +154,7 @@ class Actions:
         return run
 
     async def wait(self, run_id: RunId, timeout: float | None = None) -> RunResult:
-        """How the run has ended, once it has; TimedOut if that takes more than `timeout` seconds."""
+        """How the run has ended, once it has; TimedOut if it takes more than `timeout` seconds."""
         return await self._waits.wait(run_id, inf if timeout is None else timeout)
 
     @overload

@@ -1,6 +1,8 @@
 """Flo: connect, close, and one attribute per noun."""
 
 import os
+import random
+from collections.abc import Callable
 from typing import Self
 
 from flo.client.actions import Actions
@@ -24,8 +26,8 @@ class Flo:
 
     The address is the argument, else FLO_ENDPOINT, else 127.0.0.1:9000; the namespace is the
     argument, else FLO_NAMESPACE, else "default". `timeout` is how many seconds a call may take.
-    `connect` opens connections in place of TCP. A client that is not connected yet, or no longer,
-    connects with its next call.
+    `connect` opens connections in place of TCP; `dice` keep the reconnects of many clients apart.
+    A client that is not connected, yet or any longer, connects with its next call.
     """
 
     def __init__(
@@ -35,6 +37,7 @@ class Flo:
         namespace: Namespace | None = None,
         timeout: float = TIMEOUT_S_DEFAULT,
         connect: Connect | None = None,
+        dice: Callable[[], float] = random.random,
     ) -> None:
         self.address = address or os.environ.get("FLO_ENDPOINT") or ADDRESS_DEFAULT
         self.namespace = namespace or os.environ.get("FLO_NAMESPACE") or NAMESPACE_DEFAULT
@@ -43,6 +46,7 @@ class Flo:
             self.address,
             client=f"flo-python/{VERSION}",
             timeout_s=timeout,
+            dice=dice,
         )
         self.actions = Actions(self._session, self.namespace)
         self.workers = Workers(self._session, self.namespace)

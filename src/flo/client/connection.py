@@ -100,6 +100,7 @@ class Connection(asyncio.Protocol):
 
     def abort(self, problem: FloError | None = None) -> None:
         self._problem = self._problem or problem
+        self.paused = True  # whatever is not sent yet can be sent elsewhere
         if self._transport is not None:
             self._transport.abort()
 

@@ -17,13 +17,12 @@ _NULL = b"null"
 
 
 def encode_payload(value: Any) -> bytes:
-    match value:
-        case None:
-            return b""
-        case bytes():
-            return value
-        case bytearray() | memoryview():
-            return bytes(value)
+    if value is None:
+        return b""
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, bytearray | memoryview):
+        return bytes(value)
     try:
         return _encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:

@@ -78,22 +78,18 @@ class Poll:
             answer.add_done_callback(self._answered)
 
     def _answered(self, answer: asyncio.Future[Any]) -> None:
-        if answer.cancelled():
-            return
-        match answer.exception():
-            case None:
-                self._tell(answer.result())
-            case TimedOut() | FloError(code="unreachable") if self._deadline_s < inf:
-                pass
-            case error:
-                self._refuse(error)
+        problem = answer.exception()
+        if problem is None:
+            self._tell(answer.result())
+        elif not self._may_ask_again(problem):
+            self._refuse(problem)
         self._waiters = [waiter for waiter in self._waiters if not waiter[1].done()]
         if not self._waiters:
             return
         if self._remaining_s() > 0.0:
             self.ask()
         else:
-            self._refuse(answer.exception() or TimedOut("the run has not ended in time"))
+            self._refuse(problem or TimedOut("the run has not ended in time"))
 
     def _tell(self, ended: Ended) -> None:
         results = {result.run_id: result for result in ended.results}
@@ -108,17 +104,21 @@ class Poll:
                     NotFound(f"run {run_id!r} does not exist", code="run_not_found")
                 )
 
+    def _may_ask_again(self, problem: BaseException) -> bool:
+        """A poll is shorter than the patience of those who have set a deadline."""
+        is_passing = isinstance(problem, TimedOut) or getattr(problem, "code", "") == "unreachable"
+        return is_passing and self._deadline_s < inf
+
     def _refuse(self, error: BaseException) -> None:
-        for _, future in self._waiters:
+        for run_id, future in self._waiters:
             if not future.done():
-                future.set_exception(_copy(error))
+                future.set_exception(_for_run(run_id, error))
 
     def _remaining_s(self) -> float:
         return self._deadline_s - asyncio.get_running_loop().time()
 
 
-def _copy(error: BaseException) -> BaseException:
-    """One for every waiter: an exception gathers the traceback of where it is raised."""
+def _for_run(run_id: RunId, error: BaseException) -> BaseException:
     if isinstance(error, FloError):
-        return type(error)(error.message, code=error.code, details=error.details)
+        return type(error)(f"run {run_id!r}: {error.message}", code=error.code)
     return error

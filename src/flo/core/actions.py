@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from flo.core.decision import Decision
 from flo.core.moment import Moment
-from flo.core.state import Space, State
+from flo.core.state import NO_RUNS, Space, State
 from flo.model.actions import (
     MAX_RETRIES_MAX,
     Action,
@@ -65,7 +65,7 @@ def apply_registered(state: State, event: ActionRegistered) -> None:
 def apply_deleted(state: State, event: ActionDeleted) -> None:
     space = state.spaces[event.namespace]
     action = space.actions.pop(event.name)
-    if live_count(space, event.name):
+    if space.tallies.get(event.name, NO_RUNS).live:
         space.deleted[event.name] = action
 
 
@@ -77,11 +77,6 @@ def named_action(space: Space, name: ActionName) -> Action:
             code="action_not_found",
         )
     return action
-
-
-def live_count(space: Space, name: ActionName) -> int:
-    tally = space.tallies.get(name)
-    return tally.get("pending", 0) + tally.get("running", 0) if tally else 0
 
 
 def _same_settings(known: Action, action: Action) -> bool:

@@ -96,6 +96,8 @@ def settle(state: State, command: Word, moment: Moment) -> Decision:
         if (follow := FOLLOWS.get(kind)) is not None:
             events.extend(follow(state, event, moment))
         assert len(events) <= EVENTS_PER_COMMAND_MAX
+    if len(events) == len(decision.events) and not archived:
+        return decision
     return Decision(decision.reply, tuple(events), decision.signs, tuple(archived))
 
 

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from flo.model.ids import Labels
 
-LaneKey: TypeAlias = tuple[tuple[str, bool, str | int | float], ...]
+LaneKey: TypeAlias = tuple[tuple[str, bool, str | int | float | bool], ...]
 
 
 class Lane:

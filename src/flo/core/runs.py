@@ -16,7 +16,7 @@ from itertools import islice
 import msgspec
 from msgspec.structs import replace
 
-from flo.core.actions import live_count, named_action
+from flo.core.actions import named_action
 from flo.core.decision import Decision
 from flo.core.moment import Moment
 from flo.core.state import KEYS_REMEMBERED_MAX, Space, State
@@ -221,8 +221,8 @@ def follow_worker_deregistered(
 ) -> Iterable[Fact]:
     """What a worker leaves undone is free at once; nobody needs to wait for the lease to end."""
     space = state.spaces[event.namespace]
-    for run_id in space.held.get(event.worker_id, ()):
-        run = space.runs[run_id]
+    held = [space.runs[run_id] for run_id in space.held.get(event.worker_id, ())]
+    for run in sorted(held, key=lambda run: (run.action, run.number)):  # no other order is kept
         yield _given_up(event.namespace, space, run, f"worker {event.worker_id!r} left", moment)
 
 
@@ -234,7 +234,7 @@ def apply_queued(state: State, event: RunQueued) -> None:
     space.numbers[run.action] = run.number
     if run.idempotency_key is not None:
         space.keys[run.action, run.idempotency_key] = run.run_id
-    _count(space, run.action, RunStatus.PENDING, 1)
+    space.tally(run.action).pending += 1
     if run.is_delayed:
         state.due.set((event.namespace, run.run_id), run.ready_at_ms)
     else:
@@ -265,8 +265,9 @@ def apply_claimed(state: State, event: RunClaimed) -> None:
         lease_expires_at_ms=event.lease_expires_at_ms,
     )
     space.held.setdefault(event.worker_id, {})[run.run_id] = None
-    _count(space, run.action, RunStatus.PENDING, -1)
-    _count(space, run.action, RunStatus.RUNNING, 1)
+    tally = space.tallies[run.action]
+    tally.pending -= 1
+    tally.running += 1
     if event.lease_expires_at_ms is not None:
         state.due.set((event.namespace, run.run_id), event.lease_expires_at_ms)
 
@@ -281,7 +282,8 @@ def apply_touched(state: State, event: RunTouched) -> None:
 
 def apply_completed(state: State, event: RunCompleted) -> None:
     run = _release_lease(state, event.namespace, event.run_id, event.at_ms, failed=False)
-    _finish(state, event.namespace, run, RunStatus.COMPLETED)
+    state.spaces[event.namespace].tallies[run.action].completed += 1
+    _finish(state, event.namespace, run)
 
 
 def apply_requeued(state: State, event: RunRequeued) -> None:
@@ -298,7 +300,7 @@ def apply_requeued(state: State, event: RunRequeued) -> None:
         attempts=_attempts_after(run, event.at_ms, event.error),
     )
     space.runs[run.run_id] = run
-    _count(space, run.action, RunStatus.PENDING, 1)
+    space.tallies[run.action].pending += 1
     if run.is_delayed:
         state.due.set((event.namespace, run.run_id), event.ready_at_ms)
     else:
@@ -307,12 +309,14 @@ def apply_requeued(state: State, event: RunRequeued) -> None:
 
 def apply_failed(state: State, event: RunFailed) -> None:
     run = _release_lease(state, event.namespace, event.run_id, event.at_ms, failed=True)
-    _finish(state, event.namespace, run, RunStatus.FAILED)
+    state.spaces[event.namespace].tallies[run.action].failed += 1
+    _finish(state, event.namespace, run)
 
 
 def apply_timed_out(state: State, event: RunTimedOut) -> None:
     run = _release_lease(state, event.namespace, event.run_id, event.at_ms, failed=True)
-    _finish(state, event.namespace, run, RunStatus.TIMED_OUT)
+    state.spaces[event.namespace].tallies[run.action].timed_out += 1
+    _finish(state, event.namespace, run)
 
 
 def finished_run(state: State, event: RunCompleted | RunFailed | RunTimedOut) -> Run:
@@ -409,7 +413,7 @@ def _ready_runs(
                 lanes.append(_pending(space, name, iter(lane)))
     if len(lanes) == 1:
         return lanes[0]
-    return heapq.merge(*lanes, key=lambda run: (-run.priority, run.ready_at_ms))
+    return heapq.merge(*lanes, key=lambda run: (-run.priority, run.ready_at_ms, run.number))
 
 
 def _pending(space: Space, action: ActionName, numbers: Iterator[int]) -> Iterator[Run]:
@@ -429,9 +433,10 @@ def _reported_before(run: Run | None, command: Complete | Fail) -> bool:
     if run is None:
         return False
     match command:
-        case Complete(worker_id=worker_id, attempt=attempt, output=output):
+        case Complete(worker_id=worker_id, attempt=attempt, output=output, outcome=outcome):
+            taken_in = (run.worker_id, run.attempt, run.output, run.outcome)
             return run.status is RunStatus.COMPLETED and (
-                (run.worker_id, run.attempt, run.output) == (worker_id, attempt, output)
+                taken_in == (worker_id, attempt, output, outcome)
             )
         case Fail(worker_id=worker_id, attempt=attempt, error=error):
             return any(
@@ -515,18 +520,17 @@ def _release_lease(
         del space.held[run.worker_id]
     if run.lease_expires_at_ms is not None:
         state.due.clear((namespace, run_id))
-    _count(space, run.action, RunStatus.RUNNING, -1)
+    space.tallies[run.action].running -= 1
     count_run(space, run.worker_id, run.action, at_ms, failed=failed)
     return run
 
 
-def _finish(state: State, namespace: Namespace, run: Run, status: RunStatus) -> None:
+def _finish(state: State, namespace: Namespace, run: Run) -> None:
     space = state.spaces[namespace]
     del space.runs[run.run_id]
-    _count(space, run.action, status, 1)
     if run.idempotency_key is not None:
         _remember_key(state, space, (run.action, run.idempotency_key))
-    if run.action in space.deleted and not live_count(space, run.action):
+    if run.action in space.deleted and not space.tallies[run.action].live:
         del space.deleted[run.action]
 
 
@@ -537,10 +541,3 @@ def _remember_key(state: State, space: Space, key: tuple[ActionName, str]) -> No
         oldest = space.keys_finished.popleft()
         if space.keys.get(oldest) not in space.runs:
             space.keys.pop(oldest, None)
-
-
-def _count(space: Space, action: ActionName, status: RunStatus, change: int) -> None:
-    tally = space.tallies.get(action)
-    if tally is None:
-        tally = space.tallies[action] = {}
-    tally[status] = tally.get(status, 0) + change

@@ -6,6 +6,8 @@ A Space is one namespace's part of it. Records in it are frozen; folds put new o
 from collections import deque
 from collections.abc import Iterator
 
+import msgspec
+
 from flo.core.due import Due
 from flo.core.queue import Queue
 from flo.model.actions import Action
@@ -17,6 +19,24 @@ KEYS_REMEMBERED_MAX = 10_000
 """So many idempotency keys of finished runs stay in memory; the archive knows them all."""
 
 
+class Tally(msgspec.Struct, array_like=True, gc=False):
+    """How many runs of an action have each status. Counted on every event, so it is not frozen."""
+
+    pending: int = 0
+    running: int = 0
+    completed: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    timed_out: int = 0
+
+    @property
+    def live(self) -> int:
+        return self.pending + self.running
+
+
+NO_RUNS = Tally()
+
+
 class Space:
     """One namespace."""
 
@@ -26,7 +46,7 @@ class Space:
         """Actions that are gone but for the runs still under way."""
         self.numbers: dict[ActionName, int] = {}
         """The number of the newest run; it outlives the action, so that no run id comes twice."""
-        self.tallies: dict[ActionName, dict[str, int]] = {}
+        self.tallies: dict[ActionName, Tally] = {}
         self.runs: dict[RunId, Run] = {}
         self.queues: dict[ActionName, Queue] = {}
         self.keys: dict[tuple[ActionName, str], RunId] = {}
@@ -42,6 +62,13 @@ class Space:
         if queue is None:
             queue = self.queues[name] = Queue()
         return queue
+
+    def tally(self, name: ActionName) -> Tally:
+        """The counts of an action, for a fold that is about to change one."""
+        tally = self.tallies.get(name)
+        if tally is None:
+            tally = self.tallies[name] = Tally()
+        return tally
 
     def settings(self, name: ActionName) -> Action:
         """What holds for the runs of an action, even when it has been deleted meanwhile."""

@@ -1,11 +1,14 @@
 """Read-only answers: one action, run or worker, and lists of them."""
 
+import re
 from collections.abc import Iterable
 from itertools import islice
 
+import msgspec
+
 from flo.core.actions import named_action
 from flo.core.moment import Moment
-from flo.core.state import Space, State
+from flo.core.state import NO_RUNS, Space, State
 from flo.core.workers import named_worker, worker_status
 from flo.model.actions import Action, ActionPage, ActionView, GetAction, ListActions
 from flo.model.errors import Invalid, NotFound
@@ -44,6 +47,8 @@ from flo.model.workers import (
 PAYLOADS_PER_PAGE_LENGTH_MAX = 2 * 1024 * 1024
 NUMBERS_PER_PAGE_MAX = 10_000
 """A page of runs looks at no more run numbers than this; an empty page may have a cursor."""
+
+_CURSOR = re.compile(r"[0-9]{1,18}")
 
 
 def get_action(state: State, question: GetAction, moment: Moment) -> ActionView:
@@ -169,8 +174,8 @@ def numbers_below(space: Space, question: ListRuns) -> int:
     newest = space.numbers.get(question.action, 0)
     if question.cursor is None:
         return newest + 1
-    if not (question.cursor.isascii() and question.cursor.isdigit()):
-        raise Invalid(f"expected a cursor of an earlier page, got {question.cursor!r}")
+    if not _CURSOR.fullmatch(question.cursor):
+        raise Invalid(f"expected a cursor of an earlier page, got {question.cursor[:80]!r}")
     return min(int(question.cursor), newest + 1)
 
 
@@ -204,7 +209,7 @@ def _page_of(
 
 
 def _action_view(namespace: Namespace, space: Space, action: Action) -> ActionView:
-    tally = space.tallies.get(action.name, {})
+    tally = space.tallies.get(action.name, NO_RUNS)
     return ActionView(
         name=action.name,
         namespace=namespace,
@@ -217,7 +222,7 @@ def _action_view(namespace: Namespace, space: Space, action: Action) -> ActionVi
         enabled=action.enabled,
         created_at_ms=action.created_at_ms,
         updated_at_ms=action.updated_at_ms,
-        runs={status.value: tally.get(status, 0) for status in RunStatus},
+        runs=msgspec.structs.asdict(tally),
     )
 
 

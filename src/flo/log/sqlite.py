@@ -38,7 +38,7 @@ WAL_BYTES_MAX = 64 * 1024 * 1024
 READ_BYTES_MAX = 4 * 1024 * 1024
 ROW_MAX = 2**63 - 1
 
-_CHECKPOINTS_PER_WAL = 8
+_CHECKPOINTS_PER_WAL = 16
 _WAL_BYTES_PER_COMMIT = 16 * 1024
 """About what a commit adds to the WAL beside its bodies: pages of tables and indexes."""
 
@@ -141,17 +141,19 @@ class SqliteLog:
 
     def _position_at(self, at_ms: int) -> int:
         """By halving: times never go back along the log, and there is no index on them."""
-        below, above = self._start, self._position
-        while below < above:
-            middle = (below + above) // 2
-            first, count, entry_at_ms = self._writing.execute(
-                "SELECT first, count, at_ms FROM log WHERE first <= ? ORDER BY first DESC LIMIT 1",
-                (middle,),
-            ).fetchone()
-            if entry_at_ms >= at_ms:
-                above = first
-            else:
-                below = first + count
+        with damage_named(self._path):
+            meta = read_meta(self._writing, self._path)  # `_position` may be ahead of it
+            below, above = meta.start, meta.position
+            while below < above:
+                first, count, entry_at_ms = self._writing.execute(
+                    "SELECT first, count, at_ms FROM log WHERE first <= ?"
+                    " ORDER BY first DESC LIMIT 1",
+                    ((below + above) // 2,),
+                ).fetchone()
+                if entry_at_ms >= at_ms:
+                    above = first
+                else:
+                    below = first + count
         return above
 
     def _trim(
@@ -256,7 +258,11 @@ def _link_before(connection: Connection, path: Path, position: int) -> tuple[int
         )
     if position == meta.position:
         return meta.position, meta.position_checksum
-    return before or (meta.start, meta.start_checksum)
+    if before is None:
+        return meta.start, meta.start_checksum
+    if any(type(value) is not int for value in before):
+        raise Corrupt(f"{path}: the entry before the one that holds index {position} is damaged")
+    return tuple(before)
 
 
 def _rows_from(connection: Connection, path: Path, first: int) -> list[tuple[Any, ...]]:

@@ -1,7 +1,7 @@
-"""The archive in the SQLite file of a log: read in a thread of its own, so that no list delays
-a commit."""
+"""The archive in the SQLite file of a log, read in a thread of its own: no list delays a commit."""
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -95,13 +95,8 @@ class SqliteArchive:
         found: dict[ArchiveKey, int] = {}
         with damage_named(self._path):
             for some in _portions(keys):
-                wanted = ", ".join(["(?, ?, ?)"] * len(some))
                 rows = self._connection.execute(
-                    f"WITH wanted (namespace, name, key) AS (VALUES {wanted})"
-                    " SELECT wanted.namespace, wanted.name, wanted.key, number"
-                    " FROM wanted CROSS JOIN archive USING (namespace, name, key)"
-                    " WHERE kind = ? ORDER BY row",
-                    (*(part for key in some for part in key), kind),
+                    _select_keys(len(some)), (*(part for key in some for part in key), kind)
                 )
                 found.update(
                     ((namespace, name, key), number) for namespace, name, key, number in rows
@@ -117,7 +112,6 @@ class SqliteArchive:
 def statements_of(archived: Sequence[Archived]) -> Iterator[Statement]:
     """What writes these rows; a row with the same address gives way."""
     for some in _portions(archived):
-        values = ", ".join(["(?, ?, ?, ?, ?, ?, ?, ?, ?)"] * len(some))
         parameters: list[Any] = []
         for row in some:
             parameters += (
@@ -131,7 +125,24 @@ def statements_of(archived: Sequence[Archived]) -> Iterator[Statement]:
                 archived_checksum(row),
                 row.body,
             )
-        yield f"INSERT OR REPLACE INTO archive ({_COLUMNS}) VALUES {values}", parameters
+        yield _insert(len(some)), parameters
+
+
+@cache
+def _insert(count: int) -> str:
+    values = ", ".join(["(?, ?, ?, ?, ?, ?, ?, ?, ?)"] * count)
+    return f"INSERT OR REPLACE INTO archive ({_COLUMNS}) VALUES {values}"
+
+
+@cache
+def _select_keys(count: int) -> str:
+    wanted = ", ".join(["(?, ?, ?)"] * count)
+    return (
+        f"WITH wanted (namespace, name, key) AS (VALUES {wanted})"
+        " SELECT wanted.namespace, wanted.name, wanted.key, number"
+        " FROM wanted CROSS JOIN archive USING (namespace, name, key)"
+        " WHERE kind = ? ORDER BY row"
+    )
 
 
 def _portions(items: Sequence[Any]) -> Iterator[Sequence[Any]]:

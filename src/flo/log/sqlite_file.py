@@ -11,6 +11,7 @@ entry, so that a missing tail is noticed, and positions go on after everything w
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -61,52 +62,6 @@ class Meta(NamedTuple):
 
 Connect: TypeAlias = Callable[[Path], Connection]
 
-SCHEMA = (
-    """
-    CREATE TABLE meta (
-        format INTEGER NOT NULL,
-        start INTEGER NOT NULL,
-        start_checksum INTEGER NOT NULL,
-        position INTEGER NOT NULL,
-        position_checksum INTEGER NOT NULL
-    )
-    """,
-    """
-    CREATE TABLE log (
-        first INTEGER PRIMARY KEY,
-        count INTEGER NOT NULL,
-        at_ms INTEGER NOT NULL,
-        checksum INTEGER NOT NULL,
-        body BLOB NOT NULL
-    )
-    """,
-    """
-    CREATE TRIGGER log_end AFTER INSERT ON log BEGIN
-        UPDATE meta SET position = new.first + new.count, position_checksum = new.checksum;
-    END
-    """,
-    """
-    CREATE TABLE archive (
-        row INTEGER PRIMARY KEY,
-        kind TEXT NOT NULL,
-        namespace TEXT NOT NULL,
-        name TEXT NOT NULL,
-        number INTEGER NOT NULL,
-        status TEXT NOT NULL,
-        finished_at_ms INTEGER NOT NULL,
-        key TEXT,
-        checksum INTEGER NOT NULL,
-        body BLOB NOT NULL
-    )
-    """,
-    "CREATE UNIQUE INDEX archive_address ON archive (kind, namespace, name, number)",
-    """
-    CREATE INDEX archive_key ON archive (kind, namespace, name, key) WHERE key IS NOT NULL
-    """,
-    f"INSERT INTO meta VALUES ({FORMAT_VERSION}, 0, {CHECKSUM_FIRST}, 0, {CHECKSUM_FIRST})",
-    f"PRAGMA application_id = {APPLICATION_ID}",
-)
-
 
 def default_connect(path: Path) -> Connection:
     return sqlite3.connect(path, isolation_level=None, check_same_thread=False)
@@ -143,9 +98,14 @@ def _is_empty(connection: Connection) -> bool:
 
 
 def _create(connection: Connection) -> None:
+    schema = files("flo.log").joinpath("sql/sqlite_schema.sql").read_text()
     connection.execute("BEGIN IMMEDIATE")
-    for statement in SCHEMA:
+    for statement in schema.split("\n\n"):
         connection.execute(statement)
+    connection.execute(
+        "INSERT INTO meta VALUES (?, 0, ?, 0, ?)", (FORMAT_VERSION, CHECKSUM_FIRST, CHECKSUM_FIRST)
+    )
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute("COMMIT")
 
 

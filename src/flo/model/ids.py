@@ -1,6 +1,7 @@
 """The names of things, and the limits on them."""
 
 import re
+from math import isfinite
 from typing import Any, TypeAlias
 
 from flo.model.errors import Invalid, TooLarge
@@ -28,6 +29,7 @@ LIST_LIMIT_MAX = 1_000
 
 _NAMESPACE = re.compile(r"[A-Za-z0-9_-]+")
 _NAME = re.compile(r"[\w.:@-]+")
+_NUMBER = re.compile(r"[1-9][0-9]{,17}")
 
 
 def run_id_of(action: ActionName, number: int) -> RunId:
@@ -37,7 +39,7 @@ def run_id_of(action: ActionName, number: int) -> RunId:
 def parse_run_id(run_id: RunId) -> tuple[ActionName, int] | None:
     """The action and the number that a run id is made of; None if it cannot be one."""
     action, dash, digits = run_id.rpartition("-")
-    if not (action and dash and digits.isascii() and digits.isdigit() and len(digits) <= 18):
+    if not (action and dash and _NUMBER.fullmatch(digits)):
         return None
     return action, int(digits)
 
@@ -96,6 +98,13 @@ def check_labels(labels: dict[str, Any], what: str) -> None:
                 f"expected flat {what} (text, number or boolean), "
                 f"got {type(value).__name__} for {key!r}"
             )
+        elif not _can_be_kept(value):
+            raise Invalid(f"expected finite numbers of 64 bits in {what}, got {value} for {key!r}")
+
+
+def _can_be_kept(number: float) -> bool:
+    """Whether the log can hold it, and it equals itself when it is read back."""
+    return isfinite(number) if isinstance(number, float) else -(2**63) <= number < 2**64
 
 
 def _shown(text: str) -> str:

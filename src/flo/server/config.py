@@ -62,9 +62,15 @@ def load_config(
     values = {**_from_file(file), **_from_environment(environment)}
     values |= {name: value for name, value in flags.items() if value is not None}
     try:
-        return msgspec.convert(values, ServerConfig, strict=False)
+        return msgspec.convert(values, ServerConfig, strict=False, dec_hook=_path_of)
     except msgspec.ValidationError as error:
         raise Invalid(f"configuration: {error}", code="invalid_configuration") from error
+
+
+def _path_of(kind: type, value: Any) -> Any:
+    if kind is Path and isinstance(value, str | Path):
+        return Path(value)
+    raise TypeError(f"Expected a path, got {value!r}")
 
 
 def _from_file(file: Path | None) -> dict[str, Any]:

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 
+import msgspec
+
+from flo.core.state import Tally
 from flo.log.base import Log
-from flo.model.runs import RunStatus
 from flo.server.metrics import Metrics, RunCount
 from flo.server.upkeep import Upkeep
 from flo.shard.shard import Shard
@@ -17,8 +19,8 @@ class Counts:
 
     def show_in(self, metrics: Metrics) -> None:
         metrics.watch(
-            pending_runs=lambda: self._runs(RunStatus.PENDING),
-            running_runs=lambda: self._runs(RunStatus.RUNNING),
+            pending_runs=self._pending,
+            running_runs=self._running,
             workers=self._workers,
             log_position=lambda: self._log.position,
             snapshot_position=lambda: self._upkeep.snapshot_position,
@@ -27,8 +29,8 @@ class Counts:
 
     def all(self) -> Mapping[str, int]:
         return {
-            "pending_runs": self._runs(RunStatus.PENDING),
-            "running_runs": self._runs(RunStatus.RUNNING),
+            "pending_runs": self._pending(),
+            "running_runs": self._running(),
             "workers": self._workers(),
             "log_position": self._log.position,
             "snapshot_position": self._upkeep.snapshot_position,
@@ -37,8 +39,15 @@ class Counts:
     def live_runs(self) -> int:
         return sum(len(space.runs) for space in self._state.spaces.values())
 
-    def _runs(self, status: RunStatus) -> int:
-        return sum(row.runs for row in self._by_action() if row.status == status)
+    def _pending(self) -> int:
+        return sum(tally.pending for tally in self._tallies())
+
+    def _running(self) -> int:
+        return sum(tally.running for tally in self._tallies())
+
+    def _tallies(self) -> Iterator[Tally]:
+        for space in self._state.spaces.values():
+            yield from space.tallies.values()
 
     def _workers(self) -> int:
         return sum(len(space.workers) for space in self._state.spaces.values())
@@ -46,5 +55,5 @@ class Counts:
     def _by_action(self) -> Iterator[RunCount]:
         for namespace, space in self._state.spaces.items():
             for action, tally in space.tallies.items():
-                for status, count in tally.items():
-                    yield RunCount(namespace, action, str(status), count)
+                for status, count in msgspec.structs.asdict(tally).items():
+                    yield RunCount(namespace, action, status, count)

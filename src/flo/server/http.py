@@ -33,8 +33,8 @@ class HttpDoor(HttpListener):
         bounds: Bounds = BOUNDS,
     ) -> None:
         self._asker = Asker(engine)
-        app = build_app(self._asker, info, metrics)
-        super().__init__(Threshold(app, metrics), metrics, host, port, bounds)
+        self.app = build_app(self._asker, info, metrics)
+        super().__init__(Threshold(self.app, metrics), metrics, host, port, bounds)
 
     async def stop(self) -> None:
         self._asker.stop()

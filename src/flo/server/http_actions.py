@@ -82,9 +82,11 @@ async def list_actions(
 @post(
     "/actions",
     tags=["actions"],
-    response_description="Registered for the first time.",
+    response_description="Registered; this is its first version.",
     responses={
-        200: ResponseSpec(Registered, description="Registered again.", generate_examples=False),
+        200: ResponseSpec(
+            Registered, description="Registered; this is a later version.", generate_examples=False
+        ),
         **refusals(413),
     },
 )

@@ -47,7 +47,7 @@ class Asker:
             asked.cancel()
             left.cancel()
             await asyncio.gather(asked, left, return_exceptions=True)
-        if asked.cancelled():
+        if asked.cancelled():  # if it is the client who left, nobody hears this
             raise Unavailable("the server is stopping", code="server_stopping")
         reply = asked.result()
         assert isinstance(reply, expected)

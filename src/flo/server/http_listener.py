@@ -15,8 +15,6 @@ from flo.model.errors import Conflict
 from flo.server.http_protocol import BoundedProtocol, Bounds, Visitors
 from flo.server.metrics import Metrics
 
-STOP_SECONDS_MAX = 5.0
-
 
 class HttpListener:
     def __init__(
@@ -24,7 +22,7 @@ class HttpListener:
     ) -> None:
         self._host = host
         self._port = port
-        self._visitors = Visitors(bounds, metrics)
+        self.visitors = Visitors(bounds, metrics)
         self._config = Config(
             app,
             http=BoundedProtocol,
@@ -45,10 +43,14 @@ class HttpListener:
         """The port that is listened on, also when any free one was asked for."""
         return self._port
 
+    @property
+    def is_open(self) -> bool:
+        return self._server is not None
+
     async def start(self) -> None:
         self._config.load()
         loop = asyncio.get_running_loop()
-        accept = partial(BoundedProtocol, self._config, self._visitors)
+        accept = partial(BoundedProtocol, self._config, self.visitors)
         try:
             self._server = await loop.create_server(accept, self._host, self._port)
         except OSError as error:
@@ -64,19 +66,23 @@ class HttpListener:
             return
         self._server.close()
         self._server = None
-        for connection in tuple(self._visitors.connections):
+        for connection in tuple(self.visitors.connections):
             connection.shutdown()
         try:
-            async with asyncio.timeout(STOP_SECONDS_MAX):
-                await self._visitors.nobody.wait()
+            async with asyncio.timeout(self.visitors.bounds.stop_seconds_max):
+                await self.visitors.nobody.wait()
+                await self._tasks_ended()
         except TimeoutError:
             await self._hang_up()
 
     async def _hang_up(self) -> None:
-        for connection in tuple(self._visitors.connections):
+        for connection in tuple(self.visitors.connections):
             connection.transport.abort()
-        await self._visitors.nobody.wait()
-        for task in tuple(self._visitors.tasks):
+        await self.visitors.nobody.wait()
+        for task in tuple(self.visitors.tasks):
             task.cancel()
-        if self._visitors.tasks:
-            await asyncio.wait(tuple(self._visitors.tasks))
+        await self._tasks_ended()
+
+    async def _tasks_ended(self) -> None:
+        if self.visitors.tasks:
+            await asyncio.wait(tuple(self.visitors.tasks))

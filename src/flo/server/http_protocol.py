@@ -2,7 +2,7 @@
 
 uvicorn bounds the pause between two requests. Here are bounded, besides: how long a request may
 take to arrive (also the first, also one that is sent a byte at a time), how long its head may be,
-and how many connections are open.
+how long an answer may lie unread, and how many connections are open.
 """
 
 import asyncio
@@ -25,9 +25,12 @@ _logger.setLevel(logging.ERROR)  # what clients do wrong, they are told; the log
 
 
 class Bounds(msgspec.Struct, frozen=True):
+    """What a listener allows its clients."""
+
     connections_max: int = 10_000
     arrival_seconds_max: float = 60.0
     idle_seconds_max: int = 75
+    stop_seconds_max: float = 5.0
 
 
 class Visitors(ServerState):
@@ -46,7 +49,8 @@ class BoundedProtocol(HttpToolsProtocol):
         super().__init__(config, visitors, app_state={})
         self.logger = _logger
         self._visitors = visitors
-        self._arrival: asyncio.TimerHandle | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+        """Until when a request must have arrived, or its last answer must have been read."""
         self._head_length = 0
         self._is_in_body = False
 
@@ -62,7 +66,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self._request_arrived()
+        self._clear_deadline()
         self._visitors.metrics.http_closed()
         if not self.connections:
             self._visitors.nobody.set()
@@ -88,24 +92,32 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         self._head_length, self._is_in_body = 0, False
-        self._request_arrived()
+        self._clear_deadline()
         super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.transport.is_closing():
+            self._close()
+
+    def timeout_keep_alive_handler(self) -> None:
+        self.transport.abort()
 
     def send_400_response(self, msg: str) -> None:
         self._hang_up(400, Invalid(msg, code="malformed_request"))
 
     def _expect_request(self) -> None:
-        if self._arrival is None:
+        if self._deadline is None:
             seconds = self._visitors.bounds.arrival_seconds_max
-            self._arrival = self.loop.call_later(seconds, self._arrives_too_late)
+            self._deadline = self.loop.call_later(seconds, self._arrives_too_late)
 
-    def _request_arrived(self) -> None:
-        if self._arrival is not None:
-            self._arrival.cancel()
-            self._arrival = None
+    def _clear_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
 
     def _arrives_too_late(self) -> None:
-        self._arrival = None
+        self._deadline = None
         if self._is_answering():
             self._expect_request()  # the client may have to wait for us first
         else:
@@ -126,4 +138,11 @@ class BoundedProtocol(HttpToolsProtocol):
                 b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
             )
             self.transport.write(STATUS_LINE[status] + head % len(body) + body)
+        self._close()
+
+    def _close(self) -> None:
+        """Close when the client has taken what was sent, or has had time enough to."""
+        self._clear_deadline()
+        seconds = self._visitors.bounds.idle_seconds_max
+        self._deadline = self.loop.call_later(seconds, self.transport.abort)
         self.transport.close()

@@ -1,7 +1,7 @@
 """What is read from a request: strict bodies, known parameters, names as they were meant."""
 
+from collections.abc import Iterable
 from difflib import get_close_matches
-from functools import cache
 from typing import Annotated, Any, TypeAlias
 from urllib.parse import unquote
 
@@ -76,16 +76,13 @@ async def prepare(request: Request[Any, Any, State]) -> None:
     """
     handler = request.route_handler
     assert isinstance(handler, HTTPRouteHandler)
-    known = known_parameters(handler)
-    for name in request.query_params:
-        if name not in known:
-            raise unknown_parameter(name, known)
+    if request.query_params:
+        check_known(request.query_params, known_parameters(handler))
     request.scope["path_params"] = {
         name: unquote(value) for name, value in request.path_params.items()
     }
 
 
-@cache
 def known_parameters(handler: HTTPRouteHandler) -> tuple[str, ...]:
     definitions = (
         field.kwarg_definition for field in handler.parsed_fn_signature.parameters.values()
@@ -97,14 +94,17 @@ def known_parameters(handler: HTTPRouteHandler) -> tuple[str, ...]:
     )
 
 
-def unknown_parameter(name: str, known: tuple[str, ...]) -> Invalid:
-    nearest = get_close_matches(name, known, n=1)
+def check_known(names: Iterable[str], known: tuple[str, ...]) -> None:
+    unknown = next((name for name in names if name not in known), None)
+    if unknown is None:
+        return
+    nearest = get_close_matches(unknown, known, n=1)
     if nearest:
         hint = f"did you mean {nearest[0]!r}?"
     else:
         hint = f"expected one of {', '.join(known)}" if known else "expected none here"
-    return Invalid(
-        f"unknown query parameter {name!r}: {hint}",
+    raise Invalid(
+        f"unknown query parameter {unknown!r}: {hint}",
         code="unknown_parameter",
-        details={"parameter": name, "known": list(known)},
+        details={"parameter": unknown, "known": list(known)},
     )

@@ -14,7 +14,6 @@ from msgspec.structs import asdict
 from flo.model.base import Word
 from flo.model.errors import FloError, Invalid, error_of
 from flo.model.ids import (
-    IDEMPOTENCY_KEY_LENGTH_MAX,
     LIST_LIMIT_DEFAULT,
     NAMESPACE_DEFAULT,
     ActionName,
@@ -50,8 +49,6 @@ from flo.server.http_request import (
     WaitQuery,
 )
 
-LabelsJson = dict[str, str | int | float | bool]
-
 
 class RunJson(Word):
     """A run. Times are in milliseconds since the epoch; null means: not yet, or not at all.
@@ -80,7 +77,7 @@ class RunJson(Word):
     error: str | None
     dead_lettered: bool
     idempotency_key: str | None
-    labels: LabelsJson | None
+    labels: Labels | None
     attempts: list[AttemptView]
 
 
@@ -151,11 +148,7 @@ async def invoke_action(
     ] = 0,
     idempotency_key: Annotated[
         str | None,
-        QueryParameter(
-            name="idempotency_key",
-            max_length=IDEMPOTENCY_KEY_LENGTH_MAX,
-            description="Never makes two runs of one action.",
-        ),
+        QueryParameter(name="idempotency_key", description="Never makes two runs of one action."),
     ] = None,
     idempotency_key_header: Annotated[
         str | None,
@@ -241,7 +234,7 @@ def _one_key(in_query: str | None, in_header: str | None) -> str | None:
 
 def _labels(text: str) -> Labels:
     try:
-        return decode_json(text.encode(), LabelsJson)
+        return decode_json(text.encode(), Labels)
     except Invalid as error:
         raise Invalid(f"labels: {error.message}") from error
 

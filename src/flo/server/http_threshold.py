@@ -7,7 +7,6 @@ Out: headers that keep browsers from guessing, and a count.
 import asyncio
 from email.utils import formatdate
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 from litestar.types import ASGIApp, Message, Receive, Send
@@ -64,7 +63,7 @@ def _is_from_elsewhere(scope: Any) -> bool:
     if site is not None:
         return site not in (b"same-origin", b"none")
     origin = headers.get(b"origin")
-    return origin is not None and urlsplit(origin).netloc != headers.get(b"host")
+    return origin is not None and origin.partition(b"://")[2] != headers.get(b"host")
 
 
 async def _refuse(send: Send, status: int, error: FloError) -> None:

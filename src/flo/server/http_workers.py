@@ -10,7 +10,7 @@ from litestar.params import JSONBody
 from msgspec.structs import asdict
 
 from flo.model.base import Word
-from flo.model.ids import LIST_LIMIT_DEFAULT, NAMESPACE_DEFAULT, ActionName, RunId, WorkerId
+from flo.model.ids import LIST_LIMIT_DEFAULT, NAMESPACE_DEFAULT, ActionName, Labels, RunId, WorkerId
 from flo.model.runs import Assigned, Claim, Nothing, Task
 from flo.model.workers import (
     CONCURRENCY_DEFAULT,
@@ -34,7 +34,6 @@ from flo.server.http_request import (
     NamespaceQuery,
     WorkerPath,
 )
-from flo.server.http_runs import LabelsJson
 
 BLOCK_MS_DEFAULT = 30_000
 
@@ -46,7 +45,7 @@ class WorkerBody(Word):
     actions: list[ActionName]
     max_concurrency: int = CONCURRENCY_DEFAULT
     machine_id: str | None = None
-    labels: LabelsJson | None = None
+    labels: Labels | None = None
 
 
 class HeartbeatBody(Word):

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
-from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from flo.model.ids import ActionName, Namespace
 
-EXPOSITION_TYPE = CONTENT_TYPE_LATEST
+EXPOSITION_TYPE = "text/plain; version=0.0.4"
 COMMIT_SECONDS = (0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0)
 
 

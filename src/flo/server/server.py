@@ -16,11 +16,9 @@ from flo.log.lock import FolderLock
 from flo.log.memory import MemoryLog
 from flo.log.snapshot import SnapshotFolder
 from flo.log.sqlite import SqliteLog
-from flo.model.errors import FloError
 from flo.model.version import VERSION
 from flo.server.config import Durability, ServerConfig
 from flo.server.counts import Counts
-from flo.server.http import HttpDoor, MetricsDoor, ServerInfo
 from flo.server.logs import set_up_logs
 from flo.server.metrics import Metrics
 from flo.server.router import Router
@@ -70,6 +68,15 @@ class Server:
     async def __aexit__(self, *exc_info: object) -> None:
         await self.stop()
 
+    @property
+    def address(self) -> str:
+        """Where the RPC door is."""
+        return _address(self.config.host, self.port)
+
+    @property
+    def http_url(self) -> str:
+        return f"http://{_address(self.config.host, self.http_port)}"
+
     async def stop(self) -> None:
         """Answer what was asked, commit what was submitted, close the store."""
         await self._running.aclose()
@@ -99,8 +106,8 @@ class Server:
         _logger.info(
             "server_started",
             version=VERSION,
-            rpc=_address(self.config.host, self.port),
-            http=f"http://{_address(self.config.host, self.http_port)}",
+            rpc=self.address,
+            http=self.http_url,
             data=str(self.config.data_dir) if snapshots else "memory",
             durability=self.config.durability.value,
             live_runs=counts.live_runs(),
@@ -122,12 +129,28 @@ class Server:
         if config.port != DOOR_SHUT:
             listener = Listener(router, self._clock, metrics, config.host, config.port)
             self.port = (await self._run(listener)).port
+        if config.http_port != DOOR_SHUT or config.metrics_port != DOOR_SHUT:
+            await self._open_http(router, metrics, counts, started_at_ms)
+        if not _is_loopback(config.host):
+            _logger.warning(
+                "open_to_the_network",
+                host=config.host,
+                advice="anyone who can reach these ports can use them: put a firewall before them",
+            )
+
+    async def _open_http(
+        self, router: Router, metrics: Metrics, counts: Counts, started_at_ms: int
+    ) -> None:
+        # Half of the time to start goes into importing this: whoever shuts the doors is spared it.
+        from flo.server.http import HttpDoor, MetricsDoor, ServerInfo
+
+        config = self.config
         info = ServerInfo(
             version=VERSION,
             started_at_ms=started_at_ms,
             store="memory" if config.durability is Durability.EPHEMERAL else "sqlite",
             durability=config.durability.value,
-            address=_address(config.host, self.port),
+            address=self.address,
             data_dir=_data_dir(config),
             now_ms=self._clock.now_ms,
             ready=lambda: self.shard.closed is None,
@@ -139,12 +162,6 @@ class Server:
         if config.metrics_port != DOOR_SHUT:
             door = MetricsDoor(metrics, config.host, config.metrics_port)
             self.metrics_port = (await self._run(door)).port
-        if not _is_loopback(config.host):
-            _logger.warning(
-                "open_to_the_network",
-                host=config.host,
-                advice="anyone who can reach these ports can use them: put a firewall before them",
-            )
 
     async def _run(self, service: _Service) -> _Service:
         await service.start()
@@ -153,13 +170,9 @@ class Server:
 
 
 def run(config: ServerConfig) -> int:
-    """Serve until SIGTERM or SIGINT; return the exit code."""
+    """Serve until SIGTERM or SIGINT; return the exit code. What keeps it from starting is raised."""
     set_up_logs(config.log_level, config.log_format)
-    try:
-        uvloop.run(_serve(config))
-    except FloError as error:
-        _logger.error("server_not_started", code=error.code, error=str(error))
-        return 1
+    uvloop.run(_serve(config))
     return 0
 
 

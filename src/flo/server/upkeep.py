@@ -17,7 +17,7 @@ from flo.server.config import ServerConfig
 from flo.shard.clock import Alarm, Clock
 from flo.shard.shard import Shard
 
-ROUND_MS = 5_000
+ROUND_MS = 1_000
 HOUR_MS = 3_600_000
 RUNS_IN_MEMORY_MAX = 100_000
 """Finished runs kept without a store."""

@@ -3,8 +3,6 @@
 A quick run has often ended before its caller's question about it arrives.
 """
 
-from collections import OrderedDict
-
 from flo.model.archive import Archived
 from flo.model.ids import ActionName, Namespace
 
@@ -14,21 +12,16 @@ ROWS_MAX = 20_000
 
 class Recent:
     def __init__(self) -> None:
-        self._rows: OrderedDict[tuple[Namespace, ActionName, int], Archived] = OrderedDict()
+        self._rows: dict[tuple[Namespace, ActionName, int], Archived] = {}
         self._length = 0
 
     def add(self, row: Archived) -> None:
-        self.forget(row.namespace, row.name, row.number)
-        self._rows[row.namespace, row.name, row.number] = row
-        self._length += len(row.body)
+        address = row.namespace, row.name, row.number
+        known = self._rows.pop(address, None)
+        self._rows[address] = row
+        self._length += len(row.body) - (len(known.body) if known else 0)
         while self._length > LENGTH_MAX or len(self._rows) > ROWS_MAX:
-            _, oldest = self._rows.popitem(last=False)
-            self._length -= len(oldest.body)
+            self._length -= len(self._rows.pop(next(iter(self._rows))).body)
 
     def find(self, namespace: Namespace, action: ActionName, number: int) -> Archived | None:
         return self._rows.get((namespace, action, number))
-
-    def forget(self, namespace: Namespace, action: ActionName, number: int) -> None:
-        row = self._rows.pop((namespace, action, number), None)
-        if row is not None:
-            self._length -= len(row.body)

@@ -145,6 +145,7 @@ class Shard:
         try:
             while self._inbox or self._closed is None:
                 await self._filled.wait()
+                await asyncio.sleep(0)  # let in what the sockets hold already: it shares the append
                 taken = self._take()
                 if taken:
                     await self._commit(taken)

@@ -14,7 +14,7 @@ import msgspec
 
 from flo.core.queue import LaneKey
 from flo.core.runs import restore_run
-from flo.core.state import Space, State
+from flo.core.state import Space, State, Tally
 from flo.model.actions import Action
 from flo.model.base import Record
 from flo.model.errors import Corrupt
@@ -29,7 +29,7 @@ class _SpaceHead(Record):
     actions: dict[ActionName, Action]
     deleted: dict[ActionName, Action]
     numbers: dict[ActionName, int]
-    tallies: dict[ActionName, dict[str, int]]
+    tallies: dict[ActionName, Tally]
     keys_finished: list[tuple[ActionName, str, RunId | None]]
     workers: dict[WorkerId, Worker]
     processes: dict[WorkerId, dict[ActionName, Process]]
@@ -100,7 +100,7 @@ def _space_head(space: Space) -> _SpaceHead:
         lanes=[
             (action, key, priority, list(numbers))
             for action, queue in sorted(space.queues.items())
-            for key, lane in sorted(queue.lanes.items())
+            for key, lane in sorted(queue.lanes.items(), key=lambda lane: repr(lane[0]))
             for priority, numbers in sorted(lane.by_priority.items())
         ],
     )

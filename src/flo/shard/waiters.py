@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from flo.core.state import State
 from flo.model.base import Fact
 from flo.model.ids import ActionName, Namespace, RunId, WorkerId
-from flo.model.runs import Claim, RunQueued, RunReleased, RunRequeued, RunStatus, WaitForRuns
+from flo.model.runs import Claim, RunQueued, RunReleased, RunRequeued, WaitForRuns
 from flo.model.workers import WorkerDrained
 from flo.shard.submission import Submission
 
@@ -97,7 +97,7 @@ class Waiters:
             if action not in space.queues:
                 return
             if submission in line:
-                pending = space.tallies[action][RunStatus.PENDING]
+                pending = space.tallies[action].pending
                 share = max(1, -(-pending // waiting))
                 yield submission, replace(claim, max_tasks=min(claim.max_tasks, share))
 

@@ -9,7 +9,8 @@ synced is there or not. SQLite syncs the folder with the first sync of a journal
 """
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from enum import Enum, auto
 from pathlib import Path
 from typing import NamedTuple
@@ -134,11 +135,15 @@ def _torn(change: Change, dice: random.Random) -> list[Change]:
 
 
 class RecordingDisk:
-    """A VFS for `apsw` that does what the system's does, and remembers it in `trace`."""
+    """A VFS for `apsw` that does what the system's does, and remembers it in `trace`.
 
-    def __init__(self) -> None:
+    What `before_change` raises, SQLite takes for a failure of the disk.
+    """
+
+    def __init__(self, before_change: Callable[[Change], None] = lambda _: None) -> None:
         self.trace: list[Change] = []
-        self._vfs = _RecordingVfs(f"recording-{id(self)}", self.trace.append)
+        self._before_change = before_change
+        self._vfs = _RecordingVfs(f"recording-{id(self)}", self)
 
     def connect(self, path: Path) -> apsw.Connection:
         return apsw.Connection(str(path), vfs=self._vfs.name)
@@ -146,51 +151,56 @@ class RecordingDisk:
     def close(self) -> None:
         self._vfs.unregister()
 
+    @contextmanager
+    def changing(self, change: Change) -> Iterator[None]:
+        self._before_change(change)
+        yield
+        self.trace.append(change)
+
 
 class _RecordingVfs(apsw.VFS):
-    def __init__(self, name: str, record: Callable[[Change], None]) -> None:
+    def __init__(self, name: str, disk: RecordingDisk) -> None:
         super().__init__(name, base="")
         self.name = name
-        self._record = record
+        self._disk = disk
 
     def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:
         assert name is not None, "a temporary file, which no crash can bring back"
-        path = Path(name if isinstance(name, str) else name.filename())
-        if not path.exists():
-            self._record(Change(Act.CREATE, path.name))
-        return _RecordingFile(name, flags, path.name, self._record)
+        path = _path_of(name)
+        if path.exists():
+            return _RecordingFile(name, flags, self._disk)
+        with self._disk.changing(Change(Act.CREATE, path.name)):
+            return _RecordingFile(name, flags, self._disk)
 
     def xDelete(self, filename: str, syncdir: bool) -> None:
-        super().xDelete(filename, syncdir)
-        self._record(Change(Act.DELETE, Path(filename).name))
+        with self._disk.changing(Change(Act.DELETE, Path(filename).name)):
+            super().xDelete(filename, syncdir)
         if syncdir:
-            self._record(Change(Act.SYNC_FOLDER))
+            self._disk.trace.append(Change(Act.SYNC_FOLDER))
 
 
 class _RecordingFile(apsw.VFSFile):
-    def __init__(
-        self,
-        path: str | apsw.URIFilename,
-        flags: list[int],
-        name: str,
-        record: Callable[[Change], None],
-    ) -> None:
-        super().__init__("", path, flags)
-        self._name = name
-        self._record = record
+    def __init__(self, name: str | apsw.URIFilename, flags: list[int], disk: RecordingDisk) -> None:
+        super().__init__("", name, flags)
+        self._name = _path_of(name).name
+        self._disk = disk
         self._syncs_folder = bool(flags[0] & _JOURNALS)
 
     def xWrite(self, data: bytes, offset: int) -> None:
-        super().xWrite(data, offset)
-        self._record(Change(Act.WRITE, self._name, offset, bytes(data)))
+        with self._disk.changing(Change(Act.WRITE, self._name, offset, bytes(data))):
+            super().xWrite(data, offset)
 
     def xTruncate(self, newsize: int) -> None:
-        super().xTruncate(newsize)
-        self._record(Change(Act.TRUNCATE, self._name, newsize))
+        with self._disk.changing(Change(Act.TRUNCATE, self._name, newsize)):
+            super().xTruncate(newsize)
 
     def xSync(self, flags: int) -> None:
-        super().xSync(flags)
-        self._record(Change(Act.SYNC, self._name))
+        with self._disk.changing(Change(Act.SYNC, self._name)):
+            super().xSync(flags)
         if self._syncs_folder:
-            self._record(Change(Act.SYNC_FOLDER))
+            self._disk.trace.append(Change(Act.SYNC_FOLDER))
             self._syncs_folder = False
+
+
+def _path_of(name: str | apsw.URIFilename) -> Path:
+    return Path(name if isinstance(name, str) else name.filename())

@@ -93,6 +93,24 @@ class LogSuite:
         assert [entry.events for entry in reading] in ([], [[released(2)]])
         assert all_events(log) == [released(1), released(2)]
 
+    async def test_a_position_is_found_by_its_time(self, log: Log) -> None:
+        for second in (0, 1, 1, 5):
+            await log.append(some_events(3), [], NOON_MS + second * 1000)
+        await log.trim(events_below=3)
+
+        positions = [await log.position_at(NOON_MS + second * 1000) for second in range(7)]
+
+        assert positions == [3, 3, 9, 9, 9, 9, 12]
+
+    async def test_a_time_is_looked_up_while_appends_go_on(self, log: Log) -> None:
+        await log.append(some_events(3), [], NOON_MS)
+
+        position, *_ = await asyncio.gather(
+            log.position_at(NOON_MS + 1), *(log.append(some_events(3), [], NOON_MS) for _ in "abc")
+        )
+
+        assert position in (3, 6, 9, 12)
+
     async def test_a_trim_forgets_only_entries_that_lie_wholly_below(self, log: Log) -> None:
         for _ in range(4):
             await log.append(some_events(3), [], NOON_MS)
@@ -153,6 +171,15 @@ class LogSuite:
         assert found == {key: number for number, key in enumerate(known)}
         assert await log.archive.find_keys("workflow", known) == {}
         assert await log.archive.find_keys("run", []) == {}
+
+    async def test_the_run_that_finished_last_has_the_key(self, log: Log) -> None:
+        key = ("default", "send", "k")
+        await log.append([released(1)], [finished(2, key="k"), finished(1, key="k")], NOON_MS)
+        assert await log.archive.find_keys("run", [key]) == {key: 1}
+
+        await log.trim(archived_max=1)
+
+        assert await log.archive.find_keys("run", [key]) == {key: 1}
 
     async def test_a_run_that_finishes_again_replaces_its_row(self, log: Log) -> None:
         again = finished(1, status="completed", key="new", body=b"again")

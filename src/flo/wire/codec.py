@@ -22,6 +22,9 @@ Answer: TypeAlias = Word | FloError
 _ACCEPTED = 0
 _REFUSED = 1
 
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises for bytes that are not msgpack, hold broken text, or nest too deep."""
+
 
 class Refusal(Word):
     kind: str
@@ -82,7 +85,7 @@ def decode_request(frame: bytes) -> Request:
     except msgspec.ValidationError as error:
         problem = Invalid(f"{operation.name}: {error}", code="invalid_request")
         return Request(request_id, operation, problem)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except _UNREADABLE as error:
         raise Corrupt(f"{operation.name}: {error}", code="frame_damaged") from error
     words: list[Word] = decoded if operation.many else [decoded]
     if len(words) > BATCH_LENGTH_MAX:
@@ -119,14 +122,14 @@ def decode_answers(operation: Operation, body: msgspec.Raw) -> list[Answer]:
             decode(answer) if head == _ACCEPTED else _refused(answer)
             for head, answer in _decode_answers(body)
         ]
-    except msgspec.DecodeError as error:
+    except _UNREADABLE as error:
         raise Corrupt(f"the reply to {operation.name}: {error}", code="reply_damaged") from error
 
 
 def _open(frame: bytes) -> tuple[int, int, msgspec.Raw]:
     try:
         envelope = _decode_envelope(frame)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except _UNREADABLE as error:
         raise Corrupt(f"expected [id, head, body]: {error}", code="frame_damaged") from error
     return envelope.request_id, envelope.head, envelope.body
 
@@ -143,6 +146,6 @@ def _answer(answer: Answer) -> tuple[int, Word]:
 def _refused(body: msgspec.Raw) -> FloError:
     try:
         refusal = _decode_refusal(body)
-    except msgspec.DecodeError as error:
+    except _UNREADABLE as error:
         raise Corrupt(f"expected a refusal: {error}", code="reply_damaged") from error
     return error_of(refusal.kind, refusal.code, refusal.message, refusal.details)

@@ -5,12 +5,14 @@
     def handler(order: Order)                 the input, decoded to Order
     def handler(ctx, order: Order)            both, in any order
     def handler()                             nothing
+
+An input parameter with a default keeps it when the input is empty.
 """
 
 import functools
 import inspect
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from inspect import Parameter
 from types import SimpleNamespace
 from typing import Any, NamedTuple, TypeAlias
@@ -22,18 +24,127 @@ Supply: TypeAlias = Callable[[ActionContext], Any]
 
 
 class BoundHandler(NamedTuple):
-    """A handler that is called with a context and nothing else."""
+    """A handler to be called with a context and nothing else."""
 
     call: Callable[[ActionContext], Any]
     is_async: bool
 
 
 def bind(handler: Handler) -> BoundHandler:
-    """Look at the signature once; a TypeError says what is wrong with it."""
+    """Read the signature, once; a TypeError says what cannot be supplied."""
     function = _function_of(handler)
+    parameters = list(inspect.signature(handler).parameters.values())
+    supplies = _supplies(_name(handler), _resolved(_name(handler), function, parameters))
+    positional = [
+        supplies[parameter.name]
+        for parameter in parameters
+        if parameter.kind is Parameter.POSITIONAL_ONLY and parameter.name in supplies
+    ]
+    named = {
+        parameter.name: supplies[parameter.name]
+        for parameter in parameters
+        if parameter.kind is not Parameter.POSITIONAL_ONLY and parameter.name in supplies
+    }
     is_async = inspect.iscoroutinefunction(function)
-    supplies = _supplies(handler, function)
-    match supplies:
-        case {}:
-            return BoundHandler(handler, is_async)
-    return BoundHandler(handler, is_async)
+    return BoundHandler(_caller(handler, parameters, positional, named), is_async)
+
+
+def _function_of(handler: Handler) -> Handler:
+    while isinstance(handler, functools.partial):
+        handler = handler.func
+    if inspect.isroutine(handler):
+        return handler
+    return type(handler).__call__
+
+
+def _resolved(name: str, function: Handler, parameters: Iterable[Parameter]) -> list[Parameter]:
+    """The parameters that can be supplied, with annotations that are types and not text."""
+    named = [
+        parameter
+        for parameter in parameters
+        if parameter.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+    ]
+    annotations = {
+        parameter.name: parameter.annotation
+        for parameter in named
+        if parameter.annotation is not Parameter.empty
+    }
+    scope = getattr(inspect.unwrap(function), "__globals__", {})
+    try:
+        hints = typing.get_type_hints(
+            SimpleNamespace(__annotations__=annotations), scope, include_extras=True
+        )
+    except NameError as error:
+        raise TypeError(f"handler {name!r}: an annotation cannot be resolved: {error}") from error
+    return [
+        parameter.replace(annotation=hints.get(parameter.name, Parameter.empty))
+        for parameter in named
+    ]
+
+
+def _supplies(name: str, parameters: list[Parameter]) -> dict[str, Supply]:
+    """Parameter to what it gets."""
+    contexts, inputs = [], []
+    for parameter in parameters:
+        is_required = parameter.default is Parameter.empty
+        if parameter.annotation is ActionContext:
+            contexts.append(parameter)
+        elif parameter.annotation is not Parameter.empty:
+            inputs.append(parameter)
+        elif is_required:
+            contexts.append(parameter)
+    inputs.sort(key=lambda parameter: parameter.default is not Parameter.empty)
+    _check_one(name, "the context", contexts)
+    _check_one(name, "the input", [one for one in inputs if one.default is Parameter.empty])
+    supplies: dict[str, Supply] = {parameter.name: _give_context for parameter in contexts}
+    for parameter in inputs[:1]:
+        supplies[parameter.name] = functools.partial(
+            _give_input, parameter.annotation, parameter.default
+        )
+    return supplies
+
+
+def _check_one(name: str, what: str, parameters: list[Parameter]) -> None:
+    if len(parameters) > 1:
+        names = ", ".join(repr(parameter.name) for parameter in parameters)
+        raise TypeError(f"handler {name!r}: expected one parameter for {what}, got {names}")
+
+
+def _caller(
+    handler: Handler,
+    parameters: list[Parameter],
+    positional: list[Supply],
+    named: dict[str, Supply],
+) -> Supply:
+    if list(named.values()) == [_give_context] and not positional:
+        (name,) = named
+        if parameters[0].name == name and parameters[0].kind is not Parameter.KEYWORD_ONLY:
+            return handler
+    if (
+        not positional
+        and not named
+        and any(one.kind is Parameter.VAR_POSITIONAL for one in parameters)
+    ):
+        return handler  # a wrapper that passes on whatever it gets
+
+    def call(context: ActionContext) -> Any:
+        return handler(
+            *(supply(context) for supply in positional),
+            **{name: supply(context) for name, supply in named.items()},
+        )
+
+    return call
+
+
+def _give_context(context: ActionContext) -> ActionContext:
+    return context
+
+
+def _give_input(type: Any, default: Any, context: ActionContext) -> Any:
+    if not context.payload and default is not Parameter.empty:
+        return default
+    return context.into(type)
+
+
+def _name(handler: Handler) -> str:
+    return getattr(handler, "__name__", repr(handler))

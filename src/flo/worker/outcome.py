@@ -1,18 +1,18 @@
 """What a handler may return or raise, and what each means.
 
-    returns a value                    Done        outcome "success"
-    returns ctx.result(name, data)     Done        that outcome
-    raises                             TryAgain    after a delay, while retries are left
-    raises NonRetryableError           GiveUp      at once, and not dead-lettered
-    returns what JSON cannot hold      GiveUp      the work is done: doing it again helps nobody
-    runs over its time                 GiveUp
+returns a value                    Done        outcome "success"
+returns ctx.result(name, data)     Done        that outcome
+raises                             TryAgain    after a delay, while retries are left
+raises NonRetryableError           GiveUp      at once, and not dead-lettered
+returns what JSON cannot hold      GiveUp      the work is done: doing it again helps nobody
+runs over its time                 GiveUp
 """
 
 import traceback
 from typing import Any, NamedTuple, TypeAlias
 
 from flo.client.payload import encode_payload
-from flo.model.errors import FloError, Invalid
+from flo.model.errors import Invalid
 from flo.model.ids import TEXT_LENGTH_MAX
 from flo.model.runs import OUTCOME_SUCCESS
 
@@ -62,14 +62,18 @@ def outcome_of_error(error: BaseException) -> Outcome:
     """What it means that a handler has raised this."""
     if isinstance(error, NonRetryableError):
         return GiveUp(_describe(error), dead_letter=False)
-    return TryAgain(f"{_describe(error)}\n\n{_trace(error)}")
+    trace = "".join(traceback.format_exception(error))
+    return TryAgain(f"{_describe(error)}\n\n{_text(trace[-TEXT_LENGTH_MAX:])}")
 
 
 def _describe(error: BaseException) -> str:
-    code = f" [{error.code}]" if isinstance(error, FloError) else ""
-    return f"{type(error).__name__}{code}: {error}"
+    try:
+        message = str(error)
+    except Exception as another:
+        message = f"its message cannot be shown: {type(another).__name__}"
+    return _text(f"{type(error).__name__}: {message}"[:TEXT_LENGTH_MAX])
 
 
-def _trace(error: BaseException) -> str:
-    """The end of the traceback, where the cause is."""
-    return "".join(traceback.format_exception(error))[-TEXT_LENGTH_MAX:].rstrip()
+def _text(text: str) -> str:
+    """Without what cannot be sent: a lone half of a surrogate pair."""
+    return text.encode("utf-8", "replace").decode().strip()

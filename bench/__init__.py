@@ -1,0 +1,1 @@
+"""Repeatable benchmarks; every figure stands beside a floor measured in the same run."""

@@ -1,0 +1,37 @@
+"""`make bench`: run everything, print a table, write bench/results/latest.json."""
+
+import argparse
+import asyncio
+import platform
+import sys
+import tempfile
+from pathlib import Path
+
+from bench import crowd, throughput
+from bench.figure import Figure, write
+
+PARTS = {"throughput": throughput.run, "crowd": crowd.run}
+RESULTS = Path(__file__).parent / "results" / "latest.json"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="bench", description=__doc__)
+    parser.add_argument("--only", choices=PARTS, help="one part instead of all")
+    parser.add_argument("--output", type=Path, default=RESULTS)
+    chosen = parser.parse_args()
+    print(f"Python {platform.python_version()} on {platform.machine()}, durability sync\n")
+    figures: list[Figure] = []
+    for name, part in PARTS.items():
+        if chosen.only in (None, name):
+            print(f"{name} ...", file=sys.stderr)
+            with tempfile.TemporaryDirectory(prefix="flo-bench-") as folder:
+                figures += asyncio.run(part(Path(folder)))
+    for figure in figures:
+        print(figure.line())
+    write(figures, chosen.output)
+    print(f"\nWritten to {chosen.output}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,146 @@
+"""Writes the parts of the reference that follow from the code: `make docs`.
+
+A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`; a test fails when one
+is out of date.
+"""
+
+import asyncio
+import re
+import sys
+import tempfile
+import urllib.request
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from flo.cli.main import flo
+from flo.model.actions import ActionView
+from flo.model.runs import AttemptView, RunResult, RunStatus, RunView, Task
+from flo.model.workers import ProcessView, WorkerStatus, WorkerView
+from flo.server.config import ENVIRONMENT_PREFIX, ServerConfig
+from flo.testing.local import local_server
+from flo.wire.connection import ClientEnd
+from flo.wire.opcodes import OPERATIONS
+
+DOCS = Path(__file__).parent
+PART = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def main() -> int:
+    for path in sorted(DOCS.rglob("*.md")):
+        text = path.read_text(encoding="utf-8")
+        path.write_text(generate(text), encoding="utf-8")
+    return 0
+
+
+def generate(text: str) -> str:
+    """The same page with its generated parts made anew."""
+    return PART.sub(lambda found: f"{found[1]}{PARTS[found[2]]()}{found[3]}", text)
+
+
+def operations() -> str:
+    lines = ["| opcode | operation | request | reply |", "|--:|---|---|---|"]
+    for operation in OPERATIONS:
+        request, reply = _fields(operation.request), _fields(operation.reply)
+        if operation.many:
+            request, reply = f"list of: {request}", f"list of: {reply}"
+        lines.append(f"| {operation.opcode} | {operation.name} | {request} | {reply} |")
+    return "\n".join(lines) + "\n"
+
+
+def structures() -> str:
+    """What the fields of requests and replies are made of."""
+    lines = ["| name | is |", "|---|---|"]
+    for kind in (Task, RunResult, RunView, AttemptView, ActionView, WorkerView, ProcessView):
+        lines.append(f"| {kind.__name__} | {_fields(kind)} |")
+    for status in (RunStatus, WorkerStatus):
+        lines.append(f"| {status.__name__} | {', '.join(f'`{one}`' for one in status)} |")
+    return "\n".join(lines) + "\n"
+
+
+def settings() -> str:
+    lines = ["| setting | default | in the environment |", "|---|---|---|"]
+    for field in msgspec.structs.fields(ServerConfig):
+        variable = ENVIRONMENT_PREFIX + field.name.upper()
+        lines.append(f"| `{field.name}` | `{field.default}` | `{variable}` |")
+    return "\n".join(lines) + "\n"
+
+
+def commands() -> str:
+    """What `--help` says, command by command."""
+    return "".join(_helps(flo, click.Context(flo, info_name="flo", max_content_width=100)))
+
+
+def _helps(command: click.Command, context: click.Context) -> Iterator[str]:
+    yield f"## {context.command_path}\n\n```\n{command.get_help(context)}\n```\n\n"
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            part = command.get_command(context, name)
+            assert part is not None
+            yield from _helps(part, click.Context(part, info_name=name, parent=context))
+
+
+def routes() -> str:
+    """Every route of the HTTP door, as its own description tells it."""
+    lines = ["| method and path | what |", "|---|---|"]
+    for path, methods in openapi()["paths"].items():
+        for method, route in methods.items():
+            parameters = [one["name"] for one in route.get("parameters", ()) if one["in"] == "query"]
+            query = f"?{'&'.join(parameters)}" if parameters else ""
+            about = route.get("description") or route.get("summary", "")
+            lines.append(f"| {method.upper()} {path} `{query}` | {' '.join(about.split())} |")
+    return "\n".join(lines).replace(" `` ", " ") + "\n"
+
+
+@cache
+def openapi() -> dict[str, Any]:
+    """What a running server says of itself."""
+
+    async def ask() -> bytes:
+        with tempfile.TemporaryDirectory() as folder:
+            async with local_server(Path(folder)) as server:
+                url = f"{server.http_url}/openapi.json"
+                return await asyncio.to_thread(lambda: urllib.request.urlopen(url).read())
+
+    document: dict[str, Any] = msgspec.json.decode(asyncio.run(ask()))
+    return document
+
+
+def hello() -> str:
+    _, frame = ClientEnd("").hello()
+    return f"```\n{frame.hex(' ')}\n```\n"
+
+
+def _fields(kind: type[Any]) -> str:
+    fields = []
+    for field in msgspec.structs.fields(kind):
+        default = "" if field.default is msgspec.NODEFAULT else f" = {_shown(field.default)}"
+        fields.append(f"`{field.name}: {_type_name(field.type)}{default}`")
+    return ", ".join(fields) or "–"
+
+
+def _type_name(kind: Any) -> str:
+    name = kind.__name__ if isinstance(kind, type) and not hasattr(kind, "__args__") else str(kind)
+    return re.sub(r"\b(?:flo\.model\.\w+|builtins)\.", "", name).replace(" | ", " or ")
+
+
+def _shown(value: Any) -> str:
+    return str(msgspec.json.encode(value), "utf-8")
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    "operations": operations,
+    "structures": structures,
+    "hello": hello,
+    "settings": settings,
+    "commands": commands,
+    "routes": routes,
+}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

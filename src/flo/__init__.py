@@ -1,0 +1,137 @@
+"""Flo: a durable runtime for work. The public face; a user never needs a deeper import.
+
+Names are loaded when they are first used, so that a program pays only for what it imports.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from flo.model.version import VERSION as __version__
+
+if TYPE_CHECKING:
+    from flo.client.actions import Actions
+    from flo.client.blocking import BlockingFlo, BlockingInvocation
+    from flo.client.client import Flo
+    from flo.client.invocation import Invocation, RunUnsuccessful
+    from flo.client.workers import Workers
+    from flo.model.actions import ActionPage, ActionView, Registered
+    from flo.model.errors import (
+        Conflict,
+        Corrupt,
+        FloError,
+        Invalid,
+        NotFound,
+        Rejected,
+        TimedOut,
+        TooLarge,
+        Unavailable,
+        Unexpected,
+    )
+    from flo.model.runs import (
+        Accepted,
+        Assigned,
+        AttemptView,
+        Invoke,
+        RunPage,
+        RunResult,
+        RunStatus,
+        RunView,
+        Task,
+        Touched,
+    )
+    from flo.model.workers import WorkerKnown, WorkerPage, WorkerStatus, WorkerView
+    from flo.worker.action import ActionWorker
+    from flo.worker.context import ActionContext
+    from flo.worker.outcome import ActionResult, NonRetryableError
+
+_HOMES = {
+    "flo.client.actions": ["Actions"],
+    "flo.client.blocking": ["BlockingFlo", "BlockingInvocation"],
+    "flo.client.client": ["Flo"],
+    "flo.client.invocation": ["Invocation", "RunUnsuccessful"],
+    "flo.client.workers": ["Workers"],
+    "flo.model.actions": ["ActionPage", "ActionView", "Registered"],
+    "flo.model.errors": [
+        "Conflict",
+        "Corrupt",
+        "FloError",
+        "Invalid",
+        "NotFound",
+        "Rejected",
+        "TimedOut",
+        "TooLarge",
+        "Unavailable",
+        "Unexpected",
+    ],
+    "flo.model.runs": [
+        "Accepted",
+        "Assigned",
+        "AttemptView",
+        "Invoke",
+        "RunPage",
+        "RunResult",
+        "RunStatus",
+        "RunView",
+        "Task",
+        "Touched",
+    ],
+    "flo.model.workers": ["WorkerKnown", "WorkerPage", "WorkerStatus", "WorkerView"],
+    "flo.worker.action": ["ActionWorker"],
+    "flo.worker.context": ["ActionContext"],
+    "flo.worker.outcome": ["ActionResult", "NonRetryableError"],
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "Accepted",
+    "ActionContext",
+    "ActionPage",
+    "ActionResult",
+    "ActionView",
+    "ActionWorker",
+    "Actions",
+    "Assigned",
+    "AttemptView",
+    "BlockingFlo",
+    "BlockingInvocation",
+    "Conflict",
+    "Corrupt",
+    "Flo",
+    "FloError",
+    "Invalid",
+    "Invocation",
+    "Invoke",
+    "NonRetryableError",
+    "NotFound",
+    "Registered",
+    "Rejected",
+    "RunPage",
+    "RunResult",
+    "RunStatus",
+    "RunUnsuccessful",
+    "RunView",
+    "Task",
+    "TimedOut",
+    "TooLarge",
+    "Touched",
+    "Unavailable",
+    "Unexpected",
+    "WorkerKnown",
+    "WorkerPage",
+    "WorkerStatus",
+    "WorkerView",
+    "Workers",
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'flo' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(home), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,11 @@
+"""Text from elsewhere, made fit for a terminal."""
+
+
+def printable(text: str) -> str:
+    """The same text, in which whatever could move the cursor or change colours is spelt out."""
+    return "".join(
+        character
+        if character.isprintable() or character in "\n\t"
+        else character.encode("unicode_escape").decode()
+        for character in text
+    )

@@ -1,0 +1,58 @@
+"""A flag for every field of ServerConfig, so that none is forgotten."""
+
+from collections.abc import Callable
+from enum import Enum
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from flo.server.config import ServerConfig
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+OTHER_NAMES = {
+    "host": ["--bind"],
+    "port": ["-p"],
+    "http_port": ["--dashboard-port"],
+    "data_dir": ["-d"],
+    "log_level": ["-l"],
+}
+
+MEANINGS = {
+    "host": "The address to listen on.",
+    "port": "The port of clients and workers (RPC); 0 takes any free one.",
+    "http_port": "The port of the HTTP API; 0 takes any free one, -1 leaves it shut.",
+    "metrics_port": "The port of the metrics alone; 0 takes any free one, -1 leaves it shut.",
+    "data_dir": "The folder in which everything is kept.",
+    "durability": "When a write is acknowledged: on the disk, on its way there, or in memory.",
+    "log_level": "The least important lines to log.",
+    "log_format": "Log lines for people, or for programs.",
+    "snapshot_events": "Take a snapshot once so many events are new.",
+    "log_retention_events": "Events to keep beyond what recovery needs.",
+    "log_retention_hours": "Events younger than this are kept as well.",
+    "archive_retention_runs": "Finished runs to keep; 0 keeps them all.",
+    "archive_retention_hours": "Finished runs older than this are forgotten; 0 keeps them all.",
+}
+
+
+def config_flags(command: F) -> F:
+    """What a flag does not say is None: the environment, the file or the default says it."""
+    for field in reversed(msgspec.structs.fields(ServerConfig)):
+        names = [f"--{field.name.replace('_', '-')}", *OTHER_NAMES.get(field.name, [])]
+        command = click.option(
+            *names,
+            field.name,
+            type=_flag_type(field.type),
+            help=f"{MEANINGS.get(field.name, '')}  [default: {field.default}]",
+        )(command)
+    return command
+
+
+def _flag_type(kind: Any) -> Any:
+    if issubclass(kind, Enum):
+        return click.Choice([member.value for member in kind])
+    if issubclass(kind, Path):
+        return click.Path(path_type=Path)
+    return kind

@@ -1,0 +1,36 @@
+CREATE TABLE meta (
+    format INTEGER NOT NULL,
+    start INTEGER NOT NULL,
+    start_checksum INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    position_checksum INTEGER NOT NULL
+);
+
+CREATE TABLE log (
+    first INTEGER PRIMARY KEY,
+    count INTEGER NOT NULL,
+    at_ms INTEGER NOT NULL,
+    checksum INTEGER NOT NULL,
+    body BLOB NOT NULL
+);
+
+CREATE TRIGGER log_end AFTER INSERT ON log BEGIN
+    UPDATE meta SET position = new.first + new.count, position_checksum = new.checksum;
+END;
+
+CREATE TABLE archive (
+    row INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL,
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    status TEXT NOT NULL,
+    finished_at_ms INTEGER NOT NULL,
+    key TEXT,
+    checksum INTEGER NOT NULL,
+    body BLOB NOT NULL
+);
+
+CREATE UNIQUE INDEX archive_address ON archive (kind, namespace, name, number);
+
+CREATE INDEX archive_key ON archive (kind, namespace, name, key) WHERE key IS NOT NULL;

@@ -1,0 +1,402 @@
+"""What the log has said so far: a second, simpler reading of the same events.
+
+It is told of every append at the moment it becomes durable, and shares no code with the rules and
+folds it watches over. Nothing here is ever forgotten, so a fact that is lost by the engine shows.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+from flo.model.actions import Action, ActionDeleted, ActionRegistered
+from flo.model.archive import Archived
+from flo.model.base import Fact
+from flo.model.ids import ActionName, Labels, Namespace, RunId, WorkerId
+from flo.model.runs import (
+    LIVE,
+    Run,
+    RunClaimed,
+    RunCompleted,
+    RunFailed,
+    RunQueued,
+    RunReleased,
+    RunRequeued,
+    RunStatus,
+    RunTimedOut,
+    RunTouched,
+)
+from flo.model.workers import Worker, WorkerDeregistered, WorkerDrained, WorkerRegistered
+from flo.testing.invariants import Checks, Invariant
+from flo.testing.reports import Reports
+
+LATE_MS_MAX = 1_000
+"""How late a timer may be while the server is up."""
+
+Lane: TypeAlias = frozenset[tuple[str, str | int | float | bool]]
+"""The labels that a run asks for."""
+
+Line: TypeAlias = OrderedDict[RunId, float]
+"""Runs that are ready, in the order in which they became so, and since when on the loop's time."""
+
+_NO_LABELS: Lane = frozenset()
+
+_decode_run = msgspec.msgpack.Decoder(Run).decode
+
+
+class RunFacts:
+    """All there is to know of one run."""
+
+    def __init__(self, run: Run, namespace: Namespace) -> None:
+        self.made = run
+        self.namespace = namespace
+        self.run_id = run.run_id
+        self.key = (namespace, run.run_id)
+        self.status = RunStatus.PENDING
+        self.attempt = 0
+        self.ready_at_ms = run.ready_at_ms
+        self.holder: WorkerId | None = None
+        self.claimers: dict[int, WorkerId] = {}
+        self.in_vain: dict[int, tuple[WorkerId, str]] = {}
+        """The attempts that ended without a result: whose they were, and why."""
+        self.lease_ms: int | None = None
+        self.output: bytes | None = None
+        self.ended_at_s: float | None = None
+        self.timer: tuple[float, float] | None = None
+        """When it should go off on the loop's time, and what excuses there had been by then."""
+
+    @property
+    def last_holder(self) -> WorkerId | None:
+        return self.claimers.get(self.attempt)
+
+    @property
+    def is_live(self) -> bool:
+        return self.status in LIVE
+
+    def __str__(self) -> str:
+        held = f", held by {self.holder} until {self.lease_ms}" if self.holder else ""
+        return f"{self.namespace}/{self.run_id} is {self.status}, attempt {self.attempt}{held}"
+
+
+class Facts:
+    def __init__(
+        self,
+        checks: Checks,
+        reports: Reports,
+        now_ms: Callable[[], int],
+        excuses_s: Callable[[], float],
+    ) -> None:
+        self.runs: dict[tuple[Namespace, RunId], RunFacts] = {}
+        self.by_number: dict[tuple[Namespace, ActionName], list[RunFacts]] = {}
+        self.by_key: dict[tuple[Namespace, ActionName, str], RunId] = {}
+        self.settings: dict[tuple[Namespace, ActionName], Action] = {}
+        self.registered: dict[tuple[Namespace, ActionName], Action] = {}
+        self.workers: dict[tuple[Namespace, WorkerId], Worker] = {}
+        self.lines: dict[tuple[Namespace, ActionName], dict[Lane, dict[int, Line]]] = {}
+        """The ready runs of an action, by the labels they ask for and by priority."""
+        self.live: dict[tuple[Namespace, RunId], RunFacts] = {}
+        self.history: list[Fact] = []
+        self._checks = checks
+        self._reports = reports
+        self._now_ms = now_ms
+        self._excuses_s = excuses_s
+        self._loop = asyncio.get_running_loop()
+        self._at_ms = 0
+        self._left: set[tuple[Namespace, WorkerId]] = set()
+
+    def server_started(self) -> None:
+        """A new server goes by what the clock shows when it starts."""
+        self._at_ms = 0
+
+    def append(self, events: Sequence[Fact], archived: Sequence[Archived], at_ms: int) -> None:
+        self._checks.hold(Invariant.TIME_GROWS, at_ms >= self._at_ms, at_ms, self._at_ms)
+        self._at_ms = at_ms
+        self._left.clear()
+        ended: list[RunFacts] = []
+        for event in events:
+            run = _FOLDS[type(event)](self, event)
+            if run is not None:
+                ended.append(run)
+        self._check_archived(ended, archived)
+        self.history += events
+
+    def find(self, namespace: Namespace, run_id: RunId) -> RunFacts | None:
+        return self.runs.get((namespace, run_id))
+
+    def ready_since_s(
+        self, namespace: Namespace, action: ActionName, labels: Labels | None
+    ) -> float | None:
+        """Since when some run has been ready that a worker with these labels may have."""
+        mine = _lane_of(labels)
+        return min(
+            (
+                next(iter(line.values()))
+                for lane, priorities in self.lines.get((namespace, action), {}).items()
+                if lane <= mine
+                for line in priorities.values()
+            ),
+            default=None,
+        )
+
+    def _registered(self, event: ActionRegistered) -> None:
+        key = (event.namespace, event.action.name)
+        self.registered[key] = self.settings[key] = event.action
+
+    def _deleted(self, event: ActionDeleted) -> None:
+        del self.registered[event.namespace, event.name]
+
+    def _queued(self, event: RunQueued) -> None:
+        run, namespace = event.run, event.namespace
+        hold = self._checks.hold
+        of_action = (namespace, run.action)
+        numbered = self.by_number.setdefault(of_action, [])
+        hold(
+            Invariant.RUNS_NUMBERED,
+            run.number == len(numbered) + 1 and (namespace, run.run_id) not in self.runs,
+            run.run_id,
+            f"came as number {run.number} after {len(numbered)}",
+        )
+        hold(Invariant.RUNS_OF_ACTIONS, of_action in self.registered, run.run_id)
+        if run.idempotency_key is not None:
+            first = self.by_key.setdefault((*of_action, run.idempotency_key), run.run_id)
+            hold(
+                Invariant.ONE_RUN_PER_KEY,
+                first == run.run_id,
+                f"key {run.idempotency_key!r} made {first} and {run.run_id}",
+            )
+        facts = RunFacts(run, namespace)
+        numbered.append(facts)
+        self.runs[namespace, run.run_id] = self.live[namespace, run.run_id] = facts
+        if run.is_delayed:
+            self._set_timer(facts, run.ready_at_ms)
+        else:
+            self._line_up(facts)
+
+    def _released(self, event: RunReleased) -> None:
+        facts = self._live_run(event.namespace, event.run_id)
+        self._timer_goes_off(facts, facts.ready_at_ms)
+        self._line_up(facts)
+
+    def _claimed(self, event: RunClaimed) -> None:
+        hold = self._checks.hold
+        facts = self._live_run(event.namespace, event.run_id)
+        hold(
+            Invariant.ONE_LEASE,
+            facts.status is RunStatus.PENDING,
+            f"{event.worker_id} claims; {facts}",
+        )
+        hold(Invariant.ATTEMPTS_COUNT_UP, event.attempt == facts.attempt + 1, event, facts)
+        hold(Invariant.NOT_BEFORE_READY, event.at_ms >= facts.ready_at_ms, event, facts)
+        self._leave_line(facts)
+        self._check_claimer(facts, event.worker_id)
+        timeout_ms = self.settings[event.namespace, facts.made.action].timeout_ms
+        lease_ms = event.at_ms + timeout_ms if timeout_ms else None
+        hold(Invariant.LEASE_LENGTH, event.lease_expires_at_ms == lease_ms, event, timeout_ms)
+        facts.status = RunStatus.RUNNING
+        facts.attempt = event.attempt
+        facts.holder = facts.claimers[event.attempt] = event.worker_id
+        self._set_lease(facts, lease_ms)
+
+    def _touched(self, event: RunTouched) -> None:
+        facts = self._held_run(event.namespace, event.run_id)
+        lease_ms = event.lease_expires_at_ms
+        self._checks.hold(
+            Invariant.LEASE_LENGTH,
+            lease_ms is not None
+            and self._reports.has_touch(facts.key, lease_ms - self._at_ms),
+            event,
+            facts,
+        )
+        self._set_lease(facts, lease_ms)
+
+    def _completed(self, event: RunCompleted) -> RunFacts:
+        facts = self._held_run(event.namespace, event.run_id)
+        assert facts.holder is not None
+        self._checks.hold(
+            Invariant.HOLDER_REPORTS,
+            self._reports.has_complete(facts.key, facts.holder, facts.attempt, event.output),
+            f"nobody with a lease reported {event.output!r};",
+            facts,
+        )
+        facts.output = event.output
+        facts.holder = facts.lease_ms = None
+        return self._end(facts, RunStatus.COMPLETED)
+
+    def _requeued(self, event: RunRequeued) -> None:
+        facts = self._held_run(event.namespace, event.run_id)
+        self._check_given_up(facts, event.error, retry=True)
+        action = self.settings[event.namespace, facts.made.action]
+        hold = self._checks.hold
+        hold(Invariant.ATTEMPTS_BOUNDED, facts.attempt <= action.max_retries, event, facts)
+        delay_ms = event.ready_at_ms - event.at_ms
+        hold(Invariant.BACKOFF, delay_ms >= action.retry_delay_ms, delay_ms, facts)
+        self._let_go(facts, event.error)
+        facts.status = RunStatus.PENDING
+        facts.ready_at_ms = event.ready_at_ms
+        if delay_ms > 0:
+            self._set_timer(facts, event.ready_at_ms)
+        else:
+            self._line_up(facts)
+
+    def _failed(self, event: RunFailed) -> RunFacts:
+        facts = self._held_run(event.namespace, event.run_id)
+        assert facts.holder is not None
+        self._checks.hold(
+            Invariant.HOLDER_REPORTS,
+            self._has_fail(facts, event.error, retry=False)
+            or (self._has_fail(facts, event.error, retry=True) and self._is_exhausted(facts)),
+            f"nobody with a lease reported {event.error!r};",
+            facts,
+        )
+        self._let_go(facts, event.error)
+        return self._end(facts, RunStatus.FAILED)
+
+    def _timed_out(self, event: RunTimedOut) -> RunFacts:
+        facts = self._held_run(event.namespace, event.run_id)
+        self._check_given_up(facts, event.error, retry=False)
+        self._checks.hold(Invariant.ATTEMPTS_BOUNDED, self._is_exhausted(facts), event, facts)
+        self._let_go(facts, event.error)
+        return self._end(facts, RunStatus.TIMED_OUT)
+
+    def _worker_registered(self, event: WorkerRegistered) -> None:
+        self.workers[event.namespace, event.worker.worker_id] = event.worker
+
+    def _worker_drained(self, event: WorkerDrained) -> None:
+        key = (event.namespace, event.worker_id)
+        self.workers[key] = msgspec.structs.replace(self.workers[key], draining=True)
+
+    def _worker_deregistered(self, event: WorkerDeregistered) -> None:
+        del self.workers[event.namespace, event.worker_id]
+        self._left.add((event.namespace, event.worker_id))
+
+    def _live_run(self, namespace: Namespace, run_id: RunId) -> RunFacts:
+        facts = self.runs[namespace, run_id]
+        self._checks.hold(Invariant.ENDED_IS_FINAL, facts.is_live, facts)
+        return facts
+
+    def _held_run(self, namespace: Namespace, run_id: RunId) -> RunFacts:
+        facts = self._live_run(namespace, run_id)
+        self._checks.hold(Invariant.CLAIMED_FIRST, facts.holder is not None, facts)
+        return facts
+
+    def _check_claimer(self, facts: RunFacts, worker_id: WorkerId) -> None:
+        worker = self.workers.get((facts.namespace, worker_id))
+        labels = worker.labels if worker else None
+        matches = _lane_of(facts.made.labels) <= _lane_of(labels)
+        self._checks.hold(Invariant.LABELS_MATCH, matches, worker_id, labels, facts)
+        draining = worker is not None and worker.draining
+        self._checks.hold(Invariant.DRAINING_GETS_NOTHING, not draining, worker_id, facts)
+
+    def _check_given_up(self, facts: RunFacts, error: str, *, retry: bool) -> None:
+        """An attempt ended in vain: its holder said so, or left, or its lease is over."""
+        assert facts.holder is not None
+        if (facts.namespace, facts.holder) in self._left:
+            return
+        if retry and self._has_fail(facts, error, retry=True):
+            return
+        self._timer_goes_off(facts, facts.lease_ms)
+
+    def _has_fail(self, facts: RunFacts, error: str, *, retry: bool) -> bool:
+        assert facts.holder is not None
+        return self._reports.has_fail(facts.key, facts.holder, facts.attempt, error, retry)
+
+    def _is_exhausted(self, facts: RunFacts) -> bool:
+        return facts.attempt > self.settings[facts.namespace, facts.made.action].max_retries
+
+    def _set_lease(self, facts: RunFacts, lease_ms: int | None) -> None:
+        facts.lease_ms = lease_ms
+        if lease_ms is not None:
+            self._set_timer(facts, lease_ms)
+
+    def _set_timer(self, facts: RunFacts, at_ms: int) -> None:
+        delay_s = max(0, at_ms - self._now_ms()) / 1_000
+        facts.timer = (self._loop.time() + delay_s, self._excuses_s())
+
+    def _timer_goes_off(self, facts: RunFacts, at_ms: int | None) -> None:
+        early = at_ms is None or self._at_ms < at_ms
+        self._checks.hold(Invariant.TIMERS_NOT_EARLY, not early, f"at {self._at_ms};", facts)
+        self.check_timer(facts)
+        facts.timer = None
+
+    def check_timer(self, facts: RunFacts) -> None:
+        """Not overdue, counting out the time for which the server or the clock is excused."""
+        assert facts.timer is not None
+        at_s, excused_s = facts.timer
+        late_s = self._loop.time() - at_s - (self._excuses_s() - excused_s)
+        self._checks.hold(
+            Invariant.TIMERS_NOT_LATE, late_s * 1_000 <= LATE_MS_MAX, f"{late_s:.3f} s;", facts
+        )
+
+    def _line_up(self, facts: RunFacts) -> None:
+        run = facts.made
+        lanes = self.lines.setdefault((facts.namespace, run.action), {})
+        priorities = lanes.setdefault(_lane_of(run.labels), {})
+        priorities.setdefault(run.priority, OrderedDict())[run.run_id] = self._loop.time()
+
+    def _leave_line(self, facts: RunFacts) -> None:
+        run = facts.made
+        lanes = self.lines.get((facts.namespace, run.action), {})
+        priorities = lanes.get(_lane_of(run.labels), {})
+        highest = max(priorities, default=-1)
+        first = next(iter(priorities[highest])) if priorities else None
+        self._checks.hold(
+            Invariant.QUEUE_ORDER,
+            first == run.run_id,
+            f"{first} of priority {highest} stands before {run.run_id} of {run.priority}",
+        )
+        del priorities[highest][run.run_id]
+        if not priorities[highest]:
+            del priorities[highest]
+        if not priorities:
+            del lanes[_lane_of(run.labels)]
+
+    def _let_go(self, facts: RunFacts, error: str) -> None:
+        assert facts.holder is not None
+        facts.in_vain[facts.attempt] = (facts.holder, error)
+        facts.holder = facts.lease_ms = facts.timer = None
+
+    def _end(self, facts: RunFacts, status: RunStatus) -> RunFacts:
+        facts.status = status
+        facts.ended_at_s = self._loop.time()
+        facts.timer = None
+        del self.live[facts.key]
+        return facts
+
+    def _check_archived(self, ended: list[RunFacts], archived: Sequence[Archived]) -> None:
+        rows = [(_decode_run(row.body), row) for row in archived]
+        self._checks.hold(
+            Invariant.ARCHIVED_AT_END,
+            [
+                (facts.namespace, facts.run_id, facts.status, facts.attempt, facts.output)
+                for facts in ended
+            ]
+            == [
+                (row.namespace, run.run_id, run.status, run.attempt, run.output)
+                for run, row in rows
+            ],
+            [str(facts) for facts in ended],
+            [run.run_id for run, _ in rows],
+        )
+
+
+def _lane_of(labels: Labels | None) -> Lane:
+    return frozenset(labels.items()) if labels else _NO_LABELS
+
+
+_FOLDS: dict[type[Fact], Callable[[Facts, Any], RunFacts | None]] = {
+    ActionRegistered: Facts._registered,
+    ActionDeleted: Facts._deleted,
+    RunQueued: Facts._queued,
+    RunReleased: Facts._released,
+    RunClaimed: Facts._claimed,
+    RunTouched: Facts._touched,
+    RunCompleted: Facts._completed,
+    RunRequeued: Facts._requeued,
+    RunFailed: Facts._failed,
+    RunTimedOut: Facts._timed_out,
+    WorkerRegistered: Facts._worker_registered,
+    WorkerDrained: Facts._worker_drained,
+    WorkerDeregistered: Facts._worker_deregistered,
+}

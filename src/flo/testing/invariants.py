@@ -1,0 +1,85 @@
+"""What must hold after every event, in sentences; each is counted whenever it is checked.
+
+    facts.py     checks the events of the log, one by one, as they become durable
+    ledger.py    checks what clients and workers are told against what is durable
+    audit.py     checks the engine's own state and indexes by counting again
+"""
+
+from collections import Counter
+from enum import StrEnum
+
+
+class Invariant(StrEnum):
+    # What the log may say.
+    RUNS_NUMBERED = "run numbers go up by one, and no run id comes twice"
+    RUNS_OF_ACTIONS = "no run begins of an action that is not registered"
+    ONE_RUN_PER_KEY = "the same idempotency key makes one run, for ever"
+    ONE_LEASE = "a run is never held by two live leases"
+    ATTEMPTS_COUNT_UP = "every claim is the next attempt"
+    ATTEMPTS_BOUNDED = "attempts never exceed max_retries + 1"
+    NOT_BEFORE_READY = "no run is claimed before its delay or its backoff is over"
+    QUEUE_ORDER = "the highest priority is claimed first, and within it the longest ready"
+    LABELS_MATCH = "a run goes to a worker that has its labels"
+    DRAINING_GETS_NOTHING = "a draining worker is given nothing"
+    LEASE_LENGTH = "a lease lasts as long as the action or a touch says"
+    BACKOFF = "a retry waits for no less than the action's retry delay"
+    CLAIMED_FIRST = "no attempt ends that was not claimed"
+    HOLDER_REPORTS = "only its holder ends an attempt; the result of a lost lease is refused"
+    ENDED_IS_FINAL = "nothing happens to a run that has ended"
+    TIMERS_NOT_EARLY = "no timer goes off early"
+    TIMERS_NOT_LATE = "no timer goes off late while the server is up"
+    TIME_GROWS = "the time of the log does not go back while a server lives"
+    ARCHIVED_AT_END = "what ends is archived with the event that ended it, and nothing else is"
+
+    # What clients and workers may be told.
+    DURABLE_FIRST = "nothing is acknowledged before it is durable"
+    INPUT_KEPT = "a run is handed out with the input it was made with"
+    ONE_MAKER = "at most one asker is told that its invoke made a run"
+    ONE_DELIVERY = "an attempt is handed out once, to the worker that claimed it"
+    ANSWER_ORDER = "the tasks of one answer come with the highest priority first"
+    RESULT_KEPT = "an acknowledged result is never lost or changed, nor is another accepted"
+    REPEAT_ANSWERED = "a report that was accepted is not refused when it comes again"
+    LEASE_HONOURED = "within its lease, a worker's report is accepted"
+    ANSWERS_FRESH = "an answer is no older than its question, and nothing seen is unseen"
+    LISTS_WHOLE = "a list leaves nothing out, in order"
+    WAITS_WAKE = "whoever waits for a run hears of its end"
+    CLAIMS_WAKE = "no claim is sent home while there is work for it"
+    REGISTRATION_KEPT = "a registered worker is known until it leaves"
+    REFUSALS_EXPLAINED = "nothing is refused without a reason the caller can know"
+
+    # What the engine may hold in its hands.
+    STATE_IS_THE_FACTS = "the runs in the state are those the log tells of, as it tells of them"
+    TALLIES_RIGHT = "counters equal a recount"
+    HELD_RIGHT = "the index of holders equals a recount"
+    KEYS_RIGHT = "every key of a live run leads to it"
+    QUEUED_OR_DUE = "every pending run is in its queue or has a due time, never both"
+    LEASES_DUE = "every lease has its due time, and nothing else has one"
+    SNAPSHOT_IS_STATE = "a snapshot read back is the state it was taken of"
+    REPLAY_IS_STATE = "the log replayed is the state, with a snapshot and without"
+
+    # What must be true at the end.
+    EVERY_RUN_ENDS = "once the faults are over, every run ends"
+    ALL_ACCOUNTED_FOR = "completed, failed and timed out runs are all that were acknowledged"
+    NO_ACCIDENT = "nothing fails that was not made to fail"
+
+
+class Broken(AssertionError):
+    def __init__(self, invariant: Invariant, evidence: tuple[object, ...]) -> None:
+        super().__init__(f"{invariant.name}: {invariant}: {' '.join(map(str, evidence))}")
+        self.invariant = invariant
+
+
+class Checks:
+    """Counts what is checked, and keeps the first that did not hold."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[Invariant] = Counter()
+        self.broken: Broken | None = None
+
+    def hold(self, invariant: Invariant, holds: bool, *evidence: object) -> None:
+        """Go on if it holds; the evidence is put into words only if it does not."""
+        self.counts[invariant] += 1
+        if not holds:
+            broken = Broken(invariant, evidence)
+            self.broken = self.broken or broken
+            raise broken

@@ -1,0 +1,292 @@
+"""What clients and workers were told, held against what is durable at that moment.
+
+It is written by those who heard it, in their own words: it knows the server only by its answers.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from flo.model.errors import FloError
+from flo.model.ids import ActionName, Namespace, RunId, WorkerId
+from flo.model.runs import (
+    LIVE,
+    Accepted,
+    Assigned,
+    Invoke,
+    RunPage,
+    RunResult,
+    RunStatus,
+    RunView,
+    Task,
+)
+from flo.testing.facts import Facts, RunFacts
+from flo.testing.invariants import Checks, Invariant
+from flo.testing.loop import LoopClock
+from flo.testing.reports import Reports, RunKey
+
+WAKE_S_MAX = 5.0
+"""So long after something has happened, everybody who waits for it has been told."""
+
+
+class Hold:
+    """A task in the hands of a worker, as far as the worker can know."""
+
+    def __init__(self, run: RunKey, worker_id: WorkerId, task: Task) -> None:
+        self.run = run
+        self.worker_id = worker_id
+        self.task = task
+        self.lease_ms = task.lease_expires_at_ms
+        """The lease lasts until then at the least."""
+        self.reports = 0
+
+    def __str__(self) -> str:
+        return f"{self.worker_id} on attempt {self.task.attempt}, leased until {self.lease_ms};"
+
+
+class Before(NamedTuple):
+    """What was known of a run when a question was sent."""
+
+    status: RunStatus
+    attempt: int
+
+
+class Listing(NamedTuple):
+    """What was known of an action's runs when a list was asked for."""
+
+    namespace: Namespace
+    action: ActionName
+    status: RunStatus | None
+    newest: int
+    ended: set[int]
+
+
+class Ledger:
+    def __init__(
+        self, checks: Checks, facts: Facts, reports: Reports, clock: LoopClock
+    ) -> None:
+        self.acknowledged: dict[RunKey, RunFacts] = {}
+        self.results: dict[RunKey, bytes] = {}
+        """The outputs of which a worker was told that they are accepted."""
+        self._hold = checks.hold
+        self._facts = facts
+        self._reports = reports
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._made: set[RunKey] = set()
+        self._delivered: set[tuple[RunKey, int]] = set()
+        self._registered: set[tuple[Namespace, WorkerId]] = set()
+        self._left: set[tuple[Namespace, WorkerId]] = set()
+
+    def invoked(self, command: Invoke, run_id: RunId, duplicate: bool) -> None:
+        run = self._durable(command.namespace, run_id)
+        self.acknowledged[run.key] = run
+        if not duplicate:
+            self._hold(Invariant.ONE_MAKER, run.key not in self._made, run)
+            self._made.add(run.key)
+            made, asked = run.made, command
+            self._hold(
+                Invariant.INPUT_KEPT,
+                (made.action, made.input, made.priority, made.idempotency_key)
+                == (asked.action, asked.input, asked.priority, asked.idempotency_key),
+                made,
+                asked,
+            )
+        if command.idempotency_key is not None:
+            key = (command.namespace, command.action, command.idempotency_key)
+            self._hold(Invariant.ONE_RUN_PER_KEY, self._facts.by_key[key] == run_id, key, run)
+        else:
+            self._hold(Invariant.ONE_MAKER, not duplicate, command, run)
+
+    def assigned(
+        self, namespace: Namespace, worker_id: WorkerId, answer: Assigned
+    ) -> list[Hold]:
+        holds = [self._delivered_task(namespace, worker_id, task) for task in answer.tasks]
+        priorities = [self._facts.runs[hold.run].made.priority for hold in holds]
+        self._hold(
+            Invariant.ANSWER_ORDER, priorities == sorted(priorities, reverse=True), priorities
+        )
+        return holds
+
+    def sent_home(
+        self, namespace: Namespace, worker_id: WorkerId, actions: Sequence[ActionName]
+    ) -> None:
+        """A claim without any trouble on the way brought nothing."""
+        worker = self._facts.workers.get((namespace, worker_id))
+        labels = worker.labels if worker is not None else None
+        now_s = self._loop.time()
+        for action in actions:
+            since_s = self._facts.ready_since_s(namespace, action, labels)
+            self._hold(
+                Invariant.CLAIMS_WAKE,
+                since_s is None or now_s - since_s < WAKE_S_MAX,
+                f"{action} had work for {labels} since {since_s}, now {now_s}",
+            )
+
+    def completing(self, hold: Hold, attempt: int, output: bytes) -> None:
+        hold.reports += 1
+        self._reports.complete(hold.run, hold.worker_id, attempt, output)
+
+    def failing(self, hold: Hold, attempt: int, error: str, retry: bool) -> None:
+        hold.reports += 1
+        self._reports.fail(hold.run, hold.worker_id, attempt, error, retry)
+
+    def touching(self, hold: Hold, extend_ms: int) -> None:
+        self._reports.touch(hold.run, extend_ms)
+        if hold.lease_ms is not None:  # a touch may shorten it, too
+            hold.lease_ms = min(hold.lease_ms, self._clock.now_ms() + extend_ms)
+
+    def completed(self, hold: Hold, output: bytes, answer: Accepted) -> None:
+        run = self._facts.runs[hold.run]
+        self._hold(
+            Invariant.DURABLE_FIRST,
+            answer.status is run.status is RunStatus.COMPLETED,
+            "a worker was told that its result is accepted;",
+            run,
+        )
+        accepted = self.results.setdefault(hold.run, output)
+        self._hold(
+            Invariant.RESULT_KEPT,
+            run.output == output == accepted and run.attempt == hold.task.attempt,
+            f"{output!r} and {accepted!r} were accepted, {run.output!r} is kept;",
+            hold,
+            run,
+        )
+
+    def failed(self, hold: Hold, error: str) -> None:
+        run = self._facts.runs[hold.run]
+        self._hold(
+            Invariant.DURABLE_FIRST,
+            run.in_vain.get(hold.task.attempt) == (hold.worker_id, error),
+            f"{hold.worker_id} was told that its failure is accepted;",
+            run,
+        )
+
+    def touched(self, hold: Hold, lease_ms: int | None) -> None:
+        hold.lease_ms = lease_ms
+
+    def report_refused(self, hold: Hold, said: bytes | str, error: FloError) -> None:
+        """A complete (its output is bytes) or a fail (its error is text) was turned down."""
+        run = self._facts.runs[hold.run]
+        if isinstance(said, bytes):
+            before = (run.output, run.last_holder, run.attempt) == (
+                said,
+                hold.worker_id,
+                hold.task.attempt,
+            )
+        else:
+            before = run.in_vain.get(hold.task.attempt) == (hold.worker_id, said)
+        self._hold(Invariant.REPEAT_ANSWERED, not before, error.message, hold, run)
+        if hold.reports == 1:
+            self.lease_refused(hold, error)
+
+    def lease_refused(self, hold: Hold, error: FloError) -> None:
+        over = hold.lease_ms is not None and self._clock.latest_ms() >= hold.lease_ms
+        left = (hold.run[0], hold.worker_id) in self._left
+        loose = self._reports.has_loose_complete(hold.run, hold.worker_id)
+        self._hold(Invariant.LEASE_HONOURED, over or left or loose, error.message, hold)
+
+    def registered(self, namespace: Namespace, worker_id: WorkerId) -> None:
+        self._registered.add((namespace, worker_id))
+
+    def leaving(self, namespace: Namespace, worker_id: WorkerId) -> None:
+        """From here on nothing is certain: a goodbye may be under way twice, and arrive late."""
+        self._left.add((namespace, worker_id))
+
+    def not_registered(self, namespace: Namespace, worker_id: WorkerId) -> None:
+        """A worker was told that nobody knows it."""
+        worker = (namespace, worker_id)
+        self._hold(
+            Invariant.REGISTRATION_KEPT,
+            worker in self._left or worker not in self._registered,
+            worker_id,
+            "was told that it is not registered",
+        )
+
+    def before(self, namespace: Namespace, run_id: RunId) -> Before | None:
+        """To be asked before a question is sent, and handed in with its answer."""
+        run = self._facts.find(namespace, run_id)
+        return Before(run.status, run.attempt) if run is not None else None
+
+    def viewed(self, before: Before | None, view: RunView) -> None:
+        run = self._durable(view.namespace, view.run_id)
+        self._check_fresh(run, before, view.status, view.attempt, view.output)
+        self._hold(Invariant.INPUT_KEPT, view.input == run.made.input, view.run_id)
+
+    def ended(self, namespace: Namespace, before: Before | None, result: RunResult) -> None:
+        run = self._durable(namespace, result.run_id)
+        self._hold(Invariant.ANSWERS_FRESH, result.status not in LIVE, result, run)
+        self._check_fresh(run, before, result.status, result.attempt, result.output)
+
+    def unknown(self, before: Before | None, run_id: RunId) -> None:
+        """A question was answered with: there is no such run."""
+        self._hold(Invariant.ANSWERS_FRESH, before is None, run_id, "is said not to exist", before)
+
+    def not_ended(self, namespace: Namespace, run_id: RunId) -> None:
+        """A wait without any trouble on the way is over, and the run is said to go on."""
+        run = self._facts.runs[namespace, run_id]
+        ended_s = self._loop.time() if run.ended_at_s is None else run.ended_at_s
+        self._hold(Invariant.WAITS_WAKE, self._loop.time() - ended_s < WAKE_S_MAX, run)
+
+    def listing(
+        self, namespace: Namespace, action: ActionName, status: RunStatus | None
+    ) -> Listing:
+        """To be asked before a list is asked for, and handed in with its first page."""
+        runs = self._facts.by_number.get((namespace, action), [])
+        ended = {
+            run.made.number for run in runs if not run.is_live and status in (None, run.status)
+        }
+        return Listing(namespace, action, status, len(runs), ended)
+
+    def listed(self, before: Listing, page: RunPage, limit: int) -> None:
+        runs = [self._durable(before.namespace, view.run_id) for view in page.items]
+        for view in page.items:
+            self.viewed(None, view)
+        numbers = [run.made.number for run in runs]
+        in_order = numbers == sorted(set(numbers), reverse=True)
+        self._hold(Invariant.LISTS_WHOLE, in_order, before.action, numbers)
+        lowest = numbers[-1] if len(numbers) == limit else 1
+        expected = range(1, before.newest + 1) if before.status is None else before.ended
+        missing = {number for number in expected if number >= lowest}.difference(numbers)
+        self._hold(
+            Invariant.LISTS_WHOLE,
+            not missing,
+            f"the list of {before.action}, {before.status or 'all'}, leaves out {missing};",
+            f"it has {numbers}",
+        )
+
+    def _durable(self, namespace: Namespace, run_id: RunId) -> RunFacts:
+        run = self._facts.find(namespace, run_id)
+        self._hold(Invariant.DURABLE_FIRST, run is not None, run_id, "is told of, but not durable")
+        assert run is not None
+        return run
+
+    def _delivered_task(self, namespace: Namespace, worker_id: WorkerId, task: Task) -> Hold:
+        run = self._durable(namespace, task.task_id)
+        delivery = (run.key, task.attempt)
+        self._hold(
+            Invariant.ONE_DELIVERY,
+            delivery not in self._delivered and run.claimers.get(task.attempt) == worker_id,
+            f"{worker_id} is given attempt {task.attempt};",
+            run,
+        )
+        self._delivered.add(delivery)
+        self._hold(Invariant.INPUT_KEPT, task.payload == run.made.input, task, run)
+        return Hold(run.key, worker_id, task)
+
+    def _check_fresh(
+        self,
+        run: RunFacts,
+        before: Before | None,
+        status: RunStatus,
+        attempt: int,
+        output: bytes | None,
+    ) -> None:
+        """It may be anything the run has been between the question and now, and nothing else."""
+        if status not in LIVE:
+            agrees = (status, attempt, output) == (run.status, run.attempt, run.output)
+        elif before is None:
+            agrees = attempt <= run.attempt
+        else:
+            agrees = before.status in LIVE and before.attempt <= attempt <= run.attempt
+        self._hold(Invariant.ANSWERS_FRESH, agrees, status, attempt, output, before, run)

@@ -1,0 +1,92 @@
+"""A real server in a process of its own, to be killed with real signals."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+
+class ServerProcess:
+    """`flo server start` on free ports; a restart takes the same ports and the same data."""
+
+    def __init__(self, data_dir: Path, **settings: str | int) -> None:
+        self._data_dir = data_dir
+        self._settings = settings
+        self._process: subprocess.Popen[str] | None = None
+        self.address = "127.0.0.1:0"
+        self.http_url = "http://127.0.0.1:0"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self) -> None:
+        """Start it, and return once it serves."""
+        command = [sys.executable, "-m", "flo.cli.main", "server", "start"]
+        for name, value in self._flags().items():
+            command += [f"--{name.replace('_', '-')}", str(value)]
+        self._process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        assert self._process.stderr is not None
+        try:
+            started = _line_about("server_started", self._process.stderr)
+        except BaseException:
+            self.kill()
+            raise
+        self.address = started["rpc"]
+        self.http_url = started["http"]
+
+    def kill(self) -> None:
+        """The end without warning: SIGKILL."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> int:
+        """The clean end: SIGTERM; return the exit code."""
+        return self._end(signal.SIGTERM)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._process is not None:
+            self.kill()
+
+    def _flags(self) -> dict[str, str | int]:
+        return {
+            "port": self.address.rpartition(":")[2],
+            "http_port": self.http_url.rpartition(":")[2],
+            "metrics_port": -1,
+            "data_dir": str(self._data_dir),
+            "log_format": "json",
+            **self._settings,
+        }
+
+    def _end(self, number: signal.Signals) -> int:
+        assert self._process is not None
+        os.kill(self._process.pid, number)
+        code = self._process.wait()
+        assert self._process.stderr is not None
+        self._process.stderr.close()
+        self._process = None
+        return code
+
+
+def _line_about(event: str, lines: IO[str]) -> dict[str, Any]:
+    heard = []
+    for line in lines:
+        heard.append(line)
+        if line.startswith("{"):
+            values: dict[str, Any] = json.loads(line)
+            if values.get("event") == event:
+                return values
+    raise AssertionError(f"the server ended without {event!r}:\n{''.join(heard)}")

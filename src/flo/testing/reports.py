@@ -1,0 +1,49 @@
+"""What workers have sent, noted before it leaves them: the only causes an attempt's end may have."""
+
+from collections import defaultdict
+from typing import TypeAlias
+
+from flo.model.ids import Namespace, RunId, WorkerId
+
+RunKey: TypeAlias = tuple[Namespace, RunId]
+
+
+class Reports:
+    """An attempt of 0 stands for whichever its sender holds when the report arrives."""
+
+    def __init__(self) -> None:
+        self._completes: defaultdict[RunKey, set[tuple[WorkerId, int, bytes]]] = defaultdict(set)
+        self._fails: defaultdict[RunKey, set[tuple[WorkerId, int, str, bool]]] = defaultdict(set)
+        self._touches: defaultdict[RunKey, set[int]] = defaultdict(set)
+
+    def complete(
+        self, run: RunKey, worker_id: WorkerId, attempt: int, output: bytes
+    ) -> None:
+        self._completes[run].add((worker_id, attempt, output))
+
+    def fail(
+        self, run: RunKey, worker_id: WorkerId, attempt: int, error: str, retry: bool
+    ) -> None:
+        self._fails[run].add((worker_id, attempt, error, retry))
+
+    def touch(self, run: RunKey, extend_ms: int) -> None:
+        self._touches[run].add(extend_ms)
+
+    def has_complete(
+        self, run: RunKey, worker_id: WorkerId, attempt: int, output: bytes
+    ) -> bool:
+        sent = self._completes[run]
+        return (worker_id, attempt, output) in sent or (worker_id, 0, output) in sent
+
+    def has_loose_complete(self, run: RunKey, worker_id: WorkerId) -> bool:
+        """Whether a worker has sent one that may hit any of its attempts."""
+        return any(sender == worker_id and not attempt for sender, attempt, _ in self._completes[run])
+
+    def has_fail(
+        self, run: RunKey, worker_id: WorkerId, attempt: int, error: str, retry: bool
+    ) -> bool:
+        sent = self._fails[run]
+        return (worker_id, attempt, error, retry) in sent or (worker_id, 0, error, retry) in sent
+
+    def has_touch(self, run: RunKey, extend_ms: int) -> bool:
+        return extend_ms in self._touches[run]

@@ -1,0 +1,265 @@
+"""A client that does everything a client may do, at random, and notes what it is told."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+from flo.client.actions import Actions
+from flo.model.errors import FloError, NotFound, TimedOut, Unavailable
+from flo.model.ids import ActionName, Labels, Namespace, RunId
+from flo.model.runs import Invoke, RunStatus
+from flo.testing.ledger import Before
+from flo.testing.invariants import Invariant
+from flo.testing.world import ACTIONS, World
+
+Operation: TypeAlias = Callable[[], Awaitable[None]]
+
+KEYS = 40
+"""So few different keys are used again and again, also when their runs have long ended."""
+RACE_S = 0.5
+"""Who invokes within the same half second may use the same key as another."""
+RUNS_REMEMBERED_MAX = 200
+
+
+class SimulatedClient:
+    def __init__(
+        self, world: World, dice: random.Random, name: str, namespace: Namespace
+    ) -> None:
+        self._world = world
+        self._dice = dice
+        self.name = name
+        self._namespace = namespace
+        self._session = world.session(name, dice)
+        self._actions = Actions(self._session, namespace)
+        self._inputs = 0
+        self._run_ids: list[RunId] = []
+        self._operations: list[Operation] = [
+            *[self._invoke] * 40,
+            *[self._invoke_many] * 8,
+            *[self._status] * 20,
+            *[self._wait] * 6,
+            *[self._wait_for_some] * 4,
+            *[self._list_runs] * 6,
+            *[self._list_actions] * 2,
+            *[self._get_action] * 2,
+            *[self._register] * 3,
+            self._delete,
+        ]
+
+    async def run(self) -> None:
+        """Do one thing after the other until the simulation closes."""
+        while not self._world.is_closing:
+            await asyncio.sleep(self._dice.expovariate(10.0))
+            await self._world.awake.wait()
+            await self._dice.choice(self._operations)()
+        await self._session.close()
+
+    async def register_all(self) -> None:
+        """Go on until every action is there."""
+        for action in ACTIONS:
+            while not await self._register_action(action):
+                await asyncio.sleep(1.0)
+
+    async def look_at_everything(self) -> None:
+        """Every run that anybody was told of is there, and as it was told."""
+        ledger = self._world.ledger
+        for namespace, run_id in tuple(ledger.acknowledged):
+            if namespace == self._namespace:
+                before = ledger.before(namespace, run_id)
+                view = await self._actions.status(run_id)
+                self._did("status", view.status)
+                ledger.viewed(before, view)
+
+    async def close(self) -> None:
+        await self._session.close()
+
+    async def _invoke(self) -> None:
+        command = self._command()
+        try:
+            answer = await self._actions.invoke(
+                command.action,
+                command.input,
+                priority=command.priority,
+                delay_ms=command.delay_ms,
+                idempotency_key=command.idempotency_key,
+                labels=command.labels,
+            )
+        except FloError as error:
+            self._refused("invoke", error)
+        else:
+            self._did("invoke", answer)
+            self._invoked(command, answer.run_id, answer.duplicate)
+
+    async def _invoke_many(self) -> None:
+        commands = [self._command() for _ in range(self._dice.randint(2, 12))]
+        try:
+            answers = await self._actions.invoke_commands(commands)
+        except FloError as error:
+            self._refused("invoke_many", error, len(commands))
+            run_ids = error.details.get("run_ids", ())
+            for command, run_id in zip(commands, run_ids, strict=False):
+                if run_id is not None:  # whether this made the run is told only if it has no key
+                    self._invoked(command, run_id, command.idempotency_key is not None)
+        else:
+            self._did("invoke_many", [str(answer) for answer in answers], len(commands))
+            for command, answer in zip(commands, answers, strict=True):
+                self._invoked(command, answer.run_id, answer.duplicate)
+
+    async def _status(self) -> None:
+        run_id = self._some_run()
+        before = self._before(run_id)
+        try:
+            view = await self._actions.status(run_id)
+        except NotFound as error:
+            self._did("status", error)
+            self._world.ledger.unknown(before, run_id)
+        except FloError as error:
+            self._refused("status", error)
+        else:
+            self._did("status", view.status)
+            self._world.ledger.viewed(before, view)
+
+    async def _wait(self) -> None:
+        await self._wait_for(self._some_run(), self._dice.choice((0.0, 0.5, 5.0, 40.0)))
+
+    async def _wait_for_some(self) -> None:
+        """Waits that begin at the same moment share one question."""
+        timeout_s = self._dice.choice((0.5, 5.0))
+        count = self._dice.randint(2, 6)
+        await asyncio.gather(*(self._wait_for(self._some_run(), timeout_s) for _ in range(count)))
+
+    async def _wait_for(self, run_id: RunId, timeout_s: float) -> None:
+        ledger, network = self._world.ledger, self._world.network
+        before = self._before(run_id)
+        troubles = network.troubles(self.name)
+        try:
+            result = await self._actions.wait(run_id, timeout_s)
+        except NotFound as error:
+            self._did("wait", error)
+            ledger.unknown(before, run_id)
+        except TimedOut as error:
+            self._did("wait", error)
+            if before is not None and troubles == network.troubles(self.name):
+                ledger.not_ended(self._namespace, run_id)
+        except FloError as error:
+            self._refused("wait", error)
+        else:
+            self._did("wait", result.status)
+            ledger.ended(self._namespace, before, result)
+
+    async def _list_runs(self) -> None:
+        ledger = self._world.ledger
+        action = self._dice.choice(ACTIONS)
+        status = self._dice.choice((None, RunStatus.COMPLETED, RunStatus.TIMED_OUT))
+        limit = self._dice.choice((1, 5, 50))
+        before = ledger.listing(self._namespace, action, status)
+        try:
+            page = await self._actions.runs(action, status, limit)
+        except FloError as error:
+            self._refused("list_runs", error)
+        else:
+            self._did("list_runs", [view.run_id for view in page.items])
+            ledger.listed(before, page, limit)
+
+    async def _list_actions(self) -> None:
+        try:
+            page = await self._actions.list()
+        except FloError as error:
+            self._refused("list_actions", error)
+        else:
+            self._did("list_actions", [action.name for action in page.items])
+
+    async def _get_action(self) -> None:
+        action = self._dice.choice(ACTIONS)
+        try:
+            view = await self._actions.get(action)
+        except FloError as error:
+            self._refused("get_action", error)
+        else:
+            self._did("get_action", view.version)
+
+    async def _register(self) -> None:
+        await self._register_action(self._dice.choice(ACTIONS))
+
+    async def _delete(self) -> None:
+        """And register it again, in a while."""
+        action = self._dice.choice(ACTIONS)
+        try:
+            await self._actions.delete(action)
+        except FloError as error:
+            self._refused("delete", error)
+        else:
+            self._did("delete", action)
+        await asyncio.sleep(self._dice.random())
+        await self._register_action(action)
+
+    async def _register_action(self, action: ActionName) -> bool:
+        try:
+            answer = await self._actions.register(
+                action,
+                timeout_ms=self._dice.choice((0, 500, 2_000, 10_000, 30_000)),
+                max_retries=self._dice.choice((0, 1, 3)),
+                retry_delay_ms=self._dice.choice((0, 10, 1_000)),
+                if_changed=self._dice.random() < 0.2,
+            )
+        except FloError as error:
+            self._refused("register", error)
+            return False
+        else:
+            self._did("register", answer)
+            return True
+
+    def _command(self) -> Invoke:
+        dice = self._dice
+        self._inputs += 1
+        return Invoke(
+            action=dice.choice(ACTIONS),
+            input=f"{self.name}:{self._inputs}".encode(),
+            namespace=self._namespace,
+            priority=dice.choice((0, 10, 10, 10, 200)),
+            delay_ms=self._delay_ms(),
+            idempotency_key=self._key(),
+            labels=self._labels(),
+        )
+
+    def _delay_ms(self) -> int:
+        if self._dice.random() < 0.7:
+            return 0
+        return self._dice.choice((1, 50, 1_000, 20_000, self._dice.randrange(8 * 3_600_000)))
+
+    def _key(self) -> str | None:
+        match self._dice.randrange(4):
+            case 0:
+                return f"key-{self._dice.randrange(KEYS)}"
+            case 1:
+                return f"race-{int(asyncio.get_running_loop().time() / RACE_S)}"
+            case _:
+                return None
+
+    def _labels(self) -> Labels | None:
+        return {"oven": True} if self._dice.random() < 0.1 else None
+
+    def _some_run(self) -> RunId:
+        """One that was told of, or, rarely, one that never was."""
+        if self._run_ids and self._dice.random() < 0.97:
+            return self._dice.choice(self._run_ids)
+        return f"{self._dice.choice(ACTIONS)}-{10_000 + self._dice.randrange(100)}"
+
+    def _before(self, run_id: RunId) -> Before | None:
+        return self._world.ledger.before(self._namespace, run_id)
+
+    def _invoked(self, command: Invoke, run_id: RunId, duplicate: bool) -> None:
+        self._world.ledger.invoked(command, run_id, duplicate)
+        self._run_ids.append(run_id)
+        if len(self._run_ids) > RUNS_REMEMBERED_MAX:
+            self._run_ids.pop(self._dice.randrange(RUNS_REMEMBERED_MAX))
+
+    def _did(self, what: str, answer: object, words: int = 1) -> None:
+        self._world.story.did(self.name, what, answer, words)
+
+    def _refused(self, what: str, error: FloError, words: int = 1) -> None:
+        """Nobody knows what became of it, or the action is deleted for the moment."""
+        self._did(what, error, words)
+        known = isinstance(error, Unavailable) or error.code == "action_not_found"
+        self._world.checks.hold(Invariant.REFUSALS_EXPLAINED, known, self.name, what, repr(error))

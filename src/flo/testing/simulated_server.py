@@ -1,0 +1,161 @@
+"""A server that dies and comes back: the real shard and the real door, on a log that survives."""
+
+import asyncio
+import random
+from collections.abc import Iterable, Sequence
+
+from flo.core.machine import apply
+from flo.core.state import State
+from flo.log.snapshot import Snapshot, SnapshotFolder
+from flo.model.archive import Archived
+from flo.model.base import Fact
+from flo.server.router import Router
+from flo.server.tcp import Listener
+from flo.shard.replay import recover
+from flo.shard.shard import Shard
+from flo.shard.snapshot import dump, fingerprint
+from flo.testing.audit import audit, audit_snapshot
+from flo.testing.faults import FaultyLog
+from flo.testing.invariants import Invariant
+from flo.testing.world import World
+
+COMMITS_PER_AUDIT = 100
+
+
+class SimulatedServer:
+    """`wait_for_log` off is durability `async`: it must be caught acknowledging too early."""
+
+    def __init__(self, world: World, dice: random.Random, *, wait_for_log: bool = True) -> None:
+        self._world = world
+        self._dice = dice
+        self._wait_for_log = wait_for_log
+        self._snapshots = SnapshotsInMemory()
+        self._commits = 0
+        self._shard: Shard | None = None
+        self._log: FaultyLog | None = None
+
+    @property
+    def is_up(self) -> bool:
+        return self._shard is not None and self._shard.closed is None
+
+    async def start(self) -> None:
+        world = self._world
+        recovered = recover(world.kept.read, self._snapshots)
+        self._log = FaultyLog(
+            world.kept, world.disk_dice, world.weather.disk, self._durable, world.server_down
+        )
+        self._shard = Shard(
+            recovered.state,
+            self._log,
+            world.clock,
+            dice=random.Random(self._dice.getrandbits(64)),
+            wait_for_log=self._wait_for_log,
+        )
+        await self._shard.start()
+        world.facts.server_started()
+        listener = Listener(Router(self._shard), world.clock, Unwatched(), "simulated", 9000)
+        world.network.listen(listener.accept)
+        world.server_up()
+        world.story.happened("server started")
+
+    async def stop(self) -> None:
+        """Stop in order: everybody is answered."""
+        assert self._shard is not None
+        self.check_health()
+        self._world.story.happened("server stops")
+        await self._shard.stop()
+        self._gone(silently=False)
+
+    def crash(self) -> None:
+        """Stop in the middle of whatever is under way."""
+        assert self._log is not None
+        self.check_health()
+        self._world.story.happened("server crashes")
+        self._log.crash()
+        for task in asyncio.all_tasks():
+            if task.get_name() == "shard":
+                task.cancel()
+        self._gone(silently=self._dice.random() < 0.5)
+
+    async def take_snapshot(self) -> None:
+        """As the snapshotter does: from the log, while the server goes on."""
+        world = self._world
+        recovered = recover(world.kept.read, self._snapshots)
+        self._snapshots.save(recovered.position, dump(recovered.state))
+        if self._dice.random() < 0.5:
+            await world.kept.trim(events_below=recovered.position)
+        world.story.happened("snapshot taken")
+
+    def check_at_end(self) -> None:
+        """Nothing is under way: all there is can be counted, and all that was, replayed."""
+        assert self._shard is not None
+        state = self._shard.state
+        self._check_replay(state, ())
+        audit(state, self._world.facts, self._world.checks)
+        replayed = State()
+        for event in self._world.facts.history:
+            apply(replayed, event)
+        same = fingerprint(replayed) == fingerprint(state)
+        self._world.checks.hold(Invariant.REPLAY_IS_STATE, same, "from the first event on")
+
+    def check_health(self) -> None:
+        """It fails only when the disk does."""
+        if self._shard is not None and self._log is not None and not self._log.is_full:
+            reason = self._shard.closed
+            self._world.checks.hold(Invariant.NO_ACCIDENT, reason is None, repr(reason))
+
+    def _durable(self, events: Sequence[Fact], archived: Sequence[Archived], at_ms: int) -> None:
+        world = self._world
+        world.story.committed(events)
+        world.facts.append(events, archived, at_ms)
+        self._commits += 1
+        if self._commits % COMMITS_PER_AUDIT == 0:
+            assert self._shard is not None
+            audit(self._shard.state, world.facts, world.checks)
+
+    def _gone(self, *, silently: bool) -> None:
+        assert self._shard is not None
+        assert self._log is not None
+        shard, log = self._shard, self._log
+        self._shard = self._log = None
+        self._world.server_down()
+        self._world.network.lose_server(silently=silently)
+        self._check_replay(shard.state, log.unwritten)
+
+    def _check_replay(self, lived: State, unwritten: Sequence[Fact]) -> None:
+        """What lived, and the log replayed with what was about to be written, are the same."""
+        checks = self._world.checks
+        replayed = recover(self._world.kept.read, self._snapshots).state
+        for event in unwritten:
+            apply(replayed, event)
+        same = fingerprint(replayed) == fingerprint(lived)
+        checks.hold(Invariant.REPLAY_IS_STATE, same, f"with {len(unwritten)} events unwritten")
+        audit_snapshot(lived, checks)
+
+
+class SnapshotsInMemory(SnapshotFolder):
+    """Keeps the newest snapshot."""
+
+    def __init__(self) -> None:
+        self._saved: list[tuple[int, list[bytes]]] = []
+
+    def save(self, position: int, chunks: Iterable[bytes]) -> None:
+        self._saved = [(position, list(chunks))]
+
+    def newest(self) -> tuple[Snapshot | None, list[str]]:
+        for position, chunks in self._saved:
+            return Snapshot(position, iter(chunks)), []
+        return None, []
+
+
+class Unwatched:
+    """Counts nothing."""
+
+    def rpc_opened(self) -> None:
+        pass
+
+    def rpc_closed(self) -> None:
+        pass
+
+    def rpc_request(self, operation: str) -> None:
+        pass

@@ -1,0 +1,269 @@
+"""A worker that does its work well, badly, late, twice or not at all, and notes what it is told.
+
+    register ──▸ claim ──▸ perform ──▸ report      again and again, with a heartbeat now and then
+        ▲                                 │
+        └──── killed, or drained and gone ┘
+"""
+
+import asyncio
+import random
+
+from flo.client.workers import Workers
+from flo.model.errors import Conflict, FloError, NotFound, Unavailable
+from flo.model.ids import BLOCK_MS_MAX, Labels, Namespace
+from flo.testing.invariants import Invariant
+from flo.testing.ledger import Hold
+from flo.testing.world import ACTIONS, World
+
+BLOCKS_MS = (0, 500, 5_000, 20_000)
+ALL_LABELS: Labels = {"oven": True, "shift": "night"}
+
+
+class SimulatedWorker:
+    """A `diligent` worker completes whatever it is given, and never leaves."""
+
+    def __init__(
+        self,
+        world: World,
+        dice: random.Random,
+        name: str,
+        namespace: Namespace,
+        *,
+        diligent: bool = False,
+    ) -> None:
+        self._world = world
+        self._dice = dice
+        self.name = name
+        self._namespace = namespace
+        self._diligent = diligent
+        self._worker_id = name
+        self._labels = ALL_LABELS if diligent or dice.random() < 0.5 else None
+        self._actions = list(ACTIONS) if diligent else dice.sample(ACTIONS, dice.randint(2, 4))
+        self._lives = 0
+        self._life: asyncio.Task[None] | None = None
+        self._session = world.session(name, dice)
+        self._workers = Workers(self._session, namespace)
+
+    async def run(self) -> None:
+        """One life after the other until the simulation closes."""
+        while self._goes_on():
+            self._life = asyncio.create_task(self._live())
+            await asyncio.wait({self._life})
+            if not self._life.cancelled():
+                self._life.result()
+            await self._session.close()
+            await asyncio.sleep(self._dice.random() * 5.0)
+            self._be_born_again()
+
+    def kill(self) -> None:
+        """Leave everything as it is; nobody is told."""
+        if self._life is not None:
+            self._life.cancel()
+
+    async def close(self) -> None:
+        self._diligent = False
+        self.kill()
+        await self._session.close()
+
+    async def free_leaseless(self) -> None:
+        """Let go of those workers, long gone, that hold a run whose lease never ends."""
+        holders = {
+            run.holder
+            for run in self._world.facts.live.values()
+            if run.namespace == self._namespace and run.holder is not None and run.lease_ms is None
+        }
+        for worker_id in sorted(holders):
+            self._world.ledger.leaving(self._namespace, worker_id)
+            await self._workers.register(worker_id, self._actions)
+            await self._workers.deregister(worker_id)
+            self._did("free", worker_id, words=2)
+
+    def _be_born_again(self) -> None:
+        self._lives += 1
+        if self._dice.random() < 0.5:
+            self._worker_id = f"{self.name}.{self._lives}"
+        self._session = self._world.session(self.name, self._dice)
+        self._workers = Workers(self._session, self._namespace)
+
+    async def _live(self) -> None:
+        await self._register()
+        while self._goes_on():
+            await self._world.awake.wait()
+            is_draining = await self._claim_and_perform()
+            if is_draining or (not self._diligent and self._dice.random() < 0.01):
+                break
+            if self._dice.random() < 0.1:
+                await self._heartbeat()
+        await self._leave()
+
+    def _goes_on(self) -> bool:
+        return self._diligent or not self._world.is_closing
+
+    async def _register(self) -> None:
+        while True:
+            try:
+                answer = await self._workers.register(
+                    self._worker_id,
+                    self._actions,
+                    max_concurrency=self._dice.randint(1, 10),
+                    labels=self._labels,
+                )
+            except Unavailable as error:
+                self._did("register_worker", error)
+            else:
+                self._did("register_worker", answer.status)
+                self._world.ledger.registered(self._namespace, self._worker_id)
+                return
+
+    async def _heartbeat(self) -> None:
+        try:
+            answer = await self._workers.heartbeat(self._worker_id, self._dice.randrange(5))
+        except FloError as error:
+            self._not_known("heartbeat", error)
+        else:
+            self._did("heartbeat", answer.status)
+
+    async def _leave(self) -> None:
+        try:
+            if self._dice.random() < 0.5:
+                await self._workers.drain(self._worker_id)
+                self._did("drain", None)
+                answer = await self._workers.claim(self._worker_id, self._actions)
+                self._did("claim", answer)
+                self._world.checks.hold(Invariant.DRAINING_GETS_NOTHING, not answer.tasks, answer)
+            self._world.ledger.leaving(self._namespace, self._worker_id)
+            await self._workers.deregister(self._worker_id)
+            self._did("deregister", None)
+        except FloError as error:
+            self._not_known("leave", error)
+
+    async def _claim_and_perform(self) -> bool:
+        """Whether the worker has been told that it is draining."""
+        network = self._world.network
+        troubles = network.troubles(self.name)
+        try:
+            answer = await self._workers.claim(
+                self._worker_id,
+                self._actions,
+                max_tasks=self._dice.randint(1, 6),
+                block_ms=self._dice.choice(BLOCKS_MS) if not self._diligent else BLOCK_MS_MAX,
+            )
+        except Unavailable as error:
+            self._did("claim", error)
+            await asyncio.sleep(self._dice.random())
+            return False
+        self._did("claim", [f"{task.task_id}/{task.attempt}" for task in answer.tasks])
+        holds = self._world.ledger.assigned(self._namespace, self._worker_id, answer)
+        await asyncio.gather(*map(self._perform, holds))
+        if not holds and troubles == network.troubles(self.name):
+            self._world.ledger.sent_home(self._namespace, self._worker_id, self._actions)
+            await asyncio.sleep(self._dice.random() / 2)
+        return answer.draining
+
+    async def _perform(self, hold: Hold) -> None:
+        weather = self._world.weather
+        roll = self._dice.random() - weather.vanish_chance
+        if roll < 0.0 and not self._diligent:
+            self._world.story.happened(f"task forgotten: {hold.task.task_id}")
+            return
+        if roll < weather.stall_chance and not self._diligent:
+            await asyncio.sleep(self._dice.uniform(1.0, 1.2) * self._lease_s(hold))
+        else:
+            await asyncio.sleep(self._dice.expovariate(5.0) if self._dice.random() < 0.7 else 0.0)
+            if self._dice.random() < 0.15:
+                await self._touch(hold)
+        await self._report(hold)
+
+    async def _report(self, hold: Hold) -> None:
+        attempt = hold.task.attempt
+        match self._dice.randrange(100) if not self._diligent else 0:
+            case roll if roll < 75:
+                await self._complete(hold, attempt)
+            case roll if roll < 86:
+                await self._fail(hold, attempt, retry=True)
+            case roll if roll < 91:
+                await self._fail(hold, attempt, retry=False)
+            case roll if roll < 94:
+                await self._complete(hold, 0)
+            case roll if roll < 97:
+                await self._complete(hold, attempt)
+                await self._complete(hold, attempt)
+            case _:
+                await self._fail(hold, attempt, retry=True)
+                await self._complete(hold, attempt)
+
+    async def _touch(self, hold: Hold) -> None:
+        ledger, task = self._world.ledger, hold.task
+        extend_ms = self._dice.choice((1, 1_000, 30_000))
+        ledger.touching(hold, extend_ms)
+        try:
+            answer = await self._workers.touch(
+                task.task_id, self._worker_id, attempt=task.attempt, extend_ms=extend_ms
+            )
+        except (Conflict, NotFound) as error:
+            self._did("touch", error)
+            ledger.lease_refused(hold, error)
+        except Unavailable as error:
+            self._did("touch", error)
+        else:
+            self._did("touch", answer.lease_expires_at_ms)
+            ledger.touched(hold, answer.lease_expires_at_ms)
+        await asyncio.sleep(self._dice.random())
+
+    async def _complete(self, hold: Hold, attempt: int) -> None:
+        ledger, task = self._world.ledger, hold.task
+        output = f"{self._worker_id} did {task.attempt}".encode()
+        ledger.completing(hold, attempt, output)
+        try:
+            answer = await self._workers.complete(
+                task.task_id, self._worker_id, output, attempt=attempt
+            )
+        except (Conflict, NotFound) as error:
+            self._did("complete", error)
+            ledger.report_refused(hold, output, error)
+        except Unavailable as error:
+            self._did("complete", error)
+        else:
+            self._did("complete", answer.run_id)
+            ledger.completed(hold, output, answer)
+
+    async def _fail(self, hold: Hold, attempt: int, *, retry: bool) -> None:
+        ledger, task = self._world.ledger, hold.task
+        problem = f"{self._worker_id} failed in {task.attempt}"
+        ledger.failing(hold, attempt, problem, retry)
+        try:
+            answer = await self._workers.fail(
+                task.task_id,
+                self._worker_id,
+                problem,
+                attempt=attempt,
+                retry=retry,
+                dead_letter=self._dice.random() < 0.5,
+            )
+        except (Conflict, NotFound) as error:
+            self._did("fail", error)
+            ledger.report_refused(hold, problem, error)
+        except Unavailable as error:
+            self._did("fail", error)
+        else:
+            self._did("fail", answer.status)
+            ledger.failed(hold, problem)
+
+    def _lease_s(self, hold: Hold) -> float:
+        """How long the lease lasts from now; a moment if it never ends."""
+        lease_ms = hold.task.lease_expires_at_ms
+        if lease_ms is None:
+            return 1.0
+        return max(0, lease_ms - self._world.clock.now_ms()) / 1_000
+
+    def _not_known(self, what: str, error: FloError) -> None:
+        """The server is out of reach, or says that it does not know this worker."""
+        self._did(what, error)
+        if error.code == "worker_not_found":
+            self._world.ledger.not_registered(self._namespace, self._worker_id)
+        else:
+            known = isinstance(error, Unavailable)
+            self._world.checks.hold(Invariant.REFUSALS_EXPLAINED, known, what, repr(error))
+
+    def _did(self, what: str, answer: object, words: int = 1) -> None:
+        self._world.story.did(self._worker_id, what, answer, words)

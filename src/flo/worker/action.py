@@ -1,0 +1,227 @@
+"""ActionWorker: takes the tasks of its actions, and calls their handlers."""
+
+import asyncio
+import secrets
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from typing import NamedTuple, TypeVar
+
+from flo.client.client import Flo
+from flo.model.actions import (
+    MAX_RETRIES_DEFAULT,
+    RETRY_DELAY_MS_DEFAULT,
+    TIMEOUT_MS_DEFAULT,
+    ActionView,
+)
+from flo.model.errors import Invalid, NotFound
+from flo.model.ids import (
+    BLOCK_MS_MAX,
+    ActionName,
+    Labels,
+    Namespace,
+    WorkerId,
+    check_action_name,
+    check_range,
+    check_worker_id,
+)
+from flo.model.workers import CONCURRENCY_DEFAULT, CONCURRENCY_MAX
+from flo.worker.handler import BoundHandler, Handler, bind
+from flo.worker.lifecycle import Lifecycle, Manners
+from flo.worker.performer import Performer
+from flo.worker.signals import on_signals
+
+H = TypeVar("H", bound=Handler)
+
+
+class Settings(NamedTuple):
+    """What a worker wants of an action; None leaves it as it is."""
+
+    timeout_ms: int | None = None
+    max_retries: int | None = None
+    retry_delay_ms: int | None = None
+    description: str | None = None
+
+
+class ActionWorker:
+    """Registers, claims, performs, reports, and drains when it is told to.
+
+        worker = ActionWorker()
+
+        @worker.action("send-email")
+        async def send_email(ctx: ActionContext, email: Email) -> dict[str, str]:
+            ...
+            return {"status": "sent"}
+
+        worker.run()
+
+    Handlers are async, or sync and then run in threads; flo.worker.handler says what they are
+    called with, flo.worker.outcome what their results mean. Durations without a unit are seconds.
+    """
+
+    def __init__(
+        self,
+        address: str | Flo | None = None,
+        *,
+        namespace: Namespace | None = None,
+        worker_id: WorkerId | None = None,
+        machine_id: str | None = None,
+        concurrency: int = CONCURRENCY_DEFAULT,
+        action_timeout: float = 300.0,
+        block_ms: int = 30_000,
+        labels: Labels | None = None,
+        heartbeat_interval: float = 30.0,
+        drain_timeout: float = 30.0,
+        auto_touch: bool = True,
+    ) -> None:
+        check_range(concurrency, "concurrency", 1, CONCURRENCY_MAX)
+        check_range(block_ms, "block_ms", 0, BLOCK_MS_MAX)
+        self.worker_id = worker_id or f"{socket.gethostname()}-{secrets.token_hex(4)}"
+        check_worker_id(self.worker_id)
+        self.machine_id = machine_id or socket.gethostname()
+        self.labels = labels
+        self._owns_flo = not isinstance(address, Flo)
+        self._flo = address if isinstance(address, Flo) else Flo(address, namespace=namespace)
+        self._manners = Manners(concurrency, block_ms, heartbeat_interval, drain_timeout)
+        self._action_timeout_s = action_timeout
+        self._auto_touch = auto_touch
+        self._handlers: dict[ActionName, BoundHandler] = {}
+        self._settings: dict[ActionName, Settings] = {}
+        self._leases_ms: dict[ActionName, int] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._lifecycle: Lifecycle | None = None
+        self._is_stopped = False
+
+    def action(
+        self,
+        name: ActionName,
+        *,
+        timeout_ms: int | None = None,
+        max_retries: int | None = None,
+        retry_delay_ms: int | None = None,
+        description: str | None = None,
+    ) -> Callable[[H], H]:
+        """Make the function below the handler of this action; see register_action."""
+
+        def register(handler: H) -> H:
+            self.register_action(
+                name,
+                handler,
+                timeout_ms=timeout_ms,
+                max_retries=max_retries,
+                retry_delay_ms=retry_delay_ms,
+                description=description,
+            )
+            return handler
+
+        return register
+
+    def register_action(
+        self,
+        name: ActionName,
+        handler: Handler,
+        *,
+        timeout_ms: int | None = None,
+        max_retries: int | None = None,
+        retry_delay_ms: int | None = None,
+        description: str | None = None,
+    ) -> None:
+        """What is given here is registered when the worker starts.
+
+        What is not given stays as it was registered before, or gets its default.
+        """
+        check_action_name(name)
+        if name in self._handlers:
+            raise Invalid(f"action {name!r} has a handler already")
+        self._handlers[name] = bind(handler)
+        self._settings[name] = Settings(timeout_ms, max_retries, retry_delay_ms, description)
+
+    def run(self) -> None:
+        """Work until told to stop. SIGINT or SIGTERM drains; a second one stops at once."""
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(self._serve_until_signalled())
+
+    async def serve(self) -> None:
+        """Work in the running loop until told to stop."""
+        if not self._handlers:
+            raise Invalid("this worker has no handlers: register an action first")
+        if self._lifecycle is not None:
+            raise Invalid("this worker has been started before: make a new one")
+        performer = Performer(
+            self._flo.workers,
+            self.worker_id,
+            self._flo.namespace,
+            self._handlers,
+            self._leases_ms,
+            action_timeout_s=self._action_timeout_s,
+            auto_touch=self._auto_touch,
+        )
+        self._loop = asyncio.get_running_loop()
+        self._lifecycle = Lifecycle(
+            self._flo.workers,
+            self.worker_id,
+            list(self._handlers),
+            self._manners,
+            self._announce,
+            performer.perform,
+            performer.give_up_all,
+        )
+        if self._is_stopped:
+            self._lifecycle.drain()
+        try:
+            await self._lifecycle.run()
+        finally:
+            performer.stop()
+            if self._owns_flo:
+                await self._flo.close()
+
+    def stop(self, *, at_once: bool = False) -> None:
+        """Drain, or leave at once; may be called from any thread, and at any time."""
+        self._is_stopped = True
+        lifecycle, loop = self._lifecycle, self._loop
+        if lifecycle is not None and loop is not None:
+            stop = lifecycle.stop_at_once if at_once else lifecycle.drain
+            with suppress(RuntimeError):  # the loop is closed: the work has ended
+                loop.call_soon_threadsafe(stop)
+
+    async def _serve_until_signalled(self) -> None:
+        with on_signals(self.stop, lambda: self.stop(at_once=True)):
+            await self.serve()
+
+    async def _announce(self) -> None:
+        await asyncio.gather(*map(self._announce_action, self._settings))
+        await self._flo.workers.register(
+            self.worker_id,
+            list(self._handlers),
+            max_concurrency=self._manners.concurrency,
+            machine_id=self.machine_id,
+            labels=self.labels,
+        )
+
+    async def _announce_action(self, name: ActionName) -> None:
+        try:
+            known = await self._flo.actions.get(name)
+        except NotFound:
+            known = None
+        settings = _merged(self._settings[name], known)
+        await self._flo.actions.register(name, **settings._asdict(), if_changed=True)
+        self._leases_ms[name] = settings.timeout_ms or 0
+
+
+def _merged(wanted: Settings, known: ActionView | None) -> Settings:
+    """What is wanted, where it is; else what is known; else the defaults."""
+    base = Settings(TIMEOUT_MS_DEFAULT, MAX_RETRIES_DEFAULT, RETRY_DELAY_MS_DEFAULT, "")
+    if known is not None:
+        base = Settings(
+            known.timeout_ms, known.max_retries, known.retry_delay_ms, known.description
+        )
+    chosen = (old if new is None else new for new, old in zip(wanted, base, strict=True))
+    return Settings._make(chosen)
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop

@@ -1,0 +1,161 @@
+"""The server is killed with SIGKILL under load, again and again; nothing acknowledged is lost."""
+
+import asyncio
+import random
+from functools import partial
+from pathlib import Path
+
+from flo import Flo, FloError, NotFound, Rejected, Unavailable
+from flo.log.snapshot import SnapshotFolder
+from flo.log.sqlite import read_log
+from flo.model.runs import RunStatus
+from flo.shard.replay import recover
+from flo.shard.snapshot import fingerprint
+from flo.shard.snapshotter import LOG_FILE, SNAPSHOT_FOLDER
+from flo.testing.process import ServerProcess
+
+KILLS = 50
+CLIENTS = 4
+WORKERS = 2
+ACTION = "charge"
+
+
+class Story:
+    """What the server has acknowledged, told by those it acknowledged it to."""
+
+    def __init__(self) -> None:
+        self.invoked: set[str] = set()
+        self.by_key: dict[str, set[str]] = {}
+        self.completed: dict[str, set[str]] = {}
+        self.registrations = 0
+        self.acknowledgements = 0
+        self.is_over = False
+        self._heard = asyncio.Event()
+
+    def acknowledge(self) -> None:
+        self.acknowledgements += 1
+        self._heard.set()
+
+    async def hear_more(self, count: int) -> None:
+        until = self.acknowledgements + count
+        while self.acknowledgements < until:
+            self._heard.clear()
+            await self._heard.wait()
+
+
+async def register(flo: Flo, story: Story) -> None:
+    await flo.actions.register(ACTION, timeout_ms=1_000, max_retries=100, retry_delay_ms=1)
+    story.registrations += 1
+
+
+async def invoke_all_along(flo: Flo, story: Story, name: str) -> None:
+    """Invoke with keys, each key twice, and without; remember what was acknowledged."""
+    number = 0
+    while not story.is_over:
+        number += 1
+        key = f"{name}-{number // 2}" if number % 3 else None
+        try:
+            invocation = await flo.actions.invoke(ACTION, {"n": number}, idempotency_key=key)
+        except NotFound:  # the server has forgotten the action
+            await register(flo, story)
+            continue
+        except Unavailable:
+            continue  # it was not acknowledged
+        story.invoked.add(invocation.run_id)
+        if key is not None:
+            story.by_key.setdefault(key, set()).add(invocation.run_id)
+        story.acknowledge()
+
+
+async def work_all_along(flo: Flo, story: Story, name: str) -> None:
+    """Claim and complete; remember which completions were acknowledged, and with what."""
+    execution = 0
+    while True:
+        try:
+            assigned = await flo.workers.claim(name, [ACTION], max_tasks=8, block_ms=500)
+            for task in assigned.tasks:
+                execution += 1
+                output = f"{name}/{execution}"
+                await flo.workers.complete(
+                    task.task_id, name, output.encode(), attempt=task.attempt
+                )
+                story.completed.setdefault(task.task_id, set()).add(output)
+                story.acknowledge()
+        except (Unavailable, Rejected):
+            continue  # the lease was lost, or the claim was: the run comes again
+
+
+async def kill_again_and_again(server: ServerProcess, story: Story, seed: int, kills: int) -> None:
+    dice = random.Random(seed)
+    for _ in range(kills):
+        await story.hear_more(dice.randint(1, 120))
+        await asyncio.to_thread(server.kill)
+        await asyncio.to_thread(server.start)
+
+
+async def live_through(server: ServerProcess, seed: int, kills: int) -> tuple[Story, list[str]]:
+    """The whole story, and what is wrong with its end."""
+    story = Story()
+    async with Flo(server.address) as flo:
+        await register(flo, story)
+        async with asyncio.TaskGroup() as workers:
+            working = [
+                workers.create_task(work_all_along(flo, story, f"worker-{number}"))
+                for number in range(WORKERS)
+            ]
+            async with asyncio.TaskGroup() as clients:
+                for number in range(CLIENTS):
+                    clients.create_task(invoke_all_along(flo, story, f"client-{number}"))
+                await kill_again_and_again(server, story, seed, kills)
+                story.is_over = True
+            problems = await look_back(flo, story)
+            for task in working:
+                task.cancel()
+    return story, problems
+
+
+async def look_back(flo: Flo, story: Story) -> list[str]:
+    problems = [f"{key}: {ids}" for key, ids in story.by_key.items() if len(ids) > 1]
+    for run_id in sorted(story.invoked | set(story.completed)):
+        try:
+            run = await flo.actions.wait(run_id, timeout=60)
+        except FloError as error:
+            problems.append(f"{run_id}: {error}")
+            continue
+        outputs = story.completed.get(run_id, set())
+        if run.status is not RunStatus.COMPLETED:
+            problems.append(f"{run_id} has ended {run.status}: {run.error}")
+        elif len(outputs) > 1:
+            problems.append(f"{run_id} was completed twice: {outputs}")
+        elif outputs and outputs != {(run.output or b"").decode()}:
+            problems.append(f"{run_id}: acknowledged {outputs}, found {run.output!r}")
+    return problems
+
+
+async def test_nothing_acknowledged_is_lost_in_fifty_kills(tmp_path: Path) -> None:
+    with kept_log(tmp_path) as server:
+        story, problems = await live_through(server, seed=1, kills=KILLS)
+
+    assert problems == []
+    assert story.registrations == 1
+    assert len(story.invoked) > KILLS
+    assert len(story.completed) > KILLS
+    snapshots = SnapshotFolder(tmp_path / SNAPSHOT_FOLDER)
+    read = partial(read_log, tmp_path / LOG_FILE)
+    assert snapshots.positions()
+    assert fingerprint(recover(read, snapshots).state) == fingerprint(recover(read).state)
+
+
+async def test_a_server_that_keeps_nothing_is_found_out(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path, http_port=-1, durability="ephemeral") as server:
+        story, problems = await live_through(server, seed=1, kills=3)
+
+    assert problems != []
+    assert story.registrations > 1
+
+
+def kept_log(folder: Path) -> ServerProcess:
+    """A server that takes many snapshots and keeps its whole log all the same."""
+    return ServerProcess(
+        folder, http_port=-1, snapshot_events=500, log_retention_events=1_000_000_000
+    )

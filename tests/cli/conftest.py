@@ -1,0 +1,63 @@
+"""A shell in which `flo` can be typed, and a real server that answers it."""
+
+import itertools
+import shlex
+from typing import NamedTuple
+
+import pytest
+
+from cli.stage import running_server
+from flo.cli.main import main
+from flo.client.blocking import BlockingFlo
+
+_numbers = itertools.count(1)
+
+
+class Printed(NamedTuple):
+    """What a command line came to."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture(scope="session")
+def server():
+    with running_server() as server:
+        yield server
+
+
+@pytest.fixture
+def namespace():
+    """Every test has one to itself."""
+    return f"test-{next(_numbers)}"
+
+
+@pytest.fixture
+def environment(server, namespace, monkeypatch):
+    for name in ("FLO_PORT", "FLO_DEBUG", "_FLO_COMPLETE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("FLO_ENDPOINT", server.address)
+    monkeypatch.setenv("FLO_NAMESPACE", namespace)
+
+
+@pytest.fixture
+def shell(environment, capsysbinary):
+    """Types a line as it stands in the docs."""
+
+    def type_line(line):
+        program, *arguments = shlex.split(line)
+        assert program == "flo"
+        capsysbinary.readouterr()  # what the server in this process has logged
+        code = main(arguments)
+        out, err = capsysbinary.readouterr()
+        return Printed(code, out.decode(errors="surrogateescape"), err.decode())
+
+    return type_line
+
+
+@pytest.fixture
+def client(server, namespace):
+    """What the SDK sees of the same namespace."""
+    with BlockingFlo(server.address, namespace=namespace) as client:
+        yield client

@@ -1,0 +1,133 @@
+"""What every command has. The lines in the help texts are real: each is run here."""
+
+import click
+import pytest
+
+import flo.server.server
+from cli.stage import obedient_worker
+from flo.cli.command import Branch, Command, Group
+from flo.cli.main import flo as root
+
+
+def commands_below(command, path="flo"):
+    yield path, command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            yield from commands_below(command.get_command(context, name), f"{path} {name}")
+
+
+COMMANDS = dict(commands_below(root))
+EXAMPLES = [(path, example) for path, command in COMMANDS.items() for example in command.examples]
+
+
+@pytest.fixture
+def stage(shell, client, tmp_path, monkeypatch):
+    """Everything the examples speak of."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "email.json").write_text('{"to":"alice@example.com"}')
+    monkeypatch.setattr(flo.server.server, "run", lambda config: 0)
+    for action in ("send-email", "charge-payment", "render-video"):
+        client.actions.register(action)
+    client.actions.invoke("send-email")
+
+    def complete(task):
+        client.workers.complete(task.task_id, "worker-1", {"status": "sent"})
+
+    with obedient_worker(client, ["send-email"], complete):
+        yield
+
+
+@pytest.mark.usefixtures("stage")
+@pytest.mark.parametrize(("path", "example"), EXAMPLES)
+def test_every_example_works(shell, path, example):
+    printed = shell(example)
+
+    assert printed.code == 0, printed.err
+    assert example.startswith(path)
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_every_help_text_has_a_reason_and_an_example(shell, path):
+    command = COMMANDS[path]
+    printed = shell(f"{path} --help")
+
+    assert printed.code == 0
+    assert command.help
+    assert command.examples
+    assert f"\nExamples:\n  {command.examples[0]}\n" in printed.out
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_every_flag_is_explained(path):
+    for param in COMMANDS[path].params:
+        assert isinstance(param, click.Argument) or param.help, param.name
+
+
+@pytest.mark.parametrize("path", [path for path in COMMANDS if path != "flo server start"])
+def test_every_command_takes_the_global_flags(shell, path):
+    text = shell(f"{path} --help").out.partition("Global options:")[2]
+
+    for flag in ("--host, --endpoint", "--port", "--namespace", "--format, --output"):
+        assert flag in text
+
+
+@pytest.mark.parametrize("line", ["flo", "flo action", "flo server", "flo worker"])
+def test_a_group_by_itself_shows_its_help(shell, line):
+    assert shell(line) == shell(f"{line} --help")
+
+
+def test_a_branch_tells_of_itself_what_the_tree_tells_of_it():
+    for name, branch in root.branches.items():
+        assert COMMANDS[f"flo {name}"].get_short_help_str(limit=200) == branch.reason
+
+
+def test_other_names_stand_beside_the_first(shell):
+    assert "\n  list, ls  " in shell("flo action --help").out
+
+
+@pytest.mark.parametrize(
+    ("line", "near"),
+    [
+        ("flo actoin list", "'action'"),
+        ("flo action invok send-email", "'invoke'"),
+        ("flo action invoke send-email --idempotency-kye k", "--idempotency-key"),
+        ("flo action list --formt json", "--format"),
+        ("flo server start --durabilty sync", "--durability"),
+    ],
+)
+def test_the_nearest_name_is_suggested(shell, line, near):
+    printed = shell(line)
+
+    assert printed.code == 2
+    assert near in printed.err
+
+
+def test_a_name_that_is_near_to_none_is_refused(shell):
+    assert shell("flo xyzzy") == (
+        2,
+        "",
+        "Error: there is no command 'xyzzy' [usage]\nSee: flo --help\n",
+    )
+
+
+def test_a_branch_is_imported_when_it_is_used():
+    group = Group("g", branches={"json": Branch("json.decoder:scanner", "Reads.")})
+    context = click.Context(group)
+
+    assert group.list_commands(context) == ["json"]
+    assert group.commands == {}
+
+    group.get_command(context, "json")
+
+    assert list(group.commands) == ["json"]
+
+
+def test_a_flag_of_its_own_keeps_its_name():
+    own = click.Option(["-n", "--number"])
+    command = Command("c", params=[own])
+
+    names = {param.name: param.opts for param in command.params}
+
+    assert names["number"] == ["-n", "--number"]
+    assert names["namespace"] == ["--namespace"]

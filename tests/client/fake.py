@@ -1,0 +1,104 @@
+"""A server that does what the test says, and remembers what it was asked."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from client.memory import MemoryTransport, ProtocolFactory, join
+from flo.model.base import Word
+from flo.model.errors import FloError, Invalid
+from flo.wire.codec import Answer, Request, encode_refusal, encode_reply
+from flo.wire.connection import ServerEnd
+from flo.wire.opcodes import HELLO, Operation
+
+Answering = Callable[[Operation, Sequence[Word]], list[Answer] | FloError | None]
+
+
+def silence(operation: Operation, words: Sequence[Word]) -> None:
+    """Answer nothing."""
+
+
+class FakeServer:
+    """`answer` is asked for every request; None leaves it open. `connect` is the client's seam.
+
+    As long as `refusals` is above zero, connections are refused, and it goes down by one.
+    """
+
+    def __init__(self, answer: Answering = silence) -> None:
+        self.answer = answer
+        self.refusals = 0
+        self.refuses_hello = False
+        self.requests: list[tuple[str, list[Any]]] = []
+        self.connected_at_s: list[float] = []
+        self.ends: list[FakeEnd] = []
+
+    async def connect(self, protocol: ProtocolFactory) -> asyncio.Transport:
+        self.connected_at_s.append(asyncio.get_running_loop().time())
+        if self.refusals:
+            self.refusals -= 1
+            raise ConnectionRefusedError("nobody listens")
+        end = FakeEnd(self)
+        self.ends.append(end)
+        near, end.transport = join(protocol(), end)
+        end.client_transport = near
+        return near
+
+    @property
+    def names(self) -> list[str]:
+        """The operations that were asked for, in order."""
+        return [name for name, _ in self.requests]
+
+    def reply(self, answers: list[Answer] | FloError, to: int = -1) -> None:
+        """Answer an open request, the latest unless told otherwise."""
+        self.ends[-1].reply(self.ends[-1].open.pop(to), answers)
+
+    def hang_up(self) -> None:
+        self.ends[-1].transport.close()
+
+
+class FakeEnd(asyncio.Protocol):
+    transport: MemoryTransport
+    client_transport: MemoryTransport
+
+    def __init__(self, server: FakeServer) -> None:
+        self._server = server
+        self._end = ServerEnd("fake")
+        self.open: list[Request] = []
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        for request in self._end.receive(data):
+            assert request.operation is not None
+            if request.operation is HELLO:
+                self._greet(request)
+            elif isinstance(request.words, FloError):
+                self.transport.write(encode_refusal(request.request_id, request.words))
+            else:
+                self._serve(request, request.operation, request.words)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.open.clear()
+
+    def reply(self, request: Request, answers: list[Answer] | FloError) -> None:
+        assert request.operation is not None
+        if isinstance(answers, FloError):
+            self.transport.write(encode_refusal(request.request_id, answers))
+        else:
+            self.transport.write(encode_reply(request.request_id, request.operation, answers))
+
+    def _greet(self, request: Request) -> None:
+        if self._server.refuses_hello:
+            refusal = Invalid("expected another protocol", code="unknown_protocol")
+            self.transport.write(encode_refusal(request.request_id, refusal))
+        else:
+            self.transport.write(self._end.greet(request))
+
+    def _serve(self, request: Request, operation: Operation, words: list[Word]) -> None:
+        self._server.requests.append((operation.name, words))
+        answers = self._server.answer(operation, words)
+        if answers is None:
+            self.open.append(request)
+        else:
+            self.reply(request, answers)

@@ -1,0 +1,105 @@
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from flo.client.outbox import BATCH_PAYLOAD_LENGTH_MAX, Call, Outbox
+from flo.model.base import Word
+from flo.model.runs import Complete, GetRun, Invoke
+from flo.wire.opcodes import BATCH_LENGTH_MAX, BY_NAME
+
+
+@pytest.fixture
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    loop = asyncio.new_event_loop()
+    yield loop
+    loop.close()
+
+
+@pytest.fixture
+def outbox() -> Outbox:
+    return Outbox()
+
+
+def call(loop: asyncio.AbstractEventLoop, name: str, word: Word) -> Call:
+    return Call(BY_NAME[name], word, loop.create_future(), 0.0, True)
+
+
+def invoke(loop: asyncio.AbstractEventLoop, input: bytes = b"") -> Call:
+    return call(loop, "invoke", Invoke(action="a", input=input))
+
+
+def complete(loop: asyncio.AbstractEventLoop, output: bytes = b"") -> Call:
+    return call(loop, "complete", Complete(run_id="a-1", worker_id="anna", output=output))
+
+
+def question(loop: asyncio.AbstractEventLoop) -> Call:
+    return call(loop, "get_run", GetRun(run_id="a-1"))
+
+
+def taken(outbox: Outbox) -> list[list[Call]]:
+    batches = []
+    while outbox:
+        batches.append(outbox.take())
+    return batches
+
+
+def test_calls_with_a_batch_form_leave_together_and_others_alone(loop, outbox) -> None:
+    first, ask, second, done, again = (
+        invoke(loop),
+        question(loop),
+        invoke(loop),
+        complete(loop),
+        question(loop),
+    )
+    for one in (first, ask, second, done, again):
+        outbox.add(one)
+
+    assert taken(outbox) == [[first, second], [ask], [again], [done]]
+
+
+def test_a_batch_holds_no_more_calls_than_the_wire_allows(loop, outbox) -> None:
+    for _ in range(BATCH_LENGTH_MAX + 1):
+        outbox.add(invoke(loop))
+
+    assert [len(batch) for batch in taken(outbox)] == [BATCH_LENGTH_MAX, 1]
+
+
+@pytest.mark.parametrize("make", [invoke, complete])
+def test_a_batch_is_bounded_in_bytes(loop, outbox, make) -> None:
+    third = b"x" * (BATCH_PAYLOAD_LENGTH_MAX // 3)
+    for _ in range(4):
+        outbox.add(make(loop, third))
+
+    assert [len(batch) for batch in taken(outbox)] == [3, 1]
+
+
+def test_a_payload_longer_than_a_batch_may_be_leaves_alone(loop, outbox) -> None:
+    for length in (1, BATCH_PAYLOAD_LENGTH_MAX + 1, 1):
+        outbox.add(invoke(loop, b"x" * length))
+
+    assert [len(batch) for batch in taken(outbox)] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("make", [invoke, question])
+def test_a_call_nobody_waits_for_is_not_sent(loop, outbox, make) -> None:
+    gone, here = make(loop), make(loop)
+    outbox.add(gone)
+    outbox.add(here)
+    gone.future.cancel()
+
+    assert [one for batch in taken(outbox) for one in batch] == [here]
+
+
+def test_calls_nobody_waits_for_can_be_cleared_away(loop, outbox) -> None:
+    gone, here = question(loop), question(loop)
+    outbox.add(gone)
+    outbox.add(here)
+    gone.future.cancel()
+
+    outbox.clear_done()
+    assert list(outbox) == [here]
+
+    here.future.cancel()
+    outbox.clear_done()
+    assert not outbox

@@ -1,0 +1,100 @@
+import asyncio
+
+import pytest
+
+from client.fake import FakeServer
+from client.virtual import run_virtual
+from flo import Conflict, Flo, NotFound, RunStatus, WorkerStatus
+from flo.client.session import Session
+from flo.client.workers import Workers
+
+
+async def test_a_worker_is_registered_heard_drained_and_gone(flo: Flo) -> None:
+    known = await flo.workers.register(
+        "anna", ["a"], max_concurrency=4, machine_id="host", labels={"gpu": True}
+    )
+    assert known.status is WorkerStatus.IDLE
+    assert (await flo.workers.heartbeat("anna", 2)).status is WorkerStatus.ACTIVE
+
+    worker = await flo.workers.get("anna")
+    assert (worker.max_concurrency, worker.current_load) == (4, 2)
+    assert (worker.machine_id, worker.labels) == ("host", {"gpu": True})
+    assert [one.worker_id for one in (await flo.workers.list()).items] == ["anna"]
+
+    assert (await flo.workers.drain("anna")).status is WorkerStatus.DRAINING
+    assert (await flo.workers.claim("anna", ["a"])).draining
+    await flo.workers.deregister("anna")
+    with pytest.raises(NotFound):
+        await flo.workers.get("anna")
+
+
+async def test_a_task_is_claimed_touched_and_completed_with_an_outcome(flo: Flo) -> None:
+    await flo.actions.register("a")
+    await flo.actions.invoke("a", b"in")
+    (task,) = (await flo.workers.claim("anna", ["a"], max_tasks=5, block_ms=1_000)).tasks
+    assert (task.task_id, task.payload, task.attempt) == ("a-1", b"in", 1)
+
+    touched = await flo.workers.touch("a-1", "anna", attempt=1, extend_ms=600_000)
+    assert touched.lease_expires_at_ms is not None
+    assert task.lease_expires_at_ms is not None
+    assert touched.lease_expires_at_ms > task.lease_expires_at_ms
+
+    accepted = await flo.workers.complete("a-1", "anna", b"out", attempt=1, outcome="approved")
+    assert accepted.status is RunStatus.COMPLETED
+    run = await flo.actions.status("a-1")
+    assert (run.output, run.outcome) == (b"out", "approved")
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "dead_lettered"),
+    [
+        ({"retry": True}, RunStatus.PENDING, False),
+        ({}, RunStatus.FAILED, True),
+        ({"dead_letter": False}, RunStatus.FAILED, False),
+    ],
+)
+async def test_a_failure_says_what_is_to_become_of_the_run(
+    flo: Flo, options: dict[str, bool], status: RunStatus, dead_lettered: bool
+) -> None:
+    await flo.actions.register("a")
+    await flo.actions.invoke("a")
+    await flo.workers.claim("anna", ["a"])
+    accepted = await flo.workers.fail("a-1", "anna", "broken", attempt=1, **options)
+
+    assert accepted.status is status
+    run = await flo.actions.status("a-1")
+    assert (run.status, run.error, run.dead_lettered) == (status, "broken", dead_lettered)
+
+
+async def test_a_report_of_a_lost_lease_is_refused(flo: Flo) -> None:
+    await flo.actions.register("a")
+    await flo.actions.invoke("a")
+    await flo.workers.claim("anna", ["a"])
+
+    with pytest.raises(Conflict) as raised:
+        await flo.workers.complete("a-1", "boris", attempt=1)
+    assert raised.value.code == "lease_lost"
+
+
+@pytest.mark.parametrize(("attempt", "requests_count"), [(0, 1), (1, 2)])
+def test_a_report_is_repeated_only_if_it_names_its_attempt(
+    attempt: int, requests_count: int
+) -> None:
+    async def main() -> None:
+        server = FakeServer()
+        session = Session(server.connect, "flo:9000", dice=lambda: 1.0)
+        workers = Workers(session, "default")
+        for report in (workers.complete, workers.fail):
+            server.requests.clear()
+            reporting = asyncio.ensure_future(report("a-1", "anna", attempt=attempt))
+            await asyncio.sleep(1)
+            server.hang_up()
+            await asyncio.sleep(1)
+
+            assert len(server.requests) == requests_count
+            assert reporting.done() == (attempt == 0)
+            reporting.cancel()
+            await asyncio.gather(reporting, return_exceptions=True)
+        await session.close()
+
+    run_virtual(main())

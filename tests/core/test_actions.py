@@ -1,0 +1,214 @@
+import pytest
+
+from flo.model.actions import (
+    Action,
+    ActionDeleted,
+    ActionRegistered,
+    DeleteAction,
+    GetAction,
+    RegisterAction,
+    Registered,
+)
+from flo.model.errors import Invalid, NotFound, TooLarge
+from flo.model.ids import DURATION_MS_MAX
+from flo.model.runs import Claim, Complete, Fail, Invoke, Nothing, RunRequeued, RunStatus, Tick
+from flo.testing.clock import NOON_MS
+from given import ANNA, DEFAULT, Later, given
+
+SEND = RegisterAction(name="send")
+INVOKE = Invoke(action="send")
+CLAIM = Claim(worker_id=ANNA, actions=["send"])
+DELETE = DeleteAction(name="send")
+
+
+def test_an_action_is_registered_with_the_settings_it_was_given():
+    decision = given().tell(
+        RegisterAction(
+            name="send", timeout_ms=60_000, max_retries=5, retry_delay_ms=200, description="Sends."
+        )
+    )
+
+    action = Action(
+        name="send",
+        timeout_ms=60_000,
+        max_retries=5,
+        retry_delay_ms=200,
+        description="Sends.",
+        version=1,
+        created_at_ms=NOON_MS,
+        updated_at_ms=NOON_MS,
+    )
+    assert decision.reply == Registered(name="send", version=1)
+    assert decision.events == (ActionRegistered(namespace=DEFAULT, action=action),)
+
+
+def test_every_registration_is_a_new_version_of_the_same_action():
+    story = given(SEND, Later(500))
+
+    decision = story.tell(RegisterAction(name="send", timeout_ms=5))
+
+    assert decision.reply == Registered(name="send", version=2)
+    view = story.ask(GetAction(name="send"))
+    assert (view.version, view.timeout_ms) == (2, 5)
+    assert (view.created_at_ms, view.updated_at_ms) == (NOON_MS, NOON_MS + 500)
+
+
+def test_the_same_settings_again_are_a_new_version_too():
+    assert given(SEND, SEND).tell(SEND).reply == Registered(name="send", version=3)
+
+
+def test_settings_already_in_force_change_nothing_if_only_changes_are_wanted():
+    story = given(RegisterAction(name="send", max_retries=5), Later(500))
+
+    again = RegisterAction(name="send", max_retries=5, if_changed=True)
+    decision = story.tell(again)
+
+    assert decision.reply == Registered(name="send", version=1)
+    assert decision.events == ()
+
+
+@pytest.mark.parametrize(
+    "other", [{"timeout_ms": 1}, {"max_retries": 1}, {"retry_delay_ms": 1}, {"description": "x"}]
+)
+def test_any_other_setting_is_a_change(other):
+    story = given(SEND)
+
+    decision = story.tell(RegisterAction(name="send", if_changed=True, **other))
+
+    assert decision.reply == Registered(name="send", version=2)
+
+
+def test_an_action_nobody_knows_yet_is_a_change():
+    story = given()
+
+    decision = story.tell(RegisterAction(name="send", if_changed=True))
+
+    assert decision.reply == Registered(name="send", version=1)
+    assert len(decision.events) == 1
+
+
+def test_the_same_name_in_another_namespace_is_another_action():
+    story = given(RegisterAction(name="send", namespace="prod"), SEND, SEND)
+
+    assert story.ask(GetAction(name="send", namespace="prod")).version == 1
+    assert story.ask(GetAction(name="send")).version == 2
+    with pytest.raises(NotFound):
+        story.ask(GetAction(name="send", namespace="staging"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "error"),
+    [
+        ({"name": ""}, Invalid),
+        ({"name": "a" * 257}, Invalid),
+        ({"name": "a b"}, Invalid),
+        ({"namespace": "a/b"}, Invalid),
+        ({"timeout_ms": -1}, Invalid),
+        ({"timeout_ms": DURATION_MS_MAX + 1}, Invalid),
+        ({"max_retries": -1}, Invalid),
+        ({"max_retries": 1_001}, Invalid),
+        ({"retry_delay_ms": -1}, Invalid),
+        ({"retry_delay_ms": DURATION_MS_MAX + 1}, Invalid),
+        ({"description": "x" * 4_097}, TooLarge),
+    ],
+)
+def test_settings_past_their_bounds_are_refused(settings, error):
+    with pytest.raises(error):
+        given().tell(RegisterAction(**{"name": "send", **settings}))
+
+
+def test_an_unknown_action_is_refused_with_what_to_do_about_it():
+    with pytest.raises(NotFound, match="flo action register send") as refusal:
+        given().tell(INVOKE)
+
+    assert refusal.value.code == "action_not_found"
+
+
+def test_a_deleted_action_is_gone_and_cannot_be_invoked():
+    story = given(SEND)
+
+    decision = story.tell(DELETE)
+
+    assert decision.reply == Nothing()
+    assert decision.events == (ActionDeleted(namespace=DEFAULT, name="send", at_ms=NOON_MS),)
+    for word in (INVOKE, DELETE):
+        with pytest.raises(NotFound):
+            story.tell(word)
+    with pytest.raises(NotFound):
+        story.ask(GetAction(name="send"))
+
+
+def test_the_live_runs_of_a_deleted_action_go_on_with_its_settings():
+    story = given(
+        RegisterAction(name="send", timeout_ms=700, max_retries=1, retry_delay_ms=300),
+        INVOKE,
+        INVOKE,
+        CLAIM,
+        DELETE,
+    )
+
+    fail = Fail(run_id="send-1", worker_id=ANNA, error="no", retry=True)
+    (requeued,) = story.tell(fail).events
+    (task,) = story.tell(CLAIM).reply.tasks
+
+    assert requeued == RunRequeued(
+        namespace=DEFAULT,
+        run_id="send-1",
+        at_ms=NOON_MS,
+        error="no",
+        ready_at_ms=NOON_MS + 300,
+    )
+    assert (task.task_id, task.lease_expires_at_ms) == ("send-2", NOON_MS + 700)
+
+
+def test_a_deleted_action_is_forgotten_when_its_last_run_has_ended():
+    story = given(SEND, INVOKE, CLAIM, DELETE)
+    space = story.state.spaces[DEFAULT]
+    assert list(space.deleted) == ["send"]
+
+    story.tell(Complete(run_id="send-1", worker_id=ANNA))
+
+    assert space.deleted == {}
+
+
+def test_an_action_without_live_runs_is_forgotten_at_once():
+    story = given(SEND, INVOKE, CLAIM, Complete(run_id="send-1", worker_id=ANNA), DELETE)
+
+    assert story.state.spaces[DEFAULT].deleted == {}
+
+
+def test_a_run_that_is_delayed_keeps_its_deleted_action():
+    story = given(SEND, Invoke(action="send", delay_ms=1_000), DELETE)
+
+    story.tell(Later(1_000), Tick())
+
+    assert [task.task_id for task in story.tell(CLAIM).reply.tasks] == ["send-1"]
+
+
+def test_an_action_registered_anew_takes_its_live_runs_back_and_never_repeats_a_run_id():
+    story = given(SEND, INVOKE, CLAIM, DELETE, RegisterAction(name="send", max_retries=0), INVOKE)
+
+    story.tell(Fail(run_id="send-1", worker_id=ANNA, retry=True))
+
+    assert story.run("send-1").status is RunStatus.FAILED
+    assert story.run("send-2").status is RunStatus.PENDING
+    assert story.ask(GetAction(name="send")).version == 1
+    assert story.state.spaces[DEFAULT].deleted == {}
+
+
+def test_an_action_counts_its_runs_by_status():
+    story = given(RegisterAction(name="send", max_retries=0, timeout_ms=100), *[INVOKE] * 7)
+    story.tell(Claim(worker_id=ANNA, actions=["send"], max_tasks=4))
+    story.tell(Complete(run_id="send-1", worker_id=ANNA))
+    story.tell(Complete(run_id="send-2", worker_id=ANNA))
+    story.tell(Fail(run_id="send-3", worker_id=ANNA))
+    story.tell(Later(100), Tick(), CLAIM)
+
+    assert story.ask(GetAction(name="send")).runs == {
+        "pending": 2,
+        "running": 1,
+        "completed": 2,
+        "failed": 1,
+        "cancelled": 0,
+        "timed_out": 1,
+    }

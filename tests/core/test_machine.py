@@ -1,0 +1,141 @@
+from types import SimpleNamespace
+
+import pytest
+
+from flo.core import machine
+from flo.core.machine import ENDS, FOLDS, FOLLOWS, RULES, VIEWS, decide, settle
+from flo.log.codec import EVENTS
+from flo.model.actions import DeleteAction, RegisterAction
+from flo.model.base import Word
+from flo.model.errors import FloError, Unexpected
+from flo.model.runs import Claim, Complete, Fail, GetRun, Invoke, Tick, Touch
+from flo.model.workers import DrainWorker, Heartbeat, RegisterWorker
+from flo.shard.snapshot import fingerprint
+from flo.testing.clock import NOON_MS
+from flo.wire.opcodes import OPERATIONS
+from given import ANNA, BORIS, Later, given
+
+# The tables
+
+
+def test_every_event_has_a_fold():
+    assert set(FOLDS) == set(EVENTS)
+    assert set(FOLDS) >= set(FOLLOWS) | set(ENDS)
+
+
+def test_whatever_can_be_asked_over_the_wire_is_known_to_the_machine():
+    asked = {operation.request for operation in OPERATIONS if operation.opcode >= 10}
+
+    assert set(RULES) | set(VIEWS) == asked | {Tick}
+    assert not set(RULES) & set(VIEWS)
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        Invoke(action="print"),
+        Invoke(action="send", priority=256),
+        Claim(worker_id="", actions=["send"]),
+        Complete(run_id="send-1", worker_id=BORIS),
+        Complete(run_id="send-9", worker_id=ANNA),
+        Fail(run_id="send-1", worker_id=ANNA, attempt=9),
+        Touch(run_id="send-1", worker_id=ANNA, extend_ms=0),
+        RegisterAction(name="send", timeout_ms=-1),
+        RegisterAction(name="send", namespace="not a namespace"),
+        DeleteAction(name="print"),
+        RegisterWorker(worker_id="", actions=[]),
+        Heartbeat(worker_id=BORIS),
+        DrainWorker(worker_id=BORIS),
+    ],
+    ids=lambda word: type(word).__name__,
+)
+def test_a_refused_command_leaves_no_trace(refused):
+    story = given(
+        RegisterAction(name="send"),
+        RegisterWorker(worker_id=ANNA, actions=["send"]),
+        Invoke(action="send"),
+        Claim(worker_id=ANNA, actions=["send"]),
+    )
+    before = fingerprint(story.state), dict(story.live.presence)
+
+    with pytest.raises(FloError):
+        story.tell(refused)
+
+    assert (fingerprint(story.state), dict(story.live.presence)) == before
+
+
+class Riddle(Word):
+    pass
+
+
+def test_a_command_without_a_rule_is_refused_as_our_mistake():
+    with pytest.raises(Unexpected, match="Riddle could not be decided"):
+        given().tell(Riddle())
+
+
+def test_a_question_without_a_view_is_refused_as_our_mistake():
+    with pytest.raises(Unexpected, match="Riddle could not be answered"):
+        given().ask(Riddle())
+
+
+def test_a_broken_rule_is_our_mistake_and_not_the_askers(monkeypatch):
+    def broken(state, command, moment):
+        raise ZeroDivisionError
+
+    monkeypatch.setitem(RULES, Invoke, broken)
+    monkeypatch.setitem(VIEWS, GetRun, broken)
+
+    with pytest.raises(Unexpected, match="ZeroDivisionError") as refusal:
+        given().tell(Invoke(action="send"))
+    assert isinstance(refusal.value.__cause__, ZeroDivisionError)
+    with pytest.raises(Unexpected):
+        given().ask(GetRun(run_id="send-1"))
+
+
+def test_to_decide_is_not_yet_to_do():
+    story = given(RegisterAction(name="send"))
+    before = fingerprint(story.state)
+
+    decision = decide(story.state, Invoke(action="send"), story.moment(Invoke(action="send")))
+
+    assert decision.events
+    assert fingerprint(story.state) == before
+
+
+def test_a_command_that_leads_to_endless_events_is_our_mistake(monkeypatch):
+    story = given(RegisterAction(name="send"), Invoke(action="send"), Invoke(action="send"))
+    monkeypatch.setattr(machine, "EVENTS_PER_COMMAND_MAX", 1)
+
+    with pytest.raises(AssertionError):
+        story.tell(Claim(worker_id=ANNA, actions=["send"], max_tasks=2))
+
+
+# From outside
+
+
+def test_time_and_dice_are_all_that_a_decision_needs_from_outside():
+    """The same commands at the same moments lead to the same facts, in whatever process."""
+    steps = [
+        RegisterAction(name="send"),
+        Invoke(action="send"),
+        Later(5),
+        Claim(worker_id=ANNA, actions=["send"]),
+        Fail(run_id="send-1", worker_id=ANNA, retry=True),
+    ]
+
+    assert given(*steps).events == given(*steps).events
+
+
+def test_signs_are_observed_and_never_become_events():
+    live = SimpleNamespace(observed=[])
+    live.observe = lambda sign, now_ms: live.observed.append((sign.current_load, now_ms))
+    story = given(RegisterWorker(worker_id=ANNA, actions=[]))
+    moment = story.moment(Tick())._replace(live=live)
+
+    decision = settle(story.state, Heartbeat(worker_id=ANNA, current_load=4), moment)
+
+    assert decision.events == ()
+    assert live.observed == [(4, NOON_MS)]

@@ -1,0 +1,266 @@
+"""Whole stories, made up from a seed: what must hold after every one of them."""
+
+from random import Random
+
+import pytest
+from given import ANNA, BORIS, DEFAULT, Later, Story, given, replayed
+
+from flo.model.actions import DeleteAction, RegisterAction
+from flo.model.errors import FloError, Unexpected
+from flo.model.ids import run_id_of
+from flo.model.runs import Claim, Complete, Fail, Invoke, RunStatus, Tick, Touch
+from flo.model.workers import DeregisterWorker, DrainWorker, Heartbeat, RegisterWorker
+from flo.shard.snapshot import dump, fingerprint, load
+
+ACTIONS = ["send", "print", "fold"]
+WORKERS = [ANNA, BORIS, "clara-7"]
+LABELS = [None, None, {}, {"gpu": True}, {"gpu": 1}, {"gpu": "eu"}, {"gpu": 1.5, "region": 0}]
+
+
+class Narrator:
+    """Makes up the next step: mostly one that makes sense, now and then one that does not."""
+
+    def __init__(self, seed):
+        self._dice = Random(seed)
+        self._steps = [
+            (self._register_action, 5),
+            (self._delete_action, 1),
+            (self._invoke, 30),
+            (self._claim, 18),
+            (self._complete, 14),
+            (self._fail, 14),
+            (self._touch, 3),
+            (self._register_worker, 6),
+            (self._heartbeat, 1),
+            (self._drain, 1),
+            (self._deregister, 3),
+            (self._wait, 8),
+            (lambda story: Tick(), 8),
+        ]
+
+    def step(self, story):
+        makers, weights = zip(*self._steps, strict=True)
+        return self._dice.choices(makers, weights)[0](story)
+
+    def _register_action(self, story):
+        return RegisterAction(
+            name=self._any(ACTIONS),
+            namespace=self._namespace(),
+            timeout_ms=self._any([0, 500, 30_000]),
+            max_retries=self._any([0, 1, 3]),
+            retry_delay_ms=self._any([0, 0, 400]),
+            if_changed=self._any([True, False]),
+        )
+
+    def _delete_action(self, story):
+        return DeleteAction(name=self._any(ACTIONS), namespace=self._namespace())
+
+    def _invoke(self, story):
+        return Invoke(
+            action=self._any(ACTIONS),
+            namespace=self._namespace(),
+            input=self._any([b"", b"{}"]),
+            priority=self._any([10, 10, 10, 0, 200]),
+            delay_ms=self._any([0, 0, 0, 700]),
+            idempotency_key=self._any([None, None, None, "a", "b", "c"]),
+            labels=self._any(LABELS),
+        )
+
+    def _claim(self, story):
+        return Claim(
+            worker_id=self._any(WORKERS),
+            namespace=self._namespace(),
+            actions=self._dice.sample(ACTIONS, self._any([1, 2, 3])),
+            max_tasks=self._any([1, 1, 3, 10]),
+        )
+
+    def _complete(self, story):
+        return Complete(**self._held(story), output=self._any([b"", b"sent"]))
+
+    def _fail(self, story):
+        retry, dead_letter = self._any([True, True, False]), self._any([True, False])
+        return Fail(**self._held(story), error="no", retry=retry, dead_letter=dead_letter)
+
+    def _touch(self, story):
+        return Touch(**self._held(story), extend_ms=self._any([100, 5_000]))
+
+    def _register_worker(self, story):
+        return RegisterWorker(
+            worker_id=self._any(WORKERS),
+            namespace=self._namespace(),
+            actions=ACTIONS[: self._any([0, 1, 3])],
+            labels=self._any(LABELS),
+        )
+
+    def _heartbeat(self, story):
+        return Heartbeat(worker_id=self._any(WORKERS), current_load=self._any([0, 3]))
+
+    def _drain(self, story):
+        return DrainWorker(worker_id=self._any(WORKERS), namespace=self._namespace())
+
+    def _deregister(self, story):
+        return DeregisterWorker(worker_id=self._any(WORKERS), namespace=self._namespace())
+
+    def _wait(self, story):
+        return Later(self._any([1, 1, 400, 1_000, 60_000]))
+
+    def _held(self, story):
+        """A run and the worker that holds it; sometimes it is another, or has ended."""
+        namespace = self._namespace()
+        running = [
+            run for run in story.state.space(namespace).runs.values() if run.worker_id is not None
+        ]
+        if running and self._dice.random() < 0.9:
+            run = self._any(running)
+            run_id, worker_id, attempt = run.run_id, run.worker_id, run.attempt
+        else:
+            run_id = run_id_of(self._any(ACTIONS), self._any(range(1, 30)))
+            worker_id, attempt = self._any(WORKERS), self._any([0, 1, 2])
+        return {
+            "run_id": run_id,
+            "worker_id": worker_id,
+            "namespace": namespace,
+            "attempt": self._any([0, attempt]),
+        }
+
+    def _namespace(self):
+        return self._any([DEFAULT, DEFAULT, DEFAULT, "prod"])
+
+    def _any(self, choices):
+        return self._dice.choice(choices)
+
+
+def beginning():
+    return given(*(RegisterAction(name=name, retry_delay_ms=0) for name in ACTIONS))
+
+
+def try_to_tell(story, step):
+    """What came of it, whether it was done or refused."""
+    try:
+        return story.tell(step)
+    except Unexpected:
+        raise
+    except FloError as refusal:
+        return type(refusal), refusal.code
+
+
+def resumed(story, state):
+    """The same story, told on from another copy of its state."""
+    other = Story(state, story.now_ms)
+    other.live = story.live
+    other.ended = dict(story.ended)
+    return other
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_a_state_that_was_lived_replayed_or_loaded_is_the_same_and_goes_on_the_same(seed):
+    narrator, lived = Narrator(seed), beginning()
+    for _ in range(400):
+        try_to_tell(lived, narrator.step(lived))
+    loaded = resumed(lived, load(dump(lived.state)))
+    again = resumed(lived, replayed(lived.events))
+    assert fingerprint(lived.state) == fingerprint(again.state) == fingerprint(loaded.state)
+
+    for _ in range(300):
+        step = narrator.step(lived)
+        came = try_to_tell(lived, step)
+        assert try_to_tell(loaded, step) == came
+        assert try_to_tell(again, step) == came
+
+    assert fingerprint(lived.state) == fingerprint(again.state) == fingerprint(loaded.state)
+
+
+@pytest.mark.parametrize("seed", range(100, 120))
+def test_after_every_command_the_state_agrees_with_itself(seed):
+    narrator, story = Narrator(seed), beginning()
+    for _ in range(250):
+        try_to_tell(story, narrator.step(story))
+        check(story.state)
+
+
+def test_the_stories_are_worth_telling():
+    narrator, story = Narrator(0), beginning()
+    outcomes = [try_to_tell(story, narrator.step(story)) for _ in range(1_000)]
+
+    refused = [outcome for outcome in outcomes if outcome[0] in FloError.__subclasses__()]
+    assert len(refused) < 500
+    assert len({type(event) for event in story.events}) == 13
+    assert {run.status for run in story.ended.values()} >= {
+        RunStatus.COMPLETED,
+        RunStatus.FAILED,
+        RunStatus.TIMED_OUT,
+    }
+
+
+def check(state):
+    """What the state knows twice, it knows alike."""
+    due = 0
+    for space in state.spaces.values():
+        runs = space.runs.values()
+        assert all(run.run_id == run_id_of(run.action, run.number) for run in runs)
+        assert all(run.number <= space.numbers[run.action] for run in runs)
+        assert set(space.deleted) == {run.action for run in runs} - set(space.actions)
+        check_queues(space)
+        check_leases(space)
+        check_keys(space)
+        check_tallies(space)
+        due += sum(run.is_delayed or run.lease_expires_at_ms is not None for run in runs)
+    assert len(state.due) == due
+
+
+def check_queues(space):
+    queued = [
+        run_id_of(action, number)
+        for action, queue in space.queues.items()
+        for lane in queue.lanes.values()
+        for number in lane
+    ]
+    ready = [
+        run.run_id
+        for run in space.runs.values()
+        if run.status is RunStatus.PENDING and not run.is_delayed
+    ]
+    assert sorted(queued) == sorted(ready)
+    assert all(queue.lanes for queue in space.queues.values())
+
+
+def check_leases(space):
+    held = {run_id: worker for worker, runs in space.held.items() for run_id in runs}
+    running = {
+        run.run_id: run.worker_id
+        for run in space.runs.values()
+        if run.status is RunStatus.RUNNING
+    }
+    assert held == running
+    assert all(space.held.values())
+
+
+def check_keys(space):
+    live = {
+        (run.action, run.idempotency_key): run.run_id
+        for run in space.runs.values()
+        if run.idempotency_key is not None
+    }
+    assert live.items() <= space.keys.items()
+    assert set(space.keys) == live.keys() | set(space.keys_finished)
+
+
+def check_tallies(space):
+    for action, tally in space.tallies.items():
+        statuses = [run.status for run in space.runs.values() if run.action == action]
+        assert tally.pending == statuses.count(RunStatus.PENDING)
+        assert tally.running == statuses.count(RunStatus.RUNNING)
+        ended = tally.completed + tally.failed + tally.cancelled + tally.timed_out
+        assert len(statuses) + ended == space.numbers[action]
+
+
+def test_the_fingerprint_notices_the_smallest_difference():
+    steps = [
+        RegisterAction(name="send"),
+        Invoke(action="send", idempotency_key="a"),
+        Claim(worker_id=ANNA, actions=["send"]),
+    ]
+    prints = {fingerprint(given(*steps[:count]).state) for count in range(4)}
+    touched = given(*steps, Later(1), Touch(run_id="send-1", worker_id=ANNA))
+
+    assert len(prints | {fingerprint(touched.state)}) == 5

@@ -1,0 +1,192 @@
+"""The codec, and the bytes that every log written so far is made of."""
+
+import importlib
+import pkgutil
+
+import msgspec
+import pytest
+
+import flo.model
+from flo.log.codec import (
+    EVENTS,
+    archived_checksum,
+    decode_events,
+    encode_events,
+    entry_checksum,
+)
+from flo.model.actions import Action, ActionDeleted, ActionRegistered
+from flo.model.base import Fact
+from flo.model.errors import Corrupt
+from flo.model.runs import (
+    Attempt,
+    Run,
+    RunClaimed,
+    RunCompleted,
+    RunFailed,
+    RunQueued,
+    RunReleased,
+    RunRequeued,
+    RunTimedOut,
+    RunTouched,
+)
+from flo.model.workers import Worker, WorkerDeregistered, WorkerDrained, WorkerRegistered
+from flo.testing.log_suite import NOON_MS, action_registered, finished, run_completed, run_queued
+
+ATTEMPT = Attempt(number=1, worker_id="w", started_at_ms=1, ended_at_ms=2, error="e")
+RUN = Run(
+    run_id="a-1",
+    action="a",
+    number=1,
+    input=b"i",
+    priority=10,
+    created_at_ms=1,
+    ready_at_ms=2,
+    idempotency_key="k",
+    labels={"l": 1.5},
+    attempts=(ATTEMPT,),
+)
+WORKER = Worker(worker_id="w", actions=("a",), registered_at_ms=2, labels={"l": "x"})
+
+# A released row never changes. When an event gets a new field (at its end, with a default),
+# add a row for it and move the old one to READABLE: old logs must stay readable.
+WRITTEN = [
+    (
+        ActionRegistered(namespace="n", action=Action(name="a", description="d", created_at_ms=5)),
+        b"\x91\x93\xb0ActionRegistered\xa1n\x99\xa1a\xcdu0\x03\xcd\x03\xe8\xa1d\x01\xc3\x05\x00",
+    ),
+    (
+        ActionDeleted(namespace="n", name="a", at_ms=7),
+        b"\x91\x94\xadActionDeleted\xa1n\xa1a\x07",
+    ),
+    (
+        RunQueued(namespace="n", run=RUN),
+        b"\x91\x93\xa9RunQueued\xa1n\xdc\x00\x15\xa3a-1\xa1a\x01\xc4\x01i\n\x01\x02\xa7pending\x00\xc0\xc0\xc0\xa1k\x81\xa1l\xcb?\xf8\x00\x00\x00\x00\x00\x00\x91\x95\x01\xa1w\x01\x02\xa1e\xc0\xc0\xc0\xc0\xc2\xc2",
+    ),
+    (
+        RunReleased(namespace="n", run_id="a-1"),
+        b"\x91\x93\xabRunReleased\xa1n\xa3a-1",
+    ),
+    (
+        RunClaimed(
+            namespace="n", run_id="a-1", worker_id="w", attempt=1, at_ms=2, lease_expires_at_ms=None
+        ),
+        b"\x91\x97\xaaRunClaimed\xa1n\xa3a-1\xa1w\x01\x02\xc0",
+    ),
+    (
+        RunTouched(namespace="n", run_id="a-1", lease_expires_at_ms=3),
+        b"\x91\x94\xaaRunTouched\xa1n\xa3a-1\x03",
+    ),
+    (
+        RunCompleted(namespace="n", run_id="a-1", at_ms=4, output=b"o", outcome="success"),
+        b"\x91\x96\xacRunCompleted\xa1n\xa3a-1\x04\xc4\x01o\xa7success",
+    ),
+    (
+        RunRequeued(namespace="n", run_id="a-1", at_ms=4, error="e", ready_at_ms=5),
+        b"\x91\x96\xabRunRequeued\xa1n\xa3a-1\x04\xa1e\x05",
+    ),
+    (
+        RunFailed(namespace="n", run_id="a-1", at_ms=4, error="e", dead_lettered=True),
+        b"\x91\x96\xa9RunFailed\xa1n\xa3a-1\x04\xa1e\xc3",
+    ),
+    (
+        RunTimedOut(namespace="n", run_id="a-1", at_ms=4, error="e"),
+        b"\x91\x95\xabRunTimedOut\xa1n\xa3a-1\x04\xa1e",
+    ),
+    (
+        WorkerRegistered(namespace="n", worker=WORKER),
+        b"\x91\x93\xb0WorkerRegistered\xa1n\x97\xa1w\x91\xa1a\x02\n\xc0\x81\xa1l\xa1x\xc2",
+    ),
+    (
+        WorkerDrained(namespace="n", worker_id="w"),
+        b"\x91\x93\xadWorkerDrained\xa1n\xa1w",
+    ),
+    (
+        WorkerDeregistered(namespace="n", worker_id="w", at_ms=4),
+        b"\x91\x94\xb2WorkerDeregistered\xa1n\xa1w\x04",
+    ),
+]
+READABLE: list[tuple[Fact, bytes]] = []
+
+
+@pytest.mark.parametrize(("event", "body"), WRITTEN)
+def test_an_event_is_written_as_it_always_was(event, body):
+    assert encode_events([event]) == body
+
+
+@pytest.mark.parametrize(("event", "body"), WRITTEN + READABLE)
+def test_what_was_ever_written_can_be_read(event, body):
+    assert decode_events(body) == [event]
+
+
+def test_every_event_has_golden_bytes():
+    assert [type(event) for event, _ in WRITTEN] == list(EVENTS)
+
+
+def test_the_checksums_are_those_that_are_in_every_log():
+    body = encode_events([RunReleased(namespace="n", run_id="a-1")])
+
+    assert entry_checksum(0, 0, 1, NOON_MS, body) == 4249172658
+    assert archived_checksum(finished(7, key="k", body=b"b")) == 3727711640
+
+
+def test_every_event_of_the_model_can_be_read_back():
+    for module in pkgutil.iter_modules(flo.model.__path__, "flo.model."):
+        importlib.import_module(module.name)
+
+    declared = {fact for fact in Fact.__subclasses__() if fact.__module__.startswith("flo.model.")}
+
+    assert declared == set(EVENTS)
+
+
+def test_a_batch_comes_back_in_order():
+    events = [action_registered(), run_queued(), run_completed(), run_queued()]
+
+    assert decode_events(encode_events(events)) == events
+
+
+@pytest.mark.parametrize(
+    ("body", "complaint"),
+    [
+        (b"", "got 0 bytes"),
+        (b"\xc1", "got 1 bytes"),
+        (encode_events([run_completed()])[:-1], "truncated"),
+        (encode_events([run_completed()]) + b"\x00", "trailing"),
+        (msgspec.msgpack.encode([["RunVanished", "default"]]), "'RunVanished'"),
+        (msgspec.msgpack.encode([["RunReleased", "default", 7]]), "Expected `str`"),
+        (b"\x91\x93\xabRunReleased\xa1n\xa1\xff", "utf"),
+    ],
+)
+def test_bytes_that_are_no_events_are_corrupt(body, complaint):
+    with pytest.raises(Corrupt, match=complaint):
+        decode_events(body)
+
+
+def test_every_part_of_an_entry_is_in_its_checksum():
+    entry = (11, 7, 1, NOON_MS, b"body")
+    changed = [
+        (12, 7, 1, NOON_MS, b"body"),
+        (11, 8, 1, NOON_MS, b"body"),
+        (11, 7, 2, NOON_MS, b"body"),
+        (11, 7, 1, NOON_MS + 1, b"body"),
+        (11, 7, 1, NOON_MS, b"bodY"),
+    ]
+
+    assert entry_checksum(*entry) not in [entry_checksum(*other) for other in changed]
+
+
+def test_every_part_of_a_finished_run_is_in_its_checksum():
+    run = finished(7, key="k", body=b"body")
+    changed = {
+        "kind": "workflow",
+        "namespace": "other",
+        "name": "other",
+        "number": 8,
+        "status": "failed",
+        "finished_at_ms": 1,
+        "key": None,
+        "body": b"bodY",
+    }
+    others = [msgspec.structs.replace(run, **{field: value}) for field, value in changed.items()]
+
+    assert set(changed) == set(run.__struct_fields__)
+    assert archived_checksum(run) not in [archived_checksum(other) for other in others]

@@ -1,0 +1,219 @@
+"""Controls of the LogSuite: for each of its tests, a log that is wrong and fails it."""
+
+import asyncio
+
+import msgspec
+import pytest
+
+from flo.log.base import Entry
+from flo.log.memory import MemoryArchive, MemoryLog
+from flo.testing.log_suite import LogSuite, finished
+
+
+class NotEmpty(MemoryLog):
+    def __init__(self):
+        super().__init__()
+        self.archive.add([finished(1)])
+
+
+class ForgetsTheTime(MemoryLog):
+    def read(self, position):
+        return (Entry(first, 0, events) for first, _, events in super().read(position))
+
+
+class CountsEntries(MemoryLog):
+    async def append(self, events, archived, at_ms):
+        await super().append(events, archived, at_ms)
+        return len(self._entries)
+
+
+class Reorders(MemoryLog):
+    def read(self, position):
+        return iter(sorted(super().read(position), key=lambda entry: str(entry.events)))
+
+
+class WaitsForItsAsker(MemoryLog):
+    async def append(self, events, archived, at_ms):
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        return await super().append(events, archived, at_ms)
+
+
+class CutsLongPayloads(MemoryLog):
+    async def append(self, events, archived, at_ms):
+        short = [run for run in archived if len(run.body) < 1_000_000]
+        return await super().append(events, short, at_ms)
+
+
+class SkipsTheEntryAround(MemoryLog):
+    def read(self, position):
+        return (entry for entry in super().read(position) if entry.first >= position)
+
+
+class EndsQuietly(MemoryLog):
+    def read(self, position):
+        return super().read(min(position, self._position))
+
+
+class RepeatsWhatWasAppended(MemoryLog):
+    def read(self, position):
+        for entry in super().read(position):
+            yield entry
+            yield from self._entries[1:]
+
+
+class FindsTheLastOfATime(MemoryLog):
+    async def position_at(self, at_ms):
+        return await super().position_at(at_ms + 1)
+
+
+class FindsHalfEntries(MemoryLog):
+    async def position_at(self, at_ms):
+        return await super().position_at(at_ms) - 1
+
+
+class TrimsHalfEntries(MemoryLog):
+    def _trim_events(self, below, rows_max):
+        return super()._trim_events(below + 1, rows_max)
+
+
+class StartsLater(MemoryLog):
+    def read(self, position):
+        return super().read(max(position, self._start))
+
+
+class BeginsAnewWhenEmpty(MemoryLog):
+    def _trim_events(self, below, rows_max):
+        count = super()._trim_events(below, rows_max)
+        if not self._entries:
+            self._start = self._position = 0
+        return count
+
+
+class TrimsWithoutBound(MemoryLog):
+    async def trim(self, *, rows_max=0, **bounds):
+        return await super().trim(rows_max=1_000_000, **bounds)
+
+
+class TrimsUnasked(MemoryLog):
+    async def trim(self, *, events_below=0, **bounds):
+        return await super().trim(events_below=events_below or self._position, **bounds)
+
+
+class NeverCloses(MemoryLog):
+    async def close(self):
+        pass
+
+
+class IgnoresNamespaces(MemoryArchive):
+    async def find(self, kind, namespace, name, number):
+        return await super().find(kind, "default", name, number)
+
+
+class ForgetsKeys(MemoryArchive):
+    async def find_keys(self, kind, keys):
+        return await super().find_keys(kind, keys[:64])
+
+
+class ForgetsSharedKeys(MemoryArchive):
+    def _forget(self, address):
+        super()._forget(address)
+        self._keys.clear()
+
+
+class KeepsTheFirst(MemoryArchive):
+    def add(self, archived):
+        addresses = {row.number for row in self._rows.values()}
+        super().add([row for row in archived if row.number not in addresses])
+
+
+class TakesOneChunk(MemoryArchive):
+    def add(self, archived):
+        super().add(archived[:256])
+
+
+class LowestFirst(MemoryArchive):
+    async def page(self, *address, below, limit, status=None):
+        rows = await super().page(*address, below=below, limit=1_000_000, status=status)
+        return rows[::-1][:limit]
+
+
+class IgnoresStatus(MemoryArchive):
+    async def page(self, *address, below, limit, status=None):
+        return await super().page(*address, below=below, limit=limit)
+
+
+class MixesKinds(MemoryArchive):
+    def add(self, archived):
+        super().add([msgspec.structs.replace(row, kind="run") for row in archived])
+
+
+class IgnoresAge(MemoryArchive):
+    def trim(self, before_ms, rows_kept_max, rows_max):
+        return super().trim(0, rows_kept_max, rows_max)
+
+
+class TrimsTheLowest(MemoryArchive):
+    def trim(self, before_ms, rows_kept_max, rows_max):
+        for address in sorted(self._rows):
+            self._rows.move_to_end(address)
+        return super().trim(before_ms, rows_kept_max, rows_max)
+
+
+class KeepsOldPlaces(MemoryArchive):
+    def add(self, archived):
+        for row in archived:
+            address = (row.kind, row.namespace, row.name, row.number)
+            if address in self._rows:
+                self._rows[address] = row
+            else:
+                super().add([row])
+
+
+WRONG = {
+    "test_a_new_log_is_empty": NotEmpty,
+    "test_events_come_back_as_they_were_appended": ForgetsTheTime,
+    "test_an_append_returns_the_position_after_its_last_event": CountsEntries,
+    "test_appends_that_overlap_keep_their_order": Reorders,
+    "test_an_append_stands_even_if_its_asker_has_gone": WaitsForItsAsker,
+    "test_a_payload_of_a_mebibyte_comes_back_whole": CutsLongPayloads,
+    "test_an_entry_is_read_whole_from_any_position_in_it": SkipsTheEntryAround,
+    "test_a_position_past_the_end_is_corrupt": EndsQuietly,
+    "test_what_was_appended_is_read_while_reading": RepeatsWhatWasAppended,
+    "test_a_position_is_found_by_its_time": FindsTheLastOfATime,
+    "test_a_time_is_looked_up_while_appends_go_on": FindsHalfEntries,
+    "test_a_trim_forgets_only_entries_that_lie_wholly_below": TrimsHalfEntries,
+    "test_what_was_trimmed_is_not_found": StartsLater,
+    "test_positions_go_on_after_everything_was_trimmed": BeginsAnewWhenEmpty,
+    "test_a_trim_takes_a_bounded_number_of_rows_at_a_time": TrimsWithoutBound,
+    "test_a_trim_that_asks_for_nothing_takes_nothing": TrimsUnasked,
+    "test_a_closed_log_takes_nothing_more": NeverCloses,
+    "test_a_finished_run_is_found_by_its_address": IgnoresNamespaces,
+    "test_finished_runs_are_found_by_their_idempotency_keys": ForgetsKeys,
+    "test_the_run_that_finished_last_has_the_key": ForgetsSharedKeys,
+    "test_a_run_that_finishes_again_replaces_its_row": KeepsTheFirst,
+    "test_hundreds_of_runs_may_finish_in_one_append": TakesOneChunk,
+    "test_a_page_shows_the_highest_numbers_first": LowestFirst,
+    "test_a_page_can_be_of_one_status": IgnoresStatus,
+    "test_a_page_is_of_one_kind_namespace_and_name": MixesKinds,
+    "test_finished_runs_are_trimmed_by_age": IgnoresAge,
+    "test_finished_runs_are_trimmed_by_count_the_oldest_first": TrimsTheLowest,
+    "test_a_run_that_finished_again_is_among_the_newest": KeepsOldPlaces,
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+async def test_a_wrong_log_fails(name):
+    wrong = WRONG[name]()
+    if isinstance(wrong, MemoryArchive):
+        log = MemoryLog()
+        log.archive = wrong
+    else:
+        log = wrong
+
+    with pytest.raises((AssertionError, pytest.fail.Exception)):
+        await getattr(LogSuite(), name)(log)
+
+
+def test_every_test_of_the_suite_has_its_control():
+    assert {name for name in dir(LogSuite) if name.startswith("test_")} == set(WRONG)

@@ -1,0 +1,158 @@
+"""Power fails at every change of the disk, in several ways each; nothing acknowledged is lost.
+
+One workload is recorded; then, for every change in it, the files are put back as a power loss
+right after it could have left them, and a log is opened on them.
+"""
+
+import asyncio
+from itertools import count, islice
+from typing import NamedTuple
+
+from flo.log.sqlite import SqliteLog
+from flo.log.sqlite_file import default_connect
+from flo.model.archive import Archived
+from flo.model.base import Fact
+from flo.model.errors import FloError
+from flo.testing.disk import Act, Change, PowerlessDisk, RecordingDisk, image
+from flo.testing.log_suite import NOON_MS, finished, released, run_completed
+
+APPENDS = 60
+IMAGES_PER_CHANGE = 4
+
+
+async def test_nothing_acknowledged_is_lost_and_nothing_is_half_there(tmp_path):
+    workload = await recorded(tmp_path / "flo.db", RecordingDisk())
+
+    cases, failures = await power_losses(workload, tmp_path / "image")
+
+    assert cases >= 3_000
+    assert failures == []
+
+
+async def test_without_syncs_acknowledged_appends_would_be_lost(tmp_path):
+    workload = await recorded(tmp_path / "flo.db", RecordingDisk(), never_syncing)
+
+    _, failures = await power_losses(workload, tmp_path / "image", stride=8)
+
+    assert len(failures) > 50
+
+
+async def test_without_a_sync_of_the_folder_the_whole_log_would_be_lost(tmp_path):
+    workload = await recorded(tmp_path / "flo.db", RecordingDisk())
+    forgetful = [change for change in workload.trace if change.act is not Act.SYNC_FOLDER]
+
+    workload = workload._replace(trace=forgetful)
+    _, failures = await power_losses(workload, tmp_path / "image", stride=8)
+
+    assert len(failures) > 50
+
+
+async def test_every_image_can_be_made_again_from_its_seed(tmp_path):
+    trace = (await recorded(tmp_path / "flo.db", RecordingDisk())).trace
+
+    assert image(trace, 500, seed=7) == image(trace, 500, seed=7)
+    assert len({str(image(trace, 500, seed)) for seed in range(20)}) > 1
+
+
+class State(NamedTuple):
+    start: int
+    entries: list[tuple[int, int, list[Fact]]]
+    archived: list[Archived]
+
+
+class Workload(NamedTuple):
+    """The changes it made to the disk; its states, one more than it has steps; and after how
+    many changes each step was begun and acknowledged."""
+
+    trace: list[Change]
+    states: list[State]
+    begun_at: list[int]
+    acknowledged_at: list[int]
+
+    def states_possible(self, changes):
+        begun = sum(point < changes for point in self.begun_at)
+        acknowledged = sum(point <= changes for point in self.acknowledged_at)
+        return self.states[acknowledged : begun + 1]
+
+
+async def recorded(path, disk, manner=lambda connect: connect):
+    """Append, checkpoint and trim, now and then two of them at once, over a recording disk."""
+    workload = Workload(disk.trace, [State(0, [], [])], [], [])
+    log = SqliteLog(path, connect=manner(disk.connect))
+
+    async def step(work, state):
+        workload.begun_at.append(len(disk.trace))
+        workload.states.append(state)
+        await work
+        workload.acknowledged_at.append(len(disk.trace))
+
+    for number in range(APPENDS):
+        start, entries, archived = workload.states[-1]
+        events = [run_completed(bytes(number * 70)), released(number)]
+        runs = [finished(2 * number + more, body=bytes(300)) for more in range(number % 3)]
+        entries = [*entries, (2 * number, NOON_MS + number, events)]
+        append = step(
+            log.append(events, runs, NOON_MS + number), State(start, entries, archived + runs)
+        )
+        if number % 20 == 7:
+            await asyncio.gather(append, log.checkpoint())
+        else:
+            await append
+        if number % 20 == 15:
+            await log.checkpoint()
+        if number % 20 == 19:
+            start = 2 * number - 10
+            trim = log.trim(events_below=start + 1, archived_max=8)
+            await step(trim, State(start, entries[-6:], (archived + runs)[-8:]))
+    await log.close()
+    disk.close()
+    return workload
+
+
+def never_syncing(connect):
+    class NeverSyncing:
+        def __init__(self, path):
+            self._connection = connect(path)
+            self.close = self._connection.close
+
+        def execute(self, sql, parameters=()):
+            unsynced = sql.replace("synchronous = FULL", "synchronous = OFF")
+            return self._connection.execute(unsynced, parameters)
+
+    return NeverSyncing
+
+
+async def power_losses(workload, folder, stride=1):
+    """How many power losses were tried, and after which change and with which seed one hurt."""
+    folder.mkdir()
+    disk, seeds, failures = PowerlessDisk(), count(), []
+    for changes, change in enumerate(workload.trace, start=1):
+        disk.take(change)
+        for seed in islice(seeds, 0 if changes % stride else IMAGES_PER_CHANGE):
+            restore(disk.image(seed), folder)
+            try:
+                state = await recovered(folder / "flo.db")
+            except (FloError, AssertionError) as error:
+                failures.append((changes, seed, error))
+            else:
+                if state not in workload.states_possible(changes):
+                    failures.append((changes, seed, f"it ends at {state.entries[-1:]}"))
+    return next(seeds), failures
+
+
+def restore(files, folder):
+    for left_over in folder.iterdir():
+        left_over.unlink()
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+
+
+async def recovered(path):
+    log = SqliteLog(path, connect=never_syncing(default_connect))  # quicker, and nobody looks
+    try:
+        entries = [tuple(entry) for entry in log.read(log.start)]
+        archived = await log.archive.page("run", "default", "send", below=None, limit=1_000)
+        assert len(archived) == await log.archive.count()
+        return State(log.start, entries, archived[::-1])
+    finally:
+        await log.close()

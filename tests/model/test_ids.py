@@ -1,0 +1,138 @@
+import math
+
+import pytest
+
+from flo.model.errors import Invalid, TooLarge
+from flo.model.ids import (
+    LABELS_MAX,
+    PAYLOAD_LENGTH_MAX,
+    TEXT_LENGTH_MAX,
+    check_action_name,
+    check_labels,
+    check_namespace,
+    check_payload,
+    check_range,
+    check_text,
+    check_worker_id,
+    parse_run_id,
+    run_id_of,
+)
+
+
+@pytest.mark.parametrize(
+    ("action", "number", "run_id"),
+    [
+        ("send-email", 1, "send-email-1"),
+        ("send-email-1", 1, "send-email-1-1"),
+        ("a", 10**18 - 1, "a-999999999999999999"),
+        ("größe:v2@eu", 7, "größe:v2@eu-7"),
+    ],
+)
+def test_a_run_id_names_its_action_and_its_number(action, number, run_id):
+    assert run_id_of(action, number) == run_id
+    assert parse_run_id(run_id) == (action, number)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "-", "-1", "send", "send-", "send-x", "send-1x", "send--", "send-1 ", "send-1\n"]
+    + ["send-0", "send-01", "send-007", "send-²", "send-٣", "send-" + "9" * 19],
+)
+def test_a_text_that_no_run_is_called_by_is_no_run_id(text):
+    assert parse_run_id(text) is None
+
+
+@pytest.mark.parametrize(
+    ("check", "name", "code"),
+    [
+        (check_namespace, "prod", None),
+        (check_namespace, "a" * 63, None),
+        (check_namespace, "Team_7-eu", None),
+        (check_namespace, "", "invalid_namespace"),
+        (check_namespace, "a" * 64, "invalid_namespace"),
+        (check_namespace, "eu.west", "invalid_namespace"),
+        (check_namespace, "größe", "invalid_namespace"),
+        (check_namespace, "prod\n", "invalid_namespace"),
+        (check_action_name, "a" * 256, None),
+        (check_action_name, "größe:v2@eu.west-1_x", None),
+        (check_action_name, "", "invalid_action_name"),
+        (check_action_name, "a" * 257, "invalid_action_name"),
+        (check_action_name, "send email", "invalid_action_name"),
+        (check_action_name, "send/email", "invalid_action_name"),
+        (check_action_name, "send\0", "invalid_action_name"),
+        (check_worker_id, "host-1:42@eu", None),
+        (check_worker_id, "w" * 256, None),
+        (check_worker_id, "", "invalid_worker_id"),
+        (check_worker_id, "w" * 257, "invalid_worker_id"),
+        (check_worker_id, "a\nb", "invalid_worker_id"),
+    ],
+)
+def test_names_are_held_to_their_letters_and_lengths(check, name, code):
+    if code is None:
+        check(name)
+    else:
+        with pytest.raises(Invalid) as refusal:
+            check(name)
+        assert refusal.value.code == code
+
+
+def test_a_long_name_is_shown_by_its_beginning():
+    with pytest.raises(Invalid, match=r"got 'x{77}\.\.\.'$"):
+        check_action_name("x" * 100_000)
+
+
+def test_a_payload_may_be_as_long_as_its_bound():
+    check_payload(bytes(PAYLOAD_LENGTH_MAX), "an input")
+
+    with pytest.raises(TooLarge, match=f"an input of at most {PAYLOAD_LENGTH_MAX} bytes"):
+        check_payload(bytes(PAYLOAD_LENGTH_MAX + 1), "an input")
+
+
+def test_a_text_may_be_as_long_as_its_bound():
+    check_text("x" * TEXT_LENGTH_MAX, "description")
+
+    with pytest.raises(TooLarge, match="description of at most 4096 characters, got 4097"):
+        check_text("x" * (TEXT_LENGTH_MAX + 1), "description")
+
+
+@pytest.mark.parametrize(("value", "fits"), [(-1, False), (0, True), (255, True), (256, False)])
+def test_a_number_lies_within_its_range(value, fits):
+    if fits:
+        check_range(value, "priority", 0, 255)
+    else:
+        with pytest.raises(Invalid, match=f"expected priority from 0 to 255, got {value}"):
+            check_range(value, "priority", 0, 255)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {},
+        {"gpu": True, "vram_gb": 24, "load": 0.5, "region": "us-east"},
+        {"": ""},
+        {"least": -(2**63), "most": 2**64 - 1},
+        {str(number): number for number in range(LABELS_MAX)},
+    ],
+)
+def test_labels_are_flat(labels):
+    check_labels(labels, "labels")
+
+
+@pytest.mark.parametrize(
+    ("labels", "error", "message"),
+    [
+        ({"disks": [1, 2]}, Invalid, "got list for 'disks'"),
+        ({"gpu": {"ram": 24}}, Invalid, "got dict for 'gpu'"),
+        ({"gpu": None}, Invalid, "got NoneType for 'gpu'"),
+        ({"load": math.nan}, Invalid, "got nan for 'load'"),
+        ({"load": math.inf}, Invalid, "got inf for 'load'"),
+        ({"serial": 2**64}, Invalid, "got 18446744073709551616 for 'serial'"),
+        ({"serial": -(2**63) - 1}, Invalid, "got -9223372036854775809 for 'serial'"),
+        ({"k" * 4097: 1}, TooLarge, "a key of labels of at most 4096"),
+        ({"region": "x" * 4097}, TooLarge, "the value of 'region' in labels of at most 4096"),
+        ({str(number): number for number in range(LABELS_MAX + 1)}, TooLarge, "at most 64 labels"),
+    ],
+)
+def test_labels_that_could_never_be_compared_or_kept_are_refused(labels, error, message):
+    with pytest.raises(error, match=message):
+        check_labels(labels, "labels")

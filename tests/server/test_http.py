@@ -1,0 +1,269 @@
+"""The HTTP doors."""
+
+import asyncio
+import re
+import signal
+import socket
+
+import httpx
+import pytest
+
+from flo.model.errors import Conflict
+from flo.model.runs import Assigned, Claim
+from flo.server.http import Bounds, MetricsDoor
+from flo.server.metrics import Metrics
+
+
+class PatientEngine:
+    """Answers a claim when the test says so, and never before."""
+
+    def __init__(self):
+        self.asked = asyncio.Event()
+        self.answer = asyncio.Event()
+        self.is_withdrawn = asyncio.Event()
+
+    async def ask(self, word):
+        assert isinstance(word, Claim)
+        self.asked.set()
+        try:
+            await self.answer.wait()
+        except asyncio.CancelledError:
+            self.is_withdrawn.set()
+            raise
+        return Assigned()
+
+
+ROUTES = {
+    ("/health", "GET"),
+    ("/ready", "GET"),
+    ("/metrics", "GET"),
+    ("/openapi.json", "GET"),
+    ("/docs", "GET"),
+    ("/api/v1/server", "GET"),
+    ("/api/v1/actions", "GET"),
+    ("/api/v1/actions", "POST"),
+    ("/api/v1/actions/{name}", "GET"),
+    ("/api/v1/actions/{name}", "PUT"),
+    ("/api/v1/actions/{name}", "DELETE"),
+    ("/api/v1/actions/{name}/invoke", "POST"),
+    ("/api/v1/actions/{name}/runs", "GET"),
+    ("/api/v1/runs/{run_id}", "GET"),
+    ("/api/v1/workers", "GET"),
+    ("/api/v1/workers", "POST"),
+    ("/api/v1/workers/{worker_id}", "GET"),
+    ("/api/v1/workers/{worker_id}", "DELETE"),
+    ("/api/v1/workers/{worker_id}/heartbeat", "POST"),
+    ("/api/v1/workers/{worker_id}/drain", "POST"),
+    ("/api/v1/workers/{worker_id}/await", "POST"),
+    ("/api/v1/tasks/{task_id}/complete", "POST"),
+    ("/api/v1/tasks/{task_id}/fail", "POST"),
+    ("/api/v1/tasks/{task_id}/touch", "POST"),
+}
+
+AWAIT = ("/workers/anna/await", {"actions": ["send-mail"]})
+
+
+async def test_a_server_that_lives_says_so(http):
+    answer = await http.client.get("/health")
+    assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
+
+
+async def test_a_server_is_ready_or_says_that_it_is_not(http):
+    assert (await http.client.get("/ready")).json() == {"status": "ready"}
+    http.is_ready = False
+    answer = await http.client.get("/ready")
+    assert answer.status_code == 503
+    assert answer.json()["error"]["code"] == "not_ready"
+
+
+async def test_a_server_tells_what_it_is(http):
+    http.clock.advance(90_000)
+    assert await http.get("/server") == (
+        200,
+        {
+            "version": "1.2.3",
+            "started_at_ms": http.clock.now_ms() - 90_000,
+            "uptime_ms": 90_000,
+            "store": "memory",
+            "durability": "sync",
+            "address": "127.0.0.1:9000",
+            "data_dir": None,
+            "ready": True,
+            "counters": {"pending_runs": 4},
+        },
+    )
+
+
+async def test_every_route_is_described_and_every_description_has_a_route(http):
+    document = (await http.client.get("/openapi.json")).json()
+    described = {
+        (path, method.upper())
+        for path, operations in document["paths"].items()
+        for method in operations
+    }
+    routed = {
+        (re.sub(r"{(\w+):str}", r"{\1}", route.path), method)
+        for route in http.door.app.routes
+        for method in route.methods - {"OPTIONS"}
+    }
+    assert document["openapi"] == "3.1.0"
+    assert described == routed == ROUTES
+
+
+async def test_everything_in_the_description_is_explained_and_points_to_something(http):
+    document = (await http.client.get("/openapi.json")).json()
+    schemas = document["components"]["schemas"]
+    references = re.findall(r'"\$ref":"#/components/schemas/(\w+)"', (await openapi_text(http)))
+    assert set(references) <= schemas.keys()
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            assert operation["summary"]
+            assert operation["description"]
+            assert all(parameter["description"] for parameter in operation.get("parameters", ()))
+
+
+async def test_the_description_says_what_a_body_may_hold(http):
+    document = (await http.client.get("/openapi.json")).json()
+    schemas = document["components"]["schemas"]
+    assert schemas["FailBody"]["additionalProperties"] is False
+    assert schemas["FailBody"]["required"] == ["worker_id"]
+    assert "additionalProperties" not in schemas["RunJson"]
+    invoke = document["paths"]["/api/v1/actions/{name}/invoke"]["post"]
+    assert invoke["requestBody"]["content"].keys() == {"application/json", "*/*"}
+    assert invoke["responses"].keys() == {"200", "202", "400", "404", "409", "413", "500", "503"}
+
+
+async def test_the_page_shows_every_route_and_loads_nothing(http):
+    answer = await http.client.get("/docs")
+    document = (await http.client.get("/openapi.json")).json()
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert not re.search(r"src=|https?://|<script|@import|url\(", answer.text)
+    for path in document["paths"]:
+        assert f"<code>{path}</code>" in answer.text
+    for name in document["components"]["schemas"]:
+        assert f'id="{name}"' in answer.text
+
+
+async def test_what_is_counted_is_shown(mail):
+    await mail.get("/runs/send-mail-1")
+    answer = await mail.client.get("/metrics")
+    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    lines = answer.text.splitlines()
+    assert (
+        'flo_http_requests_total{method="GET",route="/api/v1/runs/{run_id}",status="404"} 1.0'
+        in lines
+    )
+    assert "flo_events_total 1.0" in lines
+    assert "flo_http_connections 1.0" in lines
+
+
+async def test_names_that_clients_make_up_are_not_counted_by_name(http):
+    await http.client.get("/made/up")
+    assert 'route="none",status="404"' in http.metrics.exposition().decode()
+    assert "made" not in http.metrics.exposition().decode()
+
+
+async def test_the_metrics_have_a_door_of_their_own():
+    metrics = Metrics()
+    metrics.refused("lease_lost")
+    door = MetricsDoor(metrics, "127.0.0.1", 0)
+    await door.start()
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{door.port}") as client:
+        assert 'flo_refusals_total{code="lease_lost"} 1.0' in (await client.get("/metrics")).text
+        for path in ("/health", "/api/v1/actions", "/schema"):
+            answer = await client.get(path)
+            assert answer.status_code == 404
+            assert answer.json()["error"]["code"] == "no_such_route"
+    await door.stop()
+
+
+async def test_a_port_that_is_taken_is_a_clear_error(http):
+    second = MetricsDoor(Metrics(), "127.0.0.1", http.door.port)
+    with pytest.raises(Conflict, match=f"cannot listen on 127.0.0.1:{http.door.port}") as caught:
+        await second.start()
+    assert caught.value.code == "address_in_use"
+
+
+async def test_a_host_that_is_not_ours_is_a_clear_error():
+    with pytest.raises(Conflict, match=r"cannot listen on 192\.0\.2\.1:0") as caught:
+        await MetricsDoor(Metrics(), "192.0.2.1", 0).start()
+    assert caught.value.code == "cannot_listen"
+
+
+async def test_a_door_may_be_stopped_twice_or_before_it_started():
+    door = MetricsDoor(Metrics(), "127.0.0.1", 0)
+    await door.stop()
+    await door.start()
+    await door.stop()
+    await door.stop()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", door.port))
+
+
+async def test_a_door_leaves_the_signals_alone(open_http):
+    watched = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.getsignal(number) for number in watched]
+    async with open_http():
+        assert [signal.getsignal(number) for number in watched] == before
+
+
+async def test_whoever_waits_when_the_door_closes_is_told_to_try_again(open_http):
+    engine = PatientEngine()
+    async with open_http(engine=engine) as http:
+        waiting = asyncio.create_task(http.post(*AWAIT))
+        await engine.asked.wait()
+        await http.door.stop()
+        status, body = await waiting
+    assert status == 503
+    assert body["error"]["code"] == "server_stopping"
+    assert engine.is_withdrawn.is_set()
+
+
+async def test_a_wait_is_given_up_when_its_client_leaves(open_http):
+    engine = PatientEngine()
+    async with open_http(engine=engine) as http:
+        waiting = asyncio.create_task(http.post(*AWAIT))
+        await engine.asked.wait()
+        waiting.cancel()
+        await http.until(engine.is_withdrawn.is_set)
+
+
+async def test_what_has_begun_is_finished_before_the_door_closes(open_http):
+    engine = SlowEngine()
+    async with open_http(engine=engine) as http:
+        asking = asyncio.create_task(http.get("/actions"))
+        await engine.asked.wait()
+        stopping = asyncio.create_task(http.door.stop())
+        await http.until(lambda: not http.door.is_open)
+        engine.answer.set()
+        await stopping
+        assert (await asking)[0] == 409
+
+
+async def test_whoever_takes_too_long_is_hung_up_on(open_http, caplog):
+    engine = SlowEngine()
+    async with open_http(Bounds(stop_seconds_max=0), engine) as http:
+        asking = asyncio.create_task(http.get("/actions"))
+        await engine.asked.wait()
+        await http.door.stop()
+        with pytest.raises(httpx.RemoteProtocolError):
+            await asking
+    assert not caplog.records
+
+
+class SlowEngine:
+    """Refuses when the test says so, and never before."""
+
+    def __init__(self):
+        self.asked = asyncio.Event()
+        self.answer = asyncio.Event()
+
+    async def ask(self, word):
+        self.asked.set()
+        await self.answer.wait()
+        raise Conflict("too late")
+
+
+async def openapi_text(http):
+    return (await http.client.get("/openapi.json")).text

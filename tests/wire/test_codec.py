@@ -1,0 +1,289 @@
+import math
+
+import msgspec
+import pytest
+
+from flo.model.actions import RegisterAction
+from flo.model.errors import Conflict, Corrupt, Invalid, NotFound, TooLarge, Unexpected
+from flo.model.runs import (
+    Assigned,
+    Claim,
+    Complete,
+    Ended,
+    Invoke,
+    Invoked,
+    RunResult,
+    RunStatus,
+    Task,
+)
+from flo.model.workers import RegisterWorker, WorkerKnown, WorkerStatus
+from flo.wire.codec import (
+    decode_answers,
+    decode_reply,
+    decode_request,
+    encode_refusal,
+    encode_reply,
+    encode_request,
+)
+from flo.wire.frame import FrameReader
+from flo.wire.opcodes import BY_NAME, HELLO, PROTOCOL_VERSION, Hello
+
+INVOKE, INVOKE_MANY = BY_NAME["invoke"], BY_NAME["invoke_many"]
+pack = msgspec.msgpack.encode
+
+
+def body_of(frame):
+    reader = FrameReader()
+    reader.receive(frame)
+    return reader.next_frame()
+
+
+def arrives(name, *words):
+    """The request as the other end reads it."""
+    return decode_request(body_of(encode_request(7, BY_NAME[name], words)))
+
+
+def answered(name, *answers):
+    """The answers as the other end reads them."""
+    operation = BY_NAME[name]
+    reply = decode_reply(body_of(encode_reply(7, operation, answers)))
+    assert reply.request_id == 7
+    return (
+        [reply.body] if isinstance(reply.body, Exception) else decode_answers(operation, reply.body)
+    )
+
+
+def refused(opcode, body):
+    """Why a request with this body is refused."""
+    request = decode_request(pack([7, opcode, body]))
+    assert request.request_id == 7
+    assert isinstance(request.words, Invalid)
+    return request.words
+
+
+# Golden bytes: docs/reference/protocol.md shows these.
+
+
+def test_a_hello_on_the_wire():
+    frame = encode_request(1, HELLO, [Hello(protocol=PROTOCOL_VERSION, client="flo-py/0.1.0")])
+
+    assert frame == (
+        bytes.fromhex("00000022 15f63c86")  # length 34, crc32
+        + bytes.fromhex("93 01 01")  # [request id 1, opcode 1 (hello), body]
+        + bytes.fromhex("82")  # a map of two
+        + b"\xa8protocol\x01"
+        + b"\xa6client\xacflo-py/0.1.0"
+    )
+
+
+def test_an_invoke_on_the_wire():
+    invoke = Invoke(action="send-email", input=b'{"to":"alice"}')
+
+    frame = encode_request(2, INVOKE, [invoke])
+
+    assert frame == (
+        bytes.fromhex("0000006b 01c7e4a6")  # length 107, crc32
+        + bytes.fromhex("93 02 14")  # [request id 2, opcode 20 (invoke), body]
+        + bytes.fromhex("87")  # a map of seven
+        + b"\xa6action\xaasend-email"
+        + b'\xa5input\xc4\x0e{"to":"alice"}'
+        + b"\xa9namespace\xa7default"
+        + b"\xa8priority\x0a"
+        + b"\xa8delay_ms\x00"
+        + b"\xafidempotency_key\xc0"
+        + b"\xa6labels\xc0"
+    )
+
+
+def test_a_hand_written_request_may_leave_out_what_has_a_default():
+    request = decode_request(b"\x93\x02\x14\x81\xa6action\xaasend-email")
+
+    assert request.words == [Invoke(action="send-email")]
+
+
+def test_an_accepted_reply_on_the_wire():
+    assert body_of(encode_reply(2, INVOKE, [Invoked(run_id="send-email-1")])) == (
+        b"\x93\x02\x00\x82\xa6run_id\xacsend-email-1\xa9duplicate\xc2"
+    )
+
+
+def test_a_refused_reply_on_the_wire():
+    refusal = encode_refusal(2, NotFound("no such action", code="action_not_found"))
+
+    assert body_of(refusal) == (
+        b"\x93\x02\x01\x84"
+        b"\xa4kind\xa9not_found\xa4code\xb0action_not_found"
+        b"\xa7message\xaeno such action\xa7details\x80"
+    )
+
+
+# Both ways
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("invoke", [Invoke(action="send", labels={"gpu": True, "n": 1, "x": 1.5, "r": "eu"})]),
+        ("invoke_many", [Invoke(action="send"), Invoke(action="print", input=b"\x00\xff")]),
+        ("invoke_many", []),
+        ("claim", [Claim(worker_id="anna", actions=["send"], max_tasks=5, block_ms=1)]),
+        ("complete_many", [Complete(run_id="send-1", worker_id="anna")] * 1_000),
+        ("register_action", [RegisterAction(name="größe")]),
+        ("register_worker", [RegisterWorker(worker_id="anna", actions=[])]),
+    ],
+)
+def test_a_request_arrives_as_it_was_sent(name, words):
+    request = arrives(name, *words)
+
+    assert (request.request_id, request.operation) == (7, BY_NAME[name])
+    assert request.words == words
+
+
+TASK = Task(task_id="send-1", task_type="send", payload=b"hi", created_at_ms=1, attempt=1)
+RESULT = RunResult(run_id="send-1", status=RunStatus.FAILED, attempt=2, error="no")
+
+
+@pytest.mark.parametrize(
+    ("name", "answers"),
+    [
+        ("invoke", [Invoked(run_id="send-1")]),
+        ("invoke_many", [Invoked(run_id="send-1"), Invoked(run_id="send-2", duplicate=True)]),
+        ("claim", [Assigned(tasks=[TASK])]),
+        ("wait_for_runs", [Ended(results=[RESULT], unknown=["what"])]),
+        ("heartbeat", [WorkerKnown(worker_id="anna", status=WorkerStatus.DRAINING)]),
+    ],
+)
+def test_an_answer_arrives_as_it_was_given(name, answers):
+    assert answered(name, *answers) == answers
+
+
+def test_a_refusal_arrives_as_the_error_it_was():
+    (error,) = answered("invoke", Conflict("gone", code="lease_lost", details={"by": ["anna"]}))
+
+    assert type(error) is Conflict
+    assert (error.code, error.message, error.details) == ("lease_lost", "gone", {"by": ["anna"]})
+
+
+def test_in_a_batch_each_is_accepted_or_refused_on_its_own():
+    accepted, refusal, accepted_too = answered(
+        "invoke_many", Invoked(run_id="send-1"), NotFound("no"), Invoked(run_id="send-2")
+    )
+
+    assert (accepted.run_id, accepted_too.run_id) == ("send-1", "send-2")
+    assert isinstance(refusal, NotFound)
+
+
+def test_a_refusal_of_a_later_release_is_unexpected():
+    reply = decode_reply(pack([7, 1, {"kind": "quota", "code": "q", "message": "m"}]))
+
+    assert type(reply.body) is Unexpected
+
+
+# What cannot be
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        ({}, "`action`"),
+        ([], "`array`"),
+        (None, "`None`"),
+        ({"action": 5}, "$.action"),
+        ({"action": None}, "$.action"),
+        ({"action": b"send"}, "$.action"),
+        ({"action": "send", "input": 5}, "$.input"),
+        ({"action": "send", "priority": "10"}, "$.priority"),
+        ({"action": "send", "priority": 1.5}, "$.priority"),
+        ({"action": "send", "priority": math.nan}, "$.priority"),
+        ({"action": "send", "priority": True}, "$.priority"),
+        ({"action": "send", "labels": {"gpu": None}}, "$.labels"),
+        ({"action": "send", "labels": {"gpu": [1]}}, "$.labels"),
+        ({"action": "send", "labels": {1: 1}}, "$.labels"),
+        ({"action": "send", "prio": 1}, "`prio`"),
+    ],
+)
+def test_a_request_of_another_shape_is_refused_with_what_is_wrong(body, named):
+    error = refused(INVOKE.opcode, body)
+
+    assert error.code == "invalid_request"
+    assert error.message.startswith("invoke: ")
+    assert named in error.message
+
+
+@pytest.mark.parametrize("body", [{}, [{}], [{"action": "send"}, 5], "text"])
+def test_a_batch_with_one_request_of_another_shape_is_refused_as_a_whole(body):
+    assert refused(INVOKE_MANY.opcode, body).code == "invalid_request"
+
+
+@pytest.mark.parametrize("opcode", [0, 3, 255, -1, 2**63])
+def test_an_opcode_nobody_knows_is_refused_and_the_conversation_goes_on(opcode):
+    error = refused(opcode, {})
+
+    assert error.code == "unknown_opcode"
+    assert str(opcode) in error.message
+
+
+def test_a_batch_is_bounded():
+    assert refused(INVOKE_MANY.opcode, [{"action": "send"}] * 1_001).code == "batch_too_large"
+
+
+NOT_A_REQUEST = {
+    "nothing": b"",
+    "no msgpack": b"\xc1",
+    "text": b"GET / HTTP/1.1\r\n",
+    "a number": pack(5),
+    "a map": pack({"id": 1}),
+    "too short": pack([1, 20]),
+    "an id that is text": pack(["1", 20, {}]),
+    "an id that is nothing": pack([None, 20, {}]),
+    "an opcode that is a fraction": pack([1, 20.5, {}]),
+    "a body cut off": pack([1, 20, {"action": "send"}])[:-2],
+    "something after the end": pack([1, 20, {"action": "send"}]) + b"\x00",
+    "a length beyond the end": b"\x93\x01\x14\x81\xa6action\xdb\xff\xff\xff\xff",
+    "four thousand million requests": b"\x93\x01\x15\xdd\xff\xff\xff\xff",
+    "four thousand million fields": b"\x93\x01\x14\xdf\xff\xff\xff\xff",
+    "text that is not text": b"\x93\x01\x14\x81\xa6action\xa2\xff\xfe",
+    "half of a pair of surrogates": b"\x93\x01\x14\x81\xa6action\xa3\xed\xa0\x80",
+    "a field name that is not text": b"\x93\x01\x14\x81\xa6acti\xffn\xa2ab",
+    "lists in lists": b"\x93\x01\x14" + b"\x91" * 1_000_000 + b"\xc0",
+    "maps in maps": b"\x93\x01\x14" + b"\x81\xa1a" * 1_000_000 + b"\xc0",
+    "labels in labels": b"\x93\x01\x14\x81\xa6labels" + b"\x81\xa1a" * 100_000 + b"\xc0",
+}
+
+
+@pytest.mark.parametrize("frame", NOT_A_REQUEST.values(), ids=NOT_A_REQUEST.keys())
+def test_bytes_that_are_no_request_are_corrupt(frame):
+    with pytest.raises(Corrupt) as error:
+        decode_request(frame)
+
+    assert error.value.code == "frame_damaged"
+
+
+NOT_A_REPLY = {
+    "not the reply": pack([7, 0, {"what": 1}]),
+    "a number": pack([7, 0, 5]),
+    "text that is not text": b"\x93\x07\x00\x81\xa6run_id\xa2\xff\xfe",
+    "a refusal without a kind": pack([7, 1, {"code": "x"}]),
+    "a refusal that is not text": b"\x93\x07\x01\x81\xa4kind\xa2\xff\xfe",
+}
+
+
+@pytest.mark.parametrize("frame", NOT_A_REPLY.values(), ids=NOT_A_REPLY.keys())
+def test_bytes_that_are_no_reply_are_corrupt(frame):
+    with pytest.raises(Corrupt) as error:
+        decode_answers(INVOKE, decode_reply(frame).body)
+
+    assert error.value.code == "reply_damaged"
+
+
+@pytest.mark.parametrize("answers", [5, [5], [[0]], [[0, {}]], [[1, {}]]])
+def test_answers_to_a_batch_that_make_no_sense_are_corrupt(answers):
+    with pytest.raises(Corrupt):
+        decode_answers(INVOKE_MANY, decode_reply(pack([7, 0, answers])).body)
+
+
+def test_an_answer_that_is_too_large_for_a_frame_is_refused_by_the_sender():
+    huge = Assigned(tasks=[msgspec.structs.replace(TASK, payload=bytes(16 * 2**20))] * 3)
+
+    with pytest.raises(TooLarge):
+        encode_reply(7, BY_NAME["claim"], [huge])

@@ -1,0 +1,52 @@
+from flo.wire.opcodes import BATCH_LENGTH_MAX, OPERATIONS, PROTOCOL_VERSION, Welcome
+
+ON_THE_WIRE = {
+    1: "hello",
+    2: "ping",
+    10: "register_action",
+    11: "delete_action",
+    12: "get_action",
+    13: "list_actions",
+    20: "invoke",
+    21: "invoke_many",
+    22: "claim",
+    23: "complete",
+    24: "complete_many",
+    25: "fail",
+    26: "touch",
+    30: "get_run",
+    31: "wait_for_runs",
+    32: "list_runs",
+    40: "register_worker",
+    41: "heartbeat",
+    42: "drain_worker",
+    43: "deregister_worker",
+    44: "get_worker",
+    45: "list_workers",
+}
+
+
+def test_an_opcode_means_for_ever_what_it_once_meant():
+    assert PROTOCOL_VERSION == 1
+    assert {operation.opcode: operation.name for operation in OPERATIONS} == ON_THE_WIRE
+
+
+def test_no_opcode_and_no_name_is_given_twice():
+    assert len({operation.opcode for operation in OPERATIONS}) == len(OPERATIONS)
+    assert len({operation.name for operation in OPERATIONS}) == len(OPERATIONS)
+
+
+def test_a_batch_form_says_what_its_single_form_says():
+    by_name = {operation.name: operation for operation in OPERATIONS}
+    batches = [operation for operation in OPERATIONS if operation.many]
+
+    assert [batch.name for batch in batches] == ["invoke_many", "complete_many"]
+    for batch in batches:
+        single = by_name[batch.name.removesuffix("_many")]
+        assert (batch.request, batch.reply) == (single.request, single.reply)
+
+
+def test_the_welcome_says_how_much_may_be_sent_at_once():
+    welcome = Welcome(protocol=1, server="flo", frame_length_max=5)
+
+    assert welcome.batch_length_max == BATCH_LENGTH_MAX

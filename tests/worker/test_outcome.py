@@ -1,0 +1,85 @@
+from typing import Any
+
+import pytest
+
+from flo.model.ids import ERROR_LENGTH_MAX
+from flo.worker.outcome import (
+    ActionResult,
+    Done,
+    GiveUp,
+    NonRetryableError,
+    TryAgain,
+    outcome_of,
+    outcome_of_error,
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "outcome"),
+    [
+        (None, Done(b"", "success")),
+        (b"raw", Done(b"raw", "success")),
+        ({"valid": True}, Done(b'{"valid":true}', "success")),
+        (ActionResult("approved", {"id": 1}), Done(b'{"id":1}', "approved")),
+        (ActionResult("rejected"), Done(b"", "rejected")),
+    ],
+)
+def test_what_a_returned_value_means(value: Any, outcome: Done) -> None:
+    assert outcome_of(value) == outcome
+
+
+def test_a_value_that_cannot_be_sent_is_given_up_and_kept_for_a_requeue() -> None:
+    outcome = outcome_of(object())
+
+    assert isinstance(outcome, GiveUp)
+    assert outcome.dead_letter
+    assert "cannot be sent" in outcome.error
+
+
+def fails(error: Exception) -> None:
+    raise error
+
+
+def raised(error: Exception) -> Exception:
+    with pytest.raises(type(error)) as caught:
+        fails(error)
+    return caught.value
+
+
+def test_an_exception_is_tried_again_and_tells_what_and_where() -> None:
+    outcome = outcome_of_error(raised(KeyError("order")))
+
+    assert isinstance(outcome, TryAgain)
+    assert outcome.error.splitlines()[0] == "KeyError: 'order'"
+    assert "in fails\n    raise error" in outcome.error
+
+
+def test_a_non_retryable_error_is_given_up_and_not_kept() -> None:
+    outcome = outcome_of_error(raised(NonRetryableError("missing orderId")))
+
+    assert outcome == GiveUp("NonRetryableError: missing orderId", dead_letter=False)
+
+
+def test_a_kind_of_non_retryable_error_keeps_its_name() -> None:
+    class OrderRefused(NonRetryableError):
+        pass
+
+    assert outcome_of_error(OrderRefused("too much")) == GiveUp(
+        "OrderRefused: too much", dead_letter=False
+    )
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no")
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("x" * 1_000_000), ValueError("half \ud800"), Unspeakable()]
+)
+def test_every_error_becomes_text_that_can_be_sent(error: Exception) -> None:
+    outcome = outcome_of_error(raised(error))
+
+    assert isinstance(outcome, TryAgain)
+    assert outcome.error.startswith(type(error).__name__)
+    assert len(outcome.error.encode()) <= ERROR_LENGTH_MAX
