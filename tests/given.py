@@ -70,25 +70,27 @@ class Story:
         return live[run_id] if run_id in live else self.ended[namespace, run_id]
 
     def _recall(self, recalls: Sequence[Recall]) -> Recalled:
-        keys: dict[tuple[str, str, str], str] = {}
-        runs: dict[tuple[str, str], Run] = {}
-        page: tuple[Run, ...] = ()
+        """The archive answers every question, if only with None."""
+        keys: dict[tuple[str, str, str], str | None] = {}
+        runs: dict[tuple[str, str], Run | None] = {}
+        page: tuple[Run, ...] | None = None
         for recall in recalls:
             match recall:
                 case RecallKey(key):
-                    keys |= {
-                        key: run.run_id
-                        for (namespace, _), run in self.ended.items()
-                        if (namespace, run.action, run.idempotency_key) == key
-                    }
+                    keys[key] = self._run_with(key)
                 case RecallRun(namespace, run_id):
-                    if (namespace, run_id) in self.ended:
-                        runs[namespace, run_id] = self.ended[namespace, run_id]
+                    runs[namespace, run_id] = self.ended.get((namespace, run_id))
                 case RecallPage():
-                    page = self._page(recall)
+                    page = (*self._page(recall), *recall.live)
         return Recalled(keys=keys, runs=runs, page=page)
 
-    def _page(self, recall: RecallPage) -> tuple[Run, ...]:
+    def _run_with(self, key: tuple[str, str, str]) -> str | None:
+        for (namespace, run_id), run in self.ended.items():
+            if (namespace, run.action, run.idempotency_key) == key:
+                return run_id
+        return None
+
+    def _page(self, recall: RecallPage) -> list[Run]:
         found = [
             run
             for (namespace, _), run in self.ended.items()
@@ -96,7 +98,7 @@ class Story:
             and run.number < recall.below
             and recall.status in (None, run.status)
         ]
-        return tuple(sorted(found, key=lambda run: -run.number)[: recall.limit])
+        return sorted(found, key=lambda run: -run.number)[: recall.limit]
 
 
 def given(*steps: Word | Later) -> Story:

@@ -221,6 +221,39 @@ def test_an_invoke_that_was_not_sent_yet_survives_a_lost_connection() -> None:
     with_session(scenario)
 
 
+def test_an_invoke_is_not_wasted_on_a_connection_that_is_being_given_up() -> None:
+    async def scenario(session: Session, server: FakeServer) -> None:
+        await session.connect()
+        answer = invoke(session)
+        server.ends[0].client_transport.deliver(b"nonsense" * 10)
+
+        assert (await answer).run_id == "a-1"
+        assert len(server.ends) == 2
+
+    with_session(scenario)
+
+
+def test_a_connection_that_is_lost_while_it_is_opened_is_not_used() -> None:
+    async def main() -> None:
+        server = FakeServer(accepting)
+
+        async def connect(protocol: Any) -> asyncio.Transport:
+            transport = await server.connect(protocol)
+            await turns()
+            if len(server.ends) == 1:
+                server.hang_up()
+            await turns()
+            return transport
+
+        session = Session(connect, "flo:9000")
+        with pytest.raises(Unavailable, match="closed at once"):
+            await session.connect()
+        assert await ping(session) == Nothing()
+        await session.close()
+
+    run_virtual(main())
+
+
 def test_a_session_tries_to_connect_less_and_less_often() -> None:
     async def scenario(session: Session, server: FakeServer) -> None:
         server.refusals = 5
@@ -243,6 +276,20 @@ def test_the_dice_shorten_a_delay_by_half_at_most() -> None:
         assert server.connected_at_s == pytest.approx([0.0, 0.05])
 
     run_virtual(main())
+
+
+def test_an_answer_makes_up_for_all_the_attempts_before() -> None:
+    async def scenario(session: Session, server: FakeServer) -> None:
+        server.refusals = 5
+        await ping(session)
+        server.hang_up()
+        await turns()
+        lost_at_s = asyncio.get_running_loop().time()
+        await ping(session)
+
+        assert server.connected_at_s[-1] == lost_at_s
+
+    with_session(scenario)
 
 
 def test_a_server_that_hangs_up_on_everyone_is_not_hammered() -> None:

@@ -3,7 +3,6 @@
 from random import Random
 
 import pytest
-from given import ANNA, BORIS, DEFAULT, Later, Story, given, replayed
 
 from flo.model.actions import DeleteAction, RegisterAction
 from flo.model.errors import FloError, Unexpected
@@ -11,6 +10,7 @@ from flo.model.ids import run_id_of
 from flo.model.runs import Claim, Complete, Fail, Invoke, RunStatus, Tick, Touch
 from flo.model.workers import DeregisterWorker, DrainWorker, Heartbeat, RegisterWorker
 from flo.shard.snapshot import dump, fingerprint, load
+from given import ANNA, BORIS, DEFAULT, Later, Story, given, replayed
 
 ACTIONS = ["send", "print", "fold"]
 WORKERS = [ANNA, BORIS, "clara-7"]
@@ -227,9 +227,7 @@ def check_queues(space):
 def check_leases(space):
     held = {run_id: worker for worker, runs in space.held.items() for run_id in runs}
     running = {
-        run.run_id: run.worker_id
-        for run in space.runs.values()
-        if run.status is RunStatus.RUNNING
+        run.run_id: run.worker_id for run in space.runs.values() if run.status is RunStatus.RUNNING
     }
     assert held == running
     assert all(space.held.values())

@@ -32,7 +32,7 @@ async def test_nothing_acknowledged_is_lost_and_nothing_is_half_there(tmp_path):
 async def test_without_syncs_acknowledged_appends_would_be_lost(tmp_path):
     workload = await recorded(tmp_path / "flo.db", RecordingDisk(), never_syncing)
 
-    _, failures = await power_losses(workload, tmp_path / "image", stride=8)
+    _, failures = await power_losses(workload, tmp_path / "image", stride=16)
 
     assert len(failures) > 50
 
@@ -42,7 +42,7 @@ async def test_without_a_sync_of_the_folder_the_whole_log_would_be_lost(tmp_path
     forgetful = [change for change in workload.trace if change.act is not Act.SYNC_FOLDER]
 
     workload = workload._replace(trace=forgetful)
-    _, failures = await power_losses(workload, tmp_path / "image", stride=8)
+    _, failures = await power_losses(workload, tmp_path / "image", stride=16)
 
     assert len(failures) > 50
 

@@ -1,40 +1,54 @@
-"""A real door on a free port, before a real shard whose clock is in the test's hand."""
+"""A real door on a free port, before a real shard whose clock is in the test's hand.
+
+To open a door takes longer than most tests, so the tests of a module share one; the shard behind
+it is new for each of them.
+"""
 
 import asyncio
 from contextlib import asynccontextmanager
 
 import httpx
 import pytest
+import pytest_asyncio
 
 from flo.core.state import State
 from flo.log.memory import MemoryLog
 from flo.server.http import Bounds, HttpDoor, ServerInfo
 from flo.server.metrics import Metrics
 from flo.shard.shard import Shard
-from flo.testing.clock import ManualClock
+from flo.testing.clock import NOON_MS, ManualClock
 
 
 class HttpWorld:
     """A door, the shard behind it, and a client before it."""
 
-    def __init__(self, bounds=None, engine=None):
+    def __init__(self, bounds, engine):
         self.clock = ManualClock()
         self.metrics = Metrics()
-        self.shard = Shard(State(), MemoryLog(), self.clock, watcher=self.metrics)
+        self.shard = None
         self.is_ready = True
         info = ServerInfo(
             version="1.2.3",
-            started_at_ms=self.clock.now_ms(),
+            started_at_ms=NOON_MS,
             store="memory",
             durability="sync",
             address="127.0.0.1:9000",
             data_dir=None,
-            now_ms=self.clock.now_ms,
+            now_ms=lambda: self.clock.now_ms(),
             ready=lambda: self.is_ready,
             counters=lambda: {"pending_runs": 4},
         )
-        engine = engine or self.shard
-        self.door = HttpDoor(engine, info, self.metrics, "127.0.0.1", 0, bounds or Bounds())
+        engine = engine or ShardOf(self)
+        self.door = HttpDoor(engine, info, self.metrics, "127.0.0.1", 0, bounds)
+
+    @asynccontextmanager
+    async def with_new_shard(self):
+        self.clock = ManualClock()
+        self.shard = Shard(State(), MemoryLog(), self.clock, watcher=self.metrics)
+        self.is_ready = True
+        await self.shard.start()
+        yield self
+        await self.shard.stop()
 
     async def ask(self, method, path, **options):
         """The status and the body of the answer."""
@@ -72,31 +86,51 @@ class HttpWorld:
         return answer
 
 
+class ShardOf:
+    """The engine that is the world's shard of the moment."""
+
+    def __init__(self, world):
+        self.world = world
+
+    async def ask(self, word):
+        return await self.world.shard.ask(word)
+
+
 @asynccontextmanager
-async def open_world(bounds=None, engine=None):
-    world = HttpWorld(bounds, engine)
-    await world.shard.start()
+async def open_door(bounds=None, engine=None):
+    world = HttpWorld(bounds or Bounds(), engine)
     await world.door.start()
     base_url = f"http://127.0.0.1:{world.door.port}"
     async with httpx.AsyncClient(base_url=base_url, verify=False) as world.client:
         yield world
     await world.door.stop()
-    await world.shard.stop()
 
 
-@pytest.fixture
-async def http():
-    async with open_world() as world:
+@asynccontextmanager
+async def open_world(bounds=None, engine=None):
+    async with open_door(bounds, engine) as world, world.with_new_shard():
         yield world
 
 
 @pytest.fixture
 def open_http():
-    """For a test that wants another engine, or other bounds."""
+    """For a test that wants a door for itself, another engine, or other bounds."""
     return open_world
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_door():
+    async with open_door() as world:
+        yield world
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def http(shared_door):
+    async with shared_door.with_new_shard():
+        yield shared_door
+
+
+@pytest_asyncio.fixture(loop_scope="module")
 async def mail(http):
     """The world, with an action that sends mail."""
     await http.post("/actions", {"name": "send-mail"})

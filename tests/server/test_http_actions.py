@@ -6,6 +6,8 @@ import pytest
 
 from flo.testing.clock import NOON_MS
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 
 async def test_an_action_is_created_once_and_then_replaced(http):
     assert await http.post("/actions", {"name": "ship"}) == (201, {"name": "ship", "version": 1})

@@ -6,6 +6,8 @@ from flo.model.errors import KINDS, Unavailable, error_of
 from flo.model.runs import Invoke, Invoked
 from flo.server.http_errors import STATUSES
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 
 class RefusingEngine:
     """Refuses everything with one error."""
@@ -45,7 +47,7 @@ async def test_every_kind_of_error_has_its_status(open_http, kind, status):
         )
 
 
-def test_no_kind_of_error_was_forgotten():
+async def test_no_kind_of_error_was_forgotten():
     assert STATUSES.keys() == KINDS.keys()
 
 

@@ -8,6 +8,8 @@ import pytest
 from flo.model.ids import PAYLOAD_LENGTH_MAX
 from flo.testing.clock import NOON_MS
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 
 async def complete(http, run_id, body=None):
     action = run_id.rpartition("-")[0]

@@ -1,11 +1,14 @@
 """The HTTP routes of tasks."""
 
 import pytest
+import pytest_asyncio
 
 from flo.testing.clock import NOON_MS
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-@pytest.fixture
+
+@pytest_asyncio.fixture(loop_scope="module")
 async def task(mail):
     """The world, with a task in the hands of anna."""
     await mail.post("/actions/send-mail/invoke", {"to": "alice"})

@@ -4,6 +4,8 @@ from email.utils import parsedate_to_datetime
 
 import pytest
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 
 @pytest.mark.parametrize("path", ["/health", "/nothing", "/docs", "/api/v1/actions?x=1"])
 async def test_every_answer_keeps_browsers_from_guessing(http, path):

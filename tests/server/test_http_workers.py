@@ -6,6 +6,8 @@ import pytest
 
 from flo.testing.clock import NOON_MS
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 ANNA = {"worker_id": "anna", "actions": ["send-mail"]}
 
 

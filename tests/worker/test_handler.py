@@ -132,8 +132,10 @@ async def test_an_empty_input_leaves_a_default_in_place() -> None:
         return order
 
     empty = ActionContext(task(payload=b""), "default", "anna", None)
+    full = ActionContext(task(payload=b'{"id":7}'), "default", "anna", None)
 
     assert bind(handler).call(empty) == "none"
+    assert bind(handler).call(full) == Order(7)
 
 
 async def test_an_input_that_cannot_be_read_is_not_worth_another_attempt() -> None:

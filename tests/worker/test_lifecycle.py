@@ -181,12 +181,30 @@ def test_a_worker_that_is_drained_by_the_server_finishes_and_leaves(channel: str
 def test_a_stopped_worker_takes_what_its_last_claim_still_brings() -> None:
     async def scenario(shift: Shift) -> None:
         await soon()
-        shift.foreman.tasks.append(task(1))  # reaches the claim together with the drain
+        draining = WorkerKnown(worker_id="anna", status=WorkerStatus.DRAINING)
+        shift.foreman.answers[DrainWorker] = draining
         shift.worker.stop()
+        await soon()
+        shift.foreman.assign(task(1))  # it was on its way
         await shift.serving
 
     foreman = play(scenario)
     assert [complete.run_id for complete in foreman.heard(Complete)] == ["a-1"]
+
+
+def test_a_full_worker_leaves_as_soon_as_its_tasks_are_done() -> None:
+    async def handler(ctx: ActionContext) -> None:
+        await asyncio.sleep(1)
+
+    async def scenario(shift: Shift) -> None:
+        await soon()
+        shift.foreman.assign(task(1))
+        await soon()
+        shift.worker.stop()
+        await shift.serving
+        assert asyncio.get_running_loop().time() == pytest.approx(1.1)
+
+    play(scenario, handler, concurrency=1)
 
 
 def test_a_worker_waits_for_its_tasks_as_long_as_it_may_and_then_gives_them_up() -> None:
@@ -225,9 +243,9 @@ def test_a_worker_stopped_at_once_reports_nothing_and_only_deregisters() -> None
         shift.worker.stop(at_once=True)
         await shift.serving
         assert asyncio.get_running_loop().time() < 1
+        assert len(ended) == 1
 
     foreman = play(scenario, handler)
-    assert len(ended) == 1
     assert foreman.heard(Fail) == []
     assert len(foreman.heard(DeregisterWorker)) == 1
 

@@ -10,7 +10,7 @@ from client.virtual import run_virtual, turns
 from flo.client.session import Session
 from flo.client.workers import Workers
 from flo.model.errors import Conflict, NotFound, TooLarge, Unavailable
-from flo.model.runs import Complete, Fail, Touch
+from flo.model.runs import Accepted, Complete, Fail, RunStatus, Touch
 from flo.worker.context import ActionContext
 from flo.worker.handler import bind
 from flo.worker.outcome import NonRetryableError
@@ -232,6 +232,24 @@ def test_a_handler_whose_lease_is_lost_is_cancelled_and_not_reported(refusal: An
     stage = play(Stage(sleeping), scenario)
     assert stage.reports == []
     assert stage.released_count == 1
+
+
+def test_a_lease_that_ends_with_the_report_is_not_lost() -> None:
+    async def handler(ctx: ActionContext) -> None:
+        await asyncio.sleep(11)
+
+    async def scenario(stage: Stage) -> None:
+        stage.foreman.answer = lambda *_: None
+        performing = asyncio.ensure_future(stage.perform())
+        await asyncio.sleep(12)
+        assert stage.foreman.names == ["touch", "complete"]
+        stage.foreman.reply(NotFound("the run has ended"), to=0)
+        await turns()
+        assert not performing.done()
+        stage.foreman.reply([Accepted(run_id="a-1", status=RunStatus.COMPLETED)])
+        await performing
+
+    play(Stage(handler), scenario)
 
 
 def test_a_touch_that_does_not_get_through_is_tried_again() -> None:

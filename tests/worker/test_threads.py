@@ -46,6 +46,8 @@ async def test_stopped_threads_end() -> None:
 
 
 async def test_a_result_nobody_waits_for_is_dropped() -> None:
+    complaints: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, about: complaints.append(about))
     threads = Threads("test")
     may_end = threading.Event()
     abandoned = threads.run(may_end.wait)
@@ -54,3 +56,4 @@ async def test_a_result_nobody_waits_for_is_dropped() -> None:
 
     assert await threads.run(lambda: "still working") == "still working"
     threads.stop()
+    assert complaints == []

@@ -97,6 +97,7 @@ class Session:
         self._alarm.clear()
         if self._reaching is not None:
             self._reaching.cancel()
+            self._reaching = None
         for call in self._outbox:
             call.refuse(Unavailable("the client was closed", code="closed"))
         self._outbox.clear_done()
@@ -124,9 +125,14 @@ class Session:
             self._connection.send(self._outbox)
         elif self._outbox and self._reaching is None and not self._closed:
             self._reaching = asyncio.get_running_loop().create_task(self._reach())
-            self._reaching.add_done_callback(self._reached)
 
     async def _reach(self) -> None:
+        try:
+            await self._connect_while_needed()
+        finally:
+            self._reaching = None
+
+    async def _connect_while_needed(self) -> None:
         """Connect, again and again, for as long as somebody waits."""
         while self._outbox:
             if self._attempts:
@@ -142,13 +148,6 @@ class Session:
             else:
                 return
             self._outbox.clear_done()
-
-    def _reached(self, reaching: asyncio.Task[None]) -> None:
-        if self._reaching is reaching:
-            self._reaching = None
-        if not reaching.cancelled():
-            reaching.result()
-            self._flush()  # a call may have come in between
 
     def _delay_s(self) -> float:
         """Doubles with every attempt since the last answer; the dice keep a crowd apart."""

@@ -10,11 +10,11 @@ from flo.model.runs import Run
 
 
 class Recalled(NamedTuple):
-    """What the archive was asked for this decision, and what it knew."""
+    """What the archive was asked for this decision, and what it knew; None is "no such"."""
 
-    keys: Mapping[ArchiveKey, RunId] = {}
-    runs: Mapping[tuple[Namespace, RunId], Run] = {}
-    page: tuple[Run, ...] = ()
+    keys: Mapping[ArchiveKey, RunId | None] = {}
+    runs: Mapping[tuple[Namespace, RunId], Run | None] = {}
+    page: tuple[Run, ...] | None = None
 
 
 NOTHING_RECALLED = Recalled()

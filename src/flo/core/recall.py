@@ -8,12 +8,13 @@ for what the state knows by itself, which is nearly always.
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from flo.core.moment import Recalled
 from flo.core.state import Space, State
-from flo.core.views import numbers_below
+from flo.core.views import live_runs, numbers_below
 from flo.model.archive import ArchiveKey
 from flo.model.base import Word
 from flo.model.ids import ActionName, Namespace, RunId, parse_run_id
-from flo.model.runs import Complete, Fail, GetRun, Invoke, ListRuns, WaitForRuns
+from flo.model.runs import Complete, Fail, GetRun, Invoke, ListRuns, Run, WaitForRuns
 
 
 class RecallKey(NamedTuple):
@@ -32,13 +33,14 @@ class RecallRun(NamedTuple):
 
 
 class RecallPage(NamedTuple):
-    """The newest ended runs under a number."""
+    """The newest ended runs under a number, to go with those that are live now."""
 
     namespace: Namespace
     action: ActionName
     below: int
     limit: int
     status: str | None
+    live: tuple[Run, ...]
 
 
 Recall: TypeAlias = RecallKey | RecallRun | RecallPage
@@ -48,6 +50,17 @@ def recalls_for(state: State, word: Word) -> Sequence[Recall]:
     """What to look up before this word is settled; nothing if the state suffices."""
     recall = RECALLS.get(type(word))
     return recall(state, word) if recall else ()
+
+
+def is_recalled(recalled: Recalled, recall: Recall) -> bool:
+    """Whether the archive has answered this already."""
+    match recall:
+        case RecallKey(key):
+            return key in recalled.keys
+        case RecallRun(namespace, run_id):
+            return (namespace, run_id) in recalled.runs
+        case RecallPage():
+            return recalled.page is not None
 
 
 def recall_key(state: State, command: Invoke) -> Sequence[Recall]:
@@ -73,9 +86,11 @@ def recall_runs(state: State, question: WaitForRuns) -> Sequence[Recall]:
 
 
 def recall_page(state: State, question: ListRuns) -> Sequence[Recall]:
-    below = numbers_below(state.space(question.namespace), question)
+    space = state.space(question.namespace)
+    below = numbers_below(space, question)
+    live = tuple(live_runs(space, question, below))
     page = RecallPage(
-        question.namespace, question.action, below, question.limit, question.status
+        question.namespace, question.action, below, question.limit, question.status, live
     )
     return (page,)
 

@@ -1,7 +1,7 @@
 """Read-only answers: one action, run or worker, and lists of them."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 import msgspec
@@ -87,20 +87,14 @@ def wait_for_runs(state: State, question: WaitForRuns, moment: Moment) -> Ended:
 
 
 def list_runs(state: State, question: ListRuns, moment: Moment) -> RunPage:
-    """Live runs and the archive's page, merged by number.
-
-    The archive was asked just before this moment, so a run it gave may be live in the state no
-    more, and a run in the state may be in its page as well: the state is right.
-    """
-    space = state.space(question.namespace)
-    below = numbers_below(space, question)
-    floor = max(1, below - NUMBERS_PER_PAGE_MAX)
-    found = {run.number: run for run in moment.recalled.page if run.number >= floor}
-    live = _live_runs(space, question.action, range(below - 1, floor - 1, -1), question.status)
-    found.update((run.number, run) for run in islice(live, question.limit))
-    numbers = sorted(found, reverse=True)
-    fitting = list(islice(_within_length(found[number] for number in numbers), question.limit))
-    is_whole = len(fitting) == len(numbers) < question.limit
+    """A page of what was live when the archive was asked, and what it knew."""
+    assert moment.recalled.page is not None
+    below = numbers_below(state.space(question.namespace), question)
+    floor = _floor(below)
+    runs = [run for run in moment.recalled.page if run.number >= floor]
+    runs.sort(key=lambda run: run.number, reverse=True)
+    fitting = list(islice(_within_length(runs), question.limit))
+    is_whole = len(fitting) == len(runs) < question.limit
     last = floor if is_whole else fitting[-1].number
     views = [run_view(question.namespace, run) for run in fitting]
     return RunPage(items=views, cursor=str(last) if last > 1 else None)
@@ -179,13 +173,21 @@ def numbers_below(space: Space, question: ListRuns) -> int:
     return min(int(question.cursor), newest + 1)
 
 
-def _live_runs(
-    space: Space, action: ActionName, numbers: Iterable[int], status: RunStatus | None
-) -> Iterable[Run]:
-    for number in numbers:
-        run = space.runs.get(run_id_of(action, number))
-        if run is not None and status in (None, run.status):
+def live_runs(space: Space, question: ListRuns, below: int) -> Iterator[Run]:
+    """The live runs that may be on a page, the newest first."""
+    found = 0
+    for number in range(below - 1, _floor(below) - 1, -1):
+        run = space.runs.get(run_id_of(question.action, number))
+        if run is not None and question.status in (None, run.status):
             yield run
+            found += 1
+            if found == question.limit:
+                return
+
+
+def _floor(below: int) -> int:
+    """The lowest run number that a page looks at."""
+    return max(1, below - NUMBERS_PER_PAGE_MAX)
 
 
 def _within_length(runs: Iterable[Run]) -> Iterable[Run]:

@@ -33,7 +33,9 @@ class Trimmed(NamedTuple):
 class Archive(Protocol):
     """Finished runs. Everything an awaited append has written is seen; a damaged row is Corrupt."""
 
-    async def find(self, kind: str, namespace: Namespace, name: str, number: int) -> Archived | None:
+    async def find(
+        self, kind: str, namespace: Namespace, name: str, number: int
+    ) -> Archived | None:
         """The one at this address."""
 
     async def find_keys(self, kind: str, keys: Sequence[ArchiveKey]) -> dict[ArchiveKey, int]:
@@ -74,11 +76,15 @@ class Log(Protocol):
     ) -> int:
         """Make events and archive rows durable, all or none; return the position after the last.
 
-        An append that raises has failed for good: the log takes no other one.
+        There is at least one event. An append that raises has failed for good: the log takes no other one.
         """
 
     def read(self, position: int) -> Iterator[Entry]:
-        """The entries from the one that holds `position` on; damage is Corrupt and names its index."""
+        """The entries from the one that holds `position` on.
+
+        A position that has been trimmed is NotFound, one past the end is Corrupt; so is damage,
+        which is named with its index.
+        """
 
     async def position_at(self, at_ms: int) -> int:
         """Where the entries begin that were appended at this time or later."""
@@ -92,6 +98,8 @@ class Log(Protocol):
         rows_max: int = 1_000,
     ) -> Trimmed:
         """Forget whole entries that lie below an index, and archive rows by age and count.
+
+        At most `archived_max` rows are kept.
 
         At most `rows_max` rows of each kind go at a time, so that appends never wait for long;
         a caller repeats until nothing is trimmed.

@@ -7,7 +7,7 @@ how long an answer may lie unread, and how many connections are open.
 
 import asyncio
 import logging
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from uvicorn.config import Config
@@ -44,6 +44,20 @@ class Visitors(ServerState):
         self.nobody.set()
 
 
+class OpenTransport:
+    """A transport that drops what is written to it once it closes, where uvloop's would raise."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+
+    def write(self, data: bytes) -> None:
+        if not self._transport.is_closing():
+            self._transport.write(data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
 class BoundedProtocol(HttpToolsProtocol):
     def __init__(self, config: Config, visitors: Visitors) -> None:
         super().__init__(config, visitors, app_state={})
@@ -55,7 +69,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._is_in_body = False
 
     def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
+        super().connection_made(cast(asyncio.Transport, OpenTransport(transport)))
         self._visitors.nobody.clear()
         self._visitors.metrics.http_opened()
         self._expect_request()

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import ipaddress
 import signal
+import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Protocol, Self, TypeVar
@@ -31,6 +32,8 @@ from flo.shard.snapshotter import LOG_FILE, SNAPSHOT_FOLDER
 
 DOOR_SHUT = -1
 GARBAGE_THRESHOLDS = (50_000, 20, 50)
+SWITCH_INTERVAL_S = 0.000_5
+"""How long a busy loop may keep the interpreter from the thread that commits."""
 
 _logger = structlog.get_logger("flo.server")
 
@@ -177,6 +180,7 @@ def run(config: ServerConfig) -> int:
 
 
 async def _serve(config: ServerConfig) -> None:
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

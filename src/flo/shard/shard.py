@@ -16,21 +16,20 @@ from typing import Protocol
 
 import structlog
 
+from flo.core.decision import Decision
 from flo.core.live import Live
 from flo.core.machine import VIEWS, answer, settle
-from flo.core.moment import NOTHING_RECALLED, Moment, Recalled
-from flo.core.recall import Recall, RecallRun, recalls_for
-from flo.core.state import KEYS_REMEMBERED_MAX, State
+from flo.core.moment import NOTHING_RECALLED, Moment
+from flo.core.state import State
 from flo.core.views import run_result
 from flo.log.base import Log
 from flo.model.archive import Archived
 from flo.model.base import Fact, Word
-from flo.model.errors import FloError, Unavailable, Unexpected
+from flo.model.errors import FloError, NotFound, Unavailable, Unexpected
 from flo.model.ids import run_id_of
 from flo.model.runs import Assigned, Claim, Ended, Tick, Ticked, WaitForRuns
 from flo.shard.clock import Clock, SystemClock
-from flo.shard.recall import fetch, run_of
-from flo.shard.recent import Recent
+from flo.shard.recall import Recaller, run_of
 from flo.shard.submission import Answer, Done, Submission
 from flo.shard.timers import Timer
 from flo.shard.waiters import Waiters
@@ -66,7 +65,7 @@ class _Batch:
         self.archived: list[Archived] = []
         self.answered: list[tuple[Submission, list[Answer]]] = []
         self.asked: list[Submission] = []
-        self.unrecalled: list[Submission] = []
+        self.unready: list[Submission] = []
 
 
 class Shard:
@@ -91,9 +90,8 @@ class Shard:
         self._inbox: list[Submission] = []
         self._filled = asyncio.Event()
         self._waiters = Waiters()
-        self._recent = Recent()
         self._timer = Timer(self._clock, self._tick)
-        self._recalls: set[asyncio.Task[None]] = set()
+        self._recaller = Recaller(state, log.archive, self._put)
         self._appending: asyncio.Future[int] | None = None
         self._closed: FloError | None = None
         self._loop: asyncio.Task[None] | None = None
@@ -113,11 +111,12 @@ class Shard:
         self._closed = self._closed or stopping
         self._timer.cancel()
         if self._loop is not None:
-            await asyncio.gather(*self._recalls)
+            await self._recaller.finish()
             self._filled.set()
             await self._loop
             self._loop = None
         self._refuse_everyone(stopping)
+        await self._recaller.finish()
 
     def submit(self, words: Sequence[Word], done: Done) -> Submission:
         """Hand in commands, or one question; `done` is called with an answer for each."""
@@ -131,7 +130,12 @@ class Shard:
     async def ask(self, word: Word) -> Word:
         """Submit one word and wait for its answer; a refusal is raised."""
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        submission = self.submit([word], lambda answers: future.set_result(answers[0]))
+
+        def done(answers: list[Answer]) -> None:
+            if not future.done():  # the asker may be cancelled as its answer comes
+                future.set_result(answers[0])
+
+        submission = self.submit([word], done)
         try:
             reply = await future
         finally:
@@ -193,16 +197,16 @@ class Shard:
         self._answer_waits(batch.archived)
         for submission in batch.asked:
             self._answer_question(submission, batch.moment)
-        for submission in batch.unrecalled:
-            self._recall(submission)
+        for submission in batch.unready:
+            self._recaller.fetch(submission)
         self._timer.set(self.state.due.next_at_ms())
 
     def _admit(self, submission: Submission, batch: _Batch) -> None:
         first = submission.words[0]
         if type(first) in VIEWS:
             batch.asked.append(submission)
-        elif self._must_recall(submission):
-            batch.unrecalled.append(submission)
+        elif not self._recaller.is_ready(submission):
+            batch.unready.append(submission)
         elif isinstance(first, Claim) and not submission.is_open:
             pass  # its worker has gone, and would never hear of the tasks
         else:
@@ -213,7 +217,7 @@ class Shard:
 
     def _settle(self, word: Word, moment: Moment, batch: _Batch) -> Answer:
         try:
-            decision = settle(self.state, word, moment)
+            decision = self._settle_or_recall(word, moment)
         except FloError as refusal:
             self._watcher.refused(refusal.code)
             if isinstance(refusal, Unexpected):
@@ -221,7 +225,19 @@ class Shard:
             return refusal
         batch.events += decision.events
         batch.archived += decision.archived
+        for row in decision.archived:
+            self._recaller.recent.add(row)
         return decision.reply
+
+    def _settle_or_recall(self, word: Word, moment: Moment) -> Decision:
+        """Settle; what a word does not find may have ended with another one of the same batch."""
+        try:
+            return settle(self.state, word, moment)
+        except NotFound:
+            recalled = self._recaller.recall_recent(word)
+            if recalled is NOTHING_RECALLED:
+                raise
+            return settle(self.state, word, moment._replace(recalled=recalled))
 
     def _park_claim(self, submission: Submission, claim: Claim, reply: Answer) -> bool:
         """Let a claim that found nothing wait for something, if it may."""
@@ -248,12 +264,12 @@ class Shard:
     async def _append(self, batch: _Batch) -> None:
         loop = asyncio.get_running_loop()
         started = loop.time()
+        if self._appending is not None:
+            await self._appending
         append = self.log.append(batch.events, batch.archived, self._now_ms)
         if self._wait_for_log:
             await append
         else:
-            if self._appending is not None:
-                await self._appending
             self._appending = asyncio.ensure_future(append)
         self._watcher.committed(
             len(batch.events), len(batch.archived), loop.time() - started
@@ -263,7 +279,6 @@ class Shard:
         """Tell those who wait for these runs; whoever waits for several hears of all at once."""
         ended: dict[Submission, Ended] = {}
         for row in archived:
-            self._recent.add(row)
             waiting = self._waiters.for_run(row.namespace, run_id_of(row.name, row.number))
             if waiting:
                 result = run_result(run_of(row))
@@ -275,8 +290,8 @@ class Shard:
     def _answer_question(self, submission: Submission, moment: Moment) -> None:
         question = submission.words[0]
         try:
-            if self._must_recall(submission):
-                self._recall(submission)
+            if not self._recaller.is_ready(submission):
+                self._recaller.fetch(submission)
                 return
             reply = answer(self.state, question, _recalling(moment, submission))
         except FloError as refusal:
@@ -298,45 +313,6 @@ class Shard:
         )
         return True
 
-    def _must_recall(self, submission: Submission) -> bool:
-        """Whether the archive must be asked first, or again: its answer has aged too much."""
-        recalled_at = submission.recalled_at
-        if recalled_at is not None:
-            return self.state.keys_finished_count - recalled_at >= KEYS_REMEMBERED_MAX
-        recalls = self._recalls_for(submission)
-        return bool(recalls) and not self._recalled_from_recent(submission, recalls)
-
-    def _recalls_for(self, submission: Submission) -> list[Recall]:
-        return [recall for word in submission.words for recall in recalls_for(self.state, word)]
-
-    def _recalled_from_recent(self, submission: Submission, recalls: list[Recall]) -> bool:
-        runs = {}
-        for recall in recalls:
-            if not isinstance(recall, RecallRun):
-                return False
-            row = self._recent.find(recall.namespace, recall.action, recall.number)
-            if row is None:
-                return False
-            runs[recall.namespace, recall.run_id] = run_of(row)
-        submission.recalled = Recalled(runs=runs)
-        submission.recalled_at = self.state.keys_finished_count
-        return True
-
-    def _recall(self, submission: Submission) -> None:
-        task = asyncio.ensure_future(self._recall_and_put_back(submission))
-        self._recalls.add(task)
-        task.add_done_callback(self._recalls.discard)
-
-    async def _recall_and_put_back(self, submission: Submission) -> None:
-        submission.recalled_at = self.state.keys_finished_count
-        try:
-            recalls = self._recalls_for(submission)
-            submission.recalled = await fetch(self.log.archive, recalls)
-        except FloError as error:
-            submission.refuse(error)
-        else:
-            self._put(submission)
-
     def _tick(self) -> None:
         def ticked(answers: list[Answer]) -> None:
             if isinstance(answers[0], Ticked) and answers[0].more:
@@ -345,9 +321,14 @@ class Shard:
         self.submit([Tick()], ticked)
 
     def _refuse_everyone(self, error: FloError) -> None:
-        waiting, self._inbox = [*self._inbox, *self._waiters.everyone()], []
-        for submission in waiting:
+        inbox, self._inbox = self._inbox, []
+        for submission in (*inbox, *self._waiters.everyone(), *self._recaller.everyone()):
             submission.refuse(error)
+
+
+def _tell(future: asyncio.Future[Answer], reply: Answer) -> None:
+    if not future.cancelled():  # the asker is about to withdraw
+        future.set_result(reply)
 
 
 def _recalling(moment: Moment, submission: Submission) -> Moment:

@@ -20,8 +20,8 @@ class Submission:
     def __init__(self, words: Sequence[Word], done: Done) -> None:
         self.words = words
         self.recalled: Recalled = NOTHING_RECALLED
-        self.recalled_at: int | None = None
-        """How many keyed runs had finished when the archive was asked; None if it was not."""
+        self.recalled_at = 0
+        """How many keyed runs had finished when the archive was last asked."""
         self._done: Done | None = done
         self._alarm: Alarm | None = None
         self._leave: Callable[[], None] | None = None

@@ -90,16 +90,18 @@ class Waiters:
         self, namespace: Namespace, action: ActionName, state: State
     ) -> Iterator[tuple[Submission, Claim]]:
         """Along one line while there is something in the queue: each gets an equal share."""
-        line = self._actions[namespace, action]
+        line = self._actions.get((namespace, action), {})  # an earlier line may have emptied it
         space = state.spaces[namespace]
         ahead = sorted(line.items(), key=lambda item: _load(state, item[1]))
         for waiting, (submission, claim) in zip(range(len(ahead), 0, -1), ahead, strict=True):
             if action not in space.queues:
                 return
             if submission in line:
-                pending = space.tallies[action].pending
-                share = max(1, -(-pending // waiting))
-                yield submission, replace(claim, max_tasks=min(claim.max_tasks, share))
+                share = -(-space.tallies[action].pending // waiting)
+                if waiting > 1 and share < claim.max_tasks:
+                    yield submission, replace(claim, max_tasks=share)
+                else:
+                    yield submission, claim
 
 
 def _load(state: State, claim: Claim) -> float:

@@ -188,7 +188,7 @@ class Facts:
             f"{event.worker_id} claims; {facts}",
         )
         hold(Invariant.ATTEMPTS_COUNT_UP, event.attempt == facts.attempt + 1, event, facts)
-        hold(Invariant.NOT_BEFORE_READY, event.at_ms >= facts.ready_at_ms, event, facts)
+        hold(Invariant.NOT_BEFORE_READY, facts.timer is None, event, facts)
         self._leave_line(facts)
         self._check_claimer(facts, event.worker_id)
         timeout_ms = self.settings[event.namespace, facts.made.action].timeout_ms

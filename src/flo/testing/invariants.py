@@ -44,6 +44,7 @@ class Invariant(StrEnum):
     LISTS_WHOLE = "a list leaves nothing out, in order"
     WAITS_WAKE = "whoever waits for a run hears of its end"
     CLAIMS_WAKE = "no claim is sent home while there is work for it"
+    POLLS_ANSWERED = "a claim that waits is answered when its time is over"
     REGISTRATION_KEPT = "a registered worker is known until it leaves"
     REFUSALS_EXPLAINED = "nothing is refused without a reason the caller can know"
 

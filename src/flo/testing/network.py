@@ -9,7 +9,7 @@ in its own time, or not at all.
 
 import asyncio
 import random
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
@@ -47,7 +47,6 @@ class Network:
         self._accept: Accept | None = None
         self._lines: dict[Line, None] = {}
         self._cut_off: dict[str, asyncio.Event] = {}
-        self._troubles: Counter[str] = Counter()
 
     def listen(self, accept: Accept) -> None:
         self._accept = accept
@@ -60,7 +59,6 @@ class Network:
             while place in self._cut_off:
                 await self._cut_off[place].wait()
             if self._accept is None or self.happens(self.quality.refuse_chance):
-                self.trouble_at(place)
                 raise ConnectionRefusedError(f"nobody listens to {place}")
             line = Line(self, place, factory(), self._accept())
             self._lines[line] = None
@@ -78,8 +76,9 @@ class Network:
     def cut_off(self, place: str) -> None:
         """Hold up all that goes to this place or comes from it."""
         if place not in self._cut_off:
-            self.trouble_at(place)
             self._cut_off[place] = asyncio.Event()
+            for line in self._lines_of(place):
+                line.has_had_trouble = True
 
     def heal(self, place: str) -> None:
         """Let it pass again. Some lines have not survived."""
@@ -87,10 +86,8 @@ class Network:
         if cut_off is None:
             return
         cut_off.set()
-        self.trouble_at(place)
-        for line in tuple(self._lines):
-            if line.place == place:
-                line.heal()
+        for line in self._lines_of(place):
+            line.heal()
 
     def heal_all(self) -> None:
         for place in tuple(self._cut_off):
@@ -101,12 +98,12 @@ class Network:
         if self._lines:
             self.dice.choice(tuple(self._lines)).break_off()
 
-    def troubles(self, place: str) -> int:
-        """How often something has gone wrong on the way to and from this place."""
-        return self._troubles[place]
-
-    def trouble_at(self, place: str) -> None:
-        self._troubles[place] += 1
+    def good_line(self, place: str) -> "Line | None":
+        """The line from this place, if it has one that never had any trouble."""
+        for line in self._lines_of(place):
+            if not line.has_had_trouble and not line.client.is_closing():
+                return line
+        return None
 
     def is_cut_off(self, place: str) -> bool:
         return place in self._cut_off
@@ -116,6 +113,9 @@ class Network:
 
     def happens(self, chance: float) -> bool:
         return chance > 0.0 and self.dice.random() < chance
+
+    def _lines_of(self, place: str) -> "list[Line]":
+        return [line for line in self._lines if line.place == place]
 
     def delay_s(self) -> float:
         return self.dice.random() * self.quality.delay_ms_max / 1_000
@@ -132,6 +132,7 @@ class Line:
     ) -> None:
         self.network = network
         self.place = place
+        self.has_had_trouble = False
         self.client = End(self, client)
         self.server = End(self, server)
         self.client.peer, self.server.peer = self.server, self.client
@@ -146,7 +147,7 @@ class Line:
 
     def break_off(self) -> None:
         """Each direction loses what is under way, from some point on."""
-        self.network.trouble_at(self.place)
+        self.has_had_trouble = True
         for end in (self.client, self.server):
             end.lose_some()
             end.expect(_Lost(ConnectionResetError("the line is gone")), self.network.silence_s())
@@ -158,7 +159,7 @@ class Line:
         self.server.deliver()
 
     def lose_server(self, *, silently: bool) -> None:
-        self.network.trouble_at(self.place)
+        self.has_had_trouble = True
         self.server.vanish()
         delay_s = self.network.silence_s() if silently else self.network.delay_s()
         self.client.expect(_Lost(ConnectionResetError("the server is gone")), delay_s)

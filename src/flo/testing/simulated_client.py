@@ -130,9 +130,9 @@ class SimulatedClient:
         await asyncio.gather(*(self._wait_for(self._some_run(), timeout_s) for _ in range(count)))
 
     async def _wait_for(self, run_id: RunId, timeout_s: float) -> None:
-        ledger, network = self._world.ledger, self._world.network
+        ledger = self._world.ledger
         before = self._before(run_id)
-        troubles = network.troubles(self.name)
+        line = self._world.network.good_line(self.name)
         try:
             result = await self._actions.wait(run_id, timeout_s)
         except NotFound as error:
@@ -140,7 +140,7 @@ class SimulatedClient:
             ledger.unknown(before, run_id)
         except TimedOut as error:
             self._did("wait", error)
-            if before is not None and troubles == network.troubles(self.name):
+            if before is not None and line is not None and not line.has_had_trouble:
                 ledger.not_ended(self._namespace, run_id)
         except FloError as error:
             self._refused("wait", error)

@@ -9,7 +9,7 @@ import asyncio
 import random
 
 from flo.client.workers import Workers
-from flo.model.errors import Conflict, FloError, NotFound, Unavailable
+from flo.model.errors import Conflict, FloError, NotFound, TimedOut, Unavailable
 from flo.model.ids import BLOCK_MS_MAX, Labels, Namespace
 from flo.testing.invariants import Invariant
 from flo.testing.ledger import Hold
@@ -139,8 +139,7 @@ class SimulatedWorker:
 
     async def _claim_and_perform(self) -> bool:
         """Whether the worker has been told that it is draining."""
-        network = self._world.network
-        troubles = network.troubles(self.name)
+        line = self._world.network.good_line(self.name)
         try:
             answer = await self._workers.claim(
                 self._worker_id,
@@ -150,13 +149,16 @@ class SimulatedWorker:
             )
         except Unavailable as error:
             self._did("claim", error)
+            unanswered = isinstance(error, TimedOut) and line and not line.has_had_trouble
+            self._world.checks.hold(Invariant.POLLS_ANSWERED, not unanswered, self._worker_id)
             await asyncio.sleep(self._dice.random())
             return False
         self._did("claim", [f"{task.task_id}/{task.attempt}" for task in answer.tasks])
         holds = self._world.ledger.assigned(self._namespace, self._worker_id, answer)
         await asyncio.gather(*map(self._perform, holds))
-        if not holds and troubles == network.troubles(self.name):
-            self._world.ledger.sent_home(self._namespace, self._worker_id, self._actions)
+        if not holds:
+            if line is not None and not line.has_had_trouble:
+                self._world.ledger.sent_home(self._namespace, self._worker_id, self._actions)
             await asyncio.sleep(self._dice.random() / 2)
         return answer.draining
 

@@ -106,13 +106,11 @@ class Simulation:
         await self._server.start()
         self._clients = [
             SimulatedClient(world, world.dice_for(self._dice), f"client-{number}", namespace)
-            for number in range(CLIENTS_PER_NAMESPACE)
-            for namespace in NAMESPACES
+            for number, namespace in enumerate(NAMESPACES * CLIENTS_PER_NAMESPACE)
         ]
         self._workers = [
             SimulatedWorker(world, world.dice_for(self._dice), f"worker-{number}", namespace)
-            for number in range(WORKERS_PER_NAMESPACE)
-            for namespace in NAMESPACES
+            for number, namespace in enumerate(NAMESPACES * WORKERS_PER_NAMESPACE)
         ]
 
     async def _storm(self) -> None:

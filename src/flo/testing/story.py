@@ -11,7 +11,7 @@ from flo.model.base import Fact
 from flo.model.errors import FloError
 from flo.testing.invariants import Checks
 
-EVENTS_TOLD_MAX = 120
+EVENTS_TOLD_MAX = 400
 
 _encode = msgspec.msgpack.Encoder().encode
 

@@ -1,0 +1,92 @@
+"""A shard whose log, archive and clock are in the test's hand."""
+
+import asyncio
+
+import pytest
+
+from flo.core.state import State
+from flo.log.memory import MemoryArchive, MemoryLog
+from flo.model.actions import RegisterAction
+from flo.shard.shard import Shard
+from flo.testing.clock import ManualClock
+
+
+class Gate:
+    """What comes through waits while the gate is shut; who opens it may send bad news along."""
+
+    def __init__(self):
+        self._news = None
+        self._open = asyncio.Event()
+        self._open.set()
+
+    def shut(self):
+        self._open.clear()
+
+    def open(self, news=None):
+        self._news = news
+        self._open.set()
+
+    async def passed(self):
+        await self._open.wait()
+        if self._news is not None:
+            raise self._news
+
+
+class GatedArchive(MemoryArchive):
+    def __init__(self):
+        super().__init__()
+        self.gate = Gate()
+        self.asked = []
+
+    async def find(self, kind, namespace, name, number):
+        self.asked.append(("find", name, number))
+        await self.gate.passed()
+        return await super().find(kind, namespace, name, number)
+
+    async def find_keys(self, kind, keys):
+        self.asked.append(("find_keys", *keys))
+        await self.gate.passed()
+        return await super().find_keys(kind, keys)
+
+    async def page(self, kind, namespace, name, *, below, limit, status=None):
+        self.asked.append(("page", name, below, limit, status))
+        found = await super().page(kind, namespace, name, below=below, limit=limit, status=status)
+        await self.gate.passed()
+        return found
+
+
+class GatedLog(MemoryLog):
+    def __init__(self):
+        super().__init__()
+        self.archive = GatedArchive()
+        self.gate = Gate()
+        self.begun = []
+        """The events of every append, from the moment it begins."""
+
+    async def append(self, events, archived, at_ms):
+        self.begun.append(list(events))
+        await self.gate.passed()
+        return await super().append(events, archived, at_ms)
+
+
+@pytest.fixture
+def clock():
+    return ManualClock()
+
+
+@pytest.fixture
+def log():
+    return GatedLog()
+
+
+@pytest.fixture
+async def shard(log, clock):
+    """A shard that knows one action, `send`."""
+    shard = Shard(State(), log, clock)
+    await shard.start()
+    await shard.ask(RegisterAction(name="send"))
+    log.begun.clear()
+    yield shard
+    log.gate.open()
+    log.archive.gate.open()
+    await shard.stop()

@@ -1,0 +1,119 @@
+"""What the Recaller does for the shard is told in test_shard.py; here is what it asks, and how."""
+
+import pytest
+
+from flo.core.moment import Recalled
+from flo.core.recall import RecallKey, RecallPage, RecallRun
+from flo.log.memory import MemoryArchive
+from flo.model.actions import RegisterAction
+from flo.model.runs import Claim, Complete, GetRun, Invoke, ListRuns, RunStatus
+from flo.shard.recall import Recaller, ask, run_of
+from flo.shard.submission import Submission
+from given import ANNA, DEFAULT, given
+from settled import settled
+
+KEY = (DEFAULT, "send", "order-1")
+NO_SUCH_KEY = (DEFAULT, "send", "order-9")
+
+
+@pytest.fixture
+def story():
+    """Runs 1 and 2 have completed, run 3 waits."""
+    story = given(RegisterAction(name="send"))
+    for number in (1, 2):
+        story.tell(
+            Invoke(action="send", idempotency_key=f"order-{number}"),
+            Claim(worker_id=ANNA, actions=["send"]),
+        )
+        archived = story.tell(Complete(run_id=f"send-{number}", worker_id=ANNA)).archived
+        story.rows = [*getattr(story, "rows", []), *archived]
+    story.tell(Invoke(action="send"))
+    return story
+
+
+@pytest.fixture
+def archive(story):
+    archive = MemoryArchive()
+    archive.add(story.rows)
+    return archive
+
+
+async def test_every_question_to_the_archive_gets_an_answer_if_only_no_such(archive, story):
+    recalled = await ask(
+        archive,
+        [
+            RecallRun(DEFAULT, "send-1", "send", 1),
+            RecallKey(KEY),
+            RecallRun(DEFAULT, "send-9", "send", 9),
+            RecallKey(NO_SUCH_KEY),
+        ],
+    )
+
+    assert recalled == Recalled(
+        keys={KEY: "send-1", NO_SUCH_KEY: None},
+        runs={(DEFAULT, "send-1"): story.run("send-1"), (DEFAULT, "send-9"): None},
+        page=None,
+    )
+
+
+async def test_a_page_holds_the_ended_and_the_live(archive, story):
+    live = (story.run("send-3"),)
+
+    recalled = await ask(archive, [RecallPage(DEFAULT, "send", 4, 50, None, live)])
+
+    assert sorted(run.number for run in recalled.page) == [1, 2, 3]
+
+
+async def test_a_page_is_bounded_and_filtered_by_the_archive(archive):
+    for status, limit, numbers in [(None, 1, [2]), ("completed", 9, [2, 1]), ("failed", 9, [])]:
+        recalled = await ask(archive, [RecallPage(DEFAULT, "send", 4, limit, status, ())])
+        assert [run.number for run in recalled.page] == numbers
+
+
+async def test_a_run_that_ended_while_its_page_was_fetched_is_listed_once(archive, story):
+    still_live = (story.run("send-2"),)
+
+    recalled = await ask(archive, [RecallPage(DEFAULT, "send", 4, 50, None, still_live)])
+
+    assert sorted(run.number for run in recalled.page) == [1, 2]
+
+
+async def test_who_needs_nothing_of_the_archive_is_ready(archive, story):
+    recaller = Recaller(story.state, archive, put_back=None)
+
+    assert recaller.is_ready(submission(Invoke(action="send")))
+    assert recaller.is_ready(submission(GetRun(run_id="send-3")))
+    assert recaller.is_ready(submission(GetRun(run_id="nonsense")))
+
+
+async def test_who_needs_something_is_ready_once_it_was_fetched(archive, story):
+    put_back = []
+    recaller = Recaller(story.state, archive, put_back.append)
+    for word in (GetRun(run_id="send-1"), ListRuns(action="send")):
+        asking = submission(word)
+        assert not recaller.is_ready(asking)
+
+        recaller.fetch(asking)
+        assert recaller.everyone() == [asking]
+        await settled()
+
+        assert put_back.pop() is asking
+        assert recaller.everyone() == []
+        assert recaller.is_ready(asking)
+
+
+async def test_what_is_recent_need_not_be_fetched(archive, story):
+    recaller = Recaller(story.state, archive, put_back=None)
+    recaller.recent.add(story.rows[0])
+    asking = submission(GetRun(run_id="send-1"))
+
+    assert recaller.is_ready(asking)
+    assert asking.recalled.runs[DEFAULT, "send-1"].status is RunStatus.COMPLETED
+
+
+def test_a_row_of_the_archive_is_the_run_as_it_ended(story):
+    assert run_of(story.rows[0]) == story.run("send-1")
+
+
+def submission(*words):
+    return Submission(words, lambda answers: None)

@@ -1,0 +1,73 @@
+from flo.model.archive import Archived
+from flo.shard import recent as recent_module
+from flo.shard.recent import Recent
+
+
+def row(number, body=b"", name="send", namespace="default"):
+    return Archived(
+        kind="run",
+        namespace=namespace,
+        name=name,
+        number=number,
+        status="completed",
+        finished_at_ms=0,
+        key=None,
+        body=body,
+    )
+
+
+def kept(recent, numbers=range(20)):
+    return [number for number in numbers if recent.find("default", "send", number)]
+
+
+def test_a_row_is_found_by_its_address():
+    recent = Recent()
+    recent.add(row(1))
+
+    assert recent.find("default", "send", 1) == row(1)
+    assert recent.find("default", "send", 2) is None
+    assert recent.find("default", "print", 1) is None
+    assert recent.find("prod", "send", 1) is None
+
+
+def test_when_there_are_too_many_the_oldest_goes(monkeypatch):
+    monkeypatch.setattr(recent_module, "ROWS_MAX", 3)
+    recent = Recent()
+
+    for number in range(1, 6):
+        recent.add(row(number))
+
+    assert kept(recent) == [3, 4, 5]
+
+
+def test_when_they_are_too_long_the_oldest_go(monkeypatch):
+    monkeypatch.setattr(recent_module, "LENGTH_MAX", 100)
+    recent = Recent()
+
+    recent.add(row(1, bytes(40)))
+    recent.add(row(2, bytes(60)))
+    assert kept(recent) == [1, 2]
+
+    recent.add(row(3, bytes(41)))
+    assert kept(recent) == [3]
+
+
+def test_a_row_too_long_for_memory_is_not_kept_and_harms_nothing(monkeypatch):
+    monkeypatch.setattr(recent_module, "LENGTH_MAX", 100)
+    recent = Recent()
+
+    recent.add(row(1, bytes(101)))
+    recent.add(row(2, bytes(100)))
+
+    assert kept(recent) == [2]
+
+
+def test_a_row_that_comes_again_takes_the_place_and_the_length_of_the_old_one(monkeypatch):
+    monkeypatch.setattr(recent_module, "LENGTH_MAX", 100)
+    recent = Recent()
+
+    for _ in range(5):
+        recent.add(row(1, bytes(50)))
+    recent.add(row(2, bytes(50)))
+
+    assert kept(recent) == [1, 2]

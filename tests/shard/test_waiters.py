@@ -1,0 +1,95 @@
+"""How parked claims are served is told in test_shard.py; here is who is woken, and what remains."""
+
+import pytest
+
+from flo.model.actions import RegisterAction
+from flo.model.runs import Claim, Fail, Invoke, Tick, WaitForRuns
+from flo.model.workers import DrainWorker, RegisterWorker
+from flo.shard.submission import Submission
+from flo.shard.waiters import Waiters
+from given import ANNA, BORIS, Later, given
+
+SEND = RegisterAction(name="send", retry_delay_ms=400)
+CLAIM = Claim(worker_id=ANNA, actions=["send"])
+
+
+def parked(waiters, *claims):
+    submissions = [Submission([claim], lambda answers: None) for claim in claims]
+    for submission, claim in zip(submissions, claims, strict=True):
+        waiters.park_claim(submission, claim)
+    return submissions
+
+
+def claim(worker_id, *actions, namespace="default"):
+    return Claim(worker_id=worker_id, actions=[*actions], namespace=namespace, max_tasks=10)
+
+
+@pytest.mark.parametrize(
+    ("before", "step", "woken"),
+    [
+        ([], Invoke(action="send"), [ANNA]),
+        ([], Invoke(action="print"), []),
+        ([], Invoke(action="send", delay_ms=5), []),
+        ([], RegisterAction(name="send"), []),
+        ([Invoke(action="send", delay_ms=5), Later(5)], Tick(), [ANNA]),
+        (
+            [Invoke(action="send"), CLAIM],
+            Fail(run_id="send-1", worker_id=ANNA, retry=True),
+            [],
+        ),
+        (
+            [RegisterAction(name="send", retry_delay_ms=0), Invoke(action="send"), CLAIM],
+            Fail(run_id="send-1", worker_id=ANNA, retry=True),
+            [ANNA],
+        ),
+        ([], DrainWorker(worker_id=ANNA), [ANNA]),
+        ([], DrainWorker(worker_id=BORIS), [BORIS]),
+    ],
+)
+def test_a_claim_is_woken_by_what_it_waits_for(before, step, woken):
+    workers = (RegisterWorker(worker_id=worker, actions=[]) for worker in (ANNA, BORIS))
+    story = given(SEND, RegisterAction(name="print"), *workers, *before)
+    waiters = Waiters()
+    parked(waiters, claim(ANNA, "send"), claim(BORIS, "fold"))
+
+    events = story.tell(step).events
+
+    assert [woke.worker_id for _, woke in waiters.woken_by(events, story.state)] == woken
+
+
+def test_a_claim_of_another_namespace_is_not_woken():
+    story, waiters = given(SEND, RegisterAction(name="send", namespace="prod")), Waiters()
+    parked(waiters, claim(ANNA, "send", namespace="prod"))
+
+    events = story.tell(Invoke(action="send")).events
+
+    assert list(waiters.woken_by(events, story.state)) == []
+
+
+def test_those_who_wait_for_a_run_are_known_until_they_leave():
+    waiters, question = Waiters(), WaitForRuns(run_ids=["send-1", "send-2", "send-1"])
+    submission = Submission([question], lambda answers: None)
+
+    waiters.park_wait(submission, question)
+    assert list(waiters.for_run("default", "send-2")) == [submission]
+    assert list(waiters.for_run("prod", "send-2")) == []
+
+    waiters.leave_wait(submission, question)
+    waiters.leave_wait(submission, question)
+    assert list(waiters.for_run("default", "send-1")) == []
+
+
+def test_when_all_have_left_nothing_of_them_remains():
+    waiters, question = Waiters(), WaitForRuns(run_ids=["send-1", "send-2"])
+    claims = [claim(ANNA, "send", "print"), claim(ANNA, "send"), claim(BORIS, "send", "send")]
+    submissions = parked(waiters, *claims)
+    waiting = Submission([question], lambda answers: None)
+    waiters.park_wait(waiting, question)
+    assert waiters.everyone() == [*submissions, waiting]
+
+    for submission, parked_claim in zip(submissions, claims, strict=True):
+        waiters.leave_claim(submission, parked_claim)
+    waiters.leave_wait(waiting, question)
+
+    assert waiters.everyone() == []
+    assert not any(vars(waiters).values())
