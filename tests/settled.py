@@ -6,8 +6,8 @@ TURNS = 30
 """More than any road through the shard takes."""
 
 
-async def settled():
-    for _ in range(TURNS):
+async def settled(turns=TURNS):
+    for _ in range(turns):
         await asyncio.sleep(0)
 
 

@@ -65,6 +65,17 @@ async def test_many_inputs_become_as_many_runs_in_order(flo: Flo) -> None:
     assert (await flo.actions.status("a-1500")).input == b"1499"
 
 
+async def test_each_of_many_may_have_a_key_of_its_own(flo: Flo) -> None:
+    await flo.actions.register("a")
+    keys = ["one", "two", "one"]
+    invocations = await flo.actions.invoke_many("a", range(3), idempotency_keys=keys)
+
+    assert [one.run_id for one in invocations] == ["a-1", "a-2", "a-1"]
+    assert [one.duplicate for one in invocations] == [False, False, True]
+    with pytest.raises(ValueError, match="shorter"):
+        await flo.actions.invoke_many("a", range(3), idempotency_keys=["one"])
+
+
 async def test_what_is_refused_among_many_is_named_with_the_runs_of_the_rest(flo: Flo) -> None:
     await flo.actions.register("a")
     commands = [Invoke(action=name) for name in ("a", "missing", "a", "absent")]

@@ -40,17 +40,20 @@ class GatedArchive(MemoryArchive):
 
     async def find(self, kind, namespace, name, number):
         self.asked.append(("find", name, number))
-        await self.gate.passed()
-        return await super().find(kind, namespace, name, number)
+        return await self._passed(super().find(kind, namespace, name, number))
 
     async def find_keys(self, kind, keys):
         self.asked.append(("find_keys", *keys))
-        await self.gate.passed()
-        return await super().find_keys(kind, keys)
+        return await self._passed(super().find_keys(kind, keys))
 
     async def page(self, kind, namespace, name, *, below, limit, status=None):
         self.asked.append(("page", name, below, limit, status))
-        found = await super().page(kind, namespace, name, below=below, limit=limit, status=status)
+        page = super().page(kind, namespace, name, below=below, limit=limit, status=status)
+        return await self._passed(page)
+
+    async def _passed(self, looking):
+        """What was there when the archive was asked, however long the answer takes."""
+        found = await looking
         await self.gate.passed()
         return found
 

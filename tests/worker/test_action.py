@@ -253,6 +253,14 @@ def test_options_that_make_no_sense_are_refused(options: dict[str, Any]) -> None
         ActionWorker(**options)
 
 
+def test_a_worker_lives_in_the_namespace_of_its_client() -> None:
+    flo = Flo(namespace="prod")
+    ActionWorker(flo, namespace="prod")
+
+    with pytest.raises(Invalid, match="'prod', got 'test'"):
+        ActionWorker(flo, namespace="test")
+
+
 def test_a_name_has_one_handler() -> None:
     worker = ActionWorker()
     worker.register_action("a", lambda: None)

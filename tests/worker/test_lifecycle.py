@@ -192,21 +192,6 @@ def test_a_stopped_worker_takes_what_its_last_claim_still_brings() -> None:
     assert [complete.run_id for complete in foreman.heard(Complete)] == ["a-1"]
 
 
-def test_a_full_worker_leaves_as_soon_as_its_tasks_are_done() -> None:
-    async def handler(ctx: ActionContext) -> None:
-        await asyncio.sleep(1)
-
-    async def scenario(shift: Shift) -> None:
-        await soon()
-        shift.foreman.assign(task(1))
-        await soon()
-        shift.worker.stop()
-        await shift.serving
-        assert asyncio.get_running_loop().time() == pytest.approx(1.1)
-
-    play(scenario, handler, concurrency=1)
-
-
 def test_a_worker_waits_for_its_tasks_as_long_as_it_may_and_then_gives_them_up() -> None:
     async def scenario(shift: Shift) -> None:
         await soon()
@@ -217,14 +202,18 @@ def test_a_worker_waits_for_its_tasks_as_long_as_it_may_and_then_gives_them_up()
         await shift.serving
         assert asyncio.get_running_loop().time() - started_at_s == pytest.approx(30.0)
 
-    foreman = play(scenario, for_an_hour, drain_timeout=30.0)
+    foreman = play(scenario, for_an_hour, concurrency=1, drain_timeout=30.0)
+    assert len(foreman.heard(DrainWorker)) == 1
     (fail,) = foreman.heard(Fail)
     assert (fail.retry, fail.dead_letter) == (False, True)
     assert "drain_timeout of 30 s" in fail.error
     assert foreman.names[-1] == "deregister_worker"
 
 
-def test_a_worker_stopped_at_once_reports_nothing_and_only_deregisters() -> None:
+@pytest.mark.parametrize("was_draining", [True, False])
+def test_a_worker_stopped_at_once_reports_nothing_and_leaves_nothing_behind(
+    was_draining: bool,
+) -> None:
     ended: list[BaseException] = []
 
     async def handler(ctx: ActionContext) -> None:
@@ -238,12 +227,14 @@ def test_a_worker_stopped_at_once_reports_nothing_and_only_deregisters() -> None
         await soon()
         shift.foreman.assign(task(1))
         await soon()
-        shift.worker.stop()
+        if was_draining:
+            shift.worker.stop()
         await soon()
         shift.worker.stop(at_once=True)
         await shift.serving
         assert asyncio.get_running_loop().time() < 1
         assert len(ended) == 1
+        assert asyncio.all_tasks() == {asyncio.current_task()}
 
     foreman = play(scenario, handler)
     assert foreman.heard(Fail) == []

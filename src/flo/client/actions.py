@@ -4,7 +4,7 @@
 
 import asyncio
 from collections.abc import Iterable
-from itertools import islice
+from itertools import islice, repeat
 from math import inf
 from typing import Any, TypeVar, overload
 
@@ -113,9 +113,13 @@ class Actions:
         *,
         priority: int = PRIORITY_DEFAULT,
         delay_ms: int = 0,
+        idempotency_keys: Iterable[str] | None = None,
         labels: Labels | None = None,
     ) -> list[Invocation]:
         """Queue one run for every input, in order, in as few frames as they fit into.
+
+        With `idempotency_keys`, one for every input, they are repeated safely if the connection
+        breaks.
 
         Each is accepted or refused on its own. If any was refused, the error of the first is
         raised after all have been answered; its details hold `run_ids` (one for every input,
@@ -128,13 +132,17 @@ class Actions:
                 namespace=self._namespace,
                 priority=priority,
                 delay_ms=delay_ms,
+                idempotency_key=key,
                 labels=labels,
             )
-            for input in inputs
+            for input, key in _with_keys(inputs, idempotency_keys)
         )
 
     async def invoke_commands(self, commands: Iterable[Invoke]) -> list[Invocation]:
-        """Like invoke_many, for commands that differ in more than their input."""
+        """Like invoke_many, for commands that differ in more than their input.
+
+        Each goes to the namespace it names itself.
+        """
         rest = iter(commands)
         answers: list[Invoked | BaseException] = []
         while window := list(islice(rest, INVOKES_IN_FLIGHT_MAX)):
@@ -205,6 +213,12 @@ class Actions:
     def _send(self, command: Invoke) -> asyncio.Future[Any]:
         repeatable = command.idempotency_key is not None
         return self._session.call(_INVOKE, command, repeatable=repeatable)
+
+
+def _with_keys(
+    inputs: Iterable[Any], keys: Iterable[str] | None
+) -> Iterable[tuple[Any, str | None]]:
+    return zip(inputs, repeat(None)) if keys is None else zip(inputs, keys, strict=True)
 
 
 def _some_refused(answers: list[Invoked | BaseException]) -> BaseException:

@@ -47,15 +47,18 @@ class Session:
         self._delay_s_max = delay_s_max
         self._dice = dice
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._closed = False
+        self._attempts = 0
+        self._problem: FloError | None = None
+        self._start_afresh()
+
+    def _start_afresh(self) -> None:
         self._gate = asyncio.Lock()
         self._outbox = Outbox()
         self._alarm = Alarm(self._expire)
         self._connection: Connection | None = None
         self._reaching: asyncio.Task[None] | None = None
         self._flush_is_due = False
-        self._closed = False
-        self._attempts = 0
-        self._problem: FloError | None = None
 
     def call(
         self,
@@ -97,7 +100,7 @@ class Session:
         self._alarm.clear()
         if self._reaching is not None:
             self._reaching.cancel()
-            self._reaching = None
+            await asyncio.wait({self._reaching})
         for call in self._outbox:
             call.refuse(Unavailable("the client was closed", code="closed"))
         self._outbox.clear_done()
@@ -112,12 +115,7 @@ class Session:
         if self._loop is not None and not self._loop.is_closed() and self._connection is not None:
             raise RuntimeError("this client is connected in another event loop: close it there")
         self._loop = loop
-        self._gate = asyncio.Lock()
-        self._outbox = Outbox()
-        self._alarm = Alarm(self._expire)
-        self._connection = None
-        self._reaching = None
-        self._flush_is_due = False
+        self._start_afresh()
 
     def _flush(self) -> None:
         self._flush_is_due = False

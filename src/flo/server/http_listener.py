@@ -6,7 +6,6 @@ the process's exit.
 
 import asyncio
 import errno
-from functools import partial
 
 from litestar.types import ASGIApp
 from uvicorn.config import Config
@@ -50,15 +49,17 @@ class HttpListener:
     async def start(self) -> None:
         self._config.load()
         loop = asyncio.get_running_loop()
-        accept = partial(BoundedProtocol, self._config, self.visitors)
         try:
-            self._server = await loop.create_server(accept, self._host, self._port)
+            self._server = await loop.create_server(self.accept, self._host, self._port)
         except OSError as error:
             raise Conflict(
                 f"cannot listen on {self._host}:{self._port}: {error.strerror or error}",
                 code="address_in_use" if error.errno == errno.EADDRINUSE else "cannot_listen",
             ) from error
         self._port = self._server.sockets[0].getsockname()[1]
+
+    def accept(self) -> BoundedProtocol:
+        return BoundedProtocol(self._config, self.visitors)
 
     async def stop(self) -> None:
         """Take nothing new, finish what has begun, and hang up on whoever takes too long."""

@@ -23,10 +23,22 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's time; alarms ring on the running event loop."""
+    """The machine's time, which never goes back; alarms ring on the running event loop.
+
+    When the machine's own time is put back, this one goes on at its pace until it is overtaken.
+    """
+
+    def __init__(self) -> None:
+        self._anchor_ns = time.time_ns()
+        self._anchor_monotonic_ns = time.monotonic_ns()
 
     def now_ms(self) -> int:
-        return time.time_ns() // 1_000_000
+        told_ns, monotonic_ns = time.time_ns(), time.monotonic_ns()
+        steady_ns = self._anchor_ns + monotonic_ns - self._anchor_monotonic_ns
+        if told_ns > steady_ns:
+            self._anchor_ns, self._anchor_monotonic_ns = told_ns, monotonic_ns
+            return told_ns // 1_000_000
+        return steady_ns // 1_000_000
 
     def call_at(self, at_ms: int, callback: Callable[[], None]) -> Alarm:
         loop = asyncio.get_running_loop()

@@ -84,7 +84,9 @@ def _audit_queues(namespace: Namespace, space: Space, facts: Facts, checks: Chec
     checks.hold(Invariant.QUEUED_OR_DUE, queued == ready, queued - ready, ready - queued)
     for action, queue in space.queues.items():
         lines = {
-            (lane_key(dict(labels)), priority): [facts.runs[namespace, id].made.number for id in line]
+            (lane_key(dict(labels)), priority): [
+                facts.runs[namespace, id].made.number for id in line
+            ]
             for labels, priorities in facts.lines[namespace, action].items()
             for priority, line in priorities.items()
         }

@@ -31,6 +31,7 @@ from flo.model.runs import (
 from flo.model.workers import Worker, WorkerDeregistered, WorkerDrained, WorkerRegistered
 from flo.testing.invariants import Checks, Invariant
 from flo.testing.reports import Reports
+from flo.testing.server_time import ServerTime
 
 LATE_MS_MAX = 1_000
 """How late a timer may be while the server is up."""
@@ -81,13 +82,7 @@ class RunFacts:
 
 
 class Facts:
-    def __init__(
-        self,
-        checks: Checks,
-        reports: Reports,
-        now_ms: Callable[[], int],
-        excuses_s: Callable[[], float],
-    ) -> None:
+    def __init__(self, checks: Checks, reports: Reports, time: ServerTime) -> None:
         self.runs: dict[tuple[Namespace, RunId], RunFacts] = {}
         self.by_number: dict[tuple[Namespace, ActionName], list[RunFacts]] = {}
         self.by_key: dict[tuple[Namespace, ActionName, str], RunId] = {}
@@ -100,8 +95,7 @@ class Facts:
         self.history: list[Fact] = []
         self._checks = checks
         self._reports = reports
-        self._now_ms = now_ms
-        self._excuses_s = excuses_s
+        self._time = time
         self._loop = asyncio.get_running_loop()
         self._at_ms = 0
         self._left: set[tuple[Namespace, WorkerId]] = set()
@@ -204,8 +198,7 @@ class Facts:
         lease_ms = event.lease_expires_at_ms
         self._checks.hold(
             Invariant.LEASE_LENGTH,
-            lease_ms is not None
-            and self._reports.has_touch(facts.key, lease_ms - self._at_ms),
+            lease_ms is not None and self._reports.has_touch(facts.key, lease_ms - self._at_ms),
             event,
             facts,
         )
@@ -311,8 +304,8 @@ class Facts:
             self._set_timer(facts, lease_ms)
 
     def _set_timer(self, facts: RunFacts, at_ms: int) -> None:
-        delay_s = max(0, at_ms - self._now_ms()) / 1_000
-        facts.timer = (self._loop.time() + delay_s, self._excuses_s())
+        delay_s = max(0, at_ms - self._time.now_ms()) / 1_000
+        facts.timer = (self._loop.time() + delay_s, self._time.excuses_s())
 
     def _timer_goes_off(self, facts: RunFacts, at_ms: int | None) -> None:
         early = at_ms is None or self._at_ms < at_ms
@@ -324,7 +317,7 @@ class Facts:
         """Not overdue, counting out the time for which the server or the clock is excused."""
         assert facts.timer is not None
         at_s, excused_s = facts.timer
-        late_s = self._loop.time() - at_s - (self._excuses_s() - excused_s)
+        late_s = self._loop.time() - at_s - (self._time.excuses_s() - excused_s)
         self._checks.hold(
             Invariant.TIMERS_NOT_LATE, late_s * 1_000 <= LATE_MS_MAX, f"{late_s:.3f} s;", facts
         )

@@ -1,20 +1,17 @@
 """A log that takes its time, fills up and loses power, from a seed.
 
-    append ──▸ … time passes … ──▸ durable ──▸ … time passes … ──▸ done
-                    │                                │
-              a crash here loses it            a crash here keeps it, but nobody was told
-
-What is durable lies in a MemoryLog that outlives every crash.
+append ──▸ … time passes … ──▸ durable ──▸ … time passes … ──▸ done
+                │                                │
+          a crash here loses it            a crash here keeps it, but nobody was told
 """
 
 import asyncio
 import errno
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from flo.log.base import Archive, Entry, Trimmed
-from flo.log.memory import MemoryLog
+from flo.log.memory import MemoryArchive, MemoryLog
 from flo.model.archive import Archived, ArchiveKey
 from flo.model.base import Fact
 from flo.model.ids import Namespace
@@ -26,97 +23,63 @@ class DiskQuality(NamedTuple):
     append_ms_max: float = 2.0
     find_ms_max: float = 2.0
     full_chance: float = 0.0
-    """Of an append: it fails, and so does every other."""
+    """Of an append: it fails, and so does every other until the next crash."""
 
 
-class FaultyLog:
-    """`durable` hears of every append that succeeds, `failed` of the one that does not."""
+PERFECT = DiskQuality(append_ms_max=0.0, find_ms_max=0.0)
+
+
+class FaultyLog(MemoryLog):
+    """What is durable outlives every crash; what was under way does not.
+
+    `durable` hears of every append that succeeds, `failed` of one that does not.
+    """
 
     def __init__(
         self,
-        kept: MemoryLog,
         dice: random.Random,
-        quality: DiskQuality,
-        durable: Durable,
-        failed: Callable[[], None],
+        quality: DiskQuality = PERFECT,
+        *,
+        durable: Durable = lambda events, archived, at_ms: None,
+        failed: Callable[[], None] = lambda: None,
     ) -> None:
-        self.kept = kept
+        super().__init__()
+        self.disk = Disk(dice, quality)
+        self.archive = FaultyArchive(self.disk)
         self.unwritten: Sequence[Fact] = ()
         """The events of an append that is not durable, and perhaps never will be."""
-        self._disk = _Disk(dice, quality)
         self._durable = durable
         self._failed = failed
-        self.archive: Archive = FaultyArchive(kept.archive, self._disk)
 
-    @property
-    def position(self) -> int:
-        return self.kept.position
-
-    @property
-    def start(self) -> int:
-        return self.kept.start
-
-    @property
-    def is_full(self) -> bool:
-        return self._disk.is_full
-
-    def crash(self) -> None:
-        """Whatever has not been done yet never will be."""
-        self._disk.has_power = False
-
-    async def append(
-        self, events: Sequence[Fact], archived: Sequence[Archived], at_ms: int
-    ) -> int:
+    async def append(self, events: Sequence[Fact], archived: Sequence[Archived], at_ms: int) -> int:
         self.unwritten = events
-        await self._disk.work(self._disk.quality.append_ms_max)
-        if self._disk.fills_up():
+        await self.disk.work(self.disk.quality.append_ms_max)
+        if self.disk.fills_up():
             self._failed()
             raise OSError(errno.ENOSPC, "no space left on the simulated disk")
-        position = await self.kept.append(events, archived, at_ms)
+        position = await super().append(events, archived, at_ms)
         self.unwritten = ()
         self._durable(events, archived, at_ms)
-        await self._disk.work(self._disk.quality.append_ms_max)
+        await self.disk.work(self.disk.quality.append_ms_max / 2)
         return position
 
-    def read(self, position: int) -> Iterator[Entry]:
-        return self.kept.read(position)
 
-    async def trim(
-        self,
-        *,
-        events_below: int = 0,
-        archived_before_ms: int = 0,
-        archived_max: int | None = None,
-        rows_max: int = 1_000,
-    ) -> Trimmed:
-        return await self.kept.trim(
-            events_below=events_below,
-            archived_before_ms=archived_before_ms,
-            archived_max=archived_max,
-            rows_max=rows_max,
-        )
+class FaultyArchive(MemoryArchive):
+    """It answers rightly, but not at once: from what there was when it was asked."""
 
-    async def close(self) -> None:
-        """What is durable stays open to the next one who asks for it."""
-        self._disk.has_power = False
-
-
-class FaultyArchive:
-    """The archive of a FaultyLog: it answers rightly, but not at once."""
-
-    def __init__(self, kept: Archive, disk: "_Disk") -> None:
-        self._kept = kept
+    def __init__(self, disk: "Disk") -> None:
+        super().__init__()
         self._disk = disk
 
     async def find(
         self, kind: str, namespace: Namespace, name: str, number: int
     ) -> Archived | None:
-        found = await self._kept.find(kind, namespace, name, number)
+        found = await super().find(kind, namespace, name, number)
         await self._disk.work(self._disk.quality.find_ms_max)
         return found
 
     async def find_keys(self, kind: str, keys: Sequence[ArchiveKey]) -> dict[ArchiveKey, int]:
-        found = await self._kept.find_keys(kind, keys)
+        found = await super().find_keys(kind, keys)
         await self._disk.work(self._disk.quality.find_ms_max)
         return found
 
@@ -130,28 +93,29 @@ class FaultyArchive:
         limit: int,
         status: str | None = None,
     ) -> list[Archived]:
-        found = await self._kept.page(
-            kind, namespace, name, below=below, limit=limit, status=status
-        )
+        found = await super().page(kind, namespace, name, below=below, limit=limit, status=status)
         await self._disk.work(self._disk.quality.find_ms_max)
         return found
 
-    async def count(self) -> int:
-        return await self._kept.count()
 
-
-class _Disk:
+class Disk:
     def __init__(self, dice: random.Random, quality: DiskQuality) -> None:
         self.quality = quality
-        self.has_power = True
+        self.is_full = False
         self._dice = dice
+        self._crashes = 0
+
+    def crash(self) -> None:
+        """Whatever is under way is never done, and whoever waits for it is gone."""
+        self._crashes += 1
         self.is_full = False
 
     async def work(self, ms_max: float) -> None:
+        crashes = self._crashes
         if ms_max:
             await asyncio.sleep(self._dice.random() * ms_max / 1_000)
-        if not self.has_power:
-            raise asyncio.CancelledError("the power is gone")  # whoever waits here is gone too
+        if self._crashes > crashes:
+            raise asyncio.CancelledError("the power was gone")
 
     def fills_up(self) -> bool:
         chance = self.quality.full_chance

@@ -1,8 +1,8 @@
 """What must hold after every event, in sentences; each is counted whenever it is checked.
 
-    facts.py     checks the events of the log, one by one, as they become durable
-    ledger.py    checks what clients and workers are told against what is durable
-    audit.py     checks the engine's own state and indexes by counting again
+facts.py     checks the events of the log, one by one, as they become durable
+ledger.py    checks what clients and workers are told against what is durable
+audit.py     checks the engine's own state and indexes by counting again
 """
 
 from collections import Counter

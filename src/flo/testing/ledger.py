@@ -22,8 +22,8 @@ from flo.model.runs import (
 )
 from flo.testing.facts import Facts, RunFacts
 from flo.testing.invariants import Checks, Invariant
-from flo.testing.loop import LoopClock
 from flo.testing.reports import Reports, RunKey
+from flo.testing.server_time import ServerTime
 
 WAKE_S_MAX = 5.0
 """So long after something has happened, everybody who waits for it has been told."""
@@ -32,12 +32,13 @@ WAKE_S_MAX = 5.0
 class Hold:
     """A task in the hands of a worker, as far as the worker can know."""
 
-    def __init__(self, run: RunKey, worker_id: WorkerId, task: Task) -> None:
+    def __init__(self, run: RunKey, worker_id: WorkerId, task: Task, set_back_ms: int) -> None:
         self.run = run
         self.worker_id = worker_id
         self.task = task
         self.lease_ms = task.lease_expires_at_ms
         """The lease lasts until then at the least."""
+        self.set_back_ms = set_back_ms
         self.reports = 0
 
     def __str__(self) -> str:
@@ -62,16 +63,14 @@ class Listing(NamedTuple):
 
 
 class Ledger:
-    def __init__(
-        self, checks: Checks, facts: Facts, reports: Reports, clock: LoopClock
-    ) -> None:
+    def __init__(self, checks: Checks, facts: Facts, reports: Reports, time: ServerTime) -> None:
         self.acknowledged: dict[RunKey, RunFacts] = {}
         self.results: dict[RunKey, bytes] = {}
         """The outputs of which a worker was told that they are accepted."""
         self._hold = checks.hold
         self._facts = facts
         self._reports = reports
-        self._clock = clock
+        self._time = time
         self._loop = asyncio.get_running_loop()
         self._made: set[RunKey] = set()
         self._delivered: set[tuple[RunKey, int]] = set()
@@ -98,9 +97,7 @@ class Ledger:
         else:
             self._hold(Invariant.ONE_MAKER, not duplicate, command, run)
 
-    def assigned(
-        self, namespace: Namespace, worker_id: WorkerId, answer: Assigned
-    ) -> list[Hold]:
+    def assigned(self, namespace: Namespace, worker_id: WorkerId, answer: Assigned) -> list[Hold]:
         holds = [self._delivered_task(namespace, worker_id, task) for task in answer.tasks]
         priorities = [self._facts.runs[hold.run].made.priority for hold in holds]
         self._hold(
@@ -134,7 +131,7 @@ class Ledger:
     def touching(self, hold: Hold, extend_ms: int) -> None:
         self._reports.touch(hold.run, extend_ms)
         if hold.lease_ms is not None:  # a touch may shorten it, too
-            hold.lease_ms = min(hold.lease_ms, self._clock.now_ms() + extend_ms)
+            hold.lease_ms = min(hold.lease_ms, self._time.now_ms() + extend_ms)
 
     def completed(self, hold: Hold, output: bytes, answer: Accepted) -> None:
         run = self._facts.runs[hold.run]
@@ -181,10 +178,11 @@ class Ledger:
             self.lease_refused(hold, error)
 
     def lease_refused(self, hold: Hold, error: FloError) -> None:
-        over = hold.lease_ms is not None and self._clock.latest_ms() >= hold.lease_ms
+        over = hold.lease_ms is not None and self._time.latest_ms() >= hold.lease_ms
+        set_back = self._time.set_back_ms > hold.set_back_ms
         left = (hold.run[0], hold.worker_id) in self._left
         loose = self._reports.has_loose_complete(hold.run, hold.worker_id)
-        self._hold(Invariant.LEASE_HONOURED, over or left or loose, error.message, hold)
+        self._hold(Invariant.LEASE_HONOURED, over or set_back or left or loose, error.message, hold)
 
     def registered(self, namespace: Namespace, worker_id: WorkerId) -> None:
         self._registered.add((namespace, worker_id))
@@ -193,12 +191,12 @@ class Ledger:
         """From here on nothing is certain: a goodbye may be under way twice, and arrive late."""
         self._left.add((namespace, worker_id))
 
-    def not_registered(self, namespace: Namespace, worker_id: WorkerId) -> None:
-        """A worker was told that nobody knows it."""
+    def recognized(self, namespace: Namespace, worker_id: WorkerId, *, known: bool) -> None:
+        """A worker said something about itself, and was told that it is known, or that it is not."""
         worker = (namespace, worker_id)
         self._hold(
             Invariant.REGISTRATION_KEPT,
-            worker in self._left or worker not in self._registered,
+            known or worker in self._left or worker not in self._registered,
             worker_id,
             "was told that it is not registered",
         )
@@ -263,16 +261,20 @@ class Ledger:
 
     def _delivered_task(self, namespace: Namespace, worker_id: WorkerId, task: Task) -> Hold:
         run = self._durable(namespace, task.task_id)
+        claimer = run.claimers.get(task.attempt)
+        self._hold(
+            Invariant.DURABLE_FIRST, claimer is not None, f"{worker_id} is given {task};", run
+        )
         delivery = (run.key, task.attempt)
         self._hold(
             Invariant.ONE_DELIVERY,
-            delivery not in self._delivered and run.claimers.get(task.attempt) == worker_id,
+            delivery not in self._delivered and claimer == worker_id,
             f"{worker_id} is given attempt {task.attempt};",
             run,
         )
         self._delivered.add(delivery)
         self._hold(Invariant.INPUT_KEPT, task.payload == run.made.input, task, run)
-        return Hold(run.key, worker_id, task)
+        return Hold(run.key, worker_id, task, self._time.set_back_ms)
 
     def _check_fresh(
         self,

@@ -1,4 +1,4 @@
-"""An event loop on virtual time, and a Clock that runs on it.
+"""An event loop on virtual time, and clocks that run on it.
 
     something is ready   ──▸ it runs, and the time stands still
     nothing is ready     ──▸ the time is now that of the next timer
@@ -37,39 +37,42 @@ def run_virtual(main: Coroutine[Any, Any, T]) -> T:
         return runner.run(main)
 
 
-class LoopClock:
-    """A Clock by the running loop's time; like a machine's, it can be put forward or back.
-
-    Alarms go by elapsed time, as the system clock's do: putting the clock moves none of them.
-    """
+class WallTime:
+    """What a machine on a running loop takes for the time; it can be put forward or back."""
 
     def __init__(self, now_ms: int = NOON_MS) -> None:
         self._loop = asyncio.get_running_loop()
-        self._ahead_ms = now_ms - self._elapsed_ms()
-        self._latest_ms = now_ms
-        self.put_ms = 0
-        """By how much the clock has been put, forward and back taken together."""
+        self._ahead_ms = now_ms - self.elapsed_ms()
 
     def now_ms(self) -> int:
-        now_ms = self._elapsed_ms() + self._ahead_ms
-        self._latest_ms = max(self._latest_ms, now_ms)
-        return now_ms
+        return self.elapsed_ms() + self._ahead_ms
 
-    def latest_ms(self) -> int:
-        """The latest time it has ever shown."""
-        return max(self._latest_ms, self.now_ms())
+    def put(self, by_ms: int) -> None:
+        """Put it forward, or back if `by_ms` is negative."""
+        self._ahead_ms += by_ms
+
+    def elapsed_ms(self) -> int:
+        return round(self._loop.time() * 1_000_000) // 1_000  # a float may fall just short of it
+
+
+class LoopClock:
+    """The Clock of a process on such a machine, with the manners of the system's.
+
+    It follows the wall time forward but never back, and its alarms go by elapsed time.
+    """
+
+    def __init__(self, wall: WallTime | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._wall = wall or WallTime()
+        self._ahead_ms = self._wall.now_ms() - self._wall.elapsed_ms()
+
+    def now_ms(self) -> int:
+        elapsed_ms = self._wall.elapsed_ms()
+        self._ahead_ms = max(self._ahead_ms, self._wall.now_ms() - elapsed_ms)
+        return elapsed_ms + self._ahead_ms
 
     def call_at(self, at_ms: int, callback: Callable[[], None]) -> asyncio.TimerHandle:
         return self._loop.call_later(max(0, at_ms - self.now_ms()) / 1_000, callback)
-
-    def put(self, by_ms: int) -> None:
-        """Put the clock forward, or back if `by_ms` is negative."""
-        self.now_ms()
-        self._ahead_ms += by_ms
-        self.put_ms += abs(by_ms)
-
-    def _elapsed_ms(self) -> int:
-        return round(self._loop.time() * 1_000_000) // 1_000  # a float may fall just short of it
 
 
 class _VirtualSelector(selectors.SelectSelector):
@@ -79,9 +82,7 @@ class _VirtualSelector(selectors.SelectSelector):
         super().__init__()
         self.now_s = 0.0
 
-    def select(
-        self, timeout: float | None = None
-    ) -> list[tuple[selectors.SelectorKey, int]]:
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is None:
             raise Stuck("expected a timer or something ready to run, got neither")
         self.now_s += max(0.0, timeout)

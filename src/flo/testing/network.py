@@ -67,9 +67,15 @@ class Network:
 
         return connect
 
+    def close_door(self) -> None:
+        """Nobody is let in any more, and whoever is in will be shown out."""
+        self._accept = None
+        for line in self._lines:
+            line.has_had_trouble = True
+
     def lose_server(self, *, silently: bool) -> None:
         """The server's process is gone: its ends hear no more, and the others hear of it."""
-        self._accept = None
+        self.close_door()
         for line in tuple(self._lines):
             line.lose_server(silently=silently)
 
@@ -278,7 +284,9 @@ class End(asyncio.Transport):
     def _pieces(self, data: bytes) -> list[bytes]:
         count = self._network.dice.randrange(1, PIECES_MAX)
         cuts = sorted(self._network.dice.randrange(len(data) + 1) for _ in range(count))
-        pieces = [data[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(data)], strict=True)]
+        pieces = [
+            data[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(data)], strict=True)
+        ]
         return [piece for piece in pieces if piece]
 
     def _hang_up(self, error: Exception | None) -> None:

@@ -16,28 +16,24 @@ class Reports:
         self._fails: defaultdict[RunKey, set[tuple[WorkerId, int, str, bool]]] = defaultdict(set)
         self._touches: defaultdict[RunKey, set[int]] = defaultdict(set)
 
-    def complete(
-        self, run: RunKey, worker_id: WorkerId, attempt: int, output: bytes
-    ) -> None:
+    def complete(self, run: RunKey, worker_id: WorkerId, attempt: int, output: bytes) -> None:
         self._completes[run].add((worker_id, attempt, output))
 
-    def fail(
-        self, run: RunKey, worker_id: WorkerId, attempt: int, error: str, retry: bool
-    ) -> None:
+    def fail(self, run: RunKey, worker_id: WorkerId, attempt: int, error: str, retry: bool) -> None:
         self._fails[run].add((worker_id, attempt, error, retry))
 
     def touch(self, run: RunKey, extend_ms: int) -> None:
         self._touches[run].add(extend_ms)
 
-    def has_complete(
-        self, run: RunKey, worker_id: WorkerId, attempt: int, output: bytes
-    ) -> bool:
+    def has_complete(self, run: RunKey, worker_id: WorkerId, attempt: int, output: bytes) -> bool:
         sent = self._completes[run]
         return (worker_id, attempt, output) in sent or (worker_id, 0, output) in sent
 
     def has_loose_complete(self, run: RunKey, worker_id: WorkerId) -> bool:
         """Whether a worker has sent one that may hit any of its attempts."""
-        return any(sender == worker_id and not attempt for sender, attempt, _ in self._completes[run])
+        return any(
+            sender == worker_id and not attempt for sender, attempt, _ in self._completes[run]
+        )
 
     def has_fail(
         self, run: RunKey, worker_id: WorkerId, attempt: int, error: str, retry: bool

@@ -23,9 +23,7 @@ RUNS_REMEMBERED_MAX = 200
 
 
 class SimulatedClient:
-    def __init__(
-        self, world: World, dice: random.Random, name: str, namespace: Namespace
-    ) -> None:
+    def __init__(self, world: World, dice: random.Random, name: str, namespace: Namespace) -> None:
         self._world = world
         self._dice = dice
         self.name = name
@@ -36,7 +34,7 @@ class SimulatedClient:
         self._run_ids: list[RunId] = []
         self._operations: list[Operation] = [
             *[self._invoke] * 40,
-            *[self._invoke_many] * 8,
+            *[self._invoke_many] * 12,
             *[self._status] * 20,
             *[self._wait] * 6,
             *[self._wait_for_some] * 4,
@@ -50,7 +48,7 @@ class SimulatedClient:
     async def run(self) -> None:
         """Do one thing after the other until the simulation closes."""
         while not self._world.is_closing:
-            await asyncio.sleep(self._dice.expovariate(10.0))
+            await asyncio.sleep(self._dice.expovariate(1.0 / self._world.weather.rest_s))
             await self._world.awake.wait()
             await self._dice.choice(self._operations)()
         await self._session.close()
@@ -121,11 +119,11 @@ class SimulatedClient:
             self._world.ledger.viewed(before, view)
 
     async def _wait(self) -> None:
-        await self._wait_for(self._some_run(), self._dice.choice((0.0, 0.5, 5.0, 40.0)))
+        await self._wait_for(self._some_run(newest=10), self._dice.choice((0.0, 1.0, 10.0, 40.0)))
 
     async def _wait_for_some(self) -> None:
         """Waits that begin at the same moment share one question."""
-        timeout_s = self._dice.choice((0.5, 5.0))
+        timeout_s = self._dice.choice((1.0, 10.0))
         count = self._dice.randint(2, 6)
         await asyncio.gather(*(self._wait_for(self._some_run(), timeout_s) for _ in range(count)))
 
@@ -226,7 +224,7 @@ class SimulatedClient:
     def _delay_ms(self) -> int:
         if self._dice.random() < 0.7:
             return 0
-        return self._dice.choice((1, 50, 1_000, 20_000, self._dice.randrange(8 * 3_600_000)))
+        return self._dice.choice((1, 50, 1_000, 20_000, self._dice.randrange(3_600_000)))
 
     def _key(self) -> str | None:
         match self._dice.randrange(4):
@@ -240,10 +238,10 @@ class SimulatedClient:
     def _labels(self) -> Labels | None:
         return {"oven": True} if self._dice.random() < 0.1 else None
 
-    def _some_run(self) -> RunId:
+    def _some_run(self, newest: int = RUNS_REMEMBERED_MAX) -> RunId:
         """One that was told of, or, rarely, one that never was."""
         if self._run_ids and self._dice.random() < 0.97:
-            return self._dice.choice(self._run_ids)
+            return self._dice.choice(self._run_ids[-newest:])
         return f"{self._dice.choice(ACTIONS)}-{10_000 + self._dice.randrange(100)}"
 
     def _before(self, run_id: RunId) -> Before | None:

@@ -10,7 +10,7 @@ from flo.log.snapshot import Snapshot, SnapshotFolder
 from flo.model.archive import Archived
 from flo.model.base import Fact
 from flo.server.router import Router
-from flo.server.tcp import Listener
+from flo.server.tcp import Connection, Listener
 from flo.shard.replay import recover
 from flo.shard.shard import Shard
 from flo.shard.snapshot import dump, fingerprint
@@ -29,10 +29,13 @@ class SimulatedServer:
         self._world = world
         self._dice = dice
         self._wait_for_log = wait_for_log
+        self._log = FaultyLog(
+            world.dice_for(dice), durable=self._heard, failed=self._world.time.down
+        )
         self._snapshots = SnapshotsInMemory()
         self._commits = 0
+        self._connections: list[Connection] = []
         self._shard: Shard | None = None
-        self._log: FaultyLog | None = None
 
     @property
     def is_up(self) -> bool:
@@ -40,38 +43,36 @@ class SimulatedServer:
 
     async def start(self) -> None:
         world = self._world
-        recovered = recover(world.kept.read, self._snapshots)
-        self._log = FaultyLog(
-            world.kept, world.disk_dice, world.weather.disk, self._durable, world.server_down
-        )
+        self._log.disk.quality = world.weather.disk
+        clock = world.time.up()
         self._shard = Shard(
-            recovered.state,
+            recover(self._log.read, self._snapshots).state,
             self._log,
-            world.clock,
-            dice=random.Random(self._dice.getrandbits(64)),
+            clock,
+            dice=world.dice_for(self._dice),
             wait_for_log=self._wait_for_log,
         )
-        await self._shard.start()
         world.facts.server_started()
-        listener = Listener(Router(self._shard), world.clock, Unwatched(), "simulated", 9000)
-        world.network.listen(listener.accept)
-        world.server_up()
+        await self._shard.start()
+        listener = Listener(Router(self._shard), clock, Unwatched(), "simulated", 9000)
+        world.network.listen(lambda: self._accept(listener))
         world.story.happened("server started")
 
     async def stop(self) -> None:
-        """Stop in order: everybody is answered."""
+        """In order: first the door, then the shard, as a server does."""
         assert self._shard is not None
         self.check_health()
         self._world.story.happened("server stops")
+        self._world.network.close_door()
+        for connection in self._connections:
+            connection.close()
         await self._shard.stop()
         self._gone(silently=False)
 
     def crash(self) -> None:
-        """Stop in the middle of whatever is under way."""
-        assert self._log is not None
+        """In the middle of whatever is under way."""
         self.check_health()
         self._world.story.happened("server crashes")
-        self._log.crash()
         for task in asyncio.all_tasks():
             if task.get_name() == "shard":
                 task.cancel()
@@ -79,12 +80,17 @@ class SimulatedServer:
 
     async def take_snapshot(self) -> None:
         """As the snapshotter does: from the log, while the server goes on."""
-        world = self._world
-        recovered = recover(world.kept.read, self._snapshots)
+        recovered = recover(self._log.read, self._snapshots)
         self._snapshots.save(recovered.position, dump(recovered.state))
         if self._dice.random() < 0.5:
-            await world.kept.trim(events_below=recovered.position)
-        world.story.happened("snapshot taken")
+            await self._log.trim(events_below=recovered.position)
+        self._world.story.happened("snapshot taken")
+
+    def check_health(self) -> None:
+        """It fails only when the disk does."""
+        if self._shard is not None and not self._log.disk.is_full:
+            reason = self._shard.closed
+            self._world.checks.hold(Invariant.NO_ACCIDENT, reason is None, repr(reason))
 
     def check_at_end(self) -> None:
         """Nothing is under way: all there is can be counted, and all that was, replayed."""
@@ -98,13 +104,13 @@ class SimulatedServer:
         same = fingerprint(replayed) == fingerprint(state)
         self._world.checks.hold(Invariant.REPLAY_IS_STATE, same, "from the first event on")
 
-    def check_health(self) -> None:
-        """It fails only when the disk does."""
-        if self._shard is not None and self._log is not None and not self._log.is_full:
-            reason = self._shard.closed
-            self._world.checks.hold(Invariant.NO_ACCIDENT, reason is None, repr(reason))
+    def _accept(self, listener: Listener) -> Connection:
+        connection = listener.accept()
+        self._connections.append(connection)
+        return connection
 
-    def _durable(self, events: Sequence[Fact], archived: Sequence[Archived], at_ms: int) -> None:
+    def _heard(self, events: Sequence[Fact], archived: Sequence[Archived], at_ms: int) -> None:
+        """These events are durable now."""
         world = self._world
         world.story.committed(events)
         world.facts.append(events, archived, at_ms)
@@ -115,17 +121,18 @@ class SimulatedServer:
 
     def _gone(self, *, silently: bool) -> None:
         assert self._shard is not None
-        assert self._log is not None
-        shard, log = self._shard, self._log
-        self._shard = self._log = None
-        self._world.server_down()
+        self._world.time.down()
         self._world.network.lose_server(silently=silently)
-        self._check_replay(shard.state, log.unwritten)
+        self._log.disk.crash()
+        self._check_replay(self._shard.state, self._log.unwritten)
+        self._log.unwritten = ()
+        self._connections.clear()
+        self._shard = None
 
     def _check_replay(self, lived: State, unwritten: Sequence[Fact]) -> None:
         """What lived, and the log replayed with what was about to be written, are the same."""
         checks = self._world.checks
-        replayed = recover(self._world.kept.read, self._snapshots).state
+        replayed = recover(self._log.read, self._snapshots).state
         for event in unwritten:
             apply(replayed, event)
         same = fingerprint(replayed) == fingerprint(lived)

@@ -1,8 +1,8 @@
 """A worker that does its work well, badly, late, twice or not at all, and notes what it is told.
 
-    register ──▸ claim ──▸ perform ──▸ report      again and again, with a heartbeat now and then
-        ▲                                 │
-        └──── killed, or drained and gone ┘
+register ──▸ claim ──▸ perform ──▸ report      again and again, with a heartbeat now and then
+    ▲                                 │
+    └──── killed, or drained and gone ┘
 """
 
 import asyncio
@@ -122,6 +122,7 @@ class SimulatedWorker:
             self._not_known("heartbeat", error)
         else:
             self._did("heartbeat", answer.status)
+            self._world.ledger.recognized(self._namespace, self._worker_id, known=True)
 
     async def _leave(self) -> None:
         try:
@@ -190,6 +191,8 @@ class SimulatedWorker:
             case roll if roll < 97:
                 await self._complete(hold, attempt)
                 await self._complete(hold, attempt)
+            case roll if roll < 98:
+                await asyncio.gather(self._complete(hold, attempt), self._complete(hold, attempt))
             case _:
                 await self._fail(hold, attempt, retry=True)
                 await self._complete(hold, attempt)
@@ -256,13 +259,13 @@ class SimulatedWorker:
         lease_ms = hold.task.lease_expires_at_ms
         if lease_ms is None:
             return 1.0
-        return max(0, lease_ms - self._world.clock.now_ms()) / 1_000
+        return max(0, lease_ms - self._world.time.now_ms()) / 1_000
 
     def _not_known(self, what: str, error: FloError) -> None:
         """The server is out of reach, or says that it does not know this worker."""
         self._did(what, error)
         if error.code == "worker_not_found":
-            self._world.ledger.not_registered(self._namespace, self._worker_id)
+            self._world.ledger.recognized(self._namespace, self._worker_id, known=False)
         else:
             known = isinstance(error, Unavailable)
             self._world.checks.hold(Invariant.REFUSALS_EXPLAINED, known, what, repr(error))

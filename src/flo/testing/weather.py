@@ -26,6 +26,8 @@ class Weather(NamedTuple):
     cut_off_s_max: float = 10.0
     line_break_s: float = 0.0
     worker_kill_s: float = 0.0
+    rest_s: float = 0.1
+    """How long a client rests between two things it does."""
     lull_s: float = 0.0
     """Everybody goes to sleep for some hours."""
     vanish_chance: float = 0.0
@@ -68,6 +70,7 @@ def draw_weather(dice: random.Random) -> Weather:
         cut_off_s=some(5.0, 60.0),
         line_break_s=some(2.0, 30.0),
         worker_kill_s=some(5.0, 60.0),
+        rest_s=dice.choice((0.01, 0.05, 0.2)),
         lull_s=some(100.0, 400.0),
         vanish_chance=some(0.01, 0.1),
         stall_chance=some(0.01, 0.1),

@@ -4,13 +4,12 @@ import asyncio
 import random
 
 from flo.client.session import Session
-from flo.log.memory import MemoryLog
 from flo.testing.facts import Facts
 from flo.testing.invariants import Checks
 from flo.testing.ledger import Ledger
-from flo.testing.loop import LoopClock
 from flo.testing.network import Network
 from flo.testing.reports import Reports
+from flo.testing.server_time import ServerTime
 from flo.testing.story import Story
 from flo.testing.weather import FAIR, Weather
 
@@ -22,21 +21,16 @@ ACTIONS = ("bake", "carry", "dig", "eat")
 class World:
     def __init__(self, dice: random.Random, weather: Weather) -> None:
         self.weather = weather
-        self.clock = LoopClock()
+        self.time = ServerTime()
         self.network = Network(self.dice_for(dice), weather.lines)
-        self.disk_dice = self.dice_for(dice)
-        self.kept = MemoryLog()
         self.checks = Checks()
         self.reports = Reports()
         self.story = Story(self.checks)
-        self.facts = Facts(self.checks, self.reports, self.clock.now_ms, self.excuses_s)
-        self.ledger = Ledger(self.checks, self.facts, self.reports, self.clock)
+        self.facts = Facts(self.checks, self.reports, self.time)
+        self.ledger = Ledger(self.checks, self.facts, self.reports, self.time)
         self.is_closing = False
         self.awake = asyncio.Event()
         self.awake.set()
-        self._loop = asyncio.get_running_loop()
-        self._down_s = 0.0
-        self._down_since_s: float | None = 0.0
 
     @staticmethod
     def dice_for(dice: random.Random) -> random.Random:
@@ -59,19 +53,3 @@ class World:
         self.network.heal_all()
         self.is_closing = True
         self.awake.set()
-
-    def server_up(self) -> None:
-        self._down_s = self._down_so_far_s()
-        self._down_since_s = None
-
-    def server_down(self) -> None:
-        if self._down_since_s is None:
-            self._down_since_s = self._loop.time()
-
-    def excuses_s(self) -> float:
-        """For how long, all in all, timers could not go off, or had been put off by the clock."""
-        return self._down_so_far_s() + self.clock.put_ms / 1_000
-
-    def _down_so_far_s(self) -> float:
-        since_s = self._down_since_s
-        return self._down_s + (self._loop.time() - since_s if since_s is not None else 0.0)

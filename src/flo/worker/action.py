@@ -43,6 +43,9 @@ class Settings(NamedTuple):
     description: str | None = None
 
 
+SETTINGS_DEFAULT = Settings(TIMEOUT_MS_DEFAULT, MAX_RETRIES_DEFAULT, RETRY_DELAY_MS_DEFAULT, "")
+
+
 class ActionWorker:
     """Registers, claims, performs, reports, and drains when it is told to.
 
@@ -80,6 +83,10 @@ class ActionWorker:
         check_worker_id(self.worker_id)
         self.machine_id = machine_id or socket.gethostname()
         self.labels = labels
+        if isinstance(address, Flo) and namespace not in (None, address.namespace):
+            raise Invalid(
+                f"expected the client's namespace {address.namespace!r}, got {namespace!r}"
+            )
         self._owns_flo = not isinstance(address, Flo)
         self._flo = address if isinstance(address, Flo) else Flo(address, namespace=namespace)
         self._manners = Manners(concurrency, block_ms, heartbeat_interval, drain_timeout)
@@ -200,22 +207,23 @@ class ActionWorker:
 
     async def _announce_action(self, name: ActionName) -> None:
         try:
-            known = await self._flo.actions.get(name)
+            known = _settings_of(await self._flo.actions.get(name))
         except NotFound:
             known = None
-        settings = _merged(self._settings[name], known)
-        await self._flo.actions.register(name, **settings._asdict(), if_changed=True)
+        settings = _merged(self._settings[name], known or SETTINGS_DEFAULT)
+        if settings != known:
+            await self._flo.actions.register(name, **settings._asdict(), if_changed=True)
         self._leases_ms[name] = settings.timeout_ms or 0
 
 
-def _merged(wanted: Settings, known: ActionView | None) -> Settings:
-    """What is wanted, where it is; else what is known; else the defaults."""
-    base = Settings(TIMEOUT_MS_DEFAULT, MAX_RETRIES_DEFAULT, RETRY_DELAY_MS_DEFAULT, "")
-    if known is not None:
-        base = Settings(
-            known.timeout_ms, known.max_retries, known.retry_delay_ms, known.description
-        )
-    chosen = (old if new is None else new for new, old in zip(wanted, base, strict=True))
+def _settings_of(action: ActionView) -> Settings:
+    return Settings(
+        action.timeout_ms, action.max_retries, action.retry_delay_ms, action.description
+    )
+
+
+def _merged(wanted: Settings, known: Settings) -> Settings:
+    chosen = (old if new is None else new for new, old in zip(wanted, known, strict=True))
     return Settings._make(chosen)
 
 

@@ -32,21 +32,12 @@ class BoundHandler(NamedTuple):
 
 def bind(handler: Handler) -> BoundHandler:
     """Read the signature, once; a TypeError says what cannot be supplied."""
+    name = getattr(handler, "__name__", repr(handler))
     function = _function_of(handler)
     parameters = list(inspect.signature(handler).parameters.values())
-    supplies = _supplies(_name(handler), _resolved(_name(handler), function, parameters))
-    positional = [
-        supplies[parameter.name]
-        for parameter in parameters
-        if parameter.kind is Parameter.POSITIONAL_ONLY and parameter.name in supplies
-    ]
-    named = {
-        parameter.name: supplies[parameter.name]
-        for parameter in parameters
-        if parameter.kind is not Parameter.POSITIONAL_ONLY and parameter.name in supplies
-    }
-    is_async = inspect.iscoroutinefunction(function)
-    return BoundHandler(_caller(handler, parameters, positional, named), is_async)
+    supplies = _supplies(name, _resolved(name, function, parameters))
+    call = _caller(handler, parameters, supplies)
+    return BoundHandler(call, inspect.iscoroutinefunction(function))
 
 
 def _function_of(handler: Handler) -> Handler:
@@ -110,22 +101,19 @@ def _check_one(name: str, what: str, parameters: list[Parameter]) -> None:
         raise TypeError(f"handler {name!r}: expected one parameter for {what}, got {names}")
 
 
-def _caller(
-    handler: Handler,
-    parameters: list[Parameter],
-    positional: list[Supply],
-    named: dict[str, Supply],
-) -> Supply:
-    if list(named.values()) == [_give_context] and not positional:
-        (name,) = named
-        if parameters[0].name == name and parameters[0].kind is not Parameter.KEYWORD_ONLY:
-            return handler
-    if (
-        not positional
-        and not named
-        and any(one.kind is Parameter.VAR_POSITIONAL for one in parameters)
-    ):
-        return handler  # a wrapper that passes on whatever it gets
+def _caller(handler: Handler, parameters: list[Parameter], supplies: dict[str, Supply]) -> Supply:
+    if _takes_the_context_alone(parameters, supplies):
+        return handler
+    positional = [
+        supplies[parameter.name]
+        for parameter in parameters
+        if parameter.kind is Parameter.POSITIONAL_ONLY and parameter.name in supplies
+    ]
+    named = {
+        parameter.name: supplies[parameter.name]
+        for parameter in parameters
+        if parameter.kind is not Parameter.POSITIONAL_ONLY and parameter.name in supplies
+    }
 
     def call(context: ActionContext) -> Any:
         return handler(
@@ -136,6 +124,18 @@ def _caller(
     return call
 
 
+def _takes_the_context_alone(parameters: list[Parameter], supplies: dict[str, Supply]) -> bool:
+    """Whether the handler can be called as it is: handler(context)."""
+    if not supplies:  # a wrapper that passes on whatever it gets
+        return any(parameter.kind is Parameter.VAR_POSITIONAL for parameter in parameters)
+    first = parameters[0]
+    return (
+        list(supplies) == [first.name]
+        and supplies[first.name] is _give_context
+        and first.kind is not Parameter.KEYWORD_ONLY
+    )
+
+
 def _give_context(context: ActionContext) -> ActionContext:
     return context
 
@@ -144,7 +144,3 @@ def _give_input(type: Any, default: Any, context: ActionContext) -> Any:
     if not context.payload and default is not Parameter.empty:
         return default
     return context.into(type)
-
-
-def _name(handler: Handler) -> str:
-    return getattr(handler, "__name__", repr(handler))

@@ -73,6 +73,8 @@ class Lifecycle:
         except asyncio.CancelledError:
             if not self._stopped_at_once:
                 raise
+            assert self._running is not None
+            self._running.uncancel()
 
     def drain(self) -> None:
         """Take no more tasks, finish those at hand, leave."""
@@ -88,8 +90,11 @@ class Lifecycle:
     async def _arrive(self) -> bool:
         """Whether the worker is registered, or was told to drain before it could be."""
         arriving = asyncio.create_task(self._announce_until_heard())
-        await self._until_draining(arriving)
-        return await _ended(arriving)
+        try:
+            await self._until_draining(arriving)
+        finally:
+            arriving.cancel()
+        return await _ended_well(arriving)
 
     async def _announce_until_heard(self) -> None:
         while True:
@@ -116,11 +121,14 @@ class Lifecycle:
 
     async def _take_tasks(self) -> None:
         claiming = asyncio.create_task(self._claim_tasks())
-        await self._until_draining(claiming)
-        if not claiming.done():
-            await self._try(self._workers.drain(self._worker_id))  # it answers the parked claim
-            await asyncio.wait({claiming}, timeout=LEAVE_S_MAX)
-        await _ended(claiming)
+        try:
+            await self._until_draining(claiming)
+            if self._draining.is_set():  # the server shows it, and answers the parked claim
+                await self._try(self._workers.drain(self._worker_id))
+                await asyncio.wait({claiming}, timeout=LEAVE_S_MAX)
+        finally:
+            claiming.cancel()
+        await _ended_well(claiming)
 
     async def _claim_tasks(self) -> None:
         while not self._draining.is_set():
@@ -206,9 +214,8 @@ class Lifecycle:
             _logger.warning("worker %s: %s", self._worker_id, error)
 
 
-async def _ended(task: asyncio.Task[None]) -> bool:
-    """End the task; whether it had done so itself. Its error is ours."""
-    task.cancel()
+async def _ended_well(task: asyncio.Task[None]) -> bool:
+    """Whether the task came to its own end, and was not cancelled. Its error is ours."""
     await asyncio.wait({task})
     if task.cancelled():
         return False
