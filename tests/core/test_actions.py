@@ -1,5 +1,7 @@
 import pytest
+from msgspec.structs import replace
 
+from flo.core.machine import apply
 from flo.model.actions import (
     Action,
     ActionDeleted,
@@ -9,7 +11,7 @@ from flo.model.actions import (
     RegisterAction,
     Registered,
 )
-from flo.model.errors import Invalid, NotFound, TooLarge
+from flo.model.errors import Conflict, Invalid, NotFound, TooLarge
 from flo.model.ids import DURATION_MS_MAX
 from flo.model.runs import Claim, Complete, Fail, Invoke, Nothing, RunRequeued, RunStatus, Tick
 from flo.testing.clock import NOON_MS
@@ -122,6 +124,18 @@ def test_an_unknown_action_is_refused_with_what_to_do_about_it():
         given().tell(INVOKE)
 
     assert refusal.value.code == "action_not_found"
+
+
+def test_a_disabled_action_takes_no_new_runs():
+    story = given(SEND, INVOKE)
+    disabled = replace(story.state.spaces[DEFAULT].actions["send"], enabled=False)
+    apply(story.state, ActionRegistered(namespace=DEFAULT, action=disabled))
+
+    with pytest.raises(Conflict) as refusal:
+        story.tell(INVOKE)
+
+    assert refusal.value.code == "action_disabled"
+    assert len(story.tell(CLAIM).reply.tasks) == 1
 
 
 def test_a_deleted_action_is_gone_and_cannot_be_invoked():

@@ -149,6 +149,15 @@ async def test_who_speaks_another_protocol_is_told_so_and_hung_up_on(door):
     assert refused.code == "unknown_protocol"
 
 
+async def test_what_follows_a_hello_that_ends_the_conversation_never_happens(door, anna, boris):
+    hello, invoke = Hello(protocol=7), BY_NAME["invoke"]
+
+    anna.write(encode_request(8, HELLO, [hello]) + encode_request(9, invoke, [INVOKE]))
+    await anna.rest()
+
+    assert await boris.call("invoke", INVOKE) == Invoked(run_id="send-1")
+
+
 async def test_a_browser_is_told_that_this_is_no_place_for_it(door):
     caller = await door.connect()
     caller.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")

@@ -136,6 +136,25 @@ async def test_a_large_crowd_is_served_batch_by_batch(shard, log):
     assert len(answers) == BATCH_WORDS_MAX + 500
 
 
+async def test_large_payloads_are_spread_over_several_appends(shard, log, monkeypatch):
+    monkeypatch.setattr("flo.shard.shard.BATCH_LENGTH_MAX", 100)
+    answers = []
+    for _ in range(5):
+        shard.submit([Invoke(action="send", input=bytes(60))], answers.extend)
+    await settled()
+    assert [len(events) for events in log.begun] == [2, 2, 1]
+
+    await shard.ask(Claim(worker_id=ANNA, actions=["send"], max_tasks=5))
+    log.begun.clear()
+    for number in range(1, 6):
+        report = Complete(run_id=f"send-{number}", worker_id=ANNA, output=bytes(100))
+        shard.submit([report], answers.extend)
+    await settled()
+
+    assert [len(events) for events in log.begun] == [1, 1, 1, 1, 1]
+    assert len(answers) == 10
+
+
 async def test_an_asker_that_has_gone_is_not_called_but_its_facts_stand(shard):
     answers = []
     submission = shard.submit([INVOKE], answers.extend)
@@ -819,6 +838,18 @@ async def test_a_report_that_comes_again_in_the_same_batch_is_taken_in_once(shar
     answers = []
     for _ in range(2):
         shard.submit([COMPLETE], answers.extend)
+    await settled()
+
+    assert answers == [Accepted(run_id="send-1", status=RunStatus.COMPLETED)] * 2
+    assert len(log.begun[-1]) == 1
+
+
+async def test_a_report_that_comes_twice_in_one_breath_is_taken_in_once(shard, log):
+    await shard.ask(INVOKE)
+    await shard.ask(CLAIM)
+    answers = []
+
+    shard.submit([COMPLETE, COMPLETE], answers.extend)
     await settled()
 
     assert answers == [Accepted(run_id="send-1", status=RunStatus.COMPLETED)] * 2

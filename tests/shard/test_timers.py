@@ -62,3 +62,46 @@ def test_with_nothing_due_it_is_silent(timer, clock, rung):
     timer.cancel()
 
     assert rung == []
+
+
+class ElapsedClock(ManualClock):
+    """Alarms ring when so much time has passed, whatever the clock was put to meanwhile."""
+
+    def put_forward(self, by_ms):
+        self._now_ms += by_ms
+        self._alarms = [(at_ms + by_ms, order, alarm) for at_ms, order, alarm in self._alarms]
+
+
+def test_a_clock_that_is_put_forward_is_noticed_within_a_second():
+    clock, rung = ElapsedClock(), []
+    timer = Timer(clock, lambda: rung.append(clock.now_ms() - NOON_MS))
+    timer.set(NOON_MS + 3_600_000)
+
+    clock.put_forward(7_200_000)
+    clock.advance(999)
+    assert rung == []
+
+    clock.advance(1)
+    assert rung == [7_201_000]
+
+
+def test_a_clock_that_was_put_back_is_waited_for(timer, clock, rung):
+    timer.set(NOON_MS + 10)
+    clock.set_back(5_000)
+
+    clock.advance(5_009)
+    assert rung == []
+
+    clock.advance(1)
+    assert rung == [10]
+
+
+def test_a_long_sleep_is_slept_a_second_at_a_time(timer, clock, rung):
+    timer.set(NOON_MS + 10_500)
+
+    for _ in range(10):
+        clock.advance(1_000)
+        assert rung == []
+    clock.advance(500)
+
+    assert rung == [10_500]

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from contextlib import suppress
 
 import pytest
 
@@ -84,15 +85,14 @@ def test_a_full_disk_stays_full_and_keeps_what_it_has():
     async def fill():
         witness = Witness()
         log = faulty(witness, full_chance=0.2)
-        with pytest.raises(OSError, match="no space left"):
-            for _ in range(100):
+        while not log.disk.is_full:
+            with suppress(OSError):
                 await log.append(EVENTS, (), 1)
         position = log.position
         with pytest.raises(OSError, match="no space left"):
             await log.append(EVENTS, (), 1)
         assert log.position == position == len(witness.durable)
         assert witness.failures == 2
-        assert log.disk.is_full
 
     run_virtual(fill())
 

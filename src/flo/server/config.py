@@ -44,7 +44,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     log_level: str = "info"
     log_format: LogFormat = LogFormat.CONSOLE
     snapshot_events: int = 200_000
-    """A snapshot is taken once so many events, and no fewer than there are live runs, are new."""
+    """A snapshot is taken once so many events, and half as many as there are live runs, are new."""
     log_retention_events: int = 0
     """Events kept behind the snapshots, beyond what recovery needs."""
     log_retention_hours: float = 0.0

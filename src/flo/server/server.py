@@ -77,11 +77,14 @@ class Server:
         return _address(self.config.host, self.port)
 
     @property
-    def http_url(self) -> str:
+    def http_url(self) -> str | None:
+        """Where the HTTP API is; None if that door is shut."""
+        if self.http_port == DOOR_SHUT:
+            return None
         return f"http://{_address(self.config.host, self.http_port)}"
 
     async def stop(self) -> None:
-        """Answer what was asked, commit what was submitted, close the store."""
+        """Commit and answer what was submitted, then shut the doors and close the store."""
         await self._running.aclose()
 
     async def _start(self) -> None:
@@ -106,6 +109,8 @@ class Server:
         counts = Counts(self.shard, log, upkeep)
         counts.show_in(metrics)
         await self._open_doors(metrics, counts, started_at_ms)
+        # The doors stay open until the shard has answered everyone.
+        self._running.push_async_callback(self.shard.stop)
         _logger.info(
             "server_started",
             version=VERSION,

@@ -81,7 +81,7 @@ class Upkeep:
             return False
         new = self._log.position - self._snapshot_position
         live = sum(len(space.runs) for space in self._shard.state.spaces.values())
-        return new >= max(self._config.snapshot_events, live)
+        return new >= max(self._config.snapshot_events, live // 2)
 
     async def take_snapshot(self) -> None:
         self._process = await asyncio.create_subprocess_exec(

@@ -27,7 +27,7 @@ from flo.model.archive import Archived
 from flo.model.base import Fact, Word
 from flo.model.errors import FloError, NotFound, Unavailable, Unexpected
 from flo.model.ids import run_id_of
-from flo.model.runs import Assigned, Claim, Ended, Tick, Ticked, WaitForRuns
+from flo.model.runs import Assigned, Claim, Complete, Ended, Invoke, Tick, Ticked, WaitForRuns
 from flo.shard.clock import Clock, SystemClock
 from flo.shard.recall import Recaller, run_of
 from flo.shard.submission import Answer, Done, Submission
@@ -35,6 +35,8 @@ from flo.shard.timers import Timer
 from flo.shard.waiters import Waiters
 
 BATCH_WORDS_MAX = 1_000
+BATCH_LENGTH_MAX = 64 * 1024 * 1024
+"""Bytes of payload in one append, about: a log has a bound on what it takes at a time."""
 
 _logger = structlog.get_logger("flo.shard")
 
@@ -173,12 +175,13 @@ class Shard:
 
     def _take(self) -> list[Submission]:
         """What has been handed in, up to about a batch."""
-        count = words = 0
+        count = words = length = 0
         for submission in self._inbox:
-            if words >= BATCH_WORDS_MAX:
+            if words >= BATCH_WORDS_MAX or length >= BATCH_LENGTH_MAX:
                 break
             count += 1
             words += len(submission.words)
+            length += _payload_length(submission.words)
         taken, self._inbox = self._inbox[:count], self._inbox[count:]
         if not self._inbox:
             self._filled.clear()
@@ -326,9 +329,15 @@ class Shard:
             submission.refuse(error)
 
 
-def _tell(future: asyncio.Future[Answer], reply: Answer) -> None:
-    if not future.cancelled():  # the asker is about to withdraw
-        future.set_result(reply)
+def _payload_length(words: Sequence[Word]) -> int:
+    """How many bytes the events of these words will carry for others."""
+    length = 0
+    for word in words:
+        if isinstance(word, Invoke):
+            length += len(word.input)
+        elif isinstance(word, Complete):
+            length += len(word.output)
+    return length
 
 
 def _recalling(moment: Moment, submission: Submission) -> Moment:

@@ -60,7 +60,8 @@ class FaultyLog(MemoryLog):
         position = await super().append(events, archived, at_ms)
         self.unwritten = ()
         self._durable(events, archived, at_ms)
-        await self.disk.work(self.disk.quality.append_ms_max / 2)
+        if self.disk.lingers():
+            await self.disk.work(self.disk.quality.append_ms_max)
         return position
 
 
@@ -116,6 +117,10 @@ class Disk:
             await asyncio.sleep(self._dice.random() * ms_max / 1_000)
         if self._crashes > crashes:
             raise asyncio.CancelledError("the power was gone")
+
+    def lingers(self) -> bool:
+        """Whether what is done is told of later."""
+        return self.quality.append_ms_max > 0.0 and self._dice.random() < 0.25
 
     def fills_up(self) -> bool:
         chance = self.quality.full_chance

@@ -192,7 +192,7 @@ class Ledger:
         self._left.add((namespace, worker_id))
 
     def recognized(self, namespace: Namespace, worker_id: WorkerId, *, known: bool) -> None:
-        """A worker said something about itself, and was told that it is known, or that it is not."""
+        """A worker asked after itself, and was told that it is known, or that it is not."""
         worker = (namespace, worker_id)
         self._hold(
             Invariant.REGISTRATION_KEPT,

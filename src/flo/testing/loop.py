@@ -42,14 +42,15 @@ class WallTime:
 
     def __init__(self, now_ms: int = NOON_MS) -> None:
         self._loop = asyncio.get_running_loop()
-        self._ahead_ms = now_ms - self.elapsed_ms()
+        self.ahead_ms = now_ms - self.elapsed_ms()
+        """By how much it is ahead of the time that has elapsed."""
 
     def now_ms(self) -> int:
-        return self.elapsed_ms() + self._ahead_ms
+        return self.elapsed_ms() + self.ahead_ms
 
     def put(self, by_ms: int) -> None:
         """Put it forward, or back if `by_ms` is negative."""
-        self._ahead_ms += by_ms
+        self.ahead_ms += by_ms
 
     def elapsed_ms(self) -> int:
         return round(self._loop.time() * 1_000_000) // 1_000  # a float may fall just short of it
@@ -64,12 +65,11 @@ class LoopClock:
     def __init__(self, wall: WallTime | None = None) -> None:
         self._loop = asyncio.get_running_loop()
         self._wall = wall or WallTime()
-        self._ahead_ms = self._wall.now_ms() - self._wall.elapsed_ms()
+        self._ahead_ms = self._wall.ahead_ms
 
     def now_ms(self) -> int:
-        elapsed_ms = self._wall.elapsed_ms()
-        self._ahead_ms = max(self._ahead_ms, self._wall.now_ms() - elapsed_ms)
-        return elapsed_ms + self._ahead_ms
+        self._ahead_ms = max(self._ahead_ms, self._wall.ahead_ms)
+        return self._wall.elapsed_ms() + self._ahead_ms
 
     def call_at(self, at_ms: int, callback: Callable[[], None]) -> asyncio.TimerHandle:
         return self._loop.call_later(max(0, at_ms - self.now_ms()) / 1_000, callback)

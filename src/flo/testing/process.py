@@ -38,7 +38,7 @@ class ServerProcess:
             self.kill()
             raise
         self.address = started["rpc"]
-        self.http_url = started["http"]
+        self.http_url = started["http"] or self.http_url
 
     def kill(self) -> None:
         """The end without warning: SIGKILL."""

@@ -1,4 +1,4 @@
-"""What workers have sent, noted before it leaves them: the only causes an attempt's end may have."""
+"""What workers have sent, noted before it leaves them: nothing else may end an attempt in time."""
 
 from collections import defaultdict
 from typing import TypeAlias

@@ -11,7 +11,7 @@ class ServerTime:
         self._clock = LoopClock(self.wall)
         self._latest_ms = 0
         self.set_back_ms = 0
-        """By how much, all in all, servers came up with an earlier time than the one before them."""
+        """By how much, all in all, servers came up with an earlier time than those before."""
         self._loop = asyncio.get_running_loop()
         self._down_s = 0.0
         self._down_since_s: float | None = self._loop.time()

@@ -9,8 +9,8 @@ from flo.client.actions import Actions
 from flo.model.errors import FloError, NotFound, TimedOut, Unavailable
 from flo.model.ids import ActionName, Labels, Namespace, RunId
 from flo.model.runs import Invoke, RunStatus
-from flo.testing.ledger import Before
 from flo.testing.invariants import Invariant
+from flo.testing.ledger import Before
 from flo.testing.world import ACTIONS, World
 
 Operation: TypeAlias = Callable[[], Awaitable[None]]
@@ -20,6 +20,7 @@ KEYS = 40
 RACE_S = 0.5
 """Who invokes within the same half second may use the same key as another."""
 RUNS_REMEMBERED_MAX = 200
+STATUSES_AT_ONCE = 50
 
 
 class SimulatedClient:
@@ -56,18 +57,17 @@ class SimulatedClient:
     async def register_all(self) -> None:
         """Go on until every action is there."""
         for action in ACTIONS:
-            while not await self._register_action(action):
-                await asyncio.sleep(1.0)
+            registered = False
+            while not registered:
+                registered = await self._register_action(action)
 
     async def look_at_everything(self) -> None:
         """Every run that anybody was told of is there, and as it was told."""
-        ledger = self._world.ledger
-        for namespace, run_id in tuple(ledger.acknowledged):
-            if namespace == self._namespace:
-                before = ledger.before(namespace, run_id)
-                view = await self._actions.status(run_id)
-                self._did("status", view.status)
-                ledger.viewed(before, view)
+        acknowledged = self._world.ledger.acknowledged
+        run_ids = [run_id for namespace, run_id in acknowledged if namespace == self._namespace]
+        while run_ids:
+            await asyncio.gather(*map(self._look_at, run_ids[:STATUSES_AT_ONCE]))
+            del run_ids[:STATUSES_AT_ONCE]
 
     async def close(self) -> None:
         await self._session.close()
@@ -90,7 +90,7 @@ class SimulatedClient:
             self._invoked(command, answer.run_id, answer.duplicate)
 
     async def _invoke_many(self) -> None:
-        commands = [self._command() for _ in range(self._dice.randint(2, 12))]
+        commands = [self._command() for _ in range(self._dice.randint(2, 20))]
         try:
             answers = await self._actions.invoke_commands(commands)
         except FloError as error:
@@ -105,7 +105,9 @@ class SimulatedClient:
                 self._invoked(command, answer.run_id, answer.duplicate)
 
     async def _status(self) -> None:
-        run_id = self._some_run()
+        await self._look_at(self._some_run())
+
+    async def _look_at(self, run_id: RunId) -> None:
         before = self._before(run_id)
         try:
             view = await self._actions.status(run_id)

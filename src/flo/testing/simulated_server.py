@@ -13,7 +13,7 @@ from flo.server.router import Router
 from flo.server.tcp import Connection, Listener
 from flo.shard.replay import recover
 from flo.shard.shard import Shard
-from flo.shard.snapshot import dump, fingerprint
+from flo.shard.snapshot import dump, fingerprint, load
 from flo.testing.audit import audit, audit_snapshot
 from flo.testing.faults import FaultyLog
 from flo.testing.invariants import Invariant
@@ -36,6 +36,12 @@ class SimulatedServer:
         self._commits = 0
         self._connections: list[Connection] = []
         self._shard: Shard | None = None
+        self._recovered = State()
+
+    @property
+    def is_there(self) -> bool:
+        """Its process lives, whether it serves or not."""
+        return self._shard is not None
 
     @property
     def is_up(self) -> bool:
@@ -46,7 +52,7 @@ class SimulatedServer:
         self._log.disk.quality = world.weather.disk
         clock = world.time.up()
         self._shard = Shard(
-            recover(self._log.read, self._snapshots).state,
+            self._recovered,
             self._log,
             clock,
             dice=world.dice_for(self._dice),
@@ -124,20 +130,22 @@ class SimulatedServer:
         self._world.time.down()
         self._world.network.lose_server(silently=silently)
         self._log.disk.crash()
-        self._check_replay(self._shard.state, self._log.unwritten)
+        self._recovered = self._check_replay(self._shard.state, self._log.unwritten)
         self._log.unwritten = ()
         self._connections.clear()
         self._shard = None
 
-    def _check_replay(self, lived: State, unwritten: Sequence[Fact]) -> None:
+    def _check_replay(self, lived: State, unwritten: Sequence[Fact]) -> State:
         """What lived, and the log replayed with what was about to be written, are the same."""
         checks = self._world.checks
-        replayed = recover(self._log.read, self._snapshots).state
+        recovered = recover(self._log.read, self._snapshots).state
+        replayed = load(dump(recovered))
         for event in unwritten:
             apply(replayed, event)
         same = fingerprint(replayed) == fingerprint(lived)
         checks.hold(Invariant.REPLAY_IS_STATE, same, f"with {len(unwritten)} events unwritten")
         audit_snapshot(lived, checks)
+        return recovered
 
 
 class SnapshotsInMemory(SnapshotFolder):

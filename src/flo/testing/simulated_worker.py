@@ -145,7 +145,7 @@ class SimulatedWorker:
             answer = await self._workers.claim(
                 self._worker_id,
                 self._actions,
-                max_tasks=self._dice.randint(1, 6),
+                max_tasks=self._dice.randint(1, 10),
                 block_ms=self._dice.choice(BLOCKS_MS) if not self._diligent else BLOCK_MS_MAX,
             )
         except Unavailable as error:

@@ -12,11 +12,13 @@ simulated, so a seed tells the same story every time.
 
 import argparse
 import asyncio
+import logging
 import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import structlog.testing
@@ -24,6 +26,7 @@ import structlog.testing
 from flo.testing.invariants import Broken, Invariant
 from flo.testing.loop import run_virtual
 from flo.testing.simulated_client import SimulatedClient
+from flo.testing.simulated_sdk import SdkWorker
 from flo.testing.simulated_server import SimulatedServer
 from flo.testing.simulated_worker import SimulatedWorker
 from flo.testing.weather import Weather, draw_weather
@@ -31,7 +34,7 @@ from flo.testing.world import NAMESPACES, World
 
 OPERATIONS_DEFAULT = 4_000
 CLIENTS_PER_NAMESPACE = 3
-WORKERS_PER_NAMESPACE = 4
+WORKERS_PER_NAMESPACE = 3
 STORM_S_MAX = 30 * 24 * 3_600.0
 CALM_S_MAX = 24 * 3_600.0
 
@@ -68,7 +71,7 @@ class Simulation:
         self._wait_for_log = wait_for_log
 
     def run(self) -> Summary:
-        with structlog.testing.capture_logs():  # servers that are made to fail complain a lot
+        with _silence():
             return run_virtual(self._run())
 
     async def _run(self) -> Summary:
@@ -113,12 +116,21 @@ class Simulation:
             SimulatedWorker(world, world.dice_for(self._dice), f"worker-{number}", namespace)
             for number, namespace in enumerate(NAMESPACES * WORKERS_PER_NAMESPACE)
         ]
+        self._sdk_workers = [
+            SdkWorker(world, world.dice_for(self._dice), f"sdk-{namespace}", namespace)
+            for namespace in NAMESPACES
+        ]
+        self._places = [client.name for client in self._clients]
+        self._places += [worker.name for worker in self._workers]
+        self._places += [worker.name for worker in self._sdk_workers]
 
     async def _storm(self) -> None:
         world, weather = self._world, self._weather
         for client in self._clients[: len(NAMESPACES)]:
             await client.register_all()
-        actors = [self._begin(actor.run()) for actor in (*self._clients, *self._workers)]
+        actors = [self._begin(client.run()) for client in self._clients]
+        actors += [self._begin(worker.run()) for worker in self._workers]
+        actors += [self._begin(worker.run()) for worker in self._sdk_workers]
         troubles = [
             self._begin(self._now_and_then(mean_s, trouble))
             for mean_s, trouble in (
@@ -130,6 +142,7 @@ class Simulation:
                 (weather.cut_off_s, self._cut_off_somebody),
                 (weather.line_break_s, self._break_line),
                 (weather.worker_kill_s, self._kill_worker),
+                (weather.worker_kill_s, self._drain_worker),
                 (weather.lull_s, self._lull),
             )
             if mean_s
@@ -221,7 +234,7 @@ class Simulation:
 
     async def _fresh_server(self) -> None:
         async with self._server_is_minded:
-            if self._server.is_up:
+            if self._server.is_there:
                 await self._server.stop()
             await self._server.start()
 
@@ -231,7 +244,7 @@ class Simulation:
         self._world.time.wall.put(by_ms)
 
     async def _cut_off_somebody(self) -> None:
-        place = self._dice.choice([*self._clients, *self._workers]).name
+        place = self._dice.choice(self._places)
         self._world.story.happened(f"cut off: {place}")
         self._world.network.cut_off(place)
         await asyncio.sleep(self._dice.random() * self._weather.cut_off_s_max)
@@ -242,9 +255,14 @@ class Simulation:
         self._world.network.break_one()
 
     async def _kill_worker(self) -> None:
-        worker = self._dice.choice(self._workers)
+        worker = self._dice.choice((*self._workers, *self._sdk_workers))
         self._world.story.happened(f"worker killed: {worker.name}")
         worker.kill()
+
+    async def _drain_worker(self) -> None:
+        worker = self._dice.choice(self._sdk_workers)
+        self._world.story.happened(f"worker drained: {worker.name}")
+        worker.drain()
 
     async def _lull(self) -> None:
         hours = self._dice.uniform(0.5, 4.0)
@@ -259,6 +277,18 @@ class Simulation:
         if not isinstance(error, Broken):
             error = Broken(Invariant.NO_ACCIDENT, (context["message"], repr(error)))
         self._world.checks.broken = self._world.checks.broken or error
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Servers and workers that are made to fail complain a lot, and it says nothing new."""
+    logger = logging.getLogger("flo.worker")
+    logger.disabled = True
+    try:
+        with structlog.testing.capture_logs():
+            yield
+    finally:
+        logger.disabled = False
 
 
 def main() -> None:
