@@ -23,6 +23,7 @@ PAUSE_PINGS_EVERY_S = 0.002
 async def run(folder: Path) -> list[Figure]:
     few, some, many = folder / "few", folder / "some", folder / "many"
     for place, count in ((few, FEW + CLAIMS), (some, SOME), (many, MANY)):
+        place.mkdir()
         await make_pending(place, count)
     _, empty = _start_up(folder / "empty")
     with server(few) as process:

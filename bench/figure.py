@@ -25,9 +25,13 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
 
     def line(self) -> str:
         verdict = {None: "", True: "met", False: "MISSED"}[self.is_met]
-        goal = "" if self.goal is None else f"{'≥' if self.more_is_better else '≤'} {self.goal:,.4g}"
+        goal = (
+            "" if self.goal is None else f"{'≥' if self.more_is_better else '≤'} {self.goal:,.4g}"
+        )
         floor = "" if self.floor is None else f"{self.floor:,.4g} {self.floor_name}"
-        return f"{self.name:<52} {self.value:>12,.4g} {self.unit:<12} {goal:<12} {verdict:<7} {floor}"
+        return (
+            f"{self.name:<52} {self.value:>12,.4g} {self.unit:<12} {goal:<12} {verdict:<7} {floor}"
+        )
 
 
 def write(figures: list[Figure], path: Path) -> None:

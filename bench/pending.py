@@ -18,7 +18,6 @@ RUNS_PER_APPEND = 1_000
 
 
 async def make_pending(folder: Path, count: int) -> None:
-    folder.mkdir(parents=True)
     log = SqliteLog(folder / LOG_FILE)
     state = State()
     now_ms = time.time_ns() // 1_000_000

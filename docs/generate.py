@@ -89,7 +89,9 @@ def routes() -> str:
     lines = ["| method and path | what |", "|---|---|"]
     for path, methods in openapi()["paths"].items():
         for method, route in methods.items():
-            parameters = [one["name"] for one in route.get("parameters", ()) if one["in"] == "query"]
+            parameters = [
+                one["name"] for one in route.get("parameters", ()) if one["in"] == "query"
+            ]
             query = f"?{'&'.join(parameters)}" if parameters else ""
             about = route.get("description") or route.get("summary", "")
             lines.append(f"| {method.upper()} {path} `{query}` | {' '.join(about.split())} |")

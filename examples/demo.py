@@ -27,9 +27,10 @@ console = Console()
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory(prefix="flo-demo-") as folder, ServerProcess(
-        Path(folder)
-    ) as server:
+    with (
+        tempfile.TemporaryDirectory(prefix="flo-demo-") as folder,
+        ServerProcess(Path(folder)) as server,
+    ):
         console.print(f"[bold]Server[/]  RPC at {server.address}, HTTP API at {server.http_url}")
         console.print(f"        its data is in {folder}")
         worker = subprocess.Popen([sys.executable, str(WORKER), server.address])

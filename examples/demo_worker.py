@@ -1,7 +1,7 @@
 """The worker of the demo: two actions, one of them not always lucky.
 
-    flo server start
-    python examples/demo_worker.py
+flo server start
+python examples/demo_worker.py
 """
 
 import asyncio

@@ -40,20 +40,19 @@ def test_the_demo_ends_well_and_tells_its_story() -> None:
 
 
 def test_the_tour_works_as_the_readme_tells_it(tmp_path: Path) -> None:
-    with ServerProcess(tmp_path) as server:
-        with worker("tour_worker.py", server):
-            shown = run("tour_client.py", server)
-            first = flo(
-                server,
-                *("action", "invoke", "send-email"),
-                '{"to":"alice@example.com","subject":"Welcome!"}',
-                "--wait",
-            )
-            refused = flo(
-                server,
-                *("action", "invoke", "send-email", '{"to":"alice","subject":"Hi"}', "--wait"),
-                exit_code=3,
-            )
+    with ServerProcess(tmp_path) as server, worker("tour_worker.py", server):
+        shown = run("tour_client.py", server)
+        first = flo(
+            server,
+            *("action", "invoke", "send-email"),
+            '{"to":"alice@example.com","subject":"Welcome!"}',
+            "--wait",
+        )
+        refused = flo(
+            server,
+            *("action", "invoke", "send-email", '{"to":"alice","subject":"Hi"}', "--wait"),
+            exit_code=3,
+        )
 
     assert shown.splitlines() == ["{'status': 'sent'}", "100 sent"]
     assert first.startswith("Result: send-email-102\n")
@@ -82,9 +81,7 @@ def test_the_guide_to_workers_works(tmp_path: Path) -> None:
             f'{{"order_id":"ORD-1","items":[{items}]}}',
             "--wait",
         )
-        refused = flo(
-            server, "action", "invoke", "validate-order", "{}", "--wait", exit_code=3
-        )
+        refused = flo(server, "action", "invoke", "validate-order", "{}", "--wait", exit_code=3)
 
     assert '{"order_id":"ORD-1","status":"processed"}' in processed
     assert "missing order_id" in refused

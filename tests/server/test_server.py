@@ -84,9 +84,7 @@ async def test_whoever_waits_is_told_when_the_server_stops(tmp_path):
     async with local_server(tmp_path) as server:
         flo = Flo(server.address, timeout=5)
         await flo.actions.register("send")
-        polling = asyncio.ensure_future(
-            flo.workers.claim("anna", ["send"], block_ms=30_000)
-        )
+        polling = asyncio.ensure_future(flo.workers.claim("anna", ["send"], block_ms=30_000))
         await flo.ping()
 
     with pytest.raises(Unavailable):
@@ -95,19 +93,19 @@ async def test_whoever_waits_is_told_when_the_server_stops(tmp_path):
 
 
 async def test_without_a_store_nothing_is_written_and_nothing_is_kept(tmp_path):
-    async with local_server(tmp_path / "none", durability=Durability.EPHEMERAL) as server:
-        async with Flo(server.address) as flo:
-            await flo.actions.register("send")
-            await flo.actions.invoke("send")
+    nowhere = local_server(tmp_path / "none", durability=Durability.EPHEMERAL)
+    async with nowhere as server, Flo(server.address) as flo:
+        await flo.actions.register("send")
+        await flo.actions.invoke("send")
 
     assert not (tmp_path / "none").exists()
 
 
 async def test_with_async_durability_a_clean_stop_keeps_everything(tmp_path):
-    async with local_server(tmp_path, durability=Durability.ASYNC) as server:
-        async with Flo(server.address) as flo:
-            await flo.actions.register("send")
-            invocations = await flo.actions.invoke_many("send", [b"x"] * 50)
+    hasty = local_server(tmp_path, durability=Durability.ASYNC)
+    async with hasty as server, Flo(server.address) as flo:
+        await flo.actions.register("send")
+        invocations = await flo.actions.invoke_many("send", [b"x"] * 50)
 
     async with local_server(tmp_path) as server, Flo(server.address) as flo:
         assert (await flo.actions.status(invocations[-1].run_id)).status is RunStatus.PENDING

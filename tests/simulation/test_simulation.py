@@ -8,9 +8,12 @@ import time
 import pytest
 
 from flo.core import runs
+from flo.core.machine import FOLDS
 from flo.shard import recall
+from flo.testing.facts import READINGS
 from flo.testing.invariants import Invariant
 from flo.testing.simulator import Simulation, tell
+from flo.wire.opcodes import OPERATIONS
 
 SEEDS = range(1, 49)
 OPERATIONS_PER_SEED = 3_000
@@ -50,6 +53,19 @@ def test_every_invariant_is_checked(figures):
     checked = {invariant for summary in figures for invariant in summary.checked}
 
     assert checked == set(Invariant)
+
+
+def test_every_operation_is_simulated(figures):
+    """A feature is finished when the simulation makes use of it."""
+    if len(figures) < len(SEEDS):
+        pytest.skip("it takes all the seeds to see everything")
+    requested = {operation for summary in figures for operation in summary.requested}
+
+    assert requested | {"hello", "ping"} == {operation.name for operation in OPERATIONS}
+
+
+def test_every_event_is_read_by_the_witness():
+    assert set(READINGS) == set(FOLDS)
 
 
 @pytest.mark.parametrize("seed", range(1, 5))

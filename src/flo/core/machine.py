@@ -1,9 +1,9 @@
 """The machine: a command is decided by its rule, its events are folded and followed.
 
-    command ──RULES──▸ events ──FOLDS──▸ state
-                         ▲  └──FOLLOWS──▸ further events ─┐
-                         └────────────────────────────────┘
-    question ──VIEWS──▸ reply
+command ──RULES──▸ events ──FOLDS──▸ state
+                     ▲  └──FOLLOWS──▸ further events ─┐
+                     └────────────────────────────────┘
+question ──VIEWS──▸ reply
 """
 
 from collections.abc import Callable, Iterable

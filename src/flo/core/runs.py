@@ -363,9 +363,7 @@ def archive_run(state: State, event: RunCompleted | RunFailed | RunTimedOut) -> 
 def leased_run(run: Run | None, command: Complete | Fail | Touch) -> Run:
     """The run this worker holds now; a stale holder is told so."""
     if run is None:
-        raise NotFound(
-            f"run {command.run_id!r} does not exist, or has ended", code="run_not_found"
-        )
+        raise NotFound(f"run {command.run_id!r} does not exist, or has ended", code="run_not_found")
     if (
         run.status is not RunStatus.RUNNING
         or run.worker_id != command.worker_id
@@ -401,9 +399,7 @@ def _run_with_key(space: Space, command: Invoke, moment: Moment) -> RunId | None
     )
 
 
-def _ready_runs(
-    space: Space, actions: list[ActionName], labels: Labels | None
-) -> Iterator[Run]:
+def _ready_runs(space: Space, actions: list[ActionName], labels: Labels | None) -> Iterator[Run]:
     """The runs a worker may have: the highest priority first, then the longest ready."""
     lanes: list[Iterator[Run]] = []
     for name in dict.fromkeys(actions):

@@ -15,7 +15,6 @@ from flo.model.errors import Invalid, NotFound
 from flo.model.ids import (
     BLOCK_MS_MAX,
     LIST_LIMIT_MAX,
-    ActionName,
     Namespace,
     check_range,
     run_id_of,
@@ -30,7 +29,6 @@ from flo.model.runs import (
     Run,
     RunPage,
     RunResult,
-    RunStatus,
     RunView,
     WaitForRuns,
 )
@@ -228,9 +226,7 @@ def _action_view(namespace: Namespace, space: Space, action: Action) -> ActionVi
     )
 
 
-def _worker_view(
-    namespace: Namespace, space: Space, worker: Worker, moment: Moment
-) -> WorkerView:
+def _worker_view(namespace: Namespace, space: Space, worker: Worker, moment: Moment) -> WorkerView:
     presence = moment.live.heard(namespace, worker.worker_id)
     processes = space.processes[worker.worker_id].values()
     return WorkerView(

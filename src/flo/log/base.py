@@ -71,12 +71,11 @@ class Log(Protocol):
     def start(self) -> int:
         """The index of the first event still kept; equal to `position` when there is none."""
 
-    async def append(
-        self, events: Sequence[Fact], archived: Sequence[Archived], at_ms: int
-    ) -> int:
+    async def append(self, events: Sequence[Fact], archived: Sequence[Archived], at_ms: int) -> int:
         """Make events and archive rows durable, all or none; return the position after the last.
 
-        There is at least one event. An append that raises has failed for good: the log takes no other one.
+        There is at least one event. An append that raises has failed for good: the log takes no
+        other one.
         """
 
     def read(self, position: int) -> Iterator[Entry]:

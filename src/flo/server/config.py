@@ -1,6 +1,6 @@
 """ServerConfig, and where each value comes from.
 
-    default  ◂  flo.toml [server]  ◂  FLO_SERVER_* in the environment  ◂  flags       the last wins
+default  ◂  flo.toml [server]  ◂  FLO_SERVER_* in the environment  ◂  flags       the last wins
 """
 
 import tomllib

@@ -178,7 +178,7 @@ class Server:
 
 
 def run(config: ServerConfig) -> int:
-    """Serve until SIGTERM or SIGINT; return the exit code. What keeps it from starting is raised."""
+    """Serve until SIGTERM or SIGINT; return the exit code. What prevents a start is raised."""
     set_up_logs(config.log_level, config.log_format)
     uvloop.run(_serve(config))
     return 0

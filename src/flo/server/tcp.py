@@ -12,10 +12,10 @@ from typing import Protocol, cast
 
 import structlog
 
-from flo.model.version import VERSION
 from flo.model.base import Word
 from flo.model.errors import Conflict, Corrupt, FloError, Invalid, TooLarge
 from flo.model.runs import Nothing
+from flo.model.version import VERSION
 from flo.shard.clock import Alarm, Clock
 from flo.shard.submission import Answer, Done, Submission
 from flo.wire.codec import Request, encode_refusal, encode_reply
@@ -44,7 +44,9 @@ class Watcher(Protocol):
 
 
 class Listener:
-    def __init__(self, engine: Engine, clock: Clock, watcher: Watcher, host: str, port: int) -> None:
+    def __init__(
+        self, engine: Engine, clock: Clock, watcher: Watcher, host: str, port: int
+    ) -> None:
         self._engine = engine
         self._clock = clock
         self._watcher = watcher

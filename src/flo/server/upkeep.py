@@ -72,7 +72,7 @@ class Upkeep:
                 await self.take_snapshot()
             await self.trim()
         except (FloError, OSError) as error:
-            _logger.error("upkeep_failed", error=str(error))
+            _logger.warning("upkeep_failed", error=str(error))
         if self._shard.closed is None:
             await self.start()
 
@@ -133,5 +133,3 @@ class Upkeep:
         young = await self._log.position_at(self._clock.now_ms() - int(hours * HOUR_MS))
         count = self._log.position - self._config.log_retention_events
         return min(positions[-2], young if hours else positions[-2], count)
-
-

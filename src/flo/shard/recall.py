@@ -1,4 +1,4 @@
-"""Finds out what decisions need to know of the archive: from memory if it is recent, else by asking.
+"""Finds out what decisions need to know of the archive: from memory if recent, else by asking.
 
     submission ──is_ready?──▸ settle
                    │ no

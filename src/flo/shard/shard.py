@@ -224,7 +224,7 @@ class Shard:
         except FloError as refusal:
             self._watcher.refused(refusal.code)
             if isinstance(refusal, Unexpected):
-                _logger.error("rule_broken", word=type(word).__name__, exc_info=refusal)
+                _logger.exception("rule_broken", word=type(word).__name__)
             return refusal
         batch.events += decision.events
         batch.archived += decision.archived
@@ -274,9 +274,7 @@ class Shard:
             await append
         else:
             self._appending = asyncio.ensure_future(append)
-        self._watcher.committed(
-            len(batch.events), len(batch.archived), loop.time() - started
-        )
+        self._watcher.committed(len(batch.events), len(batch.archived), loop.time() - started)
 
     def _answer_waits(self, archived: list[Archived]) -> None:
         """Tell those who wait for these runs; whoever waits for several hears of all at once."""

@@ -51,9 +51,7 @@ class Waiters:
         """Those who wait for this run."""
         return self._runs.get((namespace, run_id), ())
 
-    def woken_by(
-        self, events: Sequence[Fact], state: State
-    ) -> Iterator[tuple[Submission, Claim]]:
+    def woken_by(self, events: Sequence[Fact], state: State) -> Iterator[tuple[Submission, Claim]]:
         """The claims that may find something now, each still parked when it is given out."""
         if not self._workers:
             return
@@ -112,9 +110,7 @@ def _load(state: State, claim: Claim) -> float:
     return held / (worker.max_concurrency if worker else held + claim.max_tasks)
 
 
-def _leave(
-    lines: dict[_Key, dict[Submission, _Value]], key: _Key, submission: Submission
-) -> None:
+def _leave(lines: dict[_Key, dict[Submission, _Value]], key: _Key, submission: Submission) -> None:
     line = lines.get(key)
     if line is not None:
         line.pop(submission, None)

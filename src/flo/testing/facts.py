@@ -110,7 +110,7 @@ class Facts:
         self._left.clear()
         ended: list[RunFacts] = []
         for event in events:
-            run = _FOLDS[type(event)](self, event)
+            run = READINGS[type(event)](self, event)
             if run is not None:
                 ended.append(run)
         self._check_archived(ended, archived)
@@ -378,7 +378,7 @@ def _lane_of(labels: Labels | None) -> Lane:
     return frozenset(labels.items()) if labels else _NO_LABELS
 
 
-_FOLDS: dict[type[Fact], Callable[[Facts, Any], RunFacts | None]] = {
+READINGS: dict[type[Fact], Callable[[Facts, Any], RunFacts | None]] = {
     ActionRegistered: Facts._registered,
     ActionDeleted: Facts._deleted,
     RunQueued: Facts._queued,

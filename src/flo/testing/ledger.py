@@ -53,13 +53,13 @@ class Before(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """What was known of an action's runs when a list was asked for."""
+    """What was known of an action's runs when a page of them was asked for."""
 
     namespace: Namespace
     action: ActionName
     status: RunStatus | None
-    newest: int
-    ended: set[int]
+    expected: set[int]
+    """The numbers that must not be missing, as far as the page reaches."""
 
 
 class Ledger:
@@ -227,30 +227,37 @@ class Ledger:
         self._hold(Invariant.WAITS_WAKE, self._loop.time() - ended_s < WAKE_S_MAX, run)
 
     def listing(
-        self, namespace: Namespace, action: ActionName, status: RunStatus | None
+        self,
+        namespace: Namespace,
+        action: ActionName,
+        status: RunStatus | None,
+        cursor: str | None,
     ) -> Listing:
-        """To be asked before a list is asked for, and handed in with its first page."""
+        """To be asked before a page is asked for, and handed in with it."""
         runs = self._facts.by_number.get((namespace, action), [])
-        ended = {
-            run.made.number for run in runs if not run.is_live and status in (None, run.status)
+        below = int(cursor) if cursor is not None else len(runs) + 1
+        expected = {
+            run.made.number
+            for run in runs[: below - 1]
+            if status is None or run.status is status  # it has ended, so it stays that way
         }
-        return Listing(namespace, action, status, len(runs), ended)
+        return Listing(namespace, action, status, expected)
 
-    def listed(self, before: Listing, page: RunPage, limit: int) -> None:
-        runs = [self._durable(before.namespace, view.run_id) for view in page.items]
+    def listed(self, before: Listing, page: RunPage) -> None:
         for view in page.items:
             self.viewed(None, view)
-        numbers = [run.made.number for run in runs]
+        numbers = [
+            self._facts.runs[before.namespace, view.run_id].made.number for view in page.items
+        ]
         in_order = numbers == sorted(set(numbers), reverse=True)
         self._hold(Invariant.LISTS_WHOLE, in_order, before.action, numbers)
-        lowest = numbers[-1] if len(numbers) == limit else 1
-        expected = range(1, before.newest + 1) if before.status is None else before.ended
-        missing = {number for number in expected if number >= lowest}.difference(numbers)
+        lowest = int(page.cursor) if page.cursor is not None else 1
+        missing = {number for number in before.expected if number >= lowest}.difference(numbers)
         self._hold(
             Invariant.LISTS_WHOLE,
             not missing,
             f"the list of {before.action}, {before.status or 'all'}, leaves out {missing};",
-            f"it has {numbers}",
+            f"it has {numbers}, and goes on below {page.cursor}",
         )
 
     def _durable(self, namespace: Namespace, run_id: RunId) -> RunFacts:

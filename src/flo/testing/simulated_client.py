@@ -12,6 +12,7 @@ from flo.model.runs import Invoke, RunStatus
 from flo.testing.invariants import Invariant
 from flo.testing.ledger import Before
 from flo.testing.world import ACTIONS, World
+from flo.wire.opcodes import PING, Ping
 
 Operation: TypeAlias = Callable[[], Awaitable[None]]
 
@@ -42,6 +43,7 @@ class SimulatedClient:
             *[self._list_runs] * 6,
             *[self._list_actions] * 2,
             *[self._get_action] * 2,
+            self._ping,
             *[self._register] * 3,
             self._delete,
         ]
@@ -149,18 +151,24 @@ class SimulatedClient:
             ledger.ended(self._namespace, before, result)
 
     async def _list_runs(self) -> None:
+        """The first page, and perhaps the second."""
         ledger = self._world.ledger
         action = self._dice.choice(ACTIONS)
         status = self._dice.choice((None, RunStatus.COMPLETED, RunStatus.TIMED_OUT))
         limit = self._dice.choice((1, 5, 50))
-        before = ledger.listing(self._namespace, action, status)
-        try:
-            page = await self._actions.runs(action, status, limit)
-        except FloError as error:
-            self._refused("list_runs", error)
-        else:
+        cursor: str | None = None
+        for _ in range(self._dice.randint(1, 2)):
+            before = ledger.listing(self._namespace, action, status, cursor)
+            try:
+                page = await self._actions.runs(action, status, limit, cursor)
+            except FloError as error:
+                self._refused("list_runs", error)
+                return
             self._did("list_runs", [view.run_id for view in page.items])
-            ledger.listed(before, page, limit)
+            ledger.listed(before, page)
+            cursor = page.cursor
+            if cursor is None:
+                return
 
     async def _list_actions(self) -> None:
         try:
@@ -178,6 +186,14 @@ class SimulatedClient:
             self._refused("get_action", error)
         else:
             self._did("get_action", view.version)
+
+    async def _ping(self) -> None:
+        try:
+            await self._session.call(PING, Ping())
+        except FloError as error:
+            self._refused("ping", error)
+        else:
+            self._did("ping", None)
 
     async def _register(self) -> None:
         await self._register_action(self._dice.choice(ACTIONS))

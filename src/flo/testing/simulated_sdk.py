@@ -67,8 +67,8 @@ class SdkWorker:
             machine_id=self.name,
             concurrency=1,
             action_timeout=self._dice.choice((2.0, 60.0)),
-            block_ms=5_000,
-            heartbeat_interval=3.0,
+            block_ms=60_000,
+            heartbeat_interval=60.0,
             drain_timeout=5.0,
             auto_touch=self._dice.random() < 0.7,
         )

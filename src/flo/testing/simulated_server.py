@@ -17,6 +17,7 @@ from flo.shard.snapshot import dump, fingerprint, load
 from flo.testing.audit import audit, audit_snapshot
 from flo.testing.faults import FaultyLog
 from flo.testing.invariants import Invariant
+from flo.testing.story import Story
 from flo.testing.world import World
 
 COMMITS_PER_AUDIT = 100
@@ -60,7 +61,8 @@ class SimulatedServer:
         )
         world.facts.server_started()
         await self._shard.start()
-        listener = Listener(Router(self._shard), clock, Unwatched(), "simulated", 9000)
+        watcher = Doorkeeper(world.story)
+        listener = Listener(Router(self._shard), clock, watcher, "simulated", 9000)
         world.network.listen(lambda: self._accept(listener))
         world.story.happened("server started")
 
@@ -163,8 +165,11 @@ class SnapshotsInMemory(SnapshotFolder):
         return None, []
 
 
-class Unwatched:
-    """Counts nothing."""
+class Doorkeeper:
+    """Notes which operations come through the door."""
+
+    def __init__(self, story: Story) -> None:
+        self._story = story
 
     def rpc_opened(self) -> None:
         pass
@@ -173,4 +178,4 @@ class Unwatched:
         pass
 
     def rpc_request(self, operation: str) -> None:
-        pass
+        self._story.requested[operation] += 1

@@ -94,6 +94,8 @@ class SimulatedWorker:
                 break
             if self._dice.random() < 0.1:
                 await self._heartbeat()
+            if self._dice.random() < 0.05:
+                await self._look_around()
         await self._leave()
 
     def _goes_on(self) -> bool:
@@ -123,6 +125,19 @@ class SimulatedWorker:
         else:
             self._did("heartbeat", answer.status)
             self._world.ledger.recognized(self._namespace, self._worker_id, known=True)
+
+    async def _look_around(self) -> None:
+        """Am I there, and who else is?"""
+        try:
+            me = await self._workers.get(self._worker_id)
+            self._did("get_worker", me.status)
+            page = await self._workers.list()
+            self._did("list_workers", [worker.worker_id for worker in page.items])
+        except FloError as error:
+            self._not_known("look_around", error)
+        else:
+            known = self._worker_id in [worker.worker_id for worker in page.items]
+            self._world.ledger.recognized(self._namespace, self._worker_id, known=known)
 
     async def _leave(self) -> None:
         try:

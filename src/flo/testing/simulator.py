@@ -47,6 +47,7 @@ class Summary(NamedTuple):
     virtual_s: float
     runs: int
     happened: Counter[str]
+    requested: Counter[str]
     checked: Counter[Invariant]
     digest: str
     broken: Broken | None
@@ -89,6 +90,7 @@ class Simulation:
             virtual_s=loop.time(),
             runs=len(world.facts.runs),
             happened=world.story.kinds,
+            requested=world.story.requested,
             checked=world.checks.counts,
             digest=world.story.digest,
             broken=world.checks.broken,
@@ -152,7 +154,11 @@ class Simulation:
             trouble.cancel()
         world.clear_up()
         await self._fresh_server()
+        for worker in self._sdk_workers:
+            worker.drain()
         await self._until(lambda: all(actor.done() for actor in actors), CALM_S_MAX)
+        gone = [actor.done() for actor in actors]
+        world.checks.hold(Invariant.NO_ACCIDENT, all(gone), "somebody does not end:", gone)
 
     async def _calm(self) -> None:
         """Nothing breaks any more; the clock runs as clocks do."""
@@ -255,7 +261,8 @@ class Simulation:
         self._world.network.break_one()
 
     async def _kill_worker(self) -> None:
-        worker = self._dice.choice((*self._workers, *self._sdk_workers))
+        workers: list[SimulatedWorker | SdkWorker] = [*self._workers, *self._sdk_workers]
+        worker = self._dice.choice(workers)
         self._world.story.happened(f"worker killed: {worker.name}")
         worker.kill()
 

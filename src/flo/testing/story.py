@@ -22,6 +22,8 @@ class Story:
     def __init__(self, checks: Checks) -> None:
         self.operations = 0
         self.kinds: Counter[str] = Counter()
+        self.requested: Counter[str] = Counter()
+        """The operations that came through the server's door."""
         self._checks = checks
         self._loop = asyncio.get_running_loop()
         self._digest = hashlib.blake2b(digest_size=16)

@@ -30,7 +30,7 @@ class Refusal(Word):
     kind: str
     code: str
     message: str
-    details: dict[str, Any] = {}
+    details: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
 class _Envelope(msgspec.Struct, array_like=True, frozen=True, gc=False):

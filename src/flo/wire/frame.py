@@ -1,8 +1,8 @@
 """Bytes to frames and back.
 
-    ┌────────────┬────────────┬────────────────┐
-    │ length u32 │ crc32  u32 │ body           │     big-endian; length and crc32 are the body's
-    └────────────┴────────────┴────────────────┘
+┌────────────┬────────────┬────────────────┐
+│ length u32 │ crc32  u32 │ body           │     big-endian; length and crc32 are the body's
+└────────────┴────────────┴────────────────┘
 """
 
 import struct
