@@ -93,7 +93,7 @@ class Ledger:
             )
         if command.idempotency_key is not None:
             key = (command.namespace, command.action, command.idempotency_key)
-            self._hold(Invariant.ONE_RUN_PER_KEY, self._facts.by_key[key] == run_id, key, run)
+            self._hold(Invariant.ONE_RUN_PER_KEY, self._facts.by_key.get(key) == run_id, key, run)
         else:
             self._hold(Invariant.ONE_MAKER, not duplicate, command, run)
 

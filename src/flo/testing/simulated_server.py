@@ -18,7 +18,7 @@ from flo.testing.audit import audit, audit_snapshot
 from flo.testing.faults import FaultyLog
 from flo.testing.invariants import Invariant
 from flo.testing.story import Story
-from flo.testing.world import World
+from flo.testing.world import World, dice_from
 
 COMMITS_PER_AUDIT = 100
 
@@ -30,9 +30,7 @@ class SimulatedServer:
         self._world = world
         self._dice = dice
         self._wait_for_log = wait_for_log
-        self._log = FaultyLog(
-            world.dice_for(dice), durable=self._heard, failed=self._world.time.down
-        )
+        self._log = FaultyLog(dice_from(dice), durable=self._heard, failed=world.time.down)
         self._snapshots = SnapshotsInMemory()
         self._commits = 0
         self._connections: list[Connection] = []
@@ -56,7 +54,7 @@ class SimulatedServer:
             self._recovered,
             self._log,
             clock,
-            dice=world.dice_for(self._dice),
+            dice=dice_from(self._dice),
             wait_for_log=self._wait_for_log,
         )
         world.facts.server_started()

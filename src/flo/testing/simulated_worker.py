@@ -182,7 +182,7 @@ class SimulatedWorker:
         weather = self._world.weather
         roll = self._dice.random() - weather.vanish_chance
         if roll < 0.0 and not self._diligent:
-            self._world.story.happened(f"task forgotten: {hold.task.task_id}")
+            self._world.story.happened("task forgotten", hold.task.task_id)
             return
         if roll < weather.stall_chance and not self._diligent:
             await asyncio.sleep(self._dice.uniform(1.0, 1.2) * self._lease_s(hold))

@@ -21,7 +21,7 @@ class Story:
 
     def __init__(self, checks: Checks) -> None:
         self.operations = 0
-        self.kinds: Counter[str] = Counter()
+        self.happenings: Counter[str] = Counter()
         self.requested: Counter[str] = Counter()
         """The operations that came through the server's door."""
         self._checks = checks
@@ -35,15 +35,16 @@ class Story:
 
     def did(self, who: str, what: str, answer: object, words: int = 1) -> None:
         """An operation was answered, refused or given up."""
+        if self._checks.broken is not None:
+            return
         self.operations += words
         shown = f"{type(answer).__name__} {answer.code}" if isinstance(answer, FloError) else answer
         self._tell(f"{who} {what}", shown)
-        self.kinds[what if not isinstance(answer, FloError) else f"{what}: {answer.code}"] += words
 
-    def happened(self, what: str) -> None:
+    def happened(self, what: str, detail: str = "") -> None:
         """Something that nobody asked for."""
-        self._tell("*", what)
-        self.kinds[f"* {what.split(':')[0]}"] += 1
+        self.happenings[what] += 1
+        self._tell(f"* {what}", detail)
 
     def committed(self, events: Sequence[Fact]) -> None:
         self._digest.update(_encode(events))

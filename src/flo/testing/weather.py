@@ -71,7 +71,7 @@ def draw_weather(dice: random.Random) -> Weather:
         line_break_s=some(0.5, 10.0),
         worker_kill_s=some(1.0, 20.0),
         rest_s=dice.choice((0.01, 0.05, 0.2)),
-        lull_s=some(20.0, 100.0),
+        lull_s=some(30.0, 100.0),
         vanish_chance=some(0.01, 0.1),
         stall_chance=some(0.01, 0.1),
     )

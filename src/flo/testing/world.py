@@ -1,4 +1,4 @@
-"""What everybody in one simulation shares: the time, the network, the disk, and the witnesses."""
+"""What everybody in one simulation shares: the time, the weather, the network, the witnesses."""
 
 import asyncio
 import random
@@ -22,7 +22,7 @@ class World:
     def __init__(self, dice: random.Random, weather: Weather) -> None:
         self.weather = weather
         self.time = ServerTime()
-        self.network = Network(self.dice_for(dice), weather.lines)
+        self.network = Network(dice_from(dice), weather.lines)
         self.checks = Checks()
         self.reports = Reports()
         self.story = Story(self.checks)
@@ -31,11 +31,6 @@ class World:
         self.is_closing = False
         self.awake = asyncio.Event()
         self.awake.set()
-
-    @staticmethod
-    def dice_for(dice: random.Random) -> random.Random:
-        """Dice of one's own: what one does never changes what another one throws."""
-        return random.Random(dice.getrandbits(64))
 
     def session(self, place: str, dice: random.Random) -> Session:
         return Session(
@@ -53,3 +48,8 @@ class World:
         self.network.heal_all()
         self.is_closing = True
         self.awake.set()
+
+
+def dice_from(dice: random.Random) -> random.Random:
+    """Dice of one's own: how often one throws them changes nothing for the others."""
+    return random.Random(dice.getrandbits(64))

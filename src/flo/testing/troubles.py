@@ -1,0 +1,127 @@
+"""What goes wrong now and then, for as long as the storm lasts."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Sequence
+
+from flo.testing.simulated_client import SimulatedClient
+from flo.testing.simulated_sdk import SdkWorker
+from flo.testing.simulated_server import SimulatedServer
+from flo.testing.simulated_worker import SimulatedWorker
+from flo.testing.world import World, dice_from
+
+MIND_S = 1.0
+"""How soon an operator sees that the server can write no more."""
+LULL_HOURS_MAX = 2.0
+
+
+class Troubles:
+    def __init__(
+        self,
+        world: World,
+        dice: random.Random,
+        server: SimulatedServer,
+        clients: Sequence[SimulatedClient],
+        workers: Sequence[SimulatedWorker],
+        sdk_workers: Sequence[SdkWorker],
+    ) -> None:
+        self._world = world
+        self._weather = world.weather
+        self._dice = dice
+        self._server = server
+        self._server_is_minded = asyncio.Lock()
+        self._sdk_workers = sdk_workers
+        self._workers: list[SimulatedWorker | SdkWorker] = [*workers, *sdk_workers]
+        self._places = [client.name for client in clients]
+        self._places += [worker.name for worker in self._workers]
+
+    def begin(self) -> list[asyncio.Task[None]]:
+        weather = self._weather
+        return [
+            asyncio.create_task(self._now_and_then(mean_s, trouble, dice_from(self._dice)))
+            for mean_s, trouble in (
+                (weather.crash_s, self._crash_server),
+                (weather.restart_s, self._restart_server),
+                (MIND_S, self._mind_server),
+                (weather.snapshot_s, self._server.take_snapshot),
+                (weather.clock_put_s, self._put_clock),
+                (weather.cut_off_s, self._cut_somebody_off),
+                (weather.line_break_s, self._break_line),
+                (weather.worker_kill_s, self._kill_worker),
+                (weather.worker_kill_s, self._drain_worker),
+                (weather.lull_s, self._lull),
+            )
+            if mean_s
+        ]
+
+    async def end(self, troubles: Sequence[asyncio.Task[None]]) -> None:
+        """Nothing goes wrong any more, and a server in good health takes over."""
+        for trouble in troubles:
+            trouble.cancel()
+        self._world.clear_up()
+        async with self._server_is_minded:
+            if self._server.is_there:
+                await self._server.stop()
+            await self._server.start()
+
+    async def _now_and_then(
+        self, mean_s: float, trouble: Callable[[], Awaitable[None]], dice: random.Random
+    ) -> None:
+        while True:
+            await asyncio.sleep(dice.expovariate(1.0 / mean_s))
+            await self._world.awake.wait()
+            await trouble()
+
+    async def _crash_server(self) -> None:
+        async with self._server_is_minded:
+            self._server.crash()
+            await asyncio.sleep(self._dice.random() * self._weather.down_s_max)
+            await self._server.start()
+
+    async def _restart_server(self) -> None:
+        async with self._server_is_minded:
+            await self._server.stop()
+            await asyncio.sleep(self._dice.random())
+            await self._server.start()
+
+    async def _mind_server(self) -> None:
+        """A server that can write no more is started again."""
+        if not self._server.is_up and not self._server_is_minded.locked():
+            await self._crash_server()
+
+    async def _put_clock(self) -> None:
+        by_ms_max = self._weather.clock_put_ms_max
+        by_ms = self._dice.randint(-by_ms_max, by_ms_max)
+        self._happened("clock put", f"{by_ms} ms")
+        self._world.time.wall.put(by_ms)
+
+    async def _cut_somebody_off(self) -> None:
+        place = self._dice.choice(self._places)
+        self._happened("cut off", place)
+        self._world.network.cut_off(place)
+        await asyncio.sleep(self._dice.random() * self._weather.cut_off_s_max)
+        self._world.network.heal(place)
+
+    async def _break_line(self) -> None:
+        self._happened("line broken")
+        self._world.network.break_one()
+
+    async def _kill_worker(self) -> None:
+        worker = self._dice.choice(self._workers)
+        self._happened("worker killed", worker.name)
+        worker.kill()
+
+    async def _drain_worker(self) -> None:
+        worker = self._dice.choice(self._sdk_workers)
+        self._happened("worker drained", worker.name)
+        worker.drain()
+
+    async def _lull(self) -> None:
+        hours = self._dice.random() * LULL_HOURS_MAX
+        self._happened("lull", f"{hours:.1f} hours")
+        self._world.awake.clear()
+        await asyncio.sleep(hours * 3_600.0)
+        self._world.awake.set()
+
+    def _happened(self, what: str, detail: str = "") -> None:
+        self._world.story.happened(what, detail)
