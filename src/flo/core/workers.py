@@ -8,16 +8,20 @@
 What must outlive a restart (the registration, the drain) is an event; a heartbeat is a sign.
 """
 
+from typing import Any
+
+import msgspec
 from msgspec.structs import replace
 
 from flo.core.decision import Decision
 from flo.core.moment import Moment
 from flo.core.state import Space, State
-from flo.model.base import Sign
+from flo.model.base import Fact, Sign
 from flo.model.errors import Conflict, NotFound, TooLarge
 from flo.model.ids import (
     TEXT_LENGTH_MAX,
     ActionName,
+    Labels,
     Namespace,
     WorkerId,
     check_action_name,
@@ -31,6 +35,7 @@ from flo.model.runs import Nothing
 from flo.model.workers import (
     ACTIONS_PER_WORKER_MAX,
     CONCURRENCY_MAX,
+    METADATA_LENGTH_MAX,
     SILENCE_MS_MAX,
     WORKERS_MAX,
     DeregisterWorker,
@@ -63,23 +68,25 @@ def decide_register(state: State, command: RegisterWorker, moment: Moment) -> De
         check_text(command.machine_id, "machine_id", TEXT_LENGTH_MAX)
     if command.labels is not None:
         check_labels(command.labels, "labels")
-    known = state.space(command.namespace).workers
-    if command.worker_id not in known and len(known) >= WORKERS_MAX:
-        raise Conflict(
-            f"{WORKERS_MAX} workers are registered, and that is the most: deregister some",
-            code="too_many_workers",
-        )
+    _check_metadata(command.metadata)
+    workers = state.space(command.namespace).workers
+    known = workers.get(command.worker_id)
+    evicted = () if known else _evicted(command.namespace, workers, moment)
     worker = Worker(
         worker_id=command.worker_id,
         actions=tuple(dict.fromkeys(command.actions)),
         registered_at_ms=moment.now_ms,
         max_concurrency=command.max_concurrency,
         machine_id=command.machine_id,
-        labels=command.labels,
+        labels=_labels_of(command),
+        metadata=command.metadata,
+        worker_type=command.worker_type,
+        incarnation=command.incarnation,
+        draining=known is not None and known.draining and _is_same_process(known, command),
     )
     return Decision(
-        WorkerKnown(worker_id=command.worker_id, status=WorkerStatus.IDLE),
-        (WorkerRegistered(namespace=command.namespace, worker=worker),),
+        WorkerKnown(worker_id=command.worker_id, status=_status_of(worker, 0)),
+        (*evicted, WorkerRegistered(namespace=command.namespace, worker=worker)),
         (_heard(command.namespace, command.worker_id, 0),),
     )
 
@@ -162,6 +169,44 @@ def worker_status(worker: Worker, namespace: Namespace, moment: Moment) -> Worke
     if not worker.draining and moment.now_ms - presence.heard_at_ms > SILENCE_MS_MAX:
         return WorkerStatus.UNHEALTHY
     return _status_of(worker, presence.current_load)
+
+
+def _labels_of(command: RegisterWorker) -> Labels | None:
+    """The labels, or what of the metadata can serve as labels."""
+    if command.labels is not None:
+        return command.labels
+    flat = {
+        key: value
+        for key, value in (command.metadata or {}).items()
+        if isinstance(value, str | bool | int | float)
+    }
+    return flat or None
+
+
+def _is_same_process(known: Worker, command: RegisterWorker) -> bool:
+    return bool(command.incarnation) and command.incarnation == known.incarnation
+
+
+def _evicted(
+    namespace: Namespace, workers: dict[WorkerId, Worker], moment: Moment
+) -> tuple[Fact, ...]:
+    """When the registry is full, whoever has been silent for longest makes room."""
+    if len(workers) < WORKERS_MAX:
+        return ()
+    oldest = min(workers, key=lambda one: moment.live.heard(namespace, one).heard_at_ms)
+    if worker_status(workers[oldest], namespace, moment) is not WorkerStatus.UNHEALTHY:
+        raise Conflict(
+            f"{WORKERS_MAX} workers are registered, and that is the most: deregister some",
+            code="too_many_workers",
+        )
+    left = WorkerDeregistered(namespace=namespace, worker_id=oldest, at_ms=moment.now_ms)
+    return (left,)
+
+
+def _check_metadata(metadata: dict[str, Any] | None) -> None:
+    length = len(msgspec.json.encode(metadata))
+    if length > METADATA_LENGTH_MAX:
+        raise TooLarge(f"expected metadata of at most {METADATA_LENGTH_MAX} bytes, got {length}")
 
 
 def _status_of(worker: Worker, current_load: int) -> WorkerStatus:

@@ -26,10 +26,10 @@ from flo.core.recall import (
 from flo.core.runs import ARCHIVE_KIND
 from flo.core.state import KEYS_REMEMBERED_MAX, State
 from flo.log.base import Archive
-from flo.model.archive import Archived
+from flo.model.archive import Archived, ArchiveKey
 from flo.model.base import Word
 from flo.model.errors import FloError, Unexpected
-from flo.model.ids import run_id_of
+from flo.model.ids import Namespace, RunId, run_id_of
 from flo.model.runs import Run
 from flo.shard.recent import Recent
 from flo.shard.submission import Submission
@@ -91,10 +91,10 @@ class Recaller:
         return all(is_recalled(found, recall) for recall in missing)
 
     def _recent(self, recalls: list[Recall]) -> Recalled:
-        runs: dict[tuple[str, str], Run | None] = {}
+        runs: dict[tuple[Namespace, RunId], Run | None] = {}
         for recall in recalls:
             if isinstance(recall, RecallRun):
-                row = self.recent.find(recall.namespace, recall.action, recall.number)
+                row = self.recent.find(recall.filed_under, recall.action, recall.number)
                 if row is not None:
                     runs[recall.namespace, recall.run_id] = run_of(row)
         return Recalled(runs=runs) if runs else NOTHING_RECALLED
@@ -114,28 +114,37 @@ class Recaller:
 
 async def ask(archive: Archive, recalls: Sequence[Recall]) -> Recalled:
     """What the archive knows; every question gets an answer, if only "no such"."""
-    runs: dict[tuple[str, str], Run | None] = {}
+    keys: dict[ArchiveKey, RunId | None] = {}
+    runs: dict[tuple[Namespace, RunId], Run | None] = {}
     page: tuple[Run, ...] | None = None
-    keys = [recall.key for recall in recalls if isinstance(recall, RecallKey)]
     for recall in recalls:
         match recall:
-            case RecallRun(namespace, run_id, action, number):
-                row = await archive.find(ARCHIVE_KIND, namespace, action, number)
+            case RecallRun(namespace, run_id, filed_under, action, number):
+                row = await archive.find(ARCHIVE_KIND, filed_under, action, number)
                 runs[namespace, run_id] = run_of(row) if row is not None else None
-            case RecallPage(namespace, action, below, limit, status, live):
+            case RecallPage(filed_under, action, below, limit, status, is_dead, live):
                 rows = await archive.page(
-                    ARCHIVE_KIND, namespace, action, below=below, limit=limit, status=status
+                    ARCHIVE_KIND,
+                    filed_under,
+                    action,
+                    below=below,
+                    limit=limit,
+                    status=status,
+                    is_dead=is_dead,
                 )
                 found = {row.number: run_of(row) for row in rows}
                 page = tuple((found | {run.number: run for run in live}).values())
-            case RecallKey():
-                pass
-    numbers = await archive.find_keys(ARCHIVE_KIND, keys) if keys else {}
-    return Recalled(
-        keys={key: run_id_of(key[1], numbers[key]) if key in numbers else None for key in keys},
-        runs=runs,
-        page=page,
-    )
+            case RecallKey(key):
+                keys[key] = None
+    filed = {
+        (recall.filed_under, *recall.key[1:]): recall.key
+        for recall in recalls
+        if isinstance(recall, RecallKey)
+    }
+    if filed:
+        numbers = await archive.find_keys(ARCHIVE_KIND, list(filed))
+        keys |= {filed[key]: run_id_of(key[1], number) for key, number in numbers.items()}
+    return Recalled(keys, runs, page)
 
 
 def run_of(row: Archived) -> Run:

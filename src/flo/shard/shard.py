@@ -20,14 +20,15 @@ from flo.core.decision import Decision
 from flo.core.live import Live
 from flo.core.machine import VIEWS, answer, settle
 from flo.core.moment import NOTHING_RECALLED, Moment
-from flo.core.state import State
+from flo.core.state import State, namespace_of
 from flo.core.views import run_result
 from flo.log.base import Log
-from flo.model.archive import Archived
+from flo.model.archive import ArchiveAddress, Archived, address_of
 from flo.model.base import Fact, Word
 from flo.model.errors import FloError, NotFound, Unavailable, Unexpected
 from flo.model.ids import run_id_of
-from flo.model.runs import Assigned, Claim, Ended, Tick, Ticked, WaitForRuns
+from flo.model.runs import Assigned, Claim, Ended, RunCancelled, Tick, Ticked, WaitForRuns
+from flo.model.workers import AwaitNews, News, WorkerDrained
 from flo.shard.clock import Clock, SystemClock
 from flo.shard.recall import Recaller, run_of
 from flo.shard.submission import Answer, Done, Submission
@@ -63,9 +64,16 @@ class _Batch:
         self.moment = moment
         self.events: list[Fact] = []
         self.archived: list[Archived] = []
+        self.removed: list[ArchiveAddress] = []
         self.answered: list[tuple[Submission, list[Answer]]] = []
         self.asked: list[Submission] = []
         self.unready: list[Submission] = []
+
+
+    def remove(self, address: ArchiveAddress) -> None:
+        """Let the archive go of a row, even of one that this batch has just filed."""
+        self.removed.append(address)
+        self.archived = [row for row in self.archived if address_of(row) != address]
 
 
 class Shard:
@@ -195,6 +203,7 @@ class Shard:
         for submission, answers in batch.answered:
             submission.answer(answers)
         self._answer_waits(batch.archived)
+        self._answer_news(batch)
         for submission in batch.asked:
             self._answer_question(submission, batch.moment)
         for submission in batch.unready:
@@ -227,6 +236,9 @@ class Shard:
         batch.archived += decision.archived
         for row in decision.archived:
             self._recaller.recent.add(row)
+        for address in decision.removed:
+            self._recaller.recent.forget(address)
+            batch.remove(address)
         return decision.reply
 
     def _settle_or_recall(self, word: Word, moment: Moment) -> Decision:
@@ -266,7 +278,9 @@ class Shard:
         started = loop.time()
         if self._appending is not None:
             await self._appending
-        append = self.log.append(batch.events, batch.archived, self._now_ms)
+        append = self.log.append(
+            batch.events, batch.archived, self._now_ms, removed=batch.removed
+        )
         if self._wait_for_log:
             await append
         else:
@@ -279,13 +293,22 @@ class Shard:
         """Tell those who wait for these runs; whoever waits for several hears of all at once."""
         ended: dict[Submission, Ended] = {}
         for row in archived:
-            waiting = self._waiters.for_run(row.namespace, run_id_of(row.name, row.number))
+            namespace = namespace_of(row.namespace)
+            waiting = self._waiters.for_run(namespace, run_id_of(row.name, row.number))
             if waiting:
                 result = run_result(run_of(row))
                 for submission in waiting:
                     ended.setdefault(submission, Ended()).results.append(result)
         for submission, reply in ended.items():
             submission.answer([reply])
+
+    def _answer_news(self, batch: _Batch) -> None:
+        """Tell the workers that wait for news of what concerns them."""
+        for event in batch.events:
+            if isinstance(event, RunCancelled | WorkerDrained) and event.worker_id is not None:
+                for submission in self._waiters.for_news(event.namespace, event.worker_id):
+                    submission.unpark()
+                    self._answer_question(submission, batch.moment)
 
     def _answer_question(self, submission: Submission, moment: Moment) -> None:
         question = submission.words[0]
@@ -297,19 +320,22 @@ class Shard:
         except FloError as refusal:
             submission.refuse(refusal)
             return
-        if not (isinstance(question, WaitForRuns) and self._park_wait(submission, question, reply)):
+        if not self._park_question(submission, question, reply):
             submission.answer([reply])
 
-    def _park_wait(self, submission: Submission, question: WaitForRuns, reply: Word) -> bool:
-        """Let a wait of which nothing has come yet go on, if it may."""
-        if reply != Ended() or not question.block_ms or not submission.is_open:
+    def _park_question(self, submission: Submission, question: Word, reply: Word) -> bool:
+        """Let a question to which there is no answer yet wait for one, if it may."""
+        if not isinstance(question, WaitForRuns | AwaitNews):
             return False
-        self._waiters.park_wait(submission, question)
+        nothing = _nothing_yet(reply)
+        if nothing is None or not question.block_ms or not submission.is_open:
+            return False
+        self._waiters.park_question(submission, question)
         submission.park(
             self._clock.call_at(
-                self._now_ms + question.block_ms, lambda: submission.answer([Ended()])
+                self._now_ms + question.block_ms, lambda: submission.answer([nothing])
             ),
-            lambda: self._waiters.leave_wait(submission, question),
+            lambda: self._waiters.leave_question(submission, question),
         )
         return True
 
@@ -329,6 +355,17 @@ class Shard:
 def _tell(future: asyncio.Future[Answer], reply: Answer) -> None:
     if not future.cancelled():  # the asker is about to withdraw
         future.set_result(reply)
+
+
+def _nothing_yet(reply: Word) -> Word | None:
+    """The reply, if it says that nothing has come yet."""
+    match reply:
+        case Ended(results=[], unknown=[]):
+            return reply
+        case News(cancelled=[], draining=False):
+            return reply
+        case _:
+            return None
 
 
 def _recalling(moment: Moment, submission: Submission) -> Moment:

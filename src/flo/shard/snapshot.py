@@ -26,6 +26,8 @@ RUNS_PER_CHUNK = 5_000
 
 
 class _SpaceHead(Record):
+    archive_name: str
+    created_at_ms: int | None
     actions: dict[ActionName, Action]
     deleted: dict[ActionName, Action]
     numbers: dict[ActionName, int]
@@ -39,6 +41,7 @@ class _SpaceHead(Record):
 class _Head(Record):
     spaces: dict[Namespace, _SpaceHead]
     keys_finished_count: int
+    deletions: dict[Namespace, int]
 
 
 class _Runs(Record):
@@ -54,7 +57,13 @@ _decode_runs = msgspec.msgpack.Decoder(_Runs).decode
 def dump(state: State) -> Iterator[bytes]:
     """The state in chunks; equal states give equal bytes."""
     heads = {namespace: _space_head(space) for namespace, space in state.spaces.items()}
-    yield _encode(_Head(spaces=heads, keys_finished_count=state.keys_finished_count))
+    yield _encode(
+        _Head(
+            spaces=heads,
+            keys_finished_count=state.keys_finished_count,
+            deletions=state.deletions,
+        )
+    )
     for namespace, space in sorted(state.spaces.items()):
         runs = iter(sorted(space.runs.items()))
         while chunk := [run for _, run in islice(runs, RUNS_PER_CHUNK)]:
@@ -69,6 +78,7 @@ def load(chunks: Iterable[bytes]) -> State:
         for namespace, space_head in head.spaces.items():
             state.spaces[namespace] = _space(space_head)
         state.keys_finished_count = head.keys_finished_count
+        state.deletions = head.deletions
         for chunk in each:
             part = _decode_runs(chunk)
             for run in part.runs:
@@ -88,6 +98,8 @@ def fingerprint(state: State) -> str:
 
 def _space_head(space: Space) -> _SpaceHead:
     return _SpaceHead(
+        archive_name=space.archive_name,
+        created_at_ms=space.created_at_ms,
         actions=space.actions,
         deleted=space.deleted,
         numbers=space.numbers,
@@ -101,13 +113,14 @@ def _space_head(space: Space) -> _SpaceHead:
             (action, key, priority, list(numbers))
             for action, queue in sorted(space.queues.items())
             for key, lane in sorted(queue.lanes.items(), key=lambda lane: repr(lane[0]))
-            for priority, numbers in sorted(lane.by_priority.items())
+            for priority, numbers in lane.parts()
         ],
     )
 
 
 def _space(head: _SpaceHead) -> Space:
-    space = Space()
+    space = Space(head.archive_name)
+    space.created_at_ms = head.created_at_ms
     space.actions = head.actions
     space.deleted = head.deleted
     space.numbers = head.numbers
