@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from flo.model.base import Sign
 from flo.model.ids import Namespace, RunId, WorkerId
-from flo.model.workers import TaskCancelled, WorkerHeard, WorkerLeft
+from flo.model.workers import TaskCancelled, WorkerAskedToDrain, WorkerHeard, WorkerLeft
 
 HEADLINES_MAX = 1_000
 
@@ -21,10 +21,10 @@ class Presence(NamedTuple):
 
 
 class Headline(NamedTuple):
-    """Something a worker should know at once."""
+    """Something a worker should know at once: that a task is cancelled, or, if none, to drain."""
 
     number: int
-    cancelled: RunId
+    cancelled: RunId | None = None
 
 
 class Live:
@@ -42,9 +42,9 @@ class Live:
                     load = self.heard(namespace, worker_id).current_load
                 self.presence[namespace, worker_id] = Presence(now_ms, load)
             case TaskCancelled(namespace=namespace, worker_id=worker_id, run_id=run_id):
-                self.news_last += 1
-                news = self.news.setdefault((namespace, worker_id), deque(maxlen=HEADLINES_MAX))
-                news.append(Headline(self.news_last, run_id))
+                self._tell(namespace, worker_id, run_id)
+            case WorkerAskedToDrain(namespace=namespace, worker_id=worker_id):
+                self._tell(namespace, worker_id, None)
             case WorkerLeft(namespace=namespace, worker_id=worker_id):
                 self.presence.pop((namespace, worker_id), None)
                 self.news.pop((namespace, worker_id), None)
@@ -60,3 +60,8 @@ class Live:
     def heard(self, namespace: Namespace, worker_id: WorkerId) -> Presence:
         """A worker not heard of since the start is given the time since the start to speak up."""
         return self.presence.get((namespace, worker_id)) or Presence(self.started_at_ms, 0)
+
+    def _tell(self, namespace: Namespace, worker_id: WorkerId, cancelled: RunId | None) -> None:
+        self.news_last += 1
+        news = self.news.setdefault((namespace, worker_id), deque(maxlen=HEADLINES_MAX))
+        news.append(Headline(self.news_last, cancelled))

@@ -16,6 +16,7 @@ from flo.model.namespaces import (
     NamespaceDeleted,
 )
 from flo.model.runs import Nothing
+from flo.model.workers import WorkerLeft
 
 
 def decide_create(state: State, command: CreateNamespace, moment: Moment) -> Decision:
@@ -35,7 +36,11 @@ def decide_delete(state: State, command: DeleteNamespace, moment: Moment) -> Dec
             f"runs and {len(space.workers)} workers: delete it with --force to lose them",
             code="namespace_not_empty",
         )
-    return Decision(Nothing(), (NamespaceDeleted(name=command.name, at_ms=moment.now_ms),))
+    return Decision(
+        Nothing(),
+        (NamespaceDeleted(name=command.name, at_ms=moment.now_ms),),
+        tuple(WorkerLeft(namespace=command.name, worker_id=one) for one in sorted(space.workers)),
+    )
 
 
 def apply_created(state: State, event: NamespaceCreated) -> None:

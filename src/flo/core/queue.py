@@ -13,7 +13,8 @@ from typing import TypeAlias
 
 from flo.model.ids import Labels
 
-LaneKey: TypeAlias = tuple[tuple[str, bool, str | int | float | bool], ...]
+Label: TypeAlias = tuple[str, bool, str | int | float | bool]
+LaneKey: TypeAlias = tuple[Label, ...]
 
 CALLED_OFF_MAX = 32
 LANES_EMPTY_MAX = 1_000
@@ -21,7 +22,10 @@ LABELS_REMEMBERED_MAX = 1_000
 
 
 class Lane:
-    """Run numbers by priority; within a priority, first in, first out."""
+    """Run numbers by priority; within a priority, first in, first out.
+
+    What is called off goes when it comes to the front, or with many; so a front always stands.
+    """
 
     def __init__(self) -> None:
         self._by_priority: dict[int, deque[int]] = {}
@@ -50,18 +54,17 @@ class Lane:
         self._length += 1
 
     def take(self, priority: int, number: int) -> None:
-        """Remove this number, and what stands before it: all that was called off."""
-        numbers = self._by_priority[priority]
-        while (first := numbers.popleft()) != number:
-            self._called_off.remove(first)
+        """Remove this number, which is the first of its priority."""
+        first = self._by_priority[priority].popleft()
+        assert first == number
         self._length -= 1
-        if not numbers:
-            self._close(priority)
+        self._clear_front(priority)
 
-    def call_off(self, number: int) -> None:
-        """This number stands here no more; it goes when it comes to the front, or with many."""
+    def call_off(self, priority: int, number: int) -> None:
+        """This number stands here no more, wherever it stood."""
         self._called_off.add(number)
         self._length -= 1
+        self._clear_front(priority)
         if len(self._called_off) > max(CALLED_OFF_MAX, self._length):
             self._sweep()
 
@@ -69,6 +72,13 @@ class Lane:
         if not self._called_off:
             return iter(numbers)
         return (number for number in numbers if number not in self._called_off)
+
+    def _clear_front(self, priority: int) -> None:
+        numbers = self._by_priority[priority]
+        while numbers and numbers[0] in self._called_off:
+            self._called_off.remove(numbers.popleft())
+        if not numbers:
+            self._close(priority)
 
     def _sweep(self) -> None:
         for priority, numbers in list(self._by_priority.items()):
@@ -86,7 +96,9 @@ class Queue:
     def __init__(self) -> None:
         self.lanes: dict[LaneKey, Lane] = {}
         self._length = 0
-        self._open_to: dict[LaneKey, list[Lane]] = {}
+        self._lanes_max = LANES_EMPTY_MAX
+        """With so many lanes it is time to look for empty ones."""
+        self._open_to: dict[frozenset[Label], list[Lane]] = {}
 
     def __len__(self) -> int:
         return self._length
@@ -106,34 +118,48 @@ class Queue:
         self.lanes[lane_key(labels)].take(priority, number)
         self._length -= 1
 
-    def call_off(self, labels: Labels | None, number: int) -> None:
-        self.lanes[lane_key(labels)].call_off(number)
+    def call_off(self, labels: Labels | None, priority: int, number: int) -> None:
+        self.lanes[lane_key(labels)].call_off(priority, number)
         self._length -= 1
 
     def open_to(self, labels: Labels | None) -> list[Lane]:
         """The lanes whose labels a worker with these labels has."""
-        key = lane_key(labels)
-        lanes = self._open_to.get(key)
+        has = frozenset(lane_key(labels))
+        lanes = self._open_to.get(has)
         if lanes is None:
             if len(self._open_to) >= LABELS_REMEMBERED_MAX:
                 self._open_to.clear()
-            has = set(key)
             lanes = [lane for asked, lane in self.lanes.items() if has.issuperset(asked)]
-            self._open_to[key] = lanes
+            self._open_to[has] = lanes
         return lanes
 
     def _lane(self, key: LaneKey) -> Lane:
         lane = self.lanes.get(key)
         if lane is None:
-            if len(self.lanes) >= LANES_EMPTY_MAX:
-                self.lanes = {asked: lane for asked, lane in self.lanes.items() if lane}
+            if len(self.lanes) >= self._lanes_max:
+                self._drop_empty_lanes()
             lane = self.lanes[key] = Lane()
-            self._open_to.clear()
+            for has, lanes in self._open_to.items():
+                if has.issuperset(key):
+                    lanes.append(lane)
         return lane
+
+    def _drop_empty_lanes(self) -> None:
+        self.lanes = {asked: lane for asked, lane in self.lanes.items() if lane}
+        self._lanes_max = max(LANES_EMPTY_MAX, 2 * len(self.lanes))
+        self._open_to.clear()
 
 
 def lane_key(labels: Labels | None) -> LaneKey:
-    """Labels in one order, with true and 1 told apart."""
+    """Labels in one order, with true and 1 told apart, and 1.0 written as 1."""
     if not labels:
         return ()
-    return tuple(sorted((name, isinstance(value, bool), value) for name, value in labels.items()))
+    return tuple(
+        sorted((name, isinstance(value, bool), _plain(value)) for name, value in labels.items())
+    )
+
+
+def _plain(value: str | int | float | bool) -> str | int | float | bool:
+    if isinstance(value, float) and value.is_integer() and -(2**63) <= value < 2**64:
+        return int(value)
+    return value

@@ -95,14 +95,14 @@ _encode = msgspec.msgpack.Encoder().encode
 def decide_invoke(state: State, command: Invoke, moment: Moment) -> Decision:
     space = state.space(command.namespace)
     action = named_action(space, command.action)
-    if not action.enabled:
-        raise Conflict(f"action {action.name!r} is disabled", code="action_disabled")
     _check_invocation(command)
-    check_schema(action.input_schema, command.input, "the input", "input_invalid")
     if command.idempotency_key is not None:
         known = _run_with_key(space, command, moment)
         if known is not None:
             return Decision(Invoked(run_id=known, duplicate=True))
+    if not action.enabled:
+        raise Conflict(f"action {action.name!r} is disabled", code="action_disabled")
+    check_schema(action.input_schema, command.input, "the input", "input_invalid")
     number = space.numbers.get(action.name, 0) + 1
     run = Run(
         run_id=run_id_of(action.name, number),
@@ -220,9 +220,10 @@ def decide_touch(state: State, command: Touch, moment: Moment) -> Decision:
 
 def decide_cancel(state: State, command: Cancel, moment: Moment) -> Decision:
     check_text(command.reason, "reason")
-    run = state.space(command.namespace).runs.get(command.run_id)
+    space = state.space(command.namespace)
+    run = space.runs.get(command.run_id)
     if run is None:
-        raise _cannot_cancel(command, moment)
+        raise _cannot_cancel(space, command, moment)
     cancelled = RunCancelled(
         namespace=command.namespace,
         run_id=run.run_id,
@@ -231,7 +232,7 @@ def decide_cancel(state: State, command: Cancel, moment: Moment) -> Decision:
         worker_id=run.worker_id,
     )
     reply = Accepted(run_id=run.run_id, status=RunStatus.CANCELLED)
-    if run.worker_id is None:
+    if run.worker_id not in space.workers:
         return Decision(reply, (cancelled,))
     sign = TaskCancelled(
         namespace=command.namespace, worker_id=run.worker_id, run_id=run.run_id
@@ -349,7 +350,7 @@ def apply_cancelled(state: State, event: RunCancelled) -> None:
         if run.is_delayed:
             state.due.clear((event.namespace, event.run_id))
         else:
-            space.queues[run.action].call_off(run.labels, run.number)
+            space.queues[run.action].call_off(run.labels, run.priority, run.number)
     space.tallies[run.action].cancelled += 1
     _finish(state, event.namespace, run)
 
@@ -442,8 +443,8 @@ def has_retries(run: Run, action: Action) -> bool:
     return run.attempt - run.attempts_before <= action.max_retries
 
 
-def _cannot_cancel(command: Cancel, moment: Moment) -> NotFound | Conflict:
-    ended = moment.recalled.runs.get((command.namespace, command.run_id))
+def _cannot_cancel(space: Space, command: Cancel, moment: Moment) -> NotFound | Conflict:
+    ended = moment.recalled.runs.get((space.archive_name, command.run_id))
     if ended is None:
         return NotFound(f"run {command.run_id!r} does not exist", code="run_not_found")
     return Conflict(
@@ -467,7 +468,7 @@ def _run_with_key(space: Space, command: Invoke, moment: Moment) -> RunId | None
     key = command.idempotency_key
     assert key is not None
     return space.keys.get((command.action, key)) or moment.recalled.keys.get(
-        (command.namespace, command.action, key)
+        (space.archive_name, command.action, key)
     )
 
 
@@ -491,8 +492,9 @@ def _runs(space: Space, action: ActionName, numbers: Iterable[int]) -> Iterator[
 
 
 def _reported_run(state: State, command: Complete | Fail, moment: Moment) -> Run | None:
-    run = state.space(command.namespace).runs.get(command.run_id)
-    return run or moment.recalled.runs.get((command.namespace, command.run_id))
+    space = state.space(command.namespace)
+    run = space.runs.get(command.run_id)
+    return run or moment.recalled.runs.get((space.archive_name, command.run_id))
 
 
 def _reported_before(run: Run | None, command: Complete | Fail) -> bool:
@@ -606,8 +608,7 @@ def _finish(state: State, namespace: Namespace, run: Run) -> None:
 
 def _remember_key(state: State, space: Space, key: tuple[ActionName, str]) -> None:
     state.keys_finished_count += 1
-    space.keys_finished.append(key)
+    space.keys_finished[key] = None
     if len(space.keys_finished) > KEYS_REMEMBERED_MAX:
-        oldest = space.keys_finished.popleft()
-        if space.keys.get(oldest) not in space.runs:
-            space.keys.pop(oldest, None)
+        oldest, _ = space.keys_finished.popitem(last=False)
+        del space.keys[oldest]

@@ -3,7 +3,7 @@
 A Space is one namespace's part of it. Records in it are frozen; folds put new ones in their place.
 """
 
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Iterator
 
 import msgspec
@@ -60,7 +60,8 @@ class Space:
         self.runs: dict[RunId, Run] = {}
         self.queues: dict[ActionName, Queue] = {}
         self.keys: dict[tuple[ActionName, str], RunId] = {}
-        self.keys_finished: deque[tuple[ActionName, str]] = deque()
+        self.keys_finished: OrderedDict[tuple[ActionName, str], None] = OrderedDict()
+        """Those of them whose runs have ended, in the order in which they did."""
         self.workers: dict[WorkerId, Worker] = {}
         self.processes: dict[WorkerId, dict[ActionName, Process]] = {}
         self.held: dict[WorkerId, dict[RunId, None]] = {}

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from flo.core.actions import named_action
+from flo.core.dead import is_dead
 from flo.core.moment import Moment
 from flo.core.namespaces import named_namespace
 from flo.core.state import NO_RUNS, Space, State
@@ -77,8 +78,9 @@ def list_actions(state: State, question: ListActions, moment: Moment) -> ActionP
 
 
 def get_run(state: State, question: GetRun, moment: Moment) -> RunView:
-    run = state.space(question.namespace).runs.get(question.run_id)
-    run = run or moment.recalled.runs.get((question.namespace, question.run_id))
+    space = state.space(question.namespace)
+    run = space.runs.get(question.run_id)
+    run = run or moment.recalled.runs.get((space.archive_name, question.run_id))
     if run is None:
         raise NotFound(f"run {question.run_id!r} does not exist", code="run_not_found")
     return run_view(question.namespace, run)
@@ -87,11 +89,11 @@ def get_run(state: State, question: GetRun, moment: Moment) -> RunView:
 def wait_for_runs(state: State, question: WaitForRuns, moment: Moment) -> Ended:
     check_range(question.block_ms, "block_ms", 0, BLOCK_MS_MAX)
     check_range(len(question.run_ids), "the number of runs to wait for", 1, RUNS_PER_WAIT_MAX)
-    live = state.space(question.namespace).runs
+    space = state.space(question.namespace)
     results, unknown = [], []
     for run_id in question.run_ids:
-        if run_id not in live:
-            run = moment.recalled.runs.get((question.namespace, run_id))
+        if run_id not in space.runs:
+            run = moment.recalled.runs.get((space.archive_name, run_id))
             if run is None:
                 unknown.append(run_id)
             else:
@@ -101,10 +103,10 @@ def wait_for_runs(state: State, question: WaitForRuns, moment: Moment) -> Ended:
 
 def list_runs(state: State, question: ListRuns, moment: Moment) -> RunPage:
     """A page of what was live when the archive was asked, and what it knew."""
-    assert moment.recalled.page is not None
-    below = numbers_below(state.space(question.namespace), question)
+    space = state.space(question.namespace)
+    below = numbers_below(space, question)
     floor = _floor(below)
-    runs = [run for run in moment.recalled.page if run.number >= floor]
+    runs = [run for run in moment.recalled.pages[space.archive_name] if run.number >= floor]
     runs.sort(key=lambda run: run.number, reverse=True)
     fitting = list(islice(_within_length(runs), question.limit))
     is_whole = len(fitting) == len(runs) < question.limit
@@ -116,10 +118,10 @@ def list_runs(state: State, question: ListRuns, moment: Moment) -> RunPage:
 def list_dead(state: State, question: ListDead, moment: Moment) -> RunPage:
     """A page of dead letters; one more was asked for, to know whether there is more."""
     check_range(question.limit, "limit", 1, LIST_LIMIT_MAX)
-    live = state.space(question.namespace).runs
-    found = moment.recalled.page or ()
+    space = state.space(question.namespace)
+    found = moment.recalled.pages[space.archive_name]
     page = list(_within_length(found[: question.limit]))
-    views = [run_view(question.namespace, run) for run in page if run.run_id not in live]
+    views = [run_view(question.namespace, run) for run in page if is_dead(space, run)]
     is_whole = len(page) == len(found)
     return RunPage(items=views, cursor=None if is_whole else str(page[-1].number))
 
@@ -138,12 +140,13 @@ def await_news(state: State, question: AwaitNews, moment: Moment) -> News:
     check_range(question.block_ms, "block_ms", 0, BLOCK_MS_MAX)
     space = state.space(question.namespace)
     worker = named_worker(space, question.worker_id)
-    headlines = moment.live.news_after(
-        question.namespace, question.worker_id, question.after
-    )
+    live, after = moment.live, question.after
+    if after > live.news_last:  # a number of an earlier life of the server, whose clock was ahead
+        after = 0
+    headlines = live.news_after(question.namespace, question.worker_id, after)
     return News(
-        last=headlines[-1].number if headlines else max(question.after, moment.live.news_first),
-        cancelled=[headline.cancelled for headline in headlines],
+        last=headlines[-1].number if headlines else max(after, live.news_first),
+        cancelled=[one.cancelled for one in headlines if one.cancelled is not None],
         draining=worker.draining,
     )
 

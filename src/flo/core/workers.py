@@ -25,6 +25,7 @@ from flo.model.ids import (
     Namespace,
     WorkerId,
     check_action_name,
+    check_json,
     check_labels,
     check_namespace,
     check_range,
@@ -44,6 +45,7 @@ from flo.model.workers import (
     Process,
     RegisterWorker,
     Worker,
+    WorkerAskedToDrain,
     WorkerDeregistered,
     WorkerDrained,
     WorkerHeard,
@@ -51,6 +53,7 @@ from flo.model.workers import (
     WorkerLeft,
     WorkerRegistered,
     WorkerStatus,
+    WorkerType,
 )
 
 
@@ -63,15 +66,18 @@ def decide_register(state: State, command: RegisterWorker, moment: Moment) -> De
             f"expected at most {ACTIONS_PER_WORKER_MAX} actions, got {len(command.actions)}"
         )
     for name in command.actions:
-        check_action_name(name)
+        for part in name.split("/", 1) if command.worker_type is WorkerType.STREAM else (name,):
+            check_action_name(part)
     if command.machine_id is not None:
         check_text(command.machine_id, "machine_id", TEXT_LENGTH_MAX)
     if command.labels is not None:
         check_labels(command.labels, "labels")
-    _check_metadata(command.metadata)
+    if command.metadata is not None:
+        _check_metadata(command.metadata)
+    check_text(command.incarnation, "incarnation")
     workers = state.space(command.namespace).workers
     known = workers.get(command.worker_id)
-    evicted = () if known else _evicted(command.namespace, workers, moment)
+    evicted = None if known else _evicted(command.namespace, workers, moment)
     worker = Worker(
         worker_id=command.worker_id,
         actions=tuple(dict.fromkeys(command.actions)),
@@ -84,10 +90,11 @@ def decide_register(state: State, command: RegisterWorker, moment: Moment) -> De
         incarnation=command.incarnation,
         draining=known is not None and known.draining and _is_same_process(known, command),
     )
+    left, signs = _leave(command.namespace, evicted, moment) if evicted else ((), ())
     return Decision(
         WorkerKnown(worker_id=command.worker_id, status=_status_of(worker, 0)),
-        (*evicted, WorkerRegistered(namespace=command.namespace, worker=worker)),
-        (_heard(command.namespace, command.worker_id, 0),),
+        (*left, WorkerRegistered(namespace=command.namespace, worker=worker)),
+        (*signs, _heard(command.namespace, command.worker_id, 0)),
     )
 
 
@@ -103,21 +110,18 @@ def decide_heartbeat(state: State, command: Heartbeat, moment: Moment) -> Decisi
 
 def decide_drain(state: State, command: DrainWorker, moment: Moment) -> Decision:
     worker = named_worker(state.space(command.namespace), command.worker_id)
+    known = WorkerKnown(worker_id=command.worker_id, status=WorkerStatus.DRAINING)
+    if worker.draining:
+        return Decision(known)
     drained = WorkerDrained(namespace=command.namespace, worker_id=command.worker_id)
-    return Decision(
-        WorkerKnown(worker_id=command.worker_id, status=WorkerStatus.DRAINING),
-        () if worker.draining else (drained,),
-    )
+    sign = WorkerAskedToDrain(namespace=command.namespace, worker_id=command.worker_id)
+    return Decision(known, (drained,), (sign,))
 
 
 def decide_deregister(state: State, command: DeregisterWorker, moment: Moment) -> Decision:
     if command.worker_id not in state.space(command.namespace).workers:
         return Decision(Nothing())
-    left = WorkerDeregistered(
-        namespace=command.namespace, worker_id=command.worker_id, at_ms=moment.now_ms
-    )
-    sign = WorkerLeft(namespace=command.namespace, worker_id=command.worker_id)
-    return Decision(Nothing(), (left,), (sign,))
+    return Decision(Nothing(), *_leave(command.namespace, command.worker_id, moment))
 
 
 def apply_registered(state: State, event: WorkerRegistered) -> None:
@@ -165,10 +169,9 @@ def named_worker(space: Space, worker_id: WorkerId) -> Worker:
 
 
 def worker_status(worker: Worker, namespace: Namespace, moment: Moment) -> WorkerStatus:
-    presence = moment.live.heard(namespace, worker.worker_id)
-    if not worker.draining and moment.now_ms - presence.heard_at_ms > SILENCE_MS_MAX:
+    if not worker.draining and _is_silent(namespace, worker.worker_id, moment):
         return WorkerStatus.UNHEALTHY
-    return _status_of(worker, presence.current_load)
+    return _status_of(worker, moment.live.heard(namespace, worker.worker_id).current_load)
 
 
 def _labels_of(command: RegisterWorker) -> Labels | None:
@@ -189,21 +192,32 @@ def _is_same_process(known: Worker, command: RegisterWorker) -> bool:
 
 def _evicted(
     namespace: Namespace, workers: dict[WorkerId, Worker], moment: Moment
-) -> tuple[Fact, ...]:
-    """When the registry is full, whoever has been silent for longest makes room."""
+) -> WorkerId | None:
+    """Who makes room when the registry is full: whoever has been silent for longest."""
     if len(workers) < WORKERS_MAX:
-        return ()
-    oldest = min(workers, key=lambda one: moment.live.heard(namespace, one).heard_at_ms)
-    if worker_status(workers[oldest], namespace, moment) is not WorkerStatus.UNHEALTHY:
+        return None
+    oldest = min(workers, key=lambda one: (moment.live.heard(namespace, one).heard_at_ms, one))
+    if not _is_silent(namespace, oldest, moment):
         raise Conflict(
             f"{WORKERS_MAX} workers are registered, and that is the most: deregister some",
             code="too_many_workers",
         )
-    left = WorkerDeregistered(namespace=namespace, worker_id=oldest, at_ms=moment.now_ms)
-    return (left,)
+    return oldest
 
 
-def _check_metadata(metadata: dict[str, Any] | None) -> None:
+def _is_silent(namespace: Namespace, worker_id: WorkerId, moment: Moment) -> bool:
+    return moment.now_ms - moment.live.heard(namespace, worker_id).heard_at_ms > SILENCE_MS_MAX
+
+
+def _leave(
+    namespace: Namespace, worker_id: WorkerId, moment: Moment
+) -> tuple[tuple[Fact, ...], tuple[Sign, ...]]:
+    left = WorkerDeregistered(namespace=namespace, worker_id=worker_id, at_ms=moment.now_ms)
+    return (left,), (WorkerLeft(namespace=namespace, worker_id=worker_id),)
+
+
+def _check_metadata(metadata: dict[str, Any]) -> None:
+    check_json(metadata, "metadata")
     length = len(msgspec.json.encode(metadata))
     if length > METADATA_LENGTH_MAX:
         raise TooLarge(f"expected metadata of at most {METADATA_LENGTH_MAX} bytes, got {length}")

@@ -275,6 +275,8 @@ class RunPurged(Fact):
     action: ActionName
     number: int
     was: RunStatus
+    key: str | None
+    """Its idempotency key, which may be used again."""
 
 
 class Invoked(Word):

@@ -144,6 +144,13 @@ class TaskCancelled(Sign):
     run_id: RunId
 
 
+class WorkerAskedToDrain(Sign):
+    """A worker is to take no more tasks."""
+
+    namespace: Namespace
+    worker_id: WorkerId
+
+
 class WorkerLeft(Sign):
     namespace: Namespace
     worker_id: WorkerId

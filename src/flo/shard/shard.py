@@ -27,8 +27,9 @@ from flo.model.archive import ArchiveAddress, Archived, address_of
 from flo.model.base import Fact, Word
 from flo.model.errors import FloError, NotFound, Unavailable, Unexpected
 from flo.model.ids import run_id_of
+from flo.model.namespaces import NamespaceDeleted
 from flo.model.runs import Assigned, Claim, Ended, RunCancelled, Tick, Ticked, WaitForRuns
-from flo.model.workers import AwaitNews, News, WorkerDrained
+from flo.model.workers import AwaitNews, News, WorkerDeregistered, WorkerDrained
 from flo.shard.clock import Clock, SystemClock
 from flo.shard.recall import Recaller, run_of
 from flo.shard.submission import Answer, Done, Submission
@@ -63,17 +64,19 @@ class _Batch:
         self.taken = taken
         self.moment = moment
         self.events: list[Fact] = []
-        self.archived: list[Archived] = []
+        self.archived: dict[ArchiveAddress, Archived] = {}
         self.removed: list[ArchiveAddress] = []
         self.answered: list[tuple[Submission, list[Answer]]] = []
         self.asked: list[Submission] = []
         self.unready: list[Submission] = []
 
+    def add(self, row: Archived) -> None:
+        self.archived[address_of(row)] = row
 
     def remove(self, address: ArchiveAddress) -> None:
         """Let the archive go of a row, even of one that this batch has just filed."""
         self.removed.append(address)
-        self.archived = [row for row in self.archived if address_of(row) != address]
+        self.archived.pop(address, None)
 
 
 class Shard:
@@ -202,7 +205,8 @@ class Shard:
             await self._append(batch)
         for submission, answers in batch.answered:
             submission.answer(answers)
-        self._answer_waits(batch.archived)
+        self._answer_who_waits_for_what_is_gone(batch)
+        self._answer_waits(batch)
         self._answer_news(batch)
         for submission in batch.asked:
             self._answer_question(submission, batch.moment)
@@ -233,11 +237,11 @@ class Shard:
                 _logger.error("rule_broken", word=type(word).__name__, exc_info=refusal)
             return refusal
         batch.events += decision.events
-        batch.archived += decision.archived
         for row in decision.archived:
             self._recaller.recent.add(row)
+            batch.add(row)
         for address in decision.removed:
-            self._recaller.recent.forget(address)
+            self._recaller.recent.remove(address)
             batch.remove(address)
         return decision.reply
 
@@ -279,7 +283,7 @@ class Shard:
         if self._appending is not None:
             await self._appending
         append = self.log.append(
-            batch.events, batch.archived, self._now_ms, removed=batch.removed
+            batch.events, list(batch.archived.values()), self._now_ms, removed=batch.removed
         )
         if self._wait_for_log:
             await append
@@ -289,10 +293,18 @@ class Shard:
             len(batch.events), len(batch.archived), loop.time() - started
         )
 
-    def _answer_waits(self, archived: list[Archived]) -> None:
-        """Tell those who wait for these runs; whoever waits for several hears of all at once."""
+    def _answer_who_waits_for_what_is_gone(self, batch: _Batch) -> None:
+        """Ask again what was asked of a namespace that has been deleted."""
+        for event in batch.events:
+            if isinstance(event, NamespaceDeleted):
+                for submission in self._waiters.questions_of(event.name):
+                    submission.unpark()
+                    self._answer_question(submission, batch.moment)
+
+    def _answer_waits(self, batch: _Batch) -> None:
+        """Tell those who wait for runs that ended; who waits for several hears of all at once."""
         ended: dict[Submission, Ended] = {}
-        for row in archived:
+        for row in batch.archived.values():
             namespace = namespace_of(row.namespace)
             waiting = self._waiters.for_run(namespace, run_id_of(row.name, row.number))
             if waiting:
@@ -305,7 +317,10 @@ class Shard:
     def _answer_news(self, batch: _Batch) -> None:
         """Tell the workers that wait for news of what concerns them."""
         for event in batch.events:
-            if isinstance(event, RunCancelled | WorkerDrained) and event.worker_id is not None:
+            if (
+                isinstance(event, RunCancelled | WorkerDrained | WorkerDeregistered)
+                and event.worker_id is not None
+            ):
                 for submission in self._waiters.for_news(event.namespace, event.worker_id):
                     submission.unpark()
                     self._answer_question(submission, batch.moment)
@@ -327,13 +342,12 @@ class Shard:
         """Let a question to which there is no answer yet wait for one, if it may."""
         if not isinstance(question, WaitForRuns | AwaitNews):
             return False
-        nothing = _nothing_yet(reply)
-        if nothing is None or not question.block_ms or not submission.is_open:
+        if not _is_nothing_new(question, reply) or not question.block_ms or not submission.is_open:
             return False
         self._waiters.park_question(submission, question)
         submission.park(
             self._clock.call_at(
-                self._now_ms + question.block_ms, lambda: submission.answer([nothing])
+                self._now_ms + question.block_ms, lambda: submission.answer([reply])
             ),
             lambda: self._waiters.leave_question(submission, question),
         )
@@ -352,20 +366,15 @@ class Shard:
             submission.refuse(error)
 
 
-def _tell(future: asyncio.Future[Answer], reply: Answer) -> None:
-    if not future.cancelled():  # the asker is about to withdraw
-        future.set_result(reply)
-
-
-def _nothing_yet(reply: Word) -> Word | None:
-    """The reply, if it says that nothing has come yet."""
-    match reply:
-        case Ended(results=[], unknown=[]):
-            return reply
-        case News(cancelled=[], draining=False):
-            return reply
+def _is_nothing_new(question: WaitForRuns | AwaitNews, reply: Word) -> bool:
+    """Whether the reply says nothing that the asker does not know."""
+    match question, reply:
+        case WaitForRuns(), Ended(results=[], unknown=[]):
+            return True
+        case AwaitNews(after=after), News(last=last, cancelled=[], draining=draining):
+            return last == after or not draining
         case _:
-            return None
+            return False
 
 
 def _recalling(moment: Moment, submission: Submission) -> Moment:

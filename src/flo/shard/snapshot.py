@@ -32,7 +32,7 @@ class _SpaceHead(Record):
     deleted: dict[ActionName, Action]
     numbers: dict[ActionName, int]
     tallies: dict[ActionName, Tally]
-    keys_finished: list[tuple[ActionName, str, RunId | None]]
+    keys_finished: list[tuple[ActionName, str, RunId]]
     workers: dict[WorkerId, Worker]
     processes: dict[WorkerId, dict[ActionName, Process]]
     lanes: list[tuple[ActionName, LaneKey, int, list[int]]]
@@ -105,15 +105,16 @@ def _space_head(space: Space) -> _SpaceHead:
         numbers=space.numbers,
         tallies=space.tallies,
         keys_finished=[
-            (action, key, space.keys.get((action, key))) for action, key in space.keys_finished
+            (action, key, space.keys[action, key]) for action, key in space.keys_finished
         ],
         workers=space.workers,
         processes=space.processes,
         lanes=[
-            (action, key, priority, list(numbers))
+            (action, key, priority, standing)
             for action, queue in sorted(space.queues.items())
             for key, lane in sorted(queue.lanes.items(), key=lambda lane: repr(lane[0]))
             for priority, numbers in lane.parts()
+            if (standing := list(numbers))
         ],
     )
 
@@ -128,9 +129,8 @@ def _space(head: _SpaceHead) -> Space:
     space.workers = head.workers
     space.processes = head.processes
     for action, key, run_id in head.keys_finished:
-        space.keys_finished.append((action, key))
-        if run_id is not None:
-            space.keys[action, key] = run_id
+        space.keys_finished[action, key] = None
+        space.keys[action, key] = run_id
     for action, lane_key, priority, numbers in head.lanes:
         space.queue(action).restore(lane_key, priority, numbers)
     return space

@@ -55,6 +55,12 @@ class Waiters:
             for run_id in question.run_ids:
                 _leave(self._runs, (question.namespace, run_id), submission)
 
+    def questions_of(self, namespace: Namespace) -> list[Submission]:
+        """Those who wait for runs or news of this namespace."""
+        lines = chain(self._runs.items(), self._news.items())
+        waiting = (line for (theirs, _), line in lines if theirs == namespace)
+        return list(dict.fromkeys(chain.from_iterable(waiting)))
+
     def for_news(self, namespace: Namespace, worker_id: WorkerId) -> list[Submission]:
         """Those who wait for news for this worker."""
         return list(self._news.get((namespace, worker_id), ()))
