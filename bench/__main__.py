@@ -7,10 +7,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench import crowd, throughput
+from bench import crowd, labels, throughput
 from bench.figure import Figure, write
 
-PARTS = {"throughput": throughput.run, "crowd": crowd.run}
+PARTS = {"throughput": throughput.run, "crowd": crowd.run, "labels": labels.run}
 RESULTS = Path(__file__).parent / "results" / "latest.json"
 
 

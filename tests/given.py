@@ -16,7 +16,7 @@ from flo.core.moment import Moment, Recalled
 from flo.core.recall import Recall, RecallKey, RecallPage, RecallRun, recalls_for
 from flo.core.state import State
 from flo.model.base import Fact, Word
-from flo.model.ids import NAMESPACE_DEFAULT
+from flo.model.ids import NAMESPACE_DEFAULT, run_id_of
 from flo.model.runs import Nothing, Run
 from flo.testing.clock import NOON_MS
 
@@ -41,7 +41,7 @@ class Story:
         self.now_ms = now_ms
         self.events: list[Fact] = []
         self.ended: dict[tuple[str, str], Run] = {}
-        """The archive: every run that has ended, by namespace and id."""
+        """The archive: every run that has ended, by what it is filed under and its id."""
 
     def tell(self, *steps: Word | Later) -> Decision:
         """Carry out some commands; what came of the last one."""
@@ -52,6 +52,8 @@ class Story:
                 continue
             decision = settle(self.state, step, self.moment(step))
             self.events += decision.events
+            for address in decision.removed:
+                del self.ended[address.namespace, run_id_of(address.name, address.number)]
             for row in decision.archived:
                 run = msgspec.msgpack.decode(row.body, type=Run)
                 self.ended[row.namespace, run.run_id] = run
@@ -66,37 +68,38 @@ class Story:
 
     def run(self, run_id: str, namespace: str = DEFAULT) -> Run:
         """The run, live or ended."""
-        live = self.state.space(namespace).runs
-        return live[run_id] if run_id in live else self.ended[namespace, run_id]
+        space = self.state.space(namespace)
+        return space.runs.get(run_id) or self.ended[space.archive_name, run_id]
 
     def _recall(self, recalls: Sequence[Recall]) -> Recalled:
         """The archive answers every question, if only with None."""
         keys: dict[tuple[str, str, str], str | None] = {}
         runs: dict[tuple[str, str], Run | None] = {}
-        page: tuple[Run, ...] | None = None
+        pages: dict[str, tuple[Run, ...]] = {}
         for recall in recalls:
             match recall:
-                case RecallKey(key):
-                    keys[key] = self._run_with(key)
-                case RecallRun(namespace, run_id):
-                    runs[namespace, run_id] = self.ended.get((namespace, run_id))
-                case RecallPage():
-                    page = (*self._page(recall), *recall.live)
-        return Recalled(keys=keys, runs=runs, page=page)
+                case RecallKey():
+                    keys[recall] = self._run_with(recall)
+                case RecallRun(filed_under, run_id):
+                    runs[filed_under, run_id] = self.ended.get((filed_under, run_id))
+                case RecallPage(filed_under):
+                    pages[filed_under] = (*self._page(recall), *recall.live)
+        return Recalled(keys=keys, runs=runs, pages=pages)
 
-    def _run_with(self, key: tuple[str, str, str]) -> str | None:
-        for (namespace, run_id), run in self.ended.items():
-            if (namespace, run.action, run.idempotency_key) == key:
+    def _run_with(self, key: RecallKey) -> str | None:
+        for (filed_under, run_id), run in self.ended.items():
+            if (filed_under, run.action, run.idempotency_key) == key:
                 return run_id
         return None
 
     def _page(self, recall: RecallPage) -> list[Run]:
         found = [
             run
-            for (namespace, _), run in self.ended.items()
-            if (namespace, run.action) == (recall.namespace, recall.action)
+            for (filed_under, _), run in self.ended.items()
+            if (filed_under, run.action) == (recall.filed_under, recall.action)
             and run.number < recall.below
             and recall.status in (None, run.status)
+            and run.dead_lettered >= recall.is_dead
         ]
         return sorted(found, key=lambda run: -run.number)[: recall.limit]
 

@@ -1,5 +1,6 @@
 """Every example in examples/ runs, and every example in the docs is one of them."""
 
+import json
 import os
 import re
 import subprocess
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from flo import BlockingFlo
+from flo import BlockingFlo, RunStatus
 from flo.testing.process import ServerProcess
 
 ROOT = Path(__file__).parents[1]
@@ -72,27 +73,84 @@ def test_the_guide_to_invoking_works(tmp_path: Path) -> None:
     assert blocking == "nightly-report-1 pending\n"
 
 
-def test_the_guide_to_workers_works(tmp_path: Path) -> None:
-    items = ",".join(f'{{"sku":"item-{number}"}}' for number in range(1, 8))
-    with ServerProcess(tmp_path) as server, worker("order_worker.py", server):
+def test_orders_are_processed_and_emails_sent(tmp_path: Path) -> None:
+    items = [{"sku": f"item-{number}"} for number in range(1, 8)]
+    order = {"order_id": "ORD-1", "customer_id": "C-7", "amount": 99.5, "items": items}
+    with ServerProcess(tmp_path) as server, worker("process_order.py", server, "myapp"):
         processed = flo(
             server,
-            *("action", "invoke", "process-order"),
-            f'{{"order_id":"ORD-1","items":[{items}]}}',
-            "--wait",
+            *("action", "invoke", "process-order", json.dumps(order)),
+            *("--namespace", "myapp", "--wait"),
         )
-        refused = flo(server, "action", "invoke", "validate-order", "{}", "--wait", exit_code=3)
+        with BlockingFlo(server.address, namespace="myapp") as client:
+            email = client.actions.invoke("send-email", {"to": "alice@example.com"})
+            assert email.result() == {"status": "sent"}
+            unreadable = client.actions.invoke("process-order", {"order_id": 1}).wait()
 
     assert '{"order_id":"ORD-1","status":"processed"}' in processed
-    assert "missing order_id" in refused
+    assert (unreadable.status, unreadable.attempt) == (RunStatus.FAILED, 1)
+
+
+def test_a_report_is_generated_in_steps(tmp_path: Path) -> None:
+    with (
+        ServerProcess(tmp_path) as server,
+        worker("generate_report.py", server),
+        BlockingFlo(server.address) as client,
+    ):
+        invocation = client.actions.invoke("generate-report", {"steps": 7})
+        assert invocation.result() == {"lines": 280}
+        assert client.actions.get("generate-report").timeout_ms == 60_000
+
+
+@pytest.mark.parametrize(
+    ("amount", "outcome", "said"),
+    [
+        (99, "approved", {"decision": "auto-approved"}),
+        (500, "rejected", {"reason": "amount too high"}),
+        (100, "needs_review", {"note": "manual review required"}),
+    ],
+)
+def test_a_review_has_an_outcome_with_a_name(
+    reviewer: BlockingFlo, amount: int, outcome: str, said: dict[str, str]
+) -> None:
+    invocation = reviewer.actions.invoke("review-order", {"orderId": "ORD-1", "amount": amount})
+
+    assert invocation.wait().outcome == outcome
+    assert invocation.result() == {"orderId": "ORD-1", **said}
+
+
+@pytest.fixture(scope="module")
+def reviewer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BlockingFlo]:
+    """A client of a server that has a reviewer."""
+    with (
+        ServerProcess(tmp_path_factory.mktemp("review")) as server,
+        worker("review_order.py", server),
+        BlockingFlo(server.address) as client,
+    ):
+        yield client
+
+
+def test_an_order_that_is_not_valid_fails_at_once(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path) as server, worker("validate_order.py", server):
+        nameless = flo(server, "action", "invoke", "validate-order", "{}", "--wait", exit_code=3)
+        with BlockingFlo(server.address) as client:
+            valid = client.actions.invoke("validate-order", {"orderId": "ORD-1", "amount": 2000})
+            large = client.actions.invoke("validate-order", {"orderId": "ORD-2", "amount": 2001})
+            refused = large.wait()
+            assert valid.result() == {"valid": True, "orderId": "ORD-1"}
+            assert client.actions.dead("validate-order").items == []
+
+    assert "missing orderId" in nameless
+    assert (refused.status, refused.attempt) == (RunStatus.FAILED, 1)
+    assert refused.error == "NonRetryableError: order amount $2001 exceeds $2000 limit"
 
 
 @contextmanager
-def worker(name: str, server: ServerProcess) -> Iterator[None]:
+def worker(name: str, server: ServerProcess, namespace: str = "default") -> Iterator[None]:
     """A worker process that has registered, and is drained at the end."""
     process = subprocess.Popen([sys.executable, EXAMPLES / name], env=environment(server))
     try:
-        with BlockingFlo(server.address) as client:
+        with BlockingFlo(server.address, namespace=namespace) as client:
             while not client.workers.list().items:
                 assert process.poll() is None, "the worker has ended"
         yield

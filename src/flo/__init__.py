@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from flo.client.blocking import BlockingFlo, BlockingInvocation
     from flo.client.client import Flo
     from flo.client.invocation import Invocation, RunUnsuccessful
+    from flo.client.namespaces import Namespaces
     from flo.client.workers import Workers
     from flo.model.actions import ActionPage, ActionView, Registered
     from flo.model.errors import (
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
         Unavailable,
         Unexpected,
     )
+    from flo.model.namespaces import NamespacePage, NamespaceView
     from flo.model.runs import (
         Accepted,
         Assigned,
@@ -39,7 +41,14 @@ if TYPE_CHECKING:
         Task,
         Touched,
     )
-    from flo.model.workers import WorkerKnown, WorkerPage, WorkerStatus, WorkerView
+    from flo.model.workers import (
+        News,
+        WorkerKnown,
+        WorkerPage,
+        WorkerStatus,
+        WorkerType,
+        WorkerView,
+    )
     from flo.worker.action import ActionWorker
     from flo.worker.context import ActionContext
     from flo.worker.outcome import ActionResult, NonRetryableError
@@ -49,6 +58,7 @@ _HOMES = {
     "flo.client.blocking": ["BlockingFlo", "BlockingInvocation"],
     "flo.client.client": ["Flo"],
     "flo.client.invocation": ["Invocation", "RunUnsuccessful"],
+    "flo.client.namespaces": ["Namespaces"],
     "flo.client.workers": ["Workers"],
     "flo.model.actions": ["ActionPage", "ActionView", "Registered"],
     "flo.model.errors": [
@@ -63,6 +73,7 @@ _HOMES = {
         "Unavailable",
         "Unexpected",
     ],
+    "flo.model.namespaces": ["NamespacePage", "NamespaceView"],
     "flo.model.runs": [
         "Accepted",
         "Assigned",
@@ -75,7 +86,14 @@ _HOMES = {
         "Task",
         "Touched",
     ],
-    "flo.model.workers": ["WorkerKnown", "WorkerPage", "WorkerStatus", "WorkerView"],
+    "flo.model.workers": [
+        "News",
+        "WorkerKnown",
+        "WorkerPage",
+        "WorkerStatus",
+        "WorkerType",
+        "WorkerView",
+    ],
     "flo.worker.action": ["ActionWorker"],
     "flo.worker.context": ["ActionContext"],
     "flo.worker.outcome": ["ActionResult", "NonRetryableError"],
@@ -101,6 +119,10 @@ __all__ = [
     "Invalid",
     "Invocation",
     "Invoke",
+    "NamespacePage",
+    "NamespaceView",
+    "Namespaces",
+    "News",
     "NonRetryableError",
     "NotFound",
     "Registered",
@@ -119,6 +141,7 @@ __all__ = [
     "WorkerKnown",
     "WorkerPage",
     "WorkerStatus",
+    "WorkerType",
     "WorkerView",
     "Workers",
     "__version__",

@@ -54,6 +54,40 @@ def test_registering_again_makes_a_new_version(shell):
     assert json.loads(printed.out) == {"name": "send-email", "version": 2}
 
 
+def test_schemas_come_from_files_or_stand_on_the_line(shell, client, tmp_path):
+    (tmp_path / "email.schema.json").write_text('{"required": ["to"]}')
+
+    shell(
+        f"flo action register send-email --input-schema {tmp_path}/email.schema.json"
+        """ --output-schema '{"required":["status"]}'"""
+    )
+
+    action = client.actions.get("send-email")
+    assert action.input_schema == {"required": ["to"]}
+    assert action.output_schema == {"required": ["status"]}
+
+
+def test_an_input_that_does_not_fit_is_refused_and_says_where(shell):
+    shell(
+        "flo action register send-email --input-schema"
+        """ '{"properties":{"to":{"type":"string"}}}'"""
+    )
+
+    printed = shell("""flo action invoke send-email '{"to":7}'""")
+
+    assert printed.code == 3
+    assert printed.out == ""
+    assert "/to: 7 is not of type" in printed.err
+    assert printed.err.endswith("[input_invalid]\n")
+
+
+def test_a_schema_that_is_none_is_refused(shell):
+    printed = shell("""flo action register send-email --input-schema '{"type":"text"}'""")
+
+    assert printed.code == 3
+    assert "[invalid_schema]" in printed.err
+
+
 def test_the_same_name_in_two_namespaces_is_two_actions(shell):
     shell("flo action register send-email --namespace prod")
     shell("flo action register send-email --namespace staging")
@@ -261,9 +295,9 @@ def test_actions_are_listed_with_what_waits_for_them(shell):
     shell("flo action invoke send-email")
 
     assert shell("flo action list").out.splitlines() == [
-        "NAME            VERSION  TIMEOUT MS  RETRIES  PENDING  RUNNING  DESCRIPTION",
-        "charge-payment  1        30000       3        0        0        -",
-        "send-email      1        60000       3        1        0        Sends one email",
+        "NAME            VERSION  ENABLED  TIMEOUT MS  RETRIES  PENDING  RUNNING  DESCRIPTION",
+        "charge-payment  1        yes      30000       3        0        0        -",
+        "send-email      1        yes      60000       3        1        0        Sends one email",
     ]
 
 
@@ -332,6 +366,135 @@ def test_a_status_nobody_can_have_is_refused(shell):
 
     assert printed.code == 2
     assert "'timed_out'" in printed.err
+
+
+def test_a_disabled_action_takes_no_new_runs(shell):
+    shell("flo action register send-email")
+
+    assert shell("flo action disable send-email") == (0, "Disabled action: send-email\n", "")
+    assert shell("flo action invoke send-email") == (
+        3,
+        "",
+        "Error: action 'send-email' is disabled [action_disabled]\n"
+        "Enable it with: flo action enable NAME\n",
+    )
+    assert shell("flo action list").out.splitlines()[1].split()[2] == "no"
+
+    assert shell("flo action enable send-email") == (0, "Enabled action: send-email\n", "")
+    assert shell("flo action invoke send-email").code == 0
+
+
+def test_a_switch_in_json_and_raw(shell):
+    shell("flo action register a")
+
+    assert json.loads(shell("flo action disable a --format json").out) == {
+        "name": "a",
+        "enabled": False,
+    }
+    assert json.loads(shell("flo action enable a --format json").out)["enabled"] is True
+    assert shell("flo action disable a -o raw").out == "a\n"
+
+
+@pytest.mark.parametrize("verb", ["enable", "disable", "info"])
+def test_an_action_nobody_registered_is_not_found(shell, verb):
+    printed = shell(f"flo action {verb} nobody")
+
+    assert printed.code == 1
+    assert "[action_not_found]" in printed.err
+
+
+def test_the_settings_of_an_action_are_shown_with_its_runs(shell, client):
+    shell(
+        "flo action register send-email --timeout 60000 --description 'Sends one email'"
+        """ --input-schema '{"required":["to"]}'"""
+    )
+    for _ in range(3):
+        client.actions.invoke("send-email", {"to": "alice"})
+    client.workers.complete(claim(client, "send-email"), "worker-1")
+
+    shown = shell("flo action info send-email").out.splitlines()
+
+    assert shown[:8] == [
+        "Name:         send-email",
+        "Type:         user",
+        "Version:      1",
+        "Enabled:      yes",
+        "Timeout:      60000 ms",
+        "Max Retries:  3",
+        "Retry Delay:  1000 ms",
+        "Description:  Sends one email",
+    ]
+    assert [line.partition(":")[0] for line in shown[8:10]] == ["Created", "Updated"]
+    assert shown[10:] == [
+        "Runs:         2 pending, 1 completed",
+        "Input Schema: {",
+        '                "required": [',
+        '                  "to"',
+        "                ]",
+        "              }",
+    ]
+
+
+def test_an_action_in_json_and_raw(shell):
+    shell("flo action register send-email --timeout 0")
+
+    action = json.loads(shell("flo action info send-email --format json").out)
+
+    assert action["name"] == "send-email"
+    assert action["input_schema"] is None
+    assert action["runs"]["pending"] == 0
+    assert shell("flo action info send-email -o raw").out == "enabled\n"
+    assert "Timeout:     never\n" in shell("flo action info send-email").out
+
+
+def test_a_pending_run_is_cancelled(shell):
+    shell("flo action register send-email")
+    shell("flo action invoke send-email")
+
+    assert shell("flo action cancel send-email-1 --reason 'not needed'") == (
+        0,
+        "Cancelled run: send-email-1\n",
+        "",
+    )
+    assert "error: not needed" in shell("flo action status send-email-1").out
+    assert shell("flo action status send-email-1 -o raw").out == "cancelled\n"
+
+
+def test_a_running_run_is_cancelled_and_its_result_refused(shell, client):
+    shell("flo action register send-email")
+    shell("flo action invoke send-email")
+    claim(client, "send-email")
+
+    assert json.loads(shell("flo action cancel send-email-1 --format json").out) == {
+        "run_id": "send-email-1",
+        "status": "cancelled",
+    }
+    assert shell("flo worker complete send-email-1 -w worker-1").code in (1, 3)
+
+
+def test_a_run_that_has_ended_is_not_cancelled(shell):
+    shell("flo action register send-email")
+    shell("flo action invoke send-email")
+    assert shell("flo action cancel send-email-1 -o raw").out == "cancelled\n"
+
+    again = shell("flo action cancel send-email-1")
+
+    assert again.code == 3
+    assert again.err.endswith("it is cancelled [run_has_ended]\n")
+    assert shell("flo action cancel send-email-9").code == 1
+
+
+def test_whoever_waits_for_a_cancelled_run_hears_it(shell, client):
+    shell("flo action register send-email")
+
+    def cancel(task):
+        client.actions.cancel(task.task_id, "not needed")
+
+    with obedient_worker(client, ["send-email"], cancel):
+        printed = shell("flo action invoke send-email --wait")
+
+    assert printed.code == 3
+    assert "run 'send-email-1' has been cancelled: not needed [run_cancelled]" in printed.err
 
 
 @pytest.mark.parametrize("line", ["flo action delete a", "flo action rm a -f"])

@@ -1,12 +1,20 @@
 """What every command has. The lines in the help texts are real: each is run here."""
 
+import sys
+from contextlib import suppress
+
 import click
 import pytest
 
+import flo.cli.reload
 import flo.server.server
+import flo.worker.action
 from cli.stage import obedient_worker
 from flo.cli.command import Branch, Command, Group
 from flo.cli.main import flo as root
+from flo.model.errors import NotFound
+
+ACTIONS = ("send-email", "charge-payment", "render-video", "process-order", "review-order")
 
 
 def commands_below(command, path="flo"):
@@ -26,16 +34,41 @@ def stage(shell, client, tmp_path, monkeypatch):
     """Everything the examples speak of."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "email.json").write_text('{"to":"alice@example.com"}')
+    (tmp_path / "email.schema.json").write_text('{"required":["to"]}')
+    (tmp_path / "emails.py").write_text("import flo\nworker = flo.ActionWorker()\n")
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "emails", raising=False)
     monkeypatch.setattr(flo.server.server, "run", lambda config: 0)
-    for action in ("send-email", "charge-payment", "render-video"):
-        client.actions.register(action)
-    client.actions.invoke("send-email")
+    monkeypatch.setattr(flo.worker.action.ActionWorker, "run", lambda worker: None)
+    monkeypatch.setattr(flo.cli.reload.Reloader, "run", lambda reloader: 0)
+    prepare_namespaces(client)
+    prepare_runs(client)
 
     def complete(task):
         client.workers.complete(task.task_id, "worker-1", {"status": "sent"})
 
     with obedient_worker(client, ["send-email"], complete):
         yield
+
+
+def prepare_namespaces(client):
+    """They belong to the server, and so to all tests."""
+    for name in ("myapp", "staging", "prod"):
+        with suppress(NotFound):
+            client.namespaces.delete(name, force=True)
+    for name in ("staging", "prod"):
+        client.namespaces.create(name)
+
+
+def prepare_runs(client):
+    """One that is done, one that waits, one dead, and two in the hands of worker-1."""
+    for action in ACTIONS:
+        client.actions.register(action)
+        client.actions.invoke(action)
+    for action in ("charge-payment", "process-order", "review-order"):
+        client.workers.claim("worker-1", [action])
+    client.workers.fail("charge-payment-1", "worker-1", "no funds")
+    client.actions.invoke("process-order")
 
 
 @pytest.mark.usefixtures("stage")
@@ -72,7 +105,9 @@ def test_every_command_takes_the_global_flags(shell, path):
         assert flag in text
 
 
-@pytest.mark.parametrize("line", ["flo", "flo action", "flo server", "flo worker"])
+@pytest.mark.parametrize(
+    "line", ["flo", "flo action", "flo action dlq", "flo server", "flo worker", "flo namespace"]
+)
 def test_a_group_by_itself_shows_its_help(shell, line):
     assert shell(line) == shell(f"{line} --help")
 
@@ -121,6 +156,23 @@ def test_a_branch_is_imported_when_it_is_used():
     group.get_command(context, "json")
 
     assert list(group.commands) == ["json"]
+
+
+def test_a_branch_may_have_other_names():
+    group = Group("g", branches={"json": Branch("json.decoder:scanner", "Reads.", ("js",))})
+    context = click.Context(group)
+
+    assert group.get_command(context, "js") is group.get_command(context, "json")
+    assert group.list_commands(context) == ["json"]
+    assert group.get_command(context, "yaml") is None
+
+
+@pytest.mark.parametrize("used", ["flo ns list", "flo namespace list"])
+def test_the_names_of_a_branch_stand_in_the_help_once(shell, used):
+    shell(used)
+
+    assert shell("flo --help").out.count("namespace, ns  ") == 1
+    assert shell("flo --help").out.count("Keep things apart") == 1
 
 
 def test_a_flag_of_its_own_keeps_its_name():

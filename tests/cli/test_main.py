@@ -78,7 +78,11 @@ def test_bash_takes_the_completion_script():
     ("typed", "completed"),
     [
         ("flo ac", ["plain,action"]),
-        ("flo action in", ["plain,invoke"]),
+        ("flo action inv", ["plain,invoke"]),
+        ("flo action dlq re", ["plain,requeue"]),
+        ("flo nam", ["plain,namespace"]),
+        ("flo worker complete process-order-1 --act", ["plain,--action"]),
+        ("flo worker run emails:worker --re", ["plain,--reload"]),
         ("flo action runs --st", ["plain,--status"]),
         ("flo action runs send-email --status fa", ["plain,failed"]),
         ("flo server start --durability e", ["plain,ephemeral"]),

@@ -2,7 +2,16 @@ import json
 
 import pytest
 
-from flo.cli.output import duration_text, lines, payload_text, table, time_text, to_json
+from flo.cli.output import (
+    aligned,
+    counts_text,
+    duration_text,
+    lines,
+    payload_text,
+    table,
+    time_text,
+    to_json,
+)
 from flo.model.runs import RunResult, RunStatus
 
 COLUMNS = {"NAME": lambda row: row[0], "COUNT": lambda row: row[1]}
@@ -36,6 +45,19 @@ def test_only_what_is_there_gets_a_line():
     assert lines({"output": "{}", "error": None, "worker": "", "attempt": 0}) == (
         "output: {}\nattempt: 0"
     )
+
+
+def test_aligned_values_stand_in_one_column():
+    assert aligned({"Name": "a", "Error": None, "Input Schema": "{\n}", "Runs": 0}) == (
+        "Name:         a\nInput Schema: {\n              }\nRuns:         0"
+    )
+    assert aligned({"Name": "\x1b[2Jgone"}) == "Name: \\x1b[2Jgone"
+    assert aligned({}) == ""
+
+
+def test_only_what_there_is_any_of_is_counted():
+    assert counts_text({"pending": 2, "running": 0, "failed": 1}) == "2 pending, 1 failed"
+    assert counts_text({"pending": 0}) == "none"
 
 
 def test_times_are_in_utc():
@@ -93,3 +115,7 @@ def test_a_payload_for_programs(payload, value, encoding):
 
 def test_numbers_in_a_payload_stay_as_they_were_written():
     assert '"output": 12345678901234567890.10,' in to_json(run_with(b"12345678901234567890.10"))
+
+
+def test_json_on_one_line():
+    assert to_json({"gpu": True, "gb": [1, 2]}, indent=0) == '{"gpu": true, "gb": [1, 2]}'

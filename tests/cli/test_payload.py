@@ -3,6 +3,8 @@ import sys
 
 import pytest
 
+from flo.cli.payload import read_object
+
 
 @pytest.fixture
 def invoke(shell, client):
@@ -55,3 +57,32 @@ def test_labels_that_are_no_flat_object_are_a_wrong_line(shell, labels):
 
     assert printed.code == 2
     assert """expected a flat object like {"gpu":true}""" in printed.err
+
+
+@pytest.mark.parametrize(
+    "text", ["a.json", "@a.json", '{"required": ["to"]}', ' {"required":["to"]}']
+)
+def test_an_object_is_the_text_itself_or_what_a_file_holds(text, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.json").write_text('{"required": ["to"]}')
+
+    assert read_object(text, "a schema") == {"required": ["to"]}
+
+
+def test_an_object_may_come_on_stdin_or_not_at_all(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"{}")))
+
+    assert read_object("-", "a schema") == {}
+    assert read_object(None, "a schema") is None
+
+
+@pytest.mark.parametrize("text", ["{", "@list.json", "deep.json", "none.json"])
+def test_what_is_no_object_is_a_wrong_line(shell, text, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "list.json").write_text("[]")
+    (tmp_path / "deep.json").write_text('{"a":' * 100_000)
+
+    printed = shell(f"flo action register a --input-schema '{text}'")
+
+    assert printed.code == 2
+    assert "expected a JSON object" in printed.err or "none.json" in printed.err

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from flo import Flo, NotFound, RunStatus, TimedOut
+from flo import Conflict, Flo, NotFound, RunStatus, RunUnsuccessful, TimedOut
 from flo.model.errors import Invalid
 from flo.model.runs import Invoke
 
@@ -29,6 +29,35 @@ async def test_a_registration_is_renewed_only_if_it_changed(flo: Flo) -> None:
     assert (await flo.actions.register("a", max_retries=1, if_changed=True)).version == 1
     assert (await flo.actions.register("a", max_retries=2, if_changed=True)).version == 2
     assert (await flo.actions.register("a", max_retries=2)).version == 3
+
+
+async def test_a_disabled_action_takes_no_new_runs_until_it_is_enabled(flo: Flo) -> None:
+    await flo.actions.register("a")
+    await flo.actions.invoke("a")
+    await flo.actions.disable("a")
+    assert not (await flo.actions.get("a")).enabled
+    with pytest.raises(Conflict, match="disabled"):
+        await flo.actions.invoke("a")
+    assert (await flo.workers.claim("anna", ["a"])).tasks  # what is there goes on
+
+    await flo.actions.enable("a")
+    await flo.actions.invoke("a")
+
+
+async def test_a_run_is_cancelled_with_a_reason(flo: Flo) -> None:
+    await flo.actions.register("a")
+    first, second = await flo.actions.invoke_many("a", range(2))
+    assert (await first.cancel("not needed")).status is RunStatus.CANCELLED
+    with pytest.raises(RunUnsuccessful, match="been cancelled: not needed") as raised:
+        await first.result()
+    assert raised.value.code == "run_cancelled"
+
+    await flo.workers.claim("anna", ["a"])
+    await flo.actions.cancel(second.run_id)
+    with pytest.raises(Conflict, match="the run is cancelled"):
+        await flo.workers.complete(second.run_id, "anna", attempt=1)
+    with pytest.raises(Conflict, match="ended already"):
+        await flo.actions.cancel(second.run_id)
 
 
 async def test_an_invoke_carries_its_options(flo: Flo) -> None:

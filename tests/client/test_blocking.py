@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from client.threaded import server_in_thread
-from flo import BlockingFlo, NotFound, RunStatus, Unavailable
+from flo import Actions, BlockingFlo, Namespaces, NotFound, RunStatus, Unavailable, Workers
+from flo.client.blocking import BlockingActions, BlockingNamespaces, BlockingWorkers
 
 
 @pytest.fixture
@@ -35,6 +36,42 @@ def test_many_invocations_are_blocking_ones_too(address: str) -> None:
         first, second = flo.actions.invoke_many("a", [1, 2])
 
         assert (first.status().input, second.status().input) == (b"1", b"2")
+
+
+def test_runs_are_cancelled_and_dead_letters_requeued_and_purged(address: str) -> None:
+    with BlockingFlo(address) as flo:
+        flo.actions.register("a", max_retries=0, input_schema=dict[str, int])
+        assert flo.actions.invoke("a", {"n": 1}).cancel("never mind").status == "cancelled"
+        flo.actions.disable("a")
+        flo.actions.enable("a")
+        flo.actions.invoke("a", {"n": 2})
+        (task,) = flo.workers.claim("anna", ["a"]).tasks
+        flo.workers.fail(task.task_id, "anna", attempt=task.attempt)
+
+        assert [run.run_id for run in flo.actions.dead("a").items] == ["a-2"]
+        assert flo.actions.requeue("a") == ["a-2"]
+        assert flo.actions.cancel("a-2").run_id == "a-2"
+        assert flo.actions.purge("a") == []
+
+
+def test_namespaces_and_news_have_blocking_forms_too(address: str) -> None:
+    with BlockingFlo(address) as flo:
+        flo.namespaces.create("prod")
+        assert flo.namespaces.get("prod").name == "prod"
+        assert len(flo.namespaces.list().items) == 2
+        flo.namespaces.delete("prod")
+
+        flo.workers.register("anna", ["a"], metadata={"version": "1"}, incarnation="first")
+        flo.workers.drain("anna")
+        assert flo.workers.await_news("anna").draining
+
+
+@pytest.mark.parametrize(
+    ("twin", "noun"),
+    [(BlockingActions, Actions), (BlockingWorkers, Workers), (BlockingNamespaces, Namespaces)],
+)
+def test_every_method_has_its_blocking_twin(twin: type, noun: type) -> None:
+    assert {name for name in vars(noun) if not name.startswith("_")} <= set(vars(twin))
 
 
 def test_errors_are_raised_where_the_call_was_made(address: str) -> None:

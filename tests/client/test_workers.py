@@ -4,7 +4,7 @@ import pytest
 
 from client.fake import FakeServer
 from client.virtual import run_virtual
-from flo import Conflict, Flo, NotFound, RunStatus, WorkerStatus
+from flo import Conflict, Flo, NotFound, RunStatus, WorkerStatus, WorkerType
 from flo.client.session import Session
 from flo.client.workers import Workers
 
@@ -26,6 +26,46 @@ async def test_a_worker_is_registered_heard_drained_and_gone(flo: Flo) -> None:
     await flo.workers.deregister("anna")
     with pytest.raises(NotFound):
         await flo.workers.get("anna")
+
+
+async def test_a_worker_may_say_more_about_itself(flo: Flo) -> None:
+    metadata = {"region": "eu", "gpu": True, "disks": ["a", "b"]}
+    await flo.workers.register("anna", ["a"], metadata=metadata, worker_type="stream")
+    worker = await flo.workers.get("anna")
+
+    assert (worker.metadata, worker.worker_type) == (metadata, WorkerType.STREAM)
+    assert worker.labels == {"region": "eu", "gpu": True}
+
+
+async def test_a_drain_lasts_as_long_as_the_incarnation(flo: Flo) -> None:
+    await flo.workers.register("anna", ["a"], incarnation="first")
+    await flo.workers.drain("anna")
+
+    known = await flo.workers.register("anna", ["a"], incarnation="first")
+    assert known.status is WorkerStatus.DRAINING
+    known = await flo.workers.register("anna", ["a"], incarnation="second")
+    assert known.status is WorkerStatus.IDLE
+
+
+async def test_news_come_at_once_and_each_of_them_once(flo: Flo) -> None:
+    await flo.actions.register("a")
+    await flo.workers.register("anna", ["a"])
+    await flo.actions.invoke_many("a", range(2))
+    await flo.workers.claim("anna", ["a"], max_tasks=2)
+    listening = asyncio.ensure_future(flo.workers.await_news("anna"))
+    await flo.actions.cancel("a-1")
+    first = await listening
+    assert (first.cancelled, first.draining) == (["a-1"], False)
+
+    listening = asyncio.ensure_future(flo.workers.await_news("anna", after=first.last))
+    await flo.actions.cancel("a-2")
+    second = await listening
+    assert second.cancelled == ["a-2"]
+
+    listening = asyncio.ensure_future(flo.workers.await_news("anna", after=second.last))
+    await flo.workers.drain("anna")
+    third = await listening
+    assert (third.cancelled, third.draining) == ([], True)
 
 
 async def test_a_task_is_claimed_touched_and_completed_with_an_outcome(flo: Flo) -> None:

@@ -5,8 +5,12 @@ from flo.core.machine import apply
 from flo.model.actions import (
     Action,
     ActionDeleted,
+    ActionDisabled,
+    ActionEnabled,
     ActionRegistered,
     DeleteAction,
+    DisableAction,
+    EnableAction,
     GetAction,
     RegisterAction,
     Registered,
@@ -21,6 +25,7 @@ SEND = RegisterAction(name="send")
 INVOKE = Invoke(action="send")
 CLAIM = Claim(worker_id=ANNA, actions=["send"])
 DELETE = DeleteAction(name="send")
+ENABLE, DISABLE = EnableAction(name="send"), DisableAction(name="send")
 
 
 def test_an_action_is_registered_with_the_settings_it_was_given():
@@ -208,6 +213,88 @@ def test_an_action_registered_anew_takes_its_live_runs_back_and_never_repeats_a_
     assert story.run("send-2").status is RunStatus.PENDING
     assert story.ask(GetAction(name="send")).version == 1
     assert story.state.spaces[DEFAULT].deleted == {}
+
+
+# Enable and disable
+
+
+def test_a_disabled_action_takes_no_new_invocations_until_it_is_enabled():
+    story = given(SEND, Later(500))
+
+    decision = story.tell(DISABLE)
+
+    assert decision.reply == Nothing()
+    assert decision.events == (ActionDisabled(namespace=DEFAULT, name="send", at_ms=NOON_MS + 500),)
+    with pytest.raises(Conflict, match="'send' is disabled") as refusal:
+        story.tell(INVOKE)
+    assert refusal.value.code == "action_disabled"
+    view = story.ask(GetAction(name="send"))
+    assert (view.enabled, view.version, view.updated_at_ms) == (False, 1, NOON_MS + 500)
+
+    decision = story.tell(Later(500), ENABLE)
+
+    assert decision.events == (
+        ActionEnabled(namespace=DEFAULT, name="send", at_ms=NOON_MS + 1_000),
+    )
+    assert story.tell(INVOKE).reply.run_id == "send-1"
+    assert story.ask(GetAction(name="send")).enabled
+
+
+def test_the_runs_of_a_disabled_action_go_on_to_their_end():
+    story = given(
+        RegisterAction(name="send", retry_delay_ms=0), INVOKE, INVOKE, CLAIM, DISABLE, Later(1)
+    )
+
+    story.tell(Fail(run_id="send-1", worker_id=ANNA, retry=True))
+
+    claim = Claim(worker_id=ANNA, actions=["send"], max_tasks=9)
+    assert [task.task_id for task in story.tell(claim).reply.tasks] == ["send-2", "send-1"]
+    assert story.tell(Complete(run_id="send-2", worker_id=ANNA)).events
+
+
+@pytest.mark.parametrize(("word", "before"), [(ENABLE, []), (DISABLE, [DISABLE])])
+def test_a_switch_that_stands_already_is_not_thrown_again(word, before):
+    decision = given(SEND, *before).tell(word)
+
+    assert decision.reply == Nothing()
+    assert decision.events == ()
+
+
+def test_a_disabled_action_stays_so_when_it_is_registered_again():
+    story = given(SEND, DISABLE, RegisterAction(name="send", timeout_ms=5))
+
+    view = story.ask(GetAction(name="send"))
+
+    assert (view.enabled, view.version, view.timeout_ms) == (False, 2, 5)
+
+
+def test_a_disabled_action_is_no_change_for_a_worker_that_announces_it():
+    story = given(SEND, DISABLE)
+
+    assert story.tell(RegisterAction(name="send", if_changed=True)).events == ()
+
+
+def test_an_action_that_was_deleted_while_disabled_comes_back_enabled():
+    story = given(SEND, DISABLE, DELETE, SEND)
+
+    assert story.tell(INVOKE).reply.run_id == "send-1"
+
+
+def test_an_invocation_that_comes_again_is_known_though_the_action_is_disabled():
+    keyed = Invoke(action="send", idempotency_key="order-7")
+    story = given(SEND, keyed, DISABLE)
+
+    assert story.tell(keyed).reply.duplicate
+
+
+@pytest.mark.parametrize("word", [EnableAction, DisableAction])
+def test_an_action_nobody_registered_has_no_switch(word):
+    story = given(RegisterAction(name="send", namespace="prod"), RegisterAction(name="print"))
+
+    with pytest.raises(NotFound) as refusal:
+        story.tell(word(name="send"))
+
+    assert refusal.value.code == "action_not_found"
 
 
 def test_an_action_counts_its_runs_by_status():

@@ -3,12 +3,24 @@ from types import SimpleNamespace
 import pytest
 
 from flo.core import machine
-from flo.core.machine import ENDS, FOLDS, FOLLOWS, RULES, VIEWS, decide, settle
+from flo.core.machine import ENDS, FOLDS, FOLLOWS, RETURNS, RULES, VIEWS, decide, settle
 from flo.log.codec import EVENTS
-from flo.model.actions import DeleteAction, RegisterAction
+from flo.model.actions import DeleteAction, DisableAction, EnableAction, RegisterAction
 from flo.model.base import Word
 from flo.model.errors import FloError, Unexpected
-from flo.model.runs import Claim, Complete, Fail, GetRun, Invoke, Tick, Touch
+from flo.model.namespaces import CreateNamespace, DeleteNamespace
+from flo.model.runs import (
+    Cancel,
+    Claim,
+    Complete,
+    Fail,
+    GetRun,
+    Invoke,
+    PurgeDead,
+    RequeueDead,
+    Tick,
+    Touch,
+)
 from flo.model.workers import DrainWorker, Heartbeat, RegisterWorker
 from flo.shard.snapshot import fingerprint
 from flo.testing.clock import NOON_MS
@@ -20,7 +32,8 @@ from given import ANNA, BORIS, Later, given
 
 def test_every_event_has_a_fold():
     assert set(FOLDS) == set(EVENTS)
-    assert set(FOLDS) >= set(FOLLOWS) | set(ENDS)
+    assert set(FOLDS) >= set(FOLLOWS) | set(ENDS) | set(RETURNS)
+    assert not set(ENDS) & set(RETURNS)
 
 
 def test_whatever_can_be_asked_over_the_wire_is_known_to_the_machine():
@@ -46,6 +59,19 @@ def test_whatever_can_be_asked_over_the_wire_is_known_to_the_machine():
         RegisterAction(name="send", timeout_ms=-1),
         RegisterAction(name="send", namespace="not a namespace"),
         DeleteAction(name="print"),
+        EnableAction(name="print"),
+        DisableAction(name="print"),
+        RegisterAction(name="send", input_schema={"type": "nonsense"}),
+        Cancel(run_id="send-9"),
+        Cancel(run_id="send-2", reason="x" * 5_000),
+        RequeueDead(action="send", run_ids=["send-2", "send-9"]),
+        RequeueDead(action="send", limit=0),
+        PurgeDead(action="send", run_ids=["send-1"]),
+        PurgeDead(action="send", run_ids=[]),
+        CreateNamespace(name="default"),
+        CreateNamespace(name="not a name"),
+        DeleteNamespace(name="default", force=True),
+        DeleteNamespace(name="prod"),
         RegisterWorker(worker_id="", actions=[]),
         Heartbeat(worker_id=BORIS),
         DrainWorker(worker_id=BORIS),
@@ -57,14 +83,16 @@ def test_a_refused_command_leaves_no_trace(refused):
         RegisterAction(name="send"),
         RegisterWorker(worker_id=ANNA, actions=["send"]),
         Invoke(action="send"),
-        Claim(worker_id=ANNA, actions=["send"]),
+        Invoke(action="send"),
+        Claim(worker_id=ANNA, actions=["send"], max_tasks=2),
+        Fail(run_id="send-2", worker_id=ANNA),
     )
-    before = fingerprint(story.state), dict(story.live.presence)
+    before = fingerprint(story.state), dict(story.live.presence), dict(story.live.news)
 
     with pytest.raises(FloError):
         story.tell(refused)
 
-    assert (fingerprint(story.state), dict(story.live.presence)) == before
+    assert (fingerprint(story.state), dict(story.live.presence), dict(story.live.news)) == before
 
 
 class Riddle(Word):

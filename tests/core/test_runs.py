@@ -9,6 +9,7 @@ from flo.model.runs import (
     Accepted,
     Assigned,
     Attempt,
+    Cancel,
     Claim,
     Complete,
     Fail,
@@ -739,6 +740,8 @@ SAME_RUN = Invoked(run_id="send-1", duplicate=True)
         [CLAIM, GIVE_UP],
         [CLAIM, FAIL],
         [CLAIM, Later(30_000), Tick()],
+        [Cancel(run_id="send-1")],
+        [CLAIM, Cancel(run_id="send-1")],
     ],
 )
 def test_the_same_key_gives_the_same_run_whatever_became_of_it(since):
@@ -872,7 +875,7 @@ def test_when_every_run_has_ended_nothing_of_them_is_left_in_memory():
 
     space = story.state.spaces[DEFAULT]
     assert not space.runs
-    assert not space.queues
+    assert not any(space.queues.values())
     assert not space.held
     assert not space.keys
     assert len(story.state.due) == 0

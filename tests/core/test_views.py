@@ -2,10 +2,12 @@ import pytest
 from msgspec.structs import replace
 
 from flo.core import views
+from flo.core.live import Live
 from flo.model.actions import GetAction, ListActions, RegisterAction
 from flo.model.errors import Invalid, NotFound
 from flo.model.runs import (
     AttemptView,
+    Cancel,
     Claim,
     Complete,
     Ended,
@@ -19,7 +21,7 @@ from flo.model.runs import (
     Tick,
     WaitForRuns,
 )
-from flo.model.workers import ListWorkers, RegisterWorker
+from flo.model.workers import AwaitNews, DrainWorker, ListWorkers, News, RegisterWorker
 from flo.testing.clock import NOON_MS
 from given import ANNA, BORIS, DEFAULT, Later, given
 
@@ -165,6 +167,79 @@ def test_a_wait_for_runs_that_are_all_under_way_has_nothing_to_tell():
 def test_a_wait_past_its_bounds_is_refused(settings):
     with pytest.raises(Invalid):
         given().ask(WaitForRuns(**{"run_ids": ["send-1"], **settings}))
+
+
+# News
+
+
+ANNA_WORKS = RegisterWorker(worker_id=ANNA, actions=["send"])
+NUMBER = NOON_MS * 1_000
+
+
+def news(story, after=0, worker_id=ANNA):
+    return story.ask(AwaitNews(worker_id=worker_id, after=after))
+
+
+def test_a_worker_that_nothing_happened_to_has_no_news():
+    assert news(given(ANNA_WORKS)) == News(last=NUMBER)
+
+
+def test_a_worker_hears_once_of_every_task_that_was_cancelled():
+    story = given(SEND, ANNA_WORKS, *[INVOKE] * 3, claim_all())
+    story.tell(Cancel(run_id="send-1"), Cancel(run_id="send-3"))
+
+    first = news(story)
+    assert first == News(last=NUMBER + 2, cancelled=["send-1", "send-3"])
+    assert news(story, after=NUMBER + 1) == News(last=NUMBER + 2, cancelled=["send-3"])
+    assert news(story, after=first.last) == News(last=first.last)
+
+    story.tell(Cancel(run_id="send-2"))
+    assert news(story, after=first.last) == News(last=NUMBER + 3, cancelled=["send-2"])
+
+
+def test_a_worker_does_not_hear_of_the_tasks_of_others_or_of_runs_that_waited():
+    boris = RegisterWorker(worker_id=BORIS, actions=["send"])
+    story = given(SEND, ANNA_WORKS, boris, *[INVOKE] * 2, claim_all(BORIS, max_tasks=1))
+
+    story.tell(Cancel(run_id="send-1"), Cancel(run_id="send-2"))
+
+    assert news(story).cancelled == []
+    assert news(story, worker_id=BORIS).cancelled == ["send-1"]
+
+
+def test_a_drain_is_news_and_true_from_then_on():
+    story = given(ANNA_WORKS, DrainWorker(worker_id=ANNA))
+
+    assert news(story) == News(last=NUMBER + 1, draining=True)
+    assert news(story, after=NUMBER + 1) == News(last=NUMBER + 1, draining=True)
+
+
+@pytest.mark.parametrize("later_ms", [1, -60_000])
+def test_news_are_heard_after_a_restart_of_the_server_whatever_its_clock_says(later_ms):
+    story = given(SEND, ANNA_WORKS, *[INVOKE] * 2, claim_all(), Cancel(run_id="send-1"))
+    last = news(story).last
+
+    story.live = Live(NOON_MS + later_ms)
+    begin = news(story, after=last)
+    story.tell(Cancel(run_id="send-2"))
+
+    assert begin == News(last=(NOON_MS + later_ms) * 1_000)
+    assert news(story, after=last).cancelled == ["send-2"]
+    assert news(story, after=begin.last).cancelled == ["send-2"]
+    assert news(story, after=begin.last + 1).cancelled == []
+
+
+@pytest.mark.parametrize("settings", [{"block_ms": -1}, {"block_ms": 300_001}])
+def test_a_wait_for_news_past_its_bounds_is_refused(settings):
+    with pytest.raises(Invalid):
+        given(ANNA_WORKS).ask(AwaitNews(worker_id=ANNA, **settings))
+
+
+def test_a_worker_nobody_registered_has_no_news():
+    with pytest.raises(NotFound) as refusal:
+        given(ANNA_WORKS).ask(AwaitNews(worker_id=BORIS))
+
+    assert refusal.value.code == "worker_not_found"
 
 
 # Pages of runs

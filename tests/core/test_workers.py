@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 
 from flo.core.moment import Moment
@@ -6,13 +7,16 @@ from flo.model.actions import RegisterAction
 from flo.model.errors import Conflict, Invalid, NotFound, TooLarge
 from flo.model.runs import Claim, Complete, Fail, Invoke, Nothing, Tick
 from flo.model.workers import (
+    METADATA_LENGTH_MAX,
     WORKERS_MAX,
+    AwaitNews,
     DeregisterWorker,
     DrainWorker,
     GetWorker,
     Heartbeat,
     RegisterWorker,
     Worker,
+    WorkerAskedToDrain,
     WorkerDeregistered,
     WorkerDrained,
     WorkerHeard,
@@ -20,6 +24,7 @@ from flo.model.workers import (
     WorkerLeft,
     WorkerRegistered,
     WorkerStatus,
+    WorkerType,
 )
 from flo.testing.clock import NOON_MS
 from given import ANNA, BORIS, DEFAULT, Later, given
@@ -36,6 +41,13 @@ def status(story):
     return story.ask(GetWorker(worker_id=ANNA)).status
 
 
+def nested(depth):
+    value = {}
+    for _ in range(depth):
+        value = {"in": value}
+    return value
+
+
 # Registration
 
 
@@ -47,6 +59,9 @@ def test_a_worker_is_registered_with_what_it_says_of_itself():
             max_concurrency=4,
             machine_id="host-01",
             labels={"gpu": True},
+            metadata={"version": "1.2", "disks": ["sda"]},
+            worker_type=WorkerType.STREAM,
+            incarnation="a1b2",
         )
     )
 
@@ -57,6 +72,9 @@ def test_a_worker_is_registered_with_what_it_says_of_itself():
         max_concurrency=4,
         machine_id="host-01",
         labels={"gpu": True},
+        metadata={"version": "1.2", "disks": ["sda"]},
+        worker_type=WorkerType.STREAM,
+        incarnation="a1b2",
     )
     assert decision.reply == WorkerKnown(worker_id=ANNA, status=WorkerStatus.IDLE)
     assert decision.events == (WorkerRegistered(namespace=DEFAULT, worker=worker),)
@@ -100,11 +118,23 @@ def test_the_same_id_in_another_namespace_is_another_worker():
         ({"worker_id": "an na"}, Invalid),
         ({"namespace": ""}, Invalid),
         ({"actions": ["send", "p rint"]}, Invalid),
+        ({"actions": ["events/processors"]}, Invalid),
+        ({"actions": ["events/a/b"], "worker_type": WorkerType.STREAM}, Invalid),
         ({"actions": ["send"] * 1_001}, TooLarge),
         ({"max_concurrency": 0}, Invalid),
         ({"max_concurrency": 100_001}, Invalid),
         ({"machine_id": "m" * 4_097}, TooLarge),
         ({"labels": {"disks": [1]}}, Invalid),
+        ({"metadata": {"note": "x" * METADATA_LENGTH_MAX}}, TooLarge),
+        ({"metadata": {"id": 2**64}}, Invalid),
+        ({"metadata": {"id": -(2**63) - 1}}, Invalid),
+        ({"metadata": {"share": float("nan")}}, Invalid),
+        ({"metadata": {"deep": {"share": [float("inf")]}}}, Invalid),
+        ({"metadata": {"raw": b"bytes"}}, Invalid),
+        ({"metadata": {"ext": msgspec.msgpack.Ext(5, b"ext")}}, Invalid),
+        ({"metadata": {"inner": {1: 2}}}, Invalid),
+        ({"metadata": {"deep": [[[[]]] * 3]} | nested(200)}, TooLarge),
+        ({"incarnation": "i" * 4_097}, TooLarge),
     ],
 )
 def test_a_registration_past_its_bounds_is_refused(settings, error):
@@ -112,10 +142,81 @@ def test_a_registration_past_its_bounds_is_refused(settings, error):
         given().tell(RegisterWorker(**{"worker_id": ANNA, "actions": ["send"], **settings}))
 
 
+def test_a_worker_shows_all_that_it_said_of_itself():
+    story = given(
+        RegisterWorker(
+            worker_id=ANNA,
+            actions=["events/processors"],
+            metadata={"version": "1.2"},
+            machine_id="host-01",
+            worker_type=WorkerType.STREAM,
+        )
+    )
+
+    view = story.ask(GetWorker(worker_id=ANNA))
+
+    assert (view.worker_type, view.machine_id) == (WorkerType.STREAM, "host-01")
+    assert view.metadata == {"version": "1.2"}
+    assert [process.kind for process in view.processes] == ["stream_consumer"]
+
+
+# Labels
+
+
+@pytest.mark.parametrize(
+    ("labels", "metadata", "counts"),
+    [
+        (None, None, None),
+        (None, {}, None),
+        ({"gpu": True}, None, {"gpu": True}),
+        (
+            None,
+            {"gpu": True, "zone": "eu", "n": 1, "x": 0.5},
+            {"gpu": True, "zone": "eu", "n": 1, "x": 0.5},
+        ),
+        (
+            None,
+            {"gpu": True, "disks": ["sda"], "host": {"os": "linux"}, "none": None},
+            {"gpu": True},
+        ),
+        (None, {"disks": []}, None),
+        ({"gpu": False}, {"gpu": True, "zone": "eu"}, {"gpu": False}),
+        ({}, {"gpu": True}, {}),
+    ],
+)
+def test_the_flat_values_of_the_metadata_are_the_labels_unless_there_are_labels(
+    labels, metadata, counts
+):
+    story = given(
+        RegisterWorker(worker_id=ANNA, actions=["send"], labels=labels, metadata=metadata)
+    )
+
+    assert story.state.spaces[DEFAULT].workers[ANNA].labels == counts
+
+
+def test_a_worker_gets_runs_for_the_labels_in_its_metadata():
+    story = given(
+        SEND,
+        RegisterWorker(worker_id=ANNA, actions=["send"], metadata={"gpu": True, "os": ["linux"]}),
+        Invoke(action="send", labels={"gpu": True}),
+    )
+
+    assert [task.task_id for task in story.tell(CLAIM).reply.tasks] == ["send-1"]
+
+
+# A full registry
+
+
+def full(steps=()):
+    """Ten thousand workers, each heard of a millisecond after the one before."""
+    story = given(*steps)
+    for number in range(WORKERS_MAX - len(story.state.space(DEFAULT).workers)):
+        story.tell(RegisterWorker(worker_id=f"w-{number}", actions=["send"]), Later(1))
+    return story
+
+
 def test_there_is_room_for_ten_thousand_workers_and_each_of_them_may_register_again():
-    story = given()
-    for number in range(WORKERS_MAX):
-        story.tell(RegisterWorker(worker_id=f"w-{number}", actions=["send"]))
+    story = full()
 
     with pytest.raises(Conflict) as refusal:
         story.tell(REGISTER)
@@ -126,6 +227,51 @@ def test_there_is_room_for_ten_thousand_workers_and_each_of_them_may_register_ag
 
     story.tell(DeregisterWorker(worker_id="w-0"))
     assert story.tell(REGISTER).reply.status is WorkerStatus.IDLE
+
+
+def test_when_the_registry_is_full_the_worker_that_was_silent_for_longest_makes_room():
+    story = full([SEND, REGISTER, INVOKE, CLAIM])
+    story.tell(Heartbeat(worker_id="w-0"), Later(90_000))
+    heard = story.live.presence[DEFAULT, ANNA]
+
+    decision = story.tell(RegisterWorker(worker_id=BORIS, actions=["send"]))
+
+    left, registered, requeued = decision.events
+    assert left == WorkerDeregistered(
+        namespace=DEFAULT, worker_id=ANNA, at_ms=heard.heard_at_ms + WORKERS_MAX - 1 + 90_000
+    )
+    assert registered.worker.worker_id == BORIS
+    assert (requeued.run_id, requeued.error) == ("send-1", "worker 'anna' left")
+    assert (DEFAULT, ANNA) not in story.live.presence
+    assert len(story.state.spaces[DEFAULT].workers) == WORKERS_MAX
+    assert len(story.live.presence) == WORKERS_MAX
+
+    story.tell(RegisterWorker(worker_id="clara", actions=["send"]))
+    assert "w-1" not in story.state.spaces[DEFAULT].workers  # w-0 was heard of again
+
+
+def test_a_worker_that_died_while_it_drained_makes_room_too():
+    story = full([REGISTER, DRAIN])
+    story.tell(Later(90_002 - WORKERS_MAX))
+
+    story.tell(RegisterWorker(worker_id=BORIS, actions=["send"]))
+
+    assert ANNA not in story.state.spaces[DEFAULT].workers
+
+
+def test_a_worker_that_registers_again_makes_nobody_leave():
+    story = full()
+    story.tell(Later(1_000_000))
+
+    assert len(story.tell(RegisterWorker(worker_id="w-0", actions=["send"])).events) == 1
+
+
+def test_a_full_namespace_leaves_room_in_others():
+    story = full()
+
+    elsewhere = RegisterWorker(worker_id=ANNA, actions=["send"], namespace="prod")
+
+    assert story.tell(elsewhere).reply.status is WorkerStatus.IDLE
 
 
 # Presence
@@ -200,6 +346,7 @@ def test_a_drained_worker_is_told_so_by_everything_it_says():
 
     assert decision.reply == WorkerKnown(worker_id=ANNA, status=WorkerStatus.DRAINING)
     assert decision.events == (WorkerDrained(namespace=DEFAULT, worker_id=ANNA),)
+    assert decision.signs == (WorkerAskedToDrain(namespace=DEFAULT, worker_id=ANNA),)
     heartbeat = Heartbeat(worker_id=ANNA, current_load=2)
     assert story.tell(heartbeat).reply.status is WorkerStatus.DRAINING
     assert story.tell(CLAIM).reply.draining
@@ -208,8 +355,10 @@ def test_a_drained_worker_is_told_so_by_everything_it_says():
 def test_a_drain_that_comes_again_changes_nothing():
     story = given(REGISTER, DRAIN)
 
-    assert story.tell(DRAIN).reply.status is WorkerStatus.DRAINING
-    assert story.tell(DRAIN).events == ()
+    again = story.tell(DRAIN)
+
+    assert again.reply.status is WorkerStatus.DRAINING
+    assert (again.events, again.signs) == ((), ())
 
 
 def test_a_draining_worker_may_finish_what_it_holds():
@@ -222,6 +371,29 @@ def test_a_draining_worker_stays_draining_however_silent_it_is():
     story = given(REGISTER, DRAIN, Later(1_000_000))
 
     assert status(story) is WorkerStatus.DRAINING
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "still"),
+    [
+        ("a1", "a1", True),
+        ("a1", "b2", False),
+        ("a1", "", False),
+        ("", "a1", False),
+        ("", "", False),
+    ],
+)
+def test_a_drain_lasts_as_long_as_the_process_that_was_drained(before, after, still):
+    def register(incarnation):
+        return RegisterWorker(worker_id=ANNA, actions=["send"], incarnation=incarnation)
+
+    story = given(SEND, register(before), DRAIN, INVOKE)
+
+    known = story.tell(register(after)).reply
+
+    assert known.status is (WorkerStatus.DRAINING if still else WorkerStatus.IDLE)
+    assert story.tell(CLAIM).reply.draining is still
+    assert story.ask(AwaitNews(worker_id=ANNA)).draining is still
 
 
 # Departure

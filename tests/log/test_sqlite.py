@@ -167,7 +167,7 @@ class TestUpgraded:
         newest = (GOLDEN_FOLDER / f"format_{FORMAT_VERSION}.sql").read_text()
         with closing(default_connect(path)) as connection:
             tables = [sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master")]
-        assert len(tables) == 6
+        assert len(tables) == 7
         assert [sql for sql in tables if sql not in newest] == []
 
 

@@ -5,8 +5,16 @@ import pytest
 
 from flo.model import ids
 from flo.model.actions import Action, RegisterAction
-from flo.model.runs import Claim, Complete, Fail, Invoke, RunStatus, Touch
-from flo.model.workers import SILENCE_MS_MAX, WORKERS_MAX, RegisterWorker, WorkerStatus
+from flo.model.namespaces import DeleteNamespace
+from flo.model.runs import Claim, Complete, Fail, Invoke, RequeueDead, RunStatus, Touch
+from flo.model.workers import (
+    SILENCE_MS_MAX,
+    WORKERS_MAX,
+    AwaitNews,
+    RegisterWorker,
+    WorkerStatus,
+    WorkerType,
+)
 
 
 def defaults_of(struct, *names):
@@ -24,7 +32,10 @@ def defaults_of(struct, *names):
         (Complete, {"outcome": "success"}),
         (Fail, {"retry": False, "dead_letter": True}),
         (Touch, {"extend_ms": 30_000}),
-        (RegisterWorker, {"max_concurrency": 10}),
+        (RequeueDead, {"run_ids": None, "limit": 100}),
+        (RegisterWorker, {"max_concurrency": 10, "worker_type": "action", "metadata": None}),
+        (AwaitNews, {"after": 0, "block_ms": 30_000}),
+        (DeleteNamespace, {"force": False}),
     ],
 )
 def test_what_is_not_said_is_as_documented(struct, defaults):
@@ -34,6 +45,7 @@ def test_what_is_not_said_is_as_documented(struct, defaults):
 def test_the_documented_statuses_are_the_statuses():
     assert {*RunStatus} == {"pending", "running", "completed", "failed", "cancelled", "timed_out"}
     assert {*WorkerStatus} == {"active", "idle", "draining", "unhealthy"}
+    assert {*WorkerType} == {"action", "stream"}
 
 
 def test_the_documented_bounds_are_the_bounds():

@@ -4,10 +4,12 @@ import pytest
 
 from flo.model.errors import Invalid, TooLarge
 from flo.model.ids import (
+    JSON_DEPTH_MAX,
     LABELS_MAX,
     PAYLOAD_LENGTH_MAX,
     TEXT_LENGTH_MAX,
     check_action_name,
+    check_json,
     check_labels,
     check_namespace,
     check_payload,
@@ -137,3 +139,43 @@ def test_labels_are_flat(labels):
 def test_labels_that_could_never_be_compared_or_kept_are_refused(labels, error, message):
     with pytest.raises(error, match=message):
         check_labels(labels, "labels")
+
+
+def nested(depth):
+    value = None
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {},
+        None,
+        {"": "", "a": [None, True, 1, 0.5, "x", {}, []]},
+        {"least": -(2**63), "most": 2**64 - 1, "small": 1e-300},
+        nested(JSON_DEPTH_MAX - 1),
+    ],
+)
+def test_what_is_json_and_can_be_kept_may_pass(value):
+    check_json(value, "metadata")
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "message"),
+    [
+        ({"a": {1: 2}}, Invalid, "text for every key in metadata, got 1"),
+        ([b"raw"], Invalid, "expected JSON in metadata, got bytes"),
+        ({"a": (1, 2)}, Invalid, "got tuple"),
+        ({"a": [2**64]}, Invalid, "numbers of 64 bits in metadata, got 18446744073709551616"),
+        ([-(2**63) - 1], Invalid, "got -9223372036854775809"),
+        ({"a": math.nan}, Invalid, "got nan"),
+        (math.inf, Invalid, "got inf"),
+        (nested(JSON_DEPTH_MAX), TooLarge, f"metadata nested at most {JSON_DEPTH_MAX} deep"),
+        (nested(100_000), TooLarge, "nested"),
+    ],
+)
+def test_what_is_not_json_or_could_not_be_kept_is_refused(value, error, message):
+    with pytest.raises(error, match=message):
+        check_json(value, "metadata")

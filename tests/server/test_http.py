@@ -42,6 +42,10 @@ ROUTES = {
     ("/openapi.json", "GET"),
     ("/docs", "GET"),
     ("/api/v1/server", "GET"),
+    ("/api/v1/namespaces", "GET"),
+    ("/api/v1/namespaces", "POST"),
+    ("/api/v1/namespaces/{name}", "GET"),
+    ("/api/v1/namespaces/{name}", "DELETE"),
     ("/api/v1/actions", "GET"),
     ("/api/v1/actions", "POST"),
     ("/api/v1/actions/{name}", "GET"),
@@ -49,7 +53,13 @@ ROUTES = {
     ("/api/v1/actions/{name}", "DELETE"),
     ("/api/v1/actions/{name}/invoke", "POST"),
     ("/api/v1/actions/{name}/runs", "GET"),
+    ("/api/v1/actions/{name}/dlq", "GET"),
+    ("/api/v1/actions/{name}/dlq", "DELETE"),
+    ("/api/v1/actions/{name}/dlq/requeue", "POST"),
+    ("/api/v1/actions/{name}/dlq/{run_id}", "DELETE"),
+    ("/api/v1/actions/{name}/dlq/{run_id}/requeue", "POST"),
     ("/api/v1/runs/{run_id}", "GET"),
+    ("/api/v1/runs/{run_id}/cancel", "POST"),
     ("/api/v1/workers", "GET"),
     ("/api/v1/workers", "POST"),
     ("/api/v1/workers/{worker_id}", "GET"),
@@ -57,6 +67,7 @@ ROUTES = {
     ("/api/v1/workers/{worker_id}/heartbeat", "POST"),
     ("/api/v1/workers/{worker_id}/drain", "POST"),
     ("/api/v1/workers/{worker_id}/await", "POST"),
+    ("/api/v1/workers/{worker_id}/news", "GET"),
     ("/api/v1/tasks/{task_id}/complete", "POST"),
     ("/api/v1/tasks/{task_id}/fail", "POST"),
     ("/api/v1/tasks/{task_id}/touch", "POST"),
@@ -133,6 +144,43 @@ async def test_the_description_says_what_a_body_may_hold(http):
     invoke = document["paths"]["/api/v1/actions/{name}/invoke"]["post"]
     assert invoke["requestBody"]["content"].keys() == {"application/json", "*/*"}
     assert invoke["responses"].keys() == {"200", "202", "400", "404", "409", "413", "500", "503"}
+
+
+async def test_the_description_says_which_bodies_may_be_left_out(http):
+    document = (await http.client.get("/openapi.json")).json()
+    required = {
+        operation["operationId"]: operation["requestBody"].get("required", False)
+        for operations in document["paths"].values()
+        for operation in operations.values()
+        if "requestBody" in operation
+    }
+    may_be_left_out = {name for name, is_required in required.items() if not is_required}
+    assert may_be_left_out == {"invoke_action", "cancel_run", "heartbeat_worker"}
+
+
+async def test_whatever_takes_a_body_says_that_it_may_be_too_large(http):
+    document = (await http.client.get("/openapi.json")).json()
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            if "requestBody" in operation:
+                assert "413" in operation["responses"], operation["operationId"]
+
+
+async def test_the_description_says_which_settings_can_be_taken_away(http):
+    document = (await http.client.get("/openapi.json")).json()
+    settings = document["components"]["schemas"]["SettingsBody"]
+    assert settings["required"] == []
+    assert {
+        name for name, schema in settings["properties"].items() if {"type": "null"} in kinds(schema)
+    } == {"input_schema", "output_schema"}
+
+
+async def test_the_description_says_what_a_payload_that_its_schema_refuses_is_answered(http):
+    document = (await http.client.get("/openapi.json")).json()
+    assert (
+        "400, with the code `input_invalid` or `output_invalid`"
+        in (document["info"]["description"])
+    )
 
 
 async def test_the_page_shows_every_route_and_loads_nothing(http):
@@ -268,6 +316,10 @@ class SlowEngine:
         self.asked.set()
         await self.answer.wait()
         raise Conflict("too late")
+
+
+def kinds(schema):
+    return schema.get("anyOf", [schema])
 
 
 async def openapi_text(http):

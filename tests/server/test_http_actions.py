@@ -1,12 +1,20 @@
 """The HTTP routes of actions."""
 
+import asyncio
 from urllib.parse import quote
 
 import pytest
 
+from flo.model.actions import RegisterAction
 from flo.testing.clock import NOON_MS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+ORDER = {
+    "type": "object",
+    "properties": {"order": {"type": "integer"}},
+    "required": ["order"],
+}
 
 
 async def test_an_action_is_created_once_and_then_replaced(http):
@@ -22,6 +30,7 @@ async def test_a_worker_that_announces_the_same_settings_makes_no_new_version(ht
 
 async def test_an_action_shows_its_settings_its_runs_and_its_workers(http):
     settings = {"timeout_ms": 5_000, "max_retries": 1, "retry_delay_ms": 10, "description": "go"}
+    settings |= {"input_schema": ORDER, "output_schema": None}
     await http.post("/actions", {"name": "ship", **settings})
     await http.post("/actions/ship/invoke", {"order": 1})
     await http.post("/actions/ship/invoke", {"order": 2})
@@ -86,6 +95,129 @@ async def test_a_change_touches_only_what_it_names(http):
     _, action = await http.get("/actions/ship")
     assert (action["timeout_ms"], action["max_retries"]) == (5_000, 9)
     assert action["description"] == "by sea"
+
+
+async def test_a_change_that_changes_nothing_makes_no_new_version(http):
+    await http.post("/actions", {"name": "ship", "max_retries": 9})
+    for body in ({}, {"max_retries": 9}, {"enabled": True}, {"enabled": False}):
+        assert await http.put("/actions/ship", body) == (200, {"name": "ship", "version": 1})
+
+
+async def test_changes_that_come_at_once_undo_nothing(http):
+    await http.post("/actions", {"name": "ship", "description": "by air"})
+    changes = {"timeout_ms": 1, "max_retries": 2, "retry_delay_ms": 3, "description": "by sea"}
+
+    await asyncio.gather(
+        *(http.put("/actions/ship", {setting: value}) for setting, value in changes.items())
+    )
+
+    _, action = await http.get("/actions/ship")
+    assert changes.items() <= action.items()
+    assert action["version"] == 5
+
+
+async def test_what_comes_while_a_change_is_made_is_not_undone_by_it(open_http):
+    engine = HesitantEngine()
+    async with open_http(engine=engine) as http:
+        engine.shard = http.shard
+        await http.post("/actions", {"name": "ship"})
+        changing = asyncio.create_task(http.put("/actions/ship", {"description": "by sea"}))
+        await engine.hesitates.wait()
+        deleting = asyncio.create_task(http.delete("/actions/ship"))
+        await asyncio.wait((deleting,), timeout=0.1)
+        engine.go_on.set()
+
+        assert await changing == (200, {"name": "ship", "version": 2})
+        assert await deleting == (204, None)
+        assert (await http.get("/actions/ship"))[0] == 404
+
+
+class HesitantEngine:
+    """A shard that takes its time before it changes an action."""
+
+    def __init__(self):
+        self.hesitates = asyncio.Event()
+        self.go_on = asyncio.Event()
+
+    async def ask(self, word):
+        if isinstance(word, RegisterAction) and word.if_changed:
+            self.hesitates.set()
+            await self.go_on.wait()
+        return await self.shard.ask(word)
+
+
+async def test_a_disabled_action_takes_no_new_runs_until_it_is_enabled(http):
+    await http.post("/actions", {"name": "ship"})
+    await http.post("/actions/ship/invoke", {"order": 1})
+
+    await http.put("/actions/ship", {"enabled": False})
+
+    status, body = await http.post("/actions/ship/invoke", {"order": 2})
+    assert (status, body["error"]["code"]) == (409, "action_disabled")
+    assert (await http.get("/actions/ship"))[1]["enabled"] is False
+    _, assigned = await http.post("/workers/anna/await", {"actions": ["ship"]})
+    assert assigned["tasks"][0]["task_id"] == "ship-1"
+    await http.put("/actions/ship", {"enabled": True})
+    assert (await http.post("/actions/ship/invoke", {"order": 2}))[0] == 202
+
+
+async def test_an_action_is_changed_and_switched_in_one_go(http):
+    await http.post("/actions", {"name": "ship"})
+    changed = await http.put("/actions/ship", {"max_retries": 9, "enabled": False})
+    assert changed == (200, {"name": "ship", "version": 2})
+    _, action = await http.get("/actions/ship")
+    assert (action["max_retries"], action["enabled"]) == (9, False)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"timeout_ms": -1},
+        {"timeout_ms": None},
+        {"enabled": 1},
+        {"enabled": None},
+        {"input_schema": {"type": "no such"}},
+        {"input_schema": True},
+        {"name": "sail"},
+    ],
+)
+async def test_a_change_that_is_refused_changes_nothing(http, wrong):
+    await http.post("/actions", {"name": "ship"})
+    _, before = await http.get("/actions/ship")
+    change = {"max_retries": 9, "enabled": False, "output_schema": ORDER, **wrong}
+    assert (await http.put("/actions/ship", change))[0] == 400
+    assert (await http.get("/actions/ship"))[1] == before
+
+
+async def test_a_schema_is_put_in_force_and_taken_away(http):
+    await http.post("/actions", {"name": "ship", "output_schema": ORDER})
+
+    await http.put("/actions/ship", {"input_schema": ORDER})
+    assert (await http.post("/actions/ship/invoke", {}))[0] == 400
+    await http.put("/actions/ship", {"max_retries": 1})
+    assert (await http.post("/actions/ship/invoke", {}))[0] == 400
+    await http.put("/actions/ship", {"input_schema": None})
+    assert (await http.post("/actions/ship/invoke", {}))[0] == 202
+
+    _, action = await http.get("/actions/ship")
+    assert (action["input_schema"], action["output_schema"]) == (None, ORDER)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "orders"},
+        {"$ref": "#/nowhere"},
+        {"$ref": "http://example.com/order.json"},
+        {"maximum": 2**64},
+        {"description": "x" * 70_000},
+    ],
+)
+async def test_what_is_no_schema_or_cannot_be_kept_is_refused(http, schema):
+    for side in ("input_schema", "output_schema"):
+        status, _ = await http.post("/actions", {"name": "ship", side: schema})
+        assert status in (400, 413)
+    assert (await http.get("/actions"))[1]["items"] == []
 
 
 async def test_what_is_not_registered_can_be_neither_seen_nor_changed_nor_deleted(http):

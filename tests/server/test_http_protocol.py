@@ -9,7 +9,7 @@ from flo.model.ids import PAYLOAD_LENGTH_MAX
 from flo.model.runs import Assigned
 from flo.server.http import Bounds
 from flo.server.http_protocol import HEAD_LENGTH_MAX, OpenTransport
-from flo.server.http_request import BODY_LENGTH_MAX
+from flo.server.http_request import BODY_LENGTH_MAX, PAYLOAD_BODY_LENGTH_MAX
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -31,7 +31,7 @@ def parts_of(answer):
 
 
 async def test_a_body_that_will_be_too_long_is_refused_before_it_is_sent(http):
-    length = b"Content-Length: %d\r\n" % (BODY_LENGTH_MAX + 1)
+    length = b"Content-Length: %d\r\n" % (PAYLOAD_BODY_LENGTH_MAX + 1)
     answer = await http.send_raw(INVOKE + LAST + length + b"Expect: 100-continue\r\n\r\n")
     assert parts_of(answer) == (413, "too_large")
     assert b"100 Continue" not in answer
@@ -42,13 +42,20 @@ async def test_a_body_that_grows_too_long_is_refused_on_its_way(http):
 
     async def endless():
         nonlocal sent
-        while sent < 4 * BODY_LENGTH_MAX:
+        while sent < 4 * PAYLOAD_BODY_LENGTH_MAX:
             sent += 1_000_000
             yield b"x" * 1_000_000
 
     answer = await http.client.post("/api/v1/actions/send-mail/invoke", content=endless())
     assert answer.status_code == 413
     assert answer.json()["error"]["code"] == "too_large"
+
+
+async def test_a_body_without_a_payload_may_not_be_as_long_as_one_with(http):
+    body = b'{"name": "ship"}'.ljust(BODY_LENGTH_MAX)
+    assert (await http.ask("POST", "/actions", content=body))[0] == 201
+    status, answer = await http.ask("POST", "/actions", content=body + b" ")
+    assert (status, answer["error"]["code"]) == (413, "too_large")
 
 
 async def test_a_client_that_leaves_within_its_body_does_no_harm(mail, caplog, capsys):

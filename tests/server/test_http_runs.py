@@ -156,6 +156,29 @@ async def test_only_what_is_registered_can_be_invoked(http):
     assert body["error"]["code"] == "action_not_found"
 
 
+async def test_an_input_that_its_schema_refuses_is_told_where_and_why(http):
+    schema = {"properties": {"to": {"type": "string"}}, "required": ["subject"]}
+    await http.post("/actions", {"name": "send-mail", "input_schema": schema})
+
+    status, body = await http.post("/actions/send-mail/invoke", {"to": 7})
+
+    assert (status, body["error"]["code"]) == (400, "input_invalid")
+    assert sorted(body["error"]["details"]["problems"], key=lambda problem: problem["path"]) == [
+        {"path": "", "problem": '"subject" is a required property'},
+        {"path": "/to", "problem": '7 is not of type "string"'},
+    ]
+    assert (await http.get("/actions/send-mail/runs"))[1]["items"] == []
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"\xff", b'"\\ud800"', b"1e400", b"[" * 300 + b"]" * 300, b"[" * 100_000]
+)
+async def test_an_input_that_cannot_be_held_against_its_schema_is_refused(http, content):
+    await http.post("/actions", {"name": "send-mail", "input_schema": {"type": "object"}})
+    status, body = await http.ask("POST", "/actions/send-mail/invoke", content=content)
+    assert (status, body["error"]["code"]) == (400, "input_invalid")
+
+
 async def test_whoever_waits_for_an_invocation_hears_how_it_ended(mail):
     waiting = asyncio.create_task(mail.post("/actions/send-mail/invoke", {}, wait_ms=60_000))
     _, assigned = await mail.post("/workers/anna/await", {"actions": ["send-mail"]})
@@ -223,3 +246,67 @@ async def test_runs_are_listed_by_status(mail):
     ):
         _, page = await mail.get("/actions/send-mail/runs", status=status)
         assert [run["run_id"] for run in page["items"]] == run_ids
+
+
+async def test_a_run_that_waits_is_cancelled(mail):
+    await mail.post("/actions/send-mail/invoke", {})
+    cancelled = await mail.post("/runs/send-mail-1/cancel")
+    assert cancelled == (200, {"run_id": "send-mail-1", "status": "cancelled"})
+    _, run = await mail.get("/runs/send-mail-1")
+    assert (run["status"], run["error"]) == ("cancelled", None)
+    body = {"actions": ["send-mail"], "block_ms": 0}
+    assert (await mail.post("/workers/anna/await", body))[1]["tasks"] == []
+
+
+@pytest.mark.parametrize(
+    ("body", "params", "reason"),
+    [
+        ({"reason": "sent by hand"}, {}, "sent by hand"),
+        (None, {"reason": "sent by hand"}, "sent by hand"),
+        ({}, {"reason": "sent by hand"}, "sent by hand"),
+        ({"reason": "same"}, {"reason": "same"}, "same"),
+        ({"reason": None}, {}, None),
+        ({}, {}, None),
+    ],
+)
+async def test_the_reason_of_a_cancel_is_its_error(mail, body, params, reason):
+    await mail.post("/actions/send-mail/invoke", {})
+    await mail.post("/runs/send-mail-1/cancel", body, **params)
+    assert (await mail.get("/runs/send-mail-1"))[1]["error"] == reason
+
+
+async def test_two_different_reasons_are_one_too_many(mail):
+    await mail.post("/actions/send-mail/invoke", {})
+    status, body = await mail.post("/runs/send-mail-1/cancel", {"reason": "a"}, reason="b")
+    assert status == 400
+    assert body["error"]["message"] == (
+        "expected one reason, got 'b' as a parameter and 'a' in the body"
+    )
+    assert (await mail.get("/runs/send-mail-1"))[1]["status"] == "pending"
+
+
+async def test_whoever_waits_for_a_run_hears_that_it_was_cancelled(mail):
+    waiting = asyncio.create_task(mail.post("/actions/send-mail/invoke", {}, wait_ms=60_000))
+    await mail.until_waiting(1)
+    await mail.post("/runs/send-mail-1/cancel")
+    assert (await waiting)[1]["status"] == "cancelled"
+
+
+@pytest.mark.parametrize("report", ["complete", "fail", "touch"])
+async def test_reports_on_a_cancelled_task_are_refused(mail, report):
+    await mail.post("/actions/send-mail/invoke", {})
+    await mail.post("/workers/anna/await", {"actions": ["send-mail"]})
+    await mail.post("/runs/send-mail-1/cancel")
+    body = {"worker_id": "anna", "attempt": 1}
+    status, answer = await mail.post(f"/tasks/send-mail-1/{report}", body)
+    assert (status, answer["error"]["code"]) in [(404, "run_not_found"), (409, "lease_lost")]
+    assert (await mail.get("/runs/send-mail-1"))[1]["status"] == "cancelled"
+
+
+async def test_only_a_run_that_is_there_and_has_not_ended_can_be_cancelled(mail):
+    status, body = await mail.post("/runs/send-mail-1/cancel")
+    assert (status, body["error"]["code"]) == (404, "run_not_found")
+    await mail.post("/actions/send-mail/invoke", {})
+    await complete(mail, "send-mail-1")
+    status, body = await mail.post("/runs/send-mail-1/cancel")
+    assert (status, body["error"]["code"]) == (409, "run_has_ended")

@@ -60,6 +60,21 @@ async def test_a_result_may_name_its_outcome(task):
     assert (await task.get("/runs/send-mail-1"))[1]["outcome"] == "bounced"
 
 
+async def test_a_result_that_its_schema_refuses_leaves_the_task_to_its_worker(task):
+    schema = {"type": "object", "required": ["sent_at"]}
+    await task.put("/actions/send-mail", {"output_schema": schema})
+
+    status, body = await task.post("/tasks/send-mail-1/complete", {"worker_id": "anna"})
+    assert (status, body["error"]["code"]) == (400, "output_invalid")
+    report = {"worker_id": "anna", "result": {}}
+    _, body = await task.post("/tasks/send-mail-1/complete", report)
+    assert body["error"]["details"]["problems"] == [
+        {"path": "", "problem": '"sent_at" is a required property'}
+    ]
+    report = {"worker_id": "anna", "result": {"sent_at": 7}}
+    assert (await task.post("/tasks/send-mail-1/complete", report))[0] == 200
+
+
 async def test_a_failure_that_may_be_retried_sends_the_run_back(task):
     body = {"worker_id": "anna", "error": "no answer", "retry": True}
     failed = await task.post("/tasks/send-mail-1/fail", body)

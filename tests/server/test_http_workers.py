@@ -12,7 +12,13 @@ ANNA = {"worker_id": "anna", "actions": ["send-mail"]}
 
 
 async def test_a_worker_registers_and_is_known(http):
-    body = {**ANNA, "max_concurrency": 3, "machine_id": "host-1", "labels": {"gpu": True, "gb": 24}}
+    body = {
+        **ANNA,
+        "max_concurrency": 3,
+        "machine_id": "host-1",
+        "labels": {"gpu": True, "gb": 24},
+        "metadata": {"version": "1.2", "tags": ["a", "b"]},
+    }
     assert await http.post("/workers", body) == (201, {"worker_id": "anna", "status": "idle"})
     assert await http.get("/workers/anna") == (
         200,
@@ -29,6 +35,7 @@ async def test_a_worker_registers_and_is_known(http):
             "last_heartbeat_ms": NOON_MS,
             "machine_id": "host-1",
             "labels": {"gpu": True, "gb": 24},
+            "metadata": {"version": "1.2", "tags": ["a", "b"]},
             "processes": [
                 {
                     "name": "send-mail",
@@ -40,6 +47,49 @@ async def test_a_worker_registers_and_is_known(http):
             ],
         },
     )
+
+
+async def test_the_flat_values_of_the_metadata_serve_as_labels(http):
+    metadata = {"gpu": True, "zone": "eu", "tags": ["a"], "more": {"deep": 1}}
+    await http.post("/workers", {**ANNA, "metadata": metadata})
+    _, anna = await http.get("/workers/anna")
+    assert anna["metadata"] == metadata
+    assert anna["labels"] == {"gpu": True, "zone": "eu"}
+
+
+async def test_a_worker_of_streams_says_so(http):
+    await http.post("/workers", {**ANNA, "worker_type": "stream"})
+    _, anna = await http.get("/workers/anna")
+    assert (anna["worker_type"], anna["processes"][0]["kind"]) == ("stream", "stream_consumer")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"metadata": ["gpu"]},
+        {"metadata": '{"gpu": true}'},
+        {"metadata": {"long": "x" * 20_000}},
+        {"metadata": {"large": 2**64}},
+        {"metadata": {"deep": {"and": [{"large": -(2**64)}]}}},
+        {"labels": {"gb": 2**64}},
+        {"labels": {"gpu": {}}},
+        {"worker_type": "lazy"},
+        {"worker_type": 0},
+        {"incarnation": 7},
+    ],
+)
+async def test_a_registration_that_does_not_fit_is_refused(http, wrong):
+    assert (await http.post("/workers", {**ANNA, **wrong}))[0] in (400, 413)
+    assert (await http.get("/workers"))[1]["items"] == []
+
+
+async def test_a_drain_lasts_as_long_as_the_process_of_the_worker(http):
+    first = {**ANNA, "incarnation": "first"}
+    await http.post("/workers", first)
+    await http.post("/workers/anna/drain")
+    assert (await http.post("/workers", first))[1]["status"] == "draining"
+    second = {**ANNA, "incarnation": "second"}
+    assert (await http.post("/workers", second))[1]["status"] == "idle"
 
 
 async def test_workers_are_listed_page_by_page(http):
@@ -108,6 +158,17 @@ async def test_a_worker_takes_as_many_tasks_as_it_asks_for(mail):
     }
 
 
+async def test_a_task_that_asks_for_labels_goes_to_a_worker_that_has_them(mail):
+    await mail.post("/workers", {**ANNA, "labels": {"gpu": True, "gb": 16}})
+    boris = {"gpu": True, "gb": 24, "zone": "eu"}
+    await mail.post("/workers", {**ANNA, "worker_id": "boris", "labels": boris})
+    await mail.post("/actions/send-mail/invoke", {}, labels='{"gpu":true,"gb":24}')
+
+    body = {"actions": ["send-mail"], "block_ms": 0}
+    assert (await mail.post("/workers/anna/await", body))[1]["tasks"] == []
+    assert len((await mail.post("/workers/boris/await", body))[1]["tasks"]) == 1
+
+
 async def test_bytes_reach_a_worker_as_base64(mail):
     await mail.ask("POST", "/actions/send-mail/invoke", content=b"\x80")
     _, assigned = await mail.post("/workers/anna/await", {"actions": ["send-mail"]})
@@ -150,3 +211,71 @@ async def test_a_task_is_kept_for_others_when_the_waiting_worker_hangs_up(mail):
 )
 async def test_a_wait_that_makes_no_sense_is_refused(http, body):
     assert (await http.post("/workers/anna/await", body))[0] == 400
+
+
+async def test_a_worker_hears_at_once_that_its_task_was_cancelled(mail):
+    await mail.post("/workers", ANNA)
+    await mail.post("/actions/send-mail/invoke", {})
+    await mail.post("/workers/anna/await", {"actions": ["send-mail"]})
+    waiting = asyncio.create_task(mail.get("/workers/anna/news"))
+    await mail.until_waiting(1)
+
+    await mail.post("/runs/send-mail-1/cancel")
+
+    status, news = await waiting
+    assert status == 200
+    assert (news["cancelled"], news["draining"]) == (["send-mail-1"], False)
+    heard = {"last": news["last"], "cancelled": [], "draining": False}
+    assert await mail.get("/workers/anna/news", after=news["last"], block_ms=0) == (200, heard)
+
+
+async def test_news_that_came_before_they_were_asked_for_are_not_missed(mail):
+    await mail.post("/workers", ANNA)
+    _, before = await mail.get("/workers/anna/news", block_ms=0)
+    for number in (1, 2):
+        await mail.post("/actions/send-mail/invoke", {})
+        await mail.post("/workers/anna/await", {"actions": ["send-mail"]})
+        await mail.post(f"/runs/send-mail-{number}/cancel")
+
+    _, news = await mail.get("/workers/anna/news", after=before["last"])
+
+    assert news["cancelled"] == ["send-mail-1", "send-mail-2"]
+
+
+async def test_a_worker_hears_at_once_that_it_is_to_drain(http):
+    await http.post("/workers", ANNA)
+    waiting = asyncio.create_task(http.get("/workers/anna/news"))
+    await http.until_waiting(1)
+    await http.post("/workers/anna/drain")
+    assert (await waiting)[1]["draining"] is True
+
+
+async def test_a_worker_that_waits_for_news_in_vain_is_told_so(http):
+    await http.post("/workers", ANNA)
+    waiting = asyncio.create_task(http.get("/workers/anna/news", after=3, block_ms=1_000))
+    await http.until_waiting(1)
+    http.clock.advance(1_000)
+    status, news = await waiting
+    assert status == 200
+    assert (news["cancelled"], news["draining"]) == ([], False)
+
+
+async def test_nobody_waits_for_the_news_of_a_worker_that_hung_up(http):
+    await http.post("/workers", ANNA)
+    waiting = asyncio.create_task(http.get("/workers/anna/news"))
+    await http.until_waiting(1)
+    waiting.cancel()
+    await http.until_waiting(0)
+
+
+async def test_there_are_no_news_for_a_stranger(http):
+    status, body = await http.get("/workers/anna/news")
+    assert (status, body["error"]["code"]) == (404, "worker_not_found")
+
+
+@pytest.mark.parametrize("wrong", [{"after": -1}, {"after": "x"}, {"block_ms": 300_001}])
+async def test_a_wait_for_news_that_makes_no_sense_is_refused(http, wrong):
+    await http.post("/workers", ANNA)
+    status, body = await http.get("/workers/anna/news", **wrong)
+    assert status == 400
+    assert next(iter(wrong)) in body["error"]["message"]

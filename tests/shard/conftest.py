@@ -46,9 +46,9 @@ class GatedArchive(MemoryArchive):
         self.asked.append(("find_keys", *keys))
         return await self._passed(super().find_keys(kind, keys))
 
-    async def page(self, kind, namespace, name, *, below, limit, status=None):
-        self.asked.append(("page", name, below, limit, status))
-        page = super().page(kind, namespace, name, below=below, limit=limit, status=status)
+    async def page(self, kind, namespace, name, *, below, limit, **more):
+        self.asked.append(("page", name, below, limit))
+        page = super().page(kind, namespace, name, below=below, limit=limit, **more)
         return await self._passed(page)
 
     async def _passed(self, looking):
@@ -66,10 +66,10 @@ class GatedLog(MemoryLog):
         self.begun = []
         """The events of every append, from the moment it begins."""
 
-    async def append(self, events, archived, at_ms):
+    async def append(self, events, archived, at_ms, **more):
         self.begun.append(list(events))
         await self.gate.passed()
-        return await super().append(events, archived, at_ms)
+        return await super().append(events, archived, at_ms, **more)
 
 
 @pytest.fixture

@@ -43,39 +43,38 @@ async def test_every_question_to_the_archive_gets_an_answer_if_only_no_such(arch
         archive,
         [
             RecallRun(DEFAULT, "send-1", "send", 1),
-            RecallKey(KEY),
+            RecallKey(*KEY),
             RecallRun(DEFAULT, "send-9", "send", 9),
-            RecallKey(NO_SUCH_KEY),
+            RecallKey(*NO_SUCH_KEY),
         ],
     )
 
     assert recalled == Recalled(
         keys={KEY: "send-1", NO_SUCH_KEY: None},
         runs={(DEFAULT, "send-1"): story.run("send-1"), (DEFAULT, "send-9"): None},
-        page=None,
     )
 
 
 async def test_a_page_holds_the_ended_and_the_live(archive, story):
     live = (story.run("send-3"),)
 
-    recalled = await ask(archive, [RecallPage(DEFAULT, "send", 4, 50, None, live)])
+    recalled = await ask(archive, [RecallPage(DEFAULT, "send", 4, 50, live=live)])
 
-    assert sorted(run.number for run in recalled.page) == [1, 2, 3]
+    assert sorted(run.number for run in recalled.pages[DEFAULT]) == [1, 2, 3]
 
 
 async def test_a_page_is_bounded_and_filtered_by_the_archive(archive):
     for status, limit, numbers in [(None, 1, [2]), ("completed", 9, [2, 1]), ("failed", 9, [])]:
-        recalled = await ask(archive, [RecallPage(DEFAULT, "send", 4, limit, status, ())])
-        assert [run.number for run in recalled.page] == numbers
+        recalled = await ask(archive, [RecallPage(DEFAULT, "send", 4, limit, status)])
+        assert [run.number for run in recalled.pages[DEFAULT]] == numbers
 
 
 async def test_a_run_that_ended_while_its_page_was_fetched_is_listed_once(archive, story):
     still_live = (story.run("send-2"),)
 
-    recalled = await ask(archive, [RecallPage(DEFAULT, "send", 4, 50, None, still_live)])
+    recalled = await ask(archive, [RecallPage(DEFAULT, "send", 4, 50, live=still_live)])
 
-    assert sorted(run.number for run in recalled.page) == [1, 2]
+    assert sorted(run.number for run in recalled.pages[DEFAULT]) == [1, 2]
 
 
 async def test_who_needs_nothing_of_the_archive_is_ready(archive, story):

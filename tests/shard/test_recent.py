@@ -1,4 +1,4 @@
-from flo.model.archive import Archived
+from flo.model.archive import ArchiveAddress, Archived
 from flo.shard import recent as recent_module
 from flo.shard.recent import Recent
 
@@ -16,18 +16,22 @@ def row(number, body=b"", name="send", namespace="default"):
     )
 
 
+def address(number, name="send", namespace="default"):
+    return ArchiveAddress("run", namespace, name, number)
+
+
 def kept(recent, numbers=range(20)):
-    return [number for number in numbers if recent.find("default", "send", number)]
+    return [number for number in numbers if address(number) in recent]
 
 
 def test_a_row_is_found_by_its_address():
     recent = Recent()
     recent.add(row(1))
 
-    assert recent.find("default", "send", 1) == row(1)
-    assert recent.find("default", "send", 2) is None
-    assert recent.find("default", "print", 1) is None
-    assert recent.find("prod", "send", 1) is None
+    assert recent[address(1)] == row(1)
+    assert address(2) not in recent
+    assert address(1, name="print") not in recent
+    assert address(1, namespace="prod") not in recent
 
 
 def test_when_there_are_too_many_the_oldest_goes(monkeypatch):
@@ -71,3 +75,45 @@ def test_a_row_that_comes_again_takes_the_place_and_the_length_of_the_old_one(mo
     recent.add(row(2, bytes(50)))
 
     assert kept(recent) == [1, 2]
+
+
+def test_a_row_that_was_removed_is_known_to_be_gone():
+    recent = Recent()
+    recent.add(row(1))
+
+    recent.remove(address(1))
+    recent.remove(address(2))
+
+    assert [recent[address(number)] for number in (1, 2)] == [None, None]
+    assert address(3) not in recent
+
+
+def test_a_row_that_comes_back_is_found_again():
+    recent = Recent()
+    recent.remove(address(1))
+
+    recent.add(row(1))
+
+    assert recent[address(1)] == row(1)
+
+
+def test_the_length_of_a_row_that_was_removed_counts_no_more(monkeypatch):
+    monkeypatch.setattr(recent_module, "LENGTH_MAX", 100)
+    recent = Recent()
+    recent.add(row(1, bytes(60)))
+    recent.add(row(2, bytes(40)))
+
+    recent.remove(address(1))
+    recent.add(row(3, bytes(60)))
+
+    assert kept(recent) == [1, 2, 3]
+
+
+def test_rows_that_were_removed_are_not_remembered_for_ever(monkeypatch):
+    monkeypatch.setattr(recent_module, "ROWS_MAX", 3)
+    recent = Recent()
+
+    for number in range(1, 6):
+        recent.remove(address(number))
+
+    assert kept(recent) == [3, 4, 5]

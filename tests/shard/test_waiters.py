@@ -70,12 +70,12 @@ def test_those_who_wait_for_a_run_are_known_until_they_leave():
     waiters, question = Waiters(), WaitForRuns(run_ids=["send-1", "send-2", "send-1"])
     submission = Submission([question], lambda answers: None)
 
-    waiters.park_wait(submission, question)
+    waiters.park_question(submission, question)
     assert list(waiters.for_run("default", "send-2")) == [submission]
     assert list(waiters.for_run("prod", "send-2")) == []
 
-    waiters.leave_wait(submission, question)
-    waiters.leave_wait(submission, question)
+    waiters.leave_question(submission, question)
+    waiters.leave_question(submission, question)
     assert list(waiters.for_run("default", "send-1")) == []
 
 
@@ -84,12 +84,12 @@ def test_when_all_have_left_nothing_of_them_remains():
     claims = [claim(ANNA, "send", "print"), claim(ANNA, "send"), claim(BORIS, "send", "send")]
     submissions = parked(waiters, *claims)
     waiting = Submission([question], lambda answers: None)
-    waiters.park_wait(waiting, question)
+    waiters.park_question(waiting, question)
     assert waiters.everyone() == [*submissions, waiting]
 
     for submission, parked_claim in zip(submissions, claims, strict=True):
         waiters.leave_claim(submission, parked_claim)
-    waiters.leave_wait(waiting, question)
+    waiters.leave_question(waiting, question)
 
     assert waiters.everyone() == []
     assert not any(vars(waiters).values())

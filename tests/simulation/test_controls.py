@@ -205,8 +205,8 @@ def draining_is_forgotten(monkeypatch):
 
 def the_lowest_priority_comes_first(monkeypatch):
     def numbers(lane):
-        for priority in sorted(lane.by_priority):
-            yield from lane.by_priority[priority]
+        for _, numbers in reversed([*lane.parts()]):
+            yield from numbers
 
     monkeypatch.setattr(Lane, "__iter__", numbers)
     return {Invariant.QUEUE_ORDER}

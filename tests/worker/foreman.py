@@ -21,9 +21,11 @@ from flo.model.runs import (
     Touched,
 )
 from flo.model.workers import (
+    AwaitNews,
     DeregisterWorker,
     DrainWorker,
     Heartbeat,
+    News,
     RegisterWorker,
     WorkerKnown,
     WorkerStatus,
@@ -51,6 +53,7 @@ class Foreman(FakeServer):
         self.tasks: list[Task] = []
         self.answers: dict[type[Word], Answer] = {}
         self.is_draining = False
+        self.news_count = 0
 
     def heard(self, kind: type[Word]) -> list[Any]:
         """Every word of this kind, in the order in which they came."""
@@ -61,11 +64,34 @@ class Foreman(FakeServer):
         self.tasks += tasks
         self._answer_parked_claim()
 
-    def _answer_parked_claim(self) -> None:
+    def tell(self, *cancelled: str, draining: bool = False) -> None:
+        """News for whoever listens."""
+        self.news_count += 1
+        self.is_draining = self.is_draining or draining
+        index = self._parked(AwaitNews)
+        assert index is not None, "nobody listens"
+        self.reply(
+            [News(last=self.news_count, cancelled=list(cancelled), draining=draining)], index
+        )
+
+    def _parked(self, kind: type[Word]) -> int | None:
         for index, request in enumerate(self.ends[-1].open):
-            if isinstance(request.words, list) and isinstance(request.words[0], Claim):
-                self.reply([self._assigned(request.words[0])], index)
-                return
+            if isinstance(request.words, list) and isinstance(request.words[0], kind):
+                return index
+        return None
+
+    def _answer_parked_claim(self) -> None:
+        index = self._parked(Claim)
+        if index is not None:
+            words = self.ends[-1].open[index].words
+            assert isinstance(words, list)
+            assert isinstance(words[0], Claim)
+            self.reply([self._assigned(words[0])], index)
+
+    def _answer_parked_news(self) -> None:
+        index = self._parked(AwaitNews)
+        if index is not None:
+            self.reply([News(last=self.news_count, draining=self.is_draining)], index)
 
     def _answer(
         self, operation: Operation, words: Sequence[Word]
@@ -79,13 +105,17 @@ class Foreman(FakeServer):
         match word:
             case Claim() | Complete() | Fail() | Touch():
                 return self._answer_about_tasks(word)
+            case AwaitNews():
+                return self._answer_about_news(word)
             case GetAction(name=name):
                 return NotFound(f"action {name!r} does not exist", code="action_not_found")
             case RegisterAction(name=name):
                 return Registered(name=name, version=1)
             case DrainWorker(worker_id=worker_id):
                 self.is_draining = True
+                self.news_count += 1
                 self._answer_parked_claim()
+                self._answer_parked_news()
                 return WorkerKnown(worker_id=worker_id, status=WorkerStatus.DRAINING)
             case RegisterWorker(worker_id=worker_id) | Heartbeat(worker_id=worker_id):
                 return WorkerKnown(worker_id=worker_id, status=self._status())
@@ -108,6 +138,13 @@ class Foreman(FakeServer):
                 return Accepted(run_id=run_id, status=RunStatus.FAILED)
             case Touch(run_id=run_id):
                 return Touched(run_id=run_id, lease_expires_at_ms=0)
+
+    def _answer_about_news(self, question: AwaitNews) -> Answer | None:
+        if question.after < self.news_count:
+            return News(last=self.news_count, draining=self.is_draining)
+        loop = asyncio.get_running_loop()
+        loop.call_later(question.block_ms / 1_000, self._answer_parked_news)
+        return None
 
     def _assigned(self, claim: Claim) -> Assigned:
         tasks, self.tasks = self.tasks[: claim.max_tasks], self.tasks[claim.max_tasks :]

@@ -5,12 +5,14 @@ import os
 import re
 import signal
 import socket
+import sys
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import msgspec
 import pytest
 
@@ -25,8 +27,13 @@ from flo import (
     NotFound,
     RunStatus,
     RunUnsuccessful,
+    TooLarge,
+    WorkerStatus,
 )
+from flo.client.transport import tcp
+from flo.model.ids import PAYLOAD_LENGTH_MAX
 from flo.server.server import Server
+from worker.listener import listening
 
 
 class Order(msgspec.Struct):
@@ -209,6 +216,236 @@ async def test_a_worker_drained_from_outside_finishes_its_task_and_leaves(flo: F
     await serving
 
     assert await invocation.result() == "finished"
+
+
+@pytest.mark.parametrize("channel", ["sdk", "http", "cli"])
+async def test_a_drained_worker_takes_no_more_finishes_what_it_has_and_deregisters(
+    server: Server, flo: Flo, channel: str
+) -> None:
+    worker = ActionWorker(flo, concurrency=2)
+    begun, may_end = asyncio.Event(), asyncio.Event()
+
+    @worker.action("slow")
+    async def slow(ctx: ActionContext) -> str:
+        begun.set()
+        await may_end.wait()
+        return "finished"
+
+    await flo.actions.register("slow")
+    serving = asyncio.ensure_future(worker.serve())
+    first = await flo.actions.invoke("slow")
+    await begun.wait()
+    await drain(server, flo, worker.worker_id, channel)
+    assert (await flo.workers.get(worker.worker_id)).status is WorkerStatus.DRAINING
+    second = await flo.actions.invoke("slow")
+    may_end.set()
+    await serving
+
+    assert await first.result() == "finished"
+    assert (await second.status()).status is RunStatus.PENDING
+    with pytest.raises(NotFound):
+        await flo.workers.get(worker.worker_id)
+
+
+async def drain(server: Server, flo: Flo, worker_id: str, channel: str) -> None:
+    if channel == "sdk":
+        await flo.workers.drain(worker_id)
+    elif channel == "http":
+        async with httpx.AsyncClient(base_url=server.http_url) as http:
+            (await http.post(f"/api/v1/workers/{worker_id}/drain")).raise_for_status()
+    else:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "flo.cli.main", "worker", "drain", "--worker-id", worker_id),
+            env={**os.environ, "FLO_ENDPOINT": server.address},
+        )
+        assert await process.wait() == 0
+
+
+async def test_a_cancelled_run_reaches_an_async_handler_at_once(flo: Flo) -> None:
+    worker = ActionWorker(flo, auto_touch=False)  # so that nothing but the news can tell
+    begun, ended = asyncio.Event(), asyncio.Event()
+    contexts: list[ActionContext] = []
+
+    @worker.action("slow", timeout_ms=600_000)
+    async def slow(ctx: ActionContext) -> None:
+        contexts.append(ctx)
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            ended.set()
+            raise
+
+    async with at_work(worker):
+        await registered(flo, worker)
+        invocation = await flo.actions.invoke("slow")
+        await begun.wait()
+        await invocation.cancel("no longer needed")
+        await ended.wait()
+        assert contexts[0].cancelled
+        view = await flo.workers.get(worker.worker_id)
+
+    run = await invocation.status()
+    assert (run.status, run.error, run.attempt) == ("cancelled", "no longer needed", 1)
+    assert (view.tasks_completed, view.tasks_failed) == (0, 0)
+
+
+async def test_a_sync_handler_sees_that_its_run_was_cancelled(flo: Flo) -> None:
+    worker = ActionWorker(flo, auto_touch=False)
+    begun, ended = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    @worker.action("slow", timeout_ms=600_000)
+    def slow(ctx: ActionContext) -> None:
+        loop.call_soon_threadsafe(begun.set)
+        while not ctx.cancelled:
+            os.sched_yield()
+        loop.call_soon_threadsafe(ended.set)
+        ctx.raise_if_cancelled()
+
+    async with at_work(worker):
+        await registered(flo, worker)
+        invocation = await flo.actions.invoke("slow")
+        await begun.wait()
+        await invocation.cancel()
+        await ended.wait()
+
+    assert (await invocation.status()).status is RunStatus.CANCELLED
+
+
+async def test_a_handler_that_blocks_the_loop_is_named_in_the_log(flo: Flo) -> None:
+    worker = ActionWorker(flo, blocking_limit=0.02)
+
+    with listening("blocks the event loop") as listener:
+
+        @worker.action("resize-image")
+        async def resize_image(ctx: ActionContext) -> None:
+            listener.heard.wait()
+
+        async with at_work(worker):
+            await registered(flo, worker)
+            await (await flo.actions.invoke("resize-image")).result()
+
+    (line,) = [line for line in listener.lines if "blocks" in line]
+    assert "the handler of 'resize-image' (task resize-image-1) blocks the event loop" in line
+    assert "in resize_image" in line
+
+
+class Receipt(msgspec.Struct):
+    paid: float
+
+
+async def test_an_output_that_its_schema_refuses_fails_the_run_for_good(flo: Flo) -> None:
+    worker = ActionWorker(flo)
+
+    @worker.action("charge", output_schema=Receipt)
+    async def charge(ctx: ActionContext) -> dict[str, str]:
+        return {"paid": "all of it"}
+
+    async with at_work(worker):
+        await registered(flo, worker)
+        ended = await (await flo.actions.invoke("charge")).wait()
+
+    assert (ended.status, ended.attempt) == (RunStatus.FAILED, 1)
+    assert ended.error is not None
+    assert ended.error.startswith("the result was refused: the output does not fit its schema: ")
+    assert "/paid" in ended.error
+    assert [run.run_id for run in (await flo.actions.dead("charge")).items] == ["charge-1"]
+
+
+async def test_schemas_that_a_worker_does_not_name_stay_as_they_are(flo: Flo) -> None:
+    await flo.actions.register("charge", input_schema=Order, output_schema=Receipt)
+    before = await flo.actions.get("charge")
+    worker = ActionWorker(flo)
+    worker.register_action("charge", lambda: None, max_retries=7)
+
+    async with at_work(worker):
+        await registered(flo, worker)
+
+    after = await flo.actions.get("charge")
+    assert (after.version, after.max_retries) == (2, 7)
+    assert (after.input_schema, after.output_schema) == (before.input_schema, before.output_schema)
+
+
+async def test_the_largest_input_and_output_pass_and_larger_ones_are_refused(flo: Flo) -> None:
+    worker = ActionWorker(flo)
+
+    @worker.action("echo")
+    async def echo(ctx: ActionContext) -> bytes:
+        return ctx.payload
+
+    @worker.action("swell")
+    async def swell(ctx: ActionContext) -> bytes:
+        return bytes(PAYLOAD_LENGTH_MAX + 1)
+
+    largest = b"0" * PAYLOAD_LENGTH_MAX
+    async with at_work(worker):
+        await registered(flo, worker)
+        echoed = await flo.actions.invoke("echo", largest)
+        assert await echoed.result(bytes) == largest
+        swollen = await (await flo.actions.invoke("swell")).wait()
+        with pytest.raises(TooLarge, match="at most 16777216 bytes, got 16777217"):
+            await flo.actions.invoke("echo", largest + b"0")
+
+    run = await echoed.status()
+    assert (run.input, run.output) == (largest, largest)
+    assert (swollen.status, swollen.attempt) == (RunStatus.FAILED, 1)
+    assert swollen.error is not None
+    assert "at most 16777216 bytes, got 16777217" in swollen.error
+
+
+class Scissors:
+    """A way to the server on which an answer can be cut off."""
+
+    def __init__(self, address: str) -> None:
+        self._connect = tcp(address)
+        self.cuts_next_answer = False
+        self.connections_count = 0
+
+    async def connect(self, factory: Callable[[], asyncio.Protocol]) -> asyncio.Transport:
+        self.connections_count += 1
+        protocol = factory()
+        receive = protocol.data_received
+
+        def data_received(data: bytes) -> None:
+            if self.cuts_next_answer:
+                self.cuts_next_answer = False
+                transport.abort()
+            else:
+                receive(data)
+
+        protocol.data_received = data_received  # type: ignore[method-assign]
+        transport = await self._connect(lambda: protocol)
+        return transport
+
+
+@pytest.mark.parametrize("succeeds", [True, False])
+async def test_a_report_whose_answer_is_lost_is_sent_again_and_counts_once(
+    server: Server, flo: Flo, succeeds: bool
+) -> None:
+    scissors = Scissors(server.address)
+    async with Flo(server.address, connect=scissors.connect) as cut:
+        worker = ActionWorker(cut)
+
+        @worker.action("charge", retry_delay_ms=100)  # the claim is cut off too, and comes again
+        async def charge(ctx: ActionContext) -> str:
+            if ctx.attempt == 1:
+                scissors.cuts_next_answer = True
+            if ctx.attempt == 1 and not succeeds:
+                raise ConnectionError("the bank does not answer")
+            return f"charged at attempt {ctx.attempt}"
+
+        async with at_work(worker):
+            await registered(flo, worker)
+            invocation = await flo.actions.invoke("charge")
+            assert await invocation.result() == f"charged at attempt {1 if succeeds else 2}"
+            await cut.ping()  # whatever is sent again has been sent
+            view = await flo.workers.get(worker.worker_id)
+
+    run = await invocation.status()
+    assert scissors.connections_count == 2
+    assert [attempt.number for attempt in run.attempts] == ([] if succeeds else [1])
+    assert (view.tasks_completed, view.tasks_failed) == (1, 0 if succeeds else 1)
 
 
 async def test_labels_choose_the_worker(flo: Flo) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from flo.model.actions import RegisterAction
 from flo.model.errors import NotFound, Unavailable
 from flo.model.runs import Assigned, Claim, Complete, Fail
 from flo.model.workers import (
+    AwaitNews,
     DeregisterWorker,
     DrainWorker,
     Heartbeat,
@@ -77,8 +79,10 @@ def test_a_worker_registers_before_it_claims_and_deregisters_at_the_end() -> Non
         "get_action",
         "register_action",
         "register_worker",
+        "await_news",
         "claim",
         "drain_worker",
+        "await_news",
         "deregister_worker",
     ]
 
@@ -87,16 +91,24 @@ def test_a_worker_says_who_it_is() -> None:
     async def scenario(shift: Shift) -> None:
         await soon()
 
-    foreman = play(scenario, concurrency=7, machine_id="host", labels={"gpu": True})
-    assert foreman.heard(RegisterWorker) == [
-        RegisterWorker(
-            worker_id="anna",
-            actions=["a"],
-            max_concurrency=7,
-            machine_id="host",
-            labels={"gpu": True},
-        )
-    ]
+    foreman = play(
+        scenario,
+        concurrency=7,
+        machine_id="host",
+        labels={"gpu": True},
+        metadata={"version": "1.2", "disks": ["a", "b"]},
+    )
+    (registration,) = foreman.heard(RegisterWorker)
+    assert re.fullmatch("[0-9a-f]{16}", registration.incarnation)
+    assert registration == RegisterWorker(
+        worker_id="anna",
+        actions=["a"],
+        max_concurrency=7,
+        machine_id="host",
+        labels={"gpu": True},
+        metadata={"version": "1.2", "disks": ["a", "b"]},
+        incarnation=registration.incarnation,
+    )
     assert foreman.heard(Claim) == [
         Claim(worker_id="anna", actions=["a"], max_tasks=7, block_ms=30_000)
     ]
@@ -247,7 +259,174 @@ def test_a_worker_that_was_forgotten_registers_again() -> None:
         shift.foreman.answers[Heartbeat] = NotFound("who?", code="worker_not_found")
         await asyncio.sleep(31)
 
+    first, second = play(scenario).heard(RegisterWorker)
+    assert first == second  # the same start of the same worker
+
+
+def test_every_start_of_a_worker_is_another_incarnation() -> None:
+    async def scenario(shift: Shift) -> None:
+        await soon()
+
+    first, second = (play(scenario).heard(RegisterWorker)[0].incarnation for _ in range(2))
+    assert first != second
+
+
+def test_a_worker_of_which_the_server_has_no_news_registers_again() -> None:
+    async def scenario(shift: Shift) -> None:
+        await soon()
+        shift.foreman.reply(NotFound("who?", code="worker_not_found"), to=0)
+        await asyncio.sleep(2)
+        assert len(shift.foreman.heard(AwaitNews)) == 2
+
     assert len(play(scenario).heard(RegisterWorker)) == 2
+
+
+def test_news_go_on_where_they_ended() -> None:
+    async def scenario(shift: Shift) -> None:
+        await soon()
+        shift.foreman.tell("b-1")
+        await soon()
+        shift.foreman.hang_up()
+        await asyncio.sleep(1)
+        shift.foreman.tell("b-2")
+        await soon()
+        assert len(shift.foreman.ends) == 2
+        assert [question.after for question in shift.foreman.heard(AwaitNews)] == [0, 1, 1, 2]
+
+    play(scenario)
+
+
+def test_a_worker_without_news_asks_again(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(shift: Shift) -> None:
+        shift.foreman.answers[AwaitNews] = Unavailable("busy")
+        await asyncio.sleep(2.5)
+        del shift.foreman.answers[AwaitNews]
+        await asyncio.sleep(60)
+        assert len(shift.foreman.heard(AwaitNews)) == 3 + 2
+
+    play(scenario)
+    assert "no news: busy" in caplog.text
+
+
+class Witness:
+    """A handler that waits for an hour, and what happens to it."""
+
+    def __init__(self, cleanup_s: float = 0.0) -> None:
+        self._cleanup_s = cleanup_s
+        self.seen: list[str] = []
+
+    async def __call__(self, ctx: ActionContext) -> None:
+        try:
+            await asyncio.sleep(3_600)
+        except asyncio.CancelledError:
+            self.seen.append(f"{ctx.task_id} cancelled: {ctx.cancelled}")
+            await asyncio.sleep(self._cleanup_s)
+            self.seen.append(f"{ctx.task_id} cleaned up")
+            raise
+
+
+def test_a_cancelled_run_reaches_its_handler_at_once_and_is_not_reported() -> None:
+    witness = Witness(cleanup_s=5.0)
+
+    async def scenario(shift: Shift) -> None:
+        await soon()
+        shift.foreman.assign(task(1), task(2))
+        await soon()
+        shift.foreman.tell("a-2", "b-1")
+        await soon()
+        assert witness.seen == ["a-2 cancelled: True"]
+        await asyncio.sleep(6)
+        assert witness.seen[1:] == ["a-2 cleaned up"]
+        shift.worker.stop(at_once=True)
+        await shift.serving
+
+    foreman = play(scenario, witness)
+    assert foreman.heard(Complete) == foreman.heard(Fail) == []
+
+
+def test_a_run_that_is_cancelled_before_its_handler_begins_never_begins() -> None:
+    begun: list[str] = []
+
+    async def handler(ctx: ActionContext) -> None:
+        begun.append(ctx.task_id)
+
+    async def scenario(shift: Shift) -> None:
+        await soon()
+        shift.foreman.assign(task(1), task(2))
+        shift.foreman.tell("a-1")  # on its way together with the task
+        await soon()
+
+    foreman = play(scenario, handler)
+    assert begun == ["a-2"]
+    assert [complete.run_id for complete in foreman.heard(Complete)] == ["a-2"]
+
+
+def test_a_busy_worker_hears_of_its_drain_at_once() -> None:
+    async def handler(ctx: ActionContext) -> None:
+        await asyncio.sleep(10)
+
+    async def scenario(shift: Shift) -> None:
+        await soon()
+        shift.foreman.assign(task(1), task(2))
+        await soon()
+        shift.foreman.tell(draining=True)
+        await soon()
+        assert shift.foreman.names[-1] != "deregister_worker"
+        await shift.serving
+        assert asyncio.get_running_loop().time() < 11
+
+    foreman = play(scenario, handler, concurrency=1)
+    assert [complete.run_id for complete in foreman.heard(Complete)] == ["a-1"]
+    assert len(foreman.heard(Claim)) == 1
+    assert foreman.names[-1] == "deregister_worker"
+
+
+def test_a_draining_worker_still_hears_of_cancelled_runs() -> None:
+    witness = Witness()
+
+    async def scenario(shift: Shift) -> None:
+        await soon()
+        shift.foreman.assign(task(1))
+        await soon()
+        shift.foreman.tell(draining=True)
+        await soon()
+        shift.foreman.tell("a-1", draining=True)
+        await shift.serving
+        assert asyncio.get_running_loop().time() < 2
+
+    play(scenario, witness)
+    assert witness.seen == ["a-1 cancelled: True", "a-1 cleaned up"]
+
+
+def test_a_handler_that_is_given_up_on_shutdown_may_clean_up() -> None:
+    witness = Witness(cleanup_s=4.0)
+
+    async def scenario(shift: Shift) -> None:
+        await soon()
+        shift.foreman.assign(task(1))
+        await soon()
+        shift.worker.stop()
+        await shift.serving
+        assert asyncio.get_running_loop().time() == pytest.approx(34, abs=1)
+
+    foreman = play(scenario, witness, drain_timeout=30.0)
+    assert witness.seen == ["a-1 cancelled: True", "a-1 cleaned up"]
+    assert [fail.retry for fail in foreman.heard(Fail)] == [False]
+
+
+def test_a_handler_that_cleans_up_for_ever_does_not_keep_its_worker() -> None:
+    witness = Witness(cleanup_s=3_600.0)
+
+    async def scenario(shift: Shift) -> None:
+        await soon()
+        shift.foreman.assign(task(1))
+        await soon()
+        shift.worker.stop()
+        await shift.serving
+        assert asyncio.get_running_loop().time() == pytest.approx(40, abs=1)
+
+    play(scenario, witness, drain_timeout=30.0, cancel_grace=10.0)
+    assert witness.seen == ["a-1 cancelled: True"]
 
 
 def test_a_worker_waits_for_its_server_to_come_up(caplog: pytest.LogCaptureFixture) -> None:

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from flo.model.ids import ERROR_LENGTH_MAX
+from flo.model.ids import ERROR_LENGTH_MAX, PAYLOAD_LENGTH_MAX
 from flo.worker.outcome import (
     ActionResult,
     Done,
@@ -34,6 +34,16 @@ def test_a_value_that_cannot_be_sent_is_given_up_and_kept_for_a_requeue() -> Non
     assert isinstance(outcome, GiveUp)
     assert outcome.dead_letter
     assert "cannot be sent" in outcome.error
+
+
+def test_the_largest_result_can_be_sent_and_a_larger_one_is_given_up() -> None:
+    largest = outcome_of(bytes(PAYLOAD_LENGTH_MAX))
+    larger = outcome_of(ActionResult("rendered", bytes(PAYLOAD_LENGTH_MAX + 1)))
+
+    assert isinstance(largest, Done)
+    assert larger == GiveUp(
+        "the result cannot be sent: expected a result of at most 16777216 bytes, got 16777217"
+    )
 
 
 def fails(error: Exception) -> None:

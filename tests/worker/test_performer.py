@@ -18,6 +18,7 @@ from flo.worker.performer import Performer
 from worker.foreman import Foreman, task
 
 LEASE_MS = 30_000
+GRACE_S = 10.0
 
 
 class Stage:
@@ -41,6 +42,7 @@ class Stage:
             {"a": bind(handler)},
             {"a": lease_ms},
             action_timeout_s=action_timeout_s,
+            cancel_grace_s=GRACE_S,
             auto_touch=auto_touch,
         )
 
@@ -262,6 +264,61 @@ def test_a_touch_that_does_not_get_through_is_tried_again() -> None:
     assert len(stage.reports) == 1
 
 
+def test_a_cancelled_run_stops_its_handler_and_is_not_reported() -> None:
+    async def scenario(stage: Stage) -> None:
+        performing = asyncio.ensure_future(stage.perform())
+        await turns()
+        stage.performer.cancel("a-2")
+        await turns()
+        assert not performing.done()
+        stage.performer.cancel("a-1")
+        await performing
+        assert asyncio.get_running_loop().time() < 1
+
+    stage = play(Stage(sleeping), scenario)
+    assert stage.reports == []
+    assert stage.released_count == 1
+
+
+def test_a_cancelled_handler_may_clean_up_for_a_while_and_is_then_cancelled_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def handler(ctx: ActionContext) -> None:
+        for _ in range(2):
+            try:
+                await asyncio.sleep(1_000)
+            except asyncio.CancelledError:
+                cancelled_at_s.append(asyncio.get_running_loop().time())
+
+    async def scenario(stage: Stage) -> None:
+        performing = asyncio.ensure_future(stage.perform())
+        await turns()
+        stage.performer.cancel("a-1")
+        await performing
+
+    cancelled_at_s: list[float] = []
+    stage = play(Stage(handler), scenario)
+    assert cancelled_at_s == pytest.approx([0.0, GRACE_S], abs=0.1)
+    assert "a-1: its handler has been told to end, and runs on" in caplog.text
+    assert stage.reports == []
+
+
+@pytest.mark.parametrize("refusal", [Conflict("lost", code="lease_lost"), NotFound("cancelled")])
+def test_a_handler_that_finds_its_lease_lost_is_not_reported(refusal: Any) -> None:
+    async def handler(ctx: ActionContext) -> str:
+        assert not ctx.cancelled
+        with pytest.raises(type(refusal)):
+            await ctx.touch()
+        assert ctx.cancelled
+        return "in vain"
+
+    async def scenario(stage: Stage) -> None:
+        stage.foreman.answers[Touch] = refusal
+        await stage.perform()
+
+    assert play(Stage(handler), scenario).reports == []
+
+
 async def returning(ctx: ActionContext) -> str:
     return "done"
 
@@ -310,6 +367,17 @@ def test_a_report_is_repeated_for_as_long_as_the_lease_may_last() -> None:
     assert len(play(Stage(returning), scenario).reports) == 31
 
 
+def test_a_report_about_a_lease_that_never_ends_is_repeated_until_it_is_heard() -> None:
+    async def scenario(stage: Stage) -> None:
+        stage.foreman.answers[Complete] = Unavailable("the server is stopping")
+        performing = asyncio.ensure_future(stage.perform())
+        await asyncio.sleep(1_000)
+        del stage.foreman.answers[Complete]
+        await performing
+
+    assert len(play(Stage(returning, lease_ms=0), scenario).reports) > 900
+
+
 def test_everything_is_given_up_when_the_worker_must_leave() -> None:
     async def scenario(stage: Stage) -> None:
         performing = asyncio.ensure_future(stage.perform())
@@ -352,6 +420,74 @@ async def test_a_sync_handler_that_returns_an_awaitable_is_awaited() -> None:
     await stage.close()
 
     assert stage.reports == [report(Complete, output=b'"done"')]
+
+
+async def test_a_sync_handler_may_end_where_it_finds_itself_cancelled() -> None:
+    seen: list[str] = []
+    begun = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def handler(ctx: ActionContext) -> None:
+        loop.call_soon_threadsafe(begun.set)
+        while True:
+            try:
+                ctx.raise_if_cancelled()
+            except BaseException as error:
+                seen.append(type(error).__name__)
+                raise
+
+    stage = Stage(handler)
+    performing = asyncio.ensure_future(stage.perform())
+    await begun.wait()
+    stage.performer.cancel("a-1")
+    await performing
+    await stage.close()
+
+    assert seen == ["CancelledError"]
+    assert stage.reports == []
+    assert stage.released_count == 1
+
+
+async def test_what_a_sync_handler_returns_to_be_awaited_can_be_cancelled() -> None:
+    ended: list[str] = []
+    begun = asyncio.Event()
+
+    async def rest() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("rest")
+
+    stage = Stage(lambda ctx: rest())
+    performing = asyncio.ensure_future(stage.perform())
+    await begun.wait()
+    stage.performer.cancel("a-1")
+    await performing
+    await stage.close()
+
+    assert ended == ["rest"]
+    assert stage.reports == []
+
+
+async def test_threads_that_are_left_behind_see_that_nobody_waits_for_them() -> None:
+    begun = asyncio.Event()
+    contexts: list[ActionContext] = []
+    loop = asyncio.get_running_loop()
+
+    def handler(ctx: ActionContext) -> None:
+        contexts.append(ctx)
+        loop.call_soon_threadsafe(begun.set)
+        while not ctx.cancelled:
+            pass
+
+    stage = Stage(handler)
+    performing = asyncio.ensure_future(stage.perform())
+    await begun.wait()
+    await stage.close()
+    await performing
+
+    assert contexts[0].cancelled
 
 
 async def test_a_sync_handler_that_is_given_up_keeps_its_slot_until_it_returns() -> None:

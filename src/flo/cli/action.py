@@ -5,10 +5,22 @@ from typing import TYPE_CHECKING
 import click
 
 from flo.cli.command import Group
+from flo.cli.dlq import dlq
 from flo.cli.options import Format, Settings, pass_settings
-from flo.cli.output import Columns, lines, payload_text, show, show_list, table, time_text
+from flo.cli.output import (
+    Columns,
+    aligned,
+    counts_text,
+    lines,
+    payload_text,
+    show,
+    show_list,
+    table,
+    time_text,
+    to_json,
+)
 from flo.cli.pages import collect, page_options
-from flo.cli.payload import read_labels, read_payload
+from flo.cli.payload import read_labels, read_object, read_payload
 from flo.cli.waiting import live_line
 from flo.model.actions import (
     MAX_RETRIES_DEFAULT,
@@ -35,6 +47,7 @@ DESCRIPTION_SHOWN_MAX = 60
 ACTION_COLUMNS: Columns[ActionView] = {
     "NAME": lambda action: action.name,
     "VERSION": lambda action: action.version,
+    "ENABLED": lambda action: _yes_or_no(action.enabled),
     "TIMEOUT MS": lambda action: action.timeout_ms,
     "RETRIES": lambda action: action.max_retries,
     "PENDING": lambda action: action.runs[RunStatus.PENDING],
@@ -75,6 +88,7 @@ def action() -> None:
     examples=[
         "flo action register send-email --timeout 60000 --max-retries 3",
         "flo action register send-email --namespace prod",
+        "flo action register send-email --input-schema email.schema.json",
     ],
 )
 @click.argument("name")
@@ -108,6 +122,16 @@ def action() -> None:
     help="The delay before the first retry; it doubles with each.",
 )
 @click.option("--description", metavar="TEXT", default="", help="What it does, for people.")
+@click.option(
+    "--input-schema",
+    metavar="FILE|JSON",
+    help="A JSON Schema: inputs that do not fit are refused.",
+)
+@click.option(
+    "--output-schema",
+    metavar="FILE|JSON",
+    help="A JSON Schema: results that do not fit are refused.",
+)
 @pass_settings
 def register(
     settings: Settings,
@@ -116,8 +140,12 @@ def register(
     max_retries: int,
     retry_delay_ms: int,
     description: str,
+    input_schema: str | None,
+    output_schema: str | None,
 ) -> None:
     """Register the action NAME, or replace its settings."""
+    schema_in = read_object(input_schema, "--input-schema")
+    schema_out = read_object(output_schema, "--output-schema")
     with settings.connect() as flo:
         registered = flo.actions.register(
             name,
@@ -125,6 +153,8 @@ def register(
             max_retries=max_retries,
             retry_delay_ms=retry_delay_ms,
             description=description,
+            input_schema=schema_in,
+            output_schema=schema_out,
         )
     show(settings.format, registered, text=f"Registered action: {name}", raw=name)
 
@@ -224,6 +254,23 @@ def show_status(settings: Settings, run: RunId) -> None:
 
 
 @action.command(
+    "cancel",
+    examples=[
+        "flo action cancel render-video-1",
+        "flo action cancel render-video-1 --reason 'the customer has left'",
+    ],
+)
+@click.argument("run")
+@click.option("-r", "--reason", metavar="TEXT", default="", help="Why, for people.")
+@pass_settings
+def cancel(settings: Settings, run: RunId, reason: str) -> None:
+    """Cancel the run RUN, pending or running; the worker that has it is told at once."""
+    with settings.connect() as flo:
+        accepted = flo.actions.cancel(run, reason)
+    show(settings.format, accepted, text=f"Cancelled run: {run}", raw=accepted.status)
+
+
+@action.command(
     "list", aliases=["ls"], examples=["flo action list", "flo action list --format json"]
 )
 @page_options(limit_default=100)
@@ -233,6 +280,41 @@ def list_actions(settings: Settings, limit: int, cursor: str | None) -> None:
     with settings.connect() as flo:
         actions, cursor = collect(flo.actions.list, limit, cursor)
     show_list(settings.format, actions, ACTION_COLUMNS, none="no actions", cursor=cursor)
+
+
+@action.command(
+    "info", examples=["flo action info send-email", "flo action info send-email --format json"]
+)
+@click.argument("name")
+@pass_settings
+def info(settings: Settings, name: str) -> None:
+    """Show the settings of the action NAME, its schemas, and how many runs it has."""
+    with settings.connect() as flo:
+        view = flo.actions.get(name)
+    raw = "enabled" if view.enabled else "disabled"
+    show(settings.format, view, text=_settings_text(view), raw=raw)
+
+
+@action.command("enable", examples=["flo action enable send-email"])
+@click.argument("name")
+@pass_settings
+def enable(settings: Settings, name: str) -> None:
+    """Let the action NAME be invoked again."""
+    with settings.connect() as flo:
+        flo.actions.enable(name)
+    value = {"name": name, "enabled": True}
+    show(settings.format, value, text=f"Enabled action: {name}", raw=name)
+
+
+@action.command("disable", examples=["flo action disable send-email"])
+@click.argument("name")
+@pass_settings
+def disable(settings: Settings, name: str) -> None:
+    """Refuse new runs of the action NAME; those that are there go on."""
+    with settings.connect() as flo:
+        flo.actions.disable(name)
+    value = {"name": name, "enabled": False}
+    show(settings.format, value, text=f"Disabled action: {name}", raw=name)
 
 
 @action.command(
@@ -273,6 +355,9 @@ def delete(settings: Settings, name: str, force: bool) -> None:
     show(settings.format, {"name": name}, text=f"Deleted action: {name}", raw=name)
 
 
+action.add_command(dlq)
+
+
 def _wait(settings: Settings, flo: "BlockingFlo", run_id: RunId, timeout_s: float | None) -> None:
     """Show how the run has ended, once it has; one without a result is an error."""
     from flo.client.invocation import RunUnsuccessful
@@ -292,6 +377,30 @@ def _wait(settings: Settings, flo: "BlockingFlo", run_id: RunId, timeout_s: floa
         unsuccessful = RunUnsuccessful(result)
         unsuccessful.add_note(f"See its attempts with: flo action status {run_id}")
         raise unsuccessful
+
+
+def _settings_text(action: ActionView) -> str:
+    return aligned(
+        {
+            "Name": action.name,
+            "Type": action.type,
+            "Version": action.version,
+            "Enabled": _yes_or_no(action.enabled),
+            "Timeout": f"{action.timeout_ms} ms" if action.timeout_ms else "never",
+            "Max Retries": action.max_retries,
+            "Retry Delay": f"{action.retry_delay_ms} ms",
+            "Description": action.description,
+            "Created": time_text(action.created_at_ms),
+            "Updated": time_text(action.updated_at_ms),
+            "Runs": counts_text(action.runs),
+            "Input Schema": action.input_schema and to_json(action.input_schema),
+            "Output Schema": action.output_schema and to_json(action.output_schema),
+        }
+    )
+
+
+def _yes_or_no(value: bool) -> str:
+    return "yes" if value else "no"
 
 
 def _details(run: RunView) -> str:

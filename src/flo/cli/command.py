@@ -16,6 +16,7 @@ class Branch(NamedTuple):
     home: str
     """module:name"""
     reason: str
+    aliases: tuple[str, ...] = ()
 
 
 class Command(click.Command):
@@ -74,13 +75,13 @@ class Group(click.Group):
         for name, command in self.commands.items():
             if cmd_name == name or cmd_name in _aliases(command):
                 return command
-        branch = self.branches.get(cmd_name)
-        if branch is None:
-            return None
-        module, _, attribute = branch.home.partition(":")
-        loaded: click.Command = getattr(import_module(module), attribute)
-        self.commands[cmd_name] = loaded
-        return loaded
+        for name, branch in self.branches.items():
+            if cmd_name == name or cmd_name in branch.aliases:
+                module, _, attribute = branch.home.partition(":")
+                loaded: click.Command = getattr(import_module(module), attribute)
+                self.commands[name] = loaded
+                return loaded
+        return None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -105,10 +106,13 @@ class Group(click.Group):
 
     def _table_of_commands(self) -> list[tuple[str, str]]:
         """Names and reasons, without importing what is not needed yet."""
-        reasons = {name: branch.reason for name, branch in self.branches.items()}
+        reasons = {}
+        for name, branch in self.branches.items():
+            reasons[", ".join([name, *branch.aliases])] = branch.reason
         for name, command in self.commands.items():
-            names = ", ".join([name, *_aliases(command)])
-            reasons.setdefault(names, command.get_short_help_str(limit=80))
+            if name not in self.branches:
+                names = ", ".join([name, *_aliases(command)])
+                reasons[names] = command.get_short_help_str(limit=80)
         return list(reasons.items())
 
 

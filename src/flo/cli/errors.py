@@ -35,7 +35,11 @@ EXIT_CODES = {
 
 HINTS = {
     "unreachable": "Is a server running? Start one with: flo server start",
+    "action_disabled": "Enable it with: flo action enable NAME",
     "run_not_found": "See which there are with: flo action runs NAME",
+    "not_dead": "See which there are with: flo action dlq list NAME",
+    "worker_not_found": "See which there are with: flo worker list",
+    "namespace_not_found": "See which there are with: flo namespace list",
     "invalid_namespace": "Choose one with --namespace or FLO_NAMESPACE.",
 }
 

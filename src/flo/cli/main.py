@@ -54,7 +54,10 @@ def _forget_stdout() -> None:
     branches={
         "server": Branch("flo.cli.server:server", "Start a server, or ask how it is."),
         "action": Branch("flo.cli.action:action", "Register actions, invoke them, see their runs."),
-        "worker": Branch("flo.cli.worker:worker", "See who does the work."),
+        "worker": Branch("flo.cli.worker:worker", "Run workers, do tasks by hand, see who works."),
+        "namespace": Branch(
+            "flo.cli.namespace:namespace", "Keep things apart from each other.", ("ns",)
+        ),
     },
     examples=[
         "flo server start",

@@ -68,6 +68,21 @@ def lines(values: Mapping[str, object]) -> str:
     )
 
 
+def aligned(values: Mapping[str, object]) -> str:
+    """Like `lines`, with all values in one column; one of several lines stays in it."""
+    there = {f"{name}:": value for name, value in values.items() if value not in (None, "")}
+    width = max(map(len, there), default=0) + 1
+    return "\n".join(
+        name.ljust(width) + printable(str(value)).replace("\n", "\n" + " " * width)
+        for name, value in there.items()
+    )
+
+
+def counts_text(counts: Mapping[str, int]) -> str:
+    """Only what there is any of."""
+    return ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "none"
+
+
 def time_text(at_ms: int | None) -> str | None:
     if at_ms is None:
         return None
@@ -95,9 +110,12 @@ def payload_text(payload: bytes | None) -> str:
         return f"{b64encode(payload).decode()} (base64)"
 
 
-def to_json(value: Any) -> str:
-    """Indented JSON. Beside a payload stands its encoding, as in the answers over HTTP."""
-    return msgspec.json.format(msgspec.json.encode(_plain(value)), indent=2).decode()
+def to_json(value: Any, indent: int = 2) -> str:
+    """Indented JSON; 0 keeps it on one line.
+
+    Beside a payload stands its encoding, as in the answers over HTTP.
+    """
+    return msgspec.json.format(msgspec.json.encode(_plain(value)), indent=indent).decode()
 
 
 def _plain(value: Any) -> Any:

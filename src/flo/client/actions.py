@@ -1,4 +1,4 @@
-"""Actions and their runs: register, invoke, wait, list, delete."""
+"""Actions and their runs: register, invoke, wait, cancel, list, delete; dead letters."""
 
 # ruff: noqa: ASYNC109 -- here a timeout is the server's business too
 
@@ -8,8 +8,10 @@ from itertools import islice, repeat
 from math import inf
 from typing import Any, TypeVar, overload
 
+from flo.client.dead import treat_dead
 from flo.client.invocation import Invocation, result_of
 from flo.client.payload import encode_payload
+from flo.client.schema import Schema, schema_of
 from flo.client.session import Session
 from flo.client.waits import Waits
 from flo.model.actions import (
@@ -19,6 +21,8 @@ from flo.model.actions import (
     ActionPage,
     ActionView,
     DeleteAction,
+    DisableAction,
+    EnableAction,
     GetAction,
     ListActions,
     RegisterAction,
@@ -28,10 +32,15 @@ from flo.model.errors import FloError, error_of
 from flo.model.ids import LIST_LIMIT_DEFAULT, ActionName, Labels, Namespace, RunId
 from flo.model.runs import (
     PRIORITY_DEFAULT,
+    Accepted,
+    Cancel,
     GetRun,
     Invoke,
     Invoked,
+    ListDead,
     ListRuns,
+    PurgeDead,
+    RequeueDead,
     RunPage,
     RunResult,
     RunStatus,
@@ -45,11 +54,15 @@ INVOKES_IN_FLIGHT_MAX = 10_000
 
 _REGISTER = BY_NAME["register_action"]
 _DELETE = BY_NAME["delete_action"]
+_ENABLE = BY_NAME["enable_action"]
+_DISABLE = BY_NAME["disable_action"]
 _GET = BY_NAME["get_action"]
 _LIST = BY_NAME["list_actions"]
 _INVOKE = BY_NAME["invoke"]
+_CANCEL = BY_NAME["cancel"]
 _GET_RUN = BY_NAME["get_run"]
 _LIST_RUNS = BY_NAME["list_runs"]
+_LIST_DEAD = BY_NAME["list_dead"]
 
 
 class Actions:
@@ -66,9 +79,15 @@ class Actions:
         max_retries: int = MAX_RETRIES_DEFAULT,
         retry_delay_ms: int = RETRY_DELAY_MS_DEFAULT,
         description: str = "",
+        input_schema: Schema | None = None,
+        output_schema: Schema | None = None,
         if_changed: bool = False,
     ) -> Registered:
-        """Create the action or replace its settings; `if_changed` leaves equal ones alone."""
+        """Create the action or replace its settings; `if_changed` leaves equal ones alone.
+
+        A schema is a JSON Schema, or a type that has one: inputs are checked when a run is
+        invoked, outputs when it is completed.
+        """
         command = RegisterAction(
             name=name,
             namespace=self._namespace,
@@ -76,6 +95,8 @@ class Actions:
             max_retries=max_retries,
             retry_delay_ms=retry_delay_ms,
             description=description,
+            input_schema=schema_of(input_schema, "input_schema"),
+            output_schema=schema_of(output_schema, "output_schema"),
             if_changed=if_changed,
         )
         registered: Registered = await self._session.call(_REGISTER, command)
@@ -178,6 +199,34 @@ class Actions:
         """The output of the run once it has ended, decoded; RunUnsuccessful if there is none."""
         return result_of(await self.wait(run_id, timeout), type)
 
+    async def cancel(self, run_id: RunId, reason: str = "") -> Accepted:
+        """End a run that has not ended; the worker that holds it is told at once."""
+        command = Cancel(run_id=run_id, namespace=self._namespace, reason=reason)
+        accepted: Accepted = await self._session.call(_CANCEL, command)
+        return accepted
+
+    async def dead(
+        self, name: ActionName, limit: int = LIST_LIMIT_DEFAULT, cursor: str | None = None
+    ) -> RunPage:
+        """The dead letters of one action, the newest first."""
+        question = ListDead(action=name, namespace=self._namespace, limit=limit, cursor=cursor)
+        page: RunPage = await self._session.call(_LIST_DEAD, question)
+        return page
+
+    async def requeue(
+        self, name: ActionName, run_ids: Iterable[RunId] | None = None
+    ) -> list[RunId]:
+        """Give dead letters another life, with all their retries: these, or all there are."""
+        return await treat_dead(
+            self._session, RequeueDead(action=name, namespace=self._namespace), run_ids
+        )
+
+    async def purge(self, name: ActionName, run_ids: Iterable[RunId] | None = None) -> list[RunId]:
+        """Forget dead letters: these, or all there are."""
+        return await treat_dead(
+            self._session, PurgeDead(action=name, namespace=self._namespace), run_ids
+        )
+
     async def get(self, name: ActionName) -> ActionView:
         question = GetAction(name=name, namespace=self._namespace)
         action: ActionView = await self._session.call(_GET, question)
@@ -205,6 +254,13 @@ class Actions:
         )
         page: RunPage = await self._session.call(_LIST_RUNS, question)
         return page
+
+    async def enable(self, name: ActionName) -> None:
+        await self._session.call(_ENABLE, EnableAction(name=name, namespace=self._namespace))
+
+    async def disable(self, name: ActionName) -> None:
+        """Refuse new invocations; runs that are there already go on."""
+        await self._session.call(_DISABLE, DisableAction(name=name, namespace=self._namespace))
 
     async def delete(self, name: ActionName) -> None:
         """Remove the action; its live runs go on to their end, new ones are refused."""

@@ -13,10 +13,11 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, overload
 from flo.client.actions import Actions
 from flo.client.client import TIMEOUT_S_DEFAULT, Flo
 from flo.client.invocation import Invocation
+from flo.client.namespaces import Namespaces
 from flo.client.workers import Workers
 from flo.model.errors import Unavailable
 from flo.model.ids import Namespace, RunId
-from flo.model.runs import RunResult, RunView
+from flo.model.runs import Accepted, RunResult, RunView
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -102,6 +103,9 @@ class BlockingInvocation(Twin):
     def result(self, type: Any = Any, timeout: float | None = None) -> Any:
         return self._thread.run(self._noun.result(type, timeout))
 
+    def cancel(self, reason: str = "") -> Accepted:
+        return self._thread.run(self._noun.cancel(reason))
+
 
 def invoking(
     method: Callable[Concatenate[Actions, P], Coroutine[Any, Any, Invocation]],
@@ -134,9 +138,15 @@ class BlockingActions(Twin):
     invoke_commands = invoking_many(Actions.invoke_commands)
     status = blocking(Actions.status)
     wait = blocking(Actions.wait)
+    cancel = blocking(Actions.cancel)
+    dead = blocking(Actions.dead)
+    requeue = blocking(Actions.requeue)
+    purge = blocking(Actions.purge)
     get = blocking(Actions.get)
     list = blocking(Actions.list)
     runs = blocking(Actions.runs)
+    enable = blocking(Actions.enable)
+    disable = blocking(Actions.disable)
     delete = blocking(Actions.delete)
 
     @overload
@@ -156,10 +166,20 @@ class BlockingWorkers(Twin):
     complete = blocking(Workers.complete)
     fail = blocking(Workers.fail)
     touch = blocking(Workers.touch)
+    await_news = blocking(Workers.await_news)
     drain = blocking(Workers.drain)
     deregister = blocking(Workers.deregister)
     get = blocking(Workers.get)
     list = blocking(Workers.list)
+
+
+class BlockingNamespaces(Twin):
+    """See Namespaces."""
+
+    create = blocking(Namespaces.create)
+    delete = blocking(Namespaces.delete)
+    get = blocking(Namespaces.get)
+    list = blocking(Namespaces.list)
 
 
 class BlockingFlo:
@@ -184,6 +204,7 @@ class BlockingFlo:
         self.namespace = self._flo.namespace
         self.actions = BlockingActions(self._thread, self._flo.actions)
         self.workers = BlockingWorkers(self._thread, self._flo.workers)
+        self.namespaces = BlockingNamespaces(self._thread, self._flo.namespaces)
 
     def __enter__(self) -> Self:
         try:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Self
 
 from flo.client.actions import Actions
+from flo.client.namespaces import Namespaces
 from flo.client.session import Session
 from flo.client.transport import Connect, tcp
 from flo.client.workers import Workers
@@ -50,6 +51,7 @@ class Flo:
         )
         self.actions = Actions(self._session, self.namespace)
         self.workers = Workers(self._session, self.namespace)
+        self.namespaces = Namespaces(self._session)
 
     async def __aenter__(self) -> Self:
         await self.connect()

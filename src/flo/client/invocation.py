@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from flo.client.payload import decode_payload
 from flo.model.errors import FloError, Invalid
 from flo.model.ids import RunId
-from flo.model.runs import RunResult, RunStatus, RunView
+from flo.model.runs import Accepted, RunResult, RunStatus, RunView
 
 if TYPE_CHECKING:
     from flo.client.actions import Actions
@@ -60,6 +60,9 @@ class Invocation:
     async def result(self, type: Any = Any, timeout: float | None = None) -> Any: ...
     async def result(self, type: Any = Any, timeout: float | None = None) -> Any:
         return await self._actions.result(self.run_id, type, timeout)
+
+    async def cancel(self, reason: str = "") -> Accepted:
+        return await self._actions.cancel(self.run_id, reason)
 
 
 def result_of(run: RunResult, type: Any) -> Any:

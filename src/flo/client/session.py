@@ -216,8 +216,9 @@ class Session:
 
 
 def _connection_lost(call: Call, problem: FloError) -> Unavailable:
+    hint = " (with an idempotency_key it is safe to repeat, and is repeated for you)"
     return Unavailable(
         f"{problem.message}; the {call.operation.name} that was under way may or may not have been "
-        "accepted (with an idempotency_key it is safe to repeat, and is repeated for you)",
+        f"accepted{hint if call.operation.name == 'invoke' else ''}",
         code="connection_lost",
     )

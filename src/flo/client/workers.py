@@ -1,4 +1,4 @@
-"""What a worker says to the server: register, heartbeat, claim, complete, fail, touch, drain."""
+"""What a worker says to the server: register, claim, complete, fail, touch, news, drain."""
 
 from typing import Any
 
@@ -17,19 +17,23 @@ from flo.model.runs import (
 )
 from flo.model.workers import (
     CONCURRENCY_DEFAULT,
+    AwaitNews,
     DeregisterWorker,
     DrainWorker,
     GetWorker,
     Heartbeat,
     ListWorkers,
+    News,
     RegisterWorker,
     WorkerKnown,
     WorkerPage,
+    WorkerType,
     WorkerView,
 )
 from flo.wire.opcodes import BY_NAME
 
 EXTEND_MS_DEFAULT = 30_000
+BLOCK_MS_DEFAULT = 30_000
 
 _REGISTER = BY_NAME["register_worker"]
 _HEARTBEAT = BY_NAME["heartbeat"]
@@ -37,6 +41,7 @@ _CLAIM = BY_NAME["claim"]
 _COMPLETE = BY_NAME["complete"]
 _FAIL = BY_NAME["fail"]
 _TOUCH = BY_NAME["touch"]
+_AWAIT_NEWS = BY_NAME["await_news"]
 _DRAIN = BY_NAME["drain_worker"]
 _DEREGISTER = BY_NAME["deregister_worker"]
 _GET = BY_NAME["get_worker"]
@@ -62,7 +67,15 @@ class Workers:
         max_concurrency: int = CONCURRENCY_DEFAULT,
         machine_id: str | None = None,
         labels: Labels | None = None,
+        metadata: dict[str, Any] | None = None,
+        worker_type: WorkerType | str = WorkerType.ACTION,
+        incarnation: str = "",
     ) -> WorkerKnown:
+        """Announce a worker; the same id again replaces the registration.
+
+        `metadata` is anything worth knowing; without `labels`, its flat values are the labels. A
+        drain outlives a registration of the same `incarnation`, and no other.
+        """
         command = RegisterWorker(
             worker_id=worker_id,
             actions=actions,
@@ -70,6 +83,9 @@ class Workers:
             max_concurrency=max_concurrency,
             machine_id=machine_id,
             labels=labels,
+            metadata=metadata,
+            worker_type=WorkerType(worker_type),
+            incarnation=incarnation,
         )
         known: WorkerKnown = await self._session.call(_REGISTER, command)
         return known
@@ -163,6 +179,18 @@ class Workers:
         )
         touched: Touched = await self._session.call(_TOUCH, command)
         return touched
+
+    async def await_news(
+        self, worker_id: WorkerId, *, after: int = 0, block_ms: int = BLOCK_MS_DEFAULT
+    ) -> News:
+        """What the worker should know at once; the `last` of one answer is `after` in the next."""
+        question = AwaitNews(
+            worker_id=worker_id, namespace=self._namespace, after=after, block_ms=block_ms
+        )
+        news: News = await self._session.call(
+            _AWAIT_NEWS, question, timeout_s=block_ms / 1_000 + self._session.timeout_s
+        )
+        return news
 
     async def drain(self, worker_id: WorkerId) -> WorkerKnown:
         """No new tasks for this worker; those it holds go on."""

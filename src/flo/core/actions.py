@@ -4,13 +4,18 @@ from msgspec.structs import replace
 
 from flo.core.decision import Decision
 from flo.core.moment import Moment
+from flo.core.schemas import schema_text
 from flo.core.state import NO_RUNS, Space, State
 from flo.model.actions import (
     MAX_RETRIES_MAX,
     Action,
     ActionDeleted,
+    ActionDisabled,
+    ActionEnabled,
     ActionRegistered,
     DeleteAction,
+    DisableAction,
+    EnableAction,
     RegisterAction,
     Registered,
 )
@@ -40,7 +45,10 @@ def decide_register(state: State, command: RegisterAction, moment: Moment) -> De
         max_retries=command.max_retries,
         retry_delay_ms=command.retry_delay_ms,
         description=command.description,
+        input_schema=schema_text(command.input_schema, "the input schema"),
+        output_schema=schema_text(command.output_schema, "the output schema"),
         version=known.version + 1 if known else 1,
+        enabled=known.enabled if known else True,
         created_at_ms=known.created_at_ms if known else moment.now_ms,
         updated_at_ms=moment.now_ms,
     )
@@ -56,6 +64,18 @@ def decide_delete(state: State, command: DeleteAction, moment: Moment) -> Decisi
     return Decision(Nothing(), (deleted,))
 
 
+def decide_enable(state: State, command: EnableAction, moment: Moment) -> Decision:
+    action = named_action(state.space(command.namespace), command.name)
+    enabled = ActionEnabled(namespace=command.namespace, name=action.name, at_ms=moment.now_ms)
+    return Decision(Nothing(), () if action.enabled else (enabled,))
+
+
+def decide_disable(state: State, command: DisableAction, moment: Moment) -> Decision:
+    action = named_action(state.space(command.namespace), command.name)
+    disabled = ActionDisabled(namespace=command.namespace, name=action.name, at_ms=moment.now_ms)
+    return Decision(Nothing(), (disabled,) if action.enabled else ())
+
+
 def apply_registered(state: State, event: ActionRegistered) -> None:
     space = state.space_made(event.namespace)
     space.actions[event.action.name] = event.action
@@ -69,6 +89,14 @@ def apply_deleted(state: State, event: ActionDeleted) -> None:
         space.deleted[event.name] = action
 
 
+def apply_enabled(state: State, event: ActionEnabled) -> None:
+    _switch(state.spaces[event.namespace], event.name, event.at_ms, enabled=True)
+
+
+def apply_disabled(state: State, event: ActionDisabled) -> None:
+    _switch(state.spaces[event.namespace], event.name, event.at_ms, enabled=False)
+
+
 def named_action(space: Space, name: ActionName) -> Action:
     action = space.actions.get(name)
     if action is None:
@@ -79,10 +107,13 @@ def named_action(space: Space, name: ActionName) -> Action:
     return action
 
 
+def _switch(space: Space, name: ActionName, at_ms: int, *, enabled: bool) -> None:
+    space.actions[name] = replace(space.actions[name], enabled=enabled, updated_at_ms=at_ms)
+
+
 def _same_settings(known: Action, action: Action) -> bool:
     return known == replace(
         action,
         version=known.version,
-        enabled=known.enabled,
         updated_at_ms=known.updated_at_ms,
     )

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from flo.model.archive import Archived
+from flo.model.archive import ArchiveAddress, Archived
 from flo.model.base import Fact, Sign, Word
 
 
@@ -12,3 +12,5 @@ class Decision(NamedTuple):
     signs: tuple[Sign, ...] = ()
     archived: tuple[Archived, ...] = ()
     """Filled in by settle(): what left the state for the archive."""
+    removed: tuple[ArchiveAddress, ...] = ()
+    """Filled in by settle(): what the archive is to let go of."""

@@ -5,16 +5,20 @@ from typing import NamedTuple
 
 from flo.core.live import Live
 from flo.model.archive import ArchiveKey
-from flo.model.ids import Namespace, RunId
+from flo.model.ids import RunId
 from flo.model.runs import Run
 
 
 class Recalled(NamedTuple):
-    """What the archive was asked for this decision, and what it knew; None is "no such"."""
+    """What the archive was asked for this decision, and what it knew; None is "no such".
+
+    All of it is kept by the name it is filed under: what was recalled of a namespace that has been
+    deleted meanwhile is not mistaken for something of the one that came after it.
+    """
 
     keys: Mapping[ArchiveKey, RunId | None] = {}
-    runs: Mapping[tuple[Namespace, RunId], Run | None] = {}
-    page: tuple[Run, ...] | None = None
+    runs: Mapping[tuple[str, RunId], Run | None] = {}
+    pages: Mapping[str, tuple[Run, ...]] = {}
 
 
 NOTHING_RECALLED = Recalled()

@@ -4,7 +4,7 @@
     lane {"gpu": true}          10 ▸ 4 6
 
 Runs that ask for the same labels share a lane, so a claim looks at lanes, never at runs it cannot
-have. A lane holds run numbers; a run that was called off stays in it until it comes to the front.
+have; which lanes are open to which labels is remembered. A lane holds run numbers.
 """
 
 from collections import deque
@@ -13,71 +13,153 @@ from typing import TypeAlias
 
 from flo.model.ids import Labels
 
-LaneKey: TypeAlias = tuple[tuple[str, bool, str | int | float | bool], ...]
+Label: TypeAlias = tuple[str, bool, str | int | float | bool]
+LaneKey: TypeAlias = tuple[Label, ...]
+
+CALLED_OFF_MAX = 32
+LANES_EMPTY_MAX = 1_000
+LABELS_REMEMBERED_MAX = 1_000
 
 
 class Lane:
-    """Run numbers by priority; within a priority, first in, first out."""
+    """Run numbers by priority; within a priority, first in, first out.
+
+    What is called off goes when it comes to the front, or with many; so a front always stands.
+    """
 
     def __init__(self) -> None:
-        self.by_priority: dict[int, deque[int]] = {}
+        self._by_priority: dict[int, deque[int]] = {}
         self._priorities: list[int] = []
+        self._called_off: set[int] = set()
+        self._length = 0
 
-    def push(self, priority: int, number: int) -> None:
-        numbers = self.by_priority.get(priority)
-        if numbers is None:
-            numbers = self.by_priority[priority] = deque()
-            self._priorities = sorted(self.by_priority, reverse=True)
-        numbers.append(number)
+    def __len__(self) -> int:
+        return self._length
 
     def __iter__(self) -> Iterator[int]:
+        for _, numbers in self.parts():
+            yield from numbers
+
+    def parts(self) -> Iterator[tuple[int, Iterator[int]]]:
+        """The numbers of each priority, the highest first."""
         for priority in self._priorities:
-            yield from self.by_priority[priority]
+            yield priority, self._standing(self._by_priority[priority])
+
+    def push(self, priority: int, number: int) -> None:
+        numbers = self._by_priority.get(priority)
+        if numbers is None:
+            numbers = self._by_priority[priority] = deque()
+            self._priorities = sorted(self._by_priority, reverse=True)
+        numbers.append(number)
+        self._length += 1
 
     def take(self, priority: int, number: int) -> None:
-        """Remove this number and what stands before it: all that was called off."""
-        numbers = self.by_priority[priority]
-        while numbers.popleft() != number:
-            pass
+        """Remove this number, which is the first of its priority."""
+        first = self._by_priority[priority].popleft()
+        assert first == number
+        self._length -= 1
+        self._clear_front(priority)
+
+    def call_off(self, priority: int, number: int) -> None:
+        """This number stands here no more, wherever it stood."""
+        self._called_off.add(number)
+        self._length -= 1
+        self._clear_front(priority)
+        if len(self._called_off) > max(CALLED_OFF_MAX, self._length):
+            self._sweep()
+
+    def _standing(self, numbers: deque[int]) -> Iterator[int]:
+        if not self._called_off:
+            return iter(numbers)
+        return (number for number in numbers if number not in self._called_off)
+
+    def _clear_front(self, priority: int) -> None:
+        numbers = self._by_priority[priority]
+        while numbers and numbers[0] in self._called_off:
+            self._called_off.remove(numbers.popleft())
         if not numbers:
-            del self.by_priority[priority]
-            self._priorities.remove(priority)
+            self._close(priority)
+
+    def _sweep(self) -> None:
+        for priority, numbers in list(self._by_priority.items()):
+            self._by_priority[priority] = deque(self._standing(numbers))
+            if not self._by_priority[priority]:
+                self._close(priority)
+        self._called_off.clear()
+
+    def _close(self, priority: int) -> None:
+        del self._by_priority[priority]
+        self._priorities.remove(priority)
 
 
 class Queue:
     def __init__(self) -> None:
         self.lanes: dict[LaneKey, Lane] = {}
+        self._length = 0
+        self._lanes_max = LANES_EMPTY_MAX
+        """With so many lanes it is time to look for empty ones."""
+        self._open_to: dict[frozenset[Label], list[Lane]] = {}
+
+    def __len__(self) -> int:
+        return self._length
 
     def push(self, labels: Labels | None, priority: int, number: int) -> None:
-        key = lane_key(labels)
-        lane = self.lanes.get(key)
-        if lane is None:
-            lane = self.lanes[key] = Lane()
-        lane.push(priority, number)
+        self._lane(lane_key(labels)).push(priority, number)
+        self._length += 1
 
     def restore(self, key: LaneKey, priority: int, numbers: list[int]) -> None:
         """Put a part of a lane back as it was in a snapshot."""
-        lane = self.lanes.setdefault(key, Lane())
+        lane = self._lane(key)
         for number in numbers:
             lane.push(priority, number)
+        self._length += len(numbers)
 
     def take(self, labels: Labels | None, priority: int, number: int) -> None:
-        key = lane_key(labels)
-        lane = self.lanes[key]
-        lane.take(priority, number)
-        if not lane.by_priority:
-            del self.lanes[key]
+        self.lanes[lane_key(labels)].take(priority, number)
+        self._length -= 1
+
+    def call_off(self, labels: Labels | None, priority: int, number: int) -> None:
+        self.lanes[lane_key(labels)].call_off(priority, number)
+        self._length -= 1
 
     def open_to(self, labels: Labels | None) -> list[Lane]:
         """The lanes whose labels a worker with these labels has."""
-        if len(self.lanes) == 1 and () in self.lanes:
-            return [self.lanes[()]]
-        has = set(lane_key(labels))
-        return [lane for key, lane in self.lanes.items() if has.issuperset(key)]
+        has = frozenset(lane_key(labels))
+        lanes = self._open_to.get(has)
+        if lanes is None:
+            if len(self._open_to) >= LABELS_REMEMBERED_MAX:
+                self._open_to.clear()
+            lanes = [lane for asked, lane in self.lanes.items() if has.issuperset(asked)]
+            self._open_to[has] = lanes
+        return lanes
+
+    def _lane(self, key: LaneKey) -> Lane:
+        lane = self.lanes.get(key)
+        if lane is None:
+            if len(self.lanes) >= self._lanes_max:
+                self._drop_empty_lanes()
+            lane = self.lanes[key] = Lane()
+            for has, lanes in self._open_to.items():
+                if has.issuperset(key):
+                    lanes.append(lane)
+        return lane
+
+    def _drop_empty_lanes(self) -> None:
+        self.lanes = {asked: lane for asked, lane in self.lanes.items() if lane}
+        self._lanes_max = max(LANES_EMPTY_MAX, 2 * len(self.lanes))
+        self._open_to.clear()
 
 
 def lane_key(labels: Labels | None) -> LaneKey:
-    """Labels in one order, with true and 1 told apart."""
+    """Labels in one order, with true and 1 told apart, and 1.0 written as 1."""
     if not labels:
         return ()
-    return tuple(sorted((name, isinstance(value, bool), value) for name, value in labels.items()))
+    return tuple(
+        sorted((name, isinstance(value, bool), _plain(value)) for name, value in labels.items())
+    )
+
+
+def _plain(value: str | int | float | bool) -> str | int | float | bool:
+    if isinstance(value, float) and value.is_integer() and -(2**63) <= value < 2**64:
+        return int(value)
+    return value

@@ -11,22 +11,36 @@ from typing import Any, NamedTuple, TypeAlias
 from flo.core.moment import Recalled
 from flo.core.state import Space, State
 from flo.core.views import live_runs, numbers_below
-from flo.model.archive import ArchiveKey
 from flo.model.base import Word
-from flo.model.ids import ActionName, Namespace, RunId, parse_run_id
-from flo.model.runs import Complete, Fail, GetRun, Invoke, ListRuns, Run, WaitForRuns
+from flo.model.ids import LIST_LIMIT_MAX, ActionName, RunId, parse_run_id
+from flo.model.runs import (
+    RUNS_PER_WAIT_MAX,
+    Cancel,
+    Complete,
+    Fail,
+    GetRun,
+    Invoke,
+    ListDead,
+    ListRuns,
+    PurgeDead,
+    RequeueDead,
+    Run,
+    WaitForRuns,
+)
 
 
 class RecallKey(NamedTuple):
     """Which run was made with this idempotency key?"""
 
-    key: ArchiveKey
+    filed_under: str
+    action: ActionName
+    key: str
 
 
 class RecallRun(NamedTuple):
     """The run with this id, which has ended if it ever was."""
 
-    namespace: Namespace
+    filed_under: str
     run_id: RunId
     action: ActionName
     number: int
@@ -35,12 +49,13 @@ class RecallRun(NamedTuple):
 class RecallPage(NamedTuple):
     """The newest ended runs under a number, to go with those that are live now."""
 
-    namespace: Namespace
+    filed_under: str
     action: ActionName
     below: int
     limit: int
-    status: str | None
-    live: tuple[Run, ...]
+    status: str | None = None
+    is_dead: bool = False
+    live: tuple[Run, ...] = ()
 
 
 Recall: TypeAlias = RecallKey | RecallRun | RecallPage
@@ -55,52 +70,73 @@ def recalls_for(state: State, word: Word) -> Sequence[Recall]:
 def is_recalled(recalled: Recalled, recall: Recall) -> bool:
     """Whether the archive has answered this already."""
     match recall:
-        case RecallKey(key):
-            return key in recalled.keys
-        case RecallRun(namespace, run_id):
-            return (namespace, run_id) in recalled.runs
-        case RecallPage():
-            return recalled.page is not None
+        case RecallKey():
+            return recall in recalled.keys
+        case RecallRun(filed_under=filed_under, run_id=run_id):
+            return (filed_under, run_id) in recalled.runs
+        case RecallPage(filed_under=filed_under):
+            return filed_under in recalled.pages
 
 
 def recall_key(state: State, command: Invoke) -> Sequence[Recall]:
-    key = command.idempotency_key
-    if key is None or (command.action, key) in state.space(command.namespace).keys:
+    key, space = command.idempotency_key, state.space(command.namespace)
+    if key is None or (command.action, key) in space.keys:
         return ()
-    return (RecallKey((command.namespace, command.action, key)),)
+    return (RecallKey(space.archive_name, command.action, key),)
 
 
-def recall_run(state: State, word: Complete | Fail | GetRun) -> Sequence[Recall]:
+def recall_run(state: State, word: Complete | Fail | Cancel | GetRun) -> Sequence[Recall]:
     space = state.space(word.namespace)
-    return () if word.run_id in space.runs else _ended(space, word.namespace, word.run_id)
+    return () if word.run_id in space.runs else _ended(space, word.run_id)
 
 
 def recall_runs(state: State, question: WaitForRuns) -> Sequence[Recall]:
-    space = state.space(question.namespace)
-    return [
-        recall
-        for run_id in question.run_ids
-        if run_id not in space.runs
-        for recall in _ended(space, question.namespace, run_id)
-    ]
+    return _ended_among(state.space(question.namespace), question.run_ids)
 
 
 def recall_page(state: State, question: ListRuns) -> Sequence[Recall]:
     space = state.space(question.namespace)
     below = numbers_below(space, question)
-    live = tuple(live_runs(space, question, below))
     page = RecallPage(
-        question.namespace, question.action, below, question.limit, question.status, live
+        space.archive_name,
+        question.action,
+        below,
+        question.limit,
+        question.status,
+        live=tuple(live_runs(space, question, below)),
     )
     return (page,)
 
 
-def _ended(space: Space, namespace: Namespace, run_id: RunId) -> Sequence[RecallRun]:
+def recall_dead(state: State, word: ListDead | RequeueDead | PurgeDead) -> Sequence[Recall]:
+    """Dead letters: those that are named, or a page of them and one more."""
+    space = state.space(word.namespace)
+    if isinstance(word, ListDead):
+        below = numbers_below(space, word)
+    elif word.run_ids is not None:
+        return _ended_among(space, word.run_ids)
+    else:
+        below = space.numbers.get(word.action, 0) + 1
+    limit = max(1, min(word.limit, LIST_LIMIT_MAX)) + 1
+    return (RecallPage(space.archive_name, word.action, below, limit, is_dead=True),)
+
+
+def _ended_among(space: Space, run_ids: Sequence[RunId]) -> Sequence[Recall]:
+    """Where to look for those that are not live; no more than the rules allow to be named."""
+    return [
+        recall
+        for run_id in dict.fromkeys(run_ids[:RUNS_PER_WAIT_MAX])
+        if run_id not in space.runs
+        for recall in _ended(space, run_id)
+    ]
+
+
+def _ended(space: Space, run_id: RunId) -> Sequence[RecallRun]:
     """Where to look for a run that is not live; nowhere if there never was such a run."""
     address = parse_run_id(run_id)
     if address is None or not _has_been(space, *address):
         return ()
-    return (RecallRun(namespace, run_id, *address),)
+    return (RecallRun(space.archive_name, run_id, *address),)
 
 
 def _has_been(space: Space, action: ActionName, number: int) -> bool:
@@ -111,6 +147,10 @@ RECALLS: dict[type[Word], Callable[[State, Any], Sequence[Recall]]] = {
     Invoke: recall_key,
     Complete: recall_run,
     Fail: recall_run,
+    Cancel: recall_run,
+    RequeueDead: recall_dead,
+    PurgeDead: recall_dead,
+    ListDead: recall_dead,
     GetRun: recall_run,
     WaitForRuns: recall_runs,
     ListRuns: recall_page,

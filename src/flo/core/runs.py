@@ -1,7 +1,8 @@
-"""Rules of a run: invoke, claim, touch, complete, fail, fall due.
+"""Rules of a run: invoke, claim, touch, complete, fail, cancel, fall due.
 
     pending ──claim──▸ running ──complete──▸ completed
-       ▲                  │
+       ▲ │                │
+       │ └─────────────── ┼── cancel ──▸ cancelled
        └──── requeue ─────┼── fail ──▸ failed
                           └── lease ends ──▸ timed_out
 
@@ -12,6 +13,7 @@ ended leaves the state; archive_run says what the archive is to keep of it.
 import heapq
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from typing import TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -19,6 +21,7 @@ from msgspec.structs import replace
 from flo.core.actions import named_action
 from flo.core.decision import Decision
 from flo.core.moment import Moment
+from flo.core.schemas import check_schema
 from flo.core.state import KEYS_REMEMBERED_MAX, Space, State
 from flo.core.workers import count_run
 from flo.model.actions import Action
@@ -48,12 +51,14 @@ from flo.model.runs import (
     Accepted,
     Assigned,
     Attempt,
+    Cancel,
     Claim,
     Complete,
     Fail,
     Invoke,
     Invoked,
     Run,
+    RunCancelled,
     RunClaimed,
     RunCompleted,
     RunFailed,
@@ -69,7 +74,12 @@ from flo.model.runs import (
     Touch,
     Touched,
 )
-from flo.model.workers import ACTIONS_PER_WORKER_MAX, WorkerDeregistered, WorkerHeard
+from flo.model.workers import (
+    ACTIONS_PER_WORKER_MAX,
+    TaskCancelled,
+    WorkerDeregistered,
+    WorkerHeard,
+)
 
 ARCHIVE_KIND = "run"
 DUE_PER_TICK_MAX = 1_000
@@ -77,19 +87,22 @@ PAYLOADS_PER_CLAIM_LENGTH_MAX = 4 * 1024 * 1024
 ATTEMPTS_KEPT_MAX = 100
 TOUCH_MS_MAX = 3_600_000
 
+RunEnd: TypeAlias = RunCompleted | RunFailed | RunTimedOut | RunCancelled
+
 _encode = msgspec.msgpack.Encoder().encode
 
 
 def decide_invoke(state: State, command: Invoke, moment: Moment) -> Decision:
     space = state.space(command.namespace)
     action = named_action(space, command.action)
-    if not action.enabled:
-        raise Conflict(f"action {action.name!r} is disabled", code="action_disabled")
     _check_invocation(command)
     if command.idempotency_key is not None:
         known = _run_with_key(space, command, moment)
         if known is not None:
             return Decision(Invoked(run_id=known, duplicate=True))
+    if not action.enabled:
+        raise Conflict(f"action {action.name!r} is disabled", code="action_disabled")
+    check_schema(action.input_schema, command.input, "the input", "input_invalid")
     number = space.numbers.get(action.name, 0) + 1
     run = Run(
         run_id=run_id_of(action.name, number),
@@ -157,9 +170,10 @@ def decide_complete(state: State, command: Complete, moment: Moment) -> Decision
     run = _reported_run(state, command, moment)
     if _reported_before(run, command):
         return Decision(Accepted(run_id=command.run_id, status=RunStatus.COMPLETED))
-    leased_run(run, command)
+    action = state.space(command.namespace).settings(leased_run(run, command).action)
     check_payload(command.output, "an output")
     check_text(command.outcome, "outcome")
+    check_schema(action.output_schema, command.output, "the output", "output_invalid")
     completed = RunCompleted(
         namespace=command.namespace,
         run_id=command.run_id,
@@ -178,7 +192,7 @@ def decide_fail(state: State, command: Fail, moment: Moment) -> Decision:
     space = state.spaces[command.namespace]
     error = command.error[:ERROR_LENGTH_MAX]
     action = space.settings(run.action)
-    if command.retry and run.attempt <= action.max_retries:
+    if command.retry and has_retries(run, action):
         requeued = _requeued(command.namespace, run, action, error, moment)
         return Decision(Accepted(run_id=run.run_id, status=RunStatus.PENDING), (requeued,))
     failed = RunFailed(
@@ -202,6 +216,26 @@ def decide_touch(state: State, command: Touch, moment: Moment) -> Decision:
     )
     reply = Touched(run_id=run.run_id, lease_expires_at_ms=lease_expires_at_ms)
     return Decision(reply, (touched,))
+
+
+def decide_cancel(state: State, command: Cancel, moment: Moment) -> Decision:
+    check_text(command.reason, "reason")
+    space = state.space(command.namespace)
+    run = space.runs.get(command.run_id)
+    if run is None:
+        raise _cannot_cancel(space, command, moment)
+    cancelled = RunCancelled(
+        namespace=command.namespace,
+        run_id=run.run_id,
+        at_ms=moment.now_ms,
+        reason=command.reason,
+        worker_id=run.worker_id,
+    )
+    reply = Accepted(run_id=run.run_id, status=RunStatus.CANCELLED)
+    if run.worker_id not in space.workers:
+        return Decision(reply, (cancelled,))
+    sign = TaskCancelled(namespace=command.namespace, worker_id=run.worker_id, run_id=run.run_id)
+    return Decision(reply, (cancelled,), (sign,))
 
 
 def decide_tick(state: State, command: Tick, moment: Moment) -> Decision:
@@ -252,10 +286,7 @@ def apply_claimed(state: State, event: RunClaimed) -> None:
     space = state.spaces[event.namespace]
     run = space.runs[event.run_id]
     assert run.status is RunStatus.PENDING
-    queue = space.queues[run.action]
-    queue.take(run.labels, run.priority, run.number)
-    if not queue.lanes:
-        del space.queues[run.action]
+    space.queues[run.action].take(run.labels, run.priority, run.number)
     space.runs[run.run_id] = replace(
         run,
         status=RunStatus.RUNNING,
@@ -307,6 +338,21 @@ def apply_requeued(state: State, event: RunRequeued) -> None:
         _enqueue(space, run)
 
 
+def apply_cancelled(state: State, event: RunCancelled) -> None:
+    space = state.spaces[event.namespace]
+    run = space.runs[event.run_id]
+    if run.status is RunStatus.RUNNING:
+        _release_lease(state, event.namespace, event.run_id, event.at_ms, failed=None)
+    else:
+        space.tallies[run.action].pending -= 1
+        if run.is_delayed:
+            state.due.clear((event.namespace, event.run_id))
+        else:
+            space.queues[run.action].call_off(run.labels, run.priority, run.number)
+    space.tallies[run.action].cancelled += 1
+    _finish(state, event.namespace, run)
+
+
 def apply_failed(state: State, event: RunFailed) -> None:
     run = _release_lease(state, event.namespace, event.run_id, event.at_ms, failed=True)
     state.spaces[event.namespace].tallies[run.action].failed += 1
@@ -319,7 +365,7 @@ def apply_timed_out(state: State, event: RunTimedOut) -> None:
     _finish(state, event.namespace, run)
 
 
-def finished_run(state: State, event: RunCompleted | RunFailed | RunTimedOut) -> Run:
+def finished_run(state: State, event: RunEnd) -> Run:
     """The run as it ends with this event, which is yet to be applied."""
     run = state.spaces[event.namespace].runs[event.run_id]
     match event:
@@ -331,6 +377,14 @@ def finished_run(state: State, event: RunCompleted | RunFailed | RunTimedOut) ->
                 outcome=outcome,
                 error=None,
                 finished_at_ms=at_ms,
+            )
+        case RunCancelled(at_ms=at_ms, reason=reason):
+            return replace(
+                run,
+                status=RunStatus.CANCELLED,
+                error=reason or None,
+                finished_at_ms=at_ms,
+                is_delayed=False,
             )
         case RunFailed(at_ms=at_ms, error=error, dead_lettered=dead_lettered):
             status = RunStatus.FAILED
@@ -346,17 +400,18 @@ def finished_run(state: State, event: RunCompleted | RunFailed | RunTimedOut) ->
     )
 
 
-def archive_run(state: State, event: RunCompleted | RunFailed | RunTimedOut) -> Archived:
+def archive_run(state: State, event: RunEnd) -> Archived:
     run = finished_run(state, event)
     return Archived(
         kind=ARCHIVE_KIND,
-        namespace=event.namespace,
+        namespace=state.spaces[event.namespace].archive_name,
         name=run.action,
         number=run.number,
         status=run.status,
         finished_at_ms=event.at_ms,
         key=run.idempotency_key,
         body=_encode(run),
+        dead=run.dead_lettered,
     )
 
 
@@ -379,6 +434,20 @@ def leased_run(run: Run | None, command: Complete | Fail | Touch) -> Run:
     return run
 
 
+def has_retries(run: Run, action: Action) -> bool:
+    """Whether another attempt is left in this life of the run."""
+    return run.attempt - run.attempts_before <= action.max_retries
+
+
+def _cannot_cancel(space: Space, command: Cancel, moment: Moment) -> NotFound | Conflict:
+    ended = moment.recalled.runs.get((space.archive_name, command.run_id))
+    if ended is None:
+        return NotFound(f"run {command.run_id!r} does not exist", code="run_not_found")
+    return Conflict(
+        f"run {command.run_id!r} has ended already: it is {ended.status}", code="run_has_ended"
+    )
+
+
 def _check_invocation(command: Invoke) -> None:
     check_payload(command.input, "an input")
     check_range(command.priority, "priority", 0, PRIORITY_MAX)
@@ -395,7 +464,7 @@ def _run_with_key(space: Space, command: Invoke, moment: Moment) -> RunId | None
     key = command.idempotency_key
     assert key is not None
     return space.keys.get((command.action, key)) or moment.recalled.keys.get(
-        (command.namespace, command.action, key)
+        (space.archive_name, command.action, key)
     )
 
 
@@ -405,23 +474,21 @@ def _ready_runs(space: Space, actions: list[ActionName], labels: Labels | None) 
     for name in dict.fromkeys(actions):
         queue = space.queues.get(name)
         if queue is not None:
-            for lane in queue.open_to(labels):
-                lanes.append(_pending(space, name, iter(lane)))
+            lanes += [_runs(space, name, lane) for lane in queue.open_to(labels) if lane]
     if len(lanes) == 1:
         return lanes[0]
     return heapq.merge(*lanes, key=lambda run: (-run.priority, run.ready_at_ms, run.number))
 
 
-def _pending(space: Space, action: ActionName, numbers: Iterator[int]) -> Iterator[Run]:
+def _runs(space: Space, action: ActionName, numbers: Iterable[int]) -> Iterator[Run]:
     for number in numbers:
-        run = space.runs.get(run_id_of(action, number))
-        if run is not None and run.status is RunStatus.PENDING:
-            yield run
+        yield space.runs[run_id_of(action, number)]
 
 
 def _reported_run(state: State, command: Complete | Fail, moment: Moment) -> Run | None:
-    run = state.space(command.namespace).runs.get(command.run_id)
-    return run or moment.recalled.runs.get((command.namespace, command.run_id))
+    space = state.space(command.namespace)
+    run = space.runs.get(command.run_id)
+    return run or moment.recalled.runs.get((space.archive_name, command.run_id))
 
 
 def _reported_before(run: Run | None, command: Complete | Fail) -> bool:
@@ -453,7 +520,7 @@ def _given_up(
 ) -> RunRequeued | RunTimedOut:
     """The worker is gone. That counts as an attempt."""
     action = space.settings(run.action)
-    if run.attempt <= action.max_retries:
+    if has_retries(run, action):
         return _requeued(namespace, run, action, error, moment)
     return RunTimedOut(namespace=namespace, run_id=run.run_id, at_ms=moment.now_ms, error=error)
 
@@ -461,7 +528,8 @@ def _given_up(
 def _requeued(
     namespace: Namespace, run: Run, action: Action, error: str, moment: Moment
 ) -> RunRequeued:
-    delay_ms = min(action.retry_delay_ms * 2 ** (run.attempt - 1), DURATION_MS_MAX)
+    tries = run.attempt - run.attempts_before
+    delay_ms = min(action.retry_delay_ms * 2 ** min(tries - 1, 40), DURATION_MS_MAX)
     return RunRequeued(
         namespace=namespace,
         run_id=run.run_id,
@@ -504,8 +572,9 @@ def _enqueue(space: Space, run: Run) -> None:
 
 
 def _release_lease(
-    state: State, namespace: Namespace, run_id: RunId, at_ms: int, *, failed: bool
+    state: State, namespace: Namespace, run_id: RunId, at_ms: int, *, failed: bool | None
 ) -> Run:
+    """The worker holds the run no more; `failed` None counts neither for nor against it."""
     space = state.spaces[namespace]
     run = space.runs[run_id]
     assert run.status is RunStatus.RUNNING
@@ -517,7 +586,8 @@ def _release_lease(
     if run.lease_expires_at_ms is not None:
         state.due.clear((namespace, run_id))
     space.tallies[run.action].running -= 1
-    count_run(space, run.worker_id, run.action, at_ms, failed=failed)
+    if failed is not None:
+        count_run(space, run.worker_id, run.action, at_ms, failed=failed)
     return run
 
 
@@ -532,8 +602,7 @@ def _finish(state: State, namespace: Namespace, run: Run) -> None:
 
 def _remember_key(state: State, space: Space, key: tuple[ActionName, str]) -> None:
     state.keys_finished_count += 1
-    space.keys_finished.append(key)
+    space.keys_finished[key] = None
     if len(space.keys_finished) > KEYS_REMEMBERED_MAX:
-        oldest = space.keys_finished.popleft()
-        if space.keys.get(oldest) not in space.runs:
-            space.keys.pop(oldest, None)
+        oldest, _ = space.keys_finished.popitem(last=False)
+        del space.keys[oldest]

@@ -3,7 +3,7 @@
 A Space is one namespace's part of it. Records in it are frozen; folds put new ones in their place.
 """
 
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Iterator
 
 import msgspec
@@ -15,8 +15,15 @@ from flo.model.ids import ActionName, Namespace, RunId, WorkerId
 from flo.model.runs import Run
 from flo.model.workers import Process, Worker
 
+DELETION_MARK = "~"
+"""No namespace has it in its name."""
 KEYS_REMEMBERED_MAX = 10_000
 """So many idempotency keys of finished runs stay in memory; the archive knows them all."""
+
+
+def namespace_of(archive_name: str) -> Namespace:
+    """The namespace whose runs are filed under this name."""
+    return archive_name.partition(DELETION_MARK)[0]
 
 
 class Tally(msgspec.Struct, array_like=True, gc=False):
@@ -40,7 +47,10 @@ NO_RUNS = Tally()
 class Space:
     """One namespace."""
 
-    def __init__(self) -> None:
+    def __init__(self, archive_name: str = "") -> None:
+        self.archive_name = archive_name
+        """What its finished runs are filed under."""
+        self.created_at_ms: int | None = None
         self.actions: dict[ActionName, Action] = {}
         self.deleted: dict[ActionName, Action] = {}
         """Actions that are gone but for the runs still under way."""
@@ -50,7 +60,8 @@ class Space:
         self.runs: dict[RunId, Run] = {}
         self.queues: dict[ActionName, Queue] = {}
         self.keys: dict[tuple[ActionName, str], RunId] = {}
-        self.keys_finished: deque[tuple[ActionName, str]] = deque()
+        self.keys_finished: OrderedDict[tuple[ActionName, str], None] = OrderedDict()
+        """Those of them whose runs have ended, in the order in which they did."""
         self.workers: dict[WorkerId, Worker] = {}
         self.processes: dict[WorkerId, dict[ActionName, Process]] = {}
         self.held: dict[WorkerId, dict[RunId, None]] = {}
@@ -62,6 +73,11 @@ class Space:
         if queue is None:
             queue = self.queues[name] = Queue()
         return queue
+
+    def has_ready(self, name: ActionName) -> bool:
+        """Whether anything stands in the queue of an action."""
+        queue = self.queues.get(name)
+        return queue is not None and len(queue) > 0
 
     def tally(self, name: ActionName) -> Tally:
         """The counts of an action, for a fold that is about to change one."""
@@ -75,21 +91,28 @@ class Space:
         return self.actions.get(name) or self.deleted[name]
 
 
+NOTHING_YET = Space()
+
+
 class State:
     def __init__(self) -> None:
         self.spaces: dict[Namespace, Space] = {}
+        self.deletions: dict[Namespace, int] = {}
+        """How often a namespace has been deleted: what comes after must not meet what was."""
         self.due = Due()
         self.keys_finished_count = 0
 
     def space(self, namespace: Namespace) -> Space:
         """The namespace, empty if nothing has happened in it yet."""
-        return self.spaces.get(namespace) or Space()
+        return self.spaces.get(namespace) or NOTHING_YET
 
     def space_made(self, namespace: Namespace) -> Space:
         """The namespace, for a fold that is about to put something into it."""
         space = self.spaces.get(namespace)
         if space is None:
-            space = self.spaces[namespace] = Space()
+            deletions = self.deletions.get(namespace, 0)
+            space = Space(f"{namespace}{DELETION_MARK}{deletions}" if deletions else namespace)
+            self.spaces[namespace] = space
         return space
 
     def runs(self) -> Iterator[Run]:

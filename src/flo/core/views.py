@@ -1,13 +1,17 @@
 """Read-only answers: one action, run or worker, and lists of them."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from typing import Any
 
 import msgspec
 
 from flo.core.actions import named_action
+from flo.core.dead import is_dead
 from flo.core.moment import Moment
+from flo.core.namespaces import named_namespace
 from flo.core.state import NO_RUNS, Space, State
 from flo.core.workers import named_worker, worker_status
 from flo.model.actions import Action, ActionPage, ActionView, GetAction, ListActions
@@ -15,9 +19,16 @@ from flo.model.errors import Invalid, NotFound
 from flo.model.ids import (
     BLOCK_MS_MAX,
     LIST_LIMIT_MAX,
+    NAMESPACE_DEFAULT,
     Namespace,
     check_range,
     run_id_of,
+)
+from flo.model.namespaces import (
+    GetNamespace,
+    ListNamespaces,
+    NamespacePage,
+    NamespaceView,
 )
 from flo.model.runs import (
     RUNS_PER_WAIT_MAX,
@@ -25,20 +36,25 @@ from flo.model.runs import (
     AttemptView,
     Ended,
     GetRun,
+    ListDead,
     ListRuns,
     Run,
     RunPage,
     RunResult,
+    RunStatus,
     RunView,
     WaitForRuns,
 )
 from flo.model.workers import (
+    AwaitNews,
     GetWorker,
     ListWorkers,
+    News,
     Process,
     ProcessView,
     Worker,
     WorkerPage,
+    WorkerType,
     WorkerView,
 )
 
@@ -62,8 +78,9 @@ def list_actions(state: State, question: ListActions, moment: Moment) -> ActionP
 
 
 def get_run(state: State, question: GetRun, moment: Moment) -> RunView:
-    run = state.space(question.namespace).runs.get(question.run_id)
-    run = run or moment.recalled.runs.get((question.namespace, question.run_id))
+    space = state.space(question.namespace)
+    run = space.runs.get(question.run_id)
+    run = run or moment.recalled.runs.get((space.archive_name, question.run_id))
     if run is None:
         raise NotFound(f"run {question.run_id!r} does not exist", code="run_not_found")
     return run_view(question.namespace, run)
@@ -72,11 +89,11 @@ def get_run(state: State, question: GetRun, moment: Moment) -> RunView:
 def wait_for_runs(state: State, question: WaitForRuns, moment: Moment) -> Ended:
     check_range(question.block_ms, "block_ms", 0, BLOCK_MS_MAX)
     check_range(len(question.run_ids), "the number of runs to wait for", 1, RUNS_PER_WAIT_MAX)
-    live = state.space(question.namespace).runs
+    space = state.space(question.namespace)
     results, unknown = [], []
     for run_id in question.run_ids:
-        if run_id not in live:
-            run = moment.recalled.runs.get((question.namespace, run_id))
+        if run_id not in space.runs:
+            run = moment.recalled.runs.get((space.archive_name, run_id))
             if run is None:
                 unknown.append(run_id)
             else:
@@ -86,16 +103,52 @@ def wait_for_runs(state: State, question: WaitForRuns, moment: Moment) -> Ended:
 
 def list_runs(state: State, question: ListRuns, moment: Moment) -> RunPage:
     """A page of what was live when the archive was asked, and what it knew."""
-    assert moment.recalled.page is not None
-    below = numbers_below(state.space(question.namespace), question)
+    space = state.space(question.namespace)
+    below = numbers_below(space, question)
     floor = _floor(below)
-    runs = [run for run in moment.recalled.page if run.number >= floor]
+    runs = [run for run in moment.recalled.pages[space.archive_name] if run.number >= floor]
     runs.sort(key=lambda run: run.number, reverse=True)
     fitting = list(islice(_within_length(runs), question.limit))
     is_whole = len(fitting) == len(runs) < question.limit
     last = floor if is_whole else fitting[-1].number
     views = [run_view(question.namespace, run) for run in fitting]
     return RunPage(items=views, cursor=str(last) if last > 1 else None)
+
+
+def list_dead(state: State, question: ListDead, moment: Moment) -> RunPage:
+    """A page of dead letters; one more was asked for, to know whether there is more."""
+    check_range(question.limit, "limit", 1, LIST_LIMIT_MAX)
+    space = state.space(question.namespace)
+    found = moment.recalled.pages[space.archive_name]
+    page = list(_within_length(found[: question.limit]))
+    views = [run_view(question.namespace, run) for run in page if is_dead(space, run)]
+    is_whole = len(page) == len(found)
+    return RunPage(items=views, cursor=None if is_whole else str(page[-1].number))
+
+
+def get_namespace(state: State, question: GetNamespace, moment: Moment) -> NamespaceView:
+    return _namespace_view(question.name, named_namespace(state, question.name))
+
+
+def list_namespaces(state: State, question: ListNamespaces, moment: Moment) -> NamespacePage:
+    names, cursor = _page_of({NAMESPACE_DEFAULT, *state.spaces}, question)
+    views = [_namespace_view(name, state.space(name)) for name in names]
+    return NamespacePage(items=views, cursor=cursor)
+
+
+def await_news(state: State, question: AwaitNews, moment: Moment) -> News:
+    check_range(question.block_ms, "block_ms", 0, BLOCK_MS_MAX)
+    space = state.space(question.namespace)
+    worker = named_worker(space, question.worker_id)
+    live, after = moment.live, question.after
+    if after > live.news_last:  # a number of an earlier life of the server, whose clock was ahead
+        after = 0
+    headlines = live.news_after(question.namespace, question.worker_id, after)
+    return News(
+        last=headlines[-1].number if headlines else max(after, live.news_first),
+        cancelled=[one.cancelled for one in headlines if one.cancelled is not None],
+        draining=worker.draining,
+    )
 
 
 def get_worker(state: State, question: GetWorker, moment: Moment) -> WorkerView:
@@ -160,7 +213,7 @@ def run_result(run: Run) -> RunResult:
     )
 
 
-def numbers_below(space: Space, question: ListRuns) -> int:
+def numbers_below(space: Space, question: ListRuns | ListDead) -> int:
     """The run numbers a page looks at are under this one."""
     check_range(question.limit, "limit", 1, LIST_LIMIT_MAX)
     newest = space.numbers.get(question.action, 0)
@@ -199,7 +252,7 @@ def _within_length(runs: Iterable[Run]) -> Iterable[Run]:
 
 
 def _page_of(
-    names: Iterable[str], question: ListActions | ListWorkers
+    names: Iterable[str], question: ListActions | ListWorkers | ListNamespaces
 ) -> tuple[list[str], str | None]:
     check_range(question.limit, "limit", 1, LIST_LIMIT_MAX)
     after = question.cursor
@@ -223,6 +276,25 @@ def _action_view(namespace: Namespace, space: Space, action: Action) -> ActionVi
         created_at_ms=action.created_at_ms,
         updated_at_ms=action.updated_at_ms,
         runs=msgspec.structs.asdict(tally),
+        input_schema=_schema_view(action.input_schema),
+        output_schema=_schema_view(action.output_schema),
+    )
+
+
+def _schema_view(schema: str | None) -> dict[str, Any] | None:
+    return msgspec.json.decode(schema, type=dict[str, Any]) if schema is not None else None
+
+
+def _namespace_view(name: Namespace, space: Space) -> NamespaceView:
+    runs = Counter[str]()
+    for tally in space.tallies.values():
+        runs.update(msgspec.structs.asdict(tally))
+    return NamespaceView(
+        name=name,
+        created_at_ms=space.created_at_ms,
+        actions=len(space.actions),
+        workers=len(space.workers),
+        runs={status.value: runs[status.value] for status in RunStatus},
     )
 
 
@@ -231,7 +303,7 @@ def _worker_view(namespace: Namespace, space: Space, worker: Worker, moment: Mom
     processes = space.processes[worker.worker_id].values()
     return WorkerView(
         worker_id=worker.worker_id,
-        worker_type="action",
+        worker_type=worker.worker_type,
         status=worker_status(worker, namespace, moment),
         namespace=namespace,
         max_concurrency=worker.max_concurrency,
@@ -242,14 +314,15 @@ def _worker_view(namespace: Namespace, space: Space, worker: Worker, moment: Mom
         last_heartbeat_ms=presence.heard_at_ms,
         machine_id=worker.machine_id,
         labels=worker.labels,
-        processes=[_process_view(process) for process in processes],
+        metadata=worker.metadata,
+        processes=[_process_view(worker.worker_type, process) for process in processes],
     )
 
 
-def _process_view(process: Process) -> ProcessView:
+def _process_view(worker_type: WorkerType, process: Process) -> ProcessView:
     return ProcessView(
         name=process.name,
-        kind="action",
+        kind="action" if worker_type is WorkerType.ACTION else "stream_consumer",
         run_count=process.run_count,
         fail_count=process.fail_count,
         last_run_at_ms=process.last_run_at_ms,

@@ -8,19 +8,24 @@
 What must outlive a restart (the registration, the drain) is an event; a heartbeat is a sign.
 """
 
+from typing import Any
+
+import msgspec
 from msgspec.structs import replace
 
 from flo.core.decision import Decision
 from flo.core.moment import Moment
 from flo.core.state import Space, State
-from flo.model.base import Sign
+from flo.model.base import Fact, Sign
 from flo.model.errors import Conflict, NotFound, TooLarge
 from flo.model.ids import (
     TEXT_LENGTH_MAX,
     ActionName,
+    Labels,
     Namespace,
     WorkerId,
     check_action_name,
+    check_json,
     check_labels,
     check_namespace,
     check_range,
@@ -31,6 +36,7 @@ from flo.model.runs import Nothing
 from flo.model.workers import (
     ACTIONS_PER_WORKER_MAX,
     CONCURRENCY_MAX,
+    METADATA_LENGTH_MAX,
     SILENCE_MS_MAX,
     WORKERS_MAX,
     DeregisterWorker,
@@ -39,6 +45,7 @@ from flo.model.workers import (
     Process,
     RegisterWorker,
     Worker,
+    WorkerAskedToDrain,
     WorkerDeregistered,
     WorkerDrained,
     WorkerHeard,
@@ -46,6 +53,7 @@ from flo.model.workers import (
     WorkerLeft,
     WorkerRegistered,
     WorkerStatus,
+    WorkerType,
 )
 
 
@@ -58,29 +66,35 @@ def decide_register(state: State, command: RegisterWorker, moment: Moment) -> De
             f"expected at most {ACTIONS_PER_WORKER_MAX} actions, got {len(command.actions)}"
         )
     for name in command.actions:
-        check_action_name(name)
+        for part in name.split("/", 1) if command.worker_type is WorkerType.STREAM else (name,):
+            check_action_name(part)
     if command.machine_id is not None:
         check_text(command.machine_id, "machine_id", TEXT_LENGTH_MAX)
     if command.labels is not None:
         check_labels(command.labels, "labels")
-    known = state.space(command.namespace).workers
-    if command.worker_id not in known and len(known) >= WORKERS_MAX:
-        raise Conflict(
-            f"{WORKERS_MAX} workers are registered, and that is the most: deregister some",
-            code="too_many_workers",
-        )
+    if command.metadata is not None:
+        _check_metadata(command.metadata)
+    check_text(command.incarnation, "incarnation")
+    workers = state.space(command.namespace).workers
+    known = workers.get(command.worker_id)
+    evicted = None if known else _evicted(command.namespace, workers, moment)
     worker = Worker(
         worker_id=command.worker_id,
         actions=tuple(dict.fromkeys(command.actions)),
         registered_at_ms=moment.now_ms,
         max_concurrency=command.max_concurrency,
         machine_id=command.machine_id,
-        labels=command.labels,
+        labels=_labels_of(command),
+        metadata=command.metadata,
+        worker_type=command.worker_type,
+        incarnation=command.incarnation,
+        draining=known is not None and known.draining and _is_same_process(known, command),
     )
+    left, signs = _leave(command.namespace, evicted, moment) if evicted else ((), ())
     return Decision(
-        WorkerKnown(worker_id=command.worker_id, status=WorkerStatus.IDLE),
-        (WorkerRegistered(namespace=command.namespace, worker=worker),),
-        (_heard(command.namespace, command.worker_id, 0),),
+        WorkerKnown(worker_id=command.worker_id, status=_status_of(worker, 0)),
+        (*left, WorkerRegistered(namespace=command.namespace, worker=worker)),
+        (*signs, _heard(command.namespace, command.worker_id, 0)),
     )
 
 
@@ -96,21 +110,18 @@ def decide_heartbeat(state: State, command: Heartbeat, moment: Moment) -> Decisi
 
 def decide_drain(state: State, command: DrainWorker, moment: Moment) -> Decision:
     worker = named_worker(state.space(command.namespace), command.worker_id)
+    known = WorkerKnown(worker_id=command.worker_id, status=WorkerStatus.DRAINING)
+    if worker.draining:
+        return Decision(known)
     drained = WorkerDrained(namespace=command.namespace, worker_id=command.worker_id)
-    return Decision(
-        WorkerKnown(worker_id=command.worker_id, status=WorkerStatus.DRAINING),
-        () if worker.draining else (drained,),
-    )
+    sign = WorkerAskedToDrain(namespace=command.namespace, worker_id=command.worker_id)
+    return Decision(known, (drained,), (sign,))
 
 
 def decide_deregister(state: State, command: DeregisterWorker, moment: Moment) -> Decision:
     if command.worker_id not in state.space(command.namespace).workers:
         return Decision(Nothing())
-    left = WorkerDeregistered(
-        namespace=command.namespace, worker_id=command.worker_id, at_ms=moment.now_ms
-    )
-    sign = WorkerLeft(namespace=command.namespace, worker_id=command.worker_id)
-    return Decision(Nothing(), (left,), (sign,))
+    return Decision(Nothing(), *_leave(command.namespace, command.worker_id, moment))
 
 
 def apply_registered(state: State, event: WorkerRegistered) -> None:
@@ -158,10 +169,58 @@ def named_worker(space: Space, worker_id: WorkerId) -> Worker:
 
 
 def worker_status(worker: Worker, namespace: Namespace, moment: Moment) -> WorkerStatus:
-    presence = moment.live.heard(namespace, worker.worker_id)
-    if not worker.draining and moment.now_ms - presence.heard_at_ms > SILENCE_MS_MAX:
+    if not worker.draining and _is_silent(namespace, worker.worker_id, moment):
         return WorkerStatus.UNHEALTHY
-    return _status_of(worker, presence.current_load)
+    return _status_of(worker, moment.live.heard(namespace, worker.worker_id).current_load)
+
+
+def _labels_of(command: RegisterWorker) -> Labels | None:
+    """The labels, or what of the metadata can serve as labels."""
+    if command.labels is not None:
+        return command.labels
+    flat = {
+        key: value
+        for key, value in (command.metadata or {}).items()
+        if isinstance(value, str | bool | int | float)
+    }
+    return flat or None
+
+
+def _is_same_process(known: Worker, command: RegisterWorker) -> bool:
+    return bool(command.incarnation) and command.incarnation == known.incarnation
+
+
+def _evicted(
+    namespace: Namespace, workers: dict[WorkerId, Worker], moment: Moment
+) -> WorkerId | None:
+    """Who makes room when the registry is full: whoever has been silent for longest."""
+    if len(workers) < WORKERS_MAX:
+        return None
+    oldest = min(workers, key=lambda one: (moment.live.heard(namespace, one).heard_at_ms, one))
+    if not _is_silent(namespace, oldest, moment):
+        raise Conflict(
+            f"{WORKERS_MAX} workers are registered, and that is the most: deregister some",
+            code="too_many_workers",
+        )
+    return oldest
+
+
+def _is_silent(namespace: Namespace, worker_id: WorkerId, moment: Moment) -> bool:
+    return moment.now_ms - moment.live.heard(namespace, worker_id).heard_at_ms > SILENCE_MS_MAX
+
+
+def _leave(
+    namespace: Namespace, worker_id: WorkerId, moment: Moment
+) -> tuple[tuple[Fact, ...], tuple[Sign, ...]]:
+    left = WorkerDeregistered(namespace=namespace, worker_id=worker_id, at_ms=moment.now_ms)
+    return (left,), (WorkerLeft(namespace=namespace, worker_id=worker_id),)
+
+
+def _check_metadata(metadata: dict[str, Any]) -> None:
+    check_json(metadata, "metadata")
+    length = len(msgspec.json.encode(metadata))
+    if length > METADATA_LENGTH_MAX:
+        raise TooLarge(f"expected metadata of at most {METADATA_LENGTH_MAX} bytes, got {length}")
 
 
 def _status_of(worker: Worker, current_load: int) -> WorkerStatus:

@@ -10,7 +10,7 @@ Positions never go back, whatever is trimmed.
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
-from flo.model.archive import Archived, ArchiveKey
+from flo.model.archive import ArchiveAddress, Archived, ArchiveKey
 from flo.model.base import Fact
 from flo.model.ids import Namespace
 
@@ -50,8 +50,12 @@ class Archive(Protocol):
         below: int | None,
         limit: int,
         status: str | None = None,
+        is_dead: bool = False,
     ) -> list[Archived]:
-        """Those with a number under `below`, the highest number first."""
+        """Those with a number under `below`, the highest number first.
+
+        With `is_dead`, dead letters only, however many others there are.
+        """
 
     async def count(self) -> int:
         """How many there are."""
@@ -71,8 +75,17 @@ class Log(Protocol):
     def start(self) -> int:
         """The index of the first event still kept; equal to `position` when there is none."""
 
-    async def append(self, events: Sequence[Fact], archived: Sequence[Archived], at_ms: int) -> int:
+    async def append(
+        self,
+        events: Sequence[Fact],
+        archived: Sequence[Archived],
+        at_ms: int,
+        *,
+        removed: Sequence[ArchiveAddress] = (),
+    ) -> int:
         """Make events and archive rows durable, all or none; return the position after the last.
+
+        Rows are removed first; an archived row with an address that is taken replaces the old one.
 
         There is at least one event. An append that raises has failed for good: the log takes no
         other one.

@@ -13,17 +13,21 @@ from zlib import crc32
 
 import msgspec
 
-from flo.model.actions import ActionDeleted, ActionRegistered
+from flo.model.actions import ActionDeleted, ActionDisabled, ActionEnabled, ActionRegistered
 from flo.model.archive import Archived
 from flo.model.base import Fact
 from flo.model.errors import Corrupt
+from flo.model.namespaces import NamespaceCreated, NamespaceDeleted
 from flo.model.runs import (
+    RunCancelled,
     RunClaimed,
     RunCompleted,
     RunFailed,
+    RunPurged,
     RunQueued,
     RunReleased,
     RunRequeued,
+    RunRevived,
     RunTimedOut,
     RunTouched,
 )
@@ -36,6 +40,10 @@ CHECKSUM_FIRST = 0
 EVENTS: tuple[type[Fact], ...] = (
     ActionRegistered,
     ActionDeleted,
+    ActionEnabled,
+    ActionDisabled,
+    NamespaceCreated,
+    NamespaceDeleted,
     RunQueued,
     RunReleased,
     RunClaimed,
@@ -44,6 +52,9 @@ EVENTS: tuple[type[Fact], ...] = (
     RunRequeued,
     RunFailed,
     RunTimedOut,
+    RunCancelled,
+    RunRevived,
+    RunPurged,
     WorkerRegistered,
     WorkerDrained,
     WorkerDeregistered,

@@ -5,15 +5,12 @@ from bisect import bisect_left, bisect_right
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TypeAlias
 
 from flo.log.base import Entry, Trimmed
-from flo.model.archive import Archived, ArchiveKey
+from flo.model.archive import ArchiveAddress, Archived, ArchiveKey, address_of
 from flo.model.base import Fact
 from flo.model.errors import Corrupt, NotFound, Unavailable
 from flo.model.ids import Namespace
-
-Address: TypeAlias = tuple[str, Namespace, str, int]
 
 
 class MemoryLog:
@@ -34,11 +31,19 @@ class MemoryLog:
     def start(self) -> int:
         return self._start
 
-    async def append(self, events: Sequence[Fact], archived: Sequence[Archived], at_ms: int) -> int:
+    async def append(
+        self,
+        events: Sequence[Fact],
+        archived: Sequence[Archived],
+        at_ms: int,
+        *,
+        removed: Sequence[ArchiveAddress] = (),
+    ) -> int:
         assert events
         self._check_open()
         self._entries.append(Entry(self._position, at_ms, list(events)))
         self._position += len(events)
+        self.archive.remove(removed)
         self.archive.add(archived)
         return self._position
 
@@ -91,14 +96,14 @@ class MemoryArchive:
     """Finished runs in the order in which they finished."""
 
     def __init__(self) -> None:
-        self._rows: OrderedDict[Address, Archived] = OrderedDict()
+        self._rows: OrderedDict[ArchiveAddress, Archived] = OrderedDict()
         self._numbers: defaultdict[tuple[str, Namespace, str], set[int]] = defaultdict(set)
         self._keys: dict[tuple[str, ArchiveKey], int] = {}
 
     async def find(
         self, kind: str, namespace: Namespace, name: str, number: int
     ) -> Archived | None:
-        return self._rows.get((kind, namespace, name, number))
+        return self._rows.get(ArchiveAddress(kind, namespace, name, number))
 
     async def find_keys(self, kind: str, keys: Sequence[ArchiveKey]) -> dict[ArchiveKey, int]:
         return {key: self._keys[kind, key] for key in keys if (kind, key) in self._keys}
@@ -112,15 +117,18 @@ class MemoryArchive:
         below: int | None,
         limit: int,
         status: str | None = None,
+        is_dead: bool = False,
     ) -> list[Archived]:
         numbers = self._numbers.get((kind, namespace, name), ())
-        rows = (self._rows[kind, namespace, name, number] for number in numbers)
+        rows = (self._rows[ArchiveAddress(kind, namespace, name, number)] for number in numbers)
         return heapq.nlargest(
             limit,
             (
                 row
                 for row in rows
-                if (below is None or row.number < below) and status in (None, row.status)
+                if (below is None or row.number < below)
+                and status in (None, row.status)
+                and row.dead >= is_dead
             ),
             key=lambda row: row.number,
         )
@@ -128,9 +136,14 @@ class MemoryArchive:
     async def count(self) -> int:
         return len(self._rows)
 
+    def remove(self, addresses: Sequence[ArchiveAddress]) -> None:
+        for address in addresses:
+            if address in self._rows:
+                self._forget(address)
+
     def add(self, archived: Sequence[Archived]) -> None:
         for row in archived:
-            address = (row.kind, row.namespace, row.name, row.number)
+            address = address_of(row)
             if address in self._rows:
                 self._forget(address)
             self._rows[address] = row
@@ -150,7 +163,7 @@ class MemoryArchive:
             self._forget(address)
         return len(doomed)
 
-    def _forget(self, address: Address) -> None:
+    def _forget(self, address: ArchiveAddress) -> None:
         row = self._rows.pop(address)
         noun = (row.kind, row.namespace, row.name)
         self._numbers[noun].discard(row.number)

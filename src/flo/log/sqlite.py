@@ -20,7 +20,7 @@ from typing import Any
 from flo.log.base import Entry, Trimmed
 from flo.log.codec import decode_events, encode_events, entry_checksum
 from flo.log.jobs import JobThread
-from flo.log.sqlite_archive import SqliteArchive, Statement, statements_of
+from flo.log.sqlite_archive import SqliteArchive, Statement, removals_of, statements_of
 from flo.log.sqlite_file import (
     Connect,
     Connection,
@@ -30,7 +30,7 @@ from flo.log.sqlite_file import (
     open_to_write,
     read_meta,
 )
-from flo.model.archive import Archived
+from flo.model.archive import ArchiveAddress, Archived
 from flo.model.base import Fact
 from flo.model.errors import Corrupt, NotFound, Unavailable
 
@@ -82,13 +82,20 @@ class SqliteLog:
     def start(self) -> int:
         return self._start
 
-    async def append(self, events: Sequence[Fact], archived: Sequence[Archived], at_ms: int) -> int:
+    async def append(
+        self,
+        events: Sequence[Fact],
+        archived: Sequence[Archived],
+        at_ms: int,
+        *,
+        removed: Sequence[ArchiveAddress] = (),
+    ) -> int:
         assert events
         self._check_usable()
         first, count, body = self._position, len(events), encode_events(events)
         checksum = entry_checksum(self._checksum, first, count, at_ms, body)
         insert = (_INSERT, (first, count, at_ms, checksum, body))
-        statements = [_BEGIN, insert, *statements_of(archived), _COMMIT]
+        statements = [_BEGIN, insert, *removals_of(removed), *statements_of(archived), _COMMIT]
         size = len(body) + sum(len(row.body) for row in archived)
         done = self._writer.do(self._commit, statements, size)
         self._position, self._checksum = first + count, checksum

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from flo.log.codec import archived_checksum
 from flo.log.jobs import JobThread
 from flo.log.sqlite_file import Connect, damage_named, open_to_read
-from flo.model.archive import Archived, ArchiveKey
+from flo.model.archive import ArchiveAddress, Archived, ArchiveKey
 from flo.model.errors import Corrupt
 from flo.model.ids import Namespace
 
@@ -18,7 +18,7 @@ ROWS_PER_STATEMENT = (256, 64, 16, 4, 1)
 """A few fixed sizes, so that every statement stays prepared and each is a single step."""
 NUMBER_MAX = 2**63 - 1
 
-_COLUMNS = "kind, namespace, name, number, status, finished_at_ms, key, checksum, body"
+_COLUMNS = "kind, namespace, name, number, status, finished_at_ms, key, dead, checksum, body"
 _ADDRESS = "kind = ? AND namespace = ? AND name = ?"
 
 
@@ -48,9 +48,11 @@ class SqliteArchive:
         below: int | None,
         limit: int,
         status: str | None = None,
+        is_dead: bool = False,
     ) -> list[Archived]:
         return await self._select(
             f"{_ADDRESS} AND number < ? AND status = ifnull(?, status)"
+            f"{' AND dead = 1' if is_dead else ''}"
             " ORDER BY number DESC LIMIT ?",
             (kind, namespace, name, NUMBER_MAX if below is None else below, status, limit),
         )
@@ -73,7 +75,9 @@ class SqliteArchive:
         return [self._checked(row) for row in rows]
 
     def _checked(self, row: tuple[Any, ...]) -> Archived:
-        place, kind, namespace, name, number, status, finished_at_ms, key, checksum, body = row
+        place, kind, namespace, name, number, status, finished_at_ms, key, dead, checksum, body = (
+            row
+        )
         archived = Archived(
             kind=kind,
             namespace=namespace,
@@ -83,6 +87,7 @@ class SqliteArchive:
             finished_at_ms=finished_at_ms,
             key=key,
             body=body,
+            dead=bool(dead),
         )
         if checksum != (actual := archived_checksum(archived)):
             raise Corrupt(
@@ -122,15 +127,22 @@ def statements_of(archived: Sequence[Archived]) -> Iterator[Statement]:
                 row.status,
                 row.finished_at_ms,
                 row.key,
+                row.dead,
                 archived_checksum(row),
                 row.body,
             )
         yield _insert(len(some)), parameters
 
 
+def removals_of(addresses: Sequence[ArchiveAddress]) -> Iterator[Statement]:
+    """What removes the rows at these addresses."""
+    for address in addresses:
+        yield f"DELETE FROM archive WHERE {_ADDRESS} AND number = ?", address
+
+
 @cache
 def _insert(count: int) -> str:
-    values = ", ".join(["(?, ?, ?, ?, ?, ?, ?, ?, ?)"] * count)
+    values = ", ".join(["(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"] * count)
     return f"INSERT OR REPLACE INTO archive ({_COLUMNS}) VALUES {values}"
 
 

@@ -1,5 +1,7 @@
 """An action's registration: record, commands, questions, events, replies."""
 
+from typing import Any
+
 from flo.model.base import Fact, Record, Word
 from flo.model.ids import LIST_LIMIT_DEFAULT, NAMESPACE_DEFAULT, ActionName, Namespace
 
@@ -21,6 +23,9 @@ class Action(Record):
     enabled: bool = True
     created_at_ms: int = 0
     updated_at_ms: int = 0
+    input_schema: str | None = None
+    output_schema: str | None = None
+    """JSON Schemas, as JSON text."""
 
 
 class RegisterAction(Word):
@@ -36,11 +41,25 @@ class RegisterAction(Word):
     max_retries: int = MAX_RETRIES_DEFAULT
     retry_delay_ms: int = RETRY_DELAY_MS_DEFAULT
     description: str = ""
+    input_schema: dict[str, Any] | None = None
+    output_schema: dict[str, Any] | None = None
     if_changed: bool = False
 
 
 class DeleteAction(Word):
     """Remove the action; its live runs go on to their end, new ones are refused."""
+
+    name: ActionName
+    namespace: Namespace = NAMESPACE_DEFAULT
+
+
+class EnableAction(Word):
+    name: ActionName
+    namespace: Namespace = NAMESPACE_DEFAULT
+
+
+class DisableAction(Word):
+    """Refuse new invocations; runs that are there already go on."""
 
     name: ActionName
     namespace: Namespace = NAMESPACE_DEFAULT
@@ -68,6 +87,18 @@ class ActionDeleted(Fact):
     at_ms: int
 
 
+class ActionEnabled(Fact):
+    namespace: Namespace
+    name: ActionName
+    at_ms: int
+
+
+class ActionDisabled(Fact):
+    namespace: Namespace
+    name: ActionName
+    at_ms: int
+
+
 class Registered(Word):
     name: ActionName
     version: int
@@ -88,6 +119,8 @@ class ActionView(Word):
     created_at_ms: int
     updated_at_ms: int
     runs: dict[str, int]
+    input_schema: dict[str, Any] | None
+    output_schema: dict[str, Any] | None
 
 
 class ActionPage(Word):

@@ -1,12 +1,19 @@
 """A finished thing on its way to the archive: what it is found by, and its record."""
 
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from flo.model.base import Record
 from flo.model.ids import Namespace
 
 ArchiveKey: TypeAlias = tuple[Namespace, str, str]
 """Namespace, name and idempotency key."""
+
+
+class ArchiveAddress(NamedTuple):
+    kind: str
+    namespace: Namespace
+    name: str
+    number: int
 
 
 class Archived(Record):
@@ -20,3 +27,9 @@ class Archived(Record):
     finished_at_ms: int
     key: str | None
     body: bytes
+    dead: bool = False
+    """A dead letter."""
+
+
+def address_of(row: Archived) -> ArchiveAddress:
+    return ArchiveAddress(row.kind, row.namespace, row.name, row.number)

@@ -24,6 +24,7 @@ PAYLOAD_LENGTH_MAX = 16 * 1024 * 1024
 BLOCK_MS_MAX = 300_000
 DURATION_MS_MAX = 366 * 24 * 3_600_000
 LABELS_MAX = 64
+JSON_DEPTH_MAX = 100
 LIST_LIMIT_DEFAULT = 50
 LIST_LIMIT_MAX = 1_000
 
@@ -100,6 +101,28 @@ def check_labels(labels: dict[str, Any], what: str) -> None:
             )
         elif not _can_be_kept(value):
             raise Invalid(f"expected finite numbers of 64 bits in {what}, got {value} for {key!r}")
+
+
+def check_json(value: Any, what: str, depth_max: int = JSON_DEPTH_MAX) -> None:
+    """Refuse what is not JSON, or what the log and the wire could not hold."""
+    if depth_max == 0:
+        raise TooLarge(f"expected {what} nested at most {JSON_DEPTH_MAX} deep")
+    match value:
+        case dict():
+            for key, inner in value.items():
+                if not isinstance(key, str):
+                    raise Invalid(f"expected text for every key in {what}, got {key!r}")
+                check_json(inner, what, depth_max - 1)
+        case list():
+            for inner in value:
+                check_json(inner, what, depth_max - 1)
+        case int() | float():
+            if not _can_be_kept(value):
+                raise Invalid(f"expected finite numbers of 64 bits in {what}, got {value}")
+        case str() | None:
+            pass
+        case _:
+            raise Invalid(f"expected JSON in {what}, got {type(value).__name__}")
 
 
 def _can_be_kept(number: float) -> bool:

@@ -69,6 +69,8 @@ class Run(Record):
     dead_lettered: bool = False
     is_delayed: bool = False
     """Pending, but not in the queue before `ready_at_ms`."""
+    attempts_before: int = 0
+    """The attempts of earlier lives; they do not count against the retries."""
 
 
 class Invoke(Word):
@@ -127,6 +129,32 @@ class Touch(Word):
     extend_ms: int = 30_000
 
 
+class Cancel(Word):
+    """End a run that has not ended; the worker that holds it is told."""
+
+    run_id: RunId
+    namespace: Namespace = NAMESPACE_DEFAULT
+    reason: str = ""
+
+
+class RequeueDead(Word):
+    """Give dead letters of an action another life: these, or the first `limit` there are."""
+
+    action: ActionName
+    namespace: Namespace = NAMESPACE_DEFAULT
+    run_ids: list[RunId] | None = None
+    limit: int = 100
+
+
+class PurgeDead(Word):
+    """Forget dead letters of an action: these, or the first `limit` there are."""
+
+    action: ActionName
+    namespace: Namespace = NAMESPACE_DEFAULT
+    run_ids: list[RunId] | None = None
+    limit: int = 100
+
+
 class Tick(Word):
     """Time has passed: whatever fell due, falls due now."""
 
@@ -150,6 +178,15 @@ class ListRuns(Word):
     action: ActionName
     namespace: Namespace = NAMESPACE_DEFAULT
     status: RunStatus | None = None
+    limit: int = LIST_LIMIT_DEFAULT
+    cursor: str | None = None
+
+
+class ListDead(Word):
+    """The dead letters of one action, the newest first."""
+
+    action: ActionName
+    namespace: Namespace = NAMESPACE_DEFAULT
     limit: int = LIST_LIMIT_DEFAULT
     cursor: str | None = None
 
@@ -214,6 +251,34 @@ class RunTimedOut(Fact):
     error: str
 
 
+class RunCancelled(Fact):
+    namespace: Namespace
+    run_id: RunId
+    at_ms: int
+    reason: str
+    worker_id: WorkerId | None
+    """Who held it."""
+
+
+class RunRevived(Fact):
+    """A dead letter is pending again; the archive has let go of it."""
+
+    namespace: Namespace
+    run: Run
+    was: RunStatus
+
+
+class RunPurged(Fact):
+    """A dead letter has been forgotten."""
+
+    namespace: Namespace
+    action: ActionName
+    number: int
+    was: RunStatus
+    key: str | None
+    """Its idempotency key, which may be used again."""
+
+
 class Invoked(Word):
     run_id: RunId
     duplicate: bool = False
@@ -242,6 +307,20 @@ class Accepted(Word):
 
     run_id: RunId
     status: RunStatus
+
+
+class Requeued(Word):
+    """The dead letters that are pending again; `more` says that there are others."""
+
+    run_ids: list[RunId]
+    more: bool = False
+
+
+class Purged(Word):
+    """The dead letters that are forgotten; `more` says that there are others."""
+
+    run_ids: list[RunId]
+    more: bool = False
 
 
 class Touched(Word):

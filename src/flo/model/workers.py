@@ -1,6 +1,9 @@
 """A registered worker: record, statuses, commands, questions, events, signs, replies."""
 
 from enum import StrEnum
+from typing import Any
+
+import msgspec
 
 from flo.model.base import Fact, Record, Sign, Word
 from flo.model.ids import (
@@ -9,6 +12,7 @@ from flo.model.ids import (
     ActionName,
     Labels,
     Namespace,
+    RunId,
     WorkerId,
 )
 
@@ -16,6 +20,7 @@ WORKERS_MAX = 10_000
 ACTIONS_PER_WORKER_MAX = 1_000
 CONCURRENCY_DEFAULT = 10
 CONCURRENCY_MAX = 100_000
+METADATA_LENGTH_MAX = 16_384
 SILENCE_MS_MAX = 90_000
 """A worker not heard of for longer than this is unhealthy."""
 
@@ -25,6 +30,11 @@ class WorkerStatus(StrEnum):
     IDLE = "idle"
     DRAINING = "draining"
     UNHEALTHY = "unhealthy"
+
+
+class WorkerType(StrEnum):
+    ACTION = "action"
+    STREAM = "stream"
 
 
 class Process(Record):
@@ -44,6 +54,9 @@ class Worker(Record):
     machine_id: str | None = None
     labels: Labels | None = None
     draining: bool = False
+    worker_type: WorkerType = WorkerType.ACTION
+    metadata: dict[str, Any] | None = None
+    incarnation: str = ""
 
 
 class RegisterWorker(Word):
@@ -55,6 +68,11 @@ class RegisterWorker(Word):
     max_concurrency: int = CONCURRENCY_DEFAULT
     machine_id: str | None = None
     labels: Labels | None = None
+    metadata: dict[str, Any] | None = None
+    """Anything worth knowing; without `labels`, its flat values are the labels."""
+    worker_type: WorkerType = WorkerType.ACTION
+    incarnation: str = ""
+    """Another one for every start of the worker's process: a drain lasts as long as it does."""
 
 
 class Heartbeat(Word):
@@ -86,6 +104,15 @@ class ListWorkers(Word):
     cursor: str | None = None
 
 
+class AwaitNews(Word):
+    """What the worker should know at once; wait up to `block_ms` for anything after `after`."""
+
+    worker_id: WorkerId
+    namespace: Namespace = NAMESPACE_DEFAULT
+    after: int = 0
+    block_ms: int = 30_000
+
+
 class WorkerRegistered(Fact):
     namespace: Namespace
     worker: Worker
@@ -109,6 +136,21 @@ class WorkerHeard(Sign):
     """None when the sign of life was not a heartbeat."""
 
 
+class TaskCancelled(Sign):
+    """A task in the hands of a worker need not be finished."""
+
+    namespace: Namespace
+    worker_id: WorkerId
+    run_id: RunId
+
+
+class WorkerAskedToDrain(Sign):
+    """A worker is to take no more tasks."""
+
+    namespace: Namespace
+    worker_id: WorkerId
+
+
 class WorkerLeft(Sign):
     namespace: Namespace
     worker_id: WorkerId
@@ -119,6 +161,14 @@ class WorkerKnown(Word):
 
     worker_id: WorkerId
     status: WorkerStatus
+
+
+class News(Word):
+    """Tasks the worker should stop, and whether to take no more; `last` goes into the next wait."""
+
+    last: int
+    cancelled: list[RunId] = msgspec.field(default_factory=list)
+    draining: bool = False
 
 
 class ProcessView(Word):
@@ -133,7 +183,7 @@ class WorkerView(Word):
     """A worker as its users see it."""
 
     worker_id: WorkerId
-    worker_type: str
+    worker_type: WorkerType
     status: WorkerStatus
     namespace: Namespace
     max_concurrency: int
@@ -144,6 +194,7 @@ class WorkerView(Word):
     last_heartbeat_ms: int
     machine_id: str | None
     labels: Labels | None
+    metadata: dict[str, Any] | None
     processes: list[ProcessView]
 
 

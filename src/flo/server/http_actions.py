@@ -1,4 +1,4 @@
-"""The HTTP routes of actions: register, inspect, change, delete, list."""
+"""The HTTP routes of actions: register, inspect, change, enable, disable, delete, list."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -7,6 +7,7 @@ from litestar import Response, delete, get, post, put
 from litestar.di import NamedDependency
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import JSONBody
+from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict
 
 from flo.model.actions import (
@@ -16,6 +17,8 @@ from flo.model.actions import (
     ActionPage,
     ActionView,
     DeleteAction,
+    DisableAction,
+    EnableAction,
     GetAction,
     ListActions,
     RegisterAction,
@@ -41,23 +44,35 @@ RECENT_RUNS = 10
 
 
 class ActionBody(Word):
-    """A registration. With `if_changed`, settings already in force do not make a new version."""
+    """A registration. With `if_changed`, settings already in force do not make a new version.
+
+    `input_schema` and `output_schema` are JSON Schemas: of the inputs that can be invoked, and of
+    the results that a worker can report.
+    """
 
     name: ActionName
     timeout_ms: int = TIMEOUT_MS_DEFAULT
     max_retries: int = MAX_RETRIES_DEFAULT
     retry_delay_ms: int = RETRY_DELAY_MS_DEFAULT
     description: str = ""
+    input_schema: dict[str, Any] | None = None
+    output_schema: dict[str, Any] | None = None
     if_changed: bool = False
 
 
 class SettingsBody(Word):
-    """The settings to change; what is left out (or null) stays as it is."""
+    """The settings to change; what is left out stays as it is, a schema of null is taken away.
 
-    timeout_ms: int | None = None
-    max_retries: int | None = None
-    retry_delay_ms: int | None = None
-    description: str | None = None
+    While `enabled` is false, new invocations are refused; runs that are there already go on.
+    """
+
+    timeout_ms: int | UnsetType = UNSET
+    max_retries: int | UnsetType = UNSET
+    retry_delay_ms: int | UnsetType = UNSET
+    description: str | UnsetType = UNSET
+    input_schema: dict[str, Any] | UnsetType | None = UNSET
+    output_schema: dict[str, Any] | UnsetType | None = UNSET
+    enabled: bool | UnsetType = UNSET
 
 
 class ActionDetail(ActionView):
@@ -97,7 +112,8 @@ async def register_action(
 ) -> Response[Registered]:
     """Register an action, or replace its settings."""
     command = RegisterAction(namespace=namespace, **asdict(data))
-    registered = await asker.ask(command, Registered)
+    async with asker.changes:
+        registered = await asker.ask(command, Registered)
     return Response(registered, status_code=201 if registered.version == 1 else 200)
 
 
@@ -127,14 +143,22 @@ async def change_action(
     data: JSONBody[SettingsBody],
     namespace: NamespaceQuery = NAMESPACE_DEFAULT,
 ) -> Registered:
-    """Change some settings of an action; its version goes up by one."""
-    action = await asker.ask(GetAction(name=name, namespace=namespace), ActionView)
-    settings: dict[str, Any] = {
-        setting: getattr(action, setting) if wanted is None else wanted
-        for setting, wanted in asdict(data).items()
-    }
-    command = RegisterAction(name=name, namespace=namespace, **settings)
-    return await asker.ask(command, Registered)
+    """Change some settings of an action, or enable or disable it.
+
+    Its version goes up by one if a setting is another than before; the switch makes no version.
+    """
+    wanted = {setting: value for setting, value in asdict(data).items() if value is not UNSET}
+    enabled = wanted.pop("enabled", None)
+    async with asker.changes:
+        action = await asker.ask(GetAction(name=name, namespace=namespace), ActionView)
+        changed = Registered(name=name, version=action.version)
+        if wanted:
+            command = _registration_of(action, wanted)
+            changed = await asker.ask(command, Registered)
+        if enabled is not None:
+            switch = EnableAction if enabled else DisableAction
+            await asker.ask(switch(name=name, namespace=namespace), Nothing)
+    return changed
 
 
 @delete("/actions/{name:str}", tags=["actions"], responses=refusals(404))
@@ -144,7 +168,23 @@ async def delete_action(
     namespace: NamespaceQuery = NAMESPACE_DEFAULT,
 ) -> None:
     """Delete an action; its live runs go on to their end, new ones are refused."""
-    await asker.ask(DeleteAction(name=name, namespace=namespace), Nothing)
+    async with asker.changes:
+        await asker.ask(DeleteAction(name=name, namespace=namespace), Nothing)
+
+
+def _registration_of(action: ActionView, changes: dict[str, Any]) -> RegisterAction:
+    """The settings in force, but for these changes."""
+    settings: dict[str, Any] = {
+        "timeout_ms": action.timeout_ms,
+        "max_retries": action.max_retries,
+        "retry_delay_ms": action.retry_delay_ms,
+        "description": action.description,
+        "input_schema": action.input_schema,
+        "output_schema": action.output_schema,
+    }
+    return RegisterAction(
+        name=action.name, namespace=action.namespace, if_changed=True, **settings | changes
+    )
 
 
 async def _all_workers(asker: Asker, namespace: Namespace) -> AsyncIterator[WorkerView]:

@@ -8,7 +8,15 @@ from litestar import Litestar, Router
 from litestar.di import Provide
 from litestar.types import ControllerRouterHandler
 
-from flo.server import http_actions, http_runs, http_system, http_tasks, http_workers
+from flo.server import (
+    http_actions,
+    http_dead,
+    http_namespaces,
+    http_runs,
+    http_system,
+    http_tasks,
+    http_workers,
+)
 from flo.server.http_asker import Asker
 from flo.server.http_description import Description
 from flo.server.http_errors import EXCEPTION_HANDLERS
@@ -24,8 +32,10 @@ def build_app(asker: Asker, info: ServerInfo, metrics: Metrics) -> Litestar:
         API_PATH,
         route_handlers=[
             *http_system.API_ROUTES,
+            *http_namespaces.ROUTES,
             *http_actions.ROUTES,
             *http_runs.ROUTES,
+            *http_dead.ROUTES,
             *http_workers.ROUTES,
             *http_tasks.ROUTES,
         ],

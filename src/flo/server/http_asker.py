@@ -22,6 +22,8 @@ class Asker:
         self._engine = engine
         self._waits: set[asyncio.Future[Word]] = set()
         self._is_stopping = False
+        self.changes = asyncio.Lock()
+        """Held by whoever changes an action, so that none is undone by one that read before it."""
 
     async def ask(self, word: Word, expected: type[Reply]) -> Reply:
         reply = await self._engine.ask(word)

@@ -15,8 +15,10 @@ from flo.server.http_docs import render
 ABOUT = """\
 JSON in, JSON out. `?namespace=` on everything that lives in a namespace. Times are milliseconds \
 since the epoch. Lists are paged: `{"items": [...], "cursor": null | "..."}`. Errors are \
-`{"error": {"code", "message", "details"}}`. Payloads are JSON as JSON and other bytes as base64; \
-the `..._encoding` beside a payload says which.
+`{"error": {"code", "message", "details"}}`; programs can rely on the code. A payload that its \
+JSON Schema refuses is a bad request like any other: 400, with the code `input_invalid` or \
+`output_invalid`, and `details.problems` says where and why. Payloads are JSON as JSON and other \
+bytes as base64; the `..._encoding` beside a payload says which.
 """
 
 

@@ -1,6 +1,7 @@
 """What is read from a request: strict bodies, known parameters, names as they were meant."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Annotated, Any, TypeAlias
 from urllib.parse import unquote
@@ -10,14 +11,17 @@ from litestar import Request
 from litestar.datastructures import State
 from litestar.exceptions import InternalServerException
 from litestar.handlers import HTTPRouteHandler
+from litestar.openapi.spec import Operation, RequestBody
 from litestar.params import PathParameter, QueryParameter
 
 from flo.model.errors import Invalid
 from flo.model.ids import BLOCK_MS_MAX, LIST_LIMIT_MAX, PAYLOAD_LENGTH_MAX
 from flo.server.http_payload import decode_json
 
+BODY_LENGTH_MAX = 1024 * 1024
+"""Of a body in which there is no payload: more than any registration needs."""
 ENVELOPE_LENGTH_MAX = 64 * 1024
-BODY_LENGTH_MAX = PAYLOAD_LENGTH_MAX * 4 // 3 + ENVELOPE_LENGTH_MAX
+PAYLOAD_BODY_LENGTH_MAX = PAYLOAD_LENGTH_MAX * 4 // 3 + ENVELOPE_LENGTH_MAX
 """The longest payload in base64, and what stands around it."""
 
 NamespaceQuery: TypeAlias = Annotated[
@@ -40,12 +44,22 @@ WaitQuery: TypeAlias = Annotated[
         description="Wait so long for the run to end, then answer it as it is.",
     ),
 ]
+NamespacePath: TypeAlias = Annotated[str, PathParameter(description="The namespace's name.")]
 ActionPath: TypeAlias = Annotated[str, PathParameter(description="The action's name.")]
 RunPath: TypeAlias = Annotated[str, PathParameter(description="The run's id.")]
 WorkerPath: TypeAlias = Annotated[str, PathParameter(description="The worker's id.")]
 TaskPath: TypeAlias = Annotated[
     str, PathParameter(description="The `task_id` of the assignment: the id of its run.")
 ]
+
+
+@dataclass
+class BodyOptional(Operation):
+    """The description of a route whose body may be left out."""
+
+    def __post_init__(self) -> None:
+        assert isinstance(self.request_body, RequestBody)
+        self.request_body.required = False
 
 
 class FloRequest(Request[Any, Any, State]):

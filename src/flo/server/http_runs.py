@@ -1,4 +1,4 @@
-"""The HTTP routes of runs: invoke an action, look at a run, list them."""
+"""The HTTP routes of runs: invoke an action, look at a run, list them, cancel one."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -8,7 +8,7 @@ from litestar.di import NamedDependency
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.openapi.spec import OpenAPIMediaType, Operation, RequestBody, Schema
 from litestar.openapi.spec.enums import OpenAPIType
-from litestar.params import HeaderParameter, QueryParameter
+from litestar.params import HeaderParameter, JSONBody, QueryParameter
 from msgspec.structs import asdict
 
 from flo.model.base import Word
@@ -25,7 +25,9 @@ from flo.model.ids import (
 from flo.model.runs import (
     PRIORITY_DEFAULT,
     PRIORITY_MAX,
+    Accepted,
     AttemptView,
+    Cancel,
     Ended,
     GetRun,
     Invoke,
@@ -40,7 +42,9 @@ from flo.server.http_asker import Asker
 from flo.server.http_errors import refusals
 from flo.server.http_payload import Encoding, decode_json, show
 from flo.server.http_request import (
+    PAYLOAD_BODY_LENGTH_MAX,
     ActionPath,
+    BodyOptional,
     CursorQuery,
     FloRequest,
     LimitQuery,
@@ -81,6 +85,12 @@ class RunJson(Word):
     attempts: list[AttemptView]
 
 
+class CancelBody(Word):
+    """Why the run is not wanted any more; it becomes the run's `error`."""
+
+    reason: str | None = None
+
+
 class RunPageJson(Word):
     items: list[RunJson]
     cursor: str | None
@@ -95,6 +105,10 @@ def run_json(run: RunView) -> RunJson:
         "output_encoding": shown_output.encoding,
     }
     return RunJson(**fields)
+
+
+def page_json(page: RunPage) -> RunPageJson:
+    return RunPageJson(items=[run_json(run) for run in page.items], cursor=page.cursor)
 
 
 @dataclass
@@ -118,6 +132,7 @@ class InvokeOperation(Operation):
     status_code=202,
     tags=["runs"],
     operation_class=InvokeOperation,
+    request_max_body_size=PAYLOAD_BODY_LENGTH_MAX,
     responses={
         200: ResponseSpec(
             RunJson,
@@ -163,14 +178,20 @@ async def invoke_action(
     ] = None,
     wait_ms: WaitQuery = 0,
 ) -> Response[Any]:
-    """Queue a run of the action; the body is its input."""
+    """Queue a run of the action; the body is its input.
+
+    If the action is disabled: 409 `action_disabled`. If its schema refuses the input: 400
+    `input_invalid`.
+    """
     command = Invoke(
         action=name,
         input=await request.payload(),
         namespace=namespace,
         priority=priority,
         delay_ms=delay_ms,
-        idempotency_key=_one_key(idempotency_key, idempotency_key_header),
+        idempotency_key=_one_of(
+            "idempotency key", idempotency_key, idempotency_key_header, "as a header"
+        ),
         labels=None if labels is None else _labels(labels),
     )
     invoked = await asker.ask(command, Invoked)
@@ -197,8 +218,7 @@ async def list_runs(
 ) -> RunPageJson:
     """The runs of an action, the newest first."""
     question = ListRuns(action=name, namespace=namespace, status=status, limit=limit, cursor=cursor)
-    page = await asker.ask(question, RunPage)
-    return RunPageJson(items=[run_json(run) for run in page.items], cursor=page.cursor)
+    return page_json(await asker.ask(question, RunPage))
 
 
 @get("/runs/{run_id:str}", tags=["runs"], responses=refusals(404))
@@ -213,6 +233,31 @@ async def get_run(
     return run_json(await _run_after(asker, request, run_id, namespace, wait_ms))
 
 
+@post(
+    "/runs/{run_id:str}/cancel",
+    status_code=200,
+    tags=["runs"],
+    operation_class=BodyOptional,
+    responses=refusals(404, 409, 413),
+)
+async def cancel_run(
+    asker: NamedDependency[Asker],
+    run_id: RunPath,
+    data: JSONBody[CancelBody | None] = None,
+    namespace: NamespaceQuery = NAMESPACE_DEFAULT,
+    reason: Annotated[
+        str | None, QueryParameter(name="reason", description="Why, if not in the body.")
+    ] = None,
+) -> Accepted:
+    """End a run that is pending or running; the worker that holds it hears of it at once.
+
+    A run that has ended already is 409 `run_has_ended`.
+    """
+    in_body = data.reason if data else None
+    why = _one_of("reason", reason, in_body, "in the body") or ""
+    return await asker.ask(Cancel(run_id=run_id, namespace=namespace, reason=why), Accepted)
+
+
 async def _run_after(
     asker: Asker, request: FloRequest, run_id: RunId, namespace: Namespace, wait_ms: int
 ) -> RunView:
@@ -223,13 +268,11 @@ async def _run_after(
     return await asker.ask(GetRun(run_id=run_id, namespace=namespace), RunView)
 
 
-def _one_key(in_query: str | None, in_header: str | None) -> str | None:
-    if in_query is not None and in_header is not None and in_query != in_header:
-        raise Invalid(
-            f"expected one idempotency key, got {in_query!r} as a parameter "
-            f"and {in_header!r} as a header"
-        )
-    return in_header if in_query is None else in_query
+def _one_of(what: str, in_query: str | None, other: str | None, place: str) -> str | None:
+    """What may be said in two places, but not twice differently."""
+    if in_query is not None and other is not None and in_query != other:
+        raise Invalid(f"expected one {what}, got {in_query!r} as a parameter and {other!r} {place}")
+    return other if in_query is None else in_query
 
 
 def _labels(text: str) -> Labels:
@@ -239,4 +282,4 @@ def _labels(text: str) -> Labels:
         raise Invalid(f"labels: {error.message}") from error
 
 
-ROUTES = (invoke_action, list_runs, get_run)
+ROUTES = (invoke_action, list_runs, get_run, cancel_run)

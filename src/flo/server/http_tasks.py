@@ -12,7 +12,7 @@ from flo.model.runs import OUTCOME_SUCCESS, Accepted, Complete, Fail, Touch, Tou
 from flo.server.http_asker import Asker
 from flo.server.http_errors import refusals
 from flo.server.http_payload import Encoding, read
-from flo.server.http_request import NamespaceQuery, TaskPath
+from flo.server.http_request import PAYLOAD_BODY_LENGTH_MAX, NamespaceQuery, TaskPath
 
 
 class CompleteBody(Word):
@@ -50,6 +50,7 @@ class TouchBody(Word):
     "/tasks/{task_id:str}/complete",
     status_code=200,
     tags=["tasks"],
+    request_max_body_size=PAYLOAD_BODY_LENGTH_MAX,
     responses=refusals(404, 409, 413),
 )
 async def complete_task(
@@ -58,7 +59,10 @@ async def complete_task(
     data: JSONBody[CompleteBody],
     namespace: NamespaceQuery = NAMESPACE_DEFAULT,
 ) -> Accepted:
-    """Report the result of a task."""
+    """Report the result of a task.
+
+    A result that its schema refuses is 400 `output_invalid`; the task is still the worker's.
+    """
     command = Complete(
         run_id=task_id,
         worker_id=data.worker_id,
@@ -70,7 +74,13 @@ async def complete_task(
     return await asker.ask(command, Accepted)
 
 
-@post("/tasks/{task_id:str}/fail", status_code=200, tags=["tasks"], responses=refusals(404, 409))
+@post(
+    "/tasks/{task_id:str}/fail",
+    status_code=200,
+    tags=["tasks"],
+    request_max_body_size=PAYLOAD_BODY_LENGTH_MAX,
+    responses=refusals(404, 409, 413),
+)
 async def fail_task(
     asker: NamedDependency[Asker],
     task_id: TaskPath,
@@ -82,7 +92,12 @@ async def fail_task(
     return await asker.ask(command, Accepted)
 
 
-@post("/tasks/{task_id:str}/touch", status_code=200, tags=["tasks"], responses=refusals(404, 409))
+@post(
+    "/tasks/{task_id:str}/touch",
+    status_code=200,
+    tags=["tasks"],
+    responses=refusals(404, 409, 413),
+)
 async def touch_task(
     asker: NamedDependency[Asker],
     task_id: TaskPath,

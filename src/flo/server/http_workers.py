@@ -1,33 +1,43 @@
-"""The HTTP routes of workers: register, heartbeat, drain, deregister, take tasks, list."""
+"""The HTTP routes of workers: register, heartbeat, drain, leave, take tasks, hear news, list."""
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from litestar import delete, get, post
 from litestar.di import NamedDependency
-from litestar.openapi.spec import Operation, RequestBody
-from litestar.params import JSONBody
+from litestar.params import JSONBody, QueryParameter
 from msgspec.structs import asdict
 
 from flo.model.base import Word
-from flo.model.ids import LIST_LIMIT_DEFAULT, NAMESPACE_DEFAULT, ActionName, Labels, RunId, WorkerId
+from flo.model.ids import (
+    BLOCK_MS_MAX,
+    LIST_LIMIT_DEFAULT,
+    NAMESPACE_DEFAULT,
+    ActionName,
+    Labels,
+    RunId,
+    WorkerId,
+)
 from flo.model.runs import Assigned, Claim, Nothing, Task
 from flo.model.workers import (
     CONCURRENCY_DEFAULT,
+    AwaitNews,
     DeregisterWorker,
     DrainWorker,
     GetWorker,
     Heartbeat,
     ListWorkers,
+    News,
     RegisterWorker,
     WorkerKnown,
     WorkerPage,
+    WorkerType,
     WorkerView,
 )
 from flo.server.http_asker import Asker
 from flo.server.http_errors import refusals
 from flo.server.http_payload import Encoding, show
 from flo.server.http_request import (
+    BodyOptional,
     CursorQuery,
     FloRequest,
     LimitQuery,
@@ -39,13 +49,21 @@ BLOCK_MS_DEFAULT = 30_000
 
 
 class WorkerBody(Word):
-    """A registration; the same id again replaces it."""
+    """A registration; the same id again replaces it.
+
+    `metadata` is anything worth knowing; without `labels`, its flat values are the labels.
+    `incarnation` is to be another one for every start of the worker's process: a drain lasts for
+    as long as it is the same.
+    """
 
     worker_id: WorkerId
     actions: list[ActionName]
     max_concurrency: int = CONCURRENCY_DEFAULT
     machine_id: str | None = None
     labels: Labels | None = None
+    metadata: dict[str, Any] | None = None
+    worker_type: WorkerType = WorkerType.ACTION
+    incarnation: str = ""
 
 
 class HeartbeatBody(Word):
@@ -116,19 +134,12 @@ async def get_worker(
     return await asker.ask(GetWorker(worker_id=worker_id, namespace=namespace), WorkerView)
 
 
-@dataclass
-class BodyOptional(Operation):
-    def __post_init__(self) -> None:
-        assert isinstance(self.request_body, RequestBody)
-        self.request_body.required = False
-
-
 @post(
     "/workers/{worker_id:str}/heartbeat",
     status_code=200,
     tags=["workers"],
     operation_class=BodyOptional,
-    responses=refusals(404),
+    responses=refusals(404, 413),
 )
 async def heartbeat_worker(
     asker: NamedDependency[Asker],
@@ -148,7 +159,7 @@ async def drain_worker(
     worker_id: WorkerPath,
     namespace: NamespaceQuery = NAMESPACE_DEFAULT,
 ) -> WorkerKnown:
-    """No new tasks for this worker, for as long as it is registered."""
+    """No new tasks for this worker, for as long as its process lives (see `incarnation`)."""
     return await asker.ask(DrainWorker(worker_id=worker_id, namespace=namespace), WorkerKnown)
 
 
@@ -162,7 +173,7 @@ async def deregister_worker(
     await asker.ask(DeregisterWorker(worker_id=worker_id, namespace=namespace), Nothing)
 
 
-@post("/workers/{worker_id:str}/await", status_code=200, tags=["workers"], responses=refusals())
+@post("/workers/{worker_id:str}/await", status_code=200, tags=["workers"], responses=refusals(413))
 async def await_tasks(
     asker: NamedDependency[Asker],
     request: FloRequest,
@@ -176,6 +187,31 @@ async def await_tasks(
     return AssignedJson(
         tasks=[task_json(task) for task in assigned.tasks], draining=assigned.draining
     )
+
+
+@get("/workers/{worker_id:str}/news", tags=["workers"], responses=refusals(404))
+async def await_news(
+    asker: NamedDependency[Asker],
+    request: FloRequest,
+    worker_id: WorkerPath,
+    namespace: NamespaceQuery = NAMESPACE_DEFAULT,
+    after: Annotated[
+        int,
+        QueryParameter(name="after", ge=0, description="The `last` of the answer before this one."),
+    ] = 0,
+    block_ms: Annotated[
+        int,
+        QueryParameter(
+            name="block_ms", ge=0, le=BLOCK_MS_MAX, description="Wait so long for news to come."
+        ),
+    ] = BLOCK_MS_DEFAULT,
+) -> News:
+    """What a worker should know at once: which of its tasks were cancelled, and whether to drain.
+
+    The answer comes as soon as there is any; a worker that drains has it without waiting.
+    """
+    question = AwaitNews(worker_id=worker_id, namespace=namespace, after=after, block_ms=block_ms)
+    return await asker.wait(question, News, request)
 
 
 def task_json(task: Task) -> TaskJson:
@@ -192,4 +228,5 @@ ROUTES = (
     drain_worker,
     deregister_worker,
     await_tasks,
+    await_news,
 )

@@ -4,8 +4,8 @@
                    │ no
                    └──fetch──▸ archive ──put back──▸ is_ready? …
 
-What is needed is worked out while the state is durable; whatever ends while the archive is being
-asked is recent, so nothing can be missed in between.
+What is needed is worked out while the state is durable; whatever ends or leaves the archive while
+that is being asked is recent, and what is recent goes before what the archive said.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 import structlog
+from msgspec.structs import replace
 
 from flo.core.moment import NOTHING_RECALLED, Recalled
 from flo.core.recall import (
@@ -26,17 +27,16 @@ from flo.core.recall import (
 from flo.core.runs import ARCHIVE_KIND
 from flo.core.state import KEYS_REMEMBERED_MAX, State
 from flo.log.base import Archive
-from flo.model.archive import Archived
+from flo.model.archive import ArchiveAddress, Archived, ArchiveKey
 from flo.model.base import Word
 from flo.model.errors import FloError, Unexpected
-from flo.model.ids import run_id_of
+from flo.model.ids import RunId, run_id_of
 from flo.model.runs import Run
 from flo.shard.recent import Recent
 from flo.shard.submission import Submission
 
 _logger = structlog.get_logger("flo.shard")
 _decode = msgspec.msgpack.Decoder(Run).decode
-_logger = structlog.get_logger("flo.shard")
 
 
 class Recaller:
@@ -54,17 +54,25 @@ class Recaller:
         finished = self._state.keys_finished_count
         if finished - submission.recalled_at >= KEYS_REMEMBERED_MAX:
             submission.recalled = NOTHING_RECALLED  # what it knows of keys has aged too much
-        missing = self._missing(submission.words, submission.recalled)
-        return not missing or self._find_recent(submission, missing)
+        needed = self._needed(submission.words)
+        if not needed:
+            return True
+        recent = self._recent(needed, submission.recalled)
+        submission.recalled = _joined(submission.recalled, recent)
+        return all(is_recalled(submission.recalled, recall) for recall in needed)
 
     def recall_recent(self, word: Word) -> Recalled:
         """What is in memory of the things a word needs to know of the archive."""
-        return self._recent(self._missing([word], NOTHING_RECALLED))
+        return self._recent(self._needed([word]), NOTHING_RECALLED)
 
     def fetch(self, submission: Submission) -> None:
         """Ask the archive for what is missing, then put the submission back into the inbox."""
         submission.recalled_at = self._state.keys_finished_count
-        missing = self._missing(submission.words, submission.recalled)
+        missing = [
+            recall
+            for recall in self._needed(submission.words)
+            if not is_recalled(submission.recalled, recall)
+        ]
         task = asyncio.ensure_future(self._fetch(submission, missing))
         self._fetching[task] = submission
         task.add_done_callback(self._fetching.pop)
@@ -77,27 +85,35 @@ class Recaller:
         """Wait until all that was fetched has been put back."""
         await asyncio.gather(*self._fetching)
 
-    def _missing(self, words: Sequence[Word], recalled: Recalled) -> list[Recall]:
-        return [
-            recall
-            for word in words
-            for recall in recalls_for(self._state, word)
-            if not is_recalled(recalled, recall)
-        ]
+    def _needed(self, words: Sequence[Word]) -> list[Recall]:
+        return [recall for word in words for recall in recalls_for(self._state, word)]
 
-    def _find_recent(self, submission: Submission, missing: list[Recall]) -> bool:
-        found = self._recent(missing)
-        submission.recalled = _joined(submission.recalled, found)
-        return all(is_recalled(found, recall) for recall in missing)
-
-    def _recent(self, recalls: list[Recall]) -> Recalled:
-        runs: dict[tuple[str, str], Run | None] = {}
+    def _recent(self, recalls: list[Recall], recalled: Recalled) -> Recalled:
+        """What memory knows of these, and knows better than what was recalled of dead letters."""
+        runs: dict[tuple[str, RunId], Run | None] = {}
+        pages: dict[str, tuple[Run, ...]] = {}
         for recall in recalls:
-            if isinstance(recall, RecallRun):
-                row = self.recent.find(recall.namespace, recall.action, recall.number)
-                if row is not None:
-                    runs[recall.namespace, recall.run_id] = run_of(row)
-        return Recalled(runs=runs) if runs else NOTHING_RECALLED
+            match recall:
+                case RecallRun(filed_under, run_id, action, number):
+                    address = ArchiveAddress(ARCHIVE_KIND, filed_under, action, number)
+                    if address in self.recent:
+                        row = self.recent[address]
+                        runs[filed_under, run_id] = run_of(row) if row is not None else None
+                case RecallPage(filed_under=filed_under, is_dead=True):
+                    if filed_under in recalled.pages:
+                        page = recalled.pages[filed_under]
+                        pages[filed_under] = tuple(self._now(filed_under, run) for run in page)
+                case _:
+                    pass
+        return Recalled(runs=runs, pages=pages) if runs or pages else NOTHING_RECALLED
+
+    def _now(self, filed_under: str, run: Run) -> Run:
+        """A dead letter as it is now; it may have left the archive since that was asked."""
+        address = ArchiveAddress(ARCHIVE_KIND, filed_under, run.action, run.number)
+        if address not in self.recent:
+            return run
+        row = self.recent[address]
+        return run_of(row) if row is not None else replace(run, dead_lettered=False)
 
     async def _fetch(self, submission: Submission, missing: list[Recall]) -> None:
         try:
@@ -114,28 +130,33 @@ class Recaller:
 
 async def ask(archive: Archive, recalls: Sequence[Recall]) -> Recalled:
     """What the archive knows; every question gets an answer, if only "no such"."""
-    runs: dict[tuple[str, str], Run | None] = {}
-    page: tuple[Run, ...] | None = None
-    keys = [recall.key for recall in recalls if isinstance(recall, RecallKey)]
+    keys: dict[ArchiveKey, RunId | None] = {}
+    runs: dict[tuple[str, RunId], Run | None] = {}
+    pages: dict[str, tuple[Run, ...]] = {}
     for recall in recalls:
         match recall:
-            case RecallRun(namespace, run_id, action, number):
-                row = await archive.find(ARCHIVE_KIND, namespace, action, number)
-                runs[namespace, run_id] = run_of(row) if row is not None else None
-            case RecallPage(namespace, action, below, limit, status, live):
+            case RecallRun(filed_under, run_id, action, number):
+                row = await archive.find(ARCHIVE_KIND, filed_under, action, number)
+                runs[filed_under, run_id] = run_of(row) if row is not None else None
+            case RecallPage(filed_under, action, below, limit, status, is_dead, live):
                 rows = await archive.page(
-                    ARCHIVE_KIND, namespace, action, below=below, limit=limit, status=status
+                    ARCHIVE_KIND,
+                    filed_under,
+                    action,
+                    below=below,
+                    limit=limit,
+                    status=status,
+                    is_dead=is_dead,
                 )
                 found = {row.number: run_of(row) for row in rows}
-                page = tuple((found | {run.number: run for run in live}).values())
+                found |= {run.number: run for run in live}
+                pages[filed_under] = tuple(found.values())
             case RecallKey():
-                pass
-    numbers = await archive.find_keys(ARCHIVE_KIND, keys) if keys else {}
-    return Recalled(
-        keys={key: run_id_of(key[1], numbers[key]) if key in numbers else None for key in keys},
-        runs=runs,
-        page=page,
-    )
+                keys[recall] = None
+    if keys:
+        numbers = await archive.find_keys(ARCHIVE_KIND, list(keys))
+        keys |= {key: run_id_of(key[1], number) for key, number in numbers.items()}
+    return Recalled(keys, runs, pages)
 
 
 def run_of(row: Archived) -> Run:
@@ -145,5 +166,8 @@ def run_of(row: Archived) -> Run:
 def _joined(before: Recalled, found: Recalled) -> Recalled:
     if before is NOTHING_RECALLED or found is NOTHING_RECALLED:
         return found if before is NOTHING_RECALLED else before
-    page = found.page if found.page is not None else before.page
-    return Recalled({**before.keys, **found.keys}, {**before.runs, **found.runs}, page)
+    return Recalled(
+        {**before.keys, **found.keys},
+        {**before.runs, **found.runs},
+        {**before.pages, **found.pages},
+    )

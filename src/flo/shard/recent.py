@@ -1,27 +1,43 @@
-"""The runs that ended last, so that a question about one needs no look into the archive.
+"""What became of the archive last, so that a question about it needs no look into the archive.
 
-A quick run has often ended before its caller's question about it arrives.
+A quick run has often ended before its caller's question about it arrives; and a row that has left
+the archive must not be found in an answer that was on its way.
 """
 
-from flo.model.archive import Archived
-from flo.model.ids import ActionName, Namespace
+from collections import OrderedDict
+
+from flo.model.archive import ArchiveAddress, Archived, address_of
 
 LENGTH_MAX = 16 * 1024 * 1024
 ROWS_MAX = 20_000
 
 
 class Recent:
+    """The rows that were added last; None stands where one was removed."""
+
     def __init__(self) -> None:
-        self._rows: dict[tuple[Namespace, ActionName, int], Archived] = {}
+        self._rows: OrderedDict[ArchiveAddress, Archived | None] = OrderedDict()
         self._length = 0
 
-    def add(self, row: Archived) -> None:
-        address = row.namespace, row.name, row.number
-        known = self._rows.pop(address, None)
-        self._rows[address] = row
-        self._length += len(row.body) - (len(known.body) if known else 0)
-        while self._length > LENGTH_MAX or len(self._rows) > ROWS_MAX:
-            self._length -= len(self._rows.pop(next(iter(self._rows))).body)
+    def __contains__(self, address: ArchiveAddress) -> bool:
+        return address in self._rows
 
-    def find(self, namespace: Namespace, action: ActionName, number: int) -> Archived | None:
-        return self._rows.get((namespace, action, number))
+    def __getitem__(self, address: ArchiveAddress) -> Archived | None:
+        return self._rows[address]
+
+    def add(self, row: Archived) -> None:
+        self._put(address_of(row), row)
+
+    def remove(self, address: ArchiveAddress) -> None:
+        self._put(address, None)
+
+    def _put(self, address: ArchiveAddress, row: Archived | None) -> None:
+        self._length += _length(row) - _length(self._rows.pop(address, None))
+        self._rows[address] = row
+        while self._length > LENGTH_MAX or len(self._rows) > ROWS_MAX:
+            _, oldest = self._rows.popitem(last=False)
+            self._length -= _length(oldest)
+
+
+def _length(row: Archived | None) -> int:
+    return len(row.body) if row is not None else 0

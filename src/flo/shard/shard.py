@@ -20,14 +20,26 @@ from flo.core.decision import Decision
 from flo.core.live import Live
 from flo.core.machine import VIEWS, answer, settle
 from flo.core.moment import NOTHING_RECALLED, Moment
-from flo.core.state import State
+from flo.core.state import State, namespace_of
 from flo.core.views import run_result
 from flo.log.base import Log
-from flo.model.archive import Archived
+from flo.model.archive import ArchiveAddress, Archived, address_of
 from flo.model.base import Fact, Word
 from flo.model.errors import FloError, NotFound, Unavailable, Unexpected
 from flo.model.ids import run_id_of
-from flo.model.runs import Assigned, Claim, Complete, Ended, Invoke, Tick, Ticked, WaitForRuns
+from flo.model.namespaces import NamespaceDeleted
+from flo.model.runs import (
+    Assigned,
+    Claim,
+    Complete,
+    Ended,
+    Invoke,
+    RunCancelled,
+    Tick,
+    Ticked,
+    WaitForRuns,
+)
+from flo.model.workers import AwaitNews, News, WorkerDeregistered, WorkerDrained
 from flo.shard.clock import Clock, SystemClock
 from flo.shard.recall import Recaller, run_of
 from flo.shard.submission import Answer, Done, Submission
@@ -64,10 +76,19 @@ class _Batch:
         self.taken = taken
         self.moment = moment
         self.events: list[Fact] = []
-        self.archived: list[Archived] = []
+        self.archived: dict[ArchiveAddress, Archived] = {}
+        self.removed: list[ArchiveAddress] = []
         self.answered: list[tuple[Submission, list[Answer]]] = []
         self.asked: list[Submission] = []
         self.unready: list[Submission] = []
+
+    def add(self, row: Archived) -> None:
+        self.archived[address_of(row)] = row
+
+    def remove(self, address: ArchiveAddress) -> None:
+        """Let the archive go of a row, even of one that this batch has just filed."""
+        self.removed.append(address)
+        self.archived.pop(address, None)
 
 
 class Shard:
@@ -197,7 +218,9 @@ class Shard:
             await self._append(batch)
         for submission, answers in batch.answered:
             submission.answer(answers)
-        self._answer_waits(batch.archived)
+        self._answer_who_waits_for_what_is_gone(batch)
+        self._answer_waits(batch)
+        self._answer_news(batch)
         for submission in batch.asked:
             self._answer_question(submission, batch.moment)
         for submission in batch.unready:
@@ -227,9 +250,12 @@ class Shard:
                 _logger.exception("rule_broken", word=type(word).__name__)
             return refusal
         batch.events += decision.events
-        batch.archived += decision.archived
         for row in decision.archived:
             self._recaller.recent.add(row)
+            batch.add(row)
+        for address in decision.removed:
+            self._recaller.recent.remove(address)
+            batch.remove(address)
         return decision.reply
 
     def _settle_or_recall(self, word: Word, moment: Moment) -> Decision:
@@ -269,24 +295,46 @@ class Shard:
         started = loop.time()
         if self._appending is not None:
             await self._appending
-        append = self.log.append(batch.events, batch.archived, self._now_ms)
+        append = self.log.append(
+            batch.events, list(batch.archived.values()), self._now_ms, removed=batch.removed
+        )
         if self._wait_for_log:
             await append
         else:
             self._appending = asyncio.ensure_future(append)
         self._watcher.committed(len(batch.events), len(batch.archived), loop.time() - started)
 
-    def _answer_waits(self, archived: list[Archived]) -> None:
-        """Tell those who wait for these runs; whoever waits for several hears of all at once."""
+    def _answer_who_waits_for_what_is_gone(self, batch: _Batch) -> None:
+        """Ask again what was asked of a namespace that has been deleted."""
+        for event in batch.events:
+            if isinstance(event, NamespaceDeleted):
+                for submission in self._waiters.questions_of(event.name):
+                    submission.unpark()
+                    self._answer_question(submission, batch.moment)
+
+    def _answer_waits(self, batch: _Batch) -> None:
+        """Tell those who wait for runs that ended; who waits for several hears of all at once."""
         ended: dict[Submission, Ended] = {}
-        for row in archived:
-            waiting = self._waiters.for_run(row.namespace, run_id_of(row.name, row.number))
+        for row in batch.archived.values():
+            namespace = namespace_of(row.namespace)
+            waiting = self._waiters.for_run(namespace, run_id_of(row.name, row.number))
             if waiting:
                 result = run_result(run_of(row))
                 for submission in waiting:
                     ended.setdefault(submission, Ended()).results.append(result)
         for submission, reply in ended.items():
             submission.answer([reply])
+
+    def _answer_news(self, batch: _Batch) -> None:
+        """Tell the workers that wait for news of what concerns them."""
+        for event in batch.events:
+            if (
+                isinstance(event, RunCancelled | WorkerDrained | WorkerDeregistered)
+                and event.worker_id is not None
+            ):
+                for submission in self._waiters.for_news(event.namespace, event.worker_id):
+                    submission.unpark()
+                    self._answer_question(submission, batch.moment)
 
     def _answer_question(self, submission: Submission, moment: Moment) -> None:
         question = submission.words[0]
@@ -298,19 +346,21 @@ class Shard:
         except FloError as refusal:
             submission.refuse(refusal)
             return
-        if not (isinstance(question, WaitForRuns) and self._park_wait(submission, question, reply)):
+        if not self._park_question(submission, question, reply):
             submission.answer([reply])
 
-    def _park_wait(self, submission: Submission, question: WaitForRuns, reply: Word) -> bool:
-        """Let a wait of which nothing has come yet go on, if it may."""
-        if reply != Ended() or not question.block_ms or not submission.is_open:
+    def _park_question(self, submission: Submission, question: Word, reply: Word) -> bool:
+        """Let a question to which there is no answer yet wait for one, if it may."""
+        if not isinstance(question, WaitForRuns | AwaitNews):
             return False
-        self._waiters.park_wait(submission, question)
+        if not _is_nothing_new(question, reply) or not question.block_ms or not submission.is_open:
+            return False
+        self._waiters.park_question(submission, question)
         submission.park(
             self._clock.call_at(
-                self._now_ms + question.block_ms, lambda: submission.answer([Ended()])
+                self._now_ms + question.block_ms, lambda: submission.answer([reply])
             ),
-            lambda: self._waiters.leave_wait(submission, question),
+            lambda: self._waiters.leave_question(submission, question),
         )
         return True
 
@@ -336,6 +386,17 @@ def _payload_length(words: Sequence[Word]) -> int:
         elif isinstance(word, Complete):
             length += len(word.output)
     return length
+
+
+def _is_nothing_new(question: WaitForRuns | AwaitNews, reply: Word) -> bool:
+    """Whether the reply says nothing that the asker does not know."""
+    match question, reply:
+        case WaitForRuns(), Ended(results=[], unknown=[]):
+            return True
+        case AwaitNews(after=after), News(last=last, cancelled=[], draining=draining):
+            return last == after or not draining
+        case _:
+            return False
 
 
 def _recalling(moment: Moment, submission: Submission) -> Moment:

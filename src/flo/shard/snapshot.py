@@ -26,11 +26,13 @@ RUNS_PER_CHUNK = 5_000
 
 
 class _SpaceHead(Record):
+    archive_name: str
+    created_at_ms: int | None
     actions: dict[ActionName, Action]
     deleted: dict[ActionName, Action]
     numbers: dict[ActionName, int]
     tallies: dict[ActionName, Tally]
-    keys_finished: list[tuple[ActionName, str, RunId | None]]
+    keys_finished: list[tuple[ActionName, str, RunId]]
     workers: dict[WorkerId, Worker]
     processes: dict[WorkerId, dict[ActionName, Process]]
     lanes: list[tuple[ActionName, LaneKey, int, list[int]]]
@@ -39,6 +41,7 @@ class _SpaceHead(Record):
 class _Head(Record):
     spaces: dict[Namespace, _SpaceHead]
     keys_finished_count: int
+    deletions: dict[Namespace, int]
 
 
 class _Runs(Record):
@@ -54,7 +57,13 @@ _decode_runs = msgspec.msgpack.Decoder(_Runs).decode
 def dump(state: State) -> Iterator[bytes]:
     """The state in chunks; equal states give equal bytes."""
     heads = {namespace: _space_head(space) for namespace, space in state.spaces.items()}
-    yield _encode(_Head(spaces=heads, keys_finished_count=state.keys_finished_count))
+    yield _encode(
+        _Head(
+            spaces=heads,
+            keys_finished_count=state.keys_finished_count,
+            deletions=state.deletions,
+        )
+    )
     for namespace, space in sorted(state.spaces.items()):
         runs = iter(sorted(space.runs.items()))
         while chunk := [run for _, run in islice(runs, RUNS_PER_CHUNK)]:
@@ -69,6 +78,7 @@ def load(chunks: Iterable[bytes]) -> State:
         for namespace, space_head in head.spaces.items():
             state.spaces[namespace] = _space(space_head)
         state.keys_finished_count = head.keys_finished_count
+        state.deletions = head.deletions
         for chunk in each:
             part = _decode_runs(chunk)
             for run in part.runs:
@@ -90,26 +100,30 @@ def fingerprint(state: State) -> str:
 
 def _space_head(space: Space) -> _SpaceHead:
     return _SpaceHead(
+        archive_name=space.archive_name,
+        created_at_ms=space.created_at_ms,
         actions=space.actions,
         deleted=space.deleted,
         numbers=space.numbers,
         tallies=space.tallies,
         keys_finished=[
-            (action, key, space.keys.get((action, key))) for action, key in space.keys_finished
+            (action, key, space.keys[action, key]) for action, key in space.keys_finished
         ],
         workers=space.workers,
         processes=space.processes,
         lanes=[
-            (action, key, priority, list(numbers))
+            (action, key, priority, standing)
             for action, queue in sorted(space.queues.items())
             for key, lane in sorted(queue.lanes.items(), key=lambda lane: repr(lane[0]))
-            for priority, numbers in sorted(lane.by_priority.items())
+            for priority, numbers in lane.parts()
+            if (standing := list(numbers))
         ],
     )
 
 
 def _space(head: _SpaceHead) -> Space:
-    space = Space()
+    space = Space(head.archive_name)
+    space.created_at_ms = head.created_at_ms
     space.actions = head.actions
     space.deleted = head.deleted
     space.numbers = head.numbers
@@ -117,9 +131,8 @@ def _space(head: _SpaceHead) -> Space:
     space.workers = head.workers
     space.processes = head.processes
     for action, key, run_id in head.keys_finished:
-        space.keys_finished.append((action, key))
-        if run_id is not None:
-            space.keys[action, key] = run_id
+        space.keys_finished[action, key] = None
+        space.keys[action, key] = run_id
     for action, lane_key, priority, numbers in head.lanes:
         space.queue(action).restore(lane_key, priority, numbers)
     return space

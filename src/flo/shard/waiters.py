@@ -1,4 +1,4 @@
-"""Parked long polls: claims that found nothing, and waits for runs that have not ended.
+"""Parked long polls: claims that found nothing, waits for runs and for news that have not come.
 
 A parked claim stands in the line of every action it names. When work appears, the line is walked
 from the least busy worker on, and each is offered its share; when its worker drains, it is let go.
@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from flo.core.state import State
 from flo.model.base import Fact
 from flo.model.ids import ActionName, Namespace, RunId, WorkerId
-from flo.model.runs import Claim, RunQueued, RunReleased, RunRequeued, WaitForRuns
-from flo.model.workers import WorkerDrained
+from flo.model.runs import Claim, RunQueued, RunReleased, RunRequeued, RunRevived, WaitForRuns
+from flo.model.workers import AwaitNews, WorkerDrained
 from flo.shard.submission import Submission
 
 Line: TypeAlias = dict[Submission, Claim]
@@ -27,6 +27,7 @@ class Waiters:
     def __init__(self) -> None:
         self._actions: dict[tuple[Namespace, ActionName], Line] = {}
         self._workers: dict[tuple[Namespace, WorkerId], Line] = {}
+        self._news: dict[tuple[Namespace, WorkerId], dict[Submission, None]] = {}
         self._runs: dict[tuple[Namespace, RunId], dict[Submission, None]] = {}
 
     def park_claim(self, submission: Submission, claim: Claim) -> None:
@@ -39,13 +40,30 @@ class Waiters:
             _leave(self._actions, (claim.namespace, name), submission)
         _leave(self._workers, (claim.namespace, claim.worker_id), submission)
 
-    def park_wait(self, submission: Submission, question: WaitForRuns) -> None:
-        for run_id in question.run_ids:
-            self._runs.setdefault((question.namespace, run_id), {})[submission] = None
+    def park_question(self, submission: Submission, question: WaitForRuns | AwaitNews) -> None:
+        if isinstance(question, AwaitNews):
+            key = question.namespace, question.worker_id
+            self._news.setdefault(key, {})[submission] = None
+        else:
+            for run_id in question.run_ids:
+                self._runs.setdefault((question.namespace, run_id), {})[submission] = None
 
-    def leave_wait(self, submission: Submission, question: WaitForRuns) -> None:
-        for run_id in question.run_ids:
-            _leave(self._runs, (question.namespace, run_id), submission)
+    def leave_question(self, submission: Submission, question: WaitForRuns | AwaitNews) -> None:
+        if isinstance(question, AwaitNews):
+            _leave(self._news, (question.namespace, question.worker_id), submission)
+        else:
+            for run_id in question.run_ids:
+                _leave(self._runs, (question.namespace, run_id), submission)
+
+    def questions_of(self, namespace: Namespace) -> list[Submission]:
+        """Those who wait for runs or news of this namespace."""
+        lines = chain(self._runs.items(), self._news.items())
+        waiting = (line for (theirs, _), line in lines if theirs == namespace)
+        return list(dict.fromkeys(chain.from_iterable(waiting)))
+
+    def for_news(self, namespace: Namespace, worker_id: WorkerId) -> list[Submission]:
+        """Those who wait for news for this worker."""
+        return list(self._news.get((namespace, worker_id), ()))
 
     def for_run(self, namespace: Namespace, run_id: RunId) -> Iterable[Submission]:
         """Those who wait for this run."""
@@ -64,7 +82,8 @@ class Waiters:
     def everyone(self) -> list[Submission]:
         claims = chain.from_iterable(self._workers.values())
         waits = chain.from_iterable(self._runs.values())
-        return list(dict.fromkeys(chain(claims, waits)))
+        news = chain.from_iterable(self._news.values())
+        return list(dict.fromkeys(chain(claims, waits, news)))
 
     def _ready_actions(
         self, events: Sequence[Fact], state: State
@@ -73,13 +92,17 @@ class Waiters:
         ready: dict[tuple[Namespace, ActionName], None] = {}
         for event in events:
             match event:
-                case RunQueued(namespace=namespace, run=run):
+                case (
+                    RunQueued(namespace=namespace, run=run)
+                    | RunRevived(namespace=namespace, run=run)
+                ):
                     ready[namespace, run.action] = None
                 case (
                     RunReleased(namespace=namespace, run_id=run_id)
                     | RunRequeued(namespace=namespace, run_id=run_id)
                 ):
-                    ready[namespace, state.spaces[namespace].runs[run_id].action] = None
+                    if (run_now := state.space(namespace).runs.get(run_id)) is not None:
+                        ready[namespace, run_now.action] = None
                 case _:
                     pass
         return {key: None for key in ready if key in self._actions}
@@ -89,10 +112,10 @@ class Waiters:
     ) -> Iterator[tuple[Submission, Claim]]:
         """Along one line while there is something in the queue: each gets an equal share."""
         line = self._actions.get((namespace, action), {})  # an earlier line may have emptied it
-        space = state.spaces[namespace]
+        space = state.space(namespace)
         ahead = sorted(line.items(), key=lambda item: _load(state, item[1]))
         for waiting, (submission, claim) in zip(range(len(ahead), 0, -1), ahead, strict=True):
-            if action not in space.queues:
+            if not space.has_ready(action):
                 return
             if submission in line:
                 share = -(-space.tallies[action].pending // waiting)
@@ -104,7 +127,7 @@ class Waiters:
 
 def _load(state: State, claim: Claim) -> float:
     """How busy a worker is: what it holds, against what it can hold."""
-    space = state.spaces[claim.namespace]
+    space = state.space(claim.namespace)
     held = len(space.held.get(claim.worker_id, ()))
     worker = space.workers.get(claim.worker_id)
     return held / (worker.max_concurrency if worker else held + claim.max_tasks)

@@ -93,7 +93,7 @@ def _audit_queues(namespace: Namespace, space: Space, facts: Facts, checks: Chec
         order = {
             (key, priority): list(numbers)
             for key, lane in queue.lanes.items()
-            for priority, numbers in lane.by_priority.items()
+            for priority, numbers in lane.parts()
         }
         checks.hold(Invariant.QUEUE_ORDER, order == lines, action, order, lines)
 

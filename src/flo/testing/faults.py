@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from flo.log.memory import MemoryArchive, MemoryLog
-from flo.model.archive import Archived, ArchiveKey
+from flo.model.archive import ArchiveAddress, Archived, ArchiveKey
 from flo.model.base import Fact
 from flo.model.ids import Namespace
 
@@ -51,13 +51,20 @@ class FaultyLog(MemoryLog):
         self._durable = durable
         self._failed = failed
 
-    async def append(self, events: Sequence[Fact], archived: Sequence[Archived], at_ms: int) -> int:
+    async def append(
+        self,
+        events: Sequence[Fact],
+        archived: Sequence[Archived],
+        at_ms: int,
+        *,
+        removed: Sequence[ArchiveAddress] = (),
+    ) -> int:
         self.unwritten = events
         await self.disk.work(self.disk.quality.append_ms_max)
         if self.disk.fills_up():
             self._failed()
             raise OSError(errno.ENOSPC, "no space left on the simulated disk")
-        position = await super().append(events, archived, at_ms)
+        position = await super().append(events, archived, at_ms, removed=removed)
         self.unwritten = ()
         self._durable(events, archived, at_ms)
         if self.disk.lingers():
@@ -93,8 +100,11 @@ class FaultyArchive(MemoryArchive):
         below: int | None,
         limit: int,
         status: str | None = None,
+        is_dead: bool = False,
     ) -> list[Archived]:
-        found = await super().page(kind, namespace, name, below=below, limit=limit, status=status)
+        found = await super().page(
+            kind, namespace, name, below=below, limit=limit, status=status, is_dead=is_dead
+        )
         await self._disk.work(self._disk.quality.find_ms_max)
         return found
 

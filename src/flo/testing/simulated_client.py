@@ -58,10 +58,11 @@ class SimulatedClient:
 
     async def register_all(self) -> None:
         """Go on until every action is there."""
-        for action in ACTIONS:
-            registered = False
-            while not registered:
-                registered = await self._register_action(action)
+        missing = list(ACTIONS)
+        while missing:
+            if await self._register_action(missing[0]):
+                del missing[0]
+            await asyncio.sleep(self._dice.random())
 
     async def look_at_everything(self) -> None:
         """Every run that anybody was told of is there, and as it was told."""

@@ -112,6 +112,7 @@ class SimulatedWorker:
                 )
             except Unavailable as error:
                 self._did("register_worker", error)
+                await asyncio.sleep(self._dice.random())
             else:
                 self._did("register_worker", answer.status)
                 self._world.ledger.registered(self._namespace, self._worker_id)

@@ -5,9 +5,10 @@ import secrets
 import socket
 from collections.abc import Callable
 from contextlib import suppress
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from flo.client.client import Flo
+from flo.client.schema import Schema, schema_of
 from flo.model.actions import (
     MAX_RETRIES_DEFAULT,
     RETRY_DELAY_MS_DEFAULT,
@@ -30,6 +31,7 @@ from flo.worker.handler import BoundHandler, Handler, bind
 from flo.worker.lifecycle import Lifecycle, Manners
 from flo.worker.performer import Performer
 from flo.worker.signals import on_signals
+from flo.worker.watchdog import watching
 
 H = TypeVar("H", bound=Handler)
 
@@ -41,6 +43,8 @@ class Settings(NamedTuple):
     max_retries: int | None = None
     retry_delay_ms: int | None = None
     description: str | None = None
+    input_schema: dict[str, Any] | None = None
+    output_schema: dict[str, Any] | None = None
 
 
 SETTINGS_DEFAULT = Settings(TIMEOUT_MS_DEFAULT, MAX_RETRIES_DEFAULT, RETRY_DELAY_MS_DEFAULT, "")
@@ -73,25 +77,38 @@ class ActionWorker:
         action_timeout: float = 300.0,
         block_ms: int = 30_000,
         labels: Labels | None = None,
+        metadata: dict[str, Any] | None = None,
         heartbeat_interval: float = 30.0,
         drain_timeout: float = 30.0,
+        cancel_grace: float = 10.0,
         auto_touch: bool = True,
+        blocking_limit: float = 1.0,
     ) -> None:
+        """`action_timeout` is how long a handler may take, `drain_timeout` how long a worker that
+        is told to stop waits for its handlers, `cancel_grace` how long a cancelled one may take to
+        clean up. Leases are extended while handlers run, unless `auto_touch` is off. A handler
+        that blocks the event loop for `blocking_limit` is named in the log; 0 switches that off.
+        """
         check_range(concurrency, "concurrency", 1, CONCURRENCY_MAX)
         check_range(block_ms, "block_ms", 0, BLOCK_MS_MAX)
         self.worker_id = worker_id or f"{socket.gethostname()}-{secrets.token_hex(4)}"
         check_worker_id(self.worker_id)
         self.machine_id = machine_id or socket.gethostname()
         self.labels = labels
+        self.metadata = metadata
         if isinstance(address, Flo) and namespace not in (None, address.namespace):
             raise Invalid(
                 f"expected the client's namespace {address.namespace!r}, got {namespace!r}"
             )
         self._owns_flo = not isinstance(address, Flo)
         self._flo = address if isinstance(address, Flo) else Flo(address, namespace=namespace)
-        self._manners = Manners(concurrency, block_ms, heartbeat_interval, drain_timeout)
+        self._manners = Manners(
+            concurrency, block_ms, heartbeat_interval, drain_timeout, cancel_grace
+        )
         self._action_timeout_s = action_timeout
         self._auto_touch = auto_touch
+        self._blocking_limit_s = blocking_limit
+        self._incarnation = ""
         self._handlers: dict[ActionName, BoundHandler] = {}
         self._settings: dict[ActionName, Settings] = {}
         self._leases_ms: dict[ActionName, int] = {}
@@ -107,6 +124,8 @@ class ActionWorker:
         max_retries: int | None = None,
         retry_delay_ms: int | None = None,
         description: str | None = None,
+        input_schema: Schema | None = None,
+        output_schema: Schema | None = None,
     ) -> Callable[[H], H]:
         """Make the function below the handler of this action; see register_action."""
 
@@ -118,6 +137,8 @@ class ActionWorker:
                 max_retries=max_retries,
                 retry_delay_ms=retry_delay_ms,
                 description=description,
+                input_schema=input_schema,
+                output_schema=output_schema,
             )
             return handler
 
@@ -132,6 +153,8 @@ class ActionWorker:
         max_retries: int | None = None,
         retry_delay_ms: int | None = None,
         description: str | None = None,
+        input_schema: Schema | None = None,
+        output_schema: Schema | None = None,
     ) -> None:
         """What is given here is registered when the worker starts.
 
@@ -141,7 +164,14 @@ class ActionWorker:
         if name in self._handlers:
             raise Invalid(f"action {name!r} has a handler already")
         self._handlers[name] = bind(handler)
-        self._settings[name] = Settings(timeout_ms, max_retries, retry_delay_ms, description)
+        self._settings[name] = Settings(
+            timeout_ms,
+            max_retries,
+            retry_delay_ms,
+            description,
+            schema_of(input_schema, "input_schema"),
+            schema_of(output_schema, "output_schema"),
+        )
 
     def run(self) -> None:
         """Work until told to stop. SIGINT or SIGTERM drains; a second one stops at once."""
@@ -161,9 +191,11 @@ class ActionWorker:
             self._handlers,
             self._leases_ms,
             action_timeout_s=self._action_timeout_s,
+            cancel_grace_s=self._manners.cancel_grace_s,
             auto_touch=self._auto_touch,
         )
         self._loop = asyncio.get_running_loop()
+        self._incarnation = secrets.token_hex(8)
         self._lifecycle = Lifecycle(
             self._flo.workers,
             self.worker_id,
@@ -171,12 +203,14 @@ class ActionWorker:
             self._manners,
             self._announce,
             performer.perform,
+            performer.cancel,
             performer.give_up_all,
         )
         if self._is_stopped:
             self._lifecycle.drain()
         try:
-            await self._lifecycle.run()
+            with watching(performer.running, self._blocking_limit_s):
+                await self._lifecycle.run()
         finally:
             performer.stop()
             if self._owns_flo:
@@ -203,6 +237,8 @@ class ActionWorker:
             max_concurrency=self._manners.concurrency,
             machine_id=self.machine_id,
             labels=self.labels,
+            metadata=self.metadata,
+            incarnation=self._incarnation,
         )
 
     async def _announce_action(self, name: ActionName) -> None:
@@ -218,7 +254,12 @@ class ActionWorker:
 
 def _settings_of(action: ActionView) -> Settings:
     return Settings(
-        action.timeout_ms, action.max_retries, action.retry_delay_ms, action.description
+        action.timeout_ms,
+        action.max_retries,
+        action.retry_delay_ms,
+        action.description,
+        action.input_schema,
+        action.output_schema,
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar, overload
 
 from flo.client.payload import decode_payload, encode_payload
 from flo.client.workers import EXTEND_MS_DEFAULT, Workers
-from flo.model.errors import Invalid
+from flo.model.errors import Conflict, Invalid, NotFound
 from flo.model.ids import ActionName, Namespace, RunId, WorkerId
 from flo.model.runs import Task
 from flo.worker.outcome import ActionResult, NonRetryableError
@@ -16,8 +16,8 @@ T = TypeVar("T")
 
 
 class ActionContext:
-    """`cancelled` turns true when the lease is lost or the time is over: the result no longer
-    counts. An async handler is cancelled then as well; a sync one must look.
+    """`cancelled` turns true when the run is cancelled, the lease is lost or the time is over: the
+    result no longer counts. An async handler is cancelled then as well; a sync one must look.
     """
 
     __slots__ = ("_loop", "_task", "_worker_id", "_workers", "cancelled", "namespace")
@@ -60,6 +60,11 @@ class ActionContext:
     def created_at(self) -> datetime:
         return datetime.fromtimestamp(self._task.created_at_ms / 1_000, UTC)
 
+    def raise_if_cancelled(self) -> None:
+        """For sync handlers: end here, as an async one would, if the result no longer counts."""
+        if self.cancelled:
+            raise asyncio.CancelledError(f"task {self.task_id} is cancelled")
+
     def json(self) -> Any:
         return self.into(Any)
 
@@ -82,7 +87,7 @@ class ActionContext:
         return ActionResult(outcome, data)
 
     def touch(self, extend_ms: int = EXTEND_MS_DEFAULT) -> Awaitable[None]:
-        """Extend the lease to `extend_ms` from now.
+        """Extend the lease to `extend_ms` from now; Conflict or NotFound if it is lost.
 
         In an async handler it is awaited; in a sync one it has happened when the call returns.
         """
@@ -94,9 +99,13 @@ class ActionContext:
 
     async def _touch(self, extend_ms: int) -> None:
         task = self._task
-        await self._workers.touch(
-            task.task_id, self._worker_id, attempt=task.attempt, extend_ms=extend_ms
-        )
+        try:
+            await self._workers.touch(
+                task.task_id, self._worker_id, attempt=task.attempt, extend_ms=extend_ms
+            )
+        except (Conflict, NotFound):
+            self.cancelled = True
+            raise
 
 
 class _Happened(Awaitable[None]):

@@ -1,4 +1,4 @@
-"""Register, heartbeat, claim, drain, deregister: shared by every kind of worker.
+"""Register, heartbeat, claim, hear news, drain, deregister: shared by every kind of worker.
 
 announce ──▸ take tasks ──▸ finish tasks ──▸ leave
                  │   ▲            ▲
@@ -12,12 +12,13 @@ from typing import Any, NamedTuple, TypeAlias
 
 from flo.client.workers import Workers
 from flo.model.errors import FloError, NotFound, Unavailable
-from flo.model.ids import ActionName, WorkerId
+from flo.model.ids import ActionName, RunId, WorkerId
 from flo.model.runs import TASKS_PER_CLAIM_MAX, Assigned, Task
 from flo.model.workers import WorkerStatus
 
 AGAIN_S = 1.0
 """The pause after a call that failed although the session had tried for long."""
+NEWS_BLOCK_MS = 30_000
 LEAVE_S_MAX = 2.0
 """How long a leaving worker waits for any one answer."""
 
@@ -33,11 +34,13 @@ class Manners(NamedTuple):
     block_ms: int
     heartbeat_interval_s: float
     drain_timeout_s: float
+    cancel_grace_s: float
 
 
 class Lifecycle:
     """`announce` registers the worker; `perform` does one task and gives its slot back before it
-    reports; `give_up_all` ends what is still running when the time to drain is over.
+    reports; `cancel` stops the task of a run that was cancelled; `give_up_all` ends what is still
+    running when the time to drain is over.
     """
 
     def __init__(
@@ -48,6 +51,7 @@ class Lifecycle:
         manners: Manners,
         announce: Callable[[], Awaitable[None]],
         perform: Perform,
+        cancel: Callable[[RunId], None],
         give_up_all: Callable[[str], Awaitable[None]],
     ) -> None:
         self._workers = workers
@@ -56,6 +60,7 @@ class Lifecycle:
         self._manners = manners
         self._announce = announce
         self._perform = perform
+        self._cancel = cancel
         self._give_up_all = give_up_all
         self._free_count = manners.concurrency
         self._room = asyncio.Event()
@@ -108,12 +113,13 @@ class Lifecycle:
                 return
 
     async def _work(self) -> None:
-        heart = asyncio.create_task(self._beat())
+        heart, ear = asyncio.create_task(self._beat()), asyncio.create_task(self._listen())
         try:
             await self._take_tasks()
             await self._finish_tasks()
         finally:
             heart.cancel()
+            ear.cancel()
             for task in self._tasks:
                 task.cancel()
             await self._try(self._workers.deregister(self._worker_id))
@@ -178,11 +184,36 @@ class Lifecycle:
                 known = await self._workers.heartbeat(self._worker_id, load)
                 if known.status is WorkerStatus.DRAINING:
                     self.drain()
-            except NotFound:  # the server has forgotten us
-                if not self._draining.is_set():
-                    await self._try(self._announce())
+            except NotFound:
+                await self._announce_again()
             except FloError as error:
                 _logger.warning("worker %s: no heartbeat: %s", self._worker_id, error)
+
+    async def _listen(self) -> None:
+        """Hear at once of runs that are cancelled, and of a drain although no slot is free."""
+        last = 0
+        while True:
+            try:
+                news = await self._workers.await_news(
+                    self._worker_id, after=last, block_ms=NEWS_BLOCK_MS
+                )
+            except NotFound:
+                await self._announce_again()
+                await asyncio.sleep(AGAIN_S)
+            except FloError as error:
+                _logger.warning("worker %s: no news: %s", self._worker_id, error)
+                await asyncio.sleep(AGAIN_S)
+            else:
+                last = news.last
+                for run_id in news.cancelled:
+                    self._cancel(run_id)
+                if news.draining:
+                    self.drain()
+
+    async def _announce_again(self) -> None:
+        """The server has forgotten us."""
+        if not self._draining.is_set():
+            await self._try(self._announce())
 
     async def _finish_tasks(self) -> None:
         if self._tasks:
@@ -195,6 +226,8 @@ class Lifecycle:
                     f"drain_timeout of {self._manners.drain_timeout_s:g} s"
                 )
             )
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=self._manners.cancel_grace_s)
 
     async def _until_draining(self, task: asyncio.Task[None]) -> None:
         draining = asyncio.create_task(self._draining.wait())

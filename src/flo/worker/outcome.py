@@ -4,7 +4,7 @@ returns a value                    Done        outcome "success"
 returns ctx.result(name, data)     Done        that outcome
 raises                             TryAgain    after a delay, while retries are left
 raises NonRetryableError           GiveUp      at once, and not dead-lettered
-returns what JSON cannot hold      GiveUp      the work is done: doing it again helps nobody
+returns what cannot be sent        GiveUp      the work is done: doing it again helps nobody
 runs over its time                 GiveUp
 """
 
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from flo.client.payload import encode_payload
 from flo.model.errors import Invalid
-from flo.model.ids import TEXT_LENGTH_MAX
+from flo.model.ids import TEXT_LENGTH_MAX, check_payload
 from flo.model.runs import OUTCOME_SUCCESS
 
 
@@ -53,7 +53,9 @@ def outcome_of(value: Any) -> Outcome:
     if isinstance(value, ActionResult):
         name, value = value
     try:
-        return Done(encode_payload(value), name)
+        output = encode_payload(value)
+        check_payload(output, "a result")
+        return Done(output, name)
     except Invalid as error:
         return GiveUp(f"the result cannot be sent: {error.message}")
 

@@ -1,9 +1,18 @@
-"""One task from assignment to report."""
+"""One task from assignment to report.
+
+    begin ──▸ handler runs ──▸ report
+                  │
+                  ├── its time is over, the worker must leave ──▸ report at once, stop it
+                  └── the run was cancelled, the lease is lost ──▸ stop it, report nothing
+
+Stopping is asking: an async handler is cancelled, a sync one sees it in its context. Whoever has
+not ended after a grace period is cancelled again and named in the log, and keeps its slot.
+"""
 
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from math import inf
 from typing import Any
@@ -11,7 +20,7 @@ from typing import Any
 from flo.client.alarm import Alarm
 from flo.client.workers import Workers
 from flo.model.errors import Conflict, FloError, Invalid, NotFound, Unavailable
-from flo.model.ids import ActionName, Namespace, WorkerId
+from flo.model.ids import ActionName, Namespace, RunId, WorkerId
 from flo.model.runs import Task
 from flo.worker.context import ActionContext
 from flo.worker.handler import BoundHandler
@@ -25,40 +34,45 @@ _logger = logging.getLogger("flo.worker")
 
 
 class Performance:
-    """A task while its handler runs. `settled` means that its result no longer counts."""
+    """A task while its handler runs.
+
+    `is_in_loop` says that the handler runs in the event loop, and not in a thread.
+    """
 
     __slots__ = (
         "context",
         "ends_at_s",
         "extend_ms",
-        "handler",
+        "is_in_loop",
         "runner",
-        "settled",
         "task",
         "touch_at_s",
     )
 
-    def __init__(
-        self,
-        task: Task,
-        handler: BoundHandler,
-        context: ActionContext,
-        runner: asyncio.Task[Any],
-    ) -> None:
+    def __init__(self, task: Task, context: ActionContext) -> None:
         self.task = task
-        self.handler = handler
         self.context = context
-        self.runner = runner
-        self.settled = False
+        self.runner: asyncio.Task[None] | None = None
+        self.is_in_loop = False
         self.ends_at_s = inf
         self.touch_at_s = inf
         self.extend_ms = 0
 
-    def settle(self) -> None:
+    @property
+    def is_stopped(self) -> bool:
+        """Whether its result no longer counts."""
+        return self.context.cancelled
+
+    def enter_loop(self) -> None:
+        """From now on, the handler runs in the loop, and can be cancelled there."""
+        self.is_in_loop = True
+        if self.is_stopped:  # while it was in a thread
+            self.stop()
+
+    def stop(self) -> None:
         """Stop the handler as far as one can: a thread goes on until it looks at its context."""
-        self.settled = True
         self.context.cancelled = True
-        if self.handler.is_async:
+        if self.runner is not None and self.is_in_loop:
             self.runner.cancel()
 
 
@@ -78,6 +92,7 @@ class Performer:
         leases_ms: Mapping[ActionName, int],
         *,
         action_timeout_s: float,
+        cancel_grace_s: float,
         auto_touch: bool,
     ) -> None:
         self._workers = workers
@@ -86,22 +101,27 @@ class Performer:
         self._handlers = handlers
         self._leases_ms = leases_ms
         self._action_timeout_s = action_timeout_s
+        self._cancel_grace_s = cancel_grace_s
         self._auto_touch = auto_touch
         self._threads = Threads("flo-handler")
         self._alarm = Alarm(self._look_after)
         self._running: set[Performance] = set()
         self._asides: set[asyncio.Task[None]] = set()
 
-    async def perform(self, task: Task, release: Callable[[], None]) -> None:
-        """Call the handler, `release` its slot, and report."""
-        performance = self._begin(task)
-        try:
-            outcome = await self._call_handler(performance)
-        finally:
-            self._running.discard(performance)
-            release()
-        if not performance.settled:
-            await self._report(task, outcome)
+    def perform(self, task: Task, release: Callable[[], None]) -> Coroutine[Any, Any, None]:
+        """Call the handler, `release` its slot, and report; it can be cancelled from now on."""
+        return self._perform(self._begin(task), release)
+
+    def cancel(self, run_id: RunId) -> None:
+        """The run was cancelled: stop its handler, if it runs here. Nobody waits for a report."""
+        for performance in tuple(self._running):
+            if performance.task.task_id == run_id and not performance.is_stopped:
+                _logger.info("task %s is cancelled", run_id)
+                self._stop(performance)
+
+    def running(self) -> list[tuple[Task, asyncio.Task[None] | None]]:
+        """The tasks whose handlers run, each with what runs it; may be asked from any thread."""
+        return [(performance.task, performance.runner) for performance in tuple(self._running)]
 
     async def give_up_all(self, reason: str) -> None:
         """Report whatever still runs as failed, and stop it."""
@@ -112,15 +132,15 @@ class Performer:
 
     def stop(self) -> None:
         self._alarm.clear()
+        for performance in self._running:
+            performance.context.cancelled = True
         self._threads.stop()
         for aside in self._asides:
             aside.cancel()
 
     def _begin(self, task: Task) -> Performance:
-        runner = asyncio.current_task()
-        assert runner is not None
         context = ActionContext(task, self._namespace, self._worker_id, self._workers)
-        performance = Performance(task, self._handlers[task.task_type], context, runner)
+        performance = Performance(task, context)
         now_s = asyncio.get_running_loop().time()
         performance.ends_at_s = now_s + self._action_timeout_s
         lease_ms = self._leases_ms.get(task.task_type, 0)
@@ -131,17 +151,32 @@ class Performer:
         self._alarm.set(min(performance.ends_at_s, performance.touch_at_s))
         return performance
 
-    async def _call_handler(self, performance: Performance) -> Outcome:
-        handler = performance.handler
+    async def _perform(self, performance: Performance, release: Callable[[], None]) -> None:
+        runner = performance.runner = asyncio.current_task()
+        assert runner is not None
+        try:
+            if performance.is_stopped:  # before it could begin
+                return
+            outcome = await self._call_handler(performance, runner)
+        finally:
+            self._running.discard(performance)
+            release()
+        if not performance.is_stopped:
+            await self._report(performance.task, outcome)
+
+    async def _call_handler(self, performance: Performance, runner: asyncio.Task[None]) -> Outcome:
+        handler = self._handlers[performance.task.task_type]
         try:
             if handler.is_async:
-                return outcome_of(await handler.call(performance.context))
-            outcome = await self._threads.run(partial(_call, handler, performance.context))
-            if isinstance(outcome, Done | TryAgain | GiveUp):
-                return outcome
-            return outcome_of(await outcome)
+                doing = handler.call(performance.context)
+            else:
+                doing = await self._threads.run(partial(_call, handler, performance.context))
+                if isinstance(doing, Done | TryAgain | GiveUp):
+                    return doing
+            performance.enter_loop()
+            return outcome_of(await doing)
         except asyncio.CancelledError as error:
-            if performance.settled or not performance.runner.cancelling():
+            if performance.is_stopped or not runner.cancelling():
                 return outcome_of_error(error)
             raise
         except (Exception, SystemExit) as error:  # whatever a handler raises is an outcome
@@ -152,7 +187,10 @@ class Performer:
         now_s = asyncio.get_running_loop().time()
         next_s = inf
         for performance in tuple(self._running):
-            if performance.settled:
+            if performance.is_stopped:
+                if performance.ends_at_s <= now_s:
+                    self._insist(performance)
+                next_s = min(next_s, performance.ends_at_s)
                 continue
             if performance.ends_at_s <= now_s:
                 reason = f"the handler ran over its action_timeout of {self._action_timeout_s:g} s"
@@ -166,9 +204,21 @@ class Performer:
 
     def _give_up(self, performance: Performance, reason: str) -> None:
         """Report at once, whether or not the handler can be stopped."""
-        if not performance.settled:
-            performance.settle()
+        if not performance.is_stopped:
+            self._stop(performance)
             self._aside(self._report(performance.task, GiveUp(reason)))
+
+    def _stop(self, performance: Performance) -> None:
+        """Ask the handler to end, and look after a while whether it has."""
+        performance.stop()
+        performance.ends_at_s = asyncio.get_running_loop().time() + self._cancel_grace_s
+        self._alarm.set(performance.ends_at_s)
+
+    def _insist(self, performance: Performance) -> None:
+        task = performance.task
+        _logger.warning("task %s: its handler has been told to end, and runs on", task.task_id)
+        performance.stop()
+        performance.ends_at_s = inf
 
     async def _touch(self, performance: Performance) -> None:
         try:
@@ -176,14 +226,15 @@ class Performer:
         except (Conflict, NotFound) as refusal:
             if performance in self._running:
                 _logger.warning("task %s is lost: %s", performance.task.task_id, refusal)
-                performance.settle()
+                self._stop(performance)
         except FloError as error:
             _logger.warning("task %s: no lease extension: %s", performance.task.task_id, error)
 
     async def _report(self, task: Task, outcome: Outcome) -> None:
         """Tell the server, for as long as the lease may last if it cannot be told at once."""
         loop = asyncio.get_running_loop()
-        give_up_at_s = loop.time() + self._leases_ms.get(task.task_type, 0) / 1_000
+        lease_ms = self._leases_ms.get(task.task_type, 0)
+        give_up_at_s = loop.time() + lease_ms / 1_000 if lease_ms else inf
         while True:
             try:
                 await self._tell(task, outcome)

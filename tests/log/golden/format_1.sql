@@ -9,10 +9,11 @@ CREATE TABLE archive (
     status TEXT NOT NULL,
     finished_at_ms INTEGER NOT NULL,
     key TEXT,
+    dead INTEGER NOT NULL,
     checksum INTEGER NOT NULL,
     body BLOB NOT NULL
 );
-INSERT INTO "archive" VALUES(2,'run','default','send',1,'completed',1700000000000,'k',1133727599,X'');
+INSERT INTO "archive" VALUES(2,'run','default','send',1,'completed',1700000000000,'k',0,1026905452,X'');
 CREATE TABLE log (
     first INTEGER PRIMARY KEY,
     count INTEGER NOT NULL,
@@ -35,4 +36,5 @@ CREATE TRIGGER log_end AFTER INSERT ON log BEGIN
 END;
 CREATE UNIQUE INDEX archive_address ON archive (kind, namespace, name, number);
 CREATE INDEX archive_key ON archive (kind, namespace, name, key) WHERE key IS NOT NULL;
+CREATE INDEX archive_dead ON archive (kind, namespace, name, number) WHERE dead = 1;
 COMMIT;

@@ -27,6 +27,7 @@ CREATE TABLE archive (
     status TEXT NOT NULL,
     finished_at_ms INTEGER NOT NULL,
     key TEXT,
+    dead INTEGER NOT NULL,
     checksum INTEGER NOT NULL,
     body BLOB NOT NULL
 );
@@ -34,3 +35,5 @@ CREATE TABLE archive (
 CREATE UNIQUE INDEX archive_address ON archive (kind, namespace, name, number);
 
 CREATE INDEX archive_key ON archive (kind, namespace, name, key) WHERE key IS NOT NULL;
+
+CREATE INDEX archive_dead ON archive (kind, namespace, name, number) WHERE dead = 1;

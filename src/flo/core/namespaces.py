@@ -1,0 +1,64 @@
+"""Rules of namespaces: create, delete.
+
+A namespace comes into being with the first thing registered in it; `default` is always there. One
+that was deleted and made again is a new one: its finished runs are filed under another name.
+"""
+
+from flo.core.decision import Decision
+from flo.core.moment import Moment
+from flo.core.state import Space, State
+from flo.model.errors import Conflict, NotFound
+from flo.model.ids import NAMESPACE_DEFAULT, Namespace, check_namespace
+from flo.model.namespaces import (
+    CreateNamespace,
+    DeleteNamespace,
+    NamespaceCreated,
+    NamespaceDeleted,
+)
+from flo.model.runs import Nothing
+from flo.model.workers import WorkerLeft
+
+
+def decide_create(state: State, command: CreateNamespace, moment: Moment) -> Decision:
+    check_namespace(command.name)
+    if has_namespace(state, command.name):
+        raise Conflict(f"namespace {command.name!r} exists", code="namespace_exists")
+    return Decision(Nothing(), (NamespaceCreated(name=command.name, at_ms=moment.now_ms),))
+
+
+def decide_delete(state: State, command: DeleteNamespace, moment: Moment) -> Decision:
+    space = named_namespace(state, command.name)
+    if command.name == NAMESPACE_DEFAULT:
+        raise Conflict("the namespace 'default' is always there", code="namespace_is_default")
+    if not command.force and (space.actions or space.runs or space.workers):
+        raise Conflict(
+            f"namespace {command.name!r} has {len(space.actions)} actions, {len(space.runs)} live "
+            f"runs and {len(space.workers)} workers: delete it with --force to lose them",
+            code="namespace_not_empty",
+        )
+    return Decision(
+        Nothing(),
+        (NamespaceDeleted(name=command.name, at_ms=moment.now_ms),),
+        tuple(WorkerLeft(namespace=command.name, worker_id=one) for one in sorted(space.workers)),
+    )
+
+
+def apply_created(state: State, event: NamespaceCreated) -> None:
+    state.space_made(event.name).created_at_ms = event.at_ms
+
+
+def apply_deleted(state: State, event: NamespaceDeleted) -> None:
+    space = state.spaces.pop(event.name)
+    state.deletions[event.name] = state.deletions.get(event.name, 0) + 1
+    for run_id in space.runs:
+        state.due.clear((event.name, run_id))
+
+
+def has_namespace(state: State, name: Namespace) -> bool:
+    return name == NAMESPACE_DEFAULT or name in state.spaces
+
+
+def named_namespace(state: State, name: Namespace) -> Space:
+    if not has_namespace(state, name):
+        raise NotFound(f"namespace {name!r} does not exist", code="namespace_not_found")
+    return state.space(name)

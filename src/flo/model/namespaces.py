@@ -1,0 +1,52 @@
+"""A namespace: commands, questions, events, replies."""
+
+from flo.model.base import Fact, Word
+from flo.model.ids import LIST_LIMIT_DEFAULT, Namespace
+
+
+class CreateNamespace(Word):
+    """Make a namespace; the first action or worker registered in one makes it too."""
+
+    name: Namespace
+
+
+class DeleteNamespace(Word):
+    """Delete a namespace; with `force`, also one that still has something in it."""
+
+    name: Namespace
+    force: bool = False
+
+
+class GetNamespace(Word):
+    name: Namespace
+
+
+class ListNamespaces(Word):
+    limit: int = LIST_LIMIT_DEFAULT
+    cursor: str | None = None
+
+
+class NamespaceCreated(Fact):
+    name: Namespace
+    at_ms: int
+
+
+class NamespaceDeleted(Fact):
+    name: Namespace
+    at_ms: int
+
+
+class NamespaceView(Word):
+    """A namespace and how much there is in it."""
+
+    name: Namespace
+    created_at_ms: int | None
+    """None if nobody made it by name."""
+    actions: int
+    workers: int
+    runs: dict[str, int]
+
+
+class NamespacePage(Word):
+    items: list[NamespaceView]
+    cursor: str | None = None
