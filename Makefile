@@ -28,7 +28,7 @@ serve: setup     ## A server that keeps running, with its data in ./flo-data
 	@$(BIN)/flo server start
 
 test: setup      ## All tests
-	@$(BIN)/python -m pytest -n 2
+	@$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: setup     ## Format, lint, types, import contracts
 	@$(BIN)/ruff format --check .

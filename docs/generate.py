@@ -72,7 +72,7 @@ def settings() -> str:
 
 def commands() -> str:
     """What `--help` says, command by command."""
-    return "".join(_helps(flo, click.Context(flo, info_name="flo", max_content_width=100)))
+    return "".join(_helps(flo, click.Context(flo, info_name="flo", **flo.context_settings)))
 
 
 def _helps(command: click.Command, context: click.Context) -> Iterator[str]:

@@ -26,6 +26,8 @@ class Jobs:
 def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
+    for name in ("emails", "reports", "sibling", "broken", "hungry"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
     modules = dict(sys.modules)
     (tmp_path / "emails.py").write_text(EMAILS)
     (tmp_path / "jobs").mkdir()

@@ -4,7 +4,6 @@ A Space is one namespace's part of it. Records in it are frozen; folds put new o
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator
 
 import msgspec
 
@@ -114,7 +113,3 @@ class State:
             space = Space(f"{namespace}{DELETION_MARK}{deletions}" if deletions else namespace)
             self.spaces[namespace] = space
         return space
-
-    def runs(self) -> Iterator[Run]:
-        for space in self.spaces.values():
-            yield from space.runs.values()

@@ -13,7 +13,7 @@ from typing import Protocol, cast
 import structlog
 
 from flo.model.base import Word
-from flo.model.errors import Conflict, Corrupt, FloError, Invalid, TooLarge
+from flo.model.errors import Conflict, Corrupt, FloError, Invalid, TooLarge, Unexpected
 from flo.model.runs import Nothing
 from flo.model.version import VERSION
 from flo.shard.clock import Alarm, Clock
@@ -188,6 +188,9 @@ class Connection(asyncio.Protocol):
             self._send(encode_reply(request_id, operation, answers))
         except TooLarge as error:
             self._send(encode_refusal(request_id, error))
+        except Exception as error:  # our mistake: the asker must hear of it all the same
+            _logger.exception("reply_not_encodable", operation=operation.name)
+            self._send(encode_refusal(request_id, Unexpected(f"{operation.name}: {error!r}")))
 
     def _refuse(self, error: FloError) -> None:
         """This connection makes no sense any more: say why, and hang up."""

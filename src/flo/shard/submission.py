@@ -3,12 +3,16 @@
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+import structlog
+
 from flo.core.moment import NOTHING_RECALLED, Recalled
 from flo.model.base import Word
 from flo.model.errors import FloError
 from flo.shard.clock import Alarm
 
 Answer: TypeAlias = Word | FloError
+_logger = structlog.get_logger("flo.shard")
+
 Done: TypeAlias = Callable[[list[Answer]], None]
 
 
@@ -45,7 +49,10 @@ class Submission:
         self.unpark()
         done, self._done = self._done, None
         if done is not None:  # the asker may have gone; the facts stand
-            done(answers)
+            try:
+                done(answers)
+            except Exception:  # a door's mistake is no reason to stop the shard
+                _logger.exception("answer_lost")
 
     def refuse(self, error: FloError) -> None:
         self.answer([error] * len(self.words))
