@@ -879,3 +879,14 @@ def test_when_every_run_has_ended_nothing_of_them_is_left_in_memory():
     assert not space.held
     assert not space.keys
     assert len(story.state.due) == 0
+
+
+def test_a_worker_holds_no_more_than_it_could_give_up_in_one_commit(monkeypatch):
+    monkeypatch.setattr("flo.core.runs.HELD_PER_WORKER_MAX", 2)
+    story = given(RegisterAction(name="send"), *[Invoke(action="send")] * 3)
+
+    first = story.tell(Claim(worker_id=ANNA, actions=["send"], max_tasks=3))
+    second = story.tell(Claim(worker_id=ANNA, actions=["send"], max_tasks=3))
+
+    assert len(first.reply.tasks) == 2
+    assert second.reply.tasks == []

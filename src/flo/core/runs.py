@@ -85,6 +85,8 @@ ARCHIVE_KIND = "run"
 DUE_PER_TICK_MAX = 1_000
 PAYLOADS_PER_CLAIM_LENGTH_MAX = 4 * 1024 * 1024
 ATTEMPTS_KEPT_MAX = 100
+HELD_PER_WORKER_MAX = 10_000
+"""What a worker holds is given up in one commit when it leaves."""
 TOUCH_MS_MAX = 3_600_000
 
 RunEnd: TypeAlias = RunCompleted | RunFailed | RunTimedOut | RunCancelled
@@ -136,7 +138,9 @@ def decide_claim(state: State, command: Claim, moment: Moment) -> Decision:
     tasks: list[Task] = []
     events: list[Fact] = []
     length = 0
-    for run in islice(_ready_runs(space, command.actions, labels), command.max_tasks):
+    room = HELD_PER_WORKER_MAX - len(space.held.get(command.worker_id, ()))
+    limit = max(0, min(command.max_tasks, room))
+    for run in islice(_ready_runs(space, command.actions, labels), limit):
         timeout_ms = space.settings(run.action).timeout_ms
         lease_expires_at_ms = moment.now_ms + timeout_ms if timeout_ms else None
         events.append(
