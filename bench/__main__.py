@@ -1,11 +1,12 @@
 """`make bench`: run everything, print a table, write bench/results/latest.json."""
 
 import argparse
-import asyncio
 import platform
 import sys
 import tempfile
 from pathlib import Path
+
+import uvloop
 
 from bench import crowd, labels, throughput
 from bench.figure import Figure, write
@@ -25,7 +26,7 @@ def main() -> int:
         if chosen.only in (None, name):
             print(f"{name} ...", file=sys.stderr)
             with tempfile.TemporaryDirectory(prefix="flo-bench-") as folder:
-                figures += asyncio.run(part(Path(folder)))
+                figures += uvloop.run(part(Path(folder)))
     for figure in figures:
         print(figure.line())
     write(figures, chosen.output)

@@ -20,6 +20,7 @@ ALONE = 500
 async def run(folder: Path) -> list[Figure]:
     with server(folder) as process, worker(process.address):
         async with Flo(process.address) as flo:
+            await flo.actions.register(ACTION)
             await _one_by_one(flo, WARM_UP)
             began, used = time.perf_counter(), cpu_seconds(process.pid)
             await _one_by_one(flo, ACTIONS)
