@@ -51,9 +51,7 @@ class Live:
             case _:
                 raise AssertionError(f"nobody remembers {sign!r}")
 
-    def news_after(
-        self, namespace: Namespace, worker_id: WorkerId, number: int
-    ) -> list[Headline]:
+    def news_after(self, namespace: Namespace, worker_id: WorkerId, number: int) -> list[Headline]:
         news = self.news.get((namespace, worker_id), ())
         return [headline for headline in news if headline.number > number]
 

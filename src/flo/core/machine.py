@@ -1,9 +1,9 @@
 """The machine: a command is decided by its rule, its events are folded and followed.
 
-    command ──RULES──▸ events ──FOLDS──▸ state
-                         ▲  └──FOLLOWS──▸ further events ─┐
-                         └────────────────────────────────┘
-    question ──VIEWS──▸ reply
+command ──RULES──▸ events ──FOLDS──▸ state
+                     ▲  └──FOLLOWS──▸ further events ─┐
+                     └────────────────────────────────┘
+question ──VIEWS──▸ reply
 """
 
 from collections.abc import Callable, Iterable
@@ -123,9 +123,7 @@ def settle(state: State, command: Word, moment: Moment) -> Decision:
         if (follow := FOLLOWS.get(kind)) is not None:
             events.extend(follow(state, event, moment))
         assert len(events) <= EVENTS_PER_COMMAND_MAX
-    return Decision(
-        decision.reply, tuple(events), decision.signs, tuple(archived), tuple(removed)
-    )
+    return Decision(decision.reply, tuple(events), decision.signs, tuple(archived), tuple(removed))
 
 
 def decide(state: State, command: Word, moment: Moment) -> Decision:

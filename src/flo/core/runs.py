@@ -234,9 +234,7 @@ def decide_cancel(state: State, command: Cancel, moment: Moment) -> Decision:
     reply = Accepted(run_id=run.run_id, status=RunStatus.CANCELLED)
     if run.worker_id not in space.workers:
         return Decision(reply, (cancelled,))
-    sign = TaskCancelled(
-        namespace=command.namespace, worker_id=run.worker_id, run_id=run.run_id
-    )
+    sign = TaskCancelled(namespace=command.namespace, worker_id=run.worker_id, run_id=run.run_id)
     return Decision(reply, (cancelled,), (sign,))
 
 
@@ -420,9 +418,7 @@ def archive_run(state: State, event: RunEnd) -> Archived:
 def leased_run(run: Run | None, command: Complete | Fail | Touch) -> Run:
     """The run this worker holds now; a stale holder is told so."""
     if run is None:
-        raise NotFound(
-            f"run {command.run_id!r} does not exist, or has ended", code="run_not_found"
-        )
+        raise NotFound(f"run {command.run_id!r} does not exist, or has ended", code="run_not_found")
     if (
         run.status is not RunStatus.RUNNING
         or run.worker_id != command.worker_id
@@ -472,9 +468,7 @@ def _run_with_key(space: Space, command: Invoke, moment: Moment) -> RunId | None
     )
 
 
-def _ready_runs(
-    space: Space, actions: list[ActionName], labels: Labels | None
-) -> Iterator[Run]:
+def _ready_runs(space: Space, actions: list[ActionName], labels: Labels | None) -> Iterator[Run]:
     """The runs a worker may have: the highest priority first, then the longest ready."""
     lanes: list[Iterator[Run]] = []
     for name in dict.fromkeys(actions):

@@ -60,9 +60,7 @@ def check_schema(schema: str | None, payload: bytes, what: str, code: str) -> No
         )
 
 
-def _problems(
-    validator: jsonschema_rs.Validator, value: Any, length: int
-) -> list[dict[str, str]]:
+def _problems(validator: jsonschema_rs.Validator, value: Any, length: int) -> list[dict[str, str]]:
     if length <= LENGTH_FOR_ALL_PROBLEMS_MAX:
         return [_problem(error) for error in islice(validator.iter_errors(value), PROBLEMS_MAX)]
     try:

@@ -87,7 +87,8 @@ class Log(Protocol):
 
         Rows are removed first; an archived row with an address that is taken replaces the old one.
 
-        There is at least one event. An append that raises has failed for good: the log takes no other one.
+        There is at least one event. An append that raises has failed for good: the log takes no
+        other one.
         """
 
     def read(self, position: int) -> Iterator[Entry]:

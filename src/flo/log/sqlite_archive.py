@@ -75,7 +75,9 @@ class SqliteArchive:
         return [self._checked(row) for row in rows]
 
     def _checked(self, row: tuple[Any, ...]) -> Archived:
-        place, kind, namespace, name, number, status, finished_at_ms, key, dead, checksum, body = row
+        place, kind, namespace, name, number, status, finished_at_ms, key, dead, checksum, body = (
+            row
+        )
         archived = Archived(
             kind=kind,
             namespace=namespace,

@@ -1,8 +1,8 @@
 """The base classes of every struct, so that their options are chosen once.
 
-    Word     what travels: commands, questions, replies. A map by field name; unknown fields are refused.
+    Word     what travels: commands, questions, replies. A map by name; unknown fields are refused.
     Fact     what the log remembers: events. A tagged array; fields are only ever added at the end.
-    Record   what State holds and snapshots and the archive keep. An array, like a Fact, without a tag.
+    Record   what State holds, and snapshots and the archive keep. An array without a tag.
     Sign     what only Live remembers. Never encoded.
 
 None of them can be part of a reference cycle, so Facts and Records stay out of the garbage
@@ -14,9 +14,7 @@ from typing import dataclass_transform
 import msgspec
 
 
-@dataclass_transform(
-    frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,)
-)
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class _Frozen(msgspec.StructMeta):
     """Tells the type checker that subclasses are frozen too."""
 

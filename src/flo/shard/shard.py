@@ -234,7 +234,7 @@ class Shard:
         except FloError as refusal:
             self._watcher.refused(refusal.code)
             if isinstance(refusal, Unexpected):
-                _logger.error("rule_broken", word=type(word).__name__, exc_info=refusal)
+                _logger.exception("rule_broken", word=type(word).__name__)
             return refusal
         batch.events += decision.events
         for row in decision.archived:
@@ -289,9 +289,7 @@ class Shard:
             await append
         else:
             self._appending = asyncio.ensure_future(append)
-        self._watcher.committed(
-            len(batch.events), len(batch.archived), loop.time() - started
-        )
+        self._watcher.committed(len(batch.events), len(batch.archived), loop.time() - started)
 
     def _answer_who_waits_for_what_is_gone(self, batch: _Batch) -> None:
         """Ask again what was asked of a namespace that has been deleted."""

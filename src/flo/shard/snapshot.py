@@ -84,7 +84,9 @@ def load(chunks: Iterable[bytes]) -> State:
             for run in part.runs:
                 restore_run(state, part.namespace, run)
     except (msgspec.DecodeError, StopIteration) as error:
-        raise Corrupt(f"a snapshot that cannot be read: {error}", code="snapshot_damaged") from error
+        raise Corrupt(
+            f"a snapshot that cannot be read: {error}", code="snapshot_damaged"
+        ) from error
     return state
 
 

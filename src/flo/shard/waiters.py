@@ -69,9 +69,7 @@ class Waiters:
         """Those who wait for this run."""
         return self._runs.get((namespace, run_id), ())
 
-    def woken_by(
-        self, events: Sequence[Fact], state: State
-    ) -> Iterator[tuple[Submission, Claim]]:
+    def woken_by(self, events: Sequence[Fact], state: State) -> Iterator[tuple[Submission, Claim]]:
         """The claims that may find something now, each still parked when it is given out."""
         if not self._workers:
             return
@@ -94,8 +92,9 @@ class Waiters:
         ready: dict[tuple[Namespace, ActionName], None] = {}
         for event in events:
             match event:
-                case RunQueued(namespace=namespace, run=run) | RunRevived(
-                    namespace=namespace, run=run
+                case (
+                    RunQueued(namespace=namespace, run=run)
+                    | RunRevived(namespace=namespace, run=run)
                 ):
                     ready[namespace, run.action] = None
                 case (
@@ -134,9 +133,7 @@ def _load(state: State, claim: Claim) -> float:
     return held / (worker.max_concurrency if worker else held + claim.max_tasks)
 
 
-def _leave(
-    lines: dict[_Key, dict[Submission, _Value]], key: _Key, submission: Submission
-) -> None:
+def _leave(lines: dict[_Key, dict[Submission, _Value]], key: _Key, submission: Submission) -> None:
     line = lines.get(key)
     if line is not None:
         line.pop(submission, None)
