@@ -41,6 +41,16 @@ LABELS = [
 SCHEMAS = [*[None] * 6, {}, {"type": "object"}, {"type": "strnig"}]
 
 
+@pytest.fixture(autouse=True)
+def memory_is_short(monkeypatch):
+    """Whatever is swept, forgotten or looked up when there is very much of it, is so soon."""
+    monkeypatch.setattr("flo.core.runs.KEYS_REMEMBERED_MAX", 3)
+    monkeypatch.setattr("flo.core.runs.ATTEMPTS_KEPT_MAX", 2)
+    monkeypatch.setattr("flo.core.queue.CALLED_OFF_MAX", 1)
+    monkeypatch.setattr("flo.core.queue.LANES_EMPTY_MAX", 2)
+    monkeypatch.setattr("flo.core.queue.LABELS_REMEMBERED_MAX", 2)
+
+
 class Narrator:
     """Makes up the next step: mostly one that makes sense, now and then one that does not."""
 
@@ -272,7 +282,7 @@ def test_the_stories_are_worth_telling():
         RunStatus.TIMED_OUT,
     }
     assert max(run.attempts_before for run in story.ended.values()) > 0
-    assert {filed_under for filed_under, _ in story.ended} >= {DEFAULT, "prod", "prod~1"}
+    assert len({filed_under for filed_under, _ in story.ended}) > 3
 
 
 def check(story):
@@ -285,7 +295,7 @@ def check(story):
         assert set(space.deleted) == {run.action for run in runs} - set(space.actions)
         check_queues(space)
         check_leases(space)
-        check_keys(space)
+        check_keys(space, story.ended)
         check_tallies(space, story.ended)
         due += sum(run.is_delayed or run.lease_expires_at_ms is not None for run in runs)
     assert len(state.due) == due
@@ -316,7 +326,7 @@ def check_leases(space):
     assert all(space.held.values())
 
 
-def check_keys(space):
+def check_keys(space, ended):
     live = {
         (run.action, run.idempotency_key): run.run_id
         for run in space.runs.values()
@@ -324,13 +334,24 @@ def check_keys(space):
     }
     assert live.items() <= space.keys.items()
     assert set(space.keys) == live.keys() | set(space.keys_finished)
+    assert not live.keys() & set(space.keys_finished)
+    keyed = [
+        (run.action, run.idempotency_key)
+        for run in (*space.runs.values(), *filed(space, ended))
+        if run.idempotency_key is not None
+    ]
+    assert len(keyed) == len(set(keyed))
+
+
+def filed(space, ended):
+    return [run for (place, _), run in ended.items() if place == space.archive_name]
 
 
 def check_tallies(space, ended):
-    filed = [run for (place, _), run in ended.items() if place == space.archive_name]
-    assert not {run.run_id for run in filed} & space.runs.keys()
+    gone = filed(space, ended)
+    assert not {run.run_id for run in gone} & space.runs.keys()
     for action, tally in space.tallies.items():
-        runs = [run for run in (*space.runs.values(), *filed) if run.action == action]
+        runs = [run for run in (*space.runs.values(), *gone) if run.action == action]
         counted = {status: 0 for status in RunStatus}
         for run in runs:
             counted[run.status] += 1

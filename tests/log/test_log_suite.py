@@ -7,6 +7,7 @@ import pytest
 
 from flo.log.base import Entry
 from flo.log.memory import MemoryArchive, MemoryLog
+from flo.model.archive import address_of
 from flo.testing.log_suite import LogSuite, finished
 
 
@@ -148,6 +149,47 @@ class MixesKinds(MemoryArchive):
         super().add([msgspec.structs.replace(row, kind="run") for row in archived])
 
 
+class CountsAllAsDead(MemoryArchive):
+    async def page(self, *address, is_dead=False, **more):
+        return await super().page(*address, **more)
+
+
+class MixesDeadLetters(MemoryArchive):
+    def add(self, archived):
+        kinds = {"kind": "run", "namespace": "default", "name": "send"}
+        super().add([msgspec.structs.replace(row, **kinds if row.dead else {}) for row in archived])
+
+
+class RemovesNothing(MemoryArchive):
+    def remove(self, addresses):
+        pass
+
+
+class RemovesByNumber(MemoryArchive):
+    def remove(self, addresses):
+        numbers = {address.number for address in addresses}
+        super().remove([address for address in self._rows if address.number in numbers])
+
+
+class RemovesLast(MemoryLog):
+    async def append(self, events, archived, at_ms, *, removed=()):
+        position = await super().append(events, archived, at_ms)
+        self.archive.remove(removed)
+        return position
+
+
+class DeadForEver(MemoryArchive):
+    def add(self, archived):
+        for row in archived:
+            known = self._rows.get(address_of(row))
+            super().add([msgspec.structs.replace(row, dead=row.dead or (known or row).dead)])
+
+
+class RemovesAFew(MemoryArchive):
+    def remove(self, addresses):
+        super().remove(addresses[:256])
+
+
 class IgnoresAge(MemoryArchive):
     def trim(self, before_ms, rows_kept_max, rows_max):
         return super().trim(0, rows_kept_max, rows_max)
@@ -196,6 +238,13 @@ WRONG = {
     "test_a_page_shows_the_highest_numbers_first": LowestFirst,
     "test_a_page_can_be_of_one_status": IgnoresStatus,
     "test_a_page_is_of_one_kind_namespace_and_name": MixesKinds,
+    "test_a_page_can_be_of_dead_letters_only": CountsAllAsDead,
+    "test_dead_letters_are_of_one_kind_namespace_and_name": MixesDeadLetters,
+    "test_a_row_is_removed_with_the_append_that_says_so": RemovesNothing,
+    "test_only_the_row_at_the_very_address_is_removed": RemovesByNumber,
+    "test_a_row_may_be_removed_and_filed_again_in_one_append": RemovesLast,
+    "test_a_run_that_comes_back_is_a_dead_letter_only_while_it_is_one": DeadForEver,
+    "test_hundreds_of_rows_may_be_removed_in_one_append": RemovesAFew,
     "test_finished_runs_are_trimmed_by_age": IgnoresAge,
     "test_finished_runs_are_trimmed_by_count_the_oldest_first": TrimsTheLowest,
     "test_a_run_that_finished_again_is_among_the_newest": KeepsOldPlaces,

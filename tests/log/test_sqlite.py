@@ -16,6 +16,7 @@ from flo.log import sqlite, sqlite_file
 from flo.log.codec import CHECKSUM_FIRST, FORMAT_VERSION, encode_events, entry_checksum
 from flo.log.sqlite import SqliteLog, read_log
 from flo.log.sqlite_file import default_connect
+from flo.model.archive import address_of
 from flo.model.errors import Conflict, Corrupt, FloError, NotFound, Unavailable
 from flo.testing.disk import Act, RecordingDisk
 from flo.testing.log_suite import (
@@ -23,6 +24,7 @@ from flo.testing.log_suite import (
     LogSuite,
     all_events,
     finished,
+    pages,
     released,
     run_completed,
     some_events,
@@ -358,6 +360,7 @@ class TestDamageIsFound:
             "finished_at_ms = 1",
             "key = 'other'",
             "key = NULL",
+            "dead = 1",
             "checksum = checksum + 1",
             "body = zeroblob(4)",
             "body = 'text'",
@@ -383,6 +386,47 @@ class TestDamageIsFound:
         monkeypatch.setattr(sqlite, "entry_checksum", lambda *_: ANY)
 
         assert flips_believed(path, random.Random(1), 300) > 0
+
+
+class TestDeadLetters:
+    async def test_they_are_found_without_a_look_at_the_others(self, path):
+        async with opened(path) as log:
+            runs = [finished(number, dead=number in (7, 900)) for number in range(5_000)]
+            await log.append([released(1)], runs, NOON_MS)
+            steps = count()
+            log.archive._connection.set_progress_handler(lambda: next(steps) < 0, 100)
+
+            assert await pages(log, is_dead=True) == [runs[900], runs[7]]
+            assert next(steps) <= 3
+
+            assert await pages(log, status="failed") == []
+            assert next(steps) > 100
+
+    async def test_a_row_that_was_removed_is_gone_for_good(self, path):
+        async with opened(path) as log:
+            await log.append([released(1)], [finished(1, dead=True), finished(2)], NOON_MS)
+            removed = [address_of(finished(1))]
+            await log.append([released(1)], [], NOON_MS, removed=removed)
+
+        async with opened(path) as log:
+            assert await pages(log) == [finished(2)]
+
+    @pytest.mark.parametrize("statement", ["DELETE FROM archive", "INSERT OR REPLACE", "COMMIT"])
+    async def test_an_append_that_fails_removes_and_adds_nothing(self, path, statement):
+        disk = FailingDisk()
+        log = SqliteLog(path, connect=disk.connect)
+        await log.append([released(1)], [finished(1, dead=True)], NOON_MS)
+        disk.fail_at(statement)
+
+        with pytest.raises(Unavailable):
+            await log.append(
+                [released(2)], [finished(2)], NOON_MS, removed=[address_of(finished(1))]
+            )
+        await log.close()
+
+        async with opened(path) as log:
+            assert all_events(log) == [released(1)]
+            assert await pages(log) == [finished(1, dead=True)]
 
 
 class TestPoisoned:

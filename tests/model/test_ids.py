@@ -165,7 +165,7 @@ def test_what_is_json_and_can_be_kept_may_pass(value):
 @pytest.mark.parametrize(
     ("value", "error", "message"),
     [
-        ({"a": {1: 2}}, Invalid, "text for every key in metadata, got 1"),
+        ({"a": {1: 2}}, Invalid, "text for every key in metadata, got '1'"),
         ([b"raw"], Invalid, "expected JSON in metadata, got bytes"),
         ({"a": (1, 2)}, Invalid, "got tuple"),
         ({"a": [2**64]}, Invalid, "numbers of 64 bits in metadata, got 18446744073709551616"),

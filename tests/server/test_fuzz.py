@@ -4,6 +4,7 @@ random bytes        before and after the hello
 damaged frames      frames of every operation, changed after they were given their checksum
 hostile bodies      whole frames whose bodies are hostile, and cannot be commands by construction
 refused commands    commands of the right shape that the rules must refuse
+hostile commands    commands about what is there, with one thing in them that nobody can take
 """
 
 import logging
@@ -54,6 +55,7 @@ class Fuzzer:
             self.hostile_body,
             self.hostile_bytes,
             self.refused_command,
+            self.hostile_command,
         ]
 
     def case(self):
@@ -112,12 +114,19 @@ class Fuzzer:
     def refused_command(self):
         """A command for a namespace in which nothing is, or one with a name that cannot be."""
         name = self._dice.choice(list(REFUSED))
-        fields = {**REFUSED[name], "namespace": self._dice.choice(["nowhere", "", "a b", "x" * 99])}
+        known = {field.name for field in msgspec.structs.fields(BY_NAME[name].request)}
+        fields = dict(REFUSED[name])
+        if "namespace" in known:
+            fields["namespace"] = self._dice.choice(["nowhere", "", "a b", "x" * 99])
         for field in self._dice.sample(list(WILD), self._dice.randint(0, 2)):
-            if field in {field.name for field in msgspec.structs.fields(BY_NAME[name].request)}:
+            if field in known:
                 fields[field] = self._dice.choice(WILD[field])
         body = [fields] * self._dice.randint(0, 3) if BY_NAME[name].many else fields
         return HELLO_FRAME + write_frame(pack([self._number(), BY_NAME[name].opcode, body]))
+
+    def hostile_command(self):
+        name, fields = self._dice.choice(HOSTILE)
+        return HELLO_FRAME + write_frame(pack([self._number(), BY_NAME[name].opcode, fields]))
 
     def _body(self, operation):
         fields = {field.name: self._value(2) for field in msgspec.structs.fields(operation.request)}
@@ -196,6 +205,8 @@ REFUSED = {
     "delete_action": {"name": "nobody"},
     "get_action": {"name": "nobody"},
     "list_actions": {},
+    "enable_action": {"name": "nobody"},
+    "disable_action": {"name": "nobody"},
     "invoke": {"action": "nobody"},
     "invoke_many": {"action": "nobody"},
     "claim": {"worker_id": "mallory", "actions": ["nobody"]},
@@ -203,15 +214,24 @@ REFUSED = {
     "complete_many": {"run_id": "nobody-1", "worker_id": "mallory"},
     "fail": {"run_id": "nobody-1", "worker_id": "mallory"},
     "touch": {"run_id": "nobody-1", "worker_id": "mallory"},
+    "cancel": {"run_id": "nobody-1"},
+    "requeue_dead": {"action": "nobody"},
+    "purge_dead": {"action": "nobody"},
     "get_run": {"run_id": "nobody-1"},
     "wait_for_runs": {"run_ids": ["nobody-1", "", "-", "x" * 999, "9" * 5_000], "block_ms": 0},
     "list_runs": {"action": "nobody"},
+    "list_dead": {"action": "nobody"},
     "register_worker": {"worker_id": "not an id", "actions": ["send"]},
     "heartbeat": {"worker_id": "mallory"},
     "drain_worker": {"worker_id": "mallory"},
     "deregister_worker": {"worker_id": "mallory"},
     "get_worker": {"worker_id": "mallory"},
     "list_workers": {},
+    "await_news": {"worker_id": "mallory"},
+    "create_namespace": {"name": "default"},
+    "delete_namespace": {"name": "nowhere", "force": True},
+    "get_namespace": {"name": "nowhere"},
+    "list_namespaces": {},
 }
 """Words of the right shape that change nothing in a namespace where nothing is."""
 
@@ -235,7 +255,81 @@ WILD = {
     "error": ["", "e" * 100_000],
     "input": [b"", b"\xff" * 100_000],
     "status": ["pending", "cancelled"],
+    "reason": ["", "r" * 100_000],
+    "after": NUMBERS,
+    "run_ids": [[], [""], ["nobody-1"] * 2_000, ["send-" + "9" * 18], ["x" * 99_999]],
+    "dead_letter": [True, False],
+    "force": [True, False],
+    "metadata": [{}, {"gpu": True}, {"n": math.nan}],
+    "incarnation": ["", "i" * 100_000],
+    "worker_type": ["action", "stream"],
 }
+
+
+def nested(depth, key="not"):
+    value = {}
+    for _ in range(depth):
+        value = {key: value}
+    return value
+
+
+METADATA = [
+    {"m": "x" * 100_000},
+    {"m": math.nan},
+    {"m": [-math.inf]},
+    {"m": b"raw"},
+    {"m": {1: 2}},
+    {"m": {(): 2}},
+    {"m": msgspec.msgpack.Ext(5, b"ext")},
+    {"m": msgspec.msgpack.Ext(-1, bytes(4))},
+    nested(150),
+    nested(800),
+]
+SCHEMAS = [
+    *METADATA[1:],
+    {"type": "nonsense"},
+    {"type": ["object", 7]},
+    {"$ref": "#/nowhere"},
+    {"$ref": "http://127.0.0.1:9/schema"},
+    {"$ref": "file:///etc/passwd"},
+    {"$schema": "http://127.0.0.1:9/schema"},
+    {"pattern": "("},
+    {"pattern": "((a{100}){100}){100}"},
+    {"patternProperties": {"[": {}}},
+    {"required": "id"},
+    {"enum": ["x" * 70_000]},
+]
+BAD_NUMBERS = [-(2**63), -1, 0, 1_001, 2**63, 2**64 - 1]
+HOSTILE = [
+    *[("register_worker", {"worker_id": "anna", "actions": [], "metadata": m}) for m in METADATA],
+    ("register_worker", {"worker_id": "anna", "actions": [], "incarnation": "i" * 10_000}),
+    ("register_worker", {"worker_id": "anna", "actions": ["a/b/c"], "worker_type": "stream"}),
+    *[("register_action", {"name": "send", "input_schema": schema}) for schema in SCHEMAS],
+    *[("register_action", {"name": "send", "output_schema": schema}) for schema in SCHEMAS],
+    *[
+        (name, {"action": "send", **bad})
+        for name in ("requeue_dead", "purge_dead")
+        for bad in (
+            *[{"limit": number} for number in BAD_NUMBERS],
+            {"run_ids": []},
+            {"run_ids": ["send-1"]},
+            {"run_ids": ["send-3"]},
+            {"run_ids": ["send-1", "print-1", "", "-", "x" * 9_999]},
+            {"run_ids": ["send-1"] * 5_000},
+            {"run_ids": [f"send-{number}" for number in range(5_000)]},
+        )
+    ],
+    *[("list_dead", {"action": "send", "limit": number}) for number in BAD_NUMBERS],
+    ("list_dead", {"action": "send", "cursor": "9" * 5_000}),
+    *[("await_news", {"worker_id": "anna", "block_ms": number}) for number in (-1, 2**63)],
+    *[("await_news", {"worker_id": "anna", "block_ms": 0, "after": n}) for n in (*NUMBERS, 2**63)],
+    ("await_news", {"worker_id": "anna", "block_ms": 300_000}),
+    *[("cancel", {"run_id": run_id}) for run_id in ("send-9", "", "-", "send-0", "9" * 5_000)],
+    ("cancel", {"run_id": "send-1", "reason": "r" * 100_000}),
+    *[("create_namespace", {"name": name}) for name in ("default", "", "a~1", "a/b", "x" * 9_999)],
+    *[("delete_namespace", {"name": name, "force": True}) for name in ("default", "", "a~1")],
+]
+"""Words about an action, a worker and runs that are there: refused, or a look and nothing more."""
 
 
 class MemoryTransport:
@@ -410,4 +504,10 @@ async def test_the_cases_reach_every_way_in_which_a_caller_is_refused(target):
         "worker_not_found",
         "run_not_found",
         "invalid",
+        "invalid_schema",
+        "too_large",
+        "not_dead",
+        "namespace_not_found",
+        "namespace_exists",
+        "namespace_is_default",
     }

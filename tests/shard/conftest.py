@@ -65,11 +65,14 @@ class GatedLog(MemoryLog):
         self.gate = Gate()
         self.begun = []
         """The events of every append, from the moment it begins."""
+        self.filed = []
+        """The numbers of the archive rows that every append adds, and of those it removes."""
 
-    async def append(self, events, archived, at_ms, **more):
+    async def append(self, events, archived, at_ms, *, removed=()):
         self.begun.append(list(events))
+        self.filed.append(([row.number for row in archived], [one.number for one in removed]))
         await self.gate.passed()
-        return await super().append(events, archived, at_ms, **more)
+        return await super().append(events, archived, at_ms, removed=removed)
 
 
 @pytest.fixture
@@ -89,6 +92,7 @@ async def shard(log, clock):
     await shard.start()
     await shard.ask(RegisterAction(name="send"))
     log.begun.clear()
+    log.filed.clear()
     yield shard
     log.gate.open()
     log.archive.gate.open()

@@ -1,12 +1,14 @@
 """What the Recaller does for the shard is told in test_shard.py; here is what it asks, and how."""
 
 import pytest
+from msgspec.structs import replace
 
 from flo.core.moment import Recalled
 from flo.core.recall import RecallKey, RecallPage, RecallRun
 from flo.log.memory import MemoryArchive
 from flo.model.actions import RegisterAction
-from flo.model.runs import Claim, Complete, GetRun, Invoke, ListRuns, RunStatus
+from flo.model.archive import address_of
+from flo.model.runs import Claim, Complete, Fail, GetRun, Invoke, ListRuns, PurgeDead, RunStatus
 from flo.shard.recall import Recaller, ask, run_of
 from flo.shard.submission import Submission
 from given import ANNA, DEFAULT, given
@@ -108,6 +110,36 @@ async def test_what_is_recent_need_not_be_fetched(archive, story):
 
     assert recaller.is_ready(asking)
     assert asking.recalled.runs[DEFAULT, "send-1"].status is RunStatus.COMPLETED
+
+
+async def test_what_is_recent_goes_before_what_the_archive_said(archive, story):
+    recaller = Recaller(story.state, archive, put_back=None)
+    asking = submission(GetRun(run_id="send-1"))
+    asking.recalled = Recalled(runs={(DEFAULT, "send-1"): None})
+    recaller.recent.add(story.rows[0])
+
+    assert recaller.is_ready(asking)
+    assert asking.recalled.runs[DEFAULT, "send-1"] == story.run("send-1")
+
+    recaller.recent.remove(address_of(story.rows[0]))
+
+    assert recaller.is_ready(asking)
+    assert asking.recalled.runs[DEFAULT, "send-1"] is None
+
+
+async def test_a_page_of_dead_letters_is_looked_over_before_it_is_used(story, archive):
+    rows = []
+    for number in (3, 4, 5):
+        story.tell(Invoke(action="send"), Claim(worker_id=ANNA, actions=["send"]))
+        rows += story.tell(Fail(run_id=f"send-{number}", worker_id=ANNA)).archived
+    recaller = Recaller(story.state, archive, put_back=None)
+    asking = submission(PurgeDead(action="send"))
+    asking.recalled = Recalled(pages={DEFAULT: tuple(map(run_of, rows))})
+    recaller.recent.remove(address_of(rows[0]))
+    recaller.recent.add(replace(rows[1], body=story.rows[0].body))
+
+    assert recaller.is_ready(asking)
+    assert [run.dead_lettered for run in asking.recalled.pages[DEFAULT]] == [False, False, True]
 
 
 def test_a_row_of_the_archive_is_the_run_as_it_ended(story):

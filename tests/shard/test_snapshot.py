@@ -1,8 +1,20 @@
 import pytest
 
-from flo.model.actions import DeleteAction, RegisterAction
+from flo.model.actions import DeleteAction, DisableAction, RegisterAction
 from flo.model.errors import Corrupt
-from flo.model.runs import Claim, Complete, Fail, Invoke, Tick
+from flo.model.namespaces import CreateNamespace, DeleteNamespace, GetNamespace
+from flo.model.runs import (
+    Cancel,
+    Claim,
+    Complete,
+    Fail,
+    GetRun,
+    Invoke,
+    PurgeDead,
+    RequeueDead,
+    RunStatus,
+    Tick,
+)
 from flo.model.workers import DrainWorker, RegisterWorker
 from flo.shard import snapshot
 from flo.shard.snapshot import dump, fingerprint, load
@@ -12,6 +24,9 @@ SEND = RegisterAction(name="send")
 INVOKE = Invoke(action="send")
 CLAIM = Claim(worker_id=ANNA, actions=["send"])
 COMPLETE = Complete(run_id="send-1", worker_id=ANNA)
+FAIL = Fail(run_id="send-1", worker_id=ANNA)
+REQUEUE = RequeueDead(action="send")
+FORCE = DeleteNamespace(name="prod", force=True)
 
 STORIES = {
     "nothing": [],
@@ -45,6 +60,72 @@ STORIES = {
     ],
     "a deleted action with a live run": [SEND, INVOKE, CLAIM, DeleteAction(name="send")],
     "a deleted action without": [SEND, INVOKE, CLAIM, COMPLETE, DeleteAction(name="send")],
+    "an action with schemas": [
+        RegisterAction(name="send", input_schema={"type": "object"}, output_schema={})
+    ],
+    "a disabled action": [SEND, DisableAction(name="send")],
+    "a lane from whose middle some were called off": [
+        SEND,
+        *[INVOKE] * 5,
+        Invoke(action="send", priority=200),
+        *[Cancel(run_id=f"send-{number}") for number in (2, 4)],
+    ],
+    "a lane from which all were called off": [
+        SEND,
+        *[INVOKE] * 2,
+        *[Cancel(run_id=f"send-{number}") for number in (2, 1)],
+    ],
+    "a cancelled run with a key": [
+        SEND,
+        Invoke(action="send", idempotency_key="order-7"),
+        Cancel(run_id="send-1"),
+    ],
+    "a run in its second life": [SEND, INVOKE, CLAIM, FAIL, REQUEUE],
+    "a keyed run in its second life": [
+        SEND,
+        Invoke(action="send", idempotency_key="order-7"),
+        CLAIM,
+        FAIL,
+        REQUEUE,
+        CLAIM,
+    ],
+    "a keyed run that died twice": [
+        SEND,
+        Invoke(action="send", idempotency_key="order-7"),
+        CLAIM,
+        FAIL,
+        REQUEUE,
+        CLAIM,
+        FAIL,
+    ],
+    "a purged dead letter": [
+        SEND,
+        Invoke(action="send", idempotency_key="order-7"),
+        CLAIM,
+        FAIL,
+        PurgeDead(action="send"),
+    ],
+    "a namespace with nothing in it": [Later(5), CreateNamespace(name="prod")],
+    "a namespace that is no more": [RegisterAction(name="send", namespace="prod"), FORCE],
+    "a namespace that was made again": [
+        CreateNamespace(name="prod"),
+        FORCE,
+        RegisterAction(name="send", namespace="prod"),
+        FORCE,
+        Later(5),
+        CreateNamespace(name="prod"),
+        RegisterAction(name="send", namespace="prod"),
+        Invoke(action="send", namespace="prod"),
+    ],
+    "a worker that said much of itself": [
+        RegisterWorker(
+            worker_id=ANNA,
+            actions=["send"],
+            metadata={"gpu": True, "disks": ["sda", None, 0.5, {}]},
+            incarnation="a1",
+            machine_id="host",
+        )
+    ],
     "a busy worker": [
         SEND,
         RegisterWorker(worker_id=ANNA, actions=["send", "print"], labels={"gpu": True}),
@@ -66,6 +147,11 @@ def test_a_state_comes_back_as_it_was(steps):
 
     assert fingerprint(again) == fingerprint(state)
     assert again.due.next_at_ms() == state.due.next_at_ms()
+    assert (again.deletions, again.keys_finished_count) == (
+        state.deletions,
+        state.keys_finished_count,
+    )
+    assert set(again.spaces) == set(state.spaces)
     for namespace, space in state.spaces.items():
         restored = again.spaces[namespace]
         for name in vars(space):
@@ -104,6 +190,41 @@ def test_a_loaded_state_goes_on_counting_and_waiting():
     assert story.tell(INVOKE).reply.run_id == "send-4"
     assert len(story.tell(Later(500), Tick()).events) == 1
     assert story.tell(Later(30_000), Tick()).events[0].run_id == "send-3"
+
+
+def test_a_loaded_state_goes_on_with_what_was_called_off_and_revived():
+    story = given(SEND, INVOKE, CLAIM, FAIL, *[INVOKE] * 3, Cancel(run_id="send-3"), REQUEUE)
+    story.state = load(dump(story.state))
+
+    claim = Claim(worker_id=ANNA, actions=["send"], max_tasks=9)
+    tasks = story.tell(claim).reply.tasks
+
+    assert [(task.task_id, task.attempt) for task in tasks] == [
+        ("send-2", 1),
+        ("send-4", 1),
+        ("send-1", 2),
+    ]
+
+
+def test_a_loaded_state_still_knows_which_namespaces_were_deleted():
+    prod = {"namespace": "prod"}
+    story = given(RegisterAction(name="send", **prod), Invoke(action="send", **prod))
+    story.tell(Cancel(run_id="send-1", **prod), FORCE)
+    story.state = load(dump(story.state))
+
+    story.tell(CreateNamespace(name="prod"), RegisterAction(name="send", **prod))
+    story.tell(Invoke(action="send", **prod))
+
+    assert story.ask(GetRun(run_id="send-1", **prod)).status is RunStatus.PENDING
+    assert story.tell(Cancel(run_id="send-1", **prod)).archived[0].namespace == "prod~1"
+    assert story.ask(GetNamespace(name="prod")).runs["cancelled"] == 1
+
+
+def test_a_snapshot_does_not_depend_on_what_was_called_off_or_emptied_before():
+    one = given(SEND, *[INVOKE] * 3, Cancel(run_id="send-3"), Cancel(run_id="send-1"))
+    other = load(dump(one.state))
+
+    assert list(dump(other)) == list(dump(one.state))
 
 
 @pytest.mark.parametrize("chunks", [[], [b""], [b"\xc1"], [b"\x90", b"\x90"]])

@@ -3,8 +3,9 @@
 import pytest
 
 from flo.model.actions import RegisterAction
-from flo.model.runs import Claim, Fail, Invoke, Tick, WaitForRuns
-from flo.model.workers import DrainWorker, RegisterWorker
+from flo.model.namespaces import DeleteNamespace
+from flo.model.runs import Cancel, Claim, Fail, Invoke, RequeueDead, Tick, WaitForRuns
+from flo.model.workers import AwaitNews, DeregisterWorker, DrainWorker, RegisterWorker
 from flo.shard.submission import Submission
 from flo.shard.waiters import Waiters
 from given import ANNA, BORIS, Later, given
@@ -42,6 +43,12 @@ def claim(worker_id, *actions, namespace="default"):
             Fail(run_id="send-1", worker_id=ANNA, retry=True),
             [ANNA],
         ),
+        ([Invoke(action="send")], Cancel(run_id="send-1"), []),
+        (
+            [Invoke(action="send"), CLAIM, Fail(run_id="send-1", worker_id=ANNA)],
+            RequeueDead(action="send"),
+            [ANNA],
+        ),
         ([], DrainWorker(worker_id=ANNA), [ANNA]),
         ([], DrainWorker(worker_id=BORIS), [BORIS]),
     ],
@@ -66,6 +73,69 @@ def test_a_claim_of_another_namespace_is_not_woken():
     assert list(waiters.woken_by(events, story.state)) == []
 
 
+def test_nobody_is_woken_for_work_that_went_with_its_namespace():
+    prod = {"namespace": "prod"}
+    story, waiters = given(RegisterAction(name="send", **prod)), Waiters()
+    story.tell(RegisterWorker(worker_id=ANNA, actions=["send"], **prod))
+    parked(waiters, claim(ANNA, "send", namespace="prod"))
+    before = len(story.events)
+
+    story.tell(Invoke(action="send", **prod), DeleteNamespace(name="prod", force=True))
+
+    assert list(waiters.woken_by(story.events[before:], story.state)) == []
+
+
+def test_nobody_is_woken_for_work_that_was_cancelled_in_the_same_breath():
+    story, waiters = given(SEND), Waiters()
+    parked(waiters, claim(ANNA, "send"))
+    before = len(story.events)
+
+    story.tell(Invoke(action="send"), Cancel(run_id="send-1"))
+
+    assert list(waiters.woken_by(story.events[before:], story.state)) == []
+
+
+def test_the_claim_of_a_worker_that_drained_and_left_is_woken_and_may_find_nothing():
+    story, waiters = given(RegisterWorker(worker_id=ANNA, actions=["send"])), Waiters()
+    (submission,) = parked(waiters, claim(ANNA, "send"))
+    before = len(story.events)
+
+    story.tell(DrainWorker(worker_id=ANNA), DeregisterWorker(worker_id=ANNA))
+
+    woken = waiters.woken_by(story.events[before:], story.state)
+    assert [woke for woke, _ in woken] == [submission]
+
+
+def asking(waiters, question):
+    submission = Submission([question], lambda answers: None)
+    waiters.park_question(submission, question)
+    return submission
+
+
+def test_those_who_wait_for_news_are_known_until_they_leave():
+    waiters, question = Waiters(), AwaitNews(worker_id=ANNA)
+    first, second = asking(waiters, question), asking(waiters, question)
+
+    assert waiters.for_news("default", ANNA) == [first, second]
+    assert waiters.for_news("default", BORIS) == []
+    assert waiters.for_news("prod", ANNA) == []
+
+    waiters.leave_question(first, question)
+    waiters.leave_question(first, question)
+    assert waiters.for_news("default", ANNA) == [second]
+
+
+def test_the_questions_of_a_namespace_are_found_each_of_them_once():
+    waiters = Waiters()
+    asking(waiters, WaitForRuns(run_ids=["send-1"]))
+    asking(waiters, AwaitNews(worker_id=ANNA))
+    waiting = asking(waiters, WaitForRuns(run_ids=["send-1", "send-2"], namespace="prod"))
+    listening = asking(waiters, AwaitNews(worker_id=ANNA, namespace="prod"))
+
+    assert waiters.questions_of("prod") == [waiting, listening]
+    assert waiters.questions_of("test") == []
+
+
 def test_those_who_wait_for_a_run_are_known_until_they_leave():
     waiters, question = Waiters(), WaitForRuns(run_ids=["send-1", "send-2", "send-1"])
     submission = Submission([question], lambda answers: None)
@@ -83,13 +153,14 @@ def test_when_all_have_left_nothing_of_them_remains():
     waiters, question = Waiters(), WaitForRuns(run_ids=["send-1", "send-2"])
     claims = [claim(ANNA, "send", "print"), claim(ANNA, "send"), claim(BORIS, "send", "send")]
     submissions = parked(waiters, *claims)
-    waiting = Submission([question], lambda answers: None)
-    waiters.park_question(waiting, question)
-    assert waiters.everyone() == [*submissions, waiting]
+    waiting, news = asking(waiters, question), AwaitNews(worker_id=ANNA)
+    listening = asking(waiters, news)
+    assert waiters.everyone() == [*submissions, waiting, listening]
 
     for submission, parked_claim in zip(submissions, claims, strict=True):
         waiters.leave_claim(submission, parked_claim)
     waiters.leave_question(waiting, question)
+    waiters.leave_question(listening, news)
 
     assert waiters.everyone() == []
     assert not any(vars(waiters).values())

@@ -3,20 +3,32 @@ import math
 import msgspec
 import pytest
 
-from flo.model.actions import RegisterAction
+from flo.model.actions import DisableAction, RegisterAction
 from flo.model.errors import Conflict, Corrupt, Invalid, NotFound, TooLarge, Unexpected
+from flo.model.namespaces import DeleteNamespace, NamespacePage, NamespaceView
 from flo.model.runs import (
     Assigned,
+    Cancel,
     Claim,
     Complete,
     Ended,
     Invoke,
     Invoked,
+    PurgeDead,
+    Requeued,
+    RequeueDead,
     RunResult,
     RunStatus,
     Task,
 )
-from flo.model.workers import RegisterWorker, WorkerKnown, WorkerStatus
+from flo.model.workers import (
+    AwaitNews,
+    News,
+    RegisterWorker,
+    WorkerKnown,
+    WorkerStatus,
+    WorkerType,
+)
 from flo.wire.codec import (
     decode_answers,
     decode_reply,
@@ -130,6 +142,25 @@ def test_a_refused_reply_on_the_wire():
         ("complete_many", [Complete(run_id="send-1", worker_id="anna")] * 1_000),
         ("register_action", [RegisterAction(name="größe")]),
         ("register_worker", [RegisterWorker(worker_id="anna", actions=[])]),
+        ("register_action", [RegisterAction(name="buy", input_schema={"enum": [None, 1, {}]})]),
+        ("disable_action", [DisableAction(name="buy", namespace="prod")]),
+        (
+            "register_worker",
+            [
+                RegisterWorker(
+                    worker_id="anna",
+                    actions=["events/processors"],
+                    metadata={"gpu": True, "disks": ["sda", {"gb": 0.5}]},
+                    worker_type=WorkerType.STREAM,
+                    incarnation="a1",
+                )
+            ],
+        ),
+        ("cancel", [Cancel(run_id="send-1", reason="größe")]),
+        ("requeue_dead", [RequeueDead(action="send", run_ids=["send-1"])]),
+        ("purge_dead", [PurgeDead(action="send", limit=7)]),
+        ("await_news", [AwaitNews(worker_id="anna", after=2**62, block_ms=0)]),
+        ("delete_namespace", [DeleteNamespace(name="prod", force=True)]),
     ],
 )
 def test_a_request_arrives_as_it_was_sent(name, words):
@@ -151,6 +182,24 @@ RESULT = RunResult(run_id="send-1", status=RunStatus.FAILED, attempt=2, error="n
         ("claim", [Assigned(tasks=[TASK])]),
         ("wait_for_runs", [Ended(results=[RESULT], unknown=["what"])]),
         ("heartbeat", [WorkerKnown(worker_id="anna", status=WorkerStatus.DRAINING)]),
+        ("requeue_dead", [Requeued(run_ids=["send-2", "send-1"], more=True)]),
+        ("await_news", [News(last=2**62, cancelled=["send-1"], draining=True)]),
+        (
+            "list_namespaces",
+            [
+                NamespacePage(
+                    items=[
+                        NamespaceView(
+                            name="prod",
+                            created_at_ms=None,
+                            actions=1,
+                            workers=0,
+                            runs={"failed": 2},
+                        )
+                    ]
+                )
+            ],
+        ),
     ],
 )
 def test_an_answer_arrives_as_it_was_given(name, answers):
@@ -162,6 +211,20 @@ def test_a_refusal_arrives_as_the_error_it_was():
 
     assert type(error) is Conflict
     assert (error.code, error.message, error.details) == ("lease_lost", "gone", {"by": ["anna"]})
+
+
+def test_a_refusal_brings_every_problem_of_a_payload_along():
+    problems = [{"path": "/id", "problem": '7 is not of type "string"'}]
+
+    (error,) = answered(
+        "invoke", Invalid("no", code="input_invalid", details={"problems": problems})
+    )
+
+    assert (type(error), error.code, error.details) == (
+        Invalid,
+        "input_invalid",
+        {"problems": problems},
+    )
 
 
 def test_in_a_batch_each_is_accepted_or_refused_on_its_own():
@@ -207,6 +270,28 @@ def test_a_request_of_another_shape_is_refused_with_what_is_wrong(body, named):
 
     assert error.code == "invalid_request"
     assert error.message.startswith("invoke: ")
+    assert named in error.message
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "named"),
+    [
+        ("register_action", {"name": "send", "input_schema": "{}"}, "$.input_schema"),
+        ("register_action", {"name": "send", "input_schema": {1: {}}}, "$.input_schema"),
+        ("register_worker", {"worker_id": "w", "actions": [], "metadata": []}, "$.metadata"),
+        ("register_worker", {"worker_id": "w", "actions": [], "worker_type": "x"}, "$.worker_type"),
+        ("requeue_dead", {"action": "send", "run_ids": "send-1"}, "$.run_ids"),
+        ("requeue_dead", {"action": "send", "limit": 1.5}, "$.limit"),
+        ("await_news", {"worker_id": "w", "after": "0"}, "$.after"),
+        ("delete_namespace", {"name": "prod", "force": 1}, "$.force"),
+        ("create_namespace", {"name": "prod", "namespace": "prod"}, "`namespace`"),
+        ("cancel", {}, "`run_id`"),
+    ],
+)
+def test_every_operation_says_what_it_cannot_read(name, body, named):
+    error = refused(BY_NAME[name].opcode, body)
+
+    assert error.code == "invalid_request"
     assert named in error.message
 
 

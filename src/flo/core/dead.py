@@ -97,13 +97,8 @@ def _dead_runs(
         check_range(len(command.run_ids), "the number of runs", 1, LIST_LIMIT_MAX)
         return list(_named(space, command, dict.fromkeys(command.run_ids), moment)), False
     page = moment.recalled.pages.get(space.archive_name, ())
-    dead = [run for run in page if is_dead(space, run)][: command.limit]
+    dead = [run for run in page if space.has_dead(run)][: command.limit]
     return dead, len(dead) < len(page)
-
-
-def is_dead(space: Space, run: Run) -> bool:
-    """Whether a run that was recalled is a dead letter, and still is one."""
-    return run.dead_lettered and run.run_id not in space.runs
 
 
 def _named(

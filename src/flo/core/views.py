@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 
 from flo.core.actions import named_action
-from flo.core.dead import is_dead
 from flo.core.moment import Moment
 from flo.core.namespaces import named_namespace
 from flo.core.state import NO_RUNS, Space, State
@@ -121,7 +120,7 @@ def list_dead(state: State, question: ListDead, moment: Moment) -> RunPage:
     space = state.space(question.namespace)
     found = moment.recalled.pages[space.archive_name]
     page = list(_within_length(found[: question.limit]))
-    views = [run_view(question.namespace, run) for run in page if is_dead(space, run)]
+    views = [run_view(question.namespace, run) for run in page if space.has_dead(run)]
     is_whole = len(page) == len(found)
     return RunPage(items=views, cursor=None if is_whole else str(page[-1].number))
 

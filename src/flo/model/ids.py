@@ -111,7 +111,7 @@ def check_json(value: Any, what: str, depth_max: int = JSON_DEPTH_MAX) -> None:
         case dict():
             for key, inner in value.items():
                 if not isinstance(key, str):
-                    raise Invalid(f"expected text for every key in {what}, got {key!r}")
+                    raise Invalid(f"expected text for every key in {what}, got {_shown(str(key))}")
                 check_json(inner, what, depth_max - 1)
         case list():
             for inner in value:

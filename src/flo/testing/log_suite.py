@@ -11,7 +11,7 @@ import pytest
 
 from flo.log.base import Entry, Log, Trimmed
 from flo.model.actions import Action, ActionRegistered
-from flo.model.archive import Archived
+from flo.model.archive import ArchiveAddress, Archived, address_of
 from flo.model.base import Fact
 from flo.model.errors import Corrupt, NotFound, Unavailable
 from flo.model.runs import Attempt, Run, RunCompleted, RunQueued, RunReleased, RunStatus
@@ -228,6 +228,84 @@ class LogSuite:
 
         assert await pages(log) == []
 
+    async def test_a_page_can_be_of_dead_letters_only(self, log: Log) -> None:
+        runs = [
+            finished(number, status=("failed", "timed_out")[number % 2], dead=number % 3 == 0)
+            for number in range(10)
+        ]
+        await log.append([released(1)], runs, NOON_MS)
+
+        assert await pages(log, is_dead=True) == [runs[9], runs[6], runs[3], runs[0]]
+        assert await pages(log, is_dead=True, below=9, limit=2) == [runs[6], runs[3]]
+        assert await pages(log, is_dead=True, status="failed") == [runs[6], runs[0]]
+        assert await pages(log, is_dead=True, below=0) == []
+
+    async def test_dead_letters_are_of_one_kind_namespace_and_name(self, log: Log) -> None:
+        others: list[dict[str, Any]] = [
+            {"kind": "workflow"},
+            {"namespace": "other"},
+            {"name": "other"},
+        ]
+        runs = [finished(1, dead=True, **other) for other in others]
+        await log.append([released(1)], runs, NOON_MS)
+
+        assert await pages(log, is_dead=True) == []
+
+    async def test_a_row_is_removed_with_the_append_that_says_so(self, log: Log) -> None:
+        runs = [finished(number, key=f"key-{number}", dead=True) for number in range(3)]
+        await log.append([released(1)], runs, NOON_MS)
+
+        await log.append([released(1)], [], NOON_MS, removed=[address_of(runs[1])])
+
+        assert await log.archive.find("run", "default", "send", 1) is None
+        assert await pages(log) == await pages(log, is_dead=True) == [runs[2], runs[0]]
+        assert await log.archive.count() == 2
+        keys = [("default", "send", f"key-{number}") for number in range(3)]
+        assert await log.archive.find_keys("run", keys) == {keys[0]: 0, keys[2]: 2}
+
+    async def test_only_the_row_at_the_very_address_is_removed(self, log: Log) -> None:
+        await log.append([released(1)], [finished(1)], NOON_MS)
+        others = [
+            ArchiveAddress("workflow", "default", "send", 1),
+            ArchiveAddress("run", "other", "send", 1),
+            ArchiveAddress("run", "default", "other", 1),
+            ArchiveAddress("run", "default", "send", 2),
+        ]
+
+        await log.append([released(1)], [], NOON_MS, removed=others)
+
+        assert await pages(log) == [finished(1)]
+
+    async def test_a_row_may_be_removed_and_filed_again_in_one_append(self, log: Log) -> None:
+        old, new = finished(1, key="k", dead=True), finished(1, key="k", body=b"again")
+        await log.append([released(1)], [old, finished(2)], NOON_MS)
+
+        await log.append([released(1)], [new], NOON_MS, removed=[address_of(old)] * 2)
+
+        assert await log.archive.find("run", "default", "send", 1) == new
+        assert await pages(log, is_dead=True) == []
+        assert await pages(log) == [finished(2), new]
+        key = ("default", "send", "k")
+        assert await log.archive.find_keys("run", [key]) == {key: 1}
+
+    async def test_a_run_that_comes_back_is_a_dead_letter_only_while_it_is_one(
+        self, log: Log
+    ) -> None:
+        for life in range(4):
+            run = finished(1, dead=life % 2 == 0)
+            removed = [address_of(run)] if life == 2 else []
+            await log.append([released(1)], [run], NOON_MS, removed=removed)
+            assert await pages(log, is_dead=True) == [run] * run.dead
+
+    async def test_hundreds_of_rows_may_be_removed_in_one_append(self, log: Log) -> None:
+        runs = [finished(number, dead=True) for number in range(700)]
+        await log.append([released(1)], runs, NOON_MS)
+
+        removed = [address_of(run) for run in runs[:-1]]
+        await log.append([released(1)], [], NOON_MS, removed=removed)
+
+        assert await pages(log, is_dead=True) == [runs[-1]]
+
     async def test_finished_runs_are_trimmed_by_age(self, log: Log) -> None:
         runs = [
             finished(number, finished_at_ms=number * 1000, key=f"{number}") for number in range(6)
@@ -278,9 +356,9 @@ class LogSuite:
 
 
 async def pages(
-    log: Log, *, below: int | None = None, limit: int = 50, status: str | None = None
+    log: Log, *, below: int | None = None, limit: int = 50, **more: Any
 ) -> list[Archived]:
-    return await log.archive.page("run", "default", "send", below=below, limit=limit, status=status)
+    return await log.archive.page("run", "default", "send", below=below, limit=limit, **more)
 
 
 def all_events(log: Log) -> list[Fact]:
@@ -332,6 +410,7 @@ def finished(
     finished_at_ms: int = NOON_MS,
     key: str | None = None,
     body: bytes = b"",
+    dead: bool = False,
 ) -> Archived:
     return Archived(
         kind=kind,
@@ -342,4 +421,5 @@ def finished(
         finished_at_ms=finished_at_ms,
         key=key,
         body=body,
+        dead=dead,
     )

@@ -1,0 +1,302 @@
+"""A namespace that is deleted under everyone's hands: nobody else is disturbed."""
+
+import asyncio
+
+import msgspec
+import pytest
+
+from flo.model.actions import GetAction, ListActions, RegisterAction
+from flo.model.errors import Conflict, NotFound, Unexpected
+from flo.model.namespaces import CreateNamespace, DeleteNamespace, GetNamespace, ListNamespaces
+from flo.model.runs import (
+    Assigned,
+    Cancel,
+    Claim,
+    Complete,
+    Ended,
+    Fail,
+    GetRun,
+    Invoke,
+    Invoked,
+    RunStatus,
+    Tick,
+    WaitForRuns,
+)
+from flo.model.workers import AwaitNews, DrainWorker, ListWorkers, RegisterWorker
+from flo.shard.replay import recover
+from flo.shard.shard import Shard
+from flo.shard.snapshot import fingerprint
+from flo.wire.opcodes import OPERATIONS
+from given import ANNA, BORIS
+from settled import begun, settled
+
+PROD = {"namespace": "prod"}
+SEND = RegisterAction(name="send", **PROD)
+WORKER = RegisterWorker(worker_id=ANNA, actions=["send"], **PROD)
+INVOKE = Invoke(action="send", **PROD)
+CLAIM = Claim(worker_id=ANNA, actions=["send"], **PROD)
+PATIENT = Claim(worker_id=BORIS, actions=["send", "print"], block_ms=30_000, **PROD)
+DELETE = DeleteNamespace(name="prod", force=True)
+
+
+@pytest.fixture
+async def busy(shard):
+    """In `prod`, run 1 runs, 2 waits, 3 is delayed, 4 is a dead letter, 5 has completed."""
+    for word in (
+        SEND,
+        WORKER,
+        INVOKE,
+        CLAIM,
+        Invoke(action="send", labels={"gpu": True}, **PROD),
+        Invoke(action="send", delay_ms=5_000, **PROD),
+        Invoke(action="send", idempotency_key="k", **PROD),
+        CLAIM,
+        Fail(run_id="send-4", worker_id=ANNA, **PROD),
+        INVOKE,
+        CLAIM,
+        Complete(run_id="send-5", worker_id=ANNA, **PROD),
+    ):
+        await shard.ask(word)
+    return shard
+
+
+def every_word():
+    """One word of every operation, about things that are in `prod`, or were."""
+    known = {
+        "name": "send",
+        "action": "send",
+        "actions": ["send"],
+        "worker_id": ANNA,
+        "namespace": "prod",
+        "block_ms": 0,
+    }
+    for operation in OPERATIONS[2:]:
+        fields = {field.name for field in msgspec.structs.fields(operation.request)}
+        settings = {name: value for name, value in known.items() if name in fields}
+        if "namespace" not in fields and "name" in fields:
+            settings["name"] = "prod"
+        numbers = range(1, 6) if fields & {"run_id", "run_ids"} else [0]
+        for number in numbers:
+            if "run_id" in fields:
+                yield operation.request(**settings, run_id=f"send-{number}")
+            elif "run_ids" in fields:
+                yield operation.request(**settings, run_ids=[f"send-{number}"])
+                if number == 1 and operation.name != "wait_for_runs":
+                    yield operation.request(**settings)
+            else:
+                yield operation.request(**settings)
+
+
+def test_there_is_a_word_for_every_operation():
+    words = list(every_word())
+
+    assert {type(word) for word in words} == {operation.request for operation in OPERATIONS[2:]}
+    assert len(words) > 60
+
+
+@pytest.mark.parametrize("recent", [True, False])
+@pytest.mark.parametrize("since", [[], [SEND], [SEND, WORKER, INVOKE, CLAIM]])
+@pytest.mark.parametrize("backwards", [True, False])
+async def test_whatever_is_said_in_the_batch_that_deletes_the_namespace_disturbs_nobody(
+    busy, log, recent, since, backwards
+):
+    if not recent:
+        busy._recaller.recent._rows.clear()
+    words = [word for word in every_word() if not isinstance(word, DeleteNamespace)]
+    answers = []
+
+    for word in (DELETE, *since, *(words[::-1] if backwards else words), Tick()):
+        busy.submit([word], answers.extend)
+    await settled(60)
+
+    assert busy.closed is None
+    assert len(answers) == 2 + len(since) + len(words)
+    assert not [answer for answer in answers if isinstance(answer, Unexpected)]
+    assert fingerprint(recover(log.read).state) == fingerprint(busy.state)
+    assert (await busy.ask(Invoke(action="send"))) == Invoked(run_id="send-1")
+
+
+@pytest.mark.parametrize("recent", [True, False])
+async def test_whatever_was_asked_before_the_namespace_was_deleted_disturbs_nobody(
+    busy, log, recent
+):
+    if not recent:
+        busy._recaller.recent._rows.clear()
+    log.archive.gate.shut()
+    answers = []
+    words = [word for word in every_word() if not isinstance(word, DeleteNamespace)]
+    for word in words:
+        busy.submit([word], answers.extend)
+    await settled()
+    await busy.ask(DELETE)
+    await busy.ask(SEND)
+
+    log.archive.gate.open()
+    await settled(200)
+
+    assert len(answers) == len(words)
+    assert not [answer for answer in answers if isinstance(answer, Unexpected)]
+    assert busy.closed is None
+    assert fingerprint(recover(log.read).state) == fingerprint(busy.state)
+
+
+async def test_a_report_of_several_runs_is_answered_run_by_run_though_the_namespace_is_gone(busy):
+    answers = []
+    busy.submit([DELETE], lambda answers: None)
+    reports = [Complete(run_id=f"send-{n}", worker_id=ANNA, **PROD) for n in range(1, 6)]
+    busy.submit(reports, answers.extend)
+    busy.submit([INVOKE] * 3, answers.extend)
+    await settled()
+
+    assert [type(answer) for answer in answers] == [NotFound] * 8
+
+
+# Who waits there
+
+
+async def test_who_waits_for_a_run_of_a_deleted_namespace_is_told_that_there_is_none(busy):
+    waiting = await begun(busy.ask(WaitForRuns(run_ids=["send-1", "send-2"], **PROD)))
+
+    await busy.ask(DELETE)
+
+    assert await waiting == Ended(unknown=["send-1", "send-2"])
+    assert busy._waiters.everyone() == []
+
+
+async def test_who_waits_does_not_take_a_run_of_the_next_namespace_for_its_own(busy):
+    waiting = await begun(busy.ask(WaitForRuns(run_ids=["send-1"], **PROD)))
+
+    for word in (DELETE, SEND, INVOKE, CLAIM, Complete(run_id="send-1", worker_id=ANNA, **PROD)):
+        await busy.ask(word)
+
+    assert await waiting == Ended(unknown=["send-1"])
+
+
+async def test_a_worker_that_listens_in_a_deleted_namespace_is_told_that_nobody_knows_it(busy):
+    listening = await begun(busy.ask(AwaitNews(worker_id=ANNA, **PROD)))
+
+    await busy.ask(DELETE)
+
+    with pytest.raises(NotFound) as refusal:
+        await listening
+    assert refusal.value.code == "worker_not_found"
+
+
+async def test_a_claim_that_waits_in_a_deleted_namespace_waits_on_and_finds_nothing(busy, clock):
+    parked = await begun(busy.ask(PATIENT))
+
+    await busy.ask(DELETE)
+    assert not parked.done()
+
+    clock.advance(30_000)
+    assert await parked == Assigned()
+
+
+async def test_a_claim_that_waits_gets_what_is_invoked_in_the_next_namespace(busy):
+    parked = await begun(busy.ask(PATIENT))
+    await busy.ask(DELETE)
+    await busy.ask(SEND)
+
+    await busy.ask(INVOKE)
+
+    assert [task.task_id for task in (await parked).tasks] == ["send-1"]
+
+
+async def test_nobody_elsewhere_notices_that_a_namespace_is_deleted(busy):
+    await busy.ask(Invoke(action="send"))
+    await busy.ask(RegisterWorker(worker_id=ANNA, actions=["send"]))
+    waiting = await begun(busy.ask(WaitForRuns(run_ids=["send-1"])))
+    listening = await begun(busy.ask(AwaitNews(worker_id=ANNA)))
+    parked = await begun(busy.ask(Claim(worker_id=ANNA, actions=["print"], block_ms=5_000)))
+
+    await busy.ask(DELETE)
+
+    assert not any(task.done() for task in (waiting, listening, parked))
+    assert (await busy.ask(GetRun(run_id="send-1"))).status is RunStatus.PENDING
+    for task in (waiting, listening, parked):
+        task.cancel()
+
+
+async def test_the_timers_of_a_deleted_namespace_do_not_ring(busy, clock, log):
+    await busy.ask(DELETE)
+    position = log.position
+
+    for _ in range(100):
+        clock.advance(1_000)
+        await settled()
+
+    assert log.position == position
+    assert busy.closed is None
+
+
+async def test_work_that_waits_for_its_time_in_the_next_namespace_is_released(busy, clock):
+    await busy.ask(DELETE)
+    await busy.ask(SEND)
+    await busy.ask(Invoke(action="send", delay_ms=2_000, **PROD))
+    parked = await begun(busy.ask(PATIENT))
+
+    for _ in range(3):
+        clock.advance(1_000)
+        await settled()
+
+    assert [task.task_id for task in (await parked).tasks] == ["send-1"]
+
+
+# The same through a restart
+
+
+async def test_a_deleted_namespace_stays_deleted_and_the_next_one_apart_after_a_restart(
+    busy, log, clock
+):
+    await busy.ask(DELETE)
+    await busy.ask(CreateNamespace(name="prod"))
+    await busy.ask(SEND)
+    await busy.ask(INVOKE)
+    await busy.ask(Cancel(run_id="send-1", **PROD))
+
+    after = Shard(recover(log.read).state, log, clock)
+    await after.start()
+
+    assert (await after.ask(GetRun(run_id="send-1", **PROD))).status is RunStatus.CANCELLED
+    with pytest.raises(NotFound):
+        await after.ask(GetRun(run_id="send-4", **PROD))
+    assert (await after.ask(Invoke(action="send", idempotency_key="k", **PROD))) == Invoked(
+        run_id="send-2"
+    )
+    assert (await after.ask(ListWorkers(**PROD))).items == []
+    await after.stop()
+
+
+async def test_a_namespace_is_made_looked_at_listed_and_deleted(shard):
+    await shard.ask(CreateNamespace(name="prod"))
+
+    assert (await shard.ask(GetNamespace(name="prod"))).actions == 0
+    listed = await shard.ask(ListNamespaces())
+    assert [view.name for view in listed.items] == ["default", "prod"]
+    await shard.ask(DeleteNamespace(name="prod"))
+    for question in (GetNamespace(name="prod"), GetAction(name="send", **PROD)):
+        with pytest.raises(NotFound):
+            await shard.ask(question)
+    assert (await shard.ask(ListActions(**PROD))).items == []
+
+
+async def test_a_namespace_that_fills_up_as_it_is_deleted_is_not_deleted(shard):
+    await shard.ask(CreateNamespace(name="prod"))
+
+    answers = await asyncio.gather(
+        shard.ask(SEND), shard.ask(DeleteNamespace(name="prod")), return_exceptions=True
+    )
+
+    assert isinstance(answers[1], Conflict)
+    assert await shard.ask(INVOKE) == Invoked(run_id="send-1")
+
+
+async def test_a_worker_that_drains_as_its_namespace_is_deleted_disturbs_nobody(busy):
+    parked = await begun(busy.ask(msgspec.structs.replace(PATIENT, worker_id=ANNA)))
+    for word in (DrainWorker(worker_id=ANNA, **PROD), DELETE):
+        busy.submit([word], lambda answers: None)
+    await settled()
+
+    assert busy.closed is None
+    assert not parked.done()
+    parked.cancel()
