@@ -9,10 +9,13 @@ from itertools import count
 import pytest
 from msgspec.structs import replace
 
-from flo.core import runs
+from flo.core import dead, namespaces, runs, views, workers
 from flo.core.decision import Decision
-from flo.core.machine import ENDS, FOLDS, FOLLOWS, RULES
+from flo.core.live import Live
+from flo.core.machine import ENDS, FOLDS, FOLLOWS, RETURNS, RULES, VIEWS
 from flo.core.queue import Lane, Queue
+from flo.model.actions import ActionDisabled
+from flo.model.namespaces import NamespaceDeleted
 from flo.model.runs import (
     Accepted,
     Assigned,
@@ -20,11 +23,16 @@ from flo.model.runs import (
     Complete,
     Fail,
     Invoke,
+    ListDead,
+    RequeueDead,
+    RunCancelled,
     RunClaimed,
     RunCompleted,
     RunFailed,
+    RunPurged,
     RunQueued,
     RunRequeued,
+    RunRevived,
     RunStatus,
     RunTimedOut,
     RunTouched,
@@ -200,7 +208,7 @@ def what_a_worker_leaves_is_not_freed(monkeypatch):
 
 def draining_is_forgotten(monkeypatch):
     monkeypatch.setitem(FOLDS, WorkerDrained, lambda state, event: None)
-    return {Invariant.DRAINING_GETS_NOTHING}
+    return {Invariant.DRAINING_GETS_NOTHING, Invariant.DRAIN_IS_KEPT}
 
 
 def the_lowest_priority_comes_first(monkeypatch):
@@ -236,6 +244,111 @@ def a_snapshot_forgets_what_falls_due(monkeypatch):
     return {Invariant.LEASES_DUE, Invariant.TIMERS_NOT_LATE, Invariant.EVERY_RUN_ENDS}
 
 
+def cancelled_runs_are_still_claimed(monkeypatch):
+    def apply_cancelled(state, event):
+        run = state.spaces[event.namespace].runs[event.run_id]
+        if run.status is RunStatus.RUNNING:
+            runs.apply_cancelled(state, event)
+
+    monkeypatch.setitem(FOLDS, RunCancelled, apply_cancelled)
+    return {
+        Invariant.CANCEL_IS_FINAL,
+        Invariant.STATE_IS_THE_FACTS,
+        Invariant.ANSWERS_FRESH,
+    }
+
+
+def results_of_cancelled_runs_are_accepted(monkeypatch):
+    def complete(state, command, moment):
+        found = moment.recalled.runs.get((command.namespace, command.run_id))
+        if found is None or found.status is not RunStatus.CANCELLED:
+            return runs.decide_complete(state, command, moment)
+        return Decision(Accepted(run_id=command.run_id, status=RunStatus.COMPLETED))
+
+    monkeypatch.setitem(RULES, Complete, complete)
+    return {Invariant.DURABLE_FIRST}
+
+
+def nobody_is_told_of_a_cancel(monkeypatch):
+    monkeypatch.setattr(Live, "_tell", lambda live, namespace, worker_id, cancelled: None)
+    return {Invariant.CANCELS_HEARD}
+
+
+def attempts_are_numbered_anew(monkeypatch):
+    def requeue(state, command, moment):
+        decision = dead.decide_requeue(state, command, moment)
+        events = (replace(event, run=replace(event.run, attempt=0)) for event in decision.events)
+        return decision._replace(events=tuple(events))
+
+    monkeypatch.setitem(RULES, RequeueDead, requeue)
+    return {Invariant.ATTEMPTS_COUNT_UP}
+
+
+def another_life_has_endless_retries(monkeypatch):
+    def has_retries(run, action):
+        return run.attempts_before > 0 or run.attempt <= action.max_retries
+
+    monkeypatch.setattr(runs, "has_retries", has_retries)
+    return {Invariant.ATTEMPTS_BOUNDED}
+
+
+def what_is_requeued_stays_in_the_archive(monkeypatch):
+    monkeypatch.delitem(RETURNS, RunRevived)
+    return {Invariant.DEAD_LEAVE_THE_ARCHIVE}
+
+
+def whatever_has_ended_is_treated_as_dead(monkeypatch):
+    def named(space, command, run_ids, moment):
+        for run_id in run_ids:
+            found = moment.recalled.runs.get((space.archive_name, run_id))
+            if found is not None and run_id not in space.runs:
+                yield found
+
+    monkeypatch.setattr(dead, "_named", named)
+    return {Invariant.ONLY_THE_DEAD, Invariant.DEAD_TREATED}
+
+
+def a_dead_letter_is_left_out(monkeypatch):
+    def list_dead(state, question, moment):
+        page = views.list_dead(state, question, moment)
+        return replace(page, items=page.items[1:])
+
+    monkeypatch.setitem(VIEWS, ListDead, list_dead)
+    return {Invariant.DEAD_LISTED}
+
+
+def the_keys_of_the_purged_stay_taken(monkeypatch):
+    def apply_purged(state, event):
+        dead.apply_purged(state, replace(event, key=None))
+
+    monkeypatch.setitem(FOLDS, RunPurged, apply_purged)
+    return {Invariant.ONE_RUN_PER_KEY}
+
+
+def schemas_are_ignored(monkeypatch):
+    monkeypatch.setattr(runs, "check_schema", lambda schema, payload, what, code: None)
+    return {Invariant.SCHEMAS_OBEYED}
+
+
+def disabled_actions_go_on(monkeypatch):
+    monkeypatch.setitem(FOLDS, ActionDisabled, lambda state, event: None)
+    return {Invariant.DISABLED_TAKES_NOTHING, Invariant.DISABLED_STAYS_SO}
+
+
+def a_namespace_made_anew_finds_old_files(monkeypatch):
+    def apply_deleted(state, event):
+        namespaces.apply_deleted(state, event)
+        state.deletions.clear()
+
+    monkeypatch.setitem(FOLDS, NamespaceDeleted, apply_deleted)
+    return {Invariant.FORGOTTEN}
+
+
+def a_registration_ends_a_drain(monkeypatch):
+    monkeypatch.setattr(workers, "_is_same_process", lambda known, command: False)
+    return {Invariant.DRAIN_IS_KEPT}
+
+
 CONTROLS = (
     tasks_are_handed_out_twice,
     leases_are_taken_over,
@@ -257,6 +370,19 @@ CONTROLS = (
     parked_claims_are_not_woken,
     parked_waits_are_not_woken,
     a_snapshot_forgets_what_falls_due,
+    cancelled_runs_are_still_claimed,
+    results_of_cancelled_runs_are_accepted,
+    nobody_is_told_of_a_cancel,
+    attempts_are_numbered_anew,
+    another_life_has_endless_retries,
+    what_is_requeued_stays_in_the_archive,
+    whatever_has_ended_is_treated_as_dead,
+    a_dead_letter_is_left_out,
+    the_keys_of_the_purged_stay_taken,
+    schemas_are_ignored,
+    disabled_actions_go_on,
+    a_namespace_made_anew_finds_old_files,
+    a_registration_ends_a_drain,
 )
 
 

@@ -21,7 +21,7 @@ class Witness:
         self.durable = []
         self.failures = 0
 
-    def hear(self, events, archived, at_ms):
+    def hear(self, events, *_):
         self.durable += events
 
     def fail(self):

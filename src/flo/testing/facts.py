@@ -5,25 +5,35 @@ folds it watches over. Nothing here is ever forgotten, so a fact that is lost by
 """
 
 import asyncio
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from flo.model.actions import Action, ActionDeleted, ActionRegistered
-from flo.model.archive import Archived
+from flo.model.actions import (
+    Action,
+    ActionDeleted,
+    ActionDisabled,
+    ActionEnabled,
+    ActionRegistered,
+)
+from flo.model.archive import ArchiveAddress, Archived
 from flo.model.base import Fact
-from flo.model.ids import ActionName, Labels, Namespace, RunId, WorkerId
+from flo.model.ids import ActionName, Labels, Namespace, RunId, WorkerId, run_id_of
+from flo.model.namespaces import NamespaceCreated, NamespaceDeleted
 from flo.model.runs import (
     LIVE,
     Run,
+    RunCancelled,
     RunClaimed,
     RunCompleted,
     RunFailed,
+    RunPurged,
     RunQueued,
     RunReleased,
     RunRequeued,
+    RunRevived,
     RunStatus,
     RunTimedOut,
     RunTouched,
@@ -42,21 +52,42 @@ Lane: TypeAlias = frozenset[tuple[str, str | int | float | bool]]
 Line: TypeAlias = OrderedDict[RunId, float]
 """Runs that are ready, in the order in which they became so, and since when on the loop's time."""
 
+Row: TypeAlias = tuple[Namespace, RunId, RunStatus, int, bytes | None, bool]
+"""What the archive is to keep of a run that has ended."""
+
+Address: TypeAlias = tuple[Namespace, ActionName, int]
+
 _NO_LABELS: Lane = frozenset()
 
 _decode_run = msgspec.msgpack.Decoder(Run).decode
 
 
+class Phase(NamedTuple):
+    """What a run was for a while."""
+
+    since: int
+    """The append that made it so."""
+    status: RunStatus | None
+    """None once it is purged."""
+    attempt: int
+    output: bytes | None
+    is_dead: bool
+
+
 class RunFacts:
     """All there is to know of one run."""
 
-    def __init__(self, run: Run, namespace: Namespace) -> None:
+    def __init__(self, run: Run, namespace: Namespace, position: int) -> None:
         self.made = run
         self.namespace = namespace
         self.run_id = run.run_id
         self.key = (namespace, run.run_id)
         self.status = RunStatus.PENDING
         self.attempt = 0
+        self.attempts_before = 0
+        """Those of the lives that ended in a dead letter."""
+        self.is_dead = False
+        self.is_purged = False
         self.ready_at_ms = run.ready_at_ms
         self.holder: WorkerId | None = None
         self.claimers: dict[int, WorkerId] = {}
@@ -67,6 +98,25 @@ class RunFacts:
         self.ended_at_s: float | None = None
         self.timer: tuple[float, float] | None = None
         """When it should go off on the loop's time, and what excuses there had been by then."""
+        self.phases = [Phase(position, RunStatus.PENDING, 0, None, False)]
+
+    def becomes(self, status: RunStatus, position: int) -> None:
+        self.status = status
+        self._turn(Phase(position, status, self.attempt, self.output, self.is_dead))
+
+    def leaves(self, position: int) -> None:
+        self.is_purged, self.is_dead = True, False
+        self._turn(Phase(position, None, self.attempt, None, False))
+
+    def phases_since(self, position: int) -> list[Phase]:
+        """What it has been between an append and now; all there was if it was made after that."""
+        for index in range(len(self.phases) - 1, -1, -1):
+            if self.phases[index].since <= position:
+                return self.phases[index:]
+        return self.phases
+
+    def _turn(self, phase: Phase) -> None:
+        self.phases.append(phase)
 
     @property
     def last_holder(self) -> WorkerId | None:
@@ -92,6 +142,10 @@ class Facts:
         self.lines: dict[tuple[Namespace, ActionName], dict[Lane, dict[int, Line]]] = {}
         """The ready runs of an action, by the labels they ask for and by priority."""
         self.live: dict[tuple[Namespace, RunId], RunFacts] = {}
+        self.cancels: dict[tuple[Namespace, WorkerId], list[RunFacts]] = {}
+        """The runs that were cancelled in the hands of a worker."""
+        self.position = 0
+        """How many appends there have been."""
         self.history: list[Fact] = []
         self._checks = checks
         self._reports = reports
@@ -99,21 +153,34 @@ class Facts:
         self._loop = asyncio.get_running_loop()
         self._at_ms = 0
         self._left: set[tuple[Namespace, WorkerId]] = set()
+        self._ended: dict[tuple[Namespace, RunId], Row] = {}
+        self._removed: list[Address] = []
+        self._disabled_until: dict[tuple[Namespace, ActionName], int] = {}
+        self.deleted_at: Counter[Namespace] = Counter()
+        """The append that deleted a namespace last."""
+        self._filed_under: dict[tuple[Namespace, int], str] = {}
 
     def server_started(self) -> None:
         """A new server goes by what the clock shows when it starts."""
         self._at_ms = 0
 
-    def append(self, events: Sequence[Fact], archived: Sequence[Archived], at_ms: int) -> None:
+    def append(
+        self,
+        events: Sequence[Fact],
+        archived: Sequence[Archived],
+        removed: Sequence[ArchiveAddress],
+        at_ms: int,
+    ) -> None:
         self._checks.hold(Invariant.TIME_GROWS, at_ms >= self._at_ms, at_ms, self._at_ms)
         self._at_ms = at_ms
         self._left.clear()
-        ended: list[RunFacts] = []
+        self._ended.clear()
+        self._removed.clear()
+        self.position += 1
         for event in events:
-            run = READINGS[type(event)](self, event)
-            if run is not None:
-                ended.append(run)
-        self._check_archived(ended, archived)
+            READINGS[type(event)](self, event)
+        self._check_archived(archived)
+        self._check_removed(removed)
         self.history += events
 
     def find(self, namespace: Namespace, run_id: RunId) -> RunFacts | None:
@@ -134,12 +201,38 @@ class Facts:
             default=None,
         )
 
+    def was_disabled(self, namespace: Namespace, action: ActionName, position: int) -> bool:
+        """Whether an action has been disabled at any time since this append."""
+        registered = self.registered.get((namespace, action))
+        if registered is not None and not registered.enabled:
+            return True
+        return self._disabled_until.get((namespace, action), 0) > position
+
     def _registered(self, event: ActionRegistered) -> None:
         key = (event.namespace, event.action.name)
+        known = self.registered.get(key)
+        enabled = known.enabled if known is not None else True
+        self._checks.hold(Invariant.DISABLED_STAYS_SO, event.action.enabled is enabled, event)
         self.registered[key] = self.settings[key] = event.action
 
+    def _enabled(self, event: ActionEnabled) -> None:
+        self._switch((event.namespace, event.name), enabled=True)
+        self._disabled_until[event.namespace, event.name] = self.position
+
+    def _disabled(self, event: ActionDisabled) -> None:
+        self._switch((event.namespace, event.name), enabled=False)
+
+    def _switch(self, key: tuple[Namespace, ActionName], *, enabled: bool) -> None:
+        self._checks.hold(
+            Invariant.DISABLED_STAYS_SO, self.registered[key].enabled is not enabled, key
+        )
+        action = msgspec.structs.replace(self.registered[key], enabled=enabled)
+        self.registered[key] = self.settings[key] = action
+
     def _deleted(self, event: ActionDeleted) -> None:
-        del self.registered[event.namespace, event.name]
+        key = (event.namespace, event.name)
+        if not self.registered.pop(key).enabled:
+            self._disabled_until[key] = self.position
 
     def _queued(self, event: RunQueued) -> None:
         run, namespace = event.run, event.namespace
@@ -153,6 +246,10 @@ class Facts:
             f"came as number {run.number} after {len(numbered)}",
         )
         hold(Invariant.RUNS_OF_ACTIONS, of_action in self.registered, run.run_id)
+        action = self.registered[of_action]
+        hold(Invariant.DISABLED_TAKES_NOTHING, action.enabled, run.run_id)
+        if action.input_schema is not None:
+            hold(Invariant.SCHEMAS_OBEYED, fits(run.input), run)
         if run.idempotency_key is not None:
             first = self.by_key.setdefault((*of_action, run.idempotency_key), run.run_id)
             hold(
@@ -160,7 +257,7 @@ class Facts:
                 first == run.run_id,
                 f"key {run.idempotency_key!r} made {first} and {run.run_id}",
             )
-        facts = RunFacts(run, namespace)
+        facts = RunFacts(run, namespace, self.position)
         numbered.append(facts)
         self.runs[namespace, run.run_id] = self.live[namespace, run.run_id] = facts
         if run.is_delayed:
@@ -188,8 +285,8 @@ class Facts:
         timeout_ms = self.settings[event.namespace, facts.made.action].timeout_ms
         lease_ms = event.at_ms + timeout_ms if timeout_ms else None
         hold(Invariant.LEASE_LENGTH, event.lease_expires_at_ms == lease_ms, event, timeout_ms)
-        facts.status = RunStatus.RUNNING
         facts.attempt = event.attempt
+        facts.becomes(RunStatus.RUNNING, self.position)
         facts.holder = facts.claimers[event.attempt] = event.worker_id
         self._set_lease(facts, lease_ms)
 
@@ -204,7 +301,7 @@ class Facts:
         )
         self._set_lease(facts, lease_ms)
 
-    def _completed(self, event: RunCompleted) -> RunFacts:
+    def _completed(self, event: RunCompleted) -> None:
         facts = self._held_run(event.namespace, event.run_id)
         assert facts.holder is not None
         self._checks.hold(
@@ -213,27 +310,29 @@ class Facts:
             f"nobody with a lease reported {event.output!r};",
             facts,
         )
+        if self.settings[event.namespace, facts.made.action].output_schema is not None:
+            self._checks.hold(Invariant.SCHEMAS_OBEYED, fits(event.output), event)
         facts.output = event.output
         facts.holder = facts.lease_ms = None
-        return self._end(facts, RunStatus.COMPLETED)
+        self._end(facts, RunStatus.COMPLETED)
 
     def _requeued(self, event: RunRequeued) -> None:
         facts = self._held_run(event.namespace, event.run_id)
         self._check_given_up(facts, event.error, retry=True)
         action = self.settings[event.namespace, facts.made.action]
         hold = self._checks.hold
-        hold(Invariant.ATTEMPTS_BOUNDED, facts.attempt <= action.max_retries, event, facts)
+        hold(Invariant.ATTEMPTS_BOUNDED, not self._is_exhausted(facts), event, facts)
         delay_ms = event.ready_at_ms - event.at_ms
         hold(Invariant.BACKOFF, delay_ms >= action.retry_delay_ms, delay_ms, facts)
         self._let_go(facts, event.error)
-        facts.status = RunStatus.PENDING
+        facts.becomes(RunStatus.PENDING, self.position)
         facts.ready_at_ms = event.ready_at_ms
         if delay_ms > 0:
             self._set_timer(facts, event.ready_at_ms)
         else:
             self._line_up(facts)
 
-    def _failed(self, event: RunFailed) -> RunFacts:
+    def _failed(self, event: RunFailed) -> None:
         facts = self._held_run(event.namespace, event.run_id)
         assert facts.holder is not None
         self._checks.hold(
@@ -244,17 +343,98 @@ class Facts:
             facts,
         )
         self._let_go(facts, event.error)
-        return self._end(facts, RunStatus.FAILED)
+        self._end(facts, RunStatus.FAILED, is_dead=event.dead_lettered)
 
-    def _timed_out(self, event: RunTimedOut) -> RunFacts:
+    def _timed_out(self, event: RunTimedOut) -> None:
         facts = self._held_run(event.namespace, event.run_id)
         self._check_given_up(facts, event.error, retry=False)
         self._checks.hold(Invariant.ATTEMPTS_BOUNDED, self._is_exhausted(facts), event, facts)
         self._let_go(facts, event.error)
-        return self._end(facts, RunStatus.TIMED_OUT)
+        self._end(facts, RunStatus.TIMED_OUT, is_dead=True)
+
+    def _cancelled(self, event: RunCancelled) -> None:
+        facts = self._live_run(event.namespace, event.run_id)
+        self._checks.hold(Invariant.CANCEL_IS_FINAL, event.worker_id == facts.holder, event, facts)
+        if facts.holder is not None:
+            self.cancels.setdefault((event.namespace, facts.holder), []).append(facts)
+        elif facts.timer is None:
+            self._step_out(facts)
+        facts.holder = facts.lease_ms = None
+        self._end(facts, RunStatus.CANCELLED)
+
+    def _revived(self, event: RunRevived) -> None:
+        """Another life: it is pending as it was made, and its attempts are numbered on."""
+        run = event.run
+        facts = self._dead_run(event.namespace, run.run_id, event.was)
+        hold = self._checks.hold
+        hold(Invariant.ATTEMPTS_COUNT_UP, run.attempt == facts.attempt, event, facts)
+        made = facts.made
+        hold(
+            Invariant.INPUT_KEPT,
+            (run.action, run.number, run.input, run.priority, run.idempotency_key)
+            == (made.action, made.number, made.input, made.priority, made.idempotency_key),
+            event,
+            made,
+        )
+        facts.is_dead = False
+        facts.attempts_before = facts.attempt
+        facts.ready_at_ms = run.ready_at_ms
+        facts.ended_at_s = None
+        facts.becomes(RunStatus.PENDING, self.position)
+        self.live[facts.key] = facts
+        self._ended.pop(facts.key, None)
+        self._removed.append((event.namespace, run.action, run.number))
+        self._line_up(facts)
+
+    def _purged(self, event: RunPurged) -> None:
+        run_id = run_id_of(event.action, event.number)
+        facts = self._dead_run(event.namespace, run_id, event.was)
+        facts.leaves(self.position)
+        if facts.made.idempotency_key is not None:
+            del self.by_key[event.namespace, event.action, facts.made.idempotency_key]
+        self._ended.pop(facts.key, None)
+        self._removed.append((event.namespace, event.action, event.number))
+
+    def _dead_run(self, namespace: Namespace, run_id: RunId, was: RunStatus) -> RunFacts:
+        facts = self.runs[namespace, run_id]
+        self._checks.hold(
+            Invariant.ONLY_THE_DEAD, facts.is_dead and facts.status is was, f"{was};", facts
+        )
+        return facts
+
+    def _namespace_created(self, event: NamespaceCreated) -> None:
+        """It is as empty as if it had never been."""
+
+    def _namespace_deleted(self, event: NamespaceDeleted) -> None:
+        name = event.name
+        self.deleted_at[name] = self.position
+        tables: list[dict[Any, Any]] = [
+            self.runs,
+            self.by_number,
+            self.by_key,
+            self.settings,
+            self.registered,
+            self.workers,
+            self.lines,
+            self.live,
+            self.cancels,
+            self._disabled_until,
+        ]
+        for table in tables:
+            for key in [key for key in table if key[0] == name]:
+                del table[key]
 
     def _worker_registered(self, event: WorkerRegistered) -> None:
-        self.workers[event.namespace, event.worker.worker_id] = event.worker
+        worker = event.worker
+        known = self.workers.get((event.namespace, worker.worker_id))
+        stays = known is not None and known.draining and known.incarnation == worker.incarnation
+        self._checks.hold(
+            Invariant.DRAIN_IS_KEPT,
+            worker.draining is (stays and worker.incarnation != ""),
+            worker,
+            known,
+        )
+        self.workers[event.namespace, worker.worker_id] = worker
 
     def _worker_drained(self, event: WorkerDrained) -> None:
         key = (event.namespace, event.worker_id)
@@ -266,6 +446,8 @@ class Facts:
 
     def _live_run(self, namespace: Namespace, run_id: RunId) -> RunFacts:
         facts = self.runs[namespace, run_id]
+        cancelled = facts.status is RunStatus.CANCELLED
+        self._checks.hold(Invariant.CANCEL_IS_FINAL, not cancelled, facts)
         self._checks.hold(Invariant.ENDED_IS_FINAL, facts.is_live, facts)
         return facts
 
@@ -296,7 +478,8 @@ class Facts:
         return self._reports.has_fail(facts.key, facts.holder, facts.attempt, error, retry)
 
     def _is_exhausted(self, facts: RunFacts) -> bool:
-        return facts.attempt > self.settings[facts.namespace, facts.made.action].max_retries
+        tries = facts.attempt - facts.attempts_before
+        return tries > self.settings[facts.namespace, facts.made.action].max_retries
 
     def _set_lease(self, facts: RunFacts, lease_ms: int | None) -> None:
         facts.lease_ms = lease_ms
@@ -339,9 +522,16 @@ class Facts:
             first == run.run_id,
             f"{first} of priority {highest} stands before {run.run_id} of {run.priority}",
         )
-        del priorities[highest][run.run_id]
-        if not priorities[highest]:
-            del priorities[highest]
+        self._step_out(facts)
+
+    def _step_out(self, facts: RunFacts) -> None:
+        """From wherever it stands in its line."""
+        run = facts.made
+        lanes = self.lines[facts.namespace, run.action]
+        priorities = lanes[_lane_of(run.labels)]
+        del priorities[run.priority][run.run_id]
+        if not priorities[run.priority]:
+            del priorities[run.priority]
         if not priorities:
             del lanes[_lane_of(run.labels)]
 
@@ -350,37 +540,55 @@ class Facts:
         facts.in_vain[facts.attempt] = (facts.holder, error)
         facts.holder = facts.lease_ms = facts.timer = None
 
-    def _end(self, facts: RunFacts, status: RunStatus) -> RunFacts:
-        facts.status = status
+    def _end(self, facts: RunFacts, status: RunStatus, *, is_dead: bool = False) -> None:
+        facts.is_dead = is_dead
+        facts.becomes(status, self.position)
         facts.ended_at_s = self._loop.time()
         facts.timer = None
         del self.live[facts.key]
-        return facts
+        self._ended[facts.key] = (*facts.key, status, facts.attempt, facts.output, is_dead)
 
-    def _check_archived(self, ended: list[RunFacts], archived: Sequence[Archived]) -> None:
-        rows = [(_decode_run(row.body), row) for row in archived]
+    def _check_archived(self, archived: Sequence[Archived]) -> None:
+        ended = list(self._ended.values())
+        rows: list[Row] = []
+        for row in archived:
+            run, namespace = _decode_run(row.body), self._namespace_of(row.namespace)
+            rows.append(
+                (namespace, run.run_id, run.status, run.attempt, run.output, run.dead_lettered)
+            )
+        self._checks.hold(Invariant.ARCHIVED_AT_END, ended == rows, ended, rows)
+
+    def _check_removed(self, removed: Sequence[ArchiveAddress]) -> None:
+        rows = [(self._namespace_of(row.namespace), row.name, row.number) for row in removed]
+        self._checks.hold(Invariant.DEAD_LEAVE_THE_ARCHIVE, rows == self._removed, rows)
+
+    def _namespace_of(self, filed_under: str) -> Namespace:
+        """Whose rows these are; each life of a namespace has its own place in the archive."""
+        namespace = filed_under.partition("~")[0]
+        own = self._filed_under.setdefault((namespace, self.deleted_at[namespace]), filed_under)
+        others = [place for life, place in self._filed_under.items() if place == filed_under]
         self._checks.hold(
-            Invariant.ARCHIVED_AT_END,
-            [
-                (facts.namespace, facts.run_id, facts.status, facts.attempt, facts.output)
-                for facts in ended
-            ]
-            == [
-                (row.namespace, run.run_id, run.status, run.attempt, run.output)
-                for run, row in rows
-            ],
-            [str(facts) for facts in ended],
-            [run.run_id for run, _ in rows],
+            Invariant.FORGOTTEN, own == filed_under and len(others) == 1, filed_under, own
         )
+        return namespace
+
+
+def fits(payload: bytes) -> bool:
+    """Whether the only schema there is in a simulation allows a payload."""
+    return payload.startswith(b'"')
 
 
 def _lane_of(labels: Labels | None) -> Lane:
     return frozenset(labels.items()) if labels else _NO_LABELS
 
 
-READINGS: dict[type[Fact], Callable[[Facts, Any], RunFacts | None]] = {
+READINGS: dict[type[Fact], Callable[[Facts, Any], None]] = {
     ActionRegistered: Facts._registered,
     ActionDeleted: Facts._deleted,
+    ActionEnabled: Facts._enabled,
+    ActionDisabled: Facts._disabled,
+    NamespaceCreated: Facts._namespace_created,
+    NamespaceDeleted: Facts._namespace_deleted,
     RunQueued: Facts._queued,
     RunReleased: Facts._released,
     RunClaimed: Facts._claimed,
@@ -389,6 +597,9 @@ READINGS: dict[type[Fact], Callable[[Facts, Any], RunFacts | None]] = {
     RunRequeued: Facts._requeued,
     RunFailed: Facts._failed,
     RunTimedOut: Facts._timed_out,
+    RunCancelled: Facts._cancelled,
+    RunRevived: Facts._revived,
+    RunPurged: Facts._purged,
     WorkerRegistered: Facts._worker_registered,
     WorkerDrained: Facts._worker_drained,
     WorkerDeregistered: Facts._worker_deregistered,

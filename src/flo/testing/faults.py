@@ -16,7 +16,9 @@ from flo.model.archive import ArchiveAddress, Archived, ArchiveKey
 from flo.model.base import Fact
 from flo.model.ids import Namespace
 
-Durable: TypeAlias = Callable[[Sequence[Fact], Sequence[Archived], int], None]
+Durable: TypeAlias = Callable[
+    [Sequence[Fact], Sequence[Archived], Sequence[ArchiveAddress], int], None
+]
 
 
 class DiskQuality(NamedTuple):
@@ -40,7 +42,7 @@ class FaultyLog(MemoryLog):
         dice: random.Random,
         quality: DiskQuality = PERFECT,
         *,
-        durable: Durable = lambda events, archived, at_ms: None,
+        durable: Durable = lambda events, archived, removed, at_ms: None,
         failed: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__()
@@ -66,7 +68,7 @@ class FaultyLog(MemoryLog):
             raise OSError(errno.ENOSPC, "no space left on the simulated disk")
         position = await super().append(events, archived, at_ms, removed=removed)
         self.unwritten = ()
-        self._durable(events, archived, at_ms)
+        self._durable(events, archived, removed, at_ms)
         if self.disk.lingers():
             await self.disk.work(self.disk.quality.append_ms_max)
         return position

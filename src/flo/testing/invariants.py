@@ -16,7 +16,7 @@ class Invariant(StrEnum):
     ONE_RUN_PER_KEY = "the same idempotency key makes one run, for ever"
     ONE_LEASE = "a run is never held by two live leases"
     ATTEMPTS_COUNT_UP = "every claim is the next attempt"
-    ATTEMPTS_BOUNDED = "attempts never exceed max_retries + 1"
+    ATTEMPTS_BOUNDED = "the attempts of one life never exceed max_retries + 1"
     NOT_BEFORE_READY = "no run is claimed before its delay or its backoff is over"
     QUEUE_ORDER = "the highest priority is claimed first, and within it the longest ready"
     LABELS_MATCH = "a run goes to a worker that has its labels"
@@ -26,10 +26,18 @@ class Invariant(StrEnum):
     CLAIMED_FIRST = "no attempt ends that was not claimed"
     HOLDER_REPORTS = "only its holder ends an attempt; the result of a lost lease is refused"
     ENDED_IS_FINAL = "nothing happens to a run that has ended"
+    CANCEL_IS_FINAL = "what is cancelled is handed to nobody, and never ends otherwise"
+    ONLY_THE_DEAD = "nothing but a dead letter is requeued or purged"
+    DISABLED_TAKES_NOTHING = "no run begins of an action that is disabled"
+    DISABLED_STAYS_SO = "an action is disabled until it is enabled, or deleted"
+    SCHEMAS_OBEYED = "no run begins or completes with what its schema does not allow"
+    DRAIN_IS_KEPT = "a drain lasts as long as the worker's process, and no longer"
     TIMERS_NOT_EARLY = "no timer goes off early"
     TIMERS_NOT_LATE = "no timer goes off late while the server is up"
     TIME_GROWS = "the time of the log does not go back while a server lives"
     ARCHIVED_AT_END = "what ends is archived with the event that ended it, and nothing else is"
+    DEAD_LEAVE_THE_ARCHIVE = "what is requeued or purged leaves the archive at that moment"
+    FORGOTTEN = "nothing of a deleted namespace is seen in the one made anew"
 
     # What clients and workers may be told.
     DURABLE_FIRST = "nothing is acknowledged before it is durable"
@@ -42,6 +50,9 @@ class Invariant(StrEnum):
     LEASE_HONOURED = "within its lease, a worker's report is accepted"
     ANSWERS_FRESH = "an answer is no older than its question, and nothing seen is unseen"
     LISTS_WHOLE = "a list leaves nothing out, in order"
+    DEAD_LISTED = "the list of dead letters shows the dead, and no others"
+    DEAD_TREATED = "what is said to be requeued or purged is, and all that was to be"
+    CANCELS_HEARD = "a worker that listens hears which of its tasks are cancelled, and of no others"
     WAITS_WAKE = "whoever waits for a run hears of its end"
     CLAIMS_WAKE = "no claim is sent home while there is work for it"
     POLLS_ANSWERED = "a claim that waits is answered when its time is over"
@@ -60,7 +71,7 @@ class Invariant(StrEnum):
 
     # What must be true at the end.
     EVERY_RUN_ENDS = "once the faults are over, every run ends"
-    ALL_ACCOUNTED_FOR = "completed, failed and timed out runs are all that were acknowledged"
+    ALL_ACCOUNTED_FOR = "ended and purged runs are all that were acknowledged"
     NO_ACCIDENT = "nothing fails that was not made to fail"
 
 

@@ -5,7 +5,8 @@ It is written by those who heard it, in their own words: it knows the server onl
 
 import asyncio
 from collections.abc import Sequence
-from typing import NamedTuple
+from itertools import pairwise
+from typing import NamedTuple, TypeAlias
 
 from flo.model.errors import FloError
 from flo.model.ids import ActionName, Namespace, RunId, WorkerId
@@ -20,7 +21,7 @@ from flo.model.runs import (
     RunView,
     Task,
 )
-from flo.testing.facts import Facts, RunFacts
+from flo.testing.facts import Facts, RunFacts, fits
 from flo.testing.invariants import Checks, Invariant
 from flo.testing.reports import Reports, RunKey
 from flo.testing.server_time import ServerTime
@@ -45,11 +46,8 @@ class Hold:
         return f"{self.worker_id} on attempt {self.task.attempt}, leased until {self.lease_ms};"
 
 
-class Before(NamedTuple):
-    """What was known of a run when a question was sent."""
-
-    status: RunStatus
-    attempt: int
+Before: TypeAlias = int
+"""How many appends there had been when a question was sent."""
 
 
 class Listing(NamedTuple):
@@ -58,8 +56,9 @@ class Listing(NamedTuple):
     namespace: Namespace
     action: ActionName
     status: RunStatus | None
-    expected: set[int]
-    """The numbers that must not be missing, as far as the page reaches."""
+    before: Before
+    expected: list[RunFacts]
+    """Those that must not be missing, as far as the page reaches, unless they change meanwhile."""
 
 
 class Ledger:
@@ -77,7 +76,7 @@ class Ledger:
         self._registered: set[tuple[Namespace, WorkerId]] = set()
         self._left: set[tuple[Namespace, WorkerId]] = set()
 
-    def invoked(self, command: Invoke, run_id: RunId, duplicate: bool) -> None:
+    def invoked(self, before: Before, command: Invoke, run_id: RunId, duplicate: bool) -> None:
         run = self._durable(command.namespace, run_id)
         self.acknowledged[run.key] = run
         if not duplicate:
@@ -93,7 +92,9 @@ class Ledger:
             )
         if command.idempotency_key is not None:
             key = (command.namespace, command.action, command.idempotency_key)
-            self._hold(Invariant.ONE_RUN_PER_KEY, self._facts.by_key.get(key) == run_id, key, run)
+            led_to_it = run.phases_since(before)[0].status is not None and run.is_purged
+            led_to_it = led_to_it or self._facts.by_key.get(key) == run_id
+            self._hold(Invariant.ONE_RUN_PER_KEY, led_to_it, key, run)
         else:
             self._hold(Invariant.ONE_MAKER, not duplicate, command, run)
 
@@ -173,16 +174,94 @@ class Ledger:
             )
         else:
             before = run.in_vain.get(hold.task.attempt) == (hold.worker_id, said)
+        before = before and not run.is_purged
         self._hold(Invariant.REPEAT_ANSWERED, not before, error.message, hold, run)
         if hold.reports == 1:
             self.lease_refused(hold, error)
 
+    def output_refused(self, hold: Hold, output: bytes, error: FloError) -> None:
+        said = error.code == "output_invalid" and not fits(output)
+        self._hold(Invariant.REFUSALS_EXPLAINED, said, output, repr(error), hold)
+
     def lease_refused(self, hold: Hold, error: FloError) -> None:
         over = hold.lease_ms is not None and self._time.latest_ms() >= hold.lease_ms
+        run = self._facts.runs[hold.run]
+        over = over or run.status is RunStatus.CANCELLED or run.is_purged
         set_back = self._time.set_back_ms > hold.set_back_ms
         left = (hold.run[0], hold.worker_id) in self._left
         loose = self._reports.has_loose_complete(hold.run, hold.worker_id)
         self._hold(Invariant.LEASE_HONOURED, over or set_back or left or loose, error.message, hold)
+
+    def cancelled(self, namespace: Namespace, run_id: RunId) -> None:
+        run = self._durable(namespace, run_id)
+        self._hold(Invariant.CANCEL_IS_FINAL, run.status is RunStatus.CANCELLED, run)
+
+    def cancel_refused(self, namespace: Namespace, before: Before, run_id: RunId) -> None:
+        """It was said to have ended already."""
+        run = self._durable(namespace, run_id)
+        ended = any(phase.status not in LIVE for phase in run.phases_since(before))
+        self._hold(Invariant.ANSWERS_FRESH, ended, "is said to have ended;", run)
+
+    def news(self, namespace: Namespace, worker_id: WorkerId, run_ids: Sequence[RunId]) -> None:
+        """A worker was told that these of its tasks are cancelled."""
+        for run_id in run_ids:
+            run = self._durable(namespace, run_id)
+            cancelled = self._facts.cancels.get((namespace, worker_id), [])
+            self._hold(Invariant.CANCELS_HEARD, run in cancelled, worker_id, "hears of", run)
+
+    def heard_all(
+        self, namespace: Namespace, worker_id: WorkerId, since_s: float, heard: set[RunId]
+    ) -> None:
+        """A worker has listened since then without any trouble on the way, and heard of these."""
+        worker = (namespace, worker_id)
+        if worker in self._left:
+            return
+        for run in self._facts.cancels.get(worker, []):
+            assert run.ended_at_s is not None
+            if since_s < run.ended_at_s < self._loop.time() - WAKE_S_MAX:
+                self._hold(Invariant.CANCELS_HEARD, run.run_id in heard, worker_id, heard, run)
+
+    def treated(
+        self,
+        namespace: Namespace,
+        action: ActionName,
+        before: Before,
+        named: Sequence[RunId] | None,
+        answer: Sequence[RunId],
+        *,
+        purged: bool,
+    ) -> None:
+        """These dead letters of those that were named, or of all, are said to be treated."""
+        to = None if purged else RunStatus.PENDING
+        for run_id in answer:
+            run = self._durable(namespace, run_id)
+            phases = run.phases_since(before)
+            was = any(one.is_dead and other.status is to for one, other in pairwise(phases))
+            self._hold(Invariant.DEAD_TREATED, was, "is said to be treated;", run, run.phases)
+        if named is not None:
+            same = list(answer) == list(dict.fromkeys(named))
+            self._hold(Invariant.DEAD_TREATED, same, named, answer)
+        else:
+            left = [
+                str(run)
+                for run in self._facts.by_number.get((namespace, action), [])
+                if run.is_dead and run.phases[-1].since <= before
+            ]
+            self._hold(Invariant.DEAD_TREATED, not left, left, "were left out of", answer)
+
+    def treatment_refused(
+        self, namespace: Namespace, before: Before, named: Sequence[RunId], error: FloError
+    ) -> None:
+        """Of those that were named, one is said to be no dead letter, or not to be there."""
+        for run_id in named:
+            run = self._facts.find(namespace, run_id)
+            if run is None:
+                return
+            for phase in run.phases_since(before):
+                gone = phase.status is None or run.phases[0].since > before
+                if gone or (error.code == "not_dead" and not phase.is_dead):
+                    return
+        self._hold(Invariant.DEAD_TREATED, False, named, error.message)
 
     def registered(self, namespace: Namespace, worker_id: WorkerId) -> None:
         self._registered.add((namespace, worker_id))
@@ -201,24 +280,49 @@ class Ledger:
             "was told that it is not registered",
         )
 
-    def before(self, namespace: Namespace, run_id: RunId) -> Before | None:
+    def before(self) -> Before:
         """To be asked before a question is sent, and handed in with its answer."""
-        run = self._facts.find(namespace, run_id)
-        return Before(run.status, run.attempt) if run is not None else None
+        return self._facts.position
 
-    def viewed(self, before: Before | None, view: RunView) -> None:
+    def viewed(self, before: Before, view: RunView) -> None:
         run = self._durable(view.namespace, view.run_id)
-        self._check_fresh(run, before, view.status, view.attempt, view.output)
+        self._hold(
+            Invariant.ANSWERS_FRESH,
+            any(
+                phase[1:] == (view.status, view.attempt, view.output, view.dead_lettered)
+                for phase in run.phases_since(before)
+            ),
+            view,
+            before,
+            run.phases,
+        )
         self._hold(Invariant.INPUT_KEPT, view.input == run.made.input, view.run_id)
 
-    def ended(self, namespace: Namespace, before: Before | None, result: RunResult) -> None:
+    def ended(self, namespace: Namespace, before: Before, result: RunResult) -> None:
         run = self._durable(namespace, result.run_id)
         self._hold(Invariant.ANSWERS_FRESH, result.status not in LIVE, result, run)
-        self._check_fresh(run, before, result.status, result.attempt, result.output)
+        self._hold(
+            Invariant.ANSWERS_FRESH,
+            any(
+                phase[1:4] == (result.status, result.attempt, result.output)
+                for phase in run.phases_since(before)
+            ),
+            result,
+            before,
+            run.phases,
+        )
 
-    def unknown(self, before: Before | None, run_id: RunId) -> None:
+    def unknown(self, namespace: Namespace, before: Before, run_id: RunId) -> None:
         """A question was answered with: there is no such run."""
-        self._hold(Invariant.ANSWERS_FRESH, before is None, run_id, "is said not to exist", before)
+        run = self._facts.find(namespace, run_id)
+        self._hold(
+            Invariant.ANSWERS_FRESH,
+            run is None or run.is_purged or run.phases[0].since > before,
+            run_id,
+            "is said not to exist",
+            before,
+            run,
+        )
 
     def not_ended(self, namespace: Namespace, run_id: RunId) -> None:
         """A wait without any trouble on the way is over, and the run is said to go on."""
@@ -234,29 +338,58 @@ class Ledger:
         cursor: str | None,
     ) -> Listing:
         """To be asked before a page is asked for, and handed in with it."""
-        runs = self._facts.by_number.get((namespace, action), [])
-        below = int(cursor) if cursor is not None else len(runs) + 1
-        expected = {
-            run.made.number
-            for run in runs[: below - 1]
-            if status is None or run.status is status  # it has ended, so it stays that way
-        }
-        return Listing(namespace, action, status, expected)
+        expected = [
+            run
+            for run in self._runs_below(namespace, action, cursor)
+            if not run.is_purged and (status is None or run.status is status)
+        ]
+        return Listing(namespace, action, status, self.before(), expected)
 
-    def listed(self, before: Listing, page: RunPage) -> None:
+    def listed(self, listing: Listing, page: RunPage) -> None:
         for view in page.items:
-            self.viewed(None, view)
+            self.viewed(listing.before, view)
+        self._check_whole(Invariant.LISTS_WHOLE, listing, page)
+
+    def dead_listing(self, namespace: Namespace, action: ActionName, cursor: str | None) -> Listing:
+        runs = self._runs_below(namespace, action, cursor)
+        dead = [run for run in runs if run.is_dead]
+        return Listing(namespace, action, None, self.before(), dead)
+
+    def dead_listed(self, listing: Listing, page: RunPage) -> None:
+        for view in page.items:
+            self.viewed(listing.before, view)
+            self._hold(Invariant.DEAD_LISTED, view.dead_lettered, view)
+        self._check_whole(Invariant.DEAD_LISTED, listing, page, changing=True)
+
+    def _runs_below(
+        self, namespace: Namespace, action: ActionName, cursor: str | None
+    ) -> list[RunFacts]:
+        runs = self._facts.by_number.get((namespace, action), [])
+        return runs[: int(cursor) - 1] if cursor is not None else runs
+
+    def _check_whole(
+        self, invariant: Invariant, listing: Listing, page: RunPage, *, changing: bool = False
+    ) -> None:
+        """Those that have changed since the question may be missing if it was about a status."""
         numbers = [
-            self._facts.runs[before.namespace, view.run_id].made.number for view in page.items
+            self._facts.runs[listing.namespace, view.run_id].made.number for view in page.items
         ]
         in_order = numbers == sorted(set(numbers), reverse=True)
-        self._hold(Invariant.LISTS_WHOLE, in_order, before.action, numbers)
+        self._hold(invariant, in_order, listing.action, numbers)
         lowest = int(page.cursor) if page.cursor is not None else 1
-        missing = {number for number in before.expected if number >= lowest}.difference(numbers)
+        changing = changing or listing.status is not None
+        missing = [
+            str(run)
+            for run in listing.expected
+            if run.made.number >= lowest
+            and not run.is_purged
+            and not (changing and len(run.phases_since(listing.before)) > 1)
+            and run.made.number not in numbers
+        ]
         self._hold(
-            Invariant.LISTS_WHOLE,
+            invariant,
             not missing,
-            f"the list of {before.action}, {before.status or 'all'}, leaves out {missing};",
+            f"the list of {listing.action}, {listing.status or 'all'}, leaves out {missing};",
             f"it has {numbers}, and goes on below {page.cursor}",
         )
 
@@ -282,20 +415,3 @@ class Ledger:
         self._delivered.add(delivery)
         self._hold(Invariant.INPUT_KEPT, task.payload == run.made.input, task, run)
         return Hold(run.key, worker_id, task, self._time.set_back_ms)
-
-    def _check_fresh(
-        self,
-        run: RunFacts,
-        before: Before | None,
-        status: RunStatus,
-        attempt: int,
-        output: bytes | None,
-    ) -> None:
-        """It may be anything the run has been between the question and now, and nothing else."""
-        if status not in LIVE:
-            agrees = (status, attempt, output) == (run.status, run.attempt, run.output)
-        elif before is None:
-            agrees = attempt <= run.attempt
-        else:
-            agrees = before.status in LIVE and before.attempt <= attempt <= run.attempt
-        self._hold(Invariant.ANSWERS_FRESH, agrees, status, attempt, output, before, run)

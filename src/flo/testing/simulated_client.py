@@ -2,19 +2,21 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
 from flo.client.actions import Actions
-from flo.model.errors import FloError, NotFound, TimedOut, Unavailable
+from flo.model.errors import Conflict, FloError, NotFound, TimedOut, Unavailable
 from flo.model.ids import ActionName, Labels, Namespace, RunId
 from flo.model.runs import Invoke, RunStatus
+from flo.testing.facts import fits
 from flo.testing.invariants import Invariant
 from flo.testing.ledger import Before
-from flo.testing.world import ACTIONS, World
+from flo.testing.world import ACTIONS, SCHEMA, STRICT, World, payload_for
 from flo.wire.opcodes import PING, Ping
 
 Operation: TypeAlias = Callable[[], Awaitable[None]]
+Treatment: TypeAlias = Callable[[ActionName, list[RunId] | None], Awaitable[list[RunId]]]
 
 KEYS = 40
 """So few different keys are used again and again, also when their runs have long ended."""
@@ -46,6 +48,12 @@ class SimulatedClient:
             self._ping,
             *[self._register] * 3,
             self._delete,
+            *[self._cancel] * 6,
+            *[self._list_dead] * 4,
+            *[self._requeue] * 3,
+            *[self._purge] * 2,
+            self._disable,
+            *[self._enable] * 2,
         ]
 
     async def run(self) -> None:
@@ -56,12 +64,13 @@ class SimulatedClient:
             await self._dice.choice(self._operations)()
         await self._session.close()
 
-    async def register_all(self) -> None:
-        """Go on until every action is there."""
+    async def register_all(self, mind_server: Operation) -> None:
+        """Go on until every action is there; nobody else is there yet to mind the server."""
         missing = list(ACTIONS)
         while missing:
             if await self._register_action(missing[0]):
                 del missing[0]
+            await mind_server()
             await asyncio.sleep(self._dice.random())
 
     async def look_at_everything(self) -> None:
@@ -77,6 +86,7 @@ class SimulatedClient:
 
     async def _invoke(self) -> None:
         command = self._command()
+        before = self._world.ledger.before()
         try:
             answer = await self._actions.invoke(
                 command.action,
@@ -87,36 +97,37 @@ class SimulatedClient:
                 labels=command.labels,
             )
         except FloError as error:
-            self._refused("invoke", error)
+            self._invoke_refused("invoke", before, [command], error)
         else:
             self._did("invoke", answer)
-            self._invoked(command, answer.run_id, answer.duplicate)
+            self._invoked(before, command, answer.run_id, answer.duplicate)
 
     async def _invoke_many(self) -> None:
         commands = [self._command() for _ in range(self._dice.randint(2, 20))]
+        before = self._world.ledger.before()
         try:
             answers = await self._actions.invoke_commands(commands)
         except FloError as error:
-            self._refused("invoke_many", error, len(commands))
+            self._invoke_refused("invoke_many", before, commands, error)
             run_ids = error.details.get("run_ids", ())
             for command, run_id in zip(commands, run_ids, strict=False):
                 if run_id is not None:  # whether this made the run is told only if it has no key
-                    self._invoked(command, run_id, command.idempotency_key is not None)
+                    self._invoked(before, command, run_id, command.idempotency_key is not None)
         else:
             self._did("invoke_many", [str(answer) for answer in answers], len(commands))
             for command, answer in zip(commands, answers, strict=True):
-                self._invoked(command, answer.run_id, answer.duplicate)
+                self._invoked(before, command, answer.run_id, answer.duplicate)
 
     async def _status(self) -> None:
         await self._look_at(self._some_run())
 
     async def _look_at(self, run_id: RunId) -> None:
-        before = self._before(run_id)
+        before = self._world.ledger.before()
         try:
             view = await self._actions.status(run_id)
         except NotFound as error:
             self._did("status", error)
-            self._world.ledger.unknown(before, run_id)
+            self._world.ledger.unknown(self._namespace, before, run_id)
         except FloError as error:
             self._refused("status", error)
         else:
@@ -134,16 +145,17 @@ class SimulatedClient:
 
     async def _wait_for(self, run_id: RunId, timeout_s: float) -> None:
         ledger = self._world.ledger
-        before = self._before(run_id)
+        before = self._world.ledger.before()
         line = self._world.network.good_line(self.name)
         try:
             result = await self._actions.wait(run_id, timeout_s)
         except NotFound as error:
             self._did("wait", error)
-            ledger.unknown(before, run_id)
+            ledger.unknown(self._namespace, before, run_id)
         except TimedOut as error:
             self._did("wait", error)
-            if before is not None and line is not None and not line.has_had_trouble:
+            known = self._world.facts.find(self._namespace, run_id) is not None
+            if known and line is not None and not line.has_had_trouble:
                 ledger.not_ended(self._namespace, run_id)
         except FloError as error:
             self._refused("wait", error)
@@ -170,6 +182,86 @@ class SimulatedClient:
             cursor = page.cursor
             if cursor is None:
                 return
+
+    async def _cancel(self) -> None:
+        run_id, ledger = self._some_run(newest=30), self._world.ledger
+        before = ledger.before()
+        try:
+            answer = await self._actions.cancel(run_id, "not wanted any more")
+        except NotFound as error:
+            self._did("cancel", error)
+            ledger.unknown(self._namespace, before, run_id)
+        except Conflict as error:
+            self._did("cancel", error)
+            ledger.cancel_refused(self._namespace, before, run_id)
+        except FloError as error:
+            self._refused("cancel", error)
+        else:
+            self._did("cancel", answer.run_id)
+            ledger.cancelled(self._namespace, run_id)
+
+    async def _list_dead(self) -> None:
+        ledger, action = self._world.ledger, self._dice.choice(ACTIONS)
+        limit = self._dice.choice((1, 5, 50))
+        cursor: str | None = None
+        for _ in range(self._dice.randint(1, 2)):
+            before = ledger.dead_listing(self._namespace, action, cursor)
+            try:
+                page = await self._actions.dead(action, limit, cursor)
+            except FloError as error:
+                self._refused("list_dead", error)
+                return
+            self._did("list_dead", [view.run_id for view in page.items])
+            ledger.dead_listed(before, page)
+            cursor = page.cursor
+            if cursor is None:
+                return
+
+    async def _requeue(self) -> None:
+        await self._treat_dead("requeue", self._actions.requeue)
+
+    async def _purge(self) -> None:
+        await self._treat_dead("purge", self._actions.purge)
+
+    async def _treat_dead(self, what: str, treat: Treatment) -> None:
+        """Some that are dead, and now and then one that is not; or all there are."""
+        ledger, action = self._world.ledger, self._dice.choice(ACTIONS)
+        named = self._some_dead(action) if self._dice.random() < 0.7 else None
+        before = ledger.before()
+        try:
+            answer = await treat(action, named)
+        except (NotFound, Conflict) as error:
+            self._did(what, error)
+            if named is not None and error.code != "action_not_found":
+                ledger.treatment_refused(self._namespace, before, named, error)
+        except FloError as error:
+            self._refused(what, error)
+        else:
+            self._did(what, answer)
+            ledger.treated(self._namespace, action, before, named, answer, purged=what == "purge")
+
+    def _some_dead(self, action: ActionName) -> list[RunId]:
+        runs = self._world.facts.by_number.get((self._namespace, action), [])
+        dead = [run.run_id for run in runs if run.is_dead]
+        named = self._dice.sample(dead, min(len(dead), self._dice.randint(1, 5)))
+        if not named or self._dice.random() < 0.1:
+            named.append(f"{action}-{self._dice.randint(1, len(runs) + 1)}")
+        return named
+
+    async def _disable(self) -> None:
+        await self._switch("disable", self._actions.disable)
+
+    async def _enable(self) -> None:
+        await self._switch("enable", self._actions.enable)
+
+    async def _switch(self, what: str, switch: Callable[[ActionName], Awaitable[None]]) -> None:
+        action = self._dice.choice(ACTIONS)
+        try:
+            await switch(action)
+        except FloError as error:
+            self._refused(what, error)
+        else:
+            self._did(what, action)
 
     async def _list_actions(self) -> None:
         try:
@@ -218,6 +310,8 @@ class SimulatedClient:
                 timeout_ms=self._dice.choice((0, 500, 2_000, 10_000, 30_000)),
                 max_retries=self._dice.choice((0, 1, 3)),
                 retry_delay_ms=self._dice.choice((0, 10, 1_000)),
+                input_schema=SCHEMA if self._is_strict(action) else None,
+                output_schema=SCHEMA if self._is_strict(action) else None,
                 if_changed=self._dice.random() < 0.2,
             )
         except FloError as error:
@@ -227,12 +321,16 @@ class SimulatedClient:
             self._did("register", answer)
             return True
 
+    def _is_strict(self, action: ActionName) -> bool:
+        return action == STRICT and self._dice.random() < 0.7
+
     def _command(self) -> Invoke:
         dice = self._dice
         self._inputs += 1
+        action = dice.choice(ACTIONS)
         return Invoke(
-            action=dice.choice(ACTIONS),
-            input=f"{self.name}:{self._inputs}".encode(),
+            action=action,
+            input=payload_for(action, f"{self.name}:{self._inputs}", dice),
             namespace=self._namespace,
             priority=dice.choice((0, 10, 10, 10, 200)),
             delay_ms=self._delay_ms(),
@@ -263,17 +361,29 @@ class SimulatedClient:
             return self._dice.choice(self._run_ids[-newest:])
         return f"{self._dice.choice(ACTIONS)}-{10_000 + self._dice.randrange(100)}"
 
-    def _before(self, run_id: RunId) -> Before | None:
-        return self._world.ledger.before(self._namespace, run_id)
-
-    def _invoked(self, command: Invoke, run_id: RunId, duplicate: bool) -> None:
-        self._world.ledger.invoked(command, run_id, duplicate)
+    def _invoked(self, before: Before, command: Invoke, run_id: RunId, duplicate: bool) -> None:
+        self._world.ledger.invoked(before, command, run_id, duplicate)
         self._run_ids.append(run_id)
         if len(self._run_ids) > RUNS_REMEMBERED_MAX:
             self._run_ids.pop(self._dice.randrange(RUNS_REMEMBERED_MAX))
 
     def _did(self, what: str, answer: object, words: int = 1) -> None:
         self._world.story.did(self.name, what, answer, words)
+
+    def _invoke_refused(
+        self, what: str, before: Before, commands: Sequence[Invoke], error: FloError
+    ) -> None:
+        if error.code not in ("action_disabled", "input_invalid"):
+            return self._refused(what, error, len(commands))
+        self._did(what, error, len(commands))
+        was_disabled = self._world.facts.was_disabled
+        explained = any(
+            was_disabled(self._namespace, command.action, before)
+            if error.code == "action_disabled"
+            else not fits(command.input)
+            for command in commands
+        )
+        self._world.checks.hold(Invariant.REFUSALS_EXPLAINED, explained, what, repr(error))
 
     def _refused(self, what: str, error: FloError, words: int = 1) -> None:
         """Nobody knows what became of it, or the action is deleted for the moment."""

@@ -11,12 +11,13 @@ from flo.client.actions import Actions
 from flo.client.client import Flo
 from flo.client.payload import encode_payload
 from flo.client.session import Session
-from flo.client.workers import EXTEND_MS_DEFAULT, Workers
-from flo.model.errors import Conflict, FloError, NotFound
+from flo.client.workers import BLOCK_MS_DEFAULT, EXTEND_MS_DEFAULT, Workers
+from flo.model.errors import Conflict, FloError, Invalid, NotFound
 from flo.model.ids import ActionName, Namespace, RunId, WorkerId
 from flo.model.runs import OUTCOME_SUCCESS, Accepted, Assigned, Touched
+from flo.model.workers import News, WorkerKnown
 from flo.testing.ledger import Hold
-from flo.testing.world import ACTIONS, World
+from flo.testing.world import ACTIONS, World, payload_for
 from flo.worker.action import ActionWorker
 from flo.worker.context import ActionContext
 from flo.worker.outcome import NonRetryableError
@@ -88,7 +89,8 @@ class SdkWorker:
             case 1:
                 raise NonRetryableError(f"{ctx.task_id} never will")
             case _:
-                return f"{self.name}.{self._lives} did {ctx.attempt}".encode()
+                done = f"{self.name}.{self._lives} did {ctx.attempt}"
+                return payload_for(ctx.action_name, done, self._dice)
 
 
 class SimulatedFlo(Flo):
@@ -110,6 +112,12 @@ class NotedWorkers(Workers):
         self._story = world.story
         self._ledger = world.ledger
         self._holds: dict[tuple[RunId, int], Hold] = {}
+
+    async def register(
+        self, worker_id: WorkerId, actions: list[ActionName], **settings: Any
+    ) -> WorkerKnown:
+        """Each life has an id of its own, which also serves to tell its processes apart."""
+        return await super().register(worker_id, actions, **{**settings, "incarnation": worker_id})
 
     async def claim(
         self,
@@ -190,6 +198,14 @@ class NotedWorkers(Workers):
         self._ledger.touched(hold, touched.lease_expires_at_ms)
         return touched
 
+    async def await_news(
+        self, worker_id: WorkerId, *, after: int = 0, block_ms: int = BLOCK_MS_DEFAULT
+    ) -> News:
+        news = await super().await_news(worker_id, after=after, block_ms=block_ms)
+        self._story.did(worker_id, "await_news", news.cancelled, len(news.cancelled))
+        self._ledger.news(self._namespace, worker_id, news.cancelled)
+        return news
+
     async def deregister(self, worker_id: WorkerId) -> None:
         self._ledger.leaving(self._namespace, worker_id)
         await super().deregister(worker_id)
@@ -199,3 +215,5 @@ class NotedWorkers(Workers):
         self._story.did(hold.worker_id, what, error)
         if isinstance(error, Conflict | NotFound):
             self._ledger.report_refused(hold, said, error)
+        elif isinstance(error, Invalid) and isinstance(said, bytes):
+            self._ledger.output_refused(hold, said, error)

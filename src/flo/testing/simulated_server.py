@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from flo.core.machine import apply
 from flo.core.state import State
 from flo.log.snapshot import Snapshot, SnapshotFolder
-from flo.model.archive import Archived
+from flo.model.archive import ArchiveAddress, Archived
 from flo.model.base import Fact
 from flo.server.router import Router
 from flo.server.tcp import Connection, Listener
@@ -84,6 +84,12 @@ class SimulatedServer:
                 task.cancel()
         self._gone(silently=self._dice.random() < 0.5)
 
+    async def mind(self) -> None:
+        """Start it again if it can write no more."""
+        if not self.is_up:
+            self.crash()
+            await self.start()
+
     async def take_snapshot(self) -> None:
         """As the snapshotter does: from the log, while the server goes on."""
         recovered = recover(self._log.read, self._snapshots)
@@ -115,11 +121,17 @@ class SimulatedServer:
         self._connections.append(connection)
         return connection
 
-    def _heard(self, events: Sequence[Fact], archived: Sequence[Archived], at_ms: int) -> None:
+    def _heard(
+        self,
+        events: Sequence[Fact],
+        archived: Sequence[Archived],
+        removed: Sequence[ArchiveAddress],
+        at_ms: int,
+    ) -> None:
         """These events are durable now."""
         world = self._world
         world.story.committed(events)
-        world.facts.append(events, archived, at_ms)
+        world.facts.append(events, archived, removed, at_ms)
         self._commits += 1
         if self._commits % COMMITS_PER_AUDIT == 0:
             assert self._shard is not None

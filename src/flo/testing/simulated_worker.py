@@ -9,11 +9,11 @@ import asyncio
 import random
 
 from flo.client.workers import Workers
-from flo.model.errors import Conflict, FloError, NotFound, TimedOut, Unavailable
-from flo.model.ids import BLOCK_MS_MAX, Labels, Namespace
+from flo.model.errors import Conflict, FloError, Invalid, NotFound, TimedOut, Unavailable
+from flo.model.ids import BLOCK_MS_MAX, Labels, Namespace, RunId
 from flo.testing.invariants import Invariant
 from flo.testing.ledger import Hold
-from flo.testing.world import ACTIONS, World
+from flo.testing.world import ACTIONS, World, payload_for
 
 BLOCKS_MS = (0, 500, 5_000, 20_000)
 ALL_LABELS: Labels = {"oven": True, "shift": "night"}
@@ -87,6 +87,14 @@ class SimulatedWorker:
 
     async def _live(self) -> None:
         await self._register()
+        listening = asyncio.create_task(self._listen())
+        try:
+            await self._work()
+        finally:
+            listening.cancel()
+        await self._leave()
+
+    async def _work(self) -> None:
         while self._goes_on():
             await self._world.awake.wait()
             is_draining = await self._claim_and_perform()
@@ -96,7 +104,6 @@ class SimulatedWorker:
                 await self._heartbeat()
             if self._dice.random() < 0.05:
                 await self._look_around()
-        await self._leave()
 
     def _goes_on(self) -> bool:
         return self._diligent or not self._world.is_closing
@@ -109,6 +116,7 @@ class SimulatedWorker:
                     self._actions,
                     max_concurrency=self._dice.randint(1, 10),
                     labels=self._labels,
+                    incarnation=f"{self.name}.{self._lives}",
                 )
             except Unavailable as error:
                 self._did("register_worker", error)
@@ -117,6 +125,32 @@ class SimulatedWorker:
                 self._did("register_worker", answer.status)
                 self._world.ledger.registered(self._namespace, self._worker_id)
                 return
+
+    async def _listen(self) -> None:
+        """Hear of what is cancelled; over a line without trouble, of everything that is."""
+        last, since_s, heard = 0, 0.0, set[RunId]()
+        good_line = None
+        while True:
+            line = self._world.network.good_line(self.name)
+            if line is None or line is not good_line:
+                good_line, since_s = line, asyncio.get_running_loop().time()
+            block_ms = self._dice.choice(BLOCKS_MS) if not self._diligent else BLOCK_MS_MAX
+            try:
+                news = await self._workers.await_news(
+                    self._worker_id, after=last, block_ms=block_ms
+                )
+            except FloError as error:
+                self._not_known("await_news", error)
+                good_line = None
+            else:
+                self._did("await_news", news.cancelled, len(news.cancelled))
+                last = news.last
+                heard.update(news.cancelled)
+                self._world.ledger.news(self._namespace, self._worker_id, news.cancelled)
+                if good_line is not None and not good_line.has_had_trouble:
+                    self._world.ledger.heard_all(self._namespace, self._worker_id, since_s, heard)
+            await asyncio.sleep(self._dice.random())
+            await self._world.awake.wait()
 
     async def _heartbeat(self) -> None:
         try:
@@ -145,6 +179,8 @@ class SimulatedWorker:
             if self._dice.random() < 0.5:
                 await self._workers.drain(self._worker_id)
                 self._did("drain", None)
+                if self._dice.random() < 0.5:
+                    await self._register()
                 answer = await self._workers.claim(self._worker_id, self._actions)
                 self._did("claim", answer)
                 self._world.checks.hold(Invariant.DRAINING_GETS_NOTHING, not answer.tasks, answer)
@@ -233,7 +269,8 @@ class SimulatedWorker:
 
     async def _complete(self, hold: Hold, attempt: int) -> None:
         ledger, task = self._world.ledger, hold.task
-        output = f"{self._worker_id} did {task.attempt}".encode()
+        dice = self._dice if not self._diligent else None
+        output = payload_for(task.task_type, f"{self._worker_id} did {task.attempt}", dice)
         ledger.completing(hold, attempt, output)
         try:
             answer = await self._workers.complete(
@@ -242,6 +279,9 @@ class SimulatedWorker:
         except (Conflict, NotFound) as error:
             self._did("complete", error)
             ledger.report_refused(hold, output, error)
+        except Invalid as error:
+            self._did("complete", error)
+            ledger.output_refused(hold, output, error)
         except Unavailable as error:
             self._did("complete", error)
         else:

@@ -26,6 +26,7 @@ import structlog.testing
 from flo.testing.invariants import Broken, Invariant
 from flo.testing.loop import run_virtual
 from flo.testing.simulated_client import SimulatedClient
+from flo.testing.simulated_nomad import SimulatedNomad
 from flo.testing.simulated_sdk import SdkWorker
 from flo.testing.simulated_server import SimulatedServer
 from flo.testing.simulated_worker import SimulatedWorker
@@ -120,9 +121,11 @@ class Simulation:
             SdkWorker(world, dice_from(self._dice), f"sdk-{namespace}", namespace)
             for namespace in NAMESPACES
         ]
+        nomad = SimulatedNomad(world, dice_from(self._dice), "nomad")
         for client in clients[: len(NAMESPACES)]:
-            await client.register_all()
+            await client.register_all(server.mind)
         lives = [actor.run() for actors in (clients, workers, sdk_workers) for actor in actors]
+        lives.append(nomad.run())
         actors = [asyncio.create_task(life) for life in lives]
         troubles = Troubles(world, dice_from(self._dice), server, clients, workers, sdk_workers)
         under_way = troubles.begin()

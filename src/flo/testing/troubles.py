@@ -56,10 +56,10 @@ class Troubles:
 
     async def end(self, troubles: Sequence[asyncio.Task[None]]) -> None:
         """Nothing goes wrong any more, and a server in good health takes over."""
-        for trouble in troubles:
-            trouble.cancel()
-        self._world.clear_up()
-        async with self._server_is_minded:
+        async with self._server_is_minded:  # nobody is in the middle of stopping it
+            for trouble in troubles:
+                trouble.cancel()
+            self._world.clear_up()
             if self._server.is_there:
                 await self._server.stop()
             await self._server.start()

@@ -4,6 +4,7 @@ import asyncio
 import random
 
 from flo.client.session import Session
+from flo.model.ids import ActionName
 from flo.testing.facts import Facts
 from flo.testing.invariants import Checks
 from flo.testing.ledger import Ledger
@@ -16,6 +17,10 @@ from flo.testing.weather import FAIR, Weather
 CALL_TIMEOUT_S = 20.0
 NAMESPACES = ("default", "other")
 ACTIONS = ("bake", "carry", "dig", "eat")
+STRICT = "eat"
+"""This action has schemas, most of the time."""
+SCHEMA = {"type": "string"}
+MISFIT_CHANCE = 0.05
 
 
 class World:
@@ -48,6 +53,13 @@ class World:
         self.network.heal_all()
         self.is_closing = True
         self.awake.set()
+
+
+def payload_for(action: ActionName, text: str, dice: random.Random | None = None) -> bytes:
+    """What fits the schema that the action may have; with dice, now and then something else."""
+    if action != STRICT or (dice is not None and dice.random() < MISFIT_CHANCE):
+        return text.encode()
+    return f'"{text}"'.encode()
 
 
 def dice_from(dice: random.Random) -> random.Random:
