@@ -1,7 +1,8 @@
 import pytest
 
-from flo.core.runs import DUE_PER_TICK_MAX, PAYLOADS_PER_CLAIM_LENGTH_MAX
+from flo.core.runs import PAYLOADS_PER_CLAIM_LENGTH_MAX
 from flo.core.state import KEYS_REMEMBERED_MAX
+from flo.core.ticks import DUE_PER_TICK_MAX
 from flo.model.actions import DeleteAction, RegisterAction
 from flo.model.errors import Conflict, Invalid, NotFound, TooLarge
 from flo.model.ids import DURATION_MS_MAX, PAYLOAD_LENGTH_MAX

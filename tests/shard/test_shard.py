@@ -634,7 +634,7 @@ async def test_a_lease_that_ends_sends_the_run_to_the_next_worker(shard, clock):
 
 
 async def test_when_very_much_falls_due_at_once_all_of_it_is_done(shard, clock, monkeypatch):
-    monkeypatch.setattr("flo.core.runs.DUE_PER_TICK_MAX", 3)
+    monkeypatch.setattr("flo.core.ticks.DUE_PER_TICK_MAX", 3)
     shard.submit([Invoke(action="send", delay_ms=1_000)] * 10, lambda answers: None)
     await settled()
 

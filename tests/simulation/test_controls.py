@@ -9,7 +9,7 @@ from itertools import count
 import pytest
 from msgspec.structs import replace
 
-from flo.core import dead, namespaces, runs, views, workers
+from flo.core import dead, namespaces, runs, ticks, views, workers
 from flo.core.decision import Decision
 from flo.core.live import Live
 from flo.core.machine import ENDS, FOLDS, FOLLOWS, RETURNS, RULES, VIEWS
@@ -97,7 +97,7 @@ def leases_are_taken_over(monkeypatch):
 
 def leases_end_early(monkeypatch):
     def tick(state, command, moment):
-        return runs.decide_tick(state, command, moment._replace(now_ms=moment.now_ms + 700))
+        return ticks.decide_tick(state, command, moment._replace(now_ms=moment.now_ms + 700))
 
     monkeypatch.setitem(RULES, Tick, tick)
     return {Invariant.TIMERS_NOT_EARLY}
@@ -106,7 +106,7 @@ def leases_end_early(monkeypatch):
 def retries_are_never_queued_again(monkeypatch):
     def apply_requeued(state, event):
         runs.apply_requeued(state, event)
-        state.due.clear((event.namespace, event.run_id))
+        state.due.clear(("run", event.namespace, event.run_id))
 
     monkeypatch.setitem(FOLDS, RunRequeued, apply_requeued)
     return {Invariant.LEASES_DUE, Invariant.EVERY_RUN_ENDS, Invariant.TIMERS_NOT_LATE}
@@ -238,7 +238,7 @@ def parked_waits_are_not_woken(monkeypatch):
 def a_snapshot_forgets_what_falls_due(monkeypatch):
     def restore_run(state, namespace, run):
         runs.restore_run(state, namespace, run)
-        state.due.clear((namespace, run.run_id))
+        state.due.clear(("run", namespace, run.run_id))
 
     monkeypatch.setattr(snapshot, "restore_run", restore_run)
     return {Invariant.LEASES_DUE, Invariant.TIMERS_NOT_LATE, Invariant.EVERY_RUN_ENDS}

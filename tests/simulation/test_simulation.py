@@ -8,7 +8,7 @@ import time
 import pytest
 
 from flo.client import connection, outbox, waits
-from flo.core import runs, views
+from flo.core import runs, ticks, views
 from flo.core.machine import FOLDS
 from flo.server import tcp
 from flo.shard import recall, recent, shard, snapshot
@@ -23,7 +23,7 @@ OPERATIONS_MIN = 200_000
 SMALL_BOUNDS = [
     (runs, "KEYS_REMEMBERED_MAX", 5),
     (recall, "KEYS_REMEMBERED_MAX", 5),
-    (runs, "DUE_PER_TICK_MAX", 3),
+    (ticks, "DUE_PER_TICK_MAX", 3),
     (runs, "PAYLOADS_PER_CLAIM_LENGTH_MAX", 30),
     (views, "PAYLOADS_PER_PAGE_LENGTH_MAX", 100),
     (views, "NUMBERS_PER_PAGE_MAX", 20),

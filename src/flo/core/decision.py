@@ -1,9 +1,10 @@
-"""Decision: what a command leads to: events, signs, archive rows, reply."""
+"""Decision: what a command leads to: events, signs, archive rows, records, reply."""
 
 from typing import NamedTuple
 
 from flo.model.archive import ArchiveAddress, Archived
 from flo.model.base import Fact, Sign, Word
+from flo.model.streams import Chunk
 
 
 class Decision(NamedTuple):
@@ -14,3 +15,5 @@ class Decision(NamedTuple):
     """Filled in by settle(): what left the state for the archive."""
     removed: tuple[ArchiveAddress, ...] = ()
     """Filled in by settle(): what the archive is to let go of."""
+    chunks: tuple[Chunk, ...] = ()
+    """What is to be stored of streams, in the same append as the events."""

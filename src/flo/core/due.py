@@ -1,4 +1,4 @@
-"""What falls due, and when: leases, delays, retries.
+"""What falls due, and when: leases, delays, retries, ack timeouts, keys that expire.
 
     near   a heap of the times in the slots already opened          exact, small
     far    a slot of about a second ──▸ the keys due in it          cheap to add to and to take from
@@ -11,9 +11,12 @@ slot's second arrives are its keys put in exact order.
 import heapq
 from typing import TypeAlias
 
-from flo.model.ids import Namespace, RunId
+DueKey: TypeAlias = tuple[str, ...]
+"""The kind of thing, its namespace and its name: ("run", "default", "send-email-1")."""
 
-DueKey: TypeAlias = tuple[Namespace, RunId]
+RUN = "run"
+GROUP = "group"
+KEY = "key"
 
 _SLOT_BITS = 10
 

@@ -7,10 +7,19 @@ from collections import deque
 from typing import NamedTuple
 
 from flo.model.base import Sign
-from flo.model.ids import Namespace, RunId, WorkerId
+from flo.model.groups import ConsumerHeard
+from flo.model.ids import ConsumerName, GroupName, Namespace, RunId, StreamName, WorkerId
+from flo.model.kv import (
+    Change,
+    Check,
+    TransactionClosed,
+    TransactionFilled,
+    TransactionOpened,
+)
 from flo.model.workers import TaskCancelled, WorkerAskedToDrain, WorkerHeard, WorkerLeft
 
 HEADLINES_MAX = 1_000
+CONSUMERS_REMEMBERED_MAX = 20_000
 
 
 class Presence(NamedTuple):
@@ -27,6 +36,16 @@ class Headline(NamedTuple):
     cancelled: RunId | None = None
 
 
+class OpenTransaction:
+    """What has been put into a transaction, and what it has read."""
+
+    def __init__(self, namespace: Namespace, now_ms: int) -> None:
+        self.namespace = namespace
+        self.touched_at_ms = now_ms
+        self.changes: list[Change] = []
+        self.reads: dict[str, Check] = {}
+
+
 class Live:
     def __init__(self, started_at_ms: int) -> None:
         self.started_at_ms = started_at_ms
@@ -34,6 +53,10 @@ class Live:
         self.news: dict[tuple[Namespace, WorkerId], deque[Headline]] = {}
         self.news_first = self.news_last = started_at_ms * 1_000
         """Headlines are numbered from here; numbers go on across restarts."""
+        self.consumers: dict[tuple[Namespace, StreamName, GroupName, ConsumerName], int] = {}
+        """Until when a consumer is taken to be there."""
+        self.transactions: dict[int, OpenTransaction] = {}
+        self.transactions_opened = started_at_ms * 1_000
 
     def observe(self, sign: Sign, now_ms: int) -> None:
         match sign:
@@ -48,8 +71,24 @@ class Live:
             case WorkerLeft(namespace=namespace, worker_id=worker_id):
                 self.presence.pop((namespace, worker_id), None)
                 self.news.pop((namespace, worker_id), None)
+            case ConsumerHeard(stream=stream, group=group, consumer=consumer, until_ms=until_ms):
+                self._forget_consumers(now_ms)
+                self.consumers[sign.namespace, stream, group, consumer] = until_ms
+            case TransactionOpened(transaction=number):
+                self.transactions_opened = number
+                self.transactions[number] = OpenTransaction(sign.namespace, now_ms)
+            case TransactionFilled(transaction=number):
+                self._fill(self.transactions[number], sign, now_ms)
+            case TransactionClosed(transaction=number):
+                self.transactions.pop(number, None)
             case _:
                 raise AssertionError(f"nobody remembers {sign!r}")
+
+    def consumer_until_ms(
+        self, namespace: Namespace, stream: StreamName, group: GroupName, consumer: ConsumerName
+    ) -> int | None:
+        """Until when a consumer is taken to be there; None if it was not heard of since start."""
+        return self.consumers.get((namespace, stream, group, consumer))
 
     def news_after(self, namespace: Namespace, worker_id: WorkerId, number: int) -> list[Headline]:
         news = self.news.get((namespace, worker_id), ())
@@ -58,6 +97,18 @@ class Live:
     def heard(self, namespace: Namespace, worker_id: WorkerId) -> Presence:
         """A worker not heard of since the start is given the time since the start to speak up."""
         return self.presence.get((namespace, worker_id)) or Presence(self.started_at_ms, 0)
+
+    def _forget_consumers(self, now_ms: int) -> None:
+        if len(self.consumers) > CONSUMERS_REMEMBERED_MAX:
+            there = {name: until for name, until in self.consumers.items() if until >= now_ms}
+            self.consumers = there
+
+    def _fill(self, transaction: OpenTransaction, sign: TransactionFilled, now_ms: int) -> None:
+        transaction.touched_at_ms = now_ms
+        if sign.change is not None:
+            transaction.changes.append(sign.change)
+        if sign.read is not None:
+            transaction.reads.setdefault(sign.read.key, sign.read)
 
     def _tell(self, namespace: Namespace, worker_id: WorkerId, cancelled: RunId | None) -> None:
         self.news_last += 1

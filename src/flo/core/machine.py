@@ -9,13 +9,31 @@ question ──VIEWS──▸ reply
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
-from flo.core import actions, dead, namespaces, runs, views, workers
+from flo.core import (
+    actions,
+    dead,
+    group_reads,
+    groups,
+    kv,
+    kv_views,
+    letters,
+    namespaces,
+    runs,
+    stream_views,
+    streams,
+    ticks,
+    views,
+    workers,
+)
 from flo.core.decision import Decision
 from flo.core.moment import Moment
 from flo.core.state import State
 from flo.model import actions as action_words
+from flo.model import groups as group_words
+from flo.model import kv as kv_words
 from flo.model import namespaces as namespace_words
 from flo.model import runs as run_words
+from flo.model import streams as stream_words
 from flo.model import workers as worker_words
 from flo.model.archive import ArchiveAddress, Archived
 from flo.model.base import Fact, Word
@@ -43,7 +61,34 @@ RULES: dict[type[Word], Rule] = {
     run_words.Cancel: runs.decide_cancel,
     run_words.RequeueDead: dead.decide_requeue,
     run_words.PurgeDead: dead.decide_purge,
-    run_words.Tick: runs.decide_tick,
+    run_words.Tick: ticks.decide_tick,
+    stream_words.CreateStream: streams.decide_create,
+    stream_words.AlterStream: streams.decide_alter,
+    stream_words.DeleteStream: streams.decide_delete,
+    stream_words.Append: streams.decide_append,
+    stream_words.TrimStream: streams.decide_trim,
+    group_words.CreateGroup: groups.decide_create,
+    group_words.DeleteGroup: groups.decide_delete,
+    group_words.JoinGroup: groups.decide_join,
+    group_words.LeaveGroup: groups.decide_leave,
+    group_words.ReadGroup: group_reads.decide_read,
+    group_words.ClaimRecords: group_reads.decide_claim,
+    group_words.Ack: groups.decide_ack,
+    group_words.Nack: groups.decide_nack,
+    group_words.TouchRecords: groups.decide_touch,
+    group_words.RequeueLetters: letters.decide_requeue,
+    group_words.PurgeLetters: letters.decide_purge,
+    kv_words.PutKey: kv.decide_put,
+    kv_words.DeleteKey: kv.decide_delete,
+    kv_words.IncrementKey: kv.decide_increment,
+    kv_words.ExpireKey: kv.decide_expire,
+    kv_words.SetJson: kv.decide_set_json,
+    kv_words.DeleteJson: kv.decide_delete_json,
+    kv_words.Transact: kv.decide_transact,
+    kv_words.BeginTransaction: kv.decide_begin,
+    kv_words.CommitTransaction: kv.decide_commit,
+    kv_words.RollbackTransaction: kv.decide_rollback,
+    kv_words.ReadInTransaction: kv.decide_read,
     worker_words.RegisterWorker: workers.decide_register,
     worker_words.Heartbeat: workers.decide_heartbeat,
     worker_words.DrainWorker: workers.decide_drain,
@@ -51,6 +96,28 @@ RULES: dict[type[Word], Rule] = {
 }
 
 FOLDS: dict[type[Fact], Fold] = {
+    stream_words.StreamCreated: streams.apply_created,
+    stream_words.StreamAltered: streams.apply_altered,
+    stream_words.StreamDeleted: streams.apply_deleted,
+    stream_words.RecordsAppended: streams.apply_appended,
+    stream_words.StreamTrimmed: streams.apply_trimmed,
+    group_words.GroupCreated: groups.apply_created,
+    group_words.GroupDeleted: groups.apply_deleted,
+    group_words.ConsumerJoined: groups.apply_joined,
+    group_words.ConsumerLeft: groups.apply_left,
+    group_words.ConsumerChosen: groups.apply_chosen,
+    group_words.RecordsDelivered: groups.apply_delivered,
+    group_words.RecordsAcked: groups.apply_acked,
+    group_words.RecordsReturned: groups.apply_returned,
+    group_words.RecordsReleased: groups.apply_released,
+    group_words.RecordsTouched: groups.apply_touched,
+    group_words.RecordDied: letters.apply_died,
+    group_words.LetterRevived: letters.apply_revived,
+    group_words.LetterPurged: letters.apply_purged,
+    kv_words.KeyPut: kv.apply_put,
+    kv_words.KeyDeleted: kv.apply_deleted,
+    kv_words.KeyExpired: kv.apply_deleted,
+    kv_words.KeyKept: kv.apply_kept,
     action_words.ActionRegistered: actions.apply_registered,
     action_words.ActionDeleted: actions.apply_deleted,
     action_words.ActionEnabled: actions.apply_enabled,
@@ -82,11 +149,14 @@ ENDS: dict[type[Fact], Callable[[State, Any], Archived]] = {
     run_words.RunFailed: runs.archive_run,
     run_words.RunTimedOut: runs.archive_run,
     run_words.RunCancelled: runs.archive_run,
+    group_words.RecordDied: letters.archive_letter,
 }
 
 RETURNS: dict[type[Fact], Callable[[State, Any], ArchiveAddress]] = {
     run_words.RunRevived: dead.address_of,
     run_words.RunPurged: dead.address_of,
+    group_words.LetterRevived: letters.address_of,
+    group_words.LetterPurged: letters.address_of,
 }
 
 VIEWS: dict[type[Word], View] = {
@@ -101,6 +171,18 @@ VIEWS: dict[type[Word], View] = {
     worker_words.GetWorker: views.get_worker,
     worker_words.ListWorkers: views.list_workers,
     worker_words.AwaitNews: views.await_news,
+    stream_words.ReadStream: stream_views.read_stream,
+    stream_words.GetStream: stream_views.get_stream,
+    stream_words.ListStreams: stream_views.list_streams,
+    group_words.GetGroup: stream_views.get_group,
+    group_words.ListGroups: stream_views.list_groups,
+    group_words.ListPending: stream_views.list_pending,
+    group_words.ListLetters: letters.list_letters,
+    kv_words.GetKey: kv_views.get_key,
+    kv_words.GetKeys: kv_views.get_keys,
+    kv_words.GetJson: kv_views.get_json,
+    kv_words.ScanKeys: kv_views.scan_keys,
+    kv_words.GetKeyHistory: kv_views.get_key_history,
 }
 
 
@@ -123,7 +205,7 @@ def settle(state: State, command: Word, moment: Moment) -> Decision:
         if (follow := FOLLOWS.get(kind)) is not None:
             events.extend(follow(state, event, moment))
         assert len(events) <= EVENTS_PER_COMMAND_MAX
-    return Decision(decision.reply, tuple(events), decision.signs, tuple(archived), tuple(removed))
+    return decision._replace(events=tuple(events), archived=tuple(archived), removed=tuple(removed))
 
 
 def decide(state: State, command: Word, moment: Moment) -> Decision:

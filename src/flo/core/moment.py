@@ -1,12 +1,28 @@
-"""The time, the dice, the live board and the archive's memory, as handed to one decision."""
+"""The time, the dice, the live board and what the store remembers, as handed to one decision."""
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from flo.core.live import Live
-from flo.model.archive import ArchiveKey
+from flo.model.archive import ArchiveAddress, ArchiveKey
+from flo.model.groups import Letter
 from flo.model.ids import RunId
 from flo.model.runs import Run
+from flo.model.streams import Place, StreamRecord
+
+
+class Reach(Protocol):
+    """The records of streams that are in memory, for this decision at least."""
+
+    def record(self, stream: int, sequence: int) -> StreamRecord | None: ...
+
+
+class NoRecords:
+    def record(self, stream: int, sequence: int) -> StreamRecord | None:
+        return None
+
+
+NO_RECORDS = NoRecords()
 
 
 class Recalled(NamedTuple):
@@ -19,6 +35,10 @@ class Recalled(NamedTuple):
     keys: Mapping[ArchiveKey, RunId | None] = {}
     runs: Mapping[tuple[str, RunId], Run | None] = {}
     pages: Mapping[str, tuple[Run, ...]] = {}
+    places: Mapping[tuple[int, str], Place] = {}
+    """By the number of the stream, and what was looked for."""
+    letters: Mapping[ArchiveAddress, Letter | None] = {}
+    letter_pages: Mapping[str, tuple[Letter, ...]] = {}
 
 
 NOTHING_RECALLED = Recalled()
@@ -30,3 +50,4 @@ class Moment(NamedTuple):
     """A number from 0 up to 1, another one at every call."""
     live: Live
     recalled: Recalled = NOTHING_RECALLED
+    records: Reach = NO_RECORDS

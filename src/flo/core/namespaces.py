@@ -5,6 +5,7 @@ that was deleted and made again is a new one: its finished runs are filed under 
 """
 
 from flo.core.decision import Decision
+from flo.core.due import GROUP, KEY, RUN
 from flo.core.moment import Moment
 from flo.core.state import Space, State
 from flo.model.errors import Conflict, NotFound
@@ -30,10 +31,12 @@ def decide_delete(state: State, command: DeleteNamespace, moment: Moment) -> Dec
     space = named_namespace(state, command.name)
     if command.name == NAMESPACE_DEFAULT:
         raise Conflict("the namespace 'default' is always there", code="namespace_is_default")
-    if not command.force and (space.actions or space.runs or space.workers):
+    contents = (space.actions, space.runs, space.workers, space.streams, space.kv)
+    if not command.force and any(contents):
         raise Conflict(
             f"namespace {command.name!r} has {len(space.actions)} actions, {len(space.runs)} live "
-            f"runs and {len(space.workers)} workers: delete it with --force to lose them",
+            f"runs, {len(space.workers)} workers, {len(space.streams)} streams and "
+            f"{len(space.kv)} keys: delete it with --force to lose them",
             code="namespace_not_empty",
         )
     return Decision(
@@ -51,7 +54,12 @@ def apply_deleted(state: State, event: NamespaceDeleted) -> None:
     space = state.spaces.pop(event.name)
     state.deletions[event.name] = state.deletions.get(event.name, 0) + 1
     for run_id in space.runs:
-        state.due.clear((event.name, run_id))
+        state.due.clear((RUN, event.name, run_id))
+    for key in space.kv:
+        state.due.clear((KEY, event.name, key))
+    for name, stream in space.streams.items():
+        for group in stream.groups:
+            state.due.clear((GROUP, event.name, name, group))
 
 
 def has_namespace(state: State, name: Namespace) -> bool:

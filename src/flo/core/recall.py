@@ -6,12 +6,22 @@ for what the state knows by itself, which is nearly always.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias
 
 from flo.core.moment import Recalled
 from flo.core.state import Space, State
+from flo.core.stream_recall import (
+    STREAM_RECALLS,
+    Known,
+    RecallLetter,
+    RecallLetters,
+    RecallPlace,
+    RecallRecords,
+)
 from flo.core.views import live_runs, numbers_below
 from flo.model.base import Word
+from flo.model.errors import FloError
 from flo.model.ids import LIST_LIMIT_MAX, ActionName, RunId, parse_run_id
 from flo.model.runs import (
     RUNS_PER_WAIT_MAX,
@@ -58,13 +68,20 @@ class RecallPage(NamedTuple):
     live: tuple[Run, ...] = ()
 
 
-Recall: TypeAlias = RecallKey | RecallRun | RecallPage
+Recall: TypeAlias = (
+    RecallKey | RecallRun | RecallPage | RecallRecords | RecallPlace | RecallLetter | RecallLetters
+)
 
 
-def recalls_for(state: State, word: Word) -> Sequence[Recall]:
-    """What to look up before this word is settled; nothing if the state suffices."""
-    recall = RECALLS.get(type(word))
-    return recall(state, word) if recall else ()
+def recalls_for(state: State, word: Word, known: Known) -> Sequence[Recall]:
+    """What to look up before this word is settled; nothing if what is known suffices."""
+    kind = type(word)
+    if (recall := RECALLS.get(kind)) is not None:
+        return recall(state, word)
+    if (look_up := STREAM_RECALLS.get(kind)) is not None:
+        with suppress(FloError):  # there is nothing to look up: the rule will refuse the word
+            return look_up(state, word, known)
+    return ()
 
 
 def is_recalled(recalled: Recalled, recall: Recall) -> bool:
@@ -76,6 +93,14 @@ def is_recalled(recalled: Recalled, recall: Recall) -> bool:
             return (filed_under, run_id) in recalled.runs
         case RecallPage(filed_under=filed_under):
             return filed_under in recalled.pages
+        case RecallLetter(address=address):
+            return address in recalled.letters
+        case RecallLetters(name=name):
+            return name in recalled.letter_pages
+        case RecallPlace(stream=stream, what=what):
+            return (stream, what) in recalled.places
+        case RecallRecords():
+            return False  # it is asked for only while it is out of reach
 
 
 def recall_key(state: State, command: Invoke) -> Sequence[Recall]:

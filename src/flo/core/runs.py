@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from flo.core.actions import named_action
 from flo.core.decision import Decision
+from flo.core.due import RUN, DueKey
 from flo.core.moment import Moment
 from flo.core.schemas import check_schema
 from flo.core.state import KEYS_REMEMBERED_MAX, Space, State
@@ -69,8 +70,6 @@ from flo.model.runs import (
     RunTimedOut,
     RunTouched,
     Task,
-    Tick,
-    Ticked,
     Touch,
     Touched,
 )
@@ -82,7 +81,6 @@ from flo.model.workers import (
 )
 
 ARCHIVE_KIND = "run"
-DUE_PER_TICK_MAX = 1_000
 PAYLOADS_PER_CLAIM_LENGTH_MAX = 4 * 1024 * 1024
 ATTEMPTS_KEPT_MAX = 100
 HELD_PER_WORKER_MAX = 10_000
@@ -242,16 +240,15 @@ def decide_cancel(state: State, command: Cancel, moment: Moment) -> Decision:
     return Decision(reply, (cancelled,), (sign,))
 
 
-def decide_tick(state: State, command: Tick, moment: Moment) -> Decision:
-    events: list[Fact] = []
-    for namespace, run_id in state.due.ripe(moment.now_ms, DUE_PER_TICK_MAX):
-        space = state.spaces[namespace]
-        run = space.runs[run_id]
-        if run.status is RunStatus.PENDING:
-            events.append(RunReleased(namespace=namespace, run_id=run_id))
-        else:
-            events.append(_lease_ended(namespace, space, run, moment))
-    return Decision(Ticked(more=len(events) == DUE_PER_TICK_MAX), tuple(events))
+def fall_due(state: State, key: DueKey, moment: Moment) -> Iterable[Fact]:
+    """A delay is over, or a lease."""
+    _, namespace, run_id = key
+    space = state.spaces[namespace]
+    run = space.runs[run_id]
+    if run.status is RunStatus.PENDING:
+        yield RunReleased(namespace=namespace, run_id=run_id)
+    else:
+        yield _lease_ended(namespace, space, run, moment)
 
 
 def follow_worker_deregistered(
@@ -274,14 +271,14 @@ def apply_queued(state: State, event: RunQueued) -> None:
         space.keys[run.action, run.idempotency_key] = run.run_id
     space.tally(run.action).pending += 1
     if run.is_delayed:
-        state.due.set((event.namespace, run.run_id), run.ready_at_ms)
+        state.due.set((RUN, event.namespace, run.run_id), run.ready_at_ms)
     else:
         _enqueue(space, run)
 
 
 def apply_released(state: State, event: RunReleased) -> None:
     space = state.spaces[event.namespace]
-    state.due.clear((event.namespace, event.run_id))
+    state.due.clear((RUN, event.namespace, event.run_id))
     run = space.runs[event.run_id] = replace(space.runs[event.run_id], is_delayed=False)
     _enqueue(space, run)
 
@@ -304,7 +301,7 @@ def apply_claimed(state: State, event: RunClaimed) -> None:
     tally.pending -= 1
     tally.running += 1
     if event.lease_expires_at_ms is not None:
-        state.due.set((event.namespace, run.run_id), event.lease_expires_at_ms)
+        state.due.set((RUN, event.namespace, run.run_id), event.lease_expires_at_ms)
 
 
 def apply_touched(state: State, event: RunTouched) -> None:
@@ -312,7 +309,7 @@ def apply_touched(state: State, event: RunTouched) -> None:
     run = space.runs[event.run_id]
     space.runs[run.run_id] = replace(run, lease_expires_at_ms=event.lease_expires_at_ms)
     if event.lease_expires_at_ms is not None:
-        state.due.set((event.namespace, run.run_id), event.lease_expires_at_ms)
+        state.due.set((RUN, event.namespace, run.run_id), event.lease_expires_at_ms)
 
 
 def apply_completed(state: State, event: RunCompleted) -> None:
@@ -337,7 +334,7 @@ def apply_requeued(state: State, event: RunRequeued) -> None:
     space.runs[run.run_id] = run
     space.tallies[run.action].pending += 1
     if run.is_delayed:
-        state.due.set((event.namespace, run.run_id), event.ready_at_ms)
+        state.due.set((RUN, event.namespace, run.run_id), event.ready_at_ms)
     else:
         _enqueue(space, run)
 
@@ -350,7 +347,7 @@ def apply_cancelled(state: State, event: RunCancelled) -> None:
     else:
         space.tallies[run.action].pending -= 1
         if run.is_delayed:
-            state.due.clear((event.namespace, event.run_id))
+            state.due.clear((RUN, event.namespace, event.run_id))
         else:
             space.queues[run.action].call_off(run.labels, run.priority, run.number)
     space.tallies[run.action].cancelled += 1
@@ -566,9 +563,9 @@ def restore_run(state: State, namespace: Namespace, run: Run) -> None:
     if run.worker_id is not None:
         space.held.setdefault(run.worker_id, {})[run.run_id] = None
         if run.lease_expires_at_ms is not None:
-            state.due.set((namespace, run.run_id), run.lease_expires_at_ms)
+            state.due.set((RUN, namespace, run.run_id), run.lease_expires_at_ms)
     elif run.is_delayed:
-        state.due.set((namespace, run.run_id), run.ready_at_ms)
+        state.due.set((RUN, namespace, run.run_id), run.ready_at_ms)
 
 
 def _enqueue(space: Space, run: Run) -> None:
@@ -588,7 +585,7 @@ def _release_lease(
     if not held:
         del space.held[run.worker_id]
     if run.lease_expires_at_ms is not None:
-        state.due.clear((namespace, run_id))
+        state.due.clear((RUN, namespace, run_id))
     space.tallies[run.action].running -= 1
     if failed is not None:
         count_run(space, run.worker_id, run.action, at_ms, failed=failed)

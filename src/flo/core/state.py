@@ -7,11 +7,23 @@ from collections import OrderedDict
 
 import msgspec
 
-from flo.core.due import Due
+from flo.core.backlog import Backlog
+from flo.core.due import GROUP, Due
+from flo.core.keys import Keys
 from flo.core.queue import Queue
 from flo.model.actions import Action
-from flo.model.ids import ActionName, Namespace, RunId, WorkerId
+from flo.model.groups import GroupSettings
+from flo.model.ids import (
+    ActionName,
+    ConsumerName,
+    GroupName,
+    Namespace,
+    RunId,
+    StreamName,
+    WorkerId,
+)
 from flo.model.runs import Run
+from flo.model.streams import KEEP_ALL, Retention
 from flo.model.workers import Process, Worker
 
 DELETION_MARK = "~"
@@ -43,6 +55,46 @@ class Tally(msgspec.Struct, array_like=True, gc=False):
 NO_RUNS = Tally()
 
 
+class Group:
+    """One consumer group of a stream."""
+
+    def __init__(
+        self, number: int, settings: GroupSettings, next_sequence: int, created_at_ms: int
+    ) -> None:
+        self.number = number
+        self.settings = settings
+        self.next = next_sequence
+        """The sequence of the first record that is new to it."""
+        self.created_at_ms = created_at_ms
+        self.consumers: dict[ConsumerName, int] = {}
+        """When each joined."""
+        self.chosen: ConsumerName | None = None
+        """Who takes everything, in mode exclusive."""
+        self.backlog = Backlog()
+        self.dead_count = 0
+
+
+class Stream:
+    """One stream, without its records: those are in the store."""
+
+    def __init__(self, number: int, created_at_ms: int, partitions: int = 1) -> None:
+        self.number = number
+        self.created_at_ms = created_at_ms
+        self.partitions = partitions
+        self.retention: Retention = KEEP_ALL
+        self.first = 1
+        """The sequence of the first record that is kept."""
+        self.next = 1
+        """The sequence that the next record will get."""
+        self.first_at_ms = 0
+        self.last_at_ms = 0
+        self.offset = 0
+        """How many bytes came before the first record that is kept."""
+        self.length = 0
+        """How many bytes there have ever been."""
+        self.groups: dict[GroupName, Group] = {}
+
+
 class Space:
     """One namespace."""
 
@@ -65,6 +117,8 @@ class Space:
         self.processes: dict[WorkerId, dict[ActionName, Process]] = {}
         self.held: dict[WorkerId, dict[RunId, None]] = {}
         """The runs under lease, by who holds them."""
+        self.streams: dict[StreamName, Stream] = {}
+        self.kv = Keys()
 
     def queue(self, name: ActionName) -> Queue:
         """The ready queue of an action, for a fold that is about to put something into it."""
@@ -104,6 +158,9 @@ class State:
         """How often a namespace has been deleted: what comes after must not meet what was."""
         self.due = Due()
         self.keys_finished_count = 0
+        self.streams_made = 0
+        """How many streams there have ever been; the store knows each by its number."""
+        self.groups_made = 0
 
     def space(self, namespace: Namespace) -> Space:
         """The namespace, empty if nothing has happened in it yet."""
@@ -117,3 +174,12 @@ class State:
             space = Space(f"{namespace}{DELETION_MARK}{deletions}" if deletions else namespace)
             self.spaces[namespace] = space
         return space
+
+    def reschedule(self, namespace: Namespace, stream: StreamName, name: GroupName) -> None:
+        """A group falls due when the first of its records does."""
+        key = (GROUP, namespace, stream, name)
+        at_ms = self.spaces[namespace].streams[stream].groups[name].backlog.next_at_ms()
+        if at_ms is None:
+            self.due.clear(key)
+        else:
+            self.due.set(key, at_ms)

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -71,7 +71,7 @@ def get_action(state: State, question: GetAction, moment: Moment) -> ActionView:
 
 def list_actions(state: State, question: ListActions, moment: Moment) -> ActionPage:
     space = state.space(question.namespace)
-    names, cursor = _page_of(space.actions, question)
+    names, cursor = page_of(space.actions, question)
     views = [_action_view(question.namespace, space, space.actions[name]) for name in names]
     return ActionPage(items=views, cursor=cursor)
 
@@ -130,7 +130,7 @@ def get_namespace(state: State, question: GetNamespace, moment: Moment) -> Names
 
 
 def list_namespaces(state: State, question: ListNamespaces, moment: Moment) -> NamespacePage:
-    names, cursor = _page_of({NAMESPACE_DEFAULT, *state.spaces}, question)
+    names, cursor = page_of({NAMESPACE_DEFAULT, *state.spaces}, question)
     views = [_namespace_view(name, state.space(name)) for name in names]
     return NamespacePage(items=views, cursor=cursor)
 
@@ -158,7 +158,7 @@ def get_worker(state: State, question: GetWorker, moment: Moment) -> WorkerView:
 
 def list_workers(state: State, question: ListWorkers, moment: Moment) -> WorkerPage:
     space = state.space(question.namespace)
-    ids, cursor = _page_of(space.workers, question)
+    ids, cursor = page_of(space.workers, question)
     views = [
         _worker_view(question.namespace, space, space.workers[worker_id], moment)
         for worker_id in ids
@@ -250,9 +250,16 @@ def _within_length(runs: Iterable[Run]) -> Iterable[Run]:
             return
 
 
-def _page_of(
-    names: Iterable[str], question: ListActions | ListWorkers | ListNamespaces
-) -> tuple[list[str], str | None]:
+class Paged(Protocol):
+    @property
+    def limit(self) -> int: ...
+
+    @property
+    def cursor(self) -> str | None: ...
+
+
+def page_of(names: Iterable[str], question: Paged) -> tuple[list[str], str | None]:
+    """The names of one page in order, and the cursor of the next."""
     check_range(question.limit, "limit", 1, LIST_LIMIT_MAX)
     after = question.cursor
     ordered = sorted(name for name in names if after is None or name > after)
@@ -294,6 +301,8 @@ def _namespace_view(name: Namespace, space: Space) -> NamespaceView:
         actions=len(space.actions),
         workers=len(space.workers),
         runs={status.value: runs[status.value] for status in RunStatus},
+        streams=len(space.streams),
+        keys=len(space.kv),
     )
 
 

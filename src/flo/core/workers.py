@@ -146,17 +146,23 @@ def apply_deregistered(state: State, event: WorkerDeregistered) -> None:
 
 
 def count_run(
-    space: Space, worker_id: WorkerId, action: ActionName, at_ms: int, *, failed: bool
+    space: Space,
+    worker_id: WorkerId,
+    action: ActionName,
+    at_ms: int,
+    *,
+    failed: bool,
+    count: int = 1,
 ) -> None:
-    """A registered worker has ended an attempt at a run."""
+    """A registered worker has ended an attempt at a run, or some records of a stream."""
     processes = space.processes.get(worker_id)
     if processes is None:
         return
     process = processes.get(action) or Process(name=action)
     processes[action] = Process(
         name=action,
-        run_count=process.run_count + (not failed),
-        fail_count=process.fail_count + failed,
+        run_count=process.run_count + (0 if failed else count),
+        fail_count=process.fail_count + (count if failed else 0),
         last_run_at_ms=at_ms,
     )
 

@@ -1,4 +1,4 @@
-"""The Log protocol: append a batch with its archive rows, read from a position.
+"""The Log protocol: append a batch with its archive rows and records, read from a position.
 
     index      0   1   2 │ 3   4 │ 5  …          events are numbered from 0, without gaps
     entry      ────0──── │ ──1── │               what one append wrote: all of it or none
@@ -7,12 +7,13 @@ A position is the index of an event not yet read or written: after the first ent
 Positions never go back, whatever is trimmed.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from flo.model.archive import ArchiveAddress, Archived, ArchiveKey
 from flo.model.base import Fact
 from flo.model.ids import Namespace
+from flo.model.streams import Chunk, Place, PlaceBy
 
 
 class Entry(NamedTuple):
@@ -28,6 +29,7 @@ class Trimmed(NamedTuple):
 
     events: int
     archived: int
+    records: int = 0
 
 
 class Archive(Protocol):
@@ -61,11 +63,30 @@ class Archive(Protocol):
         """How many there are."""
 
 
+class Records(Protocol):
+    """The records of streams. Everything an awaited append has written is seen."""
+
+    async def read(self, stream: int, sequence: int, count: int, length_max: int) -> list[Chunk]:
+        """What holds these records, as far as it is there; about `length_max` bytes at most.
+
+        At least one chunk, if the first record is there; one that is damaged is Corrupt.
+        """
+
+    async def place(self, stream: int, by: PlaceBy, least: int) -> Place | None:
+        """The first place at which this is reached, or the end; None if nothing is there."""
+
+    async def streams(self) -> dict[int, int]:
+        """The streams of which something is kept, and the first sequence of each."""
+
+
 class Log(Protocol):
-    """An append-only log with an archive beside it, for one writer."""
+    """An append-only log with an archive and the records of streams beside it, for one writer."""
 
     @property
     def archive(self) -> Archive: ...
+
+    @property
+    def records(self) -> Records: ...
 
     @property
     def position(self) -> int:
@@ -82,8 +103,9 @@ class Log(Protocol):
         at_ms: int,
         *,
         removed: Sequence[ArchiveAddress] = (),
+        chunks: Sequence[Chunk] = (),
     ) -> int:
-        """Make events and archive rows durable, all or none; return the position after the last.
+        """Make all of it durable, or nothing; return the position after the last event.
 
         Rows are removed first; an archived row with an address that is taken replaces the old one.
 
@@ -107,11 +129,13 @@ class Log(Protocol):
         events_below: int = 0,
         archived_before_ms: int = 0,
         archived_max: int | None = None,
+        records_below: Mapping[int, int] | None = None,
         rows_max: int = 1_000,
     ) -> Trimmed:
         """Forget whole entries that lie below an index, and archive rows by age and count.
 
-        At most `archived_max` rows are kept.
+        At most `archived_max` rows are kept. Of each of these streams, whole chunks below a
+        sequence go too.
 
         At most `rows_max` rows of each kind go at a time, so that appends never wait for long;
         a caller repeats until nothing is trimmed.

@@ -17,6 +17,22 @@ from flo.model.actions import ActionDeleted, ActionDisabled, ActionEnabled, Acti
 from flo.model.archive import Archived
 from flo.model.base import Fact
 from flo.model.errors import Corrupt
+from flo.model.groups import (
+    ConsumerChosen,
+    ConsumerJoined,
+    ConsumerLeft,
+    GroupCreated,
+    GroupDeleted,
+    LetterPurged,
+    LetterRevived,
+    RecordDied,
+    RecordsAcked,
+    RecordsDelivered,
+    RecordsReleased,
+    RecordsReturned,
+    RecordsTouched,
+)
+from flo.model.kv import KeyDeleted, KeyExpired, KeyKept, KeyPut
 from flo.model.namespaces import NamespaceCreated, NamespaceDeleted
 from flo.model.runs import (
     RunCancelled,
@@ -30,6 +46,13 @@ from flo.model.runs import (
     RunRevived,
     RunTimedOut,
     RunTouched,
+)
+from flo.model.streams import (
+    RecordsAppended,
+    StreamAltered,
+    StreamCreated,
+    StreamDeleted,
+    StreamTrimmed,
 )
 from flo.model.workers import WorkerDeregistered, WorkerDrained, WorkerRegistered
 
@@ -58,6 +81,28 @@ EVENTS: tuple[type[Fact], ...] = (
     WorkerRegistered,
     WorkerDrained,
     WorkerDeregistered,
+    StreamCreated,
+    StreamAltered,
+    StreamDeleted,
+    RecordsAppended,
+    StreamTrimmed,
+    GroupCreated,
+    GroupDeleted,
+    ConsumerJoined,
+    ConsumerLeft,
+    ConsumerChosen,
+    RecordsDelivered,
+    RecordsAcked,
+    RecordsReturned,
+    RecordsReleased,
+    RecordsTouched,
+    RecordDied,
+    LetterRevived,
+    LetterPurged,
+    KeyPut,
+    KeyDeleted,
+    KeyExpired,
+    KeyKept,
 )
 
 _union: Any = reduce(or_, EVENTS)

@@ -3,7 +3,7 @@
 import heapq
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from flo.log.base import Entry, Trimmed
@@ -11,6 +11,7 @@ from flo.model.archive import ArchiveAddress, Archived, ArchiveKey, address_of
 from flo.model.base import Fact
 from flo.model.errors import Corrupt, NotFound, Unavailable
 from flo.model.ids import Namespace
+from flo.model.streams import Chunk, Place, PlaceBy
 
 
 class MemoryLog:
@@ -18,6 +19,7 @@ class MemoryLog:
 
     def __init__(self) -> None:
         self.archive = MemoryArchive()
+        self.records = MemoryRecords()
         self._entries: list[Entry] = []
         self._start = 0
         self._position = 0
@@ -38,6 +40,7 @@ class MemoryLog:
         at_ms: int,
         *,
         removed: Sequence[ArchiveAddress] = (),
+        chunks: Sequence[Chunk] = (),
     ) -> int:
         assert events
         self._check_open()
@@ -45,6 +48,7 @@ class MemoryLog:
         self._position += len(events)
         self.archive.remove(removed)
         self.archive.add(archived)
+        self.records.add(chunks)
         return self._position
 
     def read(self, position: int) -> Iterator[Entry]:
@@ -66,12 +70,14 @@ class MemoryLog:
         events_below: int = 0,
         archived_before_ms: int = 0,
         archived_max: int | None = None,
+        records_below: Mapping[int, int] | None = None,
         rows_max: int = 1_000,
     ) -> Trimmed:
         self._check_open()
         return Trimmed(
             events=self._trim_events(events_below, rows_max),
             archived=self.archive.trim(archived_before_ms, archived_max, rows_max),
+            records=self.records.trim(records_below or {}, rows_max),
         )
 
     async def close(self) -> None:
@@ -173,3 +179,58 @@ class MemoryArchive:
             key = (row.kind, (row.namespace, row.name, row.key))
             if self._keys.get(key) == row.number:
                 del self._keys[key]
+
+
+class MemoryRecords:
+    """The chunks of each stream in their order."""
+
+    def __init__(self) -> None:
+        self._chunks: dict[int, list[Chunk]] = {}
+
+    async def read(self, stream: int, sequence: int, count: int, length_max: int) -> list[Chunk]:
+        found: list[Chunk] = []
+        length = 0
+        for chunk in islice(self._chunks.get(stream, ()), self._holder(stream, sequence), None):
+            if chunk.first >= sequence + count or length >= length_max:
+                break
+            found.append(chunk)
+            length += sum(record.length for record in chunk.records)
+        return found if found and found[0].first <= sequence < found[0].end else []
+
+    async def place(self, stream: int, by: PlaceBy, least: int) -> Place | None:
+        place = None
+        for chunk in self._chunks.get(stream, ()):
+            offset = chunk.offset
+            for record in chunk.records:
+                at = {
+                    PlaceBy.SEQUENCE: record.sequence,
+                    PlaceBy.TIME: record.at_ms,
+                    PlaceBy.OFFSET: offset,
+                }[by]
+                if at >= least:
+                    return Place(record.sequence, offset, record.at_ms)
+                offset += record.length
+            place = Place(chunk.end, offset, 0)
+        return place
+
+    async def streams(self) -> dict[int, int]:
+        return {stream: chunks[0].first for stream, chunks in self._chunks.items()}
+
+    def add(self, chunks: Sequence[Chunk]) -> None:
+        for chunk in chunks:
+            self._chunks.setdefault(chunk.stream, []).append(chunk)
+
+    def trim(self, below: Mapping[int, int], rows_max: int) -> int:
+        removed = 0
+        for stream, first in below.items():
+            chunks = self._chunks.get(stream, [])
+            count = min(bisect_right(chunks, first, key=lambda chunk: chunk.end), rows_max)
+            removed += sum(len(chunk.records) for chunk in chunks[:count])
+            del chunks[:count]
+            if not chunks:
+                self._chunks.pop(stream, None)
+        return removed
+
+    def _holder(self, stream: int, sequence: int) -> int:
+        chunks = self._chunks.get(stream, [])
+        return max(0, bisect_right(chunks, sequence, key=lambda chunk: chunk.first) - 1)

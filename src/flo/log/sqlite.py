@@ -2,6 +2,7 @@
 
     writer          one thread, one connection: a transaction per append, synced before it returns
     archive         one thread, one connection: reads finished runs
+    records         one thread, one connection: reads the records of streams
     checkpointer    one thread, one connection: copies the WAL into the database file
 
 The WAL is copied while commits go on. Once it is past its bound, the writer copies the small rest
@@ -11,7 +12,7 @@ An append that failed is reported as failed and nothing is ever written again; w
 after a restart depends on how far it came, but it is there as a whole or not at all.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from sys import getsizeof
@@ -30,9 +31,11 @@ from flo.log.sqlite_file import (
     open_to_write,
     read_meta,
 )
+from flo.log.sqlite_records import SqliteRecords, inserts_of, trim_records
 from flo.model.archive import ArchiveAddress, Archived
 from flo.model.base import Fact
 from flo.model.errors import Corrupt, NotFound, Unavailable
+from flo.model.streams import Chunk
 
 WAL_BYTES_MAX = 64 * 1024 * 1024
 READ_BYTES_MAX = 4 * 1024 * 1024
@@ -71,6 +74,7 @@ class SqliteLog:
         self._copying = open_to_write(path, connect)
         self._copying.execute("PRAGMA busy_timeout = 0").fetchall()
         self.archive = SqliteArchive(path, connect)
+        self.records = SqliteRecords(path, connect)
         self._writer = JobThread(f"the log {path}")
         self._checkpointer = JobThread(f"the checkpointer of {path}")
 
@@ -89,14 +93,24 @@ class SqliteLog:
         at_ms: int,
         *,
         removed: Sequence[ArchiveAddress] = (),
+        chunks: Sequence[Chunk] = (),
     ) -> int:
         assert events
         self._check_usable()
         first, count, body = self._position, len(events), encode_events(events)
         checksum = entry_checksum(self._checksum, first, count, at_ms, body)
         insert = (_INSERT, (first, count, at_ms, checksum, body))
-        statements = [_BEGIN, insert, *removals_of(removed), *statements_of(archived), _COMMIT]
+        records = list(inserts_of(chunks))
+        statements = [
+            _BEGIN,
+            insert,
+            *removals_of(removed),
+            *statements_of(archived),
+            *records,
+            _COMMIT,
+        ]
         size = len(body) + sum(len(row.body) for row in archived)
+        size += sum(len(parameters[-1]) for _, parameters in records)
         done = self._writer.do(self._commit, statements, size)
         self._position, self._checksum = first + count, checksum
         await done
@@ -114,10 +128,16 @@ class SqliteLog:
         events_below: int = 0,
         archived_before_ms: int = 0,
         archived_max: int | None = None,
+        records_below: Mapping[int, int] | None = None,
         rows_max: int = 1_000,
     ) -> Trimmed:
         return await self._writer.do(
-            self._trim, events_below, archived_before_ms, archived_max, rows_max
+            self._trim,
+            events_below,
+            archived_before_ms,
+            archived_max,
+            records_below or {},
+            rows_max,
         )
 
     async def checkpoint(self) -> None:
@@ -131,6 +151,7 @@ class SqliteLog:
         self._closed = True
         await self._writer.stop()
         await self.archive.close()
+        await self.records.close()
         self._writing.close()
         with suppress(Unavailable):  # nothing is lost: what was not copied stays in the WAL
             await self._checkpointer.do(self._checkpoint, "TRUNCATE")
@@ -164,7 +185,12 @@ class SqliteLog:
         return above
 
     def _trim(
-        self, events_below: int, archived_before_ms: int, archived_max: int | None, rows_max: int
+        self,
+        events_below: int,
+        archived_before_ms: int,
+        archived_max: int | None,
+        records_below: Mapping[int, int],
+        rows_max: int,
     ) -> Trimmed:
         self._check_usable()
         start_before = self._start
@@ -172,12 +198,13 @@ class SqliteLog:
             self._writing.execute(*_BEGIN)
             start = _trim_events(self._writing, events_below, rows_max) or start_before
             archived = _trim_archive(self._writing, archived_before_ms, archived_max, rows_max)
+            records = trim_records(self._writing, records_below, rows_max)
             self._writing.execute(*_COMMIT)
         except Exception as error:
             raise self._failed(error) from error
         self._start = start
         self._count_written(_WAL_BYTES_PER_COMMIT)
-        return Trimmed(events=start - start_before, archived=archived)
+        return Trimmed(events=start - start_before, archived=archived, records=records)
 
     def _count_written(self, size: int) -> None:
         self._wal_bytes_new += size

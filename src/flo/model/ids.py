@@ -10,6 +10,11 @@ Namespace: TypeAlias = str
 ActionName: TypeAlias = str
 RunId: TypeAlias = str
 WorkerId: TypeAlias = str
+StreamName: TypeAlias = str
+StreamId: TypeAlias = str
+GroupName: TypeAlias = str
+ConsumerName: TypeAlias = str
+Key: TypeAlias = str
 Labels: TypeAlias = dict[str, str | int | float | bool]
 
 NAMESPACE_DEFAULT = "default"
@@ -17,6 +22,8 @@ NAMESPACE_DEFAULT = "default"
 NAMESPACE_LENGTH_MAX = 63
 ACTION_NAME_LENGTH_MAX = 256
 WORKER_ID_LENGTH_MAX = 256
+STREAM_NAME_LENGTH_MAX = 256
+KEY_LENGTH_MAX = 4_096
 IDEMPOTENCY_KEY_LENGTH_MAX = 512
 ERROR_LENGTH_MAX = 65_536
 TEXT_LENGTH_MAX = 4_096
@@ -31,6 +38,7 @@ LIST_LIMIT_MAX = 1_000
 _NAMESPACE = re.compile(r"[A-Za-z0-9_-]+")
 _NAME = re.compile(r"[\w.:@-]+")
 _NUMBER = re.compile(r"[1-9][0-9]{,17}")
+_STREAM_ID = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")
 
 
 def run_id_of(action: ActionName, number: int) -> RunId:
@@ -43,6 +51,21 @@ def parse_run_id(run_id: RunId) -> tuple[ActionName, int] | None:
     if not (action and dash and _NUMBER.fullmatch(digits)):
         return None
     return action, int(digits)
+
+
+def stream_id_of(at_ms: int, sequence: int) -> StreamId:
+    return f"{at_ms}-{sequence}"
+
+
+def parse_stream_id(stream_id: StreamId) -> tuple[int, int]:
+    """The time and the sequence that a stream id is made of."""
+    match = _STREAM_ID.fullmatch(stream_id)
+    if match is None:
+        raise Invalid(
+            f"expected a stream id such as 1700000000000-1, got {_shown(stream_id)}",
+            code="invalid_stream_id",
+        )
+    return int(match[1]), int(match[2])
 
 
 def check_namespace(namespace: Namespace) -> None:
@@ -69,6 +92,24 @@ def check_worker_id(worker_id: WorkerId) -> None:
             f"expected a worker id of 1 to {WORKER_ID_LENGTH_MAX} letters, digits, "
             f"'_', '-', '.', ':' or '@', got {_shown(worker_id)}",
             code="invalid_worker_id",
+        )
+
+
+def check_stream_name(name: str, what: str = "a stream name") -> None:
+    """Refuse what cannot name a stream, or a group or a consumer of one."""
+    if len(name) > STREAM_NAME_LENGTH_MAX or not _NAME.fullmatch(name):
+        raise Invalid(
+            f"expected {what} of 1 to {STREAM_NAME_LENGTH_MAX} letters, digits, "
+            f"'_', '-', '.', ':' or '@', got {_shown(name)}",
+            code="invalid_stream_name",
+        )
+
+
+def check_key(key: Key) -> None:
+    if not 1 <= len(key.encode()) <= KEY_LENGTH_MAX:
+        raise Invalid(
+            f"expected a key of 1 to {KEY_LENGTH_MAX} bytes, got {len(key.encode())}",
+            code="invalid_key",
         )
 
 

@@ -45,6 +45,8 @@ class NamespaceView(Word):
     actions: int
     workers: int
     runs: dict[str, int]
+    streams: int = 0
+    keys: int = 0
 
 
 class NamespacePage(Word):

@@ -1,7 +1,8 @@
 """Keeps the data folder small and restarts short: snapshots and retention.
 
 A snapshot is taken by a process of its own. The log is trimmed behind the older of the two
-snapshots that are kept, so that a damaged one can be done without.
+snapshots that are kept, so that a damaged one can be done without. Streams are trimmed by their
+retention; what has been trimmed of them, or deleted, leaves the store a little at a time.
 """
 
 import asyncio
@@ -10,15 +11,18 @@ from contextlib import suppress
 
 import structlog
 
+from flo.core.streams import trim_bounds
 from flo.log.base import Log
 from flo.log.snapshot import SnapshotFolder
-from flo.model.errors import FloError
+from flo.model.errors import FloError, NotFound
+from flo.model.streams import KEEP_ALL, TrimStream
 from flo.server.config import ServerConfig
 from flo.shard.clock import Alarm, Clock
 from flo.shard.shard import Shard
 
 ROUND_MS = 1_000
 HOUR_MS = 3_600_000
+SEQUENCE_MAX = 2**40 - 1
 RUNS_IN_MEMORY_MAX = 100_000
 """Finished runs kept without a store."""
 
@@ -43,6 +47,8 @@ class Upkeep:
         self._process: asyncio.subprocess.Process | None = None
         self._alarm: Alarm | None = None
         self._round: asyncio.Task[None] | None = None
+        self._kept: dict[int, int] | None = None
+        """The streams of which the store has something, and where each begins there."""
 
     @property
     def snapshot_position(self) -> int:
@@ -70,7 +76,9 @@ class Upkeep:
         try:
             if self._is_snapshot_due():
                 await self.take_snapshot()
+            await self.retain_streams()
             await self.trim()
+            await self.trim_records()
         except (FloError, OSError) as error:
             _logger.warning("upkeep_failed", error=str(error))
         if self._shard.closed is None:
@@ -80,7 +88,8 @@ class Upkeep:
         if self._snapshots is None:
             return False
         new = self._log.position - self._snapshot_position
-        live = sum(len(space.runs) for space in self._shard.state.spaces.values())
+        spaces = self._shard.state.spaces.values()
+        live = sum(len(space.runs) + len(space.kv) for space in spaces)
         return new >= max(self._config.snapshot_events, live // 2)
 
     async def take_snapshot(self) -> None:
@@ -112,6 +121,34 @@ class Upkeep:
             )
             if not any(trimmed):
                 return
+
+    async def retain_streams(self) -> None:
+        """Trim the streams that have outgrown their retention."""
+        now_ms = self._clock.now_ms()
+        outgrown = [
+            command
+            for namespace, space in self._shard.state.spaces.items()
+            for name, stream in space.streams.items()
+            if stream.retention is not KEEP_ALL
+            and trim_bounds(stream, command := TrimStream(stream=name, namespace=namespace), now_ms)
+        ]
+        for command in outgrown:
+            with suppress(NotFound):  # it was deleted meanwhile
+                await self._shard.ask(command)
+
+    async def trim_records(self) -> None:
+        """Let the store go of what streams have been trimmed of, and of deleted streams."""
+        if self._kept is None:
+            self._kept = await self._log.records.streams()
+        spaces = self._shard.state.spaces.values()
+        now = {stream.number: stream.first for space in spaces for stream in space.streams.values()}
+        below = {number: SEQUENCE_MAX for number in self._kept if number not in now}
+        below |= {
+            number: first for number, first in now.items() if first > self._kept.get(number, 1)
+        }
+        while below and (await self._log.trim(records_below=below)).records:
+            pass
+        self._kept = now
 
     def _archived_max(self) -> int | None:
         kept = self._config.archive_retention_runs

@@ -1,21 +1,22 @@
-"""Finds out what decisions need to know of the archive: from memory if recent, else by asking.
+"""Finds out what decisions need to know of the store: from memory if recent, else by asking.
 
     submission ──is_ready?──▸ settle
                    │ no
-                   └──fetch──▸ archive ──put back──▸ is_ready? …
+                   └──fetch──▸ archive, records ──put back──▸ is_ready? …
 
 What is needed is worked out while the state is durable; whatever ends or leaves the archive while
 that is being asked is recent, and what is recent goes before what the archive said.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 import structlog
 from msgspec.structs import replace
 
-from flo.core.moment import NOTHING_RECALLED, Recalled
+from flo.core.letters import ARCHIVE_KIND as LETTER_KIND
+from flo.core.moment import NOTHING_RECALLED, Reach, Recalled
 from flo.core.recall import (
     Recall,
     RecallKey,
@@ -26,51 +27,76 @@ from flo.core.recall import (
 )
 from flo.core.runs import ARCHIVE_KIND
 from flo.core.state import KEYS_REMEMBERED_MAX, State
-from flo.log.base import Archive
+from flo.core.stream_recall import (
+    Known,
+    RecallLetter,
+    RecallLetters,
+    RecallPlace,
+    RecallRecords,
+)
+from flo.log.base import Archive, Log, Records
 from flo.model.archive import ArchiveAddress, Archived, ArchiveKey
 from flo.model.base import Word
-from flo.model.errors import FloError, Unexpected
+from flo.model.errors import Corrupt, FloError, Unexpected
+from flo.model.groups import Letter
 from flo.model.ids import RunId, run_id_of
 from flo.model.runs import Run
+from flo.model.streams import Chunk, Place
 from flo.shard.recent import Recent
 from flo.shard.submission import Submission
+from flo.shard.tails import Tails, Within
+
+FETCH_LENGTH_MAX = 1024 * 1024
+"""About so many bytes of records are fetched at a time."""
 
 _logger = structlog.get_logger("flo.shard")
 _decode = msgspec.msgpack.Decoder(Run).decode
+_decode_letter = msgspec.msgpack.Decoder(Letter).decode
 
 
 class Recaller:
     def __init__(
-        self, state: State, archive: Archive, put_back: Callable[[Submission], None]
+        self,
+        state: State,
+        log: Log,
+        put_back: Callable[[Submission], None],
+        written: Callable[[], Awaitable[None]],
     ) -> None:
         self.recent = Recent()
+        self.tails = Tails()
         self._state = state
-        self._archive = archive
+        self._log = log
         self._put_back = put_back
+        self._written = written
         self._fetching: dict[asyncio.Task[None], Submission] = {}
 
-    def is_ready(self, submission: Submission) -> bool:
-        """Whether the submission knows all that its words need to know of the archive."""
+    def reach(self, submission: Submission) -> Reach:
+        """The records that are in memory, for this submission at least."""
+        return Within(self.tails, submission.fetched) if submission.fetched else self.tails
+
+    def is_ready(self, submission: Submission, now_ms: int) -> bool:
+        """Whether the submission knows all that its words need to know of the store."""
         finished = self._state.keys_finished_count
         if finished - submission.recalled_at >= KEYS_REMEMBERED_MAX:
             submission.recalled = NOTHING_RECALLED  # what it knows of keys has aged too much
-        needed = self._needed(submission.words)
+        needed = self._needed(submission, now_ms)
         if not needed:
             return True
         recent = self._recent(needed, submission.recalled)
         submission.recalled = _joined(submission.recalled, recent)
         return all(is_recalled(submission.recalled, recall) for recall in needed)
 
-    def recall_recent(self, word: Word) -> Recalled:
+    def recall_recent(self, word: Word, now_ms: int) -> Recalled:
         """What is in memory of the things a word needs to know of the archive."""
-        return self._recent(self._needed([word]), NOTHING_RECALLED)
+        known = Known(now_ms, NOTHING_RECALLED, self.tails)
+        return self._recent(list(recalls_for(self._state, word, known)), NOTHING_RECALLED)
 
-    def fetch(self, submission: Submission) -> None:
-        """Ask the archive for what is missing, then put the submission back into the inbox."""
+    def fetch(self, submission: Submission, now_ms: int) -> None:
+        """Ask the store for what is missing, then put the submission back into the inbox."""
         submission.recalled_at = self._state.keys_finished_count
         missing = [
             recall
-            for recall in self._needed(submission.words)
+            for recall in self._needed(submission, now_ms)
             if not is_recalled(submission.recalled, recall)
         ]
         task = asyncio.ensure_future(self._fetch(submission, missing))
@@ -85,13 +111,18 @@ class Recaller:
         """Wait until all that was fetched has been put back."""
         await asyncio.gather(*self._fetching)
 
-    def _needed(self, words: Sequence[Word]) -> list[Recall]:
-        return [recall for word in words for recall in recalls_for(self._state, word)]
+    def _needed(self, submission: Submission, now_ms: int) -> list[Recall]:
+        known = Known(now_ms, submission.recalled, self.reach(submission))
+        return [
+            recall for word in submission.words for recall in recalls_for(self._state, word, known)
+        ]
 
     def _recent(self, recalls: list[Recall], recalled: Recalled) -> Recalled:
         """What memory knows of these, and knows better than what was recalled of dead letters."""
         runs: dict[tuple[str, RunId], Run | None] = {}
         pages: dict[str, tuple[Run, ...]] = {}
+        letters: dict[ArchiveAddress, Letter | None] = {}
+        letter_pages: dict[str, tuple[Letter, ...]] = {}
         for recall in recalls:
             match recall:
                 case RecallRun(filed_under, run_id, action, number):
@@ -99,13 +130,26 @@ class Recaller:
                     if address in self.recent:
                         row = self.recent[address]
                         runs[filed_under, run_id] = run_of(row) if row is not None else None
-                case RecallPage(filed_under=filed_under, is_dead=True):
-                    if filed_under in recalled.pages:
-                        page = recalled.pages[filed_under]
-                        pages[filed_under] = tuple(self._now(filed_under, run) for run in page)
+                case RecallPage(filed_under=name, is_dead=True) if name in recalled.pages:
+                    pages[name] = tuple(self._now(name, run) for run in recalled.pages[name])
+                case RecallLetter(address) if address in self.recent:
+                    letters[address] = _letter_of(self.recent[address])
+                case RecallLetters(filed_under, name) if name in recalled.letter_pages:
+                    page = recalled.letter_pages[name]
+                    letter_pages[name] = self._left_of(filed_under, name, page)
                 case _:
                     pass
-        return Recalled(runs=runs, pages=pages) if runs or pages else NOTHING_RECALLED
+        if not (runs or pages or letters or letter_pages):
+            return NOTHING_RECALLED
+        return Recalled(runs=runs, pages=pages, letters=letters, letter_pages=letter_pages)
+
+    def _left_of(self, filed_under: str, name: str, page: Sequence[Letter]) -> tuple[Letter, ...]:
+        """The letters that have not left the archive since that was asked."""
+        return tuple(letter for letter in page if not self._is_gone(filed_under, name, letter))
+
+    def _is_gone(self, filed_under: str, name: str, letter: Letter) -> bool:
+        address = ArchiveAddress(LETTER_KIND, filed_under, name, letter.record.sequence)
+        return address in self.recent and self.recent[address] is None
 
     def _now(self, filed_under: str, run: Run) -> Run:
         """A dead letter as it is now; it may have left the archive since that was asked."""
@@ -117,15 +161,44 @@ class Recaller:
 
     async def _fetch(self, submission: Submission, missing: list[Recall]) -> None:
         try:
-            found = await ask(self._archive, missing)
+            await self._written()
+            found = await ask(self._log.archive, missing)
+            chunks = await self._ask_records(missing)
+            places = await ask_places(self._log.records, missing)
         except FloError as error:
             submission.refuse(error)
         except Exception as error:  # our mistake; it concerns nobody else
             _logger.exception("recall_failed")
             submission.refuse(Unexpected(f"the archive could not be asked: {error!r}"))
         else:
-            submission.recalled = _joined(submission.recalled, found)
+            submission.recalled = _joined(submission.recalled, found._replace(places=places))
+            self.tails.fetched(chunks)
+            submission.fetched = {
+                (chunk.stream, record.sequence): record
+                for chunk in chunks
+                for record in chunk.records
+            }
             self._put_back(submission)
+
+    async def _ask_records(self, missing: Sequence[Recall]) -> list[Chunk]:
+        """The chunks that hold the records which are missing."""
+        found: list[Chunk] = []
+        for recall in missing:
+            if isinstance(recall, RecallRecords):
+                stream, sequence, limit = recall
+                chunks = await self._log.records.read(stream, sequence, limit, FETCH_LENGTH_MAX)
+                if not chunks and self._keeps(stream, sequence):
+                    raise Corrupt(f"record {sequence} of stream {stream} is missing in the store")
+                found += chunks
+        return found
+
+    def _keeps(self, number: int, sequence: int) -> bool:
+        """Whether a record should be there; its stream may have been trimmed or deleted."""
+        return any(
+            stream.number == number and stream.first <= sequence
+            for space in self._state.spaces.values()
+            for stream in space.streams.values()
+        )
 
 
 async def ask(archive: Archive, recalls: Sequence[Recall]) -> Recalled:
@@ -133,6 +206,8 @@ async def ask(archive: Archive, recalls: Sequence[Recall]) -> Recalled:
     keys: dict[ArchiveKey, RunId | None] = {}
     runs: dict[tuple[str, RunId], Run | None] = {}
     pages: dict[str, tuple[Run, ...]] = {}
+    letters: dict[ArchiveAddress, Letter | None] = {}
+    letter_pages: dict[str, tuple[Letter, ...]] = {}
     for recall in recalls:
         match recall:
             case RecallRun(filed_under, run_id, action, number):
@@ -153,14 +228,36 @@ async def ask(archive: Archive, recalls: Sequence[Recall]) -> Recalled:
                 pages[filed_under] = tuple(found.values())
             case RecallKey():
                 keys[recall] = None
+            case RecallLetter(address):
+                letters[address] = _letter_of(await archive.find(*address))
+            case RecallLetters(filed_under, name, below, limit):
+                rows = await archive.page(
+                    LETTER_KIND, filed_under, name, below=below, limit=limit, is_dead=True
+                )
+                letter_pages[name] = tuple(_decode_letter(row.body) for row in rows)
+            case RecallRecords() | RecallPlace():
+                pass  # the archive knows nothing of these
     if keys:
         numbers = await archive.find_keys(ARCHIVE_KIND, list(keys))
         keys |= {key: run_id_of(key[1], number) for key, number in numbers.items()}
-    return Recalled(keys, runs, pages)
+    return Recalled(keys, runs, pages, letters=letters, letter_pages=letter_pages)
+
+
+async def ask_places(records: Records, recalls: Sequence[Recall]) -> dict[tuple[int, str], Place]:
+    places: dict[tuple[int, str], Place] = {}
+    for recall in recalls:
+        if isinstance(recall, RecallPlace):
+            stream, what, by, least, end = recall
+            places[stream, what] = await records.place(stream, by, least) or end
+    return places
 
 
 def run_of(row: Archived) -> Run:
     return _decode(row.body)
+
+
+def _letter_of(row: Archived | None) -> Letter | None:
+    return _decode_letter(row.body) if row is not None else None
 
 
 def _joined(before: Recalled, found: Recalled) -> Recalled:
@@ -170,4 +267,7 @@ def _joined(before: Recalled, found: Recalled) -> Recalled:
         {**before.keys, **found.keys},
         {**before.runs, **found.runs},
         {**before.pages, **found.pages},
+        {**before.places, **found.places},
+        {**before.letters, **found.letters},
+        {**before.letter_pages, **found.letter_pages},
     )

@@ -1,6 +1,6 @@
 """Submit a command, commit a batch, hand out the replies.
 
-    submit ──▸ inbox ──▸ settle each ──▸ serve parked claims ──▸ append ──▸ answer
+    submit ──▸ inbox ──▸ settle each ──▸ serve who is parked ──▸ append ──▸ answer
                  ▲                                                 │
                  └──────────── what arrives meanwhile ─────────────┘  shares the next append
 
@@ -11,22 +11,37 @@ never more than one is.
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 import structlog
+from msgspec.structs import replace
 
 from flo.core.decision import Decision
 from flo.core.live import Live
 from flo.core.machine import VIEWS, answer, settle
 from flo.core.moment import NOTHING_RECALLED, Moment
+from flo.core.runs import ARCHIVE_KIND
 from flo.core.state import State, namespace_of
+from flo.core.stream_views import is_at_end
 from flo.core.views import run_result
 from flo.log.base import Log
 from flo.model.archive import ArchiveAddress, Archived, address_of
 from flo.model.base import Fact, Word
 from flo.model.errors import FloError, NotFound, Unavailable, Unexpected
+from flo.model.groups import GroupRecords, ReadGroup
 from flo.model.ids import run_id_of
+from flo.model.kv import (
+    GetKey,
+    KeyDeleted,
+    KeyExpired,
+    KeyPut,
+    Put,
+    PutKey,
+    SetJson,
+    Transact,
+    Value,
+)
 from flo.model.namespaces import NamespaceDeleted
 from flo.model.runs import (
     Assigned,
@@ -39,12 +54,14 @@ from flo.model.runs import (
     Ticked,
     WaitForRuns,
 )
+from flo.model.streams import Append, ReadStream, RecordPage, RecordsAppended, StreamDeleted
 from flo.model.workers import AwaitNews, News, WorkerDeregistered, WorkerDrained
+from flo.shard.chunks import Chunks
 from flo.shard.clock import Clock, SystemClock
 from flo.shard.recall import Recaller, run_of
 from flo.shard.submission import Answer, Done, Submission
 from flo.shard.timers import Timer
-from flo.shard.waiters import Waiters
+from flo.shard.waiters import KEY, RUN, STREAM, WORKER, Patient, Subject, Waiters
 
 BATCH_WORDS_MAX = 1_000
 BATCH_LENGTH_MAX = 64 * 1024 * 1024
@@ -78,6 +95,7 @@ class _Batch:
         self.events: list[Fact] = []
         self.archived: dict[ArchiveAddress, Archived] = {}
         self.removed: list[ArchiveAddress] = []
+        self.chunks = Chunks()
         self.answered: list[tuple[Submission, list[Answer]]] = []
         self.asked: list[Submission] = []
         self.unready: list[Submission] = []
@@ -114,7 +132,7 @@ class Shard:
         self._filled = asyncio.Event()
         self._waiters = Waiters()
         self._timer = Timer(self._clock, self._tick)
-        self._recaller = Recaller(state, log.archive, self._put)
+        self._recaller = Recaller(state, log, self._put, self._written)
         self._appending: asyncio.Future[int] | None = None
         self._closed: FloError | None = None
         self._loop: asyncio.Task[None] | None = None
@@ -210,33 +228,37 @@ class Shard:
 
     async def _commit(self, taken: list[Submission]) -> None:
         self._now_ms = max(self._now_ms, self._clock.now_ms())
-        batch = _Batch(taken, Moment(self._now_ms, self._dice, self.live))
+        tails = self._recaller.tails
+        batch = _Batch(taken, Moment(self._now_ms, self._dice, self.live, records=tails))
         for submission in tuple(taken):
             self._admit(submission, batch)
         self._serve_parked_claims(batch)
+        self._serve_parked_reads(batch)
         if batch.events:
             await self._append(batch)
         for submission, answers in batch.answered:
             submission.answer(answers)
         self._answer_who_waits_for_what_is_gone(batch)
         self._answer_waits(batch)
-        self._answer_news(batch)
+        self._answer_who_waits_for_more(batch)
         for submission in batch.asked:
             self._answer_question(submission, batch.moment)
         for submission in batch.unready:
-            self._recaller.fetch(submission)
+            self._recaller.fetch(submission, self._now_ms)
         self._timer.set(self.state.due.next_at_ms())
 
     def _admit(self, submission: Submission, batch: _Batch) -> None:
         first = submission.words[0]
         if type(first) in VIEWS:
             batch.asked.append(submission)
-        elif not self._recaller.is_ready(submission):
+        elif not self._recaller.is_ready(submission, self._now_ms):
             batch.unready.append(submission)
-        elif isinstance(first, Claim) and not submission.is_open:
-            pass  # its worker has gone, and would never hear of the tasks
+        elif isinstance(first, Claim | ReadGroup) and not submission.is_open:
+            pass  # its worker has gone, and would never hear of what it got
+        elif isinstance(first, ReadGroup):
+            self._admit_read(submission, first, batch)
         else:
-            moment = _recalling(batch.moment, submission)
+            moment = self._recalling(batch.moment, submission)
             answers = [self._settle(word, moment, batch) for word in submission.words]
             if not (isinstance(first, Claim) and self._park_claim(submission, first, answers[0])):
                 batch.answered.append((submission, answers))
@@ -250,6 +272,9 @@ class Shard:
                 _logger.exception("rule_broken", word=type(word).__name__)
             return refusal
         batch.events += decision.events
+        for chunk in decision.chunks:
+            self._recaller.tails.appended(chunk)
+            batch.chunks.add(chunk)
         for row in decision.archived:
             self._recaller.recent.add(row)
             batch.add(row)
@@ -263,7 +288,7 @@ class Shard:
         try:
             return settle(self.state, word, moment)
         except NotFound:
-            recalled = self._recaller.recall_recent(word)
+            recalled = self._recaller.recall_recent(word, self._now_ms)
             if recalled is NOTHING_RECALLED:
                 raise
             return settle(self.state, word, moment._replace(recalled=recalled))
@@ -273,13 +298,66 @@ class Shard:
         if not _found_nothing(reply) or not claim.block_ms:
             return False
         self._waiters.park_claim(submission, claim)
-        submission.park(
-            self._clock.call_at(
-                self._now_ms + claim.block_ms, lambda: submission.answer([Assigned()])
-            ),
-            lambda: self._waiters.leave_claim(submission, claim),
-        )
+        leave = lambda: self._waiters.leave_claim(submission, claim)  # noqa: E731
+        self._park(submission, claim.block_ms, Assigned(), leave)
         return True
+
+    def _park(
+        self, submission: Submission, block_ms: int, nothing: Word, leave: Callable[[], None]
+    ) -> None:
+        """Let it wait, until it is answered or its time is over; then the answer is `nothing`."""
+        if submission.until_ms is None:
+            submission.until_ms = self._now_ms + block_ms
+        alarm = self._clock.call_at(submission.until_ms, lambda: submission.answer([nothing]))
+        submission.park(alarm, leave)
+
+    def _admit_read(self, submission: Submission, read: ReadGroup, batch: _Batch) -> None:
+        reply = self._read(submission, read, batch)
+        if reply is None:
+            batch.unready.append(submission)
+        elif _is_empty(reply) and read.block_ms and self._may_wait(submission):
+            self._waiters.park_read(submission, read)
+            leave = lambda: self._waiters.leave_read(submission, read)  # noqa: E731
+            self._park(submission, read.block_ms, GroupRecords(), leave)
+        else:
+            batch.answered.append((submission, [reply]))
+
+    def _read(self, submission: Submission, read: ReadGroup, batch: _Batch) -> Answer | None:
+        """What a read finds, also if it has to move on for it; None if it needs to know more."""
+        while True:
+            events_before = len(batch.events)
+            reply = self._settle(read, self._recalling(batch.moment, submission), batch)
+            if not _is_empty(reply) or len(batch.events) == events_before:
+                return reply
+            if not self._recaller.is_ready(submission, self._now_ms):
+                return None
+
+    def _serve_parked_reads(self, batch: _Batch) -> None:
+        """Records that can be had now go to those who wait for them, in the same append."""
+        seen = 0
+        while seen < len(batch.events):
+            news, seen = batch.events[seen:], len(batch.events)
+            for submission, read in self._waiters.reads_woken_by(news, self.state):
+                if not self._recaller.is_ready(submission, self._now_ms):
+                    reply = None
+                else:
+                    reply = self._read(submission, read, batch)
+                if reply is None:
+                    submission.unpark()
+                    batch.unready.append(submission)
+                elif not _is_empty(reply):
+                    submission.unpark()
+                    batch.taken.append(submission)
+                    batch.answered.append((submission, [reply]))
+
+    def _may_wait(self, submission: Submission) -> bool:
+        """Whether its time is not over yet."""
+        return submission.until_ms is None or submission.until_ms > self._now_ms
+
+    async def _written(self) -> None:
+        """Wait until all that was said of the state can be read back from the store."""
+        if self._appending is not None:
+            await asyncio.shield(self._appending)
 
     def _serve_parked_claims(self, batch: _Batch) -> None:
         """Work that has just appeared goes to those who wait for it, in the same append."""
@@ -296,7 +374,11 @@ class Shard:
         if self._appending is not None:
             await self._appending
         append = self.log.append(
-            batch.events, list(batch.archived.values()), self._now_ms, removed=batch.removed
+            batch.events,
+            list(batch.archived.values()),
+            self._now_ms,
+            removed=batch.removed,
+            chunks=batch.chunks.take(),
         )
         if self._wait_for_log:
             await append
@@ -317,7 +399,10 @@ class Shard:
         ended: dict[Submission, Ended] = {}
         for row in batch.archived.values():
             namespace = namespace_of(row.namespace)
-            waiting = self._waiters.for_run(namespace, run_id_of(row.name, row.number))
+            if row.kind != ARCHIVE_KIND:
+                continue
+            run_id = run_id_of(row.name, row.number)
+            waiting = self._waiters.asking_about(RUN, namespace, run_id)
             if waiting:
                 result = run_result(run_of(row))
                 for submission in waiting:
@@ -325,24 +410,21 @@ class Shard:
         for submission, reply in ended.items():
             submission.answer([reply])
 
-    def _answer_news(self, batch: _Batch) -> None:
-        """Tell the workers that wait for news of what concerns them."""
-        for event in batch.events:
-            if (
-                isinstance(event, RunCancelled | WorkerDrained | WorkerDeregistered)
-                and event.worker_id is not None
-            ):
-                for submission in self._waiters.for_news(event.namespace, event.worker_id):
-                    submission.unpark()
-                    self._answer_question(submission, batch.moment)
+    def _answer_who_waits_for_more(self, batch: _Batch) -> None:
+        """Ask again what was asked about subjects of which there is news."""
+        subjects = dict.fromkeys(s for event in batch.events for s in _subjects_of(event))
+        for subject in subjects:
+            for submission in tuple(self._waiters.asking_about(*subject)):
+                submission.unpark()
+                self._answer_question(submission, batch.moment)
 
     def _answer_question(self, submission: Submission, moment: Moment) -> None:
         question = submission.words[0]
         try:
-            if not self._recaller.is_ready(submission):
-                self._recaller.fetch(submission)
+            if not self._recaller.is_ready(submission, self._now_ms):
+                self._recaller.fetch(submission, self._now_ms)
                 return
-            reply = answer(self.state, question, _recalling(moment, submission))
+            reply = answer(self.state, question, self._recalling(moment, submission))
         except FloError as refusal:
             submission.refuse(refusal)
             return
@@ -351,18 +433,42 @@ class Shard:
 
     def _park_question(self, submission: Submission, question: Word, reply: Word) -> bool:
         """Let a question to which there is no answer yet wait for one, if it may."""
-        if not isinstance(question, WaitForRuns | AwaitNews):
+        if not isinstance(question, Patient) or not question.block_ms:
             return False
-        if not _is_nothing_new(question, reply) or not question.block_ms or not submission.is_open:
+        if not self._is_nothing_new(question, reply) or not submission.is_open:
             return False
+        if not self._may_wait(submission):
+            return False
+        if isinstance(question, ReadStream) and isinstance(reply, RecordPage):
+            question = replace(question, after=reply.last, last=0)
+            submission.words = [question]
         self._waiters.park_question(submission, question)
-        submission.park(
-            self._clock.call_at(
-                self._now_ms + question.block_ms, lambda: submission.answer([reply])
-            ),
-            lambda: self._waiters.leave_question(submission, question),
-        )
+        leave = lambda: self._waiters.leave_question(submission, question)  # noqa: E731
+        self._park(submission, question.block_ms, reply, leave)
         return True
+
+    def _is_nothing_new(self, question: Patient, reply: Word) -> bool:
+        """Whether the reply says nothing that the asker does not know."""
+        match question, reply:
+            case WaitForRuns(), Ended(results=[], unknown=[]):
+                return True
+            case AwaitNews(after=after), News(last=last, cancelled=[], draining=draining):
+                return last == after or not draining
+            case ReadStream(), RecordPage(items=[]):
+                return is_at_end(self.state, question, reply)
+            case GetKey(newer_than=None), Value(value=value):
+                return value is None
+            case GetKey(newer_than=version), Value(version=actual):
+                return actual == version
+            case _:
+                return False
+
+    def _recalling(self, moment: Moment, submission: Submission) -> Moment:
+        """The moment, with what was looked up for this submission."""
+        if submission.recalled is NOTHING_RECALLED and not submission.fetched:
+            return moment
+        reach = self._recaller.reach(submission)
+        return moment._replace(recalled=submission.recalled, records=reach)
 
     def _tick(self) -> None:
         def ticked(answers: list[Answer]) -> None:
@@ -381,28 +487,47 @@ def _payload_length(words: Sequence[Word]) -> int:
     """How many bytes the events of these words will carry for others."""
     length = 0
     for word in words:
-        if isinstance(word, Invoke):
-            length += len(word.input)
-        elif isinstance(word, Complete):
-            length += len(word.output)
+        match word:
+            case Invoke(input=payload) | Complete(output=payload):
+                length += len(payload)
+            case PutKey(value=payload) | SetJson(document=payload):
+                length += len(payload)
+            case Append(records=records):
+                length += sum(len(record.payload) for record in records)
+            case Transact(changes=changes):
+                length += sum(len(change.value) for change in changes if isinstance(change, Put))
+            case _:
+                pass
     return length
 
 
-def _is_nothing_new(question: WaitForRuns | AwaitNews, reply: Word) -> bool:
-    """Whether the reply says nothing that the asker does not know."""
-    match question, reply:
-        case WaitForRuns(), Ended(results=[], unknown=[]):
-            return True
-        case AwaitNews(after=after), News(last=last, cancelled=[], draining=draining):
-            return last == after or not draining
+def _subjects_of(event: Fact) -> Iterable[Subject]:
+    """Whom an event may concern who waits for news, beside those who wait for runs to end."""
+    match event:
+        case RunCancelled(namespace=namespace, worker_id=worker_id) if worker_id is not None:
+            yield WORKER, namespace, worker_id
+        case (
+            WorkerDrained(namespace=namespace, worker_id=worker_id)
+            | WorkerDeregistered(namespace=namespace, worker_id=worker_id)
+        ):
+            yield WORKER, namespace, worker_id
+        case (
+            RecordsAppended(namespace=namespace, stream=stream)
+            | StreamDeleted(namespace=namespace, stream=stream)
+        ):
+            yield STREAM, namespace, stream
+        case (
+            KeyPut(namespace=namespace, key=key)
+            | KeyDeleted(namespace=namespace, key=key)
+            | KeyExpired(namespace=namespace, key=key)
+        ):
+            yield KEY, namespace, key
         case _:
-            return False
+            pass
 
 
-def _recalling(moment: Moment, submission: Submission) -> Moment:
-    if submission.recalled is NOTHING_RECALLED:
-        return moment
-    return moment._replace(recalled=submission.recalled)
+def _is_empty(reply: Answer) -> bool:
+    return isinstance(reply, GroupRecords) and not reply.items and not reply.draining
 
 
 def _found_nothing(reply: Answer) -> bool:

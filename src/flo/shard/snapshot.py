@@ -1,28 +1,70 @@
 """State to bytes and back, so that replay is short.
 
-    head    what is small: actions, workers, counters, the order in the queues
-    runs    the live runs, some thousands to a chunk
+    head      what is small: actions, workers, streams, counters, the order in the queues
+    runs      the live runs, some thousands to a chunk
+    backlog   the records on their way through a group, some thousands to a chunk
+    keys      keys and their values, some hundreds to a chunk
 
-Indexes that follow from the runs (who holds which, what falls due) are built again.
+Indexes that follow from these (who holds which, what falls due) are built again.
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
+from typing import TypeAlias
 
 import msgspec
 
+from flo.core.kv import restore_key
 from flo.core.queue import LaneKey
 from flo.core.runs import restore_run
-from flo.core.state import Space, State, Tally
+from flo.core.state import Group, Space, State, Stream, Tally
 from flo.model.actions import Action
 from flo.model.base import Record
 from flo.model.errors import Corrupt
-from flo.model.ids import ActionName, Namespace, RunId, WorkerId
+from flo.model.groups import Delivery, GroupSettings
+from flo.model.ids import (
+    ActionName,
+    ConsumerName,
+    GroupName,
+    Key,
+    Namespace,
+    RunId,
+    StreamName,
+    WorkerId,
+)
+from flo.model.kv import KeyValue
 from flo.model.runs import Run
+from flo.model.streams import Retention
 from flo.model.workers import Process, Worker
 
 RUNS_PER_CHUNK = 5_000
+DELIVERIES_PER_CHUNK = 10_000
+KEYS_PER_CHUNK = 200
+
+
+class _GroupHead(Record):
+    number: int
+    settings: GroupSettings
+    next: int
+    created_at_ms: int
+    consumers: dict[ConsumerName, int]
+    chosen: ConsumerName | None
+    dead_count: int
+
+
+class _StreamHead(Record):
+    number: int
+    created_at_ms: int
+    partitions: int
+    retention: Retention
+    first: int
+    next: int
+    first_at_ms: int
+    last_at_ms: int
+    offset: int
+    length: int
+    groups: dict[GroupName, _GroupHead]
 
 
 class _SpaceHead(Record):
@@ -36,22 +78,40 @@ class _SpaceHead(Record):
     workers: dict[WorkerId, Worker]
     processes: dict[WorkerId, dict[ActionName, Process]]
     lanes: list[tuple[ActionName, LaneKey, int, list[int]]]
+    streams: dict[StreamName, _StreamHead]
+    kv_version: int
 
 
 class _Head(Record):
     spaces: dict[Namespace, _SpaceHead]
     keys_finished_count: int
     deletions: dict[Namespace, int]
+    streams_made: int
+    groups_made: int
 
 
-class _Runs(Record):
+class _Runs(Record, tag="runs"):
     namespace: Namespace
     runs: list[Run]
 
 
+class _Backlog(Record, tag="backlog"):
+    namespace: Namespace
+    stream: StreamName
+    group: GroupName
+    deliveries: list[Delivery]
+
+
+class _Keys(Record, tag="keys"):
+    namespace: Namespace
+    keys: list[tuple[Key, KeyValue]]
+
+
+_Part: TypeAlias = _Runs | _Backlog | _Keys
+
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 _decode_head = msgspec.msgpack.Decoder(_Head).decode
-_decode_runs = msgspec.msgpack.Decoder(_Runs).decode
+_decode_part: Callable[[bytes], _Part] = msgspec.msgpack.Decoder(_Part).decode
 
 
 def dump(state: State) -> Iterator[bytes]:
@@ -62,12 +122,13 @@ def dump(state: State) -> Iterator[bytes]:
             spaces=heads,
             keys_finished_count=state.keys_finished_count,
             deletions=state.deletions,
+            streams_made=state.streams_made,
+            groups_made=state.groups_made,
         )
     )
     for namespace, space in sorted(state.spaces.items()):
-        runs = iter(sorted(space.runs.items()))
-        while chunk := [run for _, run in islice(runs, RUNS_PER_CHUNK)]:
-            yield _encode(_Runs(namespace=namespace, runs=chunk))
+        for part in _parts(namespace, space):
+            yield _encode(part)
 
 
 def load(chunks: Iterable[bytes]) -> State:
@@ -79,10 +140,9 @@ def load(chunks: Iterable[bytes]) -> State:
             state.spaces[namespace] = _space(space_head)
         state.keys_finished_count = head.keys_finished_count
         state.deletions = head.deletions
+        state.streams_made, state.groups_made = head.streams_made, head.groups_made
         for chunk in each:
-            part = _decode_runs(chunk)
-            for run in part.runs:
-                restore_run(state, part.namespace, run)
+            _restore(state, _decode_part(chunk))
     except (msgspec.DecodeError, StopIteration) as error:
         raise Corrupt(
             f"a snapshot that cannot be read: {error}", code="snapshot_damaged"
@@ -96,6 +156,35 @@ def fingerprint(state: State) -> str:
     for chunk in dump(state):
         digest.update(chunk)
     return digest.hexdigest()
+
+
+def _parts(namespace: Namespace, space: Space) -> Iterator[_Part]:
+    runs = iter(sorted(space.runs.items()))
+    while chunk := [run for _, run in islice(runs, RUNS_PER_CHUNK)]:
+        yield _Runs(namespace=namespace, runs=chunk)
+    for stream_name, stream in sorted(space.streams.items()):
+        for name, group in sorted(stream.groups.items()):
+            deliveries = iter(sorted(group.backlog.deliveries.items()))
+            while some := [one for _, one in islice(deliveries, DELIVERIES_PER_CHUNK)]:
+                yield _Backlog(namespace=namespace, stream=stream_name, group=name, deliveries=some)
+    keys = iter(space.kv)
+    while names := list(islice(keys, KEYS_PER_CHUNK)):
+        yield _Keys(namespace=namespace, keys=[(key, space.kv[key]) for key in names])
+
+
+def _restore(state: State, part: _Part) -> None:
+    match part:
+        case _Runs(namespace=namespace, runs=runs):
+            for run in runs:
+                restore_run(state, namespace, run)
+        case _Backlog(namespace=namespace, stream=stream, group=group, deliveries=deliveries):
+            backlog = state.spaces[namespace].streams[stream].groups[group].backlog
+            for delivery in deliveries:
+                backlog.put(delivery)
+            state.reschedule(namespace, stream, group)
+        case _Keys(namespace=namespace, keys=keys):
+            for key, value in keys:
+                restore_key(state, namespace, key, value)
 
 
 def _space_head(space: Space) -> _SpaceHead:
@@ -118,6 +207,36 @@ def _space_head(space: Space) -> _SpaceHead:
             for priority, numbers in lane.parts()
             if (standing := list(numbers))
         ],
+        streams={name: _stream_head(stream) for name, stream in space.streams.items()},
+        kv_version=space.kv.version,
+    )
+
+
+def _stream_head(stream: Stream) -> _StreamHead:
+    return _StreamHead(
+        number=stream.number,
+        created_at_ms=stream.created_at_ms,
+        partitions=stream.partitions,
+        retention=stream.retention,
+        first=stream.first,
+        next=stream.next,
+        first_at_ms=stream.first_at_ms,
+        last_at_ms=stream.last_at_ms,
+        offset=stream.offset,
+        length=stream.length,
+        groups={name: _group_head(group) for name, group in stream.groups.items()},
+    )
+
+
+def _group_head(group: Group) -> _GroupHead:
+    return _GroupHead(
+        number=group.number,
+        settings=group.settings,
+        next=group.next,
+        created_at_ms=group.created_at_ms,
+        consumers=group.consumers,
+        chosen=group.chosen,
+        dead_count=group.dead_count,
     )
 
 
@@ -135,4 +254,24 @@ def _space(head: _SpaceHead) -> Space:
         space.keys[action, key] = run_id
     for action, lane_key, priority, numbers in head.lanes:
         space.queue(action).restore(lane_key, priority, numbers)
+    space.streams = {name: _stream(stream) for name, stream in head.streams.items()}
+    space.kv.version = head.kv_version
     return space
+
+
+def _stream(head: _StreamHead) -> Stream:
+    stream = Stream(head.number, head.created_at_ms, head.partitions)
+    stream.retention = head.retention
+    stream.first, stream.next = head.first, head.next
+    stream.first_at_ms, stream.last_at_ms = head.first_at_ms, head.last_at_ms
+    stream.offset, stream.length = head.offset, head.length
+    stream.groups = {name: _group(group) for name, group in head.groups.items()}
+    return stream
+
+
+def _group(head: _GroupHead) -> Group:
+    group = Group(head.number, head.settings, head.next, head.created_at_ms)
+    group.consumers = head.consumers
+    group.chosen = head.chosen
+    group.dead_count = head.dead_count
+    return group

@@ -9,6 +9,7 @@ from flo.core.moment import NOTHING_RECALLED, Recalled
 from flo.model.base import Word
 from flo.model.errors import FloError
 from flo.shard.clock import Alarm
+from flo.shard.tails import Fetched
 
 Answer: TypeAlias = Word | FloError
 _logger = structlog.get_logger("flo.shard")
@@ -19,13 +20,26 @@ Done: TypeAlias = Callable[[list[Answer]], None]
 class Submission:
     """Some commands, or one question; `done` is called once, with an answer for each."""
 
-    __slots__ = ("_alarm", "_done", "_leave", "recalled", "recalled_at", "words")
+    __slots__ = (
+        "_alarm",
+        "_done",
+        "_leave",
+        "fetched",
+        "recalled",
+        "recalled_at",
+        "until_ms",
+        "words",
+    )
 
     def __init__(self, words: Sequence[Word], done: Done) -> None:
         self.words = words
         self.recalled: Recalled = NOTHING_RECALLED
         self.recalled_at = 0
         """How many keyed runs had finished when the archive was last asked."""
+        self.fetched: Fetched = {}
+        """The records that were fetched for it last."""
+        self.until_ms: int | None = None
+        """How long it may wait, once it has begun to."""
         self._done: Done | None = done
         self._alarm: Alarm | None = None
         self._leave: Callable[[], None] | None = None

@@ -1,7 +1,9 @@
-"""Parked long polls: claims that found nothing, waits for runs and for news that have not come.
+"""Parked long polls: claims and group reads that found nothing, questions without an answer yet.
 
 A parked claim stands in the line of every action it names. When work appears, the line is walked
 from the least busy worker on, and each is offered its share; when its worker drains, it is let go.
+A parked read stands in the line of its stream, and is asked again whenever there may be something.
+A parked question stands in the line of each subject it asks about.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,14 +12,50 @@ from typing import TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
+from flo.core.group_reads import has_something
 from flo.core.state import State
 from flo.model.base import Fact
-from flo.model.ids import ActionName, Namespace, RunId, WorkerId
+from flo.model.errors import NotFound
+from flo.model.groups import (
+    ConsumerLeft,
+    GroupDeleted,
+    LetterRevived,
+    ReadGroup,
+    RecordDied,
+    RecordsAcked,
+    RecordsReleased,
+    RecordsReturned,
+)
+from flo.model.ids import ActionName, Namespace, StreamName, WorkerId
+from flo.model.kv import GetKey
+from flo.model.namespaces import NamespaceDeleted
 from flo.model.runs import Claim, RunQueued, RunReleased, RunRequeued, RunRevived, WaitForRuns
+from flo.model.streams import ReadStream, RecordsAppended, StreamDeleted
 from flo.model.workers import AwaitNews, WorkerDrained
 from flo.shard.submission import Submission
 
 Line: TypeAlias = dict[Submission, Claim]
+Patient: TypeAlias = WaitForRuns | AwaitNews | ReadStream | GetKey
+"""The questions that may wait for an answer."""
+Subject: TypeAlias = tuple[str, Namespace, str]
+"""What a question may wait for: the kind of thing, its namespace and its name."""
+
+RUN = "run"
+WORKER = "worker"
+STREAM = "stream"
+KEY = "key"
+
+_MORE_TO_READ = (
+    RecordsAppended,
+    RecordsReturned,
+    RecordsReleased,
+    RecordsAcked,
+    RecordDied,
+    LetterRevived,
+    ConsumerLeft,
+    GroupDeleted,
+    StreamDeleted,
+)
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
@@ -27,8 +65,8 @@ class Waiters:
     def __init__(self) -> None:
         self._actions: dict[tuple[Namespace, ActionName], Line] = {}
         self._workers: dict[tuple[Namespace, WorkerId], Line] = {}
-        self._news: dict[tuple[Namespace, WorkerId], dict[Submission, None]] = {}
-        self._runs: dict[tuple[Namespace, RunId], dict[Submission, None]] = {}
+        self._reads: dict[tuple[Namespace, StreamName], dict[Submission, ReadGroup]] = {}
+        self._questions: dict[Subject, dict[Submission, None]] = {}
 
     def park_claim(self, submission: Submission, claim: Claim) -> None:
         for name in claim.actions:
@@ -40,34 +78,54 @@ class Waiters:
             _leave(self._actions, (claim.namespace, name), submission)
         _leave(self._workers, (claim.namespace, claim.worker_id), submission)
 
-    def park_question(self, submission: Submission, question: WaitForRuns | AwaitNews) -> None:
-        if isinstance(question, AwaitNews):
-            key = question.namespace, question.worker_id
-            self._news.setdefault(key, {})[submission] = None
-        else:
-            for run_id in question.run_ids:
-                self._runs.setdefault((question.namespace, run_id), {})[submission] = None
+    def park_read(self, submission: Submission, read: ReadGroup) -> None:
+        self._reads.setdefault((read.namespace, read.stream), {})[submission] = read
 
-    def leave_question(self, submission: Submission, question: WaitForRuns | AwaitNews) -> None:
-        if isinstance(question, AwaitNews):
-            _leave(self._news, (question.namespace, question.worker_id), submission)
-        else:
-            for run_id in question.run_ids:
-                _leave(self._runs, (question.namespace, run_id), submission)
+    def leave_read(self, submission: Submission, read: ReadGroup) -> None:
+        _leave(self._reads, (read.namespace, read.stream), submission)
+
+    def park_question(self, submission: Submission, question: Patient) -> None:
+        for subject in subjects_of(question):
+            self._questions.setdefault(subject, {})[submission] = None
+
+    def leave_question(self, submission: Submission, question: Patient) -> None:
+        for subject in subjects_of(question):
+            _leave(self._questions, subject, submission)
+
+    def asking_about(self, *subject: str) -> Iterable[Submission]:
+        """Those who wait for an answer about this subject."""
+        kind, namespace, name = subject
+        return self._questions.get((kind, namespace, name), ())
 
     def questions_of(self, namespace: Namespace) -> list[Submission]:
-        """Those who wait for runs or news of this namespace."""
-        lines = chain(self._runs.items(), self._news.items())
-        waiting = (line for (theirs, _), line in lines if theirs == namespace)
+        """Those who wait for an answer about anything in this namespace."""
+        waiting = (line for (_, theirs, _), line in self._questions.items() if theirs == namespace)
         return list(dict.fromkeys(chain.from_iterable(waiting)))
 
-    def for_news(self, namespace: Namespace, worker_id: WorkerId) -> list[Submission]:
-        """Those who wait for news for this worker."""
-        return list(self._news.get((namespace, worker_id), ()))
+    def reads_woken_by(
+        self, events: Sequence[Fact], state: State
+    ) -> list[tuple[Submission, ReadGroup]]:
+        """The reads that may find something now, or have lost what they wait for."""
+        if not self._reads:
+            return []
+        found: dict[Submission, ReadGroup] = {}
+        ended: dict[Submission, ReadGroup] = {}
+        for event in events:
+            if isinstance(event, _MORE_TO_READ):
+                found |= self._reads.get((event.namespace, event.stream), {})
+            elif isinstance(event, NamespaceDeleted | WorkerDrained):
+                ended |= self._reads_ended_by(event)
+        worth_while = {one: read for one, read in found.items() if _is_worth_while(state, read)}
+        return list((worth_while | ended).items())
 
-    def for_run(self, namespace: Namespace, run_id: RunId) -> Iterable[Submission]:
-        """Those who wait for this run."""
-        return self._runs.get((namespace, run_id), ())
+    def _reads_ended_by(
+        self, event: NamespaceDeleted | WorkerDrained
+    ) -> dict[Submission, ReadGroup]:
+        everyone = ((one, read) for line in self._reads.values() for one, read in line.items())
+        if isinstance(event, NamespaceDeleted):
+            return {one: read for one, read in everyone if read.namespace == event.name}
+        drained = event.namespace, event.worker_id
+        return {one: read for one, read in everyone if (read.namespace, read.worker_id) == drained}
 
     def woken_by(self, events: Sequence[Fact], state: State) -> Iterator[tuple[Submission, Claim]]:
         """The claims that may find something now, each still parked when it is given out."""
@@ -81,9 +139,9 @@ class Waiters:
 
     def everyone(self) -> list[Submission]:
         claims = chain.from_iterable(self._workers.values())
-        waits = chain.from_iterable(self._runs.values())
-        news = chain.from_iterable(self._news.values())
-        return list(dict.fromkeys(chain(claims, waits, news)))
+        reads = chain.from_iterable(self._reads.values())
+        questions = chain.from_iterable(self._questions.values())
+        return list(dict.fromkeys(chain(claims, reads, questions)))
 
     def _ready_actions(
         self, events: Sequence[Fact], state: State
@@ -123,6 +181,27 @@ class Waiters:
                     yield submission, replace(claim, max_tasks=share)
                 else:
                     yield submission, claim
+
+
+def subjects_of(question: Patient) -> Iterable[Subject]:
+    """What a question waits for news of."""
+    match question:
+        case WaitForRuns(namespace=namespace, run_ids=run_ids):
+            return [(RUN, namespace, run_id) for run_id in run_ids]
+        case AwaitNews(namespace=namespace, worker_id=worker_id):
+            return [(WORKER, namespace, worker_id)]
+        case ReadStream(namespace=namespace, stream=stream):
+            return [(STREAM, namespace, stream)]
+        case GetKey(namespace=namespace, key=key):
+            return [(KEY, namespace, key)]
+
+
+def _is_worth_while(state: State, read: ReadGroup) -> bool:
+    """Whether a read finds anything if it is asked again, if only that its group is gone."""
+    try:
+        return has_something(state, read)
+    except NotFound:
+        return True
 
 
 def _load(state: State, claim: Claim) -> float:

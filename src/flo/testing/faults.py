@@ -15,6 +15,7 @@ from flo.log.memory import MemoryArchive, MemoryLog
 from flo.model.archive import ArchiveAddress, Archived, ArchiveKey
 from flo.model.base import Fact
 from flo.model.ids import Namespace
+from flo.model.streams import Chunk
 
 Durable: TypeAlias = Callable[
     [Sequence[Fact], Sequence[Archived], Sequence[ArchiveAddress], int], None
@@ -60,13 +61,14 @@ class FaultyLog(MemoryLog):
         at_ms: int,
         *,
         removed: Sequence[ArchiveAddress] = (),
+        chunks: Sequence[Chunk] = (),
     ) -> int:
         self.unwritten = events
         await self.disk.work(self.disk.quality.append_ms_max)
         if self.disk.fills_up():
             self._failed()
             raise OSError(errno.ENOSPC, "no space left on the simulated disk")
-        position = await super().append(events, archived, at_ms, removed=removed)
+        position = await super().append(events, archived, at_ms, removed=removed, chunks=chunks)
         self.unwritten = ()
         self._durable(events, archived, removed, at_ms)
         if self.disk.lingers():

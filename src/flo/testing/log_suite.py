@@ -144,7 +144,7 @@ class LogSuite:
 
         trims = [await log.trim(events_below=10, archived_max=0, rows_max=2) for _ in range(4)]
 
-        assert trims == [(4, 2), (4, 2), (2, 1), (0, 0)]
+        assert trims == [Trimmed(4, 2), Trimmed(4, 2), Trimmed(2, 1), Trimmed(0, 0)]
 
     async def test_a_finished_run_is_found_by_its_address(self, log: Log) -> None:
         await log.append([released(7)], [finished(7)], NOON_MS)

@@ -6,7 +6,7 @@ each, in order, and each is accepted or refused on its own.
 
 from typing import NamedTuple
 
-from flo.model import actions, namespaces, runs, workers
+from flo.model import actions, groups, kv, namespaces, runs, streams, workers
 from flo.model.base import Word
 
 PROTOCOL_VERSION = 1
@@ -75,6 +75,47 @@ OPERATIONS = (
     Operation(51, "delete_namespace", namespaces.DeleteNamespace, runs.Nothing),
     Operation(52, "get_namespace", namespaces.GetNamespace, namespaces.NamespaceView),
     Operation(53, "list_namespaces", namespaces.ListNamespaces, namespaces.NamespacePage),
+    Operation(60, "create_stream", streams.CreateStream, runs.Nothing),
+    Operation(61, "alter_stream", streams.AlterStream, runs.Nothing),
+    Operation(62, "delete_stream", streams.DeleteStream, runs.Nothing),
+    Operation(63, "append", streams.Append, streams.Appended),
+    Operation(64, "append_many", streams.Append, streams.Appended, many=True),
+    Operation(65, "read_stream", streams.ReadStream, streams.RecordPage),
+    Operation(66, "trim_stream", streams.TrimStream, streams.Trimmed),
+    Operation(67, "get_stream", streams.GetStream, streams.StreamView),
+    Operation(68, "list_streams", streams.ListStreams, streams.StreamPage),
+    Operation(70, "create_group", groups.CreateGroup, runs.Nothing),
+    Operation(71, "delete_group", groups.DeleteGroup, runs.Nothing),
+    Operation(72, "join_group", groups.JoinGroup, groups.Joined),
+    Operation(73, "leave_group", groups.LeaveGroup, runs.Nothing),
+    Operation(74, "read_group", groups.ReadGroup, groups.GroupRecords),
+    Operation(75, "ack", groups.Ack, groups.Settled),
+    Operation(76, "nack", groups.Nack, groups.Settled),
+    Operation(77, "touch_records", groups.TouchRecords, groups.Settled),
+    Operation(78, "claim_records", groups.ClaimRecords, groups.ClaimedRecords),
+    Operation(79, "list_pending", groups.ListPending, groups.PendingPage),
+    Operation(80, "get_group", groups.GetGroup, groups.GroupView),
+    Operation(81, "list_groups", groups.ListGroups, groups.GroupPage),
+    Operation(82, "list_letters", groups.ListLetters, groups.LetterPage),
+    Operation(83, "requeue_letters", groups.RequeueLetters, groups.LettersChanged),
+    Operation(84, "purge_letters", groups.PurgeLetters, groups.LettersChanged),
+    Operation(100, "get_key", kv.GetKey, kv.Value),
+    Operation(101, "put_key", kv.PutKey, kv.Versioned),
+    Operation(102, "put_key_many", kv.PutKey, kv.Versioned, many=True),
+    Operation(103, "delete_key", kv.DeleteKey, kv.Deleted),
+    Operation(104, "get_keys", kv.GetKeys, kv.Values),
+    Operation(105, "scan_keys", kv.ScanKeys, kv.KeyPage),
+    Operation(106, "get_key_history", kv.GetKeyHistory, kv.KeyHistory),
+    Operation(107, "increment_key", kv.IncrementKey, kv.Incremented),
+    Operation(108, "expire_key", kv.ExpireKey, kv.Versioned),
+    Operation(109, "get_json", kv.GetJson, kv.Value),
+    Operation(110, "set_json", kv.SetJson, kv.Versioned),
+    Operation(111, "delete_json", kv.DeleteJson, kv.Versioned),
+    Operation(112, "transact", kv.Transact, kv.Committed),
+    Operation(113, "begin_transaction", kv.BeginTransaction, kv.Transaction),
+    Operation(114, "commit_transaction", kv.CommitTransaction, kv.Committed),
+    Operation(115, "rollback_transaction", kv.RollbackTransaction, runs.Nothing),
+    Operation(116, "read_in_transaction", kv.ReadInTransaction, kv.Value),
 )
 
 BY_OPCODE = {operation.opcode: operation for operation in OPERATIONS}

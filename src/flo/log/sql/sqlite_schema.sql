@@ -37,3 +37,12 @@ CREATE UNIQUE INDEX archive_address ON archive (kind, namespace, name, number);
 CREATE INDEX archive_key ON archive (kind, namespace, name, key) WHERE key IS NOT NULL;
 
 CREATE INDEX archive_dead ON archive (kind, namespace, name, number) WHERE dead = 1;
+
+CREATE TABLE records (
+    row INTEGER PRIMARY KEY,
+    count INTEGER NOT NULL,
+    at_ms INTEGER NOT NULL,
+    offset INTEGER NOT NULL,
+    checksum INTEGER NOT NULL,
+    body BLOB NOT NULL
+);

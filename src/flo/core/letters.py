@@ -1,0 +1,176 @@
+"""Rules of the dead letters of a group: what was handed out too often, to be requeued or purged.
+
+A letter is in the archive, with all that was in its record: it outlives the record itself. The
+shard recalls it, the rule decides on what was recalled, and the archive lets go of it in the same
+append.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from flo.core.decision import Decision
+from flo.core.group_reads import slot_of
+from flo.core.groups import OfGroup, group_of
+from flo.core.moment import Moment
+from flo.core.state import Group, State
+from flo.model.archive import ArchiveAddress, Archived
+from flo.model.errors import Conflict, NotFound
+from flo.model.groups import (
+    IDS_PER_COMMAND_MAX,
+    Delivery,
+    Letter,
+    LetterPage,
+    LetterPurged,
+    LetterRevived,
+    LettersChanged,
+    LetterView,
+    ListLetters,
+    PurgeLetters,
+    RecordDied,
+    RequeueLetters,
+)
+from flo.model.ids import LIST_LIMIT_MAX, GroupName, StreamName, check_range, parse_stream_id
+
+ARCHIVE_KIND = "letter"
+STATUS = "dead"
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def decide_requeue(state: State, command: RequeueLetters, moment: Moment) -> Decision:
+    group = group_of(state, command)
+    stream = state.spaces[command.namespace].streams[command.stream]
+    letters, more = _letters(state, command, moment)
+    kept = [letter for letter in letters if letter.record.sequence >= stream.first]
+    if command.ids is not None and len(kept) < len(letters):
+        raise Conflict(
+            f"the stream has been trimmed past some of these records; it begins at {stream.first}",
+            code="record_trimmed",
+        )
+    revived = tuple(
+        LetterRevived(
+            namespace=command.namespace,
+            stream=command.stream,
+            group=command.group,
+            sequence=letter.record.sequence,
+            slot=slot_of(stream, group, letter.record),
+        )
+        for letter in kept
+    )
+    return Decision(LettersChanged(ids=_ids(kept), more=more), revived)
+
+
+def decide_purge(state: State, command: PurgeLetters, moment: Moment) -> Decision:
+    letters, more = _letters(state, command, moment)
+    purged = tuple(
+        LetterPurged(
+            namespace=command.namespace,
+            stream=command.stream,
+            group=command.group,
+            sequence=letter.record.sequence,
+        )
+        for letter in letters
+    )
+    return Decision(LettersChanged(ids=_ids(letters), more=more), purged)
+
+
+def list_letters(state: State, question: ListLetters, moment: Moment) -> LetterPage:
+    """A page of dead letters; one more was asked for, to know whether there is more."""
+    check_range(question.limit, "limit", 1, LIST_LIMIT_MAX)
+    group = group_of(state, question)
+    found = moment.recalled.letter_pages[letters_name(question.stream, question.group, group)]
+    page = found[: question.limit]
+    views = [
+        LetterView(record=letter.record, deliveries=letter.deliveries, died_at_ms=letter.at_ms)
+        for letter in page
+    ]
+    more = len(found) > len(page)
+    return LetterPage(items=views, cursor=str(page[-1].record.sequence) if more else None)
+
+
+def apply_died(state: State, event: RecordDied) -> None:
+    group = _group(state, event)
+    group.backlog.remove(event.letter.record.sequence)
+    group.dead_count += 1
+    state.reschedule(event.namespace, event.stream, event.group)
+
+
+def apply_revived(state: State, event: LetterRevived) -> None:
+    group = _group(state, event)
+    group.dead_count -= 1
+    group.backlog.put(Delivery(sequence=event.sequence, slot=event.slot))
+
+
+def apply_purged(state: State, event: LetterPurged) -> None:
+    _group(state, event).dead_count -= 1
+
+
+def archive_letter(state: State, event: RecordDied) -> Archived:
+    address = _address(state, event, event.letter.record.sequence)
+    return Archived(
+        kind=address.kind,
+        namespace=address.namespace,
+        name=address.name,
+        number=address.number,
+        status=STATUS,
+        finished_at_ms=event.letter.at_ms,
+        key=None,
+        body=_encode(event.letter),
+        dead=True,
+    )
+
+
+def address_of(state: State, event: LetterRevived | LetterPurged) -> ArchiveAddress:
+    return _address(state, event, event.sequence)
+
+
+def letters_name(stream: StreamName, name: GroupName, group: Group) -> str:
+    """What the letters of a group are filed under; no two groups ever share it."""
+    return f"{stream}/{name}/{group.number}"
+
+
+def letter_addresses(state: State, command: RequeueLetters | PurgeLetters) -> list[ArchiveAddress]:
+    """Where the letters that are named would be."""
+    sequences = dict.fromkeys(
+        parse_stream_id(one)[1] for one in (command.ids or ())[:IDS_PER_COMMAND_MAX]
+    )
+    return [_address(state, command, sequence) for sequence in sequences]
+
+
+def _letters(
+    state: State, command: RequeueLetters | PurgeLetters, moment: Moment
+) -> tuple[Sequence[Letter], bool]:
+    """The letters that are meant, and whether there are more of them."""
+    group = group_of(state, command)
+    if command.ids is None:
+        check_range(command.limit, "limit", 1, LIST_LIMIT_MAX)
+        name = letters_name(command.stream, command.group, group)
+        found = moment.recalled.letter_pages[name]
+        return found[: command.limit], len(found) > command.limit
+    check_range(len(command.ids), "the number of ids", 1, IDS_PER_COMMAND_MAX)
+    letters: list[Letter] = []
+    for address in letter_addresses(state, command):
+        letter = moment.recalled.letters.get(address)
+        if letter is None:
+            raise NotFound(
+                f"record {address.number} is no dead letter of group {command.group!r}",
+                code="letter_not_found",
+            )
+        letters.append(letter)
+    return letters, False
+
+
+def _address(state: State, word: OfGroup, sequence: int) -> ArchiveAddress:
+    space = state.spaces[word.namespace]
+    group = _group(state, word)
+    name = letters_name(word.stream, word.group, group)
+    return ArchiveAddress(ARCHIVE_KIND, space.archive_name, name, sequence)
+
+
+def _group(state: State, word: OfGroup) -> Group:
+    return state.spaces[word.namespace].streams[word.stream].groups[word.group]
+
+
+def _ids(letters: Sequence[Letter]) -> list[str]:
+    return [letter.record.stream_id for letter in letters]

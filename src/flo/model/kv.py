@@ -1,0 +1,313 @@
+"""Keys and values: record, commands, questions, events, replies.
+
+Every change in a namespace gets the next number; that number is the version of what it changed. So
+versions only grow, and a key that was deleted and made again never has an old one.
+"""
+
+from typing import TypeAlias
+
+import msgspec
+
+from flo.model.base import Fact, Record, Sign, Word
+from flo.model.ids import NAMESPACE_DEFAULT, Key, Namespace
+
+VALUE_LENGTH_MAX = 256 * 1024
+KEYS_PER_GET_MAX = 256
+SCAN_LIMIT_DEFAULT = 100
+SCAN_LIMIT_MAX = 1_000
+HISTORY_MAX = 64
+HISTORY_LENGTH_MAX = 64 * 1024
+"""Bytes of older values that are kept of one key; the oldest go first."""
+OPERATIONS_PER_TRANSACTION_MAX = 256
+TRANSACTION_LENGTH_MAX = 1024 * 1024
+TRANSACTIONS_OPEN_MAX = 1_024
+TRANSACTION_IDLE_MS_MAX = 60_000
+PATH_LENGTH_MAX = 1_024
+
+
+class Version(Record):
+    """A value as it was."""
+
+    version: int
+    at_ms: int
+    value: bytes
+
+
+class KeyValue(Record):
+    """A key as it is now."""
+
+    value: bytes
+    version: int
+    at_ms: int
+    expires_at_ms: int | None = None
+    history: tuple[Version, ...] = ()
+    """Older values, the newest first."""
+
+
+class PutKey(Word):
+    """Set a value. What was set to expire no longer is, unless `ttl_ms` says so again."""
+
+    key: Key
+    value: bytes
+    namespace: Namespace = NAMESPACE_DEFAULT
+    ttl_ms: int | None = None
+    if_version: int | None = None
+    """Only if this is the key's version; 0 stands for a key that does not exist."""
+    if_absent: bool = False
+    if_present: bool = False
+    transaction: int | None = None
+
+
+class DeleteKey(Word):
+    key: Key
+    namespace: Namespace = NAMESPACE_DEFAULT
+    if_version: int | None = None
+    transaction: int | None = None
+
+
+class IncrementKey(Word):
+    """Add to a whole number; a key that does not exist counts as 0."""
+
+    key: Key
+    delta: int = 1
+    namespace: Namespace = NAMESPACE_DEFAULT
+    transaction: int | None = None
+
+
+class ExpireKey(Word):
+    """Let a key expire in `ttl_ms`; with None it stays for good. Its version stays as it is."""
+
+    key: Key
+    ttl_ms: int | None = None
+    namespace: Namespace = NAMESPACE_DEFAULT
+    if_version: int | None = None
+
+
+class SetJson(Word):
+    """Set what is at a path in a JSON document; `$` is all of it, and makes the key if need be."""
+
+    key: Key
+    document: bytes
+    path: str = "$"
+    namespace: Namespace = NAMESPACE_DEFAULT
+    if_version: int | None = None
+
+
+class DeleteJson(Word):
+    """Delete what is at a path in a JSON document; `$` deletes the key."""
+
+    key: Key
+    path: str = "$"
+    namespace: Namespace = NAMESPACE_DEFAULT
+    if_version: int | None = None
+
+
+class Check(Word):
+    """That a key has this version; 0 stands for a key that does not exist."""
+
+    key: Key
+    version: int
+
+
+class Put(Word, tag="put"):
+    key: Key
+    value: bytes
+    ttl_ms: int | None = None
+
+
+class Delete(Word, tag="delete"):
+    key: Key
+
+
+class Increment(Word, tag="increment"):
+    key: Key
+    delta: int = 1
+
+
+Change: TypeAlias = Put | Delete | Increment
+
+
+class Transact(Word):
+    """Do all of it or none of it: the checks first, then the changes in their order."""
+
+    namespace: Namespace = NAMESPACE_DEFAULT
+    checks: list[Check] = msgspec.field(default_factory=list)
+    changes: list[Change] = msgspec.field(default_factory=list)
+
+
+class BeginTransaction(Word):
+    """Open a transaction that is filled call by call; it is forgotten when left idle."""
+
+    namespace: Namespace = NAMESPACE_DEFAULT
+
+
+class CommitTransaction(Word):
+    """Do all that the transaction holds, if nothing that it read has changed."""
+
+    transaction: int
+    namespace: Namespace = NAMESPACE_DEFAULT
+
+
+class RollbackTransaction(Word):
+    transaction: int
+    namespace: Namespace = NAMESPACE_DEFAULT
+
+
+class ReadInTransaction(Word):
+    """The value as the transaction sees it; that it is so is checked when it commits."""
+
+    key: Key
+    transaction: int
+    namespace: Namespace = NAMESPACE_DEFAULT
+
+
+class GetKey(Word):
+    """A value. With `block_ms`, wait for the key to exist, or to have another version than this."""
+
+    key: Key
+    namespace: Namespace = NAMESPACE_DEFAULT
+    block_ms: int = 0
+    newer_than: int | None = None
+
+
+class GetKeys(Word):
+    keys: list[Key]
+    namespace: Namespace = NAMESPACE_DEFAULT
+
+
+class GetJson(Word):
+    key: Key
+    path: str = "$"
+    namespace: Namespace = NAMESPACE_DEFAULT
+
+
+class ScanKeys(Word):
+    """Keys that begin with a prefix, in order; their values only if asked for."""
+
+    prefix: str = ""
+    namespace: Namespace = NAMESPACE_DEFAULT
+    limit: int = SCAN_LIMIT_DEFAULT
+    cursor: str | None = None
+    with_values: bool = False
+
+
+class GetKeyHistory(Word):
+    """The values a key had since it was made, the newest first, the present one included."""
+
+    key: Key
+    namespace: Namespace = NAMESPACE_DEFAULT
+    limit: int = 10
+
+
+class KeyPut(Fact):
+    namespace: Namespace
+    key: Key
+    value: bytes
+    version: int
+    at_ms: int
+    expires_at_ms: int | None = None
+
+
+class KeyDeleted(Fact):
+    namespace: Namespace
+    key: Key
+    version: int
+    at_ms: int
+
+
+class KeyExpired(Fact):
+    namespace: Namespace
+    key: Key
+    version: int
+    at_ms: int
+
+
+class KeyKept(Fact):
+    """When the key expires has been set anew; None is never."""
+
+    namespace: Namespace
+    key: Key
+    expires_at_ms: int | None
+
+
+class TransactionOpened(Sign):
+    transaction: int
+    namespace: Namespace
+
+
+class TransactionFilled(Sign):
+    """A change has been added to a transaction, or the version of what it read."""
+
+    transaction: int
+    change: Change | None = None
+    read: Check | None = None
+
+
+class TransactionClosed(Sign):
+    transaction: int
+
+
+class Versioned(Word):
+    """The version a change gave its key; None inside a transaction that is yet to commit."""
+
+    version: int | None
+
+
+class Deleted(Word):
+    existed: bool
+
+
+class Incremented(Word):
+    version: int | None
+    value: int | None
+
+
+class Value(Word):
+    """A value and its version; None if there is no such key."""
+
+    value: bytes | None = None
+    version: int = 0
+    expires_at_ms: int | None = None
+
+
+class Values(Word):
+    """One for each key that was asked for, in order."""
+
+    items: list[Value]
+
+
+class KeyView(Word):
+    key: Key
+    version: int
+    at_ms: int
+    expires_at_ms: int | None
+    value: bytes | None = None
+
+
+class KeyPage(Word):
+    items: list[KeyView]
+    cursor: str | None = None
+
+
+class VersionView(Word):
+    version: int
+    at_ms: int
+    value: bytes
+
+
+class KeyHistory(Word):
+    items: list[VersionView]
+
+
+class Transaction(Word):
+    transaction: int
+    version: int
+    """The newest version there was when it began."""
+
+
+class Committed(Word):
+    """What a transaction came to: the version of all it changed, and the sums it counted."""
+
+    version: int
+    changes: int
+    values: dict[Key, int] = msgspec.field(default_factory=dict)

@@ -1,0 +1,270 @@
+"""Streams and their records: record, commands, questions, events, replies.
+
+    orders     1700000000000-1   1700000000000-2   1700000000417-3   …
+               ╰── time ───╯ ╰ sequence
+
+A stream id is the time of a record and its sequence in the stream, which begins at 1 and never
+skips one. Ids always grow, even when the clock goes back.
+"""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+import msgspec
+
+from flo.model.base import Fact, Record, Word
+from flo.model.ids import (
+    LIST_LIMIT_DEFAULT,
+    NAMESPACE_DEFAULT,
+    Namespace,
+    StreamId,
+    StreamName,
+    stream_id_of,
+)
+
+PARTITIONS_MAX = 1_024
+RECORDS_PER_APPEND_MAX = 1_000
+RECORDS_PER_READ_MAX = 1_000
+RECORDS_PER_READ_DEFAULT = 100
+HEADERS_MAX = 64
+HEADERS_LENGTH_MAX = 16_384
+START = "0-0"
+"""Before every record."""
+TAIL = "$"
+"""After the newest record."""
+
+
+class StreamRecord(Record):
+    """One record as it is stored and read."""
+
+    sequence: int
+    at_ms: int
+    payload: bytes
+    headers: dict[str, str] | None = None
+    key: str | None = None
+    """The partition key."""
+    partition: int = 0
+
+    @property
+    def stream_id(self) -> StreamId:
+        return stream_id_of(self.at_ms, self.sequence)
+
+    @property
+    def length(self) -> int:
+        """How many bytes it counts for in a stream."""
+        length = len(self.payload) + len(self.key or "")
+        for name, value in (self.headers or {}).items():
+            length += len(name) + len(value)
+        return length
+
+
+class NewRecord(Word):
+    """What is to be appended. Without a partition, its key chooses one; without either, chance."""
+
+    payload: bytes
+    headers: dict[str, str] | None = None
+    key: str | None = None
+    partition: int | None = None
+
+
+class Retention(Record):
+    """What a stream keeps; None keeps everything."""
+
+    max_age_ms: int | None = None
+    max_length: int | None = None
+    max_bytes: int | None = None
+
+
+KEEP_ALL = Retention()
+
+
+class CreateStream(Word):
+    """Make a stream; the first append to one makes it too, with the defaults."""
+
+    stream: StreamName
+    namespace: Namespace = NAMESPACE_DEFAULT
+    partitions: int = 1
+    retention: Retention = KEEP_ALL
+
+
+class AlterStream(Word):
+    """Change what a stream keeps."""
+
+    stream: StreamName
+    retention: Retention
+    namespace: Namespace = NAMESPACE_DEFAULT
+
+
+class DeleteStream(Word):
+    """Delete a stream, its records and its groups."""
+
+    stream: StreamName
+    namespace: Namespace = NAMESPACE_DEFAULT
+
+
+class Append(Word):
+    stream: StreamName
+    records: list[NewRecord]
+    namespace: Namespace = NAMESPACE_DEFAULT
+
+
+class TrimStream(Word):
+    """Let go of the oldest records: all that any of these bounds leaves out.
+
+    With none of them, what the stream's retention leaves out.
+    """
+
+    stream: StreamName
+    namespace: Namespace = NAMESPACE_DEFAULT
+    before: StreamId | None = None
+    max_length: int | None = None
+    max_age_ms: int | None = None
+    max_bytes: int | None = None
+    dry_run: bool = False
+
+
+class ReadStream(Word):
+    """Records after an id, up to and with another one; wait up to `block_ms` for the first.
+
+    `after` may be "0-0" (the start) or "$" (the end: only what comes from now on). `last` begins
+    with so many of the newest records, whatever `after` says.
+    """
+
+    stream: StreamName
+    namespace: Namespace = NAMESPACE_DEFAULT
+    after: str = START
+    until: StreamId | None = None
+    last: int = 0
+    limit: int = RECORDS_PER_READ_DEFAULT
+    block_ms: int = 0
+    partition: int | None = None
+    key: str | None = None
+    """Only the partition that this key chooses."""
+
+
+class GetStream(Word):
+    stream: StreamName
+    namespace: Namespace = NAMESPACE_DEFAULT
+
+
+class ListStreams(Word):
+    namespace: Namespace = NAMESPACE_DEFAULT
+    prefix: str = ""
+    limit: int = LIST_LIMIT_DEFAULT
+    cursor: str | None = None
+
+
+class StreamCreated(Fact):
+    namespace: Namespace
+    stream: StreamName
+    number: int
+    """What the store knows it by; a stream that is made again gets another one."""
+    at_ms: int
+    partitions: int
+    retention: Retention
+
+
+class StreamAltered(Fact):
+    namespace: Namespace
+    stream: StreamName
+    retention: Retention
+
+
+class StreamDeleted(Fact):
+    namespace: Namespace
+    stream: StreamName
+
+
+class RecordsAppended(Fact):
+    """The records themselves are beside the log, in the same append."""
+
+    namespace: Namespace
+    stream: StreamName
+    count: int
+    at_ms: int
+    length: int
+
+
+class StreamTrimmed(Fact):
+    namespace: Namespace
+    stream: StreamName
+    first: int
+    """The sequence of the first record that is kept."""
+    offset: int
+    """How many bytes came before it, counted from the stream's first append."""
+    at_ms: int
+    """The time of that record; 0 if there is none yet."""
+
+
+class Appended(Word):
+    """The ids of the first and the last record of an append."""
+
+    stream_id: StreamId
+    last_id: StreamId
+    count: int
+
+
+class RecordPage(Word):
+    """Records in their order; `last` is the id to go on after."""
+
+    items: list[StreamRecord] = msgspec.field(default_factory=list)
+    last: StreamId = START
+
+
+class Trimmed(Word):
+    """How many records a trim let go of, or would; and the first that is left."""
+
+    removed: int
+    first_id: StreamId | None
+
+
+class StreamView(Word):
+    name: StreamName
+    namespace: Namespace
+    created_at_ms: int
+    partitions: int
+    retention: Retention
+    count: int
+    bytes: int
+    first_id: StreamId | None
+    last_id: StreamId | None
+    groups: list[str]
+
+
+class StreamPage(Word):
+    items: list[StreamView]
+    cursor: str | None = None
+
+
+class Chunk(Record):
+    """Records of one stream that were appended together, on their way to the store or from it."""
+
+    stream: int
+    first: int
+    offset: int
+    """How many bytes of the stream came before it."""
+    records: tuple[StreamRecord, ...]
+
+    @property
+    def end(self) -> int:
+        """The sequence after its last."""
+        return self.first + len(self.records)
+
+
+class PlaceBy(StrEnum):
+    """What a place in a stream is looked for by; all of them grow along it."""
+
+    SEQUENCE = "sequence"
+    TIME = "time"
+    OFFSET = "offset"
+
+
+class Place(NamedTuple):
+    """A place in a stream: the first record there and its time, and the bytes that come before it.
+
+    At the end of the stream there is no record, and the time is 0.
+    """
+
+    sequence: int
+    offset: int
+    at_ms: int
