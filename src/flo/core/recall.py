@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 from flo.core.moment import Recalled
 from flo.core.state import Space, State
 from flo.core.stream_recall import (
+    NOTHING_KNOWN,
     STREAM_RECALLS,
     Known,
     RecallLetter,
@@ -73,7 +74,7 @@ Recall: TypeAlias = (
 )
 
 
-def recalls_for(state: State, word: Word, known: Known) -> Sequence[Recall]:
+def recalls_for(state: State, word: Word, known: Known = NOTHING_KNOWN) -> Sequence[Recall]:
     """What to look up before this word is settled; nothing if what is known suffices."""
     kind = type(word)
     if (recall := RECALLS.get(kind)) is not None:

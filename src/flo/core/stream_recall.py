@@ -13,7 +13,7 @@ from flo.core.backlog import in_parts
 from flo.core.group_reads import Part, claimable, parts_wanted
 from flo.core.groups import group_of
 from flo.core.letters import letter_addresses, letters_name
-from flo.core.moment import Reach, Recalled
+from flo.core.moment import NO_RECORDS, NOTHING_RECALLED, Reach, Recalled
 from flo.core.state import State, Stream
 from flo.core.stream_views import check_read, pending_wanted, start_of
 from flo.core.streams import Bound, check_bounds, id_bounds, named_stream, trim_bounds
@@ -50,6 +50,9 @@ class Known(NamedTuple):
     now_ms: int
     recalled: Recalled
     records: Reach
+
+
+NOTHING_KNOWN = Known(0, NOTHING_RECALLED, NO_RECORDS)
 
 
 class RecallRecords(NamedTuple):
