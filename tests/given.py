@@ -15,9 +15,13 @@ from flo.core.machine import answer, apply, settle
 from flo.core.moment import Moment, Recalled
 from flo.core.recall import Recall, RecallKey, RecallPage, RecallRun, recalls_for
 from flo.core.state import State
+from flo.core.stream_recall import Known, RecallLetter, RecallLetters, RecallPlace
+from flo.model.archive import ArchiveAddress, address_of
 from flo.model.base import Fact, Word
+from flo.model.groups import Letter
 from flo.model.ids import NAMESPACE_DEFAULT, run_id_of
 from flo.model.runs import Nothing, Run
+from flo.model.streams import Place, PlaceBy, StreamRecord
 from flo.testing.clock import NOON_MS
 
 ANNA = "anna"
@@ -32,8 +36,31 @@ class Later(NamedTuple):
     ms: int
 
 
+class Records:
+    """Every record that was ever appended, within reach of everyone."""
+
+    def __init__(self) -> None:
+        self.stored: dict[tuple[int, int], tuple[StreamRecord, int]] = {}
+        """By stream and sequence, with the bytes that came before it."""
+
+    def record(self, stream: int, sequence: int) -> StreamRecord | None:
+        found = self.stored.get((stream, sequence))
+        return found[0] if found is not None else None
+
+    def place(self, wanted: RecallPlace) -> Place:
+        for (stream, sequence), (record, offset) in sorted(self.stored.items()):
+            reached = {
+                PlaceBy.SEQUENCE: sequence,
+                PlaceBy.TIME: record.at_ms,
+                PlaceBy.OFFSET: offset,
+            }
+            if stream == wanted.stream and reached[wanted.by] >= wanted.least:
+                return Place(sequence, offset, record.at_ms)
+        return wanted.end
+
+
 class Story:
-    """A state with its time and its archive: a shard without a log and without a loop."""
+    """A state with its time and its store: a shard without a log and without a loop."""
 
     def __init__(self, state: State | None = None, now_ms: int = NOON_MS) -> None:
         self.state = state or State()
@@ -42,6 +69,8 @@ class Story:
         self.events: list[Fact] = []
         self.ended: dict[tuple[str, str], Run] = {}
         """The archive: every run that has ended, by what it is filed under and its id."""
+        self.letters: dict[ArchiveAddress, Letter] = {}
+        self.records = Records()
 
     def tell(self, *steps: Word | Later) -> Decision:
         """Carry out some commands; what came of the last one."""
@@ -51,20 +80,36 @@ class Story:
                 self.now_ms += step.ms
                 continue
             decision = settle(self.state, step, self.moment(step))
-            self.events += decision.events
-            for address in decision.removed:
+            self._keep(decision)
+        return decision
+
+    def _keep(self, decision: Decision) -> None:
+        self.events += decision.events
+        for chunk in decision.chunks:
+            offset = chunk.offset
+            for record in chunk.records:
+                self.records.stored[chunk.stream, record.sequence] = record, offset
+                offset += record.length
+        for address in decision.removed:
+            if address.kind == "letter":
+                del self.letters[address]
+            else:
                 del self.ended[address.namespace, run_id_of(address.name, address.number)]
-            for row in decision.archived:
+        for row in decision.archived:
+            if row.kind == "letter":
+                letter = msgspec.msgpack.decode(row.body, type=Letter)
+                self.letters[address_of(row)] = letter
+            else:
                 run = msgspec.msgpack.decode(row.body, type=Run)
                 self.ended[row.namespace, run.run_id] = run
-        return decision
 
     def ask(self, question: Word) -> Word:
         return answer(self.state, question, self.moment(question))
 
     def moment(self, word: Word) -> Moment:
-        recalled = self._recall(recalls_for(self.state, word))
-        return Moment(self.now_ms, lambda: 0.5, self.live, recalled)
+        known = Known(self.now_ms, Recalled(), self.records)
+        recalled = self._recall(recalls_for(self.state, word, known))
+        return Moment(self.now_ms, lambda: 0.5, self.live, recalled, self.records)
 
     def run(self, run_id: str, namespace: str = DEFAULT) -> Run:
         """The run, live or ended."""
@@ -76,15 +121,32 @@ class Story:
         keys: dict[tuple[str, str, str], str | None] = {}
         runs: dict[tuple[str, str], Run | None] = {}
         pages: dict[str, tuple[Run, ...]] = {}
+        places: dict[tuple[int, str], Place] = {}
+        letters: dict[ArchiveAddress, Letter | None] = {}
+        letter_pages: dict[str, tuple[Letter, ...]] = {}
         for recall in recalls:
             match recall:
+                case RecallPlace(stream, what):
+                    places[stream, what] = self.records.place(recall)
+                case RecallLetter(address):
+                    letters[address] = self.letters.get(address)
+                case RecallLetters(name=name):
+                    letter_pages[name] = self._letters(recall)
                 case RecallKey():
                     keys[recall] = self._run_with(recall)
                 case RecallRun(filed_under, run_id):
                     runs[filed_under, run_id] = self.ended.get((filed_under, run_id))
                 case RecallPage(filed_under):
                     pages[filed_under] = (*self._page(recall), *recall.live)
-        return Recalled(keys=keys, runs=runs, pages=pages)
+        return Recalled(keys, runs, pages, places, letters, letter_pages)
+
+    def _letters(self, recall: RecallLetters) -> tuple[Letter, ...]:
+        found = [
+            letter
+            for address, letter in self.letters.items()
+            if address.name == recall.name and address.number < recall.below
+        ]
+        return tuple(sorted(found, key=lambda letter: -letter.record.sequence)[: recall.limit])
 
     def _run_with(self, key: RecallKey) -> str | None:
         for (filed_under, run_id), run in self.ended.items():

@@ -205,9 +205,9 @@ def test_a_namespace_with_nothing_in_it_is_deleted(steps):
 @pytest.mark.parametrize(
     ("steps", "counts"),
     [
-        ([SEND], "1 actions, 0 live runs and 0 workers"),
-        ([WORKER], "0 actions, 0 live runs and 1 workers"),
-        ([SEND, WORKER, INVOKE, INVOKE], "1 actions, 2 live runs and 1 workers"),
+        ([SEND], "1 actions, 0 live runs, 0 workers, 0 streams and 0 keys"),
+        ([WORKER], "0 actions, 0 live runs, 1 workers, 0 streams and 0 keys"),
+        ([SEND, WORKER, INVOKE, INVOKE], "1 actions, 2 live runs, 1 workers, 0 streams and 0 keys"),
     ],
 )
 def test_a_namespace_with_something_in_it_is_deleted_only_by_force(steps, counts):

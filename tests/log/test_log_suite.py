@@ -172,8 +172,8 @@ class RemovesByNumber(MemoryArchive):
 
 
 class RemovesLast(MemoryLog):
-    async def append(self, events, archived, at_ms, *, removed=()):
-        position = await super().append(events, archived, at_ms)
+    async def append(self, events, archived, at_ms, *, removed=(), chunks=()):
+        position = await super().append(events, archived, at_ms, chunks=chunks)
         self.archive.remove(removed)
         return position
 

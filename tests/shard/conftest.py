@@ -68,11 +68,11 @@ class GatedLog(MemoryLog):
         self.filed = []
         """The numbers of the archive rows that every append adds, and of those it removes."""
 
-    async def append(self, events, archived, at_ms, *, removed=()):
+    async def append(self, events, archived, at_ms, *, removed=(), chunks=()):
         self.begun.append(list(events))
         self.filed.append(([row.number for row in archived], [one.number for one in removed]))
         await self.gate.passed()
-        return await super().append(events, archived, at_ms, removed=removed)
+        return await super().append(events, archived, at_ms, removed=removed, chunks=chunks)
 
 
 @pytest.fixture

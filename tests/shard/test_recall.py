@@ -5,12 +5,13 @@ from msgspec.structs import replace
 
 from flo.core.moment import Recalled
 from flo.core.recall import RecallKey, RecallPage, RecallRun
-from flo.log.memory import MemoryArchive
+from flo.log.memory import MemoryLog
 from flo.model.actions import RegisterAction
 from flo.model.archive import address_of
 from flo.model.runs import Claim, Complete, Fail, GetRun, Invoke, ListRuns, PurgeDead, RunStatus
 from flo.shard.recall import Recaller, ask, run_of
 from flo.shard.submission import Submission
+from flo.testing.clock import NOON_MS
 from given import ANNA, DEFAULT, given
 from settled import settled
 
@@ -34,10 +35,19 @@ def story():
 
 
 @pytest.fixture
-def archive(story):
-    archive = MemoryArchive()
-    archive.add(story.rows)
-    return archive
+def archive(log):
+    return log.archive
+
+
+@pytest.fixture
+def log(story):
+    log = MemoryLog()
+    log.archive.add(story.rows)
+    return log
+
+
+def recaller_of(story, log, put_back=None):
+    return Recaller(story.state, log, put_back, written=settled)
 
 
 async def test_every_question_to_the_archive_gets_an_answer_if_only_no_such(archive, story):
@@ -79,66 +89,66 @@ async def test_a_run_that_ended_while_its_page_was_fetched_is_listed_once(archiv
     assert sorted(run.number for run in recalled.pages[DEFAULT]) == [1, 2]
 
 
-async def test_who_needs_nothing_of_the_archive_is_ready(archive, story):
-    recaller = Recaller(story.state, archive, put_back=None)
+async def test_who_needs_nothing_of_the_archive_is_ready(log, story):
+    recaller = recaller_of(story, log)
 
-    assert recaller.is_ready(submission(Invoke(action="send")))
-    assert recaller.is_ready(submission(GetRun(run_id="send-3")))
-    assert recaller.is_ready(submission(GetRun(run_id="nonsense")))
+    assert recaller.is_ready(submission(Invoke(action="send")), NOON_MS)
+    assert recaller.is_ready(submission(GetRun(run_id="send-3")), NOON_MS)
+    assert recaller.is_ready(submission(GetRun(run_id="nonsense")), NOON_MS)
 
 
-async def test_who_needs_something_is_ready_once_it_was_fetched(archive, story):
+async def test_who_needs_something_is_ready_once_it_was_fetched(log, story):
     put_back = []
-    recaller = Recaller(story.state, archive, put_back.append)
+    recaller = recaller_of(story, log, put_back.append)
     for word in (GetRun(run_id="send-1"), ListRuns(action="send")):
         asking = submission(word)
-        assert not recaller.is_ready(asking)
+        assert not recaller.is_ready(asking, NOON_MS)
 
-        recaller.fetch(asking)
+        recaller.fetch(asking, NOON_MS)
         assert recaller.everyone() == [asking]
         await settled()
 
         assert put_back.pop() is asking
         assert recaller.everyone() == []
-        assert recaller.is_ready(asking)
+        assert recaller.is_ready(asking, NOON_MS)
 
 
-async def test_what_is_recent_need_not_be_fetched(archive, story):
-    recaller = Recaller(story.state, archive, put_back=None)
+async def test_what_is_recent_need_not_be_fetched(log, story):
+    recaller = recaller_of(story, log)
     recaller.recent.add(story.rows[0])
     asking = submission(GetRun(run_id="send-1"))
 
-    assert recaller.is_ready(asking)
+    assert recaller.is_ready(asking, NOON_MS)
     assert asking.recalled.runs[DEFAULT, "send-1"].status is RunStatus.COMPLETED
 
 
-async def test_what_is_recent_goes_before_what_the_archive_said(archive, story):
-    recaller = Recaller(story.state, archive, put_back=None)
+async def test_what_is_recent_goes_before_what_the_archive_said(log, story):
+    recaller = recaller_of(story, log)
     asking = submission(GetRun(run_id="send-1"))
     asking.recalled = Recalled(runs={(DEFAULT, "send-1"): None})
     recaller.recent.add(story.rows[0])
 
-    assert recaller.is_ready(asking)
+    assert recaller.is_ready(asking, NOON_MS)
     assert asking.recalled.runs[DEFAULT, "send-1"] == story.run("send-1")
 
     recaller.recent.remove(address_of(story.rows[0]))
 
-    assert recaller.is_ready(asking)
+    assert recaller.is_ready(asking, NOON_MS)
     assert asking.recalled.runs[DEFAULT, "send-1"] is None
 
 
-async def test_a_page_of_dead_letters_is_looked_over_before_it_is_used(story, archive):
+async def test_a_page_of_dead_letters_is_looked_over_before_it_is_used(story, log):
     rows = []
     for number in (3, 4, 5):
         story.tell(Invoke(action="send"), Claim(worker_id=ANNA, actions=["send"]))
         rows += story.tell(Fail(run_id=f"send-{number}", worker_id=ANNA)).archived
-    recaller = Recaller(story.state, archive, put_back=None)
+    recaller = recaller_of(story, log)
     asking = submission(PurgeDead(action="send"))
     asking.recalled = Recalled(pages={DEFAULT: tuple(map(run_of, rows))})
     recaller.recent.remove(address_of(rows[0]))
     recaller.recent.add(replace(rows[1], body=story.rows[0].body))
 
-    assert recaller.is_ready(asking)
+    assert recaller.is_ready(asking, NOON_MS)
     assert [run.dead_lettered for run in asking.recalled.pages[DEFAULT]] == [False, False, True]
 
 

@@ -7,7 +7,7 @@ from flo.model.namespaces import DeleteNamespace
 from flo.model.runs import Cancel, Claim, Fail, Invoke, RequeueDead, Tick, WaitForRuns
 from flo.model.workers import AwaitNews, DeregisterWorker, DrainWorker, RegisterWorker
 from flo.shard.submission import Submission
-from flo.shard.waiters import Waiters
+from flo.shard.waiters import RUN, WORKER, Waiters
 from given import ANNA, BORIS, Later, given
 
 SEND = RegisterAction(name="send", retry_delay_ms=400)
@@ -116,13 +116,13 @@ def test_those_who_wait_for_news_are_known_until_they_leave():
     waiters, question = Waiters(), AwaitNews(worker_id=ANNA)
     first, second = asking(waiters, question), asking(waiters, question)
 
-    assert waiters.for_news("default", ANNA) == [first, second]
-    assert waiters.for_news("default", BORIS) == []
-    assert waiters.for_news("prod", ANNA) == []
+    assert list(waiters.asking_about(WORKER, "default", ANNA)) == [first, second]
+    assert list(waiters.asking_about(WORKER, "default", BORIS)) == []
+    assert list(waiters.asking_about(WORKER, "prod", ANNA)) == []
 
     waiters.leave_question(first, question)
     waiters.leave_question(first, question)
-    assert waiters.for_news("default", ANNA) == [second]
+    assert list(waiters.asking_about(WORKER, "default", ANNA)) == [second]
 
 
 def test_the_questions_of_a_namespace_are_found_each_of_them_once():
@@ -141,12 +141,12 @@ def test_those_who_wait_for_a_run_are_known_until_they_leave():
     submission = Submission([question], lambda answers: None)
 
     waiters.park_question(submission, question)
-    assert list(waiters.for_run("default", "send-2")) == [submission]
-    assert list(waiters.for_run("prod", "send-2")) == []
+    assert list(waiters.asking_about(RUN, "default", "send-2")) == [submission]
+    assert list(waiters.asking_about(RUN, "prod", "send-2")) == []
 
     waiters.leave_question(submission, question)
     waiters.leave_question(submission, question)
-    assert list(waiters.for_run("default", "send-1")) == []
+    assert list(waiters.asking_about(RUN, "default", "send-1")) == []
 
 
 def test_when_all_have_left_nothing_of_them_remains():
