@@ -64,7 +64,8 @@ class Call(Sign):
     input: bytes = b""
     entrypoint: str = ENTRYPOINT_DEFAULT
     timeout_ms: int = TIMEOUT_MS_DEFAULT
-    """Of the whole call, from its first instruction."""
+    """Of the whole call, from its first instruction. Nobody has more than an hour: neither 0, which
+    elsewhere means for ever, nor anything above."""
     memory_pages_max: int = MEMORY_PAGES_DEFAULT
     fuel_max: int | None = None
     """Instructions, more or less; None leaves it to the timeout."""
@@ -94,7 +95,7 @@ class Executor:
     def _contained(self, call: Call, host: Host, talk: Callable[["_Guest"], bytes]) -> Outcome:
         """What comes of a talk with a fresh guest, whatever the guest does."""
         try:
-            with self._engine.enter(call.timeout_ms) as ticks:
+            with self._engine.enter(_timeout_ms(call)) as ticks:
                 output, fuel_used = self._visited(call, host, ticks, talk)
         except Fault as fault:
             return _trapped(fault, host)
@@ -115,7 +116,7 @@ class Executor:
         self, call: Call, host: Host, ticks: int, talk: Callable[["_Guest"], bytes]
     ) -> tuple[bytes, int]:
         """The output and the fuel it took; a Fault if there is no output."""
-        fuel = call.timeout_ms * FUEL_PER_MS if call.fuel_max is None else call.fuel_max
+        fuel = _timeout_ms(call) * FUEL_PER_MS if call.fuel_max is None else call.fuel_max
         with _store(self._engine, call, ticks, fuel) as store:
             visit = Visit(store, host)
             self._links.visit(visit)
@@ -193,6 +194,10 @@ def _handle(guest: _Guest) -> bytes:
 
 def _describe(guest: _Guest) -> bytes:
     return guest.take(guest.ask("describe"), "describe", DESCRIPTION_LENGTH_MAX)
+
+
+def _timeout_ms(call: Call) -> int:
+    return min(call.timeout_ms or TIMEOUT_MS_MAX, TIMEOUT_MS_MAX)
 
 
 @contextmanager

@@ -40,6 +40,7 @@ class Slots:
         self._waiting_max = waiting_max
         self._lanes: OrderedDict[str, dict[Future, Job]] = OrderedDict()
         self._running_count = 0
+        self._waiting_count = 0
         self._handed_over: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._threads: list[Thread] = []
         self._stopped = False
@@ -52,7 +53,7 @@ class Slots:
 
     @property
     def waiting_count(self) -> int:
-        return sum(map(len, self._lanes.values()))
+        return self._waiting_count
 
     def do(self, lane: str, job: Callable[[], T]) -> asyncio.Future[T]:
         """What the job returns or raises. One that is cancelled while it waits is never begun."""
@@ -61,13 +62,14 @@ class Slots:
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         if self._running_count < self._running_max:
             self._begin(job, future)
-        elif self.waiting_count < self._waiting_max:
+        elif self._waiting_count < self._waiting_max:
             self._lanes.setdefault(lane, {})[future] = job
+            self._waiting_count += 1
             future.add_done_callback(partial(self._forget, lane))
         else:
             raise Unavailable(
                 f"{self._running_count} WASM {self._name}s are running and "
-                f"{self.waiting_count} are waiting, which is as many as may: try again later",
+                f"{self._waiting_count} are waiting, which is as many as may: try again later",
                 code="wasm_busy",
             )
         return future
@@ -75,10 +77,12 @@ class Slots:
     def close(self) -> None:
         """Take nothing more; what waits is refused."""
         self._stopped = True
-        for waiting in list(self._lanes.values()):
-            for future in list(waiting):
-                future.set_exception(self._closed())
+        for waiting in self._lanes.values():
+            for future in waiting:
+                if not future.done():
+                    future.set_exception(self._closed())
         self._lanes.clear()
+        self._waiting_count = 0
 
     async def stop(self) -> None:
         """Close, and wait for what is running; may be called twice."""
@@ -124,20 +128,30 @@ class Slots:
             self._quiet.set()
 
     def _begin_next(self) -> None:
-        """Give the free slot to the lane whose turn it is."""
-        if not self._lanes:
-            return
+        """Give the free slot to whoever's turn it is."""
+        while self._lanes:
+            job, future = self._take()
+            if not future.done():
+                self._begin(job, future)
+                return
+
+    def _take(self) -> tuple[Job, Future]:
+        """The first of the first lane, which is then the last."""
         lane, waiting = next(iter(self._lanes.items()))
         future = next(iter(waiting))
         job = waiting.pop(future)
+        self._waiting_count -= 1
         if waiting:
             self._lanes.move_to_end(lane)
         else:
             del self._lanes[lane]
-        self._begin(job, future)
+        return job, future
 
     def _forget(self, lane: str, future: Future) -> None:
         """Give up the place of a job that was cancelled while it waited."""
         waiting = self._lanes.get(lane, {})
-        if waiting.pop(future, None) is not None and not waiting:
+        if waiting.pop(future, None) is None:
+            return
+        self._waiting_count -= 1
+        if not waiting:
             del self._lanes[lane]
