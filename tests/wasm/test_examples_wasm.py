@@ -1,0 +1,131 @@
+"""The guests in examples/wasm are built, checked and run."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from wasmtime import wat2wasm
+
+from flo.model.errors import Invalid
+from flo.wasm.host import Stored
+from flo.wasm.outcome import Kind, LogLine, Put
+from wasm.guests import Keys
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "wasm"
+
+
+def zig(folder, *arguments):
+    """Run the Zig of the package index."""
+    done = subprocess.run(
+        [sys.executable, "-m", "ziglang", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def rules_engine(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("zig")
+    zig(
+        folder,
+        *("build-exe", str(EXAMPLES / "rules_engine.zig"), "-target", "wasm32-freestanding"),
+        *("-O", "ReleaseSmall", "-fno-entry", "-rdynamic"),
+    )
+    return (folder / "rules_engine.wasm").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def word_count(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("c")
+    zig(
+        folder,
+        *("cc", str(EXAMPLES / "word_count.c"), "-o", "word_count.wasm"),
+        *("--target=wasm32-freestanding", "-Os", "-nostdlib"),
+        *("-Wl,--no-entry", "-Wl,-z,stack-size=65536"),
+    )
+    return (folder / "word_count.wasm").read_bytes()
+
+
+@pytest.fixture
+def call(modules, run):
+    """Check a guest as a registration does, then run it."""
+
+    def call(wasm, input, reader=None):
+        modules.check(wasm)
+        return run(wasm, input, reader)
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("customer", "eligible", "passed"),
+    [
+        ('{"age": 25, "country": "US"}', True, 2),
+        ('{"age": 17, "country": "US"}', False, 1),
+        ('{"age": 25, "country": "Atlantis", "name": "Anna"}', False, 1),
+        ("{}", False, 0),
+    ],
+)
+def test_the_rules_engine_judges(call, rules_engine, customer, eligible, passed):
+    outcome = call(rules_engine, customer.encode())
+
+    said = {"eligible": eligible, "rules_evaluated": 2, "rules_passed": passed}
+    assert outcome.output == json.dumps(said, separators=(",", ":")).encode()
+
+
+@pytest.mark.parametrize("input", [b"", b"[", b'{"age": "old"}', b"\xff"])
+def test_the_rules_engine_refuses_what_is_no_customer(call, rules_engine, input):
+    outcome = call(rules_engine, input)
+
+    assert (outcome.kind, outcome.retry) == (Kind.INVALID_INPUT, False)
+
+
+def test_the_rules_engine_has_only_so_much_room(call, rules_engine):
+    assert call(rules_engine, b" " * 70_000).kind is Kind.ALLOCATION_FAILED
+
+
+def test_a_library_is_an_archive_and_no_module(modules, tmp_path):
+    source = str(EXAMPLES / "rules_engine.zig")
+    zig(tmp_path, "build-lib", "-target", "wasm32-freestanding", "-O", "ReleaseSmall", source)
+    (archive,) = tmp_path.glob("*rules_engine*")
+
+    with pytest.raises(Invalid, match=r"got an archive \(ar\)"):
+        modules.check(archive.read_bytes()[:1_000])
+
+
+def test_the_counter_counts(call):
+    wasm = bytes(wat2wasm((EXAMPLES / "counter.wat").read_text(encoding="utf-8")))
+    keys = Keys()
+    for count in range(1, 102):
+        outcome = call(wasm, b"home", keys)
+        assert outcome.output == b"%d" % count
+        assert outcome.effects == (Put(key="visits/home", value=outcome.output),)
+        assert outcome.reads == {"visits/home": count - 1}
+        assert outcome.logs == (LogLine(level=1, message="one more visit"),)
+        keys["visits/home"] = Stored(value=outcome.output, version=count)
+
+    assert call(wasm, b"about", keys).output == b"1"
+    assert call(wasm, b"", keys).kind is Kind.INVALID_INPUT
+    assert call(wasm, b"x" * 1_001, keys).kind is Kind.INVALID_INPUT
+
+
+def test_words_are_counted_and_the_longest_text_is_remembered(call, word_count):
+    keys = Keys()
+    first = call(word_count, b" the  quick\tbrown fox\n", keys)
+    keys["longest-text"] = Stored(value=first.effects[0].value, version=1)
+    second = call(word_count, b"short", keys)
+
+    assert json.loads(first.output) == {"words": 4, "longest": 22}
+    assert json.loads(second.output) == {"words": 1, "longest": 22}
+    assert first.logs == (LogLine(level=1, message="the longest text so far"),)
+    assert (second.effects, second.logs) == ((), ())
+
+
+def test_a_value_that_is_none_of_its_own_fails_the_word_count(call, word_count):
+    assert call(word_count, b"", Keys(**{"longest-text": b"much"[:3]})).kind is Kind.EXECUTION_ERROR

@@ -1,0 +1,151 @@
+import asyncio
+import threading
+
+import pytest
+
+from flo.model.errors import Invalid, Unavailable
+from flo.wasm.execution import Call
+from flo.wasm.host import Stored
+from flo.wasm.outcome import Finished, Kind
+from flo.wasm.pool import Pool
+from wasm.guests import ECHO, FOREVER, Keys, guest
+from wasm.hostile import ATTACKS
+
+READING = "(drop (call $kv_get (i32.const 0) (i32.const 1) (i32.const 8) (i32.const 8)))"
+
+
+class Gate:
+    """Keys that are told only when the gate opens: a guest that reads one waits."""
+
+    def __init__(self):
+        self.open = threading.Event()
+        self.entered = threading.Semaphore(0)
+
+    async def has_let_in(self, count):
+        for _ in range(count):
+            await asyncio.to_thread(self.entered.acquire)
+
+    def read(self, key):
+        self.entered.release()
+        self.open.wait()
+        return Stored(value=b"", version=1)
+
+
+async def test_a_guest_is_checked_and_run(pool):
+    module = await pool.check(ECHO)
+    outcome = await pool.execute(Call(module=module, input=b"hello"), Keys(), "echo")
+
+    assert outcome.output == b"hello"
+    assert (await pool.compile(ECHO)) is module
+    assert (await pool.describe(module, 256, "echo")).output == b""
+
+
+async def test_a_module_that_is_refused_is_refused_to_whoever_asked(pool):
+    with pytest.raises(Invalid, match="expected a module"):
+        await pool.check(b"no module")
+
+
+async def test_others_are_served_while_every_attack_is_contained(pool, modules):
+    echo = await pool.check(ECHO)
+    attacks = {
+        name: pool.execute(
+            Call(module=modules.compile(attack.wasm), input=b"input", **attack.bounds()),
+            Keys(),
+            name,
+        )
+        for name, attack in ATTACKS.items()
+    }
+    served = 0
+    while not all(attack.done() for attack in attacks.values()):
+        call = Call(module=echo, input=b"%d" % served)
+        assert (await pool.execute(call, Keys(), "echo")).output == call.input
+        served += 1
+
+    assert {name: attack.result().kind for name, attack in attacks.items()} == {
+        name: attack.kind for name, attack in ATTACKS.items()
+    }
+    assert served > len(ATTACKS) / 4  # each took its turn, and so did the others
+
+
+async def test_the_loop_goes_round_while_every_slot_is_taken_by_a_guest_that_spins(pool, modules):
+    call = Call(module=modules.compile(guest(FOREVER)), timeout_ms=200)
+    spinning = [pool.execute(call, Keys(), "spin") for _ in range(4)]
+    turns = 0
+    while not all(guest.done() for guest in spinning):
+        await asyncio.sleep(0)
+        turns += 1
+
+    assert [guest.result().kind for guest in spinning] == [Kind.TIMED_OUT] * 4
+    assert turns > 100
+
+
+async def test_control_a_guest_on_the_loop_itself_would_stop_it(executor, modules):
+    turns = 0
+
+    async def count():
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.ensure_future(count())
+    call = Call(module=modules.compile(guest(FOREVER)), timeout_ms=200)
+    assert executor.execute(call, Keys()).kind is Kind.TIMED_OUT
+    counting.cancel()
+
+    assert turns == 0
+
+
+async def test_so_many_guests_run_and_so_many_wait(engine, modules):
+    pool = Pool(engine, modules, running_max=2, waiting_max=3)
+    pool.start()
+    gate = Gate()
+    call = Call(module=modules.compile(guest(f"{READING} (i64.const 0)")))
+    taken = [pool.execute(call, gate, "lane") for _ in range(5)]
+    await gate.has_let_in(2)
+
+    with pytest.raises(Unavailable) as refusal:
+        pool.execute(call, gate, "lane")
+    assert refusal.value.code == "wasm_busy"
+    assert (pool.running_count, pool.waiting_count) == (2, 3)
+    assert not gate.entered.acquire(blocking=False)
+
+    gate.open.set()
+    assert all(isinstance(outcome, Finished) for outcome in await asyncio.gather(*taken))
+    await pool.stop()
+
+
+async def test_a_pool_that_stops_interrupts_its_guests(engine, modules):
+    pool = Pool(engine, modules, running_max=4, waiting_max=4)
+    pool.start()
+    gate = Gate()
+    call = Call(module=modules.compile(guest(f"{READING} {FOREVER}")), timeout_ms=3_600_000)
+    running = [pool.execute(call, gate, "spin") for _ in range(4)]
+    waiting = [pool.execute(call, gate, "spin") for _ in range(4)]
+    await gate.has_let_in(4)
+    gate.open.set()
+    await pool.stop()
+    await pool.stop()
+
+    outcomes = await asyncio.gather(*running)
+    refused = await asyncio.gather(*waiting, return_exceptions=True)
+    assert [(outcome.kind, outcome.retry) for outcome in outcomes] == [(Kind.INTERRUPTED, True)] * 4
+    assert [error.code for error in refused] == ["wasm_stopped"] * 4
+    assert not [each for each in threading.enumerate() if each.name.startswith("flo-wasm")]
+    with pytest.raises(Unavailable, match="no WASM guest is taken any more"):
+        pool.execute(call, gate, "spin")
+
+
+async def test_a_pool_may_be_stopped_before_it_was_started(engine, modules):
+    await Pool(engine, modules).stop()
+
+
+async def test_modules_are_compiled_while_every_slot_is_taken(pool, modules):
+    gate = Gate()
+    call = Call(module=modules.compile(guest(f"{READING} (i64.const 0)")))
+    taken = [pool.execute(call, gate, "lane") for _ in range(5)]
+    module = await pool.check(ECHO)
+    gate.open.set()
+    await asyncio.gather(*taken)
+
+    assert module.exports
