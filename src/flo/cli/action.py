@@ -1,5 +1,6 @@
 """flo action ..."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -23,7 +24,9 @@ from flo.cli.pages import collect, page_options
 from flo.cli.payload import read_labels, read_object, read_payload
 from flo.cli.waiting import live_line
 from flo.model.actions import (
+    ENTRYPOINT_DEFAULT,
     MAX_RETRIES_DEFAULT,
+    MEMORY_PAGES_DEFAULT,
     RETRY_DELAY_MS_DEFAULT,
     TIMEOUT_MS_DEFAULT,
     ActionView,
@@ -89,6 +92,7 @@ def action() -> None:
         "flo action register send-email --timeout 60000 --max-retries 3",
         "flo action register send-email --namespace prod",
         "flo action register send-email --input-schema email.schema.json",
+        "flo action register rules-engine --wasm ./rules_engine.wasm",
     ],
 )
 @click.argument("name")
@@ -132,6 +136,27 @@ def action() -> None:
     metavar="FILE|JSON",
     help="A JSON Schema: results that do not fit are refused.",
 )
+@click.option(
+    "--wasm",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A WebAssembly module: the server performs the action itself.",
+)
+@click.option(
+    "--wasm-entrypoint",
+    metavar="NAME",
+    default=ENTRYPOINT_DEFAULT,
+    show_default=True,
+    help="The function of the module to call.",
+)
+@click.option(
+    "--wasm-memory-limit",
+    type=int,
+    metavar="PAGES",
+    default=MEMORY_PAGES_DEFAULT,
+    show_default=True,
+    help="The most memory it may have, in pages of 64 KB.",
+)
 @pass_settings
 def register(
     settings: Settings,
@@ -142,6 +167,9 @@ def register(
     description: str,
     input_schema: str | None,
     output_schema: str | None,
+    wasm: Path | None,
+    wasm_entrypoint: str,
+    wasm_memory_limit: int,
 ) -> None:
     """Register the action NAME, or replace its settings."""
     schema_in = read_object(input_schema, "--input-schema")
@@ -155,6 +183,9 @@ def register(
             description=description,
             input_schema=schema_in,
             output_schema=schema_out,
+            wasm=wasm.read_bytes() if wasm is not None else None,
+            wasm_entrypoint=wasm_entrypoint,
+            wasm_memory_limit=wasm_memory_limit,
         )
     show(settings.format, registered, text=f"Registered action: {name}", raw=name)
 
@@ -198,7 +229,12 @@ def register(
     metavar="JSON",
     help="What its worker must have, as a flat JSON object.",
 )
-@click.option("-w/-a", "--wait/--async", help="Wait until the run has ended.")
+@click.option(
+    "-w/-a",
+    "--wait/--async",
+    default=None,
+    help="Wait until the run has ended; for WebAssembly actions that is the default.",
+)
 @click.option(
     "--timeout",
     "timeout_s",
@@ -215,7 +251,7 @@ def invoke(
     delay_ms: int,
     idempotency_key: str | None,
     labels: str | None,
-    wait: bool,
+    wait: bool | None,
     timeout_s: float | None,
 ) -> None:
     """Queue a run of the action NAME.
@@ -235,8 +271,9 @@ def invoke(
             labels=required,
         )
         run_id = invocation.run_id
-        if wait:
-            _wait(settings, flo, run_id, timeout_s)
+        is_immediate = invocation.inline and wait is None and not delay_ms
+        if wait or is_immediate:
+            _wait(settings, flo, run_id, timeout_s, is_immediate)
         else:
             value = {"run_id": run_id, "duplicate": invocation.duplicate}
             show(settings.format, value, text=f"Result: {run_id}", raw=run_id)
@@ -358,11 +395,17 @@ def delete(settings: Settings, name: str, force: bool) -> None:
 action.add_command(dlq)
 
 
-def _wait(settings: Settings, flo: "BlockingFlo", run_id: RunId, timeout_s: float | None) -> None:
+def _wait(
+    settings: Settings,
+    flo: "BlockingFlo",
+    run_id: RunId,
+    timeout_s: float | None,
+    is_immediate: bool = False,
+) -> None:
     """Show how the run has ended, once it has; one without a result is an error."""
     from flo.client.invocation import RunUnsuccessful
 
-    if settings.format is Format.TEXT:
+    if settings.format is Format.TEXT and not is_immediate:
         click.echo(f"Result: {run_id}")
     try:
         with live_line(flo, run_id):
@@ -371,7 +414,8 @@ def _wait(settings: Settings, flo: "BlockingFlo", run_id: RunId, timeout_s: floa
         error.add_note(f"The run goes on. See how it is doing with: flo action status {run_id}")
         raise
     outcome = None if result.outcome == OUTCOME_SUCCESS else result.outcome
-    text = lines({"Outcome": outcome, "Output": payload_text(result.output)})
+    first = f"{run_id} ({result.status} immediately)" if is_immediate else None
+    text = lines({"Result": first, "Outcome": outcome, "Output": payload_text(result.output)})
     show(settings.format, result, text=text, raw=result.output or b"")
     if result.status is not RunStatus.COMPLETED:
         unsuccessful = RunUnsuccessful(result)

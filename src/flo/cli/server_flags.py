@@ -29,6 +29,7 @@ MEANINGS = {
     "durability": "When a write is acknowledged: on the disk, on its way there, or in memory.",
     "log_level": "The least important lines to log.",
     "log_format": "Log lines for people, or for programs.",
+    "max_concurrent_executions": "WebAssembly actions that run at a time.",
     "snapshot_events": "Take a snapshot once so many events are new.",
     "log_retention_events": "Events to keep beyond what recovery needs.",
     "log_retention_hours": "Events younger than this are kept as well.",

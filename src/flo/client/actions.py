@@ -15,7 +15,9 @@ from flo.client.schema import Schema, schema_of
 from flo.client.session import Session
 from flo.client.waits import Waits
 from flo.model.actions import (
+    ENTRYPOINT_DEFAULT,
     MAX_RETRIES_DEFAULT,
+    MEMORY_PAGES_DEFAULT,
     RETRY_DELAY_MS_DEFAULT,
     TIMEOUT_MS_DEFAULT,
     ActionPage,
@@ -82,11 +84,15 @@ class Actions:
         input_schema: Schema | None = None,
         output_schema: Schema | None = None,
         if_changed: bool = False,
+        wasm: bytes | None = None,
+        wasm_entrypoint: str = ENTRYPOINT_DEFAULT,
+        wasm_memory_limit: int = MEMORY_PAGES_DEFAULT,
     ) -> Registered:
         """Create the action or replace its settings; `if_changed` leaves equal ones alone.
 
         A schema is a JSON Schema, or a type that has one: inputs are checked when a run is
-        invoked, outputs when it is completed.
+        invoked, outputs when it is completed. With the bytes of a WebAssembly module in `wasm`,
+        the server performs the action itself; its memory is limited in pages of 64 KB.
         """
         command = RegisterAction(
             name=name,
@@ -98,6 +104,9 @@ class Actions:
             input_schema=schema_of(input_schema, "input_schema"),
             output_schema=schema_of(output_schema, "output_schema"),
             if_changed=if_changed,
+            wasm_module=wasm,
+            wasm_entrypoint=wasm_entrypoint,
+            wasm_memory_limit=wasm_memory_limit,
         )
         registered: Registered = await self._session.call(_REGISTER, command)
         return registered
@@ -125,7 +134,7 @@ class Actions:
         invoked: Invoked = await self._session.call(
             _INVOKE, command, repeatable=idempotency_key is not None
         )
-        return Invocation(self, invoked.run_id, invoked.duplicate)
+        return Invocation(self, invoked.run_id, invoked.duplicate, invoked.inline)
 
     async def invoke_many(
         self,
@@ -169,7 +178,7 @@ class Actions:
         while window := list(islice(rest, INVOKES_IN_FLIGHT_MAX)):
             answers += await asyncio.gather(*map(self._send, window), return_exceptions=True)
         invocations = [
-            Invocation(self, answer.run_id, answer.duplicate)
+            Invocation(self, answer.run_id, answer.duplicate, answer.inline)
             for answer in answers
             if isinstance(answer, Invoked)
         ]

@@ -90,6 +90,10 @@ class BlockingInvocation(Twin):
     def duplicate(self) -> bool:
         return self._noun.duplicate
 
+    @property
+    def inline(self) -> bool:
+        return self._noun.inline
+
     def status(self) -> RunView:
         return self._thread.run(self._noun.status())
 

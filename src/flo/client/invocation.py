@@ -33,14 +33,21 @@ class RunUnsuccessful(FloError):
 
 
 class Invocation:
-    """What an invoke gives back. `duplicate` says that the idempotency key was known already."""
+    """What an invoke gives back.
 
-    __slots__ = ("_actions", "duplicate", "run_id")
+    `duplicate` says that the idempotency key was known already, `inline` that the server performs
+    the run itself, so that its result is not far.
+    """
 
-    def __init__(self, actions: "Actions", run_id: RunId, duplicate: bool) -> None:
+    __slots__ = ("_actions", "duplicate", "inline", "run_id")
+
+    def __init__(
+        self, actions: "Actions", run_id: RunId, duplicate: bool, inline: bool = False
+    ) -> None:
         self._actions = actions
         self.run_id = run_id
         self.duplicate = duplicate
+        self.inline = inline
 
     def __str__(self) -> str:
         return self.run_id

@@ -1,4 +1,10 @@
-"""Rules of action registration."""
+"""Rules of action registration.
+
+Whether a module is fit to be an action has been found out before it comes here: that takes a
+compiler, and time.
+"""
+
+from hashlib import sha256
 
 from msgspec.structs import replace
 
@@ -16,9 +22,12 @@ from flo.model.actions import (
     DeleteAction,
     DisableAction,
     EnableAction,
+    Guest,
+    ModuleStored,
     RegisterAction,
     Registered,
 )
+from flo.model.base import Fact
 from flo.model.errors import NotFound
 from flo.model.ids import (
     DURATION_MS_MAX,
@@ -39,6 +48,7 @@ def decide_register(state: State, command: RegisterAction, moment: Moment) -> De
     check_range(command.retry_delay_ms, "retry_delay_ms", 0, DURATION_MS_MAX)
     check_text(command.description, "description")
     known = state.space(command.namespace).actions.get(command.name)
+    guest = _guest(state, command)
     action = Action(
         name=command.name,
         timeout_ms=command.timeout_ms,
@@ -51,11 +61,15 @@ def decide_register(state: State, command: RegisterAction, moment: Moment) -> De
         enabled=known.enabled if known else True,
         created_at_ms=known.created_at_ms if known else moment.now_ms,
         updated_at_ms=moment.now_ms,
+        guest=guest,
     )
     if known and command.if_changed and _same_settings(known, action):
         return Decision(Registered(name=known.name, version=known.version))
-    registered = ActionRegistered(namespace=command.namespace, action=action)
-    return Decision(Registered(name=action.name, version=action.version), (registered,))
+    events: list[Fact] = [ActionRegistered(namespace=command.namespace, action=action)]
+    module = command.wasm_module
+    if guest is not None and module is not None and guest.digest not in state.modules:
+        events.insert(0, ModuleStored(digest=guest.digest, body=module))
+    return Decision(Registered(name=action.name, version=action.version), tuple(events))
 
 
 def decide_delete(state: State, command: DeleteAction, moment: Moment) -> Decision:
@@ -76,10 +90,17 @@ def decide_disable(state: State, command: DisableAction, moment: Moment) -> Deci
     return Decision(Nothing(), (disabled,) if action.enabled else ())
 
 
+def apply_stored(state: State, event: ModuleStored) -> None:
+    state.modules[event.digest] = event.body
+
+
 def apply_registered(state: State, event: ActionRegistered) -> None:
     space = state.space_made(event.namespace)
+    known = space.actions.get(event.action.name) or space.deleted.get(event.action.name)
     space.actions[event.action.name] = event.action
     space.deleted.pop(event.action.name, None)
+    if known is not None:
+        state.let_go_of(known)
 
 
 def apply_deleted(state: State, event: ActionDeleted) -> None:
@@ -87,6 +108,8 @@ def apply_deleted(state: State, event: ActionDeleted) -> None:
     action = space.actions.pop(event.name)
     if space.tallies.get(event.name, NO_RUNS).live:
         space.deleted[event.name] = action
+    else:
+        state.let_go_of(action)
 
 
 def apply_enabled(state: State, event: ActionEnabled) -> None:
@@ -105,6 +128,21 @@ def named_action(space: Space, name: ActionName) -> Action:
             code="action_not_found",
         )
     return action
+
+
+def _guest(state: State, command: RegisterAction) -> Guest | None:
+    digest = command.wasm_digest
+    if command.wasm_module is not None:
+        digest = sha256(command.wasm_module).hexdigest()
+    elif digest is None:
+        return None
+    elif digest not in state.modules:
+        raise NotFound(f"no action has a module {digest!r}", code="module_not_found")
+    return Guest(
+        digest=digest,
+        entrypoint=command.wasm_entrypoint,
+        memory_pages=command.wasm_memory_limit,
+    )
 
 
 def _switch(space: Space, name: ActionName, at_ms: int, *, enabled: bool) -> None:

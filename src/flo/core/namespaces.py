@@ -53,6 +53,8 @@ def apply_created(state: State, event: NamespaceCreated) -> None:
 def apply_deleted(state: State, event: NamespaceDeleted) -> None:
     space = state.spaces.pop(event.name)
     state.deletions[event.name] = state.deletions.get(event.name, 0) + 1
+    for action in (*space.actions.values(), *space.deleted.values()):
+        state.let_go_of(action)
     for run_id in space.runs:
         state.due.clear((RUN, event.name, run_id))
     for key in space.kv:

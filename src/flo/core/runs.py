@@ -86,6 +86,7 @@ ATTEMPTS_KEPT_MAX = 100
 HELD_PER_WORKER_MAX = 10_000
 """What a worker holds is given up in one commit when it leaves."""
 TOUCH_MS_MAX = 3_600_000
+GUEST_GRACE_MS = 10_000
 
 RunEnd: TypeAlias = RunCompleted | RunFailed | RunTimedOut | RunCancelled
 
@@ -99,7 +100,8 @@ def decide_invoke(state: State, command: Invoke, moment: Moment) -> Decision:
     if command.idempotency_key is not None:
         known = _run_with_key(space, command, moment)
         if known is not None:
-            return Decision(Invoked(run_id=known, duplicate=True))
+            inline = action.guest is not None
+            return Decision(Invoked(run_id=known, duplicate=True, inline=inline))
     if not action.enabled:
         raise Conflict(f"action {action.name!r} is disabled", code="action_disabled")
     check_schema(action.input_schema, command.input, "the input", "input_invalid")
@@ -117,7 +119,7 @@ def decide_invoke(state: State, command: Invoke, moment: Moment) -> Decision:
         labels=command.labels or None,
     )
     queued = RunQueued(namespace=command.namespace, run=run)
-    return Decision(Invoked(run_id=run.run_id), (queued,))
+    return Decision(Invoked(run_id=run.run_id, inline=action.guest is not None), (queued,))
 
 
 def decide_claim(state: State, command: Claim, moment: Moment) -> Decision:
@@ -139,8 +141,8 @@ def decide_claim(state: State, command: Claim, moment: Moment) -> Decision:
     room = HELD_PER_WORKER_MAX - len(space.held.get(command.worker_id, ()))
     limit = max(0, min(command.max_tasks, room))
     for run in islice(_ready_runs(space, command.actions, labels), limit):
-        timeout_ms = space.settings(run.action).timeout_ms
-        lease_expires_at_ms = moment.now_ms + timeout_ms if timeout_ms else None
+        lease_ms = _lease_ms(space.settings(run.action))
+        lease_expires_at_ms = moment.now_ms + lease_ms if lease_ms else None
         events.append(
             RunClaimed(
                 namespace=command.namespace,
@@ -197,6 +199,11 @@ def decide_fail(state: State, command: Fail, moment: Moment) -> Decision:
     if command.retry and has_retries(run, action):
         requeued = _requeued(command.namespace, run, action, error, moment)
         return Decision(Accepted(run_id=run.run_id, status=RunStatus.PENDING), (requeued,))
+    if command.timed_out:
+        timed_out = RunTimedOut(
+            namespace=command.namespace, run_id=run.run_id, at_ms=moment.now_ms, error=error
+        )
+        return Decision(Accepted(run_id=run.run_id, status=RunStatus.TIMED_OUT), (timed_out,))
     failed = RunFailed(
         namespace=command.namespace,
         run_id=run.run_id,
@@ -440,6 +447,12 @@ def has_retries(run: Run, action: Action) -> bool:
     return run.attempt - run.attempts_before <= action.max_retries
 
 
+def _lease_ms(action: Action) -> int:
+    """A guest is ended by its timeout, and gets a little longer to say so."""
+    grace_ms = GUEST_GRACE_MS if action.guest is not None and action.timeout_ms else 0
+    return action.timeout_ms + grace_ms
+
+
 def _cannot_cancel(space: Space, command: Cancel, moment: Moment) -> NotFound | Conflict:
     ended = moment.recalled.runs.get((space.archive_name, command.run_id))
     if ended is None:
@@ -598,7 +611,7 @@ def _finish(state: State, namespace: Namespace, run: Run) -> None:
     if run.idempotency_key is not None:
         _remember_key(state, space, (run.action, run.idempotency_key))
     if run.action in space.deleted and not space.tallies[run.action].live:
-        del space.deleted[run.action]
+        state.let_go_of(space.deleted.pop(run.action))
 
 
 def _remember_key(state: State, space: Space, key: tuple[ActionName, str]) -> None:

@@ -161,6 +161,8 @@ class State:
         self.streams_made = 0
         """How many streams there have ever been; the store knows each by its number."""
         self.groups_made = 0
+        self.modules: dict[str, bytes] = {}
+        """The WebAssembly modules of actions, by their digests."""
 
     def space(self, namespace: Namespace) -> Space:
         """The namespace, empty if nothing has happened in it yet."""
@@ -174,6 +176,19 @@ class State:
             space = Space(f"{namespace}{DELETION_MARK}{deletions}" if deletions else namespace)
             self.spaces[namespace] = space
         return space
+
+    def let_go_of(self, action: Action) -> None:
+        """Forget the module of an action that is gone, unless another one uses it."""
+        if action.guest is None or action.guest.digest not in self.modules:
+            return
+        actions = (
+            one
+            for space in self.spaces.values()
+            for one in (*space.actions.values(), *space.deleted.values())
+        )
+        digests = (one.guest.digest for one in actions if one.guest is not None)
+        if action.guest.digest not in digests:
+            del self.modules[action.guest.digest]
 
     def reschedule(self, namespace: Namespace, stream: StreamName, name: GroupName) -> None:
         """A group falls due when the first of its records does."""

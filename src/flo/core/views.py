@@ -272,7 +272,7 @@ def _action_view(namespace: Namespace, space: Space, action: Action) -> ActionVi
     return ActionView(
         name=action.name,
         namespace=namespace,
-        type="user",
+        type="user" if action.guest is None else "wasm",
         timeout_ms=action.timeout_ms,
         max_retries=action.max_retries,
         retry_delay_ms=action.retry_delay_ms,
@@ -284,6 +284,9 @@ def _action_view(namespace: Namespace, space: Space, action: Action) -> ActionVi
         runs=msgspec.structs.asdict(tally),
         input_schema=_schema_view(action.input_schema),
         output_schema=_schema_view(action.output_schema),
+        wasm_digest=action.guest.digest if action.guest else None,
+        wasm_entrypoint=action.guest.entrypoint if action.guest else None,
+        wasm_memory_limit=action.guest.memory_pages if action.guest else None,
     )
 
 

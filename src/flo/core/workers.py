@@ -119,7 +119,8 @@ def decide_drain(state: State, command: DrainWorker, moment: Moment) -> Decision
 
 
 def decide_deregister(state: State, command: DeregisterWorker, moment: Moment) -> Decision:
-    if command.worker_id not in state.space(command.namespace).workers:
+    space = state.space(command.namespace)
+    if command.worker_id not in space.workers and command.worker_id not in space.held:
         return Decision(Nothing())
     return Decision(Nothing(), *_leave(command.namespace, command.worker_id, moment))
 
@@ -141,8 +142,8 @@ def apply_drained(state: State, event: WorkerDrained) -> None:
 
 def apply_deregistered(state: State, event: WorkerDeregistered) -> None:
     space = state.spaces[event.namespace]
-    del space.workers[event.worker_id]
-    del space.processes[event.worker_id]
+    space.workers.pop(event.worker_id, None)
+    space.processes.pop(event.worker_id, None)
 
 
 def count_run(

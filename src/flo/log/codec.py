@@ -13,7 +13,13 @@ from zlib import crc32
 
 import msgspec
 
-from flo.model.actions import ActionDeleted, ActionDisabled, ActionEnabled, ActionRegistered
+from flo.model.actions import (
+    ActionDeleted,
+    ActionDisabled,
+    ActionEnabled,
+    ActionRegistered,
+    ModuleStored,
+)
 from flo.model.archive import Archived
 from flo.model.base import Fact
 from flo.model.errors import Corrupt
@@ -103,6 +109,7 @@ EVENTS: tuple[type[Fact], ...] = (
     KeyDeleted,
     KeyExpired,
     KeyKept,
+    ModuleStored,
 )
 
 _union: Any = reduce(or_, EVENTS)

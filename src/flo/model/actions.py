@@ -9,6 +9,18 @@ TIMEOUT_MS_DEFAULT = 30_000
 MAX_RETRIES_DEFAULT = 3
 RETRY_DELAY_MS_DEFAULT = 1_000
 MAX_RETRIES_MAX = 1_000
+ENTRYPOINT_DEFAULT = "handle"
+MEMORY_PAGES_DEFAULT = 256
+"""Pages of 64 KB: 16 MB."""
+
+
+class Guest(Record):
+    """The WebAssembly module that performs an action inside the server."""
+
+    digest: str
+    """The SHA-256 of its bytes."""
+    entrypoint: str = ENTRYPOINT_DEFAULT
+    memory_pages: int = MEMORY_PAGES_DEFAULT
 
 
 class Action(Record):
@@ -26,6 +38,8 @@ class Action(Record):
     input_schema: str | None = None
     output_schema: str | None = None
     """JSON Schemas, as JSON text."""
+    guest: Guest | None = None
+    """None: outside workers perform it."""
 
 
 class RegisterAction(Word):
@@ -44,6 +58,13 @@ class RegisterAction(Word):
     input_schema: dict[str, Any] | None = None
     output_schema: dict[str, Any] | None = None
     if_changed: bool = False
+    wasm_module: bytes | None = None
+    """With a module, the server performs the action itself."""
+    wasm_digest: str | None = None
+    """Or with one that the server has already."""
+    wasm_entrypoint: str = ENTRYPOINT_DEFAULT
+    wasm_memory_limit: int = MEMORY_PAGES_DEFAULT
+    """In pages of 64 KB."""
 
 
 class DeleteAction(Word):
@@ -79,6 +100,13 @@ class ListActions(Word):
 class ActionRegistered(Fact):
     namespace: Namespace
     action: Action
+
+
+class ModuleStored(Fact):
+    """The bytes of a module, once for all actions that use it."""
+
+    digest: str
+    body: bytes
 
 
 class ActionDeleted(Fact):
@@ -121,6 +149,9 @@ class ActionView(Word):
     runs: dict[str, int]
     input_schema: dict[str, Any] | None
     output_schema: dict[str, Any] | None
+    wasm_digest: str | None = None
+    wasm_entrypoint: str | None = None
+    wasm_memory_limit: int | None = None
 
 
 class ActionPage(Word):

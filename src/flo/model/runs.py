@@ -14,6 +14,7 @@ from flo.model.ids import (
     RunId,
     WorkerId,
 )
+from flo.model.kv import Change, Check
 
 PRIORITY_DEFAULT = 10
 PRIORITY_MAX = 255
@@ -102,6 +103,9 @@ class Complete(Word):
     attempt: int = 0
     output: bytes = b""
     outcome: str = OUTCOME_SUCCESS
+    checks: list[Check] = msgspec.field(default_factory=list)
+    changes: list[Change] = msgspec.field(default_factory=list)
+    """Changes of keys that happen with the result: both, or neither."""
 
 
 class Fail(Word):
@@ -117,6 +121,8 @@ class Fail(Word):
     error: str = ""
     retry: bool = False
     dead_letter: bool = True
+    timed_out: bool = False
+    """For want of time: without a retry the run has timed out."""
 
 
 class Touch(Word):
@@ -282,6 +288,8 @@ class RunPurged(Fact):
 class Invoked(Word):
     run_id: RunId
     duplicate: bool = False
+    inline: bool = False
+    """The server performs it itself: the result is worth waiting for."""
 
 
 class Task(Word):

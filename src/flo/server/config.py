@@ -43,6 +43,8 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     durability: Durability = Durability.SYNC
     log_level: str = "info"
     log_format: LogFormat = LogFormat.CONSOLE
+    max_concurrent_executions: int = 4
+    """WebAssembly guests that run at a time; the others wait."""
     snapshot_events: int = 200_000
     """A snapshot is taken once so many events, and half as many as there are live runs, are new."""
     log_retention_events: int = 0

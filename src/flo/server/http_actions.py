@@ -1,8 +1,10 @@
 """The HTTP routes of actions: register, inspect, change, enable, disable, delete, list."""
 
+from base64 import b64decode
 from collections.abc import AsyncIterator
 from typing import Any
 
+import msgspec
 from litestar import Response, delete, get, post, put
 from litestar.di import NamedDependency
 from litestar.openapi.datastructures import ResponseSpec
@@ -11,7 +13,9 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict
 
 from flo.model.actions import (
+    ENTRYPOINT_DEFAULT,
     MAX_RETRIES_DEFAULT,
+    MEMORY_PAGES_DEFAULT,
     RETRY_DELAY_MS_DEFAULT,
     TIMEOUT_MS_DEFAULT,
     ActionPage,
@@ -25,6 +29,7 @@ from flo.model.actions import (
     Registered,
 )
 from flo.model.base import Word
+from flo.model.errors import Invalid
 from flo.model.ids import (
     LIST_LIMIT_DEFAULT,
     LIST_LIMIT_MAX,
@@ -58,6 +63,10 @@ class ActionBody(Word):
     input_schema: dict[str, Any] | None = None
     output_schema: dict[str, Any] | None = None
     if_changed: bool = False
+    wasm_module: str | None = None
+    """The bytes of a WebAssembly module, in base64: the server performs the action itself."""
+    wasm_entrypoint: str = ENTRYPOINT_DEFAULT
+    wasm_memory_limit: int = MEMORY_PAGES_DEFAULT
 
 
 class SettingsBody(Word):
@@ -78,8 +87,8 @@ class SettingsBody(Word):
 class ActionDetail(ActionView):
     """An action, its newest runs, and the workers that serve it."""
 
-    recent_runs: list[RunJson]
-    workers: list[WorkerId]
+    recent_runs: list[RunJson] = msgspec.field(default_factory=list)
+    workers: list[WorkerId] = msgspec.field(default_factory=list)
 
 
 @get("/actions", tags=["actions"], responses=refusals())
@@ -111,7 +120,8 @@ async def register_action(
     namespace: NamespaceQuery = NAMESPACE_DEFAULT,
 ) -> Response[Registered]:
     """Register an action, or replace its settings."""
-    command = RegisterAction(namespace=namespace, **asdict(data))
+    settings = asdict(data) | {"wasm_module": _module_of(data)}
+    command = RegisterAction(namespace=namespace, **settings)
     async with asker.changes:
         registered = await asker.ask(command, Registered)
     return Response(registered, status_code=201 if registered.version == 1 else 200)
@@ -172,6 +182,15 @@ async def delete_action(
         await asker.ask(DeleteAction(name=name, namespace=namespace), Nothing)
 
 
+def _module_of(body: ActionBody) -> bytes | None:
+    if body.wasm_module is None:
+        return None
+    try:
+        return b64decode(body.wasm_module, validate=True)
+    except ValueError as error:
+        raise Invalid(f"expected wasm_module in base64: {error}") from error
+
+
 def _registration_of(action: ActionView, changes: dict[str, Any]) -> RegisterAction:
     """The settings in force, but for these changes."""
     settings: dict[str, Any] = {
@@ -182,6 +201,10 @@ def _registration_of(action: ActionView, changes: dict[str, Any]) -> RegisterAct
         "input_schema": action.input_schema,
         "output_schema": action.output_schema,
     }
+    if action.wasm_digest is not None:
+        settings["wasm_digest"] = action.wasm_digest
+        settings["wasm_entrypoint"] = action.wasm_entrypoint
+        settings["wasm_memory_limit"] = action.wasm_memory_limit
     return RegisterAction(
         name=action.name, namespace=action.namespace, if_changed=True, **settings | changes
     )

@@ -14,6 +14,7 @@ from msgspec.structs import asdict
 from flo.model.base import Word
 from flo.model.errors import FloError, Invalid, error_of
 from flo.model.ids import (
+    BLOCK_MS_MAX,
     LIST_LIMIT_DEFAULT,
     NAMESPACE_DEFAULT,
     ActionName,
@@ -52,6 +53,8 @@ from flo.server.http_request import (
     RunPath,
     WaitQuery,
 )
+
+INLINE_WAIT_MS = 30_000
 
 
 class RunJson(Word):
@@ -176,7 +179,16 @@ async def invoke_action(
             description='What the worker must have, as a flat JSON object: {"gpu":true}.',
         ),
     ] = None,
-    wait_ms: WaitQuery = 0,
+    wait_ms: Annotated[
+        int | None,
+        QueryParameter(
+            name="wait_ms",
+            ge=0,
+            le=BLOCK_MS_MAX,
+            description="Wait so long for the run to end, then answer it as it is. WebAssembly "
+            "actions are waited for unless this is 0, others only if it is given.",
+        ),
+    ] = None,
 ) -> Response[Any]:
     """Queue a run of the action; the body is its input.
 
@@ -195,6 +207,8 @@ async def invoke_action(
         labels=None if labels is None else _labels(labels),
     )
     invoked = await asker.ask(command, Invoked)
+    if wait_ms is None and invoked.inline and not delay_ms:
+        wait_ms = INLINE_WAIT_MS
     if not wait_ms:
         return Response(invoked, status_code=202)
     try:

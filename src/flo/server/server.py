@@ -20,6 +20,7 @@ from flo.log.sqlite import SqliteLog
 from flo.model.version import VERSION
 from flo.server.config import Durability, ServerConfig
 from flo.server.counts import Counts
+from flo.server.guests import Guests
 from flo.server.logs import set_up_logs
 from flo.server.metrics import Metrics
 from flo.server.router import Router
@@ -108,7 +109,9 @@ class Server:
         upkeep = await self._run(Upkeep(self.shard, log, snapshots, self._clock, self.config))
         counts = Counts(self.shard, log, upkeep)
         counts.show_in(metrics)
-        await self._open_doors(metrics, counts, started_at_ms)
+        concurrency = self.config.max_concurrent_executions
+        guests = await self._run(Guests(self.shard, self._clock, concurrency))
+        await self._open_doors(Router(self.shard, guests), metrics, counts, started_at_ms)
         # The doors stay open until the shard has answered everyone.
         self._running.push_async_callback(self.shard.stop)
         _logger.info(
@@ -131,9 +134,10 @@ class Server:
         self._running.callback(lock.close)
         return SqliteLog(folder / LOG_FILE), SnapshotFolder(folder / SNAPSHOT_FOLDER)
 
-    async def _open_doors(self, metrics: Metrics, counts: Counts, started_at_ms: int) -> None:
+    async def _open_doors(
+        self, router: Router, metrics: Metrics, counts: Counts, started_at_ms: int
+    ) -> None:
         config = self.config
-        router = Router(self.shard)
         if config.port != DOOR_SHUT:
             listener = Listener(router, self._clock, metrics, config.host, config.port)
             self.port = (await self._run(listener)).port

@@ -4,6 +4,7 @@
     runs      the live runs, some thousands to a chunk
     backlog   the records on their way through a group, some thousands to a chunk
     keys      keys and their values, some hundreds to a chunk
+    module    one WebAssembly module
 
 Indexes that follow from these (who holds which, what falls due) are built again.
 """
@@ -107,7 +108,12 @@ class _Keys(Record, tag="keys"):
     keys: list[tuple[Key, KeyValue]]
 
 
-_Part: TypeAlias = _Runs | _Backlog | _Keys
+class _Module(Record, tag="module"):
+    digest: str
+    body: bytes
+
+
+_Part: TypeAlias = _Runs | _Backlog | _Keys | _Module
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 _decode_head = msgspec.msgpack.Decoder(_Head).decode
@@ -126,6 +132,8 @@ def dump(state: State) -> Iterator[bytes]:
             groups_made=state.groups_made,
         )
     )
+    for digest, body in sorted(state.modules.items()):
+        yield _encode(_Module(digest=digest, body=body))
     for namespace, space in sorted(state.spaces.items()):
         for part in _parts(namespace, space):
             yield _encode(part)
@@ -174,6 +182,8 @@ def _parts(namespace: Namespace, space: Space) -> Iterator[_Part]:
 
 def _restore(state: State, part: _Part) -> None:
     match part:
+        case _Module(digest=digest, body=body):
+            state.modules[digest] = body
         case _Runs(namespace=namespace, runs=runs):
             for run in runs:
                 restore_run(state, namespace, run)

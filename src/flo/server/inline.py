@@ -1,0 +1,265 @@
+"""The worker inside the server: takes the runs of WebAssembly actions, submits their results.
+
+    register ──▸ check, compile ──▸ shard                     refused before anything is stored
+    invoke ──▸ queue ──claim──▸ guest, in a thread ──▸ Complete, with what the guest has written
+
+It is a worker like any other: its runs have leases and retries, and what it holds when the server
+dies is taken up again. A guest's result and its writes are one commit; if something that it read
+has changed meanwhile, it is run again.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from contextlib import suppress
+
+import structlog
+from msgspec.structs import replace
+
+from flo.core.state import State
+from flo.model.actions import Action, Guest, RegisterAction
+from flo.model.errors import Conflict, FloError, NotFound, Unavailable
+from flo.model.ids import TEXT_LENGTH_MAX, Namespace
+from flo.model.kv import Change, Check, Delete, Put
+from flo.model.runs import Assigned, Claim, Complete, Fail, Task, Touch
+from flo.model.workers import DeregisterWorker
+from flo.shard.clock import Clock
+from flo.shard.shard import Shard
+from flo.wasm.engine import Engine
+from flo.wasm.execution import Call
+from flo.wasm.host import Stored
+from flo.wasm.module import Module, Modules
+from flo.wasm.outcome import Finished, Kind, LogLine, Outcome, Trapped
+from flo.wasm.outcome import Put as GuestPut
+from flo.wasm.pool import Pool
+
+WORKER_ID = "flo-inline"
+CLAIM_BLOCK_MS = 300_000
+TOUCH_EVERY_S = 3
+TOUCH_MS = 60_000
+TRIES_MAX = 20
+"""So often a guest is run again because what it read has changed; then its attempt has failed."""
+
+_logger = structlog.get_logger("flo.wasm")
+
+
+class InlineWorker:
+    """At most so many guests at a time; the others wait in the queues of their actions."""
+
+    def __init__(self, shard: Shard, clock: Clock, concurrency: int) -> None:
+        self._shard = shard
+        self._clock = clock
+        self._free = asyncio.Semaphore(concurrency)
+        self._concurrency = concurrency
+        engine = Engine()
+        self._modules = Modules(engine)
+        self._pool = Pool(engine, self._modules, running_max=concurrency)
+        self._claiming: dict[Namespace, asyncio.Task[None]] = {}
+        self._serving: dict[Namespace, list[str]] = {}
+        self._tasks: dict[asyncio.Task[None], None] = {}
+
+    async def start(self) -> None:
+        """Take up what the last process left undone, then serve every action that has a guest."""
+        self._pool.start()
+        for namespace, space in self._shard.state.spaces.items():
+            if WORKER_ID in space.held:
+                await self._shard.ask(DeregisterWorker(worker_id=WORKER_ID, namespace=namespace))
+            self.serve(namespace)
+
+    async def stop(self) -> None:
+        for task in (*self._claiming.values(), *self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._claiming.values(), *self._tasks, return_exceptions=True)
+        await self._pool.stop()
+
+    async def checked(self, command: RegisterAction) -> RegisterAction:
+        """The registration, once its module is found fit, with what it says of itself."""
+        assert command.wasm_module is not None
+        module = await self._pool.check(
+            command.wasm_module, command.wasm_entrypoint, command.wasm_memory_limit
+        )
+        if command.description:
+            return command
+        told = await self._pool.describe(module, command.wasm_memory_limit, lane="")
+        if not isinstance(told, Finished):
+            return command
+        text = told.output.decode(errors="replace")
+        return replace(command, description=text[:TEXT_LENGTH_MAX])
+
+    def serve(self, namespace: Namespace) -> None:
+        """Claim the runs of all guests in this namespace from now on."""
+        actions = sorted(_guests(self._shard.state, namespace))
+        if actions == self._serving.get(namespace, []):
+            return
+        if namespace in self._claiming:
+            self._claiming.pop(namespace).cancel()
+        self._serving[namespace] = actions
+        if actions:
+            claiming = self._claim_for_ever(namespace, actions)
+            self._claiming[namespace] = asyncio.create_task(claiming, name=f"inline {namespace}")
+
+    async def _claim_for_ever(self, namespace: Namespace, actions: list[str]) -> None:
+        while self._shard.closed is None:
+            try:
+                tasks = await self._claim(namespace, actions)
+            except FloError as error:
+                _logger.warning("inline_claim_refused", error=str(error))
+                await asyncio.sleep(1)
+                continue
+            for task in tasks:
+                await self._slot_for(namespace, task)
+                performing = asyncio.create_task(self._perform(namespace, task))
+                self._tasks[performing] = None
+                performing.add_done_callback(self._ended)
+
+    async def _claim(self, namespace: Namespace, actions: list[str]) -> list[Task]:
+        claim = Claim(
+            worker_id=WORKER_ID,
+            actions=actions,
+            namespace=namespace,
+            max_tasks=self._concurrency,
+            block_ms=CLAIM_BLOCK_MS,
+        )
+        assigned = await self._shard.ask(claim)
+        assert isinstance(assigned, Assigned)
+        return assigned.tasks
+
+    async def _slot_for(self, namespace: Namespace, task: Task) -> None:
+        """Wait for a slot to fall free, and keep the lease meanwhile."""
+        while True:
+            try:
+                await asyncio.wait_for(self._free.acquire(), TOUCH_EVERY_S)
+            except TimeoutError:
+                touch = Touch(
+                    run_id=task.task_id,
+                    worker_id=WORKER_ID,
+                    namespace=namespace,
+                    attempt=task.attempt,
+                    extend_ms=TOUCH_MS,
+                )
+                with suppress(FloError):  # the lease is lost: its report will be refused
+                    await self._shard.ask(touch)
+            else:
+                return
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.pop(task, None)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _logger.error("inline_task_broken", error=repr(error))
+
+    async def _perform(self, namespace: Namespace, task: Task) -> None:
+        """One run from its claim to its report."""
+        try:
+            outcome = await self._outcome(namespace, task)
+        finally:
+            self._free.release()
+        for _ in range(TRIES_MAX):
+            _tell(task, outcome)
+            if isinstance(outcome, Trapped):
+                await self._fail(namespace, task, outcome)
+                return
+            if await self._completed(namespace, task, outcome):
+                return
+            outcome = await self._outcome(namespace, task)
+        message = f"what it read has changed {TRIES_MAX} times while it ran"
+        unlucky = Trapped(kind=Kind.HOST_FAILED, message=message, retry=True)
+        await self._fail(namespace, task, unlucky)
+
+    async def _outcome(self, namespace: Namespace, task: Task) -> Outcome:
+        action = self._shard.state.space(namespace).settings(task.task_type)
+        if action.guest is None:
+            return Trapped(kind=Kind.HOST_FAILED, message="the action has no module", retry=True)
+        try:
+            call = await self._call(action, action.guest, task)
+            reader = _Reader(self._shard.state, namespace, self._clock)
+            return await self._pool.execute(call, reader, lane=f"{namespace}/{action.name}")
+        except (NotFound, Unavailable) as error:
+            return Trapped(kind=Kind.INTERRUPTED, message=error.message, retry=True)
+
+    async def _call(self, action: Action, guest: Guest, task: Task) -> Call:
+        module: Module | None = self._modules.cached(guest.digest)
+        if module is None:
+            module = await self._pool.compile(self._shard.state.modules[guest.digest])
+        return Call(
+            module=module,
+            input=task.payload,
+            entrypoint=guest.entrypoint,
+            timeout_ms=action.timeout_ms,
+            memory_pages_max=guest.memory_pages,
+        )
+
+    async def _completed(self, namespace: Namespace, task: Task, outcome: Finished) -> bool:
+        """Whether the result stands; it does not if what the guest read has changed."""
+        report = Complete(
+            run_id=task.task_id,
+            worker_id=WORKER_ID,
+            namespace=namespace,
+            attempt=task.attempt,
+            output=outcome.output,
+            checks=[Check(key=key, version=version) for key, version in outcome.reads.items()],
+            changes=list(_changes(outcome)),
+        )
+        try:
+            await self._shard.ask(report)
+        except Conflict as refusal:
+            if refusal.code == "version_mismatch":
+                return False
+            _logger.info("inline_report_refused", run=task.task_id, code=refusal.code)
+        except FloError as refusal:
+            failure = Trapped(kind=Kind.EXECUTION_ERROR, message=refusal.message, retry=False)
+            await self._fail(namespace, task, failure)
+        return True
+
+    async def _fail(self, namespace: Namespace, task: Task, outcome: Trapped) -> None:
+        report = Fail(
+            run_id=task.task_id,
+            worker_id=WORKER_ID,
+            namespace=namespace,
+            attempt=task.attempt,
+            error=f"{outcome.kind}: {outcome.message}",
+            retry=outcome.retry,
+            dead_letter=outcome.kind is not Kind.INVALID_INPUT,
+            timed_out=outcome.kind is Kind.TIMED_OUT,
+        )
+        try:
+            await self._shard.ask(report)
+        except FloError as refusal:
+            _logger.info("inline_report_refused", run=task.task_id, code=refusal.code)
+
+
+class _Reader:
+    """The keys of a namespace, as a guest's thread may read them: a look into a dict."""
+
+    def __init__(self, state: State, namespace: Namespace, clock: Clock) -> None:
+        self._state = state
+        self._namespace = namespace
+        self._clock = clock
+
+    def read(self, key: str) -> Stored | None:
+        known = self._state.space(self._namespace).kv.get(key, self._clock.now_ms())
+        return Stored(value=known.value, version=known.version) if known is not None else None
+
+
+def _guests(state: State, namespace: Namespace) -> Iterable[str]:
+    space = state.space(namespace)
+    for action in (*space.actions.values(), *space.deleted.values()):
+        if action.guest is not None:
+            yield action.name
+
+
+def _changes(outcome: Finished) -> Iterable[Change]:
+    for effect in outcome.effects:
+        if isinstance(effect, GuestPut):
+            yield Put(key=effect.key, value=effect.value)
+        else:
+            yield Delete(key=effect.key)
+
+
+def _tell(task: Task, outcome: Outcome) -> None:
+    line: LogLine
+    for line in outcome.logs:
+        _logger.log(_NUMBERS[line.level], line.message, run=task.task_id)
+    if outcome.logs_dropped:
+        _logger.warning("guest_log_cut_off", run=task.task_id, lines=outcome.logs_dropped)
+
+
+_NUMBERS = (10, 20, 30, 40)
