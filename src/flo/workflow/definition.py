@@ -288,7 +288,7 @@ class SignalStep(Record, tag="signal"):
 
     wait_for_signal: Annotated[
         SignalWait,
-        Meta(description="The signal to wait for.", extra={"key": "waitForSignal"}),
+        Meta(description="The signal to wait for."),
     ]
     transitions: Transitions = field(default_factory=dict)
 
@@ -362,9 +362,7 @@ class ForEachStep(Record, tag="for_each"):
     ```
     """
 
-    for_each: Annotated[
-        ForEach, Meta(description="The list and the target.", extra={"key": "forEach"})
-    ]
+    for_each: Annotated[ForEach, Meta(description="The list and the target.")]
     transitions: Transitions = field(default_factory=dict)
 
 
@@ -656,7 +654,7 @@ class Definition(Record):
     ] = None
     search_attributes: Annotated[
         tuple[SearchAttribute, ...],
-        Meta(description="Fields of the input to search by.", extra={"key": "searchAttributes"}),
+        Meta(description="Fields of the input to search by."),
     ] = ()
     output: Annotated[
         JsonText | None,
