@@ -38,6 +38,7 @@ ITEMS_MAX: Final = 10_000
 COUNT_MAX: Final = 1_000_000
 BRANCHES_MAX: Final = 256
 STEPS_MAX: Final = 1_000
+TRANSITIONS_MAX: Final = 32
 NAME_LENGTH_MAX: Final = 256
 
 
@@ -260,7 +261,7 @@ class RunStep(Record, tag="run"):
 
 
 class SignalWait(Record):
-    """The signal that a SignalStep waits for, and for how long."""
+    """The signal to wait for, and for how long."""
 
     type: Annotated[Name, Meta(description="The type of the signal.")]
     timeout_ms: Annotated[
@@ -294,7 +295,7 @@ class SignalStep(Record, tag="signal"):
 
 
 class Sleep(Record):
-    """How long a SleepStep sleeps. Exactly one of the three is set."""
+    """How long to sleep. Exactly one of the three is set; a single value is `duration_ms`."""
 
     duration_ms: Annotated[Duration | None, Meta(description="So long.")] = None
     duration_from: Annotated[
@@ -382,6 +383,8 @@ class Branch(Record):
 
 
 class Parallel(Record):
+    """The branches, and how many of them must succeed."""
+
     branches: Annotated[
         dict[str, Branch],
         Meta(description="Name → a target, a step, or a graph.", extra={"kind": "branches"}),

@@ -54,14 +54,16 @@ class Path(NamedTuple):
     root: Root
     step: str = ""
     keys: tuple[Key, ...] = ()
+    text: str = ""
+    """As it is written."""
 
 
 class PathError(ValueError):
-    """The path is not well-formed; `column` counts from 0 within its text."""
+    """The path is not well-formed."""
 
-    def __init__(self, message: str, column: int = 0) -> None:
+    def __init__(self, message: str, text: str = "") -> None:
         super().__init__(message)
-        self.column = column
+        self.text = text
 
 
 class StepResult(NamedTuple):
@@ -101,57 +103,59 @@ class Compiled(NamedTuple):
 
 _PART = re.compile(r"""\.([^.\[\]{}"'\s]+)|\[(-?[0-9]{1,9})\]|\["([^"]*)"\]|\['([^']*)'\]""")
 _INDEX = re.compile(r"[0-9]{1,9}")
-_EXAMPLES: Final = "$.input, $.steps, $.flo, $.item or $.index"
+_ROOTS: Final = "$.input, $.steps, $.flo, $.item or $.index"
+_EXPECTED: Final = {
+    "steps": "$.steps.NAME.output or $.steps.NAME.outcome",
+    "flo": "$.flo.run_id or $.flo.timestamp",
+    "index": "$.index",
+}
 
 
 @lru_cache(maxsize=COMPILED_MAX)
 def parse_path(text: str) -> Path:
     """The path of a text that begins with `$.`."""
     parts = _parts(text)
-    names = [key.name for key in parts]
-    match names:
+    match [key.name for key in parts]:
         case ["input", *_]:
-            return Path(Root.INPUT, keys=parts[1:])
+            return Path(Root.INPUT, keys=parts[1:], text=text)
         case ["item", *_]:
-            return Path(Root.ITEM, keys=parts[1:])
+            return Path(Root.ITEM, keys=parts[1:], text=text)
         case ["index"]:
-            return Path(Root.INDEX)
+            return Path(Root.INDEX, text=text)
         case ["flo", "run_id"]:
-            return Path(Root.RUN_ID)
+            return Path(Root.RUN_ID, text=text)
         case ["flo", "timestamp"]:
-            return Path(Root.TIMESTAMP)
-        case ["flo", *_]:
-            raise PathError(f"expected $.flo.run_id or $.flo.timestamp, got {text!r}")
+            return Path(Root.TIMESTAMP, text=text)
         case ["steps", step, "output", *_]:
-            return Path(Root.OUTPUT, step_name(step), parts[3:])
+            return Path(Root.OUTPUT, step_name(step), parts[3:], text)
         case ["steps", step, "outcome"]:
-            return Path(Root.OUTCOME, step_name(step))
-        case ["steps", *_]:
-            raise PathError(f"expected $.steps.NAME.output or $.steps.NAME.outcome, got {text!r}")
+            return Path(Root.OUTCOME, step_name(step), text=text)
+        case [root, *_]:
+            raise PathError(f"expected {_EXPECTED.get(root, _ROOTS)}, got {text!r}", text)
         case _:
-            raise PathError(f"expected {_EXAMPLES}, got {text!r}")
+            raise PathError(f"expected {_ROOTS}, got {text!r}", text)
 
 
 def _parts(text: str) -> tuple[Key, ...]:
     if not text.startswith(MARK):
-        raise PathError(f"expected a path that begins with $., got {text!r}")
+        raise PathError(f"expected a path that begins with $., got {text!r}", text)
     if len(text) > PATH_LENGTH_MAX:
-        raise PathError(f"expected a path of at most {PATH_LENGTH_MAX} characters")
+        raise PathError(f"expected a path of at most {PATH_LENGTH_MAX} characters", text)
     parts: list[Key] = []
     at = 1
     while at < len(text):
         found = _PART.match(text, at)
         if found is None:
-            raise PathError(f"expected .name or [number], got {text[at:]!r} in {text!r}", at)
+            raise PathError(f"expected .name or [number], got {text[at:]!r} in {text!r}", text)
         parts.append(_key(found))
         at = found.end()
     return tuple(parts)
 
 
 def _key(found: re.Match[str]) -> Key:
-    name, index, double, single = found.groups()
-    if index is not None:
-        return Key(index, int(index))
+    name, number, double, single = found.groups()
+    if number is not None:
+        return Key(number, int(number))
     if name is not None:
         return Key(name, int(name) if _INDEX.fullmatch(name) else None)
     return Key(double if double is not None else single, None)
@@ -260,7 +264,7 @@ def compile_template(text: str) -> Compiled:
         try:
             pieces.append(_piece(found, paths))
         except PathError as error:
-            errors.append(PathError(str(error), found.start() + error.column))
+            errors.append(error)
     pieces.append(text[at:])
     return Compiled(lambda scope: _filled(pieces, scope), tuple(paths), tuple(errors))
 

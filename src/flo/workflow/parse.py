@@ -7,8 +7,8 @@ One mistake does not hide the next: a part that cannot be read is noted and repl
 placeholder, so that what refers to it can still be checked.
 """
 
+import re
 from collections.abc import Callable
-from re import Pattern
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
@@ -17,6 +17,7 @@ from flo.model.base import Record
 from flo.workflow import definition as d
 from flo.workflow.fields import STEP_KINDS, Field, fields_by_key, fields_of
 from flo.workflow.json_nodes import NotJson, compose_json
+from flo.workflow.mapping import MARK
 from flo.workflow.nodes import (
     Composed,
     Entry,
@@ -39,6 +40,8 @@ KIND: Final = "Workflow"
 
 BRANCH_TRANSITIONS: Final = {"success": "flo.Completed", "failure": "flo.Failed"}
 """Of a branch that is a single step and says nothing else."""
+
+_PATH_IN_JSON = re.compile(r'"(\$\.[^"]*)"')
 
 UNKNOWN: Final = d.Target(kind=d.TargetKind.ACTION, name="?")
 
@@ -307,6 +310,9 @@ class _Reader:
         mapping = self._mapping(node, path)
         if mapping is None:
             return None
+        if len(mapping.entries) > d.TRANSITIONS_MAX:
+            message = f"expected at most {d.TRANSITIONS_MAX} transitions"
+            self._note("E111", message, mapping.place, path)
         found: dict[str, str] = {}
         for entry in mapping.entries:
             inner = (*path, entry.key)
@@ -370,7 +376,7 @@ class _Reader:
         node: Node,
         path: Path,
         read: Callable[[Node, Path], T],
-        pattern: Pattern[str],
+        pattern: re.Pattern[str],
         twice: str,
     ) -> dict[str, T] | None:
         """A table of named things, each read by the same function."""
@@ -415,8 +421,20 @@ class _Reader:
             case Sequence():
                 for inner in node.nodes:
                     self._check_json(inner, path)
+            case Scalar(value=str()):
+                self._note_paths(node, path)
             case Scalar():
                 pass
+
+    def _note_paths(self, node: Scalar, path: Path) -> None:
+        """Where the paths of a text on one line stand, if nothing in it is escaped."""
+        if node.text.startswith(MARK):
+            self._places.note_text(path, node.text, node.place)
+        elif not any(mark in node.text for mark in ("\n", "'", "\\")):
+            for found in _PATH_IN_JSON.finditer(node.text):
+                column = node.place.column + int(node.quoted) + found.start(1)
+                place = Place(node.place.line, column)
+                self._places.note_text(path, found.group(1), place)
 
     def _target(self, node: Node, path: Path, struct: type[Record]) -> d.Target | None:
         try:
