@@ -44,6 +44,19 @@ STEP_KINDS: Final[dict[str, type[Record]]] = {
 """The key that makes a step what it is."""
 
 
+TARGETS: Final[dict[type[Record], tuple[d.TargetKind, ...]]] = {
+    d.Executor: (d.TargetKind.ACTION,),
+    d.Rollback: (d.TargetKind.ACTION, d.TargetKind.WORKFLOW),
+    d.ForEach: (d.TargetKind.ACTION, d.TargetKind.WORKFLOW),
+}
+"""Where not every kind of target makes sense."""
+
+EXACTLY_ONE: Final[dict[type[Record], tuple[str, ...]]] = {
+    d.Schedule: ("cron", "interval_ms"),
+    d.Sleep: ("duration_ms", "duration_from", "until"),
+}
+
+
 class Kind(NamedTuple):
     """What may stand in a field."""
 

@@ -80,8 +80,7 @@ def split_lines(text: str) -> list[str]:
     return _LINE_BREAK.split(text)
 
 
-def check_text(text: str) -> None:
-    """Refuse what no reader should look at: too much, or characters nobody can see."""
+def check_length(text: str) -> None:
     if len(text) > TEXT_LENGTH_MAX or len(text.encode(errors="replace")) > TEXT_LENGTH_MAX:
         raise Refused(
             problem(
@@ -90,6 +89,10 @@ def check_text(text: str) -> None:
                 Place(1, 1),
             )
         )
+
+
+def check_printable(text: str) -> None:
+    """Refuse characters that YAML does not allow; JSON may hold some of them."""
     if found := _UNPRINTABLE.search(text):
         raise Refused(
             problem(

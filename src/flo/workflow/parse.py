@@ -15,7 +15,7 @@ import msgspec
 
 from flo.model.base import Record
 from flo.workflow import definition as d
-from flo.workflow.fields import STEP_KINDS, Field, fields_by_key, fields_of
+from flo.workflow.fields import EXACTLY_ONE, STEP_KINDS, TARGETS, Field, fields_by_key, fields_of
 from flo.workflow.json_nodes import NotJson, compose_json
 from flo.workflow.mapping import MARK
 from flo.workflow.nodes import (
@@ -26,7 +26,8 @@ from flo.workflow.nodes import (
     Refused,
     Scalar,
     Sequence,
-    check_text,
+    check_length,
+    check_printable,
     kind_of,
 )
 from flo.workflow.places import Path, Places, dotted
@@ -86,18 +87,6 @@ _SHORT: Final[dict[type[Record], str]] = {
 }
 """The field that a single value stands for: `rollback: "@actions/refund"`."""
 
-_TARGETS: Final[dict[type[Record], tuple[d.TargetKind, ...]]] = {
-    d.Executor: (d.TargetKind.ACTION,),
-    d.Rollback: (d.TargetKind.ACTION, d.TargetKind.WORKFLOW),
-    d.ForEach: (d.TargetKind.ACTION, d.TargetKind.WORKFLOW),
-}
-"""Where not every kind of target makes sense."""
-
-_EXACTLY_ONE: Final[dict[type[Record], tuple[str, ...]]] = {
-    d.Schedule: ("cron", "interval_ms"),
-    d.Sleep: ("duration_ms", "duration_from", "until"),
-}
-
 
 class Parsed(NamedTuple):
     """What was read. With errors among the problems, the definition has placeholders in it."""
@@ -121,12 +110,13 @@ def parse(text: str) -> Parsed:
 
 def compose(text: str) -> Composed:
     """The text as nodes: JSON if it is JSON, otherwise YAML."""
-    check_text(text)
+    check_length(text)
     if text.lstrip(" \t\r\n").startswith("{"):
         try:
             return compose_json(text)
         except NotJson:
             pass
+    check_printable(text)
     return compose_yaml(text)
 
 
@@ -438,7 +428,7 @@ class _Reader:
 
     def _target(self, node: Node, path: Path, struct: type[Record]) -> d.Target | None:
         try:
-            return target_of(node, _TARGETS.get(struct, tuple(d.TargetKind)))
+            return target_of(node, TARGETS.get(struct, tuple(d.TargetKind)))
         except Wrong as wrong:
             self._note(wrong.code, str(wrong), node.place, path, hint=wrong.hint)
             return None
@@ -466,7 +456,7 @@ class _Reader:
     def _check_one_of(
         self, mapping: Mapping, path: Path, struct: type[Record], seen: dict[str, Entry]
     ) -> None:
-        names = _EXACTLY_ONE.get(struct, ())
+        names = EXACTLY_ONE.get(struct, ())
         keys = [field.key for field in fields_of(struct) if field.name in names]
         given = [entry for name, entry in seen.items() if name in names]
         if names and not given:

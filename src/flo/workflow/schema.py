@@ -9,15 +9,20 @@ import msgspec
 
 from flo.model.base import Record
 from flo.workflow import definition as d
-from flo.workflow.fields import STEP_KINDS, Field, fields_of
+from flo.workflow.fields import EXACTLY_ONE, STEP_KINDS, TARGETS, Field, fields_of
 from flo.workflow.parse import KIND
 from flo.workflow.problem import CODES
 
 SCHEMA_ID: Final = "https://json-schema.org/draft/2020-12/schema"
 _DURATION_PATTERN: Final = r"^([0-9]{1,12}(ms|s|m|h|d)){1,5}$"
-_NAME_PATTERN: Final = r"^[\w-]+$"
+_STEP_NAMES: Final = {"pattern": r"^[\w-]+$", "not": {"enum": [d.START, d.START_ALIAS]}}
+_TARGET_PATTERNS: Final = {
+    d.TargetKind.ACTION: r"actions/[\w.:@-]+",
+    d.TargetKind.PLAN: r"plan/[\w.-]+",
+    d.TargetKind.WORKFLOW: r"workflow/[\w.@-]+(:[^\s:]+)?",
+}
+_BRANCH_STEPS: Final = ("run", "waitForSignal", "sleep", "forEach")
 _SHORT_FORMS: Final[dict[type[Record], dict[str, Any]]] = {
-    d.Rollback: {"type": "string", "pattern": "^@(actions|workflow)/."},
     d.Concurrency: {"type": "integer", "minimum": 1},
     d.Terminal: {"enum": [ending.value for ending in d.Ending]},
     d.Sleep: {
@@ -48,25 +53,35 @@ def json_schema() -> dict[str, Any]:
 
 def _object(struct: type[Record], definitions: dict[str, Any]) -> dict[str, Any]:
     fields = fields_of(struct)
-    found: dict[str, Any] = {
+    return {
         "type": "object",
         "description": _first_sentence(struct),
         "properties": {
-            key: _property(field, definitions) for field in fields for key in field.keys
+            key: _property(struct, field, definitions) for field in fields for key in field.keys
         },
         "additionalProperties": False,
+        "required": [field.key for field in fields if field.required and len(field.keys) == 1],
+        **_combinations(struct, fields),
     }
-    plain = [field.key for field in fields if field.required and len(field.keys) == 1]
-    twins = [
-        {"anyOf": [{"required": [key]} for key in field.keys]}
+
+
+def _combinations(struct: type[Record], fields: tuple[Field, ...]) -> dict[str, Any]:
+    """Which spellings are required, and which fields exclude each other."""
+    twins: list[dict[str, Any]] = [
+        {"oneOf": [{"required": [key]} for key in field.keys]}
         for field in fields
         if field.required and len(field.keys) > 1
     ]
-    return {**found, "required": plain, **({"allOf": twins} if twins else {})}
+    exclusive = [
+        key for field in fields if field.name in EXACTLY_ONE.get(struct, ()) for key in field.keys
+    ]
+    if exclusive:
+        twins.append({"oneOf": [{"required": [key]} for key in exclusive]})
+    return {"allOf": twins} if twins else {}
 
 
-def _property(field: Field, definitions: dict[str, Any]) -> dict[str, Any]:
-    schema = dict(_schema_of(field, definitions))
+def _property(struct: type[Record], field: Field, definitions: dict[str, Any]) -> dict[str, Any]:
+    schema = _schema_of(struct, field, definitions)
     if field.description:
         schema["description"] = field.description
     if not field.required and isinstance(field.default, str | int | float | bool):
@@ -74,7 +89,7 @@ def _property(field: Field, definitions: dict[str, Any]) -> dict[str, Any]:
     return schema
 
 
-def _schema_of(field: Field, definitions: dict[str, Any]) -> dict[str, Any]:
+def _schema_of(struct: type[Record], field: Field, definitions: dict[str, Any]) -> dict[str, Any]:
     kind = field.kind
     match kind.word:
         case "struct":
@@ -84,10 +99,12 @@ def _schema_of(field: Field, definitions: dict[str, Any]) -> dict[str, Any]:
             return {"type": "array", "items": _reference(kind.type, definitions), **least}
         case "table":
             return {"type": "object", "additionalProperties": _reference(kind.type, definitions)}
+        case "target":
+            return _target(TARGETS.get(struct, tuple(d.TargetKind)))
         case "step":
             return _step_reference(definitions)
         case "steps":
-            return _steps(definitions)
+            return _steps(_step_reference(definitions))
         case "branches":
             return _branches(definitions)
         case "choice":
@@ -99,21 +116,37 @@ def _schema_of(field: Field, definitions: dict[str, Any]) -> dict[str, Any]:
 def _simple(field: Field) -> dict[str, Any]:
     whole = {"type": "integer", **_bounds(field)}
     schemas: dict[str, dict[str, Any]] = {
-        "text": {"type": ["string", "number"] if field.name == "version" else "string"},
+        "text": {
+            "type": ["string", "number"] if field.name == "version" else "string",
+            **_lengths(field),
+        },
         "integer": whole,
         "number": {"type": "number", **_bounds(field)},
         "boolean": {"type": "boolean"},
         "duration": {"anyOf": [whole, {"type": "string", "pattern": _DURATION_PATTERN}]},
         "json": {},
         "path": {"type": "string"},
-        "template": {"type": "string"},
+        "template": {"type": "string", "minLength": 1},
         "join": {"anyOf": [{"enum": ["all", "any"]}, {"type": "integer", "minimum": 1}]},
-        "target": {"type": "string", "pattern": "^@(actions|plan|workflow)/."},
-        "goal": {"type": "string"},
-        "transitions": {"type": "object", "additionalProperties": {"type": "string"}},
+        "goal": {"type": "string", "minLength": 1},
+        "transitions": {
+            "type": "object",
+            "maxProperties": d.TRANSITIONS_MAX,
+            "additionalProperties": {"type": "string", "minLength": 1},
+        },
         "texts": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]},
     }
     return schemas[field.kind.word]
+
+
+def _target(kinds: tuple[d.TargetKind, ...]) -> dict[str, Any]:
+    patterns = "|".join(_TARGET_PATTERNS[kind] for kind in kinds)
+    return {"type": "string", "pattern": f"^@({patterns})$"}
+
+
+def _lengths(field: Field) -> dict[str, int]:
+    bounds = {"minLength": field.kind.least, "maxLength": field.kind.most}
+    return {name: bound for name, bound in bounds.items() if bound is not None}
 
 
 def _bounds(field: Field) -> dict[str, int]:
@@ -130,7 +163,7 @@ def _reference(struct: type[Record], definitions: dict[str, Any]) -> dict[str, A
     if name not in definitions:
         definitions[name] = {}  # it is under way
         schema = _object(struct, definitions)
-        short = _SHORT_FORMS.get(struct)
+        short = _target(TARGETS[struct]) if struct is d.Rollback else _SHORT_FORMS.get(struct)
         definitions[name] = {"anyOf": [short, schema]} if short else schema
     return {"$ref": f"#/$defs/{name}"}
 
@@ -144,28 +177,34 @@ def _step_reference(definitions: dict[str, Any]) -> dict[str, Any]:
     return {"$ref": "#/$defs/Step"}
 
 
-def _steps(definitions: dict[str, Any]) -> dict[str, Any]:
+def _flat_step_reference(definitions: dict[str, Any]) -> dict[str, Any]:
+    structs = [STEP_KINDS[key] for key in _BRANCH_STEPS]
+    definitions["FlatStep"] = {"anyOf": [_reference(struct, definitions) for struct in structs]}
+    return {"$ref": "#/$defs/FlatStep"}
+
+
+def _steps(step: dict[str, Any]) -> dict[str, Any]:
     return {
         "type": "object",
-        "propertyNames": {"pattern": _NAME_PATTERN},
-        "additionalProperties": _step_reference(definitions),
+        "propertyNames": _STEP_NAMES,
+        "additionalProperties": step,
     }
 
 
 def _branches(definitions: dict[str, Any]) -> dict[str, Any]:
+    step = _flat_step_reference(definitions)
     graph = {
         "type": "object",
-        "properties": {"start": _step_reference(definitions), "steps": _steps(definitions)},
+        "properties": {"start": step, "steps": _steps(step)},
         "required": ["start"],
         "additionalProperties": False,
     }
-    target = {"type": "string", "pattern": "^@(actions|plan|workflow)/."}
-    branch = {"anyOf": [target, graph, _step_reference(definitions)]}
+    branch = {"anyOf": [_target(tuple(d.TargetKind)), graph, step]}
     return {
         "type": "object",
         "minProperties": 1,
         "maxProperties": d.BRANCHES_MAX,
-        "propertyNames": {"pattern": _NAME_PATTERN},
+        "propertyNames": _STEP_NAMES,
         "additionalProperties": branch,
     }
 

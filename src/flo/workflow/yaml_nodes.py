@@ -82,7 +82,10 @@ class _Composer:
     def _refuse_syntax(self, error: yaml.MarkedYAMLError) -> NoReturn:
         mark = error.problem_mark or error.context_mark
         place = Place(mark.line + 1, mark.column + 1) if mark else Place(1, 1)
-        character = _character(self._text, place)
+        lines = split_lines(self._text)
+        if place.line > len(lines):  # the end of the text, seen as a line of its own
+            place = Place(len(lines), len(lines[-1]) + 1)
+        character = lines[place.line - 1][place.column - 1 : place.column]
         if character == "\t":
             hint = "indent with spaces only"
             self._refuse("E110", "expected spaces, got a tab", place, hint)
@@ -210,8 +213,3 @@ def plain_value(text: str) -> str | int | float | bool | None:
 
 def _place(event: Any) -> Place:
     return Place(event.start_mark.line + 1, event.start_mark.column + 1)
-
-
-def _character(text: str, place: Place) -> str:
-    line = dict(enumerate(split_lines(text), 1)).get(place.line, "")
-    return line[place.column - 1 : place.column]
