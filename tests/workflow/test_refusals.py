@@ -277,9 +277,22 @@ def test_aliases_cannot_make_a_document_deeper_than_it_looks():
 
 
 def test_too_many_values_are_refused():
-    (found,) = read(HEAD + "output: [" + "1," * 100_001 + "]\n").problems
+    (found,) = read(HEAD + "output: [" + "1," * 50_001 + "]\n").problems
 
     assert found.code == "E111"
+
+
+def test_no_more_is_told_than_can_be_read_and_errors_come_before_warnings():
+    steps = "".join(
+        f"  s{n}: {{sleep: 1, transitions: {{success: flo.Completed}}}}\n" for n in range(300)
+    )
+    doubtful = SMALL + "steps:\n" + steps
+    bad = doubtful.replace("s299: {sleep: 1", "s299: {sleep: x")
+
+    assert len(read(doubtful).problems) == 100
+    assert read(doubtful).definition is not None
+    assert [one.code for one in read(bad).problems] == ["E115"]
+    assert len(read(SMALL + "".join(f"k{n}: 1\n" for n in range(300))).problems) == 100
 
 
 def test_a_problem_says_what_it_is_about():

@@ -14,11 +14,11 @@ from flo.workflow.check_settings import check_settings
 from flo.workflow.findings import Findings
 from flo.workflow.graph import Area, areas_of, leavings_of
 from flo.workflow.places import Places
-from flo.workflow.problem import Problem, has_errors, nearest, shown
+from flo.workflow.problem import Problems, has_errors, nearest, shown
 from flo.workflow.values import WORKFLOW_NAME
 
 
-def check(definition: d.Definition, places: Places, *, whole: bool = True) -> list[Problem]:
+def check(definition: d.Definition, places: Places, *, whole: bool = True) -> Problems:
     """All that is wrong with a definition. `whole` is false if it has placeholders in it."""
     findings = Findings(places)
     check_names(definition, findings)
@@ -110,6 +110,8 @@ def _check_goals(
     for leaving in leavings_of(area.steps[name]):
         if leaving.goal in area.steps or definition.ending_of(leaving.goal) is not None:
             continue
+        if findings.problems.full:
+            return
         hint = nearest(leaving.goal, goals)
         if area.parallel and leaving.goal in (d.START, *definition.steps):
             hint = f"a branch ends at a terminal; what follows is said by step {area.parallel!r}"

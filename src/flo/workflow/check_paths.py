@@ -34,6 +34,8 @@ class _Use(NamedTuple):
 def check_paths(definition: d.Definition, findings: Findings) -> None:
     known = {name for area in areas_of(definition) for name in area.steps}
     for use in _uses(definition):
+        if findings.problems.full:
+            return
         for error in use.compiled.errors:
             hint = _hint_of(error.text)
             findings.error(use.code, str(error), use.path, hint=hint, text=error.text)

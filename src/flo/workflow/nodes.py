@@ -12,7 +12,7 @@ from flo.workflow.problem import Place, Problem, problem, shown
 
 TEXT_LENGTH_MAX: Final = 1024 * 1024
 """Bytes of a document."""
-NODES_MAX: Final = 100_000
+NODES_MAX: Final = 50_000
 DEPTH_MAX: Final = 50
 
 _LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")

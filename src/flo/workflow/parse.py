@@ -31,7 +31,7 @@ from flo.workflow.nodes import (
     kind_of,
 )
 from flo.workflow.places import Path, Places, dotted
-from flo.workflow.problem import Place, Problem, in_order, nearest, problem, shown
+from flo.workflow.problem import Place, Problem, Problems, in_order, nearest, problem, shown
 from flo.workflow.values import NAME, PLAN_NAME, VALUES, Wrong, goal_of, json_text, target_of
 from flo.workflow.yaml_nodes import compose_yaml
 
@@ -122,7 +122,7 @@ def compose(text: str) -> Composed:
 
 class _Reader:
     def __init__(self, places: Places) -> None:
-        self.problems: list[Problem] = []
+        self.problems = Problems()
         self._places = places
         self._kinds: dict[str, Callable[[Node, Path, Field, type[Record]], Any]] = {
             "struct": lambda node, path, field, _: self._struct(node, path, field.kind.type),
@@ -466,6 +466,8 @@ class _Reader:
             self._note("E120", message, entry.place, (*path, entry.key))
 
     def _unknown(self, entry: Entry, path: Path, known: Any) -> None:
+        if self.problems.full:
+            return
         message = f"unknown key {shown(entry.key)}" + (f" at {dotted(path)}" if path else "")
         hint = nearest(entry.key, known) or f"known are {', '.join(_first_spellings(known))}"
         self._note("E114", message, entry.place, (*path, entry.key), hint=hint)
@@ -479,7 +481,7 @@ class _Reader:
         self._note(code, f"expected {dotted(path)}, which is missing", place, path)
 
     def _note(self, code: str, message: str, place: Place, path: Path, hint: str = "") -> None:
-        self.problems.append(problem(code, message, place, dotted(path), hint=hint))
+        self.problems.add(problem(code, message, place, dotted(path), hint=hint))
 
 
 def _long_form(node: Node, struct: type[Record]) -> Node:

@@ -7,12 +7,15 @@
 An error refuses the document; a warning lets it pass. A code never changes its meaning.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from enum import StrEnum
 from typing import Final, NamedTuple
 
 from flo.model.base import Word
+
+PROBLEMS_MAX: Final = 100
+"""So many errors are told, and so many warnings; nobody reads more at once."""
 
 CODES: Final[dict[str, str]] = {
     "E101": "`name` is missing or empty",
@@ -112,10 +115,33 @@ def has_errors(problems: Iterable[Problem]) -> bool:
     return any(one.severity is Severity.ERROR for one in problems)
 
 
+class Problems:
+    """A list of problems that does not grow beyond what can be told."""
+
+    def __init__(self) -> None:
+        self._found: dict[Severity, list[Problem]] = {Severity.ERROR: [], Severity.WARNING: []}
+
+    def add(self, found: Problem) -> None:
+        same = self._found[found.severity]
+        if len(same) < PROBLEMS_MAX:
+            same.append(found)
+
+    @property
+    def full(self) -> bool:
+        """Whether more errors would not be told: time to stop looking for hints."""
+        return len(self._found[Severity.ERROR]) >= PROBLEMS_MAX
+
+    def __iter__(self) -> Iterator[Problem]:
+        for same in self._found.values():
+            yield from same
+
+
 def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     """As the eye meets them: from the top of the text to its end, each once."""
-    unique = {(one.code, one.line, one.column, one.message): one for one in problems}
-    return tuple(sorted(unique.values(), key=lambda one: (one.line, one.column, one.code)))
+    told = Problems()
+    for one in {(one.code, one.line, one.column, one.message): one for one in problems}.values():
+        told.add(one)
+    return tuple(sorted(told, key=lambda one: (one.line, one.column, one.code)))
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

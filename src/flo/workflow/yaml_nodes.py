@@ -24,7 +24,7 @@ from flo.workflow.nodes import (
     kind_of,
     split_lines,
 )
-from flo.workflow.problem import Place, Problem, problem
+from flo.workflow.problem import Place, Problems, problem
 
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TEXT_TAGS: Final = ("!", "tag:yaml.org,2002:str")
@@ -47,7 +47,7 @@ def compose_yaml(text: str) -> Composed:
 
 class _Composer:
     def __init__(self, text: str) -> None:
-        self.problems: list[Problem] = []
+        self.problems = Problems()
         self._text = text
         self._events = self._read_events()
         self._anchors: dict[str, Node | None] = {}
@@ -194,7 +194,7 @@ class _Composer:
             self._note("E116", f"tags are not part of the format, got {event.tag}", _place(event))
 
     def _note(self, code: str, message: str, place: Place, hint: str = "") -> None:
-        self.problems.append(problem(code, message, place, hint=hint))
+        self.problems.add(problem(code, message, place, hint=hint))
 
     def _refuse(self, code: str, message: str, place: Place, hint: str = "") -> NoReturn:
         raise Refused(problem(code, message, place, hint=hint))
