@@ -82,7 +82,7 @@ class Rate(NamedTuple):
         return max((window.next_at_ms(now_ms) for window in self.windows), default=now_ms)
 
     def called(self, now_ms: int) -> "Rate":
-        return Rate(tuple(window.called(now_ms) for window in self.windows))
+        return self._replace(windows=tuple(window.called(now_ms) for window in self.windows))
 
 
 def rate_of(limits: RateLimit | None) -> Rate:
