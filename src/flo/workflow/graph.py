@@ -1,0 +1,177 @@
+"""Nodes and edges of a definition, for checks and for drawing.
+
+An area is what one token walks through: the document itself, and each branch of a parallel step.
+
+    main      start ──▸ prepare ══▸ ship ──▸ flo.Completed
+                          ║
+    email                 ╠══▸ email
+    payment               ╚══▸ payment ──▸ capture
+"""
+
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from typing import NamedTuple
+
+from flo.workflow import definition as d
+from flo.workflow.outcome import TIMEOUT
+from flo.workflow.places import Path
+
+
+class NodeKind(StrEnum):
+    RUN = "run"
+    SIGNAL = "signal"
+    SLEEP = "sleep"
+    PARALLEL = "parallel"
+    FOR_EACH = "for_each"
+    TERMINAL = "terminal"
+
+
+class Node(NamedTuple):
+    name: str
+    kind: NodeKind
+    label: str
+    """What it does: a target, a signal, a status."""
+    inside: str = ""
+    """The parallel step to whose branches it belongs; empty outside of them."""
+
+
+class Edge(NamedTuple):
+    source: str
+    target: str
+    label: str
+    """The outcome, or `branch`."""
+
+
+class Graph(NamedTuple):
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...]
+
+
+class Area(NamedTuple):
+    """The steps that one token walks through."""
+
+    start: str
+    steps: dict[str, d.Step]
+    paths: dict[str, Path]
+    """Where each step stands in the document."""
+    parallel: str = ""
+    """The parallel step that the area is a branch of; empty for the main area."""
+
+
+class Leaving(NamedTuple):
+    """A way out of a step."""
+
+    outcome: str
+    goal: str
+    path: Path
+    """Relative to the step."""
+
+
+def areas_of(definition: d.Definition) -> Iterator[Area]:
+    """The main area first, then the branches."""
+    main = Area(
+        start=d.START,
+        steps={d.START: definition.start, **definition.steps},
+        paths={d.START: ("start",), **{name: ("steps", name) for name in definition.steps}},
+    )
+    yield main
+    for name, step in main.steps.items():
+        if isinstance(step, d.ParallelStep):
+            for branch_name, branch in step.parallel.branches.items():
+                path = (*main.paths[name], "parallel", "branches", branch_name)
+                yield _branch_area(name, branch_name, branch, path)
+
+
+def _branch_area(parallel: str, name: str, branch: d.Branch, path: Path) -> Area:
+    steps: dict[str, d.Step] = {name: branch.start, **branch.steps}
+    paths: dict[str, Path] = {inner: (*path, "steps", inner) for inner in branch.steps}
+    return Area(start=name, steps=steps, paths={**paths, name: path}, parallel=parallel)
+
+
+def leavings_of(step: d.Step) -> Iterator[Leaving]:
+    for outcome, goal in step.transitions.items():
+        yield Leaving(outcome, goal, ("transitions", outcome))
+    if isinstance(step, d.SignalStep) and step.wait_for_signal.on_timeout is not None:
+        yield Leaving(TIMEOUT, step.wait_for_signal.on_timeout, ("waitForSignal", "onTimeout"))
+
+
+def ways_of(area: Area) -> dict[str, set[str]]:
+    """Step → the steps of the same area that it leads to directly."""
+    return {
+        name: {leaving.goal for leaving in leavings_of(step) if leaving.goal in area.steps}
+        for name, step in area.steps.items()
+    }
+
+
+def reachable(ways: dict[str, set[str]], origins: Iterable[str]) -> set[str]:
+    """All that can be reached from the origins, themselves included."""
+    found = set(origins)
+    waiting = list(found)
+    while waiting:
+        fresh = ways[waiting.pop()] - found
+        found |= fresh
+        waiting.extend(fresh)
+    return found
+
+
+def reversed_ways(ways: dict[str, set[str]]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {name: set() for name in ways}
+    for origin, goals in ways.items():
+        for goal in goals:
+            found[goal].add(origin)
+    return found
+
+
+def graph_of(definition: d.Definition) -> Graph:
+    nodes: list[Node] = []
+    edges: dict[Edge, None] = {}
+    terminals: dict[str, Node] = {}
+    for area in areas_of(definition):
+        for name, step in area.steps.items():
+            nodes.append(Node(name, kind_of_step(step), label_of_step(step), area.parallel))
+            if isinstance(step, d.ParallelStep):
+                for branch in step.parallel.branches:
+                    edges[Edge(name, branch, "branch")] = None
+            for leaving in leavings_of(step):
+                ending = definition.ending_of(leaving.goal)
+                if ending is not None and leaving.goal not in area.steps:
+                    if area.parallel:
+                        continue  # the end of a branch is where its parallel step goes on
+                    terminals[leaving.goal] = Node(leaving.goal, NodeKind.TERMINAL, ending.value)
+                edges[Edge(name, leaving.goal, leaving.outcome)] = None
+    return Graph((*nodes, *terminals.values()), tuple(edges))
+
+
+def kind_of_step(step: d.Step) -> NodeKind:
+    match step:
+        case d.RunStep():
+            return NodeKind.RUN
+        case d.SignalStep():
+            return NodeKind.SIGNAL
+        case d.SleepStep():
+            return NodeKind.SLEEP
+        case d.ParallelStep():
+            return NodeKind.PARALLEL
+        case d.ForEachStep():
+            return NodeKind.FOR_EACH
+
+
+def label_of_step(step: d.Step) -> str:
+    """What the step does, in a few words."""
+    match step:
+        case d.RunStep():
+            return str(step.run)
+        case d.SignalStep():
+            return f"signal {step.wait_for_signal.type}"
+        case d.SleepStep(sleep=sleep):
+            if sleep.duration_ms is not None:
+                return f"sleep {sleep.duration_ms} ms"
+            return f"sleep until {sleep.until}" if sleep.until else f"sleep {sleep.duration_from}"
+        case d.ParallelStep():
+            return f"parallel, join {join_text(step.parallel.join)}"
+        case d.ForEachStep(for_each=each):
+            return f"{each.run} for each of {each.items}"
+
+
+def join_text(join: int) -> str:
+    return {d.JOIN_ALL: "all", d.JOIN_ANY: "any"}.get(join, str(join))

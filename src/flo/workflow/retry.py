@@ -1,0 +1,58 @@
+"""When an attempt is repeated: four delay formulas, their caps, and the budget of time.
+
+    constant              d
+    linear                d × (a + 1)
+    exponential           d × 2^a
+    exponential_jitter    d × 2^a, and up to a quarter more
+
+`a` counts the repetitions from 0; nothing is longer than the maximum. The dice is a number from 0
+to 1 that the caller has thrown.
+"""
+
+from typing import Final
+
+from flo.workflow.definition import Backoff, Poll, Retry
+
+JITTER_SHARE: Final = 0.25
+_DOUBLINGS_MAX: Final = 64
+
+
+def delay_ms(backoff: Backoff, first_ms: int, most_ms: int, repetition: int, dice: float) -> int:
+    """The delay before a repetition; repetitions count from 0."""
+    doubled = first_ms << min(repetition, _DOUBLINGS_MAX)
+    match backoff:
+        case Backoff.CONSTANT:
+            delay = first_ms
+        case Backoff.LINEAR:
+            delay = first_ms * (repetition + 1)
+        case Backoff.EXPONENTIAL:
+            delay = doubled
+        case Backoff.EXPONENTIAL_JITTER:
+            delay = min(doubled, most_ms) + int(min(doubled, most_ms) * JITTER_SHARE * dice)
+    return min(delay, most_ms)
+
+
+def next_attempt_at_ms(
+    retry: Retry, attempt: int, began_at_ms: int, now_ms: int, dice: float
+) -> int | None:
+    """When to try again after attempt number `attempt` (from 1) has failed; None is never.
+
+    `began_at_ms` is when the first attempt began: the budget `within_ms` counts from there.
+    """
+    if attempt >= retry.max_attempts:
+        return None
+    at_ms = now_ms + delay_ms(
+        retry.backoff, retry.initial_delay_ms, retry.max_delay_ms, attempt - 1, dice
+    )
+    if retry.within_ms is not None and at_ms > began_at_ms + retry.within_ms:
+        return None
+    return at_ms
+
+
+def next_poll_at_ms(poll: Poll, polls: int, now_ms: int, dice: float) -> int | None:
+    """When to ask again after so many polls; None once they are used up: the outcome is timeout."""
+    if polls >= poll.max_attempts:
+        return None
+    if polls == 0:
+        return now_ms + poll.initial_delay_ms
+    return now_ms + delay_ms(poll.backoff, poll.base_delay_ms, poll.max_delay_ms, polls - 1, dice)
