@@ -3,6 +3,7 @@
 Both are derived from the fields of definition.py, as the reader itself is.
 """
 
+from inspect import cleandoc
 from typing import Any, Final
 
 import msgspec
@@ -319,8 +320,7 @@ def _json(value: Any) -> str:
 
 
 def _text_of(struct: type[Record]) -> str:
-    lines = (struct.__doc__ or "").strip().splitlines()
-    return "\n".join(line.removeprefix("    ") for line in lines)
+    return cleandoc(struct.__doc__ or "")
 
 
 def _first_sentence(struct: type[Record]) -> str:
