@@ -67,6 +67,15 @@ def test_calls_in_the_same_millisecond_leave_together():
     assert rate.windows[0].at(1_005).used == 0
 
 
+@pytest.mark.parametrize(("limit", "exact"), [(SLOTS_MAX, True), (SLOTS_MAX + 1, False)])
+def test_a_window_is_exact_as_long_as_its_limit_is_low(limit, exact):
+    rate = called_at(rate_of(RateLimit(max_per_second=limit)), *[10_001] * limit)
+
+    assert not rate.may_call(11_000)
+    assert rate.may_call(11_001) is exact
+    assert rate.next_at_ms(10_001) <= 11_001 + SECOND_MS // SLOTS_MAX
+
+
 @pytest.mark.parametrize("limit", [SLOTS_MAX + 1, 5_000, 50_000, 1_000_000])
 def test_a_high_limit_is_remembered_in_few_slots_and_almost_used_up(limit):
     window = Window(HOUR_MS, limit)
