@@ -114,6 +114,7 @@ def test_a_probe_that_was_abandoned_gives_its_place_back_and_says_nothing():
     assert freed.may_call(30_001)
     assert not freed.called(30_001).may_call(30_001)
     assert freed.abandoned(99) == freed
+    assert OPENED_AT_0.called(30_000).called(30_001).abandoned(30_001).probes == (30_000,)
 
 
 def test_without_a_cooldown_a_place_is_held_for_a_while_all_the_same():

@@ -128,6 +128,20 @@ def test_a_result_that_is_too_large_for_the_cache_leaves_the_others_in_peace():
     assert results.find(BORIS, 0) is None
 
 
+def test_the_cache_may_be_filled_to_the_last_byte():
+    anna_bytes = len("anna" + '"anna"')
+    results = Results(CHARGES, bytes_max=anna_bytes + 90)
+    assert results.size == 0
+
+    results.keep(ANNA, b"1" * 90, began_ms=0, now_ms=0)
+    assert results.find(ANNA, 0) is not None
+    assert results.size == anna_bytes + 90
+
+    results.keep(BORIS, b"2", began_ms=0, now_ms=0)
+    assert results.find(ANNA, 0) is None
+    assert results.find(BORIS, 0) is not None
+
+
 def test_what_is_no_longer_good_can_be_let_go():
     results = Results(CHARGES)
     results.keep(ANNA, b"1", began_ms=0, now_ms=0)

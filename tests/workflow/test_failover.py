@@ -64,17 +64,17 @@ class Traffic:
     def _begin(self, now_ms):
         self._take(begin(PAYMENT, self.board, now_ms, lambda: 0.5), now_ms)
 
-    def _take(self, step, now_ms):
-        self.board = step.board
-        match step.choice:
+    def _take(self, taken, now_ms):
+        self.board = taken.board
+        match taken.choice:
             case Call(executor=one):
                 self.calls.append((now_ms, one.name))
-                self._at(now_ms + CALL_MS, lambda at_ms: self._end(step.progress, one.name, at_ms))
+                self._at(now_ms + CALL_MS, lambda at_ms: self._end(taken.progress, one.name, at_ms))
             case Rest(until_ms=until_ms):
                 self._at(
                     until_ms,
                     lambda at_ms: self._take(
-                        resumed(PAYMENT, step.progress, self.board, at_ms, lambda: 0.5), at_ms
+                        resumed(PAYMENT, taken.progress, self.board, at_ms, lambda: 0.5), at_ms
                     ),
                 )
             case Finish() as finish:

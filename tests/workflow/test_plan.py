@@ -36,7 +36,7 @@ AT_ONCE = Retry(max_attempts=3, backoff=Backoff.CONSTANT, initial_delay_ms=0)
 
 
 class Walk:
-    """One way through a plan, told step by step."""
+    """One way through a plan, told from call to call."""
 
     def __init__(self, plan, board=None, now_ms=0, dice=lambda: 0.0, cached=None):
         self.plan, self.dice, self.now_ms = plan, dice, now_ms
@@ -57,8 +57,8 @@ class Walk:
     def story(self):
         return [f"{event.type.removeprefix('plan_')} {event.executor}" for event in self.history]
 
-    def _take(self, step):
-        self.choice, self.progress, events, self.board = step
+    def _take(self, taken):
+        self.choice, self.progress, events, self.board = taken
         self.history.extend(events)
 
 
@@ -334,6 +334,18 @@ def test_the_error_of_an_executor_that_was_called_outweighs_those_that_were_skip
     board = Walk(plan).ends(DOWN).board
 
     assert Walk(plan, board).ends(DOWN).choice == Finish("failure", error="temporary_failure")
+
+
+def test_an_executor_that_failed_and_is_skipped_when_tried_again_has_failed():
+    plan = plan_of(
+        executor("a", retry=AT_ONCE, rate_limit=RateLimit(max_per_second=1)),
+        errors=ErrorClasses(retryable=("timeout", "rate_limited")),
+    )
+
+    walk = Walk(plan).ends(LOST)
+
+    assert walk.story == ["executor_start a", "executor_retry a", "rate_limited a"]
+    assert walk.choice == Finish("failure", error="timeout")
 
 
 LAST_RESORT = Fallback(value='{"status": "declined"}')

@@ -98,7 +98,7 @@ class PlansUnderWay(RuleBasedStateMachine):
         self.now_ms = 10_000
         self.board = self.fresh(plan, self.now_ms)
         self.under_way = []
-        """(choice, progress, how many steps it has taken)"""
+        """(choice, progress, how many moves it has made)"""
         self.started = {one.name: [] for one in plan.executors}
         self.probes = {one.name: [] for one in plan.executors}
 
@@ -108,7 +108,7 @@ class PlansUnderWay(RuleBasedStateMachine):
 
     @rule()
     def one_begins(self):
-        self._take(plans.begin(self.plan, self.board, self.now_ms, self.dice), steps=1)
+        self._take(plans.begin(self.plan, self.board, self.now_ms, self.dice), moves=1)
 
     @rule(which=st.integers(0, 20), result=st.sampled_from(RESULTS))
     def a_call_ends(self, which, result):
@@ -161,37 +161,39 @@ class PlansUnderWay(RuleBasedStateMachine):
                 assert len(held) <= one.breaker.half_open_max_calls
 
     def _end(self, one, result):
-        _, progress, steps = one
+        _, progress, moves = one
         self.under_way.remove(one)
         self._forget_probe(progress.order[0], progress.called_at_ms)
-        step = self.ended(self.plan, progress, result, self.board, self.now_ms, self.dice)
-        self._take(step, steps + 1)
+        after = self.ended(self.plan, progress, result, self.board, self.now_ms, self.dice)
+        self._take(after, moves + 1)
 
     def _resume(self, one):
-        _, progress, steps = one
+        _, progress, moves = one
         self.under_way.remove(one)
-        step = plans.resumed(self.plan, progress, self.board, self.now_ms, self.dice)
-        self._take(step, steps + 1)
+        after = plans.resumed(self.plan, progress, self.board, self.now_ms, self.dice)
+        self._take(after, moves + 1)
 
-    def _take(self, step, steps):
-        assert steps <= self._steps_max()
+    def _take(self, after, moves):
+        assert moves <= self._moves_max()
         before = self.board
-        for event in step.events:
+        for event in after.events:
             before = self._observe(before, event)
-        assert before == step.board
-        self.board = step.board
-        assert _after_a_snapshot(step.progress) == step.progress
-        is_start = bool(step.events) and step.events[-1].type is PlanEventType.EXECUTOR_START
-        assert is_start == isinstance(step.choice, Call)
-        match step.choice:
+        assert before == after.board
+        self.board = after.board
+        assert _after_a_snapshot(after.progress) == after.progress
+        is_start = bool(after.events) and after.events[-1].type is PlanEventType.EXECUTOR_START
+        assert is_start == isinstance(after.choice, Call)
+        match after.choice:
             case Finish(outcome=outcome, error=error):
+                if after.progress.error is not None:
+                    assert error in (after.progress.error, None)
                 assert (outcome == "failure") == (error is not None)
                 assert self.plan.fallback is None or error is None
             case Rest(until_ms=until_ms):
                 assert until_ms > self.now_ms
-                self.under_way.append((step.choice, step.progress, steps))
+                self.under_way.append((after.choice, after.progress, moves))
             case Call():
-                self.under_way.append((step.choice, step.progress, steps))
+                self.under_way.append((after.choice, after.progress, moves))
 
     def _observe(self, board, event):
         name = event.executor
@@ -201,18 +203,18 @@ class PlansUnderWay(RuleBasedStateMachine):
             if phase is Phase.HALF_OPEN:
                 self.probes[name].append(self.now_ms)
             self.started[name].append(self.now_ms)
-        after = board.observe(event, self.now_ms)
+        observed = board.observe(event, self.now_ms)
         for one in self.plan.executors:
-            circuit, then = board.of(one.name).circuit, after.of(one.name).circuit
+            circuit, then = board.of(one.name).circuit, observed.of(one.name).circuit
             if circuit and (circuit.is_open, circuit.since_ms) != (then.is_open, then.since_ms):
                 self.probes[one.name] = []
-        return after
+        return observed
 
     def _forget_probe(self, name, began_ms):
         if began_ms in self.probes[name]:
             self.probes[name].remove(began_ms)
 
-    def _steps_max(self):
+    def _moves_max(self):
         attempts = [one.retry.max_attempts if one.retry else 1 for one in self.plan.executors]
         return 2 * sum(attempts) + max(attempts) + 1
 

@@ -63,8 +63,17 @@ def test_calls_in_the_same_millisecond_leave_together():
     rate = called_at(rate_of(RateLimit(max_per_second=3)), 5, 5, 5)
 
     assert rate.next_at_ms(5) == 1_005
-    assert rate.windows[0].used(1_004) == 3
-    assert rate.windows[0].used(1_005) == 0
+    assert rate.windows[0].at(1_004).used == 3
+    assert rate.windows[0].at(1_005).used == 0
+
+
+@pytest.mark.parametrize(("limit", "exact"), [(SLOTS_MAX, True), (SLOTS_MAX + 1, False)])
+def test_a_window_is_exact_as_long_as_its_limit_is_low(limit, exact):
+    rate = called_at(rate_of(RateLimit(max_per_second=limit)), *[10_001] * limit)
+
+    assert not rate.may_call(11_000)
+    assert rate.may_call(11_001) is exact
+    assert rate.next_at_ms(10_001) <= 11_001 + SECOND_MS // SLOTS_MAX
 
 
 @pytest.mark.parametrize("limit", [SLOTS_MAX + 1, 5_000, 50_000, 1_000_000])
@@ -72,12 +81,13 @@ def test_a_high_limit_is_remembered_in_few_slots_and_almost_used_up(limit):
     window = Window(HOUR_MS, limit)
     calls = 0
     for now_ms in range(0, 3 * HOUR_MS, HOUR_MS // 500):
-        free = limit - window.used(now_ms)
+        free = limit - window.at(now_ms).used
         if free > 0:
             window = window.called(now_ms)
             last = window.slots[-1]
             window = window._replace(
-                slots=(*window.slots[:-1], last._replace(calls=last.calls + free - 1))
+                slots=(*window.slots[:-1], last._replace(calls=last.calls + free - 1)),
+                used=limit,
             )
             calls += free
         assert len(window.slots) <= SLOTS_MAX + 1
@@ -148,6 +158,7 @@ class RateUnderCalls(RuleBasedStateMachine):
     def what_is_remembered_is_bounded(self):
         for window in getattr(self, "rate", Rate()).windows:
             assert len(window.slots) <= SLOTS_MAX + 1
+            assert window.used == sum(slot.calls for slot in window.slots)
 
 
 def _slot_ms(window):
@@ -157,9 +168,10 @@ def _slot_ms(window):
 class TumblingWindow(Window):
     """Counts from zero with every full second, as a careless limiter would."""
 
-    def _standing(self, now_ms):
+    def at(self, now_ms):
         begun_ms = now_ms // self.length_ms * self.length_ms
-        return tuple(slot for slot in self.slots if slot.ends_ms >= begun_ms)
+        slots = tuple(slot for slot in self.slots if slot.ends_ms >= begun_ms)
+        return self._replace(slots=slots, used=sum(slot.calls for slot in slots))
 
 
 TestRateUnderCalls = RateUnderCalls.TestCase

@@ -58,9 +58,9 @@ def test_round_robin_begins_one_further_every_time_exactly():
     board = board_of(plan, 0)
     first = []
     for _ in range(CHOICES):
-        step = begin(plan, board, 0, no_dice)
-        board = step.board
-        first.append(step.choice.executor.name)
+        taken = begin(plan, board, 0, no_dice)
+        board = taken.board
+        first.append(taken.choice.executor.name)
 
     assert first == (["a", "b", "c"] * CHOICES)[:CHOICES]
     assert names(order_of(plan, board._replace(turn=1), 0, no_dice)) == ["b", "c", "a"]
@@ -200,10 +200,10 @@ def test_a_half_open_executor_goes_first_while_it_has_probes_to_give():
     )
     board = observed(board_of(plan, 0), "primary", [Verdict.SILENT])
 
-    step = begin(plan, board, 1_000, Random(1).random)
+    taken = begin(plan, board, 1_000, Random(1).random)
 
-    assert step.choice.executor.name == "primary"
-    assert names(order_of(plan, step.board, 1_000, Random(1).random)) == ["backup", "primary"]
+    assert taken.choice.executor.name == "primary"
+    assert names(order_of(plan, taken.board, 1_000, Random(1).random)) == ["backup", "primary"]
 
 
 @pytest.mark.parametrize("selection", list(Selection))

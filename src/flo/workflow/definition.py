@@ -209,11 +209,15 @@ class Rollback(Record):
     Rollbacks run one after the other, last completed step first.
 
     ```yaml
-    rollback: "@actions/refund"          # short: it is given the output of the step it undoes
-    rollback:
-      run: "@actions/refund"
-      inputMapping: {payment_id: $.steps.charge.output.id}
-      retry: {max_attempts: 10}
+    reserve:
+      run: "@actions/reserve"
+      rollback: "@actions/release"        # short: it is given the output of the step it undoes
+    charge:
+      run: "@actions/charge"
+      rollback:
+        run: "@actions/refund"
+        inputMapping: {payment_id: $.steps.charge.output.id}
+        retry: {max_attempts: 10}
     ```
     """
 
@@ -610,6 +614,9 @@ class Concurrency(Record):
 
     ```yaml
     concurrency: {key: "{input.customer_id}", max: 1}     # one at a time for each customer
+    ```
+
+    ```yaml
     concurrency: 20                                       # twenty in all
     ```
     """

@@ -62,8 +62,7 @@ class _Composer:
             case "[":
                 return self._sequence(place, depth)
             case '"':
-                text = self._string()
-                return Scalar(text, text, place, quoted=True)
+                return self._quoted(place)
             case _:
                 return self._bare(place)
 
@@ -99,6 +98,13 @@ class _Composer:
                 return Sequence(tuple(nodes), place)
             self._expect(",")
 
+    def _quoted(self, place: Place) -> Scalar:
+        begin = self._at
+        text = self._string()
+        verbatim = self._at - begin == len(text) + 2
+        inside = Place(place.line, place.column + 1) if verbatim else None
+        return Scalar(text, text, place, inside)
+
     def _string(self) -> str:
         if self._text[self._at : self._at + 1] != '"':
             raise NotJson
@@ -117,7 +123,7 @@ class _Composer:
         else:
             raise NotJson
         self._at = found.end()
-        return Scalar(value, found.group(), place)
+        return Scalar(value, found.group(), place, place)
 
     def _skip(self) -> None:
         space = _SPACE.match(self._text, self._at)

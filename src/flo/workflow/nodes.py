@@ -26,7 +26,8 @@ class Scalar(NamedTuple):
     text: str
     """As it is written: `1.0` is the number 1, and a fine version."""
     place: Place
-    quoted: bool = False
+    inside: Place | None = None
+    """Where the text itself begins, if the document writes it on one line and without escapes."""
 
 
 class Entry(NamedTuple):

@@ -327,7 +327,7 @@ class _Reader:
             node = Mapping((Entry("run", node.place, node),), node.place)
         if isinstance(node, Mapping) and any(entry.key == "start" for entry in node.entries):
             return self._graph(node, path)
-        step = self._flat(self._step(node, path), node, path)
+        step = self._flat(self._step(node, path), path)
         if isinstance(node, Mapping) and not any(e.key == "transitions" for e in node.entries):
             step = _with_transitions(step)
         return d.Branch(start=step)
@@ -340,18 +340,15 @@ class _Reader:
             inner = (*path, entry.key)
             self._places.note(inner, entry.place, entry.node.place)
             if entry.key == "start":
-                start = self._flat(self._step(entry.node, inner), entry.node, inner)
+                start = self._flat(self._step(entry.node, inner), inner)
             elif entry.key == "steps":
                 found = self._steps(entry.node, inner) or {}
-                steps = {
-                    name: self._flat(step, entry.node, (*inner, name))
-                    for name, step in found.items()
-                }
+                steps = {name: self._flat(step, (*inner, name)) for name, step in found.items()}
             else:
                 self._unknown(entry, path, ("start", "steps"))
         return d.Branch(start=start, steps=steps)
 
-    def _flat(self, step: d.Step, node: Node, path: Path) -> d.FlatStep:
+    def _flat(self, step: d.Step, path: Path) -> d.FlatStep:
         if not isinstance(step, d.ParallelStep):
             return step
         place = self._places.key((*path, "parallel"))
@@ -417,13 +414,13 @@ class _Reader:
                 pass
 
     def _note_paths(self, node: Scalar, path: Path) -> None:
-        """Where the paths of a text on one line stand, if nothing in it is escaped."""
+        """Remember where the paths of a text stand, if that can be told."""
         if node.text.startswith(MARK):
             self._places.note_text(path, node.text, node.place)
-        elif not any(mark in node.text for mark in ("\n", "'", "\\")):
+        elif node.inside is not None:
+            line, column = node.inside
             for found in _PATH_IN_JSON.finditer(node.text):
-                column = node.place.column + int(node.quoted) + found.start(1)
-                place = Place(node.place.line, column)
+                place = Place(line, column + found.start(1))
                 self._places.note_text(path, found.group(1), place)
 
     def _target(self, node: Node, path: Path, struct: type[Record]) -> d.Target | None:
@@ -450,7 +447,7 @@ class _Reader:
                 f"{shown(entry.key)} stands here twice",
                 entry.place,
                 (*path, entry.key),
-                hint=f"it stands in line {first[entry.key]} already",
+                hint=f"it stands in line {first[entry.key]} already" if entry.key in first else "",
             )
 
     def _check_one_of(

@@ -5,7 +5,7 @@
                 │              ├──▸ Call       the next executor
                 └── resumed ◂──┴──▸ Rest       the same one, after its delay
 
-Each of the three functions takes how far one has come and gives a Step: what to do now, how far one
+Each of the three functions takes how far one has come and gives a Next: what to do now, how far one
 has come with it, the events to remember, and the Board as these events leave it. Time and dice are
 arguments.
 
@@ -78,7 +78,7 @@ class PlanProgress(Record):
     """When the first attempt on the one in hand began."""
     called_at_ms: int = 0
     error: str | None = None
-    """Of the last executor that failed; None if none was called."""
+    """The last one of an executor; None if no call has failed."""
     is_breaker_met: bool = False
     """Whether one was skipped for its breaker."""
 
@@ -113,29 +113,31 @@ class Finish(NamedTuple):
 Choice: TypeAlias = Call | Rest | Finish
 
 
-class Step(NamedTuple):
+class Next(NamedTuple):
+    """What to do now, and all that has changed."""
+
     choice: Choice
     progress: PlanProgress
     events: tuple[PlanEvent, ...]
     board: Board
 
 
-def begin(plan: Plan, board: Board, now_ms: int, dice: Dice, cached: bytes | None = None) -> Step:
+def begin(plan: Plan, board: Board, now_ms: int, dice: Dice, cached: bytes | None = None) -> Next:
     walk = _Walk(plan, board, now_ms, dice, is_turn=True)
     if cached is not None:
         walk.tell(PlanEvent(type=PlanEventType.CACHE_HIT))
-        return walk.step(Finish(SUCCESS, cached), PlanProgress(began_at_ms=now_ms))
+        return walk.do(Finish(SUCCESS, cached), PlanProgress(began_at_ms=now_ms))
     return walk.try_all(PlanProgress(began_at_ms=now_ms))
 
 
 def ended(
     plan: Plan, progress: PlanProgress, result: Result, board: Board, now_ms: int, dice: Dice
-) -> Step:
+) -> Next:
     """The executor in hand has ended its call."""
     return _Walk(plan, board, now_ms, dice).judge(progress, result)
 
 
-def resumed(plan: Plan, progress: PlanProgress, board: Board, now_ms: int, dice: Dice) -> Step:
+def resumed(plan: Plan, progress: PlanProgress, board: Board, now_ms: int, dice: Dice) -> Next:
     """The rest is over."""
     walk = _Walk(plan, board, now_ms, dice)
     return walk.try_next(progress) if progress.attempt else walk.try_all(progress)
@@ -151,7 +153,7 @@ def verdict_of(plan: Plan, result: Result) -> Verdict:
 
 
 class _Walk:
-    """One step under way."""
+    """One of the three under way."""
 
     def __init__(
         self, plan: Plan, board: Board, now_ms: int, dice: Dice, is_turn: bool = False
@@ -163,11 +165,11 @@ class _Walk:
         self._is_turn = is_turn
         self._events: list[PlanEvent] = []
 
-    def try_all(self, progress: PlanProgress) -> Step:
+    def try_all(self, progress: PlanProgress) -> Next:
         order = order_of(self._plan, self._board, self._now_ms, self._dice)
         return self.try_next(replace(progress, order=tuple(one.name for one in order)))
 
-    def try_next(self, progress: PlanProgress) -> Step:
+    def try_next(self, progress: PlanProgress) -> Next:
         """Call the executor in hand, or the first after it that may be called."""
         while progress.order:
             standing = self._board.of(progress.order[0])
@@ -179,7 +181,7 @@ class _Walk:
                 return self._call(progress)
         return self._nothing_left(progress)
 
-    def judge(self, progress: PlanProgress, result: Result) -> Step:
+    def judge(self, progress: PlanProgress, result: Result) -> Next:
         executor = self._executor(progress.order[0])
         verdict = verdict_of(self._plan, result)
         end = PlanEvent(
@@ -192,7 +194,7 @@ class _Walk:
         if verdict is Verdict.GOOD:
             self.tell(end)
             finish = Finish(result.outcome, result.output, executor=executor.name)
-            return self.step(finish, progress)
+            return self.do(finish, progress)
 
         standing = self._board.of(executor.name).ended(verdict, end.began_ms, self._now_ms)
         retry_at_ms = self._retry_at_ms(executor, progress, result, standing)
@@ -200,12 +202,13 @@ class _Walk:
             self.tell(replace(end, type=PlanEventType.EXECUTOR_EXHAUSTED, error=result.code))
             return self._leave(replace(_without_first(progress), error=result.code))
         self.tell(replace(end, type=PlanEventType.EXECUTOR_RETRY, error=result.code))
+        progress = replace(progress, error=result.code)
         if retry_at_ms > self._now_ms:
-            return self.step(Rest(retry_at_ms), progress)
+            return self.do(Rest(retry_at_ms), progress)
         return self.try_next(progress)
 
-    def step(self, choice: Choice, progress: PlanProgress) -> Step:
-        return Step(choice, progress, tuple(self._events), self._board)
+    def do(self, choice: Choice, progress: PlanProgress) -> Next:
+        return Next(choice, progress, tuple(self._events), self._board)
 
     def tell(self, event: PlanEvent) -> None:
         if self._is_turn and event.type is not PlanEventType.CACHE_HIT:
@@ -218,7 +221,7 @@ class _Walk:
         is_breaker_met = progress.is_breaker_met or reason is PlanEventType.BREAKER_SKIP
         return replace(_without_first(progress), is_breaker_met=is_breaker_met)
 
-    def _call(self, progress: PlanProgress) -> Step:
+    def _call(self, progress: PlanProgress) -> Next:
         executor = self._executor(progress.order[0])
         attempt = progress.attempt + 1
         self.tell(
@@ -230,7 +233,7 @@ class _Walk:
             first_at_ms=self._now_ms if attempt == 1 else progress.first_at_ms,
             called_at_ms=self._now_ms,
         )
-        return self.step(Call(executor, attempt), progress)
+        return self.do(Call(executor, attempt), progress)
 
     def _retry_at_ms(
         self, executor: Executor, progress: PlanProgress, result: Result, standing: Standing
@@ -245,20 +248,20 @@ class _Walk:
             return None
         return at_ms
 
-    def _leave(self, progress: PlanProgress) -> Step:
+    def _leave(self, progress: PlanProgress) -> Next:
         """The executor that was in hand has failed."""
         fallback = self._plan.fallback
         if fallback is not None and fallback.condition is FallbackCondition.ANY_ERROR:
             return self._give_up(progress)
         return self.try_next(progress)
 
-    def _nothing_left(self, progress: PlanProgress) -> Step:
+    def _nothing_left(self, progress: PlanProgress) -> Next:
         is_rate_limited = progress.error is None and not progress.is_breaker_met
         if is_rate_limited and _is_named_retryable(self._plan, RATE_LIMITED):
             again_at_ms = min(self._times_to_begin_again(progress), default=None)
             if again_at_ms is not None:
                 rested = replace(progress, rounds=progress.rounds + 1)
-                return self.step(Rest(again_at_ms), rested)
+                return self.do(Rest(again_at_ms), rested)
         return self._give_up(progress)
 
     def _times_to_begin_again(self, progress: PlanProgress) -> Iterator[int]:
@@ -276,12 +279,12 @@ class _Walk:
             ):
                 yield max(at_ms, free_at_ms)
 
-    def _give_up(self, progress: PlanProgress) -> Step:
+    def _give_up(self, progress: PlanProgress) -> Next:
         error = progress.error or (BREAKER_OPEN if progress.is_breaker_met else RATE_LIMITED)
         if self._plan.fallback is None:
-            return self.step(Finish(FAILURE, error=error), progress)
+            return self.do(Finish(FAILURE, error=error), progress)
         self.tell(PlanEvent(type=PlanEventType.FALLBACK, error=error))
-        return self.step(Finish(SUCCESS, self._plan.fallback.value.encode()), progress)
+        return self.do(Finish(SUCCESS, self._plan.fallback.value.encode()), progress)
 
     def _executor(self, name: str) -> Executor:
         return next(executor for executor in self._plan.executors if executor.name == name)

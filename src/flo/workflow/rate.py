@@ -35,16 +35,25 @@ class Window(NamedTuple):
     limit: int
     slots: tuple[Slot, ...] = ()
     """The oldest first; none is empty."""
+    used: int = 0
+    """The calls in all slots."""
 
-    def used(self, now_ms: int) -> int:
-        return sum(slot.calls for slot in self._standing(now_ms))
+    def at(self, now_ms: int) -> "Window":
+        """The window without the slots that have left it."""
+        left = used = 0
+        for slot in self.slots:
+            if now_ms - slot.ends_ms < self.length_ms:
+                break
+            left += 1
+            used += slot.calls
+        return self._replace(slots=self.slots[left:], used=self.used - used) if left else self
 
     def next_at_ms(self, now_ms: int) -> int:
         """The first time from now on at which a call is within the limit, if no other is made."""
-        standing = self._standing(now_ms)
-        too_many = sum(slot.calls for slot in standing) - self.limit + 1
+        window = self.at(now_ms)
+        too_many = window.used - self.limit + 1
         at_ms = now_ms
-        for slot in standing:
+        for slot in window.slots:
             if too_many <= 0:
                 break
             too_many -= slot.calls
@@ -52,17 +61,13 @@ class Window(NamedTuple):
         return at_ms
 
     def called(self, now_ms: int) -> "Window":
-        standing = self._standing(now_ms)
+        window = self.at(now_ms)
+        slots, used = window.slots, window.used + 1
         ends_ms = now_ms // self._slot_ms * self._slot_ms + self._slot_ms - 1
-        if standing and standing[-1].ends_ms >= ends_ms:
-            last = standing[-1]
-            return self._replace(slots=(*standing[:-1], last._replace(calls=last.calls + 1)))
-        return self._replace(slots=(*standing, Slot(ends_ms, 1)))
-
-    def _standing(self, now_ms: int) -> tuple[Slot, ...]:
-        if not self.slots or now_ms - self.slots[0].ends_ms < self.length_ms:
-            return self.slots
-        return tuple(slot for slot in self.slots if now_ms - slot.ends_ms < self.length_ms)
+        if slots and slots[-1].ends_ms >= ends_ms:
+            last = Slot(slots[-1].ends_ms, slots[-1].calls + 1)
+            return self._replace(slots=(*slots[:-1], last), used=used)
+        return self._replace(slots=(*slots, Slot(ends_ms, 1)), used=used)
 
     @property
     def _slot_ms(self) -> int:

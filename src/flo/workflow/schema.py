@@ -3,6 +3,7 @@
 Both are derived from the fields of definition.py, as the reader itself is.
 """
 
+from inspect import cleandoc
 from typing import Any, Final
 
 import msgspec
@@ -264,9 +265,25 @@ _TYPES: Final = {
 }
 
 
+_VALUES: Final = """\
+### Values
+
+| type | looks like |
+|---|---|
+| target | `@actions/name`, `@plan/name`, `@workflow/name`, `@workflow/name:version` |
+| step or terminal | the name of a step, `start`, the name of a terminal, `flo.Completed`, \
+`flo.Failed`, `flo.Cancelled`, `flo.TimedOut` |
+| milliseconds or duration | `1500`, `250ms`, `30s`, `5m`, `1h30m`, `7d` |
+| path | `$.input`, `$.input.items[0].sku`, `$.steps.NAME.output`, `$.steps.NAME.outcome`, \
+`$.flo.run_id`, `$.flo.timestamp`; in `forEach` also `$.item` and `$.index` |
+| template | `charge:{input.customer_id}`; `{{` and `}}` are braces |
+| JSON, as text or YAML | `'{"amount": "$.input.amount"}'` or `{amount: $.input.amount}`; \
+texts that begin with `$.` are paths |"""
+
+
 def reference() -> str:
     """Every block of the document as a Markdown table, and every code of the validator."""
-    parts = [_section(title, struct) for title, struct in _SECTIONS]
+    parts = [*(_section(title, struct) for title, struct in _SECTIONS), _VALUES]
     codes = ["### Codes", "", "| code | meaning |", "|---|---|"]
     codes += [f"| {code} | {meaning} |" for code, meaning in CODES.items()]
     return "\n\n".join([*parts, "\n".join(codes)]) + "\n"
@@ -303,8 +320,7 @@ def _json(value: Any) -> str:
 
 
 def _text_of(struct: type[Record]) -> str:
-    lines = (struct.__doc__ or "").strip().splitlines()
-    return "\n".join(line.removeprefix("    ") for line in lines)
+    return cleandoc(struct.__doc__ or "")
 
 
 def _first_sentence(struct: type[Record]) -> str:

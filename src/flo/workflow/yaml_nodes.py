@@ -50,9 +50,8 @@ class _Composer:
         self.problems = Problems()
         self._text = text
         self._events = self._read_events()
-        self._anchors: dict[str, Node | None] = {}
-        self._measures: dict[int, tuple[int, int]] = {}
-        """How many nodes stand in an anchored node, and how deep."""
+        self._anchors: dict[str, tuple[Node, int, int] | None] = {}
+        """None while the node is under way; otherwise also how many nodes it is, and how deep."""
 
     def document(self) -> Node:
         next(self._events)  # the stream begins
@@ -107,8 +106,7 @@ class _Composer:
         if size > NODES_MAX:
             self._refuse("E111", f"expected at most {NODES_MAX} values", _place(event))
         if event.anchor is not None:
-            self._anchors[event.anchor] = node
-            self._measures[id(node)] = (size, height)
+            self._anchors[event.anchor] = (node, size, height)
         return node, size, height
 
     def _alias(self, event: Any) -> tuple[Node, int, int]:
@@ -116,10 +114,10 @@ class _Composer:
             self._refuse(
                 "E110", f"expected an anchor &{event.anchor} before *{event.anchor}", _place(event)
             )
-        node = self._anchors[event.anchor]
-        if node is None:
+        found = self._anchors[event.anchor]
+        if found is None:
             self._refuse("E111", f"*{event.anchor} stands inside of itself", _place(event))
-        return node, *self._measures[id(node)]
+        return found
 
     def _fresh(self, event: Any, depth: int) -> tuple[Node, int, int]:
         if isinstance(event, yaml.ScalarEvent):
@@ -171,7 +169,7 @@ class _Composer:
         match key:
             case Scalar(value=str() as name) if name in entries:
                 repeated.append(Entry(name, place, node))
-            case Scalar(value="<<", quoted=False):
+            case Scalar(value="<<") if key.inside == key.place:  # without quotes
                 self._note("E114", "merge keys (<<) are not part of the format", place)
             case Scalar(value=str() as name):
                 entries[name] = Entry(name, place, node)
@@ -182,12 +180,13 @@ class _Composer:
                 self._note("E116", f"expected a text for a key, got {kind_of(key)}", place)
 
     def _scalar(self, event: Any) -> Scalar:
-        place = _place(event)
-        text = event.value
+        text, place = event.value, _place(event)
         if event.implicit[0] and event.tag is None:
-            return Scalar(plain_value(text), text, place)
+            return Scalar(plain_value(text), text, place, place)
         self._check_tag(event)
-        return Scalar(text, text, place, quoted=True)
+        begin, end = event.start_mark, event.end_mark
+        verbatim = begin.line == end.line and end.column - begin.column == len(text) + 2
+        return Scalar(text, text, place, Place(place.line, place.column + 1) if verbatim else None)
 
     def _check_tag(self, event: Any) -> None:
         if event.tag is not None and event.tag not in _TEXT_TAGS:
