@@ -17,6 +17,7 @@ DueKey: TypeAlias = tuple[str, ...]
 RUN = "run"
 GROUP = "group"
 KEY = "key"
+WORKFLOW = "workflow"
 
 _SLOT_BITS = 10
 

@@ -17,6 +17,7 @@ from flo.model.kv import (
     TransactionOpened,
 )
 from flo.model.workers import TaskCancelled, WorkerAskedToDrain, WorkerHeard, WorkerLeft
+from flo.workflow.board import Board
 
 HEADLINES_MAX = 1_000
 CONSUMERS_REMEMBERED_MAX = 20_000
@@ -55,6 +56,8 @@ class Live:
         """Headlines are numbered from here; numbers go on across restarts."""
         self.consumers: dict[tuple[Namespace, StreamName, GroupName, ConsumerName], int] = {}
         """Until when a consumer is taken to be there."""
+        self.boards: dict[tuple[str, str, str, str], Board] = {}
+        """What is known of the executors of plans: by namespace, workflow, version and plan."""
         self.transactions: dict[int, OpenTransaction] = {}
         self.transactions_opened = started_at_ms * 1_000
 

@@ -6,6 +6,7 @@ command ──RULES──▸ events ──FOLDS──▸ state
 question ──VIEWS──▸ reply
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
@@ -13,20 +14,26 @@ from flo.core import (
     actions,
     dead,
     effects,
+    explain,
     group_reads,
     groups,
     kv,
     kv_views,
     letters,
     namespaces,
+    plans,
     runs,
     stream_views,
     streams,
     ticks,
     views,
     workers,
+    workflow_folds,
+    workflow_views,
+    workflows,
 )
 from flo.core.decision import Decision
+from flo.core.live import Live
 from flo.core.moment import Moment
 from flo.core.state import State
 from flo.model import actions as action_words
@@ -36,6 +43,7 @@ from flo.model import namespaces as namespace_words
 from flo.model import runs as run_words
 from flo.model import streams as stream_words
 from flo.model import workers as worker_words
+from flo.model import workflows as workflow_words
 from flo.model.archive import ArchiveAddress, Archived
 from flo.model.base import Fact, Word
 from flo.model.errors import FloError, Unexpected
@@ -79,6 +87,16 @@ RULES: dict[type[Word], Rule] = {
     group_words.TouchRecords: groups.decide_touch,
     group_words.RequeueLetters: letters.decide_requeue,
     group_words.PurgeLetters: letters.decide_purge,
+    workflow_words.CreateWorkflow: workflows.decide_create,
+    workflow_words.DeleteWorkflow: workflows.decide_delete,
+    workflow_words.DisableWorkflow: workflows.decide_disable,
+    workflow_words.EnableWorkflow: workflows.decide_enable,
+    workflow_words.StartWorkflow: workflows.decide_start,
+    workflow_words.SignalWorkflow: workflows.decide_signal,
+    workflow_words.CancelWorkflow: workflows.decide_cancel,
+    workflow_words.PauseWorkflow: workflows.decide_pause,
+    workflow_words.ResumeWorkflow: workflows.decide_resume,
+    workflow_words.RerunWorkflow: workflows.decide_rerun,
     kv_words.PutKey: kv.decide_put,
     kv_words.DeleteKey: kv.decide_delete,
     kv_words.IncrementKey: kv.decide_increment,
@@ -115,6 +133,29 @@ FOLDS: dict[type[Fact], Fold] = {
     group_words.RecordDied: letters.apply_died,
     group_words.LetterRevived: letters.apply_revived,
     group_words.LetterPurged: letters.apply_purged,
+    workflow_words.WorkflowCreated: workflow_folds.apply_created,
+    workflow_words.WorkflowDeleted: workflow_folds.apply_deleted,
+    workflow_words.WorkflowDisabled: workflow_folds.apply_disabled,
+    workflow_words.WorkflowEnabled: workflow_folds.apply_enabled,
+    workflow_words.WorkflowStarted: workflow_folds.apply_started,
+    workflow_words.StepStarted: workflow_folds.apply_course,
+    workflow_words.StepHeld: workflow_folds.apply_course,
+    workflow_words.ActionEnded: workflow_folds.apply_course,
+    workflow_words.StepEnded: workflow_folds.apply_course,
+    workflow_words.WalkOpened: workflow_folds.apply_course,
+    workflow_words.WalkEnded: workflow_folds.apply_course,
+    workflow_words.WalkClosed: workflow_folds.apply_course,
+    workflow_words.PlanNoted: workflow_folds.apply_noted,
+    workflow_words.ChildCancelled: workflow_folds.apply_child_cancelled,
+    workflow_words.SignalReceived: workflow_folds.apply_course,
+    workflow_words.SignalMatched: workflow_folds.apply_course,
+    workflow_words.SignalTimedOut: workflow_folds.apply_course,
+    workflow_words.WorkflowPaused: workflow_folds.apply_course,
+    workflow_words.WorkflowResumed: workflow_folds.apply_course,
+    workflow_words.RollbackBegan: workflow_folds.apply_course,
+    workflow_words.StepUndone: workflow_folds.apply_course,
+    workflow_words.WorkflowFinished: workflow_folds.apply_finished,
+    workflow_words.HistoryFiled: workflow_folds.apply_course,
     kv_words.KeyPut: kv.apply_put,
     kv_words.KeyDeleted: kv.apply_deleted,
     kv_words.KeyExpired: kv.apply_deleted,
@@ -144,7 +185,28 @@ FOLDS: dict[type[Fact], Fold] = {
 
 FOLLOWS: dict[type[Fact], Follow] = {
     worker_words.WorkerDeregistered: runs.follow_worker_deregistered,
+    run_words.RunCompleted: workflows.follow_run_ended,
+    run_words.RunFailed: workflows.follow_run_ended,
+    run_words.RunTimedOut: workflows.follow_run_ended,
+    run_words.RunCancelled: workflows.follow_run_ended,
+    workflow_words.WorkflowStarted: workflows.follow_started,
+    workflow_words.StepStarted: workflows.follow_step_started,
+    workflow_words.SignalReceived: workflows.follow_signal,
+    workflow_words.WorkflowResumed: workflows.follow_resumed,
+    workflow_words.ChildCancelled: workflows.follow_child_cancelled,
+    workflow_words.WorkflowFinished: workflows.follow_finished,
 }
+
+NOTES: dict[type[Fact], Callable[[State, Any, Live], None]] = {
+    workflow_words.PlanNoted: plans.note_plan,
+}
+"""What Live learns from facts."""
+
+FILES: dict[type[Fact], Callable[[State, Any], Iterable[Archived]]] = {
+    workflow_words.WorkflowFinished: workflow_folds.archive_run,
+    workflow_words.HistoryFiled: workflow_folds.archive_history,
+}
+"""What goes to the archive with an event, beside what ends with it."""
 
 ENDS: dict[type[Fact], Callable[[State, Any], Archived]] = {
     run_words.RunCompleted: runs.archive_run,
@@ -173,6 +235,14 @@ VIEWS: dict[type[Word], View] = {
     worker_words.GetWorker: views.get_worker,
     worker_words.ListWorkers: views.list_workers,
     worker_words.AwaitNews: views.await_news,
+    workflow_words.ValidateWorkflow: workflow_views.validate,
+    workflow_words.GetWorkflow: workflow_views.get_workflow,
+    workflow_words.ListWorkflows: workflow_views.list_workflows,
+    workflow_words.GetWorkflowRun: workflow_views.get_run,
+    workflow_words.WaitForWorkflow: workflow_views.get_run,
+    workflow_words.ListWorkflowRuns: workflow_views.list_runs,
+    workflow_words.GetHistory: workflow_views.get_history,
+    workflow_words.ExplainWorkflow: explain.explain,
     stream_words.ReadStream: stream_views.read_stream,
     stream_words.GetStream: stream_views.get_stream,
     stream_words.ListStreams: stream_views.list_streams,
@@ -195,17 +265,25 @@ def settle(state: State, command: Word, moment: Moment) -> Decision:
         moment.live.observe(sign, moment.now_ms)
     if not decision.events:
         return decision
-    events = list(decision.events)
-    archived, removed = [], []
-    for event in events:  # grows while it is walked
+    waiting = deque(decision.events)
+    events: list[Fact] = []
+    archived: list[Archived] = []
+    removed: list[ArchiveAddress] = []
+    while waiting:  # what follows on an event comes before what else there is
+        event = waiting.popleft()
         kind = type(event)
         if (end := ENDS.get(kind)) is not None:
             archived.append(end(state, event))
         elif (back := RETURNS.get(kind)) is not None:
             removed.append(back(state, event))
+        elif (file := FILES.get(kind)) is not None:
+            archived.extend(file(state, event))
         FOLDS[kind](state, event)
+        events.append(event)
+        if (note := NOTES.get(kind)) is not None:
+            note(state, event, moment.live)
         if (follow := FOLLOWS.get(kind)) is not None:
-            events.extend(follow(state, event, moment))
+            waiting.extendleft(reversed(tuple(follow(state, event, moment))))
         assert len(events) <= EVENTS_PER_COMMAND_MAX
     return decision._replace(events=tuple(events), archived=tuple(archived), removed=tuple(removed))
 

@@ -9,6 +9,7 @@ from flo.model.groups import Letter
 from flo.model.ids import RunId
 from flo.model.runs import Run
 from flo.model.streams import Place, StreamRecord
+from flo.model.workflows import HistoryEntry, WorkflowRecord, WorkflowSummary
 
 
 class Reach(Protocol):
@@ -39,6 +40,11 @@ class Recalled(NamedTuple):
     """By the number of the stream, and what was looked for."""
     letters: Mapping[ArchiveAddress, Letter | None] = {}
     letter_pages: Mapping[str, tuple[Letter, ...]] = {}
+    workflows: Mapping[tuple[str, RunId], WorkflowRecord | None] = {}
+    workflow_keys: Mapping[tuple[str, str, str], RunId | None] = {}
+    """By what it is filed under, the workflow and the idempotency key."""
+    workflow_pages: Mapping[str, tuple[WorkflowSummary, ...]] = {}
+    history_parts: Mapping[tuple[str, RunId, int], tuple[HistoryEntry, ...]] = {}
 
 
 NOTHING_RECALLED = Recalled()

@@ -5,7 +5,7 @@ that was deleted and made again is a new one: its finished runs are filed under 
 """
 
 from flo.core.decision import Decision
-from flo.core.due import GROUP, KEY, RUN
+from flo.core.due import GROUP, KEY, RUN, WORKFLOW
 from flo.core.moment import Moment
 from flo.core.state import Space, State
 from flo.model.errors import Conflict, NotFound
@@ -31,12 +31,20 @@ def decide_delete(state: State, command: DeleteNamespace, moment: Moment) -> Dec
     space = named_namespace(state, command.name)
     if command.name == NAMESPACE_DEFAULT:
         raise Conflict("the namespace 'default' is always there", code="namespace_is_default")
-    contents = (space.actions, space.runs, space.workers, space.streams, space.kv)
+    contents = (
+        space.actions,
+        space.runs,
+        space.workers,
+        space.streams,
+        space.kv,
+        space.workflows,
+    )
     if not command.force and any(contents):
         raise Conflict(
             f"namespace {command.name!r} has {len(space.actions)} actions, {len(space.runs)} live "
-            f"runs, {len(space.workers)} workers, {len(space.streams)} streams and "
-            f"{len(space.kv)} keys: delete it with --force to lose them",
+            f"runs, {len(space.workers)} workers, {len(space.streams)} streams, "
+            f"{len(space.kv)} keys and {len(space.workflows)} workflows: delete it with --force "
+            "to lose them",
             code="namespace_not_empty",
         )
     return Decision(
@@ -57,6 +65,8 @@ def apply_deleted(state: State, event: NamespaceDeleted) -> None:
         state.let_go_of(action)
     for run_id in space.runs:
         state.due.clear((RUN, event.name, run_id))
+    for run_id in space.courses:
+        state.due.clear((WORKFLOW, event.name, run_id))
     for key in space.kv:
         state.due.clear((KEY, event.name, key))
     for name, stream in space.streams.items():

@@ -21,6 +21,14 @@ from flo.core.stream_recall import (
     RecallRecords,
 )
 from flo.core.views import live_runs, numbers_below
+from flo.core.workflow_recall import (
+    WORKFLOW_RECALLS,
+    RecallHistory,
+    RecallWorkflow,
+    RecallWorkflowKey,
+    RecallWorkflows,
+    is_workflow_recalled,
+)
 from flo.model.base import Word
 from flo.model.errors import FloError
 from flo.model.ids import LIST_LIMIT_MAX, ActionName, RunId, parse_run_id
@@ -70,7 +78,17 @@ class RecallPage(NamedTuple):
 
 
 Recall: TypeAlias = (
-    RecallKey | RecallRun | RecallPage | RecallRecords | RecallPlace | RecallLetter | RecallLetters
+    RecallKey
+    | RecallRun
+    | RecallPage
+    | RecallRecords
+    | RecallPlace
+    | RecallLetter
+    | RecallLetters
+    | RecallWorkflow
+    | RecallWorkflowKey
+    | RecallWorkflows
+    | RecallHistory
 )
 
 
@@ -79,7 +97,7 @@ def recalls_for(state: State, word: Word, known: Known = NOTHING_KNOWN) -> Seque
     kind = type(word)
     if (recall := RECALLS.get(kind)) is not None:
         return recall(state, word)
-    if (look_up := STREAM_RECALLS.get(kind)) is not None:
+    if (look_up := STREAM_RECALLS.get(kind) or WORKFLOW_RECALLS.get(kind)) is not None:
         with suppress(FloError):  # there is nothing to look up: the rule will refuse the word
             return look_up(state, word, known)
     return ()
@@ -100,6 +118,8 @@ def is_recalled(recalled: Recalled, recall: Recall) -> bool:
             return name in recalled.letter_pages
         case RecallPlace(stream=stream, what=what):
             return (stream, what) in recalled.places
+        case RecallWorkflow() | RecallWorkflowKey() | RecallWorkflows() | RecallHistory():
+            return is_workflow_recalled(recalled, recall)
         case RecallRecords():
             return False  # it is asked for only while it is out of reach
 

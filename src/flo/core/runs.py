@@ -47,6 +47,7 @@ from flo.model.ids import (
     run_id_of,
 )
 from flo.model.runs import (
+    PRIORITY_DEFAULT,
     PRIORITY_MAX,
     TASKS_PER_CLAIM_MAX,
     Accepted,
@@ -97,29 +98,57 @@ def decide_invoke(state: State, command: Invoke, moment: Moment) -> Decision:
     space = state.space(command.namespace)
     action = named_action(space, command.action)
     _check_invocation(command)
+    inline = action.guest is not None
     if command.idempotency_key is not None:
         known = _run_with_key(space, command, moment)
         if known is not None:
-            inline = action.guest is not None
             return Decision(Invoked(run_id=known, duplicate=True, inline=inline))
-    if not action.enabled:
-        raise Conflict(f"action {action.name!r} is disabled", code="action_disabled")
-    check_schema(action.input_schema, command.input, "the input", "input_invalid")
     number = space.numbers.get(action.name, 0) + 1
-    run = Run(
-        run_id=run_id_of(action.name, number),
-        action=action.name,
-        number=number,
-        input=command.input,
+    run = queue_run(
+        space,
+        action.name,
+        command.input,
+        moment,
+        number,
         priority=command.priority,
-        created_at_ms=moment.now_ms,
-        ready_at_ms=moment.now_ms + command.delay_ms if command.delay_ms else moment.now_ms,
-        is_delayed=command.delay_ms > 0,
+        delay_ms=command.delay_ms,
         idempotency_key=command.idempotency_key,
         labels=command.labels or None,
     )
     queued = RunQueued(namespace=command.namespace, run=run)
-    return Decision(Invoked(run_id=run.run_id, inline=action.guest is not None), (queued,))
+    return Decision(Invoked(run_id=run.run_id, inline=inline), (queued,))
+
+
+def queue_run(
+    space: Space,
+    name: ActionName,
+    payload: bytes,
+    moment: Moment,
+    number: int,
+    *,
+    priority: int = PRIORITY_DEFAULT,
+    delay_ms: int = 0,
+    idempotency_key: str | None = None,
+    labels: Labels | None = None,
+) -> Run:
+    """A run to be queued, unless its action refuses it."""
+    action = named_action(space, name)
+    if not action.enabled:
+        raise Conflict(f"action {action.name!r} is disabled", code="action_disabled")
+    check_payload(payload, "an input")
+    check_schema(action.input_schema, payload, "the input", "input_invalid")
+    return Run(
+        run_id=run_id_of(name, number),
+        action=name,
+        number=number,
+        input=payload,
+        priority=priority,
+        created_at_ms=moment.now_ms,
+        ready_at_ms=moment.now_ms + delay_ms,
+        is_delayed=delay_ms > 0,
+        idempotency_key=idempotency_key,
+        labels=labels,
+    )
 
 
 def decide_claim(state: State, command: Claim, moment: Moment) -> Decision:
@@ -463,7 +492,6 @@ def _cannot_cancel(space: Space, command: Cancel, moment: Moment) -> NotFound | 
 
 
 def _check_invocation(command: Invoke) -> None:
-    check_payload(command.input, "an input")
     check_range(command.priority, "priority", 0, PRIORITY_MAX)
     check_range(command.delay_ms, "delay_ms", 0, DURATION_MS_MAX)
     if command.idempotency_key is not None:

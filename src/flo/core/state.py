@@ -3,11 +3,13 @@
 A Space is one namespace's part of it. Records in it are frozen; folds put new ones in their place.
 """
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
+from typing import NamedTuple
 
 import msgspec
 
 from flo.core.backlog import Backlog
+from flo.core.course import Course
 from flo.core.due import GROUP, Due
 from flo.core.keys import Keys
 from flo.core.queue import Queue
@@ -25,6 +27,8 @@ from flo.model.ids import (
 from flo.model.runs import Run
 from flo.model.streams import KEEP_ALL, Retention
 from flo.model.workers import Process, Worker
+from flo.model.workflows import WalkName, WorkflowName
+from flo.workflow.definition import Definition
 
 DELETION_MARK = "~"
 """No namespace has it in its name."""
@@ -95,6 +99,40 @@ class Stream:
         self.groups: dict[GroupName, Group] = {}
 
 
+class Deployed(NamedTuple):
+    """One version of a workflow."""
+
+    definition: Definition
+    text: str
+    created_at_ms: int
+
+
+class Workflow:
+    """The versions of one workflow."""
+
+    def __init__(self) -> None:
+        self.versions: dict[str, Deployed] = {}
+        """In the order in which they were deployed; the last one is the latest."""
+        self.gone: dict[str, Deployed] = {}
+        """Versions that were deleted, while there are runs of them."""
+        self.enabled = True
+        self.live: Counter[str] = Counter()
+        """How many runs of each version are under way."""
+
+    @property
+    def latest(self) -> str:
+        return next(reversed(self.versions))
+
+    def version(self, wanted: str | None) -> Deployed | None:
+        if not self.versions:
+            return None
+        return self.versions.get(self.latest if wanted in (None, "latest") else wanted)
+
+    def pinned(self, version: str) -> Deployed:
+        """The version that a run was started with."""
+        return self.versions.get(version) or self.gone[version]
+
+
 class Space:
     """One namespace."""
 
@@ -119,6 +157,15 @@ class Space:
         """The runs under lease, by who holds them."""
         self.streams: dict[StreamName, Stream] = {}
         self.kv = Keys()
+        self.workflows: dict[WorkflowName, Workflow] = {}
+        self.workflow_number = 0
+        """The number of the newest workflow run."""
+        self.courses: dict[RunId, Course] = {}
+        """The workflow runs under way."""
+        self.awaited: dict[RunId, tuple[RunId, WalkName]] = {}
+        """The runs and children that workflow runs wait for, and which walk of which."""
+        self.workflow_keys: dict[tuple[WorkflowName, str], RunId] = {}
+        self.workflow_keys_finished: OrderedDict[tuple[WorkflowName, str], None] = OrderedDict()
 
     def queue(self, name: ActionName) -> Queue:
         """The ready queue of an action, for a fold that is about to put something into it."""

@@ -2,25 +2,31 @@
 
 from collections.abc import Callable, Iterable
 
-from flo.core import groups, kv, runs
+from flo.core import groups, kv, runs, workflows
 from flo.core.decision import Decision
-from flo.core.due import GROUP, KEY, RUN, DueKey
+from flo.core.due import GROUP, KEY, RUN, WORKFLOW, DueKey
 from flo.core.moment import Moment
 from flo.core.state import State
 from flo.model.base import Fact
 from flo.model.runs import Tick, Ticked
 
 DUE_PER_TICK_MAX = 1_000
+EVENTS_PER_TICK_MAX = 20_000
 
 DUES: dict[str, Callable[[State, DueKey, Moment], Iterable[Fact]]] = {
     RUN: runs.fall_due,
     GROUP: groups.fall_due,
     KEY: kv.fall_due,
+    WORKFLOW: workflows.fall_due,
 }
 """What is due is no longer due, or not at this time, once these events are folded."""
 
 
 def decide_tick(state: State, command: Tick, moment: Moment) -> Decision:
     ripe = state.due.ripe(moment.now_ms, DUE_PER_TICK_MAX)
-    events = [event for key in ripe for event in DUES[key[0]](state, key, moment)]
+    events: list[Fact] = []
+    for key in ripe:
+        events += DUES[key[0]](state, key, moment)
+        if len(events) >= EVENTS_PER_TICK_MAX:
+            return Decision(Ticked(more=True), tuple(events))
     return Decision(Ticked(more=len(ripe) == DUE_PER_TICK_MAX), tuple(events))

@@ -61,6 +61,31 @@ from flo.model.streams import (
     StreamTrimmed,
 )
 from flo.model.workers import WorkerDeregistered, WorkerDrained, WorkerRegistered
+from flo.model.workflows import (
+    ActionEnded,
+    ChildCancelled,
+    HistoryFiled,
+    PlanNoted,
+    RollbackBegan,
+    SignalMatched,
+    SignalReceived,
+    SignalTimedOut,
+    StepEnded,
+    StepHeld,
+    StepStarted,
+    StepUndone,
+    WalkClosed,
+    WalkEnded,
+    WalkOpened,
+    WorkflowCreated,
+    WorkflowDeleted,
+    WorkflowDisabled,
+    WorkflowEnabled,
+    WorkflowFinished,
+    WorkflowPaused,
+    WorkflowResumed,
+    WorkflowStarted,
+)
 
 FORMAT_VERSION = 1
 CHECKSUM_FIRST = 0
@@ -110,6 +135,29 @@ EVENTS: tuple[type[Fact], ...] = (
     KeyExpired,
     KeyKept,
     ModuleStored,
+    WorkflowCreated,
+    WorkflowDeleted,
+    WorkflowDisabled,
+    WorkflowEnabled,
+    WorkflowStarted,
+    StepStarted,
+    StepHeld,
+    ActionEnded,
+    StepEnded,
+    WalkOpened,
+    WalkEnded,
+    WalkClosed,
+    PlanNoted,
+    ChildCancelled,
+    SignalReceived,
+    SignalMatched,
+    SignalTimedOut,
+    WorkflowPaused,
+    WorkflowResumed,
+    RollbackBegan,
+    StepUndone,
+    WorkflowFinished,
+    HistoryFiled,
 )
 
 _union: Any = reduce(or_, EVENTS)

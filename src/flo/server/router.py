@@ -1,17 +1,19 @@
 """Which shard a command belongs to, and what must be found out before it goes there.
 
-An action that comes with a WebAssembly module is checked first: that takes a compiler and a while,
-and neither belongs into a shard.
+An action that comes with a WebAssembly module is checked first, and the text of a workflow is read
+first: both may take a while, and nobody else is to wait for that.
 """
 
 import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
+from flo.core.workflows import reading_of
 from flo.model.actions import DeleteAction, RegisterAction
 from flo.model.base import Word
 from flo.model.errors import FloError, Invalid, Unexpected
 from flo.model.ids import Namespace
+from flo.model.workflows import CreateWorkflow, ValidateWorkflow
 from flo.shard.shard import Shard
 from flo.shard.submission import Done, Submission
 
@@ -47,7 +49,7 @@ class Router:
 
     def submit(self, words: Sequence[Word], done: Done) -> Submission:
         first = words[0]
-        if isinstance(first, RegisterAction) and first.wasm_module is not None:
+        if _takes_a_while(first):
             submission = Submission(words, done)
             task = asyncio.create_task(self._check(submission, first))
             self._checking[task] = None
@@ -58,13 +60,15 @@ class Router:
     async def ask(self, word: Word) -> Word:
         if isinstance(word, RegisterAction) and word.wasm_module is not None:
             word = await self._guests.checked(word)
+        elif isinstance(word, CreateWorkflow | ValidateWorkflow):
+            await asyncio.to_thread(reading_of, word.text)
         reply = await self._shard.ask(word)
         self._notice(word)
         return reply
 
-    async def _check(self, submission: Submission, command: RegisterAction) -> None:
+    async def _check(self, submission: Submission, word: Word) -> None:
         try:
-            reply = await self.ask(command)
+            reply = await self.ask(word)
         except FloError as refusal:
             submission.refuse(refusal)
         except Exception as error:  # our mistake; whoever asked must not wait for ever
@@ -76,3 +80,9 @@ class Router:
         """Actions have come or gone: their runs are to be served, or no longer."""
         if isinstance(word, RegisterAction | DeleteAction):
             self._guests.serve(word.namespace)
+
+
+def _takes_a_while(word: Word) -> bool:
+    if isinstance(word, RegisterAction):
+        return word.wasm_module is not None
+    return isinstance(word, CreateWorkflow | ValidateWorkflow)

@@ -34,6 +34,18 @@ from flo.core.stream_recall import (
     RecallPlace,
     RecallRecords,
 )
+from flo.core.workflow_folds import (
+    HISTORY_KIND,
+    RUN_KIND,
+    SUMMARY_KIND,
+    workflow_key,
+)
+from flo.core.workflow_recall import (
+    RecallHistory,
+    RecallWorkflow,
+    RecallWorkflowKey,
+    RecallWorkflows,
+)
 from flo.log.base import Archive, Log, Records
 from flo.model.archive import ArchiveAddress, Archived, ArchiveKey
 from flo.model.base import Word
@@ -42,6 +54,7 @@ from flo.model.groups import Letter
 from flo.model.ids import RunId, run_id_of
 from flo.model.runs import Run
 from flo.model.streams import Chunk, Place
+from flo.model.workflows import RUN_PREFIX, HistoryEntry, WorkflowRecord, WorkflowSummary
 from flo.shard.recent import Recent
 from flo.shard.submission import Submission
 from flo.shard.tails import Tails, Within
@@ -52,6 +65,9 @@ FETCH_LENGTH_MAX = 1024 * 1024
 _logger = structlog.get_logger("flo.shard")
 _decode = msgspec.msgpack.Decoder(Run).decode
 _decode_letter = msgspec.msgpack.Decoder(Letter).decode
+_decode_workflow = msgspec.msgpack.Decoder(WorkflowRecord).decode
+_decode_summary = msgspec.msgpack.Decoder(WorkflowSummary).decode
+_decode_history = msgspec.msgpack.Decoder(tuple[HistoryEntry, ...]).decode
 
 
 class Recaller:
@@ -123,6 +139,7 @@ class Recaller:
         pages: dict[str, tuple[Run, ...]] = {}
         letters: dict[ArchiveAddress, Letter | None] = {}
         letter_pages: dict[str, tuple[Letter, ...]] = {}
+        workflows: dict[tuple[str, RunId], WorkflowRecord | None] = {}
         for recall in recalls:
             match recall:
                 case RecallRun(filed_under, run_id, action, number):
@@ -134,14 +151,24 @@ class Recaller:
                     pages[name] = tuple(self._now(name, run) for run in recalled.pages[name])
                 case RecallLetter(address) if address in self.recent:
                     letters[address] = _letter_of(self.recent[address])
+                case RecallWorkflow(filed_under, run_id, number):
+                    address = ArchiveAddress(RUN_KIND, filed_under, RUN_PREFIX, number)
+                    if address in self.recent:
+                        workflows[filed_under, run_id] = _workflow_of(self.recent[address])
                 case RecallLetters(filed_under, name) if name in recalled.letter_pages:
                     page = recalled.letter_pages[name]
                     letter_pages[name] = self._left_of(filed_under, name, page)
                 case _:
                     pass
-        if not (runs or pages or letters or letter_pages):
+        if not (runs or pages or letters or letter_pages or workflows):
             return NOTHING_RECALLED
-        return Recalled(runs=runs, pages=pages, letters=letters, letter_pages=letter_pages)
+        return Recalled(
+            runs=runs,
+            pages=pages,
+            letters=letters,
+            letter_pages=letter_pages,
+            workflows=workflows,
+        )
 
     def _left_of(self, filed_under: str, name: str, page: Sequence[Letter]) -> tuple[Letter, ...]:
         """The letters that have not left the archive since that was asked."""
@@ -165,13 +192,15 @@ class Recaller:
             found = await ask(self._log.archive, missing)
             chunks = await self._ask_records(missing)
             places = await ask_places(self._log.records, missing)
+            workflows = await ask_workflows(self._log.archive, missing)
         except FloError as error:
             submission.refuse(error)
         except Exception as error:  # our mistake; it concerns nobody else
             _logger.exception("recall_failed")
             submission.refuse(Unexpected(f"the archive could not be asked: {error!r}"))
         else:
-            submission.recalled = _joined(submission.recalled, found._replace(places=places))
+            found = _joined(found._replace(places=places), workflows)
+            submission.recalled = _joined(submission.recalled, found)
             self.tails.fetched(chunks)
             submission.fetched = {
                 (chunk.stream, record.sequence): record
@@ -235,12 +264,77 @@ async def ask(archive: Archive, recalls: Sequence[Recall]) -> Recalled:
                     LETTER_KIND, filed_under, name, below=below, limit=limit, is_dead=True
                 )
                 letter_pages[name] = tuple(_decode_letter(row.body) for row in rows)
-            case RecallRecords() | RecallPlace():
-                pass  # the archive knows nothing of these
+            case _:
+                pass  # somebody else is asked
     if keys:
         numbers = await archive.find_keys(ARCHIVE_KIND, list(keys))
         keys |= {key: run_id_of(key[1], number) for key, number in numbers.items()}
     return Recalled(keys, runs, pages, letters=letters, letter_pages=letter_pages)
+
+
+async def ask_workflows(archive: Archive, recalls: Sequence[Recall]) -> Recalled:
+    """What the archive knows of workflow runs."""
+    workflows: dict[tuple[str, RunId], WorkflowRecord | None] = {}
+    keys: dict[tuple[str, str, str], RunId | None] = {}
+    pages: dict[str, tuple[WorkflowSummary, ...]] = {}
+    parts: dict[tuple[str, RunId, int], tuple[HistoryEntry, ...]] = {}
+    for recall in recalls:
+        match recall:
+            case RecallWorkflow(filed_under, run_id, number):
+                row = await archive.find(RUN_KIND, filed_under, RUN_PREFIX, number)
+                workflows[filed_under, run_id] = _workflow_of(row)
+            case RecallWorkflowKey(filed_under, workflow, key):
+                wanted = (filed_under, RUN_PREFIX, workflow_key(workflow, key))
+                found = (await archive.find_keys(RUN_KIND, [wanted])).get(wanted)
+                keys[recall] = run_id_of(RUN_PREFIX, found) if found is not None else None
+            case RecallWorkflows(filed_under):
+                pages[filed_under] = await _summaries(archive, recall)
+            case RecallHistory(filed_under, run_id, part):
+                row = await archive.find(HISTORY_KIND, filed_under, run_id, part)
+                parts[recall] = _decode_history(row.body) if row is not None else ()
+            case _:
+                pass
+    return Recalled(
+        workflows=workflows, workflow_keys=keys, workflow_pages=pages, history_parts=parts
+    )
+
+
+async def _summaries(archive: Archive, recall: RecallWorkflows) -> tuple[WorkflowSummary, ...]:
+    """A page of runs that have ended, and those that were live when they were asked for."""
+    kind, name = SUMMARY_KIND, recall.workflow
+    if name is None:
+        kind, name = RUN_KIND, RUN_PREFIX
+    rows = await archive.page(
+        kind,
+        recall.filed_under,
+        name,
+        below=recall.below,
+        limit=recall.limit,
+        status=recall.status,
+    )
+    found = {row.number: _summary_of(row) for row in rows}
+    found |= {one.number: one for one in recall.live}
+    return tuple(found[number] for number in sorted(found, reverse=True)[: recall.limit])
+
+
+def _summary_of(row: Archived) -> WorkflowSummary:
+    if row.kind == SUMMARY_KIND:
+        return _decode_summary(row.body)
+    record = _decode_workflow(row.body)
+    return WorkflowSummary(
+        run_id=record.run.run_id,
+        number=record.run.number,
+        workflow=record.run.workflow,
+        version=record.run.version,
+        status=record.status,
+        created_at_ms=record.run.created_at_ms,
+        finished_at_ms=record.finished_at_ms,
+        attributes=record.run.attributes,
+    )
+
+
+def _workflow_of(row: Archived | None) -> WorkflowRecord | None:
+    return _decode_workflow(row.body) if row is not None else None
 
 
 async def ask_places(records: Records, recalls: Sequence[Recall]) -> dict[tuple[int, str], Place]:
@@ -270,4 +364,8 @@ def _joined(before: Recalled, found: Recalled) -> Recalled:
         {**before.places, **found.places},
         {**before.letters, **found.letters},
         {**before.letter_pages, **found.letter_pages},
+        {**before.workflows, **found.workflows},
+        {**before.workflow_keys, **found.workflow_keys},
+        {**before.workflow_pages, **found.workflow_pages},
+        {**before.history_parts, **found.history_parts},
     )

@@ -56,6 +56,7 @@ from flo.model.runs import (
 )
 from flo.model.streams import Append, ReadStream, RecordPage, RecordsAppended, StreamDeleted
 from flo.model.workers import AwaitNews, News, WorkerDeregistered, WorkerDrained
+from flo.model.workflows import ENDED, WaitForWorkflow, WorkflowFinished, WorkflowRunView
 from flo.shard.chunks import Chunks
 from flo.shard.clock import Clock, SystemClock
 from flo.shard.recall import Recaller, run_of
@@ -456,6 +457,8 @@ class Shard:
                 return last == after or not draining
             case ReadStream(), RecordPage(items=[]):
                 return is_at_end(self.state, question, reply)
+            case WaitForWorkflow(), WorkflowRunView(status=status):
+                return status not in ENDED
             case GetKey(newer_than=None), Value(value=value):
                 return value is None
             case GetKey(newer_than=version), Value(version=actual):
@@ -522,6 +525,8 @@ def _subjects_of(event: Fact) -> Iterable[Subject]:
             | KeyExpired(namespace=namespace, key=key)
         ):
             yield KEY, namespace, key
+        case WorkflowFinished(namespace=namespace, run_id=run_id):
+            yield RUN, namespace, run_id
         case _:
             pass
 

@@ -16,10 +16,12 @@ from typing import TypeAlias
 
 import msgspec
 
+from flo.core.course import Course
 from flo.core.kv import restore_key
 from flo.core.queue import LaneKey
 from flo.core.runs import restore_run
-from flo.core.state import Group, Space, State, Stream, Tally
+from flo.core.state import Deployed, Group, Space, State, Stream, Tally, Workflow
+from flo.core.workflow_folds import reschedule, restore_awaited, restore_course
 from flo.model.actions import Action
 from flo.model.base import Record
 from flo.model.errors import Corrupt
@@ -38,10 +40,23 @@ from flo.model.kv import KeyValue
 from flo.model.runs import Run
 from flo.model.streams import Retention
 from flo.model.workers import Process, Worker
+from flo.model.workflows import (
+    Ending,
+    HistoryEntry,
+    Signal,
+    StepName,
+    StepResult,
+    Walk,
+    WalkName,
+    WorkflowName,
+    WorkflowRun,
+)
+from flo.workflow.definition import Definition
 
 RUNS_PER_CHUNK = 5_000
 DELIVERIES_PER_CHUNK = 10_000
 KEYS_PER_CHUNK = 200
+COURSES_PER_CHUNK = 500
 
 
 class _GroupHead(Record):
@@ -81,6 +96,8 @@ class _SpaceHead(Record):
     lanes: list[tuple[ActionName, LaneKey, int, list[int]]]
     streams: dict[StreamName, _StreamHead]
     kv_version: int
+    workflow_number: int
+    workflow_keys_finished: list[tuple[WorkflowName, str, RunId]]
 
 
 class _Head(Record):
@@ -113,7 +130,43 @@ class _Module(Record, tag="module"):
     body: bytes
 
 
-_Part: TypeAlias = _Runs | _Backlog | _Keys | _Module
+class _Deployed(Record):
+    text: str
+    definition: Definition
+    created_at_ms: int
+
+
+class _Workflow(Record, tag="workflow"):
+    namespace: Namespace
+    name: WorkflowName
+    versions: list[_Deployed]
+    gone: list[_Deployed]
+    enabled: bool
+
+
+class _Course(Record):
+    run: WorkflowRun
+    walks: dict[WalkName, Walk]
+    results: dict[StepName, StepResult]
+    outputs: dict[WalkName, bytes]
+    signals: list[Signal]
+    done: list[StepName]
+    paused: bool
+    ending: Ending | None
+    to_undo: tuple[StepName, ...]
+    undone: tuple[StepName, ...]
+    history: list[HistoryEntry]
+    history_parts: int
+    hops: int
+    hops_at_ms: int
+
+
+class _Courses(Record, tag="courses"):
+    namespace: Namespace
+    courses: list[_Course]
+
+
+_Part: TypeAlias = _Runs | _Backlog | _Keys | _Module | _Workflow | _Courses
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 _decode_head = msgspec.msgpack.Decoder(_Head).decode
@@ -175,6 +228,11 @@ def _parts(namespace: Namespace, space: Space) -> Iterator[_Part]:
             deliveries = iter(sorted(group.backlog.deliveries.items()))
             while some := [one for _, one in islice(deliveries, DELIVERIES_PER_CHUNK)]:
                 yield _Backlog(namespace=namespace, stream=stream_name, group=name, deliveries=some)
+    for name, workflow in sorted(space.workflows.items()):
+        yield _workflow_part(namespace, name, workflow)
+    courses = iter(sorted(space.courses.items()))
+    while some_courses := [one for _, one in islice(courses, COURSES_PER_CHUNK)]:
+        yield _Courses(namespace=namespace, courses=[_course_part(one) for one in some_courses])
     keys = iter(space.kv)
     while names := list(islice(keys, KEYS_PER_CHUNK)):
         yield _Keys(namespace=namespace, keys=[(key, space.kv[key]) for key in names])
@@ -187,11 +245,13 @@ def _restore(state: State, part: _Part) -> None:
         case _Runs(namespace=namespace, runs=runs):
             for run in runs:
                 restore_run(state, namespace, run)
-        case _Backlog(namespace=namespace, stream=stream, group=group, deliveries=deliveries):
-            backlog = state.spaces[namespace].streams[stream].groups[group].backlog
-            for delivery in deliveries:
-                backlog.put(delivery)
-            state.reschedule(namespace, stream, group)
+        case _Backlog():
+            _restore_backlog(state, part)
+        case _Workflow(namespace=namespace, name=name):
+            state.spaces[namespace].workflows[name] = _workflow(part)
+        case _Courses(namespace=namespace, courses=courses):
+            for course in courses:
+                _restore_course(state, namespace, course)
         case _Keys(namespace=namespace, keys=keys):
             for key, value in keys:
                 restore_key(state, namespace, key, value)
@@ -219,7 +279,80 @@ def _space_head(space: Space) -> _SpaceHead:
         ],
         streams={name: _stream_head(stream) for name, stream in space.streams.items()},
         kv_version=space.kv.version,
+        workflow_number=space.workflow_number,
+        workflow_keys_finished=[
+            (workflow, key, space.workflow_keys[workflow, key])
+            for workflow, key in space.workflow_keys_finished
+        ],
     )
+
+
+def _workflow_part(namespace: Namespace, name: WorkflowName, workflow: Workflow) -> _Workflow:
+    return _Workflow(
+        namespace=namespace,
+        name=name,
+        versions=[_deployed_part(one) for one in workflow.versions.values()],
+        gone=[_deployed_part(one) for _, one in sorted(workflow.gone.items())],
+        enabled=workflow.enabled,
+    )
+
+
+def _deployed_part(deployed: Deployed) -> _Deployed:
+    return _Deployed(
+        text=deployed.text,
+        definition=deployed.definition,
+        created_at_ms=deployed.created_at_ms,
+    )
+
+
+def _course_part(course: Course) -> _Course:
+    return _Course(
+        run=course.run,
+        walks=course.walks,
+        results=course.results,
+        outputs=course.outputs,
+        signals=course.signals,
+        done=course.done,
+        paused=course.paused,
+        ending=course.ending,
+        to_undo=course.to_undo,
+        undone=course.undone,
+        history=course.history,
+        history_parts=course.history_parts,
+        hops=course.hops,
+        hops_at_ms=course.hops_at_ms,
+    )
+
+
+def _restore_backlog(state: State, part: _Backlog) -> None:
+    stream = state.spaces[part.namespace].streams[part.stream]
+    for delivery in part.deliveries:
+        stream.groups[part.group].backlog.put(delivery)
+    state.reschedule(part.namespace, part.stream, part.group)
+
+
+def _workflow(part: _Workflow) -> Workflow:
+    workflow = Workflow()
+    for each, versions in ((part.versions, workflow.versions), (part.gone, workflow.gone)):
+        for one in each:
+            versions[one.definition.version] = Deployed(one.definition, one.text, one.created_at_ms)
+    workflow.enabled = part.enabled
+    return workflow
+
+
+def _restore_course(state: State, namespace: Namespace, part: _Course) -> None:
+    space, run = state.spaces[namespace], part.run
+    course = restore_course(state, namespace, run)
+    course.walks, course.results = part.walks, part.results
+    course.outputs, course.signals, course.done = part.outputs, part.signals, part.done
+    course.paused, course.ending = part.paused, part.ending
+    course.to_undo, course.undone = part.to_undo, part.undone
+    course.history, course.history_parts = part.history, part.history_parts
+    course.hops, course.hops_at_ms = part.hops, part.hops_at_ms
+    if run.idempotency_key is not None:
+        space.workflow_keys[run.workflow, run.idempotency_key] = run.run_id
+    restore_awaited(space, run.run_id, course)
+    reschedule(state, namespace, course)
 
 
 def _stream_head(stream: Stream) -> _StreamHead:
@@ -266,6 +399,10 @@ def _space(head: _SpaceHead) -> Space:
         space.queue(action).restore(lane_key, priority, numbers)
     space.streams = {name: _stream(stream) for name, stream in head.streams.items()}
     space.kv.version = head.kv_version
+    space.workflow_number = head.workflow_number
+    for workflow, key, run_id in head.workflow_keys_finished:
+        space.workflow_keys_finished[workflow, key] = None
+        space.workflow_keys[workflow, key] = run_id
     return space
 
 

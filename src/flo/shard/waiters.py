@@ -32,10 +32,11 @@ from flo.model.namespaces import NamespaceDeleted
 from flo.model.runs import Claim, RunQueued, RunReleased, RunRequeued, RunRevived, WaitForRuns
 from flo.model.streams import ReadStream, RecordsAppended, StreamDeleted
 from flo.model.workers import AwaitNews, WorkerDrained
+from flo.model.workflows import WaitForWorkflow
 from flo.shard.submission import Submission
 
 Line: TypeAlias = dict[Submission, Claim]
-Patient: TypeAlias = WaitForRuns | AwaitNews | ReadStream | GetKey
+Patient: TypeAlias = WaitForRuns | AwaitNews | ReadStream | GetKey | WaitForWorkflow
 """The questions that may wait for an answer."""
 Subject: TypeAlias = tuple[str, Namespace, str]
 """What a question may wait for: the kind of thing, its namespace and its name."""
@@ -194,6 +195,8 @@ def subjects_of(question: Patient) -> Iterable[Subject]:
             return [(STREAM, namespace, stream)]
         case GetKey(namespace=namespace, key=key):
             return [(KEY, namespace, key)]
+        case WaitForWorkflow(namespace=namespace, run_id=run_id):
+            return [(RUN, namespace, run_id)]
 
 
 def _is_worth_while(state: State, read: ReadGroup) -> bool:

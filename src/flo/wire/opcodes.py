@@ -6,7 +6,7 @@ each, in order, and each is accepted or refused on its own.
 
 from typing import NamedTuple
 
-from flo.model import actions, groups, kv, namespaces, runs, streams, workers
+from flo.model import actions, groups, kv, namespaces, runs, streams, workers, workflows
 from flo.model.base import Word
 
 PROTOCOL_VERSION = 1
@@ -116,6 +116,27 @@ OPERATIONS = (
     Operation(114, "commit_transaction", kv.CommitTransaction, kv.Committed),
     Operation(115, "rollback_transaction", kv.RollbackTransaction, runs.Nothing),
     Operation(116, "read_in_transaction", kv.ReadInTransaction, kv.Value),
+    Operation(120, "create_workflow", workflows.CreateWorkflow, workflows.WorkflowDeployed),
+    Operation(121, "validate_workflow", workflows.ValidateWorkflow, workflows.Validated),
+    Operation(122, "delete_workflow", workflows.DeleteWorkflow, runs.Nothing),
+    Operation(123, "disable_workflow", workflows.DisableWorkflow, runs.Nothing),
+    Operation(124, "enable_workflow", workflows.EnableWorkflow, runs.Nothing),
+    Operation(125, "get_workflow", workflows.GetWorkflow, workflows.WorkflowView),
+    Operation(126, "list_workflows", workflows.ListWorkflows, workflows.WorkflowPage),
+    Operation(130, "start_workflow", workflows.StartWorkflow, workflows.WorkflowBegun),
+    Operation(
+        131, "start_workflow_many", workflows.StartWorkflow, workflows.WorkflowBegun, many=True
+    ),
+    Operation(132, "signal_workflow", workflows.SignalWorkflow, runs.Nothing),
+    Operation(133, "cancel_workflow", workflows.CancelWorkflow, runs.Nothing),
+    Operation(134, "pause_workflow", workflows.PauseWorkflow, runs.Nothing),
+    Operation(135, "resume_workflow", workflows.ResumeWorkflow, runs.Nothing),
+    Operation(136, "rerun_workflow", workflows.RerunWorkflow, workflows.WorkflowBegun),
+    Operation(137, "get_workflow_run", workflows.GetWorkflowRun, workflows.WorkflowRunView),
+    Operation(138, "wait_for_workflow", workflows.WaitForWorkflow, workflows.WorkflowRunView),
+    Operation(139, "list_workflow_runs", workflows.ListWorkflowRuns, workflows.WorkflowRunPage),
+    Operation(140, "get_history", workflows.GetHistory, workflows.HistoryPage),
+    Operation(141, "explain_workflow", workflows.ExplainWorkflow, workflows.Explanation),
 )
 
 BY_OPCODE = {operation.opcode: operation for operation in OPERATIONS}

@@ -81,8 +81,7 @@ def _typed(value: Any, kind: AttributeType) -> Value | None:
         case AttributeType.NUMBER:
             return _number(value)
         case AttributeType.TIMESTAMP:
-            number = _number(value)
-            return _moment(value) if number is None else int(number)
+            return moment_of(value)
 
 
 def _number(value: Any) -> int | float | None:
@@ -93,6 +92,12 @@ def _number(value: Any) -> int | float | None:
             return None
         value = float(value) if any(mark in value for mark in ".eE") else int(value)
     return value if isfinite(value) and -(2**63) <= value < 2**63 else None
+
+
+def moment_of(value: Any) -> int | None:
+    """Epoch milliseconds: a number is that already, a text is read as RFC 3339."""
+    number = _number(value)
+    return _moment(value) if number is None else int(number)
 
 
 def _moment(value: Any) -> int | None:

@@ -1,0 +1,175 @@
+"""A plan on its way: carries the choices of workflow/plan.py out, and keeps the boards.
+
+The board of a plan (breakers, health, rate windows) lives in Live and learns from PlanNoted facts.
+What was decided from it is in the events.
+"""
+
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
+
+import msgspec
+
+from flo.core.course import Course
+from flo.core.live import Live
+from flo.core.moment import Moment
+from flo.core.state import State
+from flo.model.base import Fact
+from flo.model.ids import ActionName, Namespace
+from flo.model.workflows import Phase, PlanNoted, Walk, WalkName, WorkflowName
+from flo.workflow.board import Board, PlanEvent, PlanEventType, Verdict, board_of
+from flo.workflow.definition import Plan
+from flo.workflow.plan import Call, Finish, Next, PlanProgress, Rest, Result, begin, ended, resumed
+
+BoardKey: TypeAlias = tuple[Namespace, WorkflowName, str, str]
+"""Namespace, workflow, version and plan."""
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(PlanProgress).decode
+
+
+class Carrier(Protocol):
+    """Who carries the run on that a plan belongs to."""
+
+    course: Course
+
+    def invoke(
+        self,
+        walk: WalkName,
+        now: Walk,
+        action: ActionName,
+        payload: bytes,
+        until_ms: int | None = None,
+        *,
+        held: bool = False,
+    ) -> str | None: ...
+
+    def hold(self, walk: WalkName, now: Walk, detail: str = "") -> None: ...
+
+    def judge(self, walk: WalkName, outcome: str, output: bytes, error: str | None) -> None: ...
+
+    def note(self, event: Fact) -> None: ...
+
+
+class PlanWalk:
+    """The plan that a walk is at."""
+
+    def __init__(
+        self,
+        carrier: Carrier,
+        walk: WalkName,
+        name: str,
+        payload: Callable[[], bytes],
+        moment: Moment,
+        namespace: Namespace,
+    ) -> None:
+        self._carrier = carrier
+        self._walk = walk
+        self._name = name
+        self._payload = payload
+        self._moment = moment
+        self._namespace = namespace
+        self._plan: Plan = carrier.course.definition.plans[name]
+
+    def begin(self) -> None:
+        board = self._board()
+        self._carry_out(begin(self._plan, board, self._moment.now_ms, self._moment.dice))
+
+    def ended(self, outcome: str, output: bytes, error: str | None, *, answered: bool) -> None:
+        result = Result(outcome, output, _code_of(error), answered)
+        moment = self._moment
+        progress = self._progress()
+        self._carry_out(
+            ended(self._plan, progress, result, self._board(), moment.now_ms, moment.dice)
+        )
+
+    def resumed(self) -> None:
+        moment, progress = self._moment, self._progress()
+        self._carry_out(resumed(self._plan, progress, self._board(), moment.now_ms, moment.dice))
+
+    def _carry_out(self, following: Next) -> None:
+        while True:
+            for event in following.events:
+                self._carrier.note(self._noted(event))
+            choice, progress = following.choice, following.progress
+            if isinstance(choice, Finish):
+                self._carrier.judge(self._walk, choice.outcome, choice.output or b"", choice.error)
+                return
+            now = msgspec.structs.replace(self._now(), plan=_encode(progress), awaited=None)
+            if isinstance(choice, Rest):
+                resting = msgspec.structs.replace(now, phase=Phase.REST, until_ms=choice.until_ms)
+                self._carrier.hold(self._walk, resting, self._name)
+                return
+            refused = self._call(choice, now)
+            if refused is None:
+                return
+            result = Result(refused, is_answer=False)
+            moment = self._moment
+            following = ended(
+                self._plan, progress, result, following.board, moment.now_ms, moment.dice
+            )
+
+    def _call(self, choice: Call, now: Walk) -> str | None:
+        executor = choice.executor
+        timeout_ms = executor.tracking.timeout_ms
+        until_ms = self._moment.now_ms + timeout_ms if timeout_ms is not None else None
+        return self._carrier.invoke(
+            self._walk, now, executor.action.name, self._payload(), until_ms, held=True
+        )
+
+    def _now(self) -> Walk:
+        return self._carrier.course.walks[self._walk]
+
+    def _progress(self) -> PlanProgress:
+        plan = self._now().plan
+        assert plan is not None
+        return _decode(plan)
+
+    def _board(self) -> Board:
+        key = board_key(self._namespace, self._carrier.course, self._name)
+        return self._moment.live.boards.get(key) or board_of(self._plan, self._moment.now_ms)
+
+    def _noted(self, event: PlanEvent) -> PlanNoted:
+        run = self._carrier.course.run
+        return PlanNoted(
+            namespace=self._namespace,
+            run_id=run.run_id,
+            walk=self._walk,
+            step=self._now().step,
+            workflow=run.workflow,
+            version=run.version,
+            plan=self._name,
+            what=event.type,
+            at_ms=self._moment.now_ms,
+            executor=event.executor,
+            attempt=event.attempt,
+            error=event.error,
+            verdict=event.verdict,
+            began_ms=event.began_ms,
+            is_turn=event.is_turn,
+        )
+
+
+def note_plan(state: State, event: PlanNoted, live: Live) -> None:
+    """Let the board of the plan learn from what has happened."""
+    course = state.spaces[event.namespace].courses[event.run_id]
+    key = board_key(event.namespace, course, event.plan)
+    board = live.boards.get(key) or board_of(course.definition.plans[event.plan], event.at_ms)
+    seen = PlanEvent(
+        type=PlanEventType(event.what),
+        executor=event.executor,
+        attempt=event.attempt,
+        error=event.error,
+        verdict=Verdict(event.verdict) if event.verdict is not None else None,
+        began_ms=event.began_ms,
+        is_turn=event.is_turn,
+    )
+    live.boards[key] = board.observe(seen, event.at_ms)
+
+
+def board_key(namespace: Namespace, course: Course, plan: str) -> BoardKey:
+    return namespace, course.run.workflow, course.run.version, plan
+
+
+def _code_of(error: str | None) -> str | None:
+    """The code at the beginning of an error, as in "invalid_card: the number is wrong"."""
+    return error.partition(":")[0].strip() if error else None

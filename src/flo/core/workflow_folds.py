@@ -1,0 +1,236 @@
+"""Folds of workflow events, and what the archive keeps of workflow runs.
+
+workflow       a run that has ended, by its number                 kind "workflow", name "wfrun"
+workflow-of    the same in short, by its workflow                  kind "workflow-of", its name
+history        a part of a history that has become long            kind "history", its run id
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from flo.core.course import HISTORY_PART_LENGTH, Course, CourseEvent
+from flo.core.due import WORKFLOW
+from flo.core.history import entries_of
+from flo.core.state import KEYS_REMEMBERED_MAX, Deployed, Space, State, Workflow
+from flo.model.archive import Archived
+from flo.model.ids import Namespace, RunId
+from flo.model.workflows import (
+    MAIN,
+    RUN_PREFIX,
+    ChildCancelled,
+    HistoryEntry,
+    HistoryFiled,
+    Phase,
+    PlanNoted,
+    Walk,
+    WorkflowCreated,
+    WorkflowDeleted,
+    WorkflowDisabled,
+    WorkflowEnabled,
+    WorkflowFinished,
+    WorkflowRecord,
+    WorkflowRun,
+    WorkflowStarted,
+    WorkflowSummary,
+)
+from flo.workflow.definition import Definition
+
+RUN_KIND = "workflow"
+SUMMARY_KIND = "workflow-of"
+HISTORY_KIND = "history"
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_definition = msgspec.msgpack.Decoder(Definition).decode
+
+
+def apply_created(state: State, event: WorkflowCreated) -> None:
+    space = state.space_made(event.namespace)
+    workflow = space.workflows.setdefault(event.name, Workflow())
+    deployed = Deployed(_decode_definition(event.definition), event.text, event.at_ms)
+    workflow.gone.pop(event.version, None)
+    workflow.versions[event.version] = deployed
+
+
+def apply_deleted(state: State, event: WorkflowDeleted) -> None:
+    space = state.spaces[event.namespace]
+    workflow = space.workflows[event.name]
+    versions = [event.version] if event.version is not None else list(workflow.versions)
+    for version in versions:
+        deployed = workflow.versions.pop(version)
+        if workflow.live[version]:
+            workflow.gone[version] = deployed
+    _forget_workflow(space, event.name)
+
+
+def apply_disabled(state: State, event: WorkflowDisabled) -> None:
+    state.spaces[event.namespace].workflows[event.name].enabled = False
+
+
+def apply_enabled(state: State, event: WorkflowEnabled) -> None:
+    state.spaces[event.namespace].workflows[event.name].enabled = True
+
+
+def apply_started(state: State, event: WorkflowStarted) -> None:
+    space, run = state.spaces[event.namespace], event.run
+    course = restore_course(state, event.namespace, run)
+    space.workflow_number = max(space.workflow_number, run.number)
+    if run.idempotency_key is not None:
+        space.workflow_keys[run.workflow, run.idempotency_key] = run.run_id
+    course.history += entries_of(event)
+    if run.parent is not None:  # the next tick sets it in motion
+        course.walks[MAIN] = Walk(step="start", phase=Phase.BETWEEN, until_ms=run.created_at_ms)
+    reschedule(state, event.namespace, course)
+
+
+def apply_course(state: State, event: CourseEvent) -> None:
+    """An event of a run that goes on."""
+    space = state.spaces[event.namespace]
+    course = space.courses[event.run_id]
+    walk = getattr(event, "walk", None)
+    before = course.walks.get(walk) if walk is not None else None
+    course.fold(event)
+    after = course.walks.get(walk) if walk is not None else None
+    if before is not None and before.awaited is not None:
+        space.awaited.pop(before.awaited, None)
+    if walk is not None and after is not None and after.awaited is not None:
+        space.awaited[after.awaited] = (event.run_id, walk)
+    course.history += entries_of(event)
+    reschedule(state, event.namespace, course)
+
+
+def apply_noted(state: State, event: PlanNoted) -> None:
+    state.spaces[event.namespace].courses[event.run_id].history += entries_of(event)
+
+
+def apply_child_cancelled(state: State, event: ChildCancelled) -> None:
+    """The child itself says what comes of it."""
+
+
+def apply_finished(state: State, event: WorkflowFinished) -> None:
+    space = state.spaces[event.namespace]
+    course = space.courses.pop(event.run_id)
+    for walk in course.walks.values():
+        if walk.awaited is not None:
+            space.awaited.pop(walk.awaited, None)
+    state.due.clear((WORKFLOW, event.namespace, event.run_id))
+    run = course.run
+    workflow = space.workflows[run.workflow]
+    workflow.live[run.version] -= 1
+    if not workflow.live[run.version]:
+        del workflow.live[run.version]
+        workflow.gone.pop(run.version, None)
+    _forget_workflow(space, run.workflow)
+    if run.idempotency_key is not None:
+        _remember_key(state, space, run)
+
+
+def archive_run(state: State, event: WorkflowFinished) -> Iterable[Archived]:
+    """What the archive keeps of a run that ends with this event, which is yet to be applied."""
+    space = state.spaces[event.namespace]
+    course = space.courses[event.run_id]
+    run, ending = course.run, event.ending
+    record = WorkflowRecord(
+        run=run,
+        status=ending.status,
+        terminal=ending.terminal,
+        finished_at_ms=event.at_ms,
+        output=event.output,
+        error=ending.error,
+        results=course.results,
+        history=(*course.history, *entries_of(event)),
+        history_parts=course.history_parts,
+        undone=course.undone,
+    )
+    key = run.idempotency_key
+    yield Archived(
+        kind=RUN_KIND,
+        namespace=space.archive_name,
+        name=RUN_PREFIX,
+        number=run.number,
+        status=ending.status,
+        finished_at_ms=event.at_ms,
+        key=workflow_key(run.workflow, key) if key is not None else None,
+        body=_encode(record),
+    )
+    summary = WorkflowSummary(
+        run_id=run.run_id,
+        number=run.number,
+        workflow=run.workflow,
+        version=run.version,
+        status=ending.status,
+        created_at_ms=run.created_at_ms,
+        finished_at_ms=event.at_ms,
+        attributes=run.attributes,
+    )
+    yield Archived(
+        kind=SUMMARY_KIND,
+        namespace=space.archive_name,
+        name=run.workflow,
+        number=run.number,
+        status=ending.status,
+        finished_at_ms=event.at_ms,
+        key=None,
+        body=_encode(summary),
+    )
+
+
+def archive_history(state: State, event: HistoryFiled) -> Iterable[Archived]:
+    space = state.spaces[event.namespace]
+    part: list[HistoryEntry] = space.courses[event.run_id].history[:HISTORY_PART_LENGTH]
+    yield Archived(
+        kind=HISTORY_KIND,
+        namespace=space.archive_name,
+        name=event.run_id,
+        number=event.part,
+        status="",
+        finished_at_ms=event.at_ms,
+        key=None,
+        body=_encode(part),
+    )
+
+
+def workflow_key(workflow: str, key: str) -> str:
+    """What a run is found by in the archive; no workflow has a slash in its name."""
+    return f"{workflow}/{key}"
+
+
+def restore_course(state: State, namespace: Namespace, run: WorkflowRun) -> Course:
+    """A run as it is before anything has happened in it."""
+    space = state.spaces[namespace]
+    workflow = space.workflows[run.workflow]
+    course = Course(run, workflow.pinned(run.version).definition)
+    workflow.live[run.version] += 1
+    space.courses[run.run_id] = course
+    return course
+
+
+def reschedule(state: State, namespace: Namespace, course: Course) -> None:
+    key = (WORKFLOW, namespace, course.run_id)
+    at_ms = course.next_at_ms()
+    if at_ms is None:
+        state.due.clear(key)
+    else:
+        state.due.set(key, at_ms)
+
+
+def restore_awaited(space: Space, run_id: RunId, course: Course) -> None:
+    for name, walk in course.walks.items():
+        if walk.awaited is not None:
+            space.awaited[walk.awaited] = (run_id, name)
+
+
+def _forget_workflow(space: Space, name: str) -> None:
+    workflow = space.workflows[name]
+    if not workflow.versions and not workflow.gone:
+        del space.workflows[name]
+
+
+def _remember_key(state: State, space: Space, run: WorkflowRun) -> None:
+    assert run.idempotency_key is not None
+    key = run.workflow, run.idempotency_key
+    state.keys_finished_count += 1
+    space.workflow_keys_finished[key] = None
+    if len(space.workflow_keys_finished) > KEYS_REMEMBERED_MAX:
+        oldest, _ = space.workflow_keys_finished.popitem(last=False)
+        space.workflow_keys.pop(oldest, None)

@@ -1,0 +1,414 @@
+"""Rules of workflows: deploy, start, signal, pause, cancel, rerun; and what follows for them.
+
+    StartWorkflow ──▸ WorkflowStarted ──follow──▸ the walk begins
+    RunCompleted, RunFailed, … ──follow──▸ the walk that waited for the run goes on
+    WorkflowFinished ──follow──▸ the parent that waited for the child goes on
+
+How a run walks is in core/advance.py, how its events are folded in core/workflow_folds.py. All that
+one command leads to is one commit.
+"""
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from flo.core.advance import Advance, attributes
+from flo.core.course import HISTORY_PART_LENGTH, Course
+from flo.core.decision import Decision
+from flo.core.due import DueKey
+from flo.core.moment import Moment
+from flo.core.state import Deployed, Space, State
+from flo.model.base import Fact
+from flo.model.errors import Conflict, Invalid, NotFound, TooLarge
+from flo.model.ids import (
+    IDEMPOTENCY_KEY_LENGTH_MAX,
+    RunId,
+    check_namespace,
+    check_payload,
+    check_text,
+)
+from flo.model.runs import Nothing, RunCancelled, RunCompleted, RunFailed, RunTimedOut
+from flo.model.workflows import (
+    RUN_PREFIX,
+    SIGNALS_KEPT_MAX,
+    TEXT_LENGTH_MAX,
+    CancelWorkflow,
+    ChildCancelled,
+    CreateWorkflow,
+    DeleteWorkflow,
+    DisableWorkflow,
+    EnableWorkflow,
+    HistoryFiled,
+    Origin,
+    PauseWorkflow,
+    RerunWorkflow,
+    ResumeWorkflow,
+    Signal,
+    SignalReceived,
+    SignalWorkflow,
+    StartWorkflow,
+    StepName,
+    StepResult,
+    StepStarted,
+    WorkflowBegun,
+    WorkflowCreated,
+    WorkflowDeleted,
+    WorkflowDeployed,
+    WorkflowDisabled,
+    WorkflowEnabled,
+    WorkflowFinished,
+    WorkflowName,
+    WorkflowPaused,
+    WorkflowRecord,
+    WorkflowResumed,
+    WorkflowRun,
+    WorkflowStarted,
+)
+from flo.workflow.definition import Definition, Idempotency
+from flo.workflow.outcome import FAILURE, TIMEOUT
+from flo.workflow.read import Reading, read
+from flo.workflow.report import one_line
+
+TEXTS_REMEMBERED_MAX = 16
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+@lru_cache(maxsize=TEXTS_REMEMBERED_MAX)
+def reading_of(text: str) -> Reading:
+    """What a text says. It may take a while: doors read it first, where nobody has to wait."""
+    return read(text)
+
+
+def decide_create(state: State, command: CreateWorkflow, moment: Moment) -> Decision:
+    check_namespace(command.namespace)
+    if len(command.text) > TEXT_LENGTH_MAX:
+        raise TooLarge(f"expected a text of at most {TEXT_LENGTH_MAX} characters")
+    definition, problems = reading_of(command.text)
+    told: list[dict[str, Any]] = msgspec.to_builtins(list(problems))
+    if definition is None:
+        first = next(one for one in problems if one.severity == "error")
+        raise Invalid(one_line(first), code="invalid_workflow", details={"problems": told})
+    workflow = state.space(command.namespace).workflows.get(definition.name)
+    known = workflow.versions.get(definition.version) if workflow is not None else None
+    reply = WorkflowDeployed(
+        name=definition.name, version=definition.version, created=known is None, problems=told
+    )
+    if known is not None and known.text == command.text:
+        return Decision(reply)
+    if known is not None:
+        raise Conflict(
+            f"workflow {definition.name!r} has another text as version {definition.version!r}: "
+            "give the new one a version of its own",
+            code="version_exists",
+        )
+    created = WorkflowCreated(
+        namespace=command.namespace,
+        name=definition.name,
+        version=definition.version,
+        text=command.text,
+        definition=_encode(definition),
+        at_ms=moment.now_ms,
+    )
+    return Decision(reply, (created,))
+
+
+def decide_delete(state: State, command: DeleteWorkflow, moment: Moment) -> Decision:
+    named_version(state.space(command.namespace), command.name, command.version)
+    deleted = WorkflowDeleted(
+        namespace=command.namespace, name=command.name, version=command.version
+    )
+    return Decision(Nothing(), (deleted,))
+
+
+def decide_disable(state: State, command: DisableWorkflow, moment: Moment) -> Decision:
+    named_version(state.space(command.namespace), command.name)
+    workflow = state.space(command.namespace).workflows[command.name]
+    event = WorkflowDisabled(namespace=command.namespace, name=command.name)
+    return Decision(Nothing(), (event,) if workflow.enabled else ())
+
+
+def decide_enable(state: State, command: EnableWorkflow, moment: Moment) -> Decision:
+    named_version(state.space(command.namespace), command.name)
+    workflow = state.space(command.namespace).workflows[command.name]
+    event = WorkflowEnabled(namespace=command.namespace, name=command.name)
+    return Decision(Nothing(), () if workflow.enabled else (event,))
+
+
+def decide_start(state: State, command: StartWorkflow, moment: Moment) -> Decision:
+    space = state.space(command.namespace)
+    deployed = named_version(space, command.name, command.version)
+    check_payload(command.input, "an input")
+    _check_key(deployed.definition, command.idempotency_key)
+    if command.idempotency_key is not None:
+        known = _run_with_key(space, command, moment)
+        if known is not None:
+            return Decision(WorkflowBegun(run_id=known, duplicate=True))
+    if not space.workflows[command.name].enabled:
+        raise Conflict(f"workflow {command.name!r} is disabled", code="workflow_disabled")
+    run = WorkflowRun(
+        **_next_run(space),
+        workflow=command.name,
+        version=deployed.definition.version,
+        input=command.input,
+        created_at_ms=moment.now_ms,
+        idempotency_key=command.idempotency_key,
+        attributes=attributes(deployed.definition, command.input),
+    )
+    started = WorkflowStarted(namespace=command.namespace, run=run)
+    return Decision(WorkflowBegun(run_id=run.run_id), (started,))
+
+
+def decide_signal(state: State, command: SignalWorkflow, moment: Moment) -> Decision:
+    check_text(command.type, "the type of a signal")
+    check_payload(command.payload, "the payload of a signal")
+    course = live_course(state, command, moment)
+    if len(course.signals) >= SIGNALS_KEPT_MAX:
+        raise Conflict(
+            f"{SIGNALS_KEPT_MAX} signals wait in run {command.run_id!r} for a step that takes them",
+            code="too_many_signals",
+        )
+    signal = Signal(type=command.type, payload=command.payload, at_ms=moment.now_ms)
+    received = SignalReceived(namespace=command.namespace, run_id=command.run_id, signal=signal)
+    return Decision(Nothing(), (received,))
+
+
+def decide_cancel(state: State, command: CancelWorkflow, moment: Moment) -> Decision:
+    check_text(command.reason, "reason")
+    course = live_course(state, command, moment)
+    if course.ending is not None:
+        raise Conflict(
+            f"run {command.run_id!r} is ending already, and being undone", code="run_has_ended"
+        )
+    advance = Advance(state, command.namespace, course, moment)
+    advance.cancel(command.reason)
+    return Decision(Nothing(), advance.events)
+
+
+def decide_pause(state: State, command: PauseWorkflow, moment: Moment) -> Decision:
+    course = live_course(state, command, moment)
+    if course.paused:
+        return Decision(Nothing())
+    if course.ending is not None:
+        raise Conflict(f"run {command.run_id!r} is being undone", code="run_has_ended")
+    paused = WorkflowPaused(namespace=command.namespace, run_id=command.run_id, at_ms=moment.now_ms)
+    return Decision(Nothing(), (paused,))
+
+
+def decide_resume(state: State, command: ResumeWorkflow, moment: Moment) -> Decision:
+    course = live_course(state, command, moment)
+    resumed = WorkflowResumed(
+        namespace=command.namespace, run_id=command.run_id, at_ms=moment.now_ms
+    )
+    return Decision(Nothing(), (resumed,) if course.paused else ())
+
+
+def decide_rerun(state: State, command: RerunWorkflow, moment: Moment) -> Decision:
+    space = state.space(command.namespace)
+    record = moment.recalled.workflows.get((space.archive_name, command.run_id))
+    course = space.courses.get(command.run_id)
+    if course is None and record is None:
+        raise not_found(command.run_id)
+    run = course.run if course is not None else _record_run(record)
+    results = course.results if course is not None else _record_results(record)
+    deployed = named_version(space, run.workflow, command.version or run.version)
+    step = _first_step(deployed.definition, command.step)
+    payload = run.input if command.input is None else command.input
+    check_payload(payload, "an input")
+    rerun = WorkflowRun(
+        **_next_run(space),
+        workflow=run.workflow,
+        version=deployed.definition.version,
+        input=payload,
+        created_at_ms=moment.now_ms,
+        origin=Origin(run_id=run.run_id, step=command.step or "start"),
+        attributes=attributes(deployed.definition, payload),
+        first_step=step,
+        results=_kept_results(deployed.definition, results) if step is not None else {},
+        triggered_by="rerun",
+    )
+    started = WorkflowStarted(namespace=command.namespace, run=rerun)
+    return Decision(WorkflowBegun(run_id=rerun.run_id), (started,))
+
+
+def fall_due(state: State, key: DueKey, moment: Moment) -> Iterable[Fact]:
+    """A time has come that a workflow run has waited for."""
+    _, namespace, run_id = key
+    advance = Advance(state, namespace, state.spaces[namespace].courses[run_id], moment)
+    advance.fall_due()
+    return advance.events
+
+
+def follow_started(state: State, event: WorkflowStarted, moment: Moment) -> Iterable[Fact]:
+    """The walk begins, unless it is a child: that is set in motion with the next tick."""
+    if event.run.parent is not None:
+        return ()
+    return _advanced(state, event.namespace, event.run.run_id, moment, Advance.begin)
+
+
+def follow_signal(state: State, event: SignalReceived, moment: Moment) -> Iterable[Fact]:
+    return _advanced(state, event.namespace, event.run_id, moment, Advance.match_signals)
+
+
+def follow_resumed(state: State, event: WorkflowResumed, moment: Moment) -> Iterable[Fact]:
+    return _advanced(state, event.namespace, event.run_id, moment, Advance.resume)
+
+
+def follow_child_cancelled(state: State, event: ChildCancelled, moment: Moment) -> Iterable[Fact]:
+    course = state.space(event.namespace).courses.get(event.run_id)
+    if course is None or course.ending is not None:
+        return ()
+    advance = Advance(state, event.namespace, course, moment)
+    advance.cancel(event.reason)
+    return advance.events
+
+
+def follow_run_ended(
+    state: State, event: RunCompleted | RunFailed | RunTimedOut | RunCancelled, moment: Moment
+) -> Iterable[Fact]:
+    """The walk that has waited for the run goes on."""
+    space = state.spaces[event.namespace]
+    waiting = space.awaited.get(event.run_id)
+    if waiting is None:
+        return ()
+    run_id, walk = waiting
+    advance = Advance(state, event.namespace, space.courses[run_id], moment)
+    match event:
+        case RunCompleted(outcome=outcome, output=output):
+            advance.action_ended(walk, outcome, output, None, answered=True)
+        case RunFailed(error=error):
+            advance.action_ended(walk, FAILURE, b"", error, answered=True)
+        case RunTimedOut(error=error):
+            advance.action_ended(walk, TIMEOUT, b"", error, answered=False)
+        case RunCancelled(reason=reason):
+            error = f"cancelled: {reason}" if reason else "cancelled"
+            advance.action_ended(walk, FAILURE, b"", error, answered=False)
+    return advance.events
+
+
+def follow_finished(state: State, event: WorkflowFinished, moment: Moment) -> Iterable[Fact]:
+    """The parent that has waited for the child goes on."""
+    space = state.spaces[event.namespace]
+    waiting = space.awaited.get(event.run_id)
+    if waiting is None:
+        return ()
+    run_id, walk = waiting
+    advance = Advance(state, event.namespace, space.courses[run_id], moment)
+    advance.child_ended(walk, event.ending, event.output)
+    return advance.events
+
+
+def follow_step_started(state: State, event: StepStarted, moment: Moment) -> Iterable[Fact]:
+    """A history that has become long goes to the archive, part by part."""
+    course = state.spaces[event.namespace].courses[event.run_id]
+    if len(course.history) >= HISTORY_PART_LENGTH:
+        yield HistoryFiled(
+            namespace=event.namespace,
+            run_id=event.run_id,
+            part=course.history_parts,
+            at_ms=moment.now_ms,
+        )
+
+
+def named_version(space: Space, name: WorkflowName, version: str | None = None) -> Deployed:
+    workflow = space.workflows.get(name)
+    deployed = workflow.version(version) if workflow is not None else None
+    if deployed is None:
+        which = "" if version in (None, "latest") else f" has no version {version!r}, or"
+        raise NotFound(
+            f"workflow {name!r}{which} is not deployed: flo workflow create -f FILE",
+            code="workflow_not_found",
+        )
+    return deployed
+
+
+def live_course(
+    state: State,
+    command: SignalWorkflow | CancelWorkflow | PauseWorkflow | ResumeWorkflow,
+    moment: Moment,
+) -> Course:
+    """The run, which has not ended."""
+    space = state.space(command.namespace)
+    course = space.courses.get(command.run_id)
+    if course is not None:
+        return course
+    ended = moment.recalled.workflows.get((space.archive_name, command.run_id))
+    if ended is None:
+        raise not_found(command.run_id)
+    raise Conflict(
+        f"run {command.run_id!r} has ended already: it is {ended.status}", code="run_has_ended"
+    )
+
+
+def not_found(run_id: RunId) -> NotFound:
+    return NotFound(f"workflow run {run_id!r} does not exist", code="run_not_found")
+
+
+def _advanced(
+    state: State, namespace: str, run_id: RunId, moment: Moment, move: Any
+) -> tuple[Fact, ...]:
+    course = state.space(namespace).courses.get(run_id)
+    if course is None:
+        return ()
+    advance = Advance(state, namespace, course, moment)
+    move(advance)
+    return advance.events
+
+
+def _next_run(space: Space) -> dict[str, Any]:
+    number = space.workflow_number + 1
+    return {"run_id": f"{RUN_PREFIX}-{number}", "number": number}
+
+
+def _check_key(definition: Definition, key: str | None) -> None:
+    if key is None:
+        if definition.idempotency is Idempotency.REQUIRED:
+            raise Invalid(
+                f"workflow {definition.name!r} wants an idempotency key for every start: "
+                "--idempotency-key KEY",
+                code="idempotency_key_required",
+            )
+        return
+    if not key:
+        raise Invalid("expected an idempotency key that is not empty")
+    check_text(key, "idempotency_key", IDEMPOTENCY_KEY_LENGTH_MAX)
+
+
+def _run_with_key(space: Space, command: StartWorkflow, moment: Moment) -> RunId | None:
+    assert command.idempotency_key is not None
+    if named_version(space, command.name).definition.idempotency is Idempotency.NONE:
+        return None
+    key = command.name, command.idempotency_key
+    known = space.workflow_keys.get(key)
+    return known or moment.recalled.workflow_keys.get((space.archive_name, *key))
+
+
+def _first_step(definition: Definition, step: StepName | None) -> StepName | None:
+    if step in (None, "start", "_start"):
+        return None
+    if step not in definition.steps:
+        known = ", ".join(["start", *definition.steps])
+        raise Invalid(
+            f"workflow {definition.name!r} has no step {step!r}; it has {known}",
+            code="step_not_found",
+        )
+    return step
+
+
+def _kept_results(
+    definition: Definition, results: dict[StepName, StepResult]
+) -> dict[StepName, StepResult]:
+    """What later steps may still look at."""
+    return dict(results)
+
+
+def _record_run(record: WorkflowRecord | None) -> WorkflowRun:
+    assert record is not None
+    return record.run
+
+
+def _record_results(record: WorkflowRecord | None) -> dict[StepName, StepResult]:
+    assert record is not None
+    return record.results
