@@ -78,7 +78,7 @@ from flo.workflow.definition import (
     needed,
 )
 from flo.workflow.definition import Ending as Terminus
-from flo.workflow.mapping import Scope, compile_mapping
+from flo.workflow.mapping import Scope, compile_mapping, compile_template
 from flo.workflow.mapping import StepResult as Result
 from flo.workflow.outcome import (
     EXECUTION_FAILURE,
@@ -100,6 +100,7 @@ ADVANCE_STEPS_MAX = 256
 EVENTS_PER_ADVANCE_MAX = 20_000
 WALKS_MAX = 1_000
 DEPTH_MAX = 32
+SLOT_LENGTH_MAX = 1_024
 
 FAILED = "flo.Failed"
 CANCELLED = "flo.Cancelled"
@@ -282,6 +283,7 @@ class Advance:
             attributes=attributes(deployed.definition, payload),
             triggered_by="parent",
             depth=parent.depth + 1,
+            slot=slot_of(deployed.definition, payload),
         )
         self._start(walk, replace(now, phase=Phase.CHILD, awaited=child.run_id), str(target))
         self._children.append(WorkflowStarted(namespace=self._namespace, run=child))
@@ -495,13 +497,13 @@ class Advance:
         outputs = self.course.outputs
         if isinstance(step, ParallelStep):
             named = {
-                branch: _value(outputs.get(walk_under(parent, name, branch), b""))
+                branch: value_of(outputs.get(walk_under(parent, name, branch), b""))
                 for branch in step.parallel.branches
             }
             return _encode(named)
         return _encode(
             [
-                _value(outputs.get(walk_under(parent, name, str(index)), b""))
+                value_of(outputs.get(walk_under(parent, name, str(index)), b""))
                 for index in range(join.items)
             ]
         )
@@ -542,6 +544,8 @@ class Advance:
                 ending=ending,
                 output=self._output(),
                 at_ms=self._now_ms,
+                workflow=self.course.run.workflow,
+                slot=self.course.run.slot,
             )
         )
 
@@ -682,7 +686,7 @@ class Advance:
 
     def _scope(self, item: Any = None, index: int | None = None) -> Scope:
         return Scope(
-            input=_value(self.course.run.input),
+            input=value_of(self.course.run.input),
             steps=_Results(self.course),
             run_id=self.course.run_id,
             now_ms=self._now_ms,
@@ -700,7 +704,7 @@ class _Results(dict[str, Result]):
 
     def get(self, key: str, default: Any = None) -> Any:
         found = self._course.results.get(key)
-        return Result(found.outcome, _value(found.output)) if found is not None else default
+        return Result(found.outcome, value_of(found.output)) if found is not None else default
 
 
 UNDO_RETRY = Retry(max_attempts=5)
@@ -728,6 +732,14 @@ def attributes(definition: Definition, payload: bytes) -> dict[str, Any]:
     return attributes_of(definition.search_attributes, value)
 
 
+def slot_of(definition: Definition, payload: bytes) -> str | None:
+    """The key under which the runs of a workflow are limited; None if they are not."""
+    if definition.concurrency is None:
+        return None
+    text: str = compile_template(definition.concurrency.key).resolve(Scope(input=value_of(payload)))
+    return text[:SLOT_LENGTH_MAX]
+
+
 def find_step(course: Course, name: StepName) -> Step | None:
     """The step of this name, wherever in the graph it is."""
     definition = course.definition
@@ -750,7 +762,7 @@ def _refused(refusal: NotFound | Conflict | Invalid) -> str:
     return TARGET_DISABLED if refusal.code == "action_disabled" else EXECUTION_FAILURE
 
 
-def _value(payload: bytes) -> Any:
+def value_of(payload: bytes) -> Any:
     """The JSON in a payload; text that is none stays text, and nothing is null."""
     if not payload:
         return None

@@ -8,7 +8,6 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from flo.model.errors import Unexpected
 from flo.model.ids import RunId
 from flo.model.workflows import (
     MAIN,
@@ -33,6 +32,7 @@ from flo.model.workflows import (
     WalkEnded,
     WalkName,
     WalkOpened,
+    WorkflowAdmitted,
     WorkflowFinished,
     WorkflowPaused,
     WorkflowResumed,
@@ -63,11 +63,13 @@ CourseEvent: TypeAlias = (
     | StepUndone
     | WorkflowFinished
     | HistoryFiled
+    | WorkflowAdmitted
 )
 
 
 class Course:
     __slots__ = (
+        "admitted",
         "definition",
         "done",
         "ending",
@@ -96,6 +98,8 @@ class Course:
         """Those that no step has waited for yet."""
         self.done: list[StepName] = []
         """The steps that have succeeded and can be undone, in order."""
+        self.admitted = run.slot is None
+        """Whether it may run; without a limit, it always may."""
         self.paused = False
         self.ending: Ending | None = None
         """How the run ends, while it is undone."""
@@ -119,6 +123,7 @@ class Course:
         copy.signals = list(self.signals)
         copy.done = list(self.done)
         copy.paused = self.paused
+        copy.admitted = self.admitted
         copy.ending = self.ending
         copy.to_undo = self.to_undo
         copy.undone = self.undone
@@ -175,13 +180,13 @@ class Course:
                 self.walks.pop(UNDO, None)
                 if succeeded:
                     self.undone = (*self.undone, step)
+            case WorkflowAdmitted():
+                self.admitted = True
             case HistoryFiled():
                 self.history_parts += 1
                 self.history = self.history[HISTORY_PART_LENGTH:]
-            case WorkflowFinished():
-                self.walks.clear()
             case _:
-                raise Unexpected(f"no workflow run knows {type(event).__name__}")
+                self.walks.clear()  # the run has finished
 
     def _end_step(self, event: StepEnded) -> None:
         self.results[event.step] = StepResult(

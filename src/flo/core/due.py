@@ -18,6 +18,7 @@ RUN = "run"
 GROUP = "group"
 KEY = "key"
 WORKFLOW = "workflow"
+SCHEDULE = "schedule"
 
 _SLOT_BITS = 10
 

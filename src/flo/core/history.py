@@ -5,6 +5,7 @@ from typing import TypeAlias
 
 from flo.core.course import UNDO, CourseEvent
 from flo.model.workflows import (
+    RUN_PREFIX,
     ActionEnded,
     HistoryEntry,
     Phase,
@@ -65,8 +66,9 @@ def _lines_of(event: Told) -> Iterator[_Line]:
             yield from _waiting_for(now.phase, detail)
         case StepHeld(now=now, detail=detail):
             yield from _held(now.phase, now.step, detail)
-        case ActionEnded(outcome=outcome):
-            yield "action_completed", outcome
+        case ActionEnded(awaited=awaited, outcome=outcome):
+            is_child = awaited.startswith(f"{RUN_PREFIX}-")
+            yield "child_completed" if is_child else "action_completed", outcome
         case StepEnded():
             yield from _ended(event)
         case WalkOpened(walk=walk):

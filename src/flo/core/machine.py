@@ -23,9 +23,11 @@ from flo.core import (
     namespaces,
     plans,
     runs,
+    schedules,
     stream_views,
     streams,
     ticks,
+    triggers,
     views,
     workers,
     workflow_folds,
@@ -41,6 +43,7 @@ from flo.model import groups as group_words
 from flo.model import kv as kv_words
 from flo.model import namespaces as namespace_words
 from flo.model import runs as run_words
+from flo.model import schedules as schedule_words
 from flo.model import streams as stream_words
 from flo.model import workers as worker_words
 from flo.model import workflows as workflow_words
@@ -97,6 +100,10 @@ RULES: dict[type[Word], Rule] = {
     workflow_words.PauseWorkflow: workflows.decide_pause,
     workflow_words.ResumeWorkflow: workflows.decide_resume,
     workflow_words.RerunWorkflow: workflows.decide_rerun,
+    schedule_words.PauseSchedule: schedules.decide_pause,
+    schedule_words.ResumeSchedule: schedules.decide_resume,
+    schedule_words.RunSchedule: schedules.decide_run_now,
+    schedule_words.PullTrigger: triggers.decide_pull,
     kv_words.PutKey: kv.decide_put,
     kv_words.DeleteKey: kv.decide_delete,
     kv_words.IncrementKey: kv.decide_increment,
@@ -156,6 +163,10 @@ FOLDS: dict[type[Fact], Fold] = {
     workflow_words.StepUndone: workflow_folds.apply_course,
     workflow_words.WorkflowFinished: workflow_folds.apply_finished,
     workflow_words.HistoryFiled: workflow_folds.apply_course,
+    workflow_words.WorkflowAdmitted: workflow_folds.apply_admitted,
+    schedule_words.ScheduleSet: schedules.apply_set,
+    schedule_words.ScheduleRemoved: schedules.apply_removed,
+    schedule_words.ScheduleFired: schedules.apply_fired,
     kv_words.KeyPut: kv.apply_put,
     kv_words.KeyDeleted: kv.apply_deleted,
     kv_words.KeyExpired: kv.apply_deleted,
@@ -189,7 +200,12 @@ FOLLOWS: dict[type[Fact], Follow] = {
     run_words.RunFailed: workflows.follow_run_ended,
     run_words.RunTimedOut: workflows.follow_run_ended,
     run_words.RunCancelled: workflows.follow_run_ended,
+    workflow_words.WorkflowCreated: schedules.follow_deployed,
+    workflow_words.WorkflowDeleted: schedules.follow_deployed,
+    workflow_words.WorkflowDisabled: schedules.follow_deployed,
+    workflow_words.WorkflowEnabled: schedules.follow_deployed,
     workflow_words.WorkflowStarted: workflows.follow_started,
+    workflow_words.WorkflowAdmitted: workflows.follow_admitted,
     workflow_words.StepStarted: workflows.follow_step_started,
     workflow_words.SignalReceived: workflows.follow_signal,
     workflow_words.WorkflowResumed: workflows.follow_resumed,
@@ -243,6 +259,8 @@ VIEWS: dict[type[Word], View] = {
     workflow_words.ListWorkflowRuns: workflow_views.list_runs,
     workflow_words.GetHistory: workflow_views.get_history,
     workflow_words.ExplainWorkflow: explain.explain,
+    schedule_words.GetSchedule: schedules.get_schedule,
+    schedule_words.ListSchedules: schedules.list_schedules,
     stream_words.ReadStream: stream_views.read_stream,
     stream_words.GetStream: stream_views.get_stream,
     stream_words.ListStreams: stream_views.list_streams,

@@ -5,7 +5,7 @@ that was deleted and made again is a new one: its finished runs are filed under 
 """
 
 from flo.core.decision import Decision
-from flo.core.due import GROUP, KEY, RUN, WORKFLOW
+from flo.core.due import GROUP, KEY, RUN, SCHEDULE, WORKFLOW
 from flo.core.moment import Moment
 from flo.core.state import Space, State
 from flo.model.errors import Conflict, NotFound
@@ -67,6 +67,8 @@ def apply_deleted(state: State, event: NamespaceDeleted) -> None:
         state.due.clear((RUN, event.name, run_id))
     for run_id in space.courses:
         state.due.clear((WORKFLOW, event.name, run_id))
+    for workflow in space.schedules:
+        state.due.clear((SCHEDULE, event.name, workflow))
     for key in space.kv:
         state.due.clear((KEY, event.name, key))
     for name, stream in space.streams.items():

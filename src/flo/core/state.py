@@ -25,6 +25,7 @@ from flo.model.ids import (
     WorkerId,
 )
 from flo.model.runs import Run
+from flo.model.schedules import ScheduleState
 from flo.model.streams import KEEP_ALL, Retention
 from flo.model.workers import Process, Worker
 from flo.model.workflows import WalkName, WorkflowName
@@ -118,6 +119,8 @@ class Workflow:
         self.enabled = True
         self.live: Counter[str] = Counter()
         """How many runs of each version are under way."""
+        self.live_by: Counter[str] = Counter()
+        """How many were started by a schedule, a trigger, a parent or by hand."""
 
     @property
     def latest(self) -> str:
@@ -131,6 +134,14 @@ class Workflow:
     def pinned(self, version: str) -> Deployed:
         """The version that a run was started with."""
         return self.versions.get(version) or self.gone[version]
+
+
+class Slots:
+    """Who may run at a time under one key, and who waits in line."""
+
+    def __init__(self) -> None:
+        self.holders: dict[RunId, None] = {}
+        self.line: dict[RunId, None] = {}
 
 
 class Space:
@@ -164,6 +175,8 @@ class Space:
         """The workflow runs under way."""
         self.awaited: dict[RunId, tuple[RunId, WalkName]] = {}
         """The runs and children that workflow runs wait for, and which walk of which."""
+        self.slots: dict[tuple[WorkflowName, str], Slots] = {}
+        self.schedules: dict[WorkflowName, ScheduleState] = {}
         self.workflow_keys: dict[tuple[WorkflowName, str], RunId] = {}
         self.workflow_keys_finished: OrderedDict[tuple[WorkflowName, str], None] = OrderedDict()
 

@@ -30,6 +30,7 @@ from flo.model.groups import (
     RequeueLetters,
 )
 from flo.model.ids import LIST_LIMIT_MAX, parse_stream_id
+from flo.model.schedules import PullTrigger
 from flo.model.streams import (
     RECORDS_PER_READ_MAX,
     START,
@@ -184,6 +185,7 @@ STREAM_RECALLS: dict[type[Word], Callable[[State, Any, Known], Sequence[StreamRe
     TrimStream: recall_trim,
     CreateGroup: recall_group_start,
     ReadGroup: recall_group_read,
+    PullTrigger: recall_group_read,
     ClaimRecords: recall_claim,
     ListPending: recall_pending,
     ListLetters: recall_letters,

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterable
 
-from flo.core import groups, kv, runs, workflows
+from flo.core import groups, kv, runs, schedules, workflows
 from flo.core.decision import Decision
-from flo.core.due import GROUP, KEY, RUN, WORKFLOW, DueKey
+from flo.core.due import GROUP, KEY, RUN, SCHEDULE, WORKFLOW, DueKey
 from flo.core.moment import Moment
 from flo.core.state import State
 from flo.model.base import Fact
@@ -18,6 +18,7 @@ DUES: dict[str, Callable[[State, DueKey, Moment], Iterable[Fact]]] = {
     GROUP: groups.fall_due,
     KEY: kv.fall_due,
     WORKFLOW: workflows.fall_due,
+    SCHEDULE: schedules.fall_due,
 }
 """What is due is no longer due, or not at this time, once these events are folded."""
 

@@ -12,7 +12,7 @@ import msgspec
 from flo.core.course import HISTORY_PART_LENGTH, Course, CourseEvent
 from flo.core.due import WORKFLOW
 from flo.core.history import entries_of
-from flo.core.state import KEYS_REMEMBERED_MAX, Deployed, Space, State, Workflow
+from flo.core.state import KEYS_REMEMBERED_MAX, Deployed, Slots, Space, State, Workflow
 from flo.model.archive import Archived
 from flo.model.ids import Namespace, RunId
 from flo.model.workflows import (
@@ -24,6 +24,7 @@ from flo.model.workflows import (
     Phase,
     PlanNoted,
     Walk,
+    WorkflowAdmitted,
     WorkflowCreated,
     WorkflowDeleted,
     WorkflowDisabled,
@@ -78,8 +79,20 @@ def apply_started(state: State, event: WorkflowStarted) -> None:
     if run.idempotency_key is not None:
         space.workflow_keys[run.workflow, run.idempotency_key] = run.run_id
     course.history += entries_of(event)
-    if run.parent is not None:  # the next tick sets it in motion
-        course.walks[MAIN] = Walk(step="start", phase=Phase.BETWEEN, until_ms=run.created_at_ms)
+    if run.parent is not None and course.admitted:
+        _set_in_motion(course, run.created_at_ms)
+    reschedule(state, event.namespace, course)
+
+
+def apply_admitted(state: State, event: WorkflowAdmitted) -> None:
+    space = state.spaces[event.namespace]
+    course = space.courses[event.run_id]
+    slots = _slots(space, course.run)
+    del slots.line[event.run_id]
+    slots.holders[event.run_id] = None
+    course.fold(event)
+    if course.run.parent is not None:
+        _set_in_motion(course, event.at_ms)
     reschedule(state, event.namespace, course)
 
 
@@ -115,7 +128,11 @@ def apply_finished(state: State, event: WorkflowFinished) -> None:
             space.awaited.pop(walk.awaited, None)
     state.due.clear((WORKFLOW, event.namespace, event.run_id))
     run = course.run
+    _give_back_slot(space, run)
     workflow = space.workflows[run.workflow]
+    workflow.live_by[run.triggered_by] -= 1
+    if not workflow.live_by[run.triggered_by]:
+        del workflow.live_by[run.triggered_by]
     workflow.live[run.version] -= 1
     if not workflow.live[run.version]:
         del workflow.live[run.version]
@@ -201,8 +218,19 @@ def restore_course(state: State, namespace: Namespace, run: WorkflowRun) -> Cour
     workflow = space.workflows[run.workflow]
     course = Course(run, workflow.pinned(run.version).definition)
     workflow.live[run.version] += 1
+    workflow.live_by[run.triggered_by] += 1
     space.courses[run.run_id] = course
+    if run.slot is not None:
+        _slots(space, run).line[run.run_id] = None
     return course
+
+
+def restore_slot(space: Space, course: Course) -> None:
+    """A run of a snapshot that had a slot has it again."""
+    if course.run.slot is not None and course.admitted:
+        slots = _slots(space, course.run)
+        del slots.line[course.run_id]
+        slots.holders[course.run_id] = None
 
 
 def reschedule(state: State, namespace: Namespace, course: Course) -> None:
@@ -218,6 +246,26 @@ def restore_awaited(space: Space, run_id: RunId, course: Course) -> None:
     for name, walk in course.walks.items():
         if walk.awaited is not None:
             space.awaited[walk.awaited] = (run_id, name)
+
+
+def _set_in_motion(course: Course, at_ms: int) -> None:
+    """With the next tick."""
+    course.walks[MAIN] = Walk(step="start", phase=Phase.BETWEEN, until_ms=at_ms)
+
+
+def _slots(space: Space, run: WorkflowRun) -> Slots:
+    assert run.slot is not None
+    return space.slots.setdefault((run.workflow, run.slot), Slots())
+
+
+def _give_back_slot(space: Space, run: WorkflowRun) -> None:
+    if run.slot is None:
+        return
+    slots = _slots(space, run)
+    slots.holders.pop(run.run_id, None)
+    slots.line.pop(run.run_id, None)
+    if not slots.holders and not slots.line:
+        del space.slots[run.workflow, run.slot]
 
 
 def _forget_workflow(space: Space, name: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from flo.core.advance import Advance, attributes
+from flo.core.advance import Advance, attributes, slot_of
 from flo.core.course import HISTORY_PART_LENGTH, Course
 from flo.core.decision import Decision
 from flo.core.due import DueKey
@@ -52,6 +52,7 @@ from flo.model.workflows import (
     StepName,
     StepResult,
     StepStarted,
+    WorkflowAdmitted,
     WorkflowBegun,
     WorkflowCreated,
     WorkflowDeleted,
@@ -149,13 +150,14 @@ def decide_start(state: State, command: StartWorkflow, moment: Moment) -> Decisi
     if not space.workflows[command.name].enabled:
         raise Conflict(f"workflow {command.name!r} is disabled", code="workflow_disabled")
     run = WorkflowRun(
-        **_next_run(space),
+        **next_run(space),
         workflow=command.name,
         version=deployed.definition.version,
         input=command.input,
         created_at_ms=moment.now_ms,
         idempotency_key=command.idempotency_key,
         attributes=attributes(deployed.definition, command.input),
+        slot=slot_of(deployed.definition, command.input),
     )
     started = WorkflowStarted(namespace=command.namespace, run=run)
     return Decision(WorkflowBegun(run_id=run.run_id), (started,))
@@ -218,7 +220,7 @@ def decide_rerun(state: State, command: RerunWorkflow, moment: Moment) -> Decisi
     payload = run.input if command.input is None else command.input
     check_payload(payload, "an input")
     rerun = WorkflowRun(
-        **_next_run(space),
+        **next_run(space),
         workflow=run.workflow,
         version=deployed.definition.version,
         input=payload,
@@ -228,6 +230,7 @@ def decide_rerun(state: State, command: RerunWorkflow, moment: Moment) -> Decisi
         first_step=step,
         results=_kept_results(deployed.definition, results) if step is not None else {},
         triggered_by="rerun",
+        slot=slot_of(deployed.definition, payload),
     )
     started = WorkflowStarted(namespace=command.namespace, run=rerun)
     return Decision(WorkflowBegun(run_id=rerun.run_id), (started,))
@@ -242,10 +245,23 @@ def fall_due(state: State, key: DueKey, moment: Moment) -> Iterable[Fact]:
 
 
 def follow_started(state: State, event: WorkflowStarted, moment: Moment) -> Iterable[Fact]:
-    """The walk begins, unless it is a child: that is set in motion with the next tick."""
-    if event.run.parent is not None:
+    """The walk begins, if it is the run's turn.
+
+    A child is set in motion with the next tick, so that one command does not start a whole tree.
+    """
+    run = event.run
+    if run.slot is not None:
+        return _admitted(state, event.namespace, (run.workflow, run.slot), moment)
+    if run.parent is not None:
         return ()
-    return _advanced(state, event.namespace, event.run.run_id, moment, Advance.begin)
+    return _advanced(state, event.namespace, run.run_id, moment, Advance.begin)
+
+
+def follow_admitted(state: State, event: WorkflowAdmitted, moment: Moment) -> Iterable[Fact]:
+    course = state.spaces[event.namespace].courses[event.run_id]
+    if course.run.parent is not None:
+        return ()
+    return _advanced(state, event.namespace, event.run_id, moment, Advance.begin)
 
 
 def follow_signal(state: State, event: SignalReceived, moment: Moment) -> Iterable[Fact]:
@@ -289,15 +305,16 @@ def follow_run_ended(
 
 
 def follow_finished(state: State, event: WorkflowFinished, moment: Moment) -> Iterable[Fact]:
-    """The parent that has waited for the child goes on."""
+    """The parent that has waited for the child goes on, and whoever waits in line for its slot."""
     space = state.spaces[event.namespace]
     waiting = space.awaited.get(event.run_id)
-    if waiting is None:
-        return ()
-    run_id, walk = waiting
-    advance = Advance(state, event.namespace, space.courses[run_id], moment)
-    advance.child_ended(walk, event.ending, event.output)
-    return advance.events
+    if waiting is not None:
+        run_id, walk = waiting
+        advance = Advance(state, event.namespace, space.courses[run_id], moment)
+        advance.child_ended(walk, event.ending, event.output)
+        yield from advance.events
+    if event.slot is not None:
+        yield from _admitted(state, event.namespace, (event.workflow, event.slot), moment)
 
 
 def follow_step_started(state: State, event: StepStarted, moment: Moment) -> Iterable[Fact]:
@@ -357,8 +374,24 @@ def _advanced(
     return advance.events
 
 
-def _next_run(space: Space) -> dict[str, Any]:
-    number = space.workflow_number + 1
+def _admitted(
+    state: State, namespace: str, key: tuple[WorkflowName, str], moment: Moment
+) -> Iterable[Fact]:
+    """Those in line for whom there is a slot."""
+    space = state.spaces[namespace]
+    slots = space.slots.get(key)
+    held = len(slots.holders) if slots is not None else 0
+    for run_id in slots.line if slots is not None else ():
+        limit = space.courses[run_id].definition.concurrency
+        if limit is not None and held >= limit.max:
+            return
+        held += 1
+        yield WorkflowAdmitted(namespace=namespace, run_id=run_id, at_ms=moment.now_ms)
+
+
+def next_run(space: Space, offset: int = 0) -> dict[str, Any]:
+    """The id and the number of the next run."""
+    number = space.workflow_number + 1 + offset
     return {"run_id": f"{RUN_PREFIX}-{number}", "number": number}
 
 

@@ -53,6 +53,7 @@ from flo.model.runs import (
     RunTimedOut,
     RunTouched,
 )
+from flo.model.schedules import ScheduleFired, ScheduleRemoved, ScheduleSet
 from flo.model.streams import (
     RecordsAppended,
     StreamAltered,
@@ -77,6 +78,7 @@ from flo.model.workflows import (
     WalkClosed,
     WalkEnded,
     WalkOpened,
+    WorkflowAdmitted,
     WorkflowCreated,
     WorkflowDeleted,
     WorkflowDisabled,
@@ -158,6 +160,10 @@ EVENTS: tuple[type[Fact], ...] = (
     StepUndone,
     WorkflowFinished,
     HistoryFiled,
+    WorkflowAdmitted,
+    ScheduleSet,
+    ScheduleRemoved,
+    ScheduleFired,
 )
 
 _union: Any = reduce(or_, EVENTS)

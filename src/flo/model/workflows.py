@@ -148,6 +148,8 @@ class WorkflowRun(Record):
     triggered_by: str = "manual"
     depth: int = 0
     """How many parents it has."""
+    slot: str | None = None
+    """The key under which its workflow limits how many run at a time."""
 
 
 class HistoryEntry(Record):
@@ -353,6 +355,14 @@ class WorkflowStarted(Fact):
     run: WorkflowRun
 
 
+class WorkflowAdmitted(Fact):
+    """It was the run's turn: one of the slots of its key is its own until it ends."""
+
+    namespace: Namespace
+    run_id: RunId
+    at_ms: int
+
+
 class StepStarted(Fact):
     """A walk has begun a step, or another attempt at it."""
 
@@ -522,6 +532,8 @@ class WorkflowFinished(Fact):
     ending: Ending
     output: bytes
     at_ms: int
+    workflow: WorkflowName
+    slot: str | None = None
 
 
 class HistoryFiled(Fact):

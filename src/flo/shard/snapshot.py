@@ -20,8 +20,14 @@ from flo.core.course import Course
 from flo.core.kv import restore_key
 from flo.core.queue import LaneKey
 from flo.core.runs import restore_run
+from flo.core.schedules import reschedule as reschedule_schedule
 from flo.core.state import Deployed, Group, Space, State, Stream, Tally, Workflow
-from flo.core.workflow_folds import reschedule, restore_awaited, restore_course
+from flo.core.workflow_folds import (
+    reschedule,
+    restore_awaited,
+    restore_course,
+    restore_slot,
+)
 from flo.model.actions import Action
 from flo.model.base import Record
 from flo.model.errors import Corrupt
@@ -38,6 +44,7 @@ from flo.model.ids import (
 )
 from flo.model.kv import KeyValue
 from flo.model.runs import Run
+from flo.model.schedules import ScheduleState
 from flo.model.streams import Retention
 from flo.model.workers import Process, Worker
 from flo.model.workflows import (
@@ -97,6 +104,7 @@ class _SpaceHead(Record):
     streams: dict[StreamName, _StreamHead]
     kv_version: int
     workflow_number: int
+    schedules: dict[WorkflowName, ScheduleState]
     workflow_keys_finished: list[tuple[WorkflowName, str, RunId]]
 
 
@@ -159,6 +167,7 @@ class _Course(Record):
     history_parts: int
     hops: int
     hops_at_ms: int
+    admitted: bool
 
 
 class _Courses(Record, tag="courses"):
@@ -199,6 +208,8 @@ def load(chunks: Iterable[bytes]) -> State:
         head = _decode_head(next(each))
         for namespace, space_head in head.spaces.items():
             state.spaces[namespace] = _space(space_head)
+            for workflow in space_head.schedules:
+                reschedule_schedule(state, namespace, workflow)
         state.keys_finished_count = head.keys_finished_count
         state.deletions = head.deletions
         state.streams_made, state.groups_made = head.streams_made, head.groups_made
@@ -230,8 +241,8 @@ def _parts(namespace: Namespace, space: Space) -> Iterator[_Part]:
                 yield _Backlog(namespace=namespace, stream=stream_name, group=name, deliveries=some)
     for name, workflow in sorted(space.workflows.items()):
         yield _workflow_part(namespace, name, workflow)
-    courses = iter(sorted(space.courses.items()))
-    while some_courses := [one for _, one in islice(courses, COURSES_PER_CHUNK)]:
+    courses = iter(sorted(space.courses.values(), key=lambda course: course.run.number))
+    while some_courses := list(islice(courses, COURSES_PER_CHUNK)):
         yield _Courses(namespace=namespace, courses=[_course_part(one) for one in some_courses])
     keys = iter(space.kv)
     while names := list(islice(keys, KEYS_PER_CHUNK)):
@@ -280,6 +291,7 @@ def _space_head(space: Space) -> _SpaceHead:
         streams={name: _stream_head(stream) for name, stream in space.streams.items()},
         kv_version=space.kv.version,
         workflow_number=space.workflow_number,
+        schedules=space.schedules,
         workflow_keys_finished=[
             (workflow, key, space.workflow_keys[workflow, key])
             for workflow, key in space.workflow_keys_finished
@@ -321,6 +333,7 @@ def _course_part(course: Course) -> _Course:
         history_parts=course.history_parts,
         hops=course.hops,
         hops_at_ms=course.hops_at_ms,
+        admitted=course.admitted,
     )
 
 
@@ -349,6 +362,8 @@ def _restore_course(state: State, namespace: Namespace, part: _Course) -> None:
     course.to_undo, course.undone = part.to_undo, part.undone
     course.history, course.history_parts = part.history, part.history_parts
     course.hops, course.hops_at_ms = part.hops, part.hops_at_ms
+    course.admitted = part.admitted
+    restore_slot(space, course)
     if run.idempotency_key is not None:
         space.workflow_keys[run.workflow, run.idempotency_key] = run.run_id
     restore_awaited(space, run.run_id, course)
@@ -400,6 +415,7 @@ def _space(head: _SpaceHead) -> Space:
     space.streams = {name: _stream(stream) for name, stream in head.streams.items()}
     space.kv.version = head.kv_version
     space.workflow_number = head.workflow_number
+    space.schedules = head.schedules
     for workflow, key, run_id in head.workflow_keys_finished:
         space.workflow_keys_finished[workflow, key] = None
         space.workflow_keys[workflow, key] = run_id

@@ -30,9 +30,10 @@ from flo.model.ids import ActionName, Namespace, StreamName, WorkerId
 from flo.model.kv import GetKey
 from flo.model.namespaces import NamespaceDeleted
 from flo.model.runs import Claim, RunQueued, RunReleased, RunRequeued, RunRevived, WaitForRuns
+from flo.model.schedules import PullTrigger
 from flo.model.streams import ReadStream, RecordsAppended, StreamDeleted
 from flo.model.workers import AwaitNews, WorkerDrained
-from flo.model.workflows import WaitForWorkflow
+from flo.model.workflows import WaitForWorkflow, WorkflowFinished
 from flo.shard.submission import Submission
 
 Line: TypeAlias = dict[Submission, Claim]
@@ -114,10 +115,21 @@ class Waiters:
         for event in events:
             if isinstance(event, _MORE_TO_READ):
                 found |= self._reads.get((event.namespace, event.stream), {})
+            elif isinstance(event, WorkflowFinished):
+                found |= self._pulls(event.namespace)
             elif isinstance(event, NamespaceDeleted | WorkerDrained):
                 ended |= self._reads_ended_by(event)
         worth_while = {one: read for one, read in found.items() if _is_worth_while(state, read)}
         return list((worth_while | ended).items())
+
+    def _pulls(self, namespace: Namespace) -> dict[Submission, ReadGroup]:
+        """The triggers that start runs in this namespace."""
+        return {
+            one: read
+            for line in self._reads.values()
+            for one, read in line.items()
+            if isinstance(read, PullTrigger) and read.workflow_namespace == namespace
+        }
 
     def _reads_ended_by(
         self, event: NamespaceDeleted | WorkerDrained

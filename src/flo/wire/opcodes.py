@@ -6,7 +6,17 @@ each, in order, and each is accepted or refused on its own.
 
 from typing import NamedTuple
 
-from flo.model import actions, groups, kv, namespaces, runs, streams, workers, workflows
+from flo.model import (
+    actions,
+    groups,
+    kv,
+    namespaces,
+    runs,
+    schedules,
+    streams,
+    workers,
+    workflows,
+)
 from flo.model.base import Word
 
 PROTOCOL_VERSION = 1
@@ -137,6 +147,11 @@ OPERATIONS = (
     Operation(139, "list_workflow_runs", workflows.ListWorkflowRuns, workflows.WorkflowRunPage),
     Operation(140, "get_history", workflows.GetHistory, workflows.HistoryPage),
     Operation(141, "explain_workflow", workflows.ExplainWorkflow, workflows.Explanation),
+    Operation(150, "pause_schedule", schedules.PauseSchedule, runs.Nothing),
+    Operation(151, "resume_schedule", schedules.ResumeSchedule, runs.Nothing),
+    Operation(152, "run_schedule", schedules.RunSchedule, workflows.WorkflowBegun),
+    Operation(153, "get_schedule", schedules.GetSchedule, schedules.ScheduleView),
+    Operation(154, "list_schedules", schedules.ListSchedules, schedules.SchedulePage),
 )
 
 BY_OPCODE = {operation.opcode: operation for operation in OPERATIONS}

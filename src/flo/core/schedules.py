@@ -1,0 +1,285 @@
+"""Rules of cron and interval starts.
+
+    deployed, resumed, enabled ──▸ ScheduleSet(next) ──due──▸ ScheduleFired(next) + WorkflowStarted
+                                                          ▲          │
+                                                          └──────────┘
+
+The fact that a time has fired, and the run that it has started, are one commit: no time fires twice
+and none is lost, whenever the server stops. What it missed while it was down is caught up as the
+schedule says.
+"""
+
+from collections.abc import Iterable
+
+from flo.core.advance import attributes, slot_of
+from flo.core.decision import Decision
+from flo.core.due import SCHEDULE, DueKey
+from flo.core.moment import Moment
+from flo.core.state import Space, State
+from flo.core.views import page_of
+from flo.core.workflows import next_run
+from flo.model.base import Fact
+from flo.model.errors import Conflict, NotFound
+from flo.model.ids import Namespace, check_range
+from flo.model.runs import Nothing
+from flo.model.schedules import (
+    TIMES_MAX,
+    GetSchedule,
+    ListSchedules,
+    PauseSchedule,
+    ResumeSchedule,
+    RunSchedule,
+    ScheduleFired,
+    SchedulePage,
+    ScheduleRemoved,
+    ScheduleSet,
+    ScheduleState,
+    ScheduleView,
+)
+from flo.model.workflows import (
+    WorkflowBegun,
+    WorkflowCreated,
+    WorkflowDeleted,
+    WorkflowDisabled,
+    WorkflowEnabled,
+    WorkflowName,
+    WorkflowRun,
+    WorkflowStarted,
+)
+from flo.workflow.cron import missed, timetable_of, upcoming
+from flo.workflow.definition import Catchup, Schedule
+
+BY_SCHEDULE = "schedule"
+CAUGHT_UP_MAX = 100
+LATE_MS_MAX = 60_000
+"""A time that is later than this was missed."""
+
+
+def decide_pause(state: State, command: PauseSchedule, moment: Moment) -> Decision:
+    known = _named(state.space(command.namespace), command.workflow)
+    event = ScheduleSet(
+        namespace=command.namespace,
+        workflow=command.workflow,
+        next_at_ms=None,
+        at_ms=known.anchor_ms,
+        paused=True,
+    )
+    return Decision(Nothing(), () if known.paused else (event,))
+
+
+def decide_resume(state: State, command: ResumeSchedule, moment: Moment) -> Decision:
+    space = state.space(command.namespace)
+    known = _named(space, command.workflow)
+    if not known.paused:
+        return Decision(Nothing())
+    return Decision(Nothing(), (_armed(space, command.namespace, command.workflow, moment),))
+
+
+def decide_run_now(state: State, command: RunSchedule, moment: Moment) -> Decision:
+    space = state.space(command.namespace)
+    _named(space, command.workflow)
+    if not space.workflows[command.workflow].enabled:
+        raise Conflict(f"workflow {command.workflow!r} is disabled", code="workflow_disabled")
+    run = _run(space, command.workflow, moment, 0)
+    started = WorkflowStarted(namespace=command.namespace, run=run)
+    return Decision(WorkflowBegun(run_id=run.run_id), (started,))
+
+
+def fall_due(state: State, key: DueKey, moment: Moment) -> Iterable[Fact]:
+    """A time has come, or several have passed while nobody was there."""
+    _, namespace, name = key
+    space = state.spaces[namespace]
+    known, schedule = space.schedules[name], _schedule(space, name)
+    assert known.next_at_ms is not None
+    assert schedule is not None
+    timetable = timetable_of(schedule, known.anchor_ms)
+    times = [known.next_at_ms, *missed(timetable, known.next_at_ms, moment.now_ms, CAUGHT_UP_MAX)]
+    fired = _to_fire(schedule, times, moment.now_ms)
+    room = schedule.max_concurrent - space.workflows[name].live_by[BY_SCHEDULE]
+    last = times[-1]
+    starts: list[Fact] = []
+    for number, due_at_ms in enumerate(fired):
+        run = _run(space, name, moment, number) if number < room else None
+        yield ScheduleFired(
+            namespace=namespace,
+            workflow=name,
+            due_at_ms=due_at_ms,
+            next_at_ms=timetable.next_after(last),
+            run_id=run.run_id if run is not None else None,
+        )
+        if run is not None:
+            starts.append(WorkflowStarted(namespace=namespace, run=run))
+    if not fired:
+        yield ScheduleFired(
+            namespace=namespace,
+            workflow=name,
+            due_at_ms=last,
+            next_at_ms=timetable.next_after(last),
+            run_id=None,
+        )
+    yield from starts
+
+
+def follow_deployed(
+    state: State,
+    event: WorkflowCreated | WorkflowEnabled | WorkflowDisabled | WorkflowDeleted,
+    moment: Moment,
+) -> Iterable[Fact]:
+    """The newest version of a workflow says when it starts."""
+    space = state.spaces[event.namespace]
+    known, schedule = space.schedules.get(event.name), _schedule(space, event.name)
+    if schedule is None:
+        if known is not None:
+            yield ScheduleRemoved(namespace=event.namespace, workflow=event.name)
+        return
+    paused = known.paused if known is not None else schedule.paused
+    if isinstance(event, WorkflowDisabled) or paused:
+        yield ScheduleSet(
+            namespace=event.namespace,
+            workflow=event.name,
+            next_at_ms=None,
+            at_ms=known.anchor_ms if known is not None else moment.now_ms,
+            paused=paused,
+        )
+    elif space.workflows[event.name].enabled:
+        yield _armed(space, event.namespace, event.name, moment)
+
+
+def apply_set(state: State, event: ScheduleSet) -> None:
+    space = state.spaces[event.namespace]
+    known = space.schedules.get(event.workflow)
+    space.schedules[event.workflow] = ScheduleState(
+        next_at_ms=event.next_at_ms,
+        anchor_ms=event.at_ms,
+        paused=event.paused,
+        last_at_ms=known.last_at_ms if known is not None else None,
+        last_run_id=known.last_run_id if known is not None else None,
+        skipped=known.skipped if known is not None else 0,
+    )
+    reschedule(state, event.namespace, event.workflow)
+
+
+def apply_removed(state: State, event: ScheduleRemoved) -> None:
+    del state.spaces[event.namespace].schedules[event.workflow]
+    state.due.clear((SCHEDULE, event.namespace, event.workflow))
+
+
+def apply_fired(state: State, event: ScheduleFired) -> None:
+    space = state.spaces[event.namespace]
+    known = space.schedules[event.workflow]
+    space.schedules[event.workflow] = ScheduleState(
+        next_at_ms=event.next_at_ms,
+        anchor_ms=known.anchor_ms,
+        paused=known.paused,
+        last_at_ms=event.due_at_ms,
+        last_run_id=event.run_id or known.last_run_id,
+        skipped=known.skipped + (event.run_id is None),
+    )
+    reschedule(state, event.namespace, event.workflow)
+
+
+def reschedule(state: State, namespace: Namespace, workflow: WorkflowName) -> None:
+    key = (SCHEDULE, namespace, workflow)
+    at_ms = state.spaces[namespace].schedules[workflow].next_at_ms
+    if at_ms is None:
+        state.due.clear(key)
+    else:
+        state.due.set(key, at_ms)
+
+
+def get_schedule(state: State, question: GetSchedule, moment: Moment) -> ScheduleView:
+    check_range(question.times, "times", 0, TIMES_MAX)
+    space = state.space(question.namespace)
+    _named(space, question.workflow)
+    return _view(space, question.namespace, question.workflow, question.times, moment)
+
+
+def list_schedules(state: State, question: ListSchedules, moment: Moment) -> SchedulePage:
+    space = state.space(question.namespace)
+    names, cursor = page_of(space.schedules, question)
+    views = [_view(space, question.namespace, name, 1, moment) for name in names]
+    return SchedulePage(items=views, cursor=cursor)
+
+
+def _to_fire(schedule: Schedule, times: list[int], now_ms: int) -> list[int]:
+    """Which of the times that have come start a run."""
+    match schedule.catchup:
+        case Catchup.ALL:
+            return times
+        case Catchup.ONE:
+            return times[-1:]
+        case Catchup.NONE:
+            return [due_at_ms for due_at_ms in times[-1:] if now_ms - due_at_ms <= LATE_MS_MAX]
+
+
+def _armed(
+    space: Space, namespace: Namespace, workflow: WorkflowName, moment: Moment
+) -> ScheduleSet:
+    schedule = _schedule(space, workflow)
+    assert schedule is not None
+    return ScheduleSet(
+        namespace=namespace,
+        workflow=workflow,
+        next_at_ms=timetable_of(schedule, moment.now_ms).next_after(moment.now_ms),
+        at_ms=moment.now_ms,
+        paused=False,
+    )
+
+
+def _run(space: Space, name: WorkflowName, moment: Moment, offset: int) -> WorkflowRun:
+    deployed = space.workflows[name].version(None)
+    assert deployed is not None
+    schedule = deployed.definition.schedule
+    assert schedule is not None
+    payload = schedule.input.encode()
+    return WorkflowRun(
+        **next_run(space, offset),
+        workflow=name,
+        version=deployed.definition.version,
+        input=payload,
+        created_at_ms=moment.now_ms,
+        attributes=attributes(deployed.definition, payload),
+        triggered_by=BY_SCHEDULE,
+        slot=slot_of(deployed.definition, payload),
+    )
+
+
+def _schedule(space: Space, name: WorkflowName) -> Schedule | None:
+    workflow = space.workflows.get(name)
+    deployed = workflow.version(None) if workflow is not None else None
+    return deployed.definition.schedule if deployed is not None else None
+
+
+def _named(space: Space, workflow: WorkflowName) -> ScheduleState:
+    known = space.schedules.get(workflow)
+    if known is None:
+        raise NotFound(f"workflow {workflow!r} has no schedule", code="schedule_not_found")
+    return known
+
+
+def _view(
+    space: Space, namespace: Namespace, name: WorkflowName, count: int, moment: Moment
+) -> ScheduleView:
+    known, schedule = space.schedules[name], _schedule(space, name)
+    assert schedule is not None
+    times: list[int] = []
+    if known.next_at_ms is not None and count:
+        timetable = timetable_of(schedule, known.anchor_ms)
+        times = [known.next_at_ms, *upcoming(timetable, known.next_at_ms, count - 1)]
+    workflow = space.workflows[name]
+    return ScheduleView(
+        workflow=name,
+        namespace=namespace,
+        cron=schedule.cron,
+        interval_ms=schedule.interval_ms,
+        timezone=schedule.timezone,
+        paused=known.paused,
+        enabled=workflow.enabled,
+        next_at_ms=known.next_at_ms,
+        last_at_ms=known.last_at_ms,
+        last_run_id=known.last_run_id,
+        live_runs=workflow.live_by[BY_SCHEDULE],
+        max_concurrent=schedule.max_concurrent,
+        skipped=known.skipped,
+        times=times,
+    )

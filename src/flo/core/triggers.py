@@ -1,0 +1,116 @@
+"""Rules of stream-triggered starts: one run for each record, or for each batch of them.
+
+The group's place in the stream and the runs that are started are one commit, so that each record
+starts exactly one run. While the workflow is disabled, or too many of its triggered runs are live,
+nothing is read, and so nothing is lost.
+"""
+
+import msgspec
+
+from flo.core.advance import attributes, slot_of
+from flo.core.backlog import in_parts
+from flo.core.decision import Decision
+from flo.core.group_reads import decide_read
+from flo.core.groups import group_of
+from flo.core.moment import Moment
+from flo.core.state import Deployed, State
+from flo.core.workflows import next_run
+from flo.model.base import Fact
+from flo.model.groups import GroupRecords, RecordsAcked
+from flo.model.schedules import PullTrigger
+from flo.model.streams import StreamRecord
+from flo.model.workflows import WorkflowRun, WorkflowStarted
+from flo.workflow.definition import Trigger
+
+BY_TRIGGER = "trigger"
+
+_encode = msgspec.json.encode
+
+
+def decide_pull(state: State, command: PullTrigger, moment: Moment) -> Decision:
+    deployed, room = _room(state, command)
+    trigger = deployed.definition.trigger if deployed is not None else None
+    if deployed is None or trigger is None or room < 1:
+        return Decision(GroupRecords())
+    limit = min(command.limit, room) if trigger.batch_size == 1 else trigger.batch_size
+    decision = decide_read(state, msgspec.structs.replace(command, limit=limit), moment)
+    page = decision.reply
+    assert isinstance(page, GroupRecords)
+    if not page.items:
+        return decision
+    if _is_too_early(trigger, page.items, moment.now_ms):
+        return Decision(GroupRecords(), signs=decision.signs)
+    events: list[Fact] = list(decision.events)
+    if not group_of(state, command).settings.no_ack:
+        events.append(
+            RecordsAcked(
+                namespace=command.namespace,
+                stream=command.stream,
+                group=command.group,
+                sequences=in_parts(sorted(record.sequence for record in page.items)),
+                at_ms=moment.now_ms,
+            )
+        )
+    return decision._replace(
+        events=(*events, *_starts(state, command, deployed, page.items, moment))
+    )
+
+
+def _room(state: State, command: PullTrigger) -> tuple[Deployed | None, int]:
+    """The workflow as it is deployed, and how many more triggered runs it may have."""
+    workflow = state.space(command.workflow_namespace).workflows.get(command.workflow)
+    deployed = workflow.version(None) if workflow is not None else None
+    if workflow is None or deployed is None or not workflow.enabled:
+        return None, 0
+    trigger = deployed.definition.trigger
+    most = trigger.max_concurrent if trigger is not None else 0
+    return deployed, most - workflow.live_by[BY_TRIGGER]
+
+
+def _is_too_early(trigger: Trigger, records: list[StreamRecord], now_ms: int) -> bool:
+    """Whether a batch that is not full may still become so."""
+    waited_ms = now_ms - records[0].at_ms
+    return len(records) < trigger.batch_size and waited_ms < trigger.batch_timeout_ms
+
+
+def _starts(
+    state: State,
+    command: PullTrigger,
+    deployed: Deployed,
+    records: list[StreamRecord],
+    moment: Moment,
+) -> list[Fact]:
+    definition = deployed.definition
+    assert definition.trigger is not None
+    is_single = definition.trigger.batch_size == 1
+    inputs = [record.payload for record in records] if is_single else [_batch(records)]
+    space = state.space(command.workflow_namespace)
+    return [
+        WorkflowStarted(
+            namespace=command.workflow_namespace,
+            run=WorkflowRun(
+                **next_run(space, number),
+                workflow=command.workflow,
+                version=definition.version,
+                input=payload,
+                created_at_ms=moment.now_ms,
+                attributes=attributes(definition, payload),
+                triggered_by=BY_TRIGGER,
+                slot=slot_of(definition, payload),
+            ),
+        )
+        for number, payload in enumerate(inputs)
+    ]
+
+
+def _batch(records: list[StreamRecord]) -> bytes:
+    """The payloads as a JSON array; what is no JSON is a text in it."""
+    return b"[" + b",".join(_json(record.payload) for record in records) + b"]"
+
+
+def _json(payload: bytes) -> bytes:
+    try:
+        msgspec.json.decode(payload)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _encode(payload.decode(errors="replace"))
+    return payload
