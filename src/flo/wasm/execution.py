@@ -10,12 +10,11 @@ therefore not called. Nothing that a guest does comes out of here as an exceptio
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import wasmtime
 from msgspec.structs import replace
 
-from flo.model.base import Sign
 from flo.model.errors import Unavailable
 from flo.model.ids import PAYLOAD_LENGTH_MAX
 from flo.wasm.abi import (
@@ -64,7 +63,7 @@ _MARKS = {
 """By which errors without a code are told apart: limits of a store, and pointers handed to WASI."""
 
 
-class Call(Sign):
+class Call(NamedTuple):
     """One call of a guest, and the bounds on it."""
 
     module: Module
