@@ -31,6 +31,13 @@ class Gate:
         return Stored(value=b"", version=1)
 
 
+@pytest.fixture
+def gate():
+    gate = Gate()
+    yield gate
+    gate.open.set()
+
+
 async def test_a_guest_is_checked_and_run(pool):
     module = await pool.check(ECHO)
     outcome = await pool.execute(Call(module=module, input=b"hello"), Keys(), "echo")
@@ -100,10 +107,9 @@ async def test_control_a_guest_on_the_loop_itself_would_stop_it(executor, module
     assert turns == 0
 
 
-async def test_so_many_guests_run_and_so_many_wait(engine, modules):
+async def test_so_many_guests_run_and_so_many_wait(engine, modules, gate):
     pool = Pool(engine, modules, running_max=2, waiting_max=3)
     pool.start()
-    gate = Gate()
     call = Call(module=modules.compile(guest(f"{READING} (i64.const 0)")))
     taken = [pool.execute(call, gate, "lane") for _ in range(5)]
     await gate.has_let_in(2)
@@ -119,10 +125,9 @@ async def test_so_many_guests_run_and_so_many_wait(engine, modules):
     await pool.stop()
 
 
-async def test_a_pool_that_stops_interrupts_its_guests(engine, modules):
+async def test_a_pool_that_stops_interrupts_its_guests(engine, modules, gate):
     pool = Pool(engine, modules, running_max=4, waiting_max=4)
     pool.start()
-    gate = Gate()
     call = Call(module=modules.compile(guest(f"{READING} {FOREVER}")), timeout_ms=TIMEOUT_MS_MAX)
     running = [pool.execute(call, gate, "spin") for _ in range(4)]
     waiting = [pool.execute(call, gate, "spin") for _ in range(4)]
@@ -144,8 +149,7 @@ async def test_a_pool_may_be_stopped_before_it_was_started(engine, modules):
     await Pool(engine, modules).stop()
 
 
-async def test_modules_are_compiled_while_every_slot_is_taken(pool, modules):
-    gate = Gate()
+async def test_modules_are_compiled_while_every_slot_is_taken(pool, modules, gate):
     call = Call(module=modules.compile(guest(f"{READING} (i64.const 0)")))
     taken = [pool.execute(call, gate, "lane") for _ in range(5)]
     module = await pool.check(ECHO)
