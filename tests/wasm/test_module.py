@@ -92,7 +92,8 @@ def test_a_memory_begins_within_the_limit(modules):
     wasm = guest(memory="257")
 
     assert refused(modules, wasm) == [
-        "expected a memory that begins with at most 256 pages of 64 KB, got 257"
+        "expected a memory that begins with at most 256 pages of 64 KB, got 257 "
+        "(a smaller stack may help: -Wl,-z,stack-size=65536)"
     ]
     assert modules.check(wasm, "handle", 257)
 

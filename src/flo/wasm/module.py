@@ -218,7 +218,7 @@ def _memory_problems(exports: dict[str, Any], memory_pages_max: int) -> Iterator
     elif memory.limits.min > memory_pages_max:
         yield (
             f"expected a memory that begins with at most {memory_pages_max} pages of 64 KB, "
-            f"got {memory.limits.min}"
+            f"got {memory.limits.min} (a smaller stack may help: -Wl,-z,stack-size=65536)"
         )
 
 
