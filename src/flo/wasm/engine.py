@@ -56,7 +56,7 @@ class Engine:
     """Shared by all guests of a process; modules are compiled for it."""
 
     def __init__(self) -> None:
-        self.wasmtime = wasmtime.Engine(_config())
+        self.wasmtime = wasmtime.Engine(engine_config())
         self._changed = Condition()
         self._started = False
         self._stopping = False
@@ -130,7 +130,8 @@ class Engine:
         self._pace.ticks += ticks
 
 
-def _config() -> wasmtime.Config:
+def engine_config() -> wasmtime.Config:
+    """The same for whoever compiles a module and whoever runs it."""
     config = wasmtime.Config()
     config.consume_fuel = True
     config.epoch_interruption = True
