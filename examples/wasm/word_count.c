@@ -3,11 +3,7 @@
      zig cc word_count.c -o word_count.wasm --target=wasm32-freestanding -Os -nostdlib \
          -Wl,--no-entry -Wl,-z,stack-size=65536
 
-   (`python -m ziglang cc …` does the same), or with clang and its wasm-ld:
-
-     clang word_count.c -o word_count.wasm --target=wasm32 -Os -nostdlib \
-         -Wl,--no-entry -Wl,-z,stack-size=65536
-*/
+   (`python -m ziglang cc …` does the same). */
 
 #include <stdint.h>
 

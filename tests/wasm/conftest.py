@@ -40,7 +40,7 @@ def run(executor, modules):
 
 @pytest.fixture
 async def pool(engine, modules):
-    pool = Pool(engine, modules, running_max=4, waiting_max=64)
+    pool = Pool(engine, modules, running_max=4, waiting_max=256)
     pool.start()
     yield pool
     await pool.stop()

@@ -12,13 +12,12 @@ class Attack(NamedTuple):
     wasm: bytes
     kind: Kind
     memory_pages_max: int = 256
-    timeout_ms: int = TIMEOUT_MS
     fuel_max: int | None = None
 
     def bounds(self) -> dict[str, Any]:
         return {
             "memory_pages_max": self.memory_pages_max,
-            "timeout_ms": self.timeout_ms,
+            "timeout_ms": TIMEOUT_MS if self.kind is Kind.TIMED_OUT else 60_000,
             "fuel_max": self.fuel_max,
         }
 
@@ -57,7 +56,6 @@ ATTACKS = {
             looping("(memory.fill (i32.const 0) (i32.const 1) (i32.const 16777216))"), memory="256"
         ),
         Kind.OUT_OF_FUEL,  # which is counted by the byte here
-        timeout_ms=60_000,
         fuel_max=10**9,
     ),
     "throws dice by the megabyte": Attack(
@@ -81,13 +79,13 @@ ATTACKS = {
         ),
         Kind.STACK_OVERFLOW,
     ),
-    "calls the host from every depth": Attack(
+    "calls the host from deep down": Attack(
         guest(
-            """(call $log (i32.const 0) (i32.const 0) (i32.const 1))
-               (call $handle (i32.const 0) (i32.const 0))"""
+            """(if (i32.eqz (i32.and (local.get $len) (i32.const 63)))
+                 (then (call $log (i32.const 0) (i32.const 0) (i32.const 1))))
+               (call $handle (i32.const 0) (i32.add (local.get $len) (i32.const 1)))"""
         ),
         Kind.STACK_OVERFLOW,
-        timeout_ms=60_000,
     ),
     "recurses with large frames": Attack(
         guest(
@@ -169,6 +167,12 @@ ATTACKS = {
         host_call("$kv_set (i32.const 0) (i32.const 1) (i32.const 1) (i32.const 65536)"),
         Kind.OUT_OF_BOUNDS,
     ),
+    "hands WASI a pointer outside": Attack(
+        guest(
+            "(drop (call $dice (i32.const 65530) (i32.const 100))) (i64.const 0)", imports=WASI_DICE
+        ),
+        Kind.OUT_OF_BOUNDS,
+    ),
     "spins after the host has had enough": Attack(
         guest(f"(drop (call $kv_delete (i32.const -1) (i32.const 1))) {FOREVER}"),
         Kind.OUT_OF_BOUNDS,
@@ -176,13 +180,13 @@ ATTACKS = {
     # the host's patience
     "logs for ever": Attack(
         guest(looping("(call $log (i32.const 1) (i32.const 0) (i32.const 60000))")),
-        Kind.TIMED_OUT,
+        Kind.LIMIT_EXCEEDED,
     ),
     "reads a key for ever": Attack(
         guest(
             looping("(drop (call $kv_get (i32.const 0) (i32.const 1) (i32.const 8) (i32.const 8)))")
         ),
-        Kind.TIMED_OUT,
+        Kind.LIMIT_EXCEEDED,
     ),
     "writes ever more keys": Attack(
         guest(

@@ -3,13 +3,34 @@ import threading
 import pytest
 
 from flo.model.errors import Unavailable
-from flo.wasm.engine import Engine
+from flo.wasm.engine import TICK_NS, Engine, Pace
 
 
 def test_a_run_is_given_its_time_in_ticks_and_never_less(engine):
     for timeout_ms, least in [(1, 2), (10, 2), (11, 3), (30_000, 3_001)]:
         with engine.enter(timeout_ms) as ticks:
             assert ticks >= least
+
+
+def test_a_ticker_that_was_held_up_catches_up():
+    pace = Pace(since_ns=1_000)
+
+    assert pace.owed(1_000 + TICK_NS - 1) == 0
+    assert pace.owed(1_000 + 100 * TICK_NS) == 100
+    pace.ticks += 100
+    assert pace.owed(1_000 + 100 * TICK_NS) == 0
+
+
+@pytest.mark.parametrize("made_up", [0, 1, 99, 100])
+def test_a_ticker_that_catches_up_shortens_nobodys_time(made_up):
+    """Whenever the ticks of the past are made up for, the same number is left for the future."""
+    now_ns = 100 * TICK_NS + 1
+    pace = Pace(since_ns=0)
+    pace.ticks += made_up
+    deadline = pace.until(50, now_ns)
+
+    assert deadline - pace.owed(now_ns) == 6
+    assert deadline == pace.owed(now_ns + 50 * 1_000_000) + 1
 
 
 def test_an_engine_that_has_not_been_started_takes_no_run():

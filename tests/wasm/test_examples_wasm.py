@@ -1,25 +1,40 @@
-"""The guests in examples/wasm are built, checked and run."""
+"""The guests in examples/wasm are built as the guide says, checked and run."""
 
 import json
+import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from wasmtime import wat2wasm
 
 from flo.model.errors import Invalid
 from flo.wasm.host import Stored
-from flo.wasm.outcome import Kind, LogLine, Put
+from flo.wasm.outcome import RETRIED, Kind, LogLine, Put
 from wasm.guests import Keys
 
-EXAMPLES = Path(__file__).parents[2] / "examples" / "wasm"
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples" / "wasm"
+PAGE = (ROOT / "docs" / "guide" / "wasm.md").read_text(encoding="utf-8")
 
 
-def zig(folder, *arguments):
-    """Run the Zig of the package index."""
+def built(source, folder):
+    """The module that the guide's command makes of an example."""
+    (command,) = (
+        shlex.split(line)
+        for line in PAGE.replace("\\\n", "").splitlines()
+        if line.startswith("python -") and source in line
+    )
+    shutil.copy(EXAMPLES / source, folder)
+    execute(folder, *command[1:])
+    return (folder / source).with_suffix(".wasm").read_bytes()
+
+
+def execute(folder, *arguments):
+    """Run Python in a folder."""
     done = subprocess.run(
-        [sys.executable, "-m", "ziglang", *arguments],
+        [sys.executable, *arguments],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -31,25 +46,17 @@ def zig(folder, *arguments):
 
 @pytest.fixture(scope="module")
 def rules_engine(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("zig")
-    zig(
-        folder,
-        *("build-exe", str(EXAMPLES / "rules_engine.zig"), "-target", "wasm32-freestanding"),
-        *("-O", "ReleaseSmall", "-fno-entry", "-rdynamic"),
-    )
-    return (folder / "rules_engine.wasm").read_bytes()
+    return built("rules_engine.zig", tmp_path_factory.mktemp("zig"))
 
 
 @pytest.fixture(scope="module")
 def word_count(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("c")
-    zig(
-        folder,
-        *("cc", str(EXAMPLES / "word_count.c"), "-o", "word_count.wasm"),
-        *("--target=wasm32-freestanding", "-Os", "-nostdlib"),
-        *("-Wl,--no-entry", "-Wl,-z,stack-size=65536"),
-    )
-    return (folder / "word_count.wasm").read_bytes()
+    return built("word_count.c", tmp_path_factory.mktemp("c"))
+
+
+@pytest.fixture(scope="module")
+def counter(tmp_path_factory):
+    return built("counter.wat", tmp_path_factory.mktemp("wat"))
 
 
 @pytest.fixture
@@ -91,28 +98,27 @@ def test_the_rules_engine_has_only_so_much_room(call, rules_engine):
 
 
 def test_a_library_is_an_archive_and_no_module(modules, tmp_path):
-    source = str(EXAMPLES / "rules_engine.zig")
-    zig(tmp_path, "build-lib", "-target", "wasm32-freestanding", "-O", "ReleaseSmall", source)
+    build = ("build-lib", "-target", "wasm32-freestanding", "-O", "ReleaseSmall")
+    execute(tmp_path, "-m", "ziglang", *build, str(EXAMPLES / "rules_engine.zig"))
     (archive,) = tmp_path.glob("*rules_engine*")
 
     with pytest.raises(Invalid, match=r"got an archive \(ar\)"):
         modules.check(archive.read_bytes()[:1_000])
 
 
-def test_the_counter_counts(call):
-    wasm = bytes(wat2wasm((EXAMPLES / "counter.wat").read_text(encoding="utf-8")))
+def test_the_counter_counts(call, counter):
     keys = Keys()
     for count in range(1, 102):
-        outcome = call(wasm, b"home", keys)
+        outcome = call(counter, b"home", keys)
         assert outcome.output == b"%d" % count
         assert outcome.effects == (Put(key="visits/home", value=outcome.output),)
         assert outcome.reads == {"visits/home": count - 1}
         assert outcome.logs == (LogLine(level=1, message="one more visit"),)
         keys["visits/home"] = Stored(value=outcome.output, version=count)
 
-    assert call(wasm, b"about", keys).output == b"1"
-    assert call(wasm, b"", keys).kind is Kind.INVALID_INPUT
-    assert call(wasm, b"x" * 1_001, keys).kind is Kind.INVALID_INPUT
+    assert call(counter, b"about", keys).output == b"1"
+    assert call(counter, b"", keys).kind is Kind.INVALID_INPUT
+    assert call(counter, b"x" * 1_001, keys).kind is Kind.INVALID_INPUT
 
 
 def test_words_are_counted_and_the_longest_text_is_remembered(call, word_count):
@@ -129,3 +135,10 @@ def test_words_are_counted_and_the_longest_text_is_remembered(call, word_count):
 
 def test_a_value_that_is_none_of_its_own_fails_the_word_count(call, word_count):
     assert call(word_count, b"", Keys(**{"longest-text": b"much"[:3]})).kind is Kind.EXECUTION_ERROR
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_the_guide_knows_every_kind_of_failure_and_whether_it_is_retried(kind):
+    (row,) = (line for line in PAGE.splitlines() if f"| `{kind}` |" in line)
+
+    assert row.endswith(f"| {'yes' if kind in RETRIED else 'no'} |")

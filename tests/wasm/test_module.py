@@ -7,7 +7,16 @@ from wasmtime import wat2wasm
 
 from flo.model.errors import Invalid, TooLarge
 from flo.wasm.engine import Engine
-from flo.wasm.module import COUNTS_MAX, MAGIC, MODULE_LENGTH_MAX, PROBLEMS_MAX, Modules, digest_of
+from flo.wasm.module import (
+    COUNTS_MAX,
+    MAGIC,
+    MODULE_LENGTH_MAX,
+    PROBLEM_LENGTH_MAX,
+    PROBLEMS_MAX,
+    SECTIONS_MAX,
+    Modules,
+    digest_of,
+)
 from wasm.guests import ECHO, guest
 
 
@@ -92,7 +101,8 @@ def test_a_memory_begins_within_the_limit(modules):
     wasm = guest(memory="257")
 
     assert refused(modules, wasm) == [
-        "expected a memory that begins with at most 256 pages of 64 KB, got 257"
+        "expected a memory that begins with at most 256 pages of 64 KB, got 257 "
+        "(a smaller stack may help: -Wl,-z,stack-size=65536)"
     ]
     assert modules.check(wasm, "handle", 257)
 
@@ -148,6 +158,18 @@ def test_a_module_of_too_many_things_is_not_compiled(modules, section):
 
     with pytest.raises(TooLarge, match=f"at most {most} {what}, got {count}"):
         modules.check(MAGIC + b"\x00\x02\x01x" + bytes([section, 3]) + number)
+
+
+def test_a_module_of_too_many_sections_is_not_compiled(modules):
+    with pytest.raises(TooLarge, match=f"at most {SECTIONS_MAX} sections"):
+        modules.check(MAGIC + b"\x00\x01\x00" * (SECTIONS_MAX + 1))
+
+
+def test_a_problem_is_told_up_to_a_bound(modules):
+    parameters = "i32 " * 900
+    wasm = wat2wasm(f'(module (import "env" "f" (func (param {parameters}))))')
+
+    assert max(map(len, refused(modules, bytes(wasm)))) == PROBLEM_LENGTH_MAX
 
 
 def test_a_module_is_compiled_once(modules):

@@ -59,6 +59,8 @@ async def test_so_many_run_and_so_many_wait_and_the_next_is_refused(slots, gate)
     assert refusal.value.code == "wasm_busy"
     assert (slots.running_count, slots.waiting_count) == (2, 3)
 
+    for _ in range(2):
+        await asyncio.to_thread(gate.entered.acquire)
     gate.open()
 
     assert await asyncio.gather(*taken) == [0, 1, 2, 3, 4]

@@ -36,11 +36,27 @@ _OFF = (
 """What guests of this ABI have no use for is not there to be attacked."""
 
 
+class Pace:
+    """How many ticks the epoch has been given since the first of the present guests came."""
+
+    def __init__(self, since_ns: int) -> None:
+        self._since_ns = since_ns
+        self.ticks = 0
+
+    def owed(self, now_ns: int) -> int:
+        """The ticks by which the epoch is behind."""
+        return (now_ns - self._since_ns) // TICK_NS - self.ticks
+
+    def until(self, timeout_ms: int, now_ns: int) -> int:
+        """The ticks to a deadline, with those that will be made up for before it."""
+        return self.owed(now_ns) + -(-timeout_ms * 1_000_000 // TICK_NS) + 1
+
+
 class Engine:
     """Shared by all guests of a process; modules are compiled for it."""
 
     def __init__(self) -> None:
-        self.wasmtime = wasmtime.Engine(_config())
+        self.wasmtime = wasmtime.Engine(engine_config())
         self._changed = Condition()
         self._started = False
         self._stopping = False
@@ -49,8 +65,7 @@ class Engine:
         self._entered = 0
         self._idle = False
         """The ticker sleeps until it is called."""
-        self._ticks = 0
-        self._anchor_ns = monotonic_ns()
+        self._pace = Pace(monotonic_ns())
         self._ticker: Thread | None = None
 
     @property
@@ -81,8 +96,8 @@ class Engine:
             if not self._started or self._stopping:
                 raise Unavailable("the WASM engine is not running", code="wasm_stopped")
             if not self._running:
-                self._rest()
-            ticks = self._owed() + -(-timeout_ms * 1_000_000 // TICK_NS) + 1
+                self._pace = Pace(monotonic_ns())
+            ticks = self._pace.until(timeout_ms, monotonic_ns())
             self._entered += 1
             ticket = self._entered
             self._running[ticket] = ticks
@@ -93,14 +108,12 @@ class Engine:
         finally:
             with self._changed:
                 del self._running[ticket]
-                if self._stopping:
-                    self._changed.notify_all()
 
     def _tick(self) -> None:
         with self._changed:
             while not self._stopping:
                 if self._running:
-                    self._advance(self._owed())
+                    self._advance(self._pace.owed(monotonic_ns()))
                     self._changed.wait(TICK_NS / 1_000_000_000)
                 else:
                     self._idle = True
@@ -111,22 +124,14 @@ class Engine:
                 self._advance(max(self._running.values()))
                 self._changed.wait(TICK_NS / 1_000_000_000)
 
-    def _rest(self) -> None:
-        """No guest has run since the last tick: that time is nobody's."""
-        self._anchor_ns = monotonic_ns()
-        self._ticks = 0
-
-    def _owed(self) -> int:
-        """The ticks by which the epoch is behind."""
-        return (monotonic_ns() - self._anchor_ns) // TICK_NS - self._ticks
-
     def _advance(self, ticks: int) -> None:
         for _ in range(ticks):
             self.wasmtime.increment_epoch()
-        self._ticks += ticks
+        self._pace.ticks += ticks
 
 
-def _config() -> wasmtime.Config:
+def engine_config() -> wasmtime.Config:
+    """The same for whoever compiles a module and whoever runs it."""
     config = wasmtime.Config()
     config.consume_fuel = True
     config.epoch_interruption = True

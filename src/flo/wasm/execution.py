@@ -10,12 +10,11 @@ therefore not called. Nothing that a guest does comes out of here as an exceptio
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import wasmtime
 from msgspec.structs import replace
 
-from flo.model.base import Sign
 from flo.model.errors import Unavailable
 from flo.model.ids import PAYLOAD_LENGTH_MAX
 from flo.wasm.abi import (
@@ -37,7 +36,7 @@ from flo.wasm.module import Module, Modules
 from flo.wasm.outcome import RETRIED, Finished, Kind, Outcome, Trapped
 
 TIMEOUT_MS_DEFAULT = 30_000
-TIMEOUT_MS_MAX = 3_600_000
+TIMEOUT_MS_MAX = 600_000
 FUEL_PER_MS = 10_000_000
 """More than a machine burns in that time: fuel bounds a guest whose clock has been held up."""
 TABLE_ELEMENTS_MAX = 65_536
@@ -56,16 +55,23 @@ _KINDS: dict[wasmtime.TrapCode | None, tuple[Kind, str]] = {
     wasmtime.TrapCode.OUT_OF_FUEL: (Kind.OUT_OF_FUEL, "it ran out of fuel"),
 }
 
+_MARKS = {
+    "exceeds": Kind.LIMIT_EXCEEDED,
+    "limit exceeded": Kind.LIMIT_EXCEEDED,
+    "out of bounds": Kind.OUT_OF_BOUNDS,
+}
+"""By which errors without a code are told apart: limits of a store, and pointers handed to WASI."""
 
-class Call(Sign):
+
+class Call(NamedTuple):
     """One call of a guest, and the bounds on it."""
 
     module: Module
     input: bytes = b""
     entrypoint: str = ENTRYPOINT_DEFAULT
     timeout_ms: int = TIMEOUT_MS_DEFAULT
-    """Of the whole call, from its first instruction. Nobody has more than an hour: neither 0, which
-    elsewhere means for ever, nor anything above."""
+    """Of the whole call, from its first instruction. Nobody has more than ten minutes: 0, which
+    elsewhere means for ever, and everything above come to that."""
     memory_pages_max: int = MEMORY_PAGES_DEFAULT
     fuel_max: int | None = None
     """Instructions, more or less; None leaves it to the timeout."""
@@ -233,7 +239,9 @@ def _fault_of_trap(trap: wasmtime.Trap, stopping: bool) -> Fault:
 def _fault_of_error(error: wasmtime.WasmtimeError) -> Fault:
     if isinstance(error, wasmtime.ExitTrap):
         return Fault(Kind.EXITED, f"the guest exited with {error.code} instead of returning")
-    return Fault(Kind.LIMIT_EXCEEDED, f"the guest cannot be started: {error}")
+    told = str(error).strip().splitlines()[-1].strip()
+    kind = next((kind for mark, kind in _MARKS.items() if mark in told), Kind.TRAP)
+    return Fault(kind, f"the guest failed: {told}")
 
 
 def _trapped(fault: Fault, host: Host) -> Trapped:

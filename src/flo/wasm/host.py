@@ -11,7 +11,7 @@ Every text and every buffer is a pointer and a length. A key is UTF-8 of 1 to 4,
 
 Reads see the run's own writes first, then the world outside. A key is read there only once, so a
 run sees one value of it; the version is kept, for the commit to check. Writes stay here until the
-run has ended well. A pointer out of range, or one write, read or byte too many, ends the run.
+run has ended well. A pointer out of range, or one write, read, byte or call too many, ends the run.
 """
 
 from typing import Protocol
@@ -53,7 +53,11 @@ class Reader(Protocol):
     """The world outside, as far as a guest may read it: the keys of its namespace."""
 
     def read(self, key: str) -> Stored | None:
-        """What is stored under a key now. Called in the guest's thread; it may block, briefly."""
+        """What is stored under a key now.
+
+        Called in the guest's thread. It may block, but only briefly: no deadline reaches it, and an
+        engine that stops waits for it.
+        """
         ...
 
 

@@ -10,9 +10,10 @@ taken away, and whatever it returns afterwards is not looked at.
 """
 
 from collections.abc import Callable
-from ctypes import memmove
+from ctypes import addressof, memmove, string_at
 from threading import local
-from typing import Any
+from time import sleep
+from typing import TypeAlias
 
 import wasmtime
 
@@ -25,6 +26,13 @@ from flo.wasm.outcome import Kind
 HOST_MODULE = "flo"
 WASI_MODULE = "wasi_snapshot_preview1"
 WASI_NOT_SUPPORTED = 58
+CALLS_MAX = 10_000
+CALLS_AT_ONCE_MAX = 256
+CALLS_PER_PAUSE = 8
+PAUSE_S = 0.001
+
+HostFunction: TypeAlias = Callable[..., int | None]
+"""Called with the Host, its Memory, and the numbers that the guest has given."""
 
 
 class Visit:
@@ -33,7 +41,25 @@ class Visit:
     def __init__(self, store: wasmtime.Store, host: Host) -> None:
         self.store = store
         self.host = host
+        self.memory: GuestMemory | None = None
+        """Known from the first call on."""
+        self.calls_count = 0
         self.fault: Fault | None = None
+
+    def recall(self, caller: wasmtime.Caller) -> "GuestMemory":
+        """The memory of whoever calls; it is the same every time."""
+        memory = caller[MEMORY_EXPORT]
+        assert isinstance(memory, wasmtime.Memory)
+        self.memory = GuestMemory(self.store, memory)
+        return self.memory
+
+    def count_call(self) -> None:
+        """Slow down a guest that calls often: every call takes the interpreter from others."""
+        self.calls_count += 1
+        if self.calls_count > CALLS_MAX:
+            raise Fault(Kind.LIMIT_EXCEEDED, f"expected at most {CALLS_MAX} calls of the host")
+        if self.calls_count > CALLS_AT_ONCE_MAX and self.calls_count % CALLS_PER_PAUSE == 0:
+            sleep(PAUSE_S)
 
     def fail(self, fault: Fault) -> None:
         """End the run; the first reason stands."""
@@ -45,7 +71,7 @@ class Visit:
 class GuestMemory:
     """The memory of a guest in wasmtime."""
 
-    def __init__(self, store: Any, memory: wasmtime.Memory) -> None:
+    def __init__(self, store: wasmtime.Store, memory: wasmtime.Memory) -> None:
         self._store = store
         self._memory = memory
 
@@ -55,11 +81,15 @@ class GuestMemory:
     def read(self, span: Span) -> bytes:
         if span.length == 0:
             return b""
-        return bytes(self._memory.get_buffer_ptr(self._store, span.length, span.pointer))
+        return string_at(self._address() + span.pointer, span.length)
 
     def write(self, pointer: int, data: bytes) -> None:
         if data:
-            memmove(self._memory.get_buffer_ptr(self._store, len(data), pointer), data, len(data))
+            memmove(self._address() + pointer, data, len(data))
+
+    def _address(self) -> int:
+        """Where it begins; it moves when it grows."""
+        return addressof(self._memory.data_ptr(self._store).contents)
 
 
 class Links:
@@ -72,8 +102,8 @@ class Links:
         self._linker.define_wasi()
         self._linker.allow_shadowing = True
         self._define(WASI_MODULE, "poll_oneoff", "(i32, i32, i32, i32) -> i32", _refuse_to_poll)
-        for name, (function, failed) in _FUNCTIONS.items():
-            self._define(HOST_MODULE, name, SIGNATURES[name], self._guarded(function, failed))
+        for name, function in _FUNCTIONS.items():
+            self._define(HOST_MODULE, name, SIGNATURES[name], function)
 
     def signature(self, module: str, name: str) -> str | None:
         """The signature of what can be imported under this name; None if there is nothing."""
@@ -95,29 +125,29 @@ class Links:
         """From now on this thread runs that guest."""
         self._here.visit = visit
 
-    def _define(
-        self, module: str, name: str, signature: str, function: Callable[..., int | None]
-    ) -> None:
-        self._linker.define_func(module, name, _type_of(signature), function, access_caller=True)
+    def _define(self, module: str, name: str, signature: str, function: HostFunction) -> None:
+        guarded = self._guarded(function, " -> i32" in signature)
+        self._linker.define_func(module, name, _type_of(signature), guarded, access_caller=True)
 
     def _guarded(
-        self, function: Callable[..., int | None], failed: int | None
-    ) -> Callable[..., int | None]:
-        def guarded(caller: wasmtime.Caller, *numbers: int) -> int | None:
+        self, function: HostFunction, has_result: bool
+    ) -> Callable[..., wasmtime.Val | None]:
+        """The function for wasmtime. A run that is over hears −1, and does not hear it for long."""
+
+        def guarded(caller: wasmtime.Caller, *numbers: int) -> wasmtime.Val | None:
             visit: Visit = self._here.visit
-            if visit.fault is not None:
-                return failed
+            result: int | None = -1
             try:
-                memory = caller[MEMORY_EXPORT]
-                assert isinstance(memory, wasmtime.Memory)
-                return function(visit.host, GuestMemory(caller, memory), *numbers)
+                if visit.fault is None:
+                    visit.count_call()
+                    result = function(visit.host, visit.memory or visit.recall(caller), *numbers)
             except Fault as fault:
                 visit.fail(fault)
             except FloError as error:
                 visit.fail(Fault(Kind.HOST_FAILED, error.message))
             except Exception as error:
                 visit.fail(Fault(Kind.HOST_FAILED, f"a mistake of ours: {error!r}"))
-            return failed
+            return wasmtime.Val.i32(result or 0) if has_result else None
 
         return guarded
 
@@ -159,14 +189,13 @@ def _kv_delete(host: Host, memory: Memory, *key: int) -> int:
     return host.kv_delete(memory, _span(*key))
 
 
-def _refuse_to_poll(caller: wasmtime.Caller, *numbers: int) -> int:
+def _refuse_to_poll(host: Host, memory: Memory, *numbers: int) -> int:
     return WASI_NOT_SUPPORTED
 
 
-_FUNCTIONS: dict[str, tuple[Callable[..., int | None], int | None]] = {
-    "log": (_log, None),
-    "kv_get": (_kv_get, -1),
-    "kv_set": (_kv_set, -1),
-    "kv_delete": (_kv_delete, -1),
+_FUNCTIONS: dict[str, HostFunction] = {
+    "log": _log,
+    "kv_get": _kv_get,
+    "kv_set": _kv_set,
+    "kv_delete": _kv_delete,
 }
-"""Each with what a run that is over hears."""

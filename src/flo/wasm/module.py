@@ -28,6 +28,7 @@ from flo.wasm.abi import (
     OPTIONAL_SIGNATURES,
     REQUIRED_SIGNATURES,
 )
+from flo.wasm.compiler import compile_module
 from flo.wasm.engine import Engine
 from flo.wasm.host import SIGNATURES
 from flo.wasm.linking import HOST_MODULE, WASI_MODULE, Links, signature_of
@@ -38,7 +39,9 @@ COUNTS_MAX = {2: ("imports", 1_000), 3: ("functions", 20_000), 7: ("exports", 1_
 """By section. Compiling takes time by the function as well as by the byte."""
 MODULES_CACHED_MAX = 64
 LENGTH_CACHED_MAX = 32 * 1024 * 1024
+SECTIONS_MAX = 1_000
 PROBLEMS_MAX = 20
+PROBLEM_LENGTH_MAX = 500
 
 
 class Module(NamedTuple):
@@ -118,9 +121,11 @@ class Modules:
     def _compile(self, wasm: bytes) -> wasmtime.Module:
         _check_bytes(wasm)
         try:
-            return wasmtime.Module(self._engine.wasmtime, wasm)
-        except wasmtime.WasmtimeError as error:
-            reason = " ".join(str(error).split())
+            return compile_module(self._engine.wasmtime, wasm)
+        except TooLarge:
+            raise
+        except Invalid as error:
+            reason = " ".join(error.message.split())
             raise _refusal([f"it does not compile: {_shown(reason)}"]) from None
 
     def _bind(self, compiled: wasmtime.Module, digest: str, length: int) -> Module:
@@ -167,12 +172,18 @@ def _check_bytes(wasm: bytes) -> None:
     if not wasm.startswith(MAGIC):
         got = "an archive (ar)" if wasm.startswith(b"!<arch>") else repr(wasm[: len(MAGIC)])
         raise _refusal([f"expected a module, which begins with {MAGIC!r}, got {got}"])
-    for section, count in _counts(wasm):
-        what, most = COUNTS_MAX.get(section, ("", count))
-        if count > most:
-            raise TooLarge(
-                f"expected a module with at most {most} {what}, got {count}", code="wasm_too_large"
-            )
+    for number, (section, count) in enumerate(_counts(wasm), 1):
+        _check_count("sections", number, SECTIONS_MAX)
+        if section in COUNTS_MAX:
+            what, most = COUNTS_MAX[section]
+            _check_count(what, count, most)
+
+
+def _check_count(what: str, count: int, most: int) -> None:
+    if count > most:
+        raise TooLarge(
+            f"expected a module with at most {most} {what}, got {count}", code="wasm_too_large"
+        )
 
 
 def _counts(wasm: bytes) -> Iterator[tuple[int, int]]:
@@ -218,7 +229,7 @@ def _memory_problems(exports: dict[str, Any], memory_pages_max: int) -> Iterator
     elif memory.limits.min > memory_pages_max:
         yield (
             f"expected a memory that begins with at most {memory_pages_max} pages of 64 KB, "
-            f"got {memory.limits.min}"
+            f"got {memory.limits.min} (a smaller stack may help: -Wl,-z,stack-size=65536)"
         )
 
 
@@ -245,12 +256,13 @@ def _nearest(unknown: wasmtime.ImportType) -> str:
 
 
 def _refusal(problems: list[str]) -> Invalid:
-    told = "; ".join(problems[:PROBLEMS_MAX])
+    shown = [problem[:PROBLEM_LENGTH_MAX] for problem in problems[:PROBLEMS_MAX]]
+    told = "; ".join(shown)
     more = f"; and {len(problems) - PROBLEMS_MAX} more" if len(problems) > PROBLEMS_MAX else ""
     return Invalid(
         f"the module cannot be an action: {told}{more}",
         code="wasm_invalid",
-        details={"problems": problems[:PROBLEMS_MAX]},
+        details={"problems": shown},
     )
 
 
