@@ -302,17 +302,21 @@ def test_a_plan_does_not_begin_again_for_ever():
     assert walk.choice == Finish("failure", error="rate_limited")
 
 
-def test_a_limit_that_frees_too_late_for_the_budget_is_not_waited_for():
+@pytest.mark.parametrize(
+    ("within_ms", "choice"),
+    [(1_000, Rest(6_000)), (999, Finish("failure", error="rate_limited"))],
+)
+def test_a_limit_that_frees_too_late_for_the_budget_is_not_waited_for(within_ms, choice):
     plan = plan_of(
         executor(
-            "a", rate_limit=RateLimit(max_per_hour=1), retry=replace(THREE_TIMES, within_ms=5_000)
+            "a",
+            rate_limit=RateLimit(max_per_second=1),
+            retry=replace(THREE_TIMES, within_ms=within_ms),
         ),
         errors=ErrorClasses(retryable=("rate_limited",)),
     )
 
-    walk = Walk(plan, Walk(plan).board)
-
-    assert walk.choice == Finish("failure", error="rate_limited")
+    assert Walk(plan, Walk(plan, now_ms=5_000).board, now_ms=5_000).choice == choice
 
 
 def test_an_open_breaker_among_the_skipped_is_what_the_plan_fails_with():
