@@ -31,6 +31,7 @@ from flo.core.course import (
 from flo.core.moment import Moment
 from flo.core.plans import PlanWalk
 from flo.core.runs import queue_run
+from flo.core.scope import scope_of, value_of
 from flo.core.state import State
 from flo.model.base import Fact
 from flo.model.errors import Conflict, Invalid, NotFound
@@ -79,7 +80,6 @@ from flo.workflow.definition import (
 )
 from flo.workflow.definition import Ending as Terminus
 from flo.workflow.mapping import Scope, compile_mapping, compile_template
-from flo.workflow.mapping import StepResult as Result
 from flo.workflow.outcome import (
     EXECUTION_FAILURE,
     FAILURE,
@@ -416,7 +416,7 @@ class Advance:
         if sleep.duration_ms is not None:
             return self._now_ms + sleep.duration_ms
         text = sleep.duration_from or sleep.until or ""
-        value = compile_mapping(text).resolve(self._scope())
+        value = compile_mapping(text).resolve(self.scope())
         if sleep.duration_from is not None:
             usable = isinstance(value, int | float) and not isinstance(value, bool) and value > 0
             return self._now_ms + int(value) if usable else self._now_ms
@@ -473,7 +473,7 @@ class Advance:
         self._call(walk, now, step.for_each.run, payload)
 
     def _items(self, step: ForEachStep) -> list[Any] | None:
-        found = compile_mapping(step.for_each.items).resolve(self._scope())
+        found = compile_mapping(step.for_each.items).resolve(self.scope())
         return found if isinstance(found, list) else None
 
     def _end_walk(self, walk: WalkName, succeeded: bool, output: bytes) -> None:
@@ -675,7 +675,7 @@ class Advance:
         return step.retry if isinstance(step, RunStep) else None
 
     def _mapped(self, mapping: str, item: Any = None, index: int | None = None) -> bytes:
-        return _encode(compile_mapping(mapping).resolve(self._scope(item, index)))
+        return _encode(compile_mapping(mapping).resolve(self.scope(item, index)))
 
     def _output(self) -> bytes:
         text = self.course.definition.output
@@ -684,27 +684,8 @@ class Advance:
         last = max(self.course.results.values(), key=lambda one: one.at_ms, default=None)
         return last.output if last is not None else b""
 
-    def _scope(self, item: Any = None, index: int | None = None) -> Scope:
-        return Scope(
-            input=value_of(self.course.run.input),
-            steps=_Results(self.course),
-            run_id=self.course.run_id,
-            now_ms=self._now_ms,
-            item=item,
-            item_index=index,
-        )
-
-
-class _Results(dict[str, Result]):
-    """The results of steps, decoded when they are looked at."""
-
-    def __init__(self, course: Course) -> None:
-        super().__init__()
-        self._course = course
-
-    def get(self, key: str, default: Any = None) -> Any:
-        found = self._course.results.get(key)
-        return Result(found.outcome, value_of(found.output)) if found is not None else default
+    def scope(self, item: Any = None, index: int | None = None) -> Scope:
+        return scope_of(self.course, self._now_ms, item, index)
 
 
 UNDO_RETRY = Retry(max_attempts=5)
@@ -760,13 +741,3 @@ def _refused(refusal: NotFound | Conflict | Invalid) -> str:
     if isinstance(refusal, NotFound):
         return TARGET_NOT_FOUND
     return TARGET_DISABLED if refusal.code == "action_disabled" else EXECUTION_FAILURE
-
-
-def value_of(payload: bytes) -> Any:
-    """The JSON in a payload; text that is none stays text, and nothing is null."""
-    if not payload:
-        return None
-    try:
-        return msgspec.json.decode(payload)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return payload.decode(errors="replace")

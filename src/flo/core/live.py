@@ -16,8 +16,10 @@ from flo.model.kv import (
     TransactionFilled,
     TransactionOpened,
 )
+from flo.model.plans import EventEmitted
 from flo.model.workers import TaskCancelled, WorkerAskedToDrain, WorkerHeard, WorkerLeft
 from flo.workflow.board import Board
+from flo.workflow.cache import CacheKey, Results
 
 HEADLINES_MAX = 1_000
 CONSUMERS_REMEMBERED_MAX = 20_000
@@ -58,6 +60,9 @@ class Live:
         """Until when a consumer is taken to be there."""
         self.boards: dict[tuple[str, str, str, str], Board] = {}
         """What is known of the executors of plans: by namespace, workflow, version and plan."""
+        self.caches: dict[tuple[str, str, str, str], Results] = {}
+        self.cacheable: dict[tuple[str, str, str], tuple[CacheKey, int]] = {}
+        """Where the result of a step is to be kept, once it has one: by namespace, run and walk."""
         self.transactions: dict[int, OpenTransaction] = {}
         self.transactions_opened = started_at_ms * 1_000
 
@@ -74,6 +79,11 @@ class Live:
             case WorkerLeft(namespace=namespace, worker_id=worker_id):
                 self.presence.pop((namespace, worker_id), None)
                 self.news.pop((namespace, worker_id), None)
+            case _:
+                self._observe_rest(sign, now_ms)
+
+    def _observe_rest(self, sign: Sign, now_ms: int) -> None:
+        match sign:
             case ConsumerHeard(stream=stream, group=group, consumer=consumer, until_ms=until_ms):
                 self._forget_consumers(now_ms)
                 self.consumers[sign.namespace, stream, group, consumer] = until_ms
@@ -82,6 +92,10 @@ class Live:
                 self.transactions[number] = OpenTransaction(sign.namespace, now_ms)
             case TransactionFilled(transaction=number):
                 self._fill(self.transactions[number], sign, now_ms)
+            case EventEmitted(namespace=namespace, name=name):
+                for key, results in self.caches.items():
+                    if key[0] == namespace:
+                        results.heard(name, now_ms)
             case TransactionClosed(transaction=number):
                 self.transactions.pop(number, None)
             case _:

@@ -42,6 +42,7 @@ from flo.model import actions as action_words
 from flo.model import groups as group_words
 from flo.model import kv as kv_words
 from flo.model import namespaces as namespace_words
+from flo.model import plans as plan_words
 from flo.model import runs as run_words
 from flo.model import schedules as schedule_words
 from flo.model import streams as stream_words
@@ -104,6 +105,7 @@ RULES: dict[type[Word], Rule] = {
     schedule_words.ResumeSchedule: schedules.decide_resume,
     schedule_words.RunSchedule: schedules.decide_run_now,
     schedule_words.PullTrigger: triggers.decide_pull,
+    plan_words.EmitEvent: plans.decide_emit,
     kv_words.PutKey: kv.decide_put,
     kv_words.DeleteKey: kv.decide_delete,
     kv_words.IncrementKey: kv.decide_increment,
@@ -215,6 +217,8 @@ FOLLOWS: dict[type[Fact], Follow] = {
 
 NOTES: dict[type[Fact], Callable[[State, Any, Live], None]] = {
     workflow_words.PlanNoted: plans.note_plan,
+    workflow_words.StepEnded: plans.note_step_ended,
+    workflow_words.SignalReceived: plans.note_signal,
 }
 """What Live learns from facts."""
 
@@ -259,6 +263,7 @@ VIEWS: dict[type[Word], View] = {
     workflow_words.ListWorkflowRuns: workflow_views.list_runs,
     workflow_words.GetHistory: workflow_views.get_history,
     workflow_words.ExplainWorkflow: explain.explain,
+    plan_words.GetPlan: plans.get_plan,
     schedule_words.GetSchedule: schedules.get_schedule,
     schedule_words.ListSchedules: schedules.list_schedules,
     stream_words.ReadStream: stream_views.read_stream,

@@ -9,15 +9,37 @@ from typing import Protocol, TypeAlias
 
 import msgspec
 
-from flo.core.course import Course
+from flo.core.course import Course, step_at
+from flo.core.decision import Decision
 from flo.core.live import Live
 from flo.core.moment import Moment
+from flo.core.scope import scope_of
 from flo.core.state import State
 from flo.model.base import Fact
-from flo.model.ids import ActionName, Namespace
-from flo.model.workflows import Phase, PlanNoted, Walk, WalkName, WorkflowName
+from flo.model.errors import NotFound
+from flo.model.ids import ActionName, Namespace, check_text
+from flo.model.plans import (
+    EmitEvent,
+    Emitted,
+    EventEmitted,
+    ExecutorView,
+    GetPlan,
+    PlanView,
+)
+from flo.model.workflows import (
+    Phase,
+    PlanNoted,
+    SignalReceived,
+    StepEnded,
+    Walk,
+    WalkName,
+    WorkflowName,
+)
 from flo.workflow.board import Board, PlanEvent, PlanEventType, Verdict, board_of
-from flo.workflow.definition import Plan
+from flo.workflow.cache import Results, cache_key
+from flo.workflow.definition import Plan, RunStep
+from flo.workflow.mapping import Scope
+from flo.workflow.outcome import SUCCESS
 from flo.workflow.plan import Call, Finish, Next, PlanProgress, Rest, Result, begin, ended, resumed
 
 BoardKey: TypeAlias = tuple[Namespace, WorkflowName, str, str]
@@ -45,6 +67,8 @@ class Carrier(Protocol):
 
     def hold(self, walk: WalkName, now: Walk, detail: str = "") -> None: ...
 
+    def scope(self) -> Scope: ...
+
     def judge(self, walk: WalkName, outcome: str, output: bytes, error: str | None) -> None: ...
 
     def note(self, event: Fact) -> None: ...
@@ -71,8 +95,9 @@ class PlanWalk:
         self._plan: Plan = carrier.course.definition.plans[name]
 
     def begin(self) -> None:
-        board = self._board()
-        self._carry_out(begin(self._plan, board, self._moment.now_ms, self._moment.dice))
+        moment = self._moment
+        cached = self._cached()
+        self._carry_out(begin(self._plan, self._board(), moment.now_ms, moment.dice, cached))
 
     def ended(self, outcome: str, output: bytes, error: str | None, *, answered: bool) -> None:
         result = Result(outcome, output, _code_of(error), answered)
@@ -115,6 +140,18 @@ class PlanWalk:
         return self._carrier.invoke(
             self._walk, now, executor.action.name, self._payload(), until_ms, held=True
         )
+
+    def _cached(self) -> bytes | None:
+        """A result that was kept and is still good."""
+        if self._plan.cache is None:
+            return None
+        found = cache_key(self._plan.cache.key, self._carrier.scope())
+        key = board_key(self._namespace, self._carrier.course, self._name)
+        results = self._moment.live.caches.get(key)
+        if found is None or results is None:
+            return None
+        kept = results.find(found, self._moment.now_ms)
+        return kept.output if kept is not None else None
 
     def _now(self) -> Walk:
         return self._carrier.course.walks[self._walk]
@@ -164,6 +201,91 @@ def note_plan(state: State, event: PlanNoted, live: Live) -> None:
         is_turn=event.is_turn,
     )
     live.boards[key] = board.observe(seen, event.at_ms)
+    _note_result(course, event, key, live)
+
+
+def note_step_ended(state: State, event: StepEnded, live: Live) -> None:
+    """Keep the result of a plan, if an executor gave it and the plan wants it kept."""
+    found = live.cacheable.pop((event.namespace, event.run_id, event.walk), None)
+    if found is None or event.outcome != SUCCESS:
+        return
+    course = state.spaces[event.namespace].courses[event.run_id]
+    step = step_at(course.definition, event.walk, event.step)
+    assert isinstance(step, RunStep)
+    cache = course.definition.plans[step.run.name].cache
+    assert cache is not None
+    key = board_key(event.namespace, course, step.run.name)
+    results = live.caches.setdefault(key, Results(cache))
+    results.keep(found[0], event.output, found[1], event.at_ms)
+
+
+def note_signal(state: State, event: SignalReceived, live: Live) -> None:
+    """A signal is an event of its type, too."""
+    live.observe(
+        EventEmitted(name=event.signal.type, namespace=event.namespace), event.signal.at_ms
+    )
+
+
+def decide_emit(state: State, command: EmitEvent, moment: Moment) -> Decision:
+    check_text(command.name, "the name of an event")
+    caches = [
+        results
+        for key, results in moment.live.caches.items()
+        if key[0] == command.namespace and command.name in results.cache.invalidate_on
+    ]
+    reply = Emitted(plans=len(caches), results=sum(len(results) for results in caches))
+    sign = EventEmitted(name=command.name, namespace=command.namespace)
+    return Decision(reply, signs=(sign,))
+
+
+def get_plan(state: State, question: GetPlan, moment: Moment) -> PlanView:
+    workflow = state.space(question.namespace).workflows.get(question.workflow)
+    deployed = workflow.version(question.version) if workflow is not None else None
+    plan = deployed.definition.plans.get(question.plan) if deployed is not None else None
+    if deployed is None or plan is None:
+        raise NotFound(
+            f"workflow {question.workflow!r} is not deployed, or has no plan {question.plan!r}",
+            code="plan_not_found",
+        )
+    version = deployed.definition.version
+    key = (question.namespace, question.workflow, version, question.plan)
+    now_ms = moment.now_ms
+    board = moment.live.boards.get(key) or board_of(plan, now_ms)
+    results = moment.live.caches.get(key)
+    return PlanView(
+        workflow=question.workflow,
+        version=version,
+        plan=question.plan,
+        selection=plan.selection,
+        begun=board.turn,
+        executors=[
+            ExecutorView(
+                name=executor.name,
+                action=executor.action.name,
+                priority=executor.priority,
+                breaker=board.of(executor.name).phase(now_ms) if executor.breaker else "none",
+                score=board.of(executor.name).score(now_ms),
+                is_measured=board.of(executor.name).vitals.is_measured(now_ms),
+                free_at_ms=board.of(executor.name).rate.next_at_ms(now_ms),
+            )
+            for executor in plan.executors
+        ],
+        cached=len(results) if results is not None else 0,
+    )
+
+
+def _note_result(course: Course, event: PlanNoted, key: BoardKey, live: Live) -> None:
+    cache = course.definition.plans[event.plan].cache
+    walk = course.walks.get(event.walk)
+    if cache is None or walk is None:
+        return
+    found = cache_key(cache.key, scope_of(course, event.at_ms))
+    if found is None:
+        return
+    if event.what == PlanEventType.CACHE_HIT and key in live.caches:
+        live.caches[key].used(found)
+    elif event.what == PlanEventType.EXECUTOR_SUCCESS:
+        live.cacheable[event.namespace, event.run_id, event.walk] = (found, walk.began_at_ms)
 
 
 def board_key(namespace: Namespace, course: Course, plan: str) -> BoardKey:

@@ -13,17 +13,29 @@ from flo.model.actions import DeleteAction, RegisterAction
 from flo.model.base import Word
 from flo.model.errors import FloError, Invalid, Unexpected
 from flo.model.ids import Namespace
-from flo.model.workflows import CreateWorkflow, ValidateWorkflow
+from flo.model.workflows import (
+    CreateWorkflow,
+    DeleteWorkflow,
+    DisableWorkflow,
+    EnableWorkflow,
+    ValidateWorkflow,
+)
 from flo.shard.shard import Shard
 from flo.shard.submission import Done, Submission
 
+OF_WORKFLOWS = (CreateWorkflow, DeleteWorkflow, EnableWorkflow, DisableWorkflow)
 
-class Guests(Protocol):
+
+class Servant(Protocol):
+    """Does something for what is in a namespace, and is told when that has changed."""
+
+    def serve(self, namespace: Namespace) -> None: ...
+
+
+class Guests(Servant, Protocol):
     """Performs the actions that have a module."""
 
     async def checked(self, command: RegisterAction) -> RegisterAction: ...
-
-    def serve(self, namespace: Namespace) -> None: ...
 
 
 class NoGuests:
@@ -42,9 +54,12 @@ NO_GUESTS = NoGuests()
 class Router:
     """The way in for every door. There is one shard yet; a namespace always lives on one."""
 
-    def __init__(self, shard: Shard, guests: Guests = NO_GUESTS) -> None:
+    def __init__(
+        self, shard: Shard, guests: Guests = NO_GUESTS, triggers: Servant = NO_GUESTS
+    ) -> None:
         self._shard = shard
         self._guests = guests
+        self._triggers = triggers
         self._checking: dict[asyncio.Task[None], None] = {}
 
     def submit(self, words: Sequence[Word], done: Done) -> Submission:
@@ -80,9 +95,10 @@ class Router:
         """Actions have come or gone: their runs are to be served, or no longer."""
         if isinstance(word, RegisterAction | DeleteAction):
             self._guests.serve(word.namespace)
+        elif isinstance(word, OF_WORKFLOWS):
+            self._triggers.serve(word.namespace)
 
 
 def _takes_a_while(word: Word) -> bool:
-    if isinstance(word, RegisterAction):
-        return word.wasm_module is not None
-    return isinstance(word, CreateWorkflow | ValidateWorkflow)
+    """Whether it is not for the shard alone."""
+    return isinstance(word, (*OF_WORKFLOWS, ValidateWorkflow, RegisterAction, DeleteAction))

@@ -25,6 +25,7 @@ from flo.server.logs import set_up_logs
 from flo.server.metrics import Metrics
 from flo.server.router import Router
 from flo.server.tcp import Listener
+from flo.server.triggers import Triggers
 from flo.server.upkeep import Upkeep
 from flo.shard.clock import Clock, SystemClock
 from flo.shard.replay import recover
@@ -111,7 +112,9 @@ class Server:
         counts.show_in(metrics)
         concurrency = self.config.max_concurrent_executions
         guests = await self._run(Guests(self.shard, self._clock, concurrency))
-        await self._open_doors(Router(self.shard, guests), metrics, counts, started_at_ms)
+        triggers = await self._run(Triggers(self.shard))
+        router = Router(self.shard, guests, triggers)
+        await self._open_doors(router, metrics, counts, started_at_ms)
         # The doors stay open until the shard has answered everyone.
         self._running.push_async_callback(self.shard.stop)
         _logger.info(

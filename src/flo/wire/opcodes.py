@@ -11,6 +11,7 @@ from flo.model import (
     groups,
     kv,
     namespaces,
+    plans,
     runs,
     schedules,
     streams,
@@ -152,6 +153,8 @@ OPERATIONS = (
     Operation(152, "run_schedule", schedules.RunSchedule, workflows.WorkflowBegun),
     Operation(153, "get_schedule", schedules.GetSchedule, schedules.ScheduleView),
     Operation(154, "list_schedules", schedules.ListSchedules, schedules.SchedulePage),
+    Operation(160, "get_plan", plans.GetPlan, plans.PlanView),
+    Operation(161, "emit_event", plans.EmitEvent, plans.Emitted),
 )
 
 BY_OPCODE = {operation.opcode: operation for operation in OPERATIONS}

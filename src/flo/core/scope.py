@@ -1,0 +1,43 @@
+"""What the paths of a workflow run can see."""
+
+from typing import Any
+
+import msgspec
+
+from flo.core.course import Course
+from flo.workflow.mapping import Scope, StepResult
+
+
+class _Results(dict[str, StepResult]):
+    """The results of steps, decoded when they are looked at."""
+
+    def __init__(self, course: Course) -> None:
+        super().__init__()
+        self._course = course
+
+    def get(self, key: str, default: Any = None) -> Any:
+        found = self._course.results.get(key)
+        if found is None:
+            return default
+        return StepResult(found.outcome, value_of(found.output))
+
+
+def scope_of(course: Course, now_ms: int, item: Any = None, index: int | None = None) -> Scope:
+    return Scope(
+        input=value_of(course.run.input),
+        steps=_Results(course),
+        run_id=course.run_id,
+        now_ms=now_ms,
+        item=item,
+        item_index=index,
+    )
+
+
+def value_of(payload: bytes) -> Any:
+    """The JSON in a payload; text that is none stays text, and nothing is null."""
+    if not payload:
+        return None
+    try:
+        return msgspec.json.decode(payload)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return payload.decode(errors="replace")

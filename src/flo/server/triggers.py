@@ -1,0 +1,128 @@
+"""Keeps the triggers of workflows going: each asks for the next records of its stream, for ever.
+
+    deployed, enabled ──▸ join its group ──▸ pull ──▸ runs, in the commit that moves the group
+                                              ▲  │
+                                              └──┘
+
+Nothing is decided here: a pull is a command like any other, and parks while there is nothing.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import structlog
+
+from flo.core.state import State
+from flo.model.errors import Conflict, FloError, NotFound
+from flo.model.groups import CreateGroup, GroupMode, GroupSettings, JoinGroup
+from flo.model.ids import BLOCK_MS_MAX, Namespace
+from flo.model.schedules import CONSUMER, PullTrigger
+from flo.model.workflows import WorkflowName
+from flo.shard.shard import Shard
+from flo.workflow.definition import Trigger
+
+PULL_MAX = 100
+BLOCK_MS = 30_000
+REST_S = 1.0
+
+_logger = structlog.get_logger("flo.triggers")
+
+
+class _Source(NamedTuple):
+    """Where a workflow gets its events from."""
+
+    namespace: Namespace
+    workflow: WorkflowName
+    trigger: Trigger
+
+    @property
+    def stream_namespace(self) -> Namespace:
+        return self.trigger.namespace or self.namespace
+
+    @property
+    def group(self) -> str:
+        return self.trigger.consumer_group or f"wf-{self.workflow}"
+
+
+class Triggers:
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
+        self._pulling: dict[_Source, asyncio.Task[None]] = {}
+
+    async def start(self) -> None:
+        for namespace in self._shard.state.spaces:
+            self.serve(namespace)
+
+    async def stop(self) -> None:
+        tasks = list(self._pulling.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def serve(self, namespace: Namespace) -> None:
+        """Pull for the workflows of this namespace that have a trigger now, and for no others."""
+        wanted = set(_sources(self._shard.state, namespace))
+        for source in [one for one in self._pulling if one.namespace == namespace]:
+            if source not in wanted:
+                self._pulling.pop(source).cancel()
+        for source in wanted - self._pulling.keys():
+            name = f"trigger {source.namespace}/{source.workflow}"
+            self._pulling[source] = asyncio.create_task(self._pull_for_ever(source), name=name)
+
+    async def _pull_for_ever(self, source: _Source) -> None:
+        while self._shard.closed is None:
+            try:
+                await self._join(source)
+                while True:
+                    await self._shard.ask(_pull(source))
+            except NotFound:
+                continue  # the stream or the group was deleted: it is made again
+            except FloError as error:
+                if self._shard.closed is None:
+                    _logger.warning("trigger_rests", workflow=source.workflow, error=str(error))
+                    await asyncio.sleep(REST_S)
+
+    async def _join(self, source: _Source) -> None:
+        settings = GroupSettings(mode=GroupMode(source.trigger.mode.value))
+        make = CreateGroup(
+            stream=source.trigger.stream,
+            group=source.group,
+            namespace=source.stream_namespace,
+            settings=settings,
+        )
+        try:
+            await self._shard.ask(make)
+        except Conflict as refusal:
+            if refusal.code != "group_exists":
+                raise
+        await self._shard.ask(
+            JoinGroup(
+                stream=source.trigger.stream,
+                group=source.group,
+                consumer=CONSUMER,
+                namespace=source.stream_namespace,
+            )
+        )
+
+
+def _pull(source: _Source) -> PullTrigger:
+    trigger = source.trigger
+    block_ms = BLOCK_MS if trigger.batch_size == 1 else trigger.batch_timeout_ms
+    return PullTrigger(
+        stream=trigger.stream,
+        group=source.group,
+        consumer=CONSUMER,
+        namespace=source.stream_namespace,
+        limit=PULL_MAX if trigger.batch_size == 1 else min(trigger.batch_size, 1_000),
+        block_ms=max(1, min(block_ms, BLOCK_MS_MAX)),
+        workflow=source.workflow,
+        workflow_namespace=source.namespace,
+    )
+
+
+def _sources(state: State, namespace: Namespace) -> Iterable[_Source]:
+    for name, workflow in state.space(namespace).workflows.items():
+        deployed = workflow.version(None)
+        if deployed is not None and workflow.enabled and deployed.definition.trigger is not None:
+            yield _Source(namespace, name, deployed.definition.trigger)
