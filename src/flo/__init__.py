@@ -10,11 +10,14 @@ from flo.model.version import VERSION as __version__
 
 if TYPE_CHECKING:
     from flo.client.actions import Actions
-    from flo.client.blocking import BlockingFlo, BlockingInvocation
+    from flo.client.blocking import BlockingFlo, BlockingInvocation, BlockingWorkflowHandle
     from flo.client.client import Flo
     from flo.client.invocation import Invocation, RunUnsuccessful
     from flo.client.namespaces import Namespaces
+    from flo.client.schedules import Schedules
     from flo.client.workers import Workers
+    from flo.client.workflow_handle import WorkflowHandle, WorkflowUnsuccessful
+    from flo.client.workflows import Workflows
     from flo.model.actions import ActionPage, ActionView, Registered
     from flo.model.errors import (
         Conflict,
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
         Task,
         Touched,
     )
+    from flo.model.schedules import SchedulePage, ScheduleView
     from flo.model.workers import (
         News,
         WorkerKnown,
@@ -49,17 +53,36 @@ if TYPE_CHECKING:
         WorkerType,
         WorkerView,
     )
+    from flo.model.workflows import (
+        Explanation,
+        HistoryPage,
+        HistoryView,
+        Phase,
+        StepView,
+        Validated,
+        WaitView,
+        WorkflowDeployed,
+        WorkflowPage,
+        WorkflowRunItem,
+        WorkflowRunPage,
+        WorkflowRunView,
+        WorkflowStatus,
+        WorkflowView,
+    )
     from flo.worker.action import ActionWorker
     from flo.worker.context import ActionContext
     from flo.worker.outcome import ActionResult, NonRetryableError
 
 _HOMES = {
     "flo.client.actions": ["Actions"],
-    "flo.client.blocking": ["BlockingFlo", "BlockingInvocation"],
+    "flo.client.blocking": ["BlockingFlo", "BlockingInvocation", "BlockingWorkflowHandle"],
     "flo.client.client": ["Flo"],
     "flo.client.invocation": ["Invocation", "RunUnsuccessful"],
     "flo.client.namespaces": ["Namespaces"],
+    "flo.client.schedules": ["Schedules"],
     "flo.client.workers": ["Workers"],
+    "flo.client.workflow_handle": ["WorkflowHandle", "WorkflowUnsuccessful"],
+    "flo.client.workflows": ["Workflows"],
     "flo.model.actions": ["ActionPage", "ActionView", "Registered"],
     "flo.model.errors": [
         "Conflict",
@@ -86,6 +109,7 @@ _HOMES = {
         "Task",
         "Touched",
     ],
+    "flo.model.schedules": ["SchedulePage", "ScheduleView"],
     "flo.model.workers": [
         "News",
         "WorkerKnown",
@@ -93,6 +117,22 @@ _HOMES = {
         "WorkerStatus",
         "WorkerType",
         "WorkerView",
+    ],
+    "flo.model.workflows": [
+        "Explanation",
+        "HistoryPage",
+        "HistoryView",
+        "Phase",
+        "StepView",
+        "Validated",
+        "WaitView",
+        "WorkflowDeployed",
+        "WorkflowPage",
+        "WorkflowRunItem",
+        "WorkflowRunPage",
+        "WorkflowRunView",
+        "WorkflowStatus",
+        "WorkflowView",
     ],
     "flo.worker.action": ["ActionWorker"],
     "flo.worker.context": ["ActionContext"],
@@ -112,10 +152,14 @@ __all__ = [
     "AttemptView",
     "BlockingFlo",
     "BlockingInvocation",
+    "BlockingWorkflowHandle",
     "Conflict",
     "Corrupt",
+    "Explanation",
     "Flo",
     "FloError",
+    "HistoryPage",
+    "HistoryView",
     "Invalid",
     "Invocation",
     "Invoke",
@@ -125,6 +169,7 @@ __all__ = [
     "News",
     "NonRetryableError",
     "NotFound",
+    "Phase",
     "Registered",
     "Rejected",
     "RunPage",
@@ -132,18 +177,34 @@ __all__ = [
     "RunStatus",
     "RunUnsuccessful",
     "RunView",
+    "SchedulePage",
+    "ScheduleView",
+    "Schedules",
+    "StepView",
     "Task",
     "TimedOut",
     "TooLarge",
     "Touched",
     "Unavailable",
     "Unexpected",
+    "Validated",
+    "WaitView",
     "WorkerKnown",
     "WorkerPage",
     "WorkerStatus",
     "WorkerType",
     "WorkerView",
     "Workers",
+    "WorkflowDeployed",
+    "WorkflowHandle",
+    "WorkflowPage",
+    "WorkflowRunItem",
+    "WorkflowRunPage",
+    "WorkflowRunView",
+    "WorkflowStatus",
+    "WorkflowUnsuccessful",
+    "WorkflowView",
+    "Workflows",
     "__version__",
 ]
 

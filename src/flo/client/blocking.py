@@ -6,7 +6,7 @@ are written once, in the async client.
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, overload
 
@@ -14,7 +14,10 @@ from flo.client.actions import Actions
 from flo.client.client import TIMEOUT_S_DEFAULT, Flo
 from flo.client.invocation import Invocation
 from flo.client.namespaces import Namespaces
+from flo.client.schedules import Schedules
 from flo.client.workers import Workers
+from flo.client.workflow_handle import WorkflowHandle
+from flo.client.workflows import Workflows
 from flo.model.errors import Unavailable
 from flo.model.ids import Namespace, RunId
 from flo.model.runs import Accepted, RunResult, RunView
@@ -69,6 +72,37 @@ def blocking(
         return twin._thread.run(method(twin._noun, *args, **kwargs))
 
     return call
+
+
+def iterating(
+    method: Callable[Concatenate[Noun, P], AsyncGenerator[T, None]],
+) -> Callable[Concatenate[Twin, P], Iterator[T]]:
+    @wraps(method)
+    def call(twin: Twin, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
+        return _each(twin._thread, method(twin._noun, *args, **kwargs))
+
+    return call
+
+
+def _each(thread: LoopThread, generator: AsyncGenerator[T, None]) -> Iterator[T]:
+    """What an async generator yields, one by one, until it ends or nobody listens any more."""
+    try:
+        while (found := thread.run(_next_of(generator))) is not None:
+            yield found[0]
+    finally:
+        if not thread.is_stopped:
+            thread.run(_close(generator))
+
+
+async def _next_of(generator: AsyncGenerator[T, None]) -> tuple[T] | None:
+    """The next one; None at the end."""
+    async for one in generator:
+        return (one,)
+    return None
+
+
+async def _close(generator: AsyncGenerator[Any, None]) -> None:
+    await generator.aclose()
 
 
 class BlockingInvocation(Twin):
@@ -186,6 +220,96 @@ class BlockingNamespaces(Twin):
     list = blocking(Namespaces.list)
 
 
+class BlockingWorkflowHandle(Twin):
+    """What a blocking start gives back; see WorkflowHandle."""
+
+    _noun: WorkflowHandle
+
+    def __str__(self) -> str:
+        return self.run_id
+
+    def __repr__(self) -> str:
+        return f"Blocking{self._noun!r}"
+
+    @property
+    def run_id(self) -> RunId:
+        return self._noun.run_id
+
+    @property
+    def duplicate(self) -> bool:
+        return self._noun.duplicate
+
+    status = blocking(WorkflowHandle.status)
+    wait = blocking(WorkflowHandle.wait)
+    signal = blocking(WorkflowHandle.signal)
+    cancel = blocking(WorkflowHandle.cancel)
+    pause = blocking(WorkflowHandle.pause)
+    resume = blocking(WorkflowHandle.resume)
+    explain = blocking(WorkflowHandle.explain)
+    history = iterating(WorkflowHandle.history)
+
+    @overload
+    def result(self, type: type[T], timeout: float | None = None) -> T: ...
+    @overload
+    def result(self, type: Any = Any, timeout: float | None = None) -> Any: ...
+    def result(self, type: Any = Any, timeout: float | None = None) -> Any:
+        return self._thread.run(self._noun.result(type, timeout))
+
+
+def starting(
+    method: Callable[Concatenate[Noun, P], Coroutine[Any, Any, WorkflowHandle]],
+) -> Callable[Concatenate[Twin, P], BlockingWorkflowHandle]:
+    @wraps(method)
+    def call(twin: Twin, /, *args: P.args, **kwargs: P.kwargs) -> BlockingWorkflowHandle:
+        handle = twin._thread.run(method(twin._noun, *args, **kwargs))
+        return BlockingWorkflowHandle(twin._thread, handle)
+
+    return call
+
+
+class BlockingWorkflows(Twin):
+    """See Workflows."""
+
+    create = blocking(Workflows.create)
+    validate = blocking(Workflows.validate)
+    get = blocking(Workflows.get)
+    list = blocking(Workflows.list)
+    delete = blocking(Workflows.delete)
+    enable = blocking(Workflows.enable)
+    disable = blocking(Workflows.disable)
+    start = starting(Workflows.start)
+    signal = blocking(Workflows.signal)
+    cancel = blocking(Workflows.cancel)
+    pause = blocking(Workflows.pause)
+    resume = blocking(Workflows.resume)
+    rerun = starting(Workflows.rerun)
+    status = blocking(Workflows.status)
+    wait = blocking(Workflows.wait)
+    runs = blocking(Workflows.runs)
+    history = blocking(Workflows.history)
+    explain = blocking(Workflows.explain)
+
+    def run(self, run_id: RunId) -> BlockingWorkflowHandle:
+        return BlockingWorkflowHandle(self._thread, self._noun.run(run_id))
+
+    @overload
+    def result(self, run_id: RunId, type: type[T], timeout: float | None = None) -> T: ...
+    @overload
+    def result(self, run_id: RunId, type: Any = Any, timeout: float | None = None) -> Any: ...
+    def result(self, run_id: RunId, type: Any = Any, timeout: float | None = None) -> Any:
+        return self._thread.run(self._noun.result(run_id, type, timeout))
+
+
+class BlockingSchedules(Twin):
+    """See Schedules."""
+
+    get = blocking(Schedules.get)
+    list = blocking(Schedules.list)
+    pause = blocking(Schedules.pause)
+    resume = blocking(Schedules.resume)
+    run_now = starting(Schedules.run_now)
+
+
 class BlockingFlo:
     """The client without async; the arguments are those of Flo.
 
@@ -208,6 +332,8 @@ class BlockingFlo:
         self.namespace = self._flo.namespace
         self.actions = BlockingActions(self._thread, self._flo.actions)
         self.workers = BlockingWorkers(self._thread, self._flo.workers)
+        self.workflows = BlockingWorkflows(self._thread, self._flo.workflows)
+        self.schedules = BlockingSchedules(self._thread, self._flo.schedules)
         self.namespaces = BlockingNamespaces(self._thread, self._flo.namespaces)
 
     def __enter__(self) -> Self:

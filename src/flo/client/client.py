@@ -7,9 +7,11 @@ from typing import Self
 
 from flo.client.actions import Actions
 from flo.client.namespaces import Namespaces
+from flo.client.schedules import Schedules
 from flo.client.session import Session
 from flo.client.transport import Connect, tcp
 from flo.client.workers import Workers
+from flo.client.workflows import Workflows
 from flo.model.ids import NAMESPACE_DEFAULT, Namespace
 from flo.model.version import VERSION
 from flo.wire.opcodes import PING, Ping
@@ -51,6 +53,8 @@ class Flo:
         )
         self.actions = Actions(self._session, self.namespace)
         self.workers = Workers(self._session, self.namespace)
+        self.workflows = Workflows(self._session, self.namespace)
+        self.schedules = Schedules(self._session, self.namespace)
         self.namespaces = Namespaces(self._session)
 
     async def __aenter__(self) -> Self:

@@ -26,6 +26,9 @@ class BatchForm(NamedTuple):
 BATCH_FORMS = {
     BY_NAME["invoke"].opcode: BatchForm(BY_NAME["invoke_many"], attrgetter("input")),
     BY_NAME["complete"].opcode: BatchForm(BY_NAME["complete_many"], attrgetter("output")),
+    BY_NAME["start_workflow"].opcode: BatchForm(
+        BY_NAME["start_workflow_many"], attrgetter("input")
+    ),
 }
 
 

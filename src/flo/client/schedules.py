@@ -1,0 +1,63 @@
+"""Schedules of workflows: look at them, pause, resume, run now."""
+
+from flo.client.session import Session
+from flo.client.workflow_handle import WorkflowHandle
+from flo.client.workflows import Workflows
+from flo.model.ids import LIST_LIMIT_DEFAULT, Namespace
+from flo.model.schedules import (
+    GetSchedule,
+    ListSchedules,
+    PauseSchedule,
+    ResumeSchedule,
+    RunSchedule,
+    SchedulePage,
+    ScheduleView,
+)
+from flo.model.workflows import WorkflowBegun, WorkflowName
+from flo.wire.opcodes import BY_NAME
+
+TIMES_DEFAULT = 5
+
+_PAUSE = BY_NAME["pause_schedule"]
+_RESUME = BY_NAME["resume_schedule"]
+_RUN_NOW = BY_NAME["run_schedule"]
+_GET = BY_NAME["get_schedule"]
+_LIST = BY_NAME["list_schedules"]
+
+
+class Schedules:
+    """A schedule has no name of its own: it is that of its workflow."""
+
+    def __init__(self, session: Session, namespace: Namespace) -> None:
+        self._session = session
+        self._namespace = namespace
+        self._workflows = Workflows(session, namespace)
+
+    async def get(self, workflow: WorkflowName, times: int = TIMES_DEFAULT) -> ScheduleView:
+        """A schedule, with the next so many times at which it falls due."""
+        question = GetSchedule(workflow=workflow, namespace=self._namespace, times=times)
+        view: ScheduleView = await self._session.call(_GET, question)
+        return view
+
+    async def list(
+        self, limit: int = LIST_LIMIT_DEFAULT, cursor: str | None = None
+    ) -> SchedulePage:
+        question = ListSchedules(namespace=self._namespace, limit=limit, cursor=cursor)
+        page: SchedulePage = await self._session.call(_LIST, question)
+        return page
+
+    async def pause(self, workflow: WorkflowName) -> None:
+        """No times any more until it is resumed; the workflow can still be started by hand."""
+        command = PauseSchedule(workflow=workflow, namespace=self._namespace)
+        await self._session.call(_PAUSE, command)
+
+    async def resume(self, workflow: WorkflowName) -> None:
+        """The times from now on; those that have passed meanwhile are not caught up."""
+        command = ResumeSchedule(workflow=workflow, namespace=self._namespace)
+        await self._session.call(_RESUME, command)
+
+    async def run_now(self, workflow: WorkflowName) -> WorkflowHandle:
+        """Start a run now, with the input that the schedule gives; its times stay as they are."""
+        command = RunSchedule(workflow=workflow, namespace=self._namespace)
+        begun: WorkflowBegun = await self._session.call(_RUN_NOW, command, repeatable=False)
+        return WorkflowHandle(self._workflows, begun.run_id, begun.duplicate)

@@ -1,0 +1,293 @@
+"""Workflows and their runs: create, start, signal, wait, cancel, rerun, list, explain."""
+
+# ruff: noqa: ASYNC109 -- here a timeout is the server's business too
+
+import asyncio
+from datetime import datetime
+from math import inf
+from pathlib import Path
+from typing import Any, TypeVar, overload
+
+from flo.client.payload import encode_payload
+from flo.client.session import Session
+from flo.client.workflow_handle import WorkflowHandle, result_of
+from flo.model.errors import TimedOut, Unavailable
+from flo.model.ids import LIST_LIMIT_DEFAULT, Namespace, RunId
+from flo.model.workflows import (
+    ENDED,
+    HISTORY_LIMIT_DEFAULT,
+    LATEST,
+    CancelWorkflow,
+    CreateWorkflow,
+    DeleteWorkflow,
+    DisableWorkflow,
+    EnableWorkflow,
+    ExplainWorkflow,
+    Explanation,
+    GetHistory,
+    GetWorkflow,
+    GetWorkflowRun,
+    HistoryPage,
+    ListWorkflowRuns,
+    ListWorkflows,
+    PauseWorkflow,
+    RerunWorkflow,
+    ResumeWorkflow,
+    SignalWorkflow,
+    StartWorkflow,
+    StepName,
+    Validated,
+    ValidateWorkflow,
+    WaitForWorkflow,
+    WorkflowBegun,
+    WorkflowDeployed,
+    WorkflowName,
+    WorkflowPage,
+    WorkflowRunPage,
+    WorkflowRunView,
+    WorkflowStatus,
+    WorkflowView,
+)
+from flo.wire.opcodes import BY_NAME
+
+T = TypeVar("T")
+
+POLL_S_MAX = 30.0
+ANSWER_GRACE_S = 1.0
+"""How much later than asked for the answer to a poll may come."""
+NO_INPUT = b"{}"
+
+_CREATE = BY_NAME["create_workflow"]
+_VALIDATE = BY_NAME["validate_workflow"]
+_DELETE = BY_NAME["delete_workflow"]
+_DISABLE = BY_NAME["disable_workflow"]
+_ENABLE = BY_NAME["enable_workflow"]
+_GET = BY_NAME["get_workflow"]
+_LIST = BY_NAME["list_workflows"]
+_START = BY_NAME["start_workflow"]
+_SIGNAL = BY_NAME["signal_workflow"]
+_CANCEL = BY_NAME["cancel_workflow"]
+_PAUSE = BY_NAME["pause_workflow"]
+_RESUME = BY_NAME["resume_workflow"]
+_RERUN = BY_NAME["rerun_workflow"]
+_GET_RUN = BY_NAME["get_workflow_run"]
+_WAIT = BY_NAME["wait_for_workflow"]
+_LIST_RUNS = BY_NAME["list_workflow_runs"]
+_HISTORY = BY_NAME["get_history"]
+_EXPLAIN = BY_NAME["explain_workflow"]
+
+
+class Workflows:
+    def __init__(self, session: Session, namespace: Namespace) -> None:
+        self._session = session
+        self._namespace = namespace
+
+    async def create(self, text: str | Path) -> WorkflowDeployed:
+        """Deploy a definition: YAML or JSON, or the file that holds it.
+
+        The same text again changes nothing; another text needs a version of its own. What is wrong
+        with it is in the `problems` of the error's details; warnings are in those of the reply.
+        """
+        command = CreateWorkflow(text=await _text_of(text), namespace=self._namespace)
+        deployed: WorkflowDeployed = await self._session.call(_CREATE, command)
+        return deployed
+
+    async def validate(self, text: str | Path) -> Validated:
+        """What is wrong with a definition, and what might be; nothing is deployed."""
+        question = ValidateWorkflow(text=await _text_of(text))
+        validated: Validated = await self._session.call(_VALIDATE, question)
+        return validated
+
+    async def get(self, name: WorkflowName, version: str = LATEST) -> WorkflowView:
+        question = GetWorkflow(name=name, namespace=self._namespace, version=version)
+        view: WorkflowView = await self._session.call(_GET, question)
+        return view
+
+    async def list(
+        self, limit: int = LIST_LIMIT_DEFAULT, cursor: str | None = None
+    ) -> WorkflowPage:
+        question = ListWorkflows(namespace=self._namespace, limit=limit, cursor=cursor)
+        page: WorkflowPage = await self._session.call(_LIST, question)
+        return page
+
+    async def delete(self, name: WorkflowName, version: str | None = None) -> None:
+        """Delete a version, or all of them; runs that are under way go on to their end."""
+        command = DeleteWorkflow(name=name, namespace=self._namespace, version=version)
+        await self._session.call(_DELETE, command)
+
+    async def enable(self, name: WorkflowName) -> None:
+        await self._session.call(_ENABLE, EnableWorkflow(name=name, namespace=self._namespace))
+
+    async def disable(self, name: WorkflowName) -> None:
+        """Refuse new runs, and let the schedule rest; runs that are there already go on."""
+        await self._session.call(_DISABLE, DisableWorkflow(name=name, namespace=self._namespace))
+
+    async def start(
+        self,
+        name: WorkflowName,
+        input: Any = None,
+        *,
+        version: str = LATEST,
+        idempotency_key: str | None = None,
+    ) -> WorkflowHandle:
+        """Start a run. With an `idempotency_key` it is repeated safely if the connection breaks.
+
+        Those started in the same turn of the loop travel together.
+        """
+        command = StartWorkflow(
+            name=name,
+            input=NO_INPUT if input is None else encode_payload(input),
+            namespace=self._namespace,
+            version=version,
+            idempotency_key=idempotency_key,
+        )
+        begun: WorkflowBegun = await self._session.call(
+            _START, command, repeatable=idempotency_key is not None
+        )
+        return WorkflowHandle(self, begun.run_id, begun.duplicate)
+
+    def run(self, run_id: RunId) -> WorkflowHandle:
+        """The run with this id, without asking whether there is one."""
+        return WorkflowHandle(self, run_id)
+
+    async def signal(self, run_id: RunId, type: str, payload: Any = None) -> None:
+        """Send a signal; it is kept until a step waits for its type.
+
+        It is sent once at most: nobody knows whether it has arrived if the connection breaks.
+        """
+        command = SignalWorkflow(
+            run_id=run_id, type=type, payload=encode_payload(payload), namespace=self._namespace
+        )
+        await self._session.call(_SIGNAL, command, repeatable=False)
+
+    async def cancel(self, run_id: RunId, reason: str = "") -> None:
+        """End a run: its actions and children are cancelled, what it has done is undone."""
+        command = CancelWorkflow(run_id=run_id, namespace=self._namespace, reason=reason)
+        await self._session.call(_CANCEL, command)
+
+    async def pause(self, run_id: RunId) -> None:
+        """Let what is under way come to its end, and begin nothing new."""
+        await self._session.call(_PAUSE, PauseWorkflow(run_id=run_id, namespace=self._namespace))
+
+    async def resume(self, run_id: RunId) -> None:
+        await self._session.call(_RESUME, ResumeWorkflow(run_id=run_id, namespace=self._namespace))
+
+    async def rerun(
+        self,
+        run_id: RunId,
+        *,
+        step: StepName | None = None,
+        input: Any = None,
+        version: str | None = None,
+    ) -> WorkflowHandle:
+        """Start a run that repeats another one from a step on, with other input or another version.
+
+        Without `step` it begins at the start, without `input` and `version` it has those of the
+        other.
+        """
+        command = RerunWorkflow(
+            run_id=run_id,
+            namespace=self._namespace,
+            step=step,
+            input=None if input is None else encode_payload(input),
+            version=version,
+        )
+        begun: WorkflowBegun = await self._session.call(_RERUN, command, repeatable=False)
+        return WorkflowHandle(self, begun.run_id, begun.duplicate)
+
+    async def status(self, run_id: RunId) -> WorkflowRunView:
+        question = GetWorkflowRun(run_id=run_id, namespace=self._namespace)
+        run: WorkflowRunView = await self._session.call(_GET_RUN, question)
+        return run
+
+    async def wait(self, run_id: RunId, timeout: float | None = None) -> WorkflowRunView:
+        """The run, once it has ended; TimedOut if it takes more than `timeout` seconds."""
+        loop = asyncio.get_running_loop()
+        deadline_s = inf if timeout is None else loop.time() + timeout
+        while True:
+            problem: Exception | None = None
+            try:
+                run = await self._poll(run_id, deadline_s)
+            except Unavailable as error:
+                if not _may_pass(error) or deadline_s == inf:
+                    raise
+                problem = error
+            else:
+                if run.status in ENDED:
+                    return run
+            if loop.time() >= deadline_s:
+                late = TimedOut(f"workflow run {run_id!r} has not ended in time")
+                raise problem or late
+
+    @overload
+    async def result(self, run_id: RunId, type: type[T], timeout: float | None = None) -> T: ...
+    @overload
+    async def result(self, run_id: RunId, type: Any = Any, timeout: float | None = None) -> Any: ...
+    async def result(self, run_id: RunId, type: Any = Any, timeout: float | None = None) -> Any:
+        """The output of the run once it has ended, decoded; WorkflowUnsuccessful if it has none."""
+        return result_of(await self.wait(run_id, timeout), type)
+
+    async def runs(
+        self,
+        *,
+        workflow: WorkflowName | None = None,
+        status: WorkflowStatus | str | None = None,
+        where: str | None = None,
+        since: datetime | int | None = None,
+        limit: int = LIST_LIMIT_DEFAULT,
+        cursor: str | None = None,
+    ) -> WorkflowRunPage:
+        """Workflow runs, the newest first: under way, and ended.
+
+        `where` is a condition on search attributes, `customer_id = "42" and order_amount > 100`;
+        `since` is when they were started at the earliest, a datetime, or milliseconds since 1970.
+        """
+        question = ListWorkflowRuns(
+            namespace=self._namespace,
+            workflow=workflow,
+            status=None if status is None else WorkflowStatus(status),
+            where=where,
+            since_ms=_ms_of(since),
+            limit=limit,
+            cursor=cursor,
+        )
+        page: WorkflowRunPage = await self._session.call(_LIST_RUNS, question)
+        return page
+
+    async def history(
+        self, run_id: RunId, *, limit: int = HISTORY_LIMIT_DEFAULT, cursor: str | None = None
+    ) -> HistoryPage:
+        """What has happened in a run, the oldest first."""
+        question = GetHistory(run_id=run_id, namespace=self._namespace, limit=limit, cursor=cursor)
+        page: HistoryPage = await self._session.call(_HISTORY, question)
+        return page
+
+    async def explain(self, run_id: RunId) -> Explanation:
+        """Why the run is where it is, and what would move it."""
+        question = ExplainWorkflow(run_id=run_id, namespace=self._namespace)
+        explanation: Explanation = await self._session.call(_EXPLAIN, question)
+        return explanation
+
+    def _poll(self, run_id: RunId, deadline_s: float) -> asyncio.Future[WorkflowRunView]:
+        block_s, timeout_s = POLL_S_MAX, POLL_S_MAX + self._session.timeout_s
+        if deadline_s < inf:
+            remaining_s = deadline_s - asyncio.get_running_loop().time()
+            block_s = min(max(remaining_s, 0.0), POLL_S_MAX)
+            timeout_s = block_s + ANSWER_GRACE_S
+        question = WaitForWorkflow(
+            run_id=run_id, namespace=self._namespace, block_ms=round(block_s * 1_000)
+        )
+        return self._session.call(_WAIT, question, timeout_s=timeout_s)
+
+
+async def _text_of(text: str | Path) -> str:
+    return await asyncio.to_thread(text.read_text, "utf-8") if isinstance(text, Path) else text
+
+
+def _ms_of(moment: datetime | int | None) -> int | None:
+    return round(moment.timestamp() * 1_000) if isinstance(moment, datetime) else moment
+
+
+def _may_pass(problem: Unavailable) -> bool:
+    """A poll is shorter than the patience of those who have set a deadline."""
+    return isinstance(problem, TimedOut) or problem.code == "unreachable"
