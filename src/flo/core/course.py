@@ -72,6 +72,7 @@ class Course:
         "admitted",
         "definition",
         "done",
+        "due_at_ms",
         "ending",
         "history",
         "history_parts",
@@ -105,6 +106,8 @@ class Course:
         """How the run ends, while it is undone."""
         self.to_undo: tuple[StepName, ...] = ()
         self.undone: tuple[StepName, ...] = ()
+        self.due_at_ms: int | None = None
+        """When it is down to fall due."""
         self.hops = 0
         self.hops_at_ms = 0
         self.history: list[HistoryEntry] = []
@@ -134,8 +137,11 @@ class Course:
         """When something of it falls due; nothing does while it is paused."""
         if self.paused:
             return None
-        times = [walk.until_ms for walk in self.walks.values() if walk.until_ms is not None]
-        return min(times, default=None)
+        next_at_ms: int | None = None
+        for walk in self.walks.values():
+            if walk.until_ms is not None and (next_at_ms is None or walk.until_ms < next_at_ms):
+                next_at_ms = walk.until_ms
+        return next_at_ms
 
     def fold(self, event: CourseEvent) -> None:
         match event:

@@ -1,10 +1,12 @@
-"""What people read in the history of a workflow run, one or two lines for each event."""
+"""What people read in the history of a workflow run: one line or two for each event."""
 
-from collections.abc import Iterator
-from typing import TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 from flo.core.course import UNDO, CourseEvent
+from flo.model.base import Fact
 from flo.model.workflows import (
+    MAIN,
     RUN_PREFIX,
     ActionEnded,
     HistoryEntry,
@@ -30,9 +32,14 @@ from flo.model.workflows import (
 DETAIL_LENGTH_MAX = 1_024
 
 Told: TypeAlias = CourseEvent | WorkflowStarted | PlanNoted
-_Line: TypeAlias = tuple[str, str]
+Lines: TypeAlias = Sequence[HistoryEntry]
 
-_AWAITING = {Phase.ACTION: "awaiting_action", Phase.CHILD: "awaiting_child"}
+_AWAITING = {
+    Phase.ACTION: "awaiting_action",
+    Phase.CHILD: "awaiting_child",
+    Phase.SIGNAL: "waiting_for_signal",
+}
+_HELD = {Phase.RETRY: "step_retry", Phase.POLL: "poll_scheduled", Phase.ACTION: "awaiting_action"}
 _NOT_BEGUN = {"target_not_found": "not_found", "target_disabled": "disabled"}
 _FINISHED = {
     WorkflowStatus.COMPLETED: "workflow_completed",
@@ -42,114 +49,138 @@ _FINISHED = {
 }
 
 
-def entries_of(event: Told) -> Iterator[HistoryEntry]:
+def entries_of(event: Told) -> Lines:
     """The lines of the history that an event makes."""
-    walk = getattr(event, "walk", "")
-    step, attempt = _step_of(event)
-    for kind, detail in _lines_of(event):
-        yield HistoryEntry(
-            type=kind,
-            at_ms=_time_of(event),
-            step=step,
-            detail=detail[:DETAIL_LENGTH_MAX],
-            attempt=attempt,
-            walk=walk,
-        )
+    lines = LINES.get(type(event))
+    return lines(event) if lines is not None else ()
 
 
-def _lines_of(event: Told) -> Iterator[_Line]:
-    match event:
-        case WorkflowStarted(run=run):
-            yield "workflow_started", run.input.decode(errors="replace")
-        case StepStarted(walk=walk, now=now, detail=detail):
-            yield "rollback_step" if walk == UNDO else "step_started", now.step
-            yield from _waiting_for(now.phase, detail)
-        case StepHeld(now=now, detail=detail):
-            yield from _held(now.phase, now.step, detail)
-        case ActionEnded(awaited=awaited, outcome=outcome):
-            is_child = awaited.startswith(f"{RUN_PREFIX}-")
-            yield "child_completed" if is_child else "action_completed", outcome
-        case StepEnded():
-            yield from _ended(event)
-        case WalkOpened(walk=walk):
-            yield "branch_started", walk
-        case WalkEnded(walk=walk, succeeded=succeeded):
-            yield "branch_completed" if succeeded else "branch_failed", walk
-        case PlanNoted(what=kind, executor=executor, error=error):
-            yield kind, executor or error or ""
-        case _:
-            yield from _more_lines_of(event)
+def _started(event: WorkflowStarted) -> Lines:
+    text = event.run.input[:DETAIL_LENGTH_MAX].decode(errors="replace")
+    return (HistoryEntry(type="workflow_started", at_ms=event.run.created_at_ms, detail=text),)
 
 
-def _more_lines_of(event: Told) -> Iterator[_Line]:
-    match event:
-        case SignalReceived(signal=signal):
-            yield "signal_received", signal.type
-        case SignalMatched(signal_type=kind):
-            yield "signal_matched", kind
-        case SignalTimedOut(goal=goal):
-            yield "signal_timeout", goal
-        case WorkflowPaused():
-            yield "workflow_paused", ""
-        case WorkflowResumed():
-            yield "workflow_resumed", ""
-        case RollbackBegan(steps=steps):
-            yield "rollback_started", ", ".join(steps)
-        case StepUndone(step=step, succeeded=succeeded, error=error):
-            yield "rollback_completed" if succeeded else "rollback_failed", error or step
-        case WorkflowFinished(ending=ending):
-            is_told_why = ending.status is WorkflowStatus.CANCELLED
-            detail = (ending.error or "") if is_told_why else ending.terminal
-            if ending.status is WorkflowStatus.FAILED and ending.error:
-                detail = f"{ending.terminal}: {ending.error}"
-            yield _FINISHED[ending.status], detail
-        case _:
-            pass
+def _step_started(event: StepStarted) -> Lines:
+    now = event.now
+    kind = "rollback_step" if event.walk == UNDO else "step_started"
+    started = _line(kind, event, now.step, now.step, now.attempt)
+    awaiting = _AWAITING.get(now.phase)
+    if awaiting is None:
+        return (started,)
+    return started, _line(awaiting, event, event.detail, now.step, now.attempt)
 
 
-def _waiting_for(phase: Phase, detail: str) -> Iterator[_Line]:
-    if phase in _AWAITING:
-        yield _AWAITING[phase], detail
-    elif phase is Phase.SIGNAL:
-        yield "waiting_for_signal", detail
+def _step_held(event: StepHeld) -> Lines:
+    now = event.now
+    kind = _HELD.get(now.phase)
+    if kind is None:
+        return ()
+    detail = event.detail if now.phase is Phase.ACTION else now.step
+    return (_line(kind, event, detail, now.step, now.attempt),)
 
 
-def _held(phase: Phase, step: str, detail: str) -> Iterator[_Line]:
-    match phase:
-        case Phase.RETRY:
-            yield "step_retry", step
-        case Phase.POLL:
-            yield "poll_scheduled", step
-        case Phase.ACTION:
-            yield "awaiting_action", detail
-        case _:
-            pass
+def _action_ended(event: ActionEnded) -> Lines:
+    is_child = event.awaited.startswith(f"{RUN_PREFIX}-")
+    return (_line("child_completed" if is_child else "action_completed", event, event.outcome),)
 
 
-def _ended(event: StepEnded) -> Iterator[_Line]:
-    if event.outcome in _NOT_BEGUN:
-        what = "child" if event.error and event.error.startswith("workflow") else "action"
-        yield f"{what}_{_NOT_BEGUN[event.outcome]}", event.error or event.step
-    yield "step_completed", event.step
+def _step_ended(event: StepEnded) -> Lines:
+    ended = _line("step_completed", event, event.step, event.step)
+    not_begun = _NOT_BEGUN.get(event.outcome)
+    if not_begun is None:
+        return (ended,)
+    what = "child" if event.error and event.error.startswith("workflow") else "action"
+    return _line(f"{what}_{not_begun}", event, event.error or event.step, event.step), ended
 
 
-def _step_of(event: Told) -> tuple[str | None, int]:
-    match event:
-        case StepStarted(now=now) | StepHeld(now=now):
-            return now.step, now.attempt
-        case StepEnded(step=step) | StepUndone(step=step):
-            return step, 0
-        case PlanNoted(step=step, attempt=attempt):
-            return step, attempt
-        case _:
-            return None, 0
+def _walk_opened(event: WalkOpened) -> Lines:
+    return (_line("branch_started", event, event.walk),)
 
 
-def _time_of(event: Told) -> int:
-    match event:
-        case WorkflowStarted(run=run):
-            return run.created_at_ms
-        case SignalReceived(signal=signal):
-            return signal.at_ms
-        case _:
-            return event.at_ms
+def _walk_ended(event: WalkEnded) -> Lines:
+    return (_line("branch_completed" if event.succeeded else "branch_failed", event, event.walk),)
+
+
+def _plan_noted(event: PlanNoted) -> Lines:
+    detail = event.executor or event.error or ""
+    return (_line(event.what, event, detail, event.step, event.attempt),)
+
+
+def _signal_received(event: SignalReceived) -> Lines:
+    signal = event.signal
+    return (HistoryEntry(type="signal_received", at_ms=signal.at_ms, detail=signal.type),)
+
+
+def _signal_matched(event: SignalMatched) -> Lines:
+    return (_line("signal_matched", event, event.signal_type),)
+
+
+def _signal_timed_out(event: SignalTimedOut) -> Lines:
+    return (_line("signal_timeout", event, event.goal),)
+
+
+def _paused(event: WorkflowPaused) -> Lines:
+    return (HistoryEntry(type="workflow_paused", at_ms=event.at_ms),)
+
+
+def _resumed(event: WorkflowResumed) -> Lines:
+    return (HistoryEntry(type="workflow_resumed", at_ms=event.at_ms),)
+
+
+def _rollback_began(event: RollbackBegan) -> Lines:
+    detail = ", ".join(event.steps)
+    return (HistoryEntry(type="rollback_started", at_ms=event.at_ms, detail=_cut(detail)),)
+
+
+def _step_undone(event: StepUndone) -> Lines:
+    kind = "rollback_completed" if event.succeeded else "rollback_failed"
+    detail = _cut(event.error or event.step)
+    return (HistoryEntry(type=kind, at_ms=event.at_ms, step=event.step, detail=detail),)
+
+
+def _finished(event: WorkflowFinished) -> Lines:
+    ending = event.ending
+    detail = ending.terminal
+    if ending.status is WorkflowStatus.CANCELLED:
+        detail = ending.error or ""
+    elif ending.status is WorkflowStatus.FAILED and ending.error:
+        detail = f"{ending.terminal}: {ending.error}"
+    kind = _FINISHED[ending.status]
+    return (HistoryEntry(type=kind, at_ms=event.at_ms, detail=_cut(detail)),)
+
+
+def _line(
+    kind: str, event: Any, detail: str, step: str | None = None, attempt: int = 0
+) -> HistoryEntry:
+    return HistoryEntry(
+        type=kind,
+        at_ms=event.at_ms,
+        step=step,
+        detail=_cut(detail),
+        attempt=attempt,
+        walk=event.walk or MAIN,
+    )
+
+
+def _cut(detail: str) -> str:
+    return detail if len(detail) <= DETAIL_LENGTH_MAX else detail[:DETAIL_LENGTH_MAX]
+
+
+LINES: dict[type[Fact], Callable[[Any], Lines]] = {
+    WorkflowStarted: _started,
+    StepStarted: _step_started,
+    StepHeld: _step_held,
+    ActionEnded: _action_ended,
+    StepEnded: _step_ended,
+    WalkOpened: _walk_opened,
+    WalkEnded: _walk_ended,
+    PlanNoted: _plan_noted,
+    SignalReceived: _signal_received,
+    SignalMatched: _signal_matched,
+    SignalTimedOut: _signal_timed_out,
+    WorkflowPaused: _paused,
+    WorkflowResumed: _resumed,
+    RollbackBegan: _rollback_began,
+    StepUndone: _step_undone,
+    WorkflowFinished: _finished,
+}

@@ -305,10 +305,17 @@ def settle(state: State, command: Word, moment: Moment) -> Decision:
         events.append(event)
         if (note := NOTES.get(kind)) is not None:
             note(state, event, moment.live)
-        if (follow := FOLLOWS.get(kind)) is not None:
-            waiting.extendleft(reversed(tuple(follow(state, event, moment))))
+        if (follow := FOLLOWS.get(kind)) is not None and (further := follow(state, event, moment)):
+            waiting.extendleft(reversed(tuple(further)))
         assert len(events) <= EVENTS_PER_COMMAND_MAX
-    return decision._replace(events=tuple(events), archived=tuple(archived), removed=tuple(removed))
+    return Decision(
+        decision.reply,
+        tuple(events),
+        decision.signs,
+        tuple(archived),
+        tuple(removed),
+        decision.chunks,
+    )
 
 
 def decide(state: State, command: Word, moment: Moment) -> Decision:

@@ -234,8 +234,11 @@ def restore_slot(space: Space, course: Course) -> None:
 
 
 def reschedule(state: State, namespace: Namespace, course: Course) -> None:
-    key = (WORKFLOW, namespace, course.run_id)
     at_ms = course.next_at_ms()
+    if at_ms == course.due_at_ms:
+        return
+    course.due_at_ms = at_ms
+    key = (WORKFLOW, namespace, course.run_id)
     if at_ms is None:
         state.due.clear(key)
     else:
