@@ -1,5 +1,6 @@
 """Decision: what a command leads to: events, signs, archive rows, records, reply."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from flo.model.archive import ArchiveAddress, Archived
@@ -17,3 +18,5 @@ class Decision(NamedTuple):
     """Filled in by settle(): what the archive is to let go of."""
     chunks: tuple[Chunk, ...] = ()
     """What is to be stored of streams, in the same append as the events."""
+    then: Iterable[Fact] = ()
+    """More events, each of them found when all that came before it has been folded."""

@@ -54,6 +54,11 @@ class Due:
         if at_ms is not None and (slot := at_ms >> _SLOT_BITS) > self._opened:
             del self._far[slot][key]
 
+    def is_ripe(self, key: DueKey, now_ms: int) -> bool:
+        """Whether this key is due by now, and has not been called off."""
+        at_ms = self._at_ms.get(key)
+        return at_ms is not None and at_ms <= now_ms
+
     def next_at_ms(self) -> int | None:
         """No key falls due before this time; None if none ever does."""
         self._drop_stale()

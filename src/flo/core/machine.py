@@ -6,8 +6,7 @@ command ──RULES──▸ events ──FOLDS──▸ state
 question ──VIEWS──▸ reply
 """
 
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
 from flo.core import (
@@ -286,14 +285,17 @@ def settle(state: State, command: Word, moment: Moment) -> Decision:
     decision = decide(state, command, moment)
     for sign in decision.signs:
         moment.live.observe(sign, moment.now_ms)
-    if not decision.events:
+    if not decision.events and not decision.then:
         return decision
-    waiting = deque(decision.events)
+    ahead: list[Iterator[Fact]] = [iter(decision.then), iter(decision.events)]
     events: list[Fact] = []
     archived: list[Archived] = []
     removed: list[ArchiveAddress] = []
-    while waiting:  # what follows on an event comes before what else there is
-        event = waiting.popleft()
+    while ahead:  # what follows on an event comes before what else there is
+        event = next(ahead[-1], None)
+        if event is None:
+            ahead.pop()
+            continue
         kind = type(event)
         if (end := ENDS.get(kind)) is not None:
             archived.append(end(state, event))
@@ -306,7 +308,7 @@ def settle(state: State, command: Word, moment: Moment) -> Decision:
         if (note := NOTES.get(kind)) is not None:
             note(state, event, moment.live)
         if (follow := FOLLOWS.get(kind)) is not None and (further := follow(state, event, moment)):
-            waiting.extendleft(reversed(tuple(further)))
+            ahead.append(iter(further))
         assert len(events) <= EVENTS_PER_COMMAND_MAX
     return Decision(
         decision.reply,

@@ -294,6 +294,8 @@ def follow_worker_deregistered(
     space = state.spaces[event.namespace]
     held = [space.runs[run_id] for run_id in space.held.get(event.worker_id, ())]
     for run in sorted(held, key=lambda run: (run.action, run.number)):  # no other order is kept
+        if run.run_id not in space.runs:
+            continue  # what came of another one has cancelled it
         yield _given_up(event.namespace, space, run, f"worker {event.worker_id!r} left", moment)
 
 

@@ -1,6 +1,9 @@
-"""Time passes only as a command: what fell due since the last tick, falls due now."""
+"""Time passes only as a command: what fell due since the last tick, falls due now.
 
-from collections.abc import Callable, Iterable
+One thing after the other: what the first one leads to may call off the second.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from flo.core import groups, kv, runs, schedules, workflows
 from flo.core.decision import Decision
@@ -25,9 +28,17 @@ DUES: dict[str, Callable[[State, DueKey, Moment], Iterable[Fact]]] = {
 
 def decide_tick(state: State, command: Tick, moment: Moment) -> Decision:
     ripe = state.due.ripe(moment.now_ms, DUE_PER_TICK_MAX)
-    events: list[Fact] = []
+    more = len(ripe) == DUE_PER_TICK_MAX
+    return Decision(Ticked(more=more), then=_fallen_due(state, ripe, moment))
+
+
+def _fallen_due(state: State, ripe: Sequence[DueKey], moment: Moment) -> Iterator[Fact]:
+    count = 0
     for key in ripe:
-        events += DUES[key[0]](state, key, moment)
-        if len(events) >= EVENTS_PER_TICK_MAX:
-            return Decision(Ticked(more=True), tuple(events))
-    return Decision(Ticked(more=len(ripe) == DUE_PER_TICK_MAX), tuple(events))
+        if not state.due.is_ripe(key, moment.now_ms):
+            continue
+        for event in DUES[key[0]](state, key, moment):
+            count += 1
+            yield event
+        if count >= EVENTS_PER_TICK_MAX:
+            return  # what is left stays due
