@@ -8,10 +8,12 @@
       └──▸ finish ──▸ undo what can be undone, if it ends badly ──▸ the run has ended
 
 One Advance carries one run on. It works on a copy of the Course and folds every event into it at
-once, so each line below sees the run as it is by then. Events of the run itself come first, what
-they mean for others (runs to queue and to cancel, children to start) comes last.
+once, so each line below sees the run as it is by then. The runs and children that it starts come
+first, so that nobody takes their numbers; then the events of the run itself; what it cancels comes
+last.
 """
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -35,7 +37,13 @@ from flo.core.scope import scope_of, value_of
 from flo.core.state import State
 from flo.model.base import Fact
 from flo.model.errors import Conflict, Invalid, NotFound
-from flo.model.ids import ActionName, Namespace, RunId
+from flo.model.ids import (
+    DURATION_MS_MAX,
+    PAYLOAD_LENGTH_MAX,
+    ActionName,
+    Namespace,
+    RunId,
+)
 from flo.model.runs import RunCancelled, RunQueued
 from flo.model.workflows import (
     MAIN,
@@ -117,20 +125,33 @@ class Advance:
         self._namespace = namespace
         self._moment = moment
         self._now_ms = moment.now_ms
+        self._queued: list[RunQueued] = []
+        self._children: list[WorkflowStarted] = []
         self._own: list[Fact] = []
-        self._queued: list[Fact] = []
         self._cancelled: list[Fact] = []
-        self._children: list[Fact] = []
         self._numbers: dict[ActionName, int] = {}
+        self._onward: deque[tuple[WalkName, StepName]] = deque()
+        """The steps that walks have come to, and that are yet to begin."""
+        self._opening: set[WalkName] = set()
+        """The walks whose items are being opened."""
 
     @property
     def events(self) -> tuple[Fact, ...]:
-        return (*self._own, *self._queued, *self._cancelled, *self._children)
+        """All that happens until every walk has to wait."""
+        while self._onward:
+            walk, name = self._onward.popleft()
+            if walk in self.course.walks:  # it may have been closed meanwhile
+                self._enter(walk, name)
+        return (*self._queued, *self._children, *self._own, *self._cancelled)
 
     # ── what sets a run in motion ─────────────────────────────────────────────────────────────────
 
     def begin(self) -> None:
-        self._enter(MAIN, self.course.run.first_step or START)
+        first = self.course.run.first_step or START
+        if self.course.paused:
+            self.hold(MAIN, Walk(step=first, phase=Phase.BETWEEN, goal=first))
+        else:
+            self._enter(MAIN, first)
 
     def action_ended(
         self, walk: WalkName, outcome: str, output: bytes, error: str | None, *, answered: bool
@@ -162,9 +183,10 @@ class Advance:
         """Hand stored signals to the walks that wait for them."""
         if self.course.paused:
             return
-        for walk, now in list(self.course.walks.items()):
-            step = self._step(walk) if now.phase is Phase.SIGNAL else None
-            if isinstance(step, SignalStep) and walk in self.course.walks:
+        for walk in list(self.course.walks):
+            now = self.course.walks.get(walk)
+            step = self._step(walk) if now is not None and now.phase is Phase.SIGNAL else None
+            if isinstance(step, SignalStep):
                 self._match(walk, step)
 
     def fall_due(self) -> None:
@@ -175,9 +197,14 @@ class Advance:
                 return
 
     def resume(self) -> None:
-        for walk, now in list(self.course.walks.items()):
-            if now.phase is Phase.BETWEEN and now.goal is not None and walk in self.course.walks:
+        for walk in list(self.course.walks):
+            now = self.course.walks.get(walk)
+            if now is None:
+                continue
+            if now.phase is Phase.BETWEEN and now.goal is not None:
                 self._go(walk, now.goal)
+            elif now.phase is Phase.JOIN and isinstance(step := self._step(walk), ForEachStep):
+                self._open_items(walk, now.step, step)
         self.match_signals()
 
     def cancel(self, reason: str) -> None:
@@ -267,6 +294,8 @@ class Advance:
             problem, outcome = f"workflow {target} is disabled", TARGET_DISABLED
         elif parent.depth >= DEPTH_MAX:
             problem, outcome = f"children are {DEPTH_MAX} deep", EXECUTION_FAILURE
+        elif len(payload) > PAYLOAD_LENGTH_MAX:
+            problem, outcome = _too_large("the input of the child", payload), EXECUTION_FAILURE
         if problem or deployed is None:
             self._start(walk, now, str(target))
             self.judge(walk, outcome, b"", problem)
@@ -349,7 +378,7 @@ class Advance:
             return
         terminus = self.course.definition.ending_of(goal)
         if terminus is None:
-            self._enter(walk, goal)
+            self._onward.append((walk, goal))
         elif walk == MAIN:
             step = self.course.walks[walk].step
             result = self.course.results.get(step)
@@ -419,8 +448,9 @@ class Advance:
         value = compile_mapping(text).resolve(self.scope())
         if sleep.duration_from is not None:
             usable = isinstance(value, int | float) and not isinstance(value, bool) and value > 0
-            return self._now_ms + int(value) if usable else self._now_ms
-        return moment_of(value) or self._now_ms
+            return self._now_ms + int(min(value, DURATION_MS_MAX)) if usable else self._now_ms
+        until_ms = moment_of(value) or self._now_ms
+        return max(self._now_ms, min(until_ms, self._now_ms + DURATION_MS_MAX))
 
     # ── branches and items ────────────────────────────────────────────────────────────────────────
 
@@ -431,7 +461,7 @@ class Advance:
                 return  # it has been decided already
             branch = walk_under(walk, step, name)
             self._emit(WalkOpened(**self._of(branch), step=name, at_ms=self._now_ms))
-            self._enter(branch, name)
+            self._onward.append((branch, name))
 
     def _begin_items(self, walk: WalkName, step: ForEachStep, now: Walk) -> None:
         items = self._items(step)
@@ -447,6 +477,14 @@ class Advance:
             self._open_items(walk, now.step, step)
 
     def _open_items(self, walk: WalkName, name: StepName, step: ForEachStep) -> None:
+        """As many as may be under way at a time."""
+        if walk in self._opening or self.course.paused:
+            return
+        self._opening.add(walk)
+        self._open_each(walk, name, step)
+        self._opening.remove(walk)
+
+    def _open_each(self, walk: WalkName, name: StepName, step: ForEachStep) -> None:
         while True:
             join = self.course.walks.get(walk)
             if join is None or join.phase is not Phase.JOIN or join.step != name:
@@ -488,7 +526,10 @@ class Advance:
         if join.succeeded >= enough or join.failed > join.items - enough:
             outcome = SUCCESS if join.succeeded >= enough else FAILURE
             self._close_under(parent, name)
-            self.end_step(parent, outcome, self._joined(parent, name, step, join), None)
+            output, error = self._joined(parent, name, step, join), None
+            if len(output) > PAYLOAD_LENGTH_MAX:
+                outcome, output, error = FAILURE, b"", _too_large("the output", output)
+            self.end_step(parent, outcome, output, error)
         elif isinstance(step, ForEachStep):
             self._open_items(parent, name, step)
 
@@ -537,12 +578,17 @@ class Advance:
         self._undo_next()
 
     def _end(self, ending: Ending) -> None:
+        output = self._output()
+        if len(output) > PAYLOAD_LENGTH_MAX:
+            error = ending.error or _too_large("the output", output)
+            ending = Ending(status=WorkflowStatus.FAILED, terminal=FAILED, error=error)
+            output = b""
         self._emit(
             WorkflowFinished(
                 namespace=self._namespace,
                 run_id=self.course.run_id,
                 ending=ending,
-                output=self._output(),
+                output=output,
                 at_ms=self._now_ms,
                 workflow=self.course.run.workflow,
                 slot=self.course.run.slot,
@@ -587,6 +633,8 @@ class Advance:
 
     def _close(self, walk: WalkName) -> None:
         now = self.course.walks[walk]
+        if now.plan is not None and now.awaited is not None:
+            self._plan(walk).abandon()
         self._emit(WalkClosed(**self._of(walk), at_ms=self._now_ms))
         if now.awaited is not None:
             if now.phase is Phase.CHILD:
@@ -597,7 +645,7 @@ class Advance:
     def _cancel_run(self, run_id: RunId, reason: str) -> None:
         run = self._space.runs.get(run_id)
         for queued in self._queued:
-            if isinstance(queued, RunQueued) and queued.run.run_id == run_id:
+            if queued.run.run_id == run_id:
                 run = queued.run
         if run is not None:
             self._cancelled.append(
@@ -612,7 +660,7 @@ class Advance:
 
     def _cancel_child(self, run_id: RunId) -> None:
         reason = f"its parent {self.course.run_id} does not wait for it"
-        self._children.append(
+        self._cancelled.append(
             ChildCancelled(
                 namespace=self._namespace, run_id=run_id, at_ms=self._now_ms, reason=reason
             )
@@ -681,7 +729,7 @@ class Advance:
         text = self.course.definition.output
         if text is not None:
             return self._mapped(text)
-        last = max(self.course.results.values(), key=lambda one: one.at_ms, default=None)
+        last = next(reversed(self.course.results.values()), None)
         return last.output if last is not None else b""
 
     def scope(self, item: Any = None, index: int | None = None) -> Scope:
@@ -735,6 +783,10 @@ def find_step(course: Course, name: StepName) -> Step | None:
                 if name in branch.steps:
                     return branch.steps[name]
     return None
+
+
+def _too_large(what: str, payload: bytes) -> str:
+    return f"expected {what} to have at most {PAYLOAD_LENGTH_MAX} bytes, got {len(payload)}"
 
 
 def _refused(refusal: NotFound | Conflict | Invalid) -> str:

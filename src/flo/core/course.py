@@ -109,6 +109,7 @@ class Course:
         self.due_at_ms: int | None = None
         """When it is down to fall due."""
         self.hops = 0
+        """How many steps have ended at the same time, without an action that was waited for."""
         self.hops_at_ms = 0
         self.history: list[HistoryEntry] = []
         self.history_parts = 0
@@ -145,13 +146,11 @@ class Course:
 
     def fold(self, event: CourseEvent) -> None:
         match event:
-            case StepStarted(walk=walk, now=now, at_ms=at_ms):
-                self.walks[walk] = now
-                self.hops = self.hops + 1 if at_ms == self.hops_at_ms else 1
-                self.hops_at_ms = at_ms
-            case StepHeld(walk=walk, now=now):
+            case StepStarted(walk=walk, now=now) | StepHeld(walk=walk, now=now):
                 self.walks[walk] = now
             case ActionEnded(walk=walk):
+                if self.walks[walk].phase is Phase.ACTION:
+                    self.hops = 0
                 self.walks[walk] = replace(self.walks[walk], awaited=None, until_ms=None)
             case StepEnded():
                 self._end_step(event)
@@ -195,6 +194,9 @@ class Course:
                 self.walks.clear()  # the run has finished
 
     def _end_step(self, event: StepEnded) -> None:
+        self.hops = self.hops + 1 if event.at_ms == self.hops_at_ms else 1
+        self.hops_at_ms = event.at_ms
+        self.results.pop(event.step, None)  # the last one that has ended stands last
         self.results[event.step] = StepResult(
             outcome=event.outcome, output=event.output, error=event.error, at_ms=event.at_ms
         )

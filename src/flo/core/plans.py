@@ -45,6 +45,9 @@ from flo.workflow.plan import Call, Finish, Next, PlanProgress, Rest, Result, be
 BoardKey: TypeAlias = tuple[Namespace, WorkflowName, str, str]
 """Namespace, workflow, version and plan."""
 
+ABANDONED = "plan_executor_abandoned"
+"""A call that was given up, as when its workflow run is cancelled."""
+
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(PlanProgress).decode
 
@@ -111,10 +114,16 @@ class PlanWalk:
         moment, progress = self._moment, self._progress()
         self._carry_out(resumed(self._plan, progress, self._board(), moment.now_ms, moment.dice))
 
+    def abandon(self) -> None:
+        """The call in hand is given up: it says nothing about its executor."""
+        progress = self._progress()
+        if progress.order and progress.attempt:
+            self._carrier.note(self._noted(progress.order[0], progress.called_at_ms))
+
     def _carry_out(self, following: Next) -> None:
         while True:
             for event in following.events:
-                self._carrier.note(self._noted(event))
+                self._carrier.note(self._told(event))
             choice, progress = following.choice, following.progress
             if isinstance(choice, Finish):
                 self._carrier.judge(self._walk, choice.outcome, choice.output or b"", choice.error)
@@ -165,7 +174,17 @@ class PlanWalk:
         key = board_key(self._namespace, self._carrier.course, self._name)
         return self._moment.live.boards.get(key) or board_of(self._plan, self._moment.now_ms)
 
-    def _noted(self, event: PlanEvent) -> PlanNoted:
+    def _told(self, event: PlanEvent) -> PlanNoted:
+        return msgspec.structs.replace(
+            self._noted(event.executor, event.began_ms),
+            what=event.type,
+            attempt=event.attempt,
+            error=event.error,
+            verdict=event.verdict,
+            is_turn=event.is_turn,
+        )
+
+    def _noted(self, executor: str | None, began_ms: int) -> PlanNoted:
         run = self._carrier.course.run
         return PlanNoted(
             namespace=self._namespace,
@@ -175,14 +194,10 @@ class PlanWalk:
             workflow=run.workflow,
             version=run.version,
             plan=self._name,
-            what=event.type,
+            what=ABANDONED,
             at_ms=self._moment.now_ms,
-            executor=event.executor,
-            attempt=event.attempt,
-            error=event.error,
-            verdict=event.verdict,
-            began_ms=event.began_ms,
-            is_turn=event.is_turn,
+            executor=executor,
+            began_ms=began_ms,
         )
 
 
@@ -191,6 +206,10 @@ def note_plan(state: State, event: PlanNoted, live: Live) -> None:
     course = state.spaces[event.namespace].courses[event.run_id]
     key = board_key(event.namespace, course, event.plan)
     board = live.boards.get(key) or board_of(course.definition.plans[event.plan], event.at_ms)
+    if event.what == ABANDONED:
+        if event.executor is not None:
+            live.boards[key] = board.abandoned(event.executor, event.began_ms)
+        return
     seen = PlanEvent(
         type=PlanEventType(event.what),
         executor=event.executor,

@@ -17,9 +17,9 @@ from flo.core.due import SCHEDULE, DueKey
 from flo.core.moment import Moment
 from flo.core.state import Space, State
 from flo.core.views import page_of
-from flo.core.workflows import next_run
+from flo.core.workflows import check_enabled, next_run
 from flo.model.base import Fact
-from flo.model.errors import Conflict, NotFound
+from flo.model.errors import NotFound
 from flo.model.ids import Namespace, check_range
 from flo.model.runs import Nothing
 from flo.model.schedules import (
@@ -46,7 +46,7 @@ from flo.model.workflows import (
     WorkflowRun,
     WorkflowStarted,
 )
-from flo.workflow.cron import missed, timetable_of, upcoming
+from flo.workflow.cron import Timetable, missed, timetable_of, upcoming
 from flo.workflow.definition import Catchup, Schedule
 
 BY_SCHEDULE = "schedule"
@@ -72,15 +72,24 @@ def decide_resume(state: State, command: ResumeSchedule, moment: Moment) -> Deci
     known = _named(space, command.workflow)
     if not known.paused:
         return Decision(Nothing())
-    return Decision(Nothing(), (_armed(space, command.namespace, command.workflow, moment),))
+    if space.workflows[command.workflow].enabled:
+        resumed = _armed(space, command.namespace, command.workflow, moment)
+    else:
+        resumed = ScheduleSet(
+            namespace=command.namespace,
+            workflow=command.workflow,
+            next_at_ms=None,
+            at_ms=known.anchor_ms,
+            paused=False,
+        )
+    return Decision(Nothing(), (resumed,))
 
 
 def decide_run_now(state: State, command: RunSchedule, moment: Moment) -> Decision:
     space = state.space(command.namespace)
     _named(space, command.workflow)
-    if not space.workflows[command.workflow].enabled:
-        raise Conflict(f"workflow {command.workflow!r} is disabled", code="workflow_disabled")
-    run = _run(space, command.workflow, moment, 0)
+    check_enabled(space, command.workflow)
+    run = _run(space, command.workflow, moment)
     started = WorkflowStarted(namespace=command.namespace, run=run)
     return Decision(WorkflowBegun(run_id=run.run_id), (started,))
 
@@ -93,31 +102,29 @@ def fall_due(state: State, key: DueKey, moment: Moment) -> Iterable[Fact]:
     assert known.next_at_ms is not None
     assert schedule is not None
     timetable = timetable_of(schedule, known.anchor_ms)
-    times = [known.next_at_ms, *missed(timetable, known.next_at_ms, moment.now_ms, CAUGHT_UP_MAX)]
-    fired = _to_fire(schedule, times, moment.now_ms)
+    fired = _to_fire(schedule, timetable, known.next_at_ms, moment.now_ms)
+    last = fired[-1] if schedule.catchup is Catchup.ALL else moment.now_ms
+    next_at_ms = timetable.next_after(last)
     room = schedule.max_concurrent - space.workflows[name].live_by[BY_SCHEDULE]
-    last = times[-1]
-    starts: list[Fact] = []
     for number, due_at_ms in enumerate(fired):
-        run = _run(space, name, moment, number) if number < room else None
+        run = _run(space, name, moment) if number < room else None
         yield ScheduleFired(
             namespace=namespace,
             workflow=name,
             due_at_ms=due_at_ms,
-            next_at_ms=timetable.next_after(last),
+            next_at_ms=next_at_ms,
             run_id=run.run_id if run is not None else None,
         )
         if run is not None:
-            starts.append(WorkflowStarted(namespace=namespace, run=run))
+            yield WorkflowStarted(namespace=namespace, run=run)
     if not fired:
         yield ScheduleFired(
             namespace=namespace,
             workflow=name,
-            due_at_ms=last,
-            next_at_ms=timetable.next_after(last),
+            due_at_ms=known.next_at_ms,
+            next_at_ms=next_at_ms,
             run_id=None,
         )
-    yield from starts
 
 
 def follow_deployed(
@@ -201,15 +208,16 @@ def list_schedules(state: State, question: ListSchedules, moment: Moment) -> Sch
     return SchedulePage(items=views, cursor=cursor)
 
 
-def _to_fire(schedule: Schedule, times: list[int], now_ms: int) -> list[int]:
-    """Which of the times that have come start a run."""
+def _to_fire(schedule: Schedule, timetable: Timetable, first_ms: int, now_ms: int) -> list[int]:
+    """Which of the times that have come start a run; of very many, those that came first."""
     match schedule.catchup:
         case Catchup.ALL:
-            return times
+            return [first_ms, *missed(timetable, first_ms, now_ms, CAUGHT_UP_MAX)]
         case Catchup.ONE:
-            return times[-1:]
+            return [first_ms, *missed(timetable, first_ms, now_ms, CAUGHT_UP_MAX)][-1:]
         case Catchup.NONE:
-            return [due_at_ms for due_at_ms in times[-1:] if now_ms - due_at_ms <= LATE_MS_MAX]
+            early_ms = max(first_ms, now_ms - LATE_MS_MAX) - 1
+            return missed(timetable, early_ms, now_ms, CAUGHT_UP_MAX)[-1:]
 
 
 def _armed(
@@ -226,14 +234,14 @@ def _armed(
     )
 
 
-def _run(space: Space, name: WorkflowName, moment: Moment, offset: int) -> WorkflowRun:
+def _run(space: Space, name: WorkflowName, moment: Moment) -> WorkflowRun:
     deployed = space.workflows[name].version(None)
     assert deployed is not None
     schedule = deployed.definition.schedule
     assert schedule is not None
     payload = schedule.input.encode()
     return WorkflowRun(
-        **next_run(space, offset),
+        **next_run(space),
         workflow=name,
         version=deployed.definition.version,
         input=payload,

@@ -5,6 +5,8 @@ starts exactly one run. While the workflow is disabled, or too many of its trigg
 nothing is read, and so nothing is lost.
 """
 
+from collections.abc import Iterator
+
 import msgspec
 
 from flo.core.advance import attributes, slot_of
@@ -18,7 +20,7 @@ from flo.core.workflows import next_run
 from flo.model.base import Fact
 from flo.model.groups import GroupRecords, RecordsAcked
 from flo.model.schedules import PullTrigger
-from flo.model.streams import StreamRecord
+from flo.model.streams import RECORDS_PER_READ_MAX, StreamRecord
 from flo.model.workflows import WorkflowRun, WorkflowStarted
 from flo.workflow.definition import Trigger
 
@@ -32,7 +34,7 @@ def decide_pull(state: State, command: PullTrigger, moment: Moment) -> Decision:
     trigger = deployed.definition.trigger if deployed is not None else None
     if deployed is None or trigger is None or room < 1:
         return Decision(GroupRecords())
-    limit = min(command.limit, room) if trigger.batch_size == 1 else trigger.batch_size
+    limit = min(command.limit, room) if trigger.batch_size == 1 else _batch_size(trigger)
     decision = decide_read(state, msgspec.structs.replace(command, limit=limit), moment)
     page = decision.reply
     assert isinstance(page, GroupRecords)
@@ -51,9 +53,8 @@ def decide_pull(state: State, command: PullTrigger, moment: Moment) -> Decision:
                 at_ms=moment.now_ms,
             )
         )
-    return decision._replace(
-        events=(*events, *_starts(state, command, deployed, page.items, moment))
-    )
+    starts = _starts(state, command, deployed, page.items, moment)
+    return decision._replace(events=tuple(events), then=starts)
 
 
 def _room(state: State, command: PullTrigger) -> tuple[Deployed | None, int]:
@@ -70,7 +71,12 @@ def _room(state: State, command: PullTrigger) -> tuple[Deployed | None, int]:
 def _is_too_early(trigger: Trigger, records: list[StreamRecord], now_ms: int) -> bool:
     """Whether a batch that is not full may still become so."""
     waited_ms = now_ms - records[0].at_ms
-    return len(records) < trigger.batch_size and waited_ms < trigger.batch_timeout_ms
+    return len(records) < _batch_size(trigger) and waited_ms < trigger.batch_timeout_ms
+
+
+def _batch_size(trigger: Trigger) -> int:
+    """No more than can be read at a time."""
+    return min(trigger.batch_size, RECORDS_PER_READ_MAX)
 
 
 def _starts(
@@ -79,28 +85,25 @@ def _starts(
     deployed: Deployed,
     records: list[StreamRecord],
     moment: Moment,
-) -> list[Fact]:
+) -> Iterator[Fact]:
+    """A run may start others, so each gets its number when its turn has come."""
     definition = deployed.definition
     assert definition.trigger is not None
     is_single = definition.trigger.batch_size == 1
     inputs = [record.payload for record in records] if is_single else [_batch(records)]
     space = state.space(command.workflow_namespace)
-    return [
-        WorkflowStarted(
-            namespace=command.workflow_namespace,
-            run=WorkflowRun(
-                **next_run(space, number),
-                workflow=command.workflow,
-                version=definition.version,
-                input=payload,
-                created_at_ms=moment.now_ms,
-                attributes=attributes(definition, payload),
-                triggered_by=BY_TRIGGER,
-                slot=slot_of(definition, payload),
-            ),
+    for payload in inputs:
+        run = WorkflowRun(
+            **next_run(space),
+            workflow=command.workflow,
+            version=definition.version,
+            input=payload,
+            created_at_ms=moment.now_ms,
+            attributes=attributes(definition, payload),
+            triggered_by=BY_TRIGGER,
+            slot=slot_of(definition, payload),
         )
-        for number, payload in enumerate(inputs)
-    ]
+        yield WorkflowStarted(namespace=command.workflow_namespace, run=run)
 
 
 def _batch(records: list[StreamRecord]) -> bytes:

@@ -61,6 +61,8 @@ def apply_deleted(state: State, event: WorkflowDeleted) -> None:
         deployed = workflow.versions.pop(version)
         if workflow.live[version]:
             workflow.gone[version] = deployed
+    if not workflow.versions:
+        workflow.enabled = True  # what comes after it under its name begins anew
     _forget_workflow(space, event.name)
 
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, TypeAlias
 from flo.core.moment import Recalled
 from flo.core.state import Space, State
 from flo.core.stream_recall import Known
-from flo.core.workflow_views import items_before, live_summaries, parts_wanted
+from flo.core.workflow_views import items_before, live_summaries, looked_at, parts_wanted
 from flo.model.base import Word
 from flo.model.ids import RunId, parse_run_id
 from flo.model.workflows import (
@@ -25,9 +25,6 @@ from flo.model.workflows import (
     WorkflowName,
     WorkflowSummary,
 )
-
-SCANNED_MAX = 1_000
-"""So many runs are looked at for one page of those that fit a condition."""
 
 OfRun: TypeAlias = (
     GetWorkflowRun
@@ -107,11 +104,9 @@ def recall_key(state: State, command: StartWorkflow, known: Known) -> Sequence[W
 def recall_page(state: State, question: ListWorkflowRuns, known: Known) -> Sequence[WorkflowRecall]:
     space = state.space(question.namespace)
     below = items_before(space, question)
-    limit = SCANNED_MAX if question.where or question.since_ms else question.limit + 1
     live = tuple(live_summaries(space, question, below))
-    return (
-        RecallWorkflows(space.archive_name, question.workflow, below, limit, question.status, live),
-    )
+    wanted = question.workflow, below, looked_at(question), question.status, live
+    return (RecallWorkflows(space.archive_name, *wanted),)
 
 
 def recall_history(state: State, question: GetHistory, known: Known) -> Sequence[WorkflowRecall]:

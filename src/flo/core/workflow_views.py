@@ -42,6 +42,9 @@ from flo.model.workflows import (
 from flo.workflow.definition import SignalStep
 from flo.workflow.search import matches, parse_where
 
+SCANNED_MAX = 1_000
+"""So many runs are looked at for one page of those that fit a condition."""
+
 
 def validate(state: State, question: ValidateWorkflow, moment: Moment) -> Validated:
     definition, problems = reading_of(question.text)
@@ -97,13 +100,17 @@ def list_runs(state: State, question: ListWorkflowRuns, moment: Moment) -> Workf
         if len(items) == question.limit:
             return WorkflowRunPage(items=items, cursor=str(last))
         last = one.number
-        if condition is not None and not matches(condition, one.attributes):
-            continue
         if question.since_ms is not None and one.created_at_ms < question.since_ms:
-            continue
-        items.append(_item(one))
-    is_whole = len(found) < max(question.limit + 1, 1_000 if question.where else 0)
-    return WorkflowRunPage(items=items, cursor=None if is_whole or last <= 1 else str(last))
+            return WorkflowRunPage(items=items)  # all that come now are older
+        if condition is None or matches(condition, one.attributes):
+            items.append(_item(one))
+    is_whole = len(found) < looked_at(question)
+    return WorkflowRunPage(items=items, cursor=None if is_whole else str(last))
+
+
+def looked_at(question: ListWorkflowRuns) -> int:
+    """How many runs are looked at for one page."""
+    return max(question.limit + 1, SCANNED_MAX if question.where else 0)
 
 
 def get_history(state: State, question: GetHistory, moment: Moment) -> HistoryPage:
@@ -124,7 +131,7 @@ def get_history(state: State, question: GetHistory, moment: Moment) -> HistoryPa
             (space.archive_name, question.run_id, part), ()
         )
     start = _history_start(question)
-    skipped = start - _first_part(question) * PART_LENGTH
+    skipped = start - min(_first_part(question), parts) * PART_LENGTH
     entries += tail if _reaches_tail(parts, question) else ()
     page = entries[skipped : skipped + question.limit + 1]
     views = [

@@ -94,14 +94,16 @@ def decide_create(state: State, command: CreateWorkflow, moment: Moment) -> Deci
         raise Invalid(one_line(first), code="invalid_workflow", details={"problems": told})
     workflow = state.space(command.namespace).workflows.get(definition.name)
     known = workflow.versions.get(definition.version) if workflow is not None else None
+    gone = workflow.gone.get(definition.version) if workflow is not None else None
     reply = WorkflowDeployed(
         name=definition.name, version=definition.version, created=known is None, problems=told
     )
     if known is not None and known.text == command.text:
         return Decision(reply)
-    if known is not None:
+    if known is not None or (gone is not None and gone.text != command.text):
         raise Conflict(
-            f"workflow {definition.name!r} has another text as version {definition.version!r}: "
+            f"workflow {definition.name!r} has another text as version {definition.version!r}"
+            f"{'' if known is not None else ', of which there still are runs'}: "
             "give the new one a version of its own",
             code="version_exists",
         )
@@ -142,20 +144,19 @@ def decide_start(state: State, command: StartWorkflow, moment: Moment) -> Decisi
     space = state.space(command.namespace)
     deployed = named_version(space, command.name, command.version)
     check_payload(command.input, "an input")
-    _check_key(deployed.definition, command.idempotency_key)
-    if command.idempotency_key is not None:
+    key = _checked_key(deployed.definition, command.idempotency_key)
+    if key is not None:
         known = _run_with_key(space, command, moment)
         if known is not None:
             return Decision(WorkflowBegun(run_id=known, duplicate=True))
-    if not space.workflows[command.name].enabled:
-        raise Conflict(f"workflow {command.name!r} is disabled", code="workflow_disabled")
+    check_enabled(space, command.name)
     run = WorkflowRun(
         **next_run(space),
         workflow=command.name,
         version=deployed.definition.version,
         input=command.input,
         created_at_ms=moment.now_ms,
-        idempotency_key=command.idempotency_key,
+        idempotency_key=key,
         attributes=attributes(deployed.definition, command.input),
         slot=slot_of(deployed.definition, command.input),
     )
@@ -216,6 +217,7 @@ def decide_rerun(state: State, command: RerunWorkflow, moment: Moment) -> Decisi
     run = course.run if course is not None else _record_run(record)
     results = course.results if course is not None else _record_results(record)
     deployed = named_version(space, run.workflow, command.version or run.version)
+    check_enabled(space, run.workflow)
     step = _first_step(deployed.definition, command.step)
     payload = run.input if command.input is None else command.input
     check_payload(payload, "an input")
@@ -305,16 +307,16 @@ def follow_run_ended(
 
 
 def follow_finished(state: State, event: WorkflowFinished, moment: Moment) -> Iterable[Fact]:
-    """The parent that has waited for the child goes on, and whoever waits in line for its slot."""
+    """Whoever waits in line for its slot goes on, and the parent that has waited for the child."""
     space = state.spaces[event.namespace]
+    if event.slot is not None:
+        yield from _admitted(state, event.namespace, (event.workflow, event.slot), moment)
     waiting = space.awaited.get(event.run_id)
     if waiting is not None:
         run_id, walk = waiting
         advance = Advance(state, event.namespace, space.courses[run_id], moment)
         advance.child_ended(walk, event.ending, event.output)
         yield from advance.events
-    if event.slot is not None:
-        yield from _admitted(state, event.namespace, (event.workflow, event.slot), moment)
 
 
 def follow_step_started(state: State, event: StepStarted, moment: Moment) -> Iterable[Fact]:
@@ -339,6 +341,11 @@ def named_version(space: Space, name: WorkflowName, version: str | None = None) 
             code="workflow_not_found",
         )
     return deployed
+
+
+def check_enabled(space: Space, name: WorkflowName) -> None:
+    if not space.workflows[name].enabled:
+        raise Conflict(f"workflow {name!r} is disabled", code="workflow_disabled")
 
 
 def live_course(
@@ -377,25 +384,24 @@ def _advanced(
 def _admitted(
     state: State, namespace: str, key: tuple[WorkflowName, str], moment: Moment
 ) -> Iterable[Fact]:
-    """Those in line for whom there is a slot."""
+    """Those in line for whom there is a slot: each when the one before it has taken its own."""
     space = state.spaces[namespace]
-    slots = space.slots.get(key)
-    held = len(slots.holders) if slots is not None else 0
-    for run_id in slots.line if slots is not None else ():
+    while (slots := space.slots.get(key)) is not None and slots.line:
+        run_id = next(iter(slots.line))
         limit = space.courses[run_id].definition.concurrency
-        if limit is not None and held >= limit.max:
+        if limit is not None and len(slots.holders) >= limit.max:
             return
-        held += 1
         yield WorkflowAdmitted(namespace=namespace, run_id=run_id, at_ms=moment.now_ms)
 
 
-def next_run(space: Space, offset: int = 0) -> dict[str, Any]:
+def next_run(space: Space) -> dict[str, Any]:
     """The id and the number of the next run."""
-    number = space.workflow_number + 1 + offset
+    number = space.workflow_number + 1
     return {"run_id": f"{RUN_PREFIX}-{number}", "number": number}
 
 
-def _check_key(definition: Definition, key: str | None) -> None:
+def _checked_key(definition: Definition, key: str | None) -> str | None:
+    """The key, unless the workflow does not look at keys."""
     if key is None:
         if definition.idempotency is Idempotency.REQUIRED:
             raise Invalid(
@@ -403,16 +409,15 @@ def _check_key(definition: Definition, key: str | None) -> None:
                 "--idempotency-key KEY",
                 code="idempotency_key_required",
             )
-        return
+        return None
     if not key:
         raise Invalid("expected an idempotency key that is not empty")
     check_text(key, "idempotency_key", IDEMPOTENCY_KEY_LENGTH_MAX)
+    return None if definition.idempotency is Idempotency.NONE else key
 
 
 def _run_with_key(space: Space, command: StartWorkflow, moment: Moment) -> RunId | None:
     assert command.idempotency_key is not None
-    if named_version(space, command.name).definition.idempotency is Idempotency.NONE:
-        return None
     key = command.name, command.idempotency_key
     known = space.workflow_keys.get(key)
     return known or moment.recalled.workflow_keys.get((space.archive_name, *key))

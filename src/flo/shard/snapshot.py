@@ -154,8 +154,10 @@ class _Workflow(Record, tag="workflow"):
 
 class _Course(Record):
     run: WorkflowRun
-    walks: dict[WalkName, Walk]
-    results: dict[StepName, StepResult]
+    walks: list[tuple[WalkName, Walk]]
+    """In the order in which they were opened."""
+    results: list[tuple[StepName, StepResult]]
+    """In the order in which the steps have ended."""
     outputs: dict[WalkName, bytes]
     signals: list[Signal]
     done: list[StepName]
@@ -320,8 +322,8 @@ def _deployed_part(deployed: Deployed) -> _Deployed:
 def _course_part(course: Course) -> _Course:
     return _Course(
         run=course.run,
-        walks=course.walks,
-        results=course.results,
+        walks=list(course.walks.items()),
+        results=list(course.results.items()),
         outputs=course.outputs,
         signals=course.signals,
         done=course.done,
@@ -356,7 +358,7 @@ def _workflow(part: _Workflow) -> Workflow:
 def _restore_course(state: State, namespace: Namespace, part: _Course) -> None:
     space, run = state.spaces[namespace], part.run
     course = restore_course(state, namespace, run)
-    course.walks, course.results = part.walks, part.results
+    course.walks, course.results = dict(part.walks), dict(part.results)
     course.outputs, course.signals, course.done = part.outputs, part.signals, part.done
     course.paused, course.ending = part.paused, part.ending
     course.to_undo, course.undone = part.to_undo, part.undone
