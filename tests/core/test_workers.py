@@ -236,7 +236,7 @@ def test_when_the_registry_is_full_the_worker_that_was_silent_for_longest_makes_
 
     decision = story.tell(RegisterWorker(worker_id=BORIS, actions=["send"]))
 
-    left, registered, requeued = decision.events
+    left, requeued, registered = decision.events
     assert left == WorkerDeregistered(
         namespace=DEFAULT, worker_id=ANNA, at_ms=heard.heard_at_ms + WORKERS_MAX - 1 + 90_000
     )

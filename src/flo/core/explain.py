@@ -1,5 +1,7 @@
 """Why a workflow run is where it is, and what would move it."""
 
+from itertools import islice
+
 from flo.core.course import UNDO, Course
 from flo.core.moment import Moment
 from flo.core.queue import lane_key
@@ -19,13 +21,16 @@ from flo.model.workflows import (
     WorkflowStatus,
 )
 
+HOLDERS_MAX = 3
+"""So many of those who are before it are named."""
+
 _ASLEEP = (WorkerStatus.UNHEALTHY, WorkerStatus.DRAINING)
 _WAITS = {
     Phase.SLEEP: "sleeps.",
     Phase.RETRY: "has failed, and is tried again.",
     Phase.POLL: "is still pending, and is asked again.",
     Phase.REST: "waits until an executor of its plan may be called again.",
-    Phase.JOIN: "waits for its branches.",
+    Phase.JOIN: "waits for its branches or items.",
     Phase.BETWEEN: "has ended; the next one begins when the run is resumed.",
 }
 
@@ -74,6 +79,8 @@ def _under_way(space: Space, namespace: Namespace, course: Course, moment: Momen
     told = _Told()
     if course.paused:
         told.tell("The run is paused.", f"flo workflow resume {course.run_id}")
+    if not course.admitted:
+        _explain_line(told, space, course)
     if course.ending is not None:
         told.tell(f"It ends {course.ending.status}, and is being undone first.")
     for name in course.walks:
@@ -99,6 +106,21 @@ def _where(wait: WaitView) -> str:
     return f"Step {wait.step!r}{f' ({wait.walk})' if wait.walk else ''}"
 
 
+def _explain_line(told: _Told, space: Space, course: Course) -> None:
+    """It waits for its turn."""
+    run, limit = course.run, course.definition.concurrency
+    if run.slot is None or limit is None:
+        return
+    slots = space.slots[run.workflow, run.slot]
+    before = list(slots.line).index(run.run_id)
+    key = f" with the key {run.slot!r}" if run.slot else ""
+    told.tell(
+        f"It waits in line: {limit.max} at a time of workflow {run.workflow!r}{key} may run, "
+        f"and {before} are before it.",
+        *(f"flo workflow explain {holder}" for holder in islice(slots.holders, HOLDERS_MAX)),
+    )
+
+
 def _explain_wait(told: _Told, course: Course, wait: WaitView) -> None:
     match wait.phase:
         case Phase.CHILD:
@@ -111,6 +133,8 @@ def _explain_wait(told: _Told, course: Course, wait: WaitView) -> None:
                 f"{_where(wait)} waits for a signal of type {wait.signal!r}.",
                 f"flo workflow signal {course.run_id} --type {wait.signal} '{{}}'",
             )
+        case Phase.BETWEEN if wait.until_ms is not None:
+            told.tell("It is about to begin.")
         case _:
             told.tell(f"{_where(wait)} {_WAITS.get(wait.phase, 'waits.')}")
 

@@ -215,6 +215,7 @@ FOLLOWS: dict[type[Fact], Follow] = {
 }
 
 NOTES: dict[type[Fact], Callable[[State, Any, Live], None]] = {
+    run_words.RunCancelled: runs.note_cancelled,
     workflow_words.PlanNoted: plans.note_plan,
     workflow_words.StepEnded: plans.note_step_ended,
     workflow_words.SignalReceived: plans.note_signal,

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from flo.core.actions import named_action
 from flo.core.decision import Decision
 from flo.core.due import RUN, DueKey
+from flo.core.live import Live
 from flo.core.moment import Moment
 from flo.core.schemas import check_schema
 from flo.core.state import KEYS_REMEMBERED_MAX, Space, State
@@ -269,11 +270,7 @@ def decide_cancel(state: State, command: Cancel, moment: Moment) -> Decision:
         reason=command.reason,
         worker_id=run.worker_id,
     )
-    reply = Accepted(run_id=run.run_id, status=RunStatus.CANCELLED)
-    if run.worker_id not in space.workers:
-        return Decision(reply, (cancelled,))
-    sign = TaskCancelled(namespace=command.namespace, worker_id=run.worker_id, run_id=run.run_id)
-    return Decision(reply, (cancelled,), (sign,))
+    return Decision(Accepted(run_id=run.run_id, status=RunStatus.CANCELLED), (cancelled,))
 
 
 def fall_due(state: State, key: DueKey, moment: Moment) -> Iterable[Fact]:
@@ -390,6 +387,14 @@ def apply_cancelled(state: State, event: RunCancelled) -> None:
             space.queues[run.action].call_off(run.labels, run.priority, run.number)
     space.tallies[run.action].cancelled += 1
     _finish(state, event.namespace, run)
+
+
+def note_cancelled(state: State, event: RunCancelled, live: Live) -> None:
+    """The worker that had the run should know at once."""
+    worker_id = event.worker_id
+    if worker_id is not None and worker_id in state.spaces[event.namespace].workers:
+        told = TaskCancelled(namespace=event.namespace, worker_id=worker_id, run_id=event.run_id)
+        live.observe(told, event.at_ms)
 
 
 def apply_failed(state: State, event: RunFailed) -> None:
