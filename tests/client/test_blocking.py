@@ -6,8 +6,37 @@ from pathlib import Path
 import pytest
 
 from client.threaded import server_in_thread
-from flo import Actions, BlockingFlo, Namespaces, NotFound, RunStatus, Unavailable, Workers
-from flo.client.blocking import BlockingActions, BlockingNamespaces, BlockingWorkers
+from flo import (
+    Actions,
+    BlockingFlo,
+    Namespaces,
+    NotFound,
+    RunStatus,
+    Schedules,
+    Unavailable,
+    Workers,
+    WorkflowHandle,
+    Workflows,
+)
+from flo.client.blocking import (
+    BlockingActions,
+    BlockingNamespaces,
+    BlockingSchedules,
+    BlockingWorkers,
+    BlockingWorkflowHandle,
+    BlockingWorkflows,
+)
+
+APPROVAL = """
+kind: Workflow
+name: approval
+version: "1"
+schedule: {interval: 60000}
+start:
+  waitForSignal: {type: go, timeoutMs: 60000}
+  transitions: {success: flo.Completed}
+output: $.steps.start.output
+"""
 
 
 @pytest.fixture
@@ -66,9 +95,35 @@ def test_namespaces_and_news_have_blocking_forms_too(address: str) -> None:
         assert flo.workers.await_news("anna").draining
 
 
+def test_workflows_and_schedules_have_blocking_forms_too(address: str) -> None:
+    with BlockingFlo(address) as flo:
+        assert flo.workflows.create(APPROVAL).name == "approval"
+        run = flo.workflows.start("approval", {"n": 1})
+        assert (str(run), run.duplicate) == ("wfrun-1", False)
+        assert repr(run) == "BlockingWorkflowHandle(run_id='wfrun-1', duplicate=False)"
+        assert run.status().input == b'{"n":1}'
+        run.signal("go", 7)
+        assert run.result(int) == flo.workflows.result("wfrun-1", int) == 7
+        first, *_, last = [entry.type for entry in run.history()]
+        assert (first, last) == ("workflow_started", "workflow_completed")
+
+        assert flo.workflows.rerun("wfrun-1").status().origin == "wfrun-1"
+        flo.workflows.run("wfrun-2").cancel()
+        assert flo.workflows.wait("wfrun-2").status == "cancelled"
+        assert flo.schedules.run_now("approval").run_id == "wfrun-3"
+        assert flo.schedules.get("approval").live_runs == 1
+
+
 @pytest.mark.parametrize(
     ("twin", "noun"),
-    [(BlockingActions, Actions), (BlockingWorkers, Workers), (BlockingNamespaces, Namespaces)],
+    [
+        (BlockingActions, Actions),
+        (BlockingWorkers, Workers),
+        (BlockingNamespaces, Namespaces),
+        (BlockingWorkflows, Workflows),
+        (BlockingWorkflowHandle, WorkflowHandle),
+        (BlockingSchedules, Schedules),
+    ],
 )
 def test_every_method_has_its_blocking_twin(twin: type, noun: type) -> None:
     assert {name for name in vars(noun) if not name.startswith("_")} <= set(vars(twin))
