@@ -4,8 +4,8 @@ story = given(RegisterAction(name="send-email"), Invoke(action="send-email"), La
 decision = story.tell(Claim(worker_id=ANNA, actions=["send-email"]))
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Coroutine, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -13,21 +13,32 @@ from flo.core.decision import Decision
 from flo.core.live import Live
 from flo.core.machine import answer, apply, settle
 from flo.core.moment import Moment, Recalled
-from flo.core.recall import Recall, RecallKey, RecallPage, RecallRun, recalls_for
+from flo.core.recall import (
+    Recall,
+    RecallKey,
+    RecallPage,
+    RecallRun,
+    is_recalled,
+    recalls_for,
+)
 from flo.core.state import State
 from flo.core.stream_recall import Known, RecallLetter, RecallLetters, RecallPlace
+from flo.core.workflow_folds import HISTORY_KIND, RUN_KIND, SUMMARY_KIND
+from flo.log.memory import MemoryArchive
 from flo.model.archive import ArchiveAddress, address_of
 from flo.model.base import Fact, Word
 from flo.model.groups import Letter
 from flo.model.ids import NAMESPACE_DEFAULT, run_id_of
 from flo.model.runs import Nothing, Run
 from flo.model.streams import Place, PlaceBy, StreamRecord
+from flo.shard.recall import ask_workflows
 from flo.testing.clock import NOON_MS
 
 ANNA = "anna"
 BORIS = "boris"
 CLARA = "clara"
 DEFAULT = NAMESPACE_DEFAULT
+OF_WORKFLOWS = (RUN_KIND, SUMMARY_KIND, HISTORY_KIND)
 
 
 class Later(NamedTuple):
@@ -70,6 +81,8 @@ class Story:
         self.ended: dict[tuple[str, str], Run] = {}
         """The archive: every run that has ended, by what it is filed under and its id."""
         self.letters: dict[ArchiveAddress, Letter] = {}
+        self.workflows = MemoryArchive()
+        """What the archive keeps of workflow runs."""
         self.records = Records()
 
     def tell(self, *steps: Word | Later) -> Decision:
@@ -96,7 +109,9 @@ class Story:
             else:
                 del self.ended[address.namespace, run_id_of(address.name, address.number)]
         for row in decision.archived:
-            if row.kind == "letter":
+            if row.kind in OF_WORKFLOWS:
+                self.workflows.add([row])
+            elif row.kind == "letter":
                 letter = msgspec.msgpack.decode(row.body, type=Letter)
                 self.letters[address_of(row)] = letter
             else:
@@ -107,8 +122,13 @@ class Story:
         return answer(self.state, question, self.moment(question))
 
     def moment(self, word: Word) -> Moment:
-        known = Known(self.now_ms, Recalled(), self.records)
-        recalled = self._recall(recalls_for(self.state, word, known))
+        recalled = Recalled()
+        for _ in range(2):  # what the archive says may lead to another question
+            known = Known(self.now_ms, recalled, self.records)
+            recalls = recalls_for(self.state, word, known)
+            missing = [recall for recall in recalls if not is_recalled(recalled, recall)]
+            if missing:
+                recalled = self._recall(missing, recalled.workflows)
         return Moment(self.now_ms, lambda: 0.5, self.live, recalled, self.records)
 
     def run(self, run_id: str, namespace: str = DEFAULT) -> Run:
@@ -116,7 +136,7 @@ class Story:
         space = self.state.space(namespace)
         return space.runs.get(run_id) or self.ended[space.archive_name, run_id]
 
-    def _recall(self, recalls: Sequence[Recall]) -> Recalled:
+    def _recall(self, recalls: Sequence[Recall], known: Any) -> Recalled:
         """The archive answers every question, if only with None."""
         keys: dict[tuple[str, str, str], str | None] = {}
         runs: dict[tuple[str, str], Run | None] = {}
@@ -138,7 +158,18 @@ class Story:
                     runs[filed_under, run_id] = self.ended.get((filed_under, run_id))
                 case RecallPage(filed_under):
                     pages[filed_under] = (*self._page(recall), *recall.live)
-        return Recalled(keys, runs, pages, places, letters, letter_pages)
+                case _:
+                    pass  # it is about workflows
+        found = at_once(ask_workflows(self.workflows, recalls))
+        return found._replace(
+            keys=keys,
+            runs=runs,
+            pages=pages,
+            places=places,
+            letters=letters,
+            letter_pages=letter_pages,
+            workflows={**known, **found.workflows},
+        )
 
     def _letters(self, recall: RecallLetters) -> tuple[Letter, ...]:
         found = [
@@ -178,3 +209,12 @@ def replayed(events: Sequence[Fact]) -> State:
     for event in events:
         apply(state, event)
     return state
+
+
+def at_once(asking: Coroutine[Any, Any, Any]) -> Any:
+    """The answer of something in memory, which never has to wait for it."""
+    try:
+        asking.send(None)
+    except StopIteration as answered:
+        return answered.value
+    raise AssertionError("it had to wait")

@@ -1,0 +1,193 @@
+"""What tests of workflows are given: a document in few lines, and a story that performs actions.
+
+play = playing(SMALL, "check", "ship")
+play.start("order", {"id": 7})
+play.perform("check")
+assert play.status("wfrun-1") == "waiting"
+"""
+
+import json
+
+from flo.model.actions import RegisterAction
+from flo.model.runs import Claim, Complete, Fail, Tick
+from flo.model.workflows import (
+    CancelWorkflow,
+    CreateWorkflow,
+    ExplainWorkflow,
+    GetHistory,
+    GetWorkflowRun,
+    PauseWorkflow,
+    RerunWorkflow,
+    ResumeWorkflow,
+    SignalWorkflow,
+    StartWorkflow,
+)
+from flo.shard.snapshot import dump, fingerprint, load
+from given import ANNA, DEFAULT, Story, replayed
+
+TICKS_MAX = 2_000
+
+
+def document(body, name="order", version="1", more=""):
+    """A workflow, from its start step on."""
+    return f'kind: Workflow\nname: {name}\nversion: "{version}"\n{more}{body}'
+
+
+def one_step(step, name="order", more="", version="1"):
+    """A workflow of a single step, which is written in one line."""
+    return document(f"start: {step}\n", name, version, more)
+
+
+class Play(Story):
+    """A story of workflows."""
+
+    def deploy(self, *texts):
+        for text in texts:
+            self.tell(CreateWorkflow(text=text))
+        return self
+
+    def register(self, *names, **settings):
+        for name in names:
+            self.tell(RegisterAction(name=name, **{"max_retries": 0, **settings}))
+        return self
+
+    def start(self, name="order", value=None, **fields):
+        payload = json.dumps({} if value is None else value).encode()
+        return self.tell(StartWorkflow(name=name, input=payload, **fields)).reply.run_id
+
+    def claim(self, action, worker_id=ANNA):
+        """The next task of this action."""
+        tasks = self.tell(Claim(worker_id=worker_id, actions=[action])).reply.tasks
+        assert tasks, f"nothing waits for {action!r}"
+        return tasks[0]
+
+    def perform(self, action, value=None, outcome="success"):
+        """The next task of this action is taken, and done; what its input was."""
+        task = self.claim(action)
+        self.complete(task.task_id, value, outcome)
+        return json.loads(task.payload) if task.payload else None
+
+    def complete(self, run_id, value=None, outcome="success"):
+        output = json.dumps(value).encode()
+        return self.tell(Complete(run_id=run_id, worker_id=ANNA, output=output, outcome=outcome))
+
+    def fail(self, action, error="boom"):
+        task = self.claim(action)
+        return self.tell(Fail(run_id=task.task_id, worker_id=ANNA, error=error, retry=False))
+
+    def later(self, ms=0):
+        """Time passes, and whatever falls due by then does so."""
+        self.now_ms += ms
+        for _ in range(TICKS_MAX):
+            if not self.tell(Tick()).events:
+                return self
+        raise AssertionError("it never comes to rest")
+
+    def signal(self, run_id, kind, value=None):
+        payload = json.dumps(value).encode()
+        return self.tell(SignalWorkflow(run_id=run_id, type=kind, payload=payload))
+
+    def cancel(self, run_id, reason=""):
+        return self.tell(CancelWorkflow(run_id=run_id, reason=reason))
+
+    def pause(self, run_id):
+        return self.tell(PauseWorkflow(run_id=run_id))
+
+    def resume(self, run_id):
+        return self.tell(ResumeWorkflow(run_id=run_id))
+
+    def rerun(self, run_id, **fields):
+        return self.tell(RerunWorkflow(run_id=run_id, **fields)).reply.run_id
+
+    def view(self, run_id):
+        return self.ask(GetWorkflowRun(run_id=run_id))
+
+    def status(self, run_id="wfrun-1"):
+        return str(self.view(run_id).status)
+
+    def ending(self, run_id="wfrun-1"):
+        view = self.view(run_id)
+        return str(view.status), view.terminal, view.error
+
+    def output(self, run_id="wfrun-1"):
+        output = self.view(run_id).output
+        return json.loads(output) if output else None
+
+    def step_output(self, step, run_id="wfrun-1"):
+        (found,) = [one for one in self.view(run_id).steps if one.step == step]
+        return json.loads(found.output) if found.output else None
+
+    def outcomes(self, run_id="wfrun-1"):
+        """Each step that has ended, with its outcome, in the order in which they did."""
+        return {one.step: one.outcome for one in self.view(run_id).steps}
+
+    def history(self, run_id="wfrun-1"):
+        items, cursor = [], None
+        while True:
+            page = self.ask(GetHistory(run_id=run_id, cursor=cursor, limit=1_000))
+            items, cursor = items + page.items, page.cursor
+            if cursor is None:
+                return items
+
+    def told(self, run_id="wfrun-1"):
+        """The history as pairs."""
+        return [(one.type, one.detail) for one in self.history(run_id)]
+
+    def kinds(self, run_id="wfrun-1"):
+        return [one.type for one in self.history(run_id)]
+
+    def steps(self, run_id="wfrun-1"):
+        """The steps in the order in which they began."""
+        return [one.detail for one in self.history(run_id) if one.type == "step_started"]
+
+    def explain(self, run_id="wfrun-1"):
+        return self.ask(ExplainWorkflow(run_id=run_id))
+
+    def pending(self, action):
+        """How many runs of this action are live."""
+        tally = self.space.tallies.get(action)
+        return tally.live if tally is not None else 0
+
+    @property
+    def space(self):
+        return self.state.space(DEFAULT)
+
+    def restart(self):
+        """From a snapshot and from the log alone: both are the same; Live is forgotten."""
+        loaded, again = load(dump(self.state)), replayed(self.events)
+        assert fingerprint(loaded) == fingerprint(again) == fingerprint(self.state)
+        self.state = loaded
+        self.live = type(self.live)(self.now_ms)
+        return self
+
+    def leftovers(self):
+        """What should not be there when every workflow run has ended."""
+        space = self.space
+        live = {name: dict(one.live) for name, one in space.workflows.items() if one.live}
+        gone = [name for name, one in space.workflows.items() if one.gone]
+        return [
+            found
+            for found in (
+                space.courses,
+                space.awaited,
+                space.slots,
+                space.runs,
+                live,
+                gone,
+                len(self.state.due) - sum(one.next_at_ms is not None for one in self.schedules()),
+            )
+            if found
+        ]
+
+    def schedules(self):
+        return self.space.schedules.values()
+
+
+def playing(text, *actions):
+    """A story in which this is deployed and these are registered."""
+    return Play().deploy(text).register(*actions)
+
+
+def events_of(play, *kinds):
+    """The events of these kinds, in order."""
+    return [event for event in play.events if isinstance(event, kinds)]
