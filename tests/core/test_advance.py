@@ -321,7 +321,8 @@ def test_without_a_mapping_every_step_is_given_the_input_of_the_run():
 @pytest.mark.parametrize("payload", [b"", b"not json", b"\xff\xfe", b"[" * 100_000])
 def test_an_input_that_is_no_json_is_passed_on_and_mapped_as_text(payload):
     text = one_step(
-        '{run: "@actions/check", inputMapping: {got: $.input}, transitions: {success: flo.Completed}}'
+        '{run: "@actions/check", inputMapping: {got: $.input}, '
+        "transitions: {success: flo.Completed}}"
     )
     play = playing(text, "check")
 
