@@ -29,6 +29,7 @@ from flo.model.actions import (
     MEMORY_PAGES_DEFAULT,
     RETRY_DELAY_MS_DEFAULT,
     TIMEOUT_MS_DEFAULT,
+    ActionLimits,
     ActionView,
 )
 from flo.model.errors import Unavailable
@@ -74,6 +75,9 @@ RUN_COLUMNS: Columns[RunView] = {
 }
 
 
+RATE_UNITS = {"s": "max_per_second", "m": "max_per_minute", "h": "max_per_hour"}
+
+
 @click.group(
     cls=Group,
     examples=[
@@ -93,6 +97,8 @@ def action() -> None:
         "flo action register send-email --namespace prod",
         "flo action register send-email --input-schema email.schema.json",
         "flo action register rules-engine --wasm ./rules_engine.wasm",
+        "flo action register charge --concurrency 1 --concurrency-key '{input.customer_id}'",
+        "flo action register call-api --rate 100/s --rate 5000/m",
     ],
 )
 @click.argument("name")
@@ -157,6 +163,25 @@ def action() -> None:
     show_default=True,
     help="The most memory it may have, in pages of 64 KB.",
 )
+@click.option(
+    "--concurrency",
+    "concurrency_max",
+    type=int,
+    metavar="N",
+    help="So many runs at a time, over all workers.",
+)
+@click.option(
+    "--concurrency-key",
+    metavar="TEMPLATE",
+    default="",
+    help="Count them for each value of this: '{input.customer_id}'.",
+)
+@click.option(
+    "--rate",
+    metavar="N/s|N/m|N/h",
+    multiple=True,
+    help="So many runs may begin in a second, minute or hour; may be given for each.",
+)
 @pass_settings
 def register(
     settings: Settings,
@@ -170,6 +195,9 @@ def register(
     wasm: Path | None,
     wasm_entrypoint: str,
     wasm_memory_limit: int,
+    concurrency_max: int | None,
+    concurrency_key: str,
+    rate: tuple[str, ...],
 ) -> None:
     """Register the action NAME, or replace its settings."""
     schema_in = read_object(input_schema, "--input-schema")
@@ -186,6 +214,7 @@ def register(
             wasm=wasm.read_bytes() if wasm is not None else None,
             wasm_entrypoint=wasm_entrypoint,
             wasm_memory_limit=wasm_memory_limit,
+            limits=_limits(concurrency_max, concurrency_key, rate),
         )
     show(settings.format, registered, text=f"Registered action: {name}", raw=name)
 
@@ -393,6 +422,25 @@ def delete(settings: Settings, name: str, force: bool) -> None:
 
 
 action.add_command(dlq)
+
+
+def _limits(
+    concurrency_max: int | None, concurrency_key: str, rates: tuple[str, ...]
+) -> ActionLimits | None:
+    """The limits that the flags mean; None if there are none."""
+    if concurrency_max is None and not rates:
+        if concurrency_key:
+            raise click.UsageError("--concurrency-key says what to count, and needs --concurrency")
+        return None
+    windows: dict[str, int] = {}
+    for rate in rates:
+        count, slash, unit = rate.partition("/")
+        if not slash or unit not in RATE_UNITS or not count.isdecimal():
+            raise click.UsageError(
+                f"expected a rate such as 100/s, 5000/m or 50000/h, got {rate!r}"
+            )
+        windows[RATE_UNITS[unit]] = int(count)
+    return ActionLimits(concurrency_max=concurrency_max, concurrency_key=concurrency_key, **windows)
 
 
 def _wait(

@@ -20,6 +20,7 @@ from flo.model.actions import (
     MEMORY_PAGES_DEFAULT,
     RETRY_DELAY_MS_DEFAULT,
     TIMEOUT_MS_DEFAULT,
+    ActionLimits,
     ActionPage,
     ActionView,
     DeleteAction,
@@ -87,12 +88,14 @@ class Actions:
         wasm: bytes | None = None,
         wasm_entrypoint: str = ENTRYPOINT_DEFAULT,
         wasm_memory_limit: int = MEMORY_PAGES_DEFAULT,
+        limits: ActionLimits | None = None,
     ) -> Registered:
         """Create the action or replace its settings; `if_changed` leaves equal ones alone.
 
         A schema is a JSON Schema, or a type that has one: inputs are checked when a run is
         invoked, outputs when it is completed. With the bytes of a WebAssembly module in `wasm`,
-        the server performs the action itself; its memory is limited in pages of 64 KB.
+        the server performs the action itself; its memory is limited in pages of 64 KB. `limits`
+        say how many runs may be under way at a time, and how many may begin in a while.
         """
         command = RegisterAction(
             name=name,
@@ -107,6 +110,7 @@ class Actions:
             wasm_module=wasm,
             wasm_entrypoint=wasm_entrypoint,
             wasm_memory_limit=wasm_memory_limit,
+            limits=limits,
         )
         registered: Registered = await self._session.call(_REGISTER, command)
         return registered

@@ -9,6 +9,7 @@ from hashlib import sha256
 from msgspec.structs import replace
 
 from flo.core.decision import Decision
+from flo.core.limits import widen
 from flo.core.moment import Moment
 from flo.core.schemas import schema_text
 from flo.core.state import NO_RUNS, Space, State
@@ -18,6 +19,7 @@ from flo.model.actions import (
     ActionDeleted,
     ActionDisabled,
     ActionEnabled,
+    ActionLimits,
     ActionRegistered,
     DeleteAction,
     DisableAction,
@@ -28,7 +30,7 @@ from flo.model.actions import (
     Registered,
 )
 from flo.model.base import Fact
-from flo.model.errors import NotFound
+from flo.model.errors import Invalid, NotFound
 from flo.model.ids import (
     DURATION_MS_MAX,
     ActionName,
@@ -38,6 +40,9 @@ from flo.model.ids import (
     check_text,
 )
 from flo.model.runs import Nothing
+from flo.workflow.mapping import compile_template
+
+LIMIT_MAX = 1_000_000
 
 
 def decide_register(state: State, command: RegisterAction, moment: Moment) -> Decision:
@@ -62,6 +67,7 @@ def decide_register(state: State, command: RegisterAction, moment: Moment) -> De
         created_at_ms=known.created_at_ms if known else moment.now_ms,
         updated_at_ms=moment.now_ms,
         guest=guest,
+        limits=_limits(command),
     )
     if known and command.if_changed and _same_settings(known, action):
         return Decision(Registered(name=known.name, version=known.version))
@@ -101,6 +107,7 @@ def apply_registered(state: State, event: ActionRegistered) -> None:
     space.deleted.pop(event.action.name, None)
     if known is not None:
         state.let_go_of(known)
+        widen(space, event.action.name)
 
 
 def apply_deleted(state: State, event: ActionDeleted) -> None:
@@ -128,6 +135,21 @@ def named_action(space: Space, name: ActionName) -> Action:
             code="action_not_found",
         )
     return action
+
+
+def _limits(command: RegisterAction) -> ActionLimits | None:
+    limits = command.limits
+    if limits is None:
+        return None
+    for what in ("concurrency_max", "max_per_second", "max_per_minute", "max_per_hour"):
+        value = getattr(limits, what)
+        if value is not None:
+            check_range(value, what, 1, LIMIT_MAX)
+    check_text(limits.concurrency_key, "concurrency_key")
+    problems = compile_template(limits.concurrency_key).errors
+    if problems:
+        raise Invalid(f"concurrency_key: {problems[0]}", code="invalid_template")
+    return limits
 
 
 def _guest(state: State, command: RegisterAction) -> Guest | None:

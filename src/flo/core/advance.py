@@ -30,10 +30,11 @@ from flo.core.course import (
     step_at,
     walk_under,
 )
+from flo.core.limits import slot_key, value_of
 from flo.core.moment import Moment
 from flo.core.plans import PlanWalk
 from flo.core.runs import queue_run
-from flo.core.scope import scope_of, value_of
+from flo.core.scope import scope_of
 from flo.core.state import State
 from flo.model.base import Fact
 from flo.model.errors import Conflict, Invalid, NotFound
@@ -87,7 +88,7 @@ from flo.workflow.definition import (
     needed,
 )
 from flo.workflow.definition import Ending as Terminus
-from flo.workflow.mapping import Scope, compile_mapping, compile_template
+from flo.workflow.mapping import Scope, compile_mapping
 from flo.workflow.outcome import (
     EXECUTION_FAILURE,
     FAILURE,
@@ -108,7 +109,6 @@ ADVANCE_STEPS_MAX = 256
 EVENTS_PER_ADVANCE_MAX = 20_000
 WALKS_MAX = 1_000
 DEPTH_MAX = 32
-SLOT_LENGTH_MAX = 1_024
 
 FAILED = "flo.Failed"
 CANCELLED = "flo.Cancelled"
@@ -765,8 +765,7 @@ def slot_of(definition: Definition, payload: bytes) -> str | None:
     """The key under which the runs of a workflow are limited; None if they are not."""
     if definition.concurrency is None:
         return None
-    text: str = compile_template(definition.concurrency.key).resolve(Scope(input=value_of(payload)))
-    return text[:SLOT_LENGTH_MAX]
+    return slot_key(definition.concurrency.key, payload)
 
 
 def find_step(course: Course, name: StepName) -> Step | None:

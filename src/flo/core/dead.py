@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from flo.core.actions import named_action
 from flo.core.decision import Decision
+from flo.core.limits import enter_queue
 from flo.core.moment import Moment
 from flo.core.runs import ARCHIVE_KIND
 from flo.core.state import Space, State
@@ -69,7 +70,7 @@ def apply_revived(state: State, event: RunRevived) -> None:
         space.keys_finished.pop((run.action, run.idempotency_key), None)
     _uncount(space, run.action, event.was)
     space.tallies[run.action].pending += 1
-    space.queue(run.action).push(run.labels, run.priority, run.number)
+    enter_queue(space, run)
 
 
 def apply_purged(state: State, event: RunPurged) -> None:

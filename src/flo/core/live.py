@@ -6,6 +6,7 @@ A restart forgets it. It steers decisions; what was decided from it is in the ev
 from collections import deque
 from typing import NamedTuple
 
+from flo.core.rates import rate_of_limits
 from flo.model.base import Sign
 from flo.model.groups import ConsumerHeard
 from flo.model.ids import ConsumerName, GroupName, Namespace, RunId, StreamName, WorkerId
@@ -17,9 +18,10 @@ from flo.model.kv import (
     TransactionOpened,
 )
 from flo.model.plans import EventEmitted
-from flo.model.workers import TaskCancelled, WorkerAskedToDrain, WorkerHeard, WorkerLeft
+from flo.model.workers import RunsBegun, TaskCancelled, WorkerAskedToDrain, WorkerHeard, WorkerLeft
 from flo.workflow.board import Board
 from flo.workflow.cache import CacheKey, Results
+from flo.workflow.rate import Rate
 
 HEADLINES_MAX = 1_000
 CONSUMERS_REMEMBERED_MAX = 20_000
@@ -60,6 +62,8 @@ class Live:
         """Until when a consumer is taken to be there."""
         self.boards: dict[tuple[str, str, str, str], Board] = {}
         """What is known of the executors of plans: by namespace, workflow, version and plan."""
+        self.rates: dict[tuple[Namespace, str], Rate] = {}
+        """How many runs have begun lately of the actions that are limited by rate."""
         self.caches: dict[tuple[str, str, str, str], Results] = {}
         self.cacheable: dict[tuple[str, str, str], tuple[CacheKey, int]] = {}
         """Where the result of a step is to be kept, once it has one: by namespace, run and walk."""
@@ -92,14 +96,15 @@ class Live:
                 self.transactions[number] = OpenTransaction(sign.namespace, now_ms)
             case TransactionFilled(transaction=number):
                 self._fill(self.transactions[number], sign, now_ms)
+            case RunsBegun():
+                self._count(sign, now_ms)
             case EventEmitted(namespace=namespace, name=name):
                 for key, results in self.caches.items():
                     if key[0] == namespace:
                         results.heard(name, now_ms)
-            case TransactionClosed(transaction=number):
-                self.transactions.pop(number, None)
             case _:
-                raise AssertionError(f"nobody remembers {sign!r}")
+                assert isinstance(sign, TransactionClosed), f"nobody remembers {sign!r}"
+                self.transactions.pop(sign.transaction, None)
 
     def consumer_until_ms(
         self, namespace: Namespace, stream: StreamName, group: GroupName, consumer: ConsumerName
@@ -114,6 +119,15 @@ class Live:
     def heard(self, namespace: Namespace, worker_id: WorkerId) -> Presence:
         """A worker not heard of since the start is given the time since the start to speak up."""
         return self.presence.get((namespace, worker_id)) or Presence(self.started_at_ms, 0)
+
+    def _count(self, sign: RunsBegun, now_ms: int) -> None:
+        fresh = rate_of_limits(sign.limits)
+        rate = self.rates.get((sign.namespace, sign.action)) or fresh
+        if [window.limit for window in rate.windows] != [one.limit for one in fresh.windows]:
+            rate = fresh  # the limits were changed meanwhile
+        for _ in range(sign.count):
+            rate = rate.called(now_ms)
+        self.rates[sign.namespace, sign.action] = rate
 
     def _forget_consumers(self, now_ms: int) -> None:
         if len(self.consumers) > CONSUMERS_REMEMBERED_MAX:

@@ -11,6 +11,7 @@ ended leaves the state; archive_run says what the archive is to keep of it.
 """
 
 import heapq
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TypeAlias
@@ -21,14 +22,16 @@ from msgspec.structs import replace
 from flo.core.actions import named_action
 from flo.core.decision import Decision
 from flo.core.due import RUN, DueKey
+from flo.core.limits import enter_queue, leave_queue, leave_slot, slot_of
 from flo.core.live import Live
 from flo.core.moment import Moment
+from flo.core.rates import rate_of_limits
 from flo.core.schemas import check_schema
 from flo.core.state import KEYS_REMEMBERED_MAX, Space, State
 from flo.core.workers import count_run
 from flo.model.actions import Action
 from flo.model.archive import Archived
-from flo.model.base import Fact
+from flo.model.base import Fact, Sign
 from flo.model.errors import Conflict, Invalid, NotFound
 from flo.model.ids import (
     BLOCK_MS_MAX,
@@ -77,10 +80,12 @@ from flo.model.runs import (
 )
 from flo.model.workers import (
     ACTIONS_PER_WORKER_MAX,
+    RunsBegun,
     TaskCancelled,
     WorkerDeregistered,
     WorkerHeard,
 )
+from flo.workflow.rate import Rate
 
 ARCHIVE_KIND = "run"
 PAYLOADS_PER_CLAIM_LENGTH_MAX = 4 * 1024 * 1024
@@ -149,6 +154,7 @@ def queue_run(
         is_delayed=delay_ms > 0,
         idempotency_key=idempotency_key,
         labels=labels,
+        slot=slot_of(action, payload),
     )
 
 
@@ -170,7 +176,8 @@ def decide_claim(state: State, command: Claim, moment: Moment) -> Decision:
     length = 0
     room = HELD_PER_WORKER_MAX - len(space.held.get(command.worker_id, ()))
     limit = max(0, min(command.max_tasks, room))
-    for run in islice(_ready_runs(space, command.actions, labels), limit):
+    ready = _ready_runs(space, command, labels, moment)
+    for run in islice(ready, limit):
         lease_ms = _lease_ms(space.settings(run.action))
         lease_expires_at_ms = moment.now_ms + lease_ms if lease_ms else None
         events.append(
@@ -196,8 +203,10 @@ def decide_claim(state: State, command: Claim, moment: Moment) -> Decision:
         length += len(run.input)
         if length > PAYLOADS_PER_CLAIM_LENGTH_MAX:
             break
-    heard = WorkerHeard(namespace=command.namespace, worker_id=command.worker_id)
-    return Decision(Assigned(tasks=tasks), tuple(events), (heard,) if worker else ())
+    signs: list[Sign] = list(_begun(space, command.namespace, tasks))
+    if worker is not None:
+        signs.append(WorkerHeard(namespace=command.namespace, worker_id=command.worker_id))
+    return Decision(Assigned(tasks=tasks), tuple(events), tuple(signs))
 
 
 def decide_complete(state: State, command: Complete, moment: Moment) -> Decision:
@@ -308,14 +317,14 @@ def apply_queued(state: State, event: RunQueued) -> None:
     if run.is_delayed:
         state.due.set((RUN, event.namespace, run.run_id), run.ready_at_ms)
     else:
-        _enqueue(space, run)
+        enter_queue(space, run)
 
 
 def apply_released(state: State, event: RunReleased) -> None:
     space = state.spaces[event.namespace]
     state.due.clear((RUN, event.namespace, event.run_id))
     run = space.runs[event.run_id] = replace(space.runs[event.run_id], is_delayed=False)
-    _enqueue(space, run)
+    enter_queue(space, run)
 
 
 def apply_claimed(state: State, event: RunClaimed) -> None:
@@ -371,7 +380,7 @@ def apply_requeued(state: State, event: RunRequeued) -> None:
     if run.is_delayed:
         state.due.set((RUN, event.namespace, run.run_id), event.ready_at_ms)
     else:
-        _enqueue(space, run)
+        enter_queue(space, run)
 
 
 def apply_cancelled(state: State, event: RunCancelled) -> None:
@@ -384,7 +393,7 @@ def apply_cancelled(state: State, event: RunCancelled) -> None:
         if run.is_delayed:
             state.due.clear((RUN, event.namespace, event.run_id))
         else:
-            space.queues[run.action].call_off(run.labels, run.priority, run.number)
+            leave_queue(space, run)
     space.tallies[run.action].cancelled += 1
     _finish(state, event.namespace, run)
 
@@ -517,16 +526,62 @@ def _run_with_key(space: Space, command: Invoke, moment: Moment) -> RunId | None
     )
 
 
-def _ready_runs(space: Space, actions: list[ActionName], labels: Labels | None) -> Iterator[Run]:
+def _ready_runs(
+    space: Space, command: Claim, labels: Labels | None, moment: Moment
+) -> Iterator[Run]:
     """The runs a worker may have: the highest priority first, then the longest ready."""
     lanes: list[Iterator[Run]] = []
-    for name in dict.fromkeys(actions):
+    for name in dict.fromkeys(command.actions):
         queue = space.queues.get(name)
-        if queue is not None:
-            lanes += [_runs(space, name, lane) for lane in queue.open_to(labels) if lane]
+        if queue is None:
+            continue
+        open_to = [_runs(space, name, lane) for lane in queue.open_to(labels) if lane]
+        if open_to and (rate := rate_now(space, command.namespace, name, moment)) is not None:
+            open_to = [_within(rate, _merged(open_to), moment.now_ms)]
+        lanes += open_to
+    return _merged(lanes)
+
+
+def _merged(lanes: list[Iterator[Run]]) -> Iterator[Run]:
     if len(lanes) == 1:
         return lanes[0]
     return heapq.merge(*lanes, key=lambda run: (-run.priority, run.ready_at_ms, run.number))
+
+
+def _within(rate: Rate, runs: Iterator[Run], now_ms: int) -> Iterator[Run]:
+    """As many as may begin now."""
+    for run in runs:
+        if not rate.may_call(now_ms):
+            return
+        rate = rate.called(now_ms)
+        yield run
+
+
+def rate_now(space: Space, namespace: Namespace, name: ActionName, moment: Moment) -> Rate | None:
+    """How many runs of an action have begun lately; None if it is not limited by rate."""
+    action = space.actions.get(name) or space.deleted.get(name)
+    if action is None or action.limits is None:
+        return None
+    return moment.live.rates.get((namespace, name)) or rate_of_limits(action.limits)
+
+
+def free_at_ms(state: State, claim: Claim, now_ms: int, live: Live) -> int | None:
+    """When an action whose runs wait for its rate may begin one; None if none has to."""
+    space = state.space(claim.namespace)
+    times = [
+        rate.next_at_ms(now_ms)
+        for name in claim.actions
+        if space.has_ready(name) and (rate := live.rates.get((claim.namespace, name))) is not None
+    ]
+    return min((at_ms for at_ms in times if at_ms > now_ms), default=None)
+
+
+def _begun(space: Space, namespace: Namespace, tasks: list[Task]) -> Iterator[RunsBegun]:
+    """What the windows of rates have to count."""
+    for name, count in Counter(task.task_type for task in tasks).items():
+        limits = space.settings(name).limits
+        if limits is not None and rate_of_limits(limits).windows:
+            yield RunsBegun(namespace=namespace, action=name, count=count, limits=limits)
 
 
 def _runs(space: Space, action: ActionName, numbers: Iterable[int]) -> Iterator[Run]:
@@ -616,10 +671,6 @@ def restore_run(state: State, namespace: Namespace, run: Run) -> None:
         state.due.set((RUN, namespace, run.run_id), run.ready_at_ms)
 
 
-def _enqueue(space: Space, run: Run) -> None:
-    space.queue(run.action).push(run.labels, run.priority, run.number)
-
-
 def _release_lease(
     state: State, namespace: Namespace, run_id: RunId, at_ms: int, *, failed: bool | None
 ) -> Run:
@@ -635,6 +686,7 @@ def _release_lease(
     if run.lease_expires_at_ms is not None:
         state.due.clear((RUN, namespace, run_id))
     space.tallies[run.action].running -= 1
+    leave_slot(space, run)
     if failed is not None:
         count_run(space, run.worker_id, run.action, at_ms, failed=failed)
     return run

@@ -2,9 +2,8 @@
 
 from typing import Any
 
-import msgspec
-
 from flo.core.course import Course
+from flo.core.limits import value_of
 from flo.workflow.mapping import Scope, StepResult
 
 
@@ -31,13 +30,3 @@ def scope_of(course: Course, now_ms: int, item: Any = None, index: int | None = 
         item=item,
         item_index=index,
     )
-
-
-def value_of(payload: bytes) -> Any:
-    """The JSON in a payload; text that is none stays text, and nothing is null."""
-    if not payload:
-        return None
-    try:
-        return msgspec.json.decode(payload)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return payload.decode(errors="replace")

@@ -176,6 +176,7 @@ class Space:
         self.awaited: dict[RunId, tuple[RunId, WalkName]] = {}
         """The runs and children that workflow runs wait for, and which walk of which."""
         self.slots: dict[tuple[WorkflowName, str], Slots] = {}
+        self.action_slots: dict[tuple[ActionName, str], Slots] = {}
         self.schedules: dict[WorkflowName, ScheduleState] = {}
         self.workflow_keys: dict[tuple[WorkflowName, str], RunId] = {}
         self.workflow_keys_finished: OrderedDict[tuple[WorkflowName, str], None] = OrderedDict()

@@ -287,6 +287,7 @@ def _action_view(namespace: Namespace, space: Space, action: Action) -> ActionVi
         wasm_digest=action.guest.digest if action.guest else None,
         wasm_entrypoint=action.guest.entrypoint if action.guest else None,
         wasm_memory_limit=action.guest.memory_pages if action.guest else None,
+        limits=action.limits,
     )
 
 

@@ -23,6 +23,17 @@ class Guest(Record):
     memory_pages: int = MEMORY_PAGES_DEFAULT
 
 
+class ActionLimits(Record):
+    """How many runs of an action may be ready or under way at a time, and how many may begin."""
+
+    concurrency_max: int | None = None
+    concurrency_key: str = ""
+    """A text such as "{input.customer_id}": counted for each value of it, otherwise for all."""
+    max_per_second: int | None = None
+    max_per_minute: int | None = None
+    max_per_hour: int | None = None
+
+
 class Action(Record):
     """A named task type. `timeout_ms` is the lease of a run; 0 means it never runs out."""
 
@@ -40,6 +51,7 @@ class Action(Record):
     """JSON Schemas, as JSON text."""
     guest: Guest | None = None
     """None: outside workers perform it."""
+    limits: ActionLimits | None = None
 
 
 class RegisterAction(Word):
@@ -65,6 +77,7 @@ class RegisterAction(Word):
     wasm_entrypoint: str = ENTRYPOINT_DEFAULT
     wasm_memory_limit: int = MEMORY_PAGES_DEFAULT
     """In pages of 64 KB."""
+    limits: ActionLimits | None = None
 
 
 class DeleteAction(Word):
@@ -152,6 +165,7 @@ class ActionView(Word):
     wasm_digest: str | None = None
     wasm_entrypoint: str | None = None
     wasm_memory_limit: int | None = None
+    limits: ActionLimits | None = None
 
 
 class ActionPage(Word):

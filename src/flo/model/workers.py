@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from flo.model.actions import ActionLimits
 from flo.model.base import Fact, Record, Sign, Word
 from flo.model.ids import (
     LIST_LIMIT_DEFAULT,
@@ -127,6 +128,15 @@ class WorkerDeregistered(Fact):
     namespace: Namespace
     worker_id: WorkerId
     at_ms: int
+
+
+class RunsBegun(Sign):
+    """So many runs of an action that is limited by rate have been handed out."""
+
+    namespace: Namespace
+    action: ActionName
+    count: int
+    limits: ActionLimits
 
 
 class WorkerHeard(Sign):

@@ -18,6 +18,7 @@ from flo.model.actions import (
     MEMORY_PAGES_DEFAULT,
     RETRY_DELAY_MS_DEFAULT,
     TIMEOUT_MS_DEFAULT,
+    ActionLimits,
     ActionPage,
     ActionView,
     DeleteAction,
@@ -48,6 +49,16 @@ from flo.server.http_runs import RunJson, run_json
 RECENT_RUNS = 10
 
 
+class LimitsBody(Word):
+    """How many runs may be under way at a time, for each value of a key, and how many may begin."""
+
+    concurrency_max: int | None = None
+    concurrency_key: str = ""
+    max_per_second: int | None = None
+    max_per_minute: int | None = None
+    max_per_hour: int | None = None
+
+
 class ActionBody(Word):
     """A registration. With `if_changed`, settings already in force do not make a new version.
 
@@ -67,6 +78,7 @@ class ActionBody(Word):
     """The bytes of a WebAssembly module, in base64: the server performs the action itself."""
     wasm_entrypoint: str = ENTRYPOINT_DEFAULT
     wasm_memory_limit: int = MEMORY_PAGES_DEFAULT
+    limits: LimitsBody | None = None
 
 
 class SettingsBody(Word):
@@ -120,7 +132,7 @@ async def register_action(
     namespace: NamespaceQuery = NAMESPACE_DEFAULT,
 ) -> Response[Registered]:
     """Register an action, or replace its settings."""
-    settings = asdict(data) | {"wasm_module": _module_of(data)}
+    settings = asdict(data) | {"wasm_module": _module_of(data), "limits": _limits_of(data.limits)}
     command = RegisterAction(namespace=namespace, **settings)
     async with asker.changes:
         registered = await asker.ask(command, Registered)
@@ -182,6 +194,10 @@ async def delete_action(
         await asker.ask(DeleteAction(name=name, namespace=namespace), Nothing)
 
 
+def _limits_of(body: LimitsBody | None) -> ActionLimits | None:
+    return ActionLimits(**asdict(body)) if body is not None else None
+
+
 def _module_of(body: ActionBody) -> bytes | None:
     if body.wasm_module is None:
         return None
@@ -201,6 +217,8 @@ def _registration_of(action: ActionView, changes: dict[str, Any]) -> RegisterAct
         "input_schema": action.input_schema,
         "output_schema": action.output_schema,
     }
+    if action.limits is not None:
+        settings["limits"] = action.limits
     if action.wasm_digest is not None:
         settings["wasm_digest"] = action.wasm_digest
         settings["wasm_entrypoint"] = action.wasm_entrypoint

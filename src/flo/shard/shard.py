@@ -21,7 +21,7 @@ from flo.core.decision import Decision
 from flo.core.live import Live
 from flo.core.machine import VIEWS, answer, settle
 from flo.core.moment import NOTHING_RECALLED, Moment
-from flo.core.runs import ARCHIVE_KIND
+from flo.core.runs import ARCHIVE_KIND, free_at_ms
 from flo.core.state import State, namespace_of
 from flo.core.stream_views import is_at_end
 from flo.core.views import run_result
@@ -296,21 +296,37 @@ class Shard:
 
     def _park_claim(self, submission: Submission, claim: Claim, reply: Answer) -> bool:
         """Let a claim that found nothing wait for something, if it may."""
-        if not _found_nothing(reply) or not claim.block_ms:
+        if not _found_nothing(reply) or not claim.block_ms or not self._may_wait(submission):
             return False
         self._waiters.park_claim(submission, claim)
         leave = lambda: self._waiters.leave_claim(submission, claim)  # noqa: E731
-        self._park(submission, claim.block_ms, Assigned(), leave)
+        again_at_ms = free_at_ms(self.state, claim, self._now_ms, self.live)
+        self._park(submission, claim.block_ms, Assigned(), leave, again_at_ms)
         return True
 
     def _park(
-        self, submission: Submission, block_ms: int, nothing: Word, leave: Callable[[], None]
+        self,
+        submission: Submission,
+        block_ms: int,
+        nothing: Word,
+        leave: Callable[[], None],
+        again_at_ms: int | None = None,
     ) -> None:
-        """Let it wait, until it is answered or its time is over; then the answer is `nothing`."""
+        """Let it wait, until it is answered or its time is over; then the answer is `nothing`.
+
+        With `again_at_ms` it is asked again by then, if that is earlier.
+        """
         if submission.until_ms is None:
             submission.until_ms = self._now_ms + block_ms
-        alarm = self._clock.call_at(submission.until_ms, lambda: submission.answer([nothing]))
+        if again_at_ms is not None and again_at_ms < submission.until_ms:
+            alarm = self._clock.call_at(again_at_ms, lambda: self._put_again(submission))
+        else:
+            alarm = self._clock.call_at(submission.until_ms, lambda: submission.answer([nothing]))
         submission.park(alarm, leave)
+
+    def _put_again(self, submission: Submission) -> None:
+        submission.unpark()
+        self._put(submission)
 
     def _admit_read(self, submission: Submission, read: ReadGroup, batch: _Batch) -> None:
         reply = self._read(submission, read, batch)

@@ -21,7 +21,16 @@ from flo.core.kv import restore_key
 from flo.core.queue import LaneKey
 from flo.core.runs import restore_run
 from flo.core.schedules import reschedule as reschedule_schedule
-from flo.core.state import Deployed, Group, Space, State, Stream, Tally, Workflow
+from flo.core.state import (
+    Deployed,
+    Group,
+    Slots,
+    Space,
+    State,
+    Stream,
+    Tally,
+    Workflow,
+)
 from flo.core.workflow_folds import (
     reschedule,
     restore_awaited,
@@ -103,6 +112,7 @@ class _SpaceHead(Record):
     lanes: list[tuple[ActionName, LaneKey, int, list[int]]]
     streams: dict[StreamName, _StreamHead]
     kv_version: int
+    action_slots: list[tuple[ActionName, str, list[RunId], list[RunId]]]
     workflow_number: int
     schedules: dict[WorkflowName, ScheduleState]
     workflow_keys_finished: list[tuple[WorkflowName, str, RunId]]
@@ -292,6 +302,10 @@ def _space_head(space: Space) -> _SpaceHead:
         ],
         streams={name: _stream_head(stream) for name, stream in space.streams.items()},
         kv_version=space.kv.version,
+        action_slots=[
+            (action, key, sorted(slots.holders), list(slots.line))
+            for (action, key), slots in sorted(space.action_slots.items())
+        ],
         workflow_number=space.workflow_number,
         schedules=space.schedules,
         workflow_keys_finished=[
@@ -416,6 +430,9 @@ def _space(head: _SpaceHead) -> Space:
         space.queue(action).restore(lane_key, priority, numbers)
     space.streams = {name: _stream(stream) for name, stream in head.streams.items()}
     space.kv.version = head.kv_version
+    for action, key, holders, line in head.action_slots:
+        slots = space.action_slots[action, key] = Slots()
+        slots.holders, slots.line = dict.fromkeys(holders), dict.fromkeys(line)
     space.workflow_number = head.workflow_number
     space.schedules = head.schedules
     for workflow, key, run_id in head.workflow_keys_finished:

@@ -26,10 +26,21 @@ from flo.model.groups import (
     RecordsReleased,
     RecordsReturned,
 )
-from flo.model.ids import ActionName, Namespace, StreamName, WorkerId
+from flo.model.ids import ActionName, Namespace, StreamName, WorkerId, parse_run_id
 from flo.model.kv import GetKey
 from flo.model.namespaces import NamespaceDeleted
-from flo.model.runs import Claim, RunQueued, RunReleased, RunRequeued, RunRevived, WaitForRuns
+from flo.model.runs import (
+    Claim,
+    RunCancelled,
+    RunCompleted,
+    RunFailed,
+    RunQueued,
+    RunReleased,
+    RunRequeued,
+    RunRevived,
+    RunTimedOut,
+    WaitForRuns,
+)
 from flo.model.schedules import PullTrigger
 from flo.model.streams import ReadStream, RecordsAppended, StreamDeleted
 from flo.model.workers import AwaitNews, WorkerDrained
@@ -174,9 +185,23 @@ class Waiters:
                 ):
                     if (run_now := state.space(namespace).runs.get(run_id)) is not None:
                         ready[namespace, run_now.action] = None
+                case RunCompleted() | RunFailed() | RunTimedOut() | RunCancelled():
+                    self._freed(event, state, ready)
                 case _:
                     pass
         return {key: None for key in ready if key in self._actions}
+
+    def _freed(
+        self,
+        event: RunCompleted | RunFailed | RunTimedOut | RunCancelled,
+        state: State,
+        ready: dict[tuple[Namespace, ActionName], None],
+    ) -> None:
+        """With a run that ends, another one of its action may get a slot."""
+        address = parse_run_id(event.run_id)
+        action = state.space(event.namespace).actions.get(address[0]) if address else None
+        if action is not None and action.limits is not None:
+            ready[event.namespace, action.name] = None
 
     def _walk(
         self, namespace: Namespace, action: ActionName, state: State
