@@ -313,3 +313,10 @@ def test_an_action_counts_its_runs_by_status():
         "cancelled": 0,
         "timed_out": 1,
     }
+
+
+def test_no_action_bears_the_name_of_the_runs_of_workflows():
+    with pytest.raises(Invalid) as refusal:
+        given(RegisterAction(name="wfrun"))
+
+    assert refusal.value.code == "name_reserved"

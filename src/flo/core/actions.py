@@ -40,6 +40,7 @@ from flo.model.ids import (
     check_text,
 )
 from flo.model.runs import Nothing
+from flo.model.workflows import RUN_PREFIX
 from flo.workflow.mapping import compile_template
 
 LIMIT_MAX = 1_000_000
@@ -48,6 +49,11 @@ LIMIT_MAX = 1_000_000
 def decide_register(state: State, command: RegisterAction, moment: Moment) -> Decision:
     check_namespace(command.namespace)
     check_action_name(command.name)
+    if command.name == RUN_PREFIX:
+        raise Invalid(
+            f"expected another name than {RUN_PREFIX!r}: the runs of workflows are called so",
+            code="name_reserved",
+        )
     check_range(command.timeout_ms, "timeout_ms", 0, DURATION_MS_MAX)
     check_range(command.max_retries, "max_retries", 0, MAX_RETRIES_MAX)
     check_range(command.retry_delay_ms, "retry_delay_ms", 0, DURATION_MS_MAX)
