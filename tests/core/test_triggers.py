@@ -5,6 +5,7 @@ import json
 import pytest
 
 from flo.model.groups import CreateGroup, GetGroup, GroupRecords, GroupSettings, JoinGroup
+from flo.model.namespaces import CreateNamespace
 from flo.model.schedules import CONSUMER, PullTrigger
 from flo.model.streams import Append, NewRecord
 from flo.model.workflows import (
@@ -235,8 +236,6 @@ def test_triggered_runs_wait_in_line_for_their_slot():
 
 
 def test_the_stream_may_be_of_another_namespace():
-    from flo.model.namespaces import CreateNamespace
-
     text = triggered(", namespace: prod")
     play = playing(text, "check")
     play.tell(

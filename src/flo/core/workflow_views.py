@@ -90,8 +90,8 @@ def get_run(
 
 def list_runs(state: State, question: ListWorkflowRuns, moment: Moment) -> WorkflowRunPage:
     """A page of what was live when the archive was asked, and what it knew."""
-    check_range(question.limit, "limit", 1, LIST_LIMIT_MAX)
     space = state.space(question.namespace)
+    items_before(space, question)
     found = moment.recalled.workflow_pages[space.archive_name]
     condition = parse_where(question.where) if question.where else None
     items: list[WorkflowRunItem] = []
@@ -178,6 +178,7 @@ def live_summaries(
 
 def items_before(space: Space, question: ListWorkflowRuns) -> int:
     """The number that every run of a page is under."""
+    check_range(question.limit, "limit", 1, LIST_LIMIT_MAX)
     if question.cursor is None:
         return space.workflow_number + 1
     if not question.cursor.isdecimal() or len(question.cursor) > 18:

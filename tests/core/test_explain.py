@@ -1,0 +1,214 @@
+"""Explain: what every kind of wait is called, and what would end it."""
+
+import pytest
+
+from flo.model.actions import RegisterAction
+from flo.model.errors import NotFound
+from flo.model.runs import Fail
+from flo.model.workers import DrainWorker, RegisterWorker
+from flo.testing.clock import NOON_MS
+from flows import document, one_step, playing
+from given import ANNA, BORIS
+
+DONE = "transitions: {success: flo.Completed, failure: flo.Failed}"
+CHECK = one_step(f'{{run: "@actions/check", {DONE}}}')
+
+
+def checking():
+    play = playing(CHECK, "check")
+    play.start()
+    return play
+
+
+def test_no_worker_is_registered_for_the_action():
+    explained = checking().explain()
+
+    assert explained.summary == (
+        "Step 'start' waits for run check-1: no worker is registered for action 'check'."
+    )
+    assert explained.advice == ["flo worker run MODULE  # one that performs check"]
+
+
+def test_the_workers_are_busy():
+    play = checking()
+    play.tell(RegisterWorker(worker_id=ANNA, actions=["check"]))
+
+    assert "1 of its workers could take it, and are busy" in play.explain().summary
+
+
+def test_every_worker_is_draining():
+    play = checking()
+    play.tell(RegisterWorker(worker_id=ANNA, actions=["check"]), DrainWorker(worker_id=ANNA))
+
+    assert "is draining or has fallen silent" in play.explain().summary
+
+
+def test_a_worker_has_the_run():
+    play = checking()
+    play.claim("check", BORIS)
+
+    explained = play.explain()
+
+    assert "which worker 'boris' has (attempt 1)" in explained.summary
+    assert explained.advice == ["flo action status check-1"]
+
+
+def test_the_run_is_tried_again():
+    play = playing(CHECK)
+    play.tell(RegisterAction(name="check", max_retries=1, retry_delay_ms=500))
+    play.start()
+    play.claim("check")
+    play.tell(Fail(run_id="check-1", worker_id=ANNA, error="boom", retry=True))
+
+    assert "which is tried again: boom" in play.explain().summary
+
+
+def test_a_signal_is_waited_for_with_the_command_that_sends_it():
+    text = one_step(
+        "{waitForSignal: {type: yes, timeoutMs: 500}, transitions: {success: flo.Completed}}"
+    )
+    play = playing(text)
+    play.start()
+
+    explained = play.explain()
+
+    assert explained.summary == "Step 'start' waits for a signal of type 'yes'."
+    assert explained.advice == ["flo workflow signal wfrun-1 --type yes '{}'"]
+    assert explained.next_at_ms == NOON_MS + 500
+
+
+@pytest.mark.parametrize(
+    ("step", "summary"),
+    [
+        ("{sleep: 1s, transitions: {success: flo.Completed}}", "Step 'start' sleeps."),
+        (
+            f'{{run: "@actions/check", retry: {{max_attempts: 2}}, {DONE}}}',
+            "Step 'start' has failed, and is tried again.",
+        ),
+        (
+            f'{{run: "@plan/pay", {DONE}}}',
+            "Step 'start' waits until an executor of its plan may be called again.",
+        ),
+    ],
+)
+def test_a_wait_for_a_time_is_told_with_the_time(step, summary):
+    plan = (
+        'plans: {pay: {executors: [{name: a, action: "@actions/check", '
+        "retry: {max_attempts: 2}}]}}\n"
+    )
+    play = playing(one_step(step, more=plan), "check")
+    play.start()
+    if "sleep" not in step:
+        play.fail("check")
+
+    explained = play.explain()
+
+    assert (explained.summary, explained.next_at_ms) == (summary, NOON_MS + 1_000)
+
+
+def test_a_child_is_waited_for_and_is_itself_about_to_begin():
+    play = playing(one_step('{run: "@workflow/kid", transitions: {success: flo.Completed}}'))
+    play.deploy(one_step(f'{{run: "@actions/check", {DONE}}}', name="kid"))
+    play.start()
+
+    parent, child = play.explain(), play.explain("wfrun-2")
+
+    assert parent.summary == "Step 'start' waits for its child wfrun-2."
+    assert parent.advice == ["flo workflow explain wfrun-2"]
+    assert (child.status, child.summary) == ("pending", "It is about to begin.")
+
+
+def test_every_branch_has_a_reason_of_its_own():
+    text = document(
+        f"""
+start:
+  parallel:
+    branches:
+      left: "@actions/check"
+      right: {{waitForSignal: {{type: go}}}}
+  {DONE}
+"""
+    )
+    play = playing(text, "check")
+    play.start()
+
+    reasons = play.explain().reasons
+
+    assert reasons[0] == "Step 'start' waits for its branches or items."
+    assert reasons[1].startswith("Step 'left' (start/left) waits for run check-1")
+    assert reasons[2] == "Step 'right' (start/right) waits for a signal of type 'go'."
+
+
+def test_a_paused_run_says_how_to_resume_it():
+    play = checking()
+    play.pause("wfrun-1")
+    play.perform("check")
+    assert play.status() == "waiting"
+
+    explained = play.explain()
+
+    assert explained.summary == "The run is paused."
+    assert explained.advice == ["flo workflow resume wfrun-1"]
+    assert explained.reasons[1] == (
+        "Step 'start' has ended; the next one begins when the run is resumed."
+    )
+
+
+def test_a_run_in_line_says_who_is_before_it():
+    play = playing(one_step(f'{{run: "@actions/check", {DONE}}}', more="concurrency: 1\n"))
+    play.register("check")
+    for _ in range(3):
+        play.start()
+
+    explained = play.explain("wfrun-3")
+
+    assert explained.status == "pending"
+    assert explained.summary == (
+        "It waits in line: 1 at a time of workflow 'order' may run, and 1 are before it."
+    )
+    assert explained.advice == ["flo workflow explain wfrun-1"]
+
+
+def test_a_rollback_is_told_as_such():
+    text = document(
+        """
+start:
+  run: "@actions/check"
+  rollback: "@actions/undo"
+  transitions: {success: flo.Failed}
+"""
+    )
+    play = playing(text, "check", "undo")
+    play.start()
+    play.perform("check")
+
+    reasons = play.explain().reasons
+
+    assert reasons[0] == "It ends failed, and is being undone first."
+    assert reasons[1].startswith("The rollback of step 'start' waits for run undo-1")
+
+
+def test_a_run_that_has_failed_says_why_and_how_to_repeat_it():
+    play = checking()
+    play.fail("check", "no stock")
+
+    explained = play.explain()
+
+    assert explained.summary == "It has ended at flo.Failed: it is failed."
+    assert explained.reasons == ["no stock"]
+    assert explained.advice == [
+        "flo workflow history wfrun-1",
+        "flo workflow rerun wfrun-1 --from start",
+    ]
+
+
+def test_a_run_that_has_completed_needs_no_advice_but_its_history():
+    play = checking()
+    play.perform("check")
+
+    assert play.explain().advice == ["flo workflow history wfrun-1"]
+
+
+def test_a_run_that_never_was_is_not_found():
+    with pytest.raises(NotFound):
+        checking().explain("wfrun-2")
