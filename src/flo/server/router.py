@@ -47,7 +47,7 @@ class Router:
 
     def submit(self, words: Sequence[Word], done: Done) -> Submission:
         first = words[0]
-        if isinstance(first, RegisterAction) and first.wasm_module is not None:
+        if isinstance(first, RegisterAction | DeleteAction):
             submission = Submission(words, done)
             task = asyncio.create_task(self._check(submission, first))
             self._checking[task] = None
@@ -62,9 +62,9 @@ class Router:
         self._notice(word)
         return reply
 
-    async def _check(self, submission: Submission, command: RegisterAction) -> None:
+    async def _check(self, submission: Submission, word: Word) -> None:
         try:
-            reply = await self.ask(command)
+            reply = await self.ask(word)
         except FloError as refusal:
             submission.refuse(refusal)
         except Exception as error:  # our mistake; whoever asked must not wait for ever
