@@ -6,14 +6,16 @@ and neither belongs into a shard.
 
 import asyncio
 from collections.abc import Sequence
-from typing import Protocol
+from functools import partial
+from typing import Protocol, TypeGuard
 
 from flo.model.actions import DeleteAction, RegisterAction
 from flo.model.base import Word
 from flo.model.errors import FloError, Invalid, Unexpected
 from flo.model.ids import Namespace
+from flo.model.namespaces import DeleteNamespace
 from flo.shard.shard import Shard
-from flo.shard.submission import Done, Submission
+from flo.shard.submission import Answer, Done, Submission
 
 
 class Guests(Protocol):
@@ -35,6 +37,7 @@ class NoGuests:
 
 
 NO_GUESTS = NoGuests()
+_NOTICED = (RegisterAction, DeleteAction, DeleteNamespace)
 
 
 class Router:
@@ -47,24 +50,27 @@ class Router:
 
     def submit(self, words: Sequence[Word], done: Done) -> Submission:
         first = words[0]
-        if isinstance(first, RegisterAction | DeleteAction):
-            submission = Submission(words, done)
+        if not isinstance(first, _NOTICED):
+            return self._shard.submit(words, done)
+        submission = Submission(words, done)
+        if _has_a_module(first):
             task = asyncio.create_task(self._check(submission, first))
             self._checking[task] = None
             task.add_done_callback(self._checking.pop)
-            return submission
-        return self._shard.submit(words, done)
+        else:
+            self._shard.submit(words, partial(self._answer, submission, first))
+        return submission
 
     async def ask(self, word: Word) -> Word:
-        if isinstance(word, RegisterAction) and word.wasm_module is not None:
+        if _has_a_module(word):
             word = await self._guests.checked(word)
         reply = await self._shard.ask(word)
         self._notice(word)
         return reply
 
-    async def _check(self, submission: Submission, word: Word) -> None:
+    async def _check(self, submission: Submission, command: RegisterAction) -> None:
         try:
-            reply = await self.ask(word)
+            reply = await self.ask(command)
         except FloError as refusal:
             submission.refuse(refusal)
         except Exception as error:  # our mistake; whoever asked must not wait for ever
@@ -72,7 +78,23 @@ class Router:
         else:
             submission.answer([reply])
 
+    def _answer(self, submission: Submission, word: Word, answers: list[Answer]) -> None:
+        self._notice(word)
+        submission.answer(answers)
+
     def _notice(self, word: Word) -> None:
         """Actions have come or gone: their runs are to be served, or no longer."""
-        if isinstance(word, RegisterAction | DeleteAction):
-            self._guests.serve(word.namespace)
+        match word:
+            case RegisterAction(namespace=namespace) | DeleteAction(namespace=namespace):
+                self._guests.serve(namespace)
+            case DeleteNamespace(name=namespace):
+                self._guests.serve(namespace)
+            case _:
+                pass
+
+
+def _has_a_module(word: Word) -> TypeGuard[RegisterAction]:
+    """Also one that the server has already is checked: against another entrypoint and limit."""
+    return isinstance(word, RegisterAction) and (
+        word.wasm_module is not None or word.wasm_digest is not None
+    )
