@@ -8,14 +8,28 @@ from flo.core.kv import decide_transact
 from flo.core.moment import Moment
 from flo.core.runs import decide_complete as decide_complete_run
 from flo.core.state import State
-from flo.model.kv import Transact
-from flo.model.runs import Complete
+from flo.model.errors import TooLarge
+from flo.model.kv import OPERATIONS_PER_TRANSACTION_MAX, Transact
+from flo.model.runs import CHECKS_PER_RESULT_MAX, Complete
 
 
 def decide_complete(state: State, command: Complete, moment: Moment) -> Decision:
     decision = decide_complete_run(state, command, moment)
     if not decision.events or not (command.checks or command.changes):
         return decision
-    changes = Transact(namespace=command.namespace, checks=command.checks, changes=command.changes)
+    _check_what_was_read(state, command, moment)
+    changes = Transact(namespace=command.namespace, changes=command.changes)
     changed = decide_transact(state, changes, moment)
     return decision._replace(events=(*changed.events, *decision.events))
+
+
+def _check_what_was_read(state: State, command: Complete, moment: Moment) -> None:
+    """A run may read more keys than a transaction may name."""
+    checks = command.checks
+    if len(checks) > CHECKS_PER_RESULT_MAX:
+        raise TooLarge(
+            f"expected at most {CHECKS_PER_RESULT_MAX} checks with a result, got {len(checks)}"
+        )
+    for start in range(0, len(checks), OPERATIONS_PER_TRANSACTION_MAX):
+        some = checks[start : start + OPERATIONS_PER_TRANSACTION_MAX]
+        decide_transact(state, Transact(namespace=command.namespace, checks=some), moment)

@@ -9,8 +9,9 @@ has changed meanwhile, it is run again.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
 from contextlib import suppress
+from functools import partial
 
 import structlog
 from msgspec.structs import replace
@@ -21,9 +22,10 @@ from flo.model.errors import Conflict, FloError, NotFound, Unavailable
 from flo.model.ids import TEXT_LENGTH_MAX, Namespace
 from flo.model.kv import Change, Check, Delete, Put
 from flo.model.runs import Assigned, Claim, Complete, Fail, Task, Touch
-from flo.model.workers import DeregisterWorker
+from flo.model.workers import ACTIONS_PER_WORKER_MAX, DeregisterWorker
 from flo.shard.clock import Clock
 from flo.shard.shard import Shard
+from flo.shard.submission import Answer, Submission
 from flo.wasm.engine import Engine
 from flo.wasm.execution import Call
 from flo.wasm.host import Stored
@@ -53,31 +55,33 @@ class InlineWorker:
         engine = Engine()
         self._modules = Modules(engine)
         self._pool = Pool(engine, self._modules, running_max=concurrency)
-        self._claiming: dict[Namespace, asyncio.Task[None]] = {}
         self._serving: dict[Namespace, list[str]] = {}
+        self._lines: dict[Namespace, list[_Line]] = {}
         self._tasks: dict[asyncio.Task[None], None] = {}
 
     async def start(self) -> None:
         """Take up what the last process left undone, then serve every action that has a guest."""
         self._pool.start()
-        for namespace, space in self._shard.state.spaces.items():
+        for namespace, space in list(self._shard.state.spaces.items()):
             if WORKER_ID in space.held:
                 await self._shard.ask(DeregisterWorker(worker_id=WORKER_ID, namespace=namespace))
             self.serve(namespace)
 
     async def stop(self) -> None:
-        for task in (*self._claiming.values(), *self._tasks):
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._claiming.values(), *self._tasks, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._pool.stop()
 
     async def checked(self, command: RegisterAction) -> RegisterAction:
         """The registration, once its module is found fit, with what it says of itself."""
-        assert command.wasm_module is not None
-        module = await self._pool.check(
-            command.wasm_module, command.wasm_entrypoint, command.wasm_memory_limit
-        )
-        if command.description:
+        wasm = command.wasm_module
+        if wasm is None:
+            wasm = self._shard.state.modules.get(command.wasm_digest or "")
+        if wasm is None:
+            return command  # the rules say that there is no such module
+        module = await self._pool.check(wasm, command.wasm_entrypoint, command.wasm_memory_limit)
+        if command.description or command.wasm_module is None:
             return command
         told = await self._pool.describe(module, command.wasm_memory_limit, lane="")
         if not isinstance(told, Finished):
@@ -90,38 +94,59 @@ class InlineWorker:
         actions = sorted(_guests(self._shard.state, namespace))
         if actions == self._serving.get(namespace, []):
             return
-        if namespace in self._claiming:
-            self._claiming.pop(namespace).cancel()
+        for line in self._lines.pop(namespace, ()):
+            line.leave()
         self._serving[namespace] = actions
-        if actions:
-            claiming = self._claim_for_ever(namespace, actions)
-            self._claiming[namespace] = asyncio.create_task(claiming, name=f"inline {namespace}")
+        for start in range(0, len(actions), ACTIONS_PER_WORKER_MAX):
+            some = actions[start : start + ACTIONS_PER_WORKER_MAX]
+            line = _Line(self._shard, namespace, some, self._concurrency)
+            self._lines.setdefault(namespace, []).append(line)
+            self._spawn(self._claim_for_ever(line))
 
-    async def _claim_for_ever(self, namespace: Namespace, actions: list[str]) -> None:
-        while self._shard.closed is None:
+    async def _claim_for_ever(self, line: "_Line") -> None:
+        while line.is_open:
             try:
-                tasks = await self._claim(namespace, actions)
+                tasks = await line.claim()
             except FloError as error:
-                _logger.warning("inline_claim_refused", error=str(error))
-                await asyncio.sleep(1)
+                if self._shard.closed is None:
+                    _logger.warning("inline_claim_refused", error=str(error))
+                    await asyncio.sleep(1)
                 continue
-            for task in tasks:
-                await self._slot_for(namespace, task)
-                performing = asyncio.create_task(self._perform(namespace, task))
-                self._tasks[performing] = None
-                performing.add_done_callback(self._ended)
+            begun = [asyncio.Event() for _ in tasks]
+            for task, event in zip(tasks, begun, strict=True):
+                self._spawn(self._perform(line.namespace, task, event))
+            for event in begun:
+                await event.wait()
 
-    async def _claim(self, namespace: Namespace, actions: list[str]) -> list[Task]:
-        claim = Claim(
-            worker_id=WORKER_ID,
-            actions=actions,
-            namespace=namespace,
-            max_tasks=self._concurrency,
-            block_ms=CLAIM_BLOCK_MS,
-        )
-        assigned = await self._shard.ask(claim)
-        assert isinstance(assigned, Assigned)
-        return assigned.tasks
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks[task] = None
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.pop(task, None)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _logger.error("inline_task_broken", error=repr(error))
+
+    async def _perform(self, namespace: Namespace, task: Task, begun: asyncio.Event) -> None:
+        """One run from its claim to its report."""
+        await self._slot_for(namespace, task)
+        begun.set()
+        try:
+            outcome = await self._outcome(namespace, task)
+        finally:
+            self._free.release()
+        for _ in range(TRIES_MAX):
+            _tell(task, outcome)
+            if isinstance(outcome, Trapped):
+                await self._fail(namespace, task, outcome)
+                return
+            if await self._completed(namespace, task, outcome):
+                return
+            outcome = await self._outcome(namespace, task)
+        message = f"what it read has changed {TRIES_MAX} times while it ran"
+        unlucky = Trapped(kind=Kind.HOST_FAILED, message=message, retry=True)
+        await self._fail(namespace, task, unlucky)
 
     async def _slot_for(self, namespace: Namespace, task: Task) -> None:
         """Wait for a slot to fall free, and keep the lease meanwhile."""
@@ -140,29 +165,6 @@ class InlineWorker:
                     await self._shard.ask(touch)
             else:
                 return
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.pop(task, None)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            _logger.error("inline_task_broken", error=repr(error))
-
-    async def _perform(self, namespace: Namespace, task: Task) -> None:
-        """One run from its claim to its report."""
-        try:
-            outcome = await self._outcome(namespace, task)
-        finally:
-            self._free.release()
-        for _ in range(TRIES_MAX):
-            _tell(task, outcome)
-            if isinstance(outcome, Trapped):
-                await self._fail(namespace, task, outcome)
-                return
-            if await self._completed(namespace, task, outcome):
-                return
-            outcome = await self._outcome(namespace, task)
-        message = f"what it read has changed {TRIES_MAX} times while it ran"
-        unlucky = Trapped(kind=Kind.HOST_FAILED, message=message, retry=True)
-        await self._fail(namespace, task, unlucky)
 
     async def _outcome(self, namespace: Namespace, task: Task) -> Outcome:
         action = self._shard.state.space(namespace).settings(task.task_type)
@@ -205,7 +207,8 @@ class InlineWorker:
                 return False
             _logger.info("inline_report_refused", run=task.task_id, code=refusal.code)
         except FloError as refusal:
-            failure = Trapped(kind=Kind.EXECUTION_ERROR, message=refusal.message, retry=False)
+            retry = isinstance(refusal, Unavailable)
+            failure = Trapped(kind=Kind.EXECUTION_ERROR, message=refusal.message, retry=retry)
             await self._fail(namespace, task, failure)
         return True
 
@@ -226,6 +229,50 @@ class InlineWorker:
             _logger.info("inline_report_refused", run=task.task_id, code=refusal.code)
 
 
+class _Line:
+    """The claims for some actions of a namespace, one after the other.
+
+    A claim that is called off while its runs are being handed out would take them with it: so only
+    one that waits is.
+    """
+
+    def __init__(self, shard: Shard, namespace: Namespace, actions: list[str], most: int) -> None:
+        self.namespace = namespace
+        self._shard = shard
+        self._actions = actions
+        self._most = most
+        self._submission: Submission | None = None
+        self._has_left = False
+
+    @property
+    def is_open(self) -> bool:
+        return not self._has_left and self._shard.closed is None
+
+    async def claim(self) -> list[Task]:
+        claim = Claim(
+            worker_id=WORKER_ID,
+            actions=self._actions,
+            namespace=self.namespace,
+            max_tasks=self._most,
+            block_ms=CLAIM_BLOCK_MS,
+        )
+        answered: asyncio.Future[list[Answer]] = asyncio.get_running_loop().create_future()
+        self._submission = self._shard.submit([claim], partial(_resolve, answered))
+        answer = (await answered)[0]
+        if isinstance(answer, FloError):
+            raise answer
+        assert isinstance(answer, Assigned)
+        if answer.draining:
+            raise Conflict(f"somebody has registered and drained a worker {WORKER_ID!r}")
+        return answer.tasks
+
+    def leave(self) -> None:
+        """Claim no more; others do from now on."""
+        self._has_left = True
+        if self._submission is not None and self._submission.is_parked:
+            self._submission.answer([Assigned()])
+
+
 class _Reader:
     """The keys of a namespace, as a guest's thread may read them: a look into a dict."""
 
@@ -237,6 +284,11 @@ class _Reader:
     def read(self, key: str) -> Stored | None:
         known = self._state.space(self._namespace).kv.get(key, self._clock.now_ms())
         return Stored(value=known.value, version=known.version) if known is not None else None
+
+
+def _resolve(answered: "asyncio.Future[list[Answer]]", answers: list[Answer]) -> None:
+    if not answered.done():  # whoever waited may have been cancelled
+        answered.set_result(answers)
 
 
 def _guests(state: State, namespace: Namespace) -> Iterable[str]:

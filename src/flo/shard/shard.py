@@ -26,12 +26,14 @@ from flo.core.state import State, namespace_of
 from flo.core.stream_views import is_at_end
 from flo.core.views import run_result
 from flo.log.base import Log
+from flo.model.actions import RegisterAction
 from flo.model.archive import ArchiveAddress, Archived, address_of
 from flo.model.base import Fact, Word
 from flo.model.errors import FloError, NotFound, Unavailable, Unexpected
 from flo.model.groups import GroupRecords, ReadGroup
 from flo.model.ids import run_id_of
 from flo.model.kv import (
+    Change,
     GetKey,
     KeyDeleted,
     KeyExpired,
@@ -507,17 +509,25 @@ def _payload_length(words: Sequence[Word]) -> int:
     length = 0
     for word in words:
         match word:
-            case Invoke(input=payload) | Complete(output=payload):
+            case Invoke(input=payload):
                 length += len(payload)
+            case Complete(output=payload, changes=changes):
+                length += len(payload) + _values_length(changes)
+            case RegisterAction(wasm_module=bytes(module)):
+                length += len(module)
             case PutKey(value=payload) | SetJson(document=payload):
                 length += len(payload)
             case Append(records=records):
                 length += sum(len(record.payload) for record in records)
             case Transact(changes=changes):
-                length += sum(len(change.value) for change in changes if isinstance(change, Put))
+                length += _values_length(changes)
             case _:
                 pass
     return length
+
+
+def _values_length(changes: Sequence[Change]) -> int:
+    return sum(len(change.value) for change in changes if isinstance(change, Put))
 
 
 def _subjects_of(event: Fact) -> Iterable[Subject]:

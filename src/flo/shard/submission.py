@@ -49,6 +49,11 @@ class Submission:
         """Whether somebody still waits for the answers."""
         return self._done is not None
 
+    @property
+    def is_parked(self) -> bool:
+        """Whether it stands in a line."""
+        return self._leave is not None
+
     def park(self, alarm: Alarm, leave: Callable[[], None]) -> None:
         """It stands in a line until the alarm rings; `leave` takes it out of the line."""
         self._alarm, self._leave = alarm, leave

@@ -17,14 +17,19 @@ run has ended well. A pointer out of range, or one write, read, byte or call too
 from typing import Protocol
 
 from flo.model.base import Word
+from flo.model.ids import KEY_LENGTH_MAX
+from flo.model.kv import (
+    OPERATIONS_PER_TRANSACTION_MAX,
+    TRANSACTION_LENGTH_MAX,
+    VALUE_LENGTH_MAX,
+)
+from flo.model.runs import CHECKS_PER_RESULT_MAX
 from flo.wasm.abi import Fault, Span, check_span
 from flo.wasm.outcome import Delete, Effect, Kind, LogLine, Put
 
-KEY_LENGTH_MAX = 4_096
-VALUE_LENGTH_MAX = 256 * 1024
-WRITES_MAX = 256
-WRITES_LENGTH_MAX = 1024 * 1024
-READS_MAX = 1_024
+WRITES_MAX = OPERATIONS_PER_TRANSACTION_MAX
+WRITES_LENGTH_MAX = TRANSACTION_LENGTH_MAX
+READS_MAX = CHECKS_PER_RESULT_MAX
 READS_LENGTH_MAX = 16 * 1024 * 1024
 LOGS_MAX = 100
 LOG_LENGTH_MAX = 1_024
