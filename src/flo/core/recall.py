@@ -22,7 +22,6 @@ from flo.core.stream_recall import (
 )
 from flo.core.views import live_runs, numbers_below
 from flo.model.base import Word
-from flo.model.errors import FloError
 from flo.model.ids import LIST_LIMIT_MAX, ActionName, RunId, parse_run_id
 from flo.model.runs import (
     RUNS_PER_WAIT_MAX,
@@ -80,7 +79,7 @@ def recalls_for(state: State, word: Word, known: Known = NOTHING_KNOWN) -> Seque
     if (recall := RECALLS.get(kind)) is not None:
         return recall(state, word)
     if (look_up := STREAM_RECALLS.get(kind)) is not None:
-        with suppress(FloError):  # there is nothing to look up: the rule will refuse the word
+        with suppress(Exception):  # there is nothing to look up: the rule will refuse the word
             return look_up(state, word, known)
     return ()
 
