@@ -10,10 +10,19 @@ from flo.model.version import VERSION as __version__
 
 if TYPE_CHECKING:
     from flo.client.actions import Actions
-    from flo.client.blocking import BlockingFlo, BlockingInvocation
+    from flo.client.blocking import (
+        BlockingConsumerGroup,
+        BlockingFlo,
+        BlockingInvocation,
+        BlockingKvTransaction,
+    )
     from flo.client.client import Flo
+    from flo.client.groups import ConsumerGroup
     from flo.client.invocation import Invocation, RunUnsuccessful
+    from flo.client.kv import Kv
+    from flo.client.kv_transaction import KvTransaction
     from flo.client.namespaces import Namespaces
+    from flo.client.streams import Streams
     from flo.client.workers import Workers
     from flo.model.actions import ActionPage, ActionView, Registered
     from flo.model.errors import (
@@ -28,6 +37,32 @@ if TYPE_CHECKING:
         Unavailable,
         Unexpected,
     )
+    from flo.model.groups import (
+        ClaimedRecords,
+        ConsumerView,
+        GroupMode,
+        GroupPage,
+        GroupRecords,
+        GroupSettings,
+        GroupView,
+        LetterPage,
+        LettersChanged,
+        LetterView,
+        PendingPage,
+        PendingView,
+    )
+    from flo.model.kv import (
+        Check,
+        Committed,
+        Delete,
+        Increment,
+        KeyPage,
+        KeyView,
+        Put,
+        Transaction,
+        Value,
+        VersionView,
+    )
     from flo.model.namespaces import NamespacePage, NamespaceView
     from flo.model.runs import (
         Accepted,
@@ -41,6 +76,16 @@ if TYPE_CHECKING:
         Task,
         Touched,
     )
+    from flo.model.streams import (
+        Appended,
+        NewRecord,
+        RecordPage,
+        Retention,
+        StreamPage,
+        StreamRecord,
+        StreamView,
+        Trimmed,
+    )
     from flo.model.workers import (
         News,
         WorkerKnown,
@@ -52,13 +97,24 @@ if TYPE_CHECKING:
     from flo.worker.action import ActionWorker
     from flo.worker.context import ActionContext
     from flo.worker.outcome import ActionResult, NonRetryableError
+    from flo.worker.stream import StreamWorker
+    from flo.worker.stream_context import StreamContext
 
 _HOMES = {
     "flo.client.actions": ["Actions"],
-    "flo.client.blocking": ["BlockingFlo", "BlockingInvocation"],
+    "flo.client.blocking": [
+        "BlockingConsumerGroup",
+        "BlockingFlo",
+        "BlockingInvocation",
+        "BlockingKvTransaction",
+    ],
     "flo.client.client": ["Flo"],
+    "flo.client.groups": ["ConsumerGroup"],
     "flo.client.invocation": ["Invocation", "RunUnsuccessful"],
+    "flo.client.kv": ["Kv"],
+    "flo.client.kv_transaction": ["KvTransaction"],
     "flo.client.namespaces": ["Namespaces"],
+    "flo.client.streams": ["Streams"],
     "flo.client.workers": ["Workers"],
     "flo.model.actions": ["ActionPage", "ActionView", "Registered"],
     "flo.model.errors": [
@@ -73,6 +129,32 @@ _HOMES = {
         "Unavailable",
         "Unexpected",
     ],
+    "flo.model.groups": [
+        "ClaimedRecords",
+        "ConsumerView",
+        "GroupMode",
+        "GroupPage",
+        "GroupRecords",
+        "GroupSettings",
+        "GroupView",
+        "LetterPage",
+        "LettersChanged",
+        "LetterView",
+        "PendingPage",
+        "PendingView",
+    ],
+    "flo.model.kv": [
+        "Check",
+        "Committed",
+        "Delete",
+        "Increment",
+        "KeyPage",
+        "KeyView",
+        "Put",
+        "Transaction",
+        "Value",
+        "VersionView",
+    ],
     "flo.model.namespaces": ["NamespacePage", "NamespaceView"],
     "flo.model.runs": [
         "Accepted",
@@ -86,6 +168,16 @@ _HOMES = {
         "Task",
         "Touched",
     ],
+    "flo.model.streams": [
+        "Appended",
+        "NewRecord",
+        "RecordPage",
+        "Retention",
+        "StreamPage",
+        "StreamRecord",
+        "StreamView",
+        "Trimmed",
+    ],
     "flo.model.workers": [
         "News",
         "WorkerKnown",
@@ -97,6 +189,8 @@ _HOMES = {
     "flo.worker.action": ["ActionWorker"],
     "flo.worker.context": ["ActionContext"],
     "flo.worker.outcome": ["ActionResult", "NonRetryableError"],
+    "flo.worker.stream": ["StreamWorker"],
+    "flo.worker.stream_context": ["StreamContext"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -108,36 +202,74 @@ __all__ = [
     "ActionView",
     "ActionWorker",
     "Actions",
+    "Appended",
     "Assigned",
     "AttemptView",
+    "BlockingConsumerGroup",
     "BlockingFlo",
     "BlockingInvocation",
+    "BlockingKvTransaction",
+    "Check",
+    "ClaimedRecords",
+    "Committed",
     "Conflict",
+    "ConsumerGroup",
+    "ConsumerView",
     "Corrupt",
+    "Delete",
     "Flo",
     "FloError",
+    "GroupMode",
+    "GroupPage",
+    "GroupRecords",
+    "GroupSettings",
+    "GroupView",
+    "Increment",
     "Invalid",
     "Invocation",
     "Invoke",
+    "KeyPage",
+    "KeyView",
+    "Kv",
+    "KvTransaction",
+    "LetterPage",
+    "LetterView",
+    "LettersChanged",
     "NamespacePage",
     "NamespaceView",
     "Namespaces",
+    "NewRecord",
     "News",
     "NonRetryableError",
     "NotFound",
+    "PendingPage",
+    "PendingView",
+    "Put",
+    "RecordPage",
     "Registered",
     "Rejected",
+    "Retention",
     "RunPage",
     "RunResult",
     "RunStatus",
     "RunUnsuccessful",
     "RunView",
+    "StreamContext",
+    "StreamPage",
+    "StreamRecord",
+    "StreamView",
+    "StreamWorker",
+    "Streams",
     "Task",
     "TimedOut",
     "TooLarge",
     "Touched",
+    "Transaction",
+    "Trimmed",
     "Unavailable",
     "Unexpected",
+    "Value",
+    "VersionView",
     "WorkerKnown",
     "WorkerPage",
     "WorkerStatus",

@@ -176,6 +176,8 @@ def has_something(state: State, command: ReadGroup) -> bool:
     """Whether it is worth while to ask again."""
     group = group_of(state, command)
     stream = state.spaces[command.namespace].streams[command.stream]
+    if command.consumer not in group.consumers:
+        return True  # it has left meanwhile, and is told so
     return group.next < stream.next or group.backlog.waiting_count > 0
 
 
