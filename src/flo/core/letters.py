@@ -61,9 +61,7 @@ def decide_requeue(state: State, command: RequeueLetters, moment: Moment) -> Dec
         for letter in kept
     )
     is_trimmed_from_here = len(kept) < len(letters)  # what comes next is older still
-    return Decision(
-        LettersChanged(ids=_ids(kept), more=more and not is_trimmed_from_here), revived
-    )
+    return Decision(LettersChanged(ids=_ids(kept), more=more and not is_trimmed_from_here), revived)
 
 
 def decide_purge(state: State, command: PurgeLetters, moment: Moment) -> Decision:

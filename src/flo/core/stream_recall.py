@@ -99,9 +99,11 @@ def recall_read(state: State, question: ReadStream, known: Known) -> Sequence[St
         return _out_of_reach(stream, [(start, stream.next - 1)], question.limit, known)
     _, sequence = parse_stream_id(question.after)
     is_there = stream.first <= sequence < stream.next
+    places = _places(stream, id_bounds(question.after, after=True))
     if is_there and known.records.record(stream.number, sequence) is None:
-        return (RecallRecords(stream.number, sequence, question.limit + 1),)
-    return _places(stream, id_bounds(question.after, after=True))
+        # what was fetched may be pushed out again before the rest is, but a place is kept
+        return (RecallRecords(stream.number, sequence, question.limit + 1), *places)
+    return places
 
 
 def recall_trim(state: State, command: TrimStream, known: Known) -> Sequence[StreamRecall]:

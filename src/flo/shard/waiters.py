@@ -30,7 +30,7 @@ from flo.model.ids import ActionName, Namespace, StreamName, WorkerId
 from flo.model.kv import GetKey
 from flo.model.namespaces import NamespaceDeleted
 from flo.model.runs import Claim, RunQueued, RunReleased, RunRequeued, RunRevived, WaitForRuns
-from flo.model.streams import ReadStream, RecordsAppended, StreamDeleted
+from flo.model.streams import ReadStream, RecordsAppended, StreamDeleted, StreamTrimmed
 from flo.model.workers import AwaitNews, WorkerDrained
 from flo.shard.submission import Submission
 
@@ -55,6 +55,7 @@ _MORE_TO_READ = (
     ConsumerLeft,
     GroupDeleted,
     StreamDeleted,
+    StreamTrimmed,
 )
 
 _Key = TypeVar("_Key")
