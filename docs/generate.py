@@ -19,7 +19,17 @@ import msgspec
 
 from flo.cli.main import flo
 from flo.model.actions import ActionView
+from flo.model.groups import (
+    ConsumerView,
+    GroupMode,
+    GroupSettings,
+    GroupView,
+    LetterView,
+    PendingView,
+)
+from flo.model.kv import Check, Delete, Increment, KeyView, Put, Value, VersionView
 from flo.model.runs import AttemptView, RunResult, RunStatus, RunView, Task
+from flo.model.streams import NewRecord, Retention, StreamRecord, StreamView
 from flo.model.workers import ProcessView, WorkerStatus, WorkerView
 from flo.server.config import ENVIRONMENT_PREFIX, ServerConfig
 from flo.testing.local import local_server
@@ -27,6 +37,31 @@ from flo.wire.connection import ClientEnd
 from flo.wire.opcodes import OPERATIONS
 
 DOCS = Path(__file__).parent
+STRUCTURES: tuple[type[msgspec.Struct], ...] = (
+    Task,
+    RunResult,
+    RunView,
+    AttemptView,
+    ActionView,
+    WorkerView,
+    ProcessView,
+    NewRecord,
+    StreamRecord,
+    Retention,
+    StreamView,
+    GroupSettings,
+    GroupView,
+    ConsumerView,
+    PendingView,
+    LetterView,
+    Value,
+    KeyView,
+    VersionView,
+    Check,
+    Put,
+    Delete,
+    Increment,
+)
 PART = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -55,9 +90,12 @@ def operations() -> str:
 def structures() -> str:
     """What the fields of requests and replies are made of."""
     lines = ["| name | is |", "|---|---|"]
-    for kind in (Task, RunResult, RunView, AttemptView, ActionView, WorkerView, ProcessView):
-        lines.append(f"| {kind.__name__} | {_fields(kind)} |")
-    for status in (RunStatus, WorkerStatus):
+    for kind in STRUCTURES:
+        config = kind.__struct_config__
+        is_array = "an array: " if config.array_like else ""
+        tag = f'`{config.tag_field}: "{config.tag}"`, ' if config.tag is not None else ""
+        lines.append(f"| {kind.__name__} | {is_array}{tag}{_fields(kind)} |")
+    for status in (RunStatus, WorkerStatus, GroupMode):
         lines.append(f"| {status.__name__} | {', '.join(f'`{one}`' for one in status)} |")
     return "\n".join(lines) + "\n"
 

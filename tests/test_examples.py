@@ -73,6 +73,46 @@ def test_the_guide_to_invoking_works(tmp_path: Path) -> None:
     assert blocking == "nightly-report-1 pending\n"
 
 
+def test_the_guide_to_streams_works(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path) as server:
+        shown = run("stream_orders.py", server)
+        flo(server, "stream", "append", "orders", "this is no order")
+        billed = run("bill_orders.py", server)
+        again = run("bill_orders.py", server)
+        counted = [run("blocking_streams.py", server) for _ in range(2)]
+
+    assert shown.splitlines() == [
+        "Durable: 1",
+        "1 alice 99",
+        "2 None 5",
+        "3 bob 7",
+        'The newest: {"order":3,"total":7}',
+    ]
+    assert billed.splitlines() == [
+        "order 1: 99 francs",
+        "order 2: 5 francs",
+        "order 3: 7 francs",
+        "given up: this is no order",
+    ]
+    assert again == "given up: this is no order\n"
+    assert counted == ["visits:alice 2\nvisits:bob 1\n", "visits:alice 4\nvisits:bob 2\n"]
+
+
+def test_the_guide_to_keys_works(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path) as server:
+        shown = run("keys_and_values.py", server)
+        reserved = run("reserve_stock.py", server)
+
+    assert shown.splitlines() == [
+        "{'name': 'Alice', 'visits': 1}",
+        "version_mismatch user:1",
+        "Counted: 1 11",
+        "['user:1']",
+        "Ready: b'\"yes\"'",
+    ]
+    assert reserved.splitlines() == ["3 of 10 were reserved", "Left: b'0'", "Orders: 3"]
+
+
 def test_orders_are_processed_and_emails_sent(tmp_path: Path) -> None:
     items = [{"sku": f"item-{number}"} for number in range(1, 8)]
     order = {"order_id": "ORD-1", "customer_id": "C-7", "amount": 99.5, "items": items}

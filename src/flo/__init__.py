@@ -10,11 +10,21 @@ from flo.model.version import VERSION as __version__
 
 if TYPE_CHECKING:
     from flo.client.actions import Actions
-    from flo.client.blocking import BlockingFlo, BlockingInvocation, BlockingWorkflowHandle
+    from flo.client.blocking import (
+        BlockingConsumerGroup,
+        BlockingFlo,
+        BlockingInvocation,
+        BlockingKvTransaction,
+        BlockingWorkflowHandle,
+    )
     from flo.client.client import Flo
+    from flo.client.groups import ConsumerGroup
     from flo.client.invocation import Invocation, RunUnsuccessful
+    from flo.client.kv import Kv
+    from flo.client.kv_transaction import KvTransaction
     from flo.client.namespaces import Namespaces
     from flo.client.schedules import Schedules
+    from flo.client.streams import Streams
     from flo.client.workers import Workers
     from flo.client.workflow_handle import WorkflowHandle, WorkflowUnsuccessful
     from flo.client.workflows import Workflows
@@ -31,6 +41,32 @@ if TYPE_CHECKING:
         Unavailable,
         Unexpected,
     )
+    from flo.model.groups import (
+        ClaimedRecords,
+        ConsumerView,
+        GroupMode,
+        GroupPage,
+        GroupRecords,
+        GroupSettings,
+        GroupView,
+        LetterPage,
+        LettersChanged,
+        LetterView,
+        PendingPage,
+        PendingView,
+    )
+    from flo.model.kv import (
+        Check,
+        Committed,
+        Delete,
+        Increment,
+        KeyPage,
+        KeyView,
+        Put,
+        Transaction,
+        Value,
+        VersionView,
+    )
     from flo.model.namespaces import NamespacePage, NamespaceView
     from flo.model.runs import (
         Accepted,
@@ -45,6 +81,16 @@ if TYPE_CHECKING:
         Touched,
     )
     from flo.model.schedules import SchedulePage, ScheduleView
+    from flo.model.streams import (
+        Appended,
+        NewRecord,
+        RecordPage,
+        Retention,
+        StreamPage,
+        StreamRecord,
+        StreamView,
+        Trimmed,
+    )
     from flo.model.workers import (
         News,
         WorkerKnown,
@@ -72,14 +118,26 @@ if TYPE_CHECKING:
     from flo.worker.action import ActionWorker
     from flo.worker.context import ActionContext
     from flo.worker.outcome import ActionResult, NonRetryableError
+    from flo.worker.stream import StreamWorker
+    from flo.worker.stream_context import StreamContext
 
 _HOMES = {
     "flo.client.actions": ["Actions"],
-    "flo.client.blocking": ["BlockingFlo", "BlockingInvocation", "BlockingWorkflowHandle"],
+    "flo.client.blocking": [
+        "BlockingConsumerGroup",
+        "BlockingFlo",
+        "BlockingInvocation",
+        "BlockingKvTransaction",
+        "BlockingWorkflowHandle",
+    ],
     "flo.client.client": ["Flo"],
+    "flo.client.groups": ["ConsumerGroup"],
     "flo.client.invocation": ["Invocation", "RunUnsuccessful"],
+    "flo.client.kv": ["Kv"],
+    "flo.client.kv_transaction": ["KvTransaction"],
     "flo.client.namespaces": ["Namespaces"],
     "flo.client.schedules": ["Schedules"],
+    "flo.client.streams": ["Streams"],
     "flo.client.workers": ["Workers"],
     "flo.client.workflow_handle": ["WorkflowHandle", "WorkflowUnsuccessful"],
     "flo.client.workflows": ["Workflows"],
@@ -96,6 +154,32 @@ _HOMES = {
         "Unavailable",
         "Unexpected",
     ],
+    "flo.model.groups": [
+        "ClaimedRecords",
+        "ConsumerView",
+        "GroupMode",
+        "GroupPage",
+        "GroupRecords",
+        "GroupSettings",
+        "GroupView",
+        "LetterPage",
+        "LettersChanged",
+        "LetterView",
+        "PendingPage",
+        "PendingView",
+    ],
+    "flo.model.kv": [
+        "Check",
+        "Committed",
+        "Delete",
+        "Increment",
+        "KeyPage",
+        "KeyView",
+        "Put",
+        "Transaction",
+        "Value",
+        "VersionView",
+    ],
     "flo.model.namespaces": ["NamespacePage", "NamespaceView"],
     "flo.model.runs": [
         "Accepted",
@@ -110,6 +194,16 @@ _HOMES = {
         "Touched",
     ],
     "flo.model.schedules": ["SchedulePage", "ScheduleView"],
+    "flo.model.streams": [
+        "Appended",
+        "NewRecord",
+        "RecordPage",
+        "Retention",
+        "StreamPage",
+        "StreamRecord",
+        "StreamView",
+        "Trimmed",
+    ],
     "flo.model.workers": [
         "News",
         "WorkerKnown",
@@ -137,6 +231,8 @@ _HOMES = {
     "flo.worker.action": ["ActionWorker"],
     "flo.worker.context": ["ActionContext"],
     "flo.worker.outcome": ["ActionResult", "NonRetryableError"],
+    "flo.worker.stream": ["StreamWorker"],
+    "flo.worker.stream_context": ["StreamContext"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -148,30 +244,58 @@ __all__ = [
     "ActionView",
     "ActionWorker",
     "Actions",
+    "Appended",
     "Assigned",
     "AttemptView",
+    "BlockingConsumerGroup",
     "BlockingFlo",
     "BlockingInvocation",
+    "BlockingKvTransaction",
     "BlockingWorkflowHandle",
+    "Check",
+    "ClaimedRecords",
+    "Committed",
     "Conflict",
+    "ConsumerGroup",
+    "ConsumerView",
     "Corrupt",
+    "Delete",
     "Explanation",
     "Flo",
     "FloError",
+    "GroupMode",
+    "GroupPage",
+    "GroupRecords",
+    "GroupSettings",
+    "GroupView",
     "HistoryPage",
     "HistoryView",
+    "Increment",
     "Invalid",
     "Invocation",
     "Invoke",
+    "KeyPage",
+    "KeyView",
+    "Kv",
+    "KvTransaction",
+    "LetterPage",
+    "LetterView",
+    "LettersChanged",
     "NamespacePage",
     "NamespaceView",
     "Namespaces",
+    "NewRecord",
     "News",
     "NonRetryableError",
     "NotFound",
+    "PendingPage",
+    "PendingView",
     "Phase",
+    "Put",
+    "RecordPage",
     "Registered",
     "Rejected",
+    "Retention",
     "RunPage",
     "RunResult",
     "RunStatus",
@@ -181,13 +305,23 @@ __all__ = [
     "ScheduleView",
     "Schedules",
     "StepView",
+    "StreamContext",
+    "StreamPage",
+    "StreamRecord",
+    "StreamView",
+    "StreamWorker",
+    "Streams",
     "Task",
     "TimedOut",
     "TooLarge",
     "Touched",
+    "Transaction",
+    "Trimmed",
     "Unavailable",
     "Unexpected",
     "Validated",
+    "Value",
+    "VersionView",
     "WaitView",
     "WorkerKnown",
     "WorkerPage",

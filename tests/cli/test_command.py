@@ -34,6 +34,7 @@ def stage(shell, client, tmp_path, monkeypatch):
     """Everything the examples speak of."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "email.json").write_text('{"to":"alice@example.com"}')
+    (tmp_path / "order.json").write_text('{"order":1}')
     (tmp_path / "email.schema.json").write_text('{"required":["to"]}')
     (tmp_path / "emails.py").write_text("import flo\nworker = flo.ActionWorker()\n")
     monkeypatch.setattr(sys, "path", [*sys.path])
@@ -43,11 +44,15 @@ def stage(shell, client, tmp_path, monkeypatch):
     monkeypatch.setattr(flo.cli.reload.Reloader, "run", lambda reloader: 0)
     prepare_namespaces(client)
     prepare_runs(client)
+    prepare_stream(client)
+    prepare_keys(client)
+    monkeypatch.setenv("TXN", str(client.kv.begin().transaction))
 
     def complete(task):
         client.workers.complete(task.task_id, "worker-1", {"status": "sent"})
 
     with obedient_worker(client, ["send-email"], complete):
+        client.actions.wait("send-email-1")
         yield
 
 
@@ -69,6 +74,16 @@ def prepare_runs(client):
         client.workers.claim("worker-1", [action])
     client.workers.fail("charge-payment-1", "worker-1", "no funds")
     client.actions.invoke("process-order")
+
+
+def prepare_stream(client):
+    """A record that is new to the group of worker-1."""
+    client.streams.append("orders", {"order": 1})
+    client.streams.group("orders", "billing").join("worker-1")
+
+
+def prepare_keys(client):
+    client.kv.put("user:1", {"name": "Alice"})
 
 
 @pytest.mark.usefixtures("stage")
@@ -106,7 +121,18 @@ def test_every_command_takes_the_global_flags(shell, path):
 
 
 @pytest.mark.parametrize(
-    "line", ["flo", "flo action", "flo action dlq", "flo server", "flo worker", "flo namespace"]
+    "line",
+    [
+        "flo",
+        "flo action",
+        "flo action dlq",
+        "flo server",
+        "flo worker",
+        "flo stream",
+        "flo stream group",
+        "flo kv",
+        "flo namespace",
+    ],
 )
 def test_a_group_by_itself_shows_its_help(shell, line):
     assert shell(line) == shell(f"{line} --help")
@@ -119,6 +145,7 @@ def test_a_branch_tells_of_itself_what_the_tree_tells_of_it():
 
 def test_other_names_stand_beside_the_first(shell):
     assert "\n  list, ls  " in shell("flo action --help").out
+    assert "\n  group, cg  " in shell("flo stream --help").out
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 import click
 import pytest
 
-from flo.cli.errors import report
+from flo.cli.errors import HINTS, report
 from flo.client.invocation import RunUnsuccessful
 from flo.model.errors import (
     Conflict,
@@ -136,3 +136,11 @@ def test_a_mistake_of_ours_always_has_a_traceback(shell, monkeypatch):
     assert printed.code == 70
     assert "Traceback" in printed.err
     assert printed.err.endswith("Error: ZeroDivisionError: division by zero [unexpected]\n")
+
+
+@pytest.mark.parametrize("hint", [hint for hint in HINTS.values() if ": flo " in hint])
+def test_a_hint_names_a_command_that_there_is(shell, hint):
+    line = hint.partition(": ")[2].split()
+    words = [word for word in line if word.islower() and not word.startswith("-")]
+
+    assert shell(f"{' '.join(words)} --help").code == 0

@@ -19,6 +19,16 @@ async def send_email(ctx):
     return {answer!r}
 """
 
+EVENTS = """
+from flo import StreamWorker
+
+worker = StreamWorker(stream="events", group="processors", concurrency=3)
+
+@worker.handler
+async def process(ctx):
+    print(ctx.json(), flush=True)
+"""
+
 
 @pytest.fixture
 def folder(environment, tmp_path, monkeypatch):
@@ -38,10 +48,10 @@ def write_worker(folder, answer="sent", arguments=""):
 
 
 @contextmanager
-def running(*arguments):
+def running(*arguments, stdout=None):
     """`flo worker run`, as installed: this folder is not on the path of the interpreter."""
     command = [sys.executable, "-P", "-m", "flo.cli.main", "worker", "run", *arguments]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, stdout=stdout, stderr=subprocess.PIPE, text=True) as process:
         try:
             yield process
         finally:
@@ -73,6 +83,24 @@ def test_a_worker_works_until_it_is_told_to_stop(client, target):
 
     assert process.returncode == 0
     assert "INFO    flo.worker  worker " in err
+    assert client.workers.list().items == []
+
+
+def test_a_worker_of_a_stream_works_until_it_is_told_to_stop(client, folder):
+    (folder / "events.py").write_text(EVENTS)
+    client.streams.append_many("events", range(5))
+    group = client.streams.group("events", "processors")
+
+    with running("events:worker", "--concurrency", "7", stdout=subprocess.PIPE) as process:
+        assert registered_worker(client).max_concurrency == 7
+        assert sorted(int(process.stdout.readline()) for _ in range(5)) == [0, 1, 2, 3, 4]
+        assert [one.name for one in group.info().consumers] == [registered_worker(client).worker_id]
+        process.terminate()
+        process.communicate(timeout=30)
+
+    now = group.info()
+    assert process.returncode == 0
+    assert (now.lag, now.pending, now.waiting, now.consumers) == (0, 0, 0, [])
     assert client.workers.list().items == []
 
 

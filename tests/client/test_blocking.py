@@ -1,6 +1,7 @@
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,15 @@ from client.threaded import server_in_thread
 from flo import (
     Actions,
     BlockingFlo,
+    Conflict,
+    ConsumerGroup,
+    Kv,
+    KvTransaction,
     Namespaces,
     NotFound,
     RunStatus,
     Schedules,
+    Streams,
     Unavailable,
     Workers,
     WorkflowHandle,
@@ -20,8 +26,12 @@ from flo import (
 )
 from flo.client.blocking import (
     BlockingActions,
+    BlockingConsumerGroup,
+    BlockingKv,
+    BlockingKvTransaction,
     BlockingNamespaces,
     BlockingSchedules,
+    BlockingStreams,
     BlockingWorkers,
     BlockingWorkflowHandle,
     BlockingWorkflows,
@@ -114,6 +124,86 @@ def test_workflows_and_schedules_have_blocking_forms_too(address: str) -> None:
         assert flo.schedules.get("approval").live_runs == 1
 
 
+def test_streams_and_their_groups_have_blocking_forms_too(address: str) -> None:
+    with BlockingFlo(address) as flo:
+        first = flo.streams.append("orders", {"n": 1}, key="alice")
+        flo.streams.append_many("orders", [2, 3])
+        page = flo.streams.read("orders", after=first.stream_id)
+        assert [record.payload for record in page.items] == [b"2", b"3"]
+        assert flo.streams.info("orders").count == 3
+
+        group = flo.streams.group("orders", "billing")
+        assert repr(group) == "BlockingConsumerGroup('orders', 'billing')"
+        assert (group.stream, group.name) == ("orders", "billing")
+        records = group.read("anna", limit=2)
+        assert group.ack(records.items) == 2
+        assert [one.name for one in flo.streams.groups("orders").items] == ["billing"]
+        assert flo.streams.trim("orders", max_length=0).removed == 3
+        flo.streams.delete("orders")
+        assert flo.streams.list().items == []
+
+
+def test_a_stream_is_followed_in_a_plain_loop(address: str) -> None:
+    with BlockingFlo(address) as flo:
+        flo.streams.append_many("orders", range(3))
+        seen = []
+        for record in flo.streams.follow("orders", after="0-0"):
+            seen.append(record.payload)
+            if record.payload == b"2":
+                flo.streams.append("orders", 3)
+            if record.payload == b"3":
+                break
+
+        assert seen == [b"0", b"1", b"2", b"3"]
+
+
+def test_a_follower_may_be_left_behind_by_a_client_that_is_closed(address: str) -> None:
+    with BlockingFlo(address) as flo:
+        flo.streams.append("orders", 1)
+        following = flo.streams.follow("orders", after="0-0")
+        next(following)
+
+    with pytest.raises(Unavailable, match="closed"):
+        next(following)
+
+
+def test_keys_have_blocking_forms_too(address: str) -> None:
+    with BlockingFlo(address) as flo:
+        version = flo.kv.put("a", {"n": 1})
+        assert flo.kv.get_json("a", "$.n") == 1
+        assert flo.kv.wait("a").version == version
+        flo.kv.increment("b", 2)
+        assert list(flo.kv.keys("")) == ["a", "b"]
+        txn = flo.kv.begin().transaction
+        flo.kv.put("c", 1, transaction=txn)
+        flo.kv.rollback(txn)
+        assert not flo.kv.exists("c")
+
+
+def test_a_transaction_is_a_plain_block(address: str) -> None:
+    with BlockingFlo(address) as flo:
+        flo.kv.put("a", 1)
+        flo.kv.put("gone", 1)
+        with flo.kv.transaction() as txn:
+            before = int(txn.get("a").value or 0)
+            txn.put("b", before + 1)
+            txn.increment("c", 7)
+            txn.delete("gone")
+        assert txn.result.values == {"c": 7}
+        assert flo.kv.get_json("b") == 2
+        assert not flo.kv.exists("gone")
+
+        txn = flo.kv.transaction()
+        txn.get("a")
+        flo.kv.put("a", 2)
+        with pytest.raises(Conflict):
+            txn.commit()
+        with suppress(LookupError), flo.kv.transaction() as txn:
+            txn.put("never", 1)
+            raise LookupError
+        assert not flo.kv.exists("never")
+
+
 @pytest.mark.parametrize(
     ("twin", "noun"),
     [
@@ -123,6 +213,10 @@ def test_workflows_and_schedules_have_blocking_forms_too(address: str) -> None:
         (BlockingWorkflows, Workflows),
         (BlockingWorkflowHandle, WorkflowHandle),
         (BlockingSchedules, Schedules),
+        (BlockingStreams, Streams),
+        (BlockingConsumerGroup, ConsumerGroup),
+        (BlockingKv, Kv),
+        (BlockingKvTransaction, KvTransaction),
     ],
 )
 def test_every_method_has_its_blocking_twin(twin: type, noun: type) -> None:

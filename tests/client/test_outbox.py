@@ -5,7 +5,9 @@ import pytest
 
 from flo.client.outbox import BATCH_PAYLOAD_LENGTH_MAX, Call, Outbox
 from flo.model.base import Word
+from flo.model.kv import PutKey
 from flo.model.runs import Complete, GetRun, Invoke
+from flo.model.streams import Append, NewRecord
 from flo.wire.opcodes import BATCH_LENGTH_MAX, BY_NAME
 
 
@@ -33,6 +35,17 @@ def complete(loop: asyncio.AbstractEventLoop, output: bytes = b"") -> Call:
     return call(loop, "complete", Complete(run_id="a-1", worker_id="anna", output=output))
 
 
+def append(loop: asyncio.AbstractEventLoop, payload: bytes = b"") -> Call:
+    """Two records with half of it each."""
+    half = len(payload) // 2
+    records = [NewRecord(payload=payload[:half]), NewRecord(payload=payload[half:])]
+    return call(loop, "append", Append(stream="s", records=records))
+
+
+def put(loop: asyncio.AbstractEventLoop, value: bytes = b"") -> Call:
+    return call(loop, "put_key", PutKey(key="k", value=value))
+
+
 def question(loop: asyncio.AbstractEventLoop) -> Call:
     return call(loop, "get_run", GetRun(run_id="a-1"))
 
@@ -58,20 +71,39 @@ def test_calls_with_a_batch_form_leave_together_and_others_alone(loop, outbox) -
     assert taken(outbox) == [[first, second], [ask], [again], [done]]
 
 
-def test_a_batch_holds_no_more_calls_than_the_wire_allows(loop, outbox) -> None:
+@pytest.mark.parametrize("make", [invoke, complete, append, put])
+def test_a_batch_holds_no_more_calls_than_the_wire_allows(loop, outbox, make) -> None:
     for _ in range(BATCH_LENGTH_MAX + 1):
-        outbox.add(invoke(loop))
+        outbox.add(make(loop))
 
     assert [len(batch) for batch in taken(outbox)] == [BATCH_LENGTH_MAX, 1]
 
 
-@pytest.mark.parametrize("make", [invoke, complete])
+@pytest.mark.parametrize("make", [invoke, complete, append, put])
 def test_a_batch_is_bounded_in_bytes(loop, outbox, make) -> None:
-    third = b"x" * (BATCH_PAYLOAD_LENGTH_MAX // 3)
+    third = b"x" * (BATCH_PAYLOAD_LENGTH_MAX // 3 - 1_000)
     for _ in range(4):
         outbox.add(make(loop, third))
 
     assert [len(batch) for batch in taken(outbox)] == [3, 1]
+
+
+def test_many_small_records_are_long_too(loop, outbox) -> None:
+    records = [NewRecord(payload=b"")] * 1_000
+    for _ in range(100):
+        outbox.add(call(loop, "append", Append(stream="s", records=records)))
+
+    assert max(len(batch) for batch in taken(outbox)) < 20
+
+
+def test_appends_stay_in_their_order_whatever_lies_between(loop, outbox) -> None:
+    appends = [append(loop, b"%d" % number) for number in range(BATCH_LENGTH_MAX * 2)]
+    for one in appends:
+        outbox.add(one)
+        outbox.add(put(loop))
+
+    sent = [one for batch in taken(outbox) for one in batch]
+    assert [one for one in sent if one.operation.name == "append"] == appends
 
 
 def test_a_payload_longer_than_a_batch_may_be_leaves_alone(loop, outbox) -> None:

@@ -55,16 +55,16 @@ class HttpWorld:
         answer = await self.client.request(method, f"/api/v1{path}", **options)
         return answer.status_code, answer.json() if answer.content else None
 
-    async def get(self, path, **params):
+    async def get(self, path, /, **params):
         return await self.ask("GET", path, params=params)
 
-    async def post(self, path, body=None, **params):
+    async def post(self, path, body=None, /, **params):
         return await self.ask("POST", path, json=body, params=params)
 
-    async def put(self, path, body=None, **params):
+    async def put(self, path, body=None, /, **params):
         return await self.ask("PUT", path, json=body, params=params)
 
-    async def delete(self, path, **params):
+    async def delete(self, path, /, **params):
         return await self.ask("DELETE", path, params=params)
 
     async def until(self, condition):

@@ -18,15 +18,18 @@ from structlog.testing import capture_logs
 from flo.core.state import State
 from flo.log.memory import MemoryLog
 from flo.model.actions import RegisterAction
-from flo.model.errors import FloError
+from flo.model.errors import FloError, Unexpected
+from flo.model.groups import JoinGroup, ReadGroup
+from flo.model.kv import IncrementKey, PutKey
 from flo.model.runs import Claim, GetRun, Invoke
+from flo.model.streams import Append, NewRecord
 from flo.model.workers import RegisterWorker
 from flo.server.metrics import Metrics
 from flo.server.tcp import Listener
 from flo.shard.shard import Shard
 from flo.shard.snapshot import fingerprint
 from flo.testing.clock import ManualClock
-from flo.wire.codec import decode_reply, encode_request
+from flo.wire.codec import decode_reply, encode_refusal, encode_request
 from flo.wire.frame import FrameReader, write_frame
 from flo.wire.opcodes import BY_NAME, OPERATIONS, Hello
 from rpc import opened_door
@@ -125,8 +128,7 @@ class Fuzzer:
         return HELLO_FRAME + write_frame(pack([self._number(), BY_NAME[name].opcode, body]))
 
     def hostile_command(self):
-        name, fields = self._dice.choice(HOSTILE)
-        return HELLO_FRAME + write_frame(pack([self._number(), BY_NAME[name].opcode, fields]))
+        return command_frames(*self._dice.choice(HOSTILE))
 
     def _body(self, operation):
         fields = {field.name: self._value(2) for field in msgspec.structs.fields(operation.request)}
@@ -232,6 +234,55 @@ REFUSED = {
     "delete_namespace": {"name": "nowhere", "force": True},
     "get_namespace": {"name": "nowhere"},
     "list_namespaces": {},
+    "create_stream": {"stream": "not a name"},
+    "alter_stream": {"stream": "nobody", "retention": [None, 1, None]},
+    "delete_stream": {"stream": "nobody"},
+    "append": {"stream": "not a name", "records": [{"payload": b""}]},
+    "append_many": {"stream": "not a name", "records": [{"payload": b""}]},
+    "read_stream": {"stream": "nobody"},
+    "trim_stream": {"stream": "nobody"},
+    "get_stream": {"stream": "nobody"},
+    "list_streams": {},
+    "create_group": {"stream": "not a name", "group": "not a name"},
+    "delete_group": {"stream": "nobody", "group": "nobody"},
+    "join_group": {"stream": "not a name", "group": "not a name", "consumer": "mallory"},
+    "leave_group": {"stream": "nobody", "group": "nobody", "consumer": "mallory"},
+    "read_group": {"stream": "nobody", "group": "nobody", "consumer": "mallory"},
+    "ack": {"stream": "nobody", "group": "nobody", "ids": ["1-1"]},
+    "nack": {"stream": "nobody", "group": "nobody", "ids": ["1-1"]},
+    "touch_records": {
+        "stream": "nobody",
+        "group": "nobody",
+        "consumer": "mallory",
+        "ids": ["1-1"],
+    },
+    "claim_records": {"stream": "nobody", "group": "nobody", "consumer": "mallory"},
+    "list_pending": {"stream": "nobody", "group": "nobody"},
+    "get_group": {"stream": "nobody", "group": "nobody"},
+    "list_groups": {"stream": "nobody"},
+    "list_letters": {"stream": "nobody", "group": "nobody"},
+    "requeue_letters": {"stream": "nobody", "group": "nobody"},
+    "purge_letters": {"stream": "nobody", "group": "nobody"},
+    "get_key": {"key": "nobody"},
+    "put_key": {"key": "", "value": b""},
+    "put_key_many": {"key": "", "value": b""},
+    "delete_key": {"key": "nobody"},
+    "get_keys": {"keys": ["nobody", "", "x" * 9_999]},
+    "scan_keys": {},
+    "get_key_history": {"key": "nobody"},
+    "increment_key": {"key": ""},
+    "expire_key": {"key": "nobody"},
+    "get_json": {"key": "nobody"},
+    "set_json": {"key": "", "document": b"{}"},
+    "delete_json": {"key": "nobody"},
+    "transact": {
+        "checks": [{"key": "nobody", "version": 7}],
+        "changes": [{"type": "put", "key": "nobody", "value": b""}],
+    },
+    "begin_transaction": {},
+    "commit_transaction": {"transaction": 0},
+    "rollback_transaction": {"transaction": 0},
+    "read_in_transaction": {"key": "nobody", "transaction": 0},
 }
 """Words of the right shape that change nothing in a namespace where nothing is."""
 
@@ -256,7 +307,33 @@ WILD = {
     "input": [b"", b"\xff" * 100_000],
     "status": ["pending", "cancelled"],
     "reason": ["", "r" * 100_000],
-    "after": NUMBERS,
+    "after": [*NUMBERS, "", "x", "$", "0-0", "9" * 18 + "-" + "9" * 18, "-", "9" * 5_000],
+    "until": ["", "$", "0-0", "9" * 5_000, "\0"],
+    "before": ["", "$", "0-0", "9" * 5_000, "1-1"],
+    "start": ["", "x", "$", "0-0", "1-1", "9" * 5_000],
+    "last": NUMBERS,
+    "partition": NUMBERS,
+    "partitions": NUMBERS,
+    "max_length": NUMBERS,
+    "max_age_ms": NUMBERS,
+    "max_bytes": NUMBERS,
+    "min_idle_ms": NUMBERS,
+    "newer_than": NUMBERS,
+    "if_version": [number for number in NUMBERS if number],
+    "ttl_ms": NUMBERS,
+    "delta": NUMBERS,
+    "prefix": ["", "\0", "x" * 9_999, "\U0010ffff"],
+    "path": ["", "$", "$.a", "$..a", "$[" + "9" * 999 + "]", '$["' + "\\" * 99 + '"]', "$" * 9_999],
+    "ids": [[], [""], ["x"], ["1-1"] * 2_000, ["9" * 18 + "-" + "9" * 18], ["9" * 99_999]],
+    "consumer": ["", "a b", "x" * 9_999, "\0"],
+    "settings": [[], ["fair"], ["shared", 0], ["key_shared", 1, 1, 0, 2**63]],
+    "retention": [[], [0, 0, 0], [2**63, -1, 1]],
+    "records": [[], [{"payload": b"\xff" * 100_000}] * 3, [{"payload": b"", "partition": -1}]],
+    "document": [b"", b"{", b"\xff", b"[" * 10_000, b"1" * 300_000],
+    "keys": [[], ["k"] * 9_999],
+    "checks": [[{"key": "", "version": 0}], [{"key": "nobody", "version": 2**63}] * 300],
+    "with_values": [True, False],
+    "dry_run": [True, False],
     "run_ids": [[], [""], ["nobody-1"] * 2_000, ["send-" + "9" * 18], ["x" * 99_999]],
     "dead_letter": [True, False],
     "force": [True, False],
@@ -271,6 +348,10 @@ def nested(depth, key="not"):
     for _ in range(depth):
         value = {key: value}
     return value
+
+
+def nested_json(depth):
+    return b"[" * depth + b"]" * depth
 
 
 METADATA = [
@@ -300,6 +381,145 @@ SCHEMAS = [
     {"enum": ["x" * 70_000]},
 ]
 BAD_NUMBERS = [-(2**63), -1, 0, 1_001, 2**63, 2**64 - 1]
+BAD_IDS = ["", "x", "-", "1", "1-", "-1-1", "1-1-1", "²-1", "9" * 19 + "-1", "9" * 99_999]
+HOSTILE_TO_A_STREAM = [
+    ("create_stream", {}),
+    ("create_stream", {"partitions": 4}),
+    *[("alter_stream", {"retention": [number, None, None]}) for number in (-1, 0, 2**63)],
+    *[("alter_stream", {"retention": [None, None, number]}) for number in (-1, 0, 2**63)],
+    ("append", {"records": []}),
+    ("append", {"records": [{"payload": b""}] * 1_001}),
+    ("append", {"records": [{"payload": b""}, {"payload": b"", "partition": 1}]}),
+    ("append", {"records": [{"payload": b"", "partition": -1}]}),
+    ("append", {"records": [{"payload": b"", "key": "k" * 9_999}]}),
+    ("append", {"records": [{"payload": b"", "headers": {"h": "x" * 99_999}}]}),
+    ("append", {"records": [{"payload": b"", "headers": {str(n): "" for n in range(99)}}]}),
+    *[("read_stream", {"after": bad}) for bad in BAD_IDS],
+    *[("read_stream", {"until": bad}) for bad in [*BAD_IDS, "$"]],
+    *[("read_stream", {"limit": number}) for number in BAD_NUMBERS],
+    *[("read_stream", {"last": number}) for number in (-1, 1_001, 2**63)],
+    *[("read_stream", {"partition": number}) for number in (-1, 1, 2**63)],
+    ("read_stream", {"after": "9" * 18 + "-" + "9" * 18, "block_ms": 300_000}),
+    ("read_stream", {"after": "0-" + "9" * 18}),
+    ("read_stream", {"after": "9" * 18 + "-0", "until": "0-0"}),
+    ("read_stream", {"after": "$", "key": "k" * 99_999}),
+    *[("trim_stream", {field: -1}) for field in ("max_length", "max_age_ms", "max_bytes")],
+    *[("trim_stream", {"before": bad}) for bad in [*BAD_IDS, "$"]],
+    ("trim_stream", {}),
+    ("trim_stream", {"max_length": 0, "dry_run": True}),
+    ("trim_stream", {"max_length": 2**63, "max_age_ms": 2**63, "max_bytes": 2**63}),
+    ("list_groups", {"cursor": "\0"}),
+]
+HOSTILE_TO_A_GROUP = [
+    ("create_group", {}),
+    *[("create_group", {"group": bad}) for bad in ("", "a b", "x" * 9_999)],
+    *[
+        ("create_group", {"group": "other", "settings": settings})
+        for settings in (
+            ["shared", 0],
+            ["shared", 2**63],
+            ["exclusive", 1, 0],
+            ["exclusive", 1, 1, -1],
+            ["key_shared", 1, 1, 0, 0],
+            ["key_shared", 1, 1, 0, 2**63],
+            ["key_shared", 1, 1, 0, 1, -1],
+        )
+    ],
+    *[("create_group", {"group": "other", "start": bad}) for bad in BAD_IDS],
+    *[("create_group", {"stream": "other", "start": bad}) for bad in BAD_IDS],
+    ("join_group", {"consumer": "anna"}),
+    *[("join_group", {"consumer": bad}) for bad in ("", "a b", "x" * 9_999)],
+    ("leave_group", {"consumer": "mallory"}),
+    ("read_group", {"consumer": "mallory"}),
+    *[("read_group", {"consumer": "anna", "limit": number}) for number in BAD_NUMBERS],
+    *[("read_group", {"consumer": "anna", "block_ms": number}) for number in (-1, 2**63)],
+    ("read_group", {"consumer": "anna"}),
+    ("read_group", {"consumer": "anna", "block_ms": 300_000, "worker_id": "\0" * 999}),
+    *[(name, {"ids": [bad]}) for name in ("ack", "nack") for bad in BAD_IDS],
+    *[(name, {"ids": []}) for name in ("ack", "nack", "requeue_letters", "purge_letters")],
+    *[(name, {"ids": ["1-1"] * 1_001}) for name in ("ack", "nack", "requeue_letters")],
+    *[(name, {"ids": ["1-" + "9" * 18]}) for name in ("ack", "nack", "purge_letters")],
+    *[("nack", {"ids": ["1-1"], "delay_ms": number}) for number in (-1, 2**63)],
+    ("nack", {"ids": ["1-1"], "consumer": "mallory"}),
+    ("touch_records", {"ids": ["1-1"], "consumer": "mallory"}),
+    *[
+        ("touch_records", {"ids": ["1-1"], "consumer": "anna", "extend_ms": number})
+        for number in (-1, 0, 2**63)
+    ],
+    ("claim_records", {"consumer": "mallory"}),
+    ("claim_records", {"consumer": "anna", "min_idle_ms": 60_000}),
+    *[("claim_records", {"consumer": "anna", "min_idle_ms": n}) for n in (-1, 2**63)],
+    *[("claim_records", {"consumer": "anna", "limit": number}) for number in BAD_NUMBERS],
+    *[("claim_records", {"consumer": "anna", "after": bad}) for bad in [*BAD_IDS, "$"]],
+    *[("list_pending", {"cursor": bad}) for bad in BAD_IDS],
+    *[("list_pending", {"limit": number}) for number in BAD_NUMBERS],
+    ("list_pending", {"consumer": "\0"}),
+    *[("list_letters", {"cursor": bad}) for bad in ("", "x", "-1", "9" * 99_999)],
+    *[
+        (name, {"limit": number})
+        for name in ("list_letters", "requeue_letters", "purge_letters")
+        for number in BAD_NUMBERS
+    ],
+    *[
+        (name, {"ids": [bad]})
+        for name in ("requeue_letters", "purge_letters")
+        for bad in [*BAD_IDS, "1-1"]
+    ],
+    ("requeue_letters", {}),
+    ("purge_letters", {}),
+    ("get_group", {"group": "nobody"}),
+]
+HOSTILE_TO_A_KEY = [
+    ("put_key", {"value": bytes(256 * 1024 + 1)}),
+    *[("put_key", {"value": b"", "ttl_ms": number}) for number in (-1, 0, 2**63)],
+    *[("put_key", {"value": b"", "if_version": number}) for number in (-1, 0, 2**63)],
+    ("put_key", {"value": b"", "if_absent": True}),
+    ("put_key", {"value": b"", "if_absent": True, "if_present": True}),
+    ("put_key", {"value": b"", "transaction": -1}),
+    *[("put_key", {"key": bad, "value": b""}) for bad in ("", "k" * 4_097, "ö" * 2_049)],
+    *[("delete_key", {"if_version": number}) for number in (-1, 0, 2**63)],
+    ("delete_key", {"key": "nobody"}),
+    ("delete_key", {"transaction": 2**63}),
+    ("increment_key", {}),
+    *[("increment_key", {"key": "hits", "delta": number}) for number in (2**63 - 1, 2**63)],
+    ("increment_key", {"key": "hits", "delta": -(2**63)}),
+    *[("expire_key", {"ttl_ms": number}) for number in (-1, 0, 2**63)],
+    ("expire_key", {"ttl_ms": None, "if_version": 7}),
+    *[("get_key", {"block_ms": number}) for number in (-1, 2**63)],
+    ("get_key", {"block_ms": 300_000, "newer_than": 1}),
+    ("get_key", {"key": "nobody", "block_ms": 300_000, "newer_than": 2**63}),
+    *[("get_key_history", {"limit": number}) for number in BAD_NUMBERS],
+    *[("get_json", {"path": bad}) for bad in ("", "a", "$.", "$..a", "$[", "$.a" * 999, "$[9]")],
+    *[
+        ("set_json", {"document": bad})
+        for bad in (b"", b"{", b"\xff", b"[" * 99_999, nested_json(150), b"1" * 300_000)
+    ],
+    *[("set_json", {"document": b"1", "path": bad}) for bad in ("", "$.a.b", "$.list[7]", "$[0]")],
+    ("set_json", {"document": b"1", "path": '$["\\ud800"]'}),
+    ("set_json", {"document": b"1", "path": "$.a", "if_version": 7}),
+    *[("delete_json", {"path": bad}) for bad in ("", "$.nobody", "$.list[7]")],
+    ("delete_json", {"if_version": 7}),
+    ("read_in_transaction", {"transaction": 2**63}),
+]
+HOSTILE_TRANSACTIONS = [
+    {},
+    {"checks": [{"key": "config", "version": 7}]},
+    {"checks": [{"key": "config", "version": 0}], "changes": [{"type": "delete", "key": "config"}]},
+    {"checks": [{"key": "", "version": 0}], "changes": [{"type": "delete", "key": "config"}]},
+    {"changes": [{"type": "delete", "key": "config"}, {"type": "delete", "key": ""}]},
+    {"changes": [{"type": "delete", "key": "nobody"}]},
+    {"changes": [{"type": "delete", "key": "config"}] * 257},
+    {"changes": [{"type": "put", "key": str(n), "value": bytes(250_000)} for n in range(5)]},
+    {"changes": [{"type": "put", "key": "a", "value": bytes(256 * 1024 + 1)}]},
+    {"changes": [{"type": "put", "key": "a", "value": b"", "ttl_ms": 0}]},
+    {
+        "changes": [
+            {"type": "put", "key": "a", "value": b"1"},
+            {"type": "increment", "key": "config"},
+        ]
+    },
+    {"changes": [{"type": "increment", "key": "hits", "delta": 2**63 - 1}]},
+]
 HOSTILE = [
     *[("register_worker", {"worker_id": "anna", "actions": [], "metadata": m}) for m in METADATA],
     ("register_worker", {"worker_id": "anna", "actions": [], "incarnation": "i" * 10_000}),
@@ -328,8 +548,20 @@ HOSTILE = [
     ("cancel", {"run_id": "send-1", "reason": "r" * 100_000}),
     *[("create_namespace", {"name": name}) for name in ("default", "", "a~1", "a/b", "x" * 9_999)],
     *[("delete_namespace", {"name": name, "force": True}) for name in ("default", "", "a~1")],
+    *[(name, {"stream": "events", **bad}) for name, bad in HOSTILE_TO_A_STREAM],
+    *[(name, {"stream": "events", "group": "mailers", **bad}) for name, bad in HOSTILE_TO_A_GROUP],
+    *[(name, {"key": "config", **bad}) for name, bad in HOSTILE_TO_A_KEY],
+    *[("transact", bad) for bad in HOSTILE_TRANSACTIONS],
+    ("get_keys", {"keys": ["config"] * 257}),
+    ("get_keys", {"keys": []}),
+    *[("scan_keys", {"limit": number}) for number in BAD_NUMBERS],
+    ("scan_keys", {"prefix": "\U0010ffff" * 9_999, "cursor": "", "with_values": True}),
 ]
-"""Words about an action, a worker and runs that are there: refused, or a look and nothing more."""
+"""Words about what `fill` puts there: refused, or a look and nothing more."""
+
+
+def command_frames(name, fields):
+    return HELLO_FRAME + write_frame(pack([7, BY_NAME[name].opcode, fields]))
 
 
 class MemoryTransport:
@@ -356,8 +588,24 @@ class MemoryTransport:
         pass
 
 
+async def fill(shard):
+    for word in (
+        RegisterAction(name="send"),
+        RegisterWorker(worker_id="anna", actions=["send"]),
+        Invoke(action="send", idempotency_key="order-7"),
+        Invoke(action="send"),
+        Claim(worker_id="anna", actions=["send"]),
+        Append(stream="events", records=[NewRecord(payload=b"{}", key="k")]),
+        JoinGroup(stream="events", group="mailers", consumer="anna"),
+        ReadGroup(stream="events", group="mailers", consumer="anna"),
+        PutKey(key="config", value=b'{"a": 1, "list": []}'),
+        IncrementKey(key="hits"),
+    ):
+        await shard.ask(word)
+
+
 class Target:
-    """A door and its shard, which knows an action, a worker, and two runs."""
+    """A door and its shard, which knows an action, a worker, two runs, a group and some keys."""
 
     def __init__(self):
         self.clock = ManualClock()
@@ -367,14 +615,7 @@ class Target:
 
     async def start(self):
         await self.shard.start()
-        for word in (
-            RegisterAction(name="send"),
-            RegisterWorker(worker_id="anna", actions=["send"]),
-            Invoke(action="send", idempotency_key="order-7"),
-            Invoke(action="send"),
-            Claim(worker_id="anna", actions=["send"]),
-        ):
-            await self.shard.ask(word)
+        await fill(self.shard)
 
     async def attack(self, *pieces):
         """What the server wrote to a caller that sent these pieces, and left."""
@@ -405,11 +646,12 @@ async def target():
 
 
 def replies(written):
-    """What the server has said; whatever it says is whole and well-formed."""
+    """What the server has said: it is whole and well-formed, and confesses no mistake of ours."""
     reader, said = FrameReader(), []
     reader.receive(written)
     while (frame := reader.next_frame()) is not None:
         said.append(decode_reply(frame))
+        assert not isinstance(said[-1].body, Unexpected), said[-1].body
     assert reader._start == len(written)
     return said
 
@@ -437,6 +679,7 @@ async def test_nothing_that_is_no_command_changes_anything_through_a_real_socket
     fuzzer = Fuzzer(seed)
     with capture_logs() as lines, caplog.at_level(logging.WARNING):
         async with opened_door() as door:
+            await fill(door.shard)
             before = fingerprint(door.shard.state), door.log.position
             bystander = await door.call()
             for _ in range(CASES_PER_SOCKET_SEED):
@@ -451,6 +694,20 @@ async def test_nothing_that_is_no_command_changes_anything_through_a_real_socket
             assert door.shard.closed is None
 
     assert {line["event"] for line in lines} <= {"connection_refused"}
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize("name", sorted({name for name, _ in HOSTILE}))
+async def test_a_hostile_command_is_refused_or_only_looks(target, name, caplog):
+    before = fingerprint(target.shard.state), target.log.position
+    with capture_logs() as lines, caplog.at_level(logging.WARNING):
+        for fields in [fields for hostile, fields in HOSTILE if hostile == name]:
+            replies(await target.attack(command_frames(name, fields)))
+            assert target.shard.closed is None, fields
+        assert await target.is_healthy()
+
+    assert (fingerprint(target.shard.state), target.log.position) == before
+    assert lines == []
     assert caplog.records == []
 
 
@@ -483,6 +740,11 @@ async def test_a_server_that_has_failed_is_noticed(target):
         await target.is_healthy()
 
 
+def test_a_mistake_of_ours_is_noticed():
+    with pytest.raises(AssertionError, match="oh no"):
+        replies(encode_refusal(7, Unexpected("oh no")))
+
+
 def test_a_reply_that_is_cut_off_is_noticed():
     with pytest.raises(AssertionError):
         replies(HELLO_FRAME[:-1])
@@ -490,9 +752,11 @@ def test_a_reply_that_is_cut_off_is_noticed():
 
 async def test_the_cases_reach_every_way_in_which_a_caller_is_refused(target):
     fuzzer, codes = Fuzzer(7), set()
+    cases = [fuzzer.case() for _ in range(2_000)]
+    cases += [command_frames(name, fields) for name, fields in HOSTILE]
     with capture_logs():
-        for _ in range(2_000):
-            for reply in replies(await target.attack(*fuzzer.pieces(fuzzer.case()))):
+        for case in cases:
+            for reply in replies(await target.attack(*fuzzer.pieces(case))):
                 codes.add(reply.body.code if isinstance(reply.body, FloError) else "accepted")
 
     assert codes >= {
@@ -510,4 +774,19 @@ async def test_the_cases_reach_every_way_in_which_a_caller_is_refused(target):
         "namespace_not_found",
         "namespace_exists",
         "namespace_is_default",
+        "stream_not_found",
+        "stream_exists",
+        "invalid_stream_id",
+        "group_not_found",
+        "group_exists",
+        "consumer_not_joined",
+        "letter_not_found",
+        "key_not_found",
+        "version_mismatch",
+        "condition_failed",
+        "wrong_type",
+        "out_of_range",
+        "invalid_path",
+        "transaction_not_found",
+        "transaction_too_large",
     }

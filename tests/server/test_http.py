@@ -71,6 +71,41 @@ ROUTES = {
     ("/api/v1/tasks/{task_id}/complete", "POST"),
     ("/api/v1/tasks/{task_id}/fail", "POST"),
     ("/api/v1/tasks/{task_id}/touch", "POST"),
+    ("/api/v1/streams", "GET"),
+    ("/api/v1/streams", "POST"),
+    ("/api/v1/streams/{name}", "GET"),
+    ("/api/v1/streams/{name}", "PUT"),
+    ("/api/v1/streams/{name}", "DELETE"),
+    ("/api/v1/streams/{name}/records", "GET"),
+    ("/api/v1/streams/{name}/records", "POST"),
+    ("/api/v1/streams/{name}/trim", "POST"),
+    ("/api/v1/streams/{name}/groups", "GET"),
+    ("/api/v1/streams/{name}/groups/{group}", "GET"),
+    ("/api/v1/streams/{name}/groups/{group}", "POST"),
+    ("/api/v1/streams/{name}/groups/{group}", "DELETE"),
+    ("/api/v1/streams/{name}/groups/{group}/join", "POST"),
+    ("/api/v1/streams/{name}/groups/{group}/leave", "POST"),
+    ("/api/v1/streams/{name}/groups/{group}/read", "POST"),
+    ("/api/v1/streams/{name}/groups/{group}/ack", "POST"),
+    ("/api/v1/streams/{name}/groups/{group}/nack", "POST"),
+    ("/api/v1/streams/{name}/groups/{group}/touch", "POST"),
+    ("/api/v1/streams/{name}/groups/{group}/claim", "POST"),
+    ("/api/v1/streams/{name}/groups/{group}/pending", "GET"),
+    ("/api/v1/streams/{name}/groups/{group}/dlq", "GET"),
+    ("/api/v1/streams/{name}/groups/{group}/dlq", "DELETE"),
+    ("/api/v1/streams/{name}/groups/{group}/dlq/requeue", "POST"),
+    ("/api/v1/kv", "GET"),
+    ("/api/v1/kv/{key}", "GET"),
+    ("/api/v1/kv/{key}", "PUT"),
+    ("/api/v1/kv/{key}", "DELETE"),
+    ("/api/v1/kv/{key}/history", "GET"),
+    ("/api/v1/kv/{key}/increment", "POST"),
+    ("/api/v1/kv/{key}/expire", "POST"),
+    ("/api/v1/kv/{key}/json", "GET"),
+    ("/api/v1/kv/{key}/json", "PUT"),
+    ("/api/v1/kv/{key}/json", "DELETE"),
+    ("/api/v1/kv-get", "POST"),
+    ("/api/v1/kv-transactions", "POST"),
 }
 
 AWAIT = ("/workers/anna/await", {"actions": ["send-mail"]})
@@ -155,7 +190,14 @@ async def test_the_description_says_which_bodies_may_be_left_out(http):
         if "requestBody" in operation
     }
     may_be_left_out = {name for name, is_required in required.items() if not is_required}
-    assert may_be_left_out == {"invoke_action", "cancel_run", "heartbeat_worker"}
+    assert may_be_left_out == {
+        "invoke_action",
+        "cancel_run",
+        "heartbeat_worker",
+        "create_group",
+        "put_key",
+        "increment_key",
+    }
 
 
 async def test_whatever_takes_a_body_says_that_it_may_be_too_large(http):
@@ -173,6 +215,35 @@ async def test_the_description_says_which_settings_can_be_taken_away(http):
     assert {
         name for name, schema in settings["properties"].items() if {"type": "null"} in kinds(schema)
     } == {"input_schema", "output_schema"}
+
+
+async def test_the_description_tells_the_changes_of_a_transaction_apart(http):
+    document = (await http.client.get("/openapi.json")).json()
+    schemas = document["components"]["schemas"]
+    changes = schemas["TransactionBody"]["properties"]["changes"]["items"]
+    assert changes["discriminator"]["propertyName"] == "type"
+    assert changes["discriminator"]["mapping"].keys() == {"put", "delete", "increment"}
+    assert schemas["PutBody"]["required"] == ["type", "key", "value"]
+    assert schemas["PutBody"]["additionalProperties"] is False
+
+
+async def test_the_description_says_that_a_record_comes_as_an_object(http):
+    document = (await http.client.get("/openapi.json")).json()
+    schemas = document["components"]["schemas"]
+    for name in ("RecordJson", "DeliveredJson", "LetterJson", "SettingsJson", "StreamJson"):
+        assert schemas[name]["type"] == "object"
+    assert "StreamRecord" not in schemas
+    assert "GroupSettings" not in schemas
+
+
+async def test_the_description_says_how_a_key_is_compared_and_set(http):
+    document = (await http.client.get("/openapi.json")).json()
+    put_key = document["paths"]["/api/v1/kv/{key}"]["put"]
+    headers = {one["name"] for one in put_key["parameters"] if one["in"] == "header"}
+    assert headers == {"If-Match", "If-None-Match"}
+    assert put_key["requestBody"]["content"].keys() == {"application/json", "*/*"}
+    assert "409" in put_key["responses"]
+    assert put_key["responses"]["200"]["headers"]["ETag"]["schema"] == {"type": "string"}
 
 
 async def test_the_description_says_what_a_payload_that_its_schema_refuses_is_answered(http):

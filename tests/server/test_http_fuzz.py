@@ -15,7 +15,10 @@ from structlog.testing import capture_logs
 from flo.core.state import State
 from flo.log.memory import MemoryLog
 from flo.model.actions import RegisterAction
+from flo.model.groups import JoinGroup, ReadGroup
+from flo.model.kv import PutKey
 from flo.model.runs import Claim, Invoke
+from flo.model.streams import Append, NewRecord
 from flo.server.http import HttpDoor, ServerInfo
 from flo.server.metrics import Metrics
 from flo.shard.shard import Shard
@@ -53,7 +56,46 @@ REFUSED = [
     b"POST /api/v1/tasks/nobody-1/complete",
     b"POST /api/v1/tasks/nobody-1/fail",
     b"POST /api/v1/tasks/nobody-1/touch",
+    b"GET /api/v1/streams?limit=0",
+    b"POST /api/v1/streams",
+    b"GET /api/v1/streams/nobody",
+    b"PUT /api/v1/streams/nobody",
+    b"DELETE /api/v1/streams/nobody",
+    b"GET /api/v1/streams/nobody/records?after=x&block_ms=1",
+    b"POST /api/v1/streams/nobody/trim",
+    *[
+        b"POST /api/v1/streams/!!!!!!!!!!!!" + route
+        for route in (
+            b"/records",
+            b"/groups/!!!!!!!!!!!!",
+            b"/groups/!!!!!!!!!!!!/join",
+            b"/groups/!!!!!!!!!!!!/leave",
+            b"/groups/!!!!!!!!!!!!/read",
+            b"/groups/!!!!!!!!!!!!/ack",
+            b"/groups/!!!!!!!!!!!!/nack",
+            b"/groups/!!!!!!!!!!!!/touch",
+            b"/groups/!!!!!!!!!!!!/claim",
+            b"/groups/!!!!!!!!!!!!/dlq/requeue",
+        )
+    ],
+    b"GET /api/v1/streams/nobody/groups",
+    b"GET /api/v1/streams/nobody/groups/nobody/pending",
+    b"GET /api/v1/streams/nobody/groups/nobody/dlq",
+    b"DELETE /api/v1/streams/nobody/groups/nobody/dlq",
+    b"DELETE /api/v1/streams/nobody/groups/nobody",
+    b"GET /api/v1/kv?limit=0",
+    b"GET /api/v1/kv/nobody/%FF%2F//../%00?wait_ms=300001",
+    b"GET /api/v1/kv/nobody/history?limit=0",
+    b"GET /api/v1/kv/nobody/json?path=$.a",
+    b"DELETE /api/v1/kv/nobody/json?path=$.a",
+    b"POST /api/v1/kv/nobody/expire",
+    b"PUT /api/v1/kv/" + b"k" * 5_000,
+    b"PUT /api/v1/kv/" + b"k" * 5_000 + b"/json",
+    b"POST /api/v1/kv/" + b"k" * 5_000 + b"/increment",
+    b"POST /api/v1/kv-get",
+    b"POST /api/v1/kv-transactions",
 ]
+"""What is refused, and stays so when a few bytes are changed: names that cannot be by far."""
 BODIES = [
     b"",
     b"{}",
@@ -70,6 +112,16 @@ BODIES = [
     b'{"run_ids":[],"limit":1e999}',
     b'{"input_schema":' + b'{"not":' * 20_000,
     b'{"reason":7}',
+    b'{"consumer":"anna","ids":["\xff"]}',
+    b'{"consumer":"anna","limit":0}',
+    b'{"name":"!!!!!!!!!!!!"}',
+    b'{"ids":[],"limit":1e999}',
+    b'{"records":[{}]}',
+    b'{"payload":"%","payload_encoding":"base64"}',
+    b'{"ttl_ms":0}',
+    b'{"keys":[]}',
+    b'{"changes":[{"type":"put","key":"","value":' + b"[" * 20_000,
+    b'{"checks":[{"key":"nobody","version":7}],"changes":[{"type":"delete","key":"nobody"}]}',
     b"\x00" * 300,
 ]
 
@@ -142,7 +194,7 @@ class Wire(asyncio.Transport):
 
 @pytest.fixture
 async def world():
-    """A door before a shard in which one run waits and one is being worked on."""
+    """A door before a shard in which there is something of everything."""
     clock, metrics = ManualClock(), Metrics()
     shard = Shard(State(), MemoryLog(), clock, watcher=metrics)
     await shard.start()
@@ -157,6 +209,10 @@ async def world():
         Invoke(action="send", input=b"{}"),
         Invoke(action="send", input=b"{}"),
         Claim(worker_id="anna", actions=["send"]),
+        Append(stream="events", records=[NewRecord(payload=b"{}")]),
+        JoinGroup(stream="events", group="mailers", consumer="anna"),
+        ReadGroup(stream="events", group="mailers", consumer="anna"),
+        PutKey(key="config", value=b"{}"),
     ):
         await shard.ask(word)
     yield door, shard

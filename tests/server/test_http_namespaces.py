@@ -25,6 +25,8 @@ async def test_a_namespace_is_made_and_shown(http):
             "actions": 0,
             "workers": 0,
             "runs": NO_RUNS,
+            "streams": 0,
+            "keys": 0,
         },
     )
 
@@ -37,11 +39,15 @@ async def test_a_namespace_shows_how_much_there_is_in_it(http):
         await http.post("/actions/ship/invoke", {}, namespace="prod")
     await http.post("/actions/bill/invoke", {}, namespace="prod")
     await http.post("/runs/bill-1/cancel", namespace="prod")
+    await http.post("/streams", {"name": "events"}, namespace="prod")
+    for key in ("a", "b", "c"):
+        await http.ask("PUT", f"/kv/{key}", params={"namespace": "prod"}, content=b"1")
 
     _, prod = await http.get("/namespaces/prod")
 
     assert (prod["actions"], prod["workers"]) == (2, 1)
     assert prod["runs"] == {**NO_RUNS, "pending": 2, "cancelled": 1}
+    assert (prod["streams"], prod["keys"]) == (1, 3)
 
 
 async def test_namespaces_are_listed_page_by_page_and_default_is_always_there(http):
@@ -85,6 +91,19 @@ async def test_a_namespace_with_something_in_it_is_deleted_by_force_only(http):
 
     assert (await http.get("/actions", namespace="prod"))[1]["items"] == []
     assert (await http.get("/runs/ship-1", namespace="prod"))[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "content"),
+    [("POST", "/streams/events/records", b'{"payload": 1}'), ("PUT", "/kv/a", b"1")],
+)
+async def test_what_is_in_a_stream_or_a_key_is_something_too(http, method, path, content):
+    await http.ask(method, path, params={"namespace": "prod"}, content=content)
+
+    assert (await http.delete("/namespaces/prod"))[1]["error"]["code"] == "namespace_not_empty"
+    assert await http.delete("/namespaces/prod", force="true") == (204, None)
+
+    assert (await http.get(path, namespace="prod"))[0] == 404
 
 
 async def test_the_default_namespace_stays(http):

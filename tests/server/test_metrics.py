@@ -2,7 +2,7 @@
 
 import pytest
 
-from flo.server.metrics import Metrics, RunCount
+from flo.server.metrics import Metrics, RunCount, StreamTotals
 
 
 def lines_of(metrics):
@@ -49,15 +49,25 @@ def test_what_changes_by_itself_is_looked_at_when_it_is_shown():
         pending_runs=lambda: len(pending),
         running_runs=lambda: 2,
         workers=lambda: 3,
+        keys=lambda: 8,
         log_position=lambda: 40,
         snapshot_position=lambda: 30,
         runs_by_action=lambda: pending,
+        stream_totals=lambda: StreamTotals(2, 30, 50, 9, 5, 4, len(pending)),
     )
     shown = 'flo_runs{action="ship",namespace="default",status="pending"} 7.0'
     assert {
         'flo_runs_live{status="pending"} 1.0',
         'flo_runs_live{status="running"} 2.0',
         "flo_workers 3.0",
+        "flo_keys 8.0",
+        "flo_streams 2.0",
+        "flo_stream_records 30.0",
+        "flo_stream_records_appended 50.0",
+        "flo_group_lag 9.0",
+        "flo_group_pending 5.0",
+        "flo_group_waiting 4.0",
+        "flo_group_dead 1.0",
         "flo_log_position 40.0",
         "flo_snapshot_position 30.0",
     } <= set(lines_of(metrics))
@@ -65,6 +75,7 @@ def test_what_changes_by_itself_is_looked_at_when_it_is_shown():
     pending.clear()
     assert 'flo_runs_live{status="pending"} 0.0' in lines_of(metrics)
     assert shown not in lines_of(metrics)
+    assert "flo_group_dead 0.0" in lines_of(metrics)
 
 
 def test_servers_in_one_process_count_for_themselves():

@@ -8,10 +8,10 @@ import time
 import pytest
 
 from flo.client import connection, outbox, waits
-from flo.core import runs, ticks, views
+from flo.core import group_reads, groups, kv_views, runs, stream_recall, stream_views, ticks, views
 from flo.core.machine import FOLDS
 from flo.server import tcp
-from flo.shard import recall, recent, shard, snapshot
+from flo.shard import chunks, recall, recent, shard, snapshot, tails
 from flo.testing.facts import READINGS
 from flo.testing.invariants import Invariant
 from flo.testing.simulator import OPERATIONS_DEFAULT, Simulation, tell
@@ -34,6 +34,18 @@ SMALL_BOUNDS = [
     (connection, "WRITE_LENGTH_MAX", 200),
     (outbox, "BATCH_PAYLOAD_LENGTH_MAX", 50),
     (waits, "RUNS_PER_POLL_MAX", 3),
+    (groups, "DUE_PER_GROUP_MAX", 2),
+    (group_reads, "PAGE_LENGTH_MAX", 60),
+    (group_reads, "LOOK_AHEAD_MAX", 3),
+    (stream_views, "PAGE_LENGTH_MAX", 60),
+    (stream_recall, "PARTS_MAX", 1),
+    (kv_views, "VALUES_PER_ANSWER_LENGTH_MAX", 20),
+    (chunks, "CHUNK_RECORDS_MAX", 3),
+    (recall, "FETCH_LENGTH_MAX", 50),
+    (tails, "TAILS_LENGTH_MAX", 2_000),
+    (tails, "PAGES_LENGTH_MAX", 1_000),
+    (snapshot, "DELIVERIES_PER_CHUNK", 3),
+    (snapshot, "KEYS_PER_CHUNK", 2),
 ]
 
 

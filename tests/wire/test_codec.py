@@ -5,6 +5,44 @@ import pytest
 
 from flo.model.actions import DisableAction, RegisterAction
 from flo.model.errors import Conflict, Corrupt, Invalid, NotFound, TooLarge, Unexpected
+from flo.model.groups import (
+    Ack,
+    ClaimedRecords,
+    ClaimRecords,
+    CreateGroup,
+    GroupMode,
+    GroupPage,
+    GroupRecords,
+    GroupSettings,
+    GroupView,
+    Joined,
+    LetterPage,
+    LettersChanged,
+    LetterView,
+    Nack,
+    PendingPage,
+    PendingView,
+    ReadGroup,
+    RequeueLetters,
+)
+from flo.model.kv import (
+    Check,
+    Committed,
+    Delete,
+    GetKeys,
+    Increment,
+    Incremented,
+    KeyPage,
+    KeyView,
+    Put,
+    PutKey,
+    ScanKeys,
+    SetJson,
+    Transact,
+    Value,
+    Values,
+    Versioned,
+)
 from flo.model.namespaces import DeleteNamespace, NamespacePage, NamespaceView
 from flo.model.runs import (
     Assigned,
@@ -20,6 +58,21 @@ from flo.model.runs import (
     RunResult,
     RunStatus,
     Task,
+)
+from flo.model.streams import (
+    AlterStream,
+    Append,
+    Appended,
+    CreateStream,
+    NewRecord,
+    ReadStream,
+    RecordPage,
+    Retention,
+    StreamPage,
+    StreamRecord,
+    StreamView,
+    Trimmed,
+    TrimStream,
 )
 from flo.model.workers import (
     AwaitNews,
@@ -129,6 +182,32 @@ def test_a_refused_reply_on_the_wire():
     )
 
 
+# Arrays and tags
+
+
+def test_records_on_the_wire_are_arrays():
+    record = StreamRecord(sequence=7, at_ms=5, payload=b"hi", headers={"a": "b"}, partition=3)
+
+    frame = encode_reply(2, BY_NAME["read_stream"], [RecordPage(items=[record], last="5-7")])
+
+    assert body_of(frame) == (
+        b"\x93\x02\x00\x82"
+        b"\xa5items\x91"
+        b"\x96\x07\x05\xc4\x02hi\x81\xa1a\xa1b\xc0\x03"  # sequence, time, payload, …
+        b"\xa4last\xa35-7"
+    )
+
+
+def test_the_changes_of_a_transaction_say_what_they_are_on_the_wire():
+    frame = encode_request(2, BY_NAME["transact"], [Transact(changes=[Delete(key="a")])])
+
+    assert body_of(frame) == (
+        b"\x93\x02\x70\x83"
+        b"\xa9namespace\xa7default\xa6checks\x90"
+        b"\xa7changes\x91\x82\xa4type\xa6delete\xa3key\xa1a"
+    )
+
+
 # Both ways
 
 
@@ -161,6 +240,49 @@ def test_a_refused_reply_on_the_wire():
         ("purge_dead", [PurgeDead(action="send", limit=7)]),
         ("await_news", [AwaitNews(worker_id="anna", after=2**62, block_ms=0)]),
         ("delete_namespace", [DeleteNamespace(name="prod", force=True)]),
+        ("create_stream", [CreateStream(stream="events", partitions=8)]),
+        ("alter_stream", [AlterStream(stream="events", retention=Retention(max_bytes=2**53))]),
+        (
+            "append",
+            [Append(stream="events", records=[NewRecord(payload=b"\xff", headers={"ö": ""})])],
+        ),
+        ("append_many", [Append(stream="events", records=[NewRecord(payload=b"", key="k")])] * 3),
+        ("read_stream", [ReadStream(stream="events", after="$", block_ms=1, partition=3)]),
+        ("trim_stream", [TrimStream(stream="events", before="5-7", dry_run=True)]),
+        (
+            "create_group",
+            [
+                CreateGroup(
+                    stream="events",
+                    group="g",
+                    settings=GroupSettings(mode=GroupMode.KEY_SHARED, no_ack=True),
+                    start="$",
+                )
+            ],
+        ),
+        ("read_group", [ReadGroup(stream="events", group="g", consumer="anna", worker_id="w")]),
+        ("ack", [Ack(stream="events", group="g", ids=["5-7"] * 1_000)]),
+        ("nack", [Nack(stream="events", group="g", ids=[], delay_ms=0)]),
+        ("claim_records", [ClaimRecords(stream="events", group="g", consumer="a", after="5-7")]),
+        ("requeue_letters", [RequeueLetters(stream="events", group="g", ids=["5-7"])]),
+        ("put_key", [PutKey(key="größe", value=b"\x00\xff", ttl_ms=5, if_version=0)]),
+        ("put_key_many", [PutKey(key="a", value=b""), PutKey(key="b", value=b"", if_absent=True)]),
+        ("get_keys", [GetKeys(keys=["a", "b/c", ""])]),
+        ("scan_keys", [ScanKeys(prefix="a/", cursor="a/7", with_values=True)]),
+        ("set_json", [SetJson(key="a", document=b"{}", path='$["odd name"]')]),
+        (
+            "transact",
+            [
+                Transact(
+                    checks=[Check(key="a", version=2**62)],
+                    changes=[
+                        Put(key="a", value=b"1", ttl_ms=5),
+                        Delete(key="b"),
+                        Increment(key="c", delta=-(2**62)),
+                    ],
+                )
+            ],
+        ),
     ],
 )
 def test_a_request_arrives_as_it_was_sent(name, words):
@@ -171,6 +293,7 @@ def test_a_request_arrives_as_it_was_sent(name, words):
 
 
 TASK = Task(task_id="send-1", task_type="send", payload=b"hi", created_at_ms=1, attempt=1)
+RECORD = StreamRecord(sequence=7, at_ms=5, payload=b"\xff", headers={"a": "b"}, key="k")
 RESULT = RunResult(run_id="send-1", status=RunStatus.FAILED, attempt=2, error="no")
 
 
@@ -200,6 +323,85 @@ RESULT = RunResult(run_id="send-1", status=RunStatus.FAILED, attempt=2, error="n
                 )
             ],
         ),
+        ("append_many", [Appended(stream_id="5-1", last_id="5-3", count=3)] * 2),
+        ("read_stream", [RecordPage(items=[RECORD, RECORD], last="5-7")]),
+        ("trim_stream", [Trimmed(removed=3, first_id=None)]),
+        (
+            "list_streams",
+            [
+                StreamPage(
+                    items=[
+                        StreamView(
+                            name="events",
+                            namespace="default",
+                            created_at_ms=1,
+                            partitions=1,
+                            retention=Retention(max_length=9),
+                            count=0,
+                            bytes=0,
+                            first_id=None,
+                            last_id=None,
+                            groups=["g"],
+                        )
+                    ],
+                    cursor="events",
+                )
+            ],
+        ),
+        ("join_group", [Joined(settings=GroupSettings(mode=GroupMode.EXCLUSIVE))]),
+        ("read_group", [GroupRecords(items=[RECORD], deliveries=[3], draining=True)]),
+        ("claim_records", [ClaimedRecords(items=[RECORD], deliveries=[1], next="5-7")]),
+        (
+            "list_pending",
+            [
+                PendingPage(
+                    items=[
+                        PendingView(
+                            stream_id="5-7",
+                            consumer="anna",
+                            deliveries=1,
+                            delivered_at_ms=5,
+                            until_ms=9,
+                        )
+                    ]
+                )
+            ],
+        ),
+        (
+            "list_groups",
+            [
+                GroupPage(
+                    items=[
+                        GroupView(
+                            name="g",
+                            stream="events",
+                            namespace="default",
+                            settings=GroupSettings(),
+                            created_at_ms=1,
+                            lag=1,
+                            pending=2,
+                            waiting=3,
+                            dead=4,
+                            consumers=[],
+                        )
+                    ]
+                )
+            ],
+        ),
+        (
+            "list_letters",
+            [LetterPage(items=[LetterView(record=RECORD, deliveries=10, died_at_ms=9)])],
+        ),
+        ("purge_letters", [LettersChanged(ids=["5-7"], more=True)]),
+        ("get_key", [Value(value=None)]),
+        ("get_keys", [Values(items=[Value(), Value(value=b"", version=7, expires_at_ms=9)])]),
+        ("put_key_many", [Versioned(version=2**62), Versioned(version=None)]),
+        ("increment_key", [Incremented(version=7, value=-(2**62))]),
+        (
+            "scan_keys",
+            [KeyPage(items=[KeyView(key="a", version=1, at_ms=5, expires_at_ms=None, value=b"")])],
+        ),
+        ("transact", [Committed(version=7, changes=2, values={"hits": 5})]),
     ],
 )
 def test_an_answer_arrives_as_it_was_given(name, answers):
@@ -286,6 +488,22 @@ def test_a_request_of_another_shape_is_refused_with_what_is_wrong(body, named):
         ("delete_namespace", {"name": "prod", "force": 1}, "$.force"),
         ("create_namespace", {"name": "prod", "namespace": "prod"}, "`namespace`"),
         ("cancel", {}, "`run_id`"),
+        ("append", {"stream": "s"}, "`records`"),
+        ("append", {"stream": "s", "records": [{"payload": "text"}]}, "$.records[0].payload"),
+        (
+            "append",
+            {"stream": "s", "records": [{"payload": b"", "headers": {"a": 1}}]},
+            "$.records",
+        ),
+        ("read_stream", {"stream": "s", "after": 7}, "$.after"),
+        ("alter_stream", {"stream": "s", "retention": {"max_length": 7}}, "$.retention"),
+        ("create_group", {"stream": "s", "group": "g", "settings": ["fair"]}, "$.settings"),
+        ("ack", {"stream": "s", "group": "g", "ids": [7]}, "$.ids[0]"),
+        ("put_key", {"key": "k", "value": "text"}, "$.value"),
+        ("put_key", {"key": "k", "value": b"", "ttl_ms": 1.5}, "$.ttl_ms"),
+        ("transact", {"changes": [{"key": "k"}]}, "`type`"),
+        ("transact", {"changes": [{"type": "rename", "key": "k"}]}, "'rename'"),
+        ("transact", {"checks": [{"key": "k"}]}, "`version`"),
     ],
 )
 def test_every_operation_says_what_it_cannot_read(name, body, named):

@@ -34,6 +34,47 @@ ON_THE_WIRE = {
     51: "delete_namespace",
     52: "get_namespace",
     53: "list_namespaces",
+    60: "create_stream",
+    61: "alter_stream",
+    62: "delete_stream",
+    63: "append",
+    64: "append_many",
+    65: "read_stream",
+    66: "trim_stream",
+    67: "get_stream",
+    68: "list_streams",
+    70: "create_group",
+    71: "delete_group",
+    72: "join_group",
+    73: "leave_group",
+    74: "read_group",
+    75: "ack",
+    76: "nack",
+    77: "touch_records",
+    78: "claim_records",
+    79: "list_pending",
+    80: "get_group",
+    81: "list_groups",
+    82: "list_letters",
+    83: "requeue_letters",
+    84: "purge_letters",
+    100: "get_key",
+    101: "put_key",
+    102: "put_key_many",
+    103: "delete_key",
+    104: "get_keys",
+    105: "scan_keys",
+    106: "get_key_history",
+    107: "increment_key",
+    108: "expire_key",
+    109: "get_json",
+    110: "set_json",
+    111: "delete_json",
+    112: "transact",
+    113: "begin_transaction",
+    114: "commit_transaction",
+    115: "rollback_transaction",
+    116: "read_in_transaction",
 }
 
 
@@ -51,7 +92,12 @@ def test_a_batch_form_says_what_its_single_form_says():
     by_name = {operation.name: operation for operation in OPERATIONS}
     batches = [operation for operation in OPERATIONS if operation.many]
 
-    assert [batch.name for batch in batches] == ["invoke_many", "complete_many"]
+    assert [batch.name for batch in batches] == [
+        "invoke_many",
+        "complete_many",
+        "append_many",
+        "put_key_many",
+    ]
     for batch in batches:
         single = by_name[batch.name.removesuffix("_many")]
         assert (batch.request, batch.reply) == (single.request, single.reply)

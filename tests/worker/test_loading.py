@@ -8,9 +8,10 @@ from flo import ActionWorker, Invalid
 from flo.worker.loading import load_worker
 
 EMAILS = """
-from flo import ActionWorker
+from flo import ActionWorker, StreamWorker
 
 worker = ActionWorker(worker_id="emails")
+events = StreamWorker(stream="events", worker_id="events")
 spare = ActionWorker(worker_id="spare")
 settings = {}
 
@@ -47,6 +48,7 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         ("emails:worker", "emails"),
         ("emails", "emails"),
         ("emails:spare", "spare"),
+        ("emails:events", "events"),
         ("emails:made", "made"),
         ("emails:Jobs.worker", "nested"),
         ("emails.py:spare", "spare"),
@@ -83,10 +85,13 @@ def test_the_whole_path_of_a_file_will_do(tmp_path: Path) -> None:
         ("emals.py:worker", "there is no file 'emals.py' in "),
         ("jobs/reports:worker", "a file is named with its .py"),
         ("emails:sparre", "'emails' has no 'sparre'; did you mean emails:spare?"),
-        ("emails:other_name", "its workers are spare, worker"),
+        ("emails:other_name", "its workers are events, spare, worker"),
         ("jobs.sibling:Jobs.wrker", "has no 'Jobs.wrker'"),
-        ("emails:settings", "expected 'emails:settings' to be an ActionWorker, got dict"),
-        ("emails:Jobs", "to be an ActionWorker, got Jobs"),
+        (
+            "emails:settings",
+            "expected 'emails:settings' to be an ActionWorker or a StreamWorker, got dict",
+        ),
+        ("emails:Jobs", "to be an ActionWorker or a StreamWorker, got Jobs"),
         ("broken:worker", "'broken' cannot be loaded: ZeroDivisionError: division by zero"),
         ("broken.py:worker", "broken.py:3)"),
         ("hungry:worker", "'hungry' cannot be loaded: ModuleNotFoundError: No module named 'no_"),

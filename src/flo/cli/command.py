@@ -53,6 +53,7 @@ class Group(click.Group):
         *args: Any,
         branches: Mapping[str, Branch] | None = None,
         examples: Sequence[str] = (),
+        aliases: Sequence[str] = (),
         notes: Mapping[str, Mapping[str, str]] | None = None,
         **kwargs: Any,
     ) -> None:
@@ -60,6 +61,7 @@ class Group(click.Group):
         super().__init__(*args, **kwargs)
         self.branches = branches or {}
         self.examples = examples
+        self.aliases = aliases
         self.notes = notes or {}
         self.params += global_options(self.params)
 
@@ -117,7 +119,7 @@ class Group(click.Group):
 
 
 def _aliases(command: click.Command) -> Sequence[str]:
-    return command.aliases if isinstance(command, Command) else ()
+    return command.aliases if isinstance(command, Command | Group) else ()
 
 
 def _write_options(

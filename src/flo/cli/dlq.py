@@ -8,7 +8,7 @@ import click
 
 from flo.cli.command import Group
 from flo.cli.options import Settings, pass_settings
-from flo.cli.output import Columns, show, show_list, time_text
+from flo.cli.output import Columns, count_text, show, show_list, time_text
 from flo.cli.pages import collect, page_options
 from flo.model.ids import RunId
 from flo.model.runs import RunPage, RunView
@@ -109,6 +109,5 @@ def _check_choice(runs: tuple[RunId, ...], everything: bool) -> None:
 
 
 def _show(settings: Settings, word: str, run_ids: list[RunId]) -> None:
-    count = f"{len(run_ids)} run{'' if len(run_ids) == 1 else 's'}"
-    text = f"{word} {count}" if run_ids else "(no dead letters)"
+    text = f"{word} {count_text(len(run_ids), 'run')}" if run_ids else "(no dead letters)"
     show(settings.format, {"run_ids": run_ids}, text=text, raw="\n".join(run_ids))

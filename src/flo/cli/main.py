@@ -55,6 +55,10 @@ def _forget_stdout() -> None:
         "server": Branch("flo.cli.server:server", "Start a server, or ask how it is."),
         "action": Branch("flo.cli.action:action", "Register actions, invoke them, see their runs."),
         "worker": Branch("flo.cli.worker:worker", "Run workers, do tasks by hand, see who works."),
+        "stream": Branch(
+            "flo.cli.stream:stream", "Append records, read them, share them out to consumers."
+        ),
+        "kv": Branch("flo.cli.kv:kv", "Keep values under keys, with versions."),
         "namespace": Branch(
             "flo.cli.namespace:namespace", "Keep things apart from each other.", ("ns",)
         ),

@@ -11,7 +11,7 @@ from flo.cli.command import Command
 from flo.cli.options import Settings, pass_settings
 
 if TYPE_CHECKING:
-    from flo.worker.action import ActionWorker
+    from flo.worker.base import BaseWorker
 
 LEVELS = ("debug", "info", "warning", "error")
 
@@ -31,7 +31,7 @@ LEVELS = ("debug", "info", "warning", "error")
     "--concurrency",
     type=click.IntRange(min=1),
     metavar="N",
-    help="How many tasks it takes at a time.  [default: what the worker says]",
+    help="How many tasks or records it handles at a time.  [default: what the worker says]",
 )
 @click.option(
     "--reload", is_flag=True, help="Start it again when a .py file below this folder changes."
@@ -68,18 +68,14 @@ def run(
     return 0
 
 
-def _overrule(worker: "ActionWorker", settings: Settings, concurrency: int | None) -> None:
+def _overrule(worker: "BaseWorker", settings: Settings, concurrency: int | None) -> None:
     """What flags say counts for more than what the worker was made with."""
-    from flo.client.client import Flo
-
     names_server = settings.host is not None or settings.port is not None
-    if names_server or settings.namespace is not None:
-        own = worker._flo
-        address = settings.address if names_server else own.address
-        worker._flo = Flo(address, namespace=settings.namespace or own.namespace)
-        worker._owns_flo = True
-    if concurrency is not None:
-        worker._manners = worker._manners._replace(concurrency=concurrency)
+    worker.overrule(
+        address=settings.address if names_server else None,
+        namespace=settings.namespace,
+        concurrency=concurrency,
+    )
 
 
 def _command(settings: Settings, target: str, concurrency: int | None, log_level: str) -> list[str]:

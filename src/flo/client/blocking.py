@@ -12,14 +12,19 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, overload
 
 from flo.client.actions import Actions
 from flo.client.client import TIMEOUT_S_DEFAULT, Flo
+from flo.client.groups import ConsumerGroup
 from flo.client.invocation import Invocation
+from flo.client.kv import Kv
+from flo.client.kv_transaction import KvTransaction
 from flo.client.namespaces import Namespaces
 from flo.client.schedules import Schedules
+from flo.client.streams import Streams
 from flo.client.workers import Workers
 from flo.client.workflow_handle import WorkflowHandle
 from flo.client.workflows import Workflows
 from flo.model.errors import Unavailable
-from flo.model.ids import Namespace, RunId
+from flo.model.ids import GroupName, Key, Namespace, RunId, StreamName
+from flo.model.kv import Committed, Value
 from flo.model.runs import Accepted, RunResult, RunView
 
 P = ParamSpec("P")
@@ -211,6 +216,122 @@ class BlockingWorkers(Twin):
     list = blocking(Workers.list)
 
 
+class BlockingConsumerGroup(Twin):
+    """See ConsumerGroup."""
+
+    _noun: ConsumerGroup
+
+    def __repr__(self) -> str:
+        return f"Blocking{self._noun!r}"
+
+    @property
+    def stream(self) -> StreamName:
+        return self._noun.stream
+
+    @property
+    def name(self) -> GroupName:
+        return self._noun.name
+
+    create = blocking(ConsumerGroup.create)
+    delete = blocking(ConsumerGroup.delete)
+    join = blocking(ConsumerGroup.join)
+    leave = blocking(ConsumerGroup.leave)
+    read = blocking(ConsumerGroup.read)
+    ack = blocking(ConsumerGroup.ack)
+    nack = blocking(ConsumerGroup.nack)
+    touch = blocking(ConsumerGroup.touch)
+    claim = blocking(ConsumerGroup.claim)
+    pending = blocking(ConsumerGroup.pending)
+    info = blocking(ConsumerGroup.info)
+    letters = blocking(ConsumerGroup.letters)
+    requeue = blocking(ConsumerGroup.requeue)
+    purge = blocking(ConsumerGroup.purge)
+
+
+class BlockingStreams(Twin):
+    """See Streams."""
+
+    _noun: Streams
+
+    create = blocking(Streams.create)
+    alter = blocking(Streams.alter)
+    delete = blocking(Streams.delete)
+    append = blocking(Streams.append)
+    append_many = blocking(Streams.append_many)
+    read = blocking(Streams.read)
+    follow = iterating(Streams.follow)
+    trim = blocking(Streams.trim)
+    groups = blocking(Streams.groups)
+    info = blocking(Streams.info)
+    list = blocking(Streams.list)
+
+    def group(self, stream: StreamName, name: GroupName) -> BlockingConsumerGroup:
+        """A consumer group of a stream, to be spoken to; this asks nobody anything."""
+        return BlockingConsumerGroup(self._thread, self._noun.group(stream, name))
+
+
+class BlockingKvTransaction(Twin):
+    """See KvTransaction."""
+
+    _noun: KvTransaction
+
+    @property
+    def result(self) -> Committed:
+        return self._noun.result
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.commit()
+
+    def get(self, key: Key) -> Value:
+        return self._thread.run(self._noun.get(key))
+
+    def put(self, key: Key, value: Any, *, ttl: float | None = None) -> None:
+        self._noun.put(key, value, ttl=ttl)
+
+    def delete(self, key: Key) -> None:
+        self._noun.delete(key)
+
+    def increment(self, key: Key, by: int = 1) -> None:
+        self._noun.increment(key, by)
+
+    def commit(self) -> Committed:
+        return self._thread.run(self._noun.commit())
+
+
+class BlockingKv(Twin):
+    """See Kv."""
+
+    _noun: Kv
+
+    get = blocking(Kv.get)
+    wait = blocking(Kv.wait)
+    get_many = blocking(Kv.get_many)
+    exists = blocking(Kv.exists)
+    put = blocking(Kv.put)
+    delete = blocking(Kv.delete)
+    increment = blocking(Kv.increment)
+    touch = blocking(Kv.touch)
+    persist = blocking(Kv.persist)
+    scan = blocking(Kv.scan)
+    keys = iterating(Kv.keys)
+    history = blocking(Kv.history)
+    get_json = blocking(Kv.get_json)
+    set_json = blocking(Kv.set_json)
+    delete_json = blocking(Kv.delete_json)
+    transact = blocking(Kv.transact)
+    begin = blocking(Kv.begin)
+    commit = blocking(Kv.commit)
+    rollback = blocking(Kv.rollback)
+
+    def transaction(self) -> BlockingKvTransaction:
+        """Several reads and changes that happen together or not at all; see Kv.transaction."""
+        return BlockingKvTransaction(self._thread, self._noun.transaction())
+
+
 class BlockingNamespaces(Twin):
     """See Namespaces."""
 
@@ -334,6 +455,8 @@ class BlockingFlo:
         self.workers = BlockingWorkers(self._thread, self._flo.workers)
         self.workflows = BlockingWorkflows(self._thread, self._flo.workflows)
         self.schedules = BlockingSchedules(self._thread, self._flo.schedules)
+        self.streams = BlockingStreams(self._thread, self._flo.streams)
+        self.kv = BlockingKv(self._thread, self._flo.kv)
         self.namespaces = BlockingNamespaces(self._thread, self._flo.namespaces)
 
     def __enter__(self) -> Self:

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from typing import Self
 
 from flo.client.actions import Actions
+from flo.client.kv import Kv
 from flo.client.namespaces import Namespaces
 from flo.client.schedules import Schedules
 from flo.client.session import Session
+from flo.client.streams import Streams
 from flo.client.transport import Connect, tcp
 from flo.client.workers import Workers
 from flo.client.workflows import Workflows
@@ -55,6 +57,8 @@ class Flo:
         self.workers = Workers(self._session, self.namespace)
         self.workflows = Workflows(self._session, self.namespace)
         self.schedules = Schedules(self._session, self.namespace)
+        self.streams = Streams(self._session, self.namespace)
+        self.kv = Kv(self._session, self.namespace)
         self.namespaces = Namespaces(self._session)
 
     async def __aenter__(self) -> Self:

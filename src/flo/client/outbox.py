@@ -7,28 +7,52 @@ batch form for them.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
-from operator import attrgetter
 from typing import Any, NamedTuple
 
+from flo.client.records import length_of
 from flo.model.base import Word
+from flo.model.kv import PutKey
+from flo.model.runs import Complete, Invoke
+from flo.model.streams import Append
+from flo.model.workflows import StartWorkflow
 from flo.wire.opcodes import BATCH_LENGTH_MAX, BY_NAME, Operation
 
 BATCH_PAYLOAD_LENGTH_MAX = 1024 * 1024
 
 
 class BatchForm(NamedTuple):
-    """The operation for many words, and what makes such a word long."""
+    """The operation for many words, and how long such a word is, about."""
 
     operation: Operation
-    payload: Callable[[Word], bytes]
+    length: Callable[[Any], int]
+
+
+def _length_of_invoke(word: Invoke) -> int:
+    return len(word.input)
+
+
+def _length_of_complete(word: Complete) -> int:
+    return len(word.output)
+
+
+def _length_of_append(word: Append) -> int:
+    return sum(map(length_of, word.records))
+
+
+def _length_of_put(word: PutKey) -> int:
+    return len(word.key) + len(word.value)
+
+
+def _length_of_start(word: StartWorkflow) -> int:
+    return len(word.input)
 
 
 BATCH_FORMS = {
-    BY_NAME["invoke"].opcode: BatchForm(BY_NAME["invoke_many"], attrgetter("input")),
-    BY_NAME["complete"].opcode: BatchForm(BY_NAME["complete_many"], attrgetter("output")),
-    BY_NAME["start_workflow"].opcode: BatchForm(
-        BY_NAME["start_workflow_many"], attrgetter("input")
-    ),
+    BY_NAME["invoke"].opcode: BatchForm(BY_NAME["invoke_many"], _length_of_invoke),
+    BY_NAME["complete"].opcode: BatchForm(BY_NAME["complete_many"], _length_of_complete),
+    BY_NAME["append"].opcode: BatchForm(BY_NAME["append_many"], _length_of_append),
+    BY_NAME["put_key"].opcode: BatchForm(BY_NAME["put_key_many"], _length_of_put),
+    BY_NAME["start_workflow"].opcode: BatchForm(BY_NAME["start_workflow_many"], _length_of_start),
 }
 
 
@@ -78,7 +102,7 @@ class Outbox:
         """The calls of the next frame; none if nobody waits for them any more."""
         opcode, waiting = next(iter(self._waiting.items()))
         form = BATCH_FORMS.get(opcode)
-        batch = _cut(waiting, form.payload) if form else _first(waiting)
+        batch = _cut(waiting, form.length) if form else _first(waiting)
         if not waiting:
             del self._waiting[opcode]
         return batch
@@ -97,7 +121,7 @@ def _first(waiting: deque[Call]) -> list[Call]:
     return [] if call.future.done() else [call]
 
 
-def _cut(waiting: deque[Call], payload: Callable[[Word], bytes]) -> list[Call]:
+def _cut(waiting: deque[Call], length_of_word: Callable[[Any], int]) -> list[Call]:
     """As many calls as one frame may hold; one at least, however long it is."""
     batch: list[Call] = []
     length = 0
@@ -106,7 +130,7 @@ def _cut(waiting: deque[Call], payload: Callable[[Word], bytes]) -> list[Call]:
         if call.future.done():
             waiting.popleft()
             continue
-        length += len(payload(call.word))
+        length += length_of_word(call.word)
         if length > BATCH_PAYLOAD_LENGTH_MAX and batch:
             break
         batch.append(waiting.popleft())

@@ -115,8 +115,9 @@ class Backlog:
         for at_ms, sequences in self._times.items():
             if at_ms > now_ms or len(found) >= limit:
                 break
-            found += [self.deliveries[sequence] for sequence in sequences]
-        return found[:limit]
+            first = heapq.nsmallest(limit - len(found), sequences)
+            found += [self.deliveries[sequence] for sequence in first]
+        return found
 
     def _unlock(self, slot: int, consumer: ConsumerName) -> None:
         lock = self._locks[slot]

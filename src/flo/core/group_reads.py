@@ -149,14 +149,20 @@ def parts_wanted(state: State, command: ReadGroup) -> list[Part]:
 
 
 def claimable(group: Group, command: ClaimRecords, now_ms: int) -> list[Delivery]:
-    """What a claim is about, in order: one's own records, or those that nobody has moved on."""
+    """What a claim is about, in order: one's own records, or those that nobody has moved on.
+
+    Not those that were handed out as often as they may be, nor any for a consumer that stands by.
+    """
     _, after = parse_stream_id(command.after)
+    if group.settings.mode is GroupMode.EXCLUSIVE and group.chosen != command.consumer:
+        return []
     found = [
         delivery
         for delivery in group.backlog.deliveries.values()
         if delivery.sequence > after
         and delivery.consumer is not None
         and delivery.delivered_at_ms is not None
+        and delivery.deliveries < group.settings.max_deliveries
         and (
             now_ms - delivery.delivered_at_ms >= command.min_idle_ms
             if command.min_idle_ms
@@ -170,6 +176,8 @@ def has_something(state: State, command: ReadGroup) -> bool:
     """Whether it is worth while to ask again."""
     group = group_of(state, command)
     stream = state.spaces[command.namespace].streams[command.stream]
+    if command.consumer not in group.consumers:
+        return True  # it has left meanwhile, and is told so
     return group.next < stream.next or group.backlog.waiting_count > 0
 
 

@@ -354,6 +354,8 @@ def _made(
     """The facts that make a group, and its stream if need be."""
     check_stream_name(command.group, "the name of a group")
     _check_settings(command.settings)
+    if command.start != TAIL:
+        parse_stream_id(command.start)
     events: list[Fact] = []
     if stream is None:
         make = CreateStream(stream=command.stream, namespace=command.namespace)
@@ -389,18 +391,19 @@ def _start(stream: Stream | None, command: CreateGroup, moment: Moment) -> int:
 def _room_made(group: Group, command: JoinGroup, moment: Moment) -> tuple[Fact, ...]:
     """Refuse one more consumer, or let those go who have been silent."""
     is_exclusive = group.settings.mode is GroupMode.EXCLUSIVE
-    if is_exclusive and len(group.consumers) > group.settings.max_standbys:
+    is_locked = is_exclusive and len(group.consumers) > group.settings.max_standbys
+    if not is_locked and len(group.consumers) < CONSUMERS_MAX:
+        return ()
+    gone = [
+        consumer
+        for consumer in sorted(group.consumers)
+        if consumer not in group.backlog.held and is_silent(command, group, consumer, moment)
+    ]
+    if not gone and is_locked:
         raise Conflict(
             f"group {command.group!r} is held by {group.chosen!r}, and no more may stand by",
             code="group_locked",
         )
-    if len(group.consumers) < CONSUMERS_MAX:
-        return ()
-    gone = [
-        consumer
-        for consumer in group.consumers
-        if consumer not in group.backlog.held and is_silent(command, group, consumer, moment)
-    ]
     if not gone:
         raise Conflict(
             f"group {command.group!r} has {CONSUMERS_MAX} consumers, and that is the most",

@@ -7,7 +7,7 @@ any of it before, and it commits only if nothing that it read has changed.
 
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -66,6 +66,13 @@ from flo.model.runs import Nothing
 NUMBER_MAX = 2**63 - 1
 
 _NUMBER = re.compile(rb"-?[0-9]{1,19}")
+
+
+class _Seen(NamedTuple):
+    """A key as the changes of a transaction so far leave it."""
+
+    value: bytes | None
+    expires_at_ms: int | None
 
 
 def decide_put(state: State, command: PutKey, moment: Moment) -> Decision:
@@ -260,21 +267,19 @@ def _transacted(state: State, command: Transact, moment: Moment) -> Decision:
         check_key(check.key)
         _check_version(keys, check.key, check.version, moment.now_ms)
     version = keys.version + 1
-    seen: dict[Key, bytes | None] = {}
+    seen: dict[Key, _Seen] = {}
     sums: dict[Key, int] = {}
-    last: dict[Key, Change] = {}
     for change in command.changes:
         _check_change(change)
-        known = keys.get(change.key, moment.now_ms)
-        before = seen.get(change.key, known.value if known is not None else None)
-        seen[change.key] = _changed(change, before)
-        last[change.key] = change
+        before = seen.get(change.key) or _seen(keys, change.key, moment.now_ms)
+        value = _changed(change, before.value)
+        seen[change.key] = _Seen(value, _expiry(change, before, moment.now_ms))
         if isinstance(change, Increment):
-            sums[change.key] = int(seen[change.key] or 0)
+            sums[change.key] = int(value or 0)
     events = [
         event
-        for key, value in seen.items()
-        for event in _written(keys, key, value, last[key], version, command.namespace, moment)
+        for key, one in seen.items()
+        for event in _written(keys, key, one, version, command.namespace, moment)
     ]
     reply = Committed(version=version if events else keys.version, changes=len(events), values=sums)
     return Decision(reply, tuple(events))
@@ -283,24 +288,33 @@ def _transacted(state: State, command: Transact, moment: Moment) -> Decision:
 def _written(
     keys: Keys,
     key: Key,
-    value: bytes | None,
-    change: Change,
+    seen: _Seen,
     version: int,
     namespace: Namespace,
     moment: Moment,
 ) -> Iterable[Fact]:
     """What becomes of one key when all the changes to it are done."""
-    known = keys.get(key, moment.now_ms)
-    if value is None:
-        if known is not None:
-            yield KeyDeleted(namespace=namespace, key=key, version=version, at_ms=moment.now_ms)
-        return
-    put = _put(namespace, key, value, version, moment)
-    if isinstance(change, Put) and change.ttl_ms is not None:
-        put = replace(put, expires_at_ms=moment.now_ms + change.ttl_ms)
-    elif isinstance(change, Increment) and known is not None:
-        put = _put(namespace, key, value, version, moment, known)
-    yield put
+    if seen.value is not None:
+        put = _put(namespace, key, seen.value, version, moment)
+        yield replace(put, expires_at_ms=seen.expires_at_ms)
+    elif keys.get(key, moment.now_ms) is not None:
+        yield KeyDeleted(namespace=namespace, key=key, version=version, at_ms=moment.now_ms)
+
+
+def _seen(keys: Keys, key: Key, now_ms: int) -> _Seen:
+    known = keys.get(key, now_ms)
+    return _Seen(known.value, known.expires_at_ms) if known is not None else _Seen(None, None)
+
+
+def _expiry(change: Change, before: _Seen, now_ms: int) -> int | None:
+    """When a key expires after a change: what counts on leaves it as it is."""
+    match change:
+        case Put(ttl_ms=ttl_ms):
+            return now_ms + ttl_ms if ttl_ms is not None else None
+        case Delete():
+            return None
+        case Increment():
+            return before.expires_at_ms
 
 
 def _changed(change: Change, before: bytes | None) -> bytes | None:

@@ -5,6 +5,7 @@ shard recalls it, the rule decides on what was recalled, and the archive lets go
 append.
 """
 
+import re
 from collections.abc import Sequence
 
 import msgspec
@@ -15,7 +16,7 @@ from flo.core.groups import OfGroup, group_of
 from flo.core.moment import Moment
 from flo.core.state import Group, State
 from flo.model.archive import ArchiveAddress, Archived
-from flo.model.errors import Conflict, NotFound
+from flo.model.errors import Conflict, Invalid, NotFound
 from flo.model.groups import (
     IDS_PER_COMMAND_MAX,
     Delivery,
@@ -35,6 +36,7 @@ from flo.model.ids import LIST_LIMIT_MAX, GroupName, StreamName, check_range, pa
 ARCHIVE_KIND = "letter"
 STATUS = "dead"
 
+_CURSOR = re.compile(r"[0-9]{1,18}")
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -58,7 +60,8 @@ def decide_requeue(state: State, command: RequeueLetters, moment: Moment) -> Dec
         )
         for letter in kept
     )
-    return Decision(LettersChanged(ids=_ids(kept), more=more), revived)
+    is_trimmed_from_here = len(kept) < len(letters)  # what comes next is older still
+    return Decision(LettersChanged(ids=_ids(kept), more=more and not is_trimmed_from_here), revived)
 
 
 def decide_purge(state: State, command: PurgeLetters, moment: Moment) -> Decision:
@@ -79,6 +82,8 @@ def list_letters(state: State, question: ListLetters, moment: Moment) -> LetterP
     """A page of dead letters; one more was asked for, to know whether there is more."""
     check_range(question.limit, "limit", 1, LIST_LIMIT_MAX)
     group = group_of(state, question)
+    if question.cursor is not None:
+        parse_cursor(question.cursor)
     found = moment.recalled.letter_pages[letters_name(question.stream, question.group, group)]
     page = found[: question.limit]
     views = [
@@ -123,6 +128,13 @@ def archive_letter(state: State, event: RecordDied) -> Archived:
 
 def address_of(state: State, event: LetterRevived | LetterPurged) -> ArchiveAddress:
     return _address(state, event, event.sequence)
+
+
+def parse_cursor(cursor: str) -> int:
+    """The sequence that a page of dead letters goes on below."""
+    if not _CURSOR.fullmatch(cursor):
+        raise Invalid(f"expected the cursor of an earlier page, got {cursor[:80]!r}")
+    return int(cursor)
 
 
 def letters_name(stream: StreamName, name: GroupName, group: Group) -> str:

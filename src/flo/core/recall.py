@@ -30,7 +30,6 @@ from flo.core.workflow_recall import (
     is_workflow_recalled,
 )
 from flo.model.base import Word
-from flo.model.errors import FloError
 from flo.model.ids import LIST_LIMIT_MAX, ActionName, RunId, parse_run_id
 from flo.model.runs import (
     RUNS_PER_WAIT_MAX,
@@ -98,7 +97,7 @@ def recalls_for(state: State, word: Word, known: Known = NOTHING_KNOWN) -> Seque
     if (recall := RECALLS.get(kind)) is not None:
         return recall(state, word)
     if (look_up := STREAM_RECALLS.get(kind) or WORKFLOW_RECALLS.get(kind)) is not None:
-        with suppress(FloError):  # there is nothing to look up: the rule will refuse the word
+        with suppress(Exception):  # there is nothing to look up: the rule will refuse the word
             return look_up(state, word, known)
     return ()
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 from flo.core.backlog import in_parts
 from flo.core.group_reads import Part, claimable, parts_wanted
 from flo.core.groups import group_of
-from flo.core.letters import letter_addresses, letters_name
+from flo.core.letters import letter_addresses, letters_name, parse_cursor
 from flo.core.moment import NO_RECORDS, NOTHING_RECALLED, Reach, Recalled
 from flo.core.state import State, Stream
 from flo.core.stream_views import check_read, pending_wanted, start_of
@@ -29,7 +29,7 @@ from flo.model.groups import (
     ReadGroup,
     RequeueLetters,
 )
-from flo.model.ids import LIST_LIMIT_MAX, parse_stream_id
+from flo.model.ids import LIST_LIMIT_MAX, check_range, parse_stream_id
 from flo.model.schedules import PullTrigger
 from flo.model.streams import (
     RECORDS_PER_READ_MAX,
@@ -100,9 +100,11 @@ def recall_read(state: State, question: ReadStream, known: Known) -> Sequence[St
         return _out_of_reach(stream, [(start, stream.next - 1)], question.limit, known)
     _, sequence = parse_stream_id(question.after)
     is_there = stream.first <= sequence < stream.next
+    places = _places(stream, id_bounds(question.after, after=True))
     if is_there and known.records.record(stream.number, sequence) is None:
-        return (RecallRecords(stream.number, sequence, question.limit + 1),)
-    return _places(stream, id_bounds(question.after, after=True))
+        # what was fetched may be pushed out again before the rest is, but a place is kept
+        return (RecallRecords(stream.number, sequence, question.limit + 1), *places)
+    return places
 
 
 def recall_trim(state: State, command: TrimStream, known: Known) -> Sequence[StreamRecall]:
@@ -119,6 +121,7 @@ def recall_group_start(state: State, command: CreateGroup, known: Known) -> Sequ
 
 
 def recall_group_read(state: State, command: ReadGroup, known: Known) -> Sequence[StreamRecall]:
+    check_range(command.limit, "limit", 1, RECORDS_PER_READ_MAX)
     group = group_of(state, command)
     if group.settings.mode is GroupMode.EXCLUSIVE and group.chosen != command.consumer:
         return ()
@@ -127,9 +130,10 @@ def recall_group_read(state: State, command: ReadGroup, known: Known) -> Sequenc
 
 
 def recall_claim(state: State, command: ClaimRecords, known: Known) -> Sequence[StreamRecall]:
+    check_range(command.limit, "limit", 1, RECORDS_PER_READ_MAX)
     group = group_of(state, command)
     stream = state.spaces[command.namespace].streams[command.stream]
-    wanted = islice(claimable(group, command, known.now_ms), max(command.limit, 1))
+    wanted = islice(claimable(group, command, known.now_ms), command.limit)
     parts = list(in_parts(delivery.sequence for delivery in wanted))
     return _out_of_reach(stream, parts, command.limit, known)
 
@@ -151,7 +155,7 @@ def recall_letters(
     stream = state.spaces[word.namespace].streams[word.stream]
     below = stream.next
     if isinstance(word, ListLetters) and word.cursor is not None:
-        below = parse_stream_id(f"0-{word.cursor}")[1]
+        below = parse_cursor(word.cursor)
     limit = max(1, min(word.limit, LIST_LIMIT_MAX)) + 1
     name = letters_name(word.stream, word.group, group)
     filed_under = state.spaces[word.namespace].archive_name
@@ -166,9 +170,8 @@ def _out_of_reach(
         return ()
     if known.records.record(stream.number, parts[0][0]) is not None:
         return ()
-    most = max(1, min(limit, RECORDS_PER_READ_MAX))
     return [
-        RecallRecords(stream.number, first, min(last - first + 1, most))
+        RecallRecords(stream.number, first, min(last - first + 1, limit))
         for first, last in parts[:PARTS_MAX]
     ]
 

@@ -335,3 +335,5 @@ def check_bounds(command: TrimStream) -> None:
     ):
         if value is not None and value < 0:
             raise Invalid(f"expected {what} of 0 or more, got {value}")
+    if command.before is not None:
+        parse_stream_id(command.before)

@@ -96,6 +96,13 @@ class Log(Protocol):
     def start(self) -> int:
         """The index of the first event still kept; equal to `position` when there is none."""
 
+    @property
+    def last_at_ms(self) -> int:
+        """The time of the newest entry still kept; 0 when there is none.
+
+        No append may have an earlier one: times never go back along the log.
+        """
+
     async def append(
         self,
         events: Sequence[Fact],

@@ -33,6 +33,10 @@ class MemoryLog:
     def start(self) -> int:
         return self._start
 
+    @property
+    def last_at_ms(self) -> int:
+        return self._entries[-1].at_ms if self._entries else 0
+
     async def append(
         self,
         events: Sequence[Fact],

@@ -71,6 +71,7 @@ class SqliteLog:
         meta = read_meta(self._writing, path)
         self._start, self._position = meta.start, meta.position
         self._checksum = meta.position_checksum
+        self._last_at_ms = self._newest_at_ms()
         self._copying = open_to_write(path, connect)
         self._copying.execute("PRAGMA busy_timeout = 0").fetchall()
         self.archive = SqliteArchive(path, connect)
@@ -85,6 +86,10 @@ class SqliteLog:
     @property
     def start(self) -> int:
         return self._start
+
+    @property
+    def last_at_ms(self) -> int:
+        return self._last_at_ms if self._start < self._position else 0
 
     async def append(
         self,
@@ -113,6 +118,7 @@ class SqliteLog:
         size += sum(len(parameters[-1]) for _, parameters in records)
         done = self._writer.do(self._commit, statements, size)
         self._position, self._checksum = first + count, checksum
+        self._last_at_ms = at_ms
         await done
         return first + count
 
@@ -183,6 +189,12 @@ class SqliteLog:
                 else:
                     below = first + count
         return above
+
+    def _newest_at_ms(self) -> int:
+        """The time of the last entry, if it is whole; clocks are put by it."""
+        if self._start == self._position:
+            return 0
+        return next(self.read(self._position - 1)).at_ms
 
     def _trim(
         self,

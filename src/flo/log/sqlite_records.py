@@ -9,9 +9,9 @@ body       the records
 """
 
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 from zlib import crc32
 
 import msgspec
@@ -22,6 +22,7 @@ from flo.model.errors import Corrupt
 from flo.model.streams import Chunk, Place, PlaceBy, StreamRecord
 
 Statement: TypeAlias = tuple[str, Sequence[Any]]
+_Found = TypeVar("_Found")
 
 SEQUENCE_BITS = 40
 STREAMS_MAX = 1 << (63 - SEQUENCE_BITS)
@@ -44,17 +45,27 @@ class SqliteRecords:
         self._reader = JobThread(f"the records of {path}")
 
     async def read(self, stream: int, sequence: int, count: int, length_max: int) -> list[Chunk]:
-        return await self._reader.do(self._read, stream, sequence, count, length_max)
+        return await self._reader.do(self._at_once, self._read, stream, sequence, count, length_max)
 
     async def place(self, stream: int, by: PlaceBy, least: int) -> Place | None:
-        return await self._reader.do(self._find_place, stream, by, least)
+        return await self._reader.do(self._at_once, self._find_place, stream, by, least)
 
     async def streams(self) -> dict[int, int]:
-        return await self._reader.do(self._streams)
+        return await self._reader.do(self._at_once, self._streams)
 
     async def close(self) -> None:
         await self._reader.stop()
         self._connection.close()
+
+    def _at_once(self, look: Callable[..., _Found], *about: Any) -> _Found:
+        """Look at one state of the file, whatever is trimmed meanwhile."""
+        with damage_named(self._path):
+            self._connection.execute("BEGIN")
+        try:
+            return look(*about)
+        finally:
+            with damage_named(self._path):
+                self._connection.execute("COMMIT")
 
     def _read(self, stream: int, sequence: int, count: int, length_max: int) -> list[Chunk]:
         holder = self._row_before(stream, sequence)
@@ -155,7 +166,13 @@ class SqliteRecords:
             raise Corrupt(f"{where} are damaged: their values are not of the types written")
         if checksum != (actual := _checksum(place, count, at_ms, offset, body)):
             raise Corrupt(f"{where} are damaged: expected checksum {checksum}, got {actual}")
-        return Chunk(stream=stream, first=first, offset=offset, records=_decode(body))
+        try:
+            records = _decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise Corrupt(f"{where} cannot be read: {error}") from error
+        if len(records) != count:
+            raise Corrupt(f"{where}: expected {count} of them, got {len(records)}")
+        return Chunk(stream=stream, first=first, offset=offset, records=records)
 
 
 def row_of(stream: int, sequence: int) -> int:

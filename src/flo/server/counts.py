@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from flo.core.state import Tally
+from flo.core.state import Group, Stream, Tally
 from flo.log.base import Log
-from flo.server.metrics import Metrics, RunCount
+from flo.server.metrics import Metrics, RunCount, StreamTotals
 from flo.server.upkeep import Upkeep
 from flo.shard.shard import Shard
 
@@ -22,9 +22,11 @@ class Counts:
             pending_runs=self._pending,
             running_runs=self._running,
             workers=self._workers,
+            keys=self._keys,
             log_position=lambda: self._log.position,
             snapshot_position=lambda: self._upkeep.snapshot_position,
             runs_by_action=self._by_action,
+            stream_totals=self._stream_totals,
         )
 
     def all(self) -> Mapping[str, int]:
@@ -32,6 +34,8 @@ class Counts:
             "pending_runs": self._pending(),
             "running_runs": self._running(),
             "workers": self._workers(),
+            "streams": sum(len(space.streams) for space in self._state.spaces.values()),
+            "keys": self._keys(),
             "log_position": self._log.position,
             "snapshot_position": self._upkeep.snapshot_position,
         }
@@ -52,8 +56,33 @@ class Counts:
     def _workers(self) -> int:
         return sum(len(space.workers) for space in self._state.spaces.values())
 
+    def _keys(self) -> int:
+        return sum(len(space.kv) for space in self._state.spaces.values())
+
+    def _stream_totals(self) -> StreamTotals:
+        streams = list(self._streams())
+        groups = [(stream, group) for stream in streams for group in stream.groups.values()]
+        pending = sum(_pending_in(group) for _, group in groups)
+        return StreamTotals(
+            streams=len(streams),
+            records=sum(stream.next - stream.first for stream in streams),
+            appended=sum(stream.next - 1 for stream in streams),
+            lag=sum(stream.next - group.next for stream, group in groups),
+            pending=pending,
+            waiting=sum(len(group.backlog) for _, group in groups) - pending,
+            dead=sum(group.dead_count for _, group in groups),
+        )
+
+    def _streams(self) -> Iterator[Stream]:
+        for space in self._state.spaces.values():
+            yield from space.streams.values()
+
     def _by_action(self) -> Iterator[RunCount]:
         for namespace, space in self._state.spaces.items():
             for action, tally in space.tallies.items():
                 for status, count in msgspec.structs.asdict(tally).items():
                     yield RunCount(namespace, action, status, count)
+
+
+def _pending_in(group: Group) -> int:
+    return sum(len(sequences) for sequences in group.backlog.held.values())

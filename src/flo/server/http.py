@@ -1,14 +1,15 @@
 """The HTTP doors: the API with its pages, and the metrics alone.
 
-    socket ──▸ BoundedProtocol ──▸ Threshold ──▸ Litestar: routes ──▸ Asker ──▸ engine
-               time and length     strangers     parameters,          until the
-                                   and counts    bodies, errors       client leaves
+    socket ──▸ BoundedProtocol ──▸ Threshold ──▸ KeyPaths ──▸ Litestar: routes ──▸ Asker ──▸ engine
+               time and length     strangers     slashes      parameters,          until the
+                                   and counts    in keys      bodies, errors       client leaves
 
 A door has a port once it has started; stopping it lets go of everyone.
 """
 
-from flo.server.http_app import build_app, build_metrics_app
+from flo.server.http_app import API_PATH, build_app, build_metrics_app
 from flo.server.http_asker import Asker, Engine
+from flo.server.http_key_paths import KeyPaths
 from flo.server.http_listener import HttpListener
 from flo.server.http_protocol import Bounds
 from flo.server.http_system import ServerInfo
@@ -34,7 +35,8 @@ class HttpDoor(HttpListener):
     ) -> None:
         self._asker = Asker(engine)
         self.app = build_app(self._asker, info, metrics)
-        super().__init__(Threshold(self.app, metrics), metrics, host, port, bounds)
+        app = Threshold(KeyPaths(self.app, API_PATH), metrics)
+        super().__init__(app, metrics, host, port, bounds)
 
     async def stop(self) -> None:
         self._asker.stop()

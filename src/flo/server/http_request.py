@@ -48,6 +48,8 @@ NamespacePath: TypeAlias = Annotated[str, PathParameter(description="The namespa
 ActionPath: TypeAlias = Annotated[str, PathParameter(description="The action's name.")]
 RunPath: TypeAlias = Annotated[str, PathParameter(description="The run's id.")]
 WorkerPath: TypeAlias = Annotated[str, PathParameter(description="The worker's id.")]
+StreamPath: TypeAlias = Annotated[str, PathParameter(description="The stream's name.")]
+GroupPath: TypeAlias = Annotated[str, PathParameter(description="The group's name.")]
 TaskPath: TypeAlias = Annotated[
     str, PathParameter(description="The `task_id` of the assignment: the id of its run.")
 ]
@@ -93,8 +95,22 @@ async def prepare(request: Request[Any, Any, State]) -> None:
     if request.query_params:
         check_known(request.query_params, known_parameters(handler))
     request.scope["path_params"] = {
-        name: unquote(value) for name, value in request.path_params.items()
+        name: _meant(name, value) for name, value in request.path_params.items()
     }
+
+
+def _meant(name: str, segment: str) -> str:
+    """A name in the path, percent-decoded.
+
+    What is broken in it makes it a name that nothing has; but any text is a key, and a broken one
+    must not be taken for another.
+    """
+    try:
+        return unquote(segment, errors="strict" if name == "key" else "replace")
+    except UnicodeDecodeError as error:
+        raise Invalid(
+            f"expected UTF-8 in the path, got {segment[:80]!r}", code="malformed_path"
+        ) from error
 
 
 def known_parameters(handler: HTTPRouteHandler) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ between servers of one process: each has a registry of its own.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.exposition import generate_latest
@@ -25,6 +25,18 @@ class RunCount(NamedTuple):
     action: ActionName
     status: str
     runs: int
+
+
+class StreamTotals(NamedTuple):
+    """What there is in all streams and their groups together."""
+
+    streams: int = 0
+    records: int = 0
+    appended: int = 0
+    lag: int = 0
+    pending: int = 0
+    waiting: int = 0
+    dead: int = 0
 
 
 class Metrics:
@@ -74,21 +86,26 @@ class Metrics:
         pending_runs: Callable[[], float],
         running_runs: Callable[[], float],
         workers: Callable[[], float],
+        keys: Callable[[], float],
         log_position: Callable[[], float],
         snapshot_position: Callable[[], float],
         runs_by_action: Callable[[], Iterable[RunCount]] | None = None,
+        stream_totals: Callable[[], StreamTotals] | None = None,
     ) -> None:
         """Look at these at every scrape; to be called once, when there is something to look at."""
         runs = self._gauge("flo_runs_live", "Runs that have not ended", "status")
         runs.labels("pending").set_function(pending_runs)
         runs.labels("running").set_function(running_runs)
         self._gauge("flo_workers", "Registered workers").set_function(workers)
+        self._gauge("flo_keys", "Keys in the key-value store").set_function(keys)
         self._gauge("flo_log_position", "Events in the log").set_function(log_position)
         self._gauge("flo_snapshot_position", "Events covered by the newest snapshot").set_function(
             snapshot_position
         )
         if runs_by_action is not None:
             self.registry.register(RunCounts(runs_by_action))
+        if stream_totals is not None:
+            self.registry.register(StreamCounts(stream_totals))
 
     def exposition(self) -> bytes:
         """Everything, as Prometheus reads it."""
@@ -130,3 +147,25 @@ class RunCounts(Collector):
         for namespace, action, status, runs in self._counts():
             family.add_metric((namespace, action, status), runs)
         yield family
+
+
+class StreamCounts(Collector):
+    """Looks at all streams once for every scrape; streams come and go, so none has its own."""
+
+    ABOUT: ClassVar = {
+        "streams": ("flo_streams", "Streams"),
+        "records": ("flo_stream_records", "Records kept in streams"),
+        "appended": ("flo_stream_records_appended", "Records ever appended to these streams"),
+        "lag": ("flo_group_lag", "Records that are new to their consumer groups"),
+        "pending": ("flo_group_pending", "Records handed out by consumer groups"),
+        "waiting": ("flo_group_waiting", "Records that wait to be handed out again"),
+        "dead": ("flo_group_dead", "Dead letters of consumer groups"),
+    }
+
+    def __init__(self, totals: Callable[[], StreamTotals]) -> None:
+        self._totals = totals
+
+    def collect(self) -> Iterator[Metric]:
+        for field, total in self._totals()._asdict().items():
+            name, about = self.ABOUT[field]
+            yield GaugeMetricFamily(name, about, value=total)

@@ -90,10 +90,11 @@ class Server:
         await self._running.aclose()
 
     async def _start(self) -> None:
-        started_at_ms = self._clock.now_ms()
         metrics = Metrics()
         log, snapshots = self._open_store()
         self._running.push_async_callback(log.close)
+        self._clock.put_forward(log.last_at_ms)  # the machine's time may have been put back
+        started_at_ms = self._clock.now_ms()
         recovered = recover(log.read, snapshots)
         _spare_the_garbage_collector()
         for complaint in recovered.damaged:

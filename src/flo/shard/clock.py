@@ -21,11 +21,16 @@ class Clock(Protocol):
         """Call back once the clock shows this time, never before."""
         ...
 
+    def put_forward(self, at_ms: int) -> None:
+        """Never show an earlier time than this from now on."""
+        ...
+
 
 class SystemClock:
     """The machine's time, which never goes back; alarms ring on the running event loop.
 
-    When the machine's own time is put back, this one goes on at its pace until it is overtaken.
+    When the machine's own time is put back, this one goes on at its pace until it is overtaken. So
+    it does when it is put forward: the machine's time may have been put back while nobody looked.
     """
 
     def __init__(self) -> None:
@@ -44,3 +49,7 @@ class SystemClock:
         loop = asyncio.get_running_loop()
         delay_ms = max(0, at_ms - self.now_ms())
         return loop.call_later(delay_ms / 1_000, callback)
+
+    def put_forward(self, at_ms: int) -> None:
+        if at_ms > self.now_ms():
+            self._anchor_ns, self._anchor_monotonic_ns = at_ms * 1_000_000, time.monotonic_ns()

@@ -49,7 +49,9 @@ class Shelf:
 
     def _drop(self, chunk: Chunk, length: int) -> None:
         self._length -= length
-        records = self._records[chunk.stream]
+        records = self._records.get(chunk.stream)
+        if records is None:  # it stood here twice, and went with the first
+            return
         for record in chunk.records:
             if records.get(record.sequence) is record:  # it may have come again since
                 del records[record.sequence]

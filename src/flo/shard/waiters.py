@@ -42,7 +42,7 @@ from flo.model.runs import (
     WaitForRuns,
 )
 from flo.model.schedules import PullTrigger
-from flo.model.streams import ReadStream, RecordsAppended, StreamDeleted
+from flo.model.streams import ReadStream, RecordsAppended, StreamDeleted, StreamTrimmed
 from flo.model.workers import AwaitNews, WorkerDrained
 from flo.model.workflows import WaitForWorkflow, WorkflowFinished
 from flo.shard.submission import Submission
@@ -68,6 +68,7 @@ _MORE_TO_READ = (
     ConsumerLeft,
     GroupDeleted,
     StreamDeleted,
+    StreamTrimmed,
 )
 
 _Key = TypeVar("_Key")

@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 
 from msgspec.structs import asdict
 
+from flo.core.due import RUN, DueKey
 from flo.core.queue import lane_key
 from flo.core.state import Space, State
 from flo.model.ids import Namespace
@@ -11,6 +12,7 @@ from flo.model.runs import Run, RunStatus
 from flo.shard.snapshot import dump, fingerprint, load
 from flo.testing.facts import Facts
 from flo.testing.invariants import Checks, Invariant
+from flo.testing.stream_audit import audit_keys, audit_streams, due_groups_and_keys
 
 
 def audit(state: State, facts: Facts, checks: Checks) -> None:
@@ -23,6 +25,8 @@ def audit(state: State, facts: Facts, checks: Checks) -> None:
         _audit_holders(space, checks)
         _audit_keys(space, checks)
         _audit_queues(namespace, space, facts, checks)
+    audit_streams(state, facts, checks)
+    audit_keys(state, facts, checks)
     _audit_due(state, checks)
     for run in facts.live.values():
         if run.timer is not None:
@@ -99,12 +103,13 @@ def _audit_queues(namespace: Namespace, space: Space, facts: Facts, checks: Chec
 
 
 def _audit_due(state: State, checks: Checks) -> None:
-    expected = {
-        (namespace, run.run_id): run.ready_at_ms if run.is_delayed else run.lease_expires_at_ms
+    expected: dict[DueKey, int | None] = {
+        (RUN, namespace, run.run_id): run.ready_at_ms if run.is_delayed else run.lease_expires_at_ms
         for namespace, space in state.spaces.items()
         for run in space.runs.values()
         if run.is_delayed or run.lease_expires_at_ms is not None
     }
+    expected |= due_groups_and_keys(state)
     due = state.due._at_ms
     checks.hold(Invariant.LEASES_DUE, due == expected, due.items() ^ expected.items())
 

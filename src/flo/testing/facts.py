@@ -7,7 +7,7 @@ folds it watches over. Nothing here is ever forgotten, so a fact that is lost by
 import asyncio
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -23,7 +23,6 @@ from flo.model.base import Fact
 from flo.model.ids import ActionName, Labels, Namespace, RunId, WorkerId, run_id_of
 from flo.model.namespaces import NamespaceCreated, NamespaceDeleted
 from flo.model.runs import (
-    LIVE,
     Run,
     RunCancelled,
     RunClaimed,
@@ -38,10 +37,15 @@ from flo.model.runs import (
     RunTimedOut,
     RunTouched,
 )
+from flo.model.streams import Chunk
 from flo.model.workers import Worker, WorkerDeregistered, WorkerDrained, WorkerRegistered
+from flo.testing.group_facts import GROUP_READINGS, LETTER_KIND, GroupFacts
 from flo.testing.invariants import Checks, Invariant
+from flo.testing.kv_facts import KV_READINGS, KvFacts
 from flo.testing.reports import Reports
-from flo.testing.server_time import ServerTime
+from flo.testing.run_facts import RunFacts
+from flo.testing.stream_facts import STREAM_READINGS, StreamFacts
+from flo.testing.witness import Witness
 
 LATE_MS_MAX = 1_000
 """How late a timer may be while the server is up."""
@@ -62,77 +66,8 @@ _NO_LABELS: Lane = frozenset()
 _decode_run = msgspec.msgpack.Decoder(Run).decode
 
 
-class Phase(NamedTuple):
-    """What a run was for a while."""
-
-    since: int
-    """The append that made it so."""
-    status: RunStatus | None
-    """None once it is purged."""
-    attempt: int
-    output: bytes | None
-    is_dead: bool
-
-
-class RunFacts:
-    """All there is to know of one run."""
-
-    def __init__(self, run: Run, namespace: Namespace, position: int) -> None:
-        self.made = run
-        self.namespace = namespace
-        self.run_id = run.run_id
-        self.key = (namespace, run.run_id)
-        self.status = RunStatus.PENDING
-        self.attempt = 0
-        self.attempts_before = 0
-        """Those of the lives that ended in a dead letter."""
-        self.is_dead = False
-        self.is_purged = False
-        self.ready_at_ms = run.ready_at_ms
-        self.holder: WorkerId | None = None
-        self.claimers: dict[int, WorkerId] = {}
-        self.in_vain: dict[int, tuple[WorkerId, str]] = {}
-        """The attempts that ended without a result: whose they were, and why."""
-        self.lease_ms: int | None = None
-        self.output: bytes | None = None
-        self.ended_at_s: float | None = None
-        self.timer: tuple[float, float] | None = None
-        """When it should go off on the loop's time, and what excuses there had been by then."""
-        self.phases = [Phase(position, RunStatus.PENDING, 0, None, False)]
-
-    def becomes(self, status: RunStatus, position: int) -> None:
-        self.status = status
-        self._turn(Phase(position, status, self.attempt, self.output, self.is_dead))
-
-    def leaves(self, position: int) -> None:
-        self.is_purged, self.is_dead = True, False
-        self._turn(Phase(position, None, self.attempt, None, False))
-
-    def phases_since(self, position: int) -> list[Phase]:
-        """What it has been between an append and now; all there was if it was made after that."""
-        for index in range(len(self.phases) - 1, -1, -1):
-            if self.phases[index].since <= position:
-                return self.phases[index:]
-        return self.phases
-
-    def _turn(self, phase: Phase) -> None:
-        self.phases.append(phase)
-
-    @property
-    def last_holder(self) -> WorkerId | None:
-        return self.claimers.get(self.attempt)
-
-    @property
-    def is_live(self) -> bool:
-        return self.status in LIVE
-
-    def __str__(self) -> str:
-        held = f", held by {self.holder} until {self.lease_ms}" if self.holder else ""
-        return f"{self.namespace}/{self.run_id} is {self.status}, attempt {self.attempt}{held}"
-
-
 class Facts:
-    def __init__(self, checks: Checks, reports: Reports, time: ServerTime) -> None:
+    def __init__(self, checks: Checks, reports: Reports, witness: Witness) -> None:
         self.runs: dict[tuple[Namespace, RunId], RunFacts] = {}
         self.by_number: dict[tuple[Namespace, ActionName], list[RunFacts]] = {}
         self.by_key: dict[tuple[Namespace, ActionName, str], RunId] = {}
@@ -149,7 +84,11 @@ class Facts:
         self.history: list[Fact] = []
         self._checks = checks
         self._reports = reports
-        self._time = time
+        self.witness = witness
+        self._time = witness.time
+        self.streams = StreamFacts(witness)
+        self.groups = GroupFacts(witness, self.streams)
+        self.kv = KvFacts(witness)
         self._loop = asyncio.get_running_loop()
         self._at_ms = 0
         self._left: set[tuple[Namespace, WorkerId]] = set()
@@ -170,17 +109,26 @@ class Facts:
         archived: Sequence[Archived],
         removed: Sequence[ArchiveAddress],
         at_ms: int,
+        chunks: Sequence[Chunk] = (),
     ) -> None:
         self._checks.hold(Invariant.TIME_GROWS, at_ms >= self._at_ms, at_ms, self._at_ms)
         self._at_ms = at_ms
         self._left.clear()
         self._ended.clear()
         self._removed.clear()
-        self.position += 1
+        self.position = self.witness.position = self.position + 1
+        self.witness.at_ms = at_ms
+        self.streams.begin(chunks)
+        self.groups.begin(events)
         for event in events:
             READINGS[type(event)](self, event)
-        self._check_archived(archived)
-        self._check_removed(removed)
+        self._check_archived([row for row in archived if row.kind != LETTER_KIND])
+        self._check_removed([row for row in removed if row.kind != LETTER_KIND])
+        self.streams.finish()
+        self.groups.finish(
+            [row for row in archived if row.kind == LETTER_KIND],
+            [row for row in removed if row.kind == LETTER_KIND],
+        )
         self.history += events
 
     def find(self, namespace: Namespace, run_id: RunId) -> RunFacts | None:
@@ -408,6 +356,8 @@ class Facts:
     def _namespace_deleted(self, event: NamespaceDeleted) -> None:
         name = event.name
         self.deleted_at[name] = self.position
+        self.streams.forget(name)
+        self.kv.forget(name)
         tables: list[dict[Any, Any]] = [
             self.runs,
             self.by_number,
@@ -603,4 +553,7 @@ READINGS: dict[type[Fact], Callable[[Facts, Any], None]] = {
     WorkerRegistered: Facts._worker_registered,
     WorkerDrained: Facts._worker_drained,
     WorkerDeregistered: Facts._worker_deregistered,
+    **dict.fromkeys(STREAM_READINGS, lambda facts, event: facts.streams.read(event)),
+    **dict.fromkeys(GROUP_READINGS, lambda facts, event: facts.groups.read(event)),
+    **dict.fromkeys(KV_READINGS, lambda facts, event: facts.kv.read(event)),
 }

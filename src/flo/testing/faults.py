@@ -8,14 +8,15 @@ append ──▸ … time passes … ──▸ durable ──▸ … time passes
 import asyncio
 import errno
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from flo.log.memory import MemoryArchive, MemoryLog
+from flo.log.base import Trimmed
+from flo.log.memory import MemoryArchive, MemoryLog, MemoryRecords
 from flo.model.archive import ArchiveAddress, Archived, ArchiveKey
 from flo.model.base import Fact
 from flo.model.ids import Namespace
-from flo.model.streams import Chunk
+from flo.model.streams import Chunk, Place, PlaceBy
 
 Durable: TypeAlias = Callable[
     [Sequence[Fact], Sequence[Archived], Sequence[ArchiveAddress], int], None
@@ -35,7 +36,8 @@ PERFECT = DiskQuality(append_ms_max=0.0, find_ms_max=0.0)
 class FaultyLog(MemoryLog):
     """What is durable outlives every crash; what was under way does not.
 
-    `durable` hears of every append that succeeds, `failed` of one that does not.
+    `durable` hears of every append that succeeds, and `stored` just before it of the records that
+    came with it; `failed` hears of one that does not succeed.
     """
 
     def __init__(
@@ -44,15 +46,19 @@ class FaultyLog(MemoryLog):
         quality: DiskQuality = PERFECT,
         *,
         durable: Durable = lambda events, archived, removed, at_ms: None,
+        stored: Callable[[Sequence[Chunk]], None] = lambda chunks: None,
         failed: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__()
         self.disk = Disk(dice, quality)
         self.archive = FaultyArchive(self.disk)
+        self.records = FaultyRecords(self.disk)
         self.unwritten: Sequence[Fact] = ()
         """The events of an append that is not durable, and perhaps never will be."""
         self._durable = durable
+        self._stored = stored
         self._failed = failed
+        self._writing: asyncio.Future[None] | None = None
 
     async def append(
         self,
@@ -64,16 +70,44 @@ class FaultyLog(MemoryLog):
         chunks: Sequence[Chunk] = (),
     ) -> int:
         self.unwritten = events
-        await self.disk.work(self.disk.quality.append_ms_max)
-        if self.disk.fills_up():
-            self._failed()
-            raise OSError(errno.ENOSPC, "no space left on the simulated disk")
-        position = await super().append(events, archived, at_ms, removed=removed, chunks=chunks)
+        writing = self._writing = asyncio.get_running_loop().create_future()
+        try:
+            await self.disk.work(self.disk.quality.append_ms_max)
+            if self.disk.fills_up():
+                self._failed()
+                raise _no_space()
+            position = await super().append(events, archived, at_ms, removed=removed, chunks=chunks)
+        finally:
+            writing.set_result(None)
         self.unwritten = ()
+        self._stored(chunks)
         self._durable(events, archived, removed, at_ms)
         if self.disk.lingers():
             await self.disk.work(self.disk.quality.append_ms_max)
         return position
+
+    async def trim(
+        self,
+        *,
+        events_below: int = 0,
+        archived_before_ms: int = 0,
+        archived_max: int | None = None,
+        records_below: Mapping[int, int] | None = None,
+        rows_max: int = 1_000,
+    ) -> Trimmed:
+        """After the append that is under way, and not at all if it fails."""
+        crashes = self.disk.crashes
+        if self._writing is not None:
+            await asyncio.shield(self._writing)
+        if self.disk.is_full or self.disk.crashes > crashes:
+            raise _no_space()
+        return await super().trim(
+            events_below=events_below,
+            archived_before_ms=archived_before_ms,
+            archived_max=archived_max,
+            records_below=records_below,
+            rows_max=rows_max,
+        )
 
 
 class FaultyArchive(MemoryArchive):
@@ -113,23 +147,46 @@ class FaultyArchive(MemoryArchive):
         return found
 
 
+class FaultyRecords(MemoryRecords):
+    """They are what there was when they were asked for, and come later."""
+
+    def __init__(self, disk: "Disk") -> None:
+        super().__init__()
+        self._disk = disk
+
+    async def read(self, stream: int, sequence: int, count: int, length_max: int) -> list[Chunk]:
+        found = await super().read(stream, sequence, count, length_max)
+        await self._disk.work(self._disk.quality.find_ms_max)
+        return found
+
+    async def place(self, stream: int, by: PlaceBy, least: int) -> Place | None:
+        found = await super().place(stream, by, least)
+        await self._disk.work(self._disk.quality.find_ms_max)
+        return found
+
+    async def streams(self) -> dict[int, int]:
+        found = await super().streams()
+        await self._disk.work(self._disk.quality.find_ms_max)
+        return found
+
+
 class Disk:
     def __init__(self, dice: random.Random, quality: DiskQuality) -> None:
         self.quality = quality
         self.is_full = False
         self._dice = dice
-        self._crashes = 0
+        self.crashes = 0
 
     def crash(self) -> None:
         """Whatever is under way is never done, and whoever waits for it is gone."""
-        self._crashes += 1
+        self.crashes += 1
         self.is_full = False
 
     async def work(self, ms_max: float) -> None:
-        crashes = self._crashes
+        crashes = self.crashes
         if ms_max:
             await asyncio.sleep(self._dice.random() * ms_max / 1_000)
-        if self._crashes > crashes:
+        if self.crashes > crashes:
             raise asyncio.CancelledError("the power was gone")
 
     def lingers(self) -> bool:
@@ -140,3 +197,7 @@ class Disk:
         chance = self.quality.full_chance
         self.is_full = self.is_full or (chance > 0.0 and self._dice.random() < chance)
         return self.is_full
+
+
+def _no_space() -> OSError:
+    return OSError(errno.ENOSPC, "no space left on the simulated disk")

@@ -3,6 +3,8 @@
 facts.py     checks the events of the log, one by one, as they become durable
 ledger.py    checks what clients and workers are told against what is durable
 audit.py     checks the engine's own state and indexes by counting again
+
+Of streams, groups and keys the same is done in files whose names begin with theirs.
 """
 
 from collections import Counter
@@ -39,6 +41,28 @@ class Invariant(StrEnum):
     DEAD_LEAVE_THE_ARCHIVE = "what is requeued or purged leaves the archive at that moment"
     FORGOTTEN = "nothing of a deleted namespace is seen in the one made anew"
 
+    # What the log may say of streams and groups.
+    STREAMS_NUMBERED = "no number of a stream or a group ever comes twice"
+    SEQUENCES_GROW = "the ids of a stream grow, and its sequence skips nothing"
+    RECORDS_AS_SENT = "a stored record is what somebody sent, and stored once"
+    PARTITIONS_KEPT = "a key always chooses the same partition; one that is named is taken"
+    TRIMS_BOUNDED = "a trim takes away what it is asked to, and nothing more"
+    RECORDS_ACCOUNTED = "no record vanishes on its way through a group"
+    CONSUMERS_JOINED = "only who has joined a group is given records"
+    ONE_CONSUMER = "a record is in the hands of one consumer at a time"
+    CHOSEN_ONE = "in mode exclusive only the chosen one gets records, and it is while it is heard"
+    KEYS_APART = "in mode key_shared the records of a slot are with one consumer at a time"
+    KEY_ORDER = "in mode key_shared the records of a key come in the order of the stream"
+    DELIVERIES_BOUNDED = "a record is handed out max_deliveries times, and then dies"
+    NOT_BEFORE_DELAY = "no record is handed out before its delay is over"
+    ACKED_IS_DONE = "what was acked is never handed out again"
+    SETTLED_AS_ASKED = "no record is settled, given back or touched but as somebody asked"
+    LETTERS_KEPT = "a dead letter keeps all that was in it until it is requeued or purged"
+
+    # What the log may say of keys.
+    VERSIONS_GROW = "versions only grow; only what changes at one moment shares one"
+    WRITES_ASKED = "no key changes but as somebody asked, and counters add up"
+
     # What clients and workers may be told.
     DURABLE_FIRST = "nothing is acknowledged before it is durable"
     INPUT_KEPT = "a run is handed out with the input it was made with"
@@ -57,20 +81,38 @@ class Invariant(StrEnum):
     CLAIMS_WAKE = "no claim is sent home while there is work for it"
     POLLS_ANSWERED = "a claim that waits is answered when its time is over"
     REGISTRATION_KEPT = "a registered worker is known until it leaves"
+    APPENDS_KEPT = "an acknowledged append is there, with its bytes and ids, until it is trimmed"
+    READS_WHOLE = "a read by position shows every record that is kept, once and in order"
+    READS_WAKE = "whoever waits for records or keys hears of them"
+    DELIVERED_ONCE = "what a consumer is given was handed out to it, and is told of once"
+    NACKS_HEEDED = "what a consumer gives back, or asks more time for, is treated so"
+    LETTERS_TREATED = "letters that are said to be requeued or purged are, and all that were to be"
+    GROUPS_SHOWN = "what is said of streams and groups is what the log says"
+    WRITES_KEPT = "an acknowledged change of a key is in the log as it was asked for"
+    CAS_HONOURED = "a change with a condition is made if it holds, and only then"
+    TRANSACTIONS_WHOLE = "a transaction does all that is in it, or nothing"
+    KEYS_FRESH = "a key is shown as it was since the question was asked"
+    EXPIRED_UNSEEN = "a key that has expired is not seen"
+    HISTORY_KEPT = "the history of a key is what was written"
+    SCANS_WHOLE = "a scan leaves nothing out, in order"
     REFUSALS_EXPLAINED = "nothing is refused without a reason the caller can know"
 
     # What the engine may hold in its hands.
-    STATE_IS_THE_FACTS = "the runs in the state are those the log tells of, as it tells of them"
+    STATE_IS_THE_FACTS = "what is in the state is what the log tells of, as it tells of it"
     TALLIES_RIGHT = "counters equal a recount"
     HELD_RIGHT = "the index of holders equals a recount"
     KEYS_RIGHT = "every key of a live run leads to it"
     QUEUED_OR_DUE = "every pending run is in its queue or has a due time, never both"
     LEASES_DUE = "every lease has its due time, and nothing else has one"
+    BACKLOG_RIGHT = "the indexes of a group's backlog equal a recount"
+    DEAD_COUNTED = "the count of dead letters equals the letters"
+    STORE_KEPT = "the store keeps what streams keep, and nothing of those that are gone"
     SNAPSHOT_IS_STATE = "a snapshot read back is the state it was taken of"
     REPLAY_IS_STATE = "the log replayed is the state, with a snapshot and without"
 
     # What must be true at the end.
     EVERY_RUN_ENDS = "once the faults are over, every run ends"
+    EVERY_RECORD_SETTLES = "once the faults are over, every record of a group is settled or dead"
     ALL_ACCOUNTED_FOR = "ended and purged runs are all that were acknowledged"
     NO_ACCIDENT = "nothing fails that was not made to fail"
 

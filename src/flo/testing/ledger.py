@@ -21,9 +21,10 @@ from flo.model.runs import (
     RunView,
     Task,
 )
-from flo.testing.facts import Facts, RunFacts, fits
+from flo.testing.facts import Facts, fits
 from flo.testing.invariants import Checks, Invariant
 from flo.testing.reports import Reports, RunKey
+from flo.testing.run_facts import RunFacts
 from flo.testing.server_time import ServerTime
 
 WAKE_S_MAX = 5.0

@@ -4,7 +4,7 @@ A backend's test file subclasses `LogSuite` and gives it a `log` fixture: a new,
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
@@ -15,8 +15,10 @@ from flo.model.archive import ArchiveAddress, Archived, address_of
 from flo.model.base import Fact
 from flo.model.errors import Corrupt, NotFound, Unavailable
 from flo.model.runs import Attempt, Run, RunCompleted, RunQueued, RunReleased, RunStatus
+from flo.model.streams import Chunk, Place, PlaceBy, StreamRecord
 
 NOON_MS = 1_700_000_000_000
+MEBIBYTE = 1024 * 1024
 
 
 class LogSuite:
@@ -28,7 +30,9 @@ class LogSuite:
     async def test_a_new_log_is_empty(self, log: Log) -> None:
         assert (log.start, log.position) == (0, 0)
         assert list(log.read(0)) == []
+        assert log.last_at_ms == 0
         assert await log.archive.count() == 0
+        assert await log.records.streams() == {}
 
     async def test_events_come_back_as_they_were_appended(self, log: Log) -> None:
         first, second = [action_registered(), run_queued()], [run_completed()]
@@ -110,6 +114,17 @@ class LogSuite:
         )
 
         assert position in (3, 6, 9, 12)
+
+    async def test_the_time_of_the_newest_entry_is_known(self, log: Log) -> None:
+        for second in (1, 2, 2):
+            await log.append(some_events(3), [], NOON_MS + second * 1000)
+        assert log.last_at_ms == NOON_MS + 2000
+
+        await log.trim(events_below=6)
+        assert log.last_at_ms == NOON_MS + 2000
+
+        await log.trim(events_below=9)
+        assert log.last_at_ms == 0
 
     async def test_a_trim_forgets_only_entries_that_lie_wholly_below(self, log: Log) -> None:
         for _ in range(4):
@@ -344,6 +359,118 @@ class LogSuite:
         assert log.start == 0
         assert await log.archive.count() == 1
 
+    async def test_records_come_back_as_they_were_appended(self, log: Log) -> None:
+        records = (
+            record(1, b"\x00\xff", headers={"trace": "t-1", "ü": "✉"}, key="k", partition=7),
+            record(2, b"", key=""),
+            record(3, bytes(range(256)) * 4096),
+        )
+        chunk = Chunk(stream=5, first=1, offset=0, records=records)
+
+        await log.append([released(1)], [], NOON_MS, chunks=[chunk])
+
+        assert await log.records.read(5, 1, 3, MEBIBYTE) == [chunk]
+        assert all_events(log) == [released(1)]
+
+    async def test_records_are_found_from_any_sequence_on(self, log: Log) -> None:
+        chunks = await with_records(log)
+        read = log.records.read
+
+        assert await read(1, 1, 3, MEBIBYTE) == chunks[:1]
+        assert await read(1, 3, 1, MEBIBYTE) == chunks[:1]
+        assert await read(1, 2, 3, MEBIBYTE) == chunks[:2]
+        assert await read(1, 5, 1, MEBIBYTE) == chunks[1:2]
+        assert await read(1, 4, 1_000, MEBIBYTE) == chunks[1:]
+
+    async def test_records_that_are_not_there_are_not_found(self, log: Log) -> None:
+        await with_records(log)
+
+        assert await log.records.read(1, 12, 1, MEBIBYTE) == []
+        assert await log.records.read(3, 1, 1, MEBIBYTE) == []
+        assert await log.records.place(3, PlaceBy.SEQUENCE, 1) is None
+
+    async def test_a_read_of_records_is_bounded_by_their_length(self, log: Log) -> None:
+        chunks = [
+            chunk_of(1, number + 1, number * 100_000, [bytes(100_000)]) for number in range(6)
+        ]
+        await log.append([released(1)], [], NOON_MS, chunks=chunks)
+
+        assert await log.records.read(1, 1, 100, 1) == chunks[:1]
+        assert await log.records.read(1, 2, 100, 250_000) == chunks[1:4]
+
+    async def test_the_records_of_streams_are_kept_apart(self, log: Log) -> None:
+        chunks = [chunk_of(stream, 1, 0, [b"%d" % stream]) for stream in (2, 1, 3)]
+        await log.append([released(1)], [], NOON_MS, chunks=chunks)
+
+        assert await log.records.read(1, 1, 9, MEBIBYTE) == [chunks[1]]
+        assert await log.records.read(2, 1, 9, MEBIBYTE) == [chunks[0]]
+        assert await log.records.place(2, PlaceBy.SEQUENCE, 9) == Place(2, 1, 0)
+        assert await log.records.streams() == {1: 1, 2: 1, 3: 1}
+
+    async def test_a_place_is_found_by_sequence_time_and_offset(self, log: Log) -> None:
+        chunks = await with_records(log)
+        await log.append([released(1)], [], NOON_MS, chunks=[chunk_of(2, 1, 0, [b"x"])])
+
+        for by, least_most in ((PlaceBy.SEQUENCE, 14), (PlaceBy.OFFSET, 60)):
+            for least in range(least_most):
+                assert await log.records.place(1, by, least) == place_in(chunks, by, least)
+        for least in range(NOON_MS - 1, NOON_MS + 9):
+            place = await log.records.place(1, PlaceBy.TIME, least)
+            assert place == place_in(chunks, PlaceBy.TIME, least)
+
+    async def test_records_without_a_byte_have_their_place_too(self, log: Log) -> None:
+        chunks = [
+            chunk_of(1, 1, 0, [b"", b""]),
+            chunk_of(1, 3, 0, [b"", b"ab", b""]),
+            chunk_of(1, 6, 2, [b""]),
+            chunk_of(1, 7, 2, [b"c", b"", b""]),
+        ]
+        for chunk in chunks:
+            await log.append([released(1)], [], NOON_MS, chunks=[chunk])
+
+        for least in range(5):
+            place = await log.records.place(1, PlaceBy.OFFSET, least)
+            assert place == place_in(chunks, PlaceBy.OFFSET, least)
+
+    async def test_records_are_trimmed_in_whole_chunks(self, log: Log) -> None:
+        chunks = await with_records(log)
+
+        assert await log.trim(records_below={1: 6}) == Trimmed(0, 0, records=3)
+        assert await log.records.streams() == {1: 4}
+        assert await log.records.read(1, 4, 1, MEBIBYTE) == chunks[1:2]
+        assert await log.records.read(1, 3, 1, MEBIBYTE) == []
+
+        assert await log.trim(records_below={1: 12, 7: 5}) == Trimmed(0, 0, records=8)
+        assert await log.records.streams() == {}
+        assert await log.records.place(1, PlaceBy.SEQUENCE, 1) is None
+
+    async def test_a_trim_of_records_touches_no_other_stream(self, log: Log) -> None:
+        await with_records(log)
+        others = [chunk_of(2, 1, 0, [b"a"]), chunk_of(2, 2, 1, [b"b"])]
+        await log.append([released(1)], [], NOON_MS, chunks=others)
+
+        assert (await log.trim(records_below={1: 1_000_000})).records == 11
+
+        assert await log.records.streams() == {2: 1}
+        assert await log.records.read(2, 1, 9, MEBIBYTE) == others
+
+    async def test_a_trim_takes_a_bounded_number_of_chunks_at_a_time(self, log: Log) -> None:
+        await with_records(log)
+
+        trims = [await log.trim(records_below={1: 12}, rows_max=2) for _ in range(4)]
+
+        assert [trim.records for trim in trims] == [6, 5, 0, 0]
+
+    async def test_records_go_on_after_everything_was_trimmed(self, log: Log) -> None:
+        await with_records(log)
+        await log.trim(records_below={1: 12})
+        more = chunk_of(1, 12, 50, [b"x"])
+
+        await log.append([released(1)], [], NOON_MS, chunks=[more])
+
+        assert await log.records.read(1, 12, 1, MEBIBYTE) == [more]
+        assert await log.records.place(1, PlaceBy.SEQUENCE, 1) == Place(12, 50, NOON_MS)
+
     async def test_a_closed_log_takes_nothing_more(self, log: Log) -> None:
         await log.append(some_events(1), [], NOON_MS)
         await log.close()
@@ -359,6 +486,47 @@ async def pages(
     log: Log, *, below: int | None = None, limit: int = 50, **more: Any
 ) -> list[Archived]:
     return await log.archive.page("run", "default", "send", below=below, limit=limit, **more)
+
+
+async def with_records(log: Log) -> list[Chunk]:
+    """Eleven records of one stream, in four chunks; each append a millisecond later."""
+    payloads = [[b"a" * 10, b"", b"b" * 5], [b"c" * 5, b"d" * 5, b"e"], [b"f" * 20], [b"g"] * 4]
+    chunks: list[Chunk] = []
+    first, offset = 1, 0
+    for number, some in enumerate(payloads):
+        at_ms = NOON_MS + 2 * number
+        chunks.append(chunk_of(1, first, offset, some, at_ms))
+        await log.append([released(number)], [], at_ms, chunks=[chunks[-1]])
+        first, offset = first + len(some), offset + sum(map(len, some))
+    return chunks
+
+
+def chunk_of(
+    stream: int, first: int, offset: int, payloads: Sequence[bytes], at_ms: int = NOON_MS
+) -> Chunk:
+    records = tuple(
+        record(first + place, payload, at_ms=at_ms) for place, payload in enumerate(payloads)
+    )
+    return Chunk(stream=stream, first=first, offset=offset, records=records)
+
+
+def record(sequence: int, payload: bytes, *, at_ms: int = NOON_MS, **more: Any) -> StreamRecord:
+    return StreamRecord(sequence=sequence, at_ms=at_ms, payload=payload, **more)
+
+
+def place_in(chunks: Sequence[Chunk], by: PlaceBy, least: int) -> Place:
+    """The place that a look at every record finds."""
+    offset = chunks[0].offset
+    for one in (record for chunk in chunks for record in chunk.records):
+        reached = {
+            PlaceBy.SEQUENCE: one.sequence,
+            PlaceBy.TIME: one.at_ms,
+            PlaceBy.OFFSET: offset,
+        }
+        if reached[by] >= least:
+            return Place(one.sequence, offset, one.at_ms)
+        offset += one.length
+    return Place(chunks[-1].end, offset, 0)
 
 
 def all_events(log: Log) -> list[Fact]:

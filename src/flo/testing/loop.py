@@ -74,6 +74,9 @@ class LoopClock:
     def call_at(self, at_ms: int, callback: Callable[[], None]) -> asyncio.TimerHandle:
         return self._loop.call_later(max(0, at_ms - self.now_ms()) / 1_000, callback)
 
+    def put_forward(self, at_ms: int) -> None:
+        self._ahead_ms = max(self._ahead_ms, at_ms - self._wall.elapsed_ms())
+
 
 class _VirtualSelector(selectors.SelectSelector):
     """Looks at no file: where a loop would block, the time is moved on instead."""

@@ -3,14 +3,19 @@
 import asyncio
 import random
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from flo.core.machine import apply
 from flo.core.state import State
 from flo.log.snapshot import Snapshot, SnapshotFolder
 from flo.model.archive import ArchiveAddress, Archived
 from flo.model.base import Fact
+from flo.model.errors import FloError
+from flo.model.streams import Chunk
+from flo.server.config import ServerConfig
 from flo.server.router import Router
 from flo.server.tcp import Connection, Listener
+from flo.server.upkeep import Upkeep
 from flo.shard.replay import recover
 from flo.shard.shard import Shard
 from flo.shard.snapshot import dump, fingerprint, load
@@ -30,11 +35,15 @@ class SimulatedServer:
         self._world = world
         self._dice = dice
         self._wait_for_log = wait_for_log
-        self._log = FaultyLog(dice_from(dice), durable=self._heard, failed=world.time.down)
+        self._log = FaultyLog(
+            dice_from(dice), durable=self._heard, stored=self._stored, failed=world.time.down
+        )
+        self._chunks: Sequence[Chunk] = ()
         self._snapshots = SnapshotsInMemory()
         self._commits = 0
         self._connections: list[Connection] = []
         self._shard: Shard | None = None
+        self._upkeep: Upkeep | None = None
         self._recovered = State()
 
     @property
@@ -57,6 +66,7 @@ class SimulatedServer:
             dice=dice_from(self._dice),
             wait_for_log=self._wait_for_log,
         )
+        self._upkeep = Upkeep(self._shard, self._log, None, clock, ServerConfig())
         world.facts.server_started()
         await self._shard.start()
         watcher = Doorkeeper(world.story)
@@ -95,8 +105,21 @@ class SimulatedServer:
         recovered = recover(self._log.read, self._snapshots)
         self._snapshots.save(recovered.position, dump(recovered.state))
         if self._dice.random() < 0.5:
-            await self._log.trim(events_below=recovered.position)
+            with suppress(OSError):  # it takes nothing more
+                await self._log.trim(events_below=recovered.position)
         self._world.story.happened("snapshot taken")
+
+    async def look_after_streams(self) -> None:
+        """As upkeep does: trim what has outgrown its retention, and let the store go of it."""
+        if self._upkeep is not None and self.is_up:
+            going_round = asyncio.create_task(self._go_round(self._upkeep))
+            await asyncio.wait({going_round})  # a crash ends it, and nothing else
+
+    async def _go_round(self, upkeep: Upkeep) -> None:
+        with suppress(FloError, OSError):  # the server is stopping
+            await upkeep.retain_streams()
+            await upkeep.trim_records()
+            self._world.story.happened("streams trimmed")
 
     def check_health(self) -> None:
         """It fails only when the disk does."""
@@ -110,16 +133,35 @@ class SimulatedServer:
         state = self._shard.state
         self._check_replay(state, ())
         audit(state, self._world.facts, self._world.checks)
+        self._check_store()
         replayed = State()
         for event in self._world.facts.history:
             apply(replayed, event)
         same = fingerprint(replayed) == fingerprint(state)
         self._world.checks.hold(Invariant.REPLAY_IS_STATE, same, "from the first event on")
 
+    def _check_store(self) -> None:
+        """The store has all that streams keep, and nothing of those that are gone."""
+        streams = self._world.facts.streams
+        kept = {
+            number: [record for chunk in chunks for record in chunk.records]
+            for number, chunks in self._log.records._chunks.items()
+        }
+        for tale in streams.streams.values():
+            wanted = tale.records[tale.first - 1 :]
+            stored = kept.get(tale.number, [])[-len(wanted) :] if wanted else []
+            self._world.checks.hold(Invariant.STORE_KEPT, stored == wanted, tale)
+        gone = [number for number in kept if streams.by_number[number].gone_at is not None]
+        self._world.checks.hold(Invariant.STORE_KEPT, not gone, "still there:", gone)
+
     def _accept(self, listener: Listener) -> Connection:
         connection = listener.accept()
         self._connections.append(connection)
         return connection
+
+    def _stored(self, chunks: Sequence[Chunk]) -> None:
+        """These records are durable now, with the events that follow."""
+        self._chunks = chunks
 
     def _heard(
         self,
@@ -131,7 +173,7 @@ class SimulatedServer:
         """These events are durable now."""
         world = self._world
         world.story.committed(events)
-        world.facts.append(events, archived, removed, at_ms)
+        world.facts.append(events, archived, removed, at_ms, self._chunks)
         self._commits += 1
         if self._commits % COMMITS_PER_AUDIT == 0:
             assert self._shard is not None
@@ -145,7 +187,7 @@ class SimulatedServer:
         self._recovered = self._check_replay(self._shard.state, self._log.unwritten)
         self._log.unwritten = ()
         self._connections.clear()
-        self._shard = None
+        self._shard = self._upkeep = None
 
     def _check_replay(self, lived: State, unwritten: Sequence[Fact]) -> State:
         """What lived, and the log replayed with what was about to be written, are the same."""

@@ -19,26 +19,55 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import structlog.testing
 
+from flo.model.ids import Namespace
 from flo.testing.invariants import Broken, Invariant
 from flo.testing.loop import run_virtual
 from flo.testing.simulated_client import SimulatedClient
+from flo.testing.simulated_groups import SimulatedConsumer
+from flo.testing.simulated_keys import SimulatedKeeper
 from flo.testing.simulated_nomad import SimulatedNomad
 from flo.testing.simulated_sdk import SdkWorker
 from flo.testing.simulated_server import SimulatedServer
+from flo.testing.simulated_streams import SimulatedProducer
 from flo.testing.simulated_worker import SimulatedWorker
-from flo.testing.troubles import Troubles
+from flo.testing.troubles import Mortal, Troubles
 from flo.testing.weather import draw_weather
 from flo.testing.world import NAMESPACES, World, dice_from
 
 OPERATIONS_DEFAULT = 4_000
-CLIENTS_PER_NAMESPACE = 3
-WORKERS_PER_NAMESPACE = 3
 STORM_S_MAX = 30 * 24 * 3_600.0
 CALM_S_MAX = 12 * 3_600.0
+
+
+class Cast(NamedTuple):
+    """How many there are of each kind in every namespace."""
+
+    clients: int
+    workers: int
+    producers: int
+    consumers: int
+    keepers: int
+
+
+CASTS = (
+    Cast(clients=3, workers=3, producers=1, consumers=2, keepers=1),
+    Cast(clients=3, workers=3, producers=1, consumers=2, keepers=1),
+    Cast(clients=1, workers=1, producers=3, consumers=6, keepers=1),
+    Cast(clients=1, workers=1, producers=2, consumers=5, keepers=4),
+)
+"""Every seed has one of these: some errors show only where there is a crowd."""
+
+
+class Actor(Protocol):
+    """Somebody who lives through the storm."""
+
+    name: str
+
+    async def run(self) -> None: ...
 
 
 class Summary(NamedTuple):
@@ -105,29 +134,50 @@ class Simulation:
         await self._storm(server)
         await self._calm()
         await self._audit()
+        await server.look_after_streams()
         server.check_at_end()
 
     async def _storm(self, server: SimulatedServer) -> None:
-        world = self._world
+        world, cast = self._world, self._dice.choice(CASTS)
         clients = [
             SimulatedClient(world, dice_from(self._dice), f"client-{number}", namespace)
-            for number, namespace in enumerate(NAMESPACES * CLIENTS_PER_NAMESPACE)
+            for number, namespace in enumerate(NAMESPACES * cast.clients)
         ]
         workers = [
             SimulatedWorker(world, dice_from(self._dice), f"worker-{number}", namespace)
-            for number, namespace in enumerate(NAMESPACES * WORKERS_PER_NAMESPACE)
+            for number, namespace in enumerate(NAMESPACES * cast.workers)
         ]
         sdk_workers = [
             SdkWorker(world, dice_from(self._dice), f"sdk-{namespace}", namespace)
             for namespace in NAMESPACES
         ]
         nomad = SimulatedNomad(world, dice_from(self._dice), "nomad")
+        producers = [
+            SimulatedProducer(world, dice_from(self._dice), f"producer-{number}", namespace)
+            for number, namespace in enumerate(NAMESPACES * cast.producers)
+        ]
+        consumers = [
+            SimulatedConsumer(world, dice_from(self._dice), f"consumer-{number}", namespace)
+            for number, namespace in enumerate(NAMESPACES * cast.consumers)
+        ]
+        keepers = [
+            SimulatedKeeper(world, dice_from(self._dice), f"keeper-{number}", namespace)
+            for number, namespace in enumerate(NAMESPACES * cast.keepers)
+        ]
         for client in clients[: len(NAMESPACES)]:
             await client.register_all(server.mind)
-        lives = [actor.run() for actors in (clients, workers, sdk_workers) for actor in actors]
-        lives.append(nomad.run())
-        actors = [asyncio.create_task(life) for life in lives]
-        troubles = Troubles(world, dice_from(self._dice), server, clients, workers, sdk_workers)
+        mortals: list[Mortal] = [*workers, *sdk_workers, *consumers]
+        everybody: list[Actor] = [*clients, *workers, *sdk_workers, nomad]
+        everybody += [*producers, *consumers, *keepers]
+        actors = [asyncio.create_task(actor.run()) for actor in everybody]
+        troubles = Troubles(
+            world,
+            dice_from(self._dice),
+            server,
+            places=[actor.name for actor in everybody if actor is not nomad],
+            mortals=mortals,
+            sdk_workers=sdk_workers,
+        )
         under_way = troubles.begin()
         self._tasks += [*actors, *under_way]
         await self._until(lambda: world.story.operations >= self._operations, STORM_S_MAX)
@@ -154,14 +204,30 @@ class Simulation:
         world.checks.hold(Invariant.EVERY_RUN_ENDS, not some, *some)
         for worker in workers:
             await worker.close()
+        for namespace in NAMESPACES:
+            await self._calm_groups(namespace)
+
+    async def _calm_groups(self, namespace: Namespace) -> None:
+        """Every record that a group has not settled yet is settled, or dies."""
+        world = self._world
+        name = f"diligent-consumer-{namespace}"
+        consumer = SimulatedConsumer(world, dice_from(self._dice), name, namespace, diligent=True)
+        end_s = asyncio.get_running_loop().time() + CALM_S_MAX
+        for key in world.facts.groups.keys_of(namespace):
+            while await consumer.drain_group(key):
+                in_time = asyncio.get_running_loop().time() < end_s
+                world.checks.hold(Invariant.EVERY_RECORD_SETTLES, in_time, key)
+            await consumer.look_at_letters(key)
+        await consumer.close()
 
     async def _audit(self) -> None:
         world = self._world
         for namespace in NAMESPACES:
-            name = f"auditor-{namespace}"
-            client = SimulatedClient(world, dice_from(self._dice), name, namespace)
-            await client.look_at_everything()
-            await client.close()
+            for kind in (SimulatedClient, SimulatedProducer, SimulatedKeeper):
+                name = f"auditor-{namespace}"
+                client = kind(world, dice_from(self._dice), name, namespace)
+                await client.look_at_everything()
+                await client.close()
         for run in world.ledger.acknowledged.values():
             world.checks.hold(Invariant.ALL_ACCOUNTED_FOR, not run.is_live, run)
         for key, output in world.ledger.results.items():

@@ -3,16 +3,25 @@
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
 
-from flo.testing.simulated_client import SimulatedClient
 from flo.testing.simulated_sdk import SdkWorker
 from flo.testing.simulated_server import SimulatedServer
-from flo.testing.simulated_worker import SimulatedWorker
 from flo.testing.world import World, dice_from
 
 MIND_S = 1.0
 """How soon an operator sees that the server can write no more."""
+UPKEEP_S = 3.0
+"""How often a server looks after its streams."""
 LULL_HOURS_MAX = 2.0
+
+
+class Mortal(Protocol):
+    """Whoever may be killed in the middle of what it does."""
+
+    name: str
+
+    def kill(self) -> None: ...
 
 
 class Troubles:
@@ -21,8 +30,9 @@ class Troubles:
         world: World,
         dice: random.Random,
         server: SimulatedServer,
-        clients: Sequence[SimulatedClient],
-        workers: Sequence[SimulatedWorker],
+        *,
+        places: Sequence[str],
+        mortals: Sequence[Mortal],
         sdk_workers: Sequence[SdkWorker],
     ) -> None:
         self._world = world
@@ -31,9 +41,8 @@ class Troubles:
         self._server = server
         self._server_is_minded = asyncio.Lock()
         self._sdk_workers = sdk_workers
-        self._workers: list[SimulatedWorker | SdkWorker] = [*workers, *sdk_workers]
-        self._places = [client.name for client in clients]
-        self._places += [worker.name for worker in self._workers]
+        self._mortals = mortals
+        self._places = places
 
     def begin(self) -> list[asyncio.Task[None]]:
         weather = self._weather
@@ -44,6 +53,7 @@ class Troubles:
                 (weather.restart_s, self._restart_server),
                 (MIND_S, self._mind_server),
                 (weather.snapshot_s, self._server.take_snapshot),
+                (UPKEEP_S, self._server.look_after_streams),
                 (weather.clock_put_s, self._put_clock),
                 (weather.cut_off_s, self._cut_somebody_off),
                 (weather.line_break_s, self._break_line),
@@ -107,9 +117,9 @@ class Troubles:
         self._world.network.break_one()
 
     async def _kill_worker(self) -> None:
-        worker = self._dice.choice(self._workers)
-        self._happened("worker killed", worker.name)
-        worker.kill()
+        mortal = self._dice.choice(self._mortals)
+        self._happened("worker killed", mortal.name)
+        mortal.kill()
 
     async def _drain_worker(self) -> None:
         worker = self._dice.choice(self._sdk_workers)

@@ -6,13 +6,18 @@ import random
 from flo.client.session import Session
 from flo.model.ids import ActionName
 from flo.testing.facts import Facts
+from flo.testing.group_ledger import GroupLedger
 from flo.testing.invariants import Checks
+from flo.testing.kv_ledger import KvLedger
 from flo.testing.ledger import Ledger
 from flo.testing.network import Network
 from flo.testing.reports import Reports
+from flo.testing.requests import Requests
 from flo.testing.server_time import ServerTime
 from flo.testing.story import Story
+from flo.testing.stream_ledger import StreamLedger
 from flo.testing.weather import FAIR, Weather
+from flo.testing.witness import Witness
 
 CALL_TIMEOUT_S = 20.0
 NAMESPACES = ("default", "other")
@@ -31,8 +36,13 @@ class World:
         self.checks = Checks()
         self.reports = Reports()
         self.story = Story(self.checks)
-        self.facts = Facts(self.checks, self.reports, self.time)
+        self.requests = Requests()
+        self.witness = Witness(self.checks, self.requests, self.time)
+        self.facts = Facts(self.checks, self.reports, self.witness)
         self.ledger = Ledger(self.checks, self.facts, self.reports, self.time)
+        self.stream_ledger = StreamLedger(self.checks, self.facts, self.witness)
+        self.group_ledger = GroupLedger(self.checks, self.facts, self.witness)
+        self.kv_ledger = KvLedger(self.checks, self.facts, self.witness)
         self.is_closing = False
         self.awake = asyncio.Event()
         self.awake.set()

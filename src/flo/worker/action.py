@@ -1,10 +1,7 @@
 """ActionWorker: takes the tasks of its actions, and calls their handlers."""
 
 import asyncio
-import secrets
-import socket
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 from flo.client.client import Flo
@@ -16,22 +13,13 @@ from flo.model.actions import (
     ActionView,
 )
 from flo.model.errors import Invalid, NotFound
-from flo.model.ids import (
-    BLOCK_MS_MAX,
-    ActionName,
-    Labels,
-    Namespace,
-    WorkerId,
-    check_action_name,
-    check_range,
-    check_worker_id,
-)
-from flo.model.workers import CONCURRENCY_DEFAULT, CONCURRENCY_MAX
+from flo.model.ids import ActionName, Labels, Namespace, WorkerId, check_action_name
+from flo.model.workers import CONCURRENCY_DEFAULT, WorkerType
+from flo.worker.base import BaseWorker
+from flo.worker.claims import Claims
 from flo.worker.handler import BoundHandler, Handler, bind
-from flo.worker.lifecycle import Lifecycle, Manners
+from flo.worker.lifecycle import Manners, Work
 from flo.worker.performer import Performer
-from flo.worker.signals import on_signals
-from flo.worker.watchdog import watching
 
 H = TypeVar("H", bound=Handler)
 
@@ -50,7 +38,7 @@ class Settings(NamedTuple):
 SETTINGS_DEFAULT = Settings(TIMEOUT_MS_DEFAULT, MAX_RETRIES_DEFAULT, RETRY_DELAY_MS_DEFAULT, "")
 
 
-class ActionWorker:
+class ActionWorker(BaseWorker):
     """Registers, claims, performs, reports, and drains when it is told to.
 
         worker = ActionWorker()
@@ -89,32 +77,21 @@ class ActionWorker:
         clean up. Leases are extended while handlers run, unless `auto_touch` is off. A handler
         that blocks the event loop for `blocking_limit` is named in the log; 0 switches that off.
         """
-        check_range(concurrency, "concurrency", 1, CONCURRENCY_MAX)
-        check_range(block_ms, "block_ms", 0, BLOCK_MS_MAX)
-        self.worker_id = worker_id or f"{socket.gethostname()}-{secrets.token_hex(4)}"
-        check_worker_id(self.worker_id)
-        self.machine_id = machine_id or socket.gethostname()
-        self.labels = labels
-        self.metadata = metadata
-        if isinstance(address, Flo) and namespace not in (None, address.namespace):
-            raise Invalid(
-                f"expected the client's namespace {address.namespace!r}, got {namespace!r}"
-            )
-        self._owns_flo = not isinstance(address, Flo)
-        self._flo = address if isinstance(address, Flo) else Flo(address, namespace=namespace)
-        self._manners = Manners(
-            concurrency, block_ms, heartbeat_interval, drain_timeout, cancel_grace
+        super().__init__(
+            address,
+            Manners(concurrency, block_ms, heartbeat_interval, drain_timeout, cancel_grace),
+            namespace=namespace,
+            worker_id=worker_id,
+            machine_id=machine_id,
+            labels=labels,
+            metadata=metadata,
+            blocking_limit_s=blocking_limit,
         )
         self._action_timeout_s = action_timeout
         self._auto_touch = auto_touch
-        self._blocking_limit_s = blocking_limit
-        self._incarnation = ""
         self._handlers: dict[ActionName, BoundHandler] = {}
         self._settings: dict[ActionName, Settings] = {}
         self._leases_ms: dict[ActionName, int] = {}
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._lifecycle: Lifecycle | None = None
-        self._is_stopped = False
 
     def action(
         self,
@@ -173,17 +150,9 @@ class ActionWorker:
             schema_of(output_schema, "output_schema"),
         )
 
-    def run(self) -> None:
-        """Work until told to stop. SIGINT or SIGTERM drains; a second one stops at once."""
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            runner.run(self._serve_until_signalled())
-
-    async def serve(self) -> None:
-        """Work in the running loop until told to stop."""
+    def _new_work(self) -> Work:
         if not self._handlers:
             raise Invalid("this worker has no handlers: register an action first")
-        if self._lifecycle is not None:
-            raise Invalid("this worker has been started before: make a new one")
         performer = Performer(
             self._flo.workers,
             self.worker_id,
@@ -194,52 +163,18 @@ class ActionWorker:
             cancel_grace_s=self._manners.cancel_grace_s,
             auto_touch=self._auto_touch,
         )
-        self._loop = asyncio.get_running_loop()
-        self._incarnation = secrets.token_hex(8)
-        self._lifecycle = Lifecycle(
+        return Claims(
             self._flo.workers,
             self.worker_id,
             list(self._handlers),
             self._manners,
             self._announce,
-            performer.perform,
-            performer.cancel,
-            performer.give_up_all,
+            performer,
         )
-        if self._is_stopped:
-            self._lifecycle.drain()
-        try:
-            with watching(performer.running, self._blocking_limit_s):
-                await self._lifecycle.run()
-        finally:
-            performer.stop()
-            if self._owns_flo:
-                await self._flo.close()
-
-    def stop(self, *, at_once: bool = False) -> None:
-        """Drain, or leave at once; may be called from any thread, and at any time."""
-        self._is_stopped = True
-        lifecycle, loop = self._lifecycle, self._loop
-        if lifecycle is not None and loop is not None:
-            stop = lifecycle.stop_at_once if at_once else lifecycle.drain
-            with suppress(RuntimeError):  # the loop is closed: the work has ended
-                loop.call_soon_threadsafe(stop)
-
-    async def _serve_until_signalled(self) -> None:
-        with on_signals(self.stop, lambda: self.stop(at_once=True)):
-            await self.serve()
 
     async def _announce(self) -> None:
         await asyncio.gather(*map(self._announce_action, self._settings))
-        await self._flo.workers.register(
-            self.worker_id,
-            list(self._handlers),
-            max_concurrency=self._manners.concurrency,
-            machine_id=self.machine_id,
-            labels=self.labels,
-            metadata=self.metadata,
-            incarnation=self._incarnation,
-        )
+        await self._register(WorkerType.ACTION, list(self._handlers))
 
     async def _announce_action(self, name: ActionName) -> None:
         try:
@@ -266,11 +201,3 @@ def _settings_of(action: ActionView) -> Settings:
 def _merged(wanted: Settings, known: Settings) -> Settings:
     chosen = (old if new is None else new for new, old in zip(wanted, known, strict=True))
     return Settings._make(chosen)
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    return uvloop.new_event_loop

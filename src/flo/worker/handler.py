@@ -6,7 +6,8 @@
     def handler(ctx, order: Order)            both, in any order
     def handler()                             nothing
 
-An input parameter with a default keeps it when the input is empty.
+An input parameter with a default keeps it when the input is empty. For the handler of a stream, the
+context is a StreamContext, and the input is the payload of its record.
 """
 
 import functools
@@ -15,27 +16,38 @@ import typing
 from collections.abc import Callable, Iterable
 from inspect import Parameter
 from types import SimpleNamespace
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from flo.worker.context import ActionContext
 
+
+class Context(Protocol):
+    """What a handler is called with, and what its input is taken from."""
+
+    @property
+    def payload(self) -> bytes: ...
+
+    def into(self, type: Any) -> Any: ...
+
+
 Handler: TypeAlias = Callable[..., Any]
-Supply: TypeAlias = Callable[[ActionContext], Any]
+Supply: TypeAlias = Callable[[Any], Any]
+"""Context to what a parameter gets."""
 
 
 class BoundHandler(NamedTuple):
     """A handler to be called with a context and nothing else."""
 
-    call: Callable[[ActionContext], Any]
+    call: Supply
     is_async: bool
 
 
-def bind(handler: Handler) -> BoundHandler:
+def bind(handler: Handler, context: type[Context] = ActionContext) -> BoundHandler:
     """Read the signature, once; a TypeError says what cannot be supplied."""
     name = getattr(handler, "__name__", repr(handler))
     function = _function_of(handler)
     parameters = list(inspect.signature(handler).parameters.values())
-    supplies = _supplies(name, _resolved(name, function, parameters))
+    supplies = _supplies(name, _resolved(name, function, parameters), context)
     call = _caller(handler, parameters, supplies)
     return BoundHandler(call, inspect.iscoroutinefunction(function))
 
@@ -73,12 +85,12 @@ def _resolved(name: str, function: Handler, parameters: Iterable[Parameter]) -> 
     ]
 
 
-def _supplies(name: str, parameters: list[Parameter]) -> dict[str, Supply]:
+def _supplies(name: str, parameters: list[Parameter], context: type[Context]) -> dict[str, Supply]:
     """Parameter to what it gets."""
     contexts, inputs = [], []
     for parameter in parameters:
         is_required = parameter.default is Parameter.empty
-        if parameter.annotation is ActionContext:
+        if parameter.annotation is context:
             contexts.append(parameter)
         elif parameter.annotation is not Parameter.empty:
             inputs.append(parameter)
@@ -115,7 +127,7 @@ def _caller(handler: Handler, parameters: list[Parameter], supplies: dict[str, S
         if parameter.kind is not Parameter.POSITIONAL_ONLY and parameter.name in supplies
     }
 
-    def call(context: ActionContext) -> Any:
+    def call(context: Context) -> Any:
         return handler(
             *(supply(context) for supply in positional),
             **{name: supply(context) for name, supply in named.items()},
@@ -136,11 +148,11 @@ def _takes_the_context_alone(parameters: list[Parameter], supplies: dict[str, Su
     )
 
 
-def _give_context(context: ActionContext) -> ActionContext:
+def _give_context(context: Context) -> Context:
     return context
 
 
-def _give_input(type: Any, default: Any, context: ActionContext) -> Any:
+def _give_input(type: Any, default: Any, context: Context) -> Any:
     if not context.payload and default is not Parameter.empty:
         return default
     return context.into(type)

@@ -1,28 +1,29 @@
-"""Register, heartbeat, claim, hear news, drain, deregister: shared by every kind of worker.
+"""Register, heartbeat, hear news, drain, deregister: shared by every kind of worker.
 
-announce ──▸ take tasks ──▸ finish tasks ──▸ leave
+announce ──▸ take work ──▸ finish it ──▸ leave
                  │   ▲            ▲
                  └───┘            └── drain: a signal, the server, or stop()
+
+What the work is, each kind says for itself: worker/claims.py for actions, worker/reads.py for
+streams.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Awaitable
+from typing import NamedTuple, Protocol
 
 from flo.client.workers import Workers
 from flo.model.errors import FloError, NotFound, Unavailable
-from flo.model.ids import ActionName, RunId, WorkerId
-from flo.model.runs import TASKS_PER_CLAIM_MAX, Assigned, Task
+from flo.model.ids import RunId, WorkerId
 from flo.model.workers import WorkerStatus
+from flo.worker.watchdog import Running
 
 AGAIN_S = 1.0
 """The pause after a call that failed although the session had tried for long."""
 NEWS_BLOCK_MS = 30_000
 LEAVE_S_MAX = 2.0
 """How long a leaving worker waits for any one answer."""
-
-Perform: TypeAlias = Callable[[Task, Callable[[], None]], Coroutine[Any, Any, None]]
 
 _logger = logging.getLogger("flo.worker")
 
@@ -37,35 +38,48 @@ class Manners(NamedTuple):
     cancel_grace_s: float
 
 
-class Lifecycle:
-    """`announce` registers the worker; `perform` does one task and gives its slot back before it
-    reports; `cancel` stops the task of a run that was cancelled; `give_up_all` ends what is still
-    running when the time to drain is over.
-    """
+class Work(Protocol):
+    """What one kind of worker does; the lifecycle says when."""
 
-    def __init__(
-        self,
-        workers: Workers,
-        worker_id: WorkerId,
-        actions: list[ActionName],
-        manners: Manners,
-        announce: Callable[[], Awaitable[None]],
-        perform: Perform,
-        cancel: Callable[[RunId], None],
-        give_up_all: Callable[[str], Awaitable[None]],
-    ) -> None:
+    @property
+    def load(self) -> int:
+        """How many handlers run."""
+
+    def running(self) -> Running:
+        """What they work on; may be asked from any thread."""
+
+    async def announce(self) -> None:
+        """Register the worker."""
+
+    async def take(self) -> None:
+        """Take work and do it, until told to drain, here or by the server."""
+
+    def drain(self) -> None:
+        """Take no more."""
+
+    def cancel(self, run_id: RunId) -> None:
+        """Stop the task of a run that was cancelled."""
+
+    async def finish(self) -> None:
+        """Wait for what is at hand, for as long as the worker may, and end the rest."""
+
+    def abandon(self) -> None:
+        """Leave as it is whatever still runs."""
+
+    async def leave(self) -> None:
+        """Say goodbye to whom only this kind knows."""
+
+    def close(self) -> None:
+        """Let go of threads and timers."""
+
+
+class Lifecycle:
+    def __init__(self, workers: Workers, worker_id: WorkerId, manners: Manners, work: Work) -> None:
         self._workers = workers
         self._worker_id = worker_id
-        self._actions = actions
         self._manners = manners
-        self._announce = announce
-        self._perform = perform
-        self._cancel = cancel
-        self._give_up_all = give_up_all
-        self._free_count = manners.concurrency
-        self._room = asyncio.Event()
+        self._work = work
         self._draining = asyncio.Event()
-        self._tasks: set[asyncio.Task[None]] = set()
         self._running: asyncio.Task[None] | None = None
         self._stopped_at_once = False
 
@@ -74,7 +88,7 @@ class Lifecycle:
         self._running = asyncio.current_task()
         try:
             if await self._arrive():
-                await self._work()
+                await self._stay()
         except asyncio.CancelledError:
             if not self._stopped_at_once:
                 raise
@@ -82,9 +96,9 @@ class Lifecycle:
             self._running.uncancel()
 
     def drain(self) -> None:
-        """Take no more tasks, finish those at hand, leave."""
+        """Take no more work, finish what is at hand, leave."""
         self._draining.set()
-        self._room.set()
+        self._work.drain()
 
     def stop_at_once(self) -> None:
         """Leave everything as it is; the server gives it to others."""
@@ -104,7 +118,7 @@ class Lifecycle:
     async def _announce_until_heard(self) -> None:
         while True:
             try:
-                await self._announce()
+                await self._work.announce()
             except Unavailable as error:
                 _logger.warning("worker %s cannot register yet: %s", self._worker_id, error)
                 await asyncio.sleep(AGAIN_S)
@@ -112,76 +126,36 @@ class Lifecycle:
                 _logger.info("worker %s is registered", self._worker_id)
                 return
 
-    async def _work(self) -> None:
+    async def _stay(self) -> None:
         heart, ear = asyncio.create_task(self._beat()), asyncio.create_task(self._listen())
         try:
-            await self._take_tasks()
-            await self._finish_tasks()
+            await self._take()
+            await self._work.finish()
         finally:
             heart.cancel()
             ear.cancel()
-            for task in self._tasks:
-                task.cancel()
+            self._work.abandon()
+            await self._try(self._work.leave())
             await self._try(self._workers.deregister(self._worker_id))
             _logger.info("worker %s has left", self._worker_id)
 
-    async def _take_tasks(self) -> None:
-        claiming = asyncio.create_task(self._claim_tasks())
+    async def _take(self) -> None:
+        taking = asyncio.create_task(self._work.take())
         try:
-            await self._until_draining(claiming)
-            if self._draining.is_set():  # the server shows it, and answers the parked claim
+            await self._until_draining(taking)
+            if self._draining.is_set():  # the server shows it, and answers who is parked there
                 await self._try(self._workers.drain(self._worker_id))
-                await asyncio.wait({claiming}, timeout=LEAVE_S_MAX)
+                await asyncio.wait({taking}, timeout=LEAVE_S_MAX)
+            self.drain()
         finally:
-            claiming.cancel()
-        await _ended_well(claiming)
-
-    async def _claim_tasks(self) -> None:
-        while not self._draining.is_set():
-            if not self._free_count:
-                self._room.clear()
-                await self._room.wait()
-                continue
-            assigned = await self._claim()
-            for task in assigned.tasks:
-                self._start(task)
-            if assigned.draining:
-                self.drain()
-
-    async def _claim(self) -> Assigned:
-        try:
-            return await self._workers.claim(
-                self._worker_id,
-                self._actions,
-                max_tasks=min(self._free_count, TASKS_PER_CLAIM_MAX),
-                block_ms=self._manners.block_ms,
-            )
-        except Unavailable as error:
-            _logger.warning("worker %s cannot claim: %s", self._worker_id, error)
-            await asyncio.sleep(AGAIN_S)
-            return Assigned()
-
-    def _start(self, task: Task) -> None:
-        self._free_count -= 1
-        runner = asyncio.create_task(self._perform(task, self._release))
-        self._tasks.add(runner)
-        runner.add_done_callback(self._finished)
-
-    def _release(self) -> None:
-        self._free_count += 1
-        self._room.set()
-
-    def _finished(self, runner: asyncio.Task[None]) -> None:
-        self._tasks.discard(runner)
-        if not runner.cancelled() and (error := runner.exception()) is not None:
-            _logger.error("a task could not be performed", exc_info=error)
+            taking.cancel()
+        await _ended_well(taking)
 
     async def _beat(self) -> None:
         while True:
             await asyncio.sleep(self._manners.heartbeat_interval_s)
-            load = self._manners.concurrency - self._free_count
             try:
-                known = await self._workers.heartbeat(self._worker_id, load)
+                known = await self._workers.heartbeat(self._worker_id, self._work.load)
                 if known.status is WorkerStatus.DRAINING:
                     self.drain()
             except NotFound:
@@ -206,28 +180,14 @@ class Lifecycle:
             else:
                 last = news.last
                 for run_id in news.cancelled:
-                    self._cancel(run_id)
+                    self._work.cancel(run_id)
                 if news.draining:
                     self.drain()
 
     async def _announce_again(self) -> None:
         """The server has forgotten us."""
         if not self._draining.is_set():
-            await self._try(self._announce())
-
-    async def _finish_tasks(self) -> None:
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=self._manners.drain_timeout_s)
-        if self._tasks:
-            _logger.warning("worker %s gives up %d tasks", self._worker_id, len(self._tasks))
-            await self._try(
-                self._give_up_all(
-                    "the worker was shut down, and the handler took longer than its "
-                    f"drain_timeout of {self._manners.drain_timeout_s:g} s"
-                )
-            )
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=self._manners.cancel_grace_s)
+            await self._try(self._work.announce())
 
     async def _until_draining(self, task: asyncio.Task[None]) -> None:
         draining = asyncio.create_task(self._draining.wait())
@@ -237,14 +197,18 @@ class Lifecycle:
             draining.cancel()
 
     async def _try(self, doing: Awaitable[object]) -> None:
-        """Do it if it can be done soon; a worker that leaves does not insist."""
-        try:
-            async with asyncio.timeout(LEAVE_S_MAX):
-                await doing
-        except TimeoutError:
-            _logger.warning("worker %s: no answer within %g s", self._worker_id, LEAVE_S_MAX)
-        except FloError as error:
-            _logger.warning("worker %s: %s", self._worker_id, error)
+        await try_soon(self._worker_id, doing)
+
+
+async def try_soon(worker_id: WorkerId, doing: Awaitable[object]) -> None:
+    """Do it if it can be done soon; a worker that leaves does not insist."""
+    try:
+        async with asyncio.timeout(LEAVE_S_MAX):
+            await doing
+    except TimeoutError:
+        _logger.warning("worker %s: no answer within %g s", worker_id, LEAVE_S_MAX)
+    except FloError as error:
+        _logger.warning("worker %s: %s", worker_id, error)
 
 
 async def _ended_well(task: asyncio.Task[None]) -> bool:

@@ -4,7 +4,7 @@
     jobs/emails.py:worker     an attribute of a file; its folder is searched for what it imports
     app.workers               the attribute `worker`
 
-The attribute is an ActionWorker, or a function without parameters that makes one.
+The attribute is an ActionWorker or a StreamWorker, or a function without parameters that makes one.
 """
 
 import difflib
@@ -17,12 +17,12 @@ from types import ModuleType
 from typing import Any
 
 from flo.model.errors import Invalid
-from flo.worker.action import ActionWorker
+from flo.worker.base import BaseWorker
 
 ATTRIBUTE_DEFAULT = "worker"
 
 
-def load_worker(target: str) -> ActionWorker:
+def load_worker(target: str) -> BaseWorker:
     """The worker that the target names; Invalid says what is wrong with the target."""
     place, attribute = parse_target(target)
     module = _load_file(Path(place)) if place.endswith(".py") else _load_module(place)
@@ -96,20 +96,23 @@ def _attribute_of(module: ModuleType, place: str, attribute: str) -> Any:
     return value
 
 
-def _worker_of(value: Any, target: str) -> ActionWorker:
+def _worker_of(value: Any, target: str) -> BaseWorker:
     made = value
     if callable(value) and not _is_worker(value):
         try:
             made = value()
         except Exception as error:
             raise _cannot_import(target, error) from error
-    if not isinstance(made, ActionWorker):
-        raise _refusal(f"expected {target!r} to be an ActionWorker, got {type(made).__name__}")
+    if not isinstance(made, BaseWorker):
+        raise _refusal(
+            f"expected {target!r} to be an ActionWorker or a StreamWorker, "
+            f"got {type(made).__name__}"
+        )
     return made
 
 
 def _is_worker(value: Any) -> bool:
-    return isinstance(value, ActionWorker)
+    return isinstance(value, BaseWorker)
 
 
 def _search(folder: Path) -> None:

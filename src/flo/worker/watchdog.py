@@ -13,18 +13,27 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeAlias
-
-from flo.model.runs import Task
+from typing import Protocol, TypeAlias
 
 LOOKS_PER_LIMIT = 4
 BUSY_SHARE_MIN = 0.1
 FRAMES_MAX = 20
 
-Running: TypeAlias = Sequence[tuple[Task, asyncio.Task[None] | None]]
-"""The tasks whose handlers run, each with the asyncio task that runs it."""
-
 _logger = logging.getLogger("flo.worker")
+
+
+class Subject(Protocol):
+    """What a handler works on: a task of an action, or a record of a stream."""
+
+    @property
+    def task_id(self) -> str: ...
+
+    @property
+    def task_type(self) -> str: ...
+
+
+Running: TypeAlias = Sequence[tuple[Subject, asyncio.Task[None] | None]]
+"""What the handlers work on, each with the asyncio task that runs it."""
 
 
 @contextmanager

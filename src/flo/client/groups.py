@@ -1,0 +1,352 @@
+"""One consumer group of a stream: join, read, settle; its dead letters."""
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from itertools import islice
+from typing import TypeAlias, TypeVar
+
+from flo.client.durations import ms_if_any, ms_of
+from flo.client.session import Session
+from flo.model.base import Word
+from flo.model.errors import NotFound
+from flo.model.groups import (
+    ACK_TIMEOUT_MS_DEFAULT,
+    DELIVERIES_MAX_DEFAULT,
+    IDS_PER_COMMAND_MAX,
+    SLOTS_DEFAULT,
+    STANDBYS_MAX,
+    Ack,
+    ClaimedRecords,
+    ClaimRecords,
+    CreateGroup,
+    DeleteGroup,
+    GetGroup,
+    GroupMode,
+    GroupRecords,
+    GroupSettings,
+    GroupView,
+    Joined,
+    JoinGroup,
+    LeaveGroup,
+    LetterPage,
+    LettersChanged,
+    ListLetters,
+    ListPending,
+    Nack,
+    PendingPage,
+    PurgeLetters,
+    ReadGroup,
+    RequeueLetters,
+    Settled,
+    TouchRecords,
+)
+from flo.model.ids import (
+    LIST_LIMIT_DEFAULT,
+    ConsumerName,
+    GroupName,
+    Namespace,
+    StreamId,
+    StreamName,
+    WorkerId,
+)
+from flo.model.streams import START, StreamRecord
+from flo.wire.opcodes import BY_NAME, Operation
+
+T = TypeVar("T")
+
+NOT_JOINED = ("consumer_not_joined", "group_not_found", "stream_not_found")
+
+_CREATE = BY_NAME["create_group"]
+_DELETE = BY_NAME["delete_group"]
+_JOIN = BY_NAME["join_group"]
+_LEAVE = BY_NAME["leave_group"]
+_READ = BY_NAME["read_group"]
+_ACK = BY_NAME["ack"]
+_NACK = BY_NAME["nack"]
+_TOUCH = BY_NAME["touch_records"]
+_CLAIM = BY_NAME["claim_records"]
+_PENDING = BY_NAME["list_pending"]
+_GET = BY_NAME["get_group"]
+_LETTERS = BY_NAME["list_letters"]
+_REQUEUE = BY_NAME["requeue_letters"]
+_PURGE = BY_NAME["purge_letters"]
+
+Ids: TypeAlias = StreamId | Iterable[StreamId | StreamRecord]
+"""One id or many; a record stands for its own."""
+
+
+class ConsumerGroup:
+    """What a group's members say; `flo.streams.group(stream, name)` gives one.
+
+    Questions, `join`, `leave`, `ack`, `nack` and `touch` are repeated by themselves when the
+    connection breaks: what is settled already is passed over, and a nack that is done twice costs
+    a delivery at worst. A `read` is repeated too; records whose answer was lost on the way stay
+    with the consumer until their ack timeout ends, or until it claims them. `create`, `delete`,
+    `requeue`, `purge` and a `claim` of the records of others are sent once at most.
+    """
+
+    def __init__(
+        self, session: Session, namespace: Namespace, stream: StreamName, name: GroupName
+    ) -> None:
+        self._session = session
+        self._namespace = namespace
+        self.stream = stream
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"ConsumerGroup({self.stream!r}, {self.name!r})"
+
+    async def create(
+        self,
+        *,
+        mode: GroupMode | str = GroupMode.SHARED,
+        ack_timeout: float = ACK_TIMEOUT_MS_DEFAULT / 1_000,
+        max_deliveries: int = DELIVERIES_MAX_DEFAULT,
+        redelivery_delay: float = 0.0,
+        slots: int = SLOTS_DEFAULT,
+        max_standbys: int = STANDBYS_MAX,
+        no_ack: bool = False,
+        start: str = START,
+    ) -> None:
+        """Make the group; whoever joins or reads one that is not there makes it, with the defaults.
+
+        Its reading begins after the id `start`: "0-0" is the start of the stream, "$" its end.
+        Times are in seconds.
+        """
+        settings = GroupSettings(
+            mode=GroupMode(mode),
+            ack_timeout_ms=ms_of(ack_timeout),
+            max_deliveries=max_deliveries,
+            redelivery_delay_ms=ms_of(redelivery_delay),
+            slots=slots,
+            max_standbys=max_standbys,
+            no_ack=no_ack,
+        )
+        command = CreateGroup(
+            stream=self.stream,
+            group=self.name,
+            namespace=self._namespace,
+            settings=settings,
+            start=start,
+        )
+        await self._session.call(_CREATE, command, repeatable=False)
+
+    async def delete(self) -> None:
+        """Delete the group and its dead letters; the records of the stream stay."""
+        command = DeleteGroup(stream=self.stream, group=self.name, namespace=self._namespace)
+        await self._session.call(_DELETE, command, repeatable=False)
+
+    async def join(self, consumer: ConsumerName) -> GroupSettings:
+        """Become a consumer of the group; it and its stream are made if they are not there."""
+        command = JoinGroup(
+            stream=self.stream, group=self.name, consumer=consumer, namespace=self._namespace
+        )
+        joined: Joined = await self._session.call(_JOIN, command)
+        return joined.settings
+
+    async def leave(self, consumer: ConsumerName) -> None:
+        """What the consumer has not settled goes to the others at once."""
+        command = LeaveGroup(
+            stream=self.stream, group=self.name, consumer=consumer, namespace=self._namespace
+        )
+        await self._session.call(_LEAVE, command)
+
+    async def read(
+        self,
+        consumer: ConsumerName,
+        *,
+        limit: int = 10,
+        block: float = 0.0,
+        worker_id: WorkerId | None = None,
+    ) -> GroupRecords:
+        """Take up to `limit` records; wait up to `block` seconds for the first.
+
+        Each is to be settled within the ack timeout, or it is handed out again. A consumer that
+        has not joined yet joins. With a `worker_id`, a drain of that worker ends the wait.
+        """
+        command = ReadGroup(
+            stream=self.stream,
+            group=self.name,
+            consumer=consumer,
+            namespace=self._namespace,
+            limit=limit,
+            block_ms=ms_of(block),
+            worker_id=worker_id,
+        )
+        timeout_s = block + self._session.timeout_s
+        records: GroupRecords = await self._as_member(
+            consumer, lambda: self._session.call(_READ, command, timeout_s=timeout_s)
+        )
+        return records
+
+    async def ack(self, ids: Ids, *, worker_id: WorkerId | None = None) -> int:
+        """These records are done; how many of them were under way. Anyone may say so."""
+        return await self._settle(
+            _ACK,
+            ids,
+            lambda some: Ack(
+                stream=self.stream,
+                group=self.name,
+                ids=some,
+                namespace=self._namespace,
+                worker_id=worker_id,
+            ),
+        )
+
+    async def nack(
+        self,
+        ids: Ids,
+        *,
+        consumer: ConsumerName | None = None,
+        delay: float | None = None,
+        worker_id: WorkerId | None = None,
+    ) -> int:
+        """These records are to be handed out again, after `delay` seconds or the group's delay.
+
+        With a `consumer`, only those that it holds.
+        """
+        return await self._settle(
+            _NACK,
+            ids,
+            lambda some: Nack(
+                stream=self.stream,
+                group=self.name,
+                ids=some,
+                namespace=self._namespace,
+                consumer=consumer,
+                delay_ms=ms_if_any(delay),
+                worker_id=worker_id,
+            ),
+        )
+
+    async def touch(self, ids: Ids, consumer: ConsumerName, *, extend: float | None = None) -> int:
+        """Give the consumer more time: `extend` seconds from now, or the ack timeout."""
+        return await self._settle(
+            _TOUCH,
+            ids,
+            lambda some: TouchRecords(
+                stream=self.stream,
+                group=self.name,
+                consumer=consumer,
+                ids=some,
+                namespace=self._namespace,
+                extend_ms=ms_if_any(extend),
+            ),
+        )
+
+    async def claim(
+        self,
+        consumer: ConsumerName,
+        *,
+        min_idle: float = 0.0,
+        after: StreamId = START,
+        limit: int = 100,
+    ) -> ClaimedRecords:
+        """Take over records that have been under way for `min_idle` seconds; with 0, one's own.
+
+        The `next` of one answer is `after` in the next; None says that this was all.
+        """
+        command = ClaimRecords(
+            stream=self.stream,
+            group=self.name,
+            consumer=consumer,
+            namespace=self._namespace,
+            min_idle_ms=ms_of(min_idle),
+            after=after,
+            limit=limit,
+        )
+        claimed: ClaimedRecords = await self._as_member(
+            consumer, lambda: self._session.call(_CLAIM, command, repeatable=not min_idle)
+        )
+        return claimed
+
+    async def pending(
+        self,
+        *,
+        consumer: ConsumerName | None = None,
+        limit: int = LIST_LIMIT_DEFAULT,
+        cursor: str | None = None,
+    ) -> PendingPage:
+        """The records under way, the oldest first."""
+        question = ListPending(
+            stream=self.stream,
+            group=self.name,
+            namespace=self._namespace,
+            consumer=consumer,
+            limit=limit,
+            cursor=cursor,
+        )
+        page: PendingPage = await self._session.call(_PENDING, question)
+        return page
+
+    async def info(self) -> GroupView:
+        question = GetGroup(stream=self.stream, group=self.name, namespace=self._namespace)
+        view: GroupView = await self._session.call(_GET, question)
+        return view
+
+    async def letters(
+        self, *, limit: int = LIST_LIMIT_DEFAULT, cursor: str | None = None
+    ) -> LetterPage:
+        """The dead letters, the newest first."""
+        question = ListLetters(
+            stream=self.stream,
+            group=self.name,
+            namespace=self._namespace,
+            limit=limit,
+            cursor=cursor,
+        )
+        page: LetterPage = await self._session.call(_LETTERS, question)
+        return page
+
+    async def requeue(self, ids: Ids | None = None, *, limit: int = 100) -> LettersChanged:
+        """Hand out dead letters again: these, or the newest `limit` there are."""
+        command = RequeueLetters(
+            stream=self.stream,
+            group=self.name,
+            namespace=self._namespace,
+            ids=_listed(ids),
+            limit=limit,
+        )
+        changed: LettersChanged = await self._session.call(_REQUEUE, command, repeatable=False)
+        return changed
+
+    async def purge(self, ids: Ids | None = None, *, limit: int = 100) -> LettersChanged:
+        """Forget dead letters: these, or the newest `limit` there are."""
+        command = PurgeLetters(
+            stream=self.stream,
+            group=self.name,
+            namespace=self._namespace,
+            ids=_listed(ids),
+            limit=limit,
+        )
+        changed: LettersChanged = await self._session.call(_PURGE, command, repeatable=False)
+        return changed
+
+    async def _as_member(self, consumer: ConsumerName, ask: Callable[[], Awaitable[T]]) -> T:
+        """Ask, and if the consumer turns out not to have joined, join and ask again."""
+        try:
+            return await ask()
+        except NotFound as refusal:
+            if refusal.code not in NOT_JOINED:
+                raise
+        await self.join(consumer)
+        return await ask()
+
+    async def _settle(
+        self, operation: Operation, ids: Ids, word: Callable[[list[StreamId]], Word]
+    ) -> int:
+        """Say it of all these ids, of as many at a time as one command may name."""
+        count = 0
+        rest = _ids_of(ids)
+        while some := list(islice(rest, IDS_PER_COMMAND_MAX)):
+            settled: Settled = await self._session.call(operation, word(some))
+            count += settled.count
+        return count
+
+
+def _listed(ids: Ids | None) -> list[StreamId] | None:
+    return None if ids is None else list(_ids_of(ids))
+
+
+def _ids_of(ids: Ids) -> Iterator[StreamId]:
+    for one in [ids] if isinstance(ids, str) else ids:
+        yield one.stream_id if isinstance(one, StreamRecord) else one

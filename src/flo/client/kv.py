@@ -1,0 +1,309 @@
+"""Keys and values: get, wait, put, delete, count, JSON, scan, history; transactions beside it."""
+
+# ruff: noqa: ASYNC109 -- here a timeout is the server's business too
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable
+from functools import partial
+from itertools import islice
+from math import inf
+from typing import Any
+
+from flo.client.durations import ms_if_any, ms_of
+from flo.client.kv_transaction import KvTransaction
+from flo.client.patience import until_answered
+from flo.client.payload import decode_payload, encode_payload
+from flo.client.session import Session
+from flo.model.errors import TimedOut
+from flo.model.ids import Key, Namespace
+from flo.model.kv import (
+    KEYS_PER_GET_MAX,
+    SCAN_LIMIT_DEFAULT,
+    SCAN_LIMIT_MAX,
+    BeginTransaction,
+    Change,
+    Check,
+    Committed,
+    CommitTransaction,
+    Deleted,
+    DeleteJson,
+    DeleteKey,
+    ExpireKey,
+    GetJson,
+    GetKey,
+    GetKeyHistory,
+    GetKeys,
+    Incremented,
+    IncrementKey,
+    KeyHistory,
+    KeyPage,
+    PutKey,
+    ReadInTransaction,
+    RollbackTransaction,
+    ScanKeys,
+    SetJson,
+    Transact,
+    Transaction,
+    Value,
+    Values,
+    Versioned,
+    VersionView,
+)
+from flo.wire.opcodes import BY_NAME
+
+POLL_S_MAX = 30.0
+ANSWER_GRACE_S = 1.0
+"""How much later than asked for the answer to a poll may come."""
+
+_GET = BY_NAME["get_key"]
+_PUT = BY_NAME["put_key"]
+_DELETE = BY_NAME["delete_key"]
+_GET_MANY = BY_NAME["get_keys"]
+_SCAN = BY_NAME["scan_keys"]
+_HISTORY = BY_NAME["get_key_history"]
+_INCREMENT = BY_NAME["increment_key"]
+_EXPIRE = BY_NAME["expire_key"]
+_GET_JSON = BY_NAME["get_json"]
+_SET_JSON = BY_NAME["set_json"]
+_DELETE_JSON = BY_NAME["delete_json"]
+_TRANSACT = BY_NAME["transact"]
+_BEGIN = BY_NAME["begin_transaction"]
+_COMMIT = BY_NAME["commit_transaction"]
+_ROLLBACK = BY_NAME["rollback_transaction"]
+_READ_IN = BY_NAME["read_in_transaction"]
+
+
+class Kv:
+    """Questions are repeated by themselves when the connection breaks.
+
+    Changes are sent once at most: if the connection breaks under one, Unavailable with the code
+    `connection_lost` says that nobody knows whether it was done. For a repeated condition could be
+    refused though the first had been met, a repeated sum could count twice, and even a plain put
+    could undo what somebody else has written in between.
+    """
+
+    def __init__(self, session: Session, namespace: Namespace) -> None:
+        self._session = session
+        self._namespace = namespace
+
+    async def get(self, key: Key, *, transaction: int | None = None) -> Value:
+        """The value and its version; None and 0 if there is no such key.
+
+        In a `transaction` that was begun: as that sees it, to be checked when it commits.
+        """
+        if transaction is not None:
+            read = ReadInTransaction(key=key, transaction=transaction, namespace=self._namespace)
+            seen: Value = await self._session.call(_READ_IN, read)
+            return seen
+        value: Value = await self._session.call(_GET, GetKey(key=key, namespace=self._namespace))
+        return value
+
+    async def wait(
+        self, key: Key, *, newer_than: int | None = None, timeout: float | None = 30.0
+    ) -> Value:
+        """The value once the key exists, or once its version is another than `newer_than`.
+
+        A key that is deleted has version 0 then. TimedOut if it takes more than `timeout` seconds;
+        None waits for good.
+        """
+        now_s = asyncio.get_running_loop().time
+        deadline_s = inf if timeout is None else now_s() + timeout
+        while True:
+            ask = partial(self._poll, key, newer_than, deadline_s)
+            value = await until_answered(ask, deadline_s)
+            is_news = value.value is not None if newer_than is None else value.version != newer_than
+            if is_news:
+                return value
+            if now_s() >= deadline_s:
+                raise TimedOut(f"key {key!r} has not changed in time")
+
+    async def get_many(self, keys: Iterable[Key]) -> list[Value]:
+        """A value for each key, in order; as they are at one moment, up to 256 of them."""
+        rest = iter(keys)
+        found: list[Value] = []
+        while some := list(islice(rest, KEYS_PER_GET_MAX)):
+            question = GetKeys(keys=some, namespace=self._namespace)
+            values: Values = await self._session.call(_GET_MANY, question)
+            found += values.items
+        return found
+
+    async def exists(self, key: Key) -> bool:
+        return (await self.get(key)).value is not None
+
+    async def put(
+        self,
+        key: Key,
+        value: Any,
+        *,
+        ttl: float | None = None,
+        if_version: int | None = None,
+        if_absent: bool = False,
+        if_present: bool = False,
+        transaction: int | None = None,
+    ) -> int:
+        """Set a value, for `ttl` seconds or for good; the version it has now.
+
+        Bytes are passed as they are, everything else as JSON. A condition that is not met is a
+        Conflict: `version_mismatch`, or `condition_failed`; version 0 stands for no such key. In
+        a `transaction` that was begun, there is no version yet, and 0 is returned.
+        """
+        command = PutKey(
+            key=key,
+            value=encode_payload(value),
+            namespace=self._namespace,
+            ttl_ms=ms_if_any(ttl),
+            if_version=if_version,
+            if_absent=if_absent,
+            if_present=if_present,
+            transaction=transaction,
+        )
+        versioned: Versioned = await self._session.call(_PUT, command, repeatable=False)
+        return versioned.version or 0
+
+    async def delete(
+        self, key: Key, *, if_version: int | None = None, transaction: int | None = None
+    ) -> bool:
+        """Delete a key; whether there was one, which in a `transaction` is not known yet."""
+        command = DeleteKey(
+            key=key, namespace=self._namespace, if_version=if_version, transaction=transaction
+        )
+        deleted: Deleted = await self._session.call(_DELETE, command, repeatable=False)
+        return deleted.existed
+
+    async def increment(self, key: Key, by: int = 1, *, transaction: int | None = None) -> int:
+        """Add to a whole number and return the sum; a key that does not exist counts as 0.
+
+        In a `transaction` that was begun, there is no sum yet, and 0 is returned.
+        """
+        command = IncrementKey(
+            key=key, delta=by, namespace=self._namespace, transaction=transaction
+        )
+        incremented: Incremented = await self._session.call(_INCREMENT, command, repeatable=False)
+        return incremented.value or 0
+
+    async def touch(self, key: Key, ttl: float) -> None:
+        """Let a key expire in `ttl` seconds from now; its value and version stay as they are."""
+        command = ExpireKey(key=key, ttl_ms=ms_of(ttl), namespace=self._namespace)
+        await self._session.call(_EXPIRE, command, repeatable=False)
+
+    async def persist(self, key: Key) -> None:
+        """Let a key stay for good."""
+        command = ExpireKey(key=key, namespace=self._namespace)
+        await self._session.call(_EXPIRE, command, repeatable=False)
+
+    async def scan(
+        self,
+        prefix: str = "",
+        *,
+        limit: int = SCAN_LIMIT_DEFAULT,
+        cursor: str | None = None,
+        with_values: bool = False,
+    ) -> KeyPage:
+        """Keys that begin with a prefix, in order; their values only if asked for."""
+        question = ScanKeys(
+            prefix=prefix,
+            namespace=self._namespace,
+            limit=limit,
+            cursor=cursor,
+            with_values=with_values,
+        )
+        page: KeyPage = await self._session.call(_SCAN, question)
+        return page
+
+    async def keys(self, prefix: str = "") -> AsyncGenerator[Key, None]:
+        """All keys that begin with a prefix, in order, page by page."""
+        cursor: str | None = None
+        while True:
+            page = await self.scan(prefix, limit=SCAN_LIMIT_MAX, cursor=cursor)
+            for view in page.items:
+                yield view.key
+            cursor = page.cursor
+            if cursor is None:
+                return
+
+    async def history(self, key: Key, *, limit: int = 10) -> list[VersionView]:
+        """The values a key had since it was made, the newest first, the present one included."""
+        question = GetKeyHistory(key=key, namespace=self._namespace, limit=limit)
+        history: KeyHistory = await self._session.call(_HISTORY, question)
+        return history.items
+
+    async def get_json(self, key: Key, path: str = "$") -> Any:
+        """What is at a path in a JSON document, decoded; NotFound if nothing is."""
+        question = GetJson(key=key, path=path, namespace=self._namespace)
+        found: Value = await self._session.call(_GET_JSON, question)
+        return decode_payload(found.value or b"")
+
+    async def set_json(
+        self, key: Key, value: Any, path: str = "$", *, if_version: int | None = None
+    ) -> int:
+        """Set what is at a path in a JSON document; the version it has now.
+
+        `$` is all of it, and makes the key if need be. Bytes are taken as JSON text.
+        """
+        command = SetJson(
+            key=key,
+            document=b"null" if value is None else encode_payload(value),
+            path=path,
+            namespace=self._namespace,
+            if_version=if_version,
+        )
+        versioned: Versioned = await self._session.call(_SET_JSON, command, repeatable=False)
+        return versioned.version or 0
+
+    async def delete_json(
+        self, key: Key, path: str = "$", *, if_version: int | None = None
+    ) -> int | None:
+        """Delete what is at a path; the version now, or None if that was all of it."""
+        command = DeleteJson(key=key, path=path, namespace=self._namespace, if_version=if_version)
+        versioned: Versioned = await self._session.call(_DELETE_JSON, command, repeatable=False)
+        return versioned.version
+
+    def transaction(self) -> KvTransaction:
+        """Several reads and changes that happen together or not at all.
+
+            async with flo.kv.transaction() as txn:
+                stock = await txn.get("stock")
+                txn.put("stock", int(stock.value) - 1)
+
+        Conflict with the code `version_mismatch` if something that was read has changed.
+        """
+        return KvTransaction(self.get, self.transact)
+
+    async def transact(
+        self, checks: Iterable[Check] = (), changes: Iterable[Change] = ()
+    ) -> Committed:
+        """Do all of it or none of it: the checks first, then the changes in their order."""
+        command = Transact(namespace=self._namespace, checks=list(checks), changes=list(changes))
+        committed: Committed = await self._session.call(_TRANSACT, command, repeatable=False)
+        return committed
+
+    async def begin(self) -> Transaction:
+        """Open a transaction that is filled call by call, with `transaction=` its number.
+
+        The server forgets it when it is left idle for a minute, and when it is restarted.
+        """
+        command = BeginTransaction(namespace=self._namespace)
+        begun: Transaction = await self._session.call(_BEGIN, command, repeatable=False)
+        return begun
+
+    async def commit(self, transaction: int) -> Committed:
+        """Do all that was said in the transaction, if nothing that it read has changed."""
+        command = CommitTransaction(transaction=transaction, namespace=self._namespace)
+        committed: Committed = await self._session.call(_COMMIT, command, repeatable=False)
+        return committed
+
+    async def rollback(self, transaction: int) -> None:
+        command = RollbackTransaction(transaction=transaction, namespace=self._namespace)
+        await self._session.call(_ROLLBACK, command, repeatable=False)
+
+    async def _poll(self, key: Key, newer_than: int | None, deadline_s: float) -> Value:
+        block_s, timeout_s = POLL_S_MAX, POLL_S_MAX + self._session.timeout_s
+        if deadline_s < inf:
+            remaining_s = deadline_s - asyncio.get_running_loop().time()
+            block_s = min(max(remaining_s, 0.0), POLL_S_MAX)
+            timeout_s = block_s + ANSWER_GRACE_S
+        question = GetKey(
+            key=key, namespace=self._namespace, block_ms=ms_of(block_s), newer_than=newer_than
+        )
+        value: Value = await self._session.call(_GET, question, timeout_s=timeout_s)
+        return value

@@ -1,0 +1,278 @@
+"""Streams: append, read, follow, trim; their groups are in client/groups.py."""
+
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from functools import partial
+from typing import Any
+
+from flo.client.durations import ms_if_any, ms_of
+from flo.client.groups import ConsumerGroup
+from flo.client.patience import until_answered
+from flo.client.records import in_appends, record_of
+from flo.client.session import Session
+from flo.model.errors import FloError, NotFound, error_of
+from flo.model.groups import GroupPage, ListGroups
+from flo.model.ids import LIST_LIMIT_DEFAULT, GroupName, Namespace, StreamId, StreamName
+from flo.model.streams import (
+    RECORDS_PER_READ_DEFAULT,
+    RECORDS_PER_READ_MAX,
+    START,
+    TAIL,
+    AlterStream,
+    Append,
+    Appended,
+    CreateStream,
+    DeleteStream,
+    GetStream,
+    ListStreams,
+    NewRecord,
+    ReadStream,
+    RecordPage,
+    Retention,
+    StreamPage,
+    StreamRecord,
+    StreamView,
+    Trimmed,
+    TrimStream,
+)
+from flo.wire.opcodes import BY_NAME
+
+FOLLOW_BLOCK_S = 30.0
+
+_CREATE = BY_NAME["create_stream"]
+_ALTER = BY_NAME["alter_stream"]
+_DELETE = BY_NAME["delete_stream"]
+_APPEND = BY_NAME["append"]
+_READ = BY_NAME["read_stream"]
+_TRIM = BY_NAME["trim_stream"]
+_GET = BY_NAME["get_stream"]
+_LIST = BY_NAME["list_streams"]
+_LIST_GROUPS = BY_NAME["list_groups"]
+
+
+class Streams:
+    """Questions are repeated by themselves when the connection breaks, and so is `alter`.
+
+    `create`, `append`, `trim` and `delete` are sent once at most: if the connection breaks under
+    one, Unavailable with the code `connection_lost` says that nobody knows whether it was done.
+    """
+
+    def __init__(self, session: Session, namespace: Namespace) -> None:
+        self._session = session
+        self._namespace = namespace
+
+    async def create(
+        self,
+        stream: StreamName,
+        *,
+        partitions: int = 1,
+        max_age: float | None = None,
+        max_length: int | None = None,
+        max_bytes: int | None = None,
+    ) -> None:
+        """Make a stream; the first append to one makes it too, with the defaults.
+
+        Records older than `max_age` seconds are let go of, and the oldest of more than
+        `max_length` records or `max_bytes` bytes; without any of them, everything is kept.
+        """
+        command = CreateStream(
+            stream=stream,
+            namespace=self._namespace,
+            partitions=partitions,
+            retention=_retention(max_age, max_length, max_bytes),
+        )
+        await self._session.call(_CREATE, command, repeatable=False)
+
+    async def alter(
+        self,
+        stream: StreamName,
+        *,
+        max_age: float | None = None,
+        max_length: int | None = None,
+        max_bytes: int | None = None,
+    ) -> None:
+        """Say anew what a stream keeps; a bound that is not given no longer holds."""
+        command = AlterStream(
+            stream=stream,
+            namespace=self._namespace,
+            retention=_retention(max_age, max_length, max_bytes),
+        )
+        await self._session.call(_ALTER, command)
+
+    async def delete(self, stream: StreamName) -> None:
+        """Delete a stream, its records and its groups."""
+        command = DeleteStream(stream=stream, namespace=self._namespace)
+        await self._session.call(_DELETE, command, repeatable=False)
+
+    async def append(
+        self,
+        stream: StreamName,
+        payload: Any = None,
+        *,
+        headers: dict[str, str] | None = None,
+        key: str | None = None,
+        partition: int | None = None,
+    ) -> Appended:
+        """Append one record; it is durable when this returns.
+
+        Bytes are passed as they are, everything else as JSON. Appends made in the same turn of
+        the loop travel together, in their order. Never repeated by itself: see the class.
+        """
+        record = NewRecord(payload=payload, headers=headers, key=key, partition=partition)
+        return await self._append(stream, [record_of(record)])
+
+    async def append_many(
+        self, stream: StreamName, records: Iterable[NewRecord | Any]
+    ) -> list[Appended]:
+        """Append records in their order: payloads, or NewRecords with all that goes with one.
+
+        They go out in appends of up to 1,000 records and about 1 MiB, one after the other, each
+        of them whole or not at all; there is one Appended for each. The error that stops them
+        has `appended` in its details: how many records were appended before it.
+        """
+        done: list[Appended] = []
+        for some in in_appends(records):
+            try:
+                done.append(await self._append(stream, some))
+            except FloError as error:
+                raise _stopped(error, done) from error
+        return done
+
+    async def read(
+        self,
+        stream: StreamName,
+        *,
+        after: str = START,
+        until: StreamId | None = None,
+        last: int = 0,
+        limit: int = RECORDS_PER_READ_DEFAULT,
+        block: float = 0.0,
+        partition: int | None = None,
+        key: str | None = None,
+    ) -> RecordPage:
+        """Records after an id, up to and with `until`; the page's `last` is where to go on after.
+
+        `after` is "0-0" for the start and "$" for the end. With `last`, begin with so many of the
+        newest instead. With `block`, wait up to so many seconds for the first record, also of a
+        stream that is not there yet. `partition`, or the `key` that chooses one, leaves out the
+        others.
+        """
+        if after == TAIL and block and not last:
+            after = await self._end_of(stream)  # a repeated "$" could miss what came in between
+        question = ReadStream(
+            stream=stream,
+            namespace=self._namespace,
+            after=after,
+            until=until,
+            last=last,
+            limit=limit,
+            block_ms=ms_of(block),
+            partition=partition,
+            key=key,
+        )
+        page: RecordPage = await self._session.call(
+            _READ, question, timeout_s=block + self._session.timeout_s
+        )
+        return page
+
+    async def follow(
+        self,
+        stream: StreamName,
+        *,
+        after: str = TAIL,
+        last: int = 0,
+        limit: int = RECORDS_PER_READ_MAX,
+        partition: int | None = None,
+        key: str | None = None,
+    ) -> AsyncGenerator[StreamRecord, None]:
+        """Every record after an id, as it comes; this never ends by itself.
+
+        From the end unless told otherwise; `last` begins with so many of the newest. Goes on
+        where it was when the server has been away, and waits for a stream that is not there yet.
+        `limit` is how many records are fetched at a time.
+        """
+        place = after
+        if after == TAIL and not last:
+            place = await until_answered(partial(self._end_of, stream))
+        while True:
+            ask = partial(self.read, stream, after=place, last=last, limit=limit)
+            page = await until_answered(
+                partial(ask, block=FOLLOW_BLOCK_S, partition=partition, key=key)
+            )
+            place, last = page.last, 0
+            for record in page.items:
+                yield record
+
+    async def trim(
+        self,
+        stream: StreamName,
+        *,
+        before: StreamId | None = None,
+        max_length: int | None = None,
+        max_age: float | None = None,
+        max_bytes: int | None = None,
+        dry_run: bool = False,
+    ) -> Trimmed:
+        """Let go of the oldest records: all that any of these bounds leaves out.
+
+        Without a bound, what the stream's retention leaves out. `dry_run` only counts.
+        """
+        command = TrimStream(
+            stream=stream,
+            namespace=self._namespace,
+            before=before,
+            max_length=max_length,
+            max_age_ms=ms_if_any(max_age),
+            max_bytes=max_bytes,
+            dry_run=dry_run,
+        )
+        trimmed: Trimmed = await self._session.call(_TRIM, command, repeatable=dry_run)
+        return trimmed
+
+    def group(self, stream: StreamName, name: GroupName) -> ConsumerGroup:
+        """A consumer group of a stream, to be spoken to; this asks nobody anything."""
+        return ConsumerGroup(self._session, self._namespace, stream, name)
+
+    async def groups(
+        self, stream: StreamName, limit: int = LIST_LIMIT_DEFAULT, cursor: str | None = None
+    ) -> GroupPage:
+        question = ListGroups(stream=stream, namespace=self._namespace, limit=limit, cursor=cursor)
+        page: GroupPage = await self._session.call(_LIST_GROUPS, question)
+        return page
+
+    async def info(self, stream: StreamName) -> StreamView:
+        question = GetStream(stream=stream, namespace=self._namespace)
+        view: StreamView = await self._session.call(_GET, question)
+        return view
+
+    async def list(
+        self, prefix: str = "", *, limit: int = LIST_LIMIT_DEFAULT, cursor: str | None = None
+    ) -> StreamPage:
+        question = ListStreams(namespace=self._namespace, prefix=prefix, limit=limit, cursor=cursor)
+        page: StreamPage = await self._session.call(_LIST, question)
+        return page
+
+    async def _append(self, stream: StreamName, records: Sequence[NewRecord]) -> Appended:
+        command = Append(stream=stream, records=list(records), namespace=self._namespace)
+        appended: Appended = await self._session.call(_APPEND, command, repeatable=False)
+        return appended
+
+    async def _end_of(self, stream: StreamName) -> StreamId:
+        """The id of the newest record; of a stream that is not there yet, the start."""
+        try:
+            return (await self.read(stream, after=TAIL, limit=1)).last
+        except NotFound:
+            return START
+
+
+def _retention(max_age: float | None, max_length: int | None, max_bytes: int | None) -> Retention:
+    return Retention(max_age_ms=ms_if_any(max_age), max_length=max_length, max_bytes=max_bytes)
+
+
+def _stopped(error: FloError, done: Iterable[Appended]) -> FloError:
+    count = sum(appended.count for appended in done)
+    return error_of(
+        error.kind,
+        error.code,
+        f"{error.message} ({count} records were appended before)",
+        {**error.details, "appended": count},
+    )

@@ -1,0 +1,142 @@
+"""What every kind of worker is: its name, its client, its start and its end."""
+
+import asyncio
+import secrets
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from flo.client.client import Flo
+from flo.model.errors import Invalid
+from flo.model.ids import (
+    BLOCK_MS_MAX,
+    Labels,
+    Namespace,
+    WorkerId,
+    check_range,
+    check_worker_id,
+)
+from flo.model.workers import CONCURRENCY_MAX, WorkerType
+from flo.worker.lifecycle import Lifecycle, Manners, Work
+from flo.worker.signals import on_signals
+from flo.worker.watchdog import watching
+
+
+class BaseWorker:
+    """An ActionWorker or a StreamWorker; what it does is its `_new_work`."""
+
+    def __init__(
+        self,
+        address: str | Flo | None,
+        manners: Manners,
+        *,
+        namespace: Namespace | None,
+        worker_id: WorkerId | None,
+        machine_id: str | None,
+        labels: Labels | None,
+        metadata: dict[str, Any] | None,
+        blocking_limit_s: float,
+    ) -> None:
+        _check(manners)
+        self.worker_id = worker_id or f"{socket.gethostname()}-{secrets.token_hex(4)}"
+        check_worker_id(self.worker_id)
+        self.machine_id = machine_id or socket.gethostname()
+        self.labels = labels
+        self.metadata = metadata
+        if isinstance(address, Flo) and namespace not in (None, address.namespace):
+            raise Invalid(
+                f"expected the client's namespace {address.namespace!r}, got {namespace!r}"
+            )
+        self._owns_flo = not isinstance(address, Flo)
+        self._flo = address if isinstance(address, Flo) else Flo(address, namespace=namespace)
+        self._manners = manners
+        self._blocking_limit_s = blocking_limit_s
+        self._incarnation = ""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._lifecycle: Lifecycle | None = None
+        self._is_stopped = False
+
+    def overrule(
+        self,
+        *,
+        address: str | None = None,
+        namespace: Namespace | None = None,
+        concurrency: int | None = None,
+    ) -> None:
+        """Before it starts: what is given here counts for more than what it was made with."""
+        if self._lifecycle is not None:
+            raise Invalid("this worker has been started: it can be overruled before that")
+        if concurrency is not None:
+            manners = self._manners._replace(concurrency=concurrency)
+            _check(manners)
+            self._manners = manners
+        if address is not None or namespace is not None:
+            own = self._flo
+            self._flo = Flo(address or own.address, namespace=namespace or own.namespace)
+            self._owns_flo = True
+
+    def run(self) -> None:
+        """Work until told to stop. SIGINT or SIGTERM drains; a second one stops at once."""
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(self._serve_until_signalled())
+
+    async def serve(self) -> None:
+        """Work in the running loop until told to stop."""
+        if self._lifecycle is not None:
+            raise Invalid("this worker has been started before: make a new one")
+        work = self._new_work()
+        self._loop = asyncio.get_running_loop()
+        self._incarnation = secrets.token_hex(8)
+        self._lifecycle = Lifecycle(self._flo.workers, self.worker_id, self._manners, work)
+        if self._is_stopped:
+            self._lifecycle.drain()
+        try:
+            with watching(work.running, self._blocking_limit_s):
+                await self._lifecycle.run()
+        finally:
+            work.close()
+            if self._owns_flo:
+                await self._flo.close()
+
+    def stop(self, *, at_once: bool = False) -> None:
+        """Drain, or leave at once; may be called from any thread, and at any time."""
+        self._is_stopped = True
+        lifecycle, loop = self._lifecycle, self._loop
+        if lifecycle is not None and loop is not None:
+            stop = lifecycle.stop_at_once if at_once else lifecycle.drain
+            with suppress(RuntimeError):  # the loop is closed: the work has ended
+                loop.call_soon_threadsafe(stop)
+
+    def _new_work(self) -> Work:
+        """What this worker does, from now on; Invalid if it has nothing to do."""
+        raise NotImplementedError
+
+    async def _register(self, worker_type: WorkerType, processes: list[str]) -> None:
+        await self._flo.workers.register(
+            self.worker_id,
+            processes,
+            max_concurrency=self._manners.concurrency,
+            machine_id=self.machine_id,
+            labels=self.labels,
+            metadata=self.metadata,
+            worker_type=worker_type,
+            incarnation=self._incarnation,
+        )
+
+    async def _serve_until_signalled(self) -> None:
+        with on_signals(self.stop, lambda: self.stop(at_once=True)):
+            await self.serve()
+
+
+def _check(manners: Manners) -> None:
+    check_range(manners.concurrency, "concurrency", 1, CONCURRENCY_MAX)
+    check_range(manners.block_ms, "block_ms", 0, BLOCK_MS_MAX)
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop

@@ -1,0 +1,287 @@
+"""Workers of a group, or their server, are killed in mid-batch: every record is done anyway."""
+
+import asyncio
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from flo import Flo, NewRecord, NotFound, StreamRecord, Unavailable
+from flo.testing.process import ServerProcess
+
+SCRIPT = Path(__file__).with_name("diary_worker.py")
+STREAM, GROUP, GATE = "orders", "shipping", "gate"
+CONCURRENCY, BATCH_SIZE = 5, 10
+KEYS = 40
+ACK_TIMEOUT_S = 3.0
+
+
+class Line(NamedTuple):
+    what: str
+    worker_id: str
+    number: int
+
+
+class Diary:
+    """What the workers have written, in the order in which it happened."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.touch()
+
+    def lines(self, what: str, worker_id: str | None = None) -> list[Line]:
+        found = [_line(text) for text in self.path.read_text().splitlines()]
+        return [line for line in found if line.what == what and worker_id in (None, line.worker_id)]
+
+    def numbers(self, what: str, worker_id: str | None = None) -> list[int]:
+        return [line.number for line in self.lines(what, worker_id)]
+
+    def overtakings(self, of: set[int]) -> list[str]:
+        """Records of these that were begun before an earlier one of their key was done."""
+        done: set[int] = set()
+        found = []
+        for line in map(_line, self.path.read_text().splitlines()):
+            if line.what == "done":
+                done.add(line.number)
+            elif not done >= of.intersection(range(line.number % KEYS, line.number, KEYS)):
+                found.append(f"{line.number} was begun too early by {line.worker_id}")
+        return found
+
+
+def _line(text: str) -> Line:
+    what, worker_id, number = text.split()
+    return Line(what, worker_id, int(number))
+
+
+@pytest.fixture
+def diary(tmp_path: Path) -> Diary:
+    return Diary(tmp_path / "diary")
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[ServerProcess]:
+    with ServerProcess(tmp_path / "data", http_port=-1) as server:
+        yield server
+
+
+@contextmanager
+def worker(
+    server: ServerProcess, worker_id: str, diary: Diary, *manners: str
+) -> Iterator[Callable[[], None]]:
+    command = [sys.executable, SCRIPT, server.address, worker_id, diary.path, *manners]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+        try:
+            yield process.kill
+        finally:
+            process.kill()
+
+
+def records(first: int, end: int, *, gated: bool = False) -> list[NewRecord]:
+    """Number n has the key n % KEYS, so a key's records have the numbers key, key + KEYS, …"""
+    text = '{"n":%d,"gated":%s}'
+    return [
+        NewRecord(payload=(text % (n, str(gated).lower())).encode(), key=f"key-{n % KEYS}")
+        for n in range(first, end)
+    ]
+
+
+async def make_group(flo: Flo, mode: str) -> None:
+    await flo.streams.group(STREAM, GROUP).create(mode=mode, ack_timeout=ACK_TIMEOUT_S)
+
+
+async def until(holds: Callable[[], Awaitable[bool]]) -> None:
+    while not await holds():
+        pass
+
+
+async def until_all_is_settled(flo: Flo) -> None:
+    async def is_settled() -> bool:
+        group = await flo.streams.group(STREAM, GROUP).info()
+        return group.lag == group.pending == group.waiting == group.dead == 0
+
+    await until(is_settled)
+
+
+async def until_written(flo: Flo, holds: Callable[[], bool]) -> None:
+    async def is_written() -> bool:
+        await flo.ping()
+        return holds()
+
+    await until(is_written)
+
+
+async def kill_one_of_two_at_the_gate(
+    server: ServerProcess, diary: Diary, *manners: str, mode: str = "key_shared"
+) -> set[int]:
+    """Both workers have done something and have all hands full; what the dead one had begun."""
+    async with Flo(server.address) as flo:
+        await make_group(flo, mode)
+        with (
+            worker(server, "anna", diary, *manners) as kill_anna,
+            worker(server, "boris", diary, *manners),
+        ):
+            await until(lambda: _have_joined(flo, 2))
+            await flo.streams.append_many(STREAM, records(0, 240))
+            await until_all_is_settled(flo)
+            await flo.streams.append_many(STREAM, records(240, 480, gated=True))
+            for name in ("anna", "boris"):
+                await until_written(flo, lambda name=name: _has_hands_full(diary, name))
+            kill_anna()
+            in_flight = set(diary.numbers("begun", "anna")) - set(diary.numbers("done", "anna"))
+            await flo.streams.append(GATE, "open")
+            await until_all_is_settled(flo)
+            await until_written(flo, lambda: _is_at_rest(diary, in_flight))
+    return in_flight
+
+
+async def _have_joined(flo: Flo, count: int) -> bool:
+    return len((await flo.streams.group(STREAM, GROUP).info()).consumers) == count
+
+
+def _has_hands_full(diary: Diary, name: str) -> bool:
+    begun, done = diary.numbers("begun", name), diary.numbers("done", name)
+    return len(begun) - len(done) == CONCURRENCY
+
+
+def _is_at_rest(diary: Diary, lost: set[int]) -> bool:
+    """Nobody is in the middle of anything, but the dead."""
+    open_ends = Counter(diary.numbers("begun")) - Counter(diary.numbers("done"))
+    return set(open_ends) <= lost
+
+
+async def test_a_killed_consumer_loses_nothing_and_its_keys_stay_in_order(
+    server: ServerProcess, diary: Diary
+) -> None:
+    in_flight = await kill_one_of_two_at_the_gate(server, diary)
+
+    done = diary.numbers("done")
+    assert len(in_flight) == CONCURRENCY
+    assert sorted(done) == list(range(480)), "each record exactly once, as none was done twice"
+    begun_twice = {n for n, count in Counter(diary.numbers("begun")).items() if count > 1}
+    assert begun_twice == in_flight
+    assert diary.overtakings(set(done)) == []
+
+
+async def test_without_regard_to_keys_others_overtake_what_the_dead_one_had(
+    server: ServerProcess, diary: Diary
+) -> None:
+    in_flight = await kill_one_of_two_at_the_gate(server, diary, mode="shared")
+
+    assert in_flight
+    assert sorted(diary.numbers("done")) == list(range(480))
+    assert diary.overtakings(set(range(480))) != []
+
+
+async def test_consumers_that_ack_before_they_have_done_it_lose_records(
+    server: ServerProcess, diary: Diary
+) -> None:
+    in_flight = await kill_one_of_two_at_the_gate(server, diary, "careless")
+
+    assert set(range(480)) - set(diary.numbers("done")) == in_flight
+    assert in_flight
+
+
+@pytest.mark.parametrize("mode", ["shared", "key_shared"])
+async def test_a_consumer_killed_at_any_moment_costs_no_more_than_what_it_had_in_hand(
+    server: ServerProcess, diary: Diary, mode: str
+) -> None:
+    async with Flo(server.address) as flo:
+        await make_group(flo, mode)
+        with worker(server, "anna", diary) as kill_anna, worker(server, "boris", diary):
+            await until(lambda: _have_joined(flo, 2))
+            count = 0
+            while len(diary.numbers("done", "anna")) < 60:
+                await flo.streams.append_many(STREAM, records(count, count + 100))
+                count += 100
+            kill_anna()
+            await until_all_is_settled(flo)
+
+    done = Counter(diary.numbers("done"))
+    assert set(done) == set(range(count))
+    twice = {number for number, count in done.items() if count > 1}
+    assert max(done.values()) <= 2
+    assert len(twice) <= CONCURRENCY + BATCH_SIZE
+    assert twice <= set(diary.numbers("done", "anna"))
+    assert mode == "shared" or diary.overtakings(set(done)) == []
+
+
+class Told:
+    """What the server has acknowledged to those who appended."""
+
+    def __init__(self) -> None:
+        self.numbers: set[int] = set()
+        self.next = 0
+
+
+async def append_some(flo: Flo, told: Told, count: int) -> None:
+    for record in records(told.next, told.next + count):
+        number, told.next = told.next, told.next + 1
+        try:
+            await flo.streams.append(STREAM, record.payload, key=record.key)
+        except Unavailable:
+            continue  # nobody knows
+        told.numbers.add(number)
+
+
+async def kill_the_server_again_and_again(
+    server: ServerProcess, diary: Diary, mode: str, kills: int
+) -> tuple[Told, set[int]]:
+    """What was acknowledged, and what is in the stream at the end."""
+    told = Told()
+    async with Flo(server.address) as flo:
+        await make_group(flo, mode)
+        with worker(server, "anna", diary), worker(server, "boris", diary):
+            for _ in range(kills):
+                aim = len(diary.numbers("done")) + 20
+                await append_some(flo, told, 80)
+                await until_written(flo, lambda aim=aim: len(diary.numbers("done")) >= aim)
+                appending = asyncio.create_task(append_some(flo, told, 40))
+                await asyncio.to_thread(server.kill)
+                await asyncio.to_thread(server.start)
+                await appending
+            stored = {record.sequence: _number(record) for record in await everything(flo)}
+            await until_all_is_settled(flo)
+    return told, set(stored.values())
+
+
+async def everything(flo: Flo) -> list[StreamRecord]:
+    found: list[StreamRecord] = []
+    after = "0-0"
+    while True:
+        page = await flo.streams.read(STREAM, after=after, limit=1_000)
+        if not page.items:
+            return found
+        found += page.items
+        after = page.last
+
+
+def _number(record: StreamRecord) -> int:
+    return int(record.payload.split(b":")[1].split(b",")[0])
+
+
+@pytest.mark.parametrize("mode", ["shared", "key_shared"])
+async def test_a_server_killed_again_and_again_costs_the_workers_no_record(
+    server: ServerProcess, diary: Diary, mode: str
+) -> None:
+    told, stored = await kill_the_server_again_and_again(server, diary, mode, kills=3)
+
+    assert len(told.numbers) > 200
+    assert told.numbers <= stored
+    assert set(diary.numbers("done")) == stored
+    assert mode == "shared" or diary.overtakings(stored) == []
+
+
+async def test_a_server_that_keeps_nothing_is_found_out(tmp_path: Path, diary: Diary) -> None:
+    with ServerProcess(tmp_path / "data", http_port=-1, durability="ephemeral") as server:
+        try:
+            told, stored = await kill_the_server_again_and_again(server, diary, "shared", kills=1)
+            lost = told.numbers - stored
+        except NotFound:  # the stream itself, or the group
+            lost = set(diary.numbers("done"))
+
+    assert lost

@@ -1,0 +1,25 @@
+import pytest
+
+from flo.testing.simulator import Simulation
+
+SEEDS_MAX = 20
+OPERATIONS = 1_500
+
+
+@pytest.fixture
+def find(capsys):
+    """The invariant that breaks first, within a bounded number of seeds; None if none does."""
+
+    def find_broken(*, wait_for_log=True):
+        operations = 0
+        for seed in range(1, SEEDS_MAX + 1):
+            summary = Simulation(seed, OPERATIONS, wait_for_log=wait_for_log).run()
+            operations += summary.operations
+            if summary.broken is not None:
+                name = summary.broken.invariant.name
+                with capsys.disabled():
+                    print(f" [{name}: seed {seed}, {operations} operations]")
+                return summary.broken.invariant
+        return None
+
+    return find_broken
