@@ -1,4 +1,4 @@
-"""A worker can be written in curl: the commands of docs/guide/curl.md do what the page says.
+"""All can be done in curl: the commands of docs/guide/curl.md do what the page says.
 
 Every ```sh block is run, in order and in one shell; the ```json block that follows one is what it
 prints, but for times and for what the page leaves out.
@@ -22,6 +22,7 @@ from flo.testing.process import ServerProcess
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "curl.md"
 PAGE_URL = "http://127.0.0.1:9002"
 BLOCK = re.compile(r"^```sh\n(.*?)^```\n(?:```json\n(.*?)^```\n)?", re.DOTALL | re.MULTILINE)
+STREAM_ID = re.compile(r"[0-9]{13}-([0-9]+)")
 END_OF_BLOCK = "--- end of block ---"
 
 
@@ -71,7 +72,10 @@ def values_in(text: str) -> Iterator[Any]:
 
 
 def fits(shown: Any, found: Any, key: str = "") -> bool:
-    """Whether the page shows what was found: any time for a time, any text for the rest of one."""
+    """Whether the page shows what was found: any time for a time, any text for the rest of one.
+
+    The time in a stream id is a time, too.
+    """
     match shown, found:
         case dict(), dict():
             return all(name in found and fits(shown[name], found[name], name) for name in shown)
@@ -79,6 +83,9 @@ def fits(shown: Any, found: Any, key: str = "") -> bool:
             return len(shown) == len(found) and all(map(fits, shown, found))
         case int(), int() if key.endswith("_ms") or key == "last":
             return True
+        case str(), str() if (one := STREAM_ID.fullmatch(shown)) is not None:
+            other = STREAM_ID.fullmatch(found)
+            return other is not None and one[1] == other[1]
         case str(), str() if shown.endswith("…"):
             return found.startswith(shown.removesuffix("…"))
         case _:
@@ -109,6 +116,18 @@ def test_the_page_has_every_call_a_worker_makes_and_nothing_untested() -> None:
         assert f'"{field}":' in commands
 
 
+def test_the_page_has_every_call_about_streams_and_keys() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    commands = "".join(block.commands for block in blocks_of(page))
+
+    for call in ("records", "trim", "read", "ack", "nack", "touch", "pending", "dlq", "leave"):
+        assert re.search(rf"/streams/orders/.*\b{call}\b", commands)
+    for call in ("kv-get", "kv-transactions", "history", "increment", "expire", "json"):
+        assert f"/{call}" in commands
+    for header in ("If-Match", "If-None-Match"):
+        assert header in commands
+
+
 @pytest.mark.parametrize(
     ("shown", "found"),
     [
@@ -120,6 +139,9 @@ def test_the_page_has_every_call_a_worker_makes_and_nothing_untested() -> None:
         ({"created_at_ms": 1}, {"created_at_ms": None}),
         ({"more": False}, {"more": 0}),
         ({"worker_id": "greeter-…"}, {"worker_id": "curl-1"}),
+        ({"last_id": "1773482400000-1"}, {"last_id": "1773482400000-2"}),
+        ({"last_id": "1773482400000-1"}, {"last_id": "0-0"}),
+        ({"last_id": "1773482400000-1"}, {"last_id": None}),
     ],
 )
 def test_a_page_that_says_otherwise_is_found_out(shown: Any, found: Any) -> None:

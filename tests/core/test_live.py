@@ -1,4 +1,6 @@
 from flo.core.live import HEADLINES_MAX, Headline, Live, Presence
+from flo.model.groups import ConsumerHeard
+from flo.model.kv import Check, Delete, Put, TransactionClosed, TransactionFilled, TransactionOpened
 from flo.model.workers import TaskCancelled, WorkerAskedToDrain, WorkerHeard, WorkerLeft
 from given import ANNA, BORIS, DEFAULT
 
@@ -80,6 +82,60 @@ def test_of_very_much_news_the_last_is_kept():
     news = live.news_after(DEFAULT, ANNA, 0)
 
     assert (len(news), news[0].cancelled) == (HEADLINES_MAX, "send-5")
+
+
+def spoke(consumer, until_ms):
+    return ConsumerHeard(
+        namespace=DEFAULT, stream="orders", group="billing", consumer=consumer, until_ms=until_ms
+    )
+
+
+def test_a_consumer_is_taken_to_be_there_until_a_time():
+    live = Live(1_000)
+    live.observe(spoke(ANNA, 5_000), 2_000)
+    live.observe(spoke(ANNA, 4_000), 3_000)
+
+    assert live.consumer_until_ms(DEFAULT, "orders", "billing", ANNA) == 4_000
+    assert live.consumer_until_ms(DEFAULT, "orders", "billing", BORIS) is None
+    assert live.consumer_until_ms("prod", "orders", "billing", ANNA) is None
+
+
+def test_of_very_many_consumers_those_are_forgotten_who_have_been_silent(monkeypatch):
+    monkeypatch.setattr("flo.core.live.CONSUMERS_REMEMBERED_MAX", 10)
+    live = Live(1_000)
+    for number in range(11):
+        live.observe(spoke(f"c{number}", 2_000 + number), 1_000)
+
+    live.observe(spoke(ANNA, 9_000), 2_006)
+
+    names = [consumer for *_, consumer in live.consumers]
+    assert names == ["c6", "c7", "c8", "c9", "c10", ANNA]
+
+
+def test_a_transaction_keeps_what_is_put_into_it_until_it_is_closed():
+    live = Live(1_000)
+    number = 1_000_001
+    put, delete = Put(key="a", value=b"1"), Delete(key="b")
+    for now_ms, sign in enumerate(
+        [
+            TransactionOpened(transaction=number, namespace=DEFAULT),
+            TransactionFilled(transaction=number, change=put),
+            TransactionFilled(transaction=number, read=Check(key="a", version=1)),
+            TransactionFilled(transaction=number, read=Check(key="a", version=2)),
+            TransactionFilled(transaction=number, change=delete),
+        ]
+    ):
+        live.observe(sign, now_ms)
+
+    transaction = live.transactions[number]
+    assert transaction.changes == [put, delete]
+    assert transaction.reads == {"a": Check(key="a", version=1)}
+    assert (transaction.namespace, transaction.touched_at_ms) == (DEFAULT, 4)
+
+    live.observe(TransactionClosed(transaction=number), 9)
+    live.observe(TransactionClosed(transaction=number), 9)
+    assert live.transactions == {}
+    assert live.transactions_opened == number
 
 
 def test_the_news_of_a_worker_that_left_are_forgotten():

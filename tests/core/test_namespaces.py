@@ -5,6 +5,7 @@ from flo.model.actions import DeleteAction, GetAction, ListActions, RegisterActi
 from flo.model.archive import ArchiveAddress
 from flo.model.errors import Conflict, Invalid, NotFound
 from flo.model.ids import LIST_LIMIT_MAX
+from flo.model.kv import PutKey
 from flo.model.namespaces import (
     CreateNamespace,
     DeleteNamespace,
@@ -35,6 +36,7 @@ from flo.model.runs import (
     Touch,
     WaitForRuns,
 )
+from flo.model.streams import CreateStream
 from flo.model.workers import (
     AwaitNews,
     DeregisterWorker,
@@ -54,6 +56,8 @@ CLAIM = Claim(worker_id=ANNA, actions=["send"], **PROD)
 COMPLETE = Complete(run_id="send-1", worker_id=ANNA, **PROD)
 FAIL = Fail(run_id="send-1", worker_id=ANNA, **PROD)
 WORKER = RegisterWorker(worker_id=ANNA, actions=["send"], **PROD)
+STREAM = CreateStream(stream="orders", **PROD)
+KEY = PutKey(key="a", value=b"1", **PROD)
 CREATE, DELETE = CreateNamespace(name="prod"), DeleteNamespace(name="prod")
 FORCE = DeleteNamespace(name="prod", force=True)
 
@@ -208,6 +212,8 @@ def test_a_namespace_with_nothing_in_it_is_deleted(steps):
         ([SEND], "1 actions, 0 live runs, 0 workers, 0 streams and 0 keys"),
         ([WORKER], "0 actions, 0 live runs, 1 workers, 0 streams and 0 keys"),
         ([SEND, WORKER, INVOKE, INVOKE], "1 actions, 2 live runs, 1 workers, 0 streams and 0 keys"),
+        ([STREAM], "0 actions, 0 live runs, 0 workers, 1 streams and 0 keys"),
+        ([KEY, KEY], "0 actions, 0 live runs, 0 workers, 0 streams and 1 keys"),
     ],
 )
 def test_a_namespace_with_something_in_it_is_deleted_only_by_force(steps, counts):

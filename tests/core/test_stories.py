@@ -1,44 +1,19 @@
 """Whole stories, made up from a seed: what must hold after every one of them."""
 
-from random import Random
+from copy import deepcopy
 
 import pytest
 
+from core.narrator import ACTIONS, Narrator
 from flo.core.state import Tally
 from flo.log.codec import EVENTS
-from flo.model.actions import DeleteAction, DisableAction, EnableAction, RegisterAction
+from flo.model.actions import RegisterAction
 from flo.model.errors import FloError, Unexpected
+from flo.model.groups import GroupMode
 from flo.model.ids import run_id_of
-from flo.model.namespaces import CreateNamespace, DeleteNamespace
-from flo.model.runs import (
-    Cancel,
-    Claim,
-    Complete,
-    Fail,
-    Invoke,
-    PurgeDead,
-    RequeueDead,
-    RunStatus,
-    Tick,
-    Touch,
-)
-from flo.model.workers import DeregisterWorker, DrainWorker, Heartbeat, RegisterWorker
+from flo.model.runs import Claim, Invoke, RunStatus, Touch
 from flo.shard.snapshot import dump, fingerprint, load
-from given import ANNA, BORIS, DEFAULT, Later, Story, given, replayed
-
-ACTIONS = ["send", "print", "fold"]
-WORKERS = [ANNA, BORIS, "clara-7"]
-LABELS = [
-    None,
-    None,
-    {},
-    {"gpu": True},
-    {"gpu": 1},
-    {"gpu": 1.0},
-    {"gpu": "eu"},
-    {"gpu": 1.5, "region": 0},
-]
-SCHEMAS = [*[None] * 6, {}, {"type": "object"}, {"type": "strnig"}]
+from given import ANNA, Later, Story, given, replayed
 
 
 @pytest.fixture(autouse=True)
@@ -49,175 +24,13 @@ def memory_is_short(monkeypatch):
     monkeypatch.setattr("flo.core.queue.CALLED_OFF_MAX", 1)
     monkeypatch.setattr("flo.core.queue.LANES_EMPTY_MAX", 2)
     monkeypatch.setattr("flo.core.queue.LABELS_REMEMBERED_MAX", 2)
-
-
-class Narrator:
-    """Makes up the next step: mostly one that makes sense, now and then one that does not."""
-
-    def __init__(self, seed):
-        self._dice = Random(seed)
-        self._steps = [
-            (self._register_action, 10),
-            (self._delete_action, 1),
-            (self._enable, 5),
-            (self._disable, 1),
-            (self._create_namespace, 2),
-            (self._delete_namespace, 2),
-            (self._invoke, 60),
-            (self._claim, 30),
-            (self._complete, 12),
-            (self._fail, 16),
-            (self._touch, 3),
-            (self._cancel, 4),
-            (self._requeue, 3),
-            (self._purge, 2),
-            (self._register_worker, 6),
-            (self._heartbeat, 1),
-            (self._drain, 1),
-            (self._deregister, 3),
-            (self._wait, 8),
-            (lambda story: Tick(), 8),
-        ]
-
-    def step(self, story):
-        makers, weights = zip(*self._steps, strict=True)
-        return self._dice.choices(makers, weights)[0](story)
-
-    def _register_action(self, story):
-        return RegisterAction(
-            name=self._any(ACTIONS),
-            namespace=self._namespace(),
-            timeout_ms=self._any([0, 500, 30_000]),
-            max_retries=self._any([0, 1, 3]),
-            retry_delay_ms=self._any([0, 0, 400]),
-            input_schema=self._any(SCHEMAS),
-            output_schema=self._any(SCHEMAS),
-            if_changed=self._any([True, False]),
-        )
-
-    def _delete_action(self, story):
-        return DeleteAction(name=self._any(ACTIONS), namespace=self._namespace())
-
-    def _enable(self, story):
-        return EnableAction(name=self._any(ACTIONS), namespace=self._namespace())
-
-    def _disable(self, story):
-        return DisableAction(name=self._any(ACTIONS), namespace=self._namespace())
-
-    def _create_namespace(self, story):
-        return CreateNamespace(name=self._any([DEFAULT, "prod", "prod"]))
-
-    def _delete_namespace(self, story):
-        name = self._any([DEFAULT, "prod", "prod"])
-        return DeleteNamespace(name=name, force=self._any([True, True, False]))
-
-    def _invoke(self, story):
-        return Invoke(
-            action=self._any(ACTIONS),
-            namespace=self._namespace(),
-            input=self._any([b"", b"{}"]),
-            priority=self._any([10, 10, 10, 0, 200]),
-            delay_ms=self._any([0, 0, 0, 700]),
-            idempotency_key=self._any([None, None, None, "a", "b", "c"]),
-            labels=self._any(LABELS),
-        )
-
-    def _claim(self, story):
-        return Claim(
-            worker_id=self._any(WORKERS),
-            namespace=self._namespace(),
-            actions=self._dice.sample(ACTIONS, self._any([1, 2, 3])),
-            max_tasks=self._any([1, 1, 3, 10]),
-        )
-
-    def _complete(self, story):
-        return Complete(**self._held(story), output=self._any([b"{}", b"sent"]))
-
-    def _fail(self, story):
-        retry, dead_letter = self._any([True, True, False]), self._any([True, False])
-        return Fail(**self._held(story), error="no", retry=retry, dead_letter=dead_letter)
-
-    def _touch(self, story):
-        return Touch(**self._held(story), extend_ms=self._any([100, 5_000]))
-
-    def _cancel(self, story):
-        namespace = self._namespace()
-        live = [*story.state.space(namespace).runs]
-        known = live if live and self._dice.random() < 0.8 else [self._run_id()]
-        reason = self._any(["", "not needed"])
-        return Cancel(run_id=self._any(known), namespace=namespace, reason=reason)
-
-    def _requeue(self, story):
-        return RequeueDead(**self._dead(story))
-
-    def _purge(self, story):
-        return PurgeDead(**self._dead(story))
-
-    def _dead(self, story):
-        """Some dead letters: by name, now and then a wrong one, or whichever come first."""
-        namespace, action = self._namespace(), self._any(ACTIONS)
-        filed_under = story.state.space(namespace).archive_name
-        dead = [
-            run_id
-            for (place, run_id), run in story.ended.items()
-            if place == filed_under and run.action == action and run.dead_lettered
-        ]
-        if dead and self._dice.random() < 0.5:
-            run_ids = self._dice.sample(dead, min(len(dead), self._any([1, 1, 3])))
-        else:
-            run_ids = self._any([None, None, None, [self._run_id()]])
-        limit = self._any([1, 2, 100])
-        return {"action": action, "namespace": namespace, "run_ids": run_ids, "limit": limit}
-
-    def _register_worker(self, story):
-        return RegisterWorker(
-            worker_id=self._any(WORKERS),
-            namespace=self._namespace(),
-            actions=ACTIONS[: self._any([0, 1, 3])],
-            labels=self._any(LABELS),
-            metadata=self._any([None, {"gpu": True, "disks": ["sda"]}]),
-            incarnation=self._any(["", "a1", "a1", "b2"]),
-        )
-
-    def _heartbeat(self, story):
-        return Heartbeat(worker_id=self._any(WORKERS), current_load=self._any([0, 3]))
-
-    def _drain(self, story):
-        return DrainWorker(worker_id=self._any(WORKERS), namespace=self._namespace())
-
-    def _deregister(self, story):
-        return DeregisterWorker(worker_id=self._any(WORKERS), namespace=self._namespace())
-
-    def _wait(self, story):
-        return Later(self._any([1, 1, 400, 1_000, 60_000]))
-
-    def _held(self, story):
-        """A run and the worker that holds it; sometimes it is another, or has ended."""
-        namespace = self._namespace()
-        running = [
-            run for run in story.state.space(namespace).runs.values() if run.worker_id is not None
-        ]
-        if running and self._dice.random() < 0.9:
-            run = self._any(running)
-            run_id, worker_id, attempt = run.run_id, run.worker_id, run.attempt
-        else:
-            run_id = self._run_id()
-            worker_id, attempt = self._any(WORKERS), self._any([0, 1, 2])
-        return {
-            "run_id": run_id,
-            "worker_id": worker_id,
-            "namespace": namespace,
-            "attempt": self._any([0, attempt]),
-        }
-
-    def _run_id(self):
-        return run_id_of(self._any(ACTIONS), self._any(range(1, 30)))
-
-    def _namespace(self):
-        return self._any([DEFAULT, DEFAULT, DEFAULT, "prod"])
-
-    def _any(self, choices):
-        return self._dice.choice(choices)
+    monkeypatch.setattr("flo.core.group_reads.PENDING_PER_GROUP_MAX", 12)
+    monkeypatch.setattr("flo.core.group_reads.SKIPPED_MAX", 6)
+    monkeypatch.setattr("flo.core.group_reads.LOOK_AHEAD_MAX", 4)
+    monkeypatch.setattr("flo.core.groups.DUE_PER_GROUP_MAX", 2)
+    monkeypatch.setattr("flo.core.groups.CONSUMERS_MAX", 2)
+    monkeypatch.setattr("flo.core.kv.HISTORY_MAX", 3)
+    monkeypatch.setattr("flo.core.kv.TRANSACTIONS_OPEN_MAX", 3)
 
 
 def beginning():
@@ -237,8 +50,10 @@ def try_to_tell(story, step):
 def resumed(story, state):
     """The same story, told on from another copy of its state."""
     other = Story(state, story.now_ms)
-    other.live = story.live
+    other.live = deepcopy(story.live)
     other.ended = dict(story.ended)
+    other.letters = dict(story.letters)
+    other.records = deepcopy(story.records)
     return other
 
 
@@ -270,10 +85,10 @@ def test_after_every_command_the_state_agrees_with_itself(seed):
 
 def test_the_stories_are_worth_telling():
     narrator, story = Narrator(0), beginning()
-    outcomes = [try_to_tell(story, narrator.step(story)) for _ in range(3_000)]
+    outcomes = [try_to_tell(story, narrator.step(story)) for _ in range(6_000)]
 
     refused = [outcome for outcome in outcomes if isinstance(outcome[0], type)]
-    assert len(refused) < 1_200
+    assert len(refused) < 2_400
     assert {type(event) for event in story.events} == set(EVENTS)
     assert {run.status for run in story.ended.values()} == {
         RunStatus.COMPLETED,
@@ -298,7 +113,64 @@ def check(story):
         check_keys(space, story.ended)
         check_tallies(space, story.ended)
         due += sum(run.is_delayed or run.lease_expires_at_ms is not None for run in runs)
+        for name, stream in space.streams.items():
+            check_stream(stream, story.records)
+            for group_name, group in stream.groups.items():
+                check_backlog(group.backlog)
+                check_group(stream, group, dead_of(story, space, name, group_name, group))
+                due += group.backlog.next_at_ms() is not None
+        check_kv(space.kv)
+        due += sum(space.kv[key].expires_at_ms is not None for key in space.kv)
     assert len(state.due) == due
+
+
+def check_stream(stream, records):
+    assert 1 <= stream.first <= stream.next
+    kept = [records.record(stream.number, one) for one in range(stream.first, stream.next)]
+    assert sum(record.length for record in kept) == stream.length - stream.offset
+    assert [record.at_ms for record in kept] == sorted(record.at_ms for record in kept)
+    if kept:
+        assert (kept[0].at_ms, kept[-1].at_ms) == (stream.first_at_ms, stream.last_at_ms)
+
+
+def dead_of(story, space, stream, name, group):
+    filed_under = (space.archive_name, f"{stream}/{name}/{group.number}")
+    return {one.number for one in story.letters if (one.namespace, one.name) == filed_under}
+
+
+def check_group(stream, group, dead):
+    under_way = group.backlog.deliveries
+    assert stream.first <= group.next <= stream.next
+    assert all(stream.first <= sequence < group.next for sequence in under_way)
+    assert all(sequence < group.next for sequence in dead)
+    assert not dead & under_way.keys()
+    assert group.dead_count == len(dead)
+    assert group.chosen is None or group.chosen in group.consumers
+    assert group.backlog.held.keys() <= group.consumers.keys()
+    if group.settings.mode is GroupMode.KEY_SHARED:
+        holders = {(one.slot, one.consumer) for one in under_way.values() if one.consumer}
+        assert len(holders) == len({slot for slot, _ in holders})
+    if group.settings.no_ack:
+        assert not group.backlog.held
+
+
+def check_backlog(backlog):
+    deliveries = backlog.deliveries.values()
+    held = {one: consumer for consumer, ones in backlog.held.items() for one in ones}
+    assert held == {one.sequence: one.consumer for one in deliveries if one.consumer}
+    waiting = [one.sequence for one in deliveries if not one.consumer and one.until_ms is None]
+    assert list(backlog.waiting()) == sorted(waiting)
+    assert backlog.waiting_count == len(waiting)
+    times = [one.until_ms for one in deliveries if one.until_ms is not None]
+    assert backlog.next_at_ms() == min(times, default=None)
+    assert all(one.until_ms is not None for one in deliveries if one.consumer)
+
+
+def check_kv(keys):
+    for key in keys:
+        versions = [keys[key].version, *(older.version for older in keys[key].history)]
+        assert versions == sorted(set(versions), reverse=True)
+        assert versions[0] <= keys.version
 
 
 def check_queues(space):

@@ -23,6 +23,25 @@ from flo.model.actions import (
 )
 from flo.model.base import Fact
 from flo.model.errors import Corrupt
+from flo.model.groups import (
+    ConsumerChosen,
+    ConsumerJoined,
+    ConsumerLeft,
+    GroupCreated,
+    GroupDeleted,
+    GroupMode,
+    GroupSettings,
+    Letter,
+    LetterPurged,
+    LetterRevived,
+    RecordDied,
+    RecordsAcked,
+    RecordsDelivered,
+    RecordsReleased,
+    RecordsReturned,
+    RecordsTouched,
+)
+from flo.model.kv import KeyDeleted, KeyExpired, KeyKept, KeyPut
 from flo.model.namespaces import NamespaceCreated, NamespaceDeleted
 from flo.model.runs import (
     Attempt,
@@ -39,6 +58,15 @@ from flo.model.runs import (
     RunStatus,
     RunTimedOut,
     RunTouched,
+)
+from flo.model.streams import (
+    RecordsAppended,
+    Retention,
+    StreamAltered,
+    StreamCreated,
+    StreamDeleted,
+    StreamRecord,
+    StreamTrimmed,
 )
 from flo.model.workers import Worker, WorkerDeregistered, WorkerDrained, WorkerRegistered
 from flo.testing.log_suite import NOON_MS, action_registered, finished, run_completed, run_queued
@@ -64,6 +92,19 @@ WORKER = Worker(
     metadata={"m": 1},
     incarnation="i",
 )
+RETENTION = Retention(max_age_ms=1, max_length=2, max_bytes=3)
+SETTINGS = GroupSettings(
+    mode=GroupMode.KEY_SHARED,
+    ack_timeout_ms=1,
+    max_deliveries=2,
+    redelivery_delay_ms=3,
+    slots=4,
+    max_standbys=5,
+    no_ack=True,
+)
+RECORD = StreamRecord(sequence=2, at_ms=1, payload=b"p", headers={"h": "x"}, key="k", partition=3)
+OF_STREAM = {"namespace": "n", "stream": "s"}
+OF_GROUP = {"namespace": "n", "stream": "s", "group": "g"}
 
 # A released row never changes. When an event gets a new field (at its end, with a default),
 # add a row for it and move the old one to READABLE: old logs must stay readable.
@@ -152,6 +193,104 @@ WRITTEN = [
     (
         WorkerDeregistered(namespace="n", worker_id="w", at_ms=4),
         b"\x91\x94\xb2WorkerDeregistered\xa1n\xa1w\x04",
+    ),
+    (
+        StreamCreated(**OF_STREAM, number=1, at_ms=7, partitions=2, retention=RETENTION),
+        b"\x91\x97\xadStreamCreated\xa1n\xa1s\x01\x07\x02\x93\x01\x02\x03",
+    ),
+    (
+        StreamAltered(**OF_STREAM, retention=RETENTION),
+        b"\x91\x94\xadStreamAltered\xa1n\xa1s\x93\x01\x02\x03",
+    ),
+    (
+        StreamDeleted(**OF_STREAM),
+        b"\x91\x93\xadStreamDeleted\xa1n\xa1s",
+    ),
+    (
+        RecordsAppended(**OF_STREAM, count=2, at_ms=7, length=9),
+        b"\x91\x96\xafRecordsAppended\xa1n\xa1s\x02\x07\t",
+    ),
+    (
+        StreamTrimmed(**OF_STREAM, first=3, offset=9, at_ms=7),
+        b"\x91\x96\xadStreamTrimmed\xa1n\xa1s\x03\t\x07",
+    ),
+    (
+        GroupCreated(**OF_GROUP, number=1, settings=SETTINGS, next=4, at_ms=7),
+        b"\x91\x98\xacGroupCreated\xa1n\xa1s\xa1g\x01\x97\xaakey_shared\x01\x02\x03\x04\x05\xc3\x04\x07",
+    ),
+    (
+        GroupDeleted(**OF_GROUP),
+        b"\x91\x94\xacGroupDeleted\xa1n\xa1s\xa1g",
+    ),
+    (
+        ConsumerJoined(**OF_GROUP, consumer="c", at_ms=7),
+        b"\x91\x96\xaeConsumerJoined\xa1n\xa1s\xa1g\xa1c\x07",
+    ),
+    (
+        ConsumerLeft(**OF_GROUP, consumer="c"),
+        b"\x91\x95\xacConsumerLeft\xa1n\xa1s\xa1g\xa1c",
+    ),
+    (
+        ConsumerChosen(**OF_GROUP, consumer="c"),
+        b"\x91\x95\xaeConsumerChosen\xa1n\xa1s\xa1g\xa1c",
+    ),
+    (
+        RecordsDelivered(
+            **OF_GROUP,
+            consumer="c",
+            sequences=((1, 2),),
+            at_ms=7,
+            until_ms=8,
+            next=4,
+            slots=(5, 6),
+            skipped=((3, 3),),
+            skipped_slots=(9,),
+        ),
+        b"\x91\x9c\xb0RecordsDelivered\xa1n\xa1s\xa1g\xa1c\x91\x92\x01\x02\x07\x08\x04\x92\x05\x06\x91\x92\x03\x03\x91\t",
+    ),
+    (
+        RecordsAcked(**OF_GROUP, sequences=((1, 2), (4, 4)), at_ms=7, worker_id="w"),
+        b"\x91\x97\xacRecordsAcked\xa1n\xa1s\xa1g\x92\x92\x01\x02\x92\x04\x04\x07\xa1w",
+    ),
+    (
+        RecordsReturned(**OF_GROUP, sequences=((1, 2),), at_ms=7, ready_at_ms=8, worker_id="w"),
+        b"\x91\x98\xafRecordsReturned\xa1n\xa1s\xa1g\x91\x92\x01\x02\x07\x08\xa1w",
+    ),
+    (
+        RecordsReleased(**OF_GROUP, sequences=((1, 2),)),
+        b"\x91\x95\xafRecordsReleased\xa1n\xa1s\xa1g\x91\x92\x01\x02",
+    ),
+    (
+        RecordsTouched(**OF_GROUP, sequences=((1, 2),), until_ms=8),
+        b"\x91\x96\xaeRecordsTouched\xa1n\xa1s\xa1g\x91\x92\x01\x02\x08",
+    ),
+    (
+        RecordDied(**OF_GROUP, letter=Letter(record=RECORD, deliveries=4, at_ms=7), slot=5),
+        b"\x91\x96\xaaRecordDied\xa1n\xa1s\xa1g\x93\x96\x02\x01\xc4\x01p\x81\xa1h\xa1x\xa1k\x03\x04\x07\x05",
+    ),
+    (
+        LetterRevived(**OF_GROUP, sequence=2, slot=5),
+        b"\x91\x96\xadLetterRevived\xa1n\xa1s\xa1g\x02\x05",
+    ),
+    (
+        LetterPurged(**OF_GROUP, sequence=2),
+        b"\x91\x95\xacLetterPurged\xa1n\xa1s\xa1g\x02",
+    ),
+    (
+        KeyPut(namespace="n", key="k", value=b"v", version=3, at_ms=7, expires_at_ms=8),
+        b"\x91\x97\xa6KeyPut\xa1n\xa1k\xc4\x01v\x03\x07\x08",
+    ),
+    (
+        KeyDeleted(namespace="n", key="k", version=3, at_ms=7),
+        b"\x91\x95\xaaKeyDeleted\xa1n\xa1k\x03\x07",
+    ),
+    (
+        KeyExpired(namespace="n", key="k", version=3, at_ms=7),
+        b"\x91\x95\xaaKeyExpired\xa1n\xa1k\x03\x07",
+    ),
+    (
+        KeyKept(namespace="n", key="k", expires_at_ms=8),
+        b"\x91\x94\xa7KeyKept\xa1n\xa1k\x08",
     ),
 ]
 READABLE: list[tuple[Fact, bytes]] = [

@@ -6,8 +6,9 @@ import msgspec
 import pytest
 
 from flo.log.base import Entry
-from flo.log.memory import MemoryArchive, MemoryLog
+from flo.log.memory import MemoryArchive, MemoryLog, MemoryRecords
 from flo.model.archive import address_of
+from flo.model.streams import Place, PlaceBy
 from flo.testing.log_suite import LogSuite, finished
 
 
@@ -212,6 +213,89 @@ class KeepsOldPlaces(MemoryArchive):
                 super().add([row])
 
 
+class KnowsTheFirstTime(MemoryLog):
+    @property
+    def last_at_ms(self):
+        return self._entries[0].at_ms if self._entries else 0
+
+
+class LosesHeaders(MemoryRecords):
+    def add(self, chunks):
+        super().add(
+            msgspec.structs.replace(
+                chunk,
+                records=tuple(msgspec.structs.replace(one, headers=None) for one in chunk.records),
+            )
+            for chunk in chunks
+        )
+
+
+class SkipsTheChunkAround(MemoryRecords):
+    async def read(self, stream, sequence, count, length_max):
+        chunks = await super().read(stream, sequence, count, length_max)
+        return [chunk for chunk in chunks if chunk.first >= sequence]
+
+
+class GivesWhateverThereIs(MemoryRecords):
+    async def read(self, stream, sequence, count, length_max):
+        return self._chunks.get(stream, [])[-1:]
+
+
+class ReadsWithoutBound(MemoryRecords):
+    async def read(self, stream, sequence, count, length_max):
+        return await super().read(stream, sequence, count, 1_000_000_000)
+
+
+class MixesStreams(MemoryRecords):
+    async def read(self, stream, sequence, count, length_max):
+        return [chunk for chunks in self._chunks.values() for chunk in chunks]
+
+
+class FindsTheChunk(MemoryRecords):
+    """It finds the beginning of the chunk in which the place is."""
+
+    async def place(self, stream, by, least):
+        place = await super().place(stream, by, least)
+        for chunk in self._chunks.get(stream, ()):
+            if place is not None and chunk.first < place.sequence < chunk.end:
+                return Place(chunk.first, chunk.offset, chunk.records[0].at_ms)
+        return place
+
+
+class PassesOverTheEmpty(MemoryRecords):
+    async def place(self, stream, by, least):
+        place = await super().place(stream, by, least)
+        if by is PlaceBy.OFFSET and place is not None and place.at_ms:
+            further = await super().place(stream, by, least + 1)
+            if further is not None and further.offset == place.offset:
+                return further
+            return place._replace(sequence=place.sequence + (place.offset == 0))
+        return place
+
+
+class TrimsHalfChunks(MemoryRecords):
+    def trim(self, below, rows_max):
+        return super().trim({stream: first + 1 for stream, first in below.items()}, rows_max)
+
+
+class TrimsEveryStream(MemoryRecords):
+    def trim(self, below, rows_max):
+        return super().trim(dict.fromkeys(self._chunks, max(below.values(), default=0)), rows_max)
+
+
+class TrimsRecordsWithoutBound(MemoryRecords):
+    def trim(self, below, rows_max):
+        return super().trim(below, 1_000_000)
+
+
+class BeginsStreamsAnew(MemoryRecords):
+    """It counts on from the first record that it has ever been given of a stream."""
+
+    async def place(self, stream, by, least):
+        place = await super().place(stream, by, least)
+        return place._replace(offset=0) if place is not None and place.sequence > 11 else place
+
+
 WRONG = {
     "test_a_new_log_is_empty": NotEmpty,
     "test_events_come_back_as_they_were_appended": ForgetsTheTime,
@@ -224,6 +308,18 @@ WRONG = {
     "test_what_was_appended_is_read_while_reading": RepeatsWhatWasAppended,
     "test_a_position_is_found_by_its_time": FindsTheLastOfATime,
     "test_a_time_is_looked_up_while_appends_go_on": FindsHalfEntries,
+    "test_the_time_of_the_newest_entry_is_known": KnowsTheFirstTime,
+    "test_records_come_back_as_they_were_appended": LosesHeaders,
+    "test_records_are_found_from_any_sequence_on": SkipsTheChunkAround,
+    "test_records_that_are_not_there_are_not_found": GivesWhateverThereIs,
+    "test_a_read_of_records_is_bounded_by_their_length": ReadsWithoutBound,
+    "test_the_records_of_streams_are_kept_apart": MixesStreams,
+    "test_a_place_is_found_by_sequence_time_and_offset": FindsTheChunk,
+    "test_records_without_a_byte_have_their_place_too": PassesOverTheEmpty,
+    "test_records_are_trimmed_in_whole_chunks": TrimsHalfChunks,
+    "test_a_trim_of_records_touches_no_other_stream": TrimsEveryStream,
+    "test_a_trim_takes_a_bounded_number_of_chunks_at_a_time": TrimsRecordsWithoutBound,
+    "test_records_go_on_after_everything_was_trimmed": BeginsStreamsAnew,
     "test_a_trim_forgets_only_entries_that_lie_wholly_below": TrimsHalfEntries,
     "test_what_was_trimmed_is_not_found": StartsLater,
     "test_positions_go_on_after_everything_was_trimmed": BeginsAnewWhenEmpty,
@@ -257,6 +353,9 @@ async def test_a_wrong_log_fails(name):
     if isinstance(wrong, MemoryArchive):
         log = MemoryLog()
         log.archive = wrong
+    elif isinstance(wrong, MemoryRecords):
+        log = MemoryLog()
+        log.records = wrong
     else:
         log = wrong
 

@@ -12,11 +12,13 @@ from typing import NamedTuple
 from flo.log.codec import archived_checksum
 from flo.log.sqlite import SqliteLog, read_log
 from flo.log.sqlite_file import damage_named, default_connect, open_to_write, read_meta
+from flo.log.sqlite_records import SqliteRecords
 from flo.model.archive import Archived, address_of
 from flo.model.base import Fact
 from flo.model.errors import FloError
+from flo.model.streams import Chunk
 from flo.testing.disk import Act, Change, PowerlessDisk, RecordingDisk, image
-from flo.testing.log_suite import NOON_MS, finished, released, run_completed
+from flo.testing.log_suite import MEBIBYTE, NOON_MS, chunk_of, finished, released, run_completed
 
 APPENDS = 50
 IMAGES_PER_CHANGE = 4
@@ -35,6 +37,14 @@ async def test_without_syncs_acknowledged_appends_would_be_lost(tmp_path):
     workload = await recorded(tmp_path / "flo.db", RecordingDisk(), never_syncing)
 
     _, failures = await power_losses(workload, tmp_path / "image", stride=16)
+
+    assert len(failures) > 50
+
+
+async def test_records_in_a_transaction_of_their_own_would_fall_out_of_step(tmp_path):
+    workload = await recorded(tmp_path / "flo.db", RecordingDisk(), in_two_transactions)
+
+    _, failures = await power_losses(workload, tmp_path / "image", stride=4)
 
     assert len(failures) > 50
 
@@ -61,6 +71,7 @@ class State(NamedTuple):
     start: int
     entries: list[tuple[int, int, list[Fact]]]
     archived: list[Archived]
+    records: list[Chunk]
 
 
 class Workload(NamedTuple):
@@ -80,7 +91,7 @@ class Workload(NamedTuple):
 
 async def recorded(path, disk, manner=lambda connect: connect):
     """Append, remove, checkpoint and trim, now and then two at once, over a recording disk."""
-    workload = Workload(disk.trace, [State(0, [], [])], [], [])
+    workload = Workload(disk.trace, [State(0, [], [], [])], [], [])
     log = SqliteLog(path, connect=manner(disk.connect))
 
     async def step(work, state):
@@ -90,15 +101,16 @@ async def recorded(path, disk, manner=lambda connect: connect):
         workload.acknowledged_at.append(len(disk.trace))
 
     for number in range(APPENDS):
-        start, entries, archived = workload.states[-1]
+        start, entries, archived, records = workload.states[-1]
         events = [run_completed(bytes(number * 70)), released(number)]
         runs = [finished(2 * number + more, body=bytes(300)) for more in range(number % 3)]
         removed = [address_of(row) for row in archived[: number % 5 == 4]]
         entries = [*entries, (2 * number, NOON_MS + number, events)]
         archived = archived[len(removed) :]
+        chunks = [chunk_of(1, number + 1, 200 * number, [bytes(200)], NOON_MS + number)]
         append = step(
-            log.append(events, runs, NOON_MS + number, removed=removed),
-            State(start, entries, archived + runs),
+            log.append(events, runs, NOON_MS + number, removed=removed, chunks=chunks),
+            State(start, entries, archived + runs, records + chunks),
         )
         if number % 20 == 7:
             await asyncio.gather(append, log.checkpoint())
@@ -108,8 +120,9 @@ async def recorded(path, disk, manner=lambda connect: connect):
             await log.checkpoint()
         if number % 20 == 19:
             start = 2 * number - 10
-            trim = log.trim(events_below=start + 1, archived_max=8)
-            await step(trim, State(start, entries[-6:], (archived + runs)[-8:]))
+            trim = log.trim(events_below=start + 1, archived_max=8, records_below={1: number - 4})
+            left = State(start, entries[-6:], (archived + runs)[-8:], (records + chunks)[-6:])
+            await step(trim, left)
     await log.close()
     disk.close()
     return workload
@@ -126,6 +139,23 @@ def never_syncing(connect):
             return self._connection.execute(unsynced, parameters)
 
     return NeverSyncing
+
+
+def in_two_transactions(connect):
+    """Connections that commit an event before the records that belong to it."""
+
+    class InTwo:
+        def __init__(self, path):
+            self._connection = connect(path)
+            self.close = self._connection.close
+
+        def execute(self, sql, parameters=()):
+            if sql.startswith("INSERT INTO records"):
+                self._connection.execute("COMMIT")
+                self._connection.execute("BEGIN IMMEDIATE")
+            return self._connection.execute(sql, parameters)
+
+    return InTwo
 
 
 async def power_losses(workload, folder, stride=1):
@@ -157,18 +187,23 @@ async def recovered(path, thoroughly):
     """What is there again: as a log finds it, or, which is quicker, as its parts do."""
     connect = never_syncing(default_connect)  # quicker too, and nobody looks
     if not thoroughly:
-        return recovered_in_parts(path, connect)
+        return await recovered_in_parts(path, connect)
     log = SqliteLog(path, connect=connect)
     try:
         entries = [tuple(entry) for entry in log.read(log.start)]
         archived = await log.archive.page("run", "default", "send", below=None, limit=1_000)
         assert len(archived) == await log.archive.count()
-        return State(log.start, entries, archived[::-1])
+        return State(log.start, entries, archived[::-1], await records_in(log.records))
     finally:
         await log.close()
 
 
-def recovered_in_parts(path, connect):
+async def records_in(records):
+    first = (await records.streams()).get(1, 1)
+    return await records.read(1, first, 1_000, MEBIBYTE)
+
+
+async def recovered_in_parts(path, connect):
     *fields, dead = Archived.__struct_fields__
     with closing(open_to_write(path, connect)) as connection, damage_named(path):
         start = read_meta(connection, path).start
@@ -180,4 +215,8 @@ def recovered_in_parts(path, connect):
         for *values, dead, _ in rows
     ]
     assert [archived_checksum(row) for row in archived] == [row[-1] for row in rows]
-    return State(start, entries, archived)
+    records = SqliteRecords(path, connect)
+    try:
+        return State(start, entries, archived, await records_in(records))
+    finally:
+        await records.close()

@@ -10,27 +10,38 @@ from pathlib import Path
 from unittest.mock import ANY
 
 import apsw
+import msgspec
 import pytest
 
-from flo.log import sqlite, sqlite_file
+from flo.log import sqlite, sqlite_file, sqlite_records
 from flo.log.codec import CHECKSUM_FIRST, FORMAT_VERSION, encode_events, entry_checksum
 from flo.log.sqlite import SqliteLog, read_log
 from flo.log.sqlite_file import default_connect
+from flo.log.sqlite_records import SqliteRecords
 from flo.model.archive import address_of
 from flo.model.errors import Conflict, Corrupt, FloError, NotFound, Unavailable
+from flo.model.streams import Chunk, PlaceBy
 from flo.testing.disk import Act, RecordingDisk
 from flo.testing.log_suite import (
+    MEBIBYTE,
     NOON_MS,
     LogSuite,
     all_events,
+    chunk_of,
     finished,
     pages,
+    record,
     released,
     run_completed,
     some_events,
+    with_records,
 )
 
 GOLDEN_FOLDER = Path(__file__).parent / "golden"
+GOLDEN_RECORDS = (
+    record(3, b"paid", at_ms=1_700_000_000_001, headers={"h": "x"}, key="k", partition=1),
+    record(4, b"", at_ms=1_700_000_000_002),
+)
 
 
 class TestSqliteLog(LogSuite):
@@ -160,6 +171,10 @@ class TestUpgraded:
             assert [entry.first for entry in log.read(2)] == [2, 4]
             assert all_events(log) == [released(2), run_completed(), released(4)]
             assert await log.archive.find("run", "default", "send", 1) == finished(1, key="k")
+            assert await log.records.read(1, 3, 2, MEBIBYTE) == [
+                Chunk(stream=1, first=3, offset=9, records=GOLDEN_RECORDS)
+            ]
+            assert log.last_at_ms == 1_700_000_000_002
             await log.append([released(5)], [finished(5)], NOON_MS)
 
     async def test_a_new_log_is_made_as_the_newest_format_is_written_down(self, path):
@@ -169,7 +184,7 @@ class TestUpgraded:
         newest = (GOLDEN_FOLDER / f"format_{FORMAT_VERSION}.sql").read_text()
         with closing(default_connect(path)) as connection:
             tables = [sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master")]
-        assert len(tables) == 7
+        assert len(tables) == 8
         assert [sql for sql in tables if sql not in newest] == []
 
 
@@ -388,6 +403,149 @@ class TestDamageIsFound:
         assert flips_believed(path, random.Random(1), 300) > 0
 
 
+class TestRecords:
+    """Eleven records of a stream in four chunks, which begin at 1, 4, 7 and 8."""
+
+    async def test_they_are_there_when_the_log_is_opened_again(self, path):
+        async with opened(path) as log:
+            chunks = await with_records(log)
+
+        async with opened(path) as log:
+            assert await log.records.read(1, 1, 11, MEBIBYTE) == chunks
+            assert log.last_at_ms == NOON_MS + 6
+
+    @pytest.mark.parametrize(
+        "damage",
+        [
+            "count = 4",
+            "at_ms = at_ms + 1",
+            "offset = offset + 1",
+            "checksum = checksum + 1",
+            "body = zeroblob(length(body))",
+            "body = substr(body, 1, length(body) - 1)",
+            "body = 'text'",
+            "count = 'two'",
+            "body = (SELECT body FROM records WHERE row & 255 = 1)",
+            "row = row + 1",
+        ],
+    )
+    async def test_damage_is_found_and_named(self, path, damage):
+        async with opened(path) as log:
+            await with_records(log)
+        change(path, f"UPDATE records SET {damage} WHERE row & 255 = 4")
+
+        async with opened(path) as log:
+            complaint = rf"{path}: .*record.* of stream 1"
+            with pytest.raises(Corrupt, match=complaint):
+                await log.records.read(1, 1, 11, MEBIBYTE)
+            assert len(await log.records.read(1, 1, 3, MEBIBYTE)) == 1
+            assert len(await log.records.read(1, 8, 3, MEBIBYTE)) == 1
+
+    async def test_a_gap_is_found_and_named(self, path):
+        async with opened(path) as log:
+            await with_records(log)
+        change(path, "DELETE FROM records WHERE row & 255 = 4")
+
+        async with opened(path) as log:
+            with pytest.raises(Corrupt, match="expected record 4 of stream 1, the next is 7"):
+                await log.records.read(1, 1, 11, MEBIBYTE)
+            assert await log.records.read(1, 4, 1, MEBIBYTE) == []
+
+    async def test_a_damaged_chunk_has_no_place(self, path):
+        async with opened(path) as log:
+            await with_records(log)
+        change(path, "UPDATE records SET offset = 0 WHERE row & 255 = 7")
+
+        async with opened(path) as log:
+            with pytest.raises(Corrupt):
+                await log.records.place(1, PlaceBy.OFFSET, 30)
+
+    async def test_flipped_bits_are_found(self, path):
+        async with opened(path) as log:
+            await with_records(log)
+            expected = await log.records.read(1, 1, 11, MEBIBYTE)
+
+        assert await record_flips_believed(path, random.Random(1), 400, expected) == 0
+
+    async def test_flipped_bits_would_not_be_found_without_checksums(self, path, monkeypatch):
+        async with opened(path) as log:
+            await with_records(log)
+            expected = await log.records.read(1, 1, 11, MEBIBYTE)
+        monkeypatch.setattr(sqlite_records, "_checksum", lambda *_: ANY)
+
+        assert await record_flips_believed(path, random.Random(1), 200, expected) > 0
+
+    @pytest.mark.parametrize("statement", ["INSERT INTO records", "COMMIT"])
+    async def test_an_append_that_fails_keeps_neither_event_nor_record(self, path, statement):
+        disk = FailingDisk()
+        log = SqliteLog(path, connect=disk.connect)
+        await log.append([released(1)], [], NOON_MS, chunks=[chunk_of(1, 1, 0, [b"x"])])
+        disk.fail_at(statement)
+
+        with pytest.raises(Unavailable):
+            await log.append([released(2)], [], NOON_MS, chunks=[chunk_of(1, 2, 1, [b"y"])])
+        disk.fail_at(None)
+        await log.close()
+
+        async with opened(path) as log:
+            assert all_events(log) == [released(1)]
+            assert await log.records.read(1, 2, 1, MEBIBYTE) == []
+            assert len(await log.records.read(1, 1, 1, MEBIBYTE)) == 1
+
+    @pytest.mark.parametrize("statements", range(1, 8))
+    async def test_what_is_trimmed_between_two_looks_disturbs_nobody(self, path, statements):
+        async with opened(path) as log:
+            chunks = await with_records(log)
+        disk = TrimmedMeanwhile(path, statements)
+        async with opened(path, connect=disk.connect) as log:
+            place = await log.records.place(1, PlaceBy.OFFSET, 26)
+            assert place is None or place.sequence == 7
+            await with_records_again(path, chunks)
+            disk.begin_again()
+            assert await log.records.read(1, 1, 11, MEBIBYTE) in ([], chunks)
+
+    async def test_without_one_view_of_the_file_it_would(self, path, monkeypatch):
+        monkeypatch.setattr(SqliteRecords, "_at_once", lambda self, look, *about: look(*about))
+        async with opened(path) as log:
+            await with_records(log)
+        disk = TrimmedMeanwhile(path, 2)
+
+        async with opened(path, connect=disk.connect) as log:
+            with pytest.raises(TypeError):
+                await log.records.place(1, PlaceBy.OFFSET, 26)
+
+    @pytest.mark.parametrize(
+        ("body", "complaint"),
+        [
+            (b"", "cannot be read"),
+            (msgspec.msgpack.encode([[1, 2]]), "cannot be read"),
+            (msgspec.msgpack.encode([record(1, b"")]), "expected 3 of them, got 1"),
+        ],
+    )
+    async def test_what_has_a_right_checksum_may_still_be_damaged(self, path, body, complaint):
+        async with opened(path) as log:
+            await with_records(log)
+        checksum = sqlite_records._checksum(sqlite_records.row_of(1, 1), 3, NOON_MS, 0, body)
+        with closing(default_connect(path)) as connection:
+            connection.execute(
+                "UPDATE records SET (checksum, body) = (?, ?) WHERE row & 255 = 1", (checksum, body)
+            )
+
+        async with opened(path) as log:
+            with pytest.raises(Corrupt, match=complaint):
+                await log.records.read(1, 1, 1, MEBIBYTE)
+
+    async def test_a_place_in_a_long_stream_is_found_by_a_few_looks(self, path):
+        async with opened(path) as log:
+            chunks = [chunk_of(1, number, number, [b"x"]) for number in range(1, 4_000)]
+            await log.append([released(1)], [], NOON_MS, chunks=chunks)
+            steps = count()
+            log.records._connection.set_progress_handler(lambda: next(steps) < 0, 100)
+
+            assert (await log.records.place(1, PlaceBy.OFFSET, 1_234)).sequence == 1_234
+            assert next(steps) <= 20
+
+
 class TestDeadLetters:
     async def test_they_are_found_without_a_look_at_the_others(self, path):
         async with opened(path) as log:
@@ -604,6 +762,28 @@ class FailingDisk:
         return connection.execute(sql, parameters)
 
 
+class TrimmedMeanwhile:
+    """Connections behind whose back all records go after so many looks at them."""
+
+    def __init__(self, path, statements):
+        self._path, self._statements = path, statements
+        self._left = statements
+
+    def begin_again(self):
+        self._left = self._statements
+
+    def connect(self, path):
+        return FailingConnection(self, default_connect(path))
+
+    def execute(self, connection, sql, parameters):
+        found = connection.execute(sql, parameters)
+        if "FROM records" in sql:
+            self._left -= 1
+            if not self._left:
+                change(self._path, "DELETE FROM records")
+        return found
+
+
 class FailingConnection:
     def __init__(self, disk, connection):
         self._disk, self._connection = disk, connection
@@ -628,6 +808,37 @@ async def write_log(path):
         for number in range(4):
             events = [released(2 * number), released(2 * number + 1)]
             await log.append(events, [finished(number)], NOON_MS + number)
+
+
+async def with_records_again(path, chunks):
+    change(path, "DELETE FROM records")
+    with closing(default_connect(path)) as connection:
+        for sql, parameters in sqlite_records.inserts_of(chunks):
+            connection.execute(sql, parameters)
+
+
+async def record_flips_believed(path, dice, count, expected):
+    """How many of so many flipped bits in their pages made the records others unnoticed."""
+    whole = path.read_bytes()
+    with closing(default_connect(path)) as connection:
+        (page_size,) = connection.execute("PRAGMA page_size").fetchone()
+        (page,) = connection.execute(
+            "SELECT rootpage FROM sqlite_master WHERE name = 'records'"
+        ).fetchone()
+    believed = 0
+    with path.open("r+b", buffering=0) as file:
+        for _ in range(count):
+            byte, bit = (page - 1) * page_size + dice.randrange(page_size), dice.randrange(8)
+            os.pwrite(file.fileno(), bytes([whole[byte] ^ 1 << bit]), byte)
+            with suppress(FloError):
+                records = SqliteRecords(path, default_connect)
+                try:
+                    chunks = await records.read(1, 1, 11, MEBIBYTE)
+                    believed += [*chunks, None][: len(expected)] != expected and chunks != []
+                finally:
+                    await records.close()
+            os.pwrite(file.fileno(), whole[byte : byte + 1], byte)
+    return believed
 
 
 def change(path, *statements):

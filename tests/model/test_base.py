@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from flo.log.codec import EVENTS
-from flo.model import actions, archive, namespaces, runs, workers
+from flo.model import actions, archive, groups, kv, namespaces, runs, streams, workers
 from flo.model.base import Fact, Record, Sign, Word
 from flo.model.runs import Attempt, Invoke, Run, RunTouched
 
@@ -12,7 +12,7 @@ from flo.model.runs import Attempt, Invoke, Run, RunTouched
 def structs_of(base):
     return [
         struct
-        for module in (actions, archive, namespaces, runs, workers)
+        for module in (actions, archive, groups, kv, namespaces, runs, streams, workers)
         for struct in vars(module).values()
         if isinstance(struct, type) and issubclass(struct, base) and struct is not base
     ]

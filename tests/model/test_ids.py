@@ -10,14 +10,18 @@ from flo.model.ids import (
     TEXT_LENGTH_MAX,
     check_action_name,
     check_json,
+    check_key,
     check_labels,
     check_namespace,
     check_payload,
     check_range,
+    check_stream_name,
     check_text,
     check_worker_id,
     parse_run_id,
+    parse_stream_id,
     run_id_of,
+    stream_id_of,
 )
 
 
@@ -68,6 +72,16 @@ def test_a_number_that_no_run_has_makes_no_run_id(number):
         (check_worker_id, "", "invalid_worker_id"),
         (check_worker_id, "w" * 257, "invalid_worker_id"),
         (check_worker_id, "a\nb", "invalid_worker_id"),
+        (check_stream_name, "größe:v2@eu.west-1_x", None),
+        (check_stream_name, "s" * 256, None),
+        (check_stream_name, "", "invalid_stream_name"),
+        (check_stream_name, "s" * 257, "invalid_stream_name"),
+        (check_stream_name, "orders/eu", "invalid_stream_name"),
+        (check_stream_name, "orders\n", "invalid_stream_name"),
+        (check_key, "any key/at all\n\0", None),
+        (check_key, "é" * 2_048, None),
+        (check_key, "", "invalid_key"),
+        (check_key, "é" * 2_048 + "x", "invalid_key"),
     ],
 )
 def test_names_are_held_to_their_letters_and_lengths(check, name, code):
@@ -77,6 +91,26 @@ def test_names_are_held_to_their_letters_and_lengths(check, name, code):
         with pytest.raises(Invalid) as refusal:
             check(name)
         assert refusal.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("at_ms", "sequence", "stream_id"),
+    [(0, 0, "0-0"), (1_700_000_000_000, 1, "1700000000000-1"), (7, 10**18 - 1, f"7-{10**18 - 1}")],
+)
+def test_a_stream_id_is_a_time_and_a_sequence(at_ms, sequence, stream_id):
+    assert stream_id_of(at_ms, sequence) == stream_id
+    assert parse_stream_id(stream_id) == (at_ms, sequence)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "$", "5", "5-", "-5", "-1-0", "1--1", "1-2-3", "1-2\n", " 1-2", "²-1", "1-" + "9" * 19],
+)
+def test_what_is_no_stream_id_is_invalid(text):
+    with pytest.raises(Invalid) as refusal:
+        parse_stream_id(text)
+
+    assert refusal.value.code == "invalid_stream_id"
 
 
 def test_a_long_name_is_shown_by_its_beginning():

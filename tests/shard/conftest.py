@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from flo.core.state import State
-from flo.log.memory import MemoryArchive, MemoryLog
+from flo.log.memory import MemoryArchive, MemoryLog, MemoryRecords
 from flo.model.actions import RegisterAction
 from flo.shard.shard import Shard
 from flo.testing.clock import ManualClock
@@ -58,10 +58,26 @@ class GatedArchive(MemoryArchive):
         return found
 
 
+class GatedRecords(MemoryRecords):
+    """It answers with what there was when it was asked."""
+
+    def __init__(self):
+        super().__init__()
+        self.gate = Gate()
+        self.asked = []
+
+    async def read(self, stream, sequence, count, length_max):
+        self.asked.append((stream, sequence, count))
+        found = await super().read(stream, sequence, count, length_max)
+        await self.gate.passed()
+        return found
+
+
 class GatedLog(MemoryLog):
     def __init__(self):
         super().__init__()
         self.archive = GatedArchive()
+        self.records = GatedRecords()
         self.gate = Gate()
         self.begun = []
         """The events of every append, from the moment it begins."""
@@ -96,4 +112,5 @@ async def shard(log, clock):
     yield shard
     log.gate.open()
     log.archive.gate.open()
+    log.records.gate.open()
     await shard.stop()

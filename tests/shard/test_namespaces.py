@@ -7,6 +7,8 @@ import pytest
 
 from flo.model.actions import GetAction, ListActions, RegisterAction
 from flo.model.errors import Conflict, NotFound, Unexpected
+from flo.model.groups import Ack, GetGroup, JoinGroup, Nack, ReadGroup
+from flo.model.kv import BeginTransaction, Check, Put, PutKey
 from flo.model.namespaces import CreateNamespace, DeleteNamespace, GetNamespace, ListNamespaces
 from flo.model.runs import (
     Assigned,
@@ -22,10 +24,13 @@ from flo.model.runs import (
     Tick,
     WaitForRuns,
 )
+from flo.model.streams import Append, NewRecord, Retention
 from flo.model.workers import AwaitNews, DrainWorker, ListWorkers, RegisterWorker
 from flo.shard.replay import recover
 from flo.shard.shard import Shard
 from flo.shard.snapshot import fingerprint
+from flo.shard.tails import Tails
+from flo.testing.clock import NOON_MS
 from flo.wire.opcodes import OPERATIONS
 from given import ANNA, BORIS
 from settled import begun, settled
@@ -37,11 +42,18 @@ INVOKE = Invoke(action="send", **PROD)
 CLAIM = Claim(worker_id=ANNA, actions=["send"], **PROD)
 PATIENT = Claim(worker_id=BORIS, actions=["send", "print"], block_ms=30_000, **PROD)
 DELETE = DeleteNamespace(name="prod", force=True)
+GROUP = {"stream": "orders", "group": "billing", **PROD}
+TRANSACTION = NOON_MS * 1_000 + 1
+"""The number of the first transaction that is opened."""
 
 
 @pytest.fixture
 async def busy(shard):
-    """In `prod`, run 1 runs, 2 waits, 3 is delayed, 4 is a dead letter, 5 has completed."""
+    """In `prod`, run 1 runs, 2 waits, 3 is delayed, 4 is a dead letter, 5 has completed.
+
+    Of the stream's records, 1 and 6 are handed out, 2 waits, 3 is settled, 4 is delayed, 5 is a
+    dead letter.
+    """
     for word in (
         SEND,
         WORKER,
@@ -55,9 +67,23 @@ async def busy(shard):
         INVOKE,
         CLAIM,
         Complete(run_id="send-5", worker_id=ANNA, **PROD),
+        Append(stream="orders", records=[NewRecord(payload=b"paid", key="k")] * 6, **PROD),
+        JoinGroup(consumer=ANNA, **GROUP),
+        *[ReadGroup(consumer=ANNA, limit=5, **GROUP), Nack(ids=[record_id(5)], **GROUP)] * 10,
+        ReadGroup(consumer=ANNA, **GROUP),
+        Nack(ids=[record_id(2)], **GROUP),
+        Ack(ids=[record_id(3)], **GROUP),
+        Nack(ids=[record_id(4)], delay_ms=5_000, **GROUP),
+        PutKey(key="k", value=b"1", ttl_ms=5_000, **PROD),
+        PutKey(key="document", value=b"{}", **PROD),
+        BeginTransaction(**PROD),
     ):
         await shard.ask(word)
     return shard
+
+
+def record_id(sequence):
+    return f"{NOON_MS}-{sequence}"
 
 
 def every_word():
@@ -69,29 +95,65 @@ def every_word():
         "worker_id": ANNA,
         "namespace": "prod",
         "block_ms": 0,
+        "stream": "orders",
+        "group": "billing",
+        "consumer": ANNA,
+        "records": [NewRecord(payload=b"paid")],
+        "retention": Retention(max_length=3),
+        "limit": 3,
+        "key": "k",
+        "keys": ["k", "document"],
+        "value": b"2",
+        "document": b"[]",
+        "checks": [Check(key="k", version=1)],
+        "changes": [Put(key="k", value=b"3")],
+        "transaction": TRANSACTION,
     }
     for operation in OPERATIONS[2:]:
         fields = {field.name for field in msgspec.structs.fields(operation.request)}
         settings = {name: value for name, value in known.items() if name in fields}
         if "namespace" not in fields and "name" in fields:
             settings["name"] = "prod"
-        numbers = range(1, 6) if fields & {"run_id", "run_ids"} else [0]
-        for number in numbers:
-            if "run_id" in fields:
-                yield operation.request(**settings, run_id=f"send-{number}")
-            elif "run_ids" in fields:
-                yield operation.request(**settings, run_ids=[f"send-{number}"])
-                if number == 1 and operation.name != "wait_for_runs":
-                    yield operation.request(**settings)
-            else:
-                yield operation.request(**settings)
+        if "path" in fields:
+            settings["key"] = "document"
+        yield from words_of(operation, fields, settings)
+
+
+def words_of(operation, fields, settings):
+    """The words of one operation: about each run or record there is, about all, about none."""
+    word = operation.request
+    for number in range(1, 6):
+        if "run_id" in fields:
+            yield word(**settings, run_id=f"send-{number}")
+        elif "run_ids" in fields:
+            yield word(**settings, run_ids=[f"send-{number}"])
+        elif "ids" in fields:
+            yield word(**settings, ids=[record_id(number)])
+    required = {field.name for field in msgspec.structs.fields(word) if field.required}
+    if not required & {"run_id", "run_ids", "ids"}:
+        yield word(**settings)
+        if operation.name in ("put_key", "delete_key", "increment_key"):
+            yield word(**settings | {"transaction": None})
+
+
+def forget_what_is_recent(shard):
+    shard._recaller.recent._rows.clear()
+    shard._recaller.tails = Tails()
+
+
+async def test_there_is_something_of_everything_in_the_namespace(busy):
+    group = await busy.ask(GetGroup(**GROUP))
+
+    assert (group.pending, group.waiting, group.dead, group.lag) == (2, 2, 1, 0)
+    assert TRANSACTION in busy.live.transactions
+    assert len(busy.state.due) == 4  # two runs, the group and a key
 
 
 def test_there_is_a_word_for_every_operation():
     words = list(every_word())
 
     assert {type(word) for word in words} == {operation.request for operation in OPERATIONS[2:]}
-    assert len(words) > 60
+    assert len(words) > 110
 
 
 @pytest.mark.parametrize("recent", [True, False])
@@ -101,13 +163,13 @@ async def test_whatever_is_said_in_the_batch_that_deletes_the_namespace_disturbs
     busy, log, recent, since, backwards
 ):
     if not recent:
-        busy._recaller.recent._rows.clear()
+        forget_what_is_recent(busy)
     words = [word for word in every_word() if not isinstance(word, DeleteNamespace)]
     answers = []
 
     for word in (DELETE, *since, *(words[::-1] if backwards else words), Tick()):
         busy.submit([word], answers.extend)
-    await settled(60)
+    await settled(200)
 
     assert busy.closed is None
     assert len(answers) == 2 + len(since) + len(words)
@@ -121,7 +183,7 @@ async def test_whatever_was_asked_before_the_namespace_was_deleted_disturbs_nobo
     busy, log, recent
 ):
     if not recent:
-        busy._recaller.recent._rows.clear()
+        forget_what_is_recent(busy)
     log.archive.gate.shut()
     answers = []
     words = [word for word in every_word() if not isinstance(word, DeleteNamespace)]

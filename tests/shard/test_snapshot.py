@@ -2,6 +2,18 @@ import pytest
 
 from flo.model.actions import DeleteAction, DisableAction, RegisterAction
 from flo.model.errors import Corrupt
+from flo.model.groups import (
+    Ack,
+    CreateGroup,
+    GroupMode,
+    GroupSettings,
+    JoinGroup,
+    LeaveGroup,
+    Nack,
+    ReadGroup,
+    RequeueLetters,
+)
+from flo.model.kv import DeleteKey, ExpireKey, IncrementKey, PutKey
 from flo.model.namespaces import CreateNamespace, DeleteNamespace, GetNamespace
 from flo.model.runs import (
     Cancel,
@@ -15,10 +27,20 @@ from flo.model.runs import (
     RunStatus,
     Tick,
 )
+from flo.model.streams import (
+    AlterStream,
+    Append,
+    CreateStream,
+    DeleteStream,
+    NewRecord,
+    Retention,
+    TrimStream,
+)
 from flo.model.workers import DrainWorker, RegisterWorker
 from flo.shard import snapshot
 from flo.shard.snapshot import dump, fingerprint, load
-from given import ANNA, DEFAULT, Later, given
+from flo.testing.clock import NOON_MS
+from given import ANNA, BORIS, DEFAULT, Later, given
 
 SEND = RegisterAction(name="send")
 INVOKE = Invoke(action="send")
@@ -27,6 +49,16 @@ COMPLETE = Complete(run_id="send-1", worker_id=ANNA)
 FAIL = Fail(run_id="send-1", worker_id=ANNA)
 REQUEUE = RequeueDead(action="send")
 FORCE = DeleteNamespace(name="prod", force=True)
+
+GROUP = {"stream": "orders", "group": "billing"}
+APPEND = Append(stream="orders", records=[NewRecord(payload=b"paid", key=one) for one in "abac"])
+READ = ReadGroup(consumer=ANNA, limit=2, **GROUP)
+HOPELESS = CreateGroup(settings=GroupSettings(max_deliveries=1), **GROUP)
+
+
+def ids(*sequences):
+    return [f"{NOON_MS}-{sequence}" for sequence in sequences]
+
 
 STORIES = {
     "nothing": [],
@@ -136,6 +168,68 @@ STORIES = {
         CLAIM,
         DrainWorker(worker_id=ANNA),
     ],
+    "a stream without records": [
+        CreateStream(stream="orders", partitions=7, retention=Retention(max_length=5))
+    ],
+    "a stream that was altered and trimmed": [
+        APPEND,
+        Later(5),
+        APPEND,
+        AlterStream(stream="orders", retention=Retention(max_bytes=99, max_age_ms=1)),
+        TrimStream(stream="orders", max_length=3),
+    ],
+    "a stream of which nothing is left": [APPEND, TrimStream(stream="orders", max_length=0)],
+    "a stream that was made again": [APPEND, DeleteStream(stream="orders"), APPEND],
+    "a group with records handed out, waiting and delayed": [
+        APPEND,
+        JoinGroup(consumer=ANNA, **GROUP),
+        READ,
+        READ,
+        Nack(ids=ids(2), **GROUP),
+        Nack(ids=ids(3), delay_ms=700, **GROUP),
+        Ack(ids=ids(4), **GROUP),
+    ],
+    "a group whose keys are held": [
+        APPEND,
+        CreateGroup(settings=GroupSettings(mode=GroupMode.KEY_SHARED), **GROUP),
+        JoinGroup(consumer=ANNA, **GROUP),
+        JoinGroup(consumer=BORIS, **GROUP),
+        ReadGroup(consumer=ANNA, **GROUP),
+        ReadGroup(consumer=BORIS, limit=9, **GROUP),
+    ],
+    "a group that one consumer holds": [
+        APPEND,
+        CreateGroup(settings=GroupSettings(mode=GroupMode.EXCLUSIVE), **GROUP),
+        JoinGroup(consumer=ANNA, **GROUP),
+        JoinGroup(consumer=BORIS, **GROUP),
+        READ,
+        READ,
+    ],
+    "a group that everyone has left": [
+        APPEND,
+        JoinGroup(consumer=ANNA, **GROUP),
+        READ,
+        LeaveGroup(consumer=ANNA, **GROUP),
+    ],
+    "a group with a dead letter and one that came back": [
+        APPEND,
+        HOPELESS,
+        JoinGroup(consumer=ANNA, **GROUP),
+        READ,
+        Nack(ids=ids(1, 2), **GROUP),
+        READ,
+        RequeueLetters(ids=ids(1), **GROUP),
+    ],
+    "keys with and without an end": [
+        PutKey(key="a", value=b"1"),
+        PutKey(key="a", value=b"2", ttl_ms=500),
+        IncrementKey(key="n", delta=-3),
+        ExpireKey(key="n", ttl_ms=900),
+        PutKey(key="gone", value=b""),
+        DeleteKey(key="gone"),
+        PutKey(key="b", value=b"1", namespace="prod"),
+    ],
+    "no keys, but versions of them": [PutKey(key="a", value=b"1"), DeleteKey(key="a")],
 }
 
 
@@ -147,19 +241,29 @@ def test_a_state_comes_back_as_it_was(steps):
 
     assert fingerprint(again) == fingerprint(state)
     assert again.due.next_at_ms() == state.due.next_at_ms()
-    assert (again.deletions, again.keys_finished_count) == (
-        state.deletions,
-        state.keys_finished_count,
-    )
+    for name in ("deletions", "keys_finished_count", "streams_made", "groups_made"):
+        assert getattr(again, name) == getattr(state, name), name
+    assert len(again.due) == len(state.due)
     assert set(again.spaces) == set(state.spaces)
     for namespace, space in state.spaces.items():
         restored = again.spaces[namespace]
         for name in vars(space):
-            if name != "queues":
+            if name not in ("queues", "streams", "kv"):
                 assert getattr(restored, name) == getattr(space, name), name
+        assert shown(restored.streams) == shown(space.streams)
+        assert shown(restored.kv) == shown(space.kv)
         assert {name: queued(queue) for name, queue in restored.queues.items() if queue} == {
             name: queued(queue) for name, queue in space.queues.items() if queue
         }
+
+
+def shown(part):
+    """All that is in it, however deep, so that it can be compared."""
+    if isinstance(part, dict):
+        return {name: shown(inner) for name, inner in part.items()}
+    if type(part).__module__ in ("flo.core.state", "flo.core.backlog", "flo.core.keys"):
+        return shown(vars(part))
+    return part
 
 
 def queued(queue):
@@ -181,6 +285,40 @@ def test_many_runs_are_dumped_in_chunks(monkeypatch):
 
     assert len(chunks) == 1 + 3
     assert fingerprint(load(chunks)) == fingerprint(state)
+
+
+@pytest.mark.parametrize("limit", ["DELIVERIES_PER_CHUNK", "KEYS_PER_CHUNK"])
+def test_many_records_under_way_and_many_keys_are_dumped_in_chunks(monkeypatch, limit):
+    monkeypatch.setattr(snapshot, limit, 3)
+    story = given(
+        *[APPEND] * 2,
+        JoinGroup(consumer=ANNA, **GROUP),
+        ReadGroup(consumer=ANNA, limit=8, **GROUP),
+        *[PutKey(key=f"k{number}", value=b"v") for number in range(8)],
+    )
+
+    chunks = list(dump(story.state))
+
+    assert len(chunks) == 1 + 3 + 1
+    assert fingerprint(load(chunks)) == fingerprint(story.state)
+
+
+def test_a_loaded_state_goes_on_with_its_groups_and_keys():
+    story = given(
+        APPEND,
+        JoinGroup(consumer=ANNA, **GROUP),
+        READ,
+        Nack(ids=ids(1), delay_ms=500, **GROUP),
+        PutKey(key="a", value=b"1", ttl_ms=600),
+    )
+    story.state = load(dump(story.state))
+
+    assert [record.sequence for record in story.tell(READ).reply.items] == [3, 4]
+    story.tell(Later(500), Tick())
+    assert [record.sequence for record in story.tell(READ).reply.items] == [1]
+    assert len(story.tell(Later(100), Tick()).events) == 1
+    assert story.tell(APPEND).reply.stream_id.endswith("-5")
+    assert story.tell(PutKey(key="a", value=b"2")).reply.version == 3
 
 
 def test_a_loaded_state_goes_on_counting_and_waiting():

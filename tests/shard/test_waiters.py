@@ -3,11 +3,22 @@
 import pytest
 
 from flo.model.actions import RegisterAction
+from flo.model.groups import (
+    Ack,
+    CreateGroup,
+    DeleteGroup,
+    JoinGroup,
+    LeaveGroup,
+    Nack,
+    ReadGroup,
+)
+from flo.model.kv import GetKey, PutKey
 from flo.model.namespaces import DeleteNamespace
 from flo.model.runs import Cancel, Claim, Fail, Invoke, RequeueDead, Tick, WaitForRuns
+from flo.model.streams import Append, DeleteStream, NewRecord, ReadStream, TrimStream
 from flo.model.workers import AwaitNews, DeregisterWorker, DrainWorker, RegisterWorker
 from flo.shard.submission import Submission
-from flo.shard.waiters import RUN, WORKER, Waiters
+from flo.shard.waiters import KEY, RUN, STREAM, WORKER, Waiters
 from given import ANNA, BORIS, Later, given
 
 SEND = RegisterAction(name="send", retry_delay_ms=400)
@@ -164,3 +175,97 @@ def test_when_all_have_left_nothing_of_them_remains():
 
     assert waiters.everyone() == []
     assert not any(vars(waiters).values())
+
+
+# Group reads
+
+GROUP = {"stream": "orders", "group": "billing"}
+APPEND = Append(stream="orders", records=[NewRecord(payload=b"")])
+JOIN = JoinGroup(**GROUP, consumer=BORIS)
+READ = ReadGroup(**GROUP, consumer=BORIS)
+
+
+@pytest.mark.parametrize(
+    ("before", "step", "is_woken"),
+    [
+        ([], APPEND, True),
+        ([], Append(stream="clicks", records=[NewRecord(payload=b"")]), False),
+        ([], Append(stream="orders", namespace="prod", records=[NewRecord(payload=b"")]), False),
+        ([APPEND, READ], Nack(**GROUP, ids=["0-1"]), True),
+        ([APPEND, READ], Nack(**GROUP, ids=["0-1"], delay_ms=5), False),
+        ([APPEND, READ, Nack(**GROUP, ids=["0-1"], delay_ms=5), Later(5)], Tick(), True),
+        ([APPEND, READ, Later(60_000)], Tick(), True),
+        ([APPEND, READ], Ack(**GROUP, ids=["0-1"]), False),
+        ([APPEND, APPEND, READ], Ack(**GROUP, ids=["0-1"]), True),
+        ([APPEND, READ], LeaveGroup(**GROUP, consumer=BORIS), True),
+        ([], LeaveGroup(**GROUP, consumer=BORIS), False),
+        ([], LeaveGroup(**GROUP, consumer=ANNA), True),
+        ([], JoinGroup(**GROUP, consumer="clara"), False),
+        ([APPEND, APPEND, READ], TrimStream(stream="orders", max_length=1), True),
+        ([APPEND, READ], TrimStream(stream="orders", max_length=0), False),
+        ([], DeleteGroup(**GROUP), True),
+        ([], DeleteGroup(stream="orders", group="audit"), False),
+        ([], DeleteStream(stream="orders"), True),
+        ([], DrainWorker(worker_id=ANNA), True),
+        ([], DrainWorker(worker_id=BORIS), False),
+        ([], PutKey(key="orders", value=b""), False),
+    ],
+)
+def test_a_read_is_woken_by_what_it_may_find_or_has_lost(before, step, is_woken):
+    workers = (RegisterWorker(worker_id=worker, actions=[]) for worker in (ANNA, BORIS))
+    audit = CreateGroup(stream="orders", group="audit")
+    story = given(*workers, audit, JOIN, JoinGroup(**GROUP, consumer=ANNA), *before)
+    waiters = Waiters()
+    read = ReadGroup(**GROUP, consumer=ANNA, worker_id=ANNA)
+    submission = Submission([read], lambda answers: None)
+    waiters.park_read(submission, read)
+
+    events = story.tell(step).events
+
+    woken = waiters.reads_woken_by(events, story.state)
+    assert woken == [(submission, read)] * is_woken
+
+
+def test_a_read_is_woken_when_its_namespace_is_deleted_and_no_other_is():
+    story = given(JOIN, JoinGroup(**GROUP, namespace="prod", consumer=ANNA))
+    waiters = Waiters()
+    reads = [ReadGroup(**GROUP, consumer=ANNA, namespace=name) for name in ("default", "prod")]
+    for read in reads:
+        waiters.park_read(Submission([read], lambda answers: None), read)
+
+    events = story.tell(DeleteNamespace(name="prod", force=True)).events
+
+    assert [read for _, read in waiters.reads_woken_by(events, story.state)] == reads[1:]
+
+
+def test_nothing_remains_of_a_read_that_left():
+    waiters = Waiters()
+    submission = Submission([READ], lambda answers: None)
+    waiters.park_read(submission, READ)
+    assert waiters.everyone() == [submission]
+
+    waiters.leave_read(submission, READ)
+    waiters.leave_read(submission, READ)
+
+    assert waiters.everyone() == []
+    assert waiters._reads == {}
+
+
+@pytest.mark.parametrize(
+    ("question", "subject"),
+    [
+        (ReadStream(stream="orders"), (STREAM, "default", "orders")),
+        (GetKey(key="a", namespace="prod"), (KEY, "prod", "a")),
+    ],
+)
+def test_a_question_about_a_stream_or_a_key_stands_in_its_line(question, subject):
+    waiters = Waiters()
+    submission = Submission([question], lambda answers: None)
+    waiters.park_question(submission, question)
+
+    assert list(waiters.asking_about(*subject)) == [submission]
+    assert list(waiters.asking_about(subject[0], subject[1], "other")) == []
+    assert waiters.questions_of(subject[1]) == [submission]
+
+    waiters.leave_question(submission, question)
+    assert waiters.everyone() == []
