@@ -224,8 +224,12 @@ class End(asyncio.Transport):
         self._hang_up(None)
 
     def abort(self) -> None:
+        """What is under way may be lost; that it is over is heard in any case."""
+        error = ConnectionResetError("the line was given up")
         self.peer.lose_some()
-        self._hang_up(ConnectionResetError("the line was given up"))
+        if self._closing:
+            self.peer.expect(_Lost(error), self._network.delay_s())
+        self._hang_up(error)
 
     def is_closing(self) -> bool:
         return self._closing
