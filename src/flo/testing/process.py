@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from threading import Thread
 from types import TracebackType
 from typing import IO, Any, Self
 
@@ -37,6 +38,7 @@ class ServerProcess:
         except BaseException:
             self.kill()
             raise
+        Thread(target=_read_on, args=(self._process.stderr,), daemon=True).start()
         self.address = started["rpc"]
         self.http_url = started["http"] or self.http_url
 
@@ -75,10 +77,15 @@ class ServerProcess:
         assert self._process is not None
         os.kill(self._process.pid, number)
         code = self._process.wait()
-        assert self._process.stderr is not None
-        self._process.stderr.close()
         self._process = None
         return code
+
+
+def _read_on(lines: IO[str]) -> None:
+    """Let no log line wait for a reader: a server that cannot write its log stands still."""
+    with lines:
+        for _ in lines:
+            pass
 
 
 def _line_about(event: str, lines: IO[str]) -> dict[str, Any]:
