@@ -1,6 +1,7 @@
 """A shell in which `flo` can be typed, and a real server that answers it."""
 
 import itertools
+import os
 import shlex
 from typing import NamedTuple
 
@@ -43,10 +44,10 @@ def environment(server, namespace, monkeypatch):
 
 @pytest.fixture
 def shell(environment, capsysbinary):
-    """Types a line as it stands in the docs."""
+    """Types a line as it stands in the docs; a variable is what the environment says it is."""
 
     def type_line(line):
-        program, *arguments = shlex.split(line)
+        program, *arguments = shlex.split(os.path.expandvars(line))
         assert program == "flo"
         capsysbinary.readouterr()  # what the server in this process has logged
         code = main(arguments)

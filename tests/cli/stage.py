@@ -6,6 +6,23 @@ from contextlib import contextmanager
 
 from flo.server.config import Durability, ServerConfig
 from flo.server.server import Server
+from flo.testing.clock import ManualClock
+
+
+class ServerClock(ManualClock):
+    """A manual clock for a server in another thread: its alarms ring there."""
+
+    def call_at(self, at_ms, callback):
+        self._loop = asyncio.get_running_loop()
+        return super().call_at(at_ms, callback)
+
+    def let_pass(self, by_ms):
+        """Advance it, as the server sees it."""
+
+        async def advance():
+            self.advance(by_ms)
+
+        asyncio.run_coroutine_threadsafe(advance(), self._loop).result()
 
 
 @contextmanager
@@ -31,6 +48,12 @@ def running_server(clock=None):
     finally:
         loops[0].call_soon_threadsafe(stopping.set)
         thread.join()
+
+
+def until_asked(server, kind, namespace, name):
+    """Return once somebody waits for news of this thing."""
+    while not server.shard._waiters.asking_about(kind, namespace, name):
+        pass
 
 
 @contextmanager

@@ -4,6 +4,7 @@ import pytest
 
 from flo.cli.output import (
     aligned,
+    count_text,
     counts_text,
     duration_text,
     lines,
@@ -13,6 +14,7 @@ from flo.cli.output import (
     to_json,
 )
 from flo.model.runs import RunResult, RunStatus
+from flo.model.streams import Retention, StreamView
 
 COLUMNS = {"NAME": lambda row: row[0], "COUNT": lambda row: row[1]}
 
@@ -58,6 +60,11 @@ def test_aligned_values_stand_in_one_column():
 def test_only_what_there_is_any_of_is_counted():
     assert counts_text({"pending": 2, "running": 0, "failed": 1}) == "2 pending, 1 failed"
     assert counts_text({"pending": 0}) == "none"
+
+
+@pytest.mark.parametrize(("count", "text"), [(0, "0 records"), (1, "1 record"), (2, "2 records")])
+def test_one_is_told_from_many(count, text):
+    assert count_text(count, "record") == text
 
 
 def test_times_are_in_utc():
@@ -119,3 +126,20 @@ def test_numbers_in_a_payload_stay_as_they_were_written():
 
 def test_json_on_one_line():
     assert to_json({"gpu": True, "gb": [1, 2]}, indent=0) == '{"gpu": true, "gb": [1, 2]}'
+
+
+def test_what_is_inside_is_an_object_too():
+    view = StreamView(
+        name="orders",
+        namespace="default",
+        created_at_ms=0,
+        partitions=1,
+        retention=Retention(max_length=5),
+        count=0,
+        bytes=0,
+        first_id=None,
+        last_id=None,
+        groups=[],
+    )
+
+    assert json.loads(to_json([view]))[0]["retention"]["max_length"] == 5

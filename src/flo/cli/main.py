@@ -55,6 +55,14 @@ def _forget_stdout() -> None:
         "server": Branch("flo.cli.server:server", "Start a server, or ask how it is."),
         "action": Branch("flo.cli.action:action", "Register actions, invoke them, see their runs."),
         "worker": Branch("flo.cli.worker:worker", "Run workers, do tasks by hand, see who works."),
+        "workflow": Branch(
+            "flo.cli.workflow:workflow", "Deploy workflows, start them, see where their runs are."
+        ),
+        "schedule": Branch(
+            "flo.cli.schedule:schedule",
+            "See when workflows start by themselves; hold them back.",
+        ),
+        "validate": Branch("flo.cli.validate:validate", "Check a file before it is deployed."),
         "namespace": Branch(
             "flo.cli.namespace:namespace", "Keep things apart from each other.", ("ns",)
         ),

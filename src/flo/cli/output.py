@@ -39,11 +39,16 @@ def show_list(
     *,
     none: str,
     cursor: str | None,
+    to_value: Callable[[T], Any] = lambda item: item,
 ) -> None:
-    """Print a list; raw is its first column. A note says how to see what comes after it."""
+    """Print a list; raw is its first column. A note says how to see what comes after it.
+
+    `to_value` makes of an item what a program is to see of it.
+    """
     first = next(iter(columns.values()))
     text = table(columns, items) if items else f"({none})"
-    show(form, list(items), text=text, raw="\n".join(str(first(item)) for item in items))
+    value = list(map(to_value, items))
+    show(form, value, text=text, raw="\n".join(str(first(item)) for item in items))
     if cursor is not None:
         click.echo(f"There are more: add --cursor {cursor}", err=True)
 
@@ -89,6 +94,10 @@ def time_text(at_ms: int | None) -> str | None:
     return datetime.fromtimestamp(at_ms / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
+def count_text(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def duration_text(duration_ms: int) -> str:
     minutes, seconds = divmod(duration_ms // 1_000, 60)
     hours, minutes = divmod(minutes, 60)
@@ -118,22 +127,8 @@ def to_json(value: Any, indent: int = 2) -> str:
     return msgspec.json.format(msgspec.json.encode(_plain(value)), indent=indent).decode()
 
 
-def _plain(value: Any) -> Any:
-    """Structs as dicts, payloads as what is in them."""
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    if not isinstance(value, msgspec.Struct):
-        return value
-    fields: dict[str, Any] = {}
-    for name, field in msgspec.structs.asdict(value).items():
-        if name in PAYLOADS:
-            fields[name], fields[f"{name}_encoding"] = _payload_json(field)
-        else:
-            fields[name] = field
-    return fields
-
-
-def _payload_json(payload: bytes | None) -> tuple[Any, str | None]:
+def payload_json(payload: bytes | None) -> tuple[Any, str | None]:
+    """A payload for programs, and how it is to be read."""
     if not payload:
         return None, None
     try:
@@ -145,6 +140,21 @@ def _payload_json(payload: bytes | None) -> tuple[Any, str | None]:
     except (msgspec.DecodeError, RecursionError):
         return text, "text"
     return msgspec.Raw(payload), "json"
+
+
+def _plain(value: Any) -> Any:
+    """Structs as dicts, also those inside; payloads as what is in them."""
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if not isinstance(value, msgspec.Struct):
+        return value
+    fields: dict[str, Any] = {}
+    for name, field in msgspec.structs.asdict(value).items():
+        if name in PAYLOADS:
+            fields[name], fields[f"{name}_encoding"] = payload_json(field)
+        else:
+            fields[name] = _plain(field)
+    return fields
 
 
 def _cell(value: object) -> str:
