@@ -12,10 +12,14 @@ from flo.server import (
     http_actions,
     http_dead,
     http_namespaces,
+    http_plans,
     http_runs,
+    http_schedules,
     http_system,
     http_tasks,
     http_workers,
+    http_workflow_runs,
+    http_workflows,
 )
 from flo.server.http_asker import Asker
 from flo.server.http_description import Description
@@ -38,6 +42,10 @@ def build_app(asker: Asker, info: ServerInfo, metrics: Metrics) -> Litestar:
             *http_dead.ROUTES,
             *http_workers.ROUTES,
             *http_tasks.ROUTES,
+            *http_workflows.ROUTES,
+            *http_workflow_runs.ROUTES,
+            *http_schedules.ROUTES,
+            *http_plans.ROUTES,
         ],
         before_request=prepare,
     )
