@@ -14,6 +14,32 @@ from flo.cli.command import Branch, Command, Group
 from flo.cli.main import flo as root
 from flo.model.errors import NotFound
 
+WORKFLOW = """
+kind: Workflow
+name: process-order
+version: "1.0.0"
+idempotency: optional
+searchAttributes:
+  - {name: customer_id, type: string, from: input.customer_id}
+  - {name: order_amount, type: number, from: input.amount}
+start:
+  waitForSignal: {type: approval, timeoutMs: 3600000}
+  transitions: {success: charge}
+steps:
+  charge:
+    sleep: 0
+    transitions: {success: flo.Completed}
+"""
+SCHEDULED = """
+kind: Workflow
+name: reconcile-accounts
+version: "1.0.0"
+schedule: {cron: "0 */6 * * *", max_concurrent: 1}
+start:
+  waitForSignal: {type: approval, timeoutMs: 3600000}
+  transitions: {success: flo.Completed}
+"""
+
 ACTIONS = ("send-email", "charge-payment", "render-video", "process-order", "review-order")
 
 
@@ -26,6 +52,7 @@ def commands_below(command, path="flo"):
 
 
 COMMANDS = dict(commands_below(root))
+OWN_FORMS = ("flo server start", "flo workflow graph")
 EXAMPLES = [(path, example) for path, command in COMMANDS.items() for example in command.examples]
 
 
@@ -43,6 +70,7 @@ def stage(shell, client, tmp_path, monkeypatch):
     monkeypatch.setattr(flo.cli.reload.Reloader, "run", lambda reloader: 0)
     prepare_namespaces(client)
     prepare_runs(client)
+    prepare_workflows(client, tmp_path)
 
     def complete(task):
         client.workers.complete(task.task_id, "worker-1", {"status": "sent"})
@@ -71,6 +99,18 @@ def prepare_runs(client):
     client.actions.invoke("process-order")
 
 
+def prepare_workflows(client, folder):
+    """A run that waits for a signal, and one that has had it."""
+    (folder / "process-order.yaml").write_text(WORKFLOW)
+    (folder / "order.json").write_text('{"order":1}')
+    (folder / "decision.json").write_text('{"decision":"approved"}')
+    for text in (WORKFLOW, SCHEDULED):
+        client.workflows.create(text)
+    client.workflows.start("process-order")
+    client.workflows.start("process-order").signal("approval")
+    client.workflows.wait("wfrun-2")
+
+
 @pytest.mark.usefixtures("stage")
 @pytest.mark.parametrize(("path", "example"), EXAMPLES)
 def test_every_example_works(shell, path, example):
@@ -97,7 +137,7 @@ def test_every_flag_is_explained(path):
         assert isinstance(param, click.Argument) or param.help, param.name
 
 
-@pytest.mark.parametrize("path", [path for path in COMMANDS if path != "flo server start"])
+@pytest.mark.parametrize("path", [path for path in COMMANDS if path not in OWN_FORMS])
 def test_every_command_takes_the_global_flags(shell, path):
     text = shell(f"{path} --help").out.partition("Global options:")[2]
 
@@ -106,7 +146,16 @@ def test_every_command_takes_the_global_flags(shell, path):
 
 
 @pytest.mark.parametrize(
-    "line", ["flo", "flo action", "flo action dlq", "flo server", "flo worker", "flo namespace"]
+    "line",
+    [
+        "flo",
+        "flo action",
+        "flo action dlq",
+        "flo server",
+        "flo worker",
+        "flo namespace",
+        "flo workflow",
+    ],
 )
 def test_a_group_by_itself_shows_its_help(shell, line):
     assert shell(line) == shell(f"{line} --help")
