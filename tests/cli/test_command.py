@@ -14,6 +14,32 @@ from flo.cli.command import Branch, Command, Group
 from flo.cli.main import flo as root
 from flo.model.errors import NotFound
 
+WORKFLOW = """
+kind: Workflow
+name: process-order
+version: "1.0.0"
+idempotency: optional
+searchAttributes:
+  - {name: customer_id, type: string, from: input.customer_id}
+  - {name: order_amount, type: number, from: input.amount}
+start:
+  waitForSignal: {type: approval, timeoutMs: 3600000}
+  transitions: {success: charge}
+steps:
+  charge:
+    sleep: 0
+    transitions: {success: flo.Completed}
+"""
+SCHEDULED = """
+kind: Workflow
+name: reconcile-accounts
+version: "1.0.0"
+schedule: {cron: "0 */6 * * *", max_concurrent: 1}
+start:
+  waitForSignal: {type: approval, timeoutMs: 3600000}
+  transitions: {success: flo.Completed}
+"""
+
 ACTIONS = ("send-email", "charge-payment", "render-video", "process-order", "review-order")
 
 
@@ -26,6 +52,7 @@ def commands_below(command, path="flo"):
 
 
 COMMANDS = dict(commands_below(root))
+OWN_FORMS = ("flo server start", "flo workflow graph")
 EXAMPLES = [(path, example) for path, command in COMMANDS.items() for example in command.examples]
 
 
@@ -47,6 +74,7 @@ def stage(shell, client, tmp_path, monkeypatch):
     prepare_stream(client)
     prepare_keys(client)
     monkeypatch.setenv("TXN", str(client.kv.begin().transaction))
+    prepare_workflows(client, tmp_path)
 
     def complete(task):
         client.workers.complete(task.task_id, "worker-1", {"status": "sent"})
@@ -86,6 +114,18 @@ def prepare_keys(client):
     client.kv.put("user:1", {"name": "Alice"})
 
 
+def prepare_workflows(client, folder):
+    """A run that waits for a signal, and one that has had it."""
+    (folder / "process-order.yaml").write_text(WORKFLOW)
+    (folder / "order.json").write_text('{"order":1}')
+    (folder / "decision.json").write_text('{"decision":"approved"}')
+    for text in (WORKFLOW, SCHEDULED):
+        client.workflows.create(text)
+    client.workflows.start("process-order")
+    client.workflows.start("process-order").signal("approval")
+    client.workflows.wait("wfrun-2")
+
+
 @pytest.mark.usefixtures("stage")
 @pytest.mark.parametrize(("path", "example"), EXAMPLES)
 def test_every_example_works(shell, path, example):
@@ -112,7 +152,7 @@ def test_every_flag_is_explained(path):
         assert isinstance(param, click.Argument) or param.help, param.name
 
 
-@pytest.mark.parametrize("path", [path for path in COMMANDS if path != "flo server start"])
+@pytest.mark.parametrize("path", [path for path in COMMANDS if path not in OWN_FORMS])
 def test_every_command_takes_the_global_flags(shell, path):
     text = shell(f"{path} --help").out.partition("Global options:")[2]
 
@@ -132,6 +172,7 @@ def test_every_command_takes_the_global_flags(shell, path):
         "flo stream group",
         "flo kv",
         "flo namespace",
+        "flo workflow",
     ],
 )
 def test_a_group_by_itself_shows_its_help(shell, line):

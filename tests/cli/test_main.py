@@ -95,6 +95,10 @@ def test_bash_takes_the_completion_script():
         ("flo action runs send-email --status fa", ["plain,failed"]),
         ("flo server start --durability e", ["plain,ephemeral"]),
         ("flo worker list --name", ["plain,--namespace"]),
+        ("flo workflow li", ["plain,list", "plain,list-runs"]),
+        ("flo workflow list-runs --status wa", ["plain,waiting"]),
+        ("flo workflow graph order --format me", ["plain,mermaid"]),
+        ("flo schedule run", ["plain,run-now"]),
         ("flo action invoke send-email - --wa", ["plain,--wait"]),
     ],
 )

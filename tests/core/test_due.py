@@ -114,3 +114,13 @@ class DueAgainstADictionary(RuleBasedStateMachine):
 
 TestDueAgainstADictionary = DueAgainstADictionary.TestCase
 TestDueAgainstADictionary.settings = settings(max_examples=100, stateful_step_count=30)
+
+
+def test_what_was_called_off_is_ripe_no_more():
+    due = Due()
+    due.set(("run", "default", "a-1"), 5)
+
+    assert not due.is_ripe(("run", "default", "a-1"), 4)
+    assert due.is_ripe(("run", "default", "a-1"), 5)
+    due.clear(("run", "default", "a-1"))
+    assert not due.is_ripe(("run", "default", "a-1"), 5)

@@ -116,7 +116,7 @@ def parallel_steps(draw, goals, number):
             "start": draw(flat_steps([inner, *ENDS])),
             "steps": {inner: draw(flat_steps([*ENDS]))},
         }
-    join = draw(st.sampled_from(["all", "any", 2]))
+    join = draw(st.sampled_from(["all", "any", 2][: 1 + len(branches)]))
     return {
         "parallel": {"join": join, "branches": branches},
         "transitions": draw(transitions(goals, ["success", "failure"])),

@@ -5,6 +5,7 @@ import pkgutil
 
 import msgspec
 import pytest
+from workflow_bytes import OF_WORKFLOWS
 
 import flo.model
 from flo.log.codec import (
@@ -323,7 +324,7 @@ def test_what_was_ever_written_can_be_read(event, body):
 
 
 def test_every_event_has_golden_bytes():
-    assert [type(event) for event, _ in WRITTEN] == list(EVENTS)
+    assert [type(event) for event, _ in WRITTEN + OF_WORKFLOWS] == list(EVENTS)
 
 
 def test_the_checksums_are_those_that_are_in_every_log():
@@ -395,3 +396,9 @@ def test_every_part_of_a_finished_run_is_in_its_checksum():
 
     assert set(changed) == set(run.__struct_fields__)
     assert archived_checksum(run) not in [archived_checksum(other) for other in others]
+
+
+@pytest.mark.parametrize(("event", "body"), OF_WORKFLOWS)
+def test_an_event_of_workflows_is_written_as_it_always_was_and_can_be_read(event, body):
+    assert encode_events([event]) == body
+    assert decode_events(body) == [event]

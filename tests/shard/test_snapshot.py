@@ -27,6 +27,7 @@ from flo.model.runs import (
     RunStatus,
     Tick,
 )
+from flo.model.schedules import PauseSchedule
 from flo.model.streams import (
     AlterStream,
     Append,
@@ -37,9 +38,11 @@ from flo.model.streams import (
     TrimStream,
 )
 from flo.model.workers import DrainWorker, RegisterWorker
+from flo.model.workflows import DeleteWorkflow, DisableWorkflow
 from flo.shard import snapshot
 from flo.shard.snapshot import dump, fingerprint, load
 from flo.testing.clock import NOON_MS
+from flows import Play, document, one_step
 from given import ANNA, BORIS, DEFAULT, Later, given
 
 SEND = RegisterAction(name="send")
@@ -394,3 +397,131 @@ def length_after(story, runs):
         story.tell(CLAIM, Complete(run_id=run_id, worker_id=ANNA))
     assert story.state.spaces[DEFAULT].runs == {}
     return sum(map(len, dump(story.state)))
+
+
+# ── workflows ─────────────────────────────────────────────────────────────────────────────────────
+
+DONE = "transitions: {success: flo.Completed, failure: flo.Failed}"
+MANY = document(
+    f"""
+start:
+  parallel:
+    branches:
+      zulu: {{run: "@actions/a", retry: {{max_attempts: 2}}}}
+      alpha: {{waitForSignal: {{type: go, timeoutMs: 1000}}}}
+      many: {{forEach: {{items: $.input, run: "@workflow/kid", concurrency: 2}}}}
+  {DONE}
+"""
+)
+KID = one_step(f'{{run: "@actions/a", {DONE}}}', name="kid", more="concurrency: 1\n")
+SAGA = document(
+    f"""
+idempotency: optional
+schedule: {{interval: 1h}}
+start: {{run: "@actions/a", rollback: "@actions/undo", transitions: {{success: last}}}}
+steps:
+  last: {{run: "@plan/pay", {DONE}}}
+plans:
+  pay:
+    executors:
+      - name: b
+        action: "@actions/b"
+        retry: {{max_attempts: 2}}
+        tracking: {{timeout_ms: 9000}}
+""",
+    name="saga",
+)
+
+
+def under_way():
+    play = Play().register("a", "b", "undo").deploy(KID, MANY, SAGA)
+    play.start(value=[1, 2, 3])
+    play.later()
+    play.signal("wfrun-1", "early", 1)
+    play.fail("a")
+    return play
+
+
+def in_a_plan():
+    play = Play().register("a", "b", "undo").deploy(KID, SAGA)
+    play.start("saga", idempotency_key="k")
+    play.perform("a", {"id": 1})
+    play.fail("b")
+    return play
+
+
+def being_undone():
+    play = in_a_plan()
+    play.later(1_000)
+    play.fail("b")
+    play.fail("undo")
+    return play
+
+
+def paused_and_deleted():
+    play = in_a_plan()
+    play.pause("wfrun-1")
+    play.tell(PauseSchedule(workflow="saga"), DisableWorkflow(name="saga"))
+    play.deploy(one_step(f'{{run: "@actions/a", {DONE}}}', name="saga", version="2"))
+    play.tell(DeleteWorkflow(name="saga", version="1"))
+    return play
+
+
+def ended_with_a_key():
+    play = in_a_plan()
+    play.cancel("wfrun-1")
+    play.perform("undo")
+    return play
+
+
+@pytest.mark.parametrize(
+    "tell", [under_way, in_a_plan, being_undone, paused_and_deleted, ended_with_a_key]
+)
+def test_workflows_come_back_from_a_snapshot_as_they_were(tell):
+    state = tell().state
+
+    again = load(dump(state))
+
+    assert fingerprint(again) == fingerprint(state)
+    space, restored = state.spaces[DEFAULT], again.spaces[DEFAULT]
+    for name in ("awaited", "schedules", "workflow_keys", "workflow_keys_finished"):
+        assert getattr(restored, name) == getattr(space, name), name
+    assert restored.workflow_number == space.workflow_number
+    for name, workflow in space.workflows.items():
+        assert vars(restored.workflows[name]) == vars(workflow)
+    assert {key: vars(slots) for key, slots in restored.slots.items()} == {
+        key: vars(slots) for key, slots in space.slots.items()
+    }
+    for run_id, course in space.courses.items():
+        twin = restored.courses[run_id]
+        for name in course.__slots__:
+            assert getattr(twin, name) == getattr(course, name), name
+        assert list(twin.walks) == list(course.walks)
+        assert list(twin.results) == list(course.results)
+    assert len(again.due) == len(state.due)
+
+
+def test_many_workflow_runs_are_dumped_in_chunks(monkeypatch):
+    monkeypatch.setattr(snapshot, "COURSES_PER_CHUNK", 3)
+    play = Play().register("a").deploy(one_step(f'{{run: "@actions/a", {DONE}}}'))
+    for _ in range(8):
+        play.start()
+
+    chunks = list(dump(play.state))
+
+    assert len(chunks) == 1 + 1 + 1 + 3  # the head, the runs, the workflow, its runs
+    assert fingerprint(load(chunks)) == fingerprint(play.state)
+
+
+def test_a_snapshot_of_workflows_follows_what_lives_and_not_what_has_been():
+    play = Play().register("a").deploy(one_step(f'{{run: "@actions/a", {DONE}}}'))
+
+    def length_after_more(runs):
+        for _ in range(runs):
+            play.start()
+            play.perform("a")
+        return sum(map(len, dump(play.state)))
+
+    few = length_after_more(10)
+
+    assert length_after_more(300) - few < 20

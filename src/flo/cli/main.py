@@ -59,6 +59,14 @@ def _forget_stdout() -> None:
             "flo.cli.stream:stream", "Append records, read them, share them out to consumers."
         ),
         "kv": Branch("flo.cli.kv:kv", "Keep values under keys, with versions."),
+        "workflow": Branch(
+            "flo.cli.workflow:workflow", "Deploy workflows, start them, see where their runs are."
+        ),
+        "schedule": Branch(
+            "flo.cli.schedule:schedule",
+            "See when workflows start by themselves; hold them back.",
+        ),
+        "validate": Branch("flo.cli.validate:validate", "Check a file before it is deployed."),
         "namespace": Branch(
             "flo.cli.namespace:namespace", "Keep things apart from each other.", ("ns",)
         ),

@@ -16,11 +16,15 @@ from flo.server import (
     http_kv,
     http_letters,
     http_namespaces,
+    http_plans,
     http_runs,
+    http_schedules,
     http_streams,
     http_system,
     http_tasks,
     http_workers,
+    http_workflow_runs,
+    http_workflows,
 )
 from flo.server.http_asker import Asker
 from flo.server.http_description import Description
@@ -48,6 +52,10 @@ def build_app(asker: Asker, info: ServerInfo, metrics: Metrics) -> Litestar:
             *http_letters.ROUTES,
             *http_kv.ROUTES,
             *http_json_paths.ROUTES,
+            *http_workflows.ROUTES,
+            *http_workflow_runs.ROUTES,
+            *http_schedules.ROUTES,
+            *http_plans.ROUTES,
         ],
         before_request=prepare,
     )

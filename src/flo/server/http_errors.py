@@ -26,12 +26,15 @@ STATUSES = {
     "unavailable": 503,
     "timed_out": 503,
 }
+STATUSES_BY_CODE = {"invalid_workflow": 422}
+"""Those that have a status of their own."""
 
 MEANINGS = {
     400: "The request itself is wrong.",
     404: "It does not exist (any more).",
     409: "It cannot be done in the present state.",
     413: "The body is too large.",
+    422: "The definition is wrong; `details.problems` says what, where, and what would help.",
     500: "A mistake of ours; the server's log has the details.",
     503: "The server is starting, stopping, or out of order: try again.",
 }
@@ -66,7 +69,8 @@ def error_body(error: FloError) -> ErrorBody:
 
 
 def answer_refusal(request: Request[Any, Any, Any], error: FloError) -> Response[ErrorBody]:
-    return Response(error_body(error), status_code=STATUSES[error.kind])
+    status = STATUSES_BY_CODE.get(error.code, STATUSES[error.kind])
+    return Response(error_body(error), status_code=status)
 
 
 def answer_litestar(request: Request[Any, Any, Any], error: HTTPException) -> Response[ErrorBody]:

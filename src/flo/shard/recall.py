@@ -100,6 +100,8 @@ class Recaller:
             return True
         recent = self._recent(needed, submission.recalled)
         submission.recalled = _joined(submission.recalled, recent)
+        if recent.workflows:  # what is known of a run may lead to more that is needed
+            needed = self._needed(submission, now_ms)
         return all(is_recalled(submission.recalled, recall) for recall in needed)
 
     def recall_recent(self, word: Word, now_ms: int) -> Recalled:

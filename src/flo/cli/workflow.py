@@ -1,0 +1,169 @@
+"""flo workflow ...: definitions. The commands about runs are in workflow_runs.py."""
+
+import click
+import msgspec
+
+from flo.cli.command import Group
+from flo.cli.options import Settings, pass_settings
+from flo.cli.output import Columns, show, show_list, time_text
+from flo.cli.pages import collect, page_options
+from flo.cli.problems import show_validation, tell_problems
+from flo.cli.workflow_graph import graph
+from flo.cli.workflow_options import connected, file_flag, read_document, version_flag
+from flo.cli.workflow_runs import RUN_COMMANDS
+from flo.cli.workflow_watch import watch
+from flo.model.errors import Invalid
+from flo.model.workflows import LATEST, WorkflowView
+
+WORKFLOW_COLUMNS: Columns[WorkflowView] = {
+    "NAME": lambda workflow: workflow.name,
+    "VERSION": lambda workflow: workflow.version,
+    "VERSIONS": lambda workflow: len(workflow.versions),
+    "ENABLED": lambda workflow: "yes" if workflow.enabled else "no",
+    "LIVE RUNS": lambda workflow: workflow.live_runs,
+    "CREATED": lambda workflow: time_text(workflow.created_at_ms),
+}
+
+
+@click.group(
+    cls=Group,
+    examples=[
+        "flo workflow create -f process-order.yaml",
+        'flo workflow start process-order \'{"order_id": "ORD-123", "amount": 99.99}\'',
+        "flo workflow status wfrun-1",
+        "flo workflow explain wfrun-1",
+    ],
+)
+def workflow() -> None:
+    """Deploy workflows, start them, see where their runs are."""
+
+
+@workflow.command("create", examples=["flo workflow create -f process-order.yaml"])
+@file_flag(required=True)
+@pass_settings
+def create(settings: Settings, file: str) -> None:
+    """Deploy a definition; warnings are told on stderr.
+
+    The same text again changes nothing. Another text needs another version: runs that are under
+    way keep theirs.
+    """
+    document = read_document(file)
+    with settings.connect() as flo:
+        try:
+            deployed = flo.workflows.create(document.text)
+        except Invalid as error:
+            tell_problems(error.details.get("problems", []), document)
+            raise
+    tell_problems(deployed.problems, document)
+    word = "Created" if deployed.created else "Unchanged"
+    text = f"{word} workflow: {deployed.name}"
+    show(settings.format, deployed, text=text, raw=deployed.name)
+
+
+@workflow.command(
+    "validate",
+    examples=[
+        "flo workflow validate -f process-order.yaml",
+        "flo workflow validate -f process-order.yaml --format json",
+    ],
+)
+@file_flag(required=True)
+@pass_settings
+def validate(settings: Settings, file: str) -> None:
+    """Check a definition, and deploy nothing; no server is asked.
+
+    With errors the exit code is 3, with warnings alone 0.
+    """
+    show_validation(settings, read_document(file))
+
+
+@workflow.command(
+    "list", aliases=["ls"], examples=["flo workflow list", "flo workflow list --format json"]
+)
+@page_options(limit_default=100)
+@pass_settings
+def list_workflows(settings: Settings, limit: int, cursor: str | None) -> None:
+    """List the deployed workflows, each with its latest version."""
+    with settings.connect() as flo:
+        workflows, cursor = collect(flo.workflows.list, limit, cursor)
+    show_list(
+        settings.format,
+        workflows,
+        WORKFLOW_COLUMNS,
+        none="no workflows",
+        cursor=cursor,
+        to_value=_without_text,
+    )
+
+
+@workflow.command(
+    "definition",
+    aliases=["def", "show"],
+    examples=[
+        "flo workflow definition process-order",
+        "flo workflow definition process-order --version 1.0.0",
+    ],
+)
+@click.argument("name")
+@version_flag("Which version of it.", LATEST)
+@pass_settings
+def definition(settings: Settings, name: str, version: str) -> None:
+    """Print the definition of the workflow NAME, as it was deployed."""
+    with connected(settings) as flo:
+        view = flo.workflows.get(name, version)
+    show(settings.format, view, text=view.text.rstrip("\n"), raw=view.text.encode())
+
+
+@workflow.command("enable", examples=["flo workflow enable reconcile-accounts"])
+@click.argument("name")
+@pass_settings
+def enable(settings: Settings, name: str) -> None:
+    """Let the workflow NAME be started again, also by its schedule."""
+    with connected(settings) as flo:
+        flo.workflows.enable(name)
+    value = {"name": name, "enabled": True}
+    show(settings.format, value, text=f"Workflow {name!r} enabled", raw=name)
+
+
+@workflow.command("disable", examples=["flo workflow disable reconcile-accounts"])
+@click.argument("name")
+@pass_settings
+def disable(settings: Settings, name: str) -> None:
+    """Refuse new runs of the workflow NAME, and let its schedule rest; its runs go on."""
+    with connected(settings) as flo:
+        flo.workflows.disable(name)
+    value = {"name": name, "enabled": False}
+    show(settings.format, value, text=f"Workflow {name!r} disabled", raw=name)
+
+
+@workflow.command(
+    "delete",
+    aliases=["rm"],
+    examples=[
+        "flo workflow delete process-order",
+        "flo workflow delete process-order --version 1.0.0",
+    ],
+)
+@click.argument("name")
+@version_flag("Only this version; otherwise all of them.")
+@click.option("-f", "--force", is_flag=True, help="Accepted, but nothing is asked anyway.")
+@pass_settings
+def delete(settings: Settings, name: str, version: str | None, force: bool) -> None:
+    """Delete the workflow NAME: runs that are under way go on to their end."""
+    with connected(settings) as flo:
+        flo.workflows.delete(name, version)
+    which = name if version is None else f"{name} {version}"
+    value = {"name": name, "version": version}
+    show(settings.format, value, text=f"Deleted workflow: {which}", raw=name)
+
+
+workflow.add_command(graph)
+for command in RUN_COMMANDS:
+    workflow.add_command(command)
+workflow.add_command(watch)
+
+
+def _without_text(workflow: WorkflowView) -> dict[str, object]:
+    fields: dict[str, object] = msgspec.structs.asdict(workflow)
+    del fields["text"]
+    return fields

@@ -1,0 +1,446 @@
+"""The HTTP routes of workflow runs: start, look at, list, signal, steer, repeat."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeAlias
+
+import msgspec
+from litestar import Response, get, post
+from litestar.di import NamedDependency
+from litestar.openapi.datastructures import ResponseSpec
+from litestar.openapi.spec import OpenAPIMediaType, Operation, RequestBody, Schema
+from litestar.openapi.spec.enums import OpenAPIType
+from litestar.params import HeaderParameter, JSONBody, PathParameter, QueryParameter
+from msgspec.structs import asdict
+
+from flo.model.base import Word
+from flo.model.errors import FloError, Invalid, error_of
+from flo.model.ids import LIST_LIMIT_DEFAULT, NAMESPACE_DEFAULT, Namespace, RunId
+from flo.model.runs import Nothing
+from flo.model.workflows import (
+    HISTORY_LIMIT_DEFAULT,
+    LATEST,
+    Attributes,
+    CancelWorkflow,
+    ExplainWorkflow,
+    Explanation,
+    GetHistory,
+    GetWorkflowRun,
+    HistoryPage,
+    ListWorkflowRuns,
+    PauseWorkflow,
+    RerunWorkflow,
+    ResumeWorkflow,
+    SignalWorkflow,
+    StartWorkflow,
+    StepName,
+    StepView,
+    WaitForWorkflow,
+    WaitView,
+    WorkflowBegun,
+    WorkflowName,
+    WorkflowRunPage,
+    WorkflowRunView,
+    WorkflowStatus,
+)
+from flo.server.http_asker import Asker
+from flo.server.http_errors import refusals
+from flo.server.http_payload import Encoding, read, show
+from flo.server.http_request import (
+    PAYLOAD_BODY_LENGTH_MAX,
+    BodyOptional,
+    CursorQuery,
+    FloRequest,
+    LimitQuery,
+    NamespaceQuery,
+    WaitQuery,
+)
+from flo.server.http_workflows import VersionQuery, WorkflowPath
+
+NO_INPUT = b"{}"
+
+WorkflowRunPath: TypeAlias = Annotated[str, PathParameter(description="The workflow run's id.")]
+
+
+class StepJson(Word):
+    """A step that has ended: its outcome, and its output as JSON or base64."""
+
+    step: StepName
+    outcome: str
+    output: Any
+    output_encoding: Encoding | None
+    error: str | None
+    at_ms: int
+
+
+class WorkflowRunJson(Word):
+    """A workflow run. Times are in milliseconds since the epoch; null means: not yet, or never.
+
+    `steps` are those that have ended, `waits` says what the run waits for, `signals` are those that
+    no step has taken yet, `undone` are the steps that were rolled back. `parent` is the run whose
+    child it is, `origin` the one that it repeats. `input` and `output` are JSON if their bytes are
+    (encoding json), base64 if not (base64), and null if there are none (null).
+    """
+
+    run_id: RunId
+    workflow: WorkflowName
+    version: str
+    namespace: Namespace
+    status: WorkflowStatus
+    paused: bool
+    current_step: StepName | None
+    input: Any
+    input_encoding: Encoding | None
+    output: Any
+    output_encoding: Encoding | None
+    error: str | None
+    terminal: str | None
+    created_at_ms: int
+    finished_at_ms: int | None
+    idempotency_key: str | None
+    triggered_by: str
+    attributes: Attributes
+    parent: RunId | None
+    origin: RunId | None
+    steps: list[StepJson]
+    waits: list[WaitView]
+    signals: list[str]
+    undone: list[StepName]
+    history_count: int
+
+
+class SignalBody(Word):
+    """A signal; `payload` is any JSON, or bytes in base64 if `payload_encoding` says so."""
+
+    type: str
+    payload: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
+    payload_encoding: Encoding = "json"
+
+
+class CancelWorkflowBody(Word):
+    """Why the run is not wanted any more."""
+
+    reason: str = ""
+
+
+class RerunBody(Word):
+    """From which step on; what is left out is as it was: the start, the same input and version."""
+
+    step: StepName | None = None
+    input: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
+    input_encoding: Encoding = "json"
+    version: str | None = None
+
+
+@dataclass
+class StartOperation(Operation):
+    """The description of a body that is the input of a run."""
+
+    def __post_init__(self) -> None:
+        anything = Schema(description="JSON, kept as it is.")
+        octets = Schema(type=OpenAPIType.STRING, content_media_type="application/octet-stream")
+        self.request_body = RequestBody(
+            description="The input, {} if left out. Whatever does not say that it is JSON is kept "
+            "as bytes.",
+            content={
+                "application/json": OpenAPIMediaType(schema=anything),
+                "*/*": OpenAPIMediaType(schema=octets),
+            },
+        )
+
+
+@post(
+    "/workflows/{name:str}/start",
+    status_code=202,
+    tags=["workflow runs"],
+    operation_class=StartOperation,
+    request_max_body_size=PAYLOAD_BODY_LENGTH_MAX,
+    responses={
+        200: ResponseSpec(
+            WorkflowRunJson,
+            description="With `wait_ms`: the run, ended or as it is when the wait is over.",
+            generate_examples=False,
+        ),
+        202: ResponseSpec(
+            WorkflowBegun,
+            description="Started. The same idempotency key again answers the same run.",
+            generate_examples=False,
+        ),
+        **refusals(404, 409, 413),
+    },
+)
+async def start_workflow(
+    asker: NamedDependency[Asker],
+    request: FloRequest,
+    name: WorkflowPath,
+    namespace: NamespaceQuery = NAMESPACE_DEFAULT,
+    version: VersionQuery = LATEST,
+    idempotency_key: Annotated[
+        str | None,
+        QueryParameter(name="idempotency_key", description="Never makes two runs of one workflow."),
+    ] = None,
+    idempotency_key_header: Annotated[
+        str | None,
+        HeaderParameter(name="Idempotency-Key", description="The same, as a header."),
+    ] = None,
+    wait_ms: WaitQuery = 0,
+) -> Response[Any]:
+    """Start a run of the workflow; the body is its input.
+
+    If the workflow is disabled: 409 `workflow_disabled`. If it wants an idempotency key and there
+    is none: 400 `idempotency_key_required`.
+    """
+    command = StartWorkflow(
+        name=name,
+        input=await request.payload() or NO_INPUT,
+        namespace=namespace,
+        version=version,
+        idempotency_key=_one_key(idempotency_key, idempotency_key_header),
+    )
+    begun = await asker.ask(command, WorkflowBegun)
+    if not wait_ms:
+        return Response(begun, status_code=202)
+    try:
+        run = await _run_after(asker, request, begun.run_id, namespace, wait_ms)
+    except FloError as error:  # the run goes on, whoever waits
+        details = {**error.details, "run_id": begun.run_id}
+        raise error_of(error.kind, error.code, error.message, details) from error
+    return Response(run_json(run), status_code=200)
+
+
+@get("/workflow-runs", tags=["workflow runs"], responses=refusals())
+async def list_workflow_runs(
+    asker: NamedDependency[Asker],
+    namespace: NamespaceQuery = NAMESPACE_DEFAULT,
+    workflow: Annotated[
+        str | None, QueryParameter(name="workflow", description="Only runs of this workflow.")
+    ] = None,
+    status: Annotated[
+        WorkflowStatus | None,
+        QueryParameter(name="status", description="Only runs in this status."),
+    ] = None,
+    where: Annotated[
+        str | None,
+        QueryParameter(
+            name="where",
+            description="Only runs whose search attributes fit, as in "
+            'customer_id = "42" and order_amount > 100.',
+        ),
+    ] = None,
+    since_ms: Annotated[
+        int | None,
+        QueryParameter(name="since_ms", description="Only runs that were started then or later."),
+    ] = None,
+    limit: LimitQuery = LIST_LIMIT_DEFAULT,
+    cursor: CursorQuery = None,
+) -> WorkflowRunPage:
+    """Workflow runs, under way or ended, the newest first.
+
+    With `where`, a page may be short, or empty, and there are more nevertheless: as long as there
+    is a cursor.
+    """
+    question = ListWorkflowRuns(
+        namespace=namespace,
+        workflow=workflow,
+        status=status,
+        where=where,
+        since_ms=since_ms,
+        limit=limit,
+        cursor=cursor,
+    )
+    return await asker.ask(question, WorkflowRunPage)
+
+
+@get("/workflow-runs/{run_id:str}", tags=["workflow runs"], responses=refusals(404))
+async def get_workflow_run(
+    asker: NamedDependency[Asker],
+    request: FloRequest,
+    run_id: WorkflowRunPath,
+    namespace: NamespaceQuery = NAMESPACE_DEFAULT,
+    wait_ms: WaitQuery = 0,
+) -> WorkflowRunJson:
+    """A workflow run as it is now, or once it has ended."""
+    return run_json(await _run_after(asker, request, run_id, namespace, wait_ms))
+
+
+@get("/workflow-runs/{run_id:str}/history", tags=["workflow runs"], responses=refusals(404))
+async def get_workflow_history(
+    asker: NamedDependency[Asker],
+    run_id: WorkflowRunPath,
+    namespace: NamespaceQuery = NAMESPACE_DEFAULT,
+    limit: LimitQuery = HISTORY_LIMIT_DEFAULT,
+    cursor: CursorQuery = None,
+) -> HistoryPage:
+    """Everything that has happened in a workflow run, the oldest first."""
+    question = GetHistory(run_id=run_id, namespace=namespace, limit=limit, cursor=cursor)
+    return await asker.ask(question, HistoryPage)
+
+
+@get("/workflow-runs/{run_id:str}/explain", tags=["workflow runs"], responses=refusals(404))
+async def explain_workflow_run(
+    asker: NamedDependency[Asker],
+    run_id: WorkflowRunPath,
+    namespace: NamespaceQuery = NAMESPACE_DEFAULT,
+) -> Explanation:
+    """Why a workflow run is where it is, when it wakes up, and which commands would help."""
+    return await asker.ask(ExplainWorkflow(run_id=run_id, namespace=namespace), Explanation)
+
+
+@post(
+    "/workflow-runs/{run_id:str}/signal",
+    status_code=204,
+    tags=["workflow runs"],
+    request_max_body_size=PAYLOAD_BODY_LENGTH_MAX,
+    responses=refusals(404, 409, 413),
+)
+async def signal_workflow_run(
+    asker: NamedDependency[Asker],
+    run_id: WorkflowRunPath,
+    data: JSONBody[SignalBody],
+    namespace: NamespaceQuery = NAMESPACE_DEFAULT,
+) -> None:
+    """Send a signal to a workflow run; it is kept until a step waits for its type.
+
+    A run that has ended already is 409 `run_has_ended`.
+    """
+    command = SignalWorkflow(
+        run_id=run_id,
+        type=data.type,
+        payload=read(data.payload, data.payload_encoding, "payload"),
+        namespace=namespace,
+    )
+    await asker.ask(command, Nothing)
+
+
+@post(
+    "/workflow-runs/{run_id:str}/cancel",
+    status_code=204,
+    tags=["workflow runs"],
+    operation_class=BodyOptional,
+    responses=refusals(404, 409, 413),
+)
+async def cancel_workflow_run(
+    asker: NamedDependency[Asker],
+    run_id: WorkflowRunPath,
+    data: JSONBody[CancelWorkflowBody | None] = None,
+    namespace: NamespaceQuery = NAMESPACE_DEFAULT,
+) -> None:
+    """End a workflow run: its actions and children are cancelled, what it has done is undone.
+
+    A run that has ended already, or is being undone, is 409 `run_has_ended`.
+    """
+    reason = data.reason if data else ""
+    command = CancelWorkflow(run_id=run_id, namespace=namespace, reason=reason)
+    await asker.ask(command, Nothing)
+
+
+@post(
+    "/workflow-runs/{run_id:str}/pause",
+    status_code=204,
+    tags=["workflow runs"],
+    responses=refusals(404, 409),
+)
+async def pause_workflow_run(
+    asker: NamedDependency[Asker],
+    run_id: WorkflowRunPath,
+    namespace: NamespaceQuery = NAMESPACE_DEFAULT,
+) -> None:
+    """Let what is under way in a workflow run come to its end, and begin nothing new."""
+    await asker.ask(PauseWorkflow(run_id=run_id, namespace=namespace), Nothing)
+
+
+@post(
+    "/workflow-runs/{run_id:str}/resume",
+    status_code=204,
+    tags=["workflow runs"],
+    responses=refusals(404, 409),
+)
+async def resume_workflow_run(
+    asker: NamedDependency[Asker],
+    run_id: WorkflowRunPath,
+    namespace: NamespaceQuery = NAMESPACE_DEFAULT,
+) -> None:
+    """Let a workflow run that is paused go on."""
+    await asker.ask(ResumeWorkflow(run_id=run_id, namespace=namespace), Nothing)
+
+
+@post(
+    "/workflow-runs/{run_id:str}/rerun",
+    status_code=202,
+    tags=["workflow runs"],
+    operation_class=BodyOptional,
+    request_max_body_size=PAYLOAD_BODY_LENGTH_MAX,
+    response_description="Started; the new run's `origin` is the old one.",
+    responses=refusals(404, 409, 413),
+)
+async def rerun_workflow_run(
+    asker: NamedDependency[Asker],
+    run_id: WorkflowRunPath,
+    data: JSONBody[RerunBody | None] = None,
+    namespace: NamespaceQuery = NAMESPACE_DEFAULT,
+) -> WorkflowBegun:
+    """Start a run that repeats this one, from any step on, with other input or another version.
+
+    A step that the definition does not have is 400 `step_not_found`.
+    """
+    body = data or RerunBody()
+    is_input_given = bool(bytes(body.input))
+    command = RerunWorkflow(
+        run_id=run_id,
+        namespace=namespace,
+        step=body.step,
+        input=read(body.input, body.input_encoding, "input") if is_input_given else None,
+        version=body.version,
+    )
+    return await asker.ask(command, WorkflowBegun)
+
+
+def run_json(run: WorkflowRunView) -> WorkflowRunJson:
+    shown_input, shown_output = show(run.input), show(run.output)
+    fields = asdict(run) | {
+        "input": shown_input.value,
+        "input_encoding": shown_input.encoding,
+        "output": shown_output.value,
+        "output_encoding": shown_output.encoding,
+        "steps": [_step_json(step) for step in run.steps],
+    }
+    return WorkflowRunJson(**fields)
+
+
+def _step_json(step: StepView) -> StepJson:
+    shown = show(step.output)
+    fields = asdict(step) | {"output": shown.value, "output_encoding": shown.encoding}
+    return StepJson(**fields)
+
+
+async def _run_after(
+    asker: Asker, request: FloRequest, run_id: RunId, namespace: Namespace, wait_ms: int
+) -> WorkflowRunView:
+    """The run once it has ended, or as it is when the wait is over."""
+    if not wait_ms:
+        return await asker.ask(GetWorkflowRun(run_id=run_id, namespace=namespace), WorkflowRunView)
+    wait = WaitForWorkflow(run_id=run_id, namespace=namespace, block_ms=wait_ms)
+    return await asker.wait(wait, WorkflowRunView, request)
+
+
+def _one_key(in_query: str | None, in_header: str | None) -> str | None:
+    """The idempotency key, which may be said in two places, but not twice differently."""
+    if in_query is not None and in_header is not None and in_query != in_header:
+        raise Invalid(
+            f"expected one idempotency key, got {in_query!r} as a parameter "
+            f"and {in_header!r} as a header"
+        )
+    return in_header if in_query is None else in_query
+
+
+ROUTES = (
+    start_workflow,
+    list_workflow_runs,
+    get_workflow_run,
+    get_workflow_history,
+    explain_workflow_run,
+    signal_workflow_run,
+    cancel_workflow_run,
+    pause_workflow_run,
+    resume_workflow_run,
+    rerun_workflow_run,
+)

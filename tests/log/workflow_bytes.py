@@ -1,0 +1,207 @@
+"""The bytes of workflow events, as every log holds them."""
+
+from flo.model.actions import ModuleStored
+from flo.model.base import Fact
+from flo.model.schedules import ScheduleFired, ScheduleRemoved, ScheduleSet
+from flo.model.workflows import (
+    ActionEnded,
+    ChildCancelled,
+    Ending,
+    HistoryFiled,
+    Origin,
+    Parent,
+    Phase,
+    PlanNoted,
+    RollbackBegan,
+    Signal,
+    SignalMatched,
+    SignalReceived,
+    SignalTimedOut,
+    StepEnded,
+    StepHeld,
+    StepResult,
+    StepStarted,
+    StepUndone,
+    Walk,
+    WalkClosed,
+    WalkEnded,
+    WalkOpened,
+    WorkflowAdmitted,
+    WorkflowCreated,
+    WorkflowDeleted,
+    WorkflowDisabled,
+    WorkflowEnabled,
+    WorkflowFinished,
+    WorkflowPaused,
+    WorkflowResumed,
+    WorkflowRun,
+    WorkflowStarted,
+    WorkflowStatus,
+)
+
+OF_RUN = {"namespace": "n", "run_id": "wfrun-2"}
+OF_WALK = {**OF_RUN, "walk": "s/b"}
+RUN = WorkflowRun(
+    run_id="wfrun-2",
+    number=2,
+    workflow="w",
+    version="1",
+    input=b"i",
+    created_at_ms=7,
+    idempotency_key="k",
+    parent=Parent(run_id="wfrun-1", walk="s/b"),
+    origin=Origin(run_id="wfrun-1", step="s"),
+    attributes={"a": "x", "b": 1, "c": 1.5},
+    first_step="s",
+    results={"r": StepResult(outcome="success", output=b"o", error="e", at_ms=6)},
+    triggered_by="parent",
+    depth=1,
+    slot="p",
+)
+WALK = Walk(
+    step="s",
+    phase=Phase.ACTION,
+    attempt=2,
+    polls=3,
+    began_at_ms=4,
+    until_ms=5,
+    awaited="a-1",
+    plan=b"p",
+    items=6,
+    opened=7,
+    succeeded=8,
+    failed=9,
+    goal="g",
+)
+ENDING = Ending(status=WorkflowStatus.TIMED_OUT, terminal="flo.TimedOut", error="e")
+
+# A released row never changes. When an event gets a new field (at its end, with a default),
+# add a row for it and keep the old one among those that can be read.
+OF_WORKFLOWS: list[tuple[Fact, bytes]] = [
+    (
+        ModuleStored(digest="d", body=b"m"),
+        b"\x91\x93\xacModuleStored\xa1d\xc4\x01m",
+    ),
+    (
+        WorkflowCreated(namespace="n", name="w", version="1", text="t", definition=b"d", at_ms=7),
+        b"\x91\x97\xafWorkflowCreated\xa1n\xa1w\xa11\xa1t\xc4\x01d\x07",
+    ),
+    (
+        WorkflowDeleted(namespace="n", name="w", version=None),
+        b"\x91\x94\xafWorkflowDeleted\xa1n\xa1w\xc0",
+    ),
+    (
+        WorkflowDisabled(namespace="n", name="w"),
+        b"\x91\x93\xb0WorkflowDisabled\xa1n\xa1w",
+    ),
+    (
+        WorkflowEnabled(namespace="n", name="w"),
+        b"\x91\x93\xafWorkflowEnabled\xa1n\xa1w",
+    ),
+    (
+        WorkflowStarted(namespace="n", run=RUN),
+        b"\x91\x93\xafWorkflowStarted\xa1n\x9f\xa7wfrun-2\x02\xa1w\xa11\xc4\x01i\x07\xa1k\x92\xa7wfrun-1\xa3s/b\x92\xa7wfrun-1\xa1s\x83\xa1a\xa1x\xa1b\x01\xa1c\xcb?\xf8\x00\x00\x00\x00\x00\x00\xa1s\x81\xa1r\x94\xa7success\xc4\x01o\xa1e\x06\xa6parent\x01\xa1p",
+    ),
+    (
+        StepStarted(**OF_WALK, now=WALK, at_ms=7, detail="d"),
+        b"\x91\x97\xabStepStarted\xa1n\xa7wfrun-2\xa3s/b\x9d\xa1s\xa6action\x02\x03\x04\x05\xa3a-1\xc4\x01p\x06\x07\x08\t\xa1g\x07\xa1d",
+    ),
+    (
+        StepHeld(**OF_WALK, now=WALK, at_ms=7, detail="d"),
+        b"\x91\x97\xa8StepHeld\xa1n\xa7wfrun-2\xa3s/b\x9d\xa1s\xa6action\x02\x03\x04\x05\xa3a-1\xc4\x01p\x06\x07\x08\t\xa1g\x07\xa1d",
+    ),
+    (
+        ActionEnded(**OF_WALK, awaited="a-1", outcome="failure", at_ms=7, error="e"),
+        b"\x91\x98\xabActionEnded\xa1n\xa7wfrun-2\xa3s/b\xa3a-1\xa7failure\x07\xa1e",
+    ),
+    (
+        StepEnded(**OF_WALK, step="s", outcome="success", output=b"o", at_ms=7, error="e"),
+        b"\x91\x99\xa9StepEnded\xa1n\xa7wfrun-2\xa3s/b\xa1s\xa7success\xc4\x01o\x07\xa1e",
+    ),
+    (
+        WalkOpened(**OF_WALK, step="b", at_ms=7),
+        b"\x91\x96\xaaWalkOpened\xa1n\xa7wfrun-2\xa3s/b\xa1b\x07",
+    ),
+    (
+        WalkEnded(**OF_WALK, succeeded=True, output=b"o", at_ms=7),
+        b"\x91\x97\xa9WalkEnded\xa1n\xa7wfrun-2\xa3s/b\xc3\xc4\x01o\x07",
+    ),
+    (
+        WalkClosed(**OF_WALK, at_ms=7),
+        b"\x91\x95\xaaWalkClosed\xa1n\xa7wfrun-2\xa3s/b\x07",
+    ),
+    (
+        PlanNoted(
+            **OF_WALK,
+            step="s",
+            workflow="w",
+            version="1",
+            plan="p",
+            what="x",
+            at_ms=7,
+            executor="e",
+            attempt=1,
+            error="r",
+            verdict="bad",
+            began_ms=6,
+            is_turn=True,
+        ),
+        b"\x91\xdc\x00\x10\xa9PlanNoted\xa1n\xa7wfrun-2\xa3s/b\xa1s\xa1w\xa11\xa1p\xa1x\x07\xa1e\x01\xa1r\xa3bad\x06\xc3",
+    ),
+    (
+        ChildCancelled(**OF_RUN, at_ms=7, reason="r"),
+        b"\x91\x95\xaeChildCancelled\xa1n\xa7wfrun-2\x07\xa1r",
+    ),
+    (
+        SignalReceived(**OF_RUN, signal=Signal(type="t", payload=b"p", at_ms=7)),
+        b"\x91\x94\xaeSignalReceived\xa1n\xa7wfrun-2\x93\xa1t\xc4\x01p\x07",
+    ),
+    (
+        SignalMatched(**OF_WALK, signal_type="t", at_ms=7),
+        b"\x91\x96\xadSignalMatched\xa1n\xa7wfrun-2\xa3s/b\xa1t\x07",
+    ),
+    (
+        SignalTimedOut(**OF_WALK, signal_type="t", goal="g", at_ms=7),
+        b"\x91\x97\xaeSignalTimedOut\xa1n\xa7wfrun-2\xa3s/b\xa1t\xa1g\x07",
+    ),
+    (
+        WorkflowPaused(**OF_RUN, at_ms=7),
+        b"\x91\x94\xaeWorkflowPaused\xa1n\xa7wfrun-2\x07",
+    ),
+    (
+        WorkflowResumed(**OF_RUN, at_ms=7),
+        b"\x91\x94\xafWorkflowResumed\xa1n\xa7wfrun-2\x07",
+    ),
+    (
+        RollbackBegan(**OF_RUN, ending=ENDING, steps=("s", "r"), at_ms=7),
+        b"\x91\x96\xadRollbackBegan\xa1n\xa7wfrun-2\x93\xa9timed_out\xacflo.TimedOut\xa1e\x92\xa1s\xa1r\x07",
+    ),
+    (
+        StepUndone(**OF_RUN, step="s", succeeded=False, at_ms=7, error="e"),
+        b"\x91\x97\xaaStepUndone\xa1n\xa7wfrun-2\xa1s\xc2\x07\xa1e",
+    ),
+    (
+        WorkflowFinished(**OF_RUN, ending=ENDING, output=b"o", at_ms=7, workflow="w", slot="p"),
+        b"\x91\x98\xb0WorkflowFinished\xa1n\xa7wfrun-2\x93\xa9timed_out\xacflo.TimedOut\xa1e\xc4\x01o\x07\xa1w\xa1p",
+    ),
+    (
+        HistoryFiled(**OF_RUN, part=3, at_ms=7),
+        b"\x91\x95\xacHistoryFiled\xa1n\xa7wfrun-2\x03\x07",
+    ),
+    (
+        WorkflowAdmitted(**OF_RUN, at_ms=7),
+        b"\x91\x94\xb0WorkflowAdmitted\xa1n\xa7wfrun-2\x07",
+    ),
+    (
+        ScheduleSet(namespace="n", workflow="w", next_at_ms=8, at_ms=7, paused=False),
+        b"\x91\x96\xabScheduleSet\xa1n\xa1w\x08\x07\xc2",
+    ),
+    (
+        ScheduleRemoved(namespace="n", workflow="w"),
+        b"\x91\x93\xafScheduleRemoved\xa1n\xa1w",
+    ),
+    (
+        ScheduleFired(namespace="n", workflow="w", due_at_ms=7, next_at_ms=8, run_id="wfrun-2"),
+        b"\x91\x96\xadScheduleFired\xa1n\xa1w\x07\x08\xa7wfrun-2",
+    ),
+]
