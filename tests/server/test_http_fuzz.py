@@ -12,6 +12,7 @@ from random import Random
 import pytest
 from structlog.testing import capture_logs
 
+import workflow_attacks
 from flo.core.state import State
 from flo.log.memory import MemoryLog
 from flo.model.actions import RegisterAction
@@ -72,6 +73,9 @@ BODIES = [
     b'{"reason":7}',
     b"\x00" * 300,
 ]
+
+REFUSED += workflow_attacks.REFUSED_OVER_HTTP
+BODIES += workflow_attacks.HTTP_BODIES
 
 
 class Fuzzer:
@@ -158,6 +162,8 @@ async def world():
         Invoke(action="send", input=b"{}"),
         Claim(worker_id="anna", actions=["send"]),
     ):
+        await shard.ask(word)
+    for word in workflow_attacks.FILL:
         await shard.ask(word)
     yield door, shard
     await door.stop()
