@@ -1,7 +1,8 @@
 """`make demo`: a server, a worker and a client, each in a process of its own.
 
 A few dozen actions go through: some need a second attempt, and one is given up after three and
-kept as a dead letter. Nothing needs to be installed or started first.
+kept as a dead letter. Then an order goes through a workflow, and waits on its way for an approval.
+Nothing needs to be installed or started first.
 """
 
 import asyncio
@@ -16,10 +17,13 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from flo import Flo, Invocation, RunView
+from flo import Flo, Invocation, RunView, WorkflowHandle
 from flo.testing.process import ServerProcess
 
 WORKER = Path(__file__).with_name("demo_worker.py")
+ORDER_WORKER = Path(__file__).with_name("order_actions.py")
+ORDER = Path(__file__).with_name("order-processing.yaml")
+WAY_TO_APPROVAL = ("start", "process_payment", "check_approval", "await_approval")
 IMAGES = 30
 ORDERS = 6
 
@@ -33,13 +37,20 @@ def main() -> None:
     ):
         console.print(f"[bold]Server[/]  RPC at {server.address}, HTTP API at {server.http_url}")
         console.print(f"        its data is in {folder}")
-        worker = subprocess.Popen([sys.executable, str(WORKER), server.address])
-        console.print(f"[bold]Worker[/]  process {worker.pid}, up to 8 tasks at a time\n")
+        workers = [
+            subprocess.Popen([sys.executable, str(worker), server.address])
+            for worker in (WORKER, ORDER_WORKER)
+        ]
+        for worker in workers:
+            console.print(f"[bold]Worker[/]  process {worker.pid}, up to 8 tasks at a time")
+        console.print()
         try:
             asyncio.run(client(server))
         finally:
-            worker.terminate()
-            worker.wait()
+            for worker in workers:
+                worker.terminate()
+            for worker in workers:
+                worker.wait()
         server.stop()
     console.print("\nYour turn: [bold]make serve[/], then the five-minute tour in README.md")
 
@@ -61,6 +72,37 @@ async def client(server: ServerProcess) -> None:
             f"  flo action status {runs[0].run_id} --host {server.address}\n"
             f"  curl {server.http_url}/api/v1/actions/charge-card/runs"
         )
+        await process_order(flo)
+
+
+async def process_order(flo: Flo) -> None:
+    """A workflow: the order is large, so somebody has to approve it before it is shipped."""
+    for name in ("validate-order", "charge-payment", "check-approval-needed", "ship-order"):
+        await flo.actions.register(name, max_retries=0)
+    await flo.workflows.create(ORDER)
+    order = {"order_id": "ORD-1", "amount": 900}
+    run = await flo.workflows.start("order-processing", order, idempotency_key="ORD-1")
+    console.print(f"\n[bold]Workflow[/]  {ORDER.name}, run {run}: an order of 900\n")
+    steps = 0
+    while steps < len(WAY_TO_APPROVAL):
+        steps = await show_steps(run, steps)
+    explanation = await run.explain()
+    console.print(f"  [yellow]{explanation.summary}[/]")
+    console.print(f"  [yellow]$ {explanation.advice[0]}[/]")
+    await asyncio.sleep(1.0)
+    await run.signal("approval", {"approved_by": "finance"})
+    ended = await run.wait(timeout=30)
+    await show_steps(run, steps)
+    console.print(f"  [green]●[/] {ended.terminal}: {(ended.output or b'').decode()}")
+    console.print(f"\n  flo workflow history {run} tells all of it.")
+
+
+async def show_steps(run: WorkflowHandle, known: int) -> int:
+    """Print the steps that have begun since; how many have by now."""
+    begun = [entry async for entry in run.history() if entry.type == "step_started"]
+    for entry in begun[known:]:
+        console.print(f"  [green]●[/] {entry.step}")
+    return len(begun)
 
 
 async def watch(invocations: list[Invocation]) -> list[RunView]:

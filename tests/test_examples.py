@@ -38,6 +38,12 @@ def test_the_demo_ends_well_and_tells_its_story() -> None:
 
     assert "35 completed, 3 of them after a retry; 1 dead-lettered: charge-card-4" in shown
     assert "HTTP API at http://127.0.0.1:" in shown
+    path = re.findall(r"^  ● (\w+)", shown, re.MULTILINE)
+    assert path == [
+        *("start", "process_payment", "check_approval", "await_approval", "fulfill"),
+        "OrderCompleted",
+    ]
+    assert "waits for a signal of type 'approval'" in shown
 
 
 def test_the_tour_works_as_the_readme_tells_it(tmp_path: Path) -> None:

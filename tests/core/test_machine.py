@@ -4,6 +4,7 @@ import pytest
 
 from flo.core import machine
 from flo.core.machine import ENDS, FOLDS, FOLLOWS, RETURNS, RULES, VIEWS, decide, settle
+from flo.core.workflows import fall_due
 from flo.log.codec import EVENTS
 from flo.model.actions import DeleteAction, DisableAction, EnableAction, RegisterAction
 from flo.model.base import Word
@@ -18,14 +19,17 @@ from flo.model.runs import (
     Invoke,
     PurgeDead,
     RequeueDead,
+    RunQueued,
     Tick,
     Touch,
 )
+from flo.model.schedules import PullTrigger
 from flo.model.workers import DrainWorker, Heartbeat, RegisterWorker
 from flo.shard.snapshot import fingerprint
 from flo.testing.clock import NOON_MS
 from flo.wire.opcodes import OPERATIONS
-from given import ANNA, BORIS, Later, given
+from flows import playing
+from given import ANNA, BORIS, DEFAULT, Later, given
 
 # The tables
 
@@ -39,7 +43,7 @@ def test_every_event_has_a_fold():
 def test_whatever_can_be_asked_over_the_wire_is_known_to_the_machine():
     asked = {operation.request for operation in OPERATIONS if operation.opcode >= 10}
 
-    assert set(RULES) | set(VIEWS) == asked | {Tick}
+    assert set(RULES) | set(VIEWS) == asked | {Tick, PullTrigger}
     assert not set(RULES) & set(VIEWS)
 
 
@@ -167,3 +171,23 @@ def test_signs_are_observed_and_never_become_events():
 
     assert decision.events == ()
     assert live.observed == [(4, NOON_MS)]
+
+
+def test_what_is_decided_later_sees_what_was_folded_before():
+    """The control: runs that were decided together would all have got the same number."""
+    nap = '{sleep: 1s, transitions: {success: next}}\nsteps: {next: {run: "@actions/a"}}'
+    play = playing(f'kind: Workflow\nname: order\nversion: "1"\nstart: {nap}\n', "a")
+    for _ in range(3):
+        play.start()
+    play.now_ms += 1_000
+    together = [
+        event.run.run_id
+        for run_id in play.space.courses
+        for event in fall_due(play.state, ("workflow", DEFAULT, run_id), play.moment(Tick()))
+        if isinstance(event, RunQueued)
+    ]
+
+    play.tell(Tick())
+
+    assert together == ["a-1"] * 3
+    assert sorted(play.space.runs) == ["a-1", "a-2", "a-3"]

@@ -15,6 +15,7 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
+import workflow_attacks
 from flo.core.state import State
 from flo.log.memory import MemoryLog
 from flo.model.actions import RegisterAction
@@ -641,6 +642,8 @@ class Target:
 async def target():
     target = Target()
     await target.start()
+    for word in workflow_attacks.FILL:
+        await target.shard.ask(word)
     yield target
     await target.shard.stop()
 
@@ -654,6 +657,11 @@ def replies(written):
         assert not isinstance(said[-1].body, Unexpected), said[-1].body
     assert reader._start == len(written)
     return said
+
+
+REFUSED |= workflow_attacks.REFUSED
+WILD |= workflow_attacks.WILD
+HOSTILE += workflow_attacks.HOSTILE
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -12,6 +12,7 @@ from random import Random
 import pytest
 from structlog.testing import capture_logs
 
+import workflow_attacks
 from flo.core.state import State
 from flo.log.memory import MemoryLog
 from flo.model.actions import RegisterAction
@@ -125,6 +126,9 @@ BODIES = [
     b"\x00" * 300,
 ]
 
+REFUSED += workflow_attacks.REFUSED_OVER_HTTP
+BODIES += workflow_attacks.HTTP_BODIES
+
 
 class Fuzzer:
     """Makes up what a hostile caller might send, always the same from the same seed."""
@@ -214,6 +218,8 @@ async def world():
         ReadGroup(stream="events", group="mailers", consumer="anna"),
         PutKey(key="config", value=b"{}"),
     ):
+        await shard.ask(word)
+    for word in workflow_attacks.FILL:
         await shard.ask(word)
     yield door, shard
     await door.stop()

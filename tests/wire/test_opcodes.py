@@ -77,10 +77,41 @@ ON_THE_WIRE = {
     116: "read_in_transaction",
 }
 
+OF_WORKFLOWS = {
+    120: "create_workflow",
+    121: "validate_workflow",
+    122: "delete_workflow",
+    123: "disable_workflow",
+    124: "enable_workflow",
+    125: "get_workflow",
+    126: "list_workflows",
+    130: "start_workflow",
+    131: "start_workflow_many",
+    132: "signal_workflow",
+    133: "cancel_workflow",
+    134: "pause_workflow",
+    135: "resume_workflow",
+    136: "rerun_workflow",
+    137: "get_workflow_run",
+    138: "wait_for_workflow",
+    139: "list_workflow_runs",
+    140: "get_history",
+    141: "explain_workflow",
+    150: "pause_schedule",
+    151: "resume_schedule",
+    152: "run_schedule",
+    153: "get_schedule",
+    154: "list_schedules",
+    160: "get_plan",
+    161: "emit_event",
+}
+
 
 def test_an_opcode_means_for_ever_what_it_once_meant():
     assert PROTOCOL_VERSION == 1
-    assert {operation.opcode: operation.name for operation in OPERATIONS} == ON_THE_WIRE
+    assert {operation.opcode: operation.name for operation in OPERATIONS} == (
+        ON_THE_WIRE | OF_WORKFLOWS
+    )
 
 
 def test_no_opcode_and_no_name_is_given_twice():
@@ -91,6 +122,7 @@ def test_no_opcode_and_no_name_is_given_twice():
 def test_a_batch_form_says_what_its_single_form_says():
     by_name = {operation.name: operation for operation in OPERATIONS}
     batches = [operation for operation in OPERATIONS if operation.many]
+    assert batches.pop().name == "start_workflow_many"
 
     assert [batch.name for batch in batches] == [
         "invoke_many",
@@ -101,6 +133,14 @@ def test_a_batch_form_says_what_its_single_form_says():
     for batch in batches:
         single = by_name[batch.name.removesuffix("_many")]
         assert (batch.request, batch.reply) == (single.request, single.reply)
+
+
+def test_a_batch_of_starts_says_what_one_start_says():
+    by_name = {operation.name: operation for operation in OPERATIONS}
+    batch, single = by_name["start_workflow_many"], by_name["start_workflow"]
+
+    assert batch.many
+    assert (batch.request, batch.reply) == (single.request, single.reply)
 
 
 def test_the_welcome_says_how_much_may_be_sent_at_once():

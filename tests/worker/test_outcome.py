@@ -93,3 +93,13 @@ def test_every_error_becomes_text_that_can_be_sent(error: Exception) -> None:
     assert isinstance(outcome, TryAgain)
     assert outcome.error.startswith(type(error).__name__)
     assert len(outcome.error.encode()) <= ERROR_LENGTH_MAX
+
+
+def test_an_error_with_a_code_is_known_by_it() -> None:
+    refused = NonRetryableError("no such card")
+    refused.code = "invalid_card"  # type: ignore[attr-defined]
+    numbered = NonRetryableError("not found")
+    numbered.code = 404  # type: ignore[attr-defined]
+
+    assert outcome_of_error(refused) == GiveUp("invalid_card: no such card", dead_letter=False)
+    assert outcome_of_error(numbered) == GiveUp("NonRetryableError: not found", dead_letter=False)

@@ -32,7 +32,7 @@ async def get_plan(
     return await asker.ask(question, PlanView)
 
 
-@post("/events/{name:str}", status_code=200, tags=["plans"], responses=refusals())
+@post("/events/{name:str}", status_code=200, tags=["plans"], responses=refusals(413))
 async def emit_event(
     asker: NamedDependency[Asker],
     name: Annotated[str, PathParameter(description="The event's name.")],

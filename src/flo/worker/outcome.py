@@ -69,11 +69,14 @@ def outcome_of_error(error: BaseException) -> Outcome:
 
 
 def _describe(error: BaseException) -> str:
+    """Its code, if it has one, and its message: plans know errors by their codes."""
+    code = getattr(error, "code", None)
+    name = code if isinstance(code, str) and code else type(error).__name__
     try:
         message = str(error)
     except Exception as another:
         message = f"its message cannot be shown: {type(another).__name__}"
-    return _text(f"{type(error).__name__}: {message}"[:TEXT_LENGTH_MAX])
+    return _text(f"{name}: {message}"[:TEXT_LENGTH_MAX])
 
 
 def _text(text: str) -> str:

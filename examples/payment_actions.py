@@ -1,0 +1,54 @@
+"""The actions of payment-processing.yaml: two providers, of which the first can be out of order.
+
+flo server start
+flo workflow create -f examples/payment-processing.yaml
+STRIPE=down python examples/payment_actions.py
+flo workflow start payment-processing '{"customer_id": "C-7", "amount": 20}' --idempotency-key P-1
+
+An action says which kind of error it has by a code in front of it: the `code` of the exception.
+Its own retries are off, because the plan does the retrying.
+"""
+
+import os
+from typing import Any
+
+from flo import ActionContext, ActionResult, ActionWorker, NonRetryableError
+
+worker = ActionWorker(concurrency=8)
+
+
+class ProviderError(NonRetryableError):
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@worker.action("charge-stripe", max_retries=0)
+async def charge_stripe(payment: dict[str, Any]) -> dict[str, Any]:
+    if os.environ.get("STRIPE") == "down":
+        raise ProviderError("out_of_order", "the provider does not answer")
+    if payment["amount"] > 10_000:
+        raise ProviderError("fraud_detected", "nobody pays so much")
+    return {"payment_id": f"stripe-{payment['customer_id']}", "provider": "stripe"}
+
+
+@worker.action("charge-adyen", max_retries=0)
+async def charge_adyen(ctx: ActionContext) -> ActionResult:
+    """This provider takes the order, and says later how it ended."""
+    payment = ctx.json()
+    said = {"payment_id": f"adyen-{payment['customer_id']}", "provider": "adyen"}
+    return ctx.result("pending" if payment["amount"] > 100 else "success", said)
+
+
+@worker.action("check-payment-status", max_retries=0)
+async def check_payment_status(payment: dict[str, Any]) -> dict[str, Any]:
+    return {**payment, "status": "settled"}
+
+
+@worker.action("send-notification", max_retries=0)
+async def send_notification(message: dict[str, Any]) -> dict[str, Any]:
+    return {"sent": message["template"]}
+
+
+if __name__ == "__main__":
+    worker.run()

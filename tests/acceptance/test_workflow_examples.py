@@ -1,0 +1,176 @@
+"""The two workflows in examples/: on a manual clock with stubs, and on real processes."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from flo import BlockingFlo
+from flo.testing.process import ServerProcess
+from flo.testing.tested_run import TestedRun
+from flo.testing.workflows import WorkflowTest, workflow_test
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+ORDER = EXAMPLES / "order-processing.yaml"
+PAYMENT = EXAMPLES / "payment-processing.yaml"
+PLAN = "charge-payment"
+THRESHOLD = 5
+DOWN = "timeout: the provider does not answer"
+
+
+async def pay(test: WorkflowTest, number: int) -> TestedRun:
+    payment = {"customer_id": f"C-{number}", "amount": 20, "idempotency_key": f"P-{number}"}
+    return await test.ended(await test.start(payment, idempotency_key=f"P-{number}"))
+
+
+async def breaker(test: WorkflowTest) -> str:
+    return (await test.plan(PLAN)).executors[0].breaker
+
+
+async def test_a_provider_that_dies_is_left_out_and_comes_back() -> None:
+    async with workflow_test(PAYMENT) as test:
+        stripe = test.action("charge-stripe", fails=DOWN)
+        adyen = test.action("charge-adyen", returns={"payment_id": "a-1"})
+        test.action("send-notification")
+
+        first = await pay(test, 1)
+        assert len(stripe.calls) == 3, "its retries come before the other provider"
+        assert first.told("plan_executor_start") == ["stripe-primary"] * 3 + ["adyen-fallback"]
+        assert first.told("plan_executor_exhausted") == ["stripe-primary"]
+        runs = [first, *[await pay(test, number) for number in range(2, 21)]]
+
+        assert {run.status for run in runs} == {"completed"}
+        assert await breaker(test) == "open"
+        assert len(stripe.calls) == THRESHOLD, "an open breaker lets nothing through"
+        assert len(adyen.calls) == 20
+        assert runs[-1].told("plan_executor_start") == ["adyen-fallback"]
+
+        await test.pass_time(seconds=30)
+        assert await breaker(test) == "half_open"
+        await pay(test, 21)
+        assert len(stripe.calls) == THRESHOLD + 1, "one probe, which fails"
+        assert await breaker(test) == "open"
+
+        await test.pass_time(seconds=30)
+        stripe = test.action("charge-stripe", returns={"payment_id": "s-1"})
+        recovered = [await pay(test, number) for number in range(22, 42)]
+
+        assert await breaker(test) == "closed"
+        assert {run.status for run in recovered} == {"completed"}
+        assert len(stripe.calls) == 20
+        assert recovered[0].told("plan_executor_success") == ["stripe-primary"]
+
+
+async def test_a_card_that_is_not_valid_goes_on_to_the_other_provider_at_once() -> None:
+    async with workflow_test(PAYMENT) as test:
+        stripe = test.action("charge-stripe", fails="invalid_card: it has expired")
+        test.action("charge-adyen", returns={"payment_id": "a-1"})
+        test.action("send-notification", fails="no such address")
+        begun = test.now
+        run = await pay(test, 1)
+
+    assert (len(stripe.calls), test.now) == (1, begun)
+    assert run.path == ["start", "notify_customer", "flo.Completed"]
+
+
+async def test_when_every_provider_is_down_the_fallback_answers() -> None:
+    async with workflow_test(PAYMENT) as test:
+        test.action("charge-stripe", fails=DOWN)
+        test.action("charge-adyen", fails=DOWN)
+        test.action("send-notification")
+        run = await pay(test, 1)
+
+    assert run.step("start").output == (
+        b'{"status": "declined", "reason": "all_providers_unavailable"}'
+    )
+    assert run.told("plan_fallback") == ["timeout"]
+
+
+async def test_a_payment_that_is_pending_is_asked_for_until_it_is_settled() -> None:
+    async with workflow_test(PAYMENT) as test:
+        test.action("charge-stripe", outcome="pending", returns={"payment_id": "s-9"})
+        test.action("check-payment-status", outcome="pending", times=4).then(returns="settled")
+        test.action("send-notification")
+        run = await pay(test, 1)
+
+    assert run.path == ["start", "check_payment_status", "notify_customer", "flo.Completed"]
+    assert test.calls("check-payment-status") == [{"payment_id": "s-9"}] * 5
+
+
+async def test_a_result_is_kept_until_the_payment_is_refunded() -> None:
+    async with workflow_test(PAYMENT) as test:
+        stripe = test.action("charge-stripe", returns={"payment_id": "s-1"})
+        test.action("send-notification")
+        payment = {"customer_id": "C-1", "amount": 20, "idempotency_key": "P-1"}
+        for key in ("a", "b"):
+            run = await test.start(payment, idempotency_key=key)
+        assert (len(stripe.calls), run.told("plan_cache_hit")) == (1, [""])
+        assert (await test.emit("payment.refunded")).results == 1
+        await test.start(payment, idempotency_key="c")
+
+    assert len(stripe.calls) == 2
+
+
+@pytest.mark.parametrize("stripe", ["up", "down"])
+def test_a_payment_goes_through_whether_or_not_a_provider_is_down(
+    tmp_path: Path, stripe: str
+) -> None:
+    with (
+        ServerProcess(tmp_path) as server,
+        worker("payment_actions.py", server, STRIPE=stripe),
+        BlockingFlo(server.address) as flo,
+    ):
+        flo.workflows.create(PAYMENT)
+        payment = {"customer_id": "C-7", "amount": 20}
+        run = flo.workflows.start("payment-processing", payment, idempotency_key="P-1")
+        ended = run.wait(timeout=30)
+
+    provider = b'"stripe"' if stripe == "up" else b'"adyen"'
+    assert ended.status == "completed"
+    assert provider in ended.steps[0].output
+
+
+def test_an_order_is_approved_by_a_signal(tmp_path: Path) -> None:
+    with (
+        ServerProcess(tmp_path) as server,
+        worker("order_actions.py", server),
+        BlockingFlo(server.address) as flo,
+    ):
+        flo.workflows.create(ORDER)
+        order = {"order_id": "ORD-1", "amount": 900}
+        run = flo.workflows.start("order-processing", order, idempotency_key="ORD-1")
+        run.signal("approval", {"by": "finance"})  # it is kept until a step waits for it
+        large = run.wait(timeout=30)
+        small = flo.workflows.start(
+            "order-processing", {"order_id": "ORD-2", "amount": 9}, idempotency_key="ORD-2"
+        ).wait(timeout=30)
+        bad = flo.workflows.start(
+            "order-processing", {"order_id": "ORD-3", "amount": 0}, idempotency_key="ORD-3"
+        ).wait(timeout=30)
+
+    assert (large.terminal, small.terminal, bad.terminal) == (
+        "OrderCompleted",
+        "OrderCompleted",
+        "flo.Failed",
+    )
+    assert "await_approval" in [step.step for step in large.steps]
+    assert "await_approval" not in [step.step for step in small.steps]
+
+
+@contextmanager
+def worker(name: str, server: ServerProcess, **settings: str) -> Iterator[None]:
+    """A worker process that has registered, and is drained at the end."""
+    environment = {**os.environ, "FLO_ENDPOINT": server.address, **settings}
+    process = subprocess.Popen([sys.executable, EXAMPLES / name], env=environment)
+    try:
+        with BlockingFlo(server.address) as client:
+            while not client.workers.list().items:
+                assert process.poll() is None, "the worker has ended"
+        yield
+    finally:
+        process.terminate()
+        assert process.wait(timeout=30) == 0
