@@ -209,11 +209,14 @@ def test_a_namespace_with_nothing_in_it_is_deleted(steps):
 @pytest.mark.parametrize(
     ("steps", "counts"),
     [
-        ([SEND], "1 actions, 0 live runs, 0 workers, 0 streams and 0 keys"),
-        ([WORKER], "0 actions, 0 live runs, 1 workers, 0 streams and 0 keys"),
-        ([SEND, WORKER, INVOKE, INVOKE], "1 actions, 2 live runs, 1 workers, 0 streams and 0 keys"),
-        ([STREAM], "0 actions, 0 live runs, 0 workers, 1 streams and 0 keys"),
-        ([KEY, KEY], "0 actions, 0 live runs, 0 workers, 0 streams and 1 keys"),
+        ([SEND], "1 actions, 0 live runs, 0 workers, 0 streams, 0 keys and 0 workflows"),
+        ([WORKER], "0 actions, 0 live runs, 1 workers, 0 streams, 0 keys and 0 workflows"),
+        (
+            [SEND, WORKER, INVOKE, INVOKE],
+            "1 actions, 2 live runs, 1 workers, 0 streams, 0 keys and 0 workflows",
+        ),
+        ([STREAM], "0 actions, 0 live runs, 0 workers, 1 streams, 0 keys and 0 workflows"),
+        ([KEY, KEY], "0 actions, 0 live runs, 0 workers, 0 streams, 1 keys and 0 workflows"),
     ],
 )
 def test_a_namespace_with_something_in_it_is_deleted_only_by_force(steps, counts):

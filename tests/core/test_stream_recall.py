@@ -209,6 +209,7 @@ def test_every_word_that_needs_the_store_is_in_the_table():
         "TrimStream",
         "CreateGroup",
         "ReadGroup",
+        "PullTrigger",
         "ClaimRecords",
         "ListPending",
         "ListLetters",

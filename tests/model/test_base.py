@@ -4,15 +4,41 @@ import msgspec
 import pytest
 
 from flo.log.codec import EVENTS
-from flo.model import actions, archive, groups, kv, namespaces, runs, streams, workers
+from flo.model import (
+    actions,
+    archive,
+    groups,
+    kv,
+    namespaces,
+    plans,
+    runs,
+    schedules,
+    streams,
+    workers,
+    workflows,
+)
 from flo.model.base import Fact, Record, Sign, Word
 from flo.model.runs import Attempt, Invoke, Run, RunTouched
+
+MODULES = (
+    actions,
+    archive,
+    groups,
+    kv,
+    namespaces,
+    plans,
+    runs,
+    schedules,
+    streams,
+    workers,
+    workflows,
+)
 
 
 def structs_of(base):
     return [
         struct
-        for module in (actions, archive, groups, kv, namespaces, runs, streams, workers)
+        for module in MODULES
         for struct in vars(module).values()
         if isinstance(struct, type) and issubclass(struct, base) and struct is not base
     ]

@@ -86,6 +86,17 @@ def record_id(sequence):
     return f"{NOON_MS}-{sequence}"
 
 
+WORKFLOW = """
+kind: Workflow
+name: approval
+version: "1"
+schedule: {interval: 60000}
+start:
+  waitForSignal: {type: go, timeoutMs: 60000}
+  transitions: {success: flo.Completed}
+"""
+
+
 def every_word():
     """One word of every operation, about things that are in `prod`, or were."""
     known = {
@@ -108,6 +119,10 @@ def every_word():
         "checks": [Check(key="k", version=1)],
         "changes": [Put(key="k", value=b"3")],
         "transaction": TRANSACTION,
+        "text": WORKFLOW,
+        "workflow": "approval",
+        "plan": "none",
+        "type": "go",
     }
     for operation in OPERATIONS[2:]:
         fields = {field.name for field in msgspec.structs.fields(operation.request)}
@@ -116,6 +131,10 @@ def every_word():
             settings["name"] = "prod"
         if "path" in fields:
             settings["key"] = "document"
+        if "workflow" in operation.name and "name" in settings:
+            settings["name"] = "approval"
+        if operation.name == "list_workflow_runs":
+            del settings["workflow"]
         yield from words_of(operation, fields, settings)
 
 

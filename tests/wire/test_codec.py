@@ -168,7 +168,7 @@ def test_a_hand_written_request_may_leave_out_what_has_a_default():
 
 def test_an_accepted_reply_on_the_wire():
     assert body_of(encode_reply(2, INVOKE, [Invoked(run_id="send-email-1")])) == (
-        b"\x93\x02\x00\x82\xa6run_id\xacsend-email-1\xa9duplicate\xc2"
+        b"\x93\x02\x00\x83\xa6run_id\xacsend-email-1\xa9duplicate\xc2\xa6inline\xc2"
     )
 
 
