@@ -13,6 +13,7 @@ from flo.model.actions import DeleteAction, RegisterAction
 from flo.model.base import Word
 from flo.model.errors import FloError, Invalid, Unexpected
 from flo.model.ids import Namespace
+from flo.model.namespaces import DeleteNamespace
 from flo.model.workflows import (
     CreateWorkflow,
     DeleteWorkflow,
@@ -92,13 +93,16 @@ class Router:
             submission.answer([reply])
 
     def _notice(self, word: Word) -> None:
-        """Actions have come or gone: their runs are to be served, or no longer."""
+        """Actions or workflows have come or gone: they are to be served, or no longer."""
         if isinstance(word, RegisterAction | DeleteAction):
             self._guests.serve(word.namespace)
         elif isinstance(word, OF_WORKFLOWS):
             self._triggers.serve(word.namespace)
+        elif isinstance(word, DeleteNamespace):
+            self._triggers.serve(word.name)
 
 
 def _takes_a_while(word: Word) -> bool:
     """Whether it is not for the shard alone."""
-    return isinstance(word, (*OF_WORKFLOWS, ValidateWorkflow, RegisterAction, DeleteAction))
+    others = ValidateWorkflow, RegisterAction, DeleteAction, DeleteNamespace
+    return isinstance(word, (*OF_WORKFLOWS, *others))
