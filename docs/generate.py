@@ -19,14 +19,33 @@ import msgspec
 
 from flo.cli.main import flo
 from flo.model.actions import ActionView
+from flo.model.plans import ExecutorView
 from flo.model.runs import AttemptView, RunResult, RunStatus, RunView, Task
+from flo.model.schedules import ScheduleView
 from flo.model.workers import ProcessView, WorkerStatus, WorkerView
+from flo.model.workflows import (
+    HistoryView,
+    Phase,
+    StepView,
+    WaitView,
+    WorkflowRunItem,
+    WorkflowRunView,
+    WorkflowStatus,
+    WorkflowView,
+)
 from flo.server.config import ENVIRONMENT_PREFIX, ServerConfig
 from flo.testing.local import local_server
 from flo.wire.connection import ClientEnd
 from flo.wire.opcodes import OPERATIONS
+from flo.workflow.schema import json_schema, reference
 
 DOCS = Path(__file__).parent
+SCHEMA = DOCS / "reference" / "workflow.schema.json"
+STRUCTURES = (
+    *(Task, RunResult, RunView, AttemptView, ActionView, WorkerView, ProcessView),
+    *(WorkflowView, WorkflowRunView, WorkflowRunItem, StepView, WaitView, HistoryView),
+    *(ScheduleView, ExecutorView),
+)
 PART = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -34,6 +53,7 @@ def main() -> int:
     for path in sorted(DOCS.rglob("*.md")):
         text = path.read_text(encoding="utf-8")
         path.write_text(generate(text), encoding="utf-8")
+    SCHEMA.write_text(workflow_schema(), encoding="utf-8")
     return 0
 
 
@@ -55,9 +75,9 @@ def operations() -> str:
 def structures() -> str:
     """What the fields of requests and replies are made of."""
     lines = ["| name | is |", "|---|---|"]
-    for kind in (Task, RunResult, RunView, AttemptView, ActionView, WorkerView, ProcessView):
+    for kind in STRUCTURES:
         lines.append(f"| {kind.__name__} | {_fields(kind)} |")
-    for status in (RunStatus, WorkerStatus):
+    for status in (RunStatus, WorkerStatus, WorkflowStatus, Phase):
         lines.append(f"| {status.__name__} | {', '.join(f'`{one}`' for one in status)} |")
     return "\n".join(lines) + "\n"
 
@@ -112,6 +132,11 @@ def openapi() -> dict[str, Any]:
     return document
 
 
+def workflow_schema() -> str:
+    """The JSON Schema of workflow documents, for editors."""
+    return msgspec.json.format(msgspec.json.encode(json_schema()), indent=2).decode() + "\n"
+
+
 def hello() -> str:
     _, frame = ClientEnd("").hello()
     return f"```\n{frame.hex(' ')}\n```\n"
@@ -141,6 +166,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "settings": settings,
     "commands": commands,
     "routes": routes,
+    "workflow_yaml": reference,
 }
 
 
