@@ -21,7 +21,7 @@ setup: .venv/.ready  ## The environment in .venv, with the flo command in it
 	@$(PYTHON) -m venv .uv || { echo "python3 needs its venv module: apt-get install python3-venv"; exit 1; }
 	@.uv/bin/pip install --quiet --disable-pip-version-check uv
 
-demo: setup      ## A server, a worker and a client do a few dozen actions before your eyes
+demo: setup      ## A few dozen actions and a workflow with an approval, before your eyes
 	@$(BIN)/python examples/demo.py
 
 serve: setup     ## A server that keeps running, with its data in ./flo-data

@@ -28,15 +28,29 @@ from flo.model.groups import (
     PendingView,
 )
 from flo.model.kv import Check, Delete, Increment, KeyView, Put, Value, VersionView
+from flo.model.plans import ExecutorView
 from flo.model.runs import AttemptView, RunResult, RunStatus, RunView, Task
+from flo.model.schedules import ScheduleView
 from flo.model.streams import NewRecord, Retention, StreamRecord, StreamView
 from flo.model.workers import ProcessView, WorkerStatus, WorkerView
+from flo.model.workflows import (
+    HistoryView,
+    Phase,
+    StepView,
+    WaitView,
+    WorkflowRunItem,
+    WorkflowRunView,
+    WorkflowStatus,
+    WorkflowView,
+)
 from flo.server.config import ENVIRONMENT_PREFIX, ServerConfig
 from flo.testing.local import local_server
 from flo.wire.connection import ClientEnd
 from flo.wire.opcodes import OPERATIONS
+from flo.workflow.schema import json_schema, reference
 
 DOCS = Path(__file__).parent
+SCHEMA = DOCS / "reference" / "workflow.schema.json"
 STRUCTURES: tuple[type[msgspec.Struct], ...] = (
     Task,
     RunResult,
@@ -61,6 +75,14 @@ STRUCTURES: tuple[type[msgspec.Struct], ...] = (
     Put,
     Delete,
     Increment,
+    WorkflowView,
+    WorkflowRunView,
+    WorkflowRunItem,
+    StepView,
+    WaitView,
+    HistoryView,
+    ScheduleView,
+    ExecutorView,
 )
 PART = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -69,6 +91,7 @@ def main() -> int:
     for path in sorted(DOCS.rglob("*.md")):
         text = path.read_text(encoding="utf-8")
         path.write_text(generate(text), encoding="utf-8")
+    SCHEMA.write_text(workflow_schema(), encoding="utf-8")
     return 0
 
 
@@ -95,7 +118,7 @@ def structures() -> str:
         is_array = "an array: " if config.array_like else ""
         tag = f'`{config.tag_field}: "{config.tag}"`, ' if config.tag is not None else ""
         lines.append(f"| {kind.__name__} | {is_array}{tag}{_fields(kind)} |")
-    for status in (RunStatus, WorkerStatus, GroupMode):
+    for status in (RunStatus, WorkerStatus, GroupMode, WorkflowStatus, Phase):
         lines.append(f"| {status.__name__} | {', '.join(f'`{one}`' for one in status)} |")
     return "\n".join(lines) + "\n"
 
@@ -150,6 +173,11 @@ def openapi() -> dict[str, Any]:
     return document
 
 
+def workflow_schema() -> str:
+    """The JSON Schema of workflow documents, for editors."""
+    return msgspec.json.format(msgspec.json.encode(json_schema()), indent=2).decode() + "\n"
+
+
 def hello() -> str:
     _, frame = ClientEnd("").hello()
     return f"```\n{frame.hex(' ')}\n```\n"
@@ -179,6 +207,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "settings": settings,
     "commands": commands,
     "routes": routes,
+    "workflow_yaml": reference,
 }
 
 

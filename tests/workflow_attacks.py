@@ -24,7 +24,6 @@ BAD_TEXTS = [
     "kind: Workflow",
     TEXT.replace('"1"', '""'),
     TEXT.replace("flo.Completed", "nowhere"),
-    TEXT.replace("flo.Completed", "flo.Failed"),
     "{" * 5_000,
     "[" * 5_000,
     "- " * 5_000,
@@ -92,7 +91,6 @@ WILD = {
 HOSTILE = [
     *[(name, {"text": text}) for name in ("create_workflow", "validate_workflow")
       for text in BAD_TEXTS],
-    ("create_workflow", {"text": TEXT.replace("approved", "agreed")}),
     ("create_workflow", {"text": TEXT, "namespace": "a b"}),
     ("delete_workflow", {"name": "order", "version": "7"}),
     ("get_workflow", {"name": "order", "version": "\0" * 999}),
@@ -128,6 +126,12 @@ HOSTILE = [
     ("emit_event", {"name": "approved"}),
 ]  # fmt: skip
 """Words about what is in FILL: refused, or a look and nothing more."""
+
+AT_ODDS = [
+    ("create_workflow", {"text": TEXT.replace("approved", "agreed")}),
+    ("create_workflow", {"text": TEXT.replace("flo.Completed", "flo.Failed")}),
+]
+"""Words that are refused only because of what is in FILL."""
 
 REFUSED_OVER_HTTP = [
     b"POST /api/v1/workflows?namespace=!!!!!!!!!!!!",

@@ -1,6 +1,7 @@
 """The two workflows in examples/: on a manual clock with stubs, and on real processes."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from flo import BlockingFlo
 from flo.testing.process import ServerProcess
 from flo.testing.tested_run import TestedRun
 from flo.testing.workflows import WorkflowTest, workflow_test
+from flo.workflow.read import read
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ORDER = EXAMPLES / "order-processing.yaml"
@@ -159,6 +161,59 @@ def test_an_order_is_approved_by_a_signal(tmp_path: Path) -> None:
     )
     assert "await_approval" in [step.step for step in large.steps]
     assert "await_approval" not in [step.step for step in small.steps]
+
+
+def test_the_client_of_the_guide_shows_the_result_and_the_history(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path) as server, worker("order_actions.py", server):
+        environment = {**os.environ, "FLO_ENDPOINT": server.address}
+        command = [sys.executable, str(EXAMPLES / "order_client.py")]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+
+    lines = done.stdout.splitlines()
+    assert lines[0] == "{'order_id': 'ORD-1', 'status': 'shipped'}"
+    assert "signal_matched approval" in lines
+    assert lines[-1] == "workflow_completed OrderCompleted"
+
+
+async def test_the_workflow_of_the_readme_reminds_after_two_days() -> None:
+    readme = (EXAMPLES.parent / "README.md").read_text(encoding="utf-8")
+    (text,) = re.findall(r"```yaml\n(kind: Workflow.*?)```", readme, re.DOTALL)
+    async with workflow_test(text) as test:
+        test.action("send-email")
+        quick = await test.start({"to": "dave@example.com"})
+        slow = await test.start({"to": "erin@example.com"})
+        await test.signal(quick, "confirmed")
+        await test.pass_time(days=2)
+
+    assert quick.path == ["start", "await_confirmation", "flo.Completed"]
+    assert slow.path == ["start", "await_confirmation", "remind", "flo.Completed"]
+    assert test.calls("send-email")[-1]["subject"] == "Are you still there?"
+
+
+DOCUMENTS = [
+    pytest.param(text, id=f"{page.stem}-{number}")
+    for page in sorted((EXAMPLES.parent / "docs" / "guide").glob("*.md"))
+    for number, text in enumerate(
+        re.findall(r"```yaml\n(kind: Workflow.*?)```", page.read_text("utf-8"), re.DOTALL)
+    )
+]
+
+
+@pytest.mark.parametrize("text", DOCUMENTS)
+def test_the_documents_of_the_guide_are_valid(text: str) -> None:
+    definition, problems = read(text)
+
+    assert definition is not None, problems
+    assert not problems
+
+
+def test_the_test_of_the_guide_passes() -> None:
+    file = str(EXAMPLES / "test_order_processing.py")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", file]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stdout
+    assert "1 passed" in done.stdout
 
 
 @contextmanager

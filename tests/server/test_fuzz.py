@@ -60,6 +60,7 @@ class Fuzzer:
             self.hostile_bytes,
             self.refused_command,
             self.hostile_command,
+            self.hostile_word_about_workflows,
         ]
 
     def case(self):
@@ -130,6 +131,9 @@ class Fuzzer:
 
     def hostile_command(self):
         return command_frames(*self._dice.choice(HOSTILE))
+
+    def hostile_word_about_workflows(self):
+        return frames_of(*self._dice.choice(workflow_attacks.HOSTILE))
 
     def _body(self, operation):
         fields = {field.name: self._value(2) for field in msgspec.structs.fields(operation.request)}
@@ -661,7 +665,25 @@ def replies(written):
 
 REFUSED |= workflow_attacks.REFUSED
 WILD |= workflow_attacks.WILD
-HOSTILE += workflow_attacks.HOSTILE
+
+
+def frames_of(name, fields):
+    return HELLO_FRAME + write_frame(pack([7, BY_NAME[name].opcode, fields]))
+
+
+@pytest.mark.parametrize("name", sorted({name for name, _ in workflow_attacks.HOSTILE}))
+async def test_a_hostile_word_about_workflows_is_refused_or_only_looks(target, name, caplog):
+    before = fingerprint(target.shard.state), target.log.position
+    with capture_logs() as lines, caplog.at_level(logging.WARNING):
+        attacks = workflow_attacks.HOSTILE + workflow_attacks.AT_ODDS
+        for fields in [fields for hostile, fields in attacks if hostile == name]:
+            replies(await target.attack(frames_of(name, fields)))
+            assert target.shard.closed is None, fields
+            assert (fingerprint(target.shard.state), target.log.position) == before, fields
+        assert await target.is_healthy()
+
+    assert lines == []
+    assert caplog.records == []
 
 
 @pytest.mark.parametrize("seed", SEEDS)

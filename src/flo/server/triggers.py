@@ -71,7 +71,7 @@ class Triggers:
             self._pulling[source] = asyncio.create_task(self._pull_for_ever(source), name=name)
 
     async def _pull_for_ever(self, source: _Source) -> None:
-        while self._shard.closed is None:
+        while self._shard.closed is None and self._is_wanted(source):
             try:
                 await self._join(source)
                 while True:
@@ -82,6 +82,10 @@ class Triggers:
                 if self._shard.closed is None:
                     _logger.warning("trigger_rests", workflow=source.workflow, error=str(error))
                     await asyncio.sleep(REST_S)
+
+    def _is_wanted(self, source: _Source) -> bool:
+        """Whether it still pulls; nothing may be made in a namespace that has just been deleted."""
+        return source in _sources(self._shard.state, source.namespace)
 
     async def _join(self, source: _Source) -> None:
         settings = GroupSettings(mode=GroupMode(source.trigger.mode.value))

@@ -70,7 +70,7 @@ def outcome_of_error(error: BaseException) -> Outcome:
 
 def _describe(error: BaseException) -> str:
     """Its code, if it has one, and its message: plans know errors by their codes."""
-    code = getattr(error, "code", None)
+    code = getattr(error, "code", None) if isinstance(error, Exception) else None
     name = code if isinstance(code, str) and code else type(error).__name__
     try:
         message = str(error)
