@@ -17,6 +17,15 @@ ORDER = {
 }
 
 
+NO_LIMITS = {
+    "concurrency_max": None,
+    "concurrency_key": "",
+    "max_per_second": None,
+    "max_per_minute": None,
+    "max_per_hour": None,
+}
+
+
 async def test_an_action_is_created_once_and_then_replaced(http):
     assert await http.post("/actions", {"name": "ship"}) == (201, {"name": "ship", "version": 1})
     assert await http.post("/actions", {"name": "ship"}) == (200, {"name": "ship", "version": 2})
@@ -31,7 +40,8 @@ async def test_a_worker_that_announces_the_same_settings_makes_no_new_version(ht
 async def test_an_action_shows_its_settings_its_runs_and_its_workers(http):
     settings = {"timeout_ms": 5_000, "max_retries": 1, "retry_delay_ms": 10, "description": "go"}
     settings |= {"input_schema": ORDER, "output_schema": None}
-    await http.post("/actions", {"name": "ship", **settings})
+    limits = {"concurrency_max": 2, "max_per_second": 5}
+    await http.post("/actions", {"name": "ship", "limits": limits, **settings})
     await http.post("/actions/ship/invoke", {"order": 1})
     await http.post("/actions/ship/invoke", {"order": 2})
     await http.post("/workers", {"worker_id": "anna", "actions": ["ship"]})
@@ -58,6 +68,10 @@ async def test_an_action_shows_its_settings_its_runs_and_its_workers(http):
             "timed_out": 0,
         },
         "workers": ["anna"],
+        "wasm_digest": None,
+        "wasm_entrypoint": None,
+        "wasm_memory_limit": None,
+        "limits": {**NO_LIMITS, "concurrency_max": 2, "max_per_second": 5},
         **settings,
     }
 

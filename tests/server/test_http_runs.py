@@ -19,7 +19,7 @@ async def complete(http, run_id, body=None):
 
 async def test_an_invocation_is_queued_and_has_an_id(mail):
     invoked = await mail.post("/actions/send-mail/invoke", {"to": "alice"})
-    assert invoked == (202, {"run_id": "send-mail-1", "duplicate": False})
+    assert invoked == (202, {"run_id": "send-mail-1", "duplicate": False, "inline": False})
 
 
 async def test_a_run_shows_everything_about_itself(mail):
@@ -121,8 +121,8 @@ async def test_the_same_idempotency_key_never_makes_two_runs(mail):
     first = await mail.ask("POST", path, headers=header)
     again = await mail.ask("POST", path, params={"idempotency_key": "order-7"})
     both = await mail.ask("POST", path, headers=header, params={"idempotency_key": "order-7"})
-    assert first == (202, {"run_id": "send-mail-1", "duplicate": False})
-    assert again == both == (202, {"run_id": "send-mail-1", "duplicate": True})
+    assert first == (202, {"run_id": "send-mail-1", "duplicate": False, "inline": False})
+    assert again == both == (202, {"run_id": "send-mail-1", "duplicate": True, "inline": False})
 
 
 async def test_two_different_idempotency_keys_are_one_too_many(mail):

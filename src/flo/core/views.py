@@ -13,7 +13,14 @@ from flo.core.moment import Moment
 from flo.core.namespaces import named_namespace
 from flo.core.state import NO_RUNS, Space, State
 from flo.core.workers import named_worker, worker_status
-from flo.model.actions import Action, ActionPage, ActionView, GetAction, ListActions
+from flo.model.actions import (
+    Action,
+    ActionPage,
+    ActionView,
+    GetAction,
+    LimitsView,
+    ListActions,
+)
 from flo.model.errors import Invalid, NotFound
 from flo.model.ids import (
     BLOCK_MS_MAX,
@@ -287,7 +294,7 @@ def _action_view(namespace: Namespace, space: Space, action: Action) -> ActionVi
         wasm_digest=action.guest.digest if action.guest else None,
         wasm_entrypoint=action.guest.entrypoint if action.guest else None,
         wasm_memory_limit=action.guest.memory_pages if action.guest else None,
-        limits=action.limits,
+        limits=LimitsView(**msgspec.structs.asdict(action.limits)) if action.limits else None,
     )
 
 

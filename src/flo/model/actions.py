@@ -145,6 +145,16 @@ class Registered(Word):
     version: int
 
 
+class LimitsView(Word):
+    """ActionLimits, as users see them."""
+
+    concurrency_max: int | None
+    concurrency_key: str
+    max_per_second: int | None
+    max_per_minute: int | None
+    max_per_hour: int | None
+
+
 class ActionView(Word):
     """An action as its users see it."""
 
@@ -165,7 +175,7 @@ class ActionView(Word):
     wasm_digest: str | None = None
     wasm_entrypoint: str | None = None
     wasm_memory_limit: int | None = None
-    limits: ActionLimits | None = None
+    limits: LimitsView | None = None
 
 
 class ActionPage(Word):

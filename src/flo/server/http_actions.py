@@ -218,7 +218,7 @@ def _registration_of(action: ActionView, changes: dict[str, Any]) -> RegisterAct
         "output_schema": action.output_schema,
     }
     if action.limits is not None:
-        settings["limits"] = action.limits
+        settings["limits"] = ActionLimits(**asdict(action.limits))
     if action.wasm_digest is not None:
         settings["wasm_digest"] = action.wasm_digest
         settings["wasm_entrypoint"] = action.wasm_entrypoint
