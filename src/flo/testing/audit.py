@@ -13,6 +13,7 @@ from flo.shard.snapshot import dump, fingerprint, load
 from flo.testing.facts import Facts
 from flo.testing.invariants import Checks, Invariant
 from flo.testing.stream_audit import audit_keys, audit_streams, due_groups_and_keys
+from flo.testing.workflow_audit import audit_workflows, due_workflows
 
 
 def audit(state: State, facts: Facts, checks: Checks) -> None:
@@ -27,6 +28,7 @@ def audit(state: State, facts: Facts, checks: Checks) -> None:
         _audit_queues(namespace, space, facts, checks)
     audit_streams(state, facts, checks)
     audit_keys(state, facts, checks)
+    audit_workflows(state, facts, checks)
     _audit_due(state, checks)
     for run in facts.live.values():
         if run.timer is not None:
@@ -110,6 +112,7 @@ def _audit_due(state: State, checks: Checks) -> None:
         if run.is_delayed or run.lease_expires_at_ms is not None
     }
     expected |= due_groups_and_keys(state)
+    expected |= due_workflows(state)
     due = state.due._at_ms
     checks.hold(Invariant.LEASES_DUE, due == expected, due.items() ^ expected.items())
 

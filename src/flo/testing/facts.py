@@ -17,6 +17,7 @@ from flo.model.actions import (
     ActionDisabled,
     ActionEnabled,
     ActionRegistered,
+    ModuleStored,
 )
 from flo.model.archive import ArchiveAddress, Archived
 from flo.model.base import Fact
@@ -46,6 +47,7 @@ from flo.testing.reports import Reports
 from flo.testing.run_facts import RunFacts
 from flo.testing.stream_facts import STREAM_READINGS, StreamFacts
 from flo.testing.witness import Witness
+from flo.testing.workflow_facts import WORKFLOW_KINDS, WORKFLOW_READINGS, WorkflowFacts
 
 LATE_MS_MAX = 1_000
 """How late a timer may be while the server is up."""
@@ -60,6 +62,9 @@ Row: TypeAlias = tuple[Namespace, RunId, RunStatus, int, bytes | None, bool]
 """What the archive is to keep of a run that has ended."""
 
 Address: TypeAlias = tuple[Namespace, ActionName, int]
+
+OTHER_KINDS = WORKFLOW_KINDS | {LETTER_KIND}
+"""What is in the archive and is no run of an action."""
 
 _NO_LABELS: Lane = frozenset()
 
@@ -89,6 +94,7 @@ class Facts:
         self.streams = StreamFacts(witness)
         self.groups = GroupFacts(witness, self.streams)
         self.kv = KvFacts(witness)
+        self.workflows = WorkflowFacts(witness)
         self._loop = asyncio.get_running_loop()
         self._at_ms = 0
         self._left: set[tuple[Namespace, WorkerId]] = set()
@@ -120,11 +126,13 @@ class Facts:
         self.witness.at_ms = at_ms
         self.streams.begin(chunks)
         self.groups.begin(events)
+        self.workflows.begin()
         for event in events:
             READINGS[type(event)](self, event)
-        self._check_archived([row for row in archived if row.kind != LETTER_KIND])
+        self._check_archived([row for row in archived if row.kind not in OTHER_KINDS])
         self._check_removed([row for row in removed if row.kind != LETTER_KIND])
         self.streams.finish()
+        self.workflows.finish(archived, self._ended, self.groups.triggering)
         self.groups.finish(
             [row for row in archived if row.kind == LETTER_KIND],
             [row for row in removed if row.kind == LETTER_KIND],
@@ -149,12 +157,21 @@ class Facts:
             default=None,
         )
 
+    @property
+    def awaits_workers(self) -> bool:
+        """Whether anything goes on that needs no help from outside."""
+        signalled = [tale.awaits_a_signal for tale in self.workflows.live.values()]
+        return bool(self.live) or not all(signalled)
+
     def was_disabled(self, namespace: Namespace, action: ActionName, position: int) -> bool:
         """Whether an action has been disabled at any time since this append."""
         registered = self.registered.get((namespace, action))
         if registered is not None and not registered.enabled:
             return True
         return self._disabled_until.get((namespace, action), 0) > position
+
+    def _module_stored(self, event: ModuleStored) -> None:
+        """No action of a simulation has a module."""
 
     def _registered(self, event: ActionRegistered) -> None:
         key = (event.namespace, event.action.name)
@@ -358,6 +375,7 @@ class Facts:
         self.deleted_at[name] = self.position
         self.streams.forget(name)
         self.kv.forget(name)
+        self.workflows.forget(name)
         tables: list[dict[Any, Any]] = [
             self.runs,
             self.by_number,
@@ -533,6 +551,7 @@ def _lane_of(labels: Labels | None) -> Lane:
 
 
 READINGS: dict[type[Fact], Callable[[Facts, Any], None]] = {
+    ModuleStored: Facts._module_stored,
     ActionRegistered: Facts._registered,
     ActionDeleted: Facts._deleted,
     ActionEnabled: Facts._enabled,
@@ -555,5 +574,6 @@ READINGS: dict[type[Fact], Callable[[Facts, Any], None]] = {
     WorkerDeregistered: Facts._worker_deregistered,
     **dict.fromkeys(STREAM_READINGS, lambda facts, event: facts.streams.read(event)),
     **dict.fromkeys(GROUP_READINGS, lambda facts, event: facts.groups.read(event)),
+    **dict.fromkeys(WORKFLOW_READINGS, lambda facts, event: facts.workflows.read(event)),
     **dict.fromkeys(KV_READINGS, lambda facts, event: facts.kv.read(event)),
 }

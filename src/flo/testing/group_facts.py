@@ -25,6 +25,7 @@ from flo.model.groups import (
     RecordsTouched,
 )
 from flo.model.ids import ConsumerName
+from flo.model.schedules import CONSUMER
 from flo.testing.group_tale import At, GroupTale, Handed, Way
 from flo.testing.invariants import Invariant
 from flo.testing.requests import GroupKey, Nacked
@@ -32,6 +33,8 @@ from flo.testing.stream_facts import StreamFacts, StreamTale, each_of
 from flo.testing.witness import Witness
 
 LETTER_KIND = "letter"
+TRIGGER_PREFIX = "wf-"
+"""The group of a trigger is called after its workflow."""
 
 LetterAddress: TypeAlias = tuple[str, int]
 
@@ -48,6 +51,8 @@ class GroupFacts:
         self._leaving: set[tuple[GroupKey, ConsumerName]] = set()
         self._died: dict[LetterAddress, Letter] = {}
         self._returned: list[LetterAddress] = []
+        self.triggering: dict[tuple[str, str], list[bytes]] = {}
+        """The records that triggers have taken with this append, by workflow."""
         self.heard: dict[tuple[GroupKey, ConsumerName], tuple[int, int]] = {}
         """When each consumer last said something that was answered, and how much the time had
         been set back by then."""
@@ -80,6 +85,7 @@ class GroupFacts:
         self._leaving.clear()
         self._died.clear()
         self._returned.clear()
+        self.triggering.clear()
         for event in events:
             match event:
                 case ConsumerChosen():
@@ -220,12 +226,22 @@ class GroupFacts:
                 group.keys_reached[way.key] = way.sequence
 
     def _acked(self, event: RecordsAcked) -> None:
-        _, group = self._tales(event)
+        stream, group = self._tales(event)
         for sequence in each_of(event.sequences):
             way = self._under_way(group, sequence, event)
             asked = sequence in self._witness.requests.acks[group.key]
+            if way.consumer == CONSUMER:
+                self._trigger(stream, group, sequence)
+                asked = True
             self._hold(Invariant.SETTLED_AS_ASKED, asked, event, way)
             self._move(group, way, At.DONE)
+
+    def _trigger(self, stream: StreamTale, group: GroupTale, sequence: int) -> None:
+        """The workflow whose group it is takes a record."""
+        record = stream.record(sequence)
+        assert record is not None
+        workflow = (group.key[0], group.key[2].removeprefix(TRIGGER_PREFIX))
+        self.triggering.setdefault(workflow, []).append(record.payload)
 
     def _returned_(self, event: RecordsReturned) -> None:
         _, group = self._tales(event)

@@ -4,7 +4,7 @@ facts.py     checks the events of the log, one by one, as they become durable
 ledger.py    checks what clients and workers are told against what is durable
 audit.py     checks the engine's own state and indexes by counting again
 
-Of streams, groups and keys the same is done in files whose names begin with theirs.
+Of streams, groups, keys and workflows the same is done in files whose names begin with theirs.
 """
 
 from collections import Counter
@@ -63,6 +63,22 @@ class Invariant(StrEnum):
     VERSIONS_GROW = "versions only grow; only what changes at one moment shares one"
     WRITES_ASKED = "no key changes but as somebody asked, and counters add up"
 
+    # What the log may say of workflows.
+    WORKFLOWS_NUMBERED = "workflow runs are numbered one after the other"
+    WORKFLOWS_DEPLOYED = "no workflow run begins of what is not deployed, or is disabled"
+    STEPS_IN_ORDER = "no step begins before the one before it on its walk has ended"
+    PAUSED_BEGINS_NOTHING = "while a run is paused it begins no step"
+    ONE_WALK_WAITS = "a run that a workflow awaits is awaited by one walk, once"
+    OUTCOME_COUNTED_ONCE = "an outcome is counted once, by the walk that has waited for it"
+    OUTCOME_HEARD = "no walk waits for a run that has ended"
+    SIGNALS_USED_ONCE = "a signal is used once, and none times out that is there"
+    ROLLBACK_ORDER = "what was done is undone, the last first, before a run ends badly"
+    WORKFLOWS_END_ONCE = "a workflow run ends once, and nothing happens in it afterwards"
+    ENDS_IN_A_TERMINAL = "a workflow run ends in a terminal of its definition, as that says"
+    SLOTS_BOUNDED = "no more runs of a key are under way than its workflow allows"
+    ONE_RUN_PER_RECORD = "the records that a trigger takes start one run each, or one together"
+    SCHEDULES_FIRE_ONCE = "a schedule fires once for each of its times"
+
     # What clients and workers may be told.
     DURABLE_FIRST = "nothing is acknowledged before it is durable"
     INPUT_KEPT = "a run is handed out with the input it was made with"
@@ -94,6 +110,7 @@ class Invariant(StrEnum):
     KEYS_FRESH = "a key is shown as it was since the question was asked"
     EXPIRED_UNSEEN = "a key that has expired is not seen"
     HISTORY_KEPT = "the history of a key is what was written"
+    HISTORIES_WHOLE = "the history of a workflow run shows every outcome, once"
     SCANS_WHOLE = "a scan leaves nothing out, in order"
     REFUSALS_EXPLAINED = "nothing is refused without a reason the caller can know"
 
@@ -105,6 +122,7 @@ class Invariant(StrEnum):
     QUEUED_OR_DUE = "every pending run is in its queue or has a due time, never both"
     LEASES_DUE = "every lease has its due time, and nothing else has one"
     BACKLOG_RIGHT = "the indexes of a group's backlog equal a recount"
+    SLOTS_RIGHT = "the slots of workflows are with the runs that the log says have them"
     DEAD_COUNTED = "the count of dead letters equals the letters"
     STORE_KEPT = "the store keeps what streams keep, and nothing of those that are gone"
     SNAPSHOT_IS_STATE = "a snapshot read back is the state it was taken of"
@@ -112,6 +130,7 @@ class Invariant(StrEnum):
 
     # What must be true at the end.
     EVERY_RUN_ENDS = "once the faults are over, every run ends"
+    EVERY_WORKFLOW_ENDS = "once the faults are over, every workflow run ends, or says what it needs"
     EVERY_RECORD_SETTLES = "once the faults are over, every record of a group is settled or dead"
     ALL_ACCOUNTED_FOR = "ended and purged runs are all that were acknowledged"
     NO_ACCIDENT = "nothing fails that was not made to fail"

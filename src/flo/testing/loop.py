@@ -11,6 +11,7 @@ nothing, and the same calls happen in the same order at every run.
 import asyncio
 import selectors
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from flo.testing.clock import NOON_MS
@@ -26,6 +27,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self._virtual = _VirtualSelector()
         super().__init__(self._virtual)
+
+        self.set_default_executor(_AtOnce())
 
     def time(self) -> float:
         return self._virtual.now_s
@@ -76,6 +79,18 @@ class LoopClock:
 
     def put_forward(self, at_ms: int) -> None:
         self._ahead_ms = max(self._ahead_ms, at_ms - self._wall.elapsed_ms())
+
+
+class _AtOnce(ThreadPoolExecutor):
+    """What is given to a thread is done on the spot: no other order can be told again."""
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> "Future[T]":
+        future: Future[T] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:
+            future.set_exception(error)
+        return future
 
 
 class _VirtualSelector(selectors.SelectSelector):

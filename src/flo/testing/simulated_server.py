@@ -15,6 +15,7 @@ from flo.model.streams import Chunk
 from flo.server.config import ServerConfig
 from flo.server.router import Router
 from flo.server.tcp import Connection, Listener
+from flo.server.triggers import Triggers
 from flo.server.upkeep import Upkeep
 from flo.shard.replay import recover
 from flo.shard.shard import Shard
@@ -44,6 +45,8 @@ class SimulatedServer:
         self._connections: list[Connection] = []
         self._shard: Shard | None = None
         self._upkeep: Upkeep | None = None
+        self._triggers: Triggers | None = None
+        self._router: Router | None = None
         self._recovered = State()
 
     @property
@@ -69,8 +72,11 @@ class SimulatedServer:
         self._upkeep = Upkeep(self._shard, self._log, None, clock, ServerConfig())
         world.facts.server_started()
         await self._shard.start()
+        self._triggers = Triggers(self._shard)
+        await self._triggers.start()
         watcher = Doorkeeper(world.story)
-        listener = Listener(Router(self._shard), clock, watcher, "simulated", 9000)
+        router = self._router = Router(self._shard, triggers=self._triggers)
+        listener = Listener(router, clock, watcher, "simulated", 9000)
         world.network.listen(lambda: self._accept(listener))
         world.story.happened("server started")
 
@@ -83,15 +89,20 @@ class SimulatedServer:
         for connection in self._connections:
             connection.close()
         await self._shard.stop()
+        if self._triggers is not None:
+            await self._triggers.stop()
         self._gone(silently=False)
 
     def crash(self) -> None:
         """In the middle of whatever is under way."""
         self.check_health()
         self._world.story.happened("server crashes")
-        for task in asyncio.all_tasks():
-            if task.get_name() == "shard":
+        assert self._router is not None
+        for task in sorted(asyncio.all_tasks(), key=asyncio.Task.get_name):
+            if task.get_name() == "shard" or task.get_name().startswith("trigger "):
                 task.cancel()
+        for task in tuple(self._router._checking):
+            task.cancel()
         self._gone(silently=self._dice.random() < 0.5)
 
     async def mind(self) -> None:
@@ -187,7 +198,7 @@ class SimulatedServer:
         self._recovered = self._check_replay(self._shard.state, self._log.unwritten)
         self._log.unwritten = ()
         self._connections.clear()
-        self._shard = self._upkeep = None
+        self._shard = self._upkeep = self._triggers = self._router = None
 
     def _check_replay(self, lived: State, unwritten: Sequence[Fact]) -> State:
         """What lived, and the log replayed with what was about to be written, are the same."""

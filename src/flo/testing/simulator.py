@@ -24,9 +24,12 @@ from typing import Any, NamedTuple, Protocol
 import structlog.testing
 
 from flo.model.ids import Namespace
+from flo.testing.group_facts import TRIGGER_PREFIX
 from flo.testing.invariants import Broken, Invariant
 from flo.testing.loop import run_virtual
+from flo.testing.requests import GroupKey
 from flo.testing.simulated_client import SimulatedClient
+from flo.testing.simulated_director import SimulatedDirector
 from flo.testing.simulated_groups import SimulatedConsumer
 from flo.testing.simulated_keys import SimulatedKeeper
 from flo.testing.simulated_nomad import SimulatedNomad
@@ -51,13 +54,14 @@ class Cast(NamedTuple):
     producers: int
     consumers: int
     keepers: int
+    directors: int
 
 
 CASTS = (
-    Cast(clients=3, workers=3, producers=1, consumers=2, keepers=1),
-    Cast(clients=3, workers=3, producers=1, consumers=2, keepers=1),
-    Cast(clients=1, workers=1, producers=3, consumers=6, keepers=1),
-    Cast(clients=1, workers=1, producers=2, consumers=5, keepers=4),
+    Cast(clients=3, workers=3, producers=1, consumers=2, keepers=1, directors=1),
+    Cast(clients=1, workers=3, producers=1, consumers=1, keepers=1, directors=4),
+    Cast(clients=1, workers=1, producers=3, consumers=6, keepers=1, directors=1),
+    Cast(clients=1, workers=1, producers=2, consumers=5, keepers=4, directors=1),
 )
 """Every seed has one of these: some errors show only where there is a crowd."""
 
@@ -164,11 +168,17 @@ class Simulation:
             SimulatedKeeper(world, dice_from(self._dice), f"keeper-{number}", namespace)
             for number, namespace in enumerate(NAMESPACES * cast.keepers)
         ]
+        directors = [
+            SimulatedDirector(world, dice_from(self._dice), f"director-{number}", namespace)
+            for number, namespace in enumerate(NAMESPACES * cast.directors)
+        ]
         for client in clients[: len(NAMESPACES)]:
             await client.register_all(server.mind)
+        for director in directors[: len(NAMESPACES)]:
+            await director.deploy_all(server.mind)
         mortals: list[Mortal] = [*workers, *sdk_workers, *consumers]
         everybody: list[Actor] = [*clients, *workers, *sdk_workers, nomad]
-        everybody += [*producers, *consumers, *keepers]
+        everybody += [*producers, *consumers, *keepers, *directors]
         actors = [asyncio.create_task(actor.run()) for actor in everybody]
         troubles = Troubles(
             world,
@@ -199,6 +209,7 @@ class Simulation:
         for worker in workers:
             await worker.free_leaseless()
             self._tasks.append(asyncio.create_task(worker.run()))
+        await self._calm_workflows()
         await self._until(lambda: not world.facts.live, CALM_S_MAX, rest_s=60.0)
         some = [str(run) for run in world.facts.live.values()][:5]
         world.checks.hold(Invariant.EVERY_RUN_ENDS, not some, *some)
@@ -207,6 +218,24 @@ class Simulation:
         for namespace in NAMESPACES:
             await self._calm_groups(namespace)
 
+    async def _calm_workflows(self) -> None:
+        """Every workflow run ends, but for those that wait for a signal, and say so."""
+        live = self._world.facts.workflows.live
+        directors = [
+            SimulatedDirector(self._world, dice_from(self._dice), f"calm-{namespace}", namespace)
+            for namespace in NAMESPACES
+        ]
+        for director in directors:
+            await director.settle()
+        await self._until(lambda: not self._world.facts.awaits_workers, CALM_S_MAX, rest_s=60.0)
+        for director in directors:
+            await director.end_what_waits()
+        await self._until(lambda: not live, CALM_S_MAX, rest_s=60.0)
+        some = [str(tale) for tale in live.values()][:5]
+        self._world.checks.hold(Invariant.EVERY_WORKFLOW_ENDS, not some, *some)
+        for director in directors:
+            await director.close()
+
     async def _calm_groups(self, namespace: Namespace) -> None:
         """Every record that a group has not settled yet is settled, or dies."""
         world = self._world
@@ -214,16 +243,26 @@ class Simulation:
         consumer = SimulatedConsumer(world, dice_from(self._dice), name, namespace, diligent=True)
         end_s = asyncio.get_running_loop().time() + CALM_S_MAX
         for key in world.facts.groups.keys_of(namespace):
+            if key[2].startswith(TRIGGER_PREFIX):
+                self._check_trigger(key)
+                continue
             while await consumer.drain_group(key):
                 in_time = asyncio.get_running_loop().time() < end_s
                 world.checks.hold(Invariant.EVERY_RECORD_SETTLES, in_time, key)
             await consumer.look_at_letters(key)
         await consumer.close()
 
+    def _check_trigger(self, key: GroupKey) -> None:
+        """All that its stream had for a trigger has started a run."""
+        group = self._world.facts.groups.find(*key)
+        tale = self._world.facts.streams.streams[key[0], key[1]]
+        taken = group is not None and group.next == tale.next and not group.under_way
+        self._world.checks.hold(Invariant.EVERY_RECORD_SETTLES, taken, group, tale)
+
     async def _audit(self) -> None:
         world = self._world
         for namespace in NAMESPACES:
-            for kind in (SimulatedClient, SimulatedProducer, SimulatedKeeper):
+            for kind in (SimulatedClient, SimulatedProducer, SimulatedKeeper, SimulatedDirector):
                 name = f"auditor-{namespace}"
                 client = kind(world, dice_from(self._dice), name, namespace)
                 await client.look_at_everything()

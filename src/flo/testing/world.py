@@ -18,6 +18,7 @@ from flo.testing.story import Story
 from flo.testing.stream_ledger import StreamLedger
 from flo.testing.weather import FAIR, Weather
 from flo.testing.witness import Witness
+from flo.testing.workflow_ledger import WorkflowLedger
 
 CALL_TIMEOUT_S = 20.0
 NAMESPACES = ("default", "other")
@@ -43,6 +44,7 @@ class World:
         self.stream_ledger = StreamLedger(self.checks, self.facts, self.witness)
         self.group_ledger = GroupLedger(self.checks, self.facts, self.witness)
         self.kv_ledger = KvLedger(self.checks, self.facts, self.witness)
+        self.workflow_ledger = WorkflowLedger(self.checks, self.facts, self.witness)
         self.is_closing = False
         self.awake = asyncio.Event()
         self.awake.set()
