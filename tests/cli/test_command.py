@@ -2,9 +2,11 @@
 
 import sys
 from contextlib import suppress
+from pathlib import Path
 
 import click
 import pytest
+import wasmtime
 
 import flo.cli.reload
 import flo.server.server
@@ -56,6 +58,9 @@ OWN_FORMS = ("flo server start", "flo workflow graph")
 EXAMPLES = [(path, example) for path, command in COMMANDS.items() for example in command.examples]
 
 
+GUEST = Path(__file__).parents[2] / "examples" / "wasm" / "counter.wat"
+
+
 @pytest.fixture
 def stage(shell, client, tmp_path, monkeypatch):
     """Everything the examples speak of."""
@@ -75,6 +80,7 @@ def stage(shell, client, tmp_path, monkeypatch):
     prepare_keys(client)
     monkeypatch.setenv("TXN", str(client.kv.begin().transaction))
     prepare_workflows(client, tmp_path)
+    (tmp_path / "rules_engine.wasm").write_bytes(wasmtime.wat2wasm(GUEST.read_text()))
 
     def complete(task):
         client.workers.complete(task.task_id, "worker-1", {"status": "sent"})

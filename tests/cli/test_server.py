@@ -20,6 +20,7 @@ SAMPLES = {
     "durability": Durability.EPHEMERAL,
     "log_level": "debug",
     "log_format": LogFormat.JSON,
+    "max_concurrent_executions": 2,
     "snapshot_events": 1_000,
     "log_retention_events": 5,
     "log_retention_hours": 1.5,

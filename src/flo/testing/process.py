@@ -36,7 +36,9 @@ class ServerProcess:
         try:
             started = _line_about("server_started", self._process.stderr)
         except BaseException:
+            stderr = self._process.stderr
             self.kill()
+            stderr.close()
             raise
         Thread(target=_read_on, args=(self._process.stderr,), daemon=True).start()
         self.address = started["rpc"]
