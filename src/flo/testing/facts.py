@@ -99,6 +99,8 @@ class Facts:
         self._at_ms = 0
         self._left: set[tuple[Namespace, WorkerId]] = set()
         self._ended: dict[tuple[Namespace, RunId], Row] = {}
+        self._over: set[tuple[Namespace, RunId]] = set()
+        """The runs that have ended with this append, whatever became of them then."""
         self._removed: list[Address] = []
         self._disabled_until: dict[tuple[Namespace, ActionName], int] = {}
         self.deleted_at: Counter[Namespace] = Counter()
@@ -121,6 +123,7 @@ class Facts:
         self._at_ms = at_ms
         self._left.clear()
         self._ended.clear()
+        self._over.clear()
         self._removed.clear()
         self.position = self.witness.position = self.position + 1
         self.witness.at_ms = at_ms
@@ -132,7 +135,7 @@ class Facts:
         self._check_archived([row for row in archived if row.kind not in OTHER_KINDS])
         self._check_removed([row for row in removed if row.kind != LETTER_KIND])
         self.streams.finish()
-        self.workflows.finish(archived, self._ended, self.groups.triggering)
+        self.workflows.finish(archived, self._over, self.groups.triggering)
         self.groups.finish(
             [row for row in archived if row.kind == LETTER_KIND],
             [row for row in removed if row.kind == LETTER_KIND],
@@ -514,6 +517,7 @@ class Facts:
         facts.ended_at_s = self._loop.time()
         facts.timer = None
         del self.live[facts.key]
+        self._over.add(facts.key)
         self._ended[facts.key] = (*facts.key, status, facts.attempt, facts.output, is_dead)
 
     def _check_archived(self, archived: Sequence[Archived]) -> None:

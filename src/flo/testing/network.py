@@ -246,7 +246,7 @@ class End(asyncio.Transport):
 
     def expect(self, arrival: bytes | _Lost, delay_s: float) -> None:
         """This will arrive, after all that is under way already."""
-        if self.is_gone:
+        if self.is_gone or self._loop.is_closed():
             return
         self._last_at_s = max(self._last_at_s, self._loop.time() + delay_s)
         self._arriving.append(arrival)

@@ -29,6 +29,8 @@ KEYS = 12
 WHO = ("ant", "bee", "cat")
 RUNS_REMEMBERED_MAX = 60
 PAGE_MAX = 40
+LOOKED_AT = 3
+"""In the end, one of so many is looked at."""
 NOT_THERE = ("workflow_not_found", "workflow_disabled")
 ENDED = "run_has_ended"
 
@@ -107,7 +109,7 @@ class SimulatedDirector(SimulatedActor):
             await self._send("cancel", tale.run_id, self._workflows.cancel(tale.run_id))
 
     async def look_at_everything(self) -> None:
-        """Every run is listed, is as it was told, and has all of its history."""
+        """Every run is listed; some of them are looked at, with all of their history."""
         run_ids: list[RunId] = []
         cursor: str | None = None
         while True:
@@ -118,7 +120,7 @@ class SimulatedDirector(SimulatedActor):
             if cursor is None:
                 break
         self._ledger.whole_list(self._namespace, run_ids)
-        for run_id in run_ids:
+        for run_id in run_ids[::LOOKED_AT]:
             await self._look_at(run_id)
             await self._read_history(run_id)
 

@@ -84,12 +84,15 @@ class WorkflowFacts:
         self._fired_up_to: dict[WorkflowKey, int] = {}
         self._by_trigger: list[tuple[WorkflowKey, bytes]] = []
         self._finished: list[tuple[Namespace, RunId, WorkflowStatus]] = []
+        self._outcomes: list[RunKey] = []
+        """The actions whose outcome was counted with this append."""
 
     def begin(self) -> None:
         self._fired.clear()
         self._fired_up_to.clear()
         self._by_trigger.clear()
         self._finished.clear()
+        self._outcomes.clear()
 
     def finish(
         self,
@@ -108,6 +111,8 @@ class WorkflowFacts:
         for key in (*ended, *(one[:2] for one in self._finished)):
             waiting = self.awaited.get(key)
             self._hold(Invariant.OUTCOME_HEARD, waiting is None, key, "has ended;", waiting)
+        for key in self._outcomes:
+            self._hold(Invariant.OUTCOME_COUNTED_ONCE, key in ended, key, "has not ended")
         started: defaultdict[WorkflowKey, list[bytes]] = defaultdict(list)
         for workflow, payload in self._by_trigger:
             started[workflow].append(payload)
@@ -252,6 +257,8 @@ class WorkflowFacts:
         if event.awaited.startswith(CHILD_PREFIX):
             over = not self.runs[key].is_live
             self._hold(Invariant.OUTCOME_COUNTED_ONCE, over, event, self.runs[key])
+        else:
+            self._outcomes.append(key)
         now = tale.walks[event.walk]
         tale.walks[event.walk] = msgspec.structs.replace(now, awaited=None, until_ms=None)
 

@@ -1,0 +1,198 @@
+"""Bugs in workflows, schedules and triggers that the simulation must find."""
+
+import pytest
+from msgspec.structs import replace
+
+from flo.core import advance, schedules, triggers, workflow_folds, workflow_views, workflows
+from flo.core.advance import Advance
+from flo.core.machine import FILES, FOLDS, FOLLOWS, RULES, VIEWS
+from flo.model.groups import RecordsAcked
+from flo.model.runs import RunCompleted, RunRequeued
+from flo.model.schedules import PullTrigger, ScheduleFired
+from flo.model.workflows import (
+    RUN_PREFIX,
+    GetHistory,
+    RollbackBegan,
+    SignalMatched,
+    WorkflowAdmitted,
+    WorkflowFinished,
+    WorkflowPaused,
+)
+from flo.shard.waiters import Waiters
+from flo.testing.invariants import Invariant
+
+
+def an_outcome_is_not_heard(monkeypatch):
+    monkeypatch.delitem(FOLLOWS, RunCompleted)
+    return {Invariant.OUTCOME_HEARD}
+
+
+def an_attempt_is_taken_for_the_end(monkeypatch):
+    def follow_requeued(state, event, moment):
+        space = state.spaces[event.namespace]
+        if event.run_id not in space.awaited:
+            return ()
+        run_id, walk = space.awaited[event.run_id]
+        going_on = Advance(state, event.namespace, space.courses[run_id], moment)
+        going_on.action_ended(walk, "failure", b"", event.error, answered=True)
+        return going_on.events
+
+    monkeypatch.setitem(FOLLOWS, RunRequeued, follow_requeued)
+    return {Invariant.OUTCOME_COUNTED_ONCE}
+
+
+def steps_begin_before_the_one_before_has_ended(monkeypatch):
+    call = Advance._call
+
+    def call_and_go_on(self, walk, now, target, payload):
+        call(self, walk, now, target, payload)
+        step = self.course.definition.step_named("bring")
+        if walk == "" and now.step == "start" and step is not None:
+            self._onward.append((walk, "bring"))
+
+    monkeypatch.setattr(Advance, "_call", call_and_go_on)
+    return {Invariant.STEPS_IN_ORDER}
+
+
+def steps_are_undone_in_the_order_they_were_done(monkeypatch):
+    def rollback_began(**fields):
+        return RollbackBegan(**{**fields, "steps": fields["steps"][::-1]})
+
+    monkeypatch.setattr(advance, "RollbackBegan", rollback_began)
+    return {Invariant.ROLLBACK_ORDER}
+
+
+def what_was_done_is_left_as_it_is(monkeypatch):
+    finish = Advance._finish
+
+    def finish_at_once(self, status, terminal, error):
+        self.course.done = []
+        finish(self, status, terminal, error)
+
+    monkeypatch.setattr(Advance, "_finish", finish_at_once)
+    return {Invariant.ROLLBACK_ORDER}
+
+
+def runs_end_where_nobody_said(monkeypatch):
+    def finished(**fields):
+        return WorkflowFinished(
+            **{**fields, "ending": replace(fields["ending"], terminal="Nowhere")}
+        )
+
+    monkeypatch.setattr(advance, "WorkflowFinished", finished)
+    return {Invariant.ENDS_IN_A_TERMINAL}
+
+
+def a_run_that_has_ended_goes_on(monkeypatch):
+    monkeypatch.setitem(FOLDS, WorkflowFinished, lambda state, event: None)
+    return {
+        Invariant.WORKFLOWS_END_ONCE,
+        Invariant.STATE_IS_THE_FACTS,
+        Invariant.ANSWERS_FRESH,
+        Invariant.REPLAY_IS_STATE,
+        Invariant.WAITS_WAKE,
+    }
+
+
+def ends_are_not_archived(monkeypatch):
+    monkeypatch.delitem(FILES, WorkflowFinished)
+    return {Invariant.ARCHIVED_AT_END}
+
+
+def slots_are_not_counted(monkeypatch):
+    def admitted(state, namespace, key, moment):
+        slots = state.spaces[namespace].slots.get(key)
+        for run_id in list(slots.line) if slots is not None else ():
+            yield WorkflowAdmitted(namespace=namespace, run_id=run_id, at_ms=moment.now_ms)
+
+    monkeypatch.setattr(workflows, "_admitted", admitted)
+    return {Invariant.SLOTS_BOUNDED}
+
+
+def slots_are_leaked(monkeypatch):
+    monkeypatch.setattr(workflow_folds, "_give_back_slot", lambda space, run: None)
+    return {Invariant.SLOTS_RIGHT, Invariant.SNAPSHOT_IS_STATE, Invariant.REPLAY_IS_STATE}
+
+
+def a_trigger_keeps_its_place(monkeypatch):
+    def pull(state, command, moment):
+        decision = triggers.decide_pull(state, command, moment)
+        events = [event for event in decision.events if not isinstance(event, RecordsAcked)]
+        return decision._replace(events=tuple(events))
+
+    monkeypatch.setitem(RULES, PullTrigger, pull)
+    return {Invariant.ONE_RUN_PER_RECORD}
+
+
+def a_trigger_moves_on_without_a_run(monkeypatch):
+    def pull(state, command, moment):
+        return triggers.decide_pull(state, command, moment)._replace(then=())
+
+    monkeypatch.setitem(RULES, PullTrigger, pull)
+    return {Invariant.ONE_RUN_PER_RECORD}
+
+
+def a_time_comes_again(monkeypatch):
+    def apply_fired(state, event):
+        schedules.apply_fired(state, replace(event, next_at_ms=event.due_at_ms))
+
+    monkeypatch.setitem(FOLDS, ScheduleFired, apply_fired)
+    return {Invariant.SCHEDULES_FIRE_ONCE, Invariant.STATE_IS_THE_FACTS}
+
+
+def signals_are_used_again(monkeypatch):
+    monkeypatch.setitem(FOLDS, SignalMatched, lambda state, event: None)
+    return {Invariant.SIGNALS_USED_ONCE, Invariant.STATE_IS_THE_FACTS}
+
+
+def pauses_are_forgotten(monkeypatch):
+    monkeypatch.setitem(FOLDS, WorkflowPaused, lambda state, event: None)
+    return {Invariant.PAUSED_BEGINS_NOTHING, Invariant.STATE_IS_THE_FACTS}
+
+
+def a_history_leaves_outcomes_out(monkeypatch):
+    def get_history(state, question, moment):
+        page = workflow_views.get_history(state, question, moment)
+        items = [line for line in page.items if line.type != "action_completed"]
+        return replace(page, items=items)
+
+    monkeypatch.setitem(VIEWS, GetHistory, get_history)
+    return {Invariant.HISTORIES_WHOLE}
+
+
+def parked_waits_for_workflows_are_not_woken(monkeypatch):
+    asking_about = Waiters.asking_about
+
+    def asking_about_others(waiters, *subject):
+        return () if subject[2].startswith(f"{RUN_PREFIX}-") else asking_about(waiters, *subject)
+
+    monkeypatch.setattr(Waiters, "asking_about", asking_about_others)
+    return {Invariant.WAITS_WAKE}
+
+
+CONTROLS = (
+    an_outcome_is_not_heard,
+    an_attempt_is_taken_for_the_end,
+    steps_begin_before_the_one_before_has_ended,
+    steps_are_undone_in_the_order_they_were_done,
+    what_was_done_is_left_as_it_is,
+    runs_end_where_nobody_said,
+    a_run_that_has_ended_goes_on,
+    ends_are_not_archived,
+    slots_are_not_counted,
+    slots_are_leaked,
+    a_trigger_keeps_its_place,
+    a_trigger_moves_on_without_a_run,
+    a_time_comes_again,
+    signals_are_used_again,
+    pauses_are_forgotten,
+    a_history_leaves_outcomes_out,
+    parked_waits_for_workflows_are_not_woken,
+)
+
+
+@pytest.mark.parametrize("put_in", CONTROLS, ids=lambda put_in: put_in.__name__)
+def test_a_bug_is_found(put_in, monkeypatch, find):
+    makes_untrue = put_in(monkeypatch)
+
+    assert find() in makes_untrue
