@@ -8,10 +8,18 @@ from pathlib import Path
 
 import uvloop
 
-from bench import crowd, labels, throughput
+from bench import crowd, guests, keys, labels, streams, throughput, workflows
 from bench.figure import Figure, write
 
-PARTS = {"throughput": throughput.run, "crowd": crowd.run, "labels": labels.run}
+PARTS = {
+    "throughput": throughput.run,
+    "crowd": crowd.run,
+    "labels": labels.run,
+    "streams": streams.run,
+    "keys": keys.run,
+    "workflows": workflows.run,
+    "guests": guests.run,
+}
 RESULTS = Path(__file__).parent / "results" / "latest.json"
 
 
