@@ -397,6 +397,7 @@ def test_a_bug_is_found(put_in, monkeypatch, find):
 def test_an_answer_that_leaves_before_it_is_durable_is_found(find):
     told_too_early = {
         Invariant.DURABLE_FIRST,
+        Invariant.GROUPS_SHOWN,
         Invariant.APPENDS_KEPT,
         Invariant.DELIVERED_ONCE,
         Invariant.WRITES_KEPT,

@@ -187,7 +187,7 @@ def parked_group_reads_are_not_woken(monkeypatch):
 
 def parked_reads_are_not_woken(monkeypatch):
     monkeypatch.setattr(Waiters, "asking_about", _but_about(STREAM))
-    return {Invariant.READS_WAKE}
+    return {Invariant.READS_WAKE, Invariant.READS_WHOLE}
 
 
 def parked_waits_for_keys_are_not_woken(monkeypatch):

@@ -225,6 +225,8 @@ class End(asyncio.Transport):
 
     def abort(self) -> None:
         """What is under way may be lost; that it is over is heard in any case."""
+        if self._loop.is_closed():  # the simulation is over
+            return
         error = ConnectionResetError("the line was given up")
         self.peer.lose_some()
         if self._closing:
@@ -246,7 +248,7 @@ class End(asyncio.Transport):
 
     def expect(self, arrival: bytes | _Lost, delay_s: float) -> None:
         """This will arrive, after all that is under way already."""
-        if self.is_gone or self._loop.is_closed():
+        if self.is_gone:
             return
         self._last_at_s = max(self._last_at_s, self._loop.time() + delay_s)
         self._arriving.append(arrival)
