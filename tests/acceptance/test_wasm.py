@@ -17,6 +17,7 @@ from flo import Flo
 from flo.model.kv import Check, GetKeys, Put, Transact
 from flo.model.runs import Claim, Complete, RunStatus
 from flo.testing.process import ServerProcess
+from flo.wasm.outcome import Kind
 from rpc import Caller
 from wasm.guests import ECHO, FOREVER, guest
 from wasm.hostile import ATTACKS
@@ -183,5 +184,7 @@ def _is_as_expected(each: Contained) -> bool:
     attack = ATTACKS[each.name]
     if each.status is None:
         return each.error == "wasm_invalid"
-    ends = {attack.kind.value, "timed_out"} if attack.fuel_max else {attack.kind.value}
+    ends = {attack.kind.value}
+    if attack.fuel_max or attack.kind is Kind.LIMIT_EXCEEDED:  # its time may be over before
+        ends.add(Kind.TIMED_OUT.value)
     return each.status is not RunStatus.COMPLETED and each.error.split(":")[0] in ends
