@@ -110,7 +110,11 @@ def slots_are_not_counted(monkeypatch):
 
 
 def slots_are_leaked(monkeypatch):
-    monkeypatch.setattr(workflow_folds, "_give_back_slot", lambda space, run: None)
+    def leave_the_line(space, run):
+        if run.slot is not None:
+            space.slots[run.workflow, run.slot].line.pop(run.run_id, None)
+
+    monkeypatch.setattr(workflow_folds, "_give_back_slot", leave_the_line)
     return {Invariant.SLOTS_RIGHT, Invariant.SNAPSHOT_IS_STATE, Invariant.REPLAY_IS_STATE}
 
 
