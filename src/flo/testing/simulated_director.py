@@ -366,7 +366,7 @@ class SimulatedDirector(SimulatedActor):
         try:
             await doing
         except FloError as error:
-            self._refused(what, error, "workflow_not_found", "schedule_not_found")
+            self._refused(what, error, "workflow_not_found", "schedule_not_found", "plan_not_found")
         else:
             self._did(what, None)
 
