@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from flo.core.decision import Decision
 from flo.core.group_reads import slot_of
@@ -89,6 +90,7 @@ def list_letters(state: State, question: ListLetters, moment: Moment) -> LetterP
     views = [
         LetterView(record=letter.record, deliveries=letter.deliveries, died_at_ms=letter.at_ms)
         for letter in page
+        if letter.deliveries
     ]
     more = len(found) > len(page)
     return LetterPage(items=views, cursor=str(page[-1].record.sequence) if more else None)
@@ -137,6 +139,11 @@ def parse_cursor(cursor: str) -> int:
     return int(cursor)
 
 
+def gone(letter: Letter) -> Letter:
+    """A letter that has left the archive since that was asked: nothing of it counts any more."""
+    return replace(letter, deliveries=0)
+
+
 def letters_name(stream: StreamName, name: GroupName, group: Group) -> str:
     """What the letters of a group are filed under; no two groups ever share it."""
     return f"{stream}/{name}/{group.number}"
@@ -159,7 +166,8 @@ def _letters(
         check_range(command.limit, "limit", 1, LIST_LIMIT_MAX)
         name = letters_name(command.stream, command.group, group)
         found = moment.recalled.letter_pages[name]
-        return found[: command.limit], len(found) > command.limit
+        there = [letter for letter in found if letter.deliveries][: command.limit]
+        return there, len(there) < len(found)
     check_range(len(command.ids), "the number of ids", 1, IDS_PER_COMMAND_MAX)
     letters: list[Letter] = []
     for address in letter_addresses(state, command):

@@ -62,11 +62,11 @@ class Triggers:
 
     def serve(self, namespace: Namespace) -> None:
         """Pull for the workflows of this namespace that have a trigger now, and for no others."""
-        wanted = set(_sources(self._shard.state, namespace))
+        wanted = dict.fromkeys(_sources(self._shard.state, namespace))
         for source in [one for one in self._pulling if one.namespace == namespace]:
             if source not in wanted:
                 self._pulling.pop(source).cancel()
-        for source in wanted - self._pulling.keys():
+        for source in [one for one in wanted if one not in self._pulling]:
             name = f"trigger {source.namespace}/{source.workflow}"
             self._pulling[source] = asyncio.create_task(self._pull_for_ever(source), name=name)
 

@@ -16,6 +16,7 @@ import structlog
 from msgspec.structs import replace
 
 from flo.core.letters import ARCHIVE_KIND as LETTER_KIND
+from flo.core.letters import gone
 from flo.core.moment import NOTHING_RECALLED, Reach, Recalled
 from flo.core.recall import (
     Recall,
@@ -173,8 +174,10 @@ class Recaller:
         )
 
     def _left_of(self, filed_under: str, name: str, page: Sequence[Letter]) -> tuple[Letter, ...]:
-        """The letters that have not left the archive since that was asked."""
-        return tuple(letter for letter in page if not self._is_gone(filed_under, name, letter))
+        """The letters as they are now; of those that have left the archive, only the place."""
+        return tuple(
+            gone(letter) if self._is_gone(filed_under, name, letter) else letter for letter in page
+        )
 
     def _is_gone(self, filed_under: str, name: str, letter: Letter) -> bool:
         address = ArchiveAddress(LETTER_KIND, filed_under, name, letter.record.sequence)
