@@ -8,6 +8,7 @@ from bench.figure import Figure
 from bench.floors import grouped_rate
 from bench.system import cpu_seconds, memory_bytes, server
 from flo import Flo
+from flo.testing.process import ServerProcess
 
 PAYLOAD = b"x" * 100
 STREAM = "events"
@@ -63,10 +64,10 @@ async def run(folder: Path) -> list[Figure]:
     ]  # fmt: skip
 
 
-def _restart(process: object) -> float:
-    process.stop()  # type: ignore[attr-defined]
+def _restart(process: ServerProcess) -> float:
+    process.stop()
     began = time.perf_counter()
-    process.start()  # type: ignore[attr-defined]
+    process.start()
     return time.perf_counter() - began
 
 

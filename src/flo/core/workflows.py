@@ -50,7 +50,6 @@ from flo.model.workflows import (
     SignalWorkflow,
     StartWorkflow,
     StepName,
-    StepResult,
     StepStarted,
     WorkflowAdmitted,
     WorkflowBegun,
@@ -62,7 +61,6 @@ from flo.model.workflows import (
     WorkflowFinished,
     WorkflowName,
     WorkflowPaused,
-    WorkflowRecord,
     WorkflowResumed,
     WorkflowRun,
     WorkflowStarted,
@@ -210,12 +208,12 @@ def decide_resume(state: State, command: ResumeWorkflow, moment: Moment) -> Deci
 
 def decide_rerun(state: State, command: RerunWorkflow, moment: Moment) -> Decision:
     space = state.space(command.namespace)
-    record = moment.recalled.workflows.get((space.archive_name, command.run_id))
-    course = space.courses.get(command.run_id)
-    if course is None and record is None:
+    repeated = space.courses.get(command.run_id) or moment.recalled.workflows.get(
+        (space.archive_name, command.run_id)
+    )
+    if repeated is None:
         raise not_found(command.run_id)
-    run = course.run if course is not None else _record_run(record)
-    results = course.results if course is not None else _record_results(record)
+    run = repeated.run
     deployed = named_version(space, run.workflow, command.version or run.version)
     check_enabled(space, run.workflow)
     step = _first_step(deployed.definition, command.step)
@@ -230,7 +228,7 @@ def decide_rerun(state: State, command: RerunWorkflow, moment: Moment) -> Decisi
         origin=Origin(run_id=run.run_id, step=command.step or "start"),
         attributes=attributes(deployed.definition, payload),
         first_step=step,
-        results=_kept_results(deployed.definition, results) if step is not None else {},
+        results=dict(repeated.results) if step is not None else {},
         triggered_by="rerun",
         slot=slot_of(deployed.definition, payload),
     )
@@ -433,20 +431,3 @@ def _first_step(definition: Definition, step: StepName | None) -> StepName | Non
             code="step_not_found",
         )
     return step
-
-
-def _kept_results(
-    definition: Definition, results: dict[StepName, StepResult]
-) -> dict[StepName, StepResult]:
-    """What later steps may still look at."""
-    return dict(results)
-
-
-def _record_run(record: WorkflowRecord | None) -> WorkflowRun:
-    assert record is not None
-    return record.run
-
-
-def _record_results(record: WorkflowRecord | None) -> dict[StepName, StepResult]:
-    assert record is not None
-    return record.results
