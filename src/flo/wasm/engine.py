@@ -17,6 +17,7 @@ from time import monotonic_ns
 import wasmtime
 
 from flo.model.errors import Unavailable
+from flo.wasm.short_calls import keep_the_interpreter
 
 TICK_NS = 10_000_000
 STACK_LENGTH_MAX = 512 * 1024
@@ -56,6 +57,7 @@ class Engine:
     """Shared by all guests of a process; modules are compiled for it."""
 
     def __init__(self) -> None:
+        keep_the_interpreter()
         self.wasmtime = wasmtime.Engine(engine_config())
         self._changed = Condition()
         self._started = False
