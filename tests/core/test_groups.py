@@ -425,7 +425,13 @@ def test_a_touch_gives_more_time_from_now_on():
     decision = story.tell(TouchRecords(**GROUP, consumer=ANNA, ids=ids(1), extend_ms=5_000))
 
     assert decision.events == (
-        RecordsTouched(namespace=DEFAULT, **GROUP, sequences=((1, 1),), until_ms=NOON_MS + 5_900),
+        RecordsTouched(
+            namespace=DEFAULT,
+            **GROUP,
+            sequences=((1, 1),),
+            until_ms=NOON_MS + 5_900,
+            at_ms=NOON_MS + 900,
+        ),
     )
     story.tell(Later(100), Tick())
     assert counts(story) == (0, 1, 1)

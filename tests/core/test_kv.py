@@ -234,7 +234,8 @@ def test_the_expiry_can_be_set_anew_and_lifted():
 
     decision = story.tell(ExpireKey(key="a", ttl_ms=500))
     assert decision.reply == Versioned(version=1)
-    assert decision.events == (KeyKept(namespace=DEFAULT, key="a", expires_at_ms=NOON_MS + 500),)
+    kept = KeyKept(namespace=DEFAULT, key="a", expires_at_ms=NOON_MS + 500, at_ms=NOON_MS)
+    assert decision.events == (kept,)
     story.tell(Later(400), ExpireKey(key="a", ttl_ms=500), Later(400))
     assert got(story).expires_at_ms == NOON_MS + 900
 

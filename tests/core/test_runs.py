@@ -704,7 +704,12 @@ def test_a_touch_extends_the_lease():
 
     assert decision.reply == Touched(run_id="send-1", lease_expires_at_ms=NOON_MS + 5_600)
     assert decision.events == (
-        RunTouched(namespace=DEFAULT, run_id="send-1", lease_expires_at_ms=NOON_MS + 5_600),
+        RunTouched(
+            namespace=DEFAULT,
+            run_id="send-1",
+            lease_expires_at_ms=NOON_MS + 5_600,
+            at_ms=NOON_MS + 600,
+        ),
     )
     assert story.tell(Later(4_999), Tick()).events == ()
     assert len(story.tell(Later(1), Tick()).events) == 1

@@ -152,8 +152,8 @@ WRITTEN = [
         b"\x91\x97\xaaRunClaimed\xa1n\xa3a-1\xa1w\x01\x02\xc0",
     ),
     (
-        RunTouched(namespace="n", run_id="a-1", lease_expires_at_ms=3),
-        b"\x91\x94\xaaRunTouched\xa1n\xa3a-1\x03",
+        RunTouched(namespace="n", run_id="a-1", lease_expires_at_ms=3, at_ms=2),
+        b"\x91\x95\xaaRunTouched\xa1n\xa3a-1\x03\x02",
     ),
     (
         RunCompleted(namespace="n", run_id="a-1", at_ms=4, output=b"o", outcome="success"),
@@ -262,8 +262,8 @@ WRITTEN = [
         b"\x91\x95\xafRecordsReleased\xa1n\xa1s\xa1g\x91\x92\x01\x02",
     ),
     (
-        RecordsTouched(**OF_GROUP, sequences=((1, 2),), until_ms=8),
-        b"\x91\x96\xaeRecordsTouched\xa1n\xa1s\xa1g\x91\x92\x01\x02\x08",
+        RecordsTouched(**OF_GROUP, sequences=((1, 2),), until_ms=8, at_ms=7),
+        b"\x91\x97\xaeRecordsTouched\xa1n\xa1s\xa1g\x91\x92\x01\x02\x08\x07",
     ),
     (
         RecordDied(**OF_GROUP, letter=Letter(record=RECORD, deliveries=4, at_ms=7), slot=5),
@@ -290,11 +290,23 @@ WRITTEN = [
         b"\x91\x95\xaaKeyExpired\xa1n\xa1k\x03\x07",
     ),
     (
-        KeyKept(namespace="n", key="k", expires_at_ms=8),
-        b"\x91\x94\xa7KeyKept\xa1n\xa1k\x08",
+        KeyKept(namespace="n", key="k", expires_at_ms=8, at_ms=7),
+        b"\x91\x95\xa7KeyKept\xa1n\xa1k\x08\x07",
     ),
 ]
 READABLE: list[tuple[Fact, bytes]] = [
+    (
+        RunTouched(namespace="n", run_id="a-1", lease_expires_at_ms=3),
+        b"\x91\x94\xaaRunTouched\xa1n\xa3a-1\x03",
+    ),
+    (
+        RecordsTouched(**OF_GROUP, sequences=((1, 2),), until_ms=8),
+        b"\x91\x96\xaeRecordsTouched\xa1n\xa1s\xa1g\x91\x92\x01\x02\x08",
+    ),
+    (
+        KeyKept(namespace="n", key="k", expires_at_ms=8),
+        b"\x91\x94\xa7KeyKept\xa1n\xa1k\x08",
+    ),
     (
         ActionRegistered(
             namespace="n",

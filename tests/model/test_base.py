@@ -59,11 +59,13 @@ def test_every_fact_can_be_read_back_from_the_log():
 
 
 def test_a_fact_of_a_later_release_with_one_field_more_can_still_be_read():
-    body = msgspec.msgpack.encode(["RunTouched", "default", "send-1", 5, "what came later"])
+    body = msgspec.msgpack.encode(["RunTouched", "default", "send-1", 5, 4, "what came later"])
 
     touched = msgspec.msgpack.decode(body, type=RunTouched)
 
-    assert touched == RunTouched(namespace="default", run_id="send-1", lease_expires_at_ms=5)
+    assert touched == RunTouched(
+        namespace="default", run_id="send-1", lease_expires_at_ms=5, at_ms=4
+    )
 
 
 def test_a_record_of_an_earlier_release_with_one_field_less_can_still_be_read():

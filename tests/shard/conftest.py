@@ -16,18 +16,26 @@ class Gate:
 
     def __init__(self):
         self._news = None
-        self._open = asyncio.Event()
-        self._open.set()
+        self._is_open = True
+        self._waiting = []
 
     def shut(self):
-        self._open.clear()
+        self._is_open = False
 
     def open(self, news=None):
         self._news = news
-        self._open.set()
+        self._is_open = True
+        while self._waiting:
+            self.pass_one()
+
+    def pass_one(self):
+        """Let the first one through that waits."""
+        self._waiting.pop(0).set()
 
     async def passed(self):
-        await self._open.wait()
+        if not self._is_open:
+            self._waiting.append(asyncio.Event())
+            await self._waiting[-1].wait()
         if self._news is not None:
             raise self._news
 

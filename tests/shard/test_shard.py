@@ -24,8 +24,9 @@ from flo.model.runs import (
     WaitForRuns,
 )
 from flo.model.workers import DeregisterWorker, DrainWorker, Heartbeat, RegisterWorker, WorkerStatus
+from flo.shard.batch import WORDS_MAX
 from flo.shard.replay import recover
-from flo.shard.shard import BATCH_WORDS_MAX, Shard
+from flo.shard.shard import Shard
 from flo.shard.snapshot import fingerprint
 from flo.testing.clock import NOON_MS
 from given import ANNA, BORIS, DEFAULT
@@ -105,6 +106,90 @@ async def test_what_arrives_during_an_append_shares_the_next_one(shard, log):
     assert [len(events) for events in log.begun] == [1, 5]
 
 
+async def test_what_arrives_during_an_append_is_decided_meanwhile(shard, log):
+    log.gate.shut()
+    await begun(shard.ask(INVOKE))
+
+    await begun(shard.ask(INVOKE))
+
+    assert [type(event).__name__ for event in shard.ahead] == ["RunQueued"]
+    assert len(log.begun) == 1
+
+
+async def test_the_first_of_two_appends_is_answered_while_the_second_is_under_way(shard, log):
+    log.gate.shut()
+    first = await begun(shard.ask(INVOKE))
+    second = await begun(shard.ask(INVOKE))
+
+    log.gate.pass_one()
+    await settled()
+
+    assert first.done()
+    assert not second.done()
+    assert len(log.begun) == 2
+
+
+async def test_a_question_hears_nothing_of_what_is_not_durable(shard, log):
+    log.gate.shut()
+    await begun(shard.ask(INVOKE))
+
+    asking = await begun(shard.ask(GetRun(run_id="send-1")))
+    assert not asking.done()
+
+    log.gate.open()
+    assert (await asking).status is RunStatus.PENDING
+
+
+async def test_an_answer_is_made_of_the_state_as_its_batch_leaves_it(shard, log):
+    await shard.ask(INVOKE)
+    log.gate.shut()
+    await begun(shard.ask(RegisterAction(name="print")))
+    asking = await begun(shard.ask(GetRun(run_id="send-1")))
+    log.gate.pass_one()
+    await settled()
+    assert (await asking).status is RunStatus.PENDING
+
+    claiming = await begun(shard.ask(CLAIM))
+    asking = await begun(shard.ask(GetRun(run_id="send-1")))
+    await begun(shard.ask(COMPLETE))
+    log.gate.pass_one()
+    await settled()
+
+    assert tasks_of(await claiming) == ["send-1"]
+    assert not asking.done()  # it came after the claim: it hears of the batch that it shares
+    log.gate.open()
+    assert (await asking).status is RunStatus.COMPLETED
+
+
+async def test_a_wait_that_is_over_during_an_append_is_answered_after_it(shard, log, clock):
+    await shard.ask(INVOKE)
+    waiting = await begun(shard.ask(WaitForRuns(run_ids=["send-1"], block_ms=700)))
+    log.gate.shut()
+    await begun(shard.ask(INVOKE))
+
+    clock.advance(700)
+    await settled()
+    assert not waiting.done()
+
+    log.gate.open()
+    assert await waiting == Ended()
+
+
+async def test_all_that_was_decided_is_written_before_anybody_is_told_so(shard, log):
+    log.gate.shut()
+    await begun(shard.ask(INVOKE))
+    await begun(shard.ask(INVOKE))
+
+    written = await begun(shard.written())
+    log.gate.pass_one()
+    await settled()
+    assert not written.done()
+
+    log.gate.open()
+    await written
+    assert log.position == 3
+
+
 async def test_the_answers_come_in_the_order_of_the_words(shard):
     answers = []
 
@@ -128,16 +213,16 @@ async def test_a_command_that_changes_nothing_is_not_appended(shard, log):
 
 async def test_a_large_crowd_is_served_batch_by_batch(shard, log):
     answers = []
-    for _ in range(BATCH_WORDS_MAX + 500):
+    for _ in range(WORDS_MAX + 500):
         shard.submit([INVOKE], answers.extend)
     await settled()
 
-    assert [len(events) for events in log.begun] == [BATCH_WORDS_MAX, 500]
-    assert len(answers) == BATCH_WORDS_MAX + 500
+    assert [len(events) for events in log.begun] == [WORDS_MAX, 500]
+    assert len(answers) == WORDS_MAX + 500
 
 
 async def test_large_payloads_are_spread_over_several_appends(shard, log, monkeypatch):
-    monkeypatch.setattr("flo.shard.shard.BATCH_LENGTH_MAX", 100)
+    monkeypatch.setattr("flo.shard.batch.LENGTH_MAX", 100)
     answers = []
     for _ in range(5):
         shard.submit([Invoke(action="send", input=bytes(60))], answers.extend)
@@ -388,12 +473,13 @@ async def test_a_hasty_shard_is_done_with_its_append_before_it_stops(hasty, log)
 async def test_a_hasty_shard_takes_nothing_more_after_a_failed_append(hasty, log):
     log.gate.shut()
     await hasty.ask(INVOKE)
-    log.gate.open(OSError("disk full"))
-    await settled()
 
-    with capture_logs() as lines, pytest.raises(Unavailable, match="disk full"):
+    with capture_logs() as lines:
+        log.gate.open(OSError("disk full"))
+        await settled()
+
+    with pytest.raises(Unavailable, match="disk full"):
         await hasty.ask(INVOKE)
-
     assert [line["event"] for line in lines] == ["shard_failed"]
     with pytest.raises(Unavailable):
         await hasty.ask(GetAction(name="send"))

@@ -11,7 +11,7 @@ from flo.client import connection, outbox, waits
 from flo.core import group_reads, groups, kv_views, runs, stream_recall, stream_views, ticks, views
 from flo.core.machine import FOLDS
 from flo.server import tcp
-from flo.shard import chunks, recall, recent, shard, snapshot, tails
+from flo.shard import batch, chunks, recall, recent, snapshot, tails
 from flo.testing.facts import READINGS
 from flo.testing.invariants import Invariant
 from flo.testing.simulator import OPERATIONS_DEFAULT, Simulation, tell
@@ -27,7 +27,7 @@ SMALL_BOUNDS = [
     (runs, "PAYLOADS_PER_CLAIM_LENGTH_MAX", 30),
     (views, "PAYLOADS_PER_PAGE_LENGTH_MAX", 100),
     (views, "NUMBERS_PER_PAGE_MAX", 20),
-    (shard, "BATCH_WORDS_MAX", 4),
+    (batch, "WORDS_MAX", 4),
     (recent, "ROWS_MAX", 5),
     (snapshot, "RUNS_PER_CHUNK", 7),
     (tcp, "IN_FLIGHT_MAX", 2),

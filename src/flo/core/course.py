@@ -4,7 +4,8 @@ A Course is changed by the events of its run and by nothing else. The rules work
 they fold each event that they decide on into the copy, and so always see where they are.
 """
 
-from typing import TypeAlias
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
@@ -120,18 +121,17 @@ class Course:
 
     def copy(self) -> "Course":
         """A copy to decide on; its history is of no use there."""
-        copy = Course(self.run, self.definition)
-        copy.walks = dict(self.walks)
-        copy.results = dict(self.results)
-        copy.outputs = dict(self.outputs)
-        copy.signals = list(self.signals)
-        copy.done = list(self.done)
-        copy.paused = self.paused
-        copy.admitted = self.admitted
-        copy.ending = self.ending
-        copy.to_undo = self.to_undo
-        copy.undone = self.undone
+        copy = Course.__new__(Course)
+        copy.run, copy.definition = self.run, self.definition
+        copy.walks = self.walks.copy()
+        copy.results = self.results.copy()
+        copy.outputs = self.outputs.copy()
+        copy.signals = self.signals.copy()
+        copy.done = self.done.copy()
+        copy.paused, copy.admitted = self.paused, self.admitted
+        copy.ending, copy.to_undo, copy.undone = self.ending, self.to_undo, self.undone
         copy.hops, copy.hops_at_ms = self.hops, self.hops_at_ms
+        copy.due_at_ms, copy.history, copy.history_parts = None, [], 0
         return copy
 
     def next_at_ms(self) -> int | None:
@@ -145,53 +145,16 @@ class Course:
         return next_at_ms
 
     def fold(self, event: CourseEvent) -> None:
-        match event:
-            case StepStarted(walk=walk, now=now) | StepHeld(walk=walk, now=now):
-                self.walks[walk] = now
-            case ActionEnded(walk=walk):
-                if self.walks[walk].phase is Phase.ACTION:
-                    self.hops = 0
-                self.walks[walk] = replace(self.walks[walk], awaited=None, until_ms=None)
-            case StepEnded():
-                self._end_step(event)
-            case WalkOpened(walk=walk, step=step, at_ms=at_ms):
-                parent = parent_walk(walk)
-                opened = self.walks[parent].opened + 1
-                self.walks[parent] = replace(self.walks[parent], opened=opened)
-                self.walks[walk] = Walk(step=step, phase=Phase.BETWEEN, began_at_ms=at_ms)
-            case WalkEnded():
-                self._end_walk(event)
-            case WalkClosed(walk=walk):
-                self.walks.pop(walk, None)
-            case _:
-                self._fold_rest(event)
+        _FOLDS[type(event)](self, event)
 
-    def _fold_rest(self, event: CourseEvent) -> None:
-        match event:
-            case SignalReceived(signal=signal):
-                self.signals.append(signal)
-            case SignalMatched(signal_type=kind):
-                first = next(one for one in self.signals if one.type == kind)
-                self.signals.remove(first)
-            case SignalTimedOut(walk=walk):
-                walk_now = self.walks[walk]
-                self.walks[walk] = replace(walk_now, phase=Phase.BETWEEN, until_ms=None)
-            case WorkflowPaused() | WorkflowResumed():
-                self.paused = isinstance(event, WorkflowPaused)
-            case RollbackBegan(ending=ending, steps=steps):
-                self.ending, self.to_undo, self.paused = ending, steps, False
-            case StepUndone(step=step, succeeded=succeeded):
-                self.to_undo = tuple(one for one in self.to_undo if one != step)
-                self.walks.pop(UNDO, None)
-                if succeeded:
-                    self.undone = (*self.undone, step)
-            case WorkflowAdmitted():
-                self.admitted = True
-            case HistoryFiled():
-                self.history_parts += 1
-                self.history = self.history[HISTORY_PART_LENGTH:]
-            case _:
-                self.walks.clear()  # the run has finished
+    def _walk_on(self, event: StepStarted | StepHeld) -> None:
+        self.walks[event.walk] = event.now
+
+    def _end_action(self, event: ActionEnded) -> None:
+        walk = self.walks[event.walk]
+        if walk.phase is Phase.ACTION:
+            self.hops = 0
+        self.walks[event.walk] = replace(walk, awaited=None, until_ms=None)
 
     def _end_step(self, event: StepEnded) -> None:
         self.hops = self.hops + 1 if event.at_ms == self.hops_at_ms else 1
@@ -218,6 +181,71 @@ class Course:
             succeeded=join.succeeded + event.succeeded,
             failed=join.failed + (not event.succeeded),
         )
+
+    def _open_walk(self, event: WalkOpened) -> None:
+        parent = parent_walk(event.walk)
+        join = self.walks[parent]
+        self.walks[parent] = replace(join, opened=join.opened + 1)
+        self.walks[event.walk] = Walk(step=event.step, phase=Phase.BETWEEN, began_at_ms=event.at_ms)
+
+    def _close_walk(self, event: WalkClosed) -> None:
+        self.walks.pop(event.walk, None)
+
+    def _receive(self, event: SignalReceived) -> None:
+        self.signals.append(event.signal)
+
+    def _match(self, event: SignalMatched) -> None:
+        self.signals.remove(next(one for one in self.signals if one.type == event.signal_type))
+
+    def _miss(self, event: SignalTimedOut) -> None:
+        walk = self.walks[event.walk]
+        self.walks[event.walk] = replace(walk, phase=Phase.BETWEEN, until_ms=None)
+
+    def _pause(self, event: WorkflowPaused) -> None:
+        self.paused = True
+
+    def _resume(self, event: WorkflowResumed) -> None:
+        self.paused = False
+
+    def _begin_rollback(self, event: RollbackBegan) -> None:
+        self.ending, self.to_undo, self.paused = event.ending, event.steps, False
+
+    def _undo(self, event: StepUndone) -> None:
+        self.to_undo = tuple(one for one in self.to_undo if one != event.step)
+        self.walks.pop(UNDO, None)
+        if event.succeeded:
+            self.undone = (*self.undone, event.step)
+
+    def _admit(self, event: WorkflowAdmitted) -> None:
+        self.admitted = True
+
+    def _file(self, event: HistoryFiled) -> None:
+        self.history_parts += 1
+        self.history = self.history[HISTORY_PART_LENGTH:]
+
+    def _finish(self, event: WorkflowFinished) -> None:
+        self.walks.clear()
+
+
+_FOLDS: dict[type[CourseEvent], Callable[[Course, Any], None]] = {
+    StepStarted: Course._walk_on,
+    StepHeld: Course._walk_on,
+    ActionEnded: Course._end_action,
+    StepEnded: Course._end_step,
+    WalkOpened: Course._open_walk,
+    WalkEnded: Course._end_walk,
+    WalkClosed: Course._close_walk,
+    SignalReceived: Course._receive,
+    SignalMatched: Course._match,
+    SignalTimedOut: Course._miss,
+    WorkflowPaused: Course._pause,
+    WorkflowResumed: Course._resume,
+    RollbackBegan: Course._begin_rollback,
+    StepUndone: Course._undo,
+    WorkflowAdmitted: Course._admit,
+    HistoryFiled: Course._file,
+    WorkflowFinished: Course._finish,
+}
 
 
 def parent_walk(walk: WalkName) -> WalkName:

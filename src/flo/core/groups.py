@@ -193,6 +193,7 @@ def decide_touch(state: State, command: TouchRecords, moment: Moment) -> Decisio
         group=command.group,
         sequences=in_parts(held),
         until_ms=moment.now_ms + extend_ms,
+        at_ms=moment.now_ms,
     )
     return Decision(Settled(count=len(held)), (touched,), (sign,))
 

@@ -123,7 +123,12 @@ def decide_expire(state: State, command: ExpireKey, moment: Moment) -> Decision:
     if command.ttl_ms is not None:
         check_range(command.ttl_ms, "ttl_ms", 1, DURATION_MS_MAX * 10)
         expires_at_ms = moment.now_ms + command.ttl_ms
-    kept = KeyKept(namespace=command.namespace, key=command.key, expires_at_ms=expires_at_ms)
+    kept = KeyKept(
+        namespace=command.namespace,
+        key=command.key,
+        expires_at_ms=expires_at_ms,
+        at_ms=moment.now_ms,
+    )
     return Decision(Versioned(version=known.version), (kept,))
 
 

@@ -11,7 +11,6 @@ ended leaves the state; archive_run says what the archive is to keep of it.
 """
 
 import heapq
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TypeAlias
@@ -260,7 +259,10 @@ def decide_touch(state: State, command: Touch, moment: Moment) -> Decision:
         return Decision(Touched(run_id=run.run_id, lease_expires_at_ms=None))
     lease_expires_at_ms = moment.now_ms + command.extend_ms
     touched = RunTouched(
-        namespace=command.namespace, run_id=run.run_id, lease_expires_at_ms=lease_expires_at_ms
+        namespace=command.namespace,
+        run_id=run.run_id,
+        lease_expires_at_ms=lease_expires_at_ms,
+        at_ms=moment.now_ms,
     )
     reply = Touched(run_id=run.run_id, lease_expires_at_ms=lease_expires_at_ms)
     return Decision(reply, (touched,))
@@ -578,9 +580,11 @@ def free_at_ms(state: State, claim: Claim, now_ms: int, live: Live) -> int | Non
 
 def _begun(space: Space, namespace: Namespace, tasks: list[Task]) -> Iterator[RunsBegun]:
     """What the windows of rates have to count."""
-    for name, count in Counter(task.task_type for task in tasks).items():
+    limited = [task.task_type for task in tasks if space.settings(task.task_type).limits]
+    for name in dict.fromkeys(limited):
         limits = space.settings(name).limits
         if limits is not None and rate_of_limits(limits).windows:
+            count = limited.count(name)
             yield RunsBegun(namespace=namespace, action=name, count=count, limits=limits)
 
 
@@ -601,10 +605,10 @@ def _reported_before(run: Run | None, command: Complete | Fail) -> bool:
         return False
     match command:
         case Complete(worker_id=worker_id, attempt=attempt, output=output, outcome=outcome):
+            if run.status is not RunStatus.COMPLETED:
+                return False
             taken_in = (run.worker_id, run.attempt, run.output, run.outcome)
-            return run.status is RunStatus.COMPLETED and (
-                taken_in == (worker_id, attempt, output, outcome)
-            )
+            return taken_in == (worker_id, attempt, output, outcome)
         case Fail(worker_id=worker_id, attempt=attempt, error=error):
             return any(
                 (ended.worker_id, ended.number, ended.error)

@@ -327,6 +327,7 @@ class RecordsTouched(Fact):
     group: GroupName
     sequences: Sequences
     until_ms: int
+    at_ms: int = 0
 
 
 class RecordDied(Fact):

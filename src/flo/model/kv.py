@@ -228,6 +228,7 @@ class KeyKept(Fact):
     namespace: Namespace
     key: Key
     expires_at_ms: int | None
+    at_ms: int = 0
 
 
 class TransactionOpened(Sign):

@@ -225,6 +225,7 @@ class RunTouched(Fact):
     namespace: Namespace
     run_id: RunId
     lease_expires_at_ms: int | None
+    at_ms: int = 0
 
 
 class RunCompleted(Fact):

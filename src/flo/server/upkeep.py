@@ -146,6 +146,7 @@ class Upkeep:
         below |= {
             number: first for number, first in now.items() if first > self._kept.get(number, 1)
         }
+        await self._shard.written()  # what has not been trimmed for good must not be gone
         while below and (await self._log.trim(records_below=below)).records:
             pass
         self._kept = now

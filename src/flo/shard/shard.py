@@ -1,17 +1,22 @@
-"""Submit a command, commit a batch, hand out the replies.
+"""Submit a command, decide, append, hand out the replies.
 
-    submit ──▸ inbox ──▸ settle each ──▸ serve who is parked ──▸ append ──▸ answer
-                 ▲                                                 │
-                 └──────────── what arrives meanwhile ─────────────┘  shares the next append
+    submit ──▸ inbox ──▸ settle each ──▸ open batch ──▸ serve who is parked ──▸ append ──▸ answer
+                                             ▲                                     │
+                                             └──── what arrives meanwhile shares ──┘
+                                                   the next append
 
-State runs ahead of the log only inside `_commit`, and nobody hears of it before it is durable.
-With `wait_for_log` off (durability `async`) answers leave while their append is still under way;
-never more than one is.
+One append is under way at a time. What arrives meanwhile is decided at once: state is ahead of the
+log by the batch that is being written and by the open one, and nobody hears of either before it is
+durable. A batch is closed when the one before it has been written, and all its answers are made
+then, of the state as it leaves it.
+
+With `wait_for_log` off (durability `async`) answers leave while their append is still under way.
 """
 
 import asyncio
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol
 
 import structlog
@@ -23,52 +28,22 @@ from flo.core.machine import VIEWS, answer, settle
 from flo.core.moment import NOTHING_RECALLED, Moment
 from flo.core.runs import ARCHIVE_KIND, free_at_ms
 from flo.core.state import State, namespace_of
-from flo.core.stream_views import is_at_end
 from flo.core.views import run_result
 from flo.log.base import Log
-from flo.model.actions import RegisterAction
-from flo.model.archive import ArchiveAddress, Archived, address_of
 from flo.model.base import Fact, Word
 from flo.model.errors import FloError, NotFound, Unavailable, Unexpected
-from flo.model.groups import GroupRecords, ReadGroup
+from flo.model.groups import ReadGroup
 from flo.model.ids import run_id_of
-from flo.model.kv import (
-    Change,
-    GetKey,
-    KeyDeleted,
-    KeyExpired,
-    KeyPut,
-    Put,
-    PutKey,
-    SetJson,
-    Transact,
-    Value,
-)
 from flo.model.namespaces import NamespaceDeleted
-from flo.model.runs import (
-    Assigned,
-    Claim,
-    Complete,
-    Ended,
-    Invoke,
-    RunCancelled,
-    Tick,
-    Ticked,
-    WaitForRuns,
-)
-from flo.model.streams import Append, ReadStream, RecordPage, RecordsAppended, StreamDeleted
-from flo.model.workers import AwaitNews, News, WorkerDeregistered, WorkerDrained
-from flo.model.workflows import ENDED, WaitForWorkflow, WorkflowFinished, WorkflowRunView
-from flo.shard.chunks import Chunks
+from flo.model.runs import Claim, Ended, Tick, Ticked
+from flo.model.streams import ReadStream, RecordPage
+from flo.shard.batch import Batch
 from flo.shard.clock import Clock, SystemClock
+from flo.shard.news import found_nothing, is_empty, is_nothing_new, news_of
 from flo.shard.recall import Recaller, run_of
 from flo.shard.submission import Answer, Done, Submission
 from flo.shard.timers import Timer
-from flo.shard.waiters import KEY, RUN, STREAM, WORKER, Patient, Subject, Waiters
-
-BATCH_WORDS_MAX = 1_000
-BATCH_LENGTH_MAX = 64 * 1024 * 1024
-"""Bytes of payload in one append, about: a log has a bound on what it takes at a time."""
+from flo.shard.waiters import RUN, Patient, Waiters
 
 _logger = structlog.get_logger("flo.shard")
 
@@ -87,29 +62,6 @@ class Unwatched:
 
     def refused(self, code: str) -> None:
         pass
-
-
-class _Batch:
-    """One pass of the loop: what was taken in, and what came of it."""
-
-    def __init__(self, taken: list[Submission], moment: Moment) -> None:
-        self.taken = taken
-        self.moment = moment
-        self.events: list[Fact] = []
-        self.archived: dict[ArchiveAddress, Archived] = {}
-        self.removed: list[ArchiveAddress] = []
-        self.chunks = Chunks()
-        self.answered: list[tuple[Submission, list[Answer]]] = []
-        self.asked: list[Submission] = []
-        self.unready: list[Submission] = []
-
-    def add(self, row: Archived) -> None:
-        self.archived[address_of(row)] = row
-
-    def remove(self, address: ArchiveAddress) -> None:
-        """Let the archive go of a row, even of one that this batch has just filed."""
-        self.removed.append(address)
-        self.archived.pop(address, None)
 
 
 class Shard:
@@ -133,17 +85,27 @@ class Shard:
         self.live = Live(self._now_ms)
         self._inbox: list[Submission] = []
         self._filled = asyncio.Event()
+        self._batch = Batch()
         self._waiters = Waiters()
         self._timer = Timer(self._clock, self._tick)
-        self._recaller = Recaller(state, log, self._put, self._written)
-        self._appending: asyncio.Future[int] | None = None
+        self._recaller = Recaller(state, log, self._put, self.written)
+        self._moment = Moment(self._now_ms, self._dice, self.live, records=self._recaller.tails)
+        self._appending: asyncio.Task[int] | None = None
+        self._begun_count = 0
+        self._written_count = 0
         self._closed: FloError | None = None
+        self._failed = False
         self._loop: asyncio.Task[None] | None = None
 
     @property
     def closed(self) -> FloError | None:
         """Why this shard takes nothing more; None while it does."""
         return self._closed
+
+    @property
+    def ahead(self) -> Sequence[Fact]:
+        """What is in the state, and not yet on its way to the log."""
+        return self._batch.events
 
     async def start(self) -> None:
         self._loop = asyncio.create_task(self._run(), name="shard")
@@ -188,85 +150,142 @@ class Shard:
             raise reply
         return reply
 
+    async def written(self) -> None:
+        """Wait until all that is in the state now is in the store as well."""
+        count = self._begun_count + bool(self._batch.events)
+        while self._written_count < count and self._appending is not None:
+            await asyncio.wait({self._appending})
+        if self._written_count < count:
+            raise self._closed or Unavailable("the append was broken off", code="log_failed")
+
     async def _run(self) -> None:
-        taken: list[Submission] = []
-        try:
-            while self._inbox or self._closed is None:
-                await self._filled.wait()
-                await asyncio.sleep(0)  # let in what the sockets hold already: it shares the append
-                taken = self._take()
-                if taken:
-                    await self._commit(taken)
-            if self._appending is not None:
-                await self._appending
-        except Exception as error:
-            # The state may be ahead of the log: nothing more may be said of it.
-            _logger.critical("shard_failed", error=str(error), exc_info=True)
-            failed = Unavailable(
-                f"the server can write no more and must be restarted: {error}", code="log_failed"
-            )
-            self._closed = failed
-            self._timer.cancel()
-            for submission in taken:
-                submission.refuse(failed)
-            self._refuse_everyone(failed)
+        while self._inbox or self._closed is None:
+            await self._filled.wait()
+            if self._appending is None:
+                await asyncio.sleep(0)  # let in what the sockets hold: it shares the append
+            elif self._batch.is_full:
+                await asyncio.wait({self._appending})
+            if self._failed:
+                break
+            try:
+                self._take_in()
+            except Exception as error:
+                self._fail(error)
+        while self._appending is not None:
+            await asyncio.wait({self._appending})
 
     def _put(self, submission: Submission) -> None:
-        self._inbox.append(submission)
-        self._filled.set()
+        if self._failed and self._closed is not None:
+            submission.refuse(self._closed)
+        else:
+            self._inbox.append(submission)
+            self._filled.set()
 
-    def _take(self) -> list[Submission]:
-        """What has been handed in, up to about a batch."""
-        count = words = length = 0
+    def _take_in(self) -> None:
+        """Decide what has been handed in, up to about a batch."""
+        self._look_at_the_clock()
+        count, batch = 0, self._batch
         for submission in self._inbox:
-            if words >= BATCH_WORDS_MAX or length >= BATCH_LENGTH_MAX:
+            if batch.is_full:
                 break
             count += 1
-            words += len(submission.words)
-            length += _payload_length(submission.words)
+            batch.take(submission)
         taken, self._inbox = self._inbox[:count], self._inbox[count:]
         if not self._inbox:
             self._filled.clear()
-        return taken
-
-    async def _commit(self, taken: list[Submission]) -> None:
-        self._now_ms = max(self._now_ms, self._clock.now_ms())
-        tails = self._recaller.tails
-        batch = _Batch(taken, Moment(self._now_ms, self._dice, self.live, records=tails))
-        for submission in tuple(taken):
+        for submission in taken:
             self._admit(submission, batch)
+        if self._appending is None or not (self._wait_for_log or batch.events):
+            self._commit()
+
+    def _commit(self) -> None:
+        """Close the batch: write what was decided, and then hand out the answers."""
+        self._look_at_the_clock()
+        batch = self._batch
         self._serve_parked_claims(batch)
         self._serve_parked_reads(batch)
-        if batch.events:
-            await self._append(batch)
-        for submission, answers in batch.answered:
-            submission.answer(answers)
         self._answer_who_waits_for_what_is_gone(batch)
         self._answer_waits(batch)
         self._answer_who_waits_for_more(batch)
         for submission in batch.asked:
-            self._answer_question(submission, batch.moment)
+            self._answer_question(submission, batch)
+        self._batch = Batch()
+        if batch.events:
+            self._append(batch)
+        if not batch.events or not self._wait_for_log:
+            batch.deliver()
         for submission in batch.unready:
             self._recaller.fetch(submission, self._now_ms)
         self._timer.set(self.state.due.next_at_ms())
 
-    def _admit(self, submission: Submission, batch: _Batch) -> None:
+    def _look_at_the_clock(self) -> None:
+        self._now_ms = max(self._now_ms, self._clock.now_ms())
+        self._moment = self._moment._replace(now_ms=self._now_ms)
+
+    def _append(self, batch: Batch) -> None:
+        append = self.log.append(
+            batch.events,
+            list(batch.archived.values()),
+            self._now_ms,
+            removed=batch.removed,
+            chunks=batch.chunks.take(),
+        )
+        started = asyncio.get_running_loop().time()
+        self._begun_count += 1
+        self._appending = asyncio.create_task(append, name="shard append")
+        self._appending.add_done_callback(partial(self._appended, batch, started))
+
+    def _appended(self, batch: Batch, started: float, append: asyncio.Task[int]) -> None:
+        self._appending = None
+        if append.cancelled():
+            return
+        error = append.exception()
+        if error is not None:
+            self._fail(error, batch)
+            return
+        self._written_count += 1
+        took = asyncio.get_running_loop().time() - started
+        self._watcher.committed(len(batch.events), len(batch.archived), took)
+        if self._wait_for_log:
+            batch.deliver()
+        try:
+            if self._batch.taken and not self._failed:
+                self._commit()
+        except Exception as failure:
+            self._fail(failure)
+
+    def _fail(self, error: BaseException, batch: Batch | None = None) -> None:
+        """The state is ahead of the log for good: nothing more may be said of it."""
+        _logger.critical("shard_failed", error=str(error), exc_info=error)
+        failed = Unavailable(
+            f"the server can write no more and must be restarted: {error}", code="log_failed"
+        )
+        self._closed, self._failed = failed, True
+        self._timer.cancel()
+        for submission in (*(batch.everyone() if batch else ()), *self._batch.everyone()):
+            submission.refuse(failed)
+        self._refuse_everyone(failed)
+        self._filled.set()
+
+    def _admit(self, submission: Submission, batch: Batch) -> None:
         first = submission.words[0]
         if type(first) in VIEWS:
             batch.asked.append(submission)
         elif not self._recaller.is_ready(submission, self._now_ms):
             batch.unready.append(submission)
-        elif isinstance(first, Claim | ReadGroup) and not submission.is_open:
-            pass  # its worker has gone, and would never hear of what it got
         elif isinstance(first, ReadGroup):
-            self._admit_read(submission, first, batch)
-        else:
-            moment = self._recalling(batch.moment, submission)
+            if submission.is_open:  # else its reader has gone, and would never hear of what it got
+                self._admit_read(submission, first, batch)
+        elif not isinstance(first, Claim):
+            moment = self._recalling(submission)
             answers = [self._settle(word, moment, batch) for word in submission.words]
-            if not (isinstance(first, Claim) and self._park_claim(submission, first, answers[0])):
-                batch.answered.append((submission, answers))
+            batch.answered.append((submission, answers))
+        elif submission.is_open:
+            reply = self._settle(first, self._recalling(submission), batch)
+            if not self._park_claim(submission, first, reply):
+                batch.answered.append((submission, [reply]))
 
-    def _settle(self, word: Word, moment: Moment, batch: _Batch) -> Answer:
+    def _settle(self, word: Word, moment: Moment, batch: Batch) -> Answer:
         try:
             decision = self._settle_or_recall(word, moment)
         except FloError as refusal:
@@ -298,60 +317,55 @@ class Shard:
 
     def _park_claim(self, submission: Submission, claim: Claim, reply: Answer) -> bool:
         """Let a claim that found nothing wait for something, if it may."""
-        if not _found_nothing(reply) or not claim.block_ms or not self._may_wait(submission):
+        if not found_nothing(reply) or not claim.block_ms or not self._may_wait(submission):
             return False
         self._waiters.park_claim(submission, claim)
         leave = lambda: self._waiters.leave_claim(submission, claim)  # noqa: E731
         again_at_ms = free_at_ms(self.state, claim, self._now_ms, self.live)
-        self._park(submission, claim.block_ms, Assigned(), leave, again_at_ms)
+        self._park(submission, claim.block_ms, leave, again_at_ms)
         return True
 
     def _park(
         self,
         submission: Submission,
         block_ms: int,
-        nothing: Word,
         leave: Callable[[], None],
         again_at_ms: int | None = None,
     ) -> None:
-        """Let it wait, until it is answered or its time is over; then the answer is `nothing`.
-
-        With `again_at_ms` it is asked again by then, if that is earlier.
-        """
+        """Let it wait until it is answered; it is asked again when its time is over, or earlier."""
         if submission.until_ms is None:
             submission.until_ms = self._now_ms + block_ms
-        if again_at_ms is not None and again_at_ms < submission.until_ms:
-            alarm = self._clock.call_at(again_at_ms, lambda: self._put_again(submission))
-        else:
-            alarm = self._clock.call_at(submission.until_ms, lambda: submission.answer([nothing]))
-        submission.park(alarm, leave)
+        at_ms = (
+            submission.until_ms if again_at_ms is None else min(again_at_ms, submission.until_ms)
+        )
+        submission.park(self._clock.call_at(at_ms, lambda: self._put_again(submission)), leave)
 
     def _put_again(self, submission: Submission) -> None:
         submission.unpark()
         self._put(submission)
 
-    def _admit_read(self, submission: Submission, read: ReadGroup, batch: _Batch) -> None:
+    def _admit_read(self, submission: Submission, read: ReadGroup, batch: Batch) -> None:
         reply = self._read(submission, read, batch)
         if reply is None:
             batch.unready.append(submission)
-        elif _is_empty(reply) and read.block_ms and self._may_wait(submission):
+        elif is_empty(reply) and read.block_ms and self._may_wait(submission):
             self._waiters.park_read(submission, read)
             leave = lambda: self._waiters.leave_read(submission, read)  # noqa: E731
-            self._park(submission, read.block_ms, GroupRecords(), leave)
+            self._park(submission, read.block_ms, leave)
         else:
             batch.answered.append((submission, [reply]))
 
-    def _read(self, submission: Submission, read: ReadGroup, batch: _Batch) -> Answer | None:
+    def _read(self, submission: Submission, read: ReadGroup, batch: Batch) -> Answer | None:
         """What a read finds, also if it has to move on for it; None if it needs to know more."""
         while True:
             events_before = len(batch.events)
-            reply = self._settle(read, self._recalling(batch.moment, submission), batch)
-            if not _is_empty(reply) or len(batch.events) == events_before:
+            reply = self._settle(read, self._recalling(submission), batch)
+            if not is_empty(reply) or len(batch.events) == events_before:
                 return reply
             if not self._recaller.is_ready(submission, self._now_ms):
                 return None
 
-    def _serve_parked_reads(self, batch: _Batch) -> None:
+    def _serve_parked_reads(self, batch: Batch) -> None:
         """Records that can be had now go to those who wait for them, in the same append."""
         seen = 0
         while seen < len(batch.events):
@@ -364,56 +378,31 @@ class Shard:
                 if reply is None:
                     submission.unpark()
                     batch.unready.append(submission)
-                elif not _is_empty(reply):
+                elif not is_empty(reply):
                     submission.unpark()
-                    batch.taken.append(submission)
                     batch.answered.append((submission, [reply]))
 
     def _may_wait(self, submission: Submission) -> bool:
         """Whether its time is not over yet."""
         return submission.until_ms is None or submission.until_ms > self._now_ms
 
-    async def _written(self) -> None:
-        """Wait until all that was said of the state can be read back from the store."""
-        if self._appending is not None:
-            await asyncio.shield(self._appending)
-
-    def _serve_parked_claims(self, batch: _Batch) -> None:
+    def _serve_parked_claims(self, batch: Batch) -> None:
         """Work that has just appeared goes to those who wait for it, in the same append."""
         for submission, claim in self._waiters.woken_by(tuple(batch.events), self.state):
-            reply = self._settle(claim, batch.moment, batch)
-            if not _found_nothing(reply):
+            reply = self._settle(claim, self._moment, batch)
+            if not found_nothing(reply):
                 submission.unpark()
-                batch.taken.append(submission)
                 batch.answered.append((submission, [reply]))
 
-    async def _append(self, batch: _Batch) -> None:
-        loop = asyncio.get_running_loop()
-        started = loop.time()
-        if self._appending is not None:
-            await self._appending
-        append = self.log.append(
-            batch.events,
-            list(batch.archived.values()),
-            self._now_ms,
-            removed=batch.removed,
-            chunks=batch.chunks.take(),
-        )
-        if self._wait_for_log:
-            await append
-        else:
-            self._appending = asyncio.ensure_future(append)
-        self._watcher.committed(len(batch.events), len(batch.archived), loop.time() - started)
-
-    def _answer_who_waits_for_what_is_gone(self, batch: _Batch) -> None:
+    def _answer_who_waits_for_what_is_gone(self, batch: Batch) -> None:
         """Ask again what was asked of a namespace that has been deleted."""
         for event in batch.events:
             if isinstance(event, NamespaceDeleted):
                 for submission in self._waiters.questions_of(event.name):
                     submission.unpark()
-                    self._answer_question(submission, batch.moment)
+                    self._answer_question(submission, batch)
 
-    def _answer_waits(self, batch: _Batch) -> None:
+    def _answer_waits(self, batch: Batch) -> None:
         """Tell those who wait for runs that ended; who waits for several hears of all at once."""
         ended: dict[Submission, Ended] = {}
         for row in batch.archived.values():
@@ -427,34 +416,34 @@ class Shard:
                 for submission in waiting:
                     ended.setdefault(submission, Ended()).results.append(result)
         for submission, reply in ended.items():
-            submission.answer([reply])
+            submission.unpark()
+            batch.answered.append((submission, [reply]))
 
-    def _answer_who_waits_for_more(self, batch: _Batch) -> None:
+    def _answer_who_waits_for_more(self, batch: Batch) -> None:
         """Ask again what was asked about subjects of which there is news."""
-        subjects = dict.fromkeys(s for event in batch.events for s in _subjects_of(event))
-        for subject in subjects:
+        for subject in news_of(batch.events):
             for submission in tuple(self._waiters.asking_about(*subject)):
                 submission.unpark()
-                self._answer_question(submission, batch.moment)
+                self._answer_question(submission, batch)
 
-    def _answer_question(self, submission: Submission, moment: Moment) -> None:
+    def _answer_question(self, submission: Submission, batch: Batch) -> None:
         question = submission.words[0]
+        reply: Answer
         try:
             if not self._recaller.is_ready(submission, self._now_ms):
-                self._recaller.fetch(submission, self._now_ms)
+                batch.unready.append(submission)
                 return
-            reply = answer(self.state, question, self._recalling(moment, submission))
+            reply = answer(self.state, question, self._recalling(submission))
         except FloError as refusal:
-            submission.refuse(refusal)
-            return
+            reply = refusal
         if not self._park_question(submission, question, reply):
-            submission.answer([reply])
+            batch.answered.append((submission, [reply]))
 
-    def _park_question(self, submission: Submission, question: Word, reply: Word) -> bool:
+    def _park_question(self, submission: Submission, question: Word, reply: Answer) -> bool:
         """Let a question to which there is no answer yet wait for one, if it may."""
-        if not isinstance(question, Patient) or not question.block_ms:
+        if not isinstance(question, Patient) or not question.block_ms or not submission.is_open:
             return False
-        if not self._is_nothing_new(question, reply) or not submission.is_open:
+        if isinstance(reply, FloError) or not is_nothing_new(self.state, question, reply):
             return False
         if not self._may_wait(submission):
             return False
@@ -463,33 +452,15 @@ class Shard:
             submission.words = [question]
         self._waiters.park_question(submission, question)
         leave = lambda: self._waiters.leave_question(submission, question)  # noqa: E731
-        self._park(submission, question.block_ms, reply, leave)
+        self._park(submission, question.block_ms, leave)
         return True
 
-    def _is_nothing_new(self, question: Patient, reply: Word) -> bool:
-        """Whether the reply says nothing that the asker does not know."""
-        match question, reply:
-            case WaitForRuns(), Ended(results=[], unknown=[]):
-                return True
-            case AwaitNews(after=after), News(last=last, cancelled=[], draining=draining):
-                return last == after or not draining
-            case ReadStream(), RecordPage(items=[]):
-                return is_at_end(self.state, question, reply)
-            case WaitForWorkflow(), WorkflowRunView(status=status):
-                return status not in ENDED
-            case GetKey(newer_than=None), Value(value=value):
-                return value is None
-            case GetKey(newer_than=version), Value(version=actual):
-                return actual == version
-            case _:
-                return False
-
-    def _recalling(self, moment: Moment, submission: Submission) -> Moment:
+    def _recalling(self, submission: Submission) -> Moment:
         """The moment, with what was looked up for this submission."""
         if submission.recalled is NOTHING_RECALLED and not submission.fetched:
-            return moment
+            return self._moment
         reach = self._recaller.reach(submission)
-        return moment._replace(recalled=submission.recalled, records=reach)
+        return self._moment._replace(recalled=submission.recalled, records=reach)
 
     def _tick(self) -> None:
         def ticked(answers: list[Answer]) -> None:
@@ -502,64 +473,3 @@ class Shard:
         inbox, self._inbox = self._inbox, []
         for submission in (*inbox, *self._waiters.everyone(), *self._recaller.everyone()):
             submission.refuse(error)
-
-
-def _payload_length(words: Sequence[Word]) -> int:
-    """How many bytes the events of these words will carry for others."""
-    length = 0
-    for word in words:
-        match word:
-            case Invoke(input=payload):
-                length += len(payload)
-            case Complete(output=payload, changes=changes):
-                length += len(payload) + _values_length(changes)
-            case RegisterAction(wasm_module=bytes(module)):
-                length += len(module)
-            case PutKey(value=payload) | SetJson(document=payload):
-                length += len(payload)
-            case Append(records=records):
-                length += sum(len(record.payload) for record in records)
-            case Transact(changes=changes):
-                length += _values_length(changes)
-            case _:
-                pass
-    return length
-
-
-def _values_length(changes: Sequence[Change]) -> int:
-    return sum(len(change.value) for change in changes if isinstance(change, Put))
-
-
-def _subjects_of(event: Fact) -> Iterable[Subject]:
-    """Whom an event may concern who waits for news, beside those who wait for runs to end."""
-    match event:
-        case RunCancelled(namespace=namespace, worker_id=worker_id) if worker_id is not None:
-            yield WORKER, namespace, worker_id
-        case (
-            WorkerDrained(namespace=namespace, worker_id=worker_id)
-            | WorkerDeregistered(namespace=namespace, worker_id=worker_id)
-        ):
-            yield WORKER, namespace, worker_id
-        case (
-            RecordsAppended(namespace=namespace, stream=stream)
-            | StreamDeleted(namespace=namespace, stream=stream)
-        ):
-            yield STREAM, namespace, stream
-        case (
-            KeyPut(namespace=namespace, key=key)
-            | KeyDeleted(namespace=namespace, key=key)
-            | KeyExpired(namespace=namespace, key=key)
-        ):
-            yield KEY, namespace, key
-        case WorkflowFinished(namespace=namespace, run_id=run_id):
-            yield RUN, namespace, run_id
-        case _:
-            pass
-
-
-def _is_empty(reply: Answer) -> bool:
-    return isinstance(reply, GroupRecords) and not reply.items and not reply.draining
-
-
-def _found_nothing(reply: Answer) -> bool:
-    return isinstance(reply, Assigned) and not reply.tasks and not reply.draining

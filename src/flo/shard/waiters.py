@@ -6,9 +6,9 @@ A parked read stands in the line of its stream, and is asked again whenever ther
 A parked question stands in the line of each subject it asks about.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
@@ -26,7 +26,7 @@ from flo.model.groups import (
     RecordsReleased,
     RecordsReturned,
 )
-from flo.model.ids import ActionName, Namespace, StreamName, WorkerId, parse_run_id
+from flo.model.ids import ActionName, Namespace, StreamName, WorkerId
 from flo.model.kv import GetKey
 from flo.model.namespaces import NamespaceDeleted
 from flo.model.runs import (
@@ -174,35 +174,10 @@ class Waiters:
         """The actions for which something has become ready and somebody waits."""
         ready: dict[tuple[Namespace, ActionName], None] = {}
         for event in events:
-            match event:
-                case (
-                    RunQueued(namespace=namespace, run=run)
-                    | RunRevived(namespace=namespace, run=run)
-                ):
-                    ready[namespace, run.action] = None
-                case (
-                    RunReleased(namespace=namespace, run_id=run_id)
-                    | RunRequeued(namespace=namespace, run_id=run_id)
-                ):
-                    if (run_now := state.space(namespace).runs.get(run_id)) is not None:
-                        ready[namespace, run_now.action] = None
-                case RunCompleted() | RunFailed() | RunTimedOut() | RunCancelled():
-                    self._freed(event, state, ready)
-                case _:
-                    pass
+            find = _READIED.get(type(event))
+            if find is not None and (action := find(state, event)) is not None:
+                ready[action] = None
         return {key: None for key in ready if key in self._actions}
-
-    def _freed(
-        self,
-        event: RunCompleted | RunFailed | RunTimedOut | RunCancelled,
-        state: State,
-        ready: dict[tuple[Namespace, ActionName], None],
-    ) -> None:
-        """With a run that ends, another one of its action may get a slot."""
-        address = parse_run_id(event.run_id)
-        action = state.space(event.namespace).actions.get(address[0]) if address else None
-        if action is not None and action.limits is not None:
-            ready[event.namespace, action.name] = None
 
     def _walk(
         self, namespace: Namespace, action: ActionName, state: State
@@ -259,3 +234,35 @@ def _leave(lines: dict[_Key, dict[Submission, _Value]], key: _Key, submission: S
         line.pop(submission, None)
         if not line:
             del lines[key]
+
+
+def _queued(state: State, event: RunQueued | RunRevived) -> tuple[Namespace, ActionName] | None:
+    return event.namespace, event.run.action
+
+
+def _back(state: State, event: RunReleased | RunRequeued) -> tuple[Namespace, ActionName] | None:
+    run = state.space(event.namespace).runs.get(event.run_id)
+    return (event.namespace, run.action) if run is not None else None
+
+
+def _freed(
+    state: State, event: RunCompleted | RunFailed | RunTimedOut | RunCancelled
+) -> tuple[Namespace, ActionName] | None:
+    """With a run that ends, another one of its action may get a slot."""
+    action = state.space(event.namespace).actions.get(event.run_id.rpartition("-")[0])
+    if action is None or action.limits is None:
+        return None
+    return event.namespace, action.name
+
+
+_READIED: dict[type[Fact], Callable[[State, Any], tuple[Namespace, ActionName] | None]] = {
+    RunQueued: _queued,
+    RunRevived: _queued,
+    RunReleased: _back,
+    RunRequeued: _back,
+    RunCompleted: _freed,
+    RunFailed: _freed,
+    RunTimedOut: _freed,
+    RunCancelled: _freed,
+}
+"""The action of which something can be claimed with an event, if there is one."""

@@ -38,7 +38,7 @@ from flo.model.runs import (
     RunTimedOut,
     RunTouched,
 )
-from flo.model.streams import Chunk
+from flo.model.streams import Chunk, StreamTrimmed
 from flo.model.workers import Worker, WorkerDeregistered, WorkerDrained, WorkerRegistered
 from flo.testing.group_facts import GROUP_READINGS, LETTER_KIND, GroupFacts
 from flo.testing.invariants import Checks, Invariant
@@ -120,18 +120,18 @@ class Facts:
         chunks: Sequence[Chunk] = (),
     ) -> None:
         self._checks.hold(Invariant.TIME_GROWS, at_ms >= self._at_ms, at_ms, self._at_ms)
-        self._at_ms = at_ms
         self._left.clear()
         self._ended.clear()
         self._over.clear()
         self._removed.clear()
         self.position = self.witness.position = self.position + 1
-        self.witness.at_ms = at_ms
         self.streams.begin(chunks)
         self.groups.begin(events)
         self.workflows.begin()
         for event in events:
+            self._at_ms = self.witness.at_ms = _time_of(event) or at_ms
             READINGS[type(event)](self, event)
+        self._at_ms = self.witness.at_ms = at_ms
         self._check_archived([row for row in archived if row.kind not in OTHER_KINDS])
         self._check_removed([row for row in removed if row.kind != LETTER_KIND])
         self.streams.finish()
@@ -548,6 +548,11 @@ class Facts:
 def fits(payload: bytes) -> bool:
     """Whether the only schema there is in a simulation allows a payload."""
     return payload.startswith(b'"')
+
+
+def _time_of(event: Fact) -> int | None:
+    """When an event happened, if it says so; what is written together need not."""
+    return None if isinstance(event, StreamTrimmed) else getattr(event, "at_ms", None)
 
 
 def _lane_of(labels: Labels | None) -> Lane:

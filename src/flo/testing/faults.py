@@ -8,7 +8,7 @@ append ──▸ … time passes … ──▸ durable ──▸ … time passes
 import asyncio
 import errno
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from flo.log.base import Trimmed
@@ -60,7 +60,7 @@ class FaultyLog(MemoryLog):
         self._failed = failed
         self._writing: asyncio.Future[None] | None = None
 
-    async def append(
+    def append(
         self,
         events: Sequence[Fact],
         archived: Sequence[Archived],
@@ -68,8 +68,18 @@ class FaultyLog(MemoryLog):
         *,
         removed: Sequence[ArchiveAddress] = (),
         chunks: Sequence[Chunk] = (),
+    ) -> Coroutine[None, None, int]:
+        self.unwritten = events  # from the moment on at which it is handed in
+        return self._append(events, archived, at_ms, removed, chunks)
+
+    async def _append(
+        self,
+        events: Sequence[Fact],
+        archived: Sequence[Archived],
+        at_ms: int,
+        removed: Sequence[ArchiveAddress],
+        chunks: Sequence[Chunk],
     ) -> int:
-        self.unwritten = events
         writing = self._writing = asyncio.get_running_loop().create_future()
         try:
             await self.disk.work(self.disk.quality.append_ms_max)

@@ -99,7 +99,7 @@ class SimulatedServer:
         self._world.story.happened("server crashes")
         assert self._router is not None
         for task in sorted(asyncio.all_tasks(), key=asyncio.Task.get_name):
-            if task.get_name() == "shard" or task.get_name().startswith("trigger "):
+            if task.get_name().startswith(("shard", "trigger ")):
                 task.cancel()
         for task in tuple(self._router._checking):
             task.cancel()
@@ -186,8 +186,9 @@ class SimulatedServer:
         world.story.committed(events)
         world.facts.append(events, archived, removed, at_ms, self._chunks)
         self._commits += 1
-        if self._commits % COMMITS_PER_AUDIT == 0:
-            assert self._shard is not None
+        assert self._shard is not None
+        if self._commits >= COMMITS_PER_AUDIT and not self._shard.ahead:
+            self._commits = 0
             audit(self._shard.state, world.facts, world.checks)
 
     def _gone(self, *, silently: bool) -> None:
@@ -195,7 +196,8 @@ class SimulatedServer:
         self._world.time.down()
         self._world.network.lose_server(silently=silently)
         self._log.disk.crash()
-        self._recovered = self._check_replay(self._shard.state, self._log.unwritten)
+        unwritten = (*self._log.unwritten, *self._shard.ahead)
+        self._recovered = self._check_replay(self._shard.state, unwritten)
         self._log.unwritten = ()
         self._connections.clear()
         self._shard = self._upkeep = self._triggers = self._router = None

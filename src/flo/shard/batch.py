@@ -1,0 +1,89 @@
+"""What has been decided since the last append: written as a whole, and heard of after that."""
+
+from collections.abc import Sequence
+
+from flo.model.actions import RegisterAction
+from flo.model.archive import ArchiveAddress, Archived, address_of
+from flo.model.base import Fact, Word
+from flo.model.kv import Change, Put, PutKey, SetJson, Transact
+from flo.model.runs import Complete, Invoke
+from flo.model.streams import Append
+from flo.shard.chunks import Chunks
+from flo.shard.submission import Answer, Submission
+
+WORDS_MAX = 1_000
+LENGTH_MAX = 64 * 1024 * 1024
+"""Bytes of payload in one append, about: a log has a bound on what it takes at a time."""
+
+
+class Batch:
+    def __init__(self) -> None:
+        self.taken: list[Submission] = []
+        self.events: list[Fact] = []
+        self.archived: dict[ArchiveAddress, Archived] = {}
+        self.removed: list[ArchiveAddress] = []
+        self.chunks = Chunks()
+        self.answered: list[tuple[Submission, list[Answer]]] = []
+        self.asked: list[Submission] = []
+        """Questions: they are answered by the state as this batch leaves it."""
+        self.unready: list[Submission] = []
+        """Those that have to know more of the store."""
+        self._words = 0
+        self._length = 0
+
+    @property
+    def is_full(self) -> bool:
+        return self._words >= WORDS_MAX or self._length >= LENGTH_MAX
+
+    def take(self, submission: Submission) -> None:
+        self.taken.append(submission)
+        self._words += len(submission.words)
+        self._length += _payload_length(submission.words)
+
+    def add(self, row: Archived) -> None:
+        self.archived[address_of(row)] = row
+
+    def remove(self, address: ArchiveAddress) -> None:
+        """Let the archive go of a row, even of one that this batch has just filed."""
+        self.removed.append(address)
+        self.archived.pop(address, None)
+
+    def deliver(self) -> None:
+        """Hand out the answers."""
+        for submission, answers in self.answered:
+            submission.answer(answers)
+
+    def everyone(self) -> list[Submission]:
+        """All who wait for what becomes of this batch."""
+        return [*self.taken, *(submission for submission, _ in self.answered)]
+
+
+def _payload_length(words: Sequence[Word]) -> int:
+    """How many bytes the events of these words will carry for others."""
+    length = 0
+    for word in words:
+        if type(word) not in _CARRIERS:
+            continue
+        match word:
+            case Invoke(input=payload):
+                length += len(payload)
+            case Complete(output=payload, changes=changes):
+                length += len(payload) + _values_length(changes)
+            case RegisterAction(wasm_module=bytes(module)):
+                length += len(module)
+            case PutKey(value=payload) | SetJson(document=payload):
+                length += len(payload)
+            case Append(records=records):
+                length += sum(len(record.payload) for record in records)
+            case Transact(changes=changes):
+                length += _values_length(changes)
+            case _:
+                pass
+    return length
+
+
+_CARRIERS = frozenset({Invoke, Complete, RegisterAction, PutKey, SetJson, Append, Transact})
+
+
+def _values_length(changes: Sequence[Change]) -> int:
+    return sum(len(change.value) for change in changes if isinstance(change, Put))

@@ -1,0 +1,75 @@
+"""What events are news of, and whether a reply says anything new to whoever waits."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from flo.core.state import State
+from flo.core.stream_views import is_at_end
+from flo.model.base import Fact, Word
+from flo.model.groups import GroupRecords
+from flo.model.kv import GetKey, KeyDeleted, KeyExpired, KeyPut, Value
+from flo.model.runs import Assigned, Ended, RunCancelled, WaitForRuns
+from flo.model.streams import ReadStream, RecordPage, RecordsAppended, StreamDeleted
+from flo.model.workers import AwaitNews, News, WorkerDeregistered, WorkerDrained
+from flo.model.workflows import ENDED, WaitForWorkflow, WorkflowFinished, WorkflowRunView
+from flo.shard.submission import Answer
+from flo.shard.waiters import KEY, RUN, STREAM, WORKER, Patient, Subject
+
+
+def news_of(events: Iterable[Fact]) -> dict[Subject, None]:
+    """The subjects of which there is news, beside runs that have ended."""
+    return dict.fromkeys(_subjects(events))
+
+
+def is_nothing_new(state: State, question: Patient, reply: Word) -> bool:
+    """Whether the reply says nothing that the asker does not know."""
+    match question, reply:
+        case WaitForRuns(), Ended(results=[], unknown=[]):
+            return True
+        case AwaitNews(after=after), News(last=last, cancelled=[], draining=draining):
+            return last == after or not draining
+        case ReadStream(), RecordPage(items=[]):
+            return is_at_end(state, question, reply)
+        case WaitForWorkflow(), WorkflowRunView(status=status):
+            return status not in ENDED
+        case GetKey(newer_than=None), Value(value=value):
+            return value is None
+        case GetKey(newer_than=version), Value(version=actual):
+            return actual == version
+        case _:
+            return False
+
+
+def is_empty(reply: Answer) -> bool:
+    """Whether a read of a group has found nothing."""
+    return isinstance(reply, GroupRecords) and not reply.items and not reply.draining
+
+
+def found_nothing(reply: Answer) -> bool:
+    """Whether a claim has found nothing."""
+    return isinstance(reply, Assigned) and not reply.tasks and not reply.draining
+
+
+def _subjects(events: Iterable[Fact]) -> Iterator[Subject]:
+    for event in events:
+        find = _SUBJECTS.get(type(event))
+        if find is not None and (subject := find(event)) is not None:
+            yield subject
+
+
+def _holder(event: RunCancelled) -> Subject | None:
+    worker_id = event.worker_id
+    return (WORKER, event.namespace, worker_id) if worker_id is not None else None
+
+
+_SUBJECTS: dict[type[Fact], Callable[[Any], Subject | None]] = {
+    RunCancelled: _holder,
+    WorkerDrained: lambda event: (WORKER, event.namespace, event.worker_id),
+    WorkerDeregistered: lambda event: (WORKER, event.namespace, event.worker_id),
+    RecordsAppended: lambda event: (STREAM, event.namespace, event.stream),
+    StreamDeleted: lambda event: (STREAM, event.namespace, event.stream),
+    KeyPut: lambda event: (KEY, event.namespace, event.key),
+    KeyDeleted: lambda event: (KEY, event.namespace, event.key),
+    KeyExpired: lambda event: (KEY, event.namespace, event.key),
+    WorkflowFinished: lambda event: (RUN, event.namespace, event.run_id),
+}
