@@ -24,7 +24,7 @@ import pytest
 from msgspec.structs import replace
 from workflow_kills_account import Account, completions, differences, told_by
 from workflow_kills_driver import Astray, Death, Driver, Held, Stage
-from workflow_kills_script import DELAY_MS, SCRIPTS, SHIPPED, Operation
+from workflow_kills_script import DELAY_MS, ENDINGS, SCRIPTS, SHIPPED, Operation
 from workflow_kills_wal import commits_in, cut, keep
 
 from flo import Flo, FloError
@@ -106,13 +106,7 @@ def test_a_run_that_is_left_alone_counts_each_completion_once(
         *("start", "approve", "reserve", "pack", "stock", "email", "wrap", "label", "prepare"),
         *("notify", "rest", "ship"),
     ]
-    assert (
-        account.endings[RUN_ID][1:3]
-        == {
-            "shipped": ("completed", "Shipped"),
-            "refused": ("failed", "Refused"),
-        }[name]
-    )
+    assert account.endings[RUN_ID][1:3] == ENDINGS[name]
 
 
 def steps_of(account: Account, run_id: str) -> list[str]:
@@ -159,7 +153,7 @@ def some_deaths(script: Sequence[Operation], every: int, seed: int) -> dict[int,
     return {index: list(Death)[turn % len(Death)] for turn, index in enumerate(indexes)}
 
 
-@pytest.mark.parametrize(("name", "every"), [("shipped", 6), ("refused", 9)])
+@pytest.mark.parametrize(("name", "every"), [("shipped", 8), ("refused", 13)])
 async def test_a_run_takes_the_same_path_although_its_server_is_killed_on_the_way(
     baselines: dict[str, Baseline], tmp_path: Path, name: str, every: int
 ) -> None:
@@ -235,13 +229,13 @@ async def test_a_run_takes_the_same_path_from_any_commit_on(
     baselines: dict[str, Baseline], tmp_path: Path, name: str
 ) -> None:
     baseline, dice, problems = baselines[name], random.Random(SEED), {}
-    for turn, commits in enumerate(cuts(baseline)[SEED::4]):
+    for turn, commits in enumerate(cuts(baseline)[SEED::5]):
         torn = dice if turn % 2 else None
         folder = cut_log(baseline, tmp_path / str(commits), commits, torn)
         async with local_server(folder) as server, Flo(server.address) as flo:
             problems[commits] = await drive_on(flo, folder, baseline, commits)
 
-    assert len(problems) >= len(baseline.script) // 4
+    assert len(problems) >= len(baseline.script) // 5
     assert {commits: found for commits, found in problems.items() if found} == {}
 
 
@@ -432,14 +426,14 @@ async def kill_before_timers(
 
 async def kill_at_cuts(folder: Path, baseline: Baseline, indexes: range, figures: Figures) -> None:
     """A log that ends after a commit, and one that ends in the midst of the next."""
-    dice = random.Random(indexes.step)
+    dice = random.Random(SEED)
     for commits in cuts(baseline)[:: indexes.step]:
         for torn in (None, dice):
             cut_folder = cut_log(baseline, folder / f"cut-{commits}-{torn is None}", commits, torn)
             async with Stage(cut_folder) as stage:
                 flo = stage.driver.flo
                 problems = await drive_on(flo, cut_folder, baseline, commits)
-            figures.add(f"cut after {commits}", Played(problems, 1, 0, 0))
+            figures.add(f"cut after {commits}", Played(problems, 0, 0, 0))
 
 
 async def _main(every: int, seed: int) -> int:

@@ -14,7 +14,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, TypeAlias
 
 from workflow_kills_account import Account, told_by
 from workflow_kills_script import ACTIONS, DELAY_MS, INPUT, KEY, ORDER, PACKING, Operation
@@ -24,8 +24,13 @@ from flo import Flo, NotFound, Unavailable
 from flo.client.transport import Connect, tcp
 from flo.testing.process import ServerProcess
 
+Moment: TypeAlias = Callable[["Stage", asyncio.Task[None]], Awaitable[None]]
+"""Waits until it is time to die, while an operation is under way."""
+
 PATIENCE_MS = 20_000
 RETRIES_MAX = 100
+LEASE_MS = 24 * 3_600_000
+"""Nobody loses a lease because a log was put aside for a while."""
 
 
 class Death(StrEnum):
@@ -95,7 +100,9 @@ class Driver:
         """Actions and workflows. Only `reserve` waits before it is tried again."""
         for name in ACTIONS:
             delay = delay_ms if name == "reserve" else 0
-            await self.flo.actions.register(name, max_retries=RETRIES_MAX, retry_delay_ms=delay)
+            await self.flo.actions.register(
+                name, timeout_ms=LEASE_MS, max_retries=RETRIES_MAX, retry_delay_ms=delay
+            )
         for text in (PACKING, ORDER):
             await self.flo.workflows.create(text.format(delay=delay_ms))
 
@@ -104,16 +111,11 @@ class Driver:
 
     async def settle(self, operation: Operation, doing: asyncio.Task[None]) -> None:
         """The server was killed while this was under way, and is there again."""
-        if operation.verb == "claim":
-            doing.cancel()  # what an answer would bring now, nobody could tell from what got lost
-            await asyncio.wait({doing})
-        try:
-            if not doing.cancelled():
-                await doing  # the client asks again by itself, if it safely can
-                return
-        except Unavailable:
-            pass
-        await self.repeat(operation)
+        await asyncio.wait({doing})  # the client asks again by itself, if it safely can
+        if doing.cancelled() or isinstance(doing.exception(), Unavailable):
+            await self.repeat(operation)
+        else:
+            await doing
 
     async def repeat(self, operation: Operation) -> None:
         """Do what may have been done already."""
@@ -202,7 +204,7 @@ class Stage:
         self._ear = Ear()
 
     async def __aenter__(self) -> Self:
-        await asyncio.to_thread(self.server.start)
+        await self.start()
         address = self.server.address
         self.driver = Driver(Flo(address, connect=self._ear.line_to(address)))
         return self
@@ -218,28 +220,34 @@ class Stage:
         await self.driver.end()
 
     async def die(self, operation: Operation, death: Death | None) -> None:
-        if death in (None, Death.ACKNOWLEDGED):
+        if death is None:
             await self.driver.perform(operation)
-            if death is not None:
-                await self.restart()
-            return
+        elif death is Death.ACKNOWLEDGED:
+            await self.driver.perform(operation)
+            self.kill()
+            await self.start()
+        else:
+            await self._die_in(operation, self._moments[death])
+
+    async def _die_in(self, operation: Operation, moment: Moment) -> None:
         await self.driver.flo.ping()  # so that the next answer is the operation's
         before = len(commits_in(self.folder))
         doing = asyncio.create_task(self.driver.perform(operation))
-        await self._moments[death](self, doing)
-        self.server.kill()
+        await moment(self, doing)
+        self.kill()
         self._ear.is_shut = False
+        if operation.verb == "claim":
+            doing.cancel()  # it must not come again beside the one that follows
         self.in_flight += 1
         self.committed += len(commits_in(self.folder)) > before
         await self.start()
         await self.driver.settle(operation, doing)
 
-    async def restart(self) -> None:
+    def kill(self) -> None:
+        self.kills += 1
         self.server.kill()
-        await self.start()
 
     async def start(self) -> None:
-        self.kills += 1
         await asyncio.to_thread(self.server.start)
 
     async def account(self) -> Account:
@@ -261,7 +269,7 @@ class Stage:
         for _ in range(3):  # the call, its flush, and the bytes are with the kernel
             await asyncio.sleep(0)
 
-    _moments: dict[Death, Callable[..., Awaitable[None]]] = {  # noqa: RUF012
+    _moments: dict[Death, Moment] = {  # noqa: RUF012
         Death.UNHEARD: _until_unheard,
         Death.WRITING: _until_written,
         Death.SENT: _until_sent,

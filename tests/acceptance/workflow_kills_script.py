@@ -135,3 +135,4 @@ REFUSED = _script(
 """The signal comes before anyone waits for it; the last step fails, and what was done is undone."""
 
 SCRIPTS = {"shipped": SHIPPED, "refused": REFUSED}
+ENDINGS = {"shipped": ("completed", "Shipped"), "refused": ("failed", "Refused")}
