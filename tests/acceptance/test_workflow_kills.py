@@ -16,7 +16,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
-from itertools import cycle, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,7 +45,7 @@ SEED = 1
 RUN_ID = "wfrun-1"
 LONG_DELAY_MS = 1_500
 """A server that was killed is back before this is over, unless the machine is very busy."""
-RUN_TIMEOUT_S = 180
+RUN_TIMEOUT_S = 900
 
 
 class Baseline(NamedTuple):
@@ -149,8 +149,9 @@ async def play(
 
 def some_deaths(script: Sequence[Operation], every: int, seed: int) -> dict[int, Death]:
     """A death at every so many operations, in turn of all kinds."""
+    kinds = list(Death)
     indexes = range(seed % every, len(script), every)
-    return {index: list(Death)[turn % len(Death)] for turn, index in enumerate(indexes)}
+    return {index: kinds[(seed + turn) % len(kinds)] for turn, index in enumerate(indexes)}
 
 
 @pytest.mark.parametrize(("name", "every"), [("shipped", 8), ("refused", 12)])
@@ -393,6 +394,13 @@ def _next_of(name: str, last: dict[str, int]) -> str:
 # ── all of it ─────────────────────────────────────────────────────────────────────────────────────
 
 
+class Choice(NamedTuple):
+    """Every so many of the boundaries, from a seed."""
+
+    every: int
+    seed: int
+
+
 class Figures:
     """What was tried, and what came of it."""
 
@@ -418,35 +426,36 @@ class Figures:
         )
 
 
-async def kill_once(folder: Path, baseline: Baseline, indexes: range, figures: Figures) -> None:
-    """One kill for each run, in turn of all kinds."""
-    for index, death in zip(indexes, cycle(Death), strict=False):
-        played = await play(folder / str(index), baseline, {index: death})
-        figures.add(f"{death} {baseline.script[index]}", played)
-
-
-async def kill_always(folder: Path, baseline: Baseline, indexes: range, figures: Figures) -> None:
-    """All kills in one and the same run."""
+async def kill_always(folder: Path, baseline: Baseline, choice: Choice, figures: Figures) -> None:
+    """All kills in one and the same run, for each kind."""
+    indexes = some_deaths(baseline.script, *choice)
     for death in Death:
         played = await play(folder / death, baseline, dict.fromkeys(indexes, death))
         figures.add(f"always {death}", played)
 
 
 async def kill_before_timers(
-    folder: Path, baseline: Baseline, indexes: range, figures: Figures
+    folder: Path, baseline: Baseline, choice: Choice, figures: Figures
 ) -> None:
-    """The server is back before the time comes, and is killed again, and is back."""
+    """Whenever a time is to come next, the server is killed and back before it comes."""
     deaths = before_timers(baseline.script)
     played = await play(folder / "slow", baseline, deaths, delay_ms=LONG_DELAY_MS)
     figures.add("before timers", played)
 
 
+async def kill_once(folder: Path, baseline: Baseline, choice: Choice, figures: Figures) -> None:
+    """One kill for each run."""
+    for index, death in some_deaths(baseline.script, *choice).items():
+        played = await play(folder / str(index), baseline, {index: death})
+        figures.add(f"{death} {baseline.script[index]}", played)
+
+
 async def cut_and_drive_on(
-    folder: Path, baseline: Baseline, indexes: range, figures: Figures
+    folder: Path, baseline: Baseline, choice: Choice, figures: Figures
 ) -> None:
     """A log that ends after a commit, one that ends in the midst of the next, and a snapshot."""
-    dice = random.Random(SEED)
-    for commits in cuts(baseline)[:: indexes.step]:
+    dice = random.Random(choice.seed)
+    for commits in cuts(baseline)[choice.seed % choice.every :: choice.every]:
         whole = cut_log(baseline, folder / f"whole-{commits}", commits)
         torn = cut_log(baseline, folder / f"torn-{commits}", commits, dice)
         snapshot = cut_log(baseline, folder / f"snapshot-{commits}", commits)
@@ -457,7 +466,7 @@ async def cut_and_drive_on(
             figures.add(data.name, Played(problems, 0, 0, 0))
 
 
-async def _main(names: Sequence[str], every: int, seed: int) -> int:
+async def _main(names: Sequence[str], choice: Choice) -> int:
     wrong = 0
     for name in names:
         script = SCRIPTS[name]
@@ -467,7 +476,7 @@ async def _main(names: Sequence[str], every: int, seed: int) -> int:
             for part in (kill_always, kill_before_timers, kill_once, cut_and_drive_on):
                 figures, folder = Figures(), Path(temporary) / part.__name__
                 folder.mkdir()
-                await part(folder, baseline, range(seed % every, len(script), every), figures)
+                await part(folder, baseline, choice, figures)
                 figures.tell(f"{name}, {part.__name__}")
                 wrong += figures.problems
     return 1 if wrong else 0
@@ -480,7 +489,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=SEED)
     chosen = parser.parse_args()
     names = [chosen.script] if chosen.script else list(SCRIPTS)
-    return asyncio.run(_main(names, 1 if chosen.all else 3, chosen.seed))
+    return asyncio.run(_main(names, Choice(1 if chosen.all else 3, chosen.seed)))
 
 
 if __name__ == "__main__":
