@@ -233,15 +233,23 @@ class Stage:
         await self.driver.flo.ping()  # so that the next answer is the operation's
         before = len(commits_in(self.folder))
         doing = asyncio.create_task(self.driver.perform(operation))
+        try:
+            await self._kill_in(operation, moment, doing)
+            self.committed += len(commits_in(self.folder)) > before
+            await self.start()
+            await self.driver.settle(operation, doing)
+        finally:
+            doing.cancel()
+
+    async def _kill_in(
+        self, operation: Operation, moment: Moment, doing: asyncio.Task[None]
+    ) -> None:
         await moment(self, doing)
         self.kill()
         self._ear.is_shut = False
         if operation.verb == "claim":
             doing.cancel()  # it must not come again beside the one that follows
         self.in_flight += 1
-        self.committed += len(commits_in(self.folder)) > before
-        await self.start()
-        await self.driver.settle(operation, doing)
 
     def kill(self) -> None:
         self.kills += 1
