@@ -1,4 +1,5 @@
 import pytest
+from msgspec.structs import replace
 
 from flo.model.actions import DeleteAction, DisableAction, RegisterAction
 from flo.model.errors import Corrupt
@@ -499,6 +500,35 @@ def test_workflows_come_back_from_a_snapshot_as_they_were(tell):
         assert list(twin.walks) == list(course.walks)
         assert list(twin.results) == list(course.results)
     assert len(again.due) == len(state.due)
+
+
+ZEBRA_FIRST = document(f"""start:
+  parallel: {{branches: {{zebra: "@actions/z", ape: "@actions/a", mole: "@actions/m"}}}}
+  {DONE}
+""")
+
+
+def test_branches_are_opened_in_the_order_of_the_document_after_a_snapshot_too():
+    play = Play().register("z", "a", "m").deploy(ZEBRA_FIRST)
+
+    play.state = load(dump(play.state))
+    play.start()
+
+    opened = [detail for kind, detail in play.told() if kind == "branch_started"]
+    assert opened == ["start/zebra", "start/ape", "start/mole"]
+
+
+def test_a_definition_of_an_earlier_snapshot_is_read_too():
+    state = Play().register("z", "a", "m").deploy(ZEBRA_FIRST).state
+    parts = map(snapshot._decode_part, list(dump(state))[1:])
+    (workflow,) = [part for part in parts if isinstance(part, snapshot._Workflow)]
+    (deployed,) = workflow.versions
+    definition = state.spaces[DEFAULT].workflows["order"].versions["1"].definition
+
+    older = replace(workflow, versions=[replace(deployed, definition=definition)])
+    again = load([next(dump(state)), snapshot._encode(older)])
+
+    assert again.spaces[DEFAULT].workflows["order"].versions["1"].definition == definition
 
 
 def test_many_workflow_runs_are_dumped_in_chunks(monkeypatch):

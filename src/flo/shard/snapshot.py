@@ -150,7 +150,9 @@ class _Module(Record, tag="module"):
 
 class _Deployed(Record):
     text: str
-    definition: Definition
+    definition: bytes | Definition
+    """Encoded by itself, in the order of the document: branches are opened in that order. Snapshots
+    of earlier servers hold it sorted by name."""
     created_at_ms: int
 
 
@@ -190,6 +192,8 @@ class _Courses(Record, tag="courses"):
 _Part: TypeAlias = _Runs | _Backlog | _Keys | _Module | _Workflow | _Courses
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
+_encode_in_order = msgspec.msgpack.Encoder().encode
+_decode_definition = msgspec.msgpack.Decoder(Definition).decode
 _decode_head = msgspec.msgpack.Decoder(_Head).decode
 _decode_part: Callable[[bytes], _Part] = msgspec.msgpack.Decoder(_Part).decode
 
@@ -328,7 +332,7 @@ def _workflow_part(namespace: Namespace, name: WorkflowName, workflow: Workflow)
 def _deployed_part(deployed: Deployed) -> _Deployed:
     return _Deployed(
         text=deployed.text,
-        definition=deployed.definition,
+        definition=_encode_in_order(deployed.definition),
         created_at_ms=deployed.created_at_ms,
     )
 
@@ -364,9 +368,17 @@ def _workflow(part: _Workflow) -> Workflow:
     workflow = Workflow()
     for each, versions in ((part.versions, workflow.versions), (part.gone, workflow.gone)):
         for one in each:
-            versions[one.definition.version] = Deployed(one.definition, one.text, one.created_at_ms)
+            deployed = _deployed(one)
+            versions[deployed.definition.version] = deployed
     workflow.enabled = part.enabled
     return workflow
+
+
+def _deployed(part: _Deployed) -> Deployed:
+    definition = part.definition
+    if isinstance(definition, bytes):
+        definition = _decode_definition(definition)
+    return Deployed(definition, part.text, part.created_at_ms)
 
 
 def _restore_course(state: State, namespace: Namespace, part: _Course) -> None:
