@@ -21,7 +21,7 @@ from flo.wasm.priority import come_forward, step_back
 from flo.wasm.short_calls import keep_the_interpreter
 
 TICK_NS = 10_000_000
-PATIENCE_NS = 3 * TICK_NS
+PATIENCE_NS = TICK_NS
 """A guest that is done by then is never behind anybody."""
 STACK_LENGTH_MAX = 512 * 1024
 """Of a guest; the thread under it has 1 MiB or more on every platform."""
