@@ -1,10 +1,12 @@
 """A server is killed while guests write keys; the log must hold no effect without its result.
 
     python tests/acceptance/effects_kill.py --seeds 20 --kills 10
+    python tests/acceptance/effects_kill.py --seeds 20 --kills 10 --workflow
 
 A run of the action takes the number under its account, adds one, writes it under five keys and
 returns it. So of every account, at every moment: its five keys hold one and the same number, and
-the results are the numbers from one to that number, each of them once.
+the results are the numbers from one to that number, each of them once. In a workflow, the results
+of its steps are the same numbers: the guest's writes, its result and the end of its step are one.
 """
 
 import argparse
@@ -14,25 +16,42 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
 from wasmtime import wat2wasm
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from acceptance.nursery import nursery
 from flo import Flo, Unavailable
 from flo.log.sqlite import read_log
 from flo.model.base import Fact
 from flo.model.kv import KeyPut
 from flo.model.runs import RunCompleted, RunQueued
+from flo.model.workflows import StepEnded, WorkflowStarted
 from flo.shard.snapshotter import LOG_FILE
 from flo.testing.process import ServerProcess
 
 ACTION = "deposit"
-ACCOUNTS = (b"x", b"y", b"z")
+ACCOUNTS = (b"1", b"2", b"3")
 LETTERS = "abcde"
 CLIENTS = 6
+TIMEOUT_MS = 2_000
+"""So long a run waits that was in the hands of somebody who is gone."""
+WORKFLOW = f"""\
+kind: Workflow
+name: {ACTION}
+version: "1"
+idempotency: required
+start:
+  run: "@actions/{ACTION}"
+  transitions: {{success: flo.Completed, failure: flo.Failed}}
+"""
 
 Work: TypeAlias = Callable[[ServerProcess], Awaitable[None]]
+Ask: TypeAlias = Callable[[bytes, str], Awaitable[None]]
 
 DEPOSIT = bytes(
     wat2wasm(f"""(module
@@ -73,46 +92,65 @@ class Tally:
             await self._more.wait()
 
 
-async def live_through(folder: Path, seed: int, kills: int, work: Work | None = None) -> list[str]:
-    """Kill a server so many times; what is wrong with its log after any of them.
+async def live_through(
+    folder: Path, seed: int, kills: int, *, work: Work | None = None, workflow: bool = False
+) -> list[str]:
+    """Kill a server so many times; what is wrong with its log after the first that left a mark.
 
-    The guest performs the runs, unless somebody else does the work.
+    The guest performs the runs, unless somebody else does the work; they are invoked, or are the
+    steps of workflow runs.
     """
     dice = random.Random(seed)
-    problems: list[str] = []
-    with ServerProcess(folder, http_port=-1, log_retention_events=1_000_000_000) as server:
+    settings = {"http_port": -1, "log_retention_events": 1_000_000_000}
+    with nursery() as servers, servers.server(folder, **settings) as server:
         async with Flo(server.address) as flo:
-            wasm = DEPOSIT if work is None else None
-            await flo.actions.register(ACTION, wasm=wasm, max_retries=1_000, retry_delay_ms=1)
+            await flo.actions.register(
+                ACTION,
+                wasm=DEPOSIT if work is None else None,
+                max_retries=1_000,
+                retry_delay_ms=1,
+                timeout_ms=TIMEOUT_MS,
+            )
+            await flo.workflows.create(WORKFLOW)
+            result_of = _result_of_step if workflow else _result_of_action
             tally = Tally()
             async with asyncio.TaskGroup() as group:
                 clients = [
-                    group.create_task(_invoke_all_along(flo, tally, f"{seed}-{number}"))
-                    for number in range(CLIENTS)
+                    group.create_task(_ask_all_along(partial(result_of, flo), tally, name))
+                    for name in (f"{seed}-{number}" for number in range(CLIENTS))
                 ]
                 worker = group.create_task(work(server)) if work else None
+                problems: list[str] = []
                 for _ in range(kills):
                     await tally.hear_more(dice.randint(1, 30))
                     await asyncio.to_thread(server.kill)
-                    problems += problems_in(folder)
+                    problems = problems_in(folder)
                     await asyncio.to_thread(server.start)
+                    if problems:
+                        break
                 tally.is_over = True
                 await asyncio.wait(clients)
                 if worker is not None:
                     worker.cancel()
-        server.kill()
-    return problems + problems_in(folder)
+    return problems or problems_in(folder)
 
 
-async def _invoke_all_along(flo: Flo, tally: Tally, name: str) -> None:
+async def _result_of_action(flo: Flo, account: bytes, key: str) -> None:
+    invocation = await flo.actions.invoke(ACTION, account, idempotency_key=key)
+    await invocation.wait(timeout=60)
+
+
+async def _result_of_step(flo: Flo, account: bytes, key: str) -> None:
+    run = await flo.workflows.start(ACTION, account, idempotency_key=key)
+    await run.wait(timeout=60)
+
+
+async def _ask_all_along(ask: Ask, tally: Tally, name: str) -> None:
     number = 0
     while not tally.is_over:
         number += 1
-        key = f"{name}-{number}"
-        account = ACCOUNTS[number % len(ACCOUNTS)]
         try:
-            invocation = await flo.actions.invoke(ACTION, account, idempotency_key=key)
-            await invocation.wait(timeout=60)
+            await ask(ACCOUNTS[number % len(ACCOUNTS)], f"{name}-{number}")
         except Unavailable:
             number -= 1  # the same again: it may have been heard
         else:
@@ -122,20 +160,27 @@ async def _invoke_all_along(flo: Flo, tally: Tally, name: str) -> None:
 def problems_in(folder: Path) -> list[str]:
     """What the log says that cannot be."""
     account_of: dict[str, bytes] = {}
-    results: dict[bytes, Counter[int]] = {account: Counter() for account in ACCOUNTS}
+    of_runs: dict[bytes, Counter[int]] = {account: Counter() for account in ACCOUNTS}
+    of_steps: dict[bytes, Counter[int]] = {account: Counter() for account in ACCOUNTS}
     stored: dict[str, int] = {}
     for event in _events_in(folder):
         match event:
-            case RunQueued(run=run):
+            case RunQueued(run=run) | WorkflowStarted(run=run):
                 account_of[run.run_id] = run.input
             case RunCompleted(run_id=run_id, output=output):
-                results[account_of[run_id]][_number(output)] += 1
+                of_runs[account_of[run_id]][_number(output)] += 1
+            case StepEnded(run_id=run_id, output=output):
+                of_steps[account_of[run_id]][_number(output)] += 1
             case KeyPut(key=key, value=value):
                 stored[key] = _number(value)
             case _:
                 pass
+    kinds = [of_runs, of_steps] if any(of_steps.values()) else [of_runs]
     return [
-        problem for account in ACCOUNTS for problem in _wrong(account, results[account], stored)
+        problem
+        for results in kinds
+        for account in ACCOUNTS
+        for problem in _wrong(account, results[account], stored)
     ]
 
 
@@ -161,11 +206,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--kills", type=int, default=10)
+    parser.add_argument("--workflow", action="store_true", help="runs are steps of workflows")
     chosen = parser.parse_args()
     wrong = 0
     for seed in range(1, chosen.seeds + 1):
         with tempfile.TemporaryDirectory(prefix="flo-kill-") as folder:
-            problems = asyncio.run(live_through(Path(folder), seed, chosen.kills))
+            problems = asyncio.run(
+                live_through(Path(folder), seed, chosen.kills, workflow=chosen.workflow)
+            )
             runs = sum(isinstance(event, RunCompleted) for event in _events_in(Path(folder)))
             print(f"seed {seed}: {chosen.kills} kills, {runs} results", *problems, flush=True)
             wrong += len(problems)

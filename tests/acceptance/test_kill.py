@@ -1,10 +1,19 @@
-"""The server is killed with SIGKILL under load, again and again; nothing acknowledged is lost."""
+"""The server is killed with SIGKILL under load, again and again; nothing acknowledged is lost.
 
+python tests/acceptance/test_kill.py --kills 1000
+"""
+
+import argparse
 import asyncio
 import random
+import sys
+import tempfile
 from functools import partial
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from acceptance.nursery import Nursery, nursery
 from flo import Flo, FloError, NotFound, Rejected, Unavailable
 from flo.log.snapshot import SnapshotFolder
 from flo.log.sqlite import read_log
@@ -133,7 +142,7 @@ async def look_back(flo: Flo, story: Story) -> list[str]:
 
 
 async def test_nothing_acknowledged_is_lost_in_fifty_kills(tmp_path: Path) -> None:
-    with kept_log(tmp_path) as server:
+    with nursery() as servers, kept_log(servers, tmp_path) as server:
         story, problems = await live_through(server, seed=1, kills=KILLS)
 
     assert problems == []
@@ -147,15 +156,38 @@ async def test_nothing_acknowledged_is_lost_in_fifty_kills(tmp_path: Path) -> No
 
 
 async def test_a_server_that_keeps_nothing_is_found_out(tmp_path: Path) -> None:
-    with ServerProcess(tmp_path, http_port=-1, durability="ephemeral") as server:
+    with (
+        nursery() as servers,
+        servers.server(tmp_path, http_port=-1, durability="ephemeral") as server,
+    ):
         story, problems = await live_through(server, seed=1, kills=3)
 
     assert problems != []
     assert story.registrations > 1
 
 
-def kept_log(folder: Path) -> ServerProcess:
+def kept_log(servers: Nursery, folder: Path) -> ServerProcess:
     """A server that takes many snapshots and keeps its whole log all the same."""
-    return ServerProcess(
+    return servers.server(
         folder, http_port=-1, snapshot_events=500, log_retention_events=1_000_000_000
     )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Kill a server under load; look what is lost.")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--kills", type=int, default=1_000)
+    chosen = parser.parse_args()
+    with (
+        tempfile.TemporaryDirectory(prefix="flo-kill-") as folder,
+        nursery() as servers,
+        kept_log(servers, Path(folder)) as server,
+    ):
+        story, problems = asyncio.run(live_through(server, chosen.seed, chosen.kills))
+    print(f"{chosen.kills} kills, {len(story.invoked)} runs acknowledged,", end=" ")
+    print(f"{len(story.completed)} results acknowledged, {len(problems)} problems", *problems)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

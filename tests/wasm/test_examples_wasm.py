@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from wasmtime import wat2wasm
 
 from flo.model.errors import Invalid
 from flo.wasm.host import Stored
@@ -131,6 +132,16 @@ def test_words_are_counted_and_the_longest_text_is_remembered(call, word_count):
     assert json.loads(second.output) == {"words": 1, "longest": 22}
     assert first.logs == (LogLine(level=1, message="the longest text so far"),)
     assert (second.effects, second.logs) == ((), ())
+
+
+def test_the_guide_shows_what_is_said_of_a_module_that_cannot_be_one(modules):
+    wasm = wat2wasm("""(module (import "env" "kv_gett" (func)) (memory (export "memory") 1)
+      (func (export "alloc") (param i32) (result i32) (i32.const 8))
+      (func (export "handle") (param i32 i32) (result i64) (i64.const 0)))""")
+    with pytest.raises(Invalid) as refusal:
+        modules.check(bytes(wasm))
+
+    assert refusal.value.message in PAGE.replace("\n", " ")
 
 
 def test_a_value_that_is_none_of_its_own_fails_the_word_count(call, word_count):

@@ -1,0 +1,108 @@
+"""Servers that are killed often are born quickly: forked off a process that has all of Flo loaded.
+
+    this process ──arguments, stderr──▸ nursery, which has imported ──fork──▸ flo server start
+                 ◂──its pid; asked later, its exit code──┘
+
+Each of them is a process of its own with an interpreter of its own, and dies by a real signal. What
+is saved is the second that every start would spend on imports.
+"""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
+from typing import IO
+
+from flo.testing.process import ServerProcess, _line_about, _read_on
+
+WORD_LENGTH_MAX = 65_536
+
+
+@contextmanager
+def nursery() -> Iterator["Nursery"]:
+    ours, theirs = socket.socketpair()
+    command = [sys.executable, __file__, str(theirs.fileno())]
+    with subprocess.Popen(command, pass_fds=[theirs.fileno()]) as process:
+        theirs.close()
+        with ours:
+            yield Nursery(ours)
+        assert process.wait() == 0
+
+
+class Nursery:
+    def __init__(self, door: socket.socket) -> None:
+        self._door = door
+
+    def server(self, folder: Path, **settings: str | int) -> ServerProcess:
+        return _QuickServer(self, folder, **settings)
+
+    def bear(self, arguments: list[str]) -> "_Born":
+        reading, writing = os.pipe()
+        socket.send_fds(self._door, [json.dumps({"bear": arguments}).encode()], [writing])
+        os.close(writing)
+        return _Born(int(self._door.recv(WORD_LENGTH_MAX)), os.fdopen(reading), self)
+
+    def exit_code(self, pid: int) -> int:
+        """Of one that is about to end, or has."""
+        self._door.send(json.dumps({"wait": pid}).encode())
+        return int(self._door.recv(WORD_LENGTH_MAX))
+
+
+class _Born:
+    """As much of a Popen as a ServerProcess asks for."""
+
+    def __init__(self, pid: int, stderr: IO[str], nursery: Nursery) -> None:
+        self.pid = pid
+        self.stderr = stderr
+        self._nursery = nursery
+
+    def wait(self) -> int:
+        return self._nursery.exit_code(self.pid)
+
+
+class _QuickServer(ServerProcess):
+    def __init__(self, nursery: Nursery, folder: Path, **settings: str | int) -> None:
+        super().__init__(folder, **settings)
+        self._nursery = nursery
+
+    def start(self) -> None:
+        arguments = ["server", "start"]
+        for name, value in self._flags().items():
+            arguments += [f"--{name.replace('_', '-')}", str(value)]
+        self._process = self._nursery.bear(arguments)
+        started = _line_about("server_started", self._process.stderr)
+        Thread(target=_read_on, args=(self._process.stderr,), daemon=True).start()
+        self.address = started["rpc"]
+        self.http_url = started["http"] or self.http_url
+
+
+def main() -> None:
+    import flo.server.server  # noqa: F401  what a start would import
+    from flo.cli.main import main as flo_main
+
+    with socket.socket(fileno=int(sys.argv[1])) as door:
+        while True:
+            word, files, _, _ = socket.recv_fds(door, WORD_LENGTH_MAX, 1)
+            if not word:
+                return
+            asked = json.loads(word)
+            if "wait" in asked:
+                _, status = os.waitpid(asked["wait"], 0)
+                door.send(str(os.waitstatus_to_exitcode(status)).encode())
+            elif (pid := os.fork()) == 0:
+                door.close()
+                os.dup2(files[0], sys.stderr.fileno())
+                os.close(files[0])
+                os._exit(flo_main(asked["bear"]))
+            else:
+                os.close(files[0])
+                door.send(str(pid).encode())
+
+
+if __name__ == "__main__":
+    main()
