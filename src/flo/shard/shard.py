@@ -235,8 +235,8 @@ class Shard:
         batch = _Batch(taken, Moment(self._now_ms, self._dice, self.live, records=tails))
         for submission in tuple(taken):
             self._admit(submission, batch)
-        self._serve_parked_claims(batch)
         self._serve_parked_reads(batch)
+        self._serve_parked_claims(batch)  # after the reads: those of triggers queue runs
         if batch.events:
             await self._append(batch)
         for submission, answers in batch.answered:
