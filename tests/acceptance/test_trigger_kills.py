@@ -206,16 +206,16 @@ class TriggerByHand:
         self._started = 0
 
     async def start_all(self) -> None:
-        await self._group.create(ack_timeout=1.0)
         if not await self._start_some("hand-1"):
             await asyncio.to_thread(self._server.kill)
             await asyncio.to_thread(self._server.start)
+            await self._group.leave("hand-1")
             await self._start_some("hand-2")
 
     async def _start_some(self, name: str) -> bool:
         """Whether it has come to the end without dying."""
         while True:
-            page = await self._group.read(name, limit=50, block=2.0)
+            page = await self._group.read(name, limit=50)
             if not page.items:
                 return True
             if not await self._take(page.items):
