@@ -146,6 +146,28 @@ async def test_a_full_batch_starts_one_run_and_a_short_one_after_its_time(world)
     assert await world.inputs(2) == [b"[1,2]", b'["words"]']
 
 
+async def test_a_short_batch_waits_from_its_first_record_on_and_no_longer(world):
+    await world.deploy(batch=2)
+    await world.until_parked()
+    world.clock.advance(4_000)
+    await world.append(b"1")
+    await world.until_parked()
+
+    world.clock.advance(4_999)
+    assert await world.inputs(0) == []
+    world.clock.advance(1)
+
+    assert await world.inputs(1) == [b"[1]"]
+
+
+async def test_a_short_batch_that_fills_up_waits_no_longer(world):
+    await world.deploy(batch=2)
+    await world.append(b"1")
+    assert await world.inputs(0) == []
+    await world.append(b"2")
+    assert await world.inputs(1) == [b"[1,2]"]
+
+
 async def test_while_a_workflow_is_disabled_nothing_is_started_and_nothing_lost(world):
     await world.deploy()
     await world.until_parked()
