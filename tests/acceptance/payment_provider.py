@@ -1,7 +1,7 @@
-"""A provider of payments: python payment_provider.py ADDRESS ACTION NAME DIARY.
+"""A provider of payments: python payment_provider.py ADDRESS ACTION NAME DIARY SECONDS.
 
 It takes its time for every payment, and writes into its diary how it answered. SIGUSR1 puts it out
-of order, and everything that it has in hand too; SIGUSR2 repairs it.
+of order, and with it all that it has in hand; SIGUSR2 repairs it.
 """
 
 import asyncio
@@ -12,11 +12,10 @@ from typing import Any
 
 from flo import ActionWorker, NonRetryableError
 
-TAKES_S = 0.2
 LEASE_MS = 10_000
 CONCURRENCY = 50
 
-address, action, name, diary = sys.argv[1:]
+address, action, name, diary, seconds = sys.argv[1:]
 worker = ActionWorker(address, worker_id=name, concurrency=CONCURRENCY)
 pages = os.open(diary, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 is_up = True
@@ -28,7 +27,7 @@ class OutOfOrder(NonRetryableError):
 
 @worker.action(action, max_retries=0, timeout_ms=LEASE_MS)
 async def charge(payment: dict[str, Any]) -> dict[str, Any]:
-    await asyncio.sleep(TAKES_S)
+    await asyncio.sleep(float(seconds))
     os.write(pages, b"up\n" if is_up else b"down\n")
     if not is_up:
         raise OutOfOrder("the provider does not answer")

@@ -42,7 +42,9 @@ PROBES_MAX = 3
 COOLDOWN_MS = 30_000
 TRACKING_MS = 300_000
 CLIENTS = 16
-"""So many payments are in flight. Each takes a fifth of a second: that keeps to the rate limit."""
+"""So many payments are in flight."""
+CALL_S = 0.2
+"""How long a provider takes: it has calls in its hands when it dies, and its rate limit is kept."""
 COOLDOWNS = 3
 """For so long the provider stays dead after its breaker has opened."""
 
@@ -72,9 +74,12 @@ def example(*, cooldown_ms: int = COOLDOWN_MS, tracking_ms: int = TRACKING_MS) -
 class Provider:
     """A process that serves one action."""
 
-    def __init__(self, server: ServerProcess, action: str, name: str, diary: Path) -> None:
+    def __init__(
+        self, server: ServerProcess, action: str, name: str, diary: Path, seconds: float
+    ) -> None:
         script = HERE / "payment_provider.py"
-        self._command = [sys.executable, script, server.address, action, name, diary]
+        arguments = [server.address, action, name, diary, str(seconds)]
+        self._command = [sys.executable, script, *arguments]
         self._diary = diary
         self.start()
 
@@ -113,9 +118,9 @@ class Scene:
     def __init__(self, folder: Path, server: ServerProcess, text: str) -> None:
         self.server = server
         self.text = text
-        self.stripe = Provider(server, "charge-stripe", "stripe", folder / "stripe")
-        self.adyen = Provider(server, "charge-adyen", "adyen", folder / "adyen")
-        self.post = Provider(server, "send-notification", "post", folder / "post")
+        self.stripe = Provider(server, "charge-stripe", "stripe", folder / "stripe", CALL_S)
+        self.adyen = Provider(server, "charge-adyen", "adyen", folder / "adyen", CALL_S)
+        self.post = Provider(server, "send-notification", "post", folder / "post", 0.0)
 
     async def prepare(self, flo: Flo) -> None:
         await flo.workflows.create(self.text)
@@ -307,8 +312,8 @@ async def test_a_dead_provider_gets_probes_only_and_no_payment_fails(tmp_path, h
 @pytest.mark.parametrize(
     ("without", "problem"),
     [
-        (NO_BREAKER, "calls to a dead provider"),
-        (NO_ADYEN, "payments that nobody has served"),
+        pytest.param(NO_BREAKER, "calls to a dead provider", id="no-breaker"),
+        pytest.param(NO_ADYEN, "payments that nobody has served", id="no-other-provider"),
     ],
 )
 async def test_a_plan_without_a_breaker_or_another_provider_is_found_out(
