@@ -261,6 +261,23 @@ def test_an_executor_that_takes_too_long_is_given_up_and_its_run_cancelled():
     assert play.leftovers() == []
 
 
+@pytest.mark.parametrize(
+    ("tracking", "lost_after_ms"), [(", tracking: {timeout_ms: 500}", 500), ("", 30_000)]
+)
+def test_a_call_that_is_not_answered_in_time_has_the_code_timeout(tracking, lost_after_ms):
+    play = paying(
+        ("stripe", 100, RETRY + tracking),
+        ("adyen", 50, ""),
+        more="    errors: {retryable: [timeout]}\n",
+    )
+    play.claim("stripe")
+
+    play.later(lost_after_ms)
+
+    again, _ = events_of(play, PlanNoted)[-2:]
+    assert (again.what, again.executor, again.error) == ("plan_executor_retry", "stripe", "timeout")
+
+
 def test_an_answer_in_time_calls_the_timeout_off():
     play = paying(("stripe", 100, ", tracking: {timeout_ms: 500}"))
 

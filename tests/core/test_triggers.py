@@ -2,11 +2,12 @@
 
 import json
 
+import msgspec
 import pytest
 
 from flo.model.groups import CreateGroup, GetGroup, GroupRecords, GroupSettings, JoinGroup
 from flo.model.namespaces import CreateNamespace
-from flo.model.schedules import CONSUMER, PullTrigger
+from flo.model.schedules import CONSUMER, BatchWaits, PullTrigger
 from flo.model.streams import Append, NewRecord
 from flo.model.workflows import (
     DeleteWorkflow,
@@ -159,7 +160,9 @@ def test_a_batch_that_is_not_full_waits_for_its_time():
     append(play, 1, 2)
     play.later(999)
     decision = play.tell(PULL)
-    assert (decision.reply, decision.events, group(play).lag) == (GroupRecords(), (), 2)
+    assert (decision.reply, decision.events, group(play).lag) == (BatchWaits(wait_ms=1), (), 2)
+    patient = play.tell(msgspec.structs.replace(PULL, is_patient=True))
+    assert (patient.reply, patient.events) == (GroupRecords(), ())
 
     play.later(1)
     play.tell(PULL)

@@ -6,8 +6,10 @@ import pytest
 
 from flo.core.state import State
 from flo.log.memory import MemoryLog
+from flo.model.actions import RegisterAction
 from flo.model.groups import GetGroup
 from flo.model.namespaces import DeleteNamespace, ListNamespaces
+from flo.model.runs import Claim
 from flo.model.streams import Append, DeleteStream, NewRecord
 from flo.model.workflows import (
     CreateWorkflow,
@@ -99,6 +101,24 @@ async def test_every_record_starts_one_run(world):
     assert await world.inputs(3) == [b"1", b"2", b"3"]
 
 
+async def test_a_worker_that_waits_is_given_the_task_of_a_triggered_run_at_once(world):
+    await world.shard.ask(RegisterAction(name="pack"))
+    await world.router.ask(
+        CreateWorkflow(
+            text='{kind: Workflow, name: ship, version: "1", trigger: {stream: orders}, '
+            'start: {run: "@actions/pack", transitions: {success: flo.Completed}}}'
+        )
+    )
+    claim = Claim(worker_id="anna", actions=["pack"], block_ms=30_000)
+    claiming = asyncio.create_task(world.shard.ask(claim))
+    await world.until_parked(2)
+
+    await world.append(b"1")
+
+    await world.until(claiming.done)
+    assert [task.payload for task in claiming.result().tasks] == [b"1"]
+
+
 async def test_records_that_were_there_before_start_runs_too(world):
     await world.append(b"1", b"2")
     await world.deploy()
@@ -124,6 +144,28 @@ async def test_a_full_batch_starts_one_run_and_a_short_one_after_its_time(world)
     world.clock.advance(5_000)
 
     assert await world.inputs(2) == [b"[1,2]", b'["words"]']
+
+
+async def test_a_short_batch_waits_from_its_first_record_on_and_no_longer(world):
+    await world.deploy(batch=2)
+    await world.until_parked()
+    world.clock.advance(4_000)
+    await world.append(b"1")
+    await world.until_parked()
+
+    world.clock.advance(4_999)
+    assert await world.inputs(0) == []
+    world.clock.advance(1)
+
+    assert await world.inputs(1) == [b"[1]"]
+
+
+async def test_a_short_batch_that_fills_up_waits_no_longer(world):
+    await world.deploy(batch=2)
+    await world.append(b"1")
+    assert await world.inputs(0) == []
+    await world.append(b"2")
+    assert await world.inputs(1) == [b"[1,2]"]
 
 
 async def test_while_a_workflow_is_disabled_nothing_is_started_and_nothing_lost(world):

@@ -236,12 +236,60 @@ async def test_a_schedule_starts_runs_as_the_days_pass():
 async def test_events_of_a_stream_start_runs():
     async with workflow_test(SMALL + "trigger: {stream: orders, namespace: shop}\n") as test:
         test.action("work")
-        await test.append({"id": 1}, {"id": 2})
-        await test.append({"id": 3})
+        first, second = await test.append({"id": 1}, {"id": 2})
+        (third,) = await test.append({"id": 3})
         runs = await test.runs()
 
     assert test.calls("work") == [{"id": 1}, {"id": 2}, {"id": 3}]
+    assert runs == [first, second, third]
     assert {run.view.triggered_by for run in runs} == {"trigger"}
+
+
+BATCHES = SMALL + "trigger: {stream: orders, batch_size: 3, batch_timeout_ms: 5000}\n"
+
+
+async def test_a_batch_of_events_is_the_input_of_one_run():
+    async with workflow_test(BATCHES) as test:
+        test.action("work", returns="done")
+        (run,) = await test.append({"id": 1}, {"id": 2}, {"id": 3})
+
+    assert test.calls("work") == [[{"id": 1}, {"id": 2}, {"id": 3}]]
+    assert (run.status, run.output, run.view.triggered_by) == ("completed", "done", "trigger")
+
+
+async def test_events_that_fill_several_batches_start_as_many_runs():
+    async with workflow_test(BATCHES) as test:
+        test.action("work")
+        runs = await test.append(*range(7))
+
+    assert len(runs) == 2
+    assert test.calls("work") == [[0, 1, 2], [3, 4, 5]]
+
+
+async def test_a_batch_that_is_not_full_starts_its_run_at_its_moment():
+    async with workflow_test(BATCHES) as test:
+        test.action("work")
+        assert await test.append(1, 2) == []
+        begun = test.now
+        await test.pass_time(seconds=4)
+        assert await test.runs() == []
+        await test.pass_time(days=1)
+        (run,) = await test.runs()
+
+    assert test.calls("work") == [[1, 2]]
+    assert run.view.created_at_ms == begun.timestamp() * 1_000 + 5_000
+
+
+async def test_a_batch_that_fills_up_in_time_does_not_wait():
+    async with workflow_test(BATCHES) as test:
+        test.action("work")
+        await test.append(1, 2)
+        await test.pass_time(seconds=4)
+        (run,) = await test.append(3)
+        await test.pass_time(days=1)
+
+    assert test.calls("work") == [[1, 2, 3]]
+    assert run.has_ended
 
 
 async def test_a_workflow_without_a_trigger_takes_no_events():

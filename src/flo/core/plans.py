@@ -39,7 +39,7 @@ from flo.workflow.board import Board, PlanEvent, PlanEventType, Verdict, board_o
 from flo.workflow.cache import Results, cache_key
 from flo.workflow.definition import Plan, RunStep
 from flo.workflow.mapping import Scope
-from flo.workflow.outcome import SUCCESS
+from flo.workflow.outcome import SUCCESS, TIMEOUT
 from flo.workflow.plan import Call, Finish, Next, PlanProgress, Rest, Result, begin, ended, resumed
 
 BoardKey: TypeAlias = tuple[Namespace, WorkflowName, str, str]
@@ -103,7 +103,8 @@ class PlanWalk:
         self._carry_out(begin(self._plan, self._board(), moment.now_ms, moment.dice, cached))
 
     def ended(self, outcome: str, output: bytes, error: str | None, *, answered: bool) -> None:
-        result = Result(outcome, output, _code_of(error), answered)
+        code = TIMEOUT if outcome == TIMEOUT else _code_of(error)
+        result = Result(outcome, output, code, answered)
         moment = self._moment
         progress = self._progress()
         self._carry_out(

@@ -19,7 +19,7 @@ from flo.core.state import Deployed, State
 from flo.core.workflows import next_run
 from flo.model.base import Fact
 from flo.model.groups import GroupRecords, RecordsAcked
-from flo.model.schedules import PullTrigger
+from flo.model.schedules import BatchWaits, PullTrigger
 from flo.model.streams import RECORDS_PER_READ_MAX, StreamRecord
 from flo.model.workflows import WorkflowRun, WorkflowStarted
 from flo.workflow.definition import Trigger
@@ -40,8 +40,10 @@ def decide_pull(state: State, command: PullTrigger, moment: Moment) -> Decision:
     assert isinstance(page, GroupRecords)
     if not page.items:
         return decision
-    if _is_too_early(trigger, page.items, moment.now_ms):
-        return Decision(GroupRecords(), signs=decision.signs)
+    wait_ms = _wait_ms(trigger, page.items, moment.now_ms)
+    if wait_ms > 0:
+        reply = GroupRecords() if command.is_patient else BatchWaits(wait_ms=wait_ms)
+        return Decision(reply, signs=decision.signs)
     events: list[Fact] = list(decision.events)
     if not group_of(state, command).settings.no_ack:
         events.append(
@@ -68,10 +70,11 @@ def _room(state: State, command: PullTrigger) -> tuple[Deployed | None, int]:
     return deployed, most - workflow.live_by[BY_TRIGGER]
 
 
-def _is_too_early(trigger: Trigger, records: list[StreamRecord], now_ms: int) -> bool:
-    """Whether a batch that is not full may still become so."""
-    waited_ms = now_ms - records[0].at_ms
-    return len(records) < _batch_size(trigger) and waited_ms < trigger.batch_timeout_ms
+def _wait_ms(trigger: Trigger, records: list[StreamRecord], now_ms: int) -> int:
+    """How long a batch that is not full may still become so."""
+    if len(records) >= _batch_size(trigger):
+        return 0
+    return records[0].at_ms + trigger.batch_timeout_ms - now_ms
 
 
 def _batch_size(trigger: Trigger) -> int:

@@ -61,6 +61,8 @@ class PullTrigger(ReadGroup):
 
     workflow: WorkflowName = ""
     workflow_namespace: Namespace = NAMESPACE_DEFAULT
+    is_patient: bool = False
+    """Whether it waits for a batch that is not full; otherwise it is told how long that takes."""
 
 
 class ScheduleSet(Fact):
@@ -86,6 +88,12 @@ class ScheduleFired(Fact):
     due_at_ms: int
     next_at_ms: int | None
     run_id: RunId | None
+
+
+class BatchWaits(Word):
+    """A batch is not full yet; it starts a run after this time all the same."""
+
+    wait_ms: int
 
 
 class ScheduleView(Word):

@@ -4,7 +4,8 @@
                                               ▲  │
                                               └──┘
 
-Nothing is decided here: a pull is a command like any other, and parks while there is nothing.
+Nothing is decided here: a pull is a command like any other, and parks while there is nothing. One
+that finds a batch that is not full is told how long it may still wait, and the next one does.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ from flo.core.state import State
 from flo.model.errors import Conflict, FloError, NotFound
 from flo.model.groups import CreateGroup, GroupMode, GroupSettings, JoinGroup
 from flo.model.ids import BLOCK_MS_MAX, Namespace
-from flo.model.schedules import CONSUMER, PullTrigger
+from flo.model.schedules import CONSUMER, BatchWaits, PullTrigger
 from flo.model.workflows import WorkflowName
 from flo.shard.shard import Shard
 from flo.workflow.definition import Trigger
@@ -74,8 +75,10 @@ class Triggers:
         while self._shard.closed is None and self._is_wanted(source):
             try:
                 await self._join(source)
+                wait_ms = None
                 while True:
-                    await self._shard.ask(_pull(source))
+                    reply = await self._shard.ask(_pull(source, wait_ms))
+                    wait_ms = reply.wait_ms if isinstance(reply, BatchWaits) else None
             except NotFound:
                 continue  # the stream or the group was deleted: it is made again
             except FloError as error:
@@ -110,18 +113,19 @@ class Triggers:
         )
 
 
-def _pull(source: _Source) -> PullTrigger:
+def _pull(source: _Source, wait_ms: int | None) -> PullTrigger:
+    """A pull, which waits so long for a batch that has begun; None if it knows of none."""
     trigger = source.trigger
-    block_ms = BLOCK_MS if trigger.batch_size == 1 else trigger.batch_timeout_ms
     return PullTrigger(
         stream=trigger.stream,
         group=source.group,
         consumer=CONSUMER,
         namespace=source.stream_namespace,
         limit=PULL_MAX if trigger.batch_size == 1 else min(trigger.batch_size, 1_000),
-        block_ms=max(1, min(block_ms, BLOCK_MS_MAX)),
+        block_ms=BLOCK_MS if wait_ms is None else min(wait_ms, BLOCK_MS_MAX),
         workflow=source.workflow,
         workflow_namespace=source.namespace,
+        is_patient=wait_ms is not None,
     )
 
 

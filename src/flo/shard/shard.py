@@ -202,8 +202,8 @@ class Shard:
         """Close the batch: write what was decided, and then hand out the answers."""
         self._look_at_the_clock()
         batch = self._batch
-        self._serve_parked_claims(batch)
         self._serve_parked_reads(batch)
+        self._serve_parked_claims(batch)  # after the reads: those of triggers queue runs
         self._answer_who_waits_for_what_is_gone(batch)
         self._answer_waits(batch)
         self._answer_who_waits_for_more(batch)

@@ -31,11 +31,12 @@ from flo.model.groups import CreateGroup, GroupMode, GroupRecords, GroupSettings
 from flo.model.ids import NAMESPACE_DEFAULT, ActionName, RunId
 from flo.model.plans import EmitEvent, Emitted, GetPlan, PlanView
 from flo.model.runs import OUTCOME_SUCCESS, Assigned, Claim, Tick
-from flo.model.schedules import CONSUMER, PullTrigger
+from flo.model.schedules import CONSUMER, BatchWaits, PullTrigger
 from flo.model.streams import Append, NewRecord
 from flo.model.workflows import (
     HISTORY_LIMIT_MAX,
     LATEST,
+    RUN_PREFIX,
     CancelWorkflow,
     CreateWorkflow,
     ExplainWorkflow,
@@ -92,6 +93,8 @@ class WorkflowTest:
         self._known = {one: None for each in self._definitions for one in actions_of(each)}
         self._stubs: dict[ActionName, Stub] = {}
         self._runs: dict[RunId, TestedRun] = {}
+        self._batches_due: dict[WorkflowName, int] = {}
+        """When each batch that is not full starts a run all the same."""
         self.clock = ManualClock(NOON_MS if at is None else round(at.timestamp() * 1_000))
         self._log = MemoryLog()
         state = recover(self._log.read).state
@@ -199,8 +202,12 @@ class WorkflowTest:
         """Say that something has happened that plans look out for."""
         return await self._ask(EmitEvent(name=event), Emitted)
 
-    async def append(self, *events: Any) -> None:
-        """Append events to the stream of the workflow's trigger; they start runs."""
+    async def append(self, *events: Any) -> list[TestedRun]:
+        """Append events to the stream of the workflow's trigger; the runs that they start.
+
+        With `batch_size`, a batch starts a run when it is full. One that is not does so when its
+        time is over: let it pass, and find the run among `runs`.
+        """
         trigger = self._definitions[0].trigger
         if trigger is None:
             raise Invalid(
@@ -208,7 +215,11 @@ class WorkflowTest:
             )
         records = [NewRecord(payload=encode_payload(event)) for event in events]
         namespace = trigger.namespace or NAMESPACE_DEFAULT
+        known = self._runs_begun()
         await self.ask(Append(stream=trigger.stream, records=records, namespace=namespace))
+        begun = range(known + 1, self._runs_begun() + 1)
+        runs = [await self._tested(f"{RUN_PREFIX}-{number}") for number in begun]
+        return [run for run in runs if run.view.workflow == self._name]
 
     async def ask(self, word: Word) -> Word:
         """Ask for anything else that the engine knows, such as `DisableAction(name=...)`."""
@@ -299,7 +310,9 @@ class WorkflowTest:
 
     async def _next_moment(self, until_ms: int | None) -> bool:
         """Leap to the next moment at which something falls due, if there is one by then."""
-        at_ms = self._shard.state.due.next_at_ms()
+        due_at_ms = self._shard.state.due.next_at_ms()
+        moments = [*self._batches_due.values(), *([] if due_at_ms is None else [due_at_ms])]
+        at_ms = min(moments, default=None)
         if at_ms is None or (until_ms is not None and at_ms > until_ms):
             return False
         self.clock.leap(max(0, at_ms - self.clock.now_ms()))
@@ -341,8 +354,12 @@ class WorkflowTest:
     async def _pull(self) -> bool:
         """Let triggers start runs."""
         pulled = False
-        for _, pull in self._pulls():
-            pulled |= bool((await self._ask(pull, GroupRecords)).items)
+        for definition, pull in self._pulls():
+            reply = await self._shard.ask(pull)
+            self._batches_due.pop(definition.name, None)
+            if isinstance(reply, BatchWaits):
+                self._batches_due[definition.name] = self.clock.now_ms() + reply.wait_ms
+            pulled |= isinstance(reply, GroupRecords) and bool(reply.items)
         return pulled
 
     def _pulls(self) -> Iterator[tuple[Definition, PullTrigger]]:
@@ -367,6 +384,9 @@ class WorkflowTest:
         settings = GroupSettings(mode=GroupMode(definition.trigger.mode.value))
         await self._shard.ask(CreateGroup(**place, settings=settings))
         await self._shard.ask(JoinGroup(**place, consumer=CONSUMER))
+
+    def _runs_begun(self) -> int:
+        return self._shard.state.space(NAMESPACE_DEFAULT).workflow_number
 
     async def _begun(self, command: StartWorkflow | RerunWorkflow) -> TestedRun:
         begun = await self._ask(command, WorkflowBegun)
