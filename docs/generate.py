@@ -28,7 +28,7 @@ from flo.model.groups import (
     PendingView,
 )
 from flo.model.kv import Check, Delete, Increment, KeyView, Put, Value, VersionView
-from flo.model.plans import ExecutorView
+from flo.model.plans import ExecutorView, WindowView
 from flo.model.runs import AttemptView, RunResult, RunStatus, RunView, Task
 from flo.model.schedules import ScheduleView
 from flo.model.streams import NewRecord, Retention, StreamRecord, StreamView
@@ -83,6 +83,7 @@ STRUCTURES: tuple[type[msgspec.Struct], ...] = (
     HistoryView,
     ScheduleView,
     ExecutorView,
+    WindowView,
 )
 PART = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 

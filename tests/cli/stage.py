@@ -8,6 +8,28 @@ from flo.server.config import Durability, ServerConfig
 from flo.server.server import Server
 from flo.testing.clock import ManualClock
 
+PAY = """
+kind: Workflow
+name: pay
+version: "1"
+plans:
+  charge:
+    selection: static-order
+    executors:
+      - name: stripe
+        action: "@actions/charge-stripe"
+        priority: 100
+        breaker: {failure_threshold: 2, cooldown_ms: 30000}
+        rate_limit: {max_per_second: 2, max_per_minute: 50}
+      - name: adyen
+        action: "@actions/charge-adyen"
+        priority: 50
+    cache: {ttl_ms: 60000, key: "{input.order}", invalidate_on: [prices-changed]}
+start:
+  run: "@plan/charge"
+  transitions: {success: flo.Completed, failure: flo.Failed}
+"""
+
 
 class ServerClock(ManualClock):
     """A manual clock for a server in another thread: its alarms ring there."""
@@ -74,3 +96,25 @@ def obedient_worker(client, actions, perform):
     finally:
         enough.set()
         thread.join()
+
+
+def deploy_pay(client):
+    for action in ("charge-stripe", "charge-adyen"):
+        client.actions.register(action, max_retries=0)
+    client.workflows.create(PAY)
+
+
+def carry_out_pay(client, value, *, fails=False):
+    """A run of `pay` to its end; the first executor may fail, and then the second does it."""
+    run = client.workflows.start("pay", value)
+    if fails:
+        client.workers.fail(claimed(client, "charge-stripe").task_id, "anna", "down")
+    action = "charge-adyen" if fails else "charge-stripe"
+    client.workers.complete(claimed(client, action).task_id, "anna", {"charged": 7})
+    run.wait(30)
+
+
+def claimed(client, action):
+    """The next task of this action, in the hands of anna."""
+    (task,) = client.workers.claim("anna", [action], block_ms=30_000).tasks
+    return task

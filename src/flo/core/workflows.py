@@ -333,11 +333,10 @@ def named_version(space: Space, name: WorkflowName, version: str | None = None) 
     workflow = space.workflows.get(name)
     deployed = workflow.version(version) if workflow is not None else None
     if deployed is None:
-        which = "" if version in (None, "latest") else f" has no version {version!r}, or"
-        raise NotFound(
-            f"workflow {name!r}{which} is not deployed: flo workflow create -f FILE",
-            code="workflow_not_found",
-        )
+        problem = "is not deployed: flo workflow create -f FILE"
+        if workflow is not None and workflow.versions:
+            problem = f"has no version {version!r}; it has {', '.join(workflow.versions)}"
+        raise NotFound(f"workflow {name!r} {problem}", code="workflow_not_found")
     return deployed
 
 
