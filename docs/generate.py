@@ -38,10 +38,10 @@ from flo.model.workflows import (
     Phase,
     StepView,
     WaitView,
+    WorkflowItem,
     WorkflowRunItem,
     WorkflowRunView,
     WorkflowStatus,
-    WorkflowView,
 )
 from flo.server.config import ENVIRONMENT_PREFIX, ServerConfig
 from flo.testing.local import local_server
@@ -75,7 +75,7 @@ STRUCTURES: tuple[type[msgspec.Struct], ...] = (
     Put,
     Delete,
     Increment,
-    WorkflowView,
+    WorkflowItem,
     WorkflowRunView,
     WorkflowRunItem,
     StepView,

@@ -106,6 +106,7 @@ class Workflows:
     async def list(
         self, limit: int = LIST_LIMIT_DEFAULT, cursor: str | None = None
     ) -> WorkflowPage:
+        """Each in its latest version; `get` gives the text of one."""
         question = ListWorkflows(namespace=self._namespace, limit=limit, cursor=cursor)
         page: WorkflowPage = await self._session.call(_LIST, question)
         return page

@@ -576,8 +576,20 @@ class WorkflowView(Word):
     live_runs: int
 
 
+class WorkflowItem(Word):
+    """A workflow in a list: without its text, which may be long."""
+
+    name: WorkflowName
+    namespace: Namespace
+    version: str
+    versions: list[str]
+    enabled: bool
+    created_at_ms: int
+    live_runs: int
+
+
 class WorkflowPage(Word):
-    items: list[WorkflowView]
+    items: list[WorkflowItem]
     cursor: str | None = None
 
 
