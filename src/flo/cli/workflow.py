@@ -6,7 +6,7 @@ from flo.cli.command import Group
 from flo.cli.options import Settings, pass_settings
 from flo.cli.output import Columns, show, show_list, time_text
 from flo.cli.pages import collect, page_options
-from flo.cli.problems import show_validation, tell_problems
+from flo.cli.problems import refused, show_validation, tell_problems
 from flo.cli.workflow_graph import graph
 from flo.cli.workflow_options import connected, file_flag, read_document, version_flag
 from flo.cli.workflow_runs import RUN_COMMANDS
@@ -51,8 +51,7 @@ def create(settings: Settings, file: str) -> None:
         try:
             deployed = flo.workflows.create(document.text)
         except Invalid as error:
-            tell_problems(error.details.get("problems", []), document)
-            raise
+            raise refused(error, document) from error
     tell_problems(deployed.problems, document)
     word = "Created" if deployed.created else "Unchanged"
     text = f"{word} workflow: {deployed.name}"

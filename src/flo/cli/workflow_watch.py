@@ -154,7 +154,8 @@ def _entry_text(form: Format, entry: HistoryView) -> str:
             return entry.type
         case Format.TEXT:
             step = place_text(entry) or NOTHING
-            detail = entry.detail if entry.detail != entry.step else ""
+            is_said = entry.type.startswith("step_") and entry.detail == entry.step
+            detail = "" if is_said else entry.detail
             text = f"{entry.type:<{TYPE_WIDTH}}  {step:<{STEP_WIDTH}}  {detail}"
             return printable(f"{time_text(entry.at_ms)}  {text}").replace("\n", " ").rstrip()
 
