@@ -64,7 +64,7 @@ from flo.shard.clock import Clock, SystemClock
 from flo.shard.recall import Recaller, run_of
 from flo.shard.submission import Answer, Done, Submission
 from flo.shard.timers import Timer
-from flo.shard.waiters import KEY, RUN, STREAM, WORKER, Patient, Subject, Waiters
+from flo.shard.waiters import KEY, RUN, STREAM, WORKER, WORKFLOW_RUN, Patient, Subject, Waiters
 
 BATCH_WORDS_MAX = 1_000
 BATCH_LENGTH_MAX = 64 * 1024 * 1024
@@ -552,7 +552,7 @@ def _subjects_of(event: Fact) -> Iterable[Subject]:
         ):
             yield KEY, namespace, key
         case WorkflowFinished(namespace=namespace, run_id=run_id):
-            yield RUN, namespace, run_id
+            yield WORKFLOW_RUN, namespace, run_id
         case _:
             pass
 
