@@ -8,6 +8,34 @@ from flo.server.config import Durability, ServerConfig
 from flo.server.server import Server
 from flo.testing.clock import ManualClock
 
+ORDER = """\
+kind: Workflow
+name: order
+version: "1"
+idempotency: optional
+searchAttributes:
+  - {name: customer, type: string, from: input.customer}
+  - {name: amount, type: number, from: input.amount}
+start:
+  run: "@actions/charge"
+  transitions: {success: approve, failure: flo.Failed}
+steps:
+  approve:
+    waitForSignal: {type: approval, timeoutMs: 3600000, onTimeout: Rejected}
+    transitions: {success: ship}
+  ship:
+    sleep: 0
+    transitions: {success: flo.Completed}
+terminals:
+  Rejected: {status: failed}
+output: '{"charged": "$.steps.start.output.charged", "by": "$.steps.approve.output.by"}'
+"""
+
+WAITS_FOR_EVER = ORDER.replace(", timeoutMs: 3600000, onTimeout: Rejected", "").replace(
+    "terminals:\n  Rejected: {status: failed}\n", ""
+)
+"""The same with a fault that is only warned of."""
+
 PAY = """
 kind: Workflow
 name: pay
@@ -96,6 +124,16 @@ def obedient_worker(client, actions, perform):
     finally:
         enough.set()
         thread.join()
+
+
+def deploy_order(client):
+    client.actions.register("charge", max_retries=0)
+    client.workflows.create(ORDER)
+
+
+def charge(client):
+    """The first step of the oldest order that waits for it is done."""
+    client.workers.complete(claimed(client, "charge").task_id, "anna", {"charged": 7})
 
 
 def deploy_pay(client):
