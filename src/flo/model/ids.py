@@ -104,7 +104,7 @@ def is_run_id(run_id: RunId) -> bool:
 def check_run_id(run_id: RunId, given_prefix: str) -> None:
     """Refuse what cannot be the id of a run that someone else has chosen.
 
-    Ids that begin with `given_prefix` and end with a number are ours to give.
+    Ids that begin with `given_prefix` are ours to give.
     """
     if not is_run_id(run_id):
         problem = (
