@@ -28,7 +28,7 @@ from flo.model.groups import (
     PendingView,
 )
 from flo.model.kv import Check, Delete, Increment, KeyView, Put, Value, VersionView
-from flo.model.plans import ExecutorView
+from flo.model.plans import ExecutorView, WindowView
 from flo.model.runs import AttemptView, RunResult, RunStatus, RunView, Task
 from flo.model.schedules import ScheduleView
 from flo.model.streams import NewRecord, Retention, StreamRecord, StreamView
@@ -38,10 +38,10 @@ from flo.model.workflows import (
     Phase,
     StepView,
     WaitView,
+    WorkflowItem,
     WorkflowRunItem,
     WorkflowRunView,
     WorkflowStatus,
-    WorkflowView,
 )
 from flo.server.config import ENVIRONMENT_PREFIX, ServerConfig
 from flo.testing.local import local_server
@@ -75,7 +75,7 @@ STRUCTURES: tuple[type[msgspec.Struct], ...] = (
     Put,
     Delete,
     Increment,
-    WorkflowView,
+    WorkflowItem,
     WorkflowRunView,
     WorkflowRunItem,
     StepView,
@@ -83,6 +83,7 @@ STRUCTURES: tuple[type[msgspec.Struct], ...] = (
     HistoryView,
     ScheduleView,
     ExecutorView,
+    WindowView,
 )
 PART = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 

@@ -23,7 +23,7 @@ from flo.core.recall import (
 )
 from flo.core.state import State
 from flo.core.stream_recall import Known, RecallLetter, RecallLetters, RecallPlace
-from flo.core.workflow_folds import HISTORY_KIND, RUN_KIND, SUMMARY_KIND
+from flo.core.workflow_folds import HISTORY_KIND, ID_KIND, RUN_KIND, SUMMARY_KIND
 from flo.log.memory import MemoryArchive
 from flo.model.archive import ArchiveAddress, address_of
 from flo.model.base import Fact, Word
@@ -38,7 +38,7 @@ ANNA = "anna"
 BORIS = "boris"
 CLARA = "clara"
 DEFAULT = NAMESPACE_DEFAULT
-OF_WORKFLOWS = (RUN_KIND, SUMMARY_KIND, HISTORY_KIND)
+OF_WORKFLOWS = (RUN_KIND, SUMMARY_KIND, ID_KIND, HISTORY_KIND)
 
 
 class Later(NamedTuple):
@@ -123,12 +123,12 @@ class Story:
 
     def moment(self, word: Word) -> Moment:
         recalled = Recalled()
-        for _ in range(2):  # what the archive says may lead to another question
+        for _ in range(3):  # what the archive says may lead to another question
             known = Known(self.now_ms, recalled, self.records)
             recalls = recalls_for(self.state, word, known)
             missing = [recall for recall in recalls if not is_recalled(recalled, recall)]
             if missing:
-                recalled = self._recall(missing, recalled.workflows)
+                recalled = self._recall(missing, recalled)
         return Moment(self.now_ms, lambda: 0.5, self.live, recalled, self.records)
 
     def run(self, run_id: str, namespace: str = DEFAULT) -> Run:
@@ -136,7 +136,7 @@ class Story:
         space = self.state.space(namespace)
         return space.runs.get(run_id) or self.ended[space.archive_name, run_id]
 
-    def _recall(self, recalls: Sequence[Recall], known: Any) -> Recalled:
+    def _recall(self, recalls: Sequence[Recall], known: Recalled) -> Recalled:
         """The archive answers every question, if only with None."""
         keys: dict[tuple[str, str, str], str | None] = {}
         runs: dict[tuple[str, str], Run | None] = {}
@@ -168,7 +168,8 @@ class Story:
             places=places,
             letters=letters,
             letter_pages=letter_pages,
-            workflows={**known, **found.workflows},
+            workflows={**known.workflows, **found.workflows},
+            workflow_keys={**known.workflow_keys, **found.workflow_keys},
         )
 
     def _letters(self, recall: RecallLetters) -> tuple[Letter, ...]:

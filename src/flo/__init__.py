@@ -18,11 +18,13 @@ if TYPE_CHECKING:
         BlockingWorkflowHandle,
     )
     from flo.client.client import Flo
+    from flo.client.events import Events
     from flo.client.groups import ConsumerGroup
     from flo.client.invocation import Invocation, RunUnsuccessful
     from flo.client.kv import Kv
     from flo.client.kv_transaction import KvTransaction
     from flo.client.namespaces import Namespaces
+    from flo.client.plans import Plans
     from flo.client.schedules import Schedules
     from flo.client.streams import Streams
     from flo.client.workers import Workers
@@ -68,6 +70,7 @@ if TYPE_CHECKING:
         VersionView,
     )
     from flo.model.namespaces import NamespacePage, NamespaceView
+    from flo.model.plans import Emitted, ExecutorView, PlanView, WindowView
     from flo.model.runs import (
         Accepted,
         Assigned,
@@ -108,6 +111,7 @@ if TYPE_CHECKING:
         Validated,
         WaitView,
         WorkflowDeployed,
+        WorkflowItem,
         WorkflowPage,
         WorkflowRunItem,
         WorkflowRunPage,
@@ -131,11 +135,13 @@ _HOMES = {
         "BlockingWorkflowHandle",
     ],
     "flo.client.client": ["Flo"],
+    "flo.client.events": ["Events"],
     "flo.client.groups": ["ConsumerGroup"],
     "flo.client.invocation": ["Invocation", "RunUnsuccessful"],
     "flo.client.kv": ["Kv"],
     "flo.client.kv_transaction": ["KvTransaction"],
     "flo.client.namespaces": ["Namespaces"],
+    "flo.client.plans": ["Plans"],
     "flo.client.schedules": ["Schedules"],
     "flo.client.streams": ["Streams"],
     "flo.client.workers": ["Workers"],
@@ -181,6 +187,7 @@ _HOMES = {
         "VersionView",
     ],
     "flo.model.namespaces": ["NamespacePage", "NamespaceView"],
+    "flo.model.plans": ["Emitted", "ExecutorView", "PlanView", "WindowView"],
     "flo.model.runs": [
         "Accepted",
         "Assigned",
@@ -221,6 +228,7 @@ _HOMES = {
         "Validated",
         "WaitView",
         "WorkflowDeployed",
+        "WorkflowItem",
         "WorkflowPage",
         "WorkflowRunItem",
         "WorkflowRunPage",
@@ -260,6 +268,9 @@ __all__ = [
     "ConsumerView",
     "Corrupt",
     "Delete",
+    "Emitted",
+    "Events",
+    "ExecutorView",
     "Explanation",
     "Flo",
     "FloError",
@@ -291,6 +302,8 @@ __all__ = [
     "PendingPage",
     "PendingView",
     "Phase",
+    "PlanView",
+    "Plans",
     "Put",
     "RecordPage",
     "Registered",
@@ -323,6 +336,7 @@ __all__ = [
     "Value",
     "VersionView",
     "WaitView",
+    "WindowView",
     "WorkerKnown",
     "WorkerPage",
     "WorkerStatus",
@@ -331,6 +345,7 @@ __all__ = [
     "Workers",
     "WorkflowDeployed",
     "WorkflowHandle",
+    "WorkflowItem",
     "WorkflowPage",
     "WorkflowRunItem",
     "WorkflowRunPage",

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from cli.stage import running_server
+from cli.stage import deploy_order, deploy_pay, running_server
 from flo.cli.main import main
 from flo.client.blocking import BlockingFlo
 
@@ -62,3 +62,17 @@ def client(server, namespace):
     """What the SDK sees of the same namespace."""
     with BlockingFlo(server.address, namespace=namespace) as client:
         yield client
+
+
+@pytest.fixture
+def order(client):
+    """A client that has deployed a workflow: charge, wait for an approval, ship."""
+    deploy_order(client)
+    return client
+
+
+@pytest.fixture
+def pay(client):
+    """A client that has deployed a workflow with a plan of two executors."""
+    deploy_pay(client)
+    return client

@@ -42,6 +42,19 @@ start:
   transitions: {success: flo.Completed}
 """
 
+PLANNED = """
+kind: Workflow
+name: payment-processing
+version: "1.0.0"
+plans:
+  charge-payment:
+    executors:
+      - {name: stripe-primary, action: "@actions/charge-payment"}
+start:
+  run: "@plan/charge-payment"
+  transitions: {success: flo.Completed, failure: flo.Failed}
+"""
+
 ACTIONS = ("send-email", "charge-payment", "render-video", "process-order", "review-order")
 
 
@@ -125,7 +138,7 @@ def prepare_workflows(client, folder):
     (folder / "process-order.yaml").write_text(WORKFLOW)
     (folder / "order.json").write_text('{"order":1}')
     (folder / "decision.json").write_text('{"decision":"approved"}')
-    for text in (WORKFLOW, SCHEDULED):
+    for text in (WORKFLOW, SCHEDULED, PLANNED):
         client.workflows.create(text)
     client.workflows.start("process-order")
     client.workflows.start("process-order").signal("approval")
@@ -179,6 +192,10 @@ def test_every_command_takes_the_global_flags(shell, path):
         "flo kv",
         "flo namespace",
         "flo workflow",
+        "flo schedule",
+        "flo plan",
+        "flo event",
+        "flo validate",
     ],
 )
 def test_a_group_by_itself_shows_its_help(shell, line):

@@ -1,114 +1,229 @@
+"""Definitions: create, list, show, enable, disable, delete."""
+
+import io
 import json
+import sys
 
 import pytest
 
-ORDER = """\
-kind: Workflow
-name: order
-version: "1"
-idempotency: optional
-searchAttributes:
-  - {name: amount, type: number, from: input.amount}
-start:
-  waitForSignal: {type: approval, timeoutMs: 3600000}
-  transitions: {success: done}
-steps:
-  done:
-    sleep: 0
-    transitions: {success: flo.Completed}
-"""
-SCHEDULED = ORDER.replace("name: order", "name: nightly").replace(
-    "start:", 'schedule: {cron: "0 2 * * *"}\nstart:', 1
-)
+from cli.stage import ORDER, WAITS_FOR_EVER, charge
 
 
 @pytest.fixture
-def order(tmp_path, monkeypatch, client):
+def folder(tmp_path, monkeypatch):
+    """Where the shell is, with a definition in it."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "order.yaml").write_text(ORDER)
-    client.workflows.create(ORDER)
-    return client
+    return tmp_path
 
 
-def test_a_run_from_its_start_to_its_end(shell, order):
-    assert shell("""flo workflow start order '{"amount": 7}' -k k""").out == (
-        "Started workflow run: wfrun-1\n"
+def second(text=ORDER):
+    return text.replace('version: "1"', 'version: "2"')
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_definition_is_deployed_from_a_file(shell, client):
+    assert shell("flo workflow create -f order.yaml") == (0, "Created workflow: order\n", "")
+    assert client.workflows.get("order").text == ORDER
+
+
+def test_a_definition_is_read_from_stdin(shell, client, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(ORDER.encode())))
+
+    assert shell("flo workflow create --file -").out == "Created workflow: order\n"
+    assert client.workflows.get("order").text == ORDER
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_same_text_again_changes_nothing(shell):
+    shell("flo workflow create -f order.yaml")
+
+    assert shell("flo workflow create -f order.yaml") == (0, "Unchanged workflow: order\n", "")
+
+
+def test_another_text_needs_another_version(shell, order, folder):
+    (folder / "order.yaml").write_text(ORDER.replace("3600000", "60000"))
+    refused = shell("flo workflow create -f order.yaml")
+
+    assert refused.code == 3
+    assert "[version_exists]" in refused.err
+    (folder / "order.yaml").write_text(second())
+    assert shell("flo workflow create -f order.yaml").out == "Created workflow: order\n"
+    assert order.workflows.get("order").versions == ["1", "2"]
+
+
+def test_a_deployment_in_json_and_raw(shell, folder):
+    assert json.loads(shell("flo workflow create -f order.yaml --format json").out) == {
+        "name": "order",
+        "version": "1",
+        "created": True,
+        "problems": [],
+    }
+    (folder / "order.yaml").write_text(second())
+    assert shell("flo workflow create -f order.yaml -o raw").out == "order\n"
+
+
+def test_a_warning_is_told_on_stderr_and_hinders_nothing(shell, folder):
+    (folder / "order.yaml").write_text(WAITS_FOR_EVER)
+    printed = shell("flo workflow create -f order.yaml --format json")
+
+    assert printed.code == 0
+    assert "[E503] warning: " in printed.err
+    (problem,) = json.loads(printed.out)["problems"]
+    assert problem["code"] == "E503"
+
+
+def test_a_definition_that_is_refused_is_told_once_with_its_places(shell, folder):
+    (folder / "order.yaml").write_text(ORDER.replace("success: ship", "success: shp"))
+    printed = shell("flo workflow create -f order.yaml")
+
+    assert printed == (
+        3,
+        "",
+        """\
+[E201] error: Invalid transition target 'shp' from step 'approve' at 'steps.approve.transitions.success'
+  order.yaml:14:28
+    14 |     transitions: {success: shp}
+       |                            ^
+  did you mean 'ship'?
+Error: order.yaml: 1 error(s), 0 warning(s) [invalid_workflow]
+""",  # noqa: E501
     )
-    line = shell("flo workflow status wfrun-1").out
-    assert line.startswith('{"run_id":"wfrun-1","workflow":"order","version":"1","status":"wa')
-    assert json.loads(line)["input"] == {"amount": 7}
-    assert "signal of type 'approval'" in shell("flo workflow explain wfrun-1").out
-    sent = shell("""flo workflow signal wfrun-1 --type approval '{"ok":true}'""")
-    assert sent.out == "Signal 'approval' sent to workflow wfrun-1\n"
-
-    watched = shell("flo workflow watch wfrun-1 --format json").out.splitlines()
-    assert json.loads(watched[0])["type"] == "workflow_started"
-    assert json.loads(watched[-1])["status"] == "completed"
-    assert "signal_matched" in shell("flo workflow history wfrun-1").out
-    found = shell("flo workflow list-runs --where 'amount > 5' --since 1h -o raw")
-    assert found.out == "wfrun-1\n"
-    assert shell("flo workflow list-runs --where 'amount > 9'").out == "(no runs)\n"
-
-
-def test_a_run_that_ends_badly_is_an_error_for_whoever_watches(shell, order):
-    shell("flo workflow start order")
-    assert shell("flo workflow cancel wfrun-1 --reason no").out == "Workflow wfrun-1 cancelled\n"
-    watched = shell("flo workflow watch wfrun-1")
-
-    assert watched.code == 3
-    assert "[workflow_cancelled]" in watched.err
-    assert shell("flo workflow rerun wfrun-1 --from done -o raw").out == "wfrun-2\n"
-
-
-def test_a_mistake_has_a_caret_under_it_and_needs_no_server(shell, tmp_path, monkeypatch):
-    monkeypatch.setenv("FLO_ENDPOINT", "127.0.0.1:1")
-    file = tmp_path / "wrong.yaml"
-    file.write_text(ORDER.replace("success: done", "success: dne"))
-    for line in ("flo workflow validate -f", "flo validate workflow -f"):
-        printed = shell(f"{line} {file}")
-        assert printed.code == 3
-        assert "[E201]" in printed.out
-        shown = printed.out.splitlines()
-        (caret,) = [line for line in shown if line.endswith("^")]
-        assert caret.index("^") == shown[shown.index(caret) - 1].index("dne}")
-        assert "FAILED: " in printed.out
-    file.write_text(ORDER)
-    assert shell(f"flo workflow validate -f {file}").code == 0
-
-
-def test_a_definition_that_is_refused_is_told_with_its_places(shell, tmp_path):
-    file = tmp_path / "wrong.yaml"
-    file.write_text(ORDER.replace("success: done", "success: dne"))
-    printed = shell(f"flo workflow create -f {file}")
-
-    assert printed.code == 3
-    assert "did you mean 'done'?" in printed.err
-
-
-def test_definitions_are_shown_drawn_disabled_and_deleted(shell, order):
-    assert shell("flo workflow definition order").out == ORDER
-    assert shell("flo workflow create -f order.yaml").out == "Unchanged workflow: order\n"
-    assert "flowchart TD" in shell("flo workflow graph order --format mermaid").out
-    assert shell("flo workflow graph -f order.yaml").out.startswith("order 1\n")
-    assert shell("flo workflow disable order").out == "Workflow 'order' disabled\n"
-    refused = shell("flo workflow start order")
-    assert (refused.code, "[workflow_disabled]" in refused.err) == (3, True)
-    shell("flo workflow delete order")
     assert shell("flo workflow list").out == "(no workflows)\n"
 
 
-def test_a_run_that_does_not_exist_has_a_hint_of_its_own(shell, order):
-    printed = shell("flo workflow status wfrun-9")
+@pytest.mark.parametrize(
+    ("flags", "problem"),
+    [
+        ("", "Missing option '-f' / '--file'"),
+        ("-f none.yaml", "cannot read 'none.yaml': No such file or directory"),
+        ("-f .", "cannot read '.': Is a directory"),
+        ("-f order.bin", "order.bin: expected text in UTF-8"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_refused(shell, folder, flags, problem):
+    (folder / "order.bin").write_bytes(b"\xff\xfe")
+    for verb in ("create", "validate"):
+        printed = shell(f"flo workflow {verb} {flags}")
+
+        assert printed.code == 2
+        assert problem in printed.err
+
+
+def test_workflows_are_listed_with_their_latest_version_and_what_lives_of_them(shell, order):
+    order.workflows.create(second())
+    order.workflows.create(ORDER.replace("name: order", "name: another"))
+    order.workflows.start("order", version="1")
+    order.workflows.start("order")
+    heading, *rows = shell("flo workflow list").out.splitlines()
+
+    assert heading.split("  ")[0] == "NAME"
+    assert heading.split() == ["NAME", "VERSION", "VERSIONS", "ENABLED", "LIVE", "RUNS", "CREATED"]
+    assert [row.split()[:5] for row in rows] == [
+        ["another", "1", "1", "yes", "0"],
+        ["order", "2", "2", "yes", "2"],
+    ]
+
+
+def test_workflows_in_json_and_raw(shell, order):
+    (listed,) = json.loads(shell("flo workflow ls --format json").out)
+
+    assert listed.pop("created_at_ms") > 0
+    assert listed == {
+        "name": "order",
+        "namespace": order.namespace,
+        "version": "1",
+        "versions": ["1"],
+        "enabled": True,
+        "live_runs": 0,
+    }
+    assert shell("flo workflow list -o raw").out == "order\n"
+
+
+def test_workflows_come_in_pages(shell, client):
+    for name in "cab":
+        client.workflows.create(ORDER.replace("name: order", f"name: {name}"))
+
+    first = shell("flo workflow list --limit 2 -o raw")
+    assert (first.out, first.err) == ("a\nb\n", "There are more: add --cursor b\n")
+    assert shell("flo workflow list --cursor b -o raw") == (0, "c\n", "")
+
+
+@pytest.mark.parametrize("verb", ["definition", "def", "show"])
+def test_a_definition_is_shown_as_it_was_deployed(shell, order, verb):
+    order.workflows.create(second())
+
+    assert shell(f"flo workflow {verb} order").out == second()
+    assert shell(f"flo workflow {verb} order --version 1").out == ORDER
+    assert shell(f"flo workflow {verb} order -v 1 -o raw").out == ORDER
+
+
+def test_a_definition_in_json_has_its_text(shell, order):
+    shown = json.loads(shell("flo workflow definition order --format json").out)
+
+    assert (shown["name"], shown["versions"], shown["text"]) == ("order", ["1"], ORDER)
+
+
+def test_a_disabled_workflow_starts_no_runs_until_it_is_enabled(shell, order):
+    run = order.workflows.start("order")
+    assert shell("flo workflow disable order") == (0, "Workflow 'order' disabled\n", "")
+    assert " no " in shell("flo workflow list").out.splitlines()[1]
+
+    refused = shell("flo workflow start order")
+    assert refused == (
+        3,
+        "",
+        "Error: workflow 'order' is disabled [workflow_disabled]\n"
+        "Enable it with: flo workflow enable NAME\n",
+    )
+    charge(order)
+    assert run.status().current_step == "approve"
+    assert shell("flo workflow enable order") == (0, "Workflow 'order' enabled\n", "")
+    assert shell("flo workflow start order").code == 0
+
+
+def test_a_switch_in_json_and_raw(shell, order):
+    for verb, enabled in (("disable", False), ("enable", True)):
+        told = json.loads(shell(f"flo workflow {verb} order --format json").out)
+        assert told == {"name": "order", "enabled": enabled}
+        assert shell(f"flo workflow {verb} order -o raw").out == "order\n"
+
+
+def test_a_version_is_deleted_and_then_all_of_them(shell, order):
+    order.workflows.create(second())
+    run = order.workflows.start("order", version="2")
+
+    assert shell("flo workflow delete order --version 2").out == "Deleted workflow: order 2\n"
+    assert order.workflows.get("order").version == "1"
+    charge(order)
+    assert run.status().current_step == "approve"
+    assert shell("flo workflow rm order --force").out == "Deleted workflow: order\n"
+    assert shell("flo workflow list").out == "(no workflows)\n"
+    assert run.status().current_step == "approve"
+
+
+def test_a_deletion_in_json_and_raw(shell, order):
+    order.workflows.create(second())
+
+    told = json.loads(shell("flo workflow delete order -v 1 --format json").out)
+    assert told == {"name": "order", "version": "1"}
+    assert shell("flo workflow delete order -o raw").out == "order\n"
+
+
+@pytest.mark.parametrize("verb", ["definition", "enable", "disable", "delete", "graph", "start"])
+def test_a_workflow_nobody_deployed_is_not_found(shell, verb):
+    assert shell(f"flo workflow {verb} nobody") == (
+        1,
+        "",
+        "Error: workflow 'nobody' is not deployed: flo workflow create -f FILE "
+        "[workflow_not_found]\nSee which there are with: flo workflow list\n",
+    )
+
+
+@pytest.mark.parametrize("verb", ["definition", "delete", "graph", "start"])
+@pytest.mark.usefixtures("order")
+def test_a_version_nobody_deployed_is_not_found(shell, verb):
+    printed = shell(f"flo workflow {verb} order --version 7")
 
     assert printed.code == 1
-    assert "flo workflow list-runs" in printed.err
-
-
-def test_schedules(shell, client):
-    client.workflows.create(SCHEDULED)
-    assert "0 2 * * * (UTC)" in shell("flo schedule list").out
-    assert len(shell("flo schedule next nightly --times 3").out.splitlines()) == 3
-    assert shell("flo schedule run-now nightly -o raw").out == "wfrun-1\n"
-    shell("flo schedule pause nightly")
-    assert shell("flo schedule next nightly").out == "(never: it is paused)\n"
-    assert shell("flo schedule resume nightly").code == 0
+    assert printed.err.startswith("Error: workflow 'order' has no version '7'; it has 1 [")

@@ -122,6 +122,9 @@ def test_workflows_and_schedules_have_blocking_forms_too(address: str) -> None:
         assert flo.workflows.wait("wfrun-2").status == "cancelled"
         assert flo.schedules.run_now("approval").run_id == "wfrun-3"
         assert flo.schedules.get("approval").live_runs == 1
+        assert flo.events.emit("prices-changed").results == 0
+        with pytest.raises(NotFound, match="has no plan 'charge'; it has none"):
+            flo.plans.get("approval", "charge")
 
 
 def test_streams_and_their_groups_have_blocking_forms_too(address: str) -> None:

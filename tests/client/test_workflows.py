@@ -58,6 +58,17 @@ async def deployed(flo: Flo) -> Flo:
     return flo
 
 
+async def test_the_id_of_a_run_may_be_chosen_once(deployed: Flo) -> None:
+    run = await deployed.workflows.start("order", run_id="order-7")
+    assert run.run_id == "order-7"
+    assert (await run.status()).current_step == "start"
+
+    with pytest.raises(Conflict, match="a workflow run 'order-7' already"):
+        await deployed.workflows.start("order", run_id="order-7")
+    await run.cancel()
+    assert (await deployed.workflows.wait("order-7")).status == "cancelled"
+
+
 async def charge(flo: Flo, output: object = None) -> None:
     (task,) = (await flo.workers.claim("anna", ["charge"], block_ms=5_000)).tasks
     await flo.workers.complete(task.task_id, "anna", output or {"charged": 7}, attempt=task.attempt)

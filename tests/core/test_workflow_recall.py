@@ -2,7 +2,9 @@
 
 import pytest
 
+from flo.core.moment import Recalled
 from flo.core.recall import recalls_for
+from flo.core.stream_recall import NOTHING_KNOWN
 from flo.core.workflow_recall import (
     RecallHistory,
     RecallWorkflow,
@@ -10,6 +12,7 @@ from flo.core.workflow_recall import (
     RecallWorkflows,
 )
 from flo.model.workflows import (
+    CHOSEN,
     CancelWorkflow,
     ExplainWorkflow,
     GetHistory,
@@ -55,9 +58,32 @@ def test_a_run_that_has_ended_is_looked_up_and_one_that_lives_is_not(play, word)
     assert list(recalls_for(play.state, word(run_id="wfrun-2"))) == []
 
 
-@pytest.mark.parametrize("run_id", ["wfrun-3", "check-1", "wfrun-x", ""])
+@pytest.mark.parametrize("run_id", ["wfrun-3", "wfrun-x", "a b", "x" * 257, ""])
 def test_a_run_that_cannot_be_is_not_looked_up(play, run_id):
     assert list(recalls_for(play.state, SignalWorkflow(run_id=run_id, type="t"))) == []
+
+
+def test_an_id_that_may_have_been_chosen_leads_to_its_number_first(play):
+    named = RecallWorkflowKey("default", CHOSEN, "order-7")
+    question = GetWorkflowRun(run_id="order-7")
+    assert list(recalls_for(play.state, question)) == [named]
+
+    known = NOTHING_KNOWN._replace(recalled=Recalled(workflow_keys={named: "wfrun-1"}))
+    assert list(recalls_for(play.state, question, known)) == [
+        RecallWorkflow("default", "order-7", 1)
+    ]
+
+
+def test_a_chosen_id_is_looked_up_if_memory_does_not_know_it(play):
+    play.start(run_id="order-7")
+
+    def needed(**fields):
+        return list(recalls_for(play.state, StartWorkflow(name="order", **fields)))
+
+    assert needed(run_id="order-7") == []
+    assert needed(run_id="order-8", idempotency_key="k1") == [
+        RecallWorkflowKey("default", CHOSEN, "order-8")
+    ]
 
 
 def test_a_key_is_looked_up_if_memory_does_not_know_it(play):

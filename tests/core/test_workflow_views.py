@@ -1,5 +1,6 @@
 """Read-only answers: one run, lists and searches over live and finished ones, definitions."""
 
+import msgspec
 import pytest
 
 from flo.model.errors import Invalid, NotFound
@@ -194,6 +195,16 @@ def test_workflows_are_listed_by_name_with_their_latest_version():
 
     listed = [(one.name, one.version) for one in (*first.items, *second.items)]
     assert listed == [("a", "2"), ("b", "1"), ("c", "1")]
+
+
+def test_a_list_of_workflows_leaves_their_texts_out():
+    play = Play().deploy(one_step(STEP))
+    (item,) = play.ask(ListWorkflows()).items
+    view = play.ask(GetWorkflow(name="order"))
+
+    whole = msgspec.structs.asdict(view)
+    assert whole.pop("text")
+    assert msgspec.structs.asdict(item) == whole
 
 
 def test_a_definition_is_seen_as_it_was_written(play):

@@ -240,6 +240,56 @@ class TestDisabling:
         assert refusal.value.code == "workflow_disabled"
 
 
+class TestChosenIds:
+    def test_a_run_is_called_what_it_is_to_be_called(self):
+        play = playing(text(), "check")
+
+        assert play.start(run_id="order-7") == "order-7"
+        assert play.start() == "wfrun-2"
+        assert play.view("order-7").current_step == "start"
+
+    def test_no_two_runs_have_the_same_id_however_they_stand(self):
+        play = playing(text(), "check")
+        play.start(run_id="order-7")
+
+        for stands in ("waiting", "completed"):
+            assert play.restart().status("order-7") == stands
+            with pytest.raises(Conflict, match="a workflow run 'order-7' already") as refusal:
+                play.start(run_id="order-7")
+            assert refusal.value.code == "run_exists"
+            play.perform("check") if stands == "waiting" else None
+
+    def test_the_archive_knows_the_ids_that_memory_has_forgotten(self):
+        play = playing(text(more="idempotency: optional\n"), "check")
+        play.start(run_id="order-7", idempotency_key="k")
+        play.perform("check")
+        play.state.spaces["default"].workflow_keys.clear()
+
+        with pytest.raises(Conflict, match="already"):
+            play.start(run_id="order-7")
+        assert play.status("order-7") == "completed"
+        assert play.told("order-7")[0][0] == "workflow_started"
+        assert play.start(idempotency_key="k", run_id="order-8") == "order-7"
+        with pytest.raises(NotFound):
+            play.view("order-8")
+
+    def test_the_same_id_in_two_namespaces_is_two_runs(self):
+        play = playing(text(), "check")
+        play.tell(CreateWorkflow(text=text(), namespace="prod"))
+        play.start(run_id="order-7")
+
+        assert play.start(run_id="order-7", namespace="prod") == "order-7"
+
+    @pytest.mark.parametrize("run_id", ["", "a b", "x" * 257, "wfrun-7", "wfrun-x", "a/b"])
+    def test_what_cannot_be_an_id_is_refused(self, run_id):
+        play = playing(text(), "check")
+
+        with pytest.raises(Invalid, match="expected a run id") as refusal:
+            play.start(run_id=run_id)
+        assert refusal.value.code == "invalid_run_id"
+        assert play.start() == "wfrun-1"
+
+
 class TestIdempotency:
     def test_none_looks_at_no_key(self):
         play = playing(text(), "check")

@@ -69,6 +69,17 @@ def test_the_commands_of_a_guide_print_what_it_says(guide: str, shell: Shell) ->
     assert count >= 5
 
 
+def test_the_commands_of_the_guide_of_plans_print_what_it_says(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(GUIDES.parents[1])
+    commands = list(commands_in(GUIDES / "plans.md"))
+
+    assert [command.split()[1] for command, _ in commands] == ["workflow", "plan", "event"]
+    for command, shown in commands:
+        assert [line for line in shell(command).splitlines() if line] == shown, command
+
+
 def plain(text: str) -> str:
     """What does not differ from one run to the next."""
     return TRANSACTION.sub("TXN", STREAM_ID.sub(r"ID-\1", text))

@@ -15,6 +15,7 @@ from flo.model.ids import (
     check_namespace,
     check_payload,
     check_range,
+    check_run_id,
     check_stream_name,
     check_text,
     check_worker_id,
@@ -91,6 +92,18 @@ def test_names_are_held_to_their_letters_and_lengths(check, name, code):
         with pytest.raises(Invalid) as refusal:
             check(name)
         assert refusal.value.code == code
+
+
+@pytest.mark.parametrize("run_id", ["order-7", "größe:v2@eu.west-1_x", "x" * 256, "wfrun"])
+def test_an_id_that_may_be_chosen(run_id):
+    check_run_id(run_id, "wfrun")
+
+
+@pytest.mark.parametrize("run_id", ["", "x" * 257, "a b", "a/b", "a\n", "wfrun-7", "wfrun-x"])
+def test_an_id_that_may_not_be_chosen(run_id):
+    with pytest.raises(Invalid, match="expected a run id") as refusal:
+        check_run_id(run_id, "wfrun")
+    assert refusal.value.code == "invalid_run_id"
 
 
 @pytest.mark.parametrize(

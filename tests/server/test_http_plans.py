@@ -54,7 +54,9 @@ async def test_a_plan_that_was_never_used_shows_its_executors(pay):
         "version": "1",
         "plan": "charge",
         "selection": "static-order",
+        "at_ms": NOON_MS,
         "begun": 0,
+        "min_samples": 10,
         "cached": 0,
     }
     first, second = plan["executors"]
@@ -95,13 +97,13 @@ async def test_the_name_of_an_event_has_a_bound(http):
 
 
 @pytest.mark.parametrize(
-    ("path", "version"),
+    ("path", "version", "code"),
     [
-        ("/workflows/pay/plans/nobody", "latest"),
-        ("/workflows/nobody/plans/charge", "latest"),
-        (PLAN, "7"),
+        ("/workflows/pay/plans/nobody", "latest", "plan_not_found"),
+        ("/workflows/nobody/plans/charge", "latest", "workflow_not_found"),
+        (PLAN, "7", "workflow_not_found"),
     ],
 )
-async def test_a_plan_that_is_not_there_is_not_found(pay, path, version):
+async def test_a_plan_that_is_not_there_is_not_found(pay, path, version, code):
     status, body = await pay.get(path, version=version)
-    assert (status, body["error"]["code"]) == (404, "plan_not_found")
+    assert (status, body["error"]["code"]) == (404, code)

@@ -66,6 +66,17 @@ async def test_a_run_is_started_and_has_an_id(shop):
     assert started == (202, {"run_id": "wfrun-1", "duplicate": False})
 
 
+async def test_the_id_of_a_run_may_be_chosen_once(shop):
+    started = await shop.post("/workflows/order/start", {"customer": "42"}, run_id="order-7")
+    assert started == (202, {"run_id": "order-7", "duplicate": False})
+    assert (await shop.get("/workflow-runs/order-7"))[1]["status"] == "waiting"
+
+    status, body = await shop.post("/workflows/order/start", {}, run_id="order-7")
+    assert (status, body["error"]["code"]) == (409, "run_exists")
+    status, body = await shop.post("/workflows/order/start", {}, run_id="wfrun-7")
+    assert (status, body["error"]["code"]) == (400, "invalid_run_id")
+
+
 async def test_a_run_shows_everything_about_itself(shop):
     await shop.post("/workflows/order/start", {"customer": "42", "amount": 7})
     await perform(shop, result={"paid": True})

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from flo.model.actions import RegisterAction
-from flo.model.errors import NotFound
+from flo.model.errors import Conflict, NotFound
 from flo.model.groups import CreateGroup, JoinGroup
 from flo.model.runs import Claim, Complete
 from flo.model.schedules import CONSUMER, PullTrigger
@@ -20,6 +20,7 @@ from flo.model.workflows import (
     SignalWorkflow,
     StartWorkflow,
     WaitForWorkflow,
+    WorkflowBegun,
     WorkflowStatus,
 )
 from flo.shard.replay import recover
@@ -30,6 +31,13 @@ from settled import begun, settled
 
 DONE = "transitions: {success: flo.Completed, failure: flo.Failed}"
 SEND = one_step(f'{{run: "@actions/send", {DONE}}}', more="idempotency: optional\n")
+TWICE = document(
+    f"""\
+start: {{run: "@actions/send", transitions: {{success: again}}}}
+steps:
+  again: {{run: "@actions/send", {DONE}}}
+"""
+)
 CLAIM = Claim(worker_id="w", actions=["send"])
 
 
@@ -138,6 +146,49 @@ async def test_two_starts_with_one_key_in_one_batch_are_one_run(shard):
 
     assert {reply.run_id for reply in replies} == {"wfrun-1"}
     assert sorted(reply.duplicate for reply in replies) == [False, True, True, True, True]
+
+
+async def test_two_starts_with_one_chosen_id_in_one_batch_are_one_run(shard):
+    await shard.ask(CreateWorkflow(text=SEND))
+
+    replies = await asyncio.gather(
+        *(shard.ask(StartWorkflow(name="order", run_id="send-1")) for _ in range(5)),
+        return_exceptions=True,
+    )
+
+    assert [reply.run_id for reply in replies if isinstance(reply, WorkflowBegun)] == ["send-1"]
+    assert [reply.code for reply in replies if isinstance(reply, Conflict)] == ["run_exists"] * 4
+
+
+async def test_a_run_may_be_called_like_the_run_of_an_action(shard):
+    await shard.ask(CreateWorkflow(text=TWICE))
+    await start(shard, run_id="send-1")
+    waiting = await begun(shard.ask(WaitForWorkflow(run_id="send-1", block_ms=60_000)))
+
+    await perform(shard)
+    await settled()
+    assert not waiting.done()
+
+    await perform(shard)
+    assert (await waiting).status is WorkflowStatus.COMPLETED
+
+
+async def test_a_chosen_id_is_found_in_the_archive(shard, log):
+    await shard.ask(CreateWorkflow(text=SEND))
+    await start(shard, run_id="order-7")
+    await perform(shard)
+    shard.state.spaces["default"].workflow_keys.clear()
+    log.archive.asked.clear()
+
+    assert await status(shard, "order-7") == "completed"
+    assert ("find_keys", ("default", "wfrun", "/order-7")) in log.archive.asked
+    with pytest.raises(Conflict, match="has ended already"):
+        await shard.ask(SignalWorkflow(run_id="order-7", type="t"))
+    with pytest.raises(Conflict, match="'order-7' already"):
+        await start(shard, run_id="order-7")
+    assert (await shard.ask(GetHistory(run_id="order-7"))).items[0].type == "workflow_started"
+    (listed,) = (await shard.ask(ListWorkflowRuns())).items
+    assert listed.run_id == "order-7"
 
 
 async def test_a_run_that_ends_while_the_archive_is_asked_is_found(shard, log):

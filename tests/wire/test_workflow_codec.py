@@ -2,7 +2,7 @@
 
 import pytest
 
-from flo.model.plans import EmitEvent, Emitted, ExecutorView, GetPlan, PlanView
+from flo.model.plans import EmitEvent, Emitted, ExecutorView, GetPlan, PlanView, WindowView
 from flo.model.schedules import GetSchedule, ScheduleView
 from flo.model.workflows import (
     CreateWorkflow,
@@ -82,8 +82,15 @@ EXECUTOR = ExecutorView(
     action="charge",
     priority=-1,
     breaker="half_open",
+    failures=0,
+    failures_max=5,
+    half_open_at_ms=4,
     score=0.5,
+    samples=10,
     is_measured=True,
+    answered=1.0,
+    succeeded=0.5,
+    windows=[WindowView(length_ms=1_000, limit=100, used=7)],
     free_at_ms=5,
 )
 PLAN = PlanView(
@@ -91,7 +98,9 @@ PLAN = PlanView(
     version="1",
     plan="charge",
     selection="random",
+    at_ms=5,
     begun=7,
+    min_samples=10,
     executors=[EXECUTOR],
     cached=2,
 )

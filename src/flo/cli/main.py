@@ -66,6 +66,8 @@ def _forget_stdout() -> None:
             "flo.cli.schedule:schedule",
             "See when workflows start by themselves; hold them back.",
         ),
+        "plan": Branch("flo.cli.plan:plan", "See how the executors of a plan are doing."),
+        "event": Branch("flo.cli.event:event", "Say that something has happened."),
         "validate": Branch("flo.cli.validate:validate", "Check a file before it is deployed."),
         "namespace": Branch(
             "flo.cli.namespace:namespace", "Keep things apart from each other.", ("ns",)

@@ -20,6 +20,7 @@ from flo.cli.options import Settings
 from flo.cli.output import show
 from flo.cli.printable import printable
 from flo.cli.workflow_options import Document
+from flo.model.errors import Invalid
 
 if TYPE_CHECKING:
     from flo.workflow.problem import Problem
@@ -46,6 +47,19 @@ def show_validation(settings: Settings, document: Document) -> None:
     show(settings.format, value, text=text, raw="valid" if is_valid else "invalid")
     if not is_valid:
         raise click.exceptions.Exit(REFUSED)
+
+
+def refused(error: Invalid, document: Document) -> Invalid:
+    """Tell on stderr what is wrong with a definition; the error that is left to be raised."""
+    from flo.workflow.problem import Problem
+    from flo.workflow.report import summary
+
+    told = error.details.get("problems")
+    if not told:
+        return error
+    tell_problems(told, document)
+    count = summary(msgspec.convert(told, list[Problem])).removeprefix("Total: ")
+    return Invalid(f"{document.name}: {count}", code=error.code, details=error.details)
 
 
 def tell_problems(told: list[dict[str, Any]], document: Document) -> None:

@@ -1,21 +1,20 @@
 """flo workflow ...: definitions. The commands about runs are in workflow_runs.py."""
 
 import click
-import msgspec
 
 from flo.cli.command import Group
 from flo.cli.options import Settings, pass_settings
 from flo.cli.output import Columns, show, show_list, time_text
 from flo.cli.pages import collect, page_options
-from flo.cli.problems import show_validation, tell_problems
+from flo.cli.problems import refused, show_validation, tell_problems
 from flo.cli.workflow_graph import graph
 from flo.cli.workflow_options import connected, file_flag, read_document, version_flag
 from flo.cli.workflow_runs import RUN_COMMANDS
 from flo.cli.workflow_watch import watch
 from flo.model.errors import Invalid
-from flo.model.workflows import LATEST, WorkflowView
+from flo.model.workflows import LATEST, WorkflowItem
 
-WORKFLOW_COLUMNS: Columns[WorkflowView] = {
+WORKFLOW_COLUMNS: Columns[WorkflowItem] = {
     "NAME": lambda workflow: workflow.name,
     "VERSION": lambda workflow: workflow.version,
     "VERSIONS": lambda workflow: len(workflow.versions),
@@ -52,8 +51,7 @@ def create(settings: Settings, file: str) -> None:
         try:
             deployed = flo.workflows.create(document.text)
         except Invalid as error:
-            tell_problems(error.details.get("problems", []), document)
-            raise
+            raise refused(error, document) from error
     tell_problems(deployed.problems, document)
     word = "Created" if deployed.created else "Unchanged"
     text = f"{word} workflow: {deployed.name}"
@@ -86,14 +84,7 @@ def list_workflows(settings: Settings, limit: int, cursor: str | None) -> None:
     """List the deployed workflows, each with its latest version."""
     with settings.connect() as flo:
         workflows, cursor = collect(flo.workflows.list, limit, cursor)
-    show_list(
-        settings.format,
-        workflows,
-        WORKFLOW_COLUMNS,
-        none="no workflows",
-        cursor=cursor,
-        to_value=_without_text,
-    )
+    show_list(settings.format, workflows, WORKFLOW_COLUMNS, none="no workflows", cursor=cursor)
 
 
 @workflow.command(
@@ -161,9 +152,3 @@ workflow.add_command(graph)
 for command in RUN_COMMANDS:
     workflow.add_command(command)
 workflow.add_command(watch)
-
-
-def _without_text(workflow: WorkflowView) -> dict[str, object]:
-    fields: dict[str, object] = msgspec.structs.asdict(workflow)
-    del fields["text"]
-    return fields

@@ -7,7 +7,7 @@ import click
 from flo.cli.command import Command
 from flo.cli.options import Format, Settings, pass_settings
 from flo.cli.output import to_json
-from flo.cli.problems import tell_problems
+from flo.cli.problems import refused
 from flo.cli.workflow_options import (
     Document,
     connected,
@@ -65,8 +65,7 @@ def _definition(document: Document) -> "Definition":
     try:
         return read_or_refuse(document.text)[0]
     except Invalid as error:
-        tell_problems(error.details["problems"], document)
-        raise
+        raise refused(error, document) from error
 
 
 def _drawn(definition: "Definition", drawing: str) -> str:

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 STDIN = "-"
-NOTES = {"run_not_found": "See which there are with: flo workflow list-runs"}
+NOTES = {
+    "run_not_found": "See which there are with: flo workflow list-runs",
+    "run_has_ended": "Repeat it with: flo workflow rerun RUN",
+}
 """What helps here where elsewhere something else does."""
 
 _AGO = re.compile(r"(\d+)\s*(s|m|min|h|d|w)")

@@ -51,6 +51,7 @@ RUN_COLUMNS: Columns[WorkflowRunItem] = {
         'flo workflow start process-order \'{"order_id": "ORD-123", "amount": 99.99}\'',
         "flo workflow start process-order @order.json --version 1.0.0",
         'flo workflow start process-order \'{"order_id":"ORD-123"}\' --idempotency-key order-123',
+        "flo workflow start process-order --run-id order-123",
     ],
 )
 @click.argument("name")
@@ -59,9 +60,20 @@ RUN_COLUMNS: Columns[WorkflowRunItem] = {
 @click.option(
     "-k", "--idempotency-key", metavar="KEY", help="The same key again is the same run again."
 )
+@click.option(
+    "-r",
+    "--run-id",
+    metavar="ID",
+    help="What the run is to be called; otherwise it is given a number.",
+)
 @pass_settings
 def start(
-    settings: Settings, name: str, input: str | None, version: str, idempotency_key: str | None
+    settings: Settings,
+    name: str,
+    input: str | None,
+    version: str,
+    idempotency_key: str | None,
+    run_id: RunId | None,
 ) -> None:
     """Start a run of the workflow NAME.
 
@@ -69,7 +81,9 @@ def start(
     """
     payload = None if input is None else read_payload(input)
     with connected(settings) as flo:
-        run = flo.workflows.start(name, payload, version=version, idempotency_key=idempotency_key)
+        run = flo.workflows.start(
+            name, payload, version=version, idempotency_key=idempotency_key, run_id=run_id
+        )
     value = {"run_id": run.run_id, "duplicate": run.duplicate}
     known = " (the same run: this key is known)" if run.duplicate else ""
     text = f"Started workflow run: {run.run_id}{known}"

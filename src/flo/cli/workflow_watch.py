@@ -1,14 +1,17 @@
 """flo workflow watch: what happens in a run, as it happens.
 
-history ──new entries──▸ stdout
-   ▲                        │
-   └── wait for the end, a glance at most ──▸ ended: how
+run ──is there more history?──▸ new entries ──▸ stdout
+ ▲                                  │
+ └── wait for the end, a glance at most ──▸ ended: how
+
+The end is heard of at once. For everything else the run is glanced at: soon after something has
+happened, and less often while nothing does.
 """
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import click
 
@@ -29,14 +32,15 @@ from flo.model.workflows import (
 )
 
 if TYPE_CHECKING:
+    from rich.status import Status
+
     from flo.client.blocking import BlockingFlo
 
-GLANCE_S = 1.0
+GLANCE_S_MIN = 0.05
+GLANCE_S_MAX = 1.0
 """How long nothing new is looked for, unless the run ends."""
 TYPE_WIDTH = 20
 STEP_WIDTH = 16
-
-LiveLine: TypeAlias = Callable[[WorkflowRunView], None]
 
 
 @click.command(
@@ -54,16 +58,26 @@ def watch(settings: Settings, run: RunId) -> None:
     """
     with connected(settings) as flo:
         following = Following(flo, run)
-        with live_line() as update:
-            while True:
-                view = flo.workflows.status(run)
-                for entry in following.new_entries():
+        with live_line() as line:
+            for view in glances(flo, run):
+                for entry in following.entries_up_to(view.history_count):
+                    line.hide()
                     click.echo(_entry_text(settings.format, entry))
-                if view.status in ENDED:
-                    break
-                update(view)
-                _glance(flo, run)
+                line.show(view)
     _show_end(settings, view)
+
+
+def glances(flo: "BlockingFlo", run_id: RunId) -> Iterator[WorkflowRunView]:
+    """The run as it is, again and again, until it has ended."""
+    run = flo.workflows.status(run_id)
+    pause_s = GLANCE_S_MIN
+    while True:
+        yield run
+        if run.status in ENDED:
+            return
+        known, run = run, _glance(flo, run_id, pause_s)
+        is_new = run.history_count > known.history_count
+        pause_s = GLANCE_S_MIN if is_new else min(2 * pause_s, GLANCE_S_MAX)
 
 
 class Following:
@@ -76,34 +90,60 @@ class Following:
         self._seen = 0
         """How many entries of the page at the cursor have been shown."""
 
-    def new_entries(self) -> Iterator[HistoryView]:
-        while True:
+        self._count = 0
+        """How many there were altogether."""
+
+    def entries_up_to(self, count: int) -> Iterator[HistoryView]:
+        """Those that have not been read; nothing is asked if there are none by this count."""
+        while self._count < count:
             page = self._flo.workflows.history(self._run_id, cursor=self._cursor)
-            yield from page.items[self._seen :]
+            new = page.items[self._seen :]
+            self._count += len(new)
+            yield from new
             if page.cursor is None:
                 self._seen = len(page.items)
                 return
             self._cursor, self._seen = page.cursor, 0
 
 
+class LiveLine:
+    """What the run waits for, under what has happened; without a terminal there is none."""
+
+    def __init__(self, status: "Status | None") -> None:
+        self._status = status
+
+    def show(self, run: WorkflowRunView) -> None:
+        if self._status is not None:
+            from rich.text import Text
+
+            self._status.update(Text(_progress(run)))
+            self._status.start()
+
+    def hide(self) -> None:
+        """Make room for what has happened."""
+        if self._status is not None:
+            self._status.stop()
+
+
 @contextmanager
 def live_line() -> Iterator[LiveLine]:
-    """A terminal shows what the run waits for; what is not one is left alone."""
     if not sys.stderr.isatty():
-        yield lambda run: None
+        yield LiveLine(None)
         return
     from rich.console import Console
-    from rich.text import Text
 
-    with Console(stderr=True).status("") as line:
-        yield lambda run: line.update(Text(_progress(run)))
-
-
-def _glance(flo: "BlockingFlo", run_id: RunId) -> None:
+    line = LiveLine(Console(stderr=True).status(""))
     try:
-        flo.workflows.wait(run_id, GLANCE_S)
+        yield line
+    finally:
+        line.hide()
+
+
+def _glance(flo: "BlockingFlo", run_id: RunId, pause_s: float) -> WorkflowRunView:
+    try:
+        return flo.workflows.wait(run_id, pause_s)
     except TimedOut:
-        return
+        return flo.workflows.status(run_id)
 
 
 def _entry_text(form: Format, entry: HistoryView) -> str:
@@ -114,7 +154,8 @@ def _entry_text(form: Format, entry: HistoryView) -> str:
             return entry.type
         case Format.TEXT:
             step = place_text(entry) or NOTHING
-            detail = entry.detail if entry.detail != entry.step else ""
+            is_said = entry.type.startswith("step_") and entry.detail == entry.step
+            detail = "" if is_said else entry.detail
             text = f"{entry.type:<{TYPE_WIDTH}}  {step:<{STEP_WIDTH}}  {detail}"
             return printable(f"{time_text(entry.at_ms)}  {text}").replace("\n", " ").rstrip()
 

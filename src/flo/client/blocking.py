@@ -12,11 +12,13 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, overload
 
 from flo.client.actions import Actions
 from flo.client.client import TIMEOUT_S_DEFAULT, Flo
+from flo.client.events import Events
 from flo.client.groups import ConsumerGroup
 from flo.client.invocation import Invocation
 from flo.client.kv import Kv
 from flo.client.kv_transaction import KvTransaction
 from flo.client.namespaces import Namespaces
+from flo.client.plans import Plans
 from flo.client.schedules import Schedules
 from flo.client.streams import Streams
 from flo.client.workers import Workers
@@ -431,6 +433,18 @@ class BlockingSchedules(Twin):
     run_now = starting(Schedules.run_now)
 
 
+class BlockingPlans(Twin):
+    """See Plans."""
+
+    get = blocking(Plans.get)
+
+
+class BlockingEvents(Twin):
+    """See Events."""
+
+    emit = blocking(Events.emit)
+
+
 class BlockingFlo:
     """The client without async; the arguments are those of Flo.
 
@@ -455,6 +469,8 @@ class BlockingFlo:
         self.workers = BlockingWorkers(self._thread, self._flo.workers)
         self.workflows = BlockingWorkflows(self._thread, self._flo.workflows)
         self.schedules = BlockingSchedules(self._thread, self._flo.schedules)
+        self.plans = BlockingPlans(self._thread, self._flo.plans)
+        self.events = BlockingEvents(self._thread, self._flo.events)
         self.streams = BlockingStreams(self._thread, self._flo.streams)
         self.kv = BlockingKv(self._thread, self._flo.kv)
         self.namespaces = BlockingNamespaces(self._thread, self._flo.namespaces)

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import Self
 
 from flo.client.actions import Actions
+from flo.client.events import Events
 from flo.client.kv import Kv
 from flo.client.namespaces import Namespaces
+from flo.client.plans import Plans
 from flo.client.schedules import Schedules
 from flo.client.session import Session
 from flo.client.streams import Streams
@@ -57,6 +59,8 @@ class Flo:
         self.workers = Workers(self._session, self.namespace)
         self.workflows = Workflows(self._session, self.namespace)
         self.schedules = Schedules(self._session, self.namespace)
+        self.plans = Plans(self._session, self.namespace)
+        self.events = Events(self._session, self.namespace)
         self.streams = Streams(self._session, self.namespace)
         self.kv = Kv(self._session, self.namespace)
         self.namespaces = Namespaces(self._session)

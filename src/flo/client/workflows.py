@@ -106,6 +106,7 @@ class Workflows:
     async def list(
         self, limit: int = LIST_LIMIT_DEFAULT, cursor: str | None = None
     ) -> WorkflowPage:
+        """Each in its latest version; `get` gives the text of one."""
         question = ListWorkflows(namespace=self._namespace, limit=limit, cursor=cursor)
         page: WorkflowPage = await self._session.call(_LIST, question)
         return page
@@ -129,10 +130,12 @@ class Workflows:
         *,
         version: str = LATEST,
         idempotency_key: str | None = None,
+        run_id: RunId | None = None,
     ) -> WorkflowHandle:
         """Start a run. With an `idempotency_key` it is repeated safely if the connection breaks.
 
-        Those started in the same turn of the loop travel together.
+        It is called `run_id`, which no other run may be, or else is given a number. Those started
+        in the same turn of the loop travel together.
         """
         command = StartWorkflow(
             name=name,
@@ -140,6 +143,7 @@ class Workflows:
             namespace=self._namespace,
             version=version,
             idempotency_key=idempotency_key,
+            run_id=run_id,
         )
         begun: WorkflowBegun = await self._session.call(
             _START, command, repeatable=idempotency_key is not None

@@ -16,16 +16,8 @@ from flo.core.moment import Moment
 from flo.core.scope import scope_of
 from flo.core.state import State
 from flo.model.base import Fact
-from flo.model.errors import NotFound
 from flo.model.ids import ActionName, Namespace, check_text
-from flo.model.plans import (
-    EmitEvent,
-    Emitted,
-    EventEmitted,
-    ExecutorView,
-    GetPlan,
-    PlanView,
-)
+from flo.model.plans import EmitEvent, Emitted, EventEmitted
 from flo.model.workflows import (
     Phase,
     PlanNoted,
@@ -256,42 +248,6 @@ def decide_emit(state: State, command: EmitEvent, moment: Moment) -> Decision:
     reply = Emitted(plans=len(caches), results=sum(len(results) for results in caches))
     sign = EventEmitted(name=command.name, namespace=command.namespace)
     return Decision(reply, signs=(sign,))
-
-
-def get_plan(state: State, question: GetPlan, moment: Moment) -> PlanView:
-    workflow = state.space(question.namespace).workflows.get(question.workflow)
-    deployed = workflow.version(question.version) if workflow is not None else None
-    plan = deployed.definition.plans.get(question.plan) if deployed is not None else None
-    if deployed is None or plan is None:
-        raise NotFound(
-            f"workflow {question.workflow!r} is not deployed, or has no plan {question.plan!r}",
-            code="plan_not_found",
-        )
-    version = deployed.definition.version
-    key = (question.namespace, question.workflow, version, question.plan)
-    now_ms = moment.now_ms
-    board = moment.live.boards.get(key) or board_of(plan, now_ms)
-    results = moment.live.caches.get(key)
-    return PlanView(
-        workflow=question.workflow,
-        version=version,
-        plan=question.plan,
-        selection=plan.selection,
-        begun=board.turn,
-        executors=[
-            ExecutorView(
-                name=executor.name,
-                action=executor.action.name,
-                priority=executor.priority,
-                breaker=board.of(executor.name).phase(now_ms) if executor.breaker else "none",
-                score=board.of(executor.name).score(now_ms),
-                is_measured=board.of(executor.name).vitals.is_measured(now_ms),
-                free_at_ms=board.of(executor.name).rate.next_at_ms(now_ms),
-            )
-            for executor in plan.executors
-        ],
-        cached=len(results) if results is not None else 0,
-    )
 
 
 def _note_result(course: Course, event: PlanNoted, key: BoardKey, live: Live) -> None:

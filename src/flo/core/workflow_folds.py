@@ -2,10 +2,11 @@
 
 workflow       a run that has ended, by its number                 kind "workflow", name "wfrun"
 workflow-of    the same in short, by its workflow                  kind "workflow-of", its name
+workflow-id    the number of a run whose id was chosen, by that    kind "workflow-id", name "wfrun"
 history        a part of a history that has become long            kind "history", its run id
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -14,8 +15,9 @@ from flo.core.due import WORKFLOW
 from flo.core.history import entries_of
 from flo.core.state import KEYS_REMEMBERED_MAX, Deployed, Slots, Space, State, Workflow
 from flo.model.archive import Archived
-from flo.model.ids import Namespace, RunId
+from flo.model.ids import Namespace, RunId, run_id_of
 from flo.model.workflows import (
+    CHOSEN,
     MAIN,
     RUN_PREFIX,
     ChildCancelled,
@@ -30,6 +32,7 @@ from flo.model.workflows import (
     WorkflowDisabled,
     WorkflowEnabled,
     WorkflowFinished,
+    WorkflowName,
     WorkflowRecord,
     WorkflowRun,
     WorkflowStarted,
@@ -39,6 +42,7 @@ from flo.workflow.definition import Definition
 
 RUN_KIND = "workflow"
 SUMMARY_KIND = "workflow-of"
+ID_KIND = "workflow-id"
 HISTORY_KIND = "history"
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -78,8 +82,7 @@ def apply_started(state: State, event: WorkflowStarted) -> None:
     space, run = state.spaces[event.namespace], event.run
     course = restore_course(state, event.namespace, run)
     space.workflow_number = max(space.workflow_number, run.number)
-    if run.idempotency_key is not None:
-        space.workflow_keys[run.workflow, run.idempotency_key] = run.run_id
+    space.workflow_keys.update(keys_of(run))
     course.history += entries_of(event)
     if run.parent is not None and course.admitted:
         _set_in_motion(course, run.created_at_ms)
@@ -140,8 +143,8 @@ def apply_finished(state: State, event: WorkflowFinished) -> None:
         del workflow.live[run.version]
         workflow.gone.pop(run.version, None)
     _forget_workflow(space, run.workflow)
-    if run.idempotency_key is not None:
-        _remember_key(state, space, run)
+    for key, _ in keys_of(run):
+        _remember_key(state, space, key)
 
 
 def archive_run(state: State, event: WorkflowFinished) -> Iterable[Archived]:
@@ -193,6 +196,18 @@ def archive_run(state: State, event: WorkflowFinished) -> Iterable[Archived]:
         body=_encode(summary),
     )
 
+    if is_chosen(run):
+        yield Archived(
+            kind=ID_KIND,
+            namespace=space.archive_name,
+            name=RUN_PREFIX,
+            number=run.number,
+            status=ending.status,
+            finished_at_ms=event.at_ms,
+            key=workflow_key(CHOSEN, run.run_id),
+            body=b"",
+        )
+
 
 def archive_history(state: State, event: HistoryFiled) -> Iterable[Archived]:
     space = state.spaces[event.namespace]
@@ -212,6 +227,22 @@ def archive_history(state: State, event: HistoryFiled) -> Iterable[Archived]:
 def workflow_key(workflow: str, key: str) -> str:
     """What a run is found by in the archive; no workflow has a slash in its name."""
     return f"{workflow}/{key}"
+
+
+def is_chosen(run: WorkflowRun) -> bool:
+    """Whether whoever started the run has chosen its id."""
+    return run.run_id != run_id_of(RUN_PREFIX, run.number)
+
+
+def keys_of(run: WorkflowRun) -> Iterator[tuple[tuple[WorkflowName, str], RunId]]:
+    """What a run is found by: its idempotency key, and its id if that was chosen.
+
+    The key leads to the id of the run, a chosen id to the one that its number would have given it.
+    """
+    if run.idempotency_key is not None:
+        yield (run.workflow, run.idempotency_key), run.run_id
+    if is_chosen(run):
+        yield (CHOSEN, run.run_id), run_id_of(RUN_PREFIX, run.number)
 
 
 def restore_course(state: State, namespace: Namespace, run: WorkflowRun) -> Course:
@@ -279,9 +310,7 @@ def _forget_workflow(space: Space, name: str) -> None:
         del space.workflows[name]
 
 
-def _remember_key(state: State, space: Space, run: WorkflowRun) -> None:
-    assert run.idempotency_key is not None
-    key = run.workflow, run.idempotency_key
+def _remember_key(state: State, space: Space, key: tuple[WorkflowName, str]) -> None:
     state.keys_finished_count += 1
     space.workflow_keys_finished[key] = None
     if len(space.workflow_keys_finished) > KEYS_REMEMBERED_MAX:

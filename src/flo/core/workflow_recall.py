@@ -8,8 +8,9 @@ from flo.core.state import Space, State
 from flo.core.stream_recall import Known
 from flo.core.workflow_views import items_before, live_summaries, looked_at, parts_wanted
 from flo.model.base import Word
-from flo.model.ids import RunId, parse_run_id
+from flo.model.ids import RunId, is_run_id, parse_run_id
 from flo.model.workflows import (
+    CHOSEN,
     RUN_PREFIX,
     CancelWorkflow,
     ExplainWorkflow,
@@ -48,7 +49,10 @@ class RecallWorkflow(NamedTuple):
 
 
 class RecallWorkflowKey(NamedTuple):
-    """Which workflow run was started with this idempotency key?"""
+    """Which workflow run was started with this idempotency key?
+
+    With CHOSEN in place of a workflow: which number has the run whose id was chosen so?
+    """
 
     filed_under: str
     workflow: WorkflowName
@@ -91,14 +95,20 @@ def is_workflow_recalled(recalled: Recalled, recall: WorkflowRecall) -> bool:
 
 def recall_run(state: State, word: OfRun, known: Known) -> Sequence[WorkflowRecall]:
     space = state.space(word.namespace)
-    return () if word.run_id in space.courses else ended(space, word.run_id)
+    return () if word.run_id in space.courses else ended(space, word.run_id, known)
 
 
-def recall_key(state: State, command: StartWorkflow, known: Known) -> Sequence[WorkflowRecall]:
-    key, space = command.idempotency_key, state.space(command.namespace)
-    if key is None or (command.name, key) in space.workflow_keys:
-        return ()
-    return (RecallWorkflowKey(space.archive_name, command.name, key),)
+def recall_keys(state: State, command: StartWorkflow, known: Known) -> Sequence[WorkflowRecall]:
+    """Whether there was a run with the same idempotency key, or with the id that was chosen."""
+    space = state.space(command.namespace)
+    return [
+        RecallWorkflowKey(space.archive_name, workflow, key)
+        for workflow, key in (
+            (command.name, command.idempotency_key),
+            (CHOSEN, command.run_id),
+        )
+        if key is not None and (workflow, key) not in space.workflow_keys
+    ]
 
 
 def recall_page(state: State, question: ListWorkflowRuns, known: Known) -> Sequence[WorkflowRecall]:
@@ -114,23 +124,33 @@ def recall_history(state: State, question: GetHistory, known: Known) -> Sequence
     if question.run_id not in space.courses:
         record = known.recalled.workflows.get((space.archive_name, question.run_id))
         if record is None:
-            return ended(space, question.run_id)
+            return ended(space, question.run_id, known)
         parts = parts_wanted(record.history_parts, question)
     else:
         parts = parts_wanted(space.courses[question.run_id].history_parts, question)
     return [RecallHistory(space.archive_name, question.run_id, part) for part in parts]
 
 
-def ended(space: Space, run_id: RunId) -> Sequence[RecallWorkflow]:
-    """Where to look for a run that is not live; nowhere if there never was such a run."""
-    address = parse_run_id(run_id)
+def ended(space: Space, run_id: RunId, known: Known) -> Sequence[WorkflowRecall]:
+    """Where to look for a run that is not live; nowhere if there never was such a run.
+
+    Of an id that was chosen, the number of its run has to be known first.
+    """
+    given = run_id
+    if not run_id.startswith(f"{RUN_PREFIX}-"):
+        named = RecallWorkflowKey(space.archive_name, CHOSEN, run_id)
+        found = space.workflow_keys.get((CHOSEN, run_id)) or known.recalled.workflow_keys.get(named)
+        if found is None:
+            return (named,) if is_run_id(run_id) else ()
+        given = found
+    address = parse_run_id(given)
     if address is None or address[0] != RUN_PREFIX or address[1] > space.workflow_number:
         return ()
     return (RecallWorkflow(space.archive_name, run_id, address[1]),)
 
 
 WORKFLOW_RECALLS: dict[type[Word], Callable[[State, Any, Known], Sequence[WorkflowRecall]]] = {
-    StartWorkflow: recall_key,
+    StartWorkflow: recall_keys,
     SignalWorkflow: recall_run,
     CancelWorkflow: recall_run,
     PauseWorkflow: recall_run,

@@ -30,6 +30,7 @@ from flo.model.workflows import (
     ValidateWorkflow,
     WaitForWorkflow,
     WaitView,
+    WorkflowItem,
     WorkflowPage,
     WorkflowRecord,
     WorkflowRunItem,
@@ -59,18 +60,19 @@ def validate(state: State, question: ValidateWorkflow, moment: Moment) -> Valida
 def get_workflow(state: State, question: GetWorkflow, moment: Moment) -> WorkflowView:
     space = state.space(question.namespace)
     deployed = named_version(space, question.name, question.version)
-    return _workflow_view(question.namespace, space.workflows[question.name], deployed)
+    item = _workflow_item(question.namespace, space.workflows[question.name], deployed)
+    return WorkflowView(text=deployed.text, **msgspec.structs.asdict(item))
 
 
 def list_workflows(state: State, question: ListWorkflows, moment: Moment) -> WorkflowPage:
     space = state.space(question.namespace)
     deployed = {name: one for name, one in space.workflows.items() if one.versions}
     names, cursor = page_of(deployed, question)
-    views = [
-        _workflow_view(question.namespace, deployed[name], named_version(space, name))
+    items = [
+        _workflow_item(question.namespace, deployed[name], named_version(space, name))
         for name in names
     ]
-    return WorkflowPage(items=views, cursor=cursor)
+    return WorkflowPage(items=items, cursor=cursor)
 
 
 def get_run(
@@ -193,15 +195,14 @@ def status_of(course: Course) -> WorkflowStatus:
     return WorkflowStatus.PENDING if is_new and not course.ending else WorkflowStatus.WAITING
 
 
-def _workflow_view(namespace: Namespace, workflow: Workflow, deployed: Deployed) -> WorkflowView:
-    return WorkflowView(
+def _workflow_item(namespace: Namespace, workflow: Workflow, deployed: Deployed) -> WorkflowItem:
+    return WorkflowItem(
         name=deployed.definition.name,
         namespace=namespace,
         version=deployed.definition.version,
         versions=list(workflow.versions),
         enabled=workflow.enabled,
         created_at_ms=deployed.created_at_ms,
-        text=deployed.text,
         live_runs=sum(workflow.live.values()),
     )
 

@@ -27,10 +27,13 @@ from flo.model.ids import (
     RunId,
     check_namespace,
     check_payload,
+    check_run_id,
     check_text,
+    run_id_of,
 )
 from flo.model.runs import Nothing, RunCancelled, RunCompleted, RunFailed, RunTimedOut
 from flo.model.workflows import (
+    CHOSEN,
     RUN_PREFIX,
     SIGNALS_KEPT_MAX,
     TEXT_LENGTH_MAX,
@@ -149,7 +152,7 @@ def decide_start(state: State, command: StartWorkflow, moment: Moment) -> Decisi
             return Decision(WorkflowBegun(run_id=known, duplicate=True))
     check_enabled(space, command.name)
     run = WorkflowRun(
-        **next_run(space),
+        **next_run(space, _checked_id(space, command.run_id, moment)),
         workflow=command.name,
         version=deployed.definition.version,
         input=command.input,
@@ -333,11 +336,10 @@ def named_version(space: Space, name: WorkflowName, version: str | None = None) 
     workflow = space.workflows.get(name)
     deployed = workflow.version(version) if workflow is not None else None
     if deployed is None:
-        which = "" if version in (None, "latest") else f" has no version {version!r}, or"
-        raise NotFound(
-            f"workflow {name!r}{which} is not deployed: flo workflow create -f FILE",
-            code="workflow_not_found",
-        )
+        problem = "is not deployed: flo workflow create -f FILE"
+        if workflow is not None and workflow.versions:
+            problem = f"has no version {version!r}; it has {', '.join(workflow.versions)}"
+        raise NotFound(f"workflow {name!r} {problem}", code="workflow_not_found")
     return deployed
 
 
@@ -392,10 +394,21 @@ def _admitted(
         yield WorkflowAdmitted(namespace=namespace, run_id=run_id, at_ms=moment.now_ms)
 
 
-def next_run(space: Space) -> dict[str, Any]:
+def next_run(space: Space, chosen: RunId | None = None) -> dict[str, Any]:
     """The id and the number of the next run."""
     number = space.workflow_number + 1
-    return {"run_id": f"{RUN_PREFIX}-{number}", "number": number}
+    return {"run_id": chosen or run_id_of(RUN_PREFIX, number), "number": number}
+
+
+def _checked_id(space: Space, run_id: RunId | None, moment: Moment) -> RunId | None:
+    """An id that someone has chosen for a run, if no other run has it."""
+    if run_id is None:
+        return None
+    check_run_id(run_id, RUN_PREFIX)
+    known = moment.recalled.workflow_keys.get((space.archive_name, CHOSEN, run_id))
+    if known is not None or (CHOSEN, run_id) in space.workflow_keys:
+        raise Conflict(f"there is a workflow run {run_id!r} already", code="run_exists")
+    return run_id
 
 
 def _checked_key(definition: Definition, key: str | None) -> str | None:

@@ -22,6 +22,7 @@ NAMESPACE_DEFAULT = "default"
 NAMESPACE_LENGTH_MAX = 63
 ACTION_NAME_LENGTH_MAX = 256
 WORKER_ID_LENGTH_MAX = 256
+RUN_ID_LENGTH_MAX = 256
 STREAM_NAME_LENGTH_MAX = 256
 KEY_LENGTH_MAX = 4_096
 IDEMPOTENCY_KEY_LENGTH_MAX = 512
@@ -93,6 +94,31 @@ def check_worker_id(worker_id: WorkerId) -> None:
             f"'_', '-', '.', ':' or '@', got {_shown(worker_id)}",
             code="invalid_worker_id",
         )
+
+
+def is_run_id(run_id: RunId) -> bool:
+    """Whether someone may choose it."""
+    return len(run_id) <= RUN_ID_LENGTH_MAX and _NAME.fullmatch(run_id) is not None
+
+
+def check_run_id(run_id: RunId, given_prefix: str) -> None:
+    """Refuse what cannot be the id of a run that someone else has chosen.
+
+    Ids that begin with `given_prefix` are ours to give.
+    """
+    if not is_run_id(run_id):
+        problem = (
+            f"expected a run id of 1 to {RUN_ID_LENGTH_MAX} letters, digits, "
+            f"'_', '-', '.', ':' or '@', got {_shown(run_id)}"
+        )
+    elif run_id.startswith(f"{given_prefix}-"):
+        problem = (
+            f"expected a run id that does not begin with '{given_prefix}-', as those do that the "
+            f"server gives, got {_shown(run_id)}"
+        )
+    else:
+        return
+    raise Invalid(problem, code="invalid_run_id")
 
 
 def check_stream_name(name: str, what: str = "a stream name") -> None:

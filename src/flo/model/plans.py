@@ -33,15 +33,35 @@ class Emitted(Word):
     results: int
 
 
+class WindowView(Word):
+    """How much of a rate limit is used up: in the last `length_ms`, at most `limit` calls."""
+
+    length_ms: int
+    limit: int
+    used: int
+
+
 class ExecutorView(Word):
     name: str
     action: str
     priority: int
     breaker: str
     """closed, open or half_open; none if it has no breaker."""
+    failures: int
+    """In a row; so many open the breaker as `failures_max` says."""
+    failures_max: int | None
+    half_open_at_ms: int | None
+    """When an open breaker lets calls through again, to try."""
     score: float
+    samples: int
+    """Calls that have ended within the health window."""
     is_measured: bool
     """Whether there are enough samples for the score to count."""
+    answered: float
+    """The share of them that gave an answer of their own; newer ones weigh more."""
+    succeeded: float
+    """The share of them whose answer was good."""
+    windows: list[WindowView]
     free_at_ms: int
     """When its rate limit lets the next call through."""
 
@@ -51,7 +71,10 @@ class PlanView(Word):
     version: str
     plan: str
     selection: str
+    at_ms: int
+    """When this was so, by the clock of the server."""
     begun: int
     """How many times since the server started."""
+    min_samples: int
     executors: list[ExecutorView]
     cached: int

@@ -26,6 +26,8 @@ Attributes: TypeAlias = dict[str, str | int | float]
 MAIN = ""
 """The walk of the run itself."""
 RUN_PREFIX = "wfrun"
+CHOSEN = ""
+"""Stands for a workflow where runs are found by ids that were chosen for them."""
 LATEST = "latest"
 TEXT_LENGTH_MAX = 1024 * 1024
 SIGNALS_KEPT_MAX = 1_000
@@ -229,6 +231,8 @@ class StartWorkflow(Word):
     namespace: Namespace = NAMESPACE_DEFAULT
     version: str = LATEST
     idempotency_key: str | None = None
+    run_id: RunId | None = None
+    """What the run is to be called; otherwise it is given a number."""
 
 
 class SignalWorkflow(Word):
@@ -576,8 +580,20 @@ class WorkflowView(Word):
     live_runs: int
 
 
+class WorkflowItem(Word):
+    """A workflow in a list: without its text, which may be long."""
+
+    name: WorkflowName
+    namespace: Namespace
+    version: str
+    versions: list[str]
+    enabled: bool
+    created_at_ms: int
+    live_runs: int
+
+
 class WorkflowPage(Word):
-    items: list[WorkflowView]
+    items: list[WorkflowItem]
     cursor: str | None = None
 
 

@@ -25,8 +25,9 @@ async def get_plan(
 ) -> PlanView:
     """A plan since the server started: breakers, health and rate limits of its executors.
 
-    For each: its breaker (closed, open, half_open, or none), its score and whether there are enough
-    samples for it to count, and when its rate limit lets the next call through.
+    For each: its breaker (closed, open, half_open, or none) and until when it is open, its score,
+    from how many samples and whether they are enough for it to count, how much of each rate limit
+    is used, and when the next call is let through. `at_ms` is when all this was so.
     """
     question = GetPlan(workflow=name, plan=plan, namespace=namespace, version=version)
     return await asker.ask(question, PlanView)

@@ -182,12 +182,20 @@ async def start_workflow(
         str | None,
         HeaderParameter(name="Idempotency-Key", description="The same, as a header."),
     ] = None,
+    run_id: Annotated[
+        str | None,
+        QueryParameter(
+            name="run_id",
+            description="What the run is to be called; otherwise it is given a number.",
+        ),
+    ] = None,
     wait_ms: WaitQuery = 0,
 ) -> Response[Any]:
     """Start a run of the workflow; the body is its input.
 
-    If the workflow is disabled: 409 `workflow_disabled`. If it wants an idempotency key and there
-    is none: 400 `idempotency_key_required`.
+    If the workflow is disabled: 409 `workflow_disabled`. If there is a run with the chosen `run_id`
+    already: 409 `run_exists`. If the workflow wants an idempotency key and there is none: 400
+    `idempotency_key_required`.
     """
     command = StartWorkflow(
         name=name,
@@ -195,6 +203,7 @@ async def start_workflow(
         namespace=namespace,
         version=version,
         idempotency_key=_one_key(idempotency_key, idempotency_key_header),
+        run_id=run_id,
     )
     begun = await asker.ask(command, WorkflowBegun)
     if not wait_ms:

@@ -31,6 +31,7 @@ from flo.model.workflows import (
     Validated,
     ValidateWorkflow,
     WorkflowDeployed,
+    WorkflowItem,
     WorkflowName,
     WorkflowPage,
     WorkflowView,
@@ -302,7 +303,7 @@ async def _text_of(request: FloRequest) -> str:
         raise Invalid(f"expected a text in UTF-8, but {error}", code="invalid_text") from error
 
 
-def _fields(view: WorkflowView) -> dict[str, Any]:
+def _fields(view: WorkflowView | WorkflowItem) -> dict[str, Any]:
     return {field: getattr(view, field) for field in WorkflowJson.__struct_fields__}
 
 

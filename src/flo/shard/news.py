@@ -13,7 +13,7 @@ from flo.model.streams import ReadStream, RecordPage, RecordsAppended, StreamDel
 from flo.model.workers import AwaitNews, News, WorkerDeregistered, WorkerDrained
 from flo.model.workflows import ENDED, WaitForWorkflow, WorkflowFinished, WorkflowRunView
 from flo.shard.submission import Answer
-from flo.shard.waiters import KEY, RUN, STREAM, WORKER, Patient, Subject
+from flo.shard.waiters import KEY, STREAM, WORKER, WORKFLOW_RUN, Patient, Subject
 
 
 def news_of(events: Iterable[Fact]) -> dict[Subject, None]:
@@ -71,5 +71,5 @@ _SUBJECTS: dict[type[Fact], Callable[[Any], Subject | None]] = {
     KeyPut: lambda event: (KEY, event.namespace, event.key),
     KeyDeleted: lambda event: (KEY, event.namespace, event.key),
     KeyExpired: lambda event: (KEY, event.namespace, event.key),
-    WorkflowFinished: lambda event: (RUN, event.namespace, event.run_id),
+    WorkflowFinished: lambda event: (WORKFLOW_RUN, event.namespace, event.run_id),
 }

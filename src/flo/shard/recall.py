@@ -37,6 +37,7 @@ from flo.core.stream_recall import (
 )
 from flo.core.workflow_folds import (
     HISTORY_KIND,
+    ID_KIND,
     RUN_KIND,
     SUMMARY_KIND,
     workflow_key,
@@ -55,7 +56,7 @@ from flo.model.groups import Letter
 from flo.model.ids import RunId, run_id_of
 from flo.model.runs import Run
 from flo.model.streams import Chunk, Place
-from flo.model.workflows import RUN_PREFIX, HistoryEntry, WorkflowRecord, WorkflowSummary
+from flo.model.workflows import CHOSEN, RUN_PREFIX, HistoryEntry, WorkflowRecord, WorkflowSummary
 from flo.shard.recent import Recent
 from flo.shard.submission import Submission
 from flo.shard.tails import Tails, Within
@@ -288,10 +289,8 @@ async def ask_workflows(archive: Archive, recalls: Sequence[Recall]) -> Recalled
             case RecallWorkflow(filed_under, run_id, number):
                 row = await archive.find(RUN_KIND, filed_under, RUN_PREFIX, number)
                 workflows[filed_under, run_id] = _workflow_of(row)
-            case RecallWorkflowKey(filed_under, workflow, key):
-                wanted = (filed_under, RUN_PREFIX, workflow_key(workflow, key))
-                found = (await archive.find_keys(RUN_KIND, [wanted])).get(wanted)
-                keys[recall] = run_id_of(RUN_PREFIX, found) if found is not None else None
+            case RecallWorkflowKey():
+                keys[recall] = await _run_with_key(archive, recall)
             case RecallWorkflows(filed_under):
                 pages[filed_under] = await _summaries(archive, recall)
             case RecallHistory(filed_under, run_id, part):
@@ -302,6 +301,19 @@ async def ask_workflows(archive: Archive, recalls: Sequence[Recall]) -> Recalled
     return Recalled(
         workflows=workflows, workflow_keys=keys, workflow_pages=pages, history_parts=parts
     )
+
+
+async def _run_with_key(archive: Archive, recall: RecallWorkflowKey) -> RunId | None:
+    filed_under, workflow, key = recall
+    kind = ID_KIND if workflow == CHOSEN else RUN_KIND
+    wanted = (filed_under, RUN_PREFIX, workflow_key(workflow, key))
+    number = (await archive.find_keys(kind, [wanted])).get(wanted)
+    if number is None:
+        return None
+    if workflow == CHOSEN:
+        return run_id_of(RUN_PREFIX, number)
+    record = _workflow_of(await archive.find(RUN_KIND, filed_under, RUN_PREFIX, number))
+    return record.run.run_id if record is not None else None
 
 
 async def _summaries(archive: Archive, recall: RecallWorkflows) -> tuple[WorkflowSummary, ...]:

@@ -32,6 +32,7 @@ from flo.core.state import (
     Workflow,
 )
 from flo.core.workflow_folds import (
+    keys_of,
     reschedule,
     restore_awaited,
     restore_course,
@@ -392,8 +393,7 @@ def _restore_course(state: State, namespace: Namespace, part: _Course) -> None:
     course.hops, course.hops_at_ms = part.hops, part.hops_at_ms
     course.admitted = part.admitted
     restore_slot(space, course)
-    if run.idempotency_key is not None:
-        space.workflow_keys[run.workflow, run.idempotency_key] = run.run_id
+    space.workflow_keys.update(keys_of(run))
     restore_awaited(space, run.run_id, course)
     reschedule(state, namespace, course)
 

@@ -54,6 +54,7 @@ Subject: TypeAlias = tuple[str, Namespace, str]
 """What a question may wait for: the kind of thing, its namespace and its name."""
 
 RUN = "run"
+WORKFLOW_RUN = "workflow run"
 WORKER = "worker"
 STREAM = "stream"
 KEY = "key"
@@ -209,7 +210,7 @@ def subjects_of(question: Patient) -> Iterable[Subject]:
         case GetKey(namespace=namespace, key=key):
             return [(KEY, namespace, key)]
         case WaitForWorkflow(namespace=namespace, run_id=run_id):
-            return [(RUN, namespace, run_id)]
+            return [(WORKFLOW_RUN, namespace, run_id)]
 
 
 def _is_worth_while(state: State, read: ReadGroup) -> bool:

@@ -26,6 +26,8 @@ from flo.testing.world import World
 from flo.wire.opcodes import BY_NAME
 
 KEYS = 12
+CHOSEN_EVERY = 5
+"""So often the id of a run is chosen; two of those who direct may choose the same."""
 WHO = ("ant", "bee", "cat")
 RUNS_REMEMBERED_MAX = 60
 PAGE_MAX = 40
@@ -130,10 +132,15 @@ class SimulatedDirector(SimulatedActor):
         command = self._command()
         try:
             handle = await self._workflows.start(
-                command.name, command.input, idempotency_key=command.idempotency_key
+                command.name,
+                command.input,
+                idempotency_key=command.idempotency_key,
+                run_id=command.run_id,
             )
         except FloError as error:
-            self._refused("start_workflow", error, *NOT_THERE)
+            self._refused("start_workflow", error, *NOT_THERE, "run_exists")
+            if error.code == "run_exists":
+                self._ledger.durable(command.namespace, command.run_id or "")
         else:
             self._did("start_workflow", [handle.run_id, handle.duplicate])
             self._ledger.begun(command, handle.run_id, handle.duplicate)
@@ -380,7 +387,11 @@ class SimulatedDirector(SimulatedActor):
         items = ",".join(str(number) for number in range(dice.randint(0, 4)))
         text = f'{{"who":"{dice.choice(WHO)}","items":[{items}],"n":"{self.name}:{self._inputs}"}}'
         return StartWorkflow(
-            name=name, input=text.encode(), namespace=self._namespace, idempotency_key=key
+            name=name,
+            input=text.encode(),
+            namespace=self._namespace,
+            idempotency_key=key,
+            run_id=None if self._inputs % CHOSEN_EVERY else f"trip-{self._inputs}",
         )
 
     def _bell(self) -> NewRecord:

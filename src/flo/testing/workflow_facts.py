@@ -47,7 +47,7 @@ from flo.testing.witness import Witness
 from flo.testing.workflow_tale import WorkflowTale
 from flo.workflow.definition import Definition, RunStep, SignalStep, Step
 
-WORKFLOW_KINDS = frozenset({"workflow", "workflow-of", "history"})
+WORKFLOW_KINDS = frozenset({"workflow", "workflow-of", "workflow-id", "history"})
 """What of workflows is in the archive."""
 CHILD_PREFIX = "wfrun-"
 UNDOING = "~"
@@ -171,10 +171,11 @@ class WorkflowFacts:
         run, namespace = event.run, event.namespace
         key = (namespace, run.workflow)
         hold = self._hold
-        next_one = run.number == self._newest[namespace] + 1 and run.run_id.endswith(
-            f"-{run.number}"
-        )
-        hold(Invariant.WORKFLOWS_NUMBERED, next_one, run, self._newest[namespace])
+        is_given = run.run_id == f"{CHILD_PREFIX}{run.number}"
+        is_own = is_given or not run.run_id.startswith(CHILD_PREFIX)
+        is_next = run.number == self._newest[namespace] + 1
+        hold(Invariant.WORKFLOWS_NUMBERED, is_next and is_own, run, self._newest[namespace])
+        hold(Invariant.WORKFLOWS_NUMBERED, (namespace, run.run_id) not in self.runs, run)
         self._newest[namespace] = run.number
         hold(Invariant.WORKFLOWS_DEPLOYED, self.enabled(key), run)
         definition = self.deployed[key].get(run.version)

@@ -49,6 +49,7 @@ class WorkflowLedger:
             command.idempotency_key,
         )
         self._hold(Invariant.INPUT_KEPT, kept, command, made)
+        self._hold(Invariant.INPUT_KEPT, command.run_id in (None, run_id), command, made)
 
     def durable(self, namespace: Namespace, run_id: RunId) -> WorkflowTale:
         tale = self._workflows.runs.get((namespace, run_id))

@@ -1,0 +1,20 @@
+"""Events of a namespace: say that something has happened."""
+
+from flo.client.session import Session
+from flo.model.ids import Namespace
+from flo.model.plans import EmitEvent, Emitted
+from flo.wire.opcodes import BY_NAME
+
+_EMIT = BY_NAME["emit_event"]
+
+
+class Events:
+    def __init__(self, session: Session, namespace: Namespace) -> None:
+        self._session = session
+        self._namespace = namespace
+
+    async def emit(self, name: str) -> Emitted:
+        """Let plans that name it in `invalidate_on` forget the results that they keep."""
+        command = EmitEvent(name=name, namespace=self._namespace)
+        emitted: Emitted = await self._session.call(_EMIT, command)
+        return emitted

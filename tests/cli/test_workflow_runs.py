@@ -1,0 +1,264 @@
+"""Runs: start, status, signal, cancel, pause, resume, rerun."""
+
+import io
+import json
+import sys
+
+import pytest
+
+from cli.stage import charge
+
+NOT_FOUND = (
+    "Error: workflow run 'wfrun-9' does not exist [run_not_found]\n"
+    "See which there are with: flo workflow list-runs\n"
+)
+ENDED = (
+    "Error: run 'wfrun-1' has ended already: it is cancelled [run_has_ended]\n"
+    "Repeat it with: flo workflow rerun RUN\n"
+)
+
+
+@pytest.fixture
+def begun(order):
+    """A run that waits for its approval."""
+    order.workflows.start("order", {"amount": 7})
+    charge(order)
+    return order
+
+
+def line_of(shell, run_id="wfrun-1"):
+    return json.loads(shell(f"flo workflow status {run_id}").out)
+
+
+def test_a_run_from_its_start_to_its_end(shell, order):
+    assert shell("""flo workflow start order '{"amount": 7}'""").out == (
+        "Started workflow run: wfrun-1\n"
+    )
+    charge(order)
+    assert shell("""flo workflow signal wfrun-1 --type approval '{"by": "finance"}'""") == (
+        0,
+        "Signal 'approval' sent to workflow wfrun-1\n",
+        "",
+    )
+    ended = line_of(shell)
+    assert (ended["status"], ended["terminal"]) == ("completed", "flo.Completed")
+    assert ended["output"] == {"charged": 7, "by": "finance"}
+
+
+def test_a_run_is_started_with_an_input_of_its_own(shell, order, tmp_path, monkeypatch):
+    (tmp_path / "order.json").write_text('{"amount": 1}')
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"amount": 2}')))
+
+    shell(f"flo workflow start order @{tmp_path}/order.json")
+    shell("flo workflow run order -")
+    shell("flo workflow start order")
+    shell("flo workflow start order 'no json'")
+
+    inputs = [line_of(shell, f"wfrun-{number}")["input"] for number in (1, 2, 3, 4)]
+    assert inputs == [{"amount": 1}, {"amount": 2}, {}, "no json"]
+
+
+def test_a_start_in_json_and_raw(shell, order):
+    assert json.loads(shell("flo workflow start order --format json").out) == {
+        "run_id": "wfrun-1",
+        "duplicate": False,
+    }
+    assert shell("flo workflow start order -o raw").out == "wfrun-2\n"
+
+
+def test_the_same_idempotency_key_is_the_same_run(shell, order):
+    shell("flo workflow start order --idempotency-key order-123")
+    again = shell("flo workflow start order -k order-123")
+
+    assert again.out == "Started workflow run: wfrun-1 (the same run: this key is known)\n"
+    told = json.loads(shell("flo workflow start order -k order-123 --format json").out)
+    assert told == {"run_id": "wfrun-1", "duplicate": True}
+    assert len(order.workflows.runs().items) == 1
+
+
+def test_a_workflow_may_want_a_key_for_every_start(shell, client):
+    client.workflows.create(
+        "{kind: Workflow, name: careful, version: '1', idempotency: required,"
+        " start: {sleep: 0, transitions: {success: flo.Completed}}}"
+    )
+    refused = shell("flo workflow start careful")
+
+    assert refused.code == 3
+    assert "--idempotency-key KEY [idempotency_key_required]" in refused.err
+
+
+def test_the_id_of_a_run_may_be_chosen_once(shell, order):
+    assert shell("flo workflow start order --run-id order-123").out == (
+        "Started workflow run: order-123\n"
+    )
+    assert line_of(shell, "order-123")["run_id"] == "order-123"
+    again = shell("flo workflow start order -r order-123")
+    assert again == (3, "", "Error: there is a workflow run 'order-123' already [run_exists]\n")
+    given = shell("flo workflow start order -r wfrun-7")
+    assert given.code == 3
+    assert "[invalid_run_id]" in given.err
+
+
+def test_a_run_keeps_the_version_it_was_started_with(shell, order):
+    text = order.workflows.get("order").text
+    order.workflows.create(text.replace('version: "1"', 'version: "2"'))
+    shell("flo workflow start order --version 1")
+    shell("flo workflow start order")
+
+    assert [line_of(shell, f"wfrun-{number}")["version"] for number in (1, 2)] == ["1", "2"]
+
+
+def test_a_status_is_one_line_that_begins_with_what_everyone_looks_for(shell, begun):
+    line = shell("flo workflow status wfrun-1").out
+
+    start = '{"run_id":"wfrun-1","workflow":"order","version":"1","status":"waiting",'
+    assert line.startswith(start)
+    assert line.count("\n") == 1
+    told = json.loads(line)
+    assert told["current_step"] == "approve"
+    assert told["steps"][0]["output"] == {"charged": 7}
+    assert told["waits"][0]["signal"] == "approval"
+    assert "error" not in told
+
+
+def test_a_status_in_json_is_all_there_is(shell, begun):
+    told = json.loads(shell("flo workflow get wfrun-1 --format json").out)
+
+    assert (told["error"], told["paused"], told["undone"]) == (None, False, [])
+    assert told["input"] == {"amount": 7}
+
+
+def test_a_raw_status_is_one_word(shell, begun):
+    assert shell("flo workflow status wfrun-1 -o raw").out == "waiting\n"
+
+
+def test_a_signal_waits_for_a_step_that_takes_it(shell, order):
+    shell("flo workflow start order")
+    shell('flo workflow signal wfrun-1 --type approval --payload \'{"by": "me"}\'')
+    assert line_of(shell)["signals"] == ["approval"]
+
+    charge(order)
+    assert line_of(shell)["output"]["by"] == "me"
+
+
+def test_a_signal_of_another_type_moves_nothing(shell, begun):
+    assert shell("flo workflow signal wfrun-1 -t other").code == 0
+    assert line_of(shell)["current_step"] == "approve"
+
+
+def test_a_signal_in_json_and_raw(shell, begun):
+    told = json.loads(shell("flo workflow signal wfrun-1 -t other --format json").out)
+
+    assert told == {"run_id": "wfrun-1", "type": "other"}
+    assert shell("flo workflow signal wfrun-1 -t other -o raw").out == "wfrun-1\n"
+
+
+@pytest.mark.parametrize(
+    ("flags", "problem"),
+    [
+        ("", "Missing option '-t' / '--type'"),
+        ("-t approval '{}' -p '{}'", "give the payload once: as an argument, or with --payload"),
+        ("-t approval @none.json", "cannot read 'none.json'"),
+    ],
+)
+def test_a_signal_that_says_too_little_or_too_much_is_refused(shell, begun, flags, problem):
+    printed = shell(f"flo workflow signal wfrun-1 {flags}")
+
+    assert printed.code == 2
+    assert problem in printed.err
+    assert line_of(shell)["current_step"] == "approve"
+
+
+def test_a_run_is_cancelled_and_says_why(shell, begun):
+    cancelled = shell("flo workflow cancel wfrun-1 --reason 'the customer has left'")
+
+    assert cancelled == (0, "Workflow wfrun-1 cancelled\n", "")
+    ended = line_of(shell)
+    assert (ended["status"], ended["error"]) == ("cancelled", "the customer has left")
+
+
+def test_a_cancellation_in_json_and_raw(shell, order):
+    for _ in range(2):
+        order.workflows.start("order")
+
+    told = json.loads(shell("flo workflow cancel wfrun-1 -r no --format json").out)
+    assert told == {"run_id": "wfrun-1", "reason": "no"}
+    assert shell("flo workflow cancel wfrun-2 -o raw").out == "wfrun-2\n"
+
+
+@pytest.mark.parametrize("verb", ["cancel", "pause", "resume", "signal --type approval"])
+def test_a_run_that_has_ended_is_left_alone(shell, begun, verb):
+    begun.workflows.cancel("wfrun-1")
+
+    assert shell(f"flo workflow {verb} wfrun-1") == (3, "", ENDED)
+
+
+def test_a_paused_run_begins_nothing_until_it_is_resumed(shell, order):
+    order.workflows.start("order")
+    assert shell("flo workflow pause wfrun-1") == (0, "Workflow wfrun-1 paused\n", "")
+    charge(order)
+    held = line_of(shell)
+    assert (held["paused"], held["waits"][0]["phase"]) == (True, "between")
+
+    assert shell("flo workflow resume wfrun-1") == (0, "Workflow wfrun-1 resumed\n", "")
+    assert line_of(shell)["current_step"] == "approve"
+
+
+def test_a_pause_in_json_and_raw(shell, begun):
+    for verb, paused in (("pause", True), ("resume", False)):
+        told = json.loads(shell(f"flo workflow {verb} wfrun-1 --format json").out)
+        assert told == {"run_id": "wfrun-1", "paused": paused}
+        assert shell(f"flo workflow {verb} wfrun-1 -o raw").out == "wfrun-1\n"
+
+
+def test_a_run_is_repeated_from_a_step_on(shell, begun):
+    begun.workflows.cancel("wfrun-1")
+    again = shell("flo workflow rerun wfrun-1 --from approve")
+
+    assert again.out == "Started workflow run: wfrun-2 (repeats wfrun-1)\n"
+    told = line_of(shell, "wfrun-2")
+    assert (told["current_step"], told["origin"]) == ("approve", "wfrun-1")
+    assert told["steps"][0]["output"] == {"charged": 7}
+
+
+def test_a_run_is_repeated_with_another_input_and_version(shell, begun):
+    text = begun.workflows.get("order").text
+    begun.workflows.create(text.replace('version: "1"', 'version: "2"'))
+    shell("flo workflow rerun wfrun-1 --input '{\"amount\": 50}' --version 2")
+
+    told = line_of(shell, "wfrun-2")
+    assert (told["current_step"], told["version"]) == ("start", "2")
+    assert told["input"] == {"amount": 50}
+    assert told["attributes"] == {"amount": 50}
+
+
+def test_a_repetition_in_json_and_raw(shell, begun):
+    told = json.loads(shell("flo workflow rerun wfrun-1 --format json").out)
+
+    assert told == {"run_id": "wfrun-2", "origin": "wfrun-1"}
+    assert shell("flo workflow rerun wfrun-1 -o raw").out == "wfrun-3\n"
+
+
+def test_a_run_cannot_be_repeated_from_a_step_that_is_not_there(shell, begun):
+    printed = shell("flo workflow rerun wfrun-1 --from aprove")
+
+    assert printed.code == 3
+    assert "has no step 'aprove'; it has start, approve, ship [step_not_found]" in printed.err
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "status wfrun-9",
+        "signal wfrun-9 --type approval",
+        "history wfrun-9",
+        "explain wfrun-9",
+        "cancel wfrun-9",
+        "pause wfrun-9",
+        "resume wfrun-9",
+        "rerun wfrun-9",
+        "watch wfrun-9",
+    ],
+)
+def test_a_run_that_does_not_exist_has_a_hint_of_its_own(shell, order, line):
+    assert shell(f"flo workflow {line}") == (1, "", NOT_FOUND)
