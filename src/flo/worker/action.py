@@ -4,12 +4,15 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
+from msgspec.structs import asdict
+
 from flo.client.client import Flo
 from flo.client.schema import Schema, schema_of
 from flo.model.actions import (
     MAX_RETRIES_DEFAULT,
     RETRY_DELAY_MS_DEFAULT,
     TIMEOUT_MS_DEFAULT,
+    ActionLimits,
     ActionView,
 )
 from flo.model.errors import Invalid, NotFound
@@ -33,6 +36,7 @@ class Settings(NamedTuple):
     description: str | None = None
     input_schema: dict[str, Any] | None = None
     output_schema: dict[str, Any] | None = None
+    limits: ActionLimits | None = None
 
 
 SETTINGS_DEFAULT = Settings(TIMEOUT_MS_DEFAULT, MAX_RETRIES_DEFAULT, RETRY_DELAY_MS_DEFAULT, "")
@@ -103,6 +107,7 @@ class ActionWorker(BaseWorker):
         description: str | None = None,
         input_schema: Schema | None = None,
         output_schema: Schema | None = None,
+        limits: ActionLimits | None = None,
     ) -> Callable[[H], H]:
         """Make the function below the handler of this action; see register_action."""
 
@@ -116,6 +121,7 @@ class ActionWorker(BaseWorker):
                 description=description,
                 input_schema=input_schema,
                 output_schema=output_schema,
+                limits=limits,
             )
             return handler
 
@@ -132,6 +138,7 @@ class ActionWorker(BaseWorker):
         description: str | None = None,
         input_schema: Schema | None = None,
         output_schema: Schema | None = None,
+        limits: ActionLimits | None = None,
     ) -> None:
         """What is given here is registered when the worker starts.
 
@@ -148,6 +155,7 @@ class ActionWorker(BaseWorker):
             description,
             schema_of(input_schema, "input_schema"),
             schema_of(output_schema, "output_schema"),
+            limits,
         )
 
     def _new_work(self) -> Work:
@@ -195,6 +203,7 @@ def _settings_of(action: ActionView) -> Settings:
         action.description,
         action.input_schema,
         action.output_schema,
+        ActionLimits(**asdict(action.limits)) if action.limits is not None else None,
     )
 
 
