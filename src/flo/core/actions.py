@@ -9,7 +9,7 @@ from hashlib import sha256
 from msgspec.structs import replace
 
 from flo.core.decision import Decision
-from flo.core.limits import widen
+from flo.core.limits import fit
 from flo.core.moment import Moment
 from flo.core.schemas import schema_text
 from flo.core.state import NO_RUNS, Space, State
@@ -41,7 +41,7 @@ from flo.model.ids import (
 )
 from flo.model.runs import Nothing
 from flo.model.workflows import RUN_PREFIX
-from flo.workflow.mapping import compile_template
+from flo.workflow.mapping import Root, compile_template
 
 LIMIT_MAX = 1_000_000
 
@@ -113,7 +113,7 @@ def apply_registered(state: State, event: ActionRegistered) -> None:
     space.deleted.pop(event.action.name, None)
     if known is not None:
         state.let_go_of(known)
-        widen(space, event.action.name)
+        fit(space, event.action.name)
 
 
 def apply_deleted(state: State, event: ActionDeleted) -> None:
@@ -152,9 +152,18 @@ def _limits(command: RegisterAction) -> ActionLimits | None:
         if value is not None:
             check_range(value, what, 1, LIMIT_MAX)
     check_text(limits.concurrency_key, "concurrency_key")
-    problems = compile_template(limits.concurrency_key).errors
-    if problems:
-        raise Invalid(f"concurrency_key: {problems[0]}", code="invalid_template")
+    if limits.concurrency_key and limits.concurrency_max is None:
+        raise Invalid("concurrency_key says what to count, and needs concurrency_max")
+    template = compile_template(limits.concurrency_key)
+    for problem in template.errors:
+        raise Invalid(f"concurrency_key: {problem}", code="invalid_template")
+    for path in template.paths:
+        if path.root is not Root.INPUT:
+            raise Invalid(
+                f"concurrency_key: expected paths into the input, as {{input.customer_id}}, "
+                f"got {path.text!r}",
+                code="invalid_template",
+            )
     return limits
 
 

@@ -2,19 +2,25 @@
 
     RegisterAction(limits=ActionLimits(concurrency_key="{input.customer_id}", concurrency_max=1))
 
-A run has a slot from the moment it is ready until it ends, or until it has to be tried again later.
-Runs without a slot stand in line and in no queue, so a claim never sees them. All of it follows
-from the runs themselves: no slot can be leaked.
+    ready ──▸ line ──▸ slot, and in the queue ──claim──▸ under way ──▸ ended, or tried again later
+                ▲        │                                                │
+                └────────┘ the limit was lowered                          └──▸ the next has its slot
+
+A run has a slot from the moment it may be claimed until it ends, or until it has to be tried again:
+then it stands in line anew when it is ready. Runs without a slot are in no queue, so a claim never
+sees them. In line the highest priority comes first, then who has been ready for longest. All of it
+follows from the runs themselves: no slot can be leaked.
 """
 
 from typing import Any
 
 import msgspec
 
-from flo.core.state import Slots, Space
+from flo.core.queue import Lane
+from flo.core.state import ActionSlots, Space
 from flo.model.actions import Action
-from flo.model.ids import ActionName
-from flo.model.runs import Run
+from flo.model.ids import ActionName, run_id_of
+from flo.model.runs import Run, RunStatus
 from flo.workflow.mapping import Scope, compile_template
 
 SLOT_LENGTH_MAX = 1_024
@@ -39,8 +45,8 @@ def enter_queue(space: Space, run: Run) -> None:
     if run.slot is None:
         space.queue(run.action).push(run.labels, run.priority, run.number)
         return
-    slots = space.action_slots.setdefault((run.action, run.slot), Slots())
-    slots.line[run.run_id] = None
+    slots = space.action_slots.setdefault((run.action, run.slot), ActionSlots())
+    slots.line.push(run.priority, run.number)
     _admit(space, run.action, slots)
 
 
@@ -49,25 +55,34 @@ def leave_slot(space: Space, run: Run) -> None:
     if run.slot is None:
         return
     slots = space.action_slots[run.action, run.slot]
-    slots.holders.pop(run.run_id, None)
-    slots.line.pop(run.run_id, None)
+    del slots.holders[run.run_id]
     _admit(space, run.action, slots)
-    if not slots.holders and not slots.line:
-        del space.action_slots[run.action, run.slot]
+    _forget_if_empty(space, run, slots)
 
 
 def leave_queue(space: Space, run: Run) -> None:
     """A run that was ready is not wanted any more."""
-    slots = space.action_slots.get((run.action, run.slot or ""))
-    if run.slot is None or (slots is not None and run.run_id in slots.holders):
-        space.queues[run.action].call_off(run.labels, run.priority, run.number)
+    slots = space.action_slots[run.action, run.slot] if run.slot is not None else None
+    if slots is not None and run.run_id not in slots.holders:
+        slots.line.call_off(run.priority, run.number)
+        _forget_if_empty(space, run, slots)
+        return
+    space.queues[run.action].call_off(run.labels, run.priority, run.number)
     leave_slot(space, run)
 
 
-def widen(space: Space, name: ActionName) -> None:
-    """The limits of an action are others now."""
+def is_in_line(space: Space, run: Run) -> bool:
+    """Whether a run is ready, but for a slot."""
+    if run.slot is None or run.status is not RunStatus.PENDING or run.is_delayed:
+        return False
+    return run.run_id not in space.action_slots[run.action, run.slot].holders
+
+
+def fit(space: Space, name: ActionName) -> None:
+    """The limits of an action are others now: more have a slot, or some go back in line."""
     for (action, _), slots in space.action_slots.items():
         if action == name:
+            _put_back(space, name, slots)
             _admit(space, name, slots)
 
 
@@ -81,12 +96,41 @@ def value_of(payload: bytes) -> Any:
         return payload.decode(errors="replace")
 
 
-def _admit(space: Space, name: ActionName, slots: Slots) -> None:
-    limits = space.settings(name).limits
-    most = limits.concurrency_max if limits is not None else None
+def _admit(space: Space, name: ActionName, slots: ActionSlots) -> None:
+    most = _most(space, name)
     while slots.line and (most is None or len(slots.holders) < most):
-        run_id = next(iter(slots.line))
-        del slots.line[run_id]
-        slots.holders[run_id] = None
-        run = space.runs[run_id]
+        run = space.runs[run_id_of(name, next(iter(slots.line)))]
+        slots.line.take(run.priority, run.number)
+        slots.holders[run.run_id] = None
         space.queue(name).push(run.labels, run.priority, run.number)
+
+
+def _put_back(space: Space, name: ActionName, slots: ActionSlots) -> None:
+    """Those in the queue for whom there is no slot any more; what is under way goes on."""
+    most = _most(space, name)
+    held = [space.runs[run_id] for run_id in slots.holders]
+    ready = [run for run in held if run.status is RunStatus.PENDING]
+    if most is None or len(held) <= most or not ready:
+        return
+    ready.sort(key=lambda run: (-run.priority, run.ready_at_ms, run.number))
+    back = ready[max(0, most - (len(held) - len(ready))) :]
+    line = Lane()
+    for run in back:
+        del slots.holders[run.run_id]
+        space.queue(name).call_off(run.labels, run.priority, run.number)
+        line.push(run.priority, run.number)
+    for priority, numbers in slots.line.parts():
+        for number in numbers:
+            line.push(priority, number)
+    slots.line = line
+
+
+def _most(space: Space, name: ActionName) -> int | None:
+    limits = space.settings(name).limits
+    return limits.concurrency_max if limits is not None else None
+
+
+def _forget_if_empty(space: Space, run: Run, slots: ActionSlots) -> None:
+    if not slots.holders and not slots.line:
+        assert run.slot is not None
+        del space.action_slots[run.action, run.slot]
