@@ -320,11 +320,14 @@ class Shard:
         """
         if submission.until_ms is None:
             submission.until_ms = self._now_ms + block_ms
-        if again_at_ms is not None and again_at_ms < submission.until_ms:
-            alarm = self._clock.call_at(again_at_ms, lambda: self._put_again(submission))
-        else:
-            alarm = self._clock.call_at(submission.until_ms, lambda: submission.answer([nothing]))
+        alarm = self._clock.call_at(submission.until_ms, lambda: submission.answer([nothing]))
         submission.park(alarm, leave)
+        self._wake_at(submission, again_at_ms)
+
+    def _wake_at(self, submission: Submission, at_ms: int | None) -> None:
+        """Ask again what is parked at this time, unless it has no time left by then."""
+        if at_ms is not None and submission.until_ms is not None and at_ms < submission.until_ms:
+            submission.ring(self._clock.call_at(at_ms, lambda: self._put_again(submission)))
 
     def _put_again(self, submission: Submission) -> None:
         submission.unpark()
@@ -380,12 +383,20 @@ class Shard:
 
     def _serve_parked_claims(self, batch: _Batch) -> None:
         """Work that has just appeared goes to those who wait for it, in the same append."""
-        for submission, claim in self._waiters.woken_by(tuple(batch.events), self.state):
+        events = tuple(batch.events)
+        for submission, nothing in self._waiters.left_by(events):
+            submission.unpark()
+            batch.taken.append(submission)
+            batch.answered.append((submission, [nothing]))
+        for submission, claim in self._waiters.woken_by(events, self.state):
             reply = self._settle(claim, batch.moment, batch)
             if not _found_nothing(reply):
                 submission.unpark()
                 batch.taken.append(submission)
                 batch.answered.append((submission, [reply]))
+            else:
+                again_at_ms = free_at_ms(self.state, claim, self._now_ms, self.live)
+                self._wake_at(submission, again_at_ms)
 
     async def _append(self, batch: _Batch) -> None:
         loop = asyncio.get_running_loop()

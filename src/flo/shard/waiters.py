@@ -1,7 +1,8 @@
 """Parked long polls: claims and group reads that found nothing, questions without an answer yet.
 
 A parked claim stands in the line of every action it names. When work appears, the line is walked
-from the least busy worker on, and each is offered its share; when its worker drains, it is let go.
+from the least busy worker on, and each is offered its share; when its worker drains, it is let go,
+and when its worker leaves, with nothing.
 A parked read stands in the line of its stream, and is asked again whenever there may be something.
 A parked question stands in the line of each subject it asks about.
 """
@@ -14,11 +15,13 @@ from msgspec.structs import replace
 
 from flo.core.group_reads import has_something
 from flo.core.state import State
-from flo.model.base import Fact
+from flo.model.actions import ActionRegistered
+from flo.model.base import Fact, Word
 from flo.model.errors import NotFound
 from flo.model.groups import (
     ConsumerLeft,
     GroupDeleted,
+    GroupRecords,
     LetterRevived,
     ReadGroup,
     RecordDied,
@@ -30,6 +33,7 @@ from flo.model.ids import ActionName, Namespace, StreamName, WorkerId, parse_run
 from flo.model.kv import GetKey
 from flo.model.namespaces import NamespaceDeleted
 from flo.model.runs import (
+    Assigned,
     Claim,
     RunCancelled,
     RunCompleted,
@@ -43,7 +47,7 @@ from flo.model.runs import (
 )
 from flo.model.schedules import PullTrigger
 from flo.model.streams import ReadStream, RecordsAppended, StreamDeleted, StreamTrimmed
-from flo.model.workers import AwaitNews, WorkerDrained
+from flo.model.workers import AwaitNews, WorkerDeregistered, WorkerDrained
 from flo.model.workflows import WaitForWorkflow, WorkflowFinished
 from flo.shard.submission import Submission
 
@@ -144,13 +148,23 @@ class Waiters:
         }
 
     def _reads_ended_by(
-        self, event: NamespaceDeleted | WorkerDrained
+        self, event: NamespaceDeleted | WorkerDrained | WorkerDeregistered
     ) -> dict[Submission, ReadGroup]:
         everyone = ((one, read) for line in self._reads.values() for one, read in line.items())
         if isinstance(event, NamespaceDeleted):
             return {one: read for one, read in everyone if read.namespace == event.name}
-        drained = event.namespace, event.worker_id
-        return {one: read for one, read in everyone if (read.namespace, read.worker_id) == drained}
+        whose = event.namespace, event.worker_id
+        return {one: read for one, read in everyone if (read.namespace, read.worker_id) == whose}
+
+    def left_by(self, events: Sequence[Fact]) -> list[tuple[Submission, Word]]:
+        """The claims and reads of workers that have left, and the nothing that they are told."""
+        left: dict[Submission, Word] = {}
+        for event in events:
+            if isinstance(event, WorkerDeregistered):
+                claims = self._workers.get((event.namespace, event.worker_id), ())
+                left |= dict.fromkeys(claims, Assigned())
+                left |= dict.fromkeys(self._reads_ended_by(event), GroupRecords())
+        return list(left.items())
 
     def woken_by(self, events: Sequence[Fact], state: State) -> Iterator[tuple[Submission, Claim]]:
         """The claims that may find something now, each still parked when it is given out."""
@@ -186,6 +200,8 @@ class Waiters:
                 ):
                     if (run_now := state.space(namespace).runs.get(run_id)) is not None:
                         ready[namespace, run_now.action] = None
+                case ActionRegistered(namespace=namespace, action=action):
+                    ready[namespace, action.name] = None  # it may be limited otherwise now
                 case RunCompleted() | RunFailed() | RunTimedOut() | RunCancelled():
                     self._freed(event, state, ready)
                 case _:
@@ -200,9 +216,12 @@ class Waiters:
     ) -> None:
         """With a run that ends, another one of its action may get a slot."""
         address = parse_run_id(event.run_id)
-        action = state.space(event.namespace).actions.get(address[0]) if address else None
+        if address is None:
+            return
+        space, name = state.space(event.namespace), address[0]
+        action = space.actions.get(name) or space.deleted.get(name)
         if action is not None and action.limits is not None:
-            ready[event.namespace, action.name] = None
+            ready[event.namespace, name] = None
 
     def _walk(
         self, namespace: Namespace, action: ActionName, state: State
