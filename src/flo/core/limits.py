@@ -12,6 +12,7 @@ sees them. In line the highest priority comes first, then who has been ready for
 follows from the runs themselves: no slot can be leaked.
 """
 
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -80,10 +81,10 @@ def is_in_line(space: Space, run: Run) -> bool:
 
 def fit(space: Space, name: ActionName) -> None:
     """The limits of an action are others now: more have a slot, or some go back in line."""
-    for (action, _), slots in space.action_slots.items():
-        if action == name:
-            _put_back(space, name, slots)
-            _admit(space, name, slots)
+    named = [(key, slots) for (action, key), slots in space.action_slots.items() if action == name]
+    for _, slots in sorted(named, key=itemgetter(0)):  # no other order is kept
+        _put_back(space, name, slots)
+        _admit(space, name, slots)
 
 
 def value_of(payload: bytes) -> Any:

@@ -22,11 +22,10 @@ from flo.testing.workflow_documents import (
     WITHOUT_END,
     documents_of,
 )
-from flo.testing.world import World
+from flo.testing.world import WHO, World
 from flo.wire.opcodes import BY_NAME
 
 KEYS = 12
-WHO = ("ant", "bee", "cat")
 RUNS_REMEMBERED_MAX = 60
 PAGE_MAX = 40
 LOOKED_AT = 3
