@@ -17,8 +17,10 @@ from flo.model.workers import DeregisterWorker, RegisterWorker
 from flo.shard.snapshot import dump, fingerprint, load
 from given import ANNA, BORIS, DEFAULT, Later, Story, given, replayed
 
+WHO = "{input.who}"
 
-def charge(most=1, key="{input.who}", **settings):
+
+def charge(most=1, key=WHO, **settings):
     limits = ActionLimits(concurrency_max=most, concurrency_key=key) if most is not None else None
     return RegisterAction(
         name="charge", limits=limits, **{"retry_delay_ms": 400, "max_retries": 1, **settings}
@@ -371,7 +373,7 @@ def test_a_limit_may_go_up_and_down_while_many_wait():
     for _ in range(200):
         match dice.randrange(4):
             case 0:
-                story.tell(charge(dice.choice([1, 2, 5, None])))
+                story.tell(charge(dice.choice([1, 2, 5, None]), key=dice.choice(["", WHO])))
             case 1:
                 fresh = claim(story, max_tasks=dice.randint(1, 3))
                 under_way, seen = under_way + fresh, seen + fresh
@@ -397,6 +399,62 @@ def test_without_a_limit_nobody_waits_any_more():
     for run_id in charges(1, 2, 3):
         complete(story, run_id)
     assert held(story) == {}
+
+
+def test_a_limit_put_on_a_backlog_holds_for_all_of_it_and_counts_what_is_under_way():
+    story = given(charge(None), *[invoke(who) for who in "ppqpq"], invoke("p", delay_ms=50))
+    assert claim(story, max_tasks=2) == charges(1, 2)
+
+    story.tell(charge(1))
+    story = restarted(story)
+
+    assert held(story) == {"p": charges(1, 2), "q": charges(3)}
+    assert claim(story) == charges(3)
+    complete(story, "charge-1")
+    assert claim(story) == []
+    complete(story, "charge-2")
+    assert claim(story) == charges(4)
+    complete(story, "charge-4")
+    story.tell(Later(50), Tick())
+    assert claim(story) == charges(6)
+    check_replay(story)
+
+
+def test_another_key_holds_for_all_that_is_there():
+    story = given(charge(1), *[invoke(who) for who in "pqppq"], invoke("q", delay_ms=50))
+    assert claim(story) == charges(1, 2)
+
+    story.tell(charge(3, key=""))
+    story = restarted(story)
+
+    assert held(story) == {"": charges(1, 2, 3)}
+    assert claim(story) == charges(3)
+    story.tell(charge(1))
+    story = restarted(story)
+    assert held(story) == {"p": charges(1, 3), "q": charges(2)}
+    for run_id in charges(1, 3, 2):
+        complete(story, run_id)
+    assert claim(story) == charges(4, 5)
+
+
+def test_a_limit_that_is_taken_away_leaves_no_key_behind():
+    story = given(charge(1), *[invoke("p", priority=n) for n in (1, 2, 3)])
+    assert claim(story) == charges(1)
+
+    story.tell(charge(None))
+
+    assert held(story) == {}
+    assert {run.slot for run in story.state.space(DEFAULT).runs.values()} == {None}
+    assert claim(story) == charges(3, 2)
+    check_replay(story)
+
+
+def test_settings_that_count_as_before_rekey_nothing():
+    story = given(charge(1), *[invoke("p")] * 3)
+
+    assert len(story.tell(charge(2)).events) == 1
+    assert len(story.tell(charge(2, timeout_ms=5)).events) == 1
+    assert len(story.tell(charge(2, key="{input.whom}")).events) == 2
 
 
 def test_a_deleted_action_keeps_its_limit_for_what_is_left_of_it():

@@ -1,4 +1,4 @@
-"""How often the runs of an action may begin: the rules; the windows are in workflow/test_rate.py."""
+"""How often the runs of an action may begin. The windows are told of in workflow/test_rate.py."""
 
 import random
 

@@ -62,6 +62,11 @@ def a_changed_limit_is_not_heeded(monkeypatch):
     return {Invariant.SLOTS_RIGHT, Invariant.QUEUE_ORDER, Invariant.SLOTS_BOUNDED}
 
 
+def a_new_limit_does_not_hold_for_what_waits(monkeypatch):
+    monkeypatch.setattr(actions, "rekeyed", lambda space, action: [])
+    return {Invariant.SLOTS_RIGHT}
+
+
 def whoever_is_cancelled_stays_in_line(monkeypatch):
     def apply_cancelled(state, event):
         space = state.spaces[event.namespace]
@@ -115,6 +120,7 @@ CONTROLS = (
     one_more_has_a_slot,
     all_keys_are_one,
     a_changed_limit_is_not_heeded,
+    a_new_limit_does_not_hold_for_what_waits,
     whoever_is_cancelled_stays_in_line,
     a_snapshot_forgets_who_has_a_slot,
     what_has_begun_is_forgotten,

@@ -9,7 +9,7 @@ from hashlib import sha256
 from msgspec.structs import replace
 
 from flo.core.decision import Decision
-from flo.core.limits import fit
+from flo.core.limits import fit, rekeyed
 from flo.core.moment import Moment
 from flo.core.schemas import schema_text
 from flo.core.state import NO_RUNS, Space, State
@@ -39,7 +39,7 @@ from flo.model.ids import (
     check_range,
     check_text,
 )
-from flo.model.runs import Nothing
+from flo.model.runs import Nothing, RunsRekeyed
 from flo.model.workflows import RUN_PREFIX
 from flo.workflow.mapping import Root, compile_template
 
@@ -58,7 +58,8 @@ def decide_register(state: State, command: RegisterAction, moment: Moment) -> De
     check_range(command.max_retries, "max_retries", 0, MAX_RETRIES_MAX)
     check_range(command.retry_delay_ms, "retry_delay_ms", 0, DURATION_MS_MAX)
     check_text(command.description, "description")
-    known = state.space(command.namespace).actions.get(command.name)
+    space = state.space(command.namespace)
+    known = space.actions.get(command.name)
     guest = _guest(state, command)
     action = Action(
         name=command.name,
@@ -81,6 +82,10 @@ def decide_register(state: State, command: RegisterAction, moment: Moment) -> De
     module = command.wasm_module
     if guest is not None and module is not None and guest.digest not in state.modules:
         events.insert(0, ModuleStored(digest=guest.digest, body=module))
+    if slots := rekeyed(space, action):
+        events.append(
+            RunsRekeyed(namespace=command.namespace, action=action.name, slots=tuple(slots))
+        )
     return Decision(Registered(name=action.name, version=action.version), tuple(events))
 
 

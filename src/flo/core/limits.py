@@ -4,24 +4,26 @@
 
     ready ──▸ line ──▸ slot, and in the queue ──claim──▸ under way ──▸ ended, or tried again later
                 ▲        │                                                │
-                └────────┘ the limit was lowered                          └──▸ the next has its slot
+                └────────┘ the limit is lower now                         └──▸ the next has its slot
 
 A run has a slot from the moment it may be claimed until it ends, or until it has to be tried again:
 then it stands in line anew when it is ready. Runs without a slot are in no queue, so a claim never
 sees them. In line the highest priority comes first, then who has been ready for longest. All of it
-follows from the runs themselves: no slot can be leaked.
+follows from the runs themselves: no slot can be leaked. When the limits of an action are changed,
+they hold for all of its live runs; what is under way goes on, and counts.
 """
 
 from operator import itemgetter
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from flo.core.queue import Lane
-from flo.core.state import ActionSlots, Space
+from flo.core.state import ActionSlots, Space, State
 from flo.model.actions import Action
 from flo.model.ids import ActionName, run_id_of
-from flo.model.runs import Run, RunStatus
+from flo.model.runs import Run, RunsRekeyed, RunStatus
 from flo.workflow.mapping import Scope, compile_template
 
 SLOT_LENGTH_MAX = 1_024
@@ -46,7 +48,7 @@ def enter_queue(space: Space, run: Run) -> None:
     if run.slot is None:
         space.queue(run.action).push(run.labels, run.priority, run.number)
         return
-    slots = space.action_slots.setdefault((run.action, run.slot), ActionSlots())
+    slots = _slots(space, run.action, run.slot)
     slots.line.push(run.priority, run.number)
     _admit(space, run.action, slots)
 
@@ -58,23 +60,20 @@ def leave_slot(space: Space, run: Run) -> None:
     slots = space.action_slots[run.action, run.slot]
     del slots.holders[run.run_id]
     _admit(space, run.action, slots)
-    _forget_if_empty(space, run, slots)
+    _forget_if_empty(space, run.action, run.slot)
 
 
 def leave_queue(space: Space, run: Run) -> None:
     """A run that was ready is not wanted any more."""
-    slots = space.action_slots[run.action, run.slot] if run.slot is not None else None
-    if slots is not None and run.run_id not in slots.holders:
-        slots.line.call_off(run.priority, run.number)
-        _forget_if_empty(space, run, slots)
-        return
-    space.queues[run.action].call_off(run.labels, run.priority, run.number)
-    leave_slot(space, run)
+    _step_out(space, run)
+    if run.slot is not None:
+        _admit(space, run.action, space.action_slots[run.action, run.slot])
+        _forget_if_empty(space, run.action, run.slot)
 
 
 def is_in_line(space: Space, run: Run) -> bool:
     """Whether a run is ready, but for a slot."""
-    if run.slot is None or run.status is not RunStatus.PENDING or run.is_delayed:
+    if run.slot is None or not _is_ready(run):
         return False
     return run.run_id not in space.action_slots[run.action, run.slot].holders
 
@@ -82,9 +81,41 @@ def is_in_line(space: Space, run: Run) -> bool:
 def fit(space: Space, name: ActionName) -> None:
     """The limits of an action are others now: more have a slot, or some go back in line."""
     named = [(key, slots) for (action, key), slots in space.action_slots.items() if action == name]
-    for _, slots in sorted(named, key=itemgetter(0)):  # no other order is kept
+    for key, slots in sorted(named, key=itemgetter(0)):  # no other order is kept
         _put_back(space, name, slots)
         _admit(space, name, slots)
+        _forget_if_empty(space, name, key)
+
+
+def rekeyed(space: Space, action: Action) -> list[tuple[int, str | None]]:
+    """The live runs of an action that these settings count by another key than the ones before."""
+    known = space.actions.get(action.name) or space.deleted.get(action.name)
+    if known is None or _counted_by(known) == _counted_by(action):
+        return []
+    live = (run for run in space.runs.values() if run.action == action.name)
+    keys = ((run, slot_of(action, run.input)) for run in live)
+    return sorted((run.number, key) for run, key in keys if key != run.slot)
+
+
+def apply_rekeyed(state: State, event: RunsRekeyed) -> None:
+    space = state.spaces[event.namespace]
+    ready: list[Run] = []
+    for number, slot in event.slots:
+        run = space.runs[run_id_of(event.action, number)]
+        if _is_ready(run):
+            _step_out(space, run)
+            ready.append(replace(run, slot=slot))
+        elif run.slot is not None and run.status is RunStatus.RUNNING:
+            del space.action_slots[run.action, run.slot].holders[run.run_id]
+        space.runs[run.run_id] = replace(run, slot=slot)
+        if slot is not None and run.status is RunStatus.RUNNING:
+            _slots(space, run.action, slot).holders[run.run_id] = None
+    for run in sorted(ready, key=lambda run: (run.ready_at_ms, run.number)):
+        if run.slot is None:
+            space.queue(run.action).push(run.labels, run.priority, run.number)
+        else:
+            _slots(space, run.action, run.slot).line.push(run.priority, run.number)
+    fit(space, event.action)
 
 
 def value_of(payload: bytes) -> Any:
@@ -131,7 +162,32 @@ def _most(space: Space, name: ActionName) -> int | None:
     return limits.concurrency_max if limits is not None else None
 
 
-def _forget_if_empty(space: Space, run: Run, slots: ActionSlots) -> None:
+def _counted_by(action: Action) -> str | None:
+    """The template by which the runs of an action are counted; None if they are not."""
+    limits = action.limits
+    return limits.concurrency_key if limits and limits.concurrency_max is not None else None
+
+
+def _slots(space: Space, name: ActionName, key: str) -> ActionSlots:
+    return space.action_slots.setdefault((name, key), ActionSlots())
+
+
+def _is_ready(run: Run) -> bool:
+    return run.status is RunStatus.PENDING and not run.is_delayed
+
+
+def _step_out(space: Space, run: Run) -> None:
+    """Out of the queue or the line, wherever a ready run stands; its slot is nobody's yet."""
+    slots = space.action_slots[run.action, run.slot] if run.slot is not None else None
+    if slots is not None and run.run_id not in slots.holders:
+        slots.line.call_off(run.priority, run.number)
+        return
+    space.queues[run.action].call_off(run.labels, run.priority, run.number)
+    if slots is not None:
+        del slots.holders[run.run_id]
+
+
+def _forget_if_empty(space: Space, name: ActionName, key: str) -> None:
+    slots = space.action_slots[name, key]
     if not slots.holders and not slots.line:
-        assert run.slot is not None
-        del space.action_slots[run.action, run.slot]
+        del space.action_slots[name, key]

@@ -34,6 +34,7 @@ from flo.model.runs import (
     RunReleased,
     RunRequeued,
     RunRevived,
+    RunsRekeyed,
     RunStatus,
     RunTimedOut,
     RunTouched,
@@ -249,6 +250,19 @@ class Facts:
         facts = self._live_run(event.namespace, event.run_id)
         self._timer_goes_off(facts, facts.ready_at_ms)
         self._line_up(facts)
+
+    def _rekeyed(self, event: RunsRekeyed) -> None:
+        ready: list[RunFacts] = []
+        for number, slot in event.slots:
+            facts = self._live_run(event.namespace, run_id_of(event.action, number))
+            if facts.holder is None and facts.timer is None:
+                ready.append(facts)
+                if not self.limits.is_waiting(facts):
+                    self._step_out(facts)
+            self.limits.moved(facts, slot)
+        ready.sort(key=lambda facts: (facts.ready_at_ms, facts.made.number))
+        for facts in self.limits.moved_all(event.namespace, event.action, ready):
+            self._stand(facts)
 
     def _claimed(self, event: RunClaimed) -> None:
         hold = self._checks.hold
@@ -593,6 +607,7 @@ READINGS: dict[type[Fact], Callable[[Facts, Any], None]] = {
     NamespaceDeleted: Facts._namespace_deleted,
     RunQueued: Facts._queued,
     RunReleased: Facts._released,
+    RunsRekeyed: Facts._rekeyed,
     RunClaimed: Facts._claimed,
     RunTouched: Facts._touched,
     RunCompleted: Facts._completed,

@@ -21,6 +21,9 @@ def audit_slots(namespace: Namespace, space: Space, facts: Facts, checks: Checks
         for (action, key), slots in space.action_slots.items()
     }
     checks.hold(Invariant.SLOTS_RIGHT, kept == told, kept, told)
+    for run in space.runs.values():
+        wanted = facts.limits.key_of(namespace, run)
+        checks.hold(Invariant.SLOTS_RIGHT, run.slot == wanted, run, "should have the key", wanted)
     for (action, key), slots in space.action_slots.items():
         limits = space.settings(action).limits
         most = limits.concurrency_max if limits is not None else None

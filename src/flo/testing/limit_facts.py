@@ -89,11 +89,52 @@ class LimitFacts:
 
     def made(self, namespace: Namespace, run: Run) -> None:
         """A run is limited by what the action says when it is made, or made again."""
-        limits = self._limits[namespace, run.action]
-        key: str | None = None
-        if limits is not None and limits.concurrency_max is not None:
-            key = _who(run.input) if limits.concurrency_key == WHO_KEY else ""
+        key = self.key_of(namespace, run)
         self._hold(Invariant.SLOTS_BOUNDED, run.slot == key, run, "should have the key", key)
+
+    def key_of(self, namespace: Namespace, run: Run) -> str | None:
+        """By what the limits of its action, as they are now, count a run."""
+        limits = self._limits[namespace, run.action]
+        if limits is None or limits.concurrency_max is None:
+            return None
+        return _who(run.input) if limits.concurrency_key == WHO_KEY else ""
+
+    def moved(self, run: RunFacts, slot: str | None) -> None:
+        """The run is counted by another key; if it is ready, it has no place for the moment."""
+        key = self.key_of(run.namespace, run.made)
+        self._hold(Invariant.SLOTS_BOUNDED, slot == key, run, "should have the key", key)
+        if run.holder is not None or run.timer is None:
+            self._take_out(run)
+        run.slot = slot
+        if slot is not None and run.holder is not None:
+            name = (run.namespace, run.made.action, slot)
+            self.slots.setdefault(name, SlotTale()).under_way[run.run_id] = run
+
+    def moved_all(
+        self, namespace: Namespace, action: ActionName, ready: list[RunFacts]
+    ) -> list[RunFacts]:
+        """These were ready, and find their place now; who comes into the queue."""
+        key = (namespace, action)
+        admitted = [run for run in ready if run.slot is None]
+        for run in ready:
+            if run.slot is not None:
+                name = (*key, run.slot)
+                self.slots.setdefault(name, SlotTale()).waiting.append(run)
+        for name, tale in sorted(self.slots.items()):
+            if name[:2] == key:
+                admitted += tale.let_in(self._most(key))
+                if not tale.waiting and not tale.holders:
+                    del self.slots[name]
+        return admitted
+
+    def _take_out(self, run: RunFacts) -> None:
+        if run.slot is None:
+            return
+        tale = self._tale(run)
+        if run in tale.waiting:
+            tale.waiting.remove(run)
+        tale.in_queue.pop(run.run_id, None)
+        tale.under_way.pop(run.run_id, None)
 
     def ready(self, run: RunFacts) -> list[RunFacts]:
         """The run may begin; who comes into the queue."""
@@ -125,10 +166,7 @@ class LimitFacts:
         if run.slot is None:
             return []
         tale = self._tale(run)
-        if run in tale.waiting:
-            tale.waiting.remove(run)
-        tale.in_queue.pop(run.run_id, None)
-        tale.under_way.pop(run.run_id, None)
+        self._take_out(run)
         admitted = tale.let_in(self._most((run.namespace, run.made.action)))
         if not tale.waiting and not tale.holders:
             del self.slots[run.namespace, run.made.action, run.slot]
