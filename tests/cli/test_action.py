@@ -46,6 +46,58 @@ def test_every_setting_of_an_action_has_a_flag(shell, client):
     assert action.description == "Sends one email"
 
 
+def test_every_limit_of_an_action_has_a_flag_and_is_shown(shell, client):
+    shell(
+        "flo action register charge --concurrency 2 --concurrency-key '{input.customer_id}'"
+        " --rate 100/s --rate 5000/m --rate 9/h"
+    )
+
+    limits = client.actions.get("charge").limits
+    assert (limits.concurrency_max, limits.concurrency_key) == (2, "{input.customer_id}")
+    assert (limits.max_per_second, limits.max_per_minute, limits.max_per_hour) == (100, 5_000, 9)
+    shown = "2 at a time for each {input.customer_id}, 100/s, 5000/m, 9/h"
+    assert shown in shell("flo action info charge").out
+
+
+def test_an_action_without_limits_shows_none(shell):
+    shell("flo action register charge")
+
+    assert "Limits" not in shell("flo action info charge").out
+
+
+@pytest.mark.parametrize(
+    ("flags", "problem", "code"),
+    [
+        ("--concurrency-key x", "needs --concurrency", 2),
+        ("--rate 100", "expected a rate such as 100/s", 2),
+        ("--rate 5/d", "expected a rate such as 100/s", 2),
+        ("--rate fast/s", "expected a rate such as 100/s", 2),
+        ("--rate 5/s --rate 6/s", "says twice", 2),
+        ("--rate 0/s", "max_per_second", 3),
+        ("--concurrency 0", "concurrency_max", 3),
+        ("--concurrency 1 --concurrency-key '{input'", "concurrency_key", 3),
+        ("--concurrency 1 --concurrency-key '{steps.a.output}'", "into the input", 3),
+        ("--rate 1/s --concurrency-key x", "needs concurrency_max", 3),
+    ],
+)
+def test_limits_that_cannot_work_are_refused(shell, flags, problem, code):
+    printed = shell(f"flo action register charge {flags}")
+
+    assert (printed.code, problem in printed.err) == (code, True), printed.err
+
+
+def test_one_at_a_time_for_each_key_on_the_command_line(shell):
+    shell("flo action register charge --concurrency 1 --concurrency-key '{input.who}'")
+    for who in "ppq":
+        shell(f"""flo action invoke charge '{{"who":"{who}"}}'""")
+
+    claim = "flo worker await charge --worker-id w --max-tasks 9 --block 0 --format raw"
+    assert shell(claim).out.split() == ["charge-1", "charge-3"]
+    shell("flo worker complete charge-1 --worker-id w")
+
+    assert shell(claim).out.split() == ["charge-2"]
+
+
 def test_registering_again_makes_a_new_version(shell):
     shell("flo action register send-email")
 

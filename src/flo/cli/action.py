@@ -31,6 +31,7 @@ from flo.model.actions import (
     TIMEOUT_MS_DEFAULT,
     ActionLimits,
     ActionView,
+    LimitsView,
 )
 from flo.model.errors import Unavailable
 from flo.model.ids import RunId
@@ -439,6 +440,8 @@ def _limits(
             raise click.UsageError(
                 f"expected a rate such as 100/s, 5000/m or 50000/h, got {rate!r}"
             )
+        if RATE_UNITS[unit] in windows:
+            raise click.UsageError(f"--rate says twice how many may begin per {unit}")
         windows[RATE_UNITS[unit]] = int(count)
     return ActionLimits(concurrency_max=concurrency_max, concurrency_key=concurrency_key, **windows)
 
@@ -481,6 +484,7 @@ def _settings_text(action: ActionView) -> str:
             "Timeout": f"{action.timeout_ms} ms" if action.timeout_ms else "never",
             "Max Retries": action.max_retries,
             "Retry Delay": f"{action.retry_delay_ms} ms",
+            "Limits": _limits_text(action.limits),
             "Description": action.description,
             "Created": time_text(action.created_at_ms),
             "Updated": time_text(action.updated_at_ms),
@@ -489,6 +493,20 @@ def _settings_text(action: ActionView) -> str:
             "Output Schema": action.output_schema and to_json(action.output_schema),
         }
     )
+
+
+def _limits_text(limits: LimitsView | None) -> str | None:
+    if limits is None:
+        return None
+    said = [
+        f"{count}/{unit}"
+        for unit, window in RATE_UNITS.items()
+        if (count := getattr(limits, window)) is not None
+    ]
+    if limits.concurrency_max is not None:
+        each = f" for each {limits.concurrency_key}" if limits.concurrency_key else ""
+        said.insert(0, f"{limits.concurrency_max} at a time{each}")
+    return ", ".join(said)
 
 
 def _yes_or_no(value: bool) -> str:
