@@ -193,6 +193,36 @@ async def test_a_worker_that_changes_a_setting_leaves_the_limits_alone(flo: Flo)
     assert ActionLimits(**asdict(old.limits)) == limits
 
 
+async def test_a_worker_that_starts_as_its_action_is_registered_takes_nothing_back(
+    flo: Flo,
+) -> None:
+    limits = ActionLimits(concurrency_max=2)
+    asked = flo.actions.get
+    late = [
+        lambda: flo.actions.register("a", timeout_ms=7_000),
+        lambda: flo.actions.register("a", timeout_ms=7_000, limits=limits),
+    ]
+
+    async def get(name: str) -> Any:
+        """Somebody else is faster, twice: once where nothing was, once where something was."""
+        try:
+            return await asked(name)
+        finally:
+            if late:
+                await late.pop(0)()
+
+    worker = ActionWorker(flo)
+    worker.register_action("a", lambda: None, max_retries=1)
+    flo.actions.get = get  # type: ignore[method-assign]
+    async with at_work(worker):
+        await registered(flo, worker)
+        action = await asked("a")
+
+    assert (action.timeout_ms, action.max_retries, action.version) == (7_000, 1, 3)
+    assert action.limits is not None
+    assert action.limits.concurrency_max == 2
+
+
 async def test_a_worker_may_say_how_its_action_is_limited(flo: Flo) -> None:
     worker = ActionWorker(flo)
     worker.register_action("new", lambda: None, limits=ActionLimits(max_per_second=3))

@@ -30,7 +30,7 @@ from flo.model.actions import (
     Registered,
 )
 from flo.model.base import Fact
-from flo.model.errors import Invalid, NotFound
+from flo.model.errors import Conflict, Invalid, NotFound
 from flo.model.ids import (
     DURATION_MS_MAX,
     ActionName,
@@ -60,6 +60,7 @@ def decide_register(state: State, command: RegisterAction, moment: Moment) -> De
     check_text(command.description, "description")
     space = state.space(command.namespace)
     known = space.actions.get(command.name)
+    _check_version(command, known)
     guest = _guest(state, command)
     action = Action(
         name=command.name,
@@ -146,6 +147,16 @@ def named_action(space: Space, name: ActionName) -> Action:
             code="action_not_found",
         )
     return action
+
+
+def _check_version(command: RegisterAction, known: Action | None) -> None:
+    version = known.version if known is not None else 0
+    if command.if_version not in (None, version):
+        raise Conflict(
+            f"expected action {command.name!r} to have version {command.if_version}, "
+            f"it has {version}: it was changed meanwhile",
+            code="version_changed",
+        )
 
 
 def _limits(command: RegisterAction) -> ActionLimits | None:

@@ -15,7 +15,7 @@ from flo.model.actions import (
     ActionLimits,
     ActionView,
 )
-from flo.model.errors import Invalid, NotFound
+from flo.model.errors import Conflict, Invalid, NotFound
 from flo.model.ids import ActionName, Labels, Namespace, WorkerId, check_action_name
 from flo.model.workers import CONCURRENCY_DEFAULT, WorkerType
 from flo.worker.base import BaseWorker
@@ -185,14 +185,29 @@ class ActionWorker(BaseWorker):
         await self._register(WorkerType.ACTION, list(self._handlers))
 
     async def _announce_action(self, name: ActionName) -> None:
-        try:
-            known = _settings_of(await self._flo.actions.get(name))
-        except NotFound:
-            known = None
-        settings = _merged(self._settings[name], known or SETTINGS_DEFAULT)
-        if settings != known:
-            await self._flo.actions.register(name, **settings._asdict(), if_changed=True)
+        while (settings := await self._settle(name)) is None:
+            pass
         self._leases_ms[name] = settings.timeout_ms or 0
+
+    async def _settle(self, name: ActionName) -> Settings | None:
+        """The settings that hold from now on; None if somebody else has changed them meanwhile."""
+        try:
+            action = await self._flo.actions.get(name)
+            known, version = _settings_of(action), action.version
+        except NotFound:
+            known, version = None, 0
+        settings = _merged(self._settings[name], known or SETTINGS_DEFAULT)
+        if settings == known:
+            return settings
+        try:
+            await self._flo.actions.register(
+                name, **settings._asdict(), if_changed=True, if_version=version
+            )
+        except Conflict as error:
+            if error.code != "version_changed":
+                raise
+            return None
+        return settings
 
 
 def _settings_of(action: ActionView) -> Settings:
