@@ -159,7 +159,7 @@ class Waiters:
     def left_by(self, events: Sequence[Fact]) -> list[tuple[Submission, Word]]:
         """The claims and reads of workers that have left, and the nothing that they are told."""
         left: dict[Submission, Word] = {}
-        for event in events:
+        for event in events if self._workers or self._reads else ():
             if isinstance(event, WorkerDeregistered):
                 claims = self._workers.get((event.namespace, event.worker_id), ())
                 left |= dict.fromkeys(claims, Assigned())
