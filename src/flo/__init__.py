@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from flo.client.workers import Workers
     from flo.client.workflow_handle import WorkflowHandle, WorkflowUnsuccessful
     from flo.client.workflows import Workflows
-    from flo.model.actions import ActionPage, ActionView, Registered
+    from flo.model.actions import ActionLimits, ActionPage, ActionView, Registered
     from flo.model.errors import (
         Conflict,
         Corrupt,
@@ -147,7 +147,7 @@ _HOMES = {
     "flo.client.workers": ["Workers"],
     "flo.client.workflow_handle": ["WorkflowHandle", "WorkflowUnsuccessful"],
     "flo.client.workflows": ["Workflows"],
-    "flo.model.actions": ["ActionPage", "ActionView", "Registered"],
+    "flo.model.actions": ["ActionLimits", "ActionPage", "ActionView", "Registered"],
     "flo.model.errors": [
         "Conflict",
         "Corrupt",
@@ -247,6 +247,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = [
     "Accepted",
     "ActionContext",
+    "ActionLimits",
     "ActionPage",
     "ActionResult",
     "ActionView",

@@ -82,17 +82,33 @@ def test_an_action_without_limits_shows_none(shell):
 
 
 @pytest.mark.parametrize(
-    ("flags", "problem"),
+    ("flags", "problem", "code"),
     [
-        ("--concurrency-key '{input.id}'", "--concurrency-key says what to count"),
-        ("--rate 100", "expected a rate such as 100/s, 5000/m or 50000/h, got '100'"),
-        ("--rate 100/day", "got '100/day'"),
-        ("--rate -1/s", "got '-1/s'"),
+        ("--concurrency-key x", "needs --concurrency", 2),
+        ("--rate 100", "expected a rate such as 100/s", 2),
+        ("--rate 5/d", "expected a rate such as 100/s", 2),
+        ("--rate fast/s", "expected a rate such as 100/s", 2),
+        ("--rate 5/s --rate 6/s", "says twice", 2),
+        ("--rate 0/s", "max_per_second", 3),
+        ("--concurrency 0", "concurrency_max", 3),
+        ("--concurrency 1 --concurrency-key '{input'", "concurrency_key", 3),
+        ("--concurrency 1 --concurrency-key '{steps.a.output}'", "into the input", 3),
+        ("--rate 1/s --concurrency-key x", "needs concurrency_max", 3),
     ],
 )
-def test_limits_that_mean_nothing_are_refused(shell, flags, problem):
+def test_limits_that_cannot_work_are_refused(shell, flags, problem, code):
     printed = shell(f"flo action register charge {flags}")
 
-    assert printed.code == 2
-    assert problem in printed.err
-    assert shell("flo action list").out == "(no actions)\n"
+    assert (printed.code, problem in printed.err) == (code, True), printed.err
+
+
+def test_one_at_a_time_for_each_key_on_the_command_line(shell):
+    shell("flo action register charge --concurrency 1 --concurrency-key '{input.who}'")
+    for who in "ppq":
+        shell(f"""flo action invoke charge '{{"who":"{who}"}}'""")
+
+    claim = "flo worker await charge --worker-id w --max-tasks 9 --block 0 --format raw"
+    assert shell(claim).out.split() == ["charge-1", "charge-3"]
+    shell("flo worker complete charge-1 --worker-id w")
+
+    assert shell(claim).out.split() == ["charge-2"]

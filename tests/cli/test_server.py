@@ -49,6 +49,13 @@ def test_without_flags_a_server_starts_as_usual(shell, started):
     assert started == [ServerConfig()]
 
 
+def test_a_server_without_room_for_a_guest_does_not_start(shell, started):
+    printed = shell("flo server start --max-concurrent-executions 0")
+
+    assert (printed.code, started) == (3, [])
+    assert "expected max_concurrent_executions to be 1 or more, got 0" in printed.err
+
+
 def test_a_flag_for_every_setting(shell, started):
     flags = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in SAMPLES.items())
 

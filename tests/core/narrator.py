@@ -2,7 +2,13 @@
 
 from random import Random
 
-from flo.model.actions import DeleteAction, DisableAction, EnableAction, RegisterAction
+from flo.model.actions import (
+    ActionLimits,
+    DeleteAction,
+    DisableAction,
+    EnableAction,
+    RegisterAction,
+)
 from flo.model.groups import (
     Ack,
     ClaimRecords,
@@ -84,6 +90,16 @@ SETTINGS = [
     GroupSettings(no_ack=True),
 ]
 
+LIMITS = [
+    None,
+    None,
+    None,
+    ActionLimits(concurrency_max=1),
+    ActionLimits(concurrency_max=2, concurrency_key="{input.a}"),
+    ActionLimits(concurrency_max=5, concurrency_key="{input.a}", max_per_second=3),
+    ActionLimits(max_per_minute=9),
+]
+
 
 class Narrator:
     """Makes up the next step of a story."""
@@ -130,6 +146,7 @@ class Narrator:
             input_schema=self.any(SCHEMAS),
             output_schema=self.any(SCHEMAS),
             if_changed=self.any([True, False]),
+            limits=self.any(LIMITS),
         )
 
     def _delete_action(self, story):
@@ -152,7 +169,7 @@ class Narrator:
         return Invoke(
             action=self.any(ACTIONS),
             namespace=self.namespace(),
-            input=self.any([b"", b"{}"]),
+            input=self.any([b"", b"{}", b'{"a": 1}']),
             priority=self.any([10, 10, 10, 0, 200]),
             delay_ms=self.any([0, 0, 0, 700]),
             idempotency_key=self.any([None, None, None, "a", "b", "c"]),

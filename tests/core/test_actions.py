@@ -320,3 +320,21 @@ def test_no_action_bears_the_name_of_the_runs_of_workflows():
         given(RegisterAction(name="wfrun"))
 
     assert refusal.value.code == "name_reserved"
+
+
+@pytest.mark.parametrize(("before", "version"), [(0, 0), (1, 1), (2, 2)])
+def test_an_action_is_registered_if_it_has_the_version_that_is_meant(before, version):
+    story = given(*[RegisterAction(name="send")] * before)
+
+    reply = story.tell(RegisterAction(name="send", if_version=version)).reply
+
+    assert reply.version == before + 1
+
+
+@pytest.mark.parametrize(("before", "version"), [(0, 1), (1, 0), (2, 1), (1, 2)])
+def test_an_action_that_was_changed_meanwhile_is_left_alone(before, version):
+    story = given(*[RegisterAction(name="send")] * before)
+
+    with pytest.raises(Conflict, match=f"version {version}, it has {before}") as error:
+        story.tell(RegisterAction(name="send", if_version=version, if_changed=True))
+    assert error.value.code == "version_changed"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from flo.model.actions import RegisterAction
+from flo.model.actions import ActionLimits, RegisterAction
 from flo.model.errors import NotFound
 from flo.model.runs import Fail
 from flo.model.workers import DrainWorker, RegisterWorker
@@ -34,6 +34,37 @@ def test_the_workers_are_busy():
     play.tell(RegisterWorker(worker_id=ANNA, actions=["check"]))
 
     assert "1 of its workers could take it, and are busy" in play.explain().summary
+
+
+def test_the_run_waits_in_line_for_a_slot_of_its_action():
+    play = playing(CHECK)
+    limits = ActionLimits(concurrency_max=1, concurrency_key="{input.who}")
+    play.tell(RegisterAction(name="check", limits=limits))
+    for _ in range(2):
+        play.start(value={"who": "p"})
+    assert "no worker is registered" in play.explain().summary
+
+    explained = play.explain("wfrun-2")
+
+    assert explained.summary == (
+        "Step 'start' waits for run check-2: 1 at a time of action 'check' with the key 'p' may "
+        "be under way, and others are before it."
+    )
+    assert explained.advice == ["flo action info check"]
+
+
+def test_the_run_waits_for_the_rate_of_its_action():
+    play = playing(CHECK)
+    play.tell(RegisterAction(name="check", limits=ActionLimits(max_per_minute=1)))
+    for _ in range(2):
+        play.start()
+    play.claim("check")
+
+    summary = play.explain("wfrun-2").summary
+
+    assert summary.endswith("no more runs of action 'check' may begin for now.")
+    play.later(60_000)
+    assert "no worker is registered" in play.explain("wfrun-2").summary
 
 
 def test_every_worker_is_draining():

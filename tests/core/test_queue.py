@@ -404,3 +404,28 @@ def may_have(offered, required):
 
 TestQueueAgainstAList = QueueAgainstAList.TestCase
 TestQueueAgainstAList.settings = settings(max_examples=50, stateful_step_count=30)
+
+
+def test_what_was_called_off_and_comes_again_stands_where_it_came_last():
+    queue = Queue()
+    for number in (1, 2, 3):
+        queue.push(None, 10, number)
+
+    queue.call_off(None, 10, 2)
+    queue.push(None, 10, 2)
+
+    (lane,) = queue.open_to(None)
+    assert (list(lane), len(lane), len(queue)) == ([1, 3, 2], 3, 3)
+    for number in (1, 3, 2):
+        queue.take(None, 10, number)
+    assert (list(lane), len(lane), len(queue)) == ([], 0, 0)
+
+
+def test_what_was_called_off_alone_may_come_again_too():
+    queue = Queue()
+    queue.push(None, 10, 1)
+    queue.call_off(None, 10, 1)
+
+    queue.push(None, 10, 1)
+
+    assert [list(lane) for lane in queue.open_to(None)] == [[1]]

@@ -115,6 +115,7 @@ def check(story):
         assert all(run.number <= space.numbers[run.action] for run in runs)
         assert set(space.deleted) == {run.action for run in runs} - set(space.actions)
         check_queues(space)
+        check_slots(space)
         check_leases(space)
         check_keys(space, story.ended)
         check_tallies(space, story.ended)
@@ -191,8 +192,34 @@ def check_queues(space):
         for run in space.runs.values()
         if run.status is RunStatus.PENDING and not run.is_delayed
     ]
-    assert sorted(queued) == sorted(ready)
-    assert sum(map(len, space.queues.values())) == len(ready)
+    line = [
+        run_id_of(action, number)
+        for (action, _), slots in space.action_slots.items()
+        for number in slots.line
+    ]
+    assert sorted(queued + line) == sorted(ready)
+    assert sum(map(len, space.queues.values())) == len(queued)
+
+
+def check_slots(space):
+    holders = {run_id: key for key, slots in space.action_slots.items() for run_id in slots.holders}
+    in_line = {
+        run_id_of(key[0], number): key
+        for key, slots in space.action_slots.items()
+        for number in slots.line
+    }
+    due = {run.run_id: run for run in space.runs.values() if run.slot and not run.is_delayed}
+    for run_id, run in due.items():
+        assert (holders | in_line)[run_id] == (run.action, run.slot)
+        assert (run_id in holders) is (run_id not in in_line)
+    assert {*holders, *in_line} <= {*space.runs}
+    for (action, key), slots in space.action_slots.items():
+        assert slots.holders or slots.line
+        limits = space.settings(action).limits
+        assert all(space.runs[run_id].slot == key for run_id in slots.holders)
+        assert not slots.line or len(slots.holders) >= limits.concurrency_max
+        ready = [space.runs[run_id].status is RunStatus.PENDING for run_id in slots.holders]
+        assert not any(ready) or len(ready) <= limits.concurrency_max
 
 
 def check_leases(space):

@@ -56,6 +56,7 @@ from flo.model.runs import (
     RunReleased,
     RunRequeued,
     RunRevived,
+    RunsRekeyed,
     RunStatus,
     RunTimedOut,
     RunTouched,
@@ -140,6 +141,10 @@ WRITTEN = [
     (
         RunQueued(namespace="n", run=RUN),
         b"\x91\x93\xa9RunQueued\xa1n\xdc\x00\x17\xa3a-1\xa1a\x01\xc4\x01i\n\x01\x02\xa7pending\x00\xc0\xc0\xc0\xa1k\x81\xa1l\xcb?\xf8\x00\x00\x00\x00\x00\x00\x91\x95\x01\xa1w\x01\x02\xa1e\xc0\xc0\xc0\xc0\xc2\xc2\x00\xc0",
+    ),
+    (
+        RunsRekeyed(namespace="n", action="a", slots=((1, "k"), (2, None))),
+        b"\x91\x94\xabRunsRekeyed\xa1n\xa1a\x92\x92\x01\xa1k\x92\x02\xc0",
     ),
     (
         RunReleased(namespace="n", run_id="a-1"),

@@ -251,7 +251,7 @@ async def test_the_description_says_which_settings_can_be_taken_away(http):
     assert settings["required"] == []
     assert {
         name for name, schema in settings["properties"].items() if {"type": "null"} in kinds(schema)
-    } == {"input_schema", "output_schema"}
+    } == {"input_schema", "output_schema", "limits"}
 
 
 async def test_the_description_tells_the_changes_of_a_transaction_apart(http):

@@ -279,3 +279,67 @@ async def test_a_slash_within_a_name_leads_to_no_other_route(mail):
 
 async def test_a_name_in_broken_utf8_is_a_name_nobody_has(http):
     assert (await http.get("/actions/%ff%fe"))[1]["error"]["code"] == "action_not_found"
+
+
+# Limits
+
+
+async def claimed(http, worker_id="anna"):
+    body = {"actions": ["charge"], "max_tasks": 10, "block_ms": 0}
+    _, answer = await http.post(f"/workers/{worker_id}/await", body)
+    return [task["task_id"] for task in answer["tasks"]]
+
+
+async def test_limits_hold_across_workers_and_are_changed_on_their_own(http):
+    limits = {"concurrency_max": 1, "concurrency_key": "{input.who}"}
+    await http.post("/actions", {"name": "charge", "timeout_ms": 70_000, "limits": limits})
+    for who in "ppqp":
+        await http.post("/actions/charge/invoke", {"who": who})
+
+    assert await claimed(http) == ["charge-1", "charge-3"]
+    assert await claimed(http, "boris") == []
+    await http.put("/actions/charge", {"limits": {**limits, "concurrency_max": 2}})
+    assert await claimed(http, "boris") == ["charge-2"]
+    assert await http.put("/actions/charge", {"max_retries": 9}) == (
+        200,
+        {"name": "charge", "version": 3},
+    )
+
+    _, action = await http.get("/actions/charge")
+    assert action["limits"] == {**NO_LIMITS, **limits, "concurrency_max": 2}
+    assert (action["timeout_ms"], action["max_retries"]) == (70_000, 9)
+    await http.put("/actions/charge", {"limits": None})
+    _, action = await http.get("/actions/charge")
+    assert action["limits"] is None
+    assert await claimed(http, "boris") == ["charge-4"]
+
+
+async def test_a_rate_holds_across_workers_until_its_window_is_over(http):
+    await http.post("/actions", {"name": "charge", "limits": {"max_per_second": 2}})
+    for _ in range(4):
+        await http.post("/actions/charge/invoke")
+
+    assert await claimed(http) == ["charge-1", "charge-2"]
+    assert await claimed(http, "boris") == []
+    http.clock.advance(999)
+    assert await claimed(http, "boris") == []
+    http.clock.advance(1)
+    assert await claimed(http, "boris") == ["charge-3", "charge-4"]
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        ({"concurrency_max": 0}, "concurrency_max"),
+        ({"max_per_hour": -1}, "max_per_hour"),
+        ({"concurrency_key": "{input.who}"}, "needs concurrency_max"),
+        ({"concurrency_max": 1, "concurrency_key": "{input"}, "concurrency_key"),
+        ({"concurrency_max": "many"}, "concurrency_max"),
+        ({"per_second": 5}, "per_second"),
+    ],
+)
+async def test_limits_that_cannot_work_are_refused(http, limits, said):
+    status, problem = await http.post("/actions", {"name": "charge", "limits": limits})
+
+    assert status == 400
+    assert said in str(problem)

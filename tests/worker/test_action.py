@@ -15,10 +15,12 @@ from typing import Any
 import httpx
 import msgspec
 import pytest
+from msgspec.structs import asdict
 
 from client.threaded import server_in_thread
 from flo import (
     ActionContext,
+    ActionLimits,
     ActionWorker,
     BlockingFlo,
     Flo,
@@ -174,6 +176,63 @@ async def test_settings_given_to_a_worker_are_registered_and_others_left_alone(f
 
     assert (old.timeout_ms, old.max_retries, old.description) == (60_000, 1, "Old.")
     assert (new.timeout_ms, new.max_retries, new.description) == (5_000, 3, "New.")
+
+
+async def test_a_worker_that_changes_a_setting_leaves_the_limits_alone(flo: Flo) -> None:
+    limits = ActionLimits(concurrency_max=2, concurrency_key="{input.who}", max_per_minute=90)
+    await flo.actions.register("old", limits=limits)
+    worker = ActionWorker(flo)
+    worker.register_action("old", lambda: None, max_retries=1)
+
+    async with at_work(worker):
+        await registered(flo, worker)
+        old = await flo.actions.get("old")
+
+    assert old.max_retries == 1
+    assert old.limits is not None
+    assert ActionLimits(**asdict(old.limits)) == limits
+
+
+async def test_a_worker_that_starts_as_its_action_is_registered_takes_nothing_back(
+    flo: Flo,
+) -> None:
+    limits = ActionLimits(concurrency_max=2)
+    asked = flo.actions.get
+    late = [
+        lambda: flo.actions.register("a", timeout_ms=7_000),
+        lambda: flo.actions.register("a", timeout_ms=7_000, limits=limits),
+    ]
+
+    async def get(name: str) -> Any:
+        """Somebody else is faster, twice: once where nothing was, once where something was."""
+        try:
+            return await asked(name)
+        finally:
+            if late:
+                await late.pop(0)()
+
+    worker = ActionWorker(flo)
+    worker.register_action("a", lambda: None, max_retries=1)
+    flo.actions.get = get  # type: ignore[method-assign]
+    async with at_work(worker):
+        await registered(flo, worker)
+        action = await asked("a")
+
+    assert (action.timeout_ms, action.max_retries, action.version) == (7_000, 1, 3)
+    assert action.limits is not None
+    assert action.limits.concurrency_max == 2
+
+
+async def test_a_worker_may_say_how_its_action_is_limited(flo: Flo) -> None:
+    worker = ActionWorker(flo)
+    worker.register_action("new", lambda: None, limits=ActionLimits(max_per_second=3))
+
+    async with at_work(worker):
+        await registered(flo, worker)
+        new = await flo.actions.get("new")
+
+    assert new.limits is not None
+    assert (new.limits.max_per_second, new.limits.concurrency_max) == (3, None)
 
 
 async def test_a_worker_that_starts_again_changes_nothing(flo: Flo) -> None:

@@ -165,5 +165,7 @@ def _limits(
             raise click.UsageError(
                 f"expected a rate such as 100/s, 5000/m or 50000/h, got {rate!r}"
             )
+        if RATE_UNITS[unit] in windows:
+            raise click.UsageError(f"--rate says twice how many may begin per {unit}")
         windows[RATE_UNITS[unit]] = int(count)
     return ActionLimits(concurrency_max=concurrency_max, concurrency_key=concurrency_key, **windows)

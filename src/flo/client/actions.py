@@ -89,13 +89,15 @@ class Actions:
         wasm_entrypoint: str = ENTRYPOINT_DEFAULT,
         wasm_memory_limit: int = MEMORY_PAGES_DEFAULT,
         limits: ActionLimits | None = None,
+        if_version: int | None = None,
     ) -> Registered:
         """Create the action or replace its settings; `if_changed` leaves equal ones alone.
 
         A schema is a JSON Schema, or a type that has one: inputs are checked when a run is
         invoked, outputs when it is completed. With the bytes of a WebAssembly module in `wasm`,
         the server performs the action itself; its memory is limited in pages of 64 KB. `limits`
-        say how many runs may be under way at a time, and how many may begin in a while.
+        say how many runs may be under way at a time, and how many may begin in a while. With
+        `if_version` the action is left alone, and Conflict raised, if it has another version.
         """
         command = RegisterAction(
             name=name,
@@ -111,6 +113,7 @@ class Actions:
             wasm_entrypoint=wasm_entrypoint,
             wasm_memory_limit=wasm_memory_limit,
             limits=limits,
+            if_version=if_version,
         )
         registered: Registered = await self._session.call(_REGISTER, command)
         return registered

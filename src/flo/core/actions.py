@@ -9,7 +9,7 @@ from hashlib import sha256
 from msgspec.structs import replace
 
 from flo.core.decision import Decision
-from flo.core.limits import widen
+from flo.core.limits import fit, rekeyed
 from flo.core.moment import Moment
 from flo.core.schemas import schema_text
 from flo.core.state import NO_RUNS, Space, State
@@ -30,7 +30,7 @@ from flo.model.actions import (
     Registered,
 )
 from flo.model.base import Fact
-from flo.model.errors import Invalid, NotFound
+from flo.model.errors import Conflict, Invalid, NotFound
 from flo.model.ids import (
     DURATION_MS_MAX,
     ActionName,
@@ -39,9 +39,9 @@ from flo.model.ids import (
     check_range,
     check_text,
 )
-from flo.model.runs import Nothing
+from flo.model.runs import Nothing, RunsRekeyed
 from flo.model.workflows import RUN_PREFIX
-from flo.workflow.mapping import compile_template
+from flo.workflow.mapping import Root, compile_template
 
 LIMIT_MAX = 1_000_000
 
@@ -58,7 +58,9 @@ def decide_register(state: State, command: RegisterAction, moment: Moment) -> De
     check_range(command.max_retries, "max_retries", 0, MAX_RETRIES_MAX)
     check_range(command.retry_delay_ms, "retry_delay_ms", 0, DURATION_MS_MAX)
     check_text(command.description, "description")
-    known = state.space(command.namespace).actions.get(command.name)
+    space = state.space(command.namespace)
+    known = space.actions.get(command.name)
+    _check_version(command, known)
     guest = _guest(state, command)
     action = Action(
         name=command.name,
@@ -81,6 +83,10 @@ def decide_register(state: State, command: RegisterAction, moment: Moment) -> De
     module = command.wasm_module
     if guest is not None and module is not None and guest.digest not in state.modules:
         events.insert(0, ModuleStored(digest=guest.digest, body=module))
+    if slots := rekeyed(space, action):
+        events.append(
+            RunsRekeyed(namespace=command.namespace, action=action.name, slots=tuple(slots))
+        )
     return Decision(Registered(name=action.name, version=action.version), tuple(events))
 
 
@@ -113,7 +119,7 @@ def apply_registered(state: State, event: ActionRegistered) -> None:
     space.deleted.pop(event.action.name, None)
     if known is not None:
         state.let_go_of(known)
-        widen(space, event.action.name)
+        fit(space, event.action.name)
 
 
 def apply_deleted(state: State, event: ActionDeleted) -> None:
@@ -143,6 +149,16 @@ def named_action(space: Space, name: ActionName) -> Action:
     return action
 
 
+def _check_version(command: RegisterAction, known: Action | None) -> None:
+    version = known.version if known is not None else 0
+    if command.if_version not in (None, version):
+        raise Conflict(
+            f"expected action {command.name!r} to have version {command.if_version}, "
+            f"it has {version}: it was changed meanwhile",
+            code="version_changed",
+        )
+
+
 def _limits(command: RegisterAction) -> ActionLimits | None:
     limits = command.limits
     if limits is None:
@@ -152,9 +168,18 @@ def _limits(command: RegisterAction) -> ActionLimits | None:
         if value is not None:
             check_range(value, what, 1, LIMIT_MAX)
     check_text(limits.concurrency_key, "concurrency_key")
-    problems = compile_template(limits.concurrency_key).errors
-    if problems:
-        raise Invalid(f"concurrency_key: {problems[0]}", code="invalid_template")
+    if limits.concurrency_key and limits.concurrency_max is None:
+        raise Invalid("concurrency_key says what to count, and needs concurrency_max")
+    template = compile_template(limits.concurrency_key)
+    for problem in template.errors:
+        raise Invalid(f"concurrency_key: {problem}", code="invalid_template")
+    for path in template.paths:
+        if path.root is not Root.INPUT:
+            raise Invalid(
+                f"concurrency_key: expected paths into the input, as {{input.customer_id}}, "
+                f"got {path.text!r}",
+                code="invalid_template",
+            )
     return limits
 
 

@@ -10,10 +10,11 @@ from msgspec.structs import replace
 
 from flo.core.actions import named_action
 from flo.core.decision import Decision
-from flo.core.limits import enter_queue
+from flo.core.limits import enter_queue, slot_of
 from flo.core.moment import Moment
 from flo.core.runs import ARCHIVE_KIND
 from flo.core.state import Space, State
+from flo.model.actions import Action
 from flo.model.archive import ArchiveAddress
 from flo.model.errors import Conflict, NotFound, TooLarge
 from flo.model.ids import LIST_LIMIT_MAX, ActionName, RunId, check_range, run_id_of
@@ -33,13 +34,13 @@ INPUTS_PER_REQUEUE_LENGTH_MAX = 64 * 1024 * 1024
 
 def decide_requeue(state: State, command: RequeueDead, moment: Moment) -> Decision:
     space = state.space(command.namespace)
-    named_action(space, command.action)
+    action = named_action(space, command.action)
     runs, more = _dead_runs(space, command, moment)
     fitting = _within_length(runs)
     if command.run_ids is not None and len(fitting) < len(runs):
         raise TooLarge(f"{len(runs)} runs are too large to be requeued at once: name fewer")
     revived = tuple(
-        RunRevived(namespace=command.namespace, run=_revived(run, moment), was=run.status)
+        RunRevived(namespace=command.namespace, run=_revived(run, action, moment), was=run.status)
         for run in fitting
     )
     more = more or len(fitting) < len(runs)
@@ -116,7 +117,7 @@ def _named(
         yield found
 
 
-def _revived(run: Run, moment: Moment) -> Run:
+def _revived(run: Run, action: Action, moment: Moment) -> Run:
     """Another life: all retries again, but attempts are numbered on, so that none is met twice."""
     return replace(
         run,
@@ -128,6 +129,7 @@ def _revived(run: Run, moment: Moment) -> Run:
         lease_expires_at_ms=None,
         finished_at_ms=None,
         dead_lettered=False,
+        slot=slot_of(action, run.input),
     )
 
 

@@ -3,8 +3,10 @@
 from itertools import islice
 
 from flo.core.course import UNDO, Course
+from flo.core.limits import is_in_line
 from flo.core.moment import Moment
 from flo.core.queue import lane_key
+from flo.core.runs import rate_now
 from flo.core.state import Space, State
 from flo.core.workers import worker_status
 from flo.core.workflow_views import status_of, wait_view
@@ -160,6 +162,8 @@ def _explain_pending(
     told: _Told, space: Space, namespace: Namespace, where: str, run: Run, moment: Moment
 ) -> None:
     waits = f"{where} waits for run {run.run_id}:"
+    if _explain_limits(told, space, namespace, waits, run, moment):
+        return
     serving = [one for one in space.workers.values() if run.action in one.actions]
     fit = [one for one in serving if _has_labels(one, run)]
     awake = [one for one in fit if worker_status(one, namespace, moment) not in _ASLEEP]
@@ -180,6 +184,27 @@ def _explain_pending(
             f"{waits} {len(awake)} of its workers could take it, and are busy.",
             f"flo action runs {run.action} --status running",
         )
+
+
+def _explain_limits(
+    told: _Told, space: Space, namespace: Namespace, waits: str, run: Run, moment: Moment
+) -> bool:
+    """Whether it is the limits of its action that a run waits for."""
+    limits = space.settings(run.action).limits
+    settings = f"flo action info {run.action}"
+    if limits is not None and is_in_line(space, run):
+        key = f" with the key {run.slot!r}" if run.slot else ""
+        told.tell(
+            f"{waits} {limits.concurrency_max} at a time of action {run.action!r}{key} may be "
+            "under way, and others are before it.",
+            settings,
+        )
+        return True
+    rate = rate_now(space, namespace, run.action, moment.live)
+    if rate is not None and not rate.may_call(moment.now_ms):
+        told.tell(f"{waits} no more runs of action {run.action!r} may begin for now.", settings)
+        return True
+    return False
 
 
 def _has_labels(worker: Worker, run: Run) -> bool:

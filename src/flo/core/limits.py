@@ -2,19 +2,28 @@
 
     RegisterAction(limits=ActionLimits(concurrency_key="{input.customer_id}", concurrency_max=1))
 
-A run has a slot from the moment it is ready until it ends, or until it has to be tried again later.
-Runs without a slot stand in line and in no queue, so a claim never sees them. All of it follows
-from the runs themselves: no slot can be leaked.
+    ready ──▸ line ──▸ slot, and in the queue ──claim──▸ under way ──▸ ended, or tried again later
+                ▲        │                                                │
+                └────────┘ the limit is lower now                         └──▸ the next has its slot
+
+A run has a slot from the moment it may be claimed until it ends, or until it has to be tried again:
+then it stands in line anew when it is ready. Runs without a slot are in no queue, so a claim never
+sees them. In line the highest priority comes first, then who has been ready for longest. All of it
+follows from the runs themselves: no slot can be leaked. When the limits of an action are changed,
+they hold for all of its live runs; what is under way goes on, and counts.
 """
 
+from operator import itemgetter
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
-from flo.core.state import Slots, Space
+from flo.core.queue import Lane
+from flo.core.state import ActionSlots, Space, State
 from flo.model.actions import Action
-from flo.model.ids import ActionName
-from flo.model.runs import Run
+from flo.model.ids import ActionName, run_id_of
+from flo.model.runs import Run, RunsRekeyed, RunStatus
 from flo.workflow.mapping import Scope, compile_template
 
 SLOT_LENGTH_MAX = 1_024
@@ -39,8 +48,8 @@ def enter_queue(space: Space, run: Run) -> None:
     if run.slot is None:
         space.queue(run.action).push(run.labels, run.priority, run.number)
         return
-    slots = space.action_slots.setdefault((run.action, run.slot), Slots())
-    slots.line[run.run_id] = None
+    slots = _slots(space, run.action, run.slot)
+    slots.line.push(run.priority, run.number)
     _admit(space, run.action, slots)
 
 
@@ -49,26 +58,64 @@ def leave_slot(space: Space, run: Run) -> None:
     if run.slot is None:
         return
     slots = space.action_slots[run.action, run.slot]
-    slots.holders.pop(run.run_id, None)
-    slots.line.pop(run.run_id, None)
+    del slots.holders[run.run_id]
     _admit(space, run.action, slots)
-    if not slots.holders and not slots.line:
-        del space.action_slots[run.action, run.slot]
+    _forget_if_empty(space, run.action, run.slot)
 
 
 def leave_queue(space: Space, run: Run) -> None:
     """A run that was ready is not wanted any more."""
-    slots = space.action_slots.get((run.action, run.slot or ""))
-    if run.slot is None or (slots is not None and run.run_id in slots.holders):
-        space.queues[run.action].call_off(run.labels, run.priority, run.number)
-    leave_slot(space, run)
+    _step_out(space, run)
+    if run.slot is not None:
+        _admit(space, run.action, space.action_slots[run.action, run.slot])
+        _forget_if_empty(space, run.action, run.slot)
 
 
-def widen(space: Space, name: ActionName) -> None:
-    """The limits of an action are others now."""
-    for (action, _), slots in space.action_slots.items():
-        if action == name:
-            _admit(space, name, slots)
+def is_in_line(space: Space, run: Run) -> bool:
+    """Whether a run is ready, but for a slot."""
+    if run.slot is None or not _is_ready(run):
+        return False
+    return run.run_id not in space.action_slots[run.action, run.slot].holders
+
+
+def fit(space: Space, name: ActionName) -> None:
+    """The limits of an action are others now: more have a slot, or some go back in line."""
+    named = [(key, slots) for (action, key), slots in space.action_slots.items() if action == name]
+    for key, slots in sorted(named, key=itemgetter(0)):  # no other order is kept
+        _put_back(space, name, slots)
+        _admit(space, name, slots)
+        _forget_if_empty(space, name, key)
+
+
+def rekeyed(space: Space, action: Action) -> list[tuple[int, str | None]]:
+    """The live runs of an action that these settings count by another key than the ones before."""
+    known = space.actions.get(action.name) or space.deleted.get(action.name)
+    if known is None or _counted_by(known) == _counted_by(action):
+        return []
+    live = (run for run in space.runs.values() if run.action == action.name)
+    keys = ((run, slot_of(action, run.input)) for run in live)
+    return sorted((run.number, key) for run, key in keys if key != run.slot)
+
+
+def apply_rekeyed(state: State, event: RunsRekeyed) -> None:
+    space = state.spaces[event.namespace]
+    ready: list[Run] = []
+    for number, slot in event.slots:
+        run = space.runs[run_id_of(event.action, number)]
+        if _is_ready(run):
+            _step_out(space, run)
+            ready.append(replace(run, slot=slot))
+        elif run.slot is not None and run.status is RunStatus.RUNNING:
+            del space.action_slots[run.action, run.slot].holders[run.run_id]
+        space.runs[run.run_id] = replace(run, slot=slot)
+        if slot is not None and run.status is RunStatus.RUNNING:
+            _slots(space, run.action, slot).holders[run.run_id] = None
+    for run in sorted(ready, key=lambda run: (run.ready_at_ms, run.number)):
+        if run.slot is None:
+            space.queue(run.action).push(run.labels, run.priority, run.number)
+        else:
+            _slots(space, run.action, run.slot).line.push(run.priority, run.number)
+    fit(space, event.action)
 
 
 def value_of(payload: bytes) -> Any:
@@ -81,12 +128,66 @@ def value_of(payload: bytes) -> Any:
         return payload.decode(errors="replace")
 
 
-def _admit(space: Space, name: ActionName, slots: Slots) -> None:
-    limits = space.settings(name).limits
-    most = limits.concurrency_max if limits is not None else None
+def _admit(space: Space, name: ActionName, slots: ActionSlots) -> None:
+    most = _most(space, name)
     while slots.line and (most is None or len(slots.holders) < most):
-        run_id = next(iter(slots.line))
-        del slots.line[run_id]
-        slots.holders[run_id] = None
-        run = space.runs[run_id]
+        run = space.runs[run_id_of(name, next(iter(slots.line)))]
+        slots.line.take(run.priority, run.number)
+        slots.holders[run.run_id] = None
         space.queue(name).push(run.labels, run.priority, run.number)
+
+
+def _put_back(space: Space, name: ActionName, slots: ActionSlots) -> None:
+    """Those in the queue for whom there is no slot any more; what is under way goes on."""
+    most = _most(space, name)
+    held = [space.runs[run_id] for run_id in slots.holders]
+    ready = [run for run in held if run.status is RunStatus.PENDING]
+    if most is None or len(held) <= most or not ready:
+        return
+    ready.sort(key=lambda run: (-run.priority, run.ready_at_ms, run.number))
+    back = ready[max(0, most - (len(held) - len(ready))) :]
+    line = Lane()
+    for run in back:
+        del slots.holders[run.run_id]
+        space.queue(name).call_off(run.labels, run.priority, run.number)
+        line.push(run.priority, run.number)
+    for priority, numbers in slots.line.parts():
+        for number in numbers:
+            line.push(priority, number)
+    slots.line = line
+
+
+def _most(space: Space, name: ActionName) -> int | None:
+    limits = space.settings(name).limits
+    return limits.concurrency_max if limits is not None else None
+
+
+def _counted_by(action: Action) -> str | None:
+    """The template by which the runs of an action are counted; None if they are not."""
+    limits = action.limits
+    return limits.concurrency_key if limits and limits.concurrency_max is not None else None
+
+
+def _slots(space: Space, name: ActionName, key: str) -> ActionSlots:
+    return space.action_slots.setdefault((name, key), ActionSlots())
+
+
+def _is_ready(run: Run) -> bool:
+    return run.status is RunStatus.PENDING and not run.is_delayed
+
+
+def _step_out(space: Space, run: Run) -> None:
+    """Out of the queue or the line, wherever a ready run stands; its slot is nobody's yet."""
+    slots = space.action_slots[run.action, run.slot] if run.slot is not None else None
+    if slots is not None and run.run_id not in slots.holders:
+        slots.line.call_off(run.priority, run.number)
+        return
+    space.queues[run.action].call_off(run.labels, run.priority, run.number)
+    if slots is not None:
+        del slots.holders[run.run_id]
+
+
+def _forget_if_empty(space: Space, name: ActionName, key: str) -> None:
+    slots = space.action_slots[name, key]
+    if not slots.holders and not slots.line:
+        del space.action_slots[name, key]

@@ -6,7 +6,7 @@ A restart forgets it. It steers decisions; what was decided from it is in the ev
 from collections import deque
 from typing import NamedTuple
 
-from flo.core.rates import rate_of_limits
+from flo.core.rates import rate_under
 from flo.model.base import Sign
 from flo.model.groups import ConsumerHeard
 from flo.model.ids import ConsumerName, GroupName, Namespace, RunId, StreamName, WorkerId
@@ -25,6 +25,7 @@ from flo.workflow.rate import Rate
 
 HEADLINES_MAX = 1_000
 CONSUMERS_REMEMBERED_MAX = 20_000
+RATES_REMEMBERED_MAX = 10_000
 
 
 class Presence(NamedTuple):
@@ -121,13 +122,20 @@ class Live:
         return self.presence.get((namespace, worker_id)) or Presence(self.started_at_ms, 0)
 
     def _count(self, sign: RunsBegun, now_ms: int) -> None:
-        fresh = rate_of_limits(sign.limits)
-        rate = self.rates.get((sign.namespace, sign.action)) or fresh
-        if [window.limit for window in rate.windows] != [one.limit for one in fresh.windows]:
-            rate = fresh  # the limits were changed meanwhile
+        self._forget_rates(now_ms)
+        rate = rate_under(sign.limits, self.rates.get((sign.namespace, sign.action)))
         for _ in range(sign.count):
             rate = rate.called(now_ms)
         self.rates[sign.namespace, sign.action] = rate
+
+    def _forget_rates(self, now_ms: int) -> None:
+        """Actions may be gone, and namespaces; what has left its windows says nothing."""
+        if len(self.rates) > RATES_REMEMBERED_MAX:
+            self.rates = {
+                name: rate
+                for name, rate in self.rates.items()
+                if any(window.at(now_ms).used for window in rate.windows)
+            }
 
     def _forget_consumers(self, now_ms: int) -> None:
         if len(self.consumers) > CONSUMERS_REMEMBERED_MAX:

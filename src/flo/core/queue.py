@@ -46,6 +46,8 @@ class Lane:
             yield priority, self._standing(self._by_priority[priority])
 
     def push(self, priority: int, number: int) -> None:
+        if number in self._called_off:  # it was here before, and must not be taken for what it was
+            self._sweep()
         numbers = self._by_priority.get(priority)
         if numbers is None:
             numbers = self._by_priority[priority] = deque()

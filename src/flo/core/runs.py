@@ -24,7 +24,7 @@ from flo.core.due import RUN, DueKey
 from flo.core.limits import enter_queue, leave_queue, leave_slot, slot_of
 from flo.core.live import Live
 from flo.core.moment import Moment
-from flo.core.rates import rate_of_limits
+from flo.core.rates import rate_of_limits, rate_under
 from flo.core.schemas import check_schema
 from flo.core.state import KEYS_REMEMBERED_MAX, Space, State
 from flo.core.workers import count_run
@@ -538,7 +538,7 @@ def _ready_runs(
         if queue is None:
             continue
         open_to = [_runs(space, name, lane) for lane in queue.open_to(labels) if lane]
-        if open_to and (rate := rate_now(space, command.namespace, name, moment)) is not None:
+        if open_to and (rate := rate_now(space, command.namespace, name, moment.live)) is not None:
             open_to = [_within(rate, _merged(open_to), moment.now_ms)]
         lanes += open_to
     return _merged(lanes)
@@ -559,12 +559,12 @@ def _within(rate: Rate, runs: Iterator[Run], now_ms: int) -> Iterator[Run]:
         yield run
 
 
-def rate_now(space: Space, namespace: Namespace, name: ActionName, moment: Moment) -> Rate | None:
+def rate_now(space: Space, namespace: Namespace, name: ActionName, live: Live) -> Rate | None:
     """How many runs of an action have begun lately; None if it is not limited by rate."""
     action = space.actions.get(name) or space.deleted.get(name)
     if action is None or action.limits is None:
         return None
-    return moment.live.rates.get((namespace, name)) or rate_of_limits(action.limits)
+    return rate_under(action.limits, live.rates.get((namespace, name)))
 
 
 def free_at_ms(state: State, claim: Claim, now_ms: int, live: Live) -> int | None:
@@ -573,7 +573,8 @@ def free_at_ms(state: State, claim: Claim, now_ms: int, live: Live) -> int | Non
     times = [
         rate.next_at_ms(now_ms)
         for name in claim.actions
-        if space.has_ready(name) and (rate := live.rates.get((claim.namespace, name))) is not None
+        if space.has_ready(name)
+        and (rate := rate_now(space, claim.namespace, name, live)) is not None
     ]
     return min((at_ms for at_ms in times if at_ms > now_ms), default=None)
 

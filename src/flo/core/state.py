@@ -12,7 +12,7 @@ from flo.core.backlog import Backlog
 from flo.core.course import Course
 from flo.core.due import GROUP, Due
 from flo.core.keys import Keys
-from flo.core.queue import Queue
+from flo.core.queue import Lane, Queue
 from flo.model.actions import Action
 from flo.model.groups import GroupSettings
 from flo.model.ids import (
@@ -144,6 +144,14 @@ class Slots:
         self.line: dict[RunId, None] = {}
 
 
+class ActionSlots:
+    """The same for the runs of an action; those in line by priority, and by their numbers."""
+
+    def __init__(self) -> None:
+        self.holders: dict[RunId, None] = {}
+        self.line = Lane()
+
+
 class Space:
     """One namespace."""
 
@@ -176,7 +184,7 @@ class Space:
         self.awaited: dict[RunId, tuple[RunId, WalkName]] = {}
         """The runs and children that workflow runs wait for, and which walk of which."""
         self.slots: dict[tuple[WorkflowName, str], Slots] = {}
-        self.action_slots: dict[tuple[ActionName, str], Slots] = {}
+        self.action_slots: dict[tuple[ActionName, str], ActionSlots] = {}
         self.schedules: dict[WorkflowName, ScheduleState] = {}
         self.workflow_keys: dict[tuple[WorkflowName, str], RunId] = {}
         self.workflow_keys_finished: OrderedDict[tuple[WorkflowName, str], None] = OrderedDict()

@@ -50,6 +50,7 @@ from flo.model.runs import (
     RunReleased,
     RunRequeued,
     RunRevived,
+    RunsRekeyed,
     RunTimedOut,
     RunTouched,
 )
@@ -101,6 +102,7 @@ EVENTS: tuple[type[Fact], ...] = (
     NamespaceCreated,
     NamespaceDeleted,
     RunQueued,
+    RunsRekeyed,
     RunReleased,
     RunClaimed,
     RunTouched,

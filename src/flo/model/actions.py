@@ -58,7 +58,8 @@ class RegisterAction(Word):
     """Create the action or replace its settings; the version goes up by one.
 
     With `if_changed`, settings that are already in force change nothing: this is how a worker
-    announces its actions at every start.
+    announces its actions at every start. With `if_version`, the action must have this version, or
+    must not be there if it is 0.
     """
 
     name: ActionName
@@ -78,6 +79,7 @@ class RegisterAction(Word):
     wasm_memory_limit: int = MEMORY_PAGES_DEFAULT
     """In pages of 64 KB."""
     limits: ActionLimits | None = None
+    if_version: int | None = None
 
 
 class DeleteAction(Word):

@@ -212,6 +212,14 @@ class RunReleased(Fact):
     run_id: RunId
 
 
+class RunsRekeyed(Fact):
+    """The limits of an action are counted by other keys now: those of its live runs, by number."""
+
+    namespace: Namespace
+    action: ActionName
+    slots: tuple[tuple[int, str | None], ...]
+
+
 class RunClaimed(Fact):
     namespace: Namespace
     run_id: RunId

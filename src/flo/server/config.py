@@ -56,6 +56,14 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     archive_retention_hours: float = 720.0
     """Finished runs older than this are forgotten; 0 keeps them all."""
 
+    def __post_init__(self) -> None:
+        if self.max_concurrent_executions < 1:
+            raise Invalid(
+                "configuration: expected max_concurrent_executions to be 1 or more, got "
+                f"{self.max_concurrent_executions}: with none at a time, no guest would ever run",
+                code="invalid_configuration",
+            )
+
 
 def load_config(
     flags: Mapping[str, Any], environment: Mapping[str, str], file: Path | None = None

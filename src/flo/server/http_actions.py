@@ -82,7 +82,7 @@ class ActionBody(Word):
 
 
 class SettingsBody(Word):
-    """The settings to change; what is left out stays as it is, a schema of null is taken away.
+    """The settings to change; what is left out stays as it is, schemas and limits of null go.
 
     While `enabled` is false, new invocations are refused; runs that are there already go on.
     """
@@ -93,6 +93,7 @@ class SettingsBody(Word):
     description: str | UnsetType = UNSET
     input_schema: dict[str, Any] | UnsetType | None = UNSET
     output_schema: dict[str, Any] | UnsetType | None = UNSET
+    limits: LimitsBody | UnsetType | None = UNSET
     enabled: bool | UnsetType = UNSET
 
 
@@ -171,6 +172,8 @@ async def change_action(
     """
     wanted = {setting: value for setting, value in asdict(data).items() if value is not UNSET}
     enabled = wanted.pop("enabled", None)
+    if "limits" in wanted:
+        wanted["limits"] = _limits_of(wanted["limits"])
     async with asker.changes:
         action = await asker.ask(GetAction(name=name, namespace=namespace), ActionView)
         changed = Registered(name=name, version=action.version)

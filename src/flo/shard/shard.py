@@ -202,6 +202,7 @@ class Shard:
         """Close the batch: write what was decided, and then hand out the answers."""
         self._look_at_the_clock()
         batch = self._batch
+        self._let_go_of_who_left(batch)
         self._serve_parked_reads(batch)
         self._serve_parked_claims(batch)  # after the reads: those of triggers queue runs
         self._answer_who_waits_for_what_is_gone(batch)
@@ -335,10 +336,14 @@ class Shard:
         """Let it wait until it is answered; it is asked again when its time is over, or earlier."""
         if submission.until_ms is None:
             submission.until_ms = self._now_ms + block_ms
-        at_ms = (
-            submission.until_ms if again_at_ms is None else min(again_at_ms, submission.until_ms)
-        )
-        submission.park(self._clock.call_at(at_ms, lambda: self._put_again(submission)), leave)
+        alarm = self._clock.call_at(submission.until_ms, lambda: self._put_again(submission))
+        submission.park(alarm, leave)
+        self._wake_at(submission, again_at_ms)
+
+    def _wake_at(self, submission: Submission, at_ms: int | None) -> None:
+        """Ask again what is parked at this time, unless it has no time left by then."""
+        if at_ms is not None and submission.until_ms is not None and at_ms < submission.until_ms:
+            submission.ring(self._clock.call_at(at_ms, lambda: self._put_again(submission)))
 
     def _put_again(self, submission: Submission) -> None:
         submission.unpark()
@@ -386,6 +391,12 @@ class Shard:
         """Whether its time is not over yet."""
         return submission.until_ms is None or submission.until_ms > self._now_ms
 
+    def _let_go_of_who_left(self, batch: Batch) -> None:
+        """A worker that has left waits for nothing more."""
+        for submission, nothing in self._waiters.left_by(batch.events):
+            submission.unpark()
+            batch.answered.append((submission, [nothing]))
+
     def _serve_parked_claims(self, batch: Batch) -> None:
         """Work that has just appeared goes to those who wait for it, in the same append."""
         for submission, claim in self._waiters.woken_by(tuple(batch.events), self.state):
@@ -393,6 +404,9 @@ class Shard:
             if not found_nothing(reply):
                 submission.unpark()
                 batch.answered.append((submission, [reply]))
+            else:
+                again_at_ms = free_at_ms(self.state, claim, self._now_ms, self.live)
+                self._wake_at(submission, again_at_ms)
 
     def _answer_who_waits_for_what_is_gone(self, batch: Batch) -> None:
         """Ask again what was asked of a namespace that has been deleted."""

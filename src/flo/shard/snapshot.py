@@ -22,9 +22,9 @@ from flo.core.queue import LaneKey
 from flo.core.runs import restore_run
 from flo.core.schedules import reschedule as reschedule_schedule
 from flo.core.state import (
+    ActionSlots,
     Deployed,
     Group,
-    Slots,
     Space,
     State,
     Stream,
@@ -113,7 +113,7 @@ class _SpaceHead(Record):
     lanes: list[tuple[ActionName, LaneKey, int, list[int]]]
     streams: dict[StreamName, _StreamHead]
     kv_version: int
-    action_slots: list[tuple[ActionName, str, list[RunId], list[RunId]]]
+    action_slots: list[tuple[ActionName, str, list[RunId], list[tuple[int, list[int]]]]]
     workflow_number: int
     schedules: dict[WorkflowName, ScheduleState]
     workflow_keys_finished: list[tuple[WorkflowName, str, RunId]]
@@ -308,7 +308,12 @@ def _space_head(space: Space) -> _SpaceHead:
         streams={name: _stream_head(stream) for name, stream in space.streams.items()},
         kv_version=space.kv.version,
         action_slots=[
-            (action, key, sorted(slots.holders), list(slots.line))
+            (
+                action,
+                key,
+                sorted(slots.holders),
+                [(priority, list(numbers)) for priority, numbers in slots.line.parts()],
+            )
             for (action, key), slots in sorted(space.action_slots.items())
         ],
         workflow_number=space.workflow_number,
@@ -443,8 +448,11 @@ def _space(head: _SpaceHead) -> Space:
     space.streams = {name: _stream(stream) for name, stream in head.streams.items()}
     space.kv.version = head.kv_version
     for action, key, holders, line in head.action_slots:
-        slots = space.action_slots[action, key] = Slots()
-        slots.holders, slots.line = dict.fromkeys(holders), dict.fromkeys(line)
+        slots = space.action_slots[action, key] = ActionSlots()
+        slots.holders = dict.fromkeys(holders)
+        for priority, numbers in line:
+            for number in numbers:
+                slots.line.push(priority, number)
     space.workflow_number = head.workflow_number
     space.schedules = head.schedules
     for workflow, key, run_id in head.workflow_keys_finished:

@@ -58,6 +58,12 @@ class Submission:
         """It stands in a line until the alarm rings; `leave` takes it out of the line."""
         self._alarm, self._leave = alarm, leave
 
+    def ring(self, alarm: Alarm) -> None:
+        """Another alarm rings, and not the one before."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm = alarm
+
     def unpark(self) -> None:
         if self._alarm is not None and self._leave is not None:
             self._alarm.cancel()

@@ -1,7 +1,8 @@
 """Parked long polls: claims and group reads that found nothing, questions without an answer yet.
 
 A parked claim stands in the line of every action it names. When work appears, the line is walked
-from the least busy worker on, and each is offered its share; when its worker drains, it is let go.
+from the least busy worker on, and each is offered its share; when its worker drains, it is let go,
+and when its worker leaves, with nothing.
 A parked read stands in the line of its stream, and is asked again whenever there may be something.
 A parked question stands in the line of each subject it asks about.
 """
@@ -14,11 +15,13 @@ from msgspec.structs import replace
 
 from flo.core.group_reads import has_something
 from flo.core.state import State
-from flo.model.base import Fact
+from flo.model.actions import ActionRegistered
+from flo.model.base import Fact, Word
 from flo.model.errors import NotFound
 from flo.model.groups import (
     ConsumerLeft,
     GroupDeleted,
+    GroupRecords,
     LetterRevived,
     ReadGroup,
     RecordDied,
@@ -30,6 +33,7 @@ from flo.model.ids import ActionName, Namespace, StreamName, WorkerId
 from flo.model.kv import GetKey
 from flo.model.namespaces import NamespaceDeleted
 from flo.model.runs import (
+    Assigned,
     Claim,
     RunCancelled,
     RunCompleted,
@@ -43,7 +47,7 @@ from flo.model.runs import (
 )
 from flo.model.schedules import PullTrigger
 from flo.model.streams import ReadStream, RecordsAppended, StreamDeleted, StreamTrimmed
-from flo.model.workers import AwaitNews, WorkerDrained
+from flo.model.workers import AwaitNews, WorkerDeregistered, WorkerDrained
 from flo.model.workflows import WaitForWorkflow, WorkflowFinished
 from flo.shard.submission import Submission
 
@@ -145,13 +149,23 @@ class Waiters:
         }
 
     def _reads_ended_by(
-        self, event: NamespaceDeleted | WorkerDrained
+        self, event: NamespaceDeleted | WorkerDrained | WorkerDeregistered
     ) -> dict[Submission, ReadGroup]:
         everyone = ((one, read) for line in self._reads.values() for one, read in line.items())
         if isinstance(event, NamespaceDeleted):
             return {one: read for one, read in everyone if read.namespace == event.name}
-        drained = event.namespace, event.worker_id
-        return {one: read for one, read in everyone if (read.namespace, read.worker_id) == drained}
+        whose = event.namespace, event.worker_id
+        return {one: read for one, read in everyone if (read.namespace, read.worker_id) == whose}
+
+    def left_by(self, events: Sequence[Fact]) -> list[tuple[Submission, Word]]:
+        """The claims and reads of workers that have left, and the nothing that they are told."""
+        left: dict[Submission, Word] = {}
+        for event in events if self._workers or self._reads else ():
+            if isinstance(event, WorkerDeregistered):
+                claims = self._workers.get((event.namespace, event.worker_id), ())
+                left |= dict.fromkeys(claims, Assigned())
+                left |= dict.fromkeys(self._reads_ended_by(event), GroupRecords())
+        return list(left.items())
 
     def woken_by(self, events: Sequence[Fact], state: State) -> Iterator[tuple[Submission, Claim]]:
         """The claims that may find something now, each still parked when it is given out."""
@@ -246,14 +260,19 @@ def _back(state: State, event: RunReleased | RunRequeued) -> tuple[Namespace, Ac
     return (event.namespace, run.action) if run is not None else None
 
 
+def _registered(state: State, event: ActionRegistered) -> tuple[Namespace, ActionName] | None:
+    return event.namespace, event.action.name  # it may be limited otherwise now
+
+
 def _freed(
     state: State, event: RunCompleted | RunFailed | RunTimedOut | RunCancelled
 ) -> tuple[Namespace, ActionName] | None:
     """With a run that ends, another one of its action may get a slot."""
-    action = state.space(event.namespace).actions.get(event.run_id.rpartition("-")[0])
+    space, name = state.space(event.namespace), event.run_id.rpartition("-")[0]
+    action = space.actions.get(name) or space.deleted.get(name)
     if action is None or action.limits is None:
         return None
-    return event.namespace, action.name
+    return event.namespace, name
 
 
 _READIED: dict[type[Fact], Callable[[State, Any], tuple[Namespace, ActionName] | None]] = {
@@ -261,6 +280,7 @@ _READIED: dict[type[Fact], Callable[[State, Any], tuple[Namespace, ActionName] |
     RunRevived: _queued,
     RunReleased: _back,
     RunRequeued: _back,
+    ActionRegistered: _registered,
     RunCompleted: _freed,
     RunFailed: _freed,
     RunTimedOut: _freed,

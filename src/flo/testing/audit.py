@@ -12,6 +12,7 @@ from flo.model.runs import Run, RunStatus
 from flo.shard.snapshot import dump, fingerprint, load
 from flo.testing.facts import Facts
 from flo.testing.invariants import Checks, Invariant
+from flo.testing.limit_audit import audit_slots
 from flo.testing.stream_audit import audit_keys, audit_streams, due_groups_and_keys
 from flo.testing.workflow_audit import audit_workflows, due_workflows
 
@@ -26,6 +27,7 @@ def audit(state: State, facts: Facts, checks: Checks) -> None:
         _audit_holders(space, checks)
         _audit_keys(space, checks)
         _audit_queues(namespace, space, facts, checks)
+        audit_slots(namespace, space, facts, checks)
     audit_streams(state, facts, checks)
     audit_keys(state, facts, checks)
     audit_workflows(state, facts, checks)
@@ -85,6 +87,11 @@ def _audit_queues(namespace: Namespace, space: Space, facts: Facts, checks: Chec
         for action, queue in space.queues.items()
         for lane in queue.lanes.values()
         for number in lane
+    )
+    queued.update(
+        (action, number)
+        for (action, _), slots in space.action_slots.items()
+        for number in slots.line
     )
     ready = Counter((run.action, run.number) for run in space.runs.values() if _is_ready(run))
     checks.hold(Invariant.QUEUED_OR_DUE, queued == ready, queued - ready, ready - queued)

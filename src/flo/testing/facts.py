@@ -34,6 +34,7 @@ from flo.model.runs import (
     RunReleased,
     RunRequeued,
     RunRevived,
+    RunsRekeyed,
     RunStatus,
     RunTimedOut,
     RunTouched,
@@ -43,6 +44,7 @@ from flo.model.workers import Worker, WorkerDeregistered, WorkerDrained, WorkerR
 from flo.testing.group_facts import GROUP_READINGS, LETTER_KIND, GroupFacts
 from flo.testing.invariants import Checks, Invariant
 from flo.testing.kv_facts import KV_READINGS, KvFacts
+from flo.testing.limit_facts import LimitFacts
 from flo.testing.reports import Reports
 from flo.testing.run_facts import RunFacts
 from flo.testing.stream_facts import STREAM_READINGS, StreamFacts
@@ -95,6 +97,7 @@ class Facts:
         self.groups = GroupFacts(witness, self.streams)
         self.kv = KvFacts(witness)
         self.workflows = WorkflowFacts(witness)
+        self.limits = LimitFacts(checks)
         self._loop = asyncio.get_running_loop()
         self._at_ms = 0
         self._left: set[tuple[Namespace, WorkerId]] = set()
@@ -110,6 +113,7 @@ class Facts:
     def server_started(self) -> None:
         """A new server goes by what the clock shows when it starts."""
         self._at_ms = 0
+        self.limits.server_started()
 
     def append(
         self,
@@ -148,9 +152,9 @@ class Facts:
     def ready_since_s(
         self, namespace: Namespace, action: ActionName, labels: Labels | None
     ) -> float | None:
-        """Since when some run has been ready that a worker with these labels may have."""
+        """Since when some run could have begun that a worker with these labels may have."""
         mine = _lane_of(labels)
-        return min(
+        ready_s = min(
             (
                 next(iter(line.values()))
                 for lane, priorities in self.lines.get((namespace, action), {}).items()
@@ -159,6 +163,9 @@ class Facts:
             ),
             default=None,
         )
+        if ready_s is None:
+            return None
+        return max(ready_s, self.limits.free_since_s((namespace, action)))
 
     @property
     def awaits_workers(self) -> bool:
@@ -182,6 +189,11 @@ class Facts:
         enabled = known.enabled if known is not None else True
         self._checks.hold(Invariant.DISABLED_STAYS_SO, event.action.enabled is enabled, event)
         self.registered[key] = self.settings[key] = event.action
+        back, admitted = self.limits.changed(event.namespace, event.action)
+        for facts in back:
+            self._step_out(facts)
+        for facts in admitted:
+            self._stand(facts)
 
     def _enabled(self, event: ActionEnabled) -> None:
         self._switch((event.namespace, event.name), enabled=True)
@@ -225,6 +237,7 @@ class Facts:
                 first == run.run_id,
                 f"key {run.idempotency_key!r} made {first} and {run.run_id}",
             )
+        self.limits.made(namespace, run)
         facts = RunFacts(run, namespace, self.position)
         numbered.append(facts)
         self.runs[namespace, run.run_id] = self.live[namespace, run.run_id] = facts
@@ -238,6 +251,19 @@ class Facts:
         self._timer_goes_off(facts, facts.ready_at_ms)
         self._line_up(facts)
 
+    def _rekeyed(self, event: RunsRekeyed) -> None:
+        ready: list[RunFacts] = []
+        for number, slot in event.slots:
+            facts = self._live_run(event.namespace, run_id_of(event.action, number))
+            if facts.holder is None and facts.timer is None:
+                ready.append(facts)
+                if not self.limits.is_waiting(facts):
+                    self._step_out(facts)
+            self.limits.moved(facts, slot)
+        ready.sort(key=lambda facts: (facts.ready_at_ms, facts.made.number))
+        for facts in self.limits.moved_all(event.namespace, event.action, ready):
+            self._stand(facts)
+
     def _claimed(self, event: RunClaimed) -> None:
         hold = self._checks.hold
         facts = self._live_run(event.namespace, event.run_id)
@@ -248,6 +274,7 @@ class Facts:
         )
         hold(Invariant.ATTEMPTS_COUNT_UP, event.attempt == facts.attempt + 1, event, facts)
         hold(Invariant.NOT_BEFORE_READY, facts.timer is None, event, facts)
+        self.limits.begins(facts, event.at_ms)
         self._leave_line(facts)
         self._check_claimer(facts, event.worker_id)
         timeout_ms = self.settings[event.namespace, facts.made.action].timeout_ms
@@ -282,6 +309,7 @@ class Facts:
             self._checks.hold(Invariant.SCHEMAS_OBEYED, fits(event.output), event)
         facts.output = event.output
         facts.holder = facts.lease_ms = None
+        self._leave_slot(facts)
         self._end(facts, RunStatus.COMPLETED)
 
     def _requeued(self, event: RunRequeued) -> None:
@@ -325,8 +353,10 @@ class Facts:
         self._checks.hold(Invariant.CANCEL_IS_FINAL, event.worker_id == facts.holder, event, facts)
         if facts.holder is not None:
             self.cancels.setdefault((event.namespace, facts.holder), []).append(facts)
-        elif facts.timer is None:
+        elif facts.timer is None and not self.limits.is_waiting(facts):
             self._step_out(facts)
+        if facts.holder is not None or facts.timer is None:
+            self._leave_slot(facts)
         facts.holder = facts.lease_ms = None
         self._end(facts, RunStatus.CANCELLED)
 
@@ -344,7 +374,9 @@ class Facts:
             event,
             made,
         )
+        self.limits.made(event.namespace, run)
         facts.is_dead = False
+        facts.slot = run.slot
         facts.attempts_before = facts.attempt
         facts.ready_at_ms = run.ready_at_ms
         facts.ended_at_s = None
@@ -379,6 +411,7 @@ class Facts:
         self.streams.forget(name)
         self.kv.forget(name)
         self.workflows.forget(name)
+        self.limits.forget(name)
         tables: list[dict[Any, Any]] = [
             self.runs,
             self.by_number,
@@ -477,6 +510,15 @@ class Facts:
         )
 
     def _line_up(self, facts: RunFacts) -> None:
+        """It is ready, and stands in the queue if there is a slot for it."""
+        for admitted in self.limits.ready(facts):
+            self._stand(admitted)
+
+    def _leave_slot(self, facts: RunFacts) -> None:
+        for admitted in self.limits.leaves(facts):
+            self._stand(admitted)
+
+    def _stand(self, facts: RunFacts) -> None:
         run = facts.made
         lanes = self.lines.setdefault((facts.namespace, run.action), {})
         priorities = lanes.setdefault(_lane_of(run.labels), {})
@@ -510,6 +552,7 @@ class Facts:
         assert facts.holder is not None
         facts.in_vain[facts.attempt] = (facts.holder, error)
         facts.holder = facts.lease_ms = facts.timer = None
+        self._leave_slot(facts)
 
     def _end(self, facts: RunFacts, status: RunStatus, *, is_dead: bool = False) -> None:
         facts.is_dead = is_dead
@@ -569,6 +612,7 @@ READINGS: dict[type[Fact], Callable[[Facts, Any], None]] = {
     NamespaceDeleted: Facts._namespace_deleted,
     RunQueued: Facts._queued,
     RunReleased: Facts._released,
+    RunsRekeyed: Facts._rekeyed,
     RunClaimed: Facts._claimed,
     RunTouched: Facts._touched,
     RunCompleted: Facts._completed,

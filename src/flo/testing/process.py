@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from threading import Thread
 from types import TracebackType
@@ -12,10 +13,16 @@ from typing import IO, Any, Self
 
 
 class ServerProcess:
-    """`flo server start` on free ports; a restart takes the same ports and the same data."""
+    """`flo server start` on free ports; a restart takes the same ports and the same data.
 
-    def __init__(self, data_dir: Path, **settings: str | int) -> None:
+    With `program`, that is run instead of `flo`: another script, and its first arguments.
+    """
+
+    def __init__(
+        self, data_dir: Path, *, program: Sequence[str] | None = None, **settings: str | int
+    ) -> None:
         self._data_dir = data_dir
+        self._program = program or ("-m", "flo.cli.main")
         self._settings = settings
         self._process: subprocess.Popen[str] | None = None
         self.address = "127.0.0.1:0"
@@ -28,7 +35,7 @@ class ServerProcess:
 
     def start(self) -> None:
         """Start it, and return once it serves."""
-        command = [sys.executable, "-m", "flo.cli.main", "server", "start"]
+        command = [sys.executable, *self._program, "server", "start"]
         for name, value in self._flags().items():
             command += [f"--{name.replace('_', '-')}", str(value)]
         self._process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)

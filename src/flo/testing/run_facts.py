@@ -33,6 +33,7 @@ class RunFacts:
         self.is_dead = False
         self.is_purged = False
         self.ready_at_ms = run.ready_at_ms
+        self.slot = run.slot
         self.holder: WorkerId | None = None
         self.claimers: dict[int, WorkerId] = {}
         self.in_vain: dict[int, tuple[WorkerId, str]] = {}

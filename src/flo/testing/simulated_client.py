@@ -6,13 +6,24 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
 from flo.client.actions import Actions
+from flo.model.actions import ActionLimits
 from flo.model.errors import Conflict, FloError, NotFound, TimedOut, Unavailable
 from flo.model.ids import ActionName, Labels, Namespace, RunId
 from flo.model.runs import Invoke, RunStatus
 from flo.testing.facts import fits
 from flo.testing.invariants import Invariant
 from flo.testing.ledger import Before
-from flo.testing.world import ACTIONS, SCHEMA, STRICT, World, payload_for
+from flo.testing.limit_facts import WHO_KEY
+from flo.testing.world import (
+    ACTIONS,
+    PACED,
+    SCHEMA,
+    SHARED,
+    STRICT,
+    WHO,
+    World,
+    payload_for,
+)
 from flo.wire.opcodes import PING, Ping
 
 Operation: TypeAlias = Callable[[], Awaitable[None]]
@@ -313,6 +324,7 @@ class SimulatedClient:
                 input_schema=SCHEMA if self._is_strict(action) else None,
                 output_schema=SCHEMA if self._is_strict(action) else None,
                 if_changed=self._dice.random() < 0.2,
+                limits=self._limits(action),
             )
         except FloError as error:
             self._refused("register", error)
@@ -320,6 +332,20 @@ class SimulatedClient:
         else:
             self._did("register", answer)
             return True
+
+    def _limits(self, action: ActionName) -> ActionLimits | None:
+        """Two actions are limited, most of the time, and every time in another way."""
+        dice = self._dice
+        if action not in (SHARED, PACED) or dice.random() < 0.2:
+            return None
+        if action == SHARED:
+            return ActionLimits(
+                concurrency_max=dice.choice((1, 1, 2, 5)),
+                concurrency_key=dice.choice((WHO_KEY, WHO_KEY, "")),
+                max_per_second=dice.choice((None, None, 4)),
+            )
+        per_second, per_minute = dice.choice(((1, None), (3, None), (4, 90), (None, 60)))
+        return ActionLimits(max_per_second=per_second, max_per_minute=per_minute)
 
     def _is_strict(self, action: ActionName) -> bool:
         return action == STRICT and self._dice.random() < 0.7
@@ -330,13 +356,19 @@ class SimulatedClient:
         action = dice.choice(ACTIONS)
         return Invoke(
             action=action,
-            input=payload_for(action, f"{self.name}:{self._inputs}", dice),
+            input=self._input(action),
             namespace=self._namespace,
             priority=dice.choice((0, 10, 10, 10, 200)),
             delay_ms=self._delay_ms(),
             idempotency_key=self._key(),
             labels=self._labels(),
         )
+
+    def _input(self, action: ActionName) -> bytes:
+        text = f"{self.name}:{self._inputs}"
+        if action == SHARED:
+            return f'{{"who":"{self._dice.choice(WHO)}","n":"{text}"}}'.encode()
+        return payload_for(action, text, self._dice)
 
     def _delay_ms(self) -> int:
         if self._dice.random() < 0.7:

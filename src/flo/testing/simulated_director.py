@@ -22,13 +22,12 @@ from flo.testing.workflow_documents import (
     WITHOUT_END,
     documents_of,
 )
-from flo.testing.world import World
+from flo.testing.world import WHO, World
 from flo.wire.opcodes import BY_NAME
 
 KEYS = 12
 CHOSEN_EVERY = 5
 """So often the id of a run is chosen; two of those who direct may choose the same."""
-WHO = ("ant", "bee", "cat")
 RUNS_REMEMBERED_MAX = 60
 PAGE_MAX = 40
 LOOKED_AT = 3

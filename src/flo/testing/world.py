@@ -25,6 +25,11 @@ NAMESPACES = ("default", "other")
 ACTIONS = ("bake", "carry", "dig", "eat")
 STRICT = "eat"
 """This action has schemas, most of the time."""
+SHARED = "carry"
+"""Of this action only so many runs are under way at a time, for each of WHO, most of the time."""
+PACED = "dig"
+"""Of this one only so many begin in a while."""
+WHO = ("ant", "bee", "cat")
 SCHEMA = {"type": "string"}
 MISFIT_CHANCE = 0.05
 

@@ -4,15 +4,18 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
+from msgspec.structs import asdict
+
 from flo.client.client import Flo
 from flo.client.schema import Schema, schema_of
 from flo.model.actions import (
     MAX_RETRIES_DEFAULT,
     RETRY_DELAY_MS_DEFAULT,
     TIMEOUT_MS_DEFAULT,
+    ActionLimits,
     ActionView,
 )
-from flo.model.errors import Invalid, NotFound
+from flo.model.errors import Conflict, Invalid, NotFound
 from flo.model.ids import ActionName, Labels, Namespace, WorkerId, check_action_name
 from flo.model.workers import CONCURRENCY_DEFAULT, WorkerType
 from flo.worker.base import BaseWorker
@@ -33,6 +36,7 @@ class Settings(NamedTuple):
     description: str | None = None
     input_schema: dict[str, Any] | None = None
     output_schema: dict[str, Any] | None = None
+    limits: ActionLimits | None = None
 
 
 SETTINGS_DEFAULT = Settings(TIMEOUT_MS_DEFAULT, MAX_RETRIES_DEFAULT, RETRY_DELAY_MS_DEFAULT, "")
@@ -103,6 +107,7 @@ class ActionWorker(BaseWorker):
         description: str | None = None,
         input_schema: Schema | None = None,
         output_schema: Schema | None = None,
+        limits: ActionLimits | None = None,
     ) -> Callable[[H], H]:
         """Make the function below the handler of this action; see register_action."""
 
@@ -116,6 +121,7 @@ class ActionWorker(BaseWorker):
                 description=description,
                 input_schema=input_schema,
                 output_schema=output_schema,
+                limits=limits,
             )
             return handler
 
@@ -132,6 +138,7 @@ class ActionWorker(BaseWorker):
         description: str | None = None,
         input_schema: Schema | None = None,
         output_schema: Schema | None = None,
+        limits: ActionLimits | None = None,
     ) -> None:
         """What is given here is registered when the worker starts.
 
@@ -148,6 +155,7 @@ class ActionWorker(BaseWorker):
             description,
             schema_of(input_schema, "input_schema"),
             schema_of(output_schema, "output_schema"),
+            limits,
         )
 
     def _new_work(self) -> Work:
@@ -177,14 +185,29 @@ class ActionWorker(BaseWorker):
         await self._register(WorkerType.ACTION, list(self._handlers))
 
     async def _announce_action(self, name: ActionName) -> None:
-        try:
-            known = _settings_of(await self._flo.actions.get(name))
-        except NotFound:
-            known = None
-        settings = _merged(self._settings[name], known or SETTINGS_DEFAULT)
-        if settings != known:
-            await self._flo.actions.register(name, **settings._asdict(), if_changed=True)
+        while (settings := await self._settle(name)) is None:
+            pass
         self._leases_ms[name] = settings.timeout_ms or 0
+
+    async def _settle(self, name: ActionName) -> Settings | None:
+        """The settings that hold from now on; None if somebody else has changed them meanwhile."""
+        try:
+            action = await self._flo.actions.get(name)
+            known, version = _settings_of(action), action.version
+        except NotFound:
+            known, version = None, 0
+        settings = _merged(self._settings[name], known or SETTINGS_DEFAULT)
+        if settings == known:
+            return settings
+        try:
+            await self._flo.actions.register(
+                name, **settings._asdict(), if_changed=True, if_version=version
+            )
+        except Conflict as error:
+            if error.code != "version_changed":
+                raise
+            return None
+        return settings
 
 
 def _settings_of(action: ActionView) -> Settings:
@@ -195,6 +218,7 @@ def _settings_of(action: ActionView) -> Settings:
         action.description,
         action.input_schema,
         action.output_schema,
+        ActionLimits(**asdict(action.limits)) if action.limits is not None else None,
     )
 
 

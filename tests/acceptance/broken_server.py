@@ -1,0 +1,40 @@
+"""A server with a bug in its limits: python broken_server.py BUG server start ….
+
+leaky       a run whose worker is given up keeps its slot
+careless    everybody has a slot
+"""
+
+import sys
+
+from flo.cli.main import main
+from flo.core import limits, runs, workflows
+from flo.core.machine import FOLDS
+from flo.model.runs import RunRequeued
+from flo.model.workflows import WorkflowAdmitted
+
+
+def leaky() -> None:
+    def apply_requeued(state, event):
+        space = state.spaces[event.namespace]
+        run = space.runs[event.run_id]
+        runs.apply_requeued(state, event)
+        if run.slot is not None:
+            slots = space.action_slots.setdefault((run.action, run.slot), limits.ActionSlots())
+            slots.holders[f"{run.run_id}, attempt {run.attempt}"] = None
+
+    FOLDS[RunRequeued] = apply_requeued
+
+
+def careless() -> None:
+    def admitted(state, namespace, key, moment):
+        slots = state.spaces[namespace].slots.get(key)
+        for run_id in list(slots.line) if slots is not None else ():
+            yield WorkflowAdmitted(namespace=namespace, run_id=run_id, at_ms=moment.now_ms)
+
+    limits._most = lambda space, name: None
+    workflows._admitted = admitted
+
+
+if __name__ == "__main__":
+    {"leaky": leaky, "careless": careless}[sys.argv.pop(1)]()
+    main()

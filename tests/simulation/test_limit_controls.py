@@ -1,0 +1,136 @@
+"""Bugs in the limits of actions that the simulation must find.
+
+That a slot which falls free wakes a parked claim is told in tests/shard/test_limits.py: here there
+is always another claim soon.
+"""
+
+import pytest
+
+from flo.core import actions, limits, runs
+from flo.core.limits import slot_of
+from flo.core.live import Live
+from flo.core.machine import FOLDS
+from flo.model.runs import RunCancelled, RunRequeued, RunStatus, RunTimedOut
+from flo.shard import shard, snapshot
+from flo.testing.invariants import Invariant
+
+
+def slots_are_leaked_when_a_worker_is_given_up(monkeypatch):
+    def leaking(fold):
+        def apply_given_up(state, event):
+            space = state.spaces[event.namespace]
+            run = space.runs[event.run_id]
+            slots = space.action_slots.get((run.action, run.slot))
+            fold(state, event)
+            if slots is not None and "no result from worker" in event.error:
+                slots.holders[f"{run.action}-0"] = None
+                space.action_slots[run.action, run.slot] = slots
+
+        return apply_given_up
+
+    monkeypatch.setitem(FOLDS, RunTimedOut, leaking(runs.apply_timed_out))
+    monkeypatch.setitem(FOLDS, RunRequeued, leaking(runs.apply_requeued))
+    return {Invariant.SLOTS_RIGHT, Invariant.NO_ACCIDENT}
+
+
+def slots_are_not_counted(monkeypatch):
+    monkeypatch.setattr(limits, "_most", lambda space, name: None)
+    return {Invariant.SLOTS_BOUNDED}
+
+
+def one_more_has_a_slot(monkeypatch):
+    most = limits._most
+
+    def one_more(space, name):
+        allowed = most(space, name)
+        return allowed + 1 if allowed is not None else None
+
+    monkeypatch.setattr(limits, "_most", one_more)
+    return {Invariant.SLOTS_BOUNDED, Invariant.SLOTS_RIGHT}
+
+
+def all_keys_are_one(monkeypatch):
+    def one_key(action, payload):
+        return "" if slot_of(action, payload) is not None else None
+
+    monkeypatch.setattr(runs, "slot_of", one_key)
+    return {Invariant.SLOTS_BOUNDED}
+
+
+def a_changed_limit_is_not_heeded(monkeypatch):
+    monkeypatch.setattr(actions, "fit", lambda space, name: None)
+    return {Invariant.SLOTS_RIGHT, Invariant.QUEUE_ORDER, Invariant.SLOTS_BOUNDED}
+
+
+def a_new_limit_does_not_hold_for_what_waits(monkeypatch):
+    monkeypatch.setattr(actions, "rekeyed", lambda space, action: [])
+    return {Invariant.SLOTS_RIGHT}
+
+
+def whoever_is_cancelled_stays_in_line(monkeypatch):
+    def apply_cancelled(state, event):
+        space = state.spaces[event.namespace]
+        run = space.runs[event.run_id]
+        waits = run.status is RunStatus.PENDING and limits.is_in_line(space, run)
+        runs.apply_cancelled(state, event)
+        if waits:
+            slots = space.action_slots.setdefault((run.action, run.slot), limits.ActionSlots())
+            slots.line.push(run.priority, run.number)
+
+    monkeypatch.setitem(FOLDS, RunCancelled, apply_cancelled)
+    return {Invariant.SLOTS_RIGHT, Invariant.QUEUED_OR_DUE, Invariant.NO_ACCIDENT}
+
+
+def a_snapshot_forgets_who_has_a_slot(monkeypatch):
+    load_space = snapshot._space
+
+    def forgetful(head):
+        space = load_space(head)
+        for slots in space.action_slots.values():
+            slots.holders.clear()
+        return space
+
+    monkeypatch.setattr(snapshot, "_space", forgetful)
+    return {Invariant.SNAPSHOT_IS_STATE, Invariant.REPLAY_IS_STATE}
+
+
+def what_has_begun_is_forgotten(monkeypatch):
+    monkeypatch.setattr(Live, "_count", lambda live, sign, now_ms: None)
+    return {Invariant.RATES_BOUNDED}
+
+
+def one_of_several_counts(monkeypatch):
+    begun = runs._begun
+
+    def too_few(space, namespace, tasks):
+        return begun(space, namespace, tasks[:1])
+
+    monkeypatch.setattr(runs, "_begun", too_few)
+    return {Invariant.RATES_BOUNDED}
+
+
+def whoever_waits_for_a_rate_is_not_asked_again(monkeypatch):
+    monkeypatch.setattr(shard, "free_at_ms", lambda state, claim, now_ms, live: None)
+    return {Invariant.CLAIMS_WAKE}
+
+
+CONTROLS = (
+    slots_are_leaked_when_a_worker_is_given_up,
+    slots_are_not_counted,
+    one_more_has_a_slot,
+    all_keys_are_one,
+    a_changed_limit_is_not_heeded,
+    a_new_limit_does_not_hold_for_what_waits,
+    whoever_is_cancelled_stays_in_line,
+    a_snapshot_forgets_who_has_a_slot,
+    what_has_begun_is_forgotten,
+    one_of_several_counts,
+    whoever_waits_for_a_rate_is_not_asked_again,
+)
+
+
+@pytest.mark.parametrize("put_in", CONTROLS, ids=lambda put_in: put_in.__name__)
+def test_a_bug_is_found(put_in, monkeypatch, find):
+    makes_untrue = put_in(monkeypatch)
+
+    assert find() in makes_untrue
