@@ -32,6 +32,10 @@ class Batch:
         self._length = 0
 
     @property
+    def is_empty(self) -> bool:
+        return not (self.taken or self.answered)
+
+    @property
     def is_full(self) -> bool:
         return self._words >= WORDS_MAX or self._length >= LENGTH_MAX
 

@@ -32,10 +32,10 @@ from flo.core.views import run_result
 from flo.log.base import Log
 from flo.model.base import Fact, Word
 from flo.model.errors import FloError, NotFound, Unavailable, Unexpected
-from flo.model.groups import ReadGroup
+from flo.model.groups import GroupRecords, ReadGroup
 from flo.model.ids import run_id_of
 from flo.model.namespaces import NamespaceDeleted
-from flo.model.runs import Claim, Ended, Tick, Ticked
+from flo.model.runs import Assigned, Claim, Ended, Tick, Ticked
 from flo.model.streams import ReadStream, RecordPage
 from flo.shard.batch import Batch
 from flo.shard.clock import Clock, SystemClock
@@ -250,7 +250,7 @@ class Shard:
         if self._wait_for_log:
             batch.deliver()
         try:
-            if self._batch.taken and not self._failed:
+            if not (self._batch.is_empty or self._failed):
                 self._commit()
         except Exception as failure:
             self._fail(failure)
@@ -323,22 +323,34 @@ class Shard:
         self._waiters.park_claim(submission, claim)
         leave = lambda: self._waiters.leave_claim(submission, claim)  # noqa: E731
         again_at_ms = free_at_ms(self.state, claim, self._now_ms, self.live)
-        self._park(submission, claim.block_ms, leave, again_at_ms)
+        self._park(submission, claim.block_ms, Assigned(), leave, again_at_ms)
         return True
 
     def _park(
         self,
         submission: Submission,
         block_ms: int,
+        nothing: Word,
         leave: Callable[[], None],
         again_at_ms: int | None = None,
     ) -> None:
-        """Let it wait until it is answered; it is asked again when its time is over, or earlier."""
+        """Let it wait, until it is answered or its time is over; then the answer is `nothing`.
+
+        With `again_at_ms` it is asked again by then, if that is earlier.
+        """
         if submission.until_ms is None:
             submission.until_ms = self._now_ms + block_ms
-        alarm = self._clock.call_at(submission.until_ms, lambda: self._put_again(submission))
-        submission.park(alarm, leave)
+        over = partial(self._time_is_over, submission, nothing)
+        submission.park(self._clock.call_at(submission.until_ms, over), leave)
         self._wake_at(submission, again_at_ms)
+
+    def _time_is_over(self, submission: Submission, nothing: Word) -> None:
+        """Tell so, once all that the answer was made of is durable."""
+        submission.unpark()
+        if self._appending is None:
+            submission.answer([nothing])
+        else:
+            self._batch.answered.append((submission, [nothing]))
 
     def _wake_at(self, submission: Submission, at_ms: int | None) -> None:
         """Ask again what is parked at this time, unless it has no time left by then."""
@@ -356,7 +368,7 @@ class Shard:
         elif is_empty(reply) and read.block_ms and self._may_wait(submission):
             self._waiters.park_read(submission, read)
             leave = lambda: self._waiters.leave_read(submission, read)  # noqa: E731
-            self._park(submission, read.block_ms, leave)
+            self._park(submission, read.block_ms, GroupRecords(), leave)
         else:
             batch.answered.append((submission, [reply]))
 
@@ -466,7 +478,7 @@ class Shard:
             submission.words = [question]
         self._waiters.park_question(submission, question)
         leave = lambda: self._waiters.leave_question(submission, question)  # noqa: E731
-        self._park(submission, question.block_ms, leave)
+        self._park(submission, question.block_ms, reply, leave)
         return True
 
     def _recalling(self, submission: Submission) -> Moment:
