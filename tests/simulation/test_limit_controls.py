@@ -35,7 +35,7 @@ def slots_are_leaked_when_a_worker_is_given_up(monkeypatch):
 
 def slots_are_not_counted(monkeypatch):
     monkeypatch.setattr(limits, "_most", lambda space, name: None)
-    return {Invariant.SLOTS_BOUNDED}
+    return {Invariant.SLOTS_BOUNDED, Invariant.QUEUE_ORDER}  # whoever should wait is in the way
 
 
 def one_more_has_a_slot(monkeypatch):
@@ -46,7 +46,7 @@ def one_more_has_a_slot(monkeypatch):
         return allowed + 1 if allowed is not None else None
 
     monkeypatch.setattr(limits, "_most", one_more)
-    return {Invariant.SLOTS_BOUNDED, Invariant.SLOTS_RIGHT}
+    return {Invariant.SLOTS_BOUNDED, Invariant.SLOTS_RIGHT, Invariant.QUEUE_ORDER}
 
 
 def all_keys_are_one(monkeypatch):

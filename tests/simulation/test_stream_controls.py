@@ -178,7 +178,12 @@ def the_store_lets_go_too_early(monkeypatch):
         return trim(records, {stream: first + 5 for stream, first in below.items()}, rows_max)
 
     monkeypatch.setattr(MemoryRecords, "trim", trim_more)
-    return {Invariant.STORE_KEPT, Invariant.REFUSALS_EXPLAINED, Invariant.TRIMS_BOUNDED}
+    return {
+        Invariant.STORE_KEPT,
+        Invariant.REFUSALS_EXPLAINED,
+        Invariant.TRIMS_BOUNDED,
+        Invariant.READS_WHOLE,
+    }
 
 
 def parked_group_reads_are_not_woken(monkeypatch):
