@@ -1,21 +1,21 @@
-"""WebAssembly actions beside a bare call of the same module."""
+"""WebAssembly actions beside a bare call of the same module: the package, and nothing of Flo."""
 
 import asyncio
 import time
 from pathlib import Path
+from typing import Any
 
 import wasmtime
 
 from bench.figure import Figure
 from bench.system import server
 from flo import Flo
-from flo.wasm.engine import Engine
-from flo.wasm.execution import Call, Executor
-from flo.wasm.module import Modules
+from flo.wasm.engine import engine_config
 
 CALLS = 3_000
 BARE = 1_000
 IN_FLIGHT = 64
+FUEL = 1_000_000_000
 ECHO = """
 (module
   (memory (export "memory") 2)
@@ -25,11 +25,6 @@ ECHO = """
     (i64.or (i64.shl (i64.extend_i32_u (local.get 0)) (i64.const 32))
             (i64.extend_i32_u (local.get 1)))))
 """
-
-
-class _NoKeys:
-    def read(self, key: str) -> None:
-        return None
 
 
 async def run(folder: Path) -> list[Figure]:
@@ -55,18 +50,25 @@ async def run(folder: Path) -> list[Figure]:
 
 
 def _bare_rate(module: bytes) -> float:
-    """Calls per second of the same guest with nothing around it, one after the other."""
-    engine = Engine()
-    engine.start()
-    modules = Modules(engine)
-    executor, compiled = Executor(engine, modules), modules.check(module)
-    call = Call(module=compiled, input=b"{}")
+    """Calls per second of the same guest in the package alone, each in an instance of its own."""
+    engine = wasmtime.Engine(engine_config())
+    ready = wasmtime.Linker(engine).instantiate_pre(wasmtime.Module(engine, module))
     began = time.perf_counter()
     for _ in range(BARE):
-        executor.execute(call, _NoKeys())
-    rate = BARE / (time.perf_counter() - began)
-    engine.stop()
-    return rate
+        _call_bare(engine, ready, b"{}")
+    return BARE / (time.perf_counter() - began)
+
+
+def _call_bare(engine: wasmtime.Engine, ready: wasmtime.InstancePre, given: bytes) -> bytes:
+    with wasmtime.Store(engine) as store:
+        store.set_fuel(FUEL)
+        store.set_epoch_deadline(1)
+        exports: Any = ready.instantiate(store).exports(store)
+        place = exports["alloc"](store, len(given))
+        exports["memory"].write(store, given, place)
+        packed = exports["handle"](store, place, len(given))
+        at, length = packed >> 32, packed & 0xFFFF_FFFF
+        return bytes(exports["memory"].read(store, at, at + length))
 
 
 async def _invoke(flo: Flo, count: int) -> None:

@@ -8,9 +8,9 @@ Every call has an instance of its own, so one run leaves nothing behind for the 
 therefore not called. Nothing that a guest does comes out of here as an exception.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import wasmtime
 from msgspec.structs import replace
@@ -30,6 +30,7 @@ from flo.wasm.abi import (
     unsigned,
 )
 from flo.wasm.engine import Engine
+from flo.wasm.exports import Exports
 from flo.wasm.host import Host, Reader, Stored
 from flo.wasm.linking import GuestMemory, Visit
 from flo.wasm.module import Module, Modules
@@ -149,18 +150,13 @@ class _Guest:
     def __init__(self, store: wasmtime.Store, call: Call) -> None:
         self.call = call
         self._store = store
-        instance = call.module.ready.instantiate(store)
-        self._exports: Mapping[str, Any] = instance.exports(store)
-        memory = self._exports[MEMORY_EXPORT]
-        assert isinstance(memory, wasmtime.Memory)
-        self._memory = GuestMemory(store, memory)
-        if "_initialize" in self._exports:
-            self.ask("_initialize")
-        if "init" in self._exports and (code := self.ask("init")) != 0:
+        exports = Exports(store, call.module.ready.instantiate(store))
+        self.ask = exports.ask
+        self._memory = GuestMemory(store, exports.memory(MEMORY_EXPORT))
+        if "_initialize" in call.module.exports:
+            exports.tell("_initialize")
+        if "init" in call.module.exports and (code := self.ask("init")) != 0:
             raise Fault(Kind.INIT_FAILED, f"expected init to return 0, got {code}")
-
-    def ask(self, function: str, *arguments: int) -> Any:
-        return self._exports[function](self._store, *arguments)
 
     def give(self, data: bytes) -> Span:
         """Put data where the guest wants to have it; even nothing has a place that is not null."""

@@ -11,6 +11,8 @@ from typing import Any
 from wasmtime import _bindings, _ffi
 
 SHORT = (
+    "wasmtime_caller_context",
+    "wasmtime_caller_export_get",
     "wasm_functype_delete",
     "wasm_functype_params",
     "wasm_functype_results",
@@ -21,7 +23,7 @@ SHORT = (
     "wasmtime_context_set_epoch_deadline",
     "wasmtime_context_set_fuel",
     "wasmtime_func_type",
-    "wasmtime_instance_export_nth",
+    "wasmtime_instance_export_get",
     "wasmtime_memory_data",
     "wasmtime_memory_data_size",
     "wasmtime_store_context",
