@@ -1,4 +1,6 @@
 import asyncio
+import os
+import sys
 import threading
 
 import pytest
@@ -160,3 +162,19 @@ async def test_modules_are_compiled_while_every_slot_is_taken(pool, modules, gat
     await asyncio.gather(*taken)
 
     assert module.exports
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says who is where")
+async def test_guests_leave_a_core_to_the_others(pool):
+    class Looking:
+        cores: set[int] = set()
+
+        def read(self, key):
+            self.cores = os.sched_getaffinity(0)
+
+    module = await pool.check(guest(f"{READING} (i64.const 0)"))
+    looking = Looking()
+
+    await pool.execute(Call(module=module, input=b""), looking, "read")
+
+    assert len(looking.cores) == max(1, len(os.sched_getaffinity(0)) - 1)

@@ -1,7 +1,7 @@
 """The engine that guests run in, and the thread that keeps their time.
 
     start ──▸ the ticker counts the engine's epoch up, every 10 ms while a guest runs
-    enter ──▸ a run, with the tick at which it is over; one that lasts stands behind the others
+    enter ──▸ a run, with the tick at which it is over
     stop  ──▸ nothing more may enter; the epoch races ahead until the last guest is thrown out
 
 A guest looks at the epoch at every loop and call, so it ends within a tick or two of its deadline
@@ -11,18 +11,15 @@ that.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import Condition, Thread, get_native_id
+from threading import Condition, Thread
 from time import monotonic_ns
 
 import wasmtime
 
 from flo.model.errors import Unavailable
-from flo.wasm.priority import come_forward, step_back
 from flo.wasm.short_calls import keep_the_interpreter
 
 TICK_NS = 10_000_000
-PATIENCE_NS = TICK_NS
-"""A guest that is done by then is never behind anybody."""
 STACK_LENGTH_MAX = 512 * 1024
 """Of a guest; the thread under it has 1 MiB or more on every platform."""
 
@@ -56,27 +53,6 @@ class Pace:
         return self.owed(now_ns) + -(-timeout_ms * 1_000_000 // TICK_NS) + 1
 
 
-class _Stay:
-    """One run in the engine, in the thread that has entered it."""
-
-    def __init__(self, ticks: int, now_ns: int) -> None:
-        self.ticks = ticks
-        """That it may last."""
-        self._patience_until_ns = now_ns + PATIENCE_NS
-        self._thread = get_native_id()
-        self._is_behind = False
-
-    def look(self, now_ns: int) -> None:
-        """Behind the others with it, if it has run for long."""
-        if not self._is_behind and now_ns >= self._patience_until_ns:
-            self._is_behind = True
-            step_back(self._thread)
-
-    def leave(self) -> None:
-        if self._is_behind:
-            come_forward(self._thread)
-
-
 class Engine:
     """Shared by all guests of a process; modules are compiled for it."""
 
@@ -86,7 +62,9 @@ class Engine:
         self._changed = Condition()
         self._started = False
         self._stopping = False
-        self._running: set[_Stay] = set()
+        self._running: dict[int, int] = {}
+        """The ticks that each run may last."""
+        self._entered = 0
         self._idle = False
         """The ticker sleeps until it is called."""
         self._pace = Pace(monotonic_ns())
@@ -121,26 +99,23 @@ class Engine:
                 raise Unavailable("the WASM engine is not running", code="wasm_stopped")
             if not self._running:
                 self._pace = Pace(monotonic_ns())
-            now_ns = monotonic_ns()
-            stay = _Stay(self._pace.until(timeout_ms, now_ns), now_ns)
-            self._running.add(stay)
+            ticks = self._pace.until(timeout_ms, monotonic_ns())
+            self._entered += 1
+            ticket = self._entered
+            self._running[ticket] = ticks
             if self._idle:
                 self._changed.notify_all()
         try:
-            yield stay.ticks
+            yield ticks
         finally:
             with self._changed:
-                self._running.remove(stay)
-                stay.leave()
+                del self._running[ticket]
 
     def _tick(self) -> None:
         with self._changed:
             while not self._stopping:
                 if self._running:
-                    now_ns = monotonic_ns()
-                    self._advance(self._pace.owed(now_ns))
-                    for stay in self._running:
-                        stay.look(now_ns)
+                    self._advance(self._pace.owed(monotonic_ns()))
                     self._changed.wait(TICK_NS / 1_000_000_000)
                 else:
                     self._idle = True
@@ -148,7 +123,7 @@ class Engine:
                     self._idle = False
             while self._running:
                 # A run that has entered may yet have to set its deadline: hence again and again.
-                self._advance(max(stay.ticks for stay in self._running))
+                self._advance(max(self._running.values()))
                 self._changed.wait(TICK_NS / 1_000_000_000)
 
     def _advance(self, ticks: int) -> None:

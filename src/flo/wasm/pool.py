@@ -11,6 +11,7 @@ import asyncio
 from functools import partial
 
 from flo.wasm.abi import ENTRYPOINT_DEFAULT, MEMORY_PAGES_DEFAULT
+from flo.wasm.cores import leave_a_core
 from flo.wasm.engine import Engine
 from flo.wasm.execution import Call, Executor
 from flo.wasm.host import Reader
@@ -37,7 +38,7 @@ class Pool:
         self._engine = engine
         self._modules = modules
         self._executor = Executor(engine, modules)
-        self._guests = Slots("guest", running_max, waiting_max)
+        self._guests = Slots("guest", running_max, waiting_max, leave_a_core)
         self._compiler = Slots("compiler", 1, COMPILING_WAITING_MAX)
 
     @property

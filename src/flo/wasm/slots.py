@@ -32,12 +32,20 @@ Future: TypeAlias = asyncio.Future[Any]
 class Slots:
     """Belongs to the event loop that it is used on."""
 
-    def __init__(self, name: str, running_max: int, waiting_max: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        running_max: int,
+        waiting_max: int,
+        prepare: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`prepare` is called once in every thread, before its first job."""
         assert running_max > 0
         assert waiting_max >= 0
         self._name = name
         self._running_max = running_max
         self._waiting_max = waiting_max
+        self._prepare = prepare
         self._lanes: OrderedDict[str, dict[Future, Job]] = OrderedDict()
         self._running_count = 0
         self._waiting_count = 0
@@ -108,6 +116,7 @@ class Slots:
         self._handed_over.put(partial(self._carry_out, job, future, future.get_loop()))
 
     def _work(self) -> None:
+        self._prepare()
         while (task := self._handed_over.get()) is not None:
             task()
 
