@@ -167,7 +167,7 @@ async def test_modules_are_compiled_while_every_slot_is_taken(pool, modules, gat
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says who is where")
 async def test_guests_leave_a_core_to_the_others(pool):
     class Looking:
-        cores: set[int] = set()
+        cores: frozenset[int] | set[int] = frozenset()
 
         def read(self, key):
             self.cores = os.sched_getaffinity(0)
