@@ -23,6 +23,7 @@ from flo.model.ids import TEXT_LENGTH_MAX, Namespace
 from flo.model.kv import Change, Check, Delete, Put
 from flo.model.runs import Assigned, Claim, Complete, Fail, Task, Touch
 from flo.model.workers import ACTIONS_PER_WORKER_MAX, DeregisterWorker
+from flo.server.gather import Gatherer
 from flo.shard.clock import Clock
 from flo.shard.shard import Shard
 from flo.shard.submission import Answer, Submission
@@ -38,6 +39,8 @@ WORKER_ID = "flo-inline"
 CLAIM_BLOCK_MS = 300_000
 TOUCH_EVERY_S = 3
 TOUCH_MS = 60_000
+AHEAD = 4
+"""So many times as many runs are claimed at once as can be performed: guests are often short."""
 TRIES_MAX = 20
 """So often a guest is run again because what it read has changed; then its attempt has failed."""
 
@@ -52,6 +55,8 @@ class InlineWorker:
         self._clock = clock
         self._free = asyncio.Semaphore(concurrency)
         self._concurrency = concurrency
+        self._gatherer = Gatherer(shard)
+        self._under_way_count = 0
         engine = Engine()
         self._modules = Modules(engine)
         self._pool = Pool(engine, self._modules, running_max=concurrency)
@@ -99,7 +104,7 @@ class InlineWorker:
         self._serving[namespace] = actions
         for start in range(0, len(actions), ACTIONS_PER_WORKER_MAX):
             some = actions[start : start + ACTIONS_PER_WORKER_MAX]
-            line = _Line(self._shard, namespace, some, self._concurrency)
+            line = _Line(self._shard, namespace, some, self._concurrency * AHEAD)
             self._lines.setdefault(namespace, []).append(line)
             self._spawn(self._claim_for_ever(line))
 
@@ -130,6 +135,15 @@ class InlineWorker:
 
     async def _perform(self, namespace: Namespace, task: Task, begun: asyncio.Event) -> None:
         """One run from its claim to its report."""
+        self._under_way_count += 1
+        try:
+            await self._perform_in_a_slot(namespace, task, begun)
+        finally:
+            self._under_way_count -= 1
+
+    async def _perform_in_a_slot(
+        self, namespace: Namespace, task: Task, begun: asyncio.Event
+    ) -> None:
         await self._slot_for(namespace, task)
         begun.set()
         try:
@@ -201,7 +215,7 @@ class InlineWorker:
             changes=list(_changes(outcome)),
         )
         try:
-            await self._shard.ask(report)
+            await self._gatherer.hand_in(report, is_alone=self._under_way_count == 1)
         except Conflict as refusal:
             if refusal.code == "version_mismatch":
                 return False
