@@ -2,11 +2,11 @@
 
 from itertools import islice
 
+from flo.core.claims import rate_now
 from flo.core.course import UNDO, Course
 from flo.core.limits import is_in_line
 from flo.core.moment import Moment
 from flo.core.queue import lane_key
-from flo.core.runs import rate_now
 from flo.core.state import Space, State
 from flo.core.workers import worker_status
 from flo.core.workflow_views import status_of, wait_view

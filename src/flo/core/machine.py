@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from flo.core import (
     actions,
+    claims,
     dead,
     effects,
     explain,
@@ -23,6 +24,8 @@ from flo.core import (
     namespaces,
     plan_views,
     plans,
+    reports,
+    run_ends,
     runs,
     schedules,
     stream_views,
@@ -68,10 +71,10 @@ RULES: dict[type[Word], Rule] = {
     namespace_words.CreateNamespace: namespaces.decide_create,
     namespace_words.DeleteNamespace: namespaces.decide_delete,
     run_words.Invoke: runs.decide_invoke,
-    run_words.Claim: runs.decide_claim,
+    run_words.Claim: claims.decide_claim,
     run_words.Complete: effects.decide_complete,
-    run_words.Fail: runs.decide_fail,
-    run_words.Touch: runs.decide_touch,
+    run_words.Fail: reports.decide_fail,
+    run_words.Touch: reports.decide_touch,
     run_words.Cancel: runs.decide_cancel,
     run_words.RequeueDead: dead.decide_requeue,
     run_words.PurgeDead: dead.decide_purge,
@@ -184,13 +187,13 @@ FOLDS: dict[type[Fact], Fold] = {
     run_words.RunQueued: runs.apply_queued,
     run_words.RunReleased: runs.apply_released,
     run_words.RunsRekeyed: limits.apply_rekeyed,
-    run_words.RunClaimed: runs.apply_claimed,
-    run_words.RunTouched: runs.apply_touched,
-    run_words.RunCompleted: runs.apply_completed,
-    run_words.RunRequeued: runs.apply_requeued,
-    run_words.RunFailed: runs.apply_failed,
-    run_words.RunTimedOut: runs.apply_timed_out,
-    run_words.RunCancelled: runs.apply_cancelled,
+    run_words.RunClaimed: claims.apply_claimed,
+    run_words.RunTouched: reports.apply_touched,
+    run_words.RunCompleted: run_ends.apply_completed,
+    run_words.RunRequeued: reports.apply_requeued,
+    run_words.RunFailed: run_ends.apply_failed,
+    run_words.RunTimedOut: run_ends.apply_timed_out,
+    run_words.RunCancelled: run_ends.apply_cancelled,
     run_words.RunRevived: dead.apply_revived,
     run_words.RunPurged: dead.apply_purged,
     worker_words.WorkerRegistered: workers.apply_registered,
@@ -199,7 +202,7 @@ FOLDS: dict[type[Fact], Fold] = {
 }
 
 FOLLOWS: dict[type[Fact], Follow] = {
-    worker_words.WorkerDeregistered: runs.follow_worker_deregistered,
+    worker_words.WorkerDeregistered: reports.follow_worker_deregistered,
     run_words.RunCompleted: workflows.follow_run_ended,
     run_words.RunFailed: workflows.follow_run_ended,
     run_words.RunTimedOut: workflows.follow_run_ended,
@@ -232,10 +235,10 @@ FILES: dict[type[Fact], Callable[[State, Any], Iterable[Archived]]] = {
 """What goes to the archive with an event, beside what ends with it."""
 
 ENDS: dict[type[Fact], Callable[[State, Any], Archived]] = {
-    run_words.RunCompleted: runs.archive_run,
-    run_words.RunFailed: runs.archive_run,
-    run_words.RunTimedOut: runs.archive_run,
-    run_words.RunCancelled: runs.archive_run,
+    run_words.RunCompleted: run_ends.archive_run,
+    run_words.RunFailed: run_ends.archive_run,
+    run_words.RunTimedOut: run_ends.archive_run,
+    run_words.RunCancelled: run_ends.archive_run,
     group_words.RecordDied: letters.archive_letter,
 }
 

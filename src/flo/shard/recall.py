@@ -26,7 +26,7 @@ from flo.core.recall import (
     is_recalled,
     recalls_for,
 )
-from flo.core.runs import ARCHIVE_KIND
+from flo.core.run_ends import ARCHIVE_KIND
 from flo.core.state import KEYS_REMEMBERED_MAX, State
 from flo.core.stream_recall import (
     Known,
