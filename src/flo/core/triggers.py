@@ -9,12 +9,12 @@ from collections.abc import Iterator
 
 import msgspec
 
-from flo.core.advance import attributes, slot_of
 from flo.core.backlog import in_parts
 from flo.core.decision import Decision
 from flo.core.group_reads import decide_read
 from flo.core.groups import group_of
 from flo.core.moment import Moment
+from flo.core.starts import attributes, slot_of
 from flo.core.state import Deployed, State
 from flo.core.workflows import next_run
 from flo.model.base import Fact

@@ -14,11 +14,12 @@ from typing import Any
 
 import msgspec
 
-from flo.core.advance import Advance, attributes, slot_of
+from flo.core.advance import Advance
 from flo.core.course import HISTORY_PART_LENGTH, Course
 from flo.core.decision import Decision
 from flo.core.due import DueKey
 from flo.core.moment import Moment
+from flo.core.starts import attributes, slot_of
 from flo.core.state import Deployed, Space, State
 from flo.model.base import Fact
 from flo.model.errors import Conflict, Invalid, NotFound, TooLarge
