@@ -10,7 +10,7 @@ from flo.cli.main import main
 from flo.core import limits, reports, workflows
 from flo.core.machine import FOLDS
 from flo.model.runs import RunRequeued
-from flo.model.workflows import WorkflowAdmitted
+from flo.model.workflow_facts import WorkflowAdmitted
 
 
 def leaky() -> None:

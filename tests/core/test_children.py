@@ -4,13 +4,8 @@ import pytest
 
 from flo.core.children import DEPTH_MAX
 from flo.model.runs import RunQueued, Tick
-from flo.model.workflows import (
-    DeleteWorkflow,
-    DisableWorkflow,
-    StartWorkflow,
-    WorkflowFinished,
-    WorkflowStarted,
-)
+from flo.model.workflow_facts import WorkflowFinished, WorkflowStarted
+from flo.model.workflows import DeleteWorkflow, DisableWorkflow, StartWorkflow
 from flows import document, events_of, one_step, playing
 
 

@@ -6,7 +6,7 @@ from flo.core.draft import Draft
 from flo.model.actions import DisableAction
 from flo.model.errors import Conflict
 from flo.model.runs import Cancel, RunCancelled, RunQueued
-from flo.model.workflows import (
+from flo.model.workflow_facts import (
     MAIN,
     ChildCancelled,
     Phase,

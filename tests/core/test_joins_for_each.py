@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from flo.core.limits import value_of
-from flo.model.workflows import StepStarted, WalkOpened
+from flo.model.workflow_facts import StepStarted, WalkOpened
 from flows import document, events_of, playing
 
 

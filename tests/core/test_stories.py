@@ -84,7 +84,9 @@ def test_after_every_command_the_state_agrees_with_itself(seed):
 
 
 of_workflows = [
-    event for event in EVENTS if event.__module__ in ("flo.model.workflows", "flo.model.schedules")
+    event
+    for event in EVENTS
+    if event.__module__ in ("flo.model.workflow_facts", "flo.model.schedules")
 ]
 
 

@@ -17,15 +17,15 @@ from flo.core.machine import FILES, FOLDS, FOLLOWS, RULES, VIEWS
 from flo.model.groups import RecordsAcked
 from flo.model.runs import RunCompleted, RunRequeued
 from flo.model.schedules import PullTrigger, ScheduleFired
-from flo.model.workflows import (
+from flo.model.workflow_facts import (
     RUN_PREFIX,
-    GetHistory,
     RollbackBegan,
     SignalMatched,
     WorkflowAdmitted,
     WorkflowFinished,
     WorkflowPaused,
 )
+from flo.model.workflows import GetHistory
 from flo.shard.waiters import Waiters
 from flo.testing.invariants import Invariant
 

@@ -27,7 +27,7 @@ from flo.core.workflow_ends import CANCELLED, begin_undo, end_undo, fail, finish
 from flo.model.base import Fact
 from flo.model.errors import Conflict, Invalid, NotFound
 from flo.model.ids import DURATION_MS_MAX, ActionName, Namespace
-from flo.model.workflows import (
+from flo.model.workflow_facts import (
     MAIN,
     ActionEnded,
     Ending,

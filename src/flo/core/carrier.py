@@ -5,7 +5,7 @@ from typing import Protocol
 from flo.core.course import Course
 from flo.core.draft import Draft
 from flo.model.ids import ActionName
-from flo.model.workflows import Walk, WalkName
+from flo.model.workflow_facts import Walk, WalkName
 from flo.workflow.definition import Target
 
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from flo.core.draft import Draft, too_large
 from flo.core.starts import attributes, slot_of
-from flo.model.workflows import RUN_PREFIX, Parent, WalkName, WorkflowRun
+from flo.model.workflow_facts import RUN_PREFIX, Parent, WalkName, WorkflowRun
 from flo.workflow.definition import Target
 from flo.workflow.outcome import EXECUTION_FAILURE, TARGET_DISABLED, TARGET_NOT_FOUND
 

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from msgspec.structs import replace
 
 from flo.model.ids import RunId
-from flo.model.workflows import (
+from flo.model.workflow_facts import (
     MAIN,
     ActionEnded,
     Ending,

@@ -16,7 +16,7 @@ from flo.core.state import State
 from flo.model.base import Fact
 from flo.model.ids import PAYLOAD_LENGTH_MAX, ActionName, Namespace, RunId
 from flo.model.runs import RunCancelled, RunQueued
-from flo.model.workflows import (
+from flo.model.workflow_facts import (
     ChildCancelled,
     StepHeld,
     StepName,

@@ -14,14 +14,8 @@ from flo.core.workflows import not_found
 from flo.model.ids import Namespace
 from flo.model.runs import Run, RunStatus
 from flo.model.workers import Worker, WorkerStatus
-from flo.model.workflows import (
-    ExplainWorkflow,
-    Explanation,
-    Phase,
-    WaitView,
-    WorkflowRecord,
-    WorkflowStatus,
-)
+from flo.model.workflow_facts import Phase, WorkflowRecord, WorkflowStatus
+from flo.model.workflows import ExplainWorkflow, Explanation, WaitView
 
 HOLDERS_MAX = 3
 """So many of those who are before it are named."""

@@ -17,7 +17,7 @@ from flo.core.draft import EVENTS_PER_ADVANCE_MAX, too_large
 from flo.core.limits import value_of
 from flo.core.scope import mapped, scope_of
 from flo.core.workflow_ends import close_under, fail
-from flo.model.workflows import Phase, StepName, Walk, WalkEnded, WalkName, WalkOpened
+from flo.model.workflow_facts import Phase, StepName, Walk, WalkEnded, WalkName, WalkOpened
 from flo.workflow.definition import JOIN_ALL, ForEachStep, ParallelStep, Step, needed
 from flo.workflow.mapping import Scope, compile_mapping
 from flo.workflow.outcome import FAILURE, SUCCESS

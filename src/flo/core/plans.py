@@ -17,7 +17,7 @@ from flo.core.scope import mapped, scope_of
 from flo.core.state import State
 from flo.model.ids import Namespace, check_text
 from flo.model.plans import EmitEvent, Emitted, EventEmitted
-from flo.model.workflows import (
+from flo.model.workflow_facts import (
     Phase,
     PlanNoted,
     SignalReceived,

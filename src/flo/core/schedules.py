@@ -36,8 +36,7 @@ from flo.model.schedules import (
     ScheduleState,
     ScheduleView,
 )
-from flo.model.workflows import (
-    WorkflowBegun,
+from flo.model.workflow_facts import (
     WorkflowCreated,
     WorkflowDeleted,
     WorkflowDisabled,
@@ -46,6 +45,7 @@ from flo.model.workflows import (
     WorkflowRun,
     WorkflowStarted,
 )
+from flo.model.workflows import WorkflowBegun
 from flo.workflow.cron import Timetable, missed, timetable_of, upcoming
 from flo.workflow.definition import Catchup, Schedule
 

@@ -21,7 +21,7 @@ from flo.model.base import Fact
 from flo.model.groups import GroupRecords, RecordsAcked
 from flo.model.schedules import BatchWaits, PullTrigger
 from flo.model.streams import RECORDS_PER_READ_MAX, StreamRecord
-from flo.model.workflows import WorkflowRun, WorkflowStarted
+from flo.model.workflow_facts import WorkflowRun, WorkflowStarted
 from flo.workflow.definition import Trigger
 
 BY_TRIGGER = "trigger"

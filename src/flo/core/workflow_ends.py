@@ -9,7 +9,7 @@ from flo.core.course import UNDO, find_step, walk_under
 from flo.core.draft import too_large
 from flo.core.plans import PlanWalk
 from flo.core.scope import mapped, scope_of
-from flo.model.workflows import (
+from flo.model.workflow_facts import (
     Ending,
     Phase,
     RollbackBegan,
