@@ -33,15 +33,14 @@ from flo.model.runs import AttemptView, RunResult, RunStatus, RunView, Task
 from flo.model.schedules import ScheduleView
 from flo.model.streams import NewRecord, Retention, StreamRecord, StreamView
 from flo.model.workers import ProcessView, WorkerStatus, WorkerView
+from flo.model.workflow_facts import Phase, WorkflowStatus
 from flo.model.workflows import (
     HistoryView,
-    Phase,
     StepView,
     WaitView,
     WorkflowItem,
     WorkflowRunItem,
     WorkflowRunView,
-    WorkflowStatus,
 )
 from flo.server.config import ENVIRONMENT_PREFIX, ServerConfig
 from flo.testing.local import local_server

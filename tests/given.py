@@ -29,7 +29,7 @@ from flo.model.archive import ArchiveAddress, address_of
 from flo.model.base import Fact, Word
 from flo.model.groups import Letter
 from flo.model.ids import NAMESPACE_DEFAULT, run_id_of
-from flo.model.runs import Nothing, Run
+from flo.model.runs import Claim, Nothing, Run
 from flo.model.streams import Place, PlaceBy, StreamRecord
 from flo.shard.recall import ask_workflows
 from flo.testing.clock import NOON_MS
@@ -196,6 +196,14 @@ class Story:
             and run.dead_lettered >= recall.is_dead
         ]
         return sorted(found, key=lambda run: -run.number)[: recall.limit]
+
+
+def claimed(
+    story: Story, worker_id: str = ANNA, *actions: str, max_tasks: int = 1_000
+) -> list[str]:
+    """The ids of the runs that a claim brings."""
+    claim = Claim(worker_id=worker_id, actions=[*actions] or ["send"], max_tasks=max_tasks)
+    return [task.task_id for task in story.tell(claim).reply.tasks]
 
 
 def given(*steps: Word | Later) -> Story:

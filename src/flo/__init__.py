@@ -102,11 +102,11 @@ if TYPE_CHECKING:
         WorkerType,
         WorkerView,
     )
+    from flo.model.workflow_facts import Phase, WorkflowStatus
     from flo.model.workflows import (
         Explanation,
         HistoryPage,
         HistoryView,
-        Phase,
         StepView,
         Validated,
         WaitView,
@@ -116,7 +116,6 @@ if TYPE_CHECKING:
         WorkflowRunItem,
         WorkflowRunPage,
         WorkflowRunView,
-        WorkflowStatus,
         WorkflowView,
     )
     from flo.worker.action import ActionWorker
@@ -219,11 +218,11 @@ _HOMES = {
         "WorkerType",
         "WorkerView",
     ],
+    "flo.model.workflow_facts": ["Phase", "WorkflowStatus"],
     "flo.model.workflows": [
         "Explanation",
         "HistoryPage",
         "HistoryView",
-        "Phase",
         "StepView",
         "Validated",
         "WaitView",
@@ -233,7 +232,6 @@ _HOMES = {
         "WorkflowRunItem",
         "WorkflowRunPage",
         "WorkflowRunView",
-        "WorkflowStatus",
         "WorkflowView",
     ],
     "flo.worker.action": ["ActionWorker"],

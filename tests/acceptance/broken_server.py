@@ -7,17 +7,17 @@ careless    everybody has a slot
 import sys
 
 from flo.cli.main import main
-from flo.core import limits, runs, workflows
+from flo.core import limits, reports, workflows
 from flo.core.machine import FOLDS
 from flo.model.runs import RunRequeued
-from flo.model.workflows import WorkflowAdmitted
+from flo.model.workflow_facts import WorkflowAdmitted
 
 
 def leaky() -> None:
     def apply_requeued(state, event):
         space = state.spaces[event.namespace]
         run = space.runs[event.run_id]
-        runs.apply_requeued(state, event)
+        reports.apply_requeued(state, event)
         if run.slot is not None:
             slots = space.action_slots.setdefault((run.action, run.slot), limits.ActionSlots())
             slots.holders[f"{run.run_id}, attempt {run.attempt}"] = None

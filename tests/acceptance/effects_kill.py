@@ -30,7 +30,7 @@ from flo.log.sqlite import read_log
 from flo.model.base import Fact
 from flo.model.kv import KeyPut
 from flo.model.runs import RunCompleted, RunQueued
-from flo.model.workflows import StepEnded, WorkflowStarted
+from flo.model.workflow_facts import StepEnded, WorkflowStarted
 from flo.shard.snapshotter import LOG_FILE
 from flo.testing.process import ServerProcess
 

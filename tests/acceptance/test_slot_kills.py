@@ -41,7 +41,7 @@ from flo.model.runs import (
     RunRequeued,
     RunTimedOut,
 )
-from flo.model.workflows import WorkflowAdmitted, WorkflowFinished, WorkflowStarted
+from flo.model.workflow_facts import WorkflowAdmitted, WorkflowFinished, WorkflowStarted
 from flo.shard.replay import recover
 from flo.shard.snapshotter import LOG_FILE
 from flo.testing.process import ServerProcess

@@ -15,7 +15,7 @@ from flo import Flo
 from flo.log.sqlite import read_log
 from flo.model.base import Fact
 from flo.model.runs import RunCancelled, RunCompleted, RunFailed, RunTimedOut
-from flo.model.workflows import (
+from flo.model.workflow_facts import (
     ActionEnded,
     Phase,
     SignalMatched,

@@ -8,18 +8,16 @@ from flo.core.advance import ADVANCE_STEPS_MAX
 from flo.model.actions import DisableAction, RegisterAction
 from flo.model.runs import Cancel, Fail, RunQueued, Tick
 from flo.model.workers import DeregisterWorker, RegisterWorker
-from flo.model.workflows import (
+from flo.model.workflow_facts import (
     ActionEnded,
-    CreateWorkflow,
-    GetWorkflowRun,
     Phase,
-    StartWorkflow,
     StepEnded,
     StepStarted,
     WalkClosed,
     WorkflowFinished,
     WorkflowStarted,
 )
+from flo.model.workflows import CreateWorkflow, GetWorkflowRun, StartWorkflow
 from flo.testing.clock import NOON_MS
 from flows import Play, document, events_of, one_step, playing
 from given import ANNA, DEFAULT, Later

@@ -5,7 +5,7 @@ import pytest
 from flo.model.errors import Conflict, NotFound, TooLarge
 from flo.model.runs import RunCancelled
 from flo.model.workers import AwaitNews, RegisterWorker
-from flo.model.workflows import WorkflowPaused, WorkflowResumed
+from flo.model.workflow_facts import WorkflowPaused, WorkflowResumed
 from flows import document, events_of, one_step, playing
 from given import ANNA
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from flo.model.workflows import Phase, StepHeld
+from flo.model.workflow_facts import Phase, StepHeld
 from flo.testing.clock import NOON_MS
 from flows import document, events_of, one_step, playing
 

@@ -5,13 +5,8 @@ import pytest
 from flo.model.errors import Conflict, NotFound, TooLarge
 from flo.model.ids import DURATION_MS_MAX
 from flo.model.runs import Nothing
-from flo.model.workflows import (
-    SIGNALS_KEPT_MAX,
-    SignalMatched,
-    SignalReceived,
-    SignalTimedOut,
-    SignalWorkflow,
-)
+from flo.model.workflow_facts import SignalMatched, SignalReceived, SignalTimedOut
+from flo.model.workflows import SIGNALS_KEPT_MAX, SignalWorkflow
 from flo.testing.clock import NOON_MS
 from flows import document, events_of, one_step, playing
 

@@ -3,7 +3,7 @@
 import pytest
 
 from flo.core.course import branch_of, join_step, parent_walk, step_at, walk_under
-from flo.model.workflows import MAIN, Signal, SignalMatched, SignalReceived
+from flo.model.workflow_facts import MAIN, Signal, SignalMatched, SignalReceived
 from flo.workflow.definition import ForEachStep, RunStep
 from flows import document, playing
 

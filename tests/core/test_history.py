@@ -7,7 +7,8 @@ import pytest
 from flo.core.course import HISTORY_PART_LENGTH, CourseEvent
 from flo.core.history import DETAIL_LENGTH_MAX, LINES
 from flo.model.errors import Invalid, NotFound
-from flo.model.workflows import GetHistory, HistoryFiled, WalkClosed, WorkflowAdmitted
+from flo.model.workflow_facts import HistoryFiled, WalkClosed, WorkflowAdmitted
+from flo.model.workflows import GetHistory
 from flo.testing.clock import NOON_MS
 from flows import document, events_of, one_step, playing
 

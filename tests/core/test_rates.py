@@ -4,9 +4,9 @@ import random
 
 import pytest
 
+from flo.core.claims import free_at_ms
 from flo.core.live import RATES_REMEMBERED_MAX, Live
 from flo.core.rates import rate_of_limits, rate_under
-from flo.core.runs import free_at_ms
 from flo.model.actions import ActionLimits, DeleteAction, RegisterAction
 from flo.model.namespaces import DeleteNamespace
 from flo.model.runs import Claim, Complete, Fail, Invoke, Tick

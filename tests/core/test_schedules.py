@@ -14,12 +14,8 @@ from flo.model.schedules import (
     ScheduleFired,
     ScheduleRemoved,
 )
-from flo.model.workflows import (
-    DeleteWorkflow,
-    DisableWorkflow,
-    EnableWorkflow,
-    WorkflowStarted,
-)
+from flo.model.workflow_facts import WorkflowStarted
+from flo.model.workflows import DeleteWorkflow, DisableWorkflow, EnableWorkflow
 from flo.testing.clock import NOON_MS
 from flows import Play, events_of, one_step, playing
 from given import Later

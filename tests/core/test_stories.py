@@ -19,8 +19,8 @@ from given import ANNA, Later, Story, given, replayed
 @pytest.fixture(autouse=True)
 def memory_is_short(monkeypatch):
     """Whatever is swept, forgotten or looked up when there is very much of it, is so soon."""
-    monkeypatch.setattr("flo.core.runs.KEYS_REMEMBERED_MAX", 3)
-    monkeypatch.setattr("flo.core.runs.ATTEMPTS_KEPT_MAX", 2)
+    monkeypatch.setattr("flo.core.run_ends.KEYS_REMEMBERED_MAX", 3)
+    monkeypatch.setattr("flo.core.run_ends.ATTEMPTS_KEPT_MAX", 2)
     monkeypatch.setattr("flo.core.queue.CALLED_OFF_MAX", 1)
     monkeypatch.setattr("flo.core.queue.LANES_EMPTY_MAX", 2)
     monkeypatch.setattr("flo.core.queue.LABELS_REMEMBERED_MAX", 2)
@@ -84,7 +84,9 @@ def test_after_every_command_the_state_agrees_with_itself(seed):
 
 
 of_workflows = [
-    event for event in EVENTS if event.__module__ in ("flo.model.workflows", "flo.model.schedules")
+    event
+    for event in EVENTS
+    if event.__module__ in ("flo.model.workflow_facts", "flo.model.schedules")
 ]
 
 

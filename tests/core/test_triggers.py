@@ -9,12 +9,8 @@ from flo.model.groups import CreateGroup, GetGroup, GroupRecords, GroupSettings,
 from flo.model.namespaces import CreateNamespace
 from flo.model.schedules import CONSUMER, BatchWaits, PullTrigger
 from flo.model.streams import Append, NewRecord
-from flo.model.workflows import (
-    DeleteWorkflow,
-    DisableWorkflow,
-    EnableWorkflow,
-    WorkflowStarted,
-)
+from flo.model.workflow_facts import WorkflowStarted
+from flo.model.workflows import DeleteWorkflow, DisableWorkflow, EnableWorkflow
 from flows import events_of, one_step, playing
 
 STEP = '{run: "@actions/check", transitions: {success: flo.Completed, failure: flo.Failed}}'

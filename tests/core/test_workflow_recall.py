@@ -11,8 +11,8 @@ from flo.core.workflow_recall import (
     RecallWorkflowKey,
     RecallWorkflows,
 )
+from flo.model.workflow_facts import CHOSEN
 from flo.model.workflows import (
-    CHOSEN,
     CancelWorkflow,
     ExplainWorkflow,
     GetHistory,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from flo.core.course import UNDO, step_at
 from flo.model.errors import FloError, Unexpected
 from flo.model.runs import Fail, RunStatus
-from flo.model.workflows import (
+from flo.model.workflow_facts import (
     MAIN,
     Phase,
     RollbackBegan,

@@ -4,6 +4,7 @@ import pytest
 
 from flo.model.errors import Conflict, Invalid, NotFound, TooLarge
 from flo.model.runs import Nothing
+from flo.model.workflow_facts import Origin, WorkflowAdmitted, WorkflowCreated, WorkflowStarted
 from flo.model.workflows import (
     TEXT_LENGTH_MAX,
     CreateWorkflow,
@@ -12,14 +13,10 @@ from flo.model.workflows import (
     EnableWorkflow,
     GetWorkflow,
     ListWorkflows,
-    Origin,
     StartWorkflow,
     ValidateWorkflow,
-    WorkflowAdmitted,
     WorkflowBegun,
-    WorkflowCreated,
     WorkflowDeployed,
-    WorkflowStarted,
 )
 from flo.testing.clock import NOON_MS
 from flows import Play, document, events_of, one_step, playing

@@ -3,7 +3,7 @@
 from flo.model.actions import ModuleStored
 from flo.model.base import Fact
 from flo.model.schedules import ScheduleFired, ScheduleRemoved, ScheduleSet
-from flo.model.workflows import (
+from flo.model.workflow_facts import (
     ActionEnded,
     ChildCancelled,
     Ending,

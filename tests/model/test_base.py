@@ -15,6 +15,7 @@ from flo.model import (
     schedules,
     streams,
     workers,
+    workflow_facts,
     workflows,
 )
 from flo.model.base import Fact, Record, Sign, Word
@@ -31,6 +32,7 @@ MODULES = (
     schedules,
     streams,
     workers,
+    workflow_facts,
     workflows,
 )
 

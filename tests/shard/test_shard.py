@@ -957,7 +957,7 @@ async def test_the_same_key_in_one_batch_makes_one_run(shard):
 async def test_a_key_is_looked_up_in_the_archive_once_memory_has_forgotten_it(
     shard, log, monkeypatch
 ):
-    monkeypatch.setattr("flo.core.runs.KEYS_REMEMBERED_MAX", 1)
+    monkeypatch.setattr("flo.core.run_ends.KEYS_REMEMBERED_MAX", 1)
     await finish(shard, idempotency_key="order-7")
     await finish(shard, idempotency_key="order-8")
 
@@ -969,7 +969,7 @@ async def test_a_key_is_looked_up_in_the_archive_once_memory_has_forgotten_it(
 async def test_a_key_that_came_and_went_while_the_archive_was_asked_is_asked_for_again(
     shard, log, monkeypatch
 ):
-    for module in ("flo.core.runs", "flo.shard.recall"):
+    for module in ("flo.core.run_ends", "flo.shard.recall"):
         monkeypatch.setattr(f"{module}.KEYS_REMEMBERED_MAX", 2)
     keyed = Invoke(action="send", idempotency_key="order-7")
     archive_before, log.archive.gate = log.archive.gate, type(log.archive.gate)()

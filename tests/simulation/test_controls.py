@@ -9,7 +9,7 @@ from itertools import count
 import pytest
 from msgspec.structs import replace
 
-from flo.core import dead, namespaces, runs, ticks, views, workers
+from flo.core import claims, dead, namespaces, reports, run_ends, runs, ticks, views, workers
 from flo.core.decision import Decision
 from flo.core.live import Live
 from flo.core.machine import ENDS, FOLDS, FOLLOWS, RETURNS, RULES, VIEWS
@@ -47,7 +47,7 @@ from flo.testing.invariants import Invariant
 
 def tasks_are_handed_out_twice(monkeypatch):
     def claim(state, command, moment):
-        decision = runs.decide_claim(state, command, moment)
+        decision = claims.decide_claim(state, command, moment)
         run = _held_by_another(state, command)
         if run is None or decision.reply != Assigned():
             return decision
@@ -66,7 +66,7 @@ def tasks_are_handed_out_twice(monkeypatch):
 
 def leases_are_taken_over(monkeypatch):
     def claim(state, command, moment):
-        decision = runs.decide_claim(state, command, moment)
+        decision = claims.decide_claim(state, command, moment)
         run = _held_by_another(state, command)
         if run is None or decision.reply != Assigned():
             return decision
@@ -83,8 +83,8 @@ def leases_are_taken_over(monkeypatch):
     def apply_claimed(state, event):
         run = state.spaces[event.namespace].runs[event.run_id]
         if run.status is RunStatus.RUNNING:
-            runs.apply_requeued(state, _requeued(event.namespace, run, event.at_ms))
-        runs.apply_claimed(state, event)
+            reports.apply_requeued(state, _requeued(event.namespace, run, event.at_ms))
+        claims.apply_claimed(state, event)
 
     monkeypatch.setitem(RULES, Claim, claim)
     monkeypatch.setitem(FOLDS, RunClaimed, apply_claimed)
@@ -101,7 +101,7 @@ def leases_end_early(monkeypatch):
 
 def retries_are_never_queued_again(monkeypatch):
     def apply_requeued(state, event):
-        runs.apply_requeued(state, event)
+        reports.apply_requeued(state, event)
         state.due.clear(("run", event.namespace, event.run_id))
 
     monkeypatch.setitem(FOLDS, RunRequeued, apply_requeued)
@@ -123,7 +123,7 @@ def late_results_are_accepted(monkeypatch):
     def complete(state, command, moment):
         run = state.space(command.namespace).runs.get(command.run_id)
         if run is None or run.status is not RunStatus.RUNNING:
-            return runs.decide_complete(state, command, moment)
+            return reports.decide_complete(state, command, moment)
         completed = RunCompleted(
             namespace=command.namespace,
             run_id=command.run_id,
@@ -140,7 +140,7 @@ def late_results_are_accepted(monkeypatch):
 
 def results_in_time_are_refused(monkeypatch):
     def complete(state, command, moment):
-        return runs.decide_complete(state, replace(command, worker_id="somebody"), moment)
+        return reports.decide_complete(state, replace(command, worker_id="somebody"), moment)
 
     monkeypatch.setitem(RULES, Complete, complete)
     return {Invariant.LEASE_HONOURED}
@@ -148,7 +148,7 @@ def results_in_time_are_refused(monkeypatch):
 
 def there_is_one_retry_too_many(monkeypatch):
     def fail(state, command, moment):
-        decision = runs.decide_fail(state, command, moment)
+        decision = reports.decide_fail(state, command, moment)
         if not (command.retry and any(isinstance(event, RunFailed) for event in decision.events)):
             return decision
         run = state.spaces[command.namespace].runs[command.run_id]
@@ -176,7 +176,7 @@ def a_fold_is_not_pure(monkeypatch):
     counted = count()
 
     def apply_requeued(state, event):
-        runs.apply_requeued(state, replace(event, error=f"{event.error} ({next(counted)})"))
+        reports.apply_requeued(state, replace(event, error=f"{event.error} ({next(counted)})"))
 
     monkeypatch.setitem(FOLDS, RunRequeued, apply_requeued)
     return {Invariant.REPLAY_IS_STATE}
@@ -185,7 +185,7 @@ def a_fold_is_not_pure(monkeypatch):
 def a_counter_is_wrong(monkeypatch):
     def apply_timed_out(state, event):
         action = state.spaces[event.namespace].runs[event.run_id].action
-        runs.apply_timed_out(state, event)
+        run_ends.apply_timed_out(state, event)
         state.spaces[event.namespace].tallies[action].timed_out -= 1
 
     monkeypatch.setitem(FOLDS, RunTimedOut, apply_timed_out)
@@ -249,7 +249,7 @@ def cancelled_runs_are_still_claimed(monkeypatch):
     def apply_cancelled(state, event):
         run = state.spaces[event.namespace].runs[event.run_id]
         if run.status is RunStatus.RUNNING:
-            runs.apply_cancelled(state, event)
+            run_ends.apply_cancelled(state, event)
 
     monkeypatch.setitem(FOLDS, RunCancelled, apply_cancelled)
     return {
@@ -263,7 +263,7 @@ def results_of_cancelled_runs_are_accepted(monkeypatch):
     def complete(state, command, moment):
         found = moment.recalled.runs.get((command.namespace, command.run_id))
         if found is None or found.status is not RunStatus.CANCELLED:
-            return runs.decide_complete(state, command, moment)
+            return reports.decide_complete(state, command, moment)
         return Decision(Accepted(run_id=command.run_id, status=RunStatus.COMPLETED))
 
     monkeypatch.setitem(RULES, Complete, complete)
@@ -289,7 +289,7 @@ def another_life_has_endless_retries(monkeypatch):
     def has_retries(run, action):
         return run.attempts_before > 0 or run.attempt <= action.max_retries
 
-    monkeypatch.setattr(runs, "has_retries", has_retries)
+    monkeypatch.setattr(reports, "has_retries", has_retries)
     return {Invariant.ATTEMPTS_BOUNDED}
 
 

@@ -6,7 +6,7 @@ is always another claim soon.
 
 import pytest
 
-from flo.core import actions, limits, runs
+from flo.core import actions, claims, limits, reports, run_ends, runs
 from flo.core.limits import slot_of
 from flo.core.live import Live
 from flo.core.machine import FOLDS
@@ -28,8 +28,8 @@ def slots_are_leaked_when_a_worker_is_given_up(monkeypatch):
 
         return apply_given_up
 
-    monkeypatch.setitem(FOLDS, RunTimedOut, leaking(runs.apply_timed_out))
-    monkeypatch.setitem(FOLDS, RunRequeued, leaking(runs.apply_requeued))
+    monkeypatch.setitem(FOLDS, RunTimedOut, leaking(run_ends.apply_timed_out))
+    monkeypatch.setitem(FOLDS, RunRequeued, leaking(reports.apply_requeued))
     return {Invariant.SLOTS_RIGHT, Invariant.NO_ACCIDENT}
 
 
@@ -72,7 +72,7 @@ def whoever_is_cancelled_stays_in_line(monkeypatch):
         space = state.spaces[event.namespace]
         run = space.runs[event.run_id]
         waits = run.status is RunStatus.PENDING and limits.is_in_line(space, run)
-        runs.apply_cancelled(state, event)
+        run_ends.apply_cancelled(state, event)
         if waits:
             slots = space.action_slots.setdefault((run.action, run.slot), limits.ActionSlots())
             slots.line.push(run.priority, run.number)
@@ -100,12 +100,12 @@ def what_has_begun_is_forgotten(monkeypatch):
 
 
 def one_of_several_counts(monkeypatch):
-    begun = runs._begun
+    begun = claims._begun
 
     def too_few(space, namespace, tasks):
         return begun(space, namespace, tasks[:1])
 
-    monkeypatch.setattr(runs, "_begun", too_few)
+    monkeypatch.setattr(claims, "_begun", too_few)
     return {Invariant.RATES_BOUNDED}
 
 

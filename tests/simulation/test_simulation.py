@@ -8,7 +8,17 @@ import time
 import pytest
 
 from flo.client import connection, outbox, waits
-from flo.core import group_reads, groups, kv_views, runs, stream_recall, stream_views, ticks, views
+from flo.core import (
+    claims,
+    group_reads,
+    groups,
+    kv_views,
+    run_ends,
+    stream_recall,
+    stream_views,
+    ticks,
+    views,
+)
 from flo.core.machine import FOLDS
 from flo.server import tcp
 from flo.shard import batch, chunks, recall, recent, snapshot, tails
@@ -21,10 +31,10 @@ SEEDS = range(1, 51)
 OPERATIONS_MIN = 200_000
 
 SMALL_BOUNDS = [
-    (runs, "KEYS_REMEMBERED_MAX", 5),
+    (run_ends, "KEYS_REMEMBERED_MAX", 5),
     (recall, "KEYS_REMEMBERED_MAX", 5),
     (ticks, "DUE_PER_TICK_MAX", 3),
-    (runs, "PAYLOADS_PER_CLAIM_LENGTH_MAX", 30),
+    (claims, "PAYLOADS_PER_CLAIM_LENGTH_MAX", 30),
     (views, "PAYLOADS_PER_PAGE_LENGTH_MAX", 100),
     (views, "NUMBERS_PER_PAGE_MAX", 20),
     (batch, "WORDS_MAX", 4),

@@ -3,21 +3,29 @@
 import pytest
 from msgspec.structs import replace
 
-from flo.core import advance, schedules, triggers, workflow_folds, workflow_views, workflows
+from flo.core import (
+    advance,
+    schedules,
+    triggers,
+    workflow_ends,
+    workflow_folds,
+    workflow_views,
+    workflows,
+)
 from flo.core.advance import Advance
 from flo.core.machine import FILES, FOLDS, FOLLOWS, RULES, VIEWS
 from flo.model.groups import RecordsAcked
 from flo.model.runs import RunCompleted, RunRequeued
 from flo.model.schedules import PullTrigger, ScheduleFired
-from flo.model.workflows import (
+from flo.model.workflow_facts import (
     RUN_PREFIX,
-    GetHistory,
     RollbackBegan,
     SignalMatched,
     WorkflowAdmitted,
     WorkflowFinished,
     WorkflowPaused,
 )
+from flo.model.workflows import GetHistory
 from flo.shard.waiters import Waiters
 from flo.testing.invariants import Invariant
 
@@ -42,15 +50,15 @@ def an_attempt_is_taken_for_the_end(monkeypatch):
 
 
 def steps_begin_before_the_one_before_has_ended(monkeypatch):
-    call = Advance._call
+    call = Advance.call
 
     def call_and_go_on(self, walk, now, target, payload):
         call(self, walk, now, target, payload)
         step = self.course.definition.step_named("bring")
         if walk == "" and now.step == "start" and step is not None:
-            self._onward.append((walk, "bring"))
+            self.draft.onward.append((walk, "bring"))
 
-    monkeypatch.setattr(Advance, "_call", call_and_go_on)
+    monkeypatch.setattr(Advance, "call", call_and_go_on)
     return {Invariant.STEPS_IN_ORDER}
 
 
@@ -58,18 +66,19 @@ def steps_are_undone_in_the_order_they_were_done(monkeypatch):
     def rollback_began(**fields):
         return RollbackBegan(**{**fields, "steps": fields["steps"][::-1]})
 
-    monkeypatch.setattr(advance, "RollbackBegan", rollback_began)
+    monkeypatch.setattr(workflow_ends, "RollbackBegan", rollback_began)
     return {Invariant.ROLLBACK_ORDER}
 
 
 def what_was_done_is_left_as_it_is(monkeypatch):
-    finish = Advance._finish
+    finish = workflow_ends.finish
 
-    def finish_at_once(self, status, terminal, error):
-        self.course.done = []
-        finish(self, status, terminal, error)
+    def finish_at_once(carrier, status, terminal, error):
+        carrier.course.done = []
+        finish(carrier, status, terminal, error)
 
-    monkeypatch.setattr(Advance, "_finish", finish_at_once)
+    for module in (advance, workflow_ends):
+        monkeypatch.setattr(module, "finish", finish_at_once)
     return {Invariant.ROLLBACK_ORDER}
 
 
@@ -79,7 +88,7 @@ def runs_end_where_nobody_said(monkeypatch):
             **{**fields, "ending": replace(fields["ending"], terminal="Nowhere")}
         )
 
-    monkeypatch.setattr(advance, "WorkflowFinished", finished)
+    monkeypatch.setattr(workflow_ends, "WorkflowFinished", finished)
     return {Invariant.ENDS_IN_A_TERMINAL}
 
 

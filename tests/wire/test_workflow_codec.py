@@ -4,13 +4,13 @@ import pytest
 
 from flo.model.plans import EmitEvent, Emitted, ExecutorView, GetPlan, PlanView, WindowView
 from flo.model.schedules import GetSchedule, ScheduleView
+from flo.model.workflow_facts import Phase, WorkflowStatus
 from flo.model.workflows import (
     CreateWorkflow,
     GetHistory,
     HistoryPage,
     HistoryView,
     ListWorkflowRuns,
-    Phase,
     RerunWorkflow,
     SignalWorkflow,
     StartWorkflow,
@@ -20,7 +20,6 @@ from flo.model.workflows import (
     WaitView,
     WorkflowBegun,
     WorkflowRunView,
-    WorkflowStatus,
 )
 from flo.wire.opcodes import BY_NAME
 from wire.test_codec import answered, arrives, refused

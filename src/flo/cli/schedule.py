@@ -7,7 +7,7 @@ from flo.cli.options import Settings, pass_settings
 from flo.cli.output import Columns, duration_text, show, show_list, time_text
 from flo.cli.pages import collect, page_options
 from flo.model.schedules import TIMES_MAX, ScheduleView
-from flo.model.workflows import WorkflowName
+from flo.model.workflow_facts import WorkflowName
 
 SECOND_MS = 1_000
 

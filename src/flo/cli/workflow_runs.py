@@ -10,6 +10,7 @@ from flo.cli.payload import read_payload
 from flo.cli.printable import printable
 from flo.cli.workflow_options import connected, read_since, version_flag
 from flo.model.ids import RunId
+from flo.model.workflow_facts import WorkflowStatus
 from flo.model.workflows import (
     LATEST,
     Explanation,
@@ -19,7 +20,6 @@ from flo.model.workflows import (
     WorkflowRunItem,
     WorkflowRunPage,
     WorkflowRunView,
-    WorkflowStatus,
 )
 
 DETAIL_SHOWN_MAX = 60

@@ -23,13 +23,8 @@ from flo.cli.workflow_options import connected
 from flo.cli.workflow_runs import place_text, run_value
 from flo.model.errors import TimedOut
 from flo.model.ids import RunId
-from flo.model.workflows import (
-    ENDED,
-    HistoryView,
-    WaitView,
-    WorkflowRunView,
-    WorkflowStatus,
-)
+from flo.model.workflow_facts import ENDED, WorkflowStatus
+from flo.model.workflows import HistoryView, WaitView, WorkflowRunView
 
 if TYPE_CHECKING:
     from rich.status import Status

@@ -3,7 +3,8 @@
 from flo.client.session import Session
 from flo.model.ids import Namespace
 from flo.model.plans import GetPlan, PlanView
-from flo.model.workflows import LATEST, WorkflowName
+from flo.model.workflow_facts import WorkflowName
+from flo.model.workflows import LATEST
 from flo.wire.opcodes import BY_NAME
 
 _GET = BY_NAME["get_plan"]

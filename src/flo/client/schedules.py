@@ -13,7 +13,8 @@ from flo.model.schedules import (
     SchedulePage,
     ScheduleView,
 )
-from flo.model.workflows import WorkflowBegun, WorkflowName
+from flo.model.workflow_facts import WorkflowName
+from flo.model.workflows import WorkflowBegun
 from flo.wire.opcodes import BY_NAME
 
 TIMES_DEFAULT = 5

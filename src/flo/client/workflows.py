@@ -13,8 +13,8 @@ from flo.client.session import Session
 from flo.client.workflow_handle import WorkflowHandle, result_of
 from flo.model.errors import TimedOut, Unavailable
 from flo.model.ids import LIST_LIMIT_DEFAULT, Namespace, RunId
+from flo.model.workflow_facts import ENDED, StepName, WorkflowName, WorkflowStatus
 from flo.model.workflows import (
-    ENDED,
     HISTORY_LIMIT_DEFAULT,
     LATEST,
     CancelWorkflow,
@@ -35,17 +35,14 @@ from flo.model.workflows import (
     ResumeWorkflow,
     SignalWorkflow,
     StartWorkflow,
-    StepName,
     Validated,
     ValidateWorkflow,
     WaitForWorkflow,
     WorkflowBegun,
     WorkflowDeployed,
-    WorkflowName,
     WorkflowPage,
     WorkflowRunPage,
     WorkflowRunView,
-    WorkflowStatus,
     WorkflowView,
 )
 from flo.wire.opcodes import BY_NAME

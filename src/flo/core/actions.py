@@ -40,7 +40,7 @@ from flo.model.ids import (
     check_text,
 )
 from flo.model.runs import Nothing, RunsRekeyed
-from flo.model.workflows import RUN_PREFIX
+from flo.model.workflow_facts import RUN_PREFIX
 from flo.workflow.mapping import Root, compile_template
 
 LIMIT_MAX = 1_000_000

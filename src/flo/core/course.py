@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from msgspec.structs import replace
 
 from flo.model.ids import RunId
-from flo.model.workflows import (
+from flo.model.workflow_facts import (
     MAIN,
     ActionEnded,
     Ending,
@@ -39,7 +39,7 @@ from flo.model.workflows import (
     WorkflowResumed,
     WorkflowRun,
 )
-from flo.workflow.definition import Definition, ParallelStep, RunStep, Step
+from flo.workflow.definition import Definition, ForEachStep, ParallelStep, RunStep, Step
 
 HISTORY_PART_LENGTH = 200
 """So many entries are in each part of a long history."""
@@ -133,6 +133,12 @@ class Course:
         copy.hops, copy.hops_at_ms = self.hops, self.hops_at_ms
         copy.due_at_ms, copy.history, copy.history_parts = None, [], 0
         return copy
+
+    def step(self, walk: WalkName) -> Step | None:
+        """The step that a walk is at; that of an item has none of its own, nor has what undoes."""
+        if walk == UNDO or is_item(self.definition, walk):
+            return None
+        return step_at(self.definition, walk, self.walks[walk].step)
 
     def next_at_ms(self) -> int | None:
         """When something of it falls due; nothing does while it is paused."""
@@ -271,8 +277,33 @@ def step_at(definition: Definition, walk: WalkName, name: StepName) -> Step | No
     """The step of this name where this walk goes."""
     if walk in (MAIN, UNDO):
         return definition.step_named(name)
-    opener = step_at(definition, parent_walk(walk), join_step(walk))
+    opener = opener_of(definition, walk)
     if not isinstance(opener, ParallelStep):
         return None  # the walk of an item has no steps of its own
     branch = opener.parallel.branches[branch_of(walk)]
     return branch.start if name == branch_of(walk) else branch.steps.get(name)
+
+
+def opener_of(definition: Definition, walk: WalkName) -> Step | None:
+    """The step that has opened a walk, as the definition has it."""
+    return step_at(definition, parent_walk(walk), join_step(walk))
+
+
+def is_item(definition: Definition, walk: WalkName) -> bool:
+    """Whether a walk goes through one item of a list."""
+    return walk not in (MAIN, UNDO) and isinstance(opener_of(definition, walk), ForEachStep)
+
+
+def find_step(definition: Definition, name: StepName) -> Step | None:
+    """The step of this name, wherever in the graph it is."""
+    found = definition.step_named(name)
+    if found is not None:
+        return found
+    for step in (definition.start, *definition.steps.values()):
+        if isinstance(step, ParallelStep):
+            for branch_name, branch in step.parallel.branches.items():
+                if name == branch_name:
+                    return branch.start
+                if name in branch.steps:
+                    return branch.steps[name]
+    return None

@@ -12,7 +12,7 @@ from flo.core.actions import named_action
 from flo.core.decision import Decision
 from flo.core.limits import enter_queue, slot_of
 from flo.core.moment import Moment
-from flo.core.runs import ARCHIVE_KIND
+from flo.core.run_ends import ARCHIVE_KIND
 from flo.core.state import Space, State
 from flo.model.actions import Action
 from flo.model.archive import ArchiveAddress

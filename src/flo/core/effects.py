@@ -6,7 +6,7 @@ A report that comes again because its answer was lost changes nothing again.
 from flo.core.decision import Decision
 from flo.core.kv import decide_transact
 from flo.core.moment import Moment
-from flo.core.runs import decide_complete as decide_complete_run
+from flo.core.reports import decide_complete as decide_complete_run
 from flo.core.state import State
 from flo.model.errors import TooLarge
 from flo.model.kv import OPERATIONS_PER_TRANSACTION_MAX, Transact

@@ -2,11 +2,11 @@
 
 from itertools import islice
 
+from flo.core.claims import rate_now
 from flo.core.course import UNDO, Course
 from flo.core.limits import is_in_line
 from flo.core.moment import Moment
 from flo.core.queue import lane_key
-from flo.core.runs import rate_now
 from flo.core.state import Space, State
 from flo.core.workers import worker_status
 from flo.core.workflow_views import status_of, wait_view
@@ -14,14 +14,8 @@ from flo.core.workflows import not_found
 from flo.model.ids import Namespace
 from flo.model.runs import Run, RunStatus
 from flo.model.workers import Worker, WorkerStatus
-from flo.model.workflows import (
-    ExplainWorkflow,
-    Explanation,
-    Phase,
-    WaitView,
-    WorkflowRecord,
-    WorkflowStatus,
-)
+from flo.model.workflow_facts import Phase, WorkflowRecord, WorkflowStatus
+from flo.model.workflows import ExplainWorkflow, Explanation, WaitView
 
 HOLDERS_MAX = 3
 """So many of those who are before it are named."""

@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 from flo.core.course import UNDO, CourseEvent
 from flo.model.base import Fact
-from flo.model.workflows import (
+from flo.model.workflow_facts import (
     MAIN,
     RUN_PREFIX,
     ActionEnded,

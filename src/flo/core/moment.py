@@ -9,7 +9,7 @@ from flo.model.groups import Letter
 from flo.model.ids import RunId
 from flo.model.runs import Run
 from flo.model.streams import Place, StreamRecord
-from flo.model.workflows import HistoryEntry, WorkflowRecord, WorkflowSummary
+from flo.model.workflow_facts import HistoryEntry, WorkflowRecord, WorkflowSummary
 
 
 class Reach(Protocol):

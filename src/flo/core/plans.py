@@ -4,21 +4,20 @@ The board of a plan (breakers, health, rate windows) lives in Live and learns fr
 What was decided from it is in the events.
 """
 
-from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
+from flo.core.carrier import Carrier
 from flo.core.course import Course, step_at
 from flo.core.decision import Decision
 from flo.core.live import Live
 from flo.core.moment import Moment
-from flo.core.scope import scope_of
+from flo.core.scope import mapped, scope_of
 from flo.core.state import State
-from flo.model.base import Fact
-from flo.model.ids import ActionName, Namespace, check_text
+from flo.model.ids import Namespace, check_text
 from flo.model.plans import EmitEvent, Emitted, EventEmitted
-from flo.model.workflows import (
+from flo.model.workflow_facts import (
     Phase,
     PlanNoted,
     SignalReceived,
@@ -44,50 +43,19 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(PlanProgress).decode
 
 
-class Carrier(Protocol):
-    """Who carries the run on that a plan belongs to."""
-
-    course: Course
-
-    def invoke(
-        self,
-        walk: WalkName,
-        now: Walk,
-        action: ActionName,
-        payload: bytes,
-        until_ms: int | None = None,
-        *,
-        held: bool = False,
-    ) -> str | None: ...
-
-    def hold(self, walk: WalkName, now: Walk, detail: str = "") -> None: ...
-
-    def scope(self) -> Scope: ...
-
-    def judge(self, walk: WalkName, outcome: str, output: bytes, error: str | None) -> None: ...
-
-    def note(self, event: Fact) -> None: ...
-
-
 class PlanWalk:
     """The plan that a walk is at."""
 
-    def __init__(
-        self,
-        carrier: Carrier,
-        walk: WalkName,
-        name: str,
-        payload: Callable[[], bytes],
-        moment: Moment,
-        namespace: Namespace,
-    ) -> None:
+    def __init__(self, carrier: Carrier, walk: WalkName) -> None:
+        step = carrier.course.step(walk)
+        assert isinstance(step, RunStep)
         self._carrier = carrier
+        self._draft = carrier.draft
+        self._moment = carrier.draft.moment
         self._walk = walk
-        self._name = name
-        self._payload = payload
-        self._moment = moment
-        self._namespace = namespace
-        self._plan: Plan = carrier.course.definition.plans[name]
+        self._step = step
+        self._name = step.run.name
+        self._plan: Plan = carrier.course.definition.plans[step.run.name]
 
     def begin(self) -> None:
         moment = self._moment
@@ -111,12 +79,12 @@ class PlanWalk:
         """The call in hand is given up: it says nothing about its executor."""
         progress = self._progress()
         if progress.order and progress.attempt:
-            self._carrier.note(self._noted(progress.order[0], progress.called_at_ms))
+            self._draft.note(self._noted(progress.order[0], progress.called_at_ms))
 
     def _carry_out(self, following: Next) -> None:
         while True:
             for event in following.events:
-                self._carrier.note(self._told(event))
+                self._draft.note(self._told(event))
             choice, progress = following.choice, following.progress
             if isinstance(choice, Finish):
                 self._carrier.judge(self._walk, choice.outcome, choice.output or b"", choice.error)
@@ -124,7 +92,7 @@ class PlanWalk:
             now = msgspec.structs.replace(self._now(), plan=_encode(progress), awaited=None)
             if isinstance(choice, Rest):
                 resting = msgspec.structs.replace(now, phase=Phase.REST, until_ms=choice.until_ms)
-                self._carrier.hold(self._walk, resting, self._name)
+                self._draft.hold(self._walk, resting, self._name)
                 return
             refused = self._call(choice, now)
             if refused is None:
@@ -147,13 +115,20 @@ class PlanWalk:
         """A result that was kept and is still good."""
         if self._plan.cache is None:
             return None
-        found = cache_key(self._plan.cache.key, self._carrier.scope())
-        key = board_key(self._namespace, self._carrier.course, self._name)
+        found = cache_key(self._plan.cache.key, self._scope())
+        key = board_key(self._draft.namespace, self._carrier.course, self._name)
         results = self._moment.live.caches.get(key)
         if found is None or results is None:
             return None
         kept = results.find(found, self._moment.now_ms)
         return kept.output if kept is not None else None
+
+    def _payload(self) -> bytes:
+        mapping = self._step.input_mapping
+        return mapped(mapping, self._scope()) if mapping else self._carrier.course.run.input
+
+    def _scope(self) -> Scope:
+        return scope_of(self._carrier.course, self._moment.now_ms)
 
     def _now(self) -> Walk:
         return self._carrier.course.walks[self._walk]
@@ -164,7 +139,7 @@ class PlanWalk:
         return _decode(plan)
 
     def _board(self) -> Board:
-        key = board_key(self._namespace, self._carrier.course, self._name)
+        key = board_key(self._draft.namespace, self._carrier.course, self._name)
         return self._moment.live.boards.get(key) or board_of(self._plan, self._moment.now_ms)
 
     def _told(self, event: PlanEvent) -> PlanNoted:
@@ -180,7 +155,7 @@ class PlanWalk:
     def _noted(self, executor: str | None, began_ms: int) -> PlanNoted:
         run = self._carrier.course.run
         return PlanNoted(
-            namespace=self._namespace,
+            namespace=self._draft.namespace,
             run_id=run.run_id,
             walk=self._walk,
             step=self._now().step,

@@ -11,10 +11,10 @@ schedule says.
 
 from collections.abc import Iterable
 
-from flo.core.advance import attributes, slot_of
 from flo.core.decision import Decision
 from flo.core.due import SCHEDULE, DueKey
 from flo.core.moment import Moment
+from flo.core.starts import attributes, slot_of
 from flo.core.state import Space, State
 from flo.core.views import page_of
 from flo.core.workflows import check_enabled, next_run
@@ -36,8 +36,7 @@ from flo.model.schedules import (
     ScheduleState,
     ScheduleView,
 )
-from flo.model.workflows import (
-    WorkflowBegun,
+from flo.model.workflow_facts import (
     WorkflowCreated,
     WorkflowDeleted,
     WorkflowDisabled,
@@ -46,6 +45,7 @@ from flo.model.workflows import (
     WorkflowRun,
     WorkflowStarted,
 )
+from flo.model.workflows import WorkflowBegun
 from flo.workflow.cron import Timetable, missed, timetable_of, upcoming
 from flo.workflow.definition import Catchup, Schedule
 

@@ -28,7 +28,7 @@ from flo.model.runs import Run
 from flo.model.schedules import ScheduleState
 from flo.model.streams import KEEP_ALL, Retention
 from flo.model.workers import Process, Worker
-from flo.model.workflows import WalkName, WorkflowName
+from flo.model.workflow_facts import WalkName, WorkflowName
 from flo.workflow.definition import Definition
 
 DELETION_MARK = "~"

@@ -5,7 +5,7 @@ One thing after the other: what the first one leads to may call off the second.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from flo.core import groups, kv, runs, schedules, workflows
+from flo.core import groups, kv, reports, schedules, workflows
 from flo.core.decision import Decision
 from flo.core.due import GROUP, KEY, RUN, SCHEDULE, WORKFLOW, DueKey
 from flo.core.moment import Moment
@@ -17,7 +17,7 @@ DUE_PER_TICK_MAX = 1_000
 EVENTS_PER_TICK_MAX = 20_000
 
 DUES: dict[str, Callable[[State, DueKey, Moment], Iterable[Fact]]] = {
-    RUN: runs.fall_due,
+    RUN: reports.fall_due,
     GROUP: groups.fall_due,
     KEY: kv.fall_due,
     WORKFLOW: workflows.fall_due,

@@ -9,19 +9,19 @@ from collections.abc import Iterator
 
 import msgspec
 
-from flo.core.advance import attributes, slot_of
 from flo.core.backlog import in_parts
 from flo.core.decision import Decision
 from flo.core.group_reads import decide_read
 from flo.core.groups import group_of
 from flo.core.moment import Moment
+from flo.core.starts import attributes, slot_of
 from flo.core.state import Deployed, State
 from flo.core.workflows import next_run
 from flo.model.base import Fact
 from flo.model.groups import GroupRecords, RecordsAcked
 from flo.model.schedules import BatchWaits, PullTrigger
 from flo.model.streams import RECORDS_PER_READ_MAX, StreamRecord
-from flo.model.workflows import WorkflowRun, WorkflowStarted
+from flo.model.workflow_facts import WorkflowRun, WorkflowStarted
 from flo.workflow.definition import Trigger
 
 BY_TRIGGER = "trigger"

@@ -16,7 +16,7 @@ from flo.core.history import entries_of
 from flo.core.state import KEYS_REMEMBERED_MAX, Deployed, Slots, Space, State, Workflow
 from flo.model.archive import Archived
 from flo.model.ids import Namespace, RunId, run_id_of
-from flo.model.workflows import (
+from flo.model.workflow_facts import (
     CHOSEN,
     MAIN,
     RUN_PREFIX,

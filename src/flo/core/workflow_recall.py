@@ -9,9 +9,8 @@ from flo.core.stream_recall import Known
 from flo.core.workflow_views import items_before, live_summaries, looked_at, parts_wanted
 from flo.model.base import Word
 from flo.model.ids import RunId, is_run_id, parse_run_id
+from flo.model.workflow_facts import CHOSEN, RUN_PREFIX, WorkflowName, WorkflowSummary
 from flo.model.workflows import (
-    CHOSEN,
-    RUN_PREFIX,
     CancelWorkflow,
     ExplainWorkflow,
     GetHistory,
@@ -23,8 +22,6 @@ from flo.model.workflows import (
     SignalWorkflow,
     StartWorkflow,
     WaitForWorkflow,
-    WorkflowName,
-    WorkflowSummary,
 )
 
 OfRun: TypeAlias = (

@@ -12,19 +12,24 @@ from flo.core.views import page_of
 from flo.core.workflows import named_version, not_found, reading_of
 from flo.model.errors import Invalid
 from flo.model.ids import BLOCK_MS_MAX, LIST_LIMIT_MAX, Namespace, check_range
+from flo.model.workflow_facts import (
+    MAIN,
+    HistoryEntry,
+    Phase,
+    StepResult,
+    WorkflowRecord,
+    WorkflowStatus,
+    WorkflowSummary,
+)
 from flo.model.workflows import (
     HISTORY_LIMIT_MAX,
-    MAIN,
     GetHistory,
     GetWorkflow,
     GetWorkflowRun,
-    HistoryEntry,
     HistoryPage,
     HistoryView,
     ListWorkflowRuns,
     ListWorkflows,
-    Phase,
-    StepResult,
     StepView,
     Validated,
     ValidateWorkflow,
@@ -32,12 +37,9 @@ from flo.model.workflows import (
     WaitView,
     WorkflowItem,
     WorkflowPage,
-    WorkflowRecord,
     WorkflowRunItem,
     WorkflowRunPage,
     WorkflowRunView,
-    WorkflowStatus,
-    WorkflowSummary,
     WorkflowView,
 )
 from flo.workflow.definition import SignalStep

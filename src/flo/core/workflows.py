@@ -14,11 +14,12 @@ from typing import Any
 
 import msgspec
 
-from flo.core.advance import Advance, attributes, slot_of
+from flo.core.advance import Advance
 from flo.core.course import HISTORY_PART_LENGTH, Course
 from flo.core.decision import Decision
 from flo.core.due import DueKey
 from flo.core.moment import Moment
+from flo.core.starts import attributes, slot_of
 from flo.core.state import Deployed, Space, State
 from flo.model.base import Fact
 from flo.model.errors import Conflict, Invalid, NotFound, TooLarge
@@ -32,33 +33,19 @@ from flo.model.ids import (
     run_id_of,
 )
 from flo.model.runs import Nothing, RunCancelled, RunCompleted, RunFailed, RunTimedOut
-from flo.model.workflows import (
+from flo.model.workflow_facts import (
     CHOSEN,
     RUN_PREFIX,
-    SIGNALS_KEPT_MAX,
-    TEXT_LENGTH_MAX,
-    CancelWorkflow,
     ChildCancelled,
-    CreateWorkflow,
-    DeleteWorkflow,
-    DisableWorkflow,
-    EnableWorkflow,
     HistoryFiled,
     Origin,
-    PauseWorkflow,
-    RerunWorkflow,
-    ResumeWorkflow,
     Signal,
     SignalReceived,
-    SignalWorkflow,
-    StartWorkflow,
     StepName,
     StepStarted,
     WorkflowAdmitted,
-    WorkflowBegun,
     WorkflowCreated,
     WorkflowDeleted,
-    WorkflowDeployed,
     WorkflowDisabled,
     WorkflowEnabled,
     WorkflowFinished,
@@ -67,6 +54,22 @@ from flo.model.workflows import (
     WorkflowResumed,
     WorkflowRun,
     WorkflowStarted,
+)
+from flo.model.workflows import (
+    SIGNALS_KEPT_MAX,
+    TEXT_LENGTH_MAX,
+    CancelWorkflow,
+    CreateWorkflow,
+    DeleteWorkflow,
+    DisableWorkflow,
+    EnableWorkflow,
+    PauseWorkflow,
+    RerunWorkflow,
+    ResumeWorkflow,
+    SignalWorkflow,
+    StartWorkflow,
+    WorkflowBegun,
+    WorkflowDeployed,
 )
 from flo.workflow.definition import Definition, Idempotency
 from flo.workflow.outcome import FAILURE, TIMEOUT

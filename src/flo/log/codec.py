@@ -63,7 +63,7 @@ from flo.model.streams import (
     StreamTrimmed,
 )
 from flo.model.workers import WorkerDeregistered, WorkerDrained, WorkerRegistered
-from flo.model.workflows import (
+from flo.model.workflow_facts import (
     ActionEnded,
     ChildCancelled,
     HistoryFiled,

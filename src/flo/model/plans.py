@@ -2,7 +2,8 @@
 
 from flo.model.base import Sign, Word
 from flo.model.ids import NAMESPACE_DEFAULT, Namespace
-from flo.model.workflows import LATEST, WorkflowName
+from flo.model.workflow_facts import WorkflowName
+from flo.model.workflows import LATEST
 
 
 class EmitEvent(Word):

@@ -3,7 +3,7 @@
 from flo.model.base import Fact, Record, Word
 from flo.model.groups import ReadGroup
 from flo.model.ids import LIST_LIMIT_DEFAULT, NAMESPACE_DEFAULT, Namespace, RunId
-from flo.model.workflows import WorkflowName
+from flo.model.workflow_facts import WorkflowName
 
 TIMES_MAX = 100
 CONSUMER = "flo-trigger"

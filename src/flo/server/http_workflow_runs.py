@@ -16,10 +16,10 @@ from flo.model.base import Word
 from flo.model.errors import FloError, Invalid, error_of
 from flo.model.ids import LIST_LIMIT_DEFAULT, NAMESPACE_DEFAULT, Namespace, RunId
 from flo.model.runs import Nothing
+from flo.model.workflow_facts import Attributes, StepName, WorkflowName, WorkflowStatus
 from flo.model.workflows import (
     HISTORY_LIMIT_DEFAULT,
     LATEST,
-    Attributes,
     CancelWorkflow,
     ExplainWorkflow,
     Explanation,
@@ -32,15 +32,12 @@ from flo.model.workflows import (
     ResumeWorkflow,
     SignalWorkflow,
     StartWorkflow,
-    StepName,
     StepView,
     WaitForWorkflow,
     WaitView,
     WorkflowBegun,
-    WorkflowName,
     WorkflowRunPage,
     WorkflowRunView,
-    WorkflowStatus,
 )
 from flo.server.http_asker import Asker
 from flo.server.http_errors import refusals

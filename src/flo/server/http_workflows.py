@@ -19,6 +19,7 @@ from flo.model.base import Word
 from flo.model.errors import Invalid
 from flo.model.ids import LIST_LIMIT_DEFAULT, NAMESPACE_DEFAULT, Namespace
 from flo.model.runs import Nothing
+from flo.model.workflow_facts import WorkflowName
 from flo.model.workflows import (
     LATEST,
     TEXT_LENGTH_MAX,
@@ -32,7 +33,6 @@ from flo.model.workflows import (
     ValidateWorkflow,
     WorkflowDeployed,
     WorkflowItem,
-    WorkflowName,
     WorkflowPage,
     WorkflowView,
 )

@@ -11,7 +11,8 @@ from flo.model.kv import GetKey, KeyDeleted, KeyExpired, KeyPut, Value
 from flo.model.runs import Assigned, Ended, RunCancelled, WaitForRuns
 from flo.model.streams import ReadStream, RecordPage, RecordsAppended, StreamDeleted
 from flo.model.workers import AwaitNews, News, WorkerDeregistered, WorkerDrained
-from flo.model.workflows import ENDED, WaitForWorkflow, WorkflowFinished, WorkflowRunView
+from flo.model.workflow_facts import ENDED, WorkflowFinished
+from flo.model.workflows import WaitForWorkflow, WorkflowRunView
 from flo.shard.submission import Answer
 from flo.shard.waiters import KEY, STREAM, WORKER, WORKFLOW_RUN, Patient, Subject
 

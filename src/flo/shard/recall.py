@@ -26,7 +26,7 @@ from flo.core.recall import (
     is_recalled,
     recalls_for,
 )
-from flo.core.runs import ARCHIVE_KIND
+from flo.core.run_ends import ARCHIVE_KIND
 from flo.core.state import KEYS_REMEMBERED_MAX, State
 from flo.core.stream_recall import (
     Known,
@@ -56,7 +56,13 @@ from flo.model.groups import Letter
 from flo.model.ids import RunId, run_id_of
 from flo.model.runs import Run
 from flo.model.streams import Chunk, Place
-from flo.model.workflows import CHOSEN, RUN_PREFIX, HistoryEntry, WorkflowRecord, WorkflowSummary
+from flo.model.workflow_facts import (
+    CHOSEN,
+    RUN_PREFIX,
+    HistoryEntry,
+    WorkflowRecord,
+    WorkflowSummary,
+)
 from flo.shard.recent import Recent
 from flo.shard.submission import Submission
 from flo.shard.tails import Tails, Within

@@ -22,11 +22,12 @@ from typing import Protocol
 import structlog
 from msgspec.structs import replace
 
+from flo.core.claims import free_at_ms
 from flo.core.decision import Decision
 from flo.core.live import Live
 from flo.core.machine import VIEWS, answer, settle
 from flo.core.moment import NOTHING_RECALLED, Moment
-from flo.core.runs import ARCHIVE_KIND, free_at_ms
+from flo.core.run_ends import ARCHIVE_KIND
 from flo.core.state import State, namespace_of
 from flo.core.views import run_result
 from flo.log.base import Log

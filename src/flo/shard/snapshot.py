@@ -57,7 +57,7 @@ from flo.model.runs import Run
 from flo.model.schedules import ScheduleState
 from flo.model.streams import Retention
 from flo.model.workers import Process, Worker
-from flo.model.workflows import (
+from flo.model.workflow_facts import (
     Ending,
     HistoryEntry,
     Signal,

@@ -48,7 +48,8 @@ from flo.model.runs import (
 from flo.model.schedules import PullTrigger
 from flo.model.streams import ReadStream, RecordsAppended, StreamDeleted, StreamTrimmed
 from flo.model.workers import AwaitNews, WorkerDeregistered, WorkerDrained
-from flo.model.workflows import WaitForWorkflow, WorkflowFinished
+from flo.model.workflow_facts import WorkflowFinished
+from flo.model.workflows import WaitForWorkflow
 from flo.shard.submission import Submission
 
 Line: TypeAlias = dict[Submission, Claim]

@@ -11,7 +11,8 @@ from flo.model.errors import FloError, NotFound, TimedOut
 from flo.model.ids import Namespace, RunId
 from flo.model.plans import EmitEvent, GetPlan
 from flo.model.streams import Append, NewRecord
-from flo.model.workflows import HistoryView, StartWorkflow, WorkflowName, WorkflowStatus
+from flo.model.workflow_facts import WorkflowName, WorkflowStatus
+from flo.model.workflows import HistoryView, StartWorkflow
 from flo.testing.invariants import Invariant
 from flo.testing.simulated_actor import Operation, SimulatedActor
 from flo.testing.workflow_documents import (

@@ -5,16 +5,8 @@ from typing import Any
 
 from flo.client.payload import decode_payload
 from flo.model.ids import RunId
-from flo.model.workflows import (
-    ENDED,
-    MAIN,
-    HistoryView,
-    StepName,
-    StepView,
-    WalkName,
-    WorkflowRunView,
-    WorkflowStatus,
-)
+from flo.model.workflow_facts import ENDED, MAIN, StepName, WalkName, WorkflowStatus
+from flo.model.workflows import HistoryView, StepView, WorkflowRunView
 
 _AGAIN = ("step_retry", "poll_scheduled")
 

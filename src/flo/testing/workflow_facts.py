@@ -10,7 +10,7 @@ from flo.model.archive import Archived
 from flo.model.base import Fact
 from flo.model.ids import Namespace, RunId
 from flo.model.schedules import ScheduleFired, ScheduleRemoved, ScheduleSet
-from flo.model.workflows import (
+from flo.model.workflow_facts import (
     MAIN,
     ActionEnded,
     ChildCancelled,

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from flo.model.ids import Namespace, RunId
-from flo.model.workflows import MAIN, Ending, Phase, StepName, Walk, WalkName, WorkflowRun
+from flo.model.workflow_facts import MAIN, Ending, Phase, StepName, Walk, WalkName, WorkflowRun
 from flo.workflow.definition import Definition
 
 

@@ -1,8 +1,11 @@
 """A target for each item of a list: how many at a time, and what comes of them together."""
 
+import sys
+
 import pytest
 
-from flo.model.workflows import StepStarted, WalkOpened
+from flo.core.limits import value_of
+from flo.model.workflow_facts import StepStarted, WalkOpened
 from flows import document, events_of, playing
 
 
@@ -200,10 +203,59 @@ start:
 
 
 def test_outputs_that_are_too_large_together_fail_the_step(monkeypatch):
-    monkeypatch.setattr("flo.core.advance.PAYLOAD_LENGTH_MAX", 100)
+    monkeypatch.setattr("flo.core.draft.PAYLOAD_LENGTH_MAX", 100)
     play = started([1, 2])
 
     play.perform("notify", "x" * 60)
     play.perform("notify", "x" * 60)
 
     assert "at most 100 bytes" in play.ending()[2]
+
+
+MAPPING = "{item: $.item, for: $.input.owner}"
+
+
+def reads_of_payloads(count):
+    """How often a payload is decoded while so many items begin at once."""
+    play = playing(each(f", concurrency: {count}, inputMapping: {MAPPING}"), "notify")
+    decoded = []
+
+    def watch(frame, event, argument):
+        if event == "call" and frame.f_code is value_of.__code__:
+            decoded.append(frame)
+
+    sys.setprofile(watch)
+    try:
+        play.start(value={"list": list(range(count)), "owner": "anna"})
+    finally:
+        sys.setprofile(None)
+    assert play.pending("notify") == count
+    return len(decoded)
+
+
+def test_the_input_is_read_no_more_often_for_many_items_than_for_one():
+    assert reads_of_payloads(1) == reads_of_payloads(100) > 0
+
+
+def test_each_turn_of_a_loop_sees_the_list_as_it_is_by_then_even_at_the_same_moment():
+    text = document(
+        """
+start: {sleep: 1s, transitions: {success: many}}
+steps:
+  many:
+    forEach: {items: $.steps.ask.output, run: "@actions/nowhere"}
+    transitions: {success: flo.Completed, failure: ask}
+  ask:
+    waitForSignal: {type: list}
+    transitions: {success: many}
+"""
+    )
+    play = playing(text)
+    play.start()
+    play.signal("wfrun-1", "list", ["a"])
+    play.signal("wfrun-1", "list", ["b", "c", "d"])
+
+    play.later(1_000)
+
+    begun = [event.now for event in events_of(play, StepStarted) if event.walk == ""]
+    assert [now.items for now in begun if now.step == "many"] == [0, 1, 3]

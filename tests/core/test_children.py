@@ -2,15 +2,10 @@
 
 import pytest
 
-from flo.core.advance import DEPTH_MAX
+from flo.core.children import DEPTH_MAX
 from flo.model.runs import RunQueued, Tick
-from flo.model.workflows import (
-    DeleteWorkflow,
-    DisableWorkflow,
-    StartWorkflow,
-    WorkflowFinished,
-    WorkflowStarted,
-)
+from flo.model.workflow_facts import WorkflowFinished, WorkflowStarted
+from flo.model.workflows import DeleteWorkflow, DisableWorkflow, StartWorkflow
 from flows import document, events_of, one_step, playing
 
 
@@ -160,7 +155,7 @@ def test_children_of_children_end_somewhere():
 
 
 def test_a_child_with_an_input_that_has_grown_too_large_is_not_started(monkeypatch):
-    monkeypatch.setattr("flo.core.advance.PAYLOAD_LENGTH_MAX", 200)
+    monkeypatch.setattr("flo.core.draft.PAYLOAD_LENGTH_MAX", 200)
     doubling = one_step(
         '{run: "@workflow/order", inputMapping: {a: $.input, b: $.input}, '
         "transitions: {success: flo.Completed, failure: flo.Failed}}"

@@ -3,7 +3,7 @@
 import pytest
 
 from flo.model.runs import RunCancelled
-from flo.model.workflows import WalkEnded
+from flo.model.workflow_facts import WalkEnded
 from flows import document, events_of, playing
 
 

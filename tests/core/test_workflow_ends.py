@@ -3,7 +3,7 @@
 import pytest
 
 from flo.model.errors import Conflict
-from flo.model.workflows import RollbackBegan, StepUndone
+from flo.model.workflow_facts import RollbackBegan, StepUndone
 from flows import document, events_of, playing
 
 SAGA = document(

@@ -1,0 +1,447 @@
+import pytest
+
+from flo.model.actions import RegisterAction
+from flo.model.errors import Conflict, Invalid, NotFound, TooLarge
+from flo.model.ids import DURATION_MS_MAX, PAYLOAD_LENGTH_MAX
+from flo.model.runs import (
+    Accepted,
+    Claim,
+    Complete,
+    Fail,
+    Invoke,
+    RunFailed,
+    RunRequeued,
+    RunStatus,
+    RunTimedOut,
+    RunTouched,
+    Tick,
+    Touch,
+    Touched,
+)
+from flo.model.workers import DeregisterWorker, RegisterWorker
+from flo.testing.clock import NOON_MS
+from given import ANNA, BORIS, DEFAULT, Later, claimed, given
+
+SEND = RegisterAction(name="send")
+INVOKE = Invoke(action="send", input=b"{}")
+CLAIM = Claim(worker_id=ANNA, actions=["send"])
+COMPLETE = Complete(run_id="send-1", worker_id=ANNA, attempt=1, output=b"sent")
+FAIL = Fail(run_id="send-1", worker_id=ANNA, attempt=1, error="no route", retry=True)
+GIVE_UP = Fail(run_id="send-1", worker_id=ANNA, attempt=1, error="no such user")
+
+
+# Complete
+
+
+@pytest.mark.parametrize(
+    ("settings", "error"),
+    [({"output": bytes(PAYLOAD_LENGTH_MAX + 1)}, TooLarge), ({"outcome": "x" * 4_097}, TooLarge)],
+)
+def test_a_result_past_its_bounds_is_refused_and_the_lease_goes_on(settings, error):
+    story = given(SEND, INVOKE, CLAIM)
+
+    with pytest.raises(error):
+        story.tell(Complete(run_id="send-1", worker_id=ANNA, **settings))
+
+    assert story.tell(COMPLETE).reply.status is RunStatus.COMPLETED
+
+
+# Late and repeated reports
+
+
+REPORTS = [COMPLETE, FAIL, GIVE_UP, Touch(run_id="send-1", worker_id=ANNA, attempt=1)]
+
+
+def name_of(report):
+    return type(report).__name__
+
+
+@pytest.mark.parametrize("report", REPORTS, ids=name_of)
+def test_a_worker_that_lost_its_lease_cannot_report_while_another_holds_the_run(report):
+    story = given(SEND, INVOKE, CLAIM, Later(30_000), Tick(), Later(1_000), Tick())
+    story.tell(Claim(worker_id=BORIS, actions=["send"]))
+
+    with pytest.raises(Conflict, match="held by 'boris' as attempt 2") as refusal:
+        story.tell(report)
+
+    assert refusal.value.code == "lease_lost"
+
+
+@pytest.mark.parametrize("report", REPORTS, ids=name_of)
+def test_a_worker_that_lost_its_lease_cannot_report_while_the_run_waits_again(report):
+    story = given(SEND, INVOKE, CLAIM, Later(30_000), Tick())
+
+    with pytest.raises(Conflict, match="the run is pending"):
+        story.tell(report)
+
+
+@pytest.mark.parametrize("report", REPORTS, ids=name_of)
+def test_a_report_of_an_earlier_attempt_is_refused_though_the_same_worker_holds_the_run(report):
+    story = given(SEND, INVOKE, CLAIM, Later(30_000), Tick(), Later(1_000), Tick(), CLAIM)
+
+    with pytest.raises(Conflict, match="of attempt 1 is lost: the run is running, held"):
+        story.tell(report)
+
+
+@pytest.mark.parametrize("report", REPORTS, ids=name_of)
+def test_nobody_but_the_holder_may_report(report):
+    story = given(SEND, INVOKE, Claim(worker_id=BORIS, actions=["send"]))
+
+    with pytest.raises(Conflict, match="held by 'boris'"):
+        story.tell(report)
+
+
+@pytest.mark.parametrize("report", REPORTS, ids=name_of)
+def test_a_report_on_a_run_nobody_claimed_is_refused(report):
+    with pytest.raises(Conflict, match="the run is pending"):
+        given(SEND, INVOKE).tell(report)
+
+
+@pytest.mark.parametrize("report", REPORTS, ids=name_of)
+def test_a_report_on_a_run_that_never_was_is_refused(report):
+    with pytest.raises(NotFound) as refusal:
+        given(SEND).tell(report)
+
+    assert refusal.value.code == "run_not_found"
+
+
+@pytest.mark.parametrize("report", [FAIL, GIVE_UP], ids=name_of)
+def test_a_completed_run_can_no_longer_fail(report):
+    story = given(SEND, INVOKE, CLAIM, COMPLETE)
+
+    with pytest.raises(Conflict, match="the run is completed"):
+        story.tell(report)
+
+
+def test_a_failed_run_can_no_longer_complete():
+    story = given(SEND, INVOKE, CLAIM, GIVE_UP)
+
+    with pytest.raises(Conflict, match="the run is failed"):
+        story.tell(COMPLETE)
+
+
+def test_a_run_that_has_ended_cannot_be_touched():
+    story = given(SEND, INVOKE, CLAIM, COMPLETE)
+
+    with pytest.raises(NotFound, match="has ended"):
+        story.tell(Touch(run_id="send-1", worker_id=ANNA))
+
+
+@pytest.mark.parametrize(
+    ("report", "status"),
+    [
+        (COMPLETE, RunStatus.COMPLETED),
+        (FAIL, RunStatus.PENDING),
+        (GIVE_UP, RunStatus.FAILED),
+    ],
+)
+def test_a_report_whose_answer_was_lost_may_come_again_and_counts_once(report, status):
+    story = given(SEND, INVOKE, CLAIM, report)
+
+    decision = story.tell(report)
+
+    assert decision.reply == Accepted(run_id="send-1", status=status)
+    assert decision.events == ()
+
+
+def test_a_failure_that_comes_again_during_the_next_attempt_does_not_end_that_one():
+    story = given(SEND, INVOKE, CLAIM, FAIL, Later(1_000), Tick(), CLAIM)
+
+    decision = story.tell(FAIL)
+
+    assert decision.reply == Accepted(run_id="send-1", status=RunStatus.RUNNING)
+    assert decision.events == ()
+
+
+@pytest.mark.parametrize(
+    "other", [{"output": b"other"}, {"outcome": "rejected"}, {"worker_id": BORIS}, {"attempt": 2}]
+)
+def test_a_report_that_differs_from_the_one_taken_in_is_refused(other):
+    story = given(SEND, INVOKE, CLAIM, COMPLETE)
+    report = {"run_id": "send-1", "worker_id": ANNA, "attempt": 1, "output": b"sent"}
+
+    with pytest.raises(Conflict):
+        story.tell(Complete(**report | other))
+
+
+# Fail, and the attempts that follow
+
+
+def test_a_failed_attempt_is_tried_again_after_the_retry_delay():
+    story = given(SEND, INVOKE, CLAIM, Later(10))
+
+    decision = story.tell(FAIL)
+
+    requeued = RunRequeued(
+        namespace=DEFAULT,
+        run_id="send-1",
+        at_ms=NOON_MS + 10,
+        error="no route",
+        ready_at_ms=NOON_MS + 1_010,
+    )
+    assert decision.reply == Accepted(run_id="send-1", status=RunStatus.PENDING)
+    assert decision.events == (requeued,)
+    run = story.run("send-1")
+    assert (run.status, run.worker_id, run.error) == (RunStatus.PENDING, None, "no route")
+
+
+def attempts(story, report):
+    """Fail attempt after attempt; the delays between them, and the run as it ended."""
+    delays = []
+    while "send-1" in story.state.spaces[DEFAULT].runs:
+        (task,) = story.tell(CLAIM).reply.tasks
+        (event,) = story.tell(report(task)).events
+        if isinstance(event, RunRequeued):
+            delays.append(event.ready_at_ms - event.at_ms)
+            story.tell(Later(delays[-1]), Tick())
+    return delays, story.run("send-1")
+
+
+def failing(task):
+    return Fail(run_id=task.task_id, worker_id=ANNA, attempt=task.attempt, error="no", retry=True)
+
+
+@pytest.mark.parametrize(
+    ("max_retries", "retry_delay_ms", "delays"),
+    [
+        (0, 1_000, []),
+        (1, 1_000, [1_000]),
+        (3, 1_000, [1_000, 2_000, 4_000]),
+        (5, 7, [7, 14, 28, 56, 112]),
+        (3, 0, [0, 0, 0]),
+        (2, DURATION_MS_MAX, [DURATION_MS_MAX, DURATION_MS_MAX]),
+    ],
+)
+def test_the_delay_doubles_until_the_retries_are_used_up(max_retries, retry_delay_ms, delays):
+    story = given(
+        RegisterAction(
+            name="send", timeout_ms=0, max_retries=max_retries, retry_delay_ms=retry_delay_ms
+        ),
+        INVOKE,
+    )
+
+    waited, run = attempts(story, failing)
+
+    assert waited == delays
+    assert (run.status, run.attempt) == (RunStatus.FAILED, max_retries + 1)
+    assert [attempt.number for attempt in run.attempts] == list(range(1, max_retries + 2))
+
+
+def test_the_failure_that_uses_up_the_retries_is_dead_lettered():
+    story = given(RegisterAction(name="send", max_retries=0), INVOKE, CLAIM)
+
+    decision = story.tell(FAIL)
+
+    failed = RunFailed(
+        namespace=DEFAULT, run_id="send-1", at_ms=NOON_MS, error="no route", dead_lettered=True
+    )
+    assert decision.reply == Accepted(run_id="send-1", status=RunStatus.FAILED)
+    assert decision.events == (failed,)
+    assert story.run("send-1").dead_lettered
+
+
+def test_a_failure_without_retry_ends_the_run_at_once_as_a_dead_letter():
+    story = given(SEND, INVOKE, CLAIM)
+
+    story.tell(GIVE_UP)
+
+    run = story.run("send-1")
+    assert (run.status, run.attempt, run.dead_lettered) == (RunStatus.FAILED, 1, True)
+    assert (run.error, run.finished_at_ms) == ("no such user", NOON_MS)
+
+
+@pytest.mark.parametrize(("retry", "max_retries"), [(False, 3), (True, 0)])
+def test_a_failure_that_wants_no_dead_letter_leaves_none(retry, max_retries):
+    story = given(RegisterAction(name="send", max_retries=max_retries), INVOKE, CLAIM)
+
+    story.tell(Fail(run_id="send-1", worker_id=ANNA, retry=retry, dead_letter=False))
+
+    run = story.run("send-1")
+    assert (run.status, run.dead_lettered) == (RunStatus.FAILED, False)
+
+
+def test_with_no_retry_delay_the_run_is_ready_at_once():
+    story = given(RegisterAction(name="send", retry_delay_ms=0), INVOKE, CLAIM, FAIL)
+
+    assert claimed(story) == ["send-1"]
+
+
+def test_a_run_keeps_its_priority_and_labels_through_a_retry():
+    story = given(
+        RegisterAction(name="send", retry_delay_ms=0),
+        RegisterWorker(worker_id=ANNA, actions=["send"], labels={"gpu": True}),
+        Invoke(action="send", priority=200, labels={"gpu": True}),
+        CLAIM,
+        INVOKE,
+        FAIL,
+    )
+
+    assert claimed(story, BORIS) == ["send-2"]
+    assert claimed(story, ANNA) == ["send-1"]
+
+
+def test_a_very_long_error_is_cut_and_still_known_when_it_comes_again():
+    shout = Fail(run_id="send-1", worker_id=ANNA, attempt=1, error="x" * 100_000)
+    story = given(SEND, INVOKE, CLAIM, shout)
+
+    run = story.run("send-1")
+    assert (len(run.error), len(run.attempts[0].error)) == (65_536, 4_096)
+    assert story.tell(shout).events == ()
+
+
+def test_of_very_many_attempts_the_last_hundred_are_kept():
+    story = given(
+        RegisterAction(name="send", max_retries=120, retry_delay_ms=0, timeout_ms=0), INVOKE
+    )
+
+    _, run = attempts(story, failing)
+
+    assert [attempt.number for attempt in run.attempts] == list(range(22, 122))
+
+
+# Leases
+
+
+def test_a_run_whose_lease_ended_is_tried_again_after_the_retry_delay():
+    story = given(RegisterAction(name="send", timeout_ms=700), INVOKE, CLAIM, Later(699))
+    assert story.tell(Tick()).events == ()
+
+    (event,) = story.tell(Later(1), Tick()).events
+
+    assert isinstance(event, RunRequeued)
+    assert event.ready_at_ms == NOON_MS + 700 + 1_000
+    assert event.error == "no result from worker 'anna' within its lease (timeout_ms 700)"
+    assert story.run("send-1").attempts[0].number == 1
+
+
+def test_a_run_whose_last_lease_ended_has_timed_out():
+    story = given(
+        RegisterAction(name="send", timeout_ms=700, max_retries=0), INVOKE, CLAIM, Later(700)
+    )
+
+    decision = story.tell(Tick())
+
+    error = "no result from worker 'anna' within its lease (timeout_ms 700)"
+    assert decision.events == (
+        RunTimedOut(namespace=DEFAULT, run_id="send-1", at_ms=NOON_MS + 700, error=error),
+    )
+    run = story.run("send-1")
+    assert (run.status, run.error, run.dead_lettered) == (RunStatus.TIMED_OUT, error, True)
+
+
+def test_a_lost_lease_counts_as_an_attempt():
+    def waiting_in_vain(task):
+        story.now_ms = task.lease_expires_at_ms
+        return Tick()
+
+    story = given(RegisterAction(name="send", timeout_ms=700, max_retries=2), INVOKE)
+
+    delays, run = attempts(story, waiting_in_vain)
+
+    assert delays == [1_000, 2_000]
+    assert (run.status, run.attempt) == (RunStatus.TIMED_OUT, 3)
+
+
+def test_a_lease_without_a_timeout_never_ends():
+    story = given(RegisterAction(name="send", timeout_ms=0), INVOKE)
+
+    (task,) = story.tell(CLAIM).reply.tasks
+
+    assert task.lease_expires_at_ms is None
+    assert story.tell(Later(DURATION_MS_MAX), Tick()).events == ()
+    assert story.state.due.next_at_ms() is None
+
+
+@pytest.mark.parametrize("report", [COMPLETE, GIVE_UP], ids=name_of)
+def test_a_run_that_ended_in_time_does_not_fall_due(report):
+    story = given(SEND, INVOKE, CLAIM, report)
+
+    assert len(story.state.due) == 0
+    assert story.tell(Later(60_000), Tick()).events == ()
+
+
+def test_a_report_that_beats_the_tick_is_taken_in_though_the_lease_is_over():
+    story = given(SEND, INVOKE, CLAIM, Later(30_001))
+
+    assert story.tell(COMPLETE).reply.status is RunStatus.COMPLETED
+
+
+# Touch
+
+
+def test_a_touch_extends_the_lease():
+    story = given(RegisterAction(name="send", timeout_ms=700), INVOKE, CLAIM, Later(600))
+
+    decision = story.tell(Touch(run_id="send-1", worker_id=ANNA, attempt=1, extend_ms=5_000))
+
+    assert decision.reply == Touched(run_id="send-1", lease_expires_at_ms=NOON_MS + 5_600)
+    assert decision.events == (
+        RunTouched(
+            namespace=DEFAULT,
+            run_id="send-1",
+            lease_expires_at_ms=NOON_MS + 5_600,
+            at_ms=NOON_MS + 600,
+        ),
+    )
+    assert story.tell(Later(4_999), Tick()).events == ()
+    assert len(story.tell(Later(1), Tick()).events) == 1
+
+
+def test_a_lease_that_never_ends_needs_no_touch():
+    story = given(RegisterAction(name="send", timeout_ms=0), INVOKE, CLAIM)
+
+    decision = story.tell(Touch(run_id="send-1", worker_id=ANNA))
+
+    assert decision.reply == Touched(run_id="send-1", lease_expires_at_ms=None)
+    assert decision.events == ()
+
+
+@pytest.mark.parametrize("extend_ms", [-1, 0, 3_600_001])
+def test_a_touch_past_its_bounds_is_refused(extend_ms):
+    with pytest.raises(Invalid):
+        given(SEND, INVOKE, CLAIM).tell(Touch(run_id="send-1", worker_id=ANNA, extend_ms=extend_ms))
+
+
+# Workers that leave
+
+
+def test_what_a_worker_leaves_undone_is_given_up_at_once():
+    story = given(SEND, RegisterWorker(worker_id=ANNA, actions=["send"]), *[INVOKE] * 3)
+    claimed(story, ANNA, max_tasks=2)
+    claimed(story, BORIS, max_tasks=1)
+
+    _, *given_up = story.tell(DeregisterWorker(worker_id=ANNA)).events
+
+    assert [event.run_id for event in given_up] == ["send-1", "send-2"]
+    assert {event.error for event in given_up} == {"worker 'anna' left"}
+    assert {event.ready_at_ms for event in given_up} == {NOON_MS + 1_000}
+    assert story.run("send-3").worker_id == BORIS
+
+
+def test_the_last_attempt_of_a_worker_that_leaves_has_timed_out():
+    story = given(
+        RegisterAction(name="send", max_retries=0),
+        RegisterWorker(worker_id=ANNA, actions=["send"]),
+        INVOKE,
+        CLAIM,
+    )
+
+    decision = story.tell(DeregisterWorker(worker_id=ANNA))
+
+    assert story.run("send-1").status is RunStatus.TIMED_OUT
+    assert len(decision.archived) == 1
+
+
+def test_who_holds_what_is_known_as_long_as_it_is_held():
+    story = given(SEND, *[INVOKE] * 3)
+    space = story.state.spaces[DEFAULT]
+
+    claimed(story, ANNA, max_tasks=2)
+    claimed(story, BORIS)
+    assert {worker: list(runs) for worker, runs in space.held.items()} == {
+        ANNA: ["send-1", "send-2"],
+        BORIS: ["send-3"],
+    }
+
+    story.tell(COMPLETE, Fail(run_id="send-3", worker_id=BORIS, retry=True))
+    assert {worker: list(runs) for worker, runs in space.held.items()} == {ANNA: ["send-2"]}
