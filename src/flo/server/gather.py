@@ -1,7 +1,7 @@
 """Results of guests that end within a moment of each other are handed in together.
 
 A short guest takes less time than a commit of its own: while others are under way, its result waits
-a little for theirs. One that is alone does not wait.
+a little for theirs. One that is urgent does not wait, and takes along those that do.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from flo.model.errors import FloError
 from flo.shard.shard import Shard
 from flo.shard.submission import Answer
 
-MOMENT_S = 0.001
+MOMENT_S = 0.002
 
 
 class Gatherer:
@@ -19,12 +19,12 @@ class Gatherer:
         self._shard = shard
         self._waiting: list[tuple[Word, asyncio.Future[Answer]]] = []
 
-    async def hand_in(self, report: Word, *, is_alone: bool) -> Word:
+    async def hand_in(self, report: Word, *, is_urgent: bool) -> Word:
         """What the shard says to it; a refusal is raised."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Answer] = loop.create_future()
         self._waiting.append((report, answer))
-        if is_alone:
+        if is_urgent:
             self._flush()
         elif len(self._waiting) == 1:
             loop.call_later(MOMENT_S, self._flush)
@@ -35,7 +35,7 @@ class Gatherer:
 
     def _flush(self) -> None:
         if not self._waiting:
-            return  # somebody who was alone has taken the others along
+            return  # they were taken along
         together, self._waiting = self._waiting, []
 
         def answered(answers: list[Answer]) -> None:

@@ -39,7 +39,7 @@ WORKER_ID = "flo-inline"
 CLAIM_BLOCK_MS = 300_000
 TOUCH_EVERY_S = 3
 TOUCH_MS = 60_000
-AHEAD = 4
+AHEAD = 8
 """So many times as many runs are claimed at once as can be performed: guests are often short."""
 TRIES_MAX = 20
 """So often a guest is run again because what it read has changed; then its attempt has failed."""
@@ -215,7 +215,7 @@ class InlineWorker:
             changes=list(_changes(outcome)),
         )
         try:
-            await self._gatherer.hand_in(report, is_alone=self._under_way_count == 1)
+            await self._gatherer.hand_in(report, is_urgent=self._is_urgent(outcome))
         except Conflict as refusal:
             if refusal.code == "version_mismatch":
                 return False
@@ -225,6 +225,10 @@ class InlineWorker:
             failure = Trapped(kind=Kind.EXECUTION_ERROR, message=refusal.message, retry=retry)
             await self._fail(namespace, task, failure)
         return True
+
+    def _is_urgent(self, outcome: Finished) -> bool:
+        """Whether others may have to run again because this one is late, or none is under way."""
+        return bool(outcome.reads or outcome.effects) or self._under_way_count == 1
 
     async def _fail(self, namespace: Namespace, task: Task, outcome: Trapped) -> None:
         report = Fail(
