@@ -7,7 +7,7 @@ A position is the index of an event not yet read or written: after the first ent
 Positions never go back, whatever is trimmed.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from flo.model.archive import ArchiveAddress, Archived, ArchiveKey
@@ -103,7 +103,7 @@ class Log(Protocol):
         No append may have an earlier one: times never go back along the log.
         """
 
-    async def append(
+    def append(
         self,
         events: Sequence[Fact],
         archived: Sequence[Archived],
@@ -111,8 +111,8 @@ class Log(Protocol):
         *,
         removed: Sequence[ArchiveAddress] = (),
         chunks: Sequence[Chunk] = (),
-    ) -> int:
-        """Make all of it durable, or nothing; return the position after the last event.
+    ) -> Awaitable[int]:
+        """Make all of it durable, or nothing; the position after the last event, once it is.
 
         Rows are removed first; an archived row with an address that is taken replaces the old one.
 

@@ -1,5 +1,6 @@
 """The log in lists and dicts: for tests, for simulation, and for work that may be forgotten."""
 
+import asyncio
 import heapq
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict, defaultdict
@@ -37,7 +38,7 @@ class MemoryLog:
     def last_at_ms(self) -> int:
         return self._entries[-1].at_ms if self._entries else 0
 
-    async def append(
+    def append(
         self,
         events: Sequence[Fact],
         archived: Sequence[Archived],
@@ -45,7 +46,7 @@ class MemoryLog:
         *,
         removed: Sequence[ArchiveAddress] = (),
         chunks: Sequence[Chunk] = (),
-    ) -> int:
+    ) -> asyncio.Future[int]:
         assert events
         self._check_open()
         self._entries.append(Entry(self._position, at_ms, list(events)))
@@ -53,7 +54,9 @@ class MemoryLog:
         self.archive.remove(removed)
         self.archive.add(archived)
         self.records.add(chunks)
-        return self._position
+        written: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        written.set_result(self._position)
+        return written
 
     def read(self, position: int) -> Iterator[Entry]:
         if position < self._start:

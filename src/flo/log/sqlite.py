@@ -12,6 +12,7 @@ An append that failed is reported as failed and nothing is ever written again; w
 after a restart depends on how far it came, but it is there as a whole or not at all.
 """
 
+import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -91,7 +92,7 @@ class SqliteLog:
     def last_at_ms(self) -> int:
         return self._last_at_ms if self._start < self._position else 0
 
-    async def append(
+    def append(
         self,
         events: Sequence[Fact],
         archived: Sequence[Archived],
@@ -99,7 +100,7 @@ class SqliteLog:
         *,
         removed: Sequence[ArchiveAddress] = (),
         chunks: Sequence[Chunk] = (),
-    ) -> int:
+    ) -> asyncio.Future[int]:
         assert events
         self._check_usable()
         first, count, body = self._position, len(events), encode_events(events)
@@ -116,11 +117,9 @@ class SqliteLog:
         ]
         size = len(body) + sum(len(row.body) for row in archived)
         size += sum(len(parameters[-1]) for _, parameters in records)
-        done = self._writer.do(self._commit, statements, size)
         self._position, self._checksum = first + count, checksum
         self._last_at_ms = at_ms
-        await done
-        return first + count
+        return self._writer.do(self._commit, statements, size, self._position)
 
     def read(self, position: int) -> Iterator[Entry]:
         return read_log(self._path, position, connect=self._connect)
@@ -164,7 +163,7 @@ class SqliteLog:
         await self._checkpointer.stop()
         self._copying.close()
 
-    def _commit(self, statements: Sequence[Statement], size: int) -> None:
+    def _commit(self, statements: Sequence[Statement], size: int, position: int) -> int:
         self._check_usable()
         try:
             for sql, parameters in statements:
@@ -172,6 +171,7 @@ class SqliteLog:
         except Exception as error:
             raise self._failed(error) from error
         self._count_written(size + _WAL_BYTES_PER_COMMIT)
+        return position
 
     def _position_at(self, at_ms: int) -> int:
         """By halving: times never go back along the log, and there is no index on them."""

@@ -91,7 +91,7 @@ class Shard:
         self._timer = Timer(self._clock, self._tick)
         self._recaller = Recaller(state, log, self._put, self.written)
         self._moment = Moment(self._now_ms, self._dice, self.live, records=self._recaller.tails)
-        self._appending: asyncio.Task[int] | None = None
+        self._appending: asyncio.Future[int] | None = None
         self._begun_count = 0
         self._written_count = 0
         self._closed: FloError | None = None
@@ -211,9 +211,9 @@ class Shard:
         self._answer_who_waits_for_more(batch)
         for submission in batch.asked:
             self._answer_question(submission, batch)
-        self._batch = Batch()
         if batch.events:
             self._append(batch)
+        self._batch = Batch()
         if not batch.events or not self._wait_for_log:
             batch.deliver()
         for submission in batch.unready:
@@ -225,6 +225,7 @@ class Shard:
         self._moment = self._moment._replace(now_ms=self._now_ms)
 
     def _append(self, batch: Batch) -> None:
+        started = asyncio.get_running_loop().time()
         append = self.log.append(
             batch.events,
             list(batch.archived.values()),
@@ -232,12 +233,11 @@ class Shard:
             removed=batch.removed,
             chunks=batch.chunks.take(),
         )
-        started = asyncio.get_running_loop().time()
         self._begun_count += 1
-        self._appending = asyncio.create_task(append, name="shard append")
+        self._appending = asyncio.ensure_future(append)
         self._appending.add_done_callback(partial(self._appended, batch, started))
 
-    def _appended(self, batch: Batch, started: float, append: asyncio.Task[int]) -> None:
+    def _appended(self, batch: Batch, started: float, append: asyncio.Future[int]) -> None:
         self._appending = None
         if append.cancelled():
             return

@@ -8,7 +8,7 @@ append ──▸ … time passes … ──▸ durable ──▸ … time passes
 import asyncio
 import errno
 import random
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from flo.log.base import Trimmed
@@ -68,9 +68,10 @@ class FaultyLog(MemoryLog):
         *,
         removed: Sequence[ArchiveAddress] = (),
         chunks: Sequence[Chunk] = (),
-    ) -> Coroutine[None, None, int]:
-        self.unwritten = events  # from the moment on at which it is handed in
-        return self._append(events, archived, at_ms, removed, chunks)
+    ) -> asyncio.Task[int]:
+        self.unwritten = events
+        append = self._append(events, archived, at_ms, removed, chunks)
+        return asyncio.create_task(append, name="append")
 
     async def _append(
         self,

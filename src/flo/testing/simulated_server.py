@@ -99,7 +99,7 @@ class SimulatedServer:
         self._world.story.happened("server crashes")
         assert self._router is not None
         for task in sorted(asyncio.all_tasks(), key=asyncio.Task.get_name):
-            if task.get_name().startswith(("shard", "trigger ")):
+            if task.get_name() == "shard" or task.get_name().startswith(("append", "trigger ")):
                 task.cancel()
         for task in tuple(self._router._checking):
             task.cancel()
