@@ -27,6 +27,8 @@ from typing import NamedTuple
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from acceptance.slot_worker import CHARGE, CONCURRENCY, LEASE_MS, PACK
 from flo import ActionLimits, Flo, TimedOut, Unavailable
 from flo.core.state import State
