@@ -6,6 +6,7 @@ right after it could have left them, and a log is opened on them.
 
 import asyncio
 from contextlib import closing
+from functools import partial
 from itertools import count, islice
 from typing import NamedTuple
 
@@ -94,10 +95,10 @@ async def recorded(path, disk, manner=lambda connect: connect):
     workload = Workload(disk.trace, [State(0, [], [], [])], [], [])
     log = SqliteLog(path, connect=manner(disk.connect))
 
-    async def step(work, state):
+    async def step(begin, state):
         workload.begun_at.append(len(disk.trace))
         workload.states.append(state)
-        await work
+        await begin()
         workload.acknowledged_at.append(len(disk.trace))
 
     for number in range(APPENDS):
@@ -109,7 +110,7 @@ async def recorded(path, disk, manner=lambda connect: connect):
         archived = archived[len(removed) :]
         chunks = [chunk_of(1, number + 1, 200 * number, [bytes(200)], NOON_MS + number)]
         append = step(
-            log.append(events, runs, NOON_MS + number, removed=removed, chunks=chunks),
+            partial(log.append, events, runs, NOON_MS + number, removed=removed, chunks=chunks),
             State(start, entries, archived + runs, records + chunks),
         )
         if number % 20 == 7:
@@ -120,9 +121,9 @@ async def recorded(path, disk, manner=lambda connect: connect):
             await log.checkpoint()
         if number % 20 == 19:
             start = 2 * number - 10
-            trim = log.trim(events_below=start + 1, archived_max=8, records_below={1: number - 4})
+            below = {"events_below": start + 1, "records_below": {1: number - 4}}
             left = State(start, entries[-6:], (archived + runs)[-8:], (records + chunks)[-6:])
-            await step(trim, left)
+            await step(partial(log.trim, archived_max=8, **below), left)
     await log.close()
     disk.close()
     return workload
