@@ -94,15 +94,22 @@ async def work_all_along(flo: Flo, story: Story, name: str) -> None:
             continue  # the lease was lost, or the claim was: the run comes again
 
 
-async def kill_again_and_again(server: ServerProcess, story: Story, seed: int, kills: int) -> None:
+async def kill_again_and_again(
+    server: ServerProcess, story: Story, seed: int, kills: int, snapshots: SnapshotFolder | None
+) -> None:
+    """Not all of them before there is a snapshot, where snapshots are taken."""
     dice = random.Random(seed)
-    for _ in range(kills):
+    for number in range(kills):
+        while number == kills // 2 and snapshots is not None and not snapshots.positions():
+            await story.hear_more(10)
         await story.hear_more(dice.randint(1, 120))
         await asyncio.to_thread(server.kill)
         await asyncio.to_thread(server.start)
 
 
-async def live_through(server: ServerProcess, seed: int, kills: int) -> tuple[Story, list[str]]:
+async def live_through(
+    server: ServerProcess, seed: int, kills: int, snapshots: SnapshotFolder | None = None
+) -> tuple[Story, list[str]]:
     """The whole story, and what is wrong with its end."""
     story = Story()
     async with Flo(server.address) as flo:
@@ -115,7 +122,7 @@ async def live_through(server: ServerProcess, seed: int, kills: int) -> tuple[St
             async with asyncio.TaskGroup() as clients:
                 for number in range(CLIENTS):
                     clients.create_task(invoke_all_along(flo, story, f"client-{number}"))
-                await kill_again_and_again(server, story, seed, kills)
+                await kill_again_and_again(server, story, seed, kills, snapshots)
                 story.is_over = True
             problems = await look_back(flo, story)
             for task in working:
@@ -143,13 +150,13 @@ async def look_back(flo: Flo, story: Story) -> list[str]:
 
 async def test_nothing_acknowledged_is_lost_in_fifty_kills(tmp_path: Path) -> None:
     with nursery() as servers, kept_log(servers, tmp_path) as server:
-        story, problems = await live_through(server, seed=1, kills=KILLS)
+        snapshots = SnapshotFolder(tmp_path / SNAPSHOT_FOLDER)
+        story, problems = await live_through(server, seed=1, kills=KILLS, snapshots=snapshots)
 
     assert problems == []
     assert story.registrations == 1
     assert len(story.invoked) > KILLS
     assert len(story.completed) > KILLS
-    snapshots = SnapshotFolder(tmp_path / SNAPSHOT_FOLDER)
     read = partial(read_log, tmp_path / LOG_FILE)
     assert snapshots.positions()
     assert fingerprint(recover(read, snapshots).state) == fingerprint(recover(read).state)

@@ -40,7 +40,7 @@ from flo.testing.kv_recorder import Recorder
 from flo.testing.local import local_server
 from flo.testing.process import ServerProcess
 
-CLIENTS = 16
+CLIENTS = 8
 ROUND_LENGTH = 600
 NAMES = ("a", "b", "c", "d")
 COUNTERS = ("m", "n")

@@ -17,7 +17,7 @@ from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 S = TypeVar("S", bound=Hashable)
 
-STEPS_MAX = 1_000_000
+STEPS_MAX = 4_000_000
 """A search that takes more is given up: nobody knows then."""
 
 
