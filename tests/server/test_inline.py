@@ -274,3 +274,10 @@ async def test_a_worker_outside_that_takes_the_name_of_the_one_inside_does_not_s
             await house.until(lambda: lines)
 
         assert lines[0]["event"] == "inline_claim_refused"
+
+
+async def test_however_many_may_run_at_a_time_a_claim_asks_for_no_more_than_it_may():
+    async with open_house(500) as house:
+        await house.register(ECHO)
+
+        assert (await house.result()).status is RunStatus.COMPLETED

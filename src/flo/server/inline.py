@@ -21,7 +21,7 @@ from flo.model.actions import Action, Guest, RegisterAction
 from flo.model.errors import Conflict, FloError, NotFound, Unavailable
 from flo.model.ids import TEXT_LENGTH_MAX, Namespace
 from flo.model.kv import Change, Check, Delete, Put
-from flo.model.runs import Assigned, Claim, Complete, Fail, Task, Touch
+from flo.model.runs import TASKS_PER_CLAIM_MAX, Assigned, Claim, Complete, Fail, Task, Touch
 from flo.model.workers import ACTIONS_PER_WORKER_MAX, DeregisterWorker
 from flo.server.gather import Gatherer
 from flo.shard.clock import Clock
@@ -104,7 +104,8 @@ class InlineWorker:
         self._serving[namespace] = actions
         for start in range(0, len(actions), ACTIONS_PER_WORKER_MAX):
             some = actions[start : start + ACTIONS_PER_WORKER_MAX]
-            line = _Line(self._shard, namespace, some, self._concurrency * AHEAD)
+            most = min(self._concurrency * AHEAD, TASKS_PER_CLAIM_MAX)
+            line = _Line(self._shard, namespace, some, most)
             self._lines.setdefault(namespace, []).append(line)
             self._spawn(self._claim_for_ever(line))
 
