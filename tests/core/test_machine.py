@@ -1,6 +1,7 @@
 from types import SimpleNamespace
 
 import pytest
+from msgspec.structs import replace
 
 from flo.core import machine
 from flo.core.machine import ENDS, FOLDS, FOLLOWS, RETURNS, RULES, VIEWS, decide, settle
@@ -165,7 +166,7 @@ def test_signs_are_observed_and_never_become_events():
     live = SimpleNamespace(observed=[])
     live.observe = lambda sign, now_ms: live.observed.append((sign.current_load, now_ms))
     story = given(RegisterWorker(worker_id=ANNA, actions=[]))
-    moment = story.moment(Tick())._replace(live=live)
+    moment = replace(story.moment(Tick()), live=live)
 
     decision = settle(story.state, Heartbeat(worker_id=ANNA, current_load=4), moment)
 

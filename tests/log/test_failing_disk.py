@@ -9,6 +9,7 @@ from flo.model.errors import FloError, Unavailable
 from flo.testing.disk import RecordingDisk
 from flo.testing.log_suite import NOON_MS, all_events, finished, released
 
+WAL_BYTES_MAX = 512 * 1024
 ERRORS = (apsw.IOError("broken"), apsw.FullError("full"))
 
 
@@ -55,7 +56,9 @@ async def failures(make_log, folder):
     for at_change in range(1, 1_000):
         path = folder / f"{at_change}.db"
         disk = FaultyDisk(at_change, ERRORS[at_change % 2])
-        acknowledged, acknowledged_late = await work(make_log(path, connect=disk.connect), disk)
+        acknowledged, acknowledged_late = await work(
+            make_log(path, connect=disk.connect, wal_bytes_max=WAL_BYTES_MAX), disk
+        )
         disk.close()
         if not disk.struck:
             return at_change - 1, broken_promises
@@ -71,7 +74,7 @@ async def work(log, disk):
     for number in range(6):
         with suppress(Unavailable):
             struck_before = disk.struck
-            await log.append([released(number)], [finished(number)], NOON_MS)
+            await log.append([released(number)], [finished(number)], NOON_MS, here=number % 2 == 1)
             acknowledged[struck_before] += 1
         with suppress(Unavailable):
             if number in (2, 4):

@@ -72,3 +72,45 @@ def test_a_loop_that_is_gone_does_not_hurt_the_thread():
     may_go_on.set()
 
     asyncio.run(thread.stop())
+
+
+async def test_a_job_may_be_done_by_whoever_would_wait_for_it(thread):
+    done = thread.do_here(threading.current_thread)
+
+    assert done.done()
+    assert await done is threading.current_thread()
+
+
+async def test_what_a_job_done_here_raises_comes_back_too(thread):
+    with pytest.raises(ZeroDivisionError):
+        await thread.do_here(divmod, 1, 0)
+
+    assert await thread.do_here(divmod, 1, 1) == (1, 0)
+
+
+async def test_a_job_is_not_done_here_while_the_thread_is_at_another(thread):
+    gate = threading.Event()
+    thread.post(gate.wait)
+    thread.do(lambda: None)
+    done = thread.do_here(threading.current_thread)
+
+    assert not done.done()
+    gate.set()
+    assert (await done).name == "the worker"
+
+
+async def test_a_job_is_not_done_here_before_an_earlier_one_that_is_waited_for(thread):
+    order = []
+    for number in range(200):
+        thread.do(order.append, number)
+        thread.do_here(order.append, number + 0.5)
+    await thread.do(lambda: None)
+
+    assert order == sorted(order)
+
+
+async def test_a_thread_that_was_stopped_does_nothing_here_either(thread):
+    await thread.stop()
+
+    with pytest.raises(Unavailable, match="the worker has been closed"):
+        thread.do_here(lambda: None)

@@ -173,7 +173,7 @@ class RemovesByNumber(MemoryArchive):
 
 
 class RemovesLast(MemoryLog):
-    async def append(self, events, archived, at_ms, *, removed=(), chunks=()):
+    async def append(self, events, archived, at_ms, *, removed=(), chunks=(), here=False):
         position = await super().append(events, archived, at_ms, chunks=chunks)
         self.archive.remove(removed)
         return position

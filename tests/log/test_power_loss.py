@@ -93,7 +93,7 @@ class Workload(NamedTuple):
 async def recorded(path, disk, manner=lambda connect: connect):
     """Append, remove, checkpoint and trim, now and then two at once, over a recording disk."""
     workload = Workload(disk.trace, [State(0, [], [], [])], [], [])
-    log = SqliteLog(path, connect=manner(disk.connect))
+    log = SqliteLog(path, connect=manner(disk.connect), wal_bytes_max=MEBIBYTE)
 
     async def step(begin, state):
         workload.begun_at.append(len(disk.trace))
@@ -109,8 +109,9 @@ async def recorded(path, disk, manner=lambda connect: connect):
         entries = [*entries, (2 * number, NOON_MS + number, events)]
         archived = archived[len(removed) :]
         chunks = [chunk_of(1, number + 1, 200 * number, [bytes(200)], NOON_MS + number)]
+        more = {"removed": removed, "chunks": chunks, "here": number % 2 == 0}
         append = step(
-            partial(log.append, events, runs, NOON_MS + number, removed=removed, chunks=chunks),
+            partial(log.append, events, runs, NOON_MS + number, **more),
             State(start, entries, archived + runs, records + chunks),
         )
         if number % 20 == 7:

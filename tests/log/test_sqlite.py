@@ -1,6 +1,7 @@
 import asyncio
 import os
 import random
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import pytest
 
 from flo.log import sqlite, sqlite_file, sqlite_records
 from flo.log.codec import CHECKSUM_FIRST, FORMAT_VERSION, encode_events, entry_checksum
-from flo.log.sqlite import SqliteLog, read_log
+from flo.log.sqlite import ROOM_BYTES_MAX, SqliteLog, read_log
 from flo.log.sqlite_file import default_connect
 from flo.log.sqlite_records import SqliteRecords
 from flo.model.archive import address_of
@@ -666,6 +667,54 @@ class TestPoisoned:
             assert (log.start, log.position) == (0, 1)
 
 
+class TestWhereAppendsAreWritten:
+    @pytest.fixture(autouse=True)
+    def on_a_quick_disk(self, monkeypatch):
+        monkeypatch.setattr(sqlite, "QUICK_S_MAX", 60)
+
+    async def test_one_may_be_written_before_it_returns(self, path):
+        async with opened(path) as log:
+            await log.append([released(1)], [], NOON_MS)
+            await checkpointed(log)
+            written = log.append([released(2)], [], NOON_MS, here=True)
+
+            assert written.done()
+            assert await written == 2
+
+    async def test_nobody_waits_there_for_a_disk_that_was_slow_last_time(self, path, monkeypatch):
+        monkeypatch.setattr(sqlite, "QUICK_S_MAX", 0)
+        async with opened(path) as log:
+            await log.append([released(1)], [], NOON_MS)
+            await checkpointed(log)
+            written = log.append([released(2)], [], NOON_MS, here=True)
+
+            assert not written.done()
+            assert await written == 2
+
+    async def test_those_written_there_come_after_those_that_are_under_way(self, path):
+        async with opened(path) as log:
+            await log.append([released(0)], [], NOON_MS)
+            await checkpointed(log)
+            writing = [
+                log.append([released(number)], [], NOON_MS, here=number % 2 == 0)
+                for number in range(1, 100)
+            ]
+            await asyncio.gather(*writing)
+
+            assert [entry.first for entry in log.read(0)] == list(range(100))
+
+    async def test_one_that_fails_there_stops_all_others_too(self, path):
+        disk = FailingDisk()
+        async with opened(path, connect=disk.connect) as log:
+            await log.append([released(1)], [], NOON_MS)
+            await checkpointed(log)
+            disk.fail_at("COMMIT")
+
+            for here in (True, False):
+                with pytest.raises(Unavailable, match="takes no more writes"):
+                    await log.append([released(2)], [], NOON_MS, here=here)
+
+
 class TestWal:
     """Under endless load a commit always comes in before the WAL was copied to its end."""
 
@@ -698,6 +747,41 @@ class TestWal:
 
             assert await self.grow(path, wal_bytes_max=self.BYTES_MAX) > 8 * self.BYTES_MAX
 
+    async def test_its_file_grows_ahead_of_small_appends(self, path):
+        wal = path.with_name("flo.db-wal")
+        async with opened(path) as log:
+            await log.append([released(1)], [finished(1)], NOON_MS)
+            await checkpointed(log)
+            room = wal.stat().st_size
+            for number in range(2, 20):
+                await log.append([released(number)], [finished(number)], NOON_MS)
+            await checkpointed(log)
+
+            assert room > ROOM_BYTES_MAX
+            assert wal.stat().st_size == room
+            assert [entry.first for entry in log.read(0)] == list(range(19))
+
+    async def test_its_file_grows_with_large_appends_as_it_has_to(self, path):
+        wal = path.with_name("flo.db-wal")
+        async with opened(path) as log:
+            await log.append([run_completed(bytes(100_000))], [], NOON_MS)
+            await checkpointed(log)
+
+            assert wal.stat().st_size < 200_000
+
+    async def test_it_is_recovered_with_room_in_it(self, path, tmp_path):
+        copy = tmp_path / "copy" / path.name
+        copy.parent.mkdir()
+        async with opened(path) as log:
+            for number in range(5):
+                await log.append([released(number)], [], NOON_MS)
+                await checkpointed(log)
+            for name in ("flo.db", "flo.db-wal"):
+                shutil.copy(path.with_name(name), copy.with_name(name))
+
+        async with opened(copy) as log:
+            assert [entry.events for entry in log.read(0)] == [[released(n)] for n in range(5)]
+
     async def grow(self, path, *, wal_bytes_max):
         """The size the WAL has after many times its bound was written."""
         disk = EndlessLoad(path)
@@ -714,6 +798,8 @@ async def checkpointed(log):
     """Wait for the checkpoint that the last append may have asked for."""
     await log._checkpointer.do(lambda: None)
     await log._writer.do(lambda: None)
+    with log._writer._turn:  # the thread has told us, and may not have let go of it yet
+        pass
 
 
 class opened:

@@ -92,7 +92,7 @@ class GatedLog(MemoryLog):
         self.filed = []
         """The numbers of the archive rows that every append adds, and of those it removes."""
 
-    async def append(self, events, archived, at_ms, *, removed=(), chunks=()):
+    async def append(self, events, archived, at_ms, *, removed=(), chunks=(), here=False):
         self.begun.append(list(events))
         self.filed.append(([row.number for row in archived], [one.number for one in removed]))
         await self.gate.passed()

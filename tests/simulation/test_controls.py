@@ -93,7 +93,7 @@ def leases_are_taken_over(monkeypatch):
 
 def leases_end_early(monkeypatch):
     def tick(state, command, moment):
-        return ticks.decide_tick(state, command, moment._replace(now_ms=moment.now_ms + 700))
+        return ticks.decide_tick(state, command, replace(moment, now_ms=moment.now_ms + 700))
 
     monkeypatch.setitem(RULES, Tick, tick)
     return {Invariant.TIMERS_NOT_EARLY}
@@ -113,7 +113,7 @@ def keys_are_ignored(monkeypatch):
         decision = runs.decide_invoke(state, replace(command, idempotency_key=None), moment)
         (queued,) = decision.events
         run = replace(queued.run, idempotency_key=command.idempotency_key)
-        return decision._replace(events=(replace(queued, run=run),))
+        return replace(decision, events=(replace(queued, run=run),))
 
     monkeypatch.setitem(RULES, Invoke, invoke)
     return {Invariant.ONE_RUN_PER_KEY}
@@ -279,7 +279,7 @@ def attempts_are_numbered_anew(monkeypatch):
     def requeue(state, command, moment):
         decision = dead.decide_requeue(state, command, moment)
         events = (replace(event, run=replace(event.run, attempt=0)) for event in decision.events)
-        return decision._replace(events=tuple(events))
+        return replace(decision, events=tuple(events))
 
     monkeypatch.setitem(RULES, RequeueDead, requeue)
     return {Invariant.ATTEMPTS_COUNT_UP}

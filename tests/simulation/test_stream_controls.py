@@ -73,7 +73,7 @@ def the_cursor_moves_on_without_handing_out(monkeypatch):
             else event
             for event in decision.events
         ]
-        return decision._replace(events=tuple(events))
+        return replace(decision, events=tuple(events))
 
     monkeypatch.setitem(RULES, ReadGroup, read)
     return {Invariant.RECORDS_ACCOUNTED}
@@ -101,7 +101,7 @@ def trims_go_too_far(monkeypatch):
         events = [
             replace(event, first=min(stream.next, event.first + 1)) for event in decision.events
         ]
-        return decision._replace(events=tuple(events))
+        return replace(decision, events=tuple(events))
 
     monkeypatch.setitem(RULES, TrimStream, trim)
     return {Invariant.TRIMS_BOUNDED}
@@ -147,7 +147,7 @@ def records_are_stored_changed(monkeypatch):
         (chunk,) = decision.chunks
         *others, last = chunk.records
         chunk = replace(chunk, records=(*others, replace(last, headers=None, key=None)))
-        return decision._replace(chunks=(chunk,))
+        return replace(decision, chunks=(chunk,))
 
     monkeypatch.setitem(RULES, Append, append)
     return {Invariant.RECORDS_AS_SENT}
@@ -229,7 +229,7 @@ def touches_shorten(monkeypatch):
     def touch(state, command, moment):
         decision = groups.decide_touch(state, command, moment)
         events = [replace(event, until_ms=moment.now_ms + 3) for event in decision.events]
-        return decision._replace(events=tuple(events))
+        return replace(decision, events=tuple(events))
 
     monkeypatch.setitem(RULES, TouchRecords, touch)
     return {Invariant.SETTLED_AS_ASKED}
@@ -315,7 +315,7 @@ def versions_are_ignored(monkeypatch):
 def a_put_is_answered_and_not_done(monkeypatch):
     def put(state, command, moment):
         decision = kv.decide_put(state, command, moment)
-        return decision._replace(events=()) if command.ttl_ms == 1_000 else decision
+        return replace(decision, events=()) if command.ttl_ms == 1_000 else decision
 
     monkeypatch.setitem(RULES, PutKey, put)
     return {Invariant.WRITES_KEPT}
@@ -324,7 +324,7 @@ def a_put_is_answered_and_not_done(monkeypatch):
 def transactions_are_half_done(monkeypatch):
     def transact(state, command, moment):
         decision = kv.decide_transact(state, command, moment)
-        return decision._replace(events=decision.events[:1])
+        return replace(decision, events=decision.events[:1])
 
     monkeypatch.setitem(RULES, Transact, transact)
     return {Invariant.TRANSACTIONS_WHOLE}

@@ -131,7 +131,7 @@ def a_trigger_keeps_its_place(monkeypatch):
     def pull(state, command, moment):
         decision = triggers.decide_pull(state, command, moment)
         events = [event for event in decision.events if not isinstance(event, RecordsAcked)]
-        return decision._replace(events=tuple(events))
+        return replace(decision, events=tuple(events))
 
     monkeypatch.setitem(RULES, PullTrigger, pull)
     return {Invariant.ONE_RUN_PER_RECORD}
@@ -139,7 +139,7 @@ def a_trigger_keeps_its_place(monkeypatch):
 
 def a_trigger_moves_on_without_a_run(monkeypatch):
     def pull(state, command, moment):
-        return triggers.decide_pull(state, command, moment)._replace(then=())
+        return replace(triggers.decide_pull(state, command, moment), then=())
 
     monkeypatch.setitem(RULES, PullTrigger, pull)
     return {Invariant.ONE_RUN_PER_RECORD}

@@ -113,7 +113,9 @@ class Advance:
         assert now.awaited is not None
         self.draft.emit(
             ActionEnded(
-                **self.draft.of(walk),
+                namespace=self.draft.namespace,
+                run_id=self.draft.run_id,
+                walk=walk,
                 awaited=now.awaited,
                 outcome=outcome,
                 at_ms=self._now_ms,
@@ -281,7 +283,9 @@ class Advance:
             return
         self.draft.emit(
             StepEnded(
-                **self.draft.of(walk),
+                namespace=self.draft.namespace,
+                run_id=self.draft.run_id,
+                walk=walk,
                 step=name,
                 outcome=outcome,
                 output=output,
@@ -370,7 +374,13 @@ class Advance:
         found = next((one for one in self.course.signals if one.type == kind), None)
         if found is not None:
             self.draft.emit(
-                SignalMatched(**self.draft.of(walk), signal_type=kind, at_ms=self._now_ms)
+                SignalMatched(
+                    namespace=self.draft.namespace,
+                    run_id=self.draft.run_id,
+                    walk=walk,
+                    signal_type=kind,
+                    at_ms=self._now_ms,
+                )
             )
             self.end_step(walk, SUCCESS, found.payload, None)
 
@@ -379,7 +389,12 @@ class Advance:
         goal = wait.on_timeout or TIMED_OUT
         self.draft.emit(
             SignalTimedOut(
-                **self.draft.of(walk), signal_type=wait.type, goal=goal, at_ms=self._now_ms
+                namespace=self.draft.namespace,
+                run_id=self.draft.run_id,
+                walk=walk,
+                signal_type=wait.type,
+                goal=goal,
+                at_ms=self._now_ms,
             )
         )
         self._go(walk, goal)

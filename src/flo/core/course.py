@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
-from flo.model.ids import RunId
 from flo.model.workflow_facts import (
     MAIN,
     ActionEnded,
@@ -47,7 +46,10 @@ HISTORY_PART_LENGTH = 200
 UNDO = "~"
 """The walk that undoes."""
 
-CourseEvent: TypeAlias = (
+AT_REST = Walk(step="", phase=Phase.BETWEEN)
+"""A walk that is not there awaits nothing."""
+
+WalkEvent: TypeAlias = (
     StepStarted
     | StepHeld
     | ActionEnded
@@ -55,9 +57,12 @@ CourseEvent: TypeAlias = (
     | WalkOpened
     | WalkEnded
     | WalkClosed
-    | SignalReceived
     | SignalMatched
     | SignalTimedOut
+)
+CourseEvent: TypeAlias = (
+    WalkEvent
+    | SignalReceived
     | WorkflowPaused
     | WorkflowResumed
     | RollbackBegan
@@ -83,6 +88,7 @@ class Course:
         "paused",
         "results",
         "run",
+        "run_id",
         "signals",
         "to_undo",
         "undone",
@@ -90,7 +96,7 @@ class Course:
     )
 
     def __init__(self, run: WorkflowRun, definition: Definition) -> None:
-        self.run = run
+        self.run, self.run_id = run, run.run_id
         self.definition = definition
         self.walks: dict[WalkName, Walk] = {}
         self.results: dict[StepName, StepResult] = dict(run.results)
@@ -115,14 +121,10 @@ class Course:
         self.history: list[HistoryEntry] = []
         self.history_parts = 0
 
-    @property
-    def run_id(self) -> RunId:
-        return self.run.run_id
-
     def copy(self) -> "Course":
         """A copy to decide on; its history is of no use there."""
         copy = Course.__new__(Course)
-        copy.run, copy.definition = self.run, self.definition
+        copy.run, copy.run_id, copy.definition = self.run, self.run_id, self.definition
         copy.walks = self.walks.copy()
         copy.results = self.results.copy()
         copy.outputs = self.outputs.copy()

@@ -1,14 +1,15 @@
 """Decision: what a command leads to: events, signs, archive rows, records, reply."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
+
+import msgspec
 
 from flo.model.archive import ArchiveAddress, Archived
 from flo.model.base import Fact, Sign, Word
 from flo.model.streams import Chunk
 
 
-class Decision(NamedTuple):
+class Decision(msgspec.Struct, frozen=True):
     reply: Word
     events: tuple[Fact, ...] = ()
     signs: tuple[Sign, ...] = ()

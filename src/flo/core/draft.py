@@ -33,7 +33,7 @@ EVENTS_PER_ADVANCE_MAX = 20_000
 class Draft:
     def __init__(self, state: State, namespace: Namespace, course: Course, moment: Moment) -> None:
         self.course = course.copy()
-        self.namespace = namespace
+        self.namespace, self.run_id = namespace, course.run_id
         self.space = state.space(namespace)
         self.moment = moment
         self.now_ms = moment.now_ms
@@ -58,14 +58,28 @@ class Draft:
         self.own.append(event)
 
     def start(self, walk: WalkName, now: Walk, detail: str = "") -> None:
-        self.emit(StepStarted(**self.of(walk), now=now, at_ms=self.now_ms, detail=detail))
+        self.emit(
+            StepStarted(
+                namespace=self.namespace,
+                run_id=self.run_id,
+                walk=walk,
+                now=now,
+                at_ms=self.now_ms,
+                detail=detail,
+            )
+        )
 
     def hold(self, walk: WalkName, now: Walk, detail: str = "") -> None:
-        self.emit(StepHeld(**self.of(walk), now=now, at_ms=self.now_ms, detail=detail))
-
-    def of(self, walk: WalkName) -> dict[str, str]:
-        """What every event of a walk says."""
-        return {"namespace": self.namespace, "run_id": self.course.run_id, "walk": walk}
+        self.emit(
+            StepHeld(
+                namespace=self.namespace,
+                run_id=self.run_id,
+                walk=walk,
+                now=now,
+                at_ms=self.now_ms,
+                detail=detail,
+            )
+        )
 
     def queue(self, action: ActionName, payload: bytes) -> RunId:
         """Queue a run of an action, unless the action refuses it."""
@@ -96,7 +110,7 @@ class Draft:
             )
 
     def cancel_child(self, run_id: RunId) -> None:
-        reason = f"its parent {self.course.run_id} does not wait for it"
+        reason = f"its parent {self.run_id} does not wait for it"
         self._cancelled.append(
             ChildCancelled(
                 namespace=self.namespace, run_id=run_id, at_ms=self.now_ms, reason=reason

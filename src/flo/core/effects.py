@@ -3,6 +3,8 @@
 A report that comes again because its answer was lost changes nothing again.
 """
 
+from msgspec.structs import replace
+
 from flo.core.decision import Decision
 from flo.core.kv import decide_transact
 from flo.core.moment import Moment
@@ -20,7 +22,7 @@ def decide_complete(state: State, command: Complete, moment: Moment) -> Decision
     _check_what_was_read(state, command, moment)
     changes = Transact(namespace=command.namespace, changes=command.changes)
     changed = decide_transact(state, changes, moment)
-    return decision._replace(events=(*changed.events, *decision.events))
+    return replace(decision, events=(*changed.events, *decision.events))
 
 
 def _check_what_was_read(state: State, command: Complete, moment: Moment) -> None:

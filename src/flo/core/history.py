@@ -6,7 +6,6 @@ from typing import Any, TypeAlias
 from flo.core.course import UNDO, CourseEvent
 from flo.model.base import Fact
 from flo.model.workflow_facts import (
-    MAIN,
     RUN_PREFIX,
     ActionEnded,
     HistoryEntry,
@@ -128,13 +127,13 @@ def _resumed(event: WorkflowResumed) -> Lines:
 
 
 def _rollback_began(event: RollbackBegan) -> Lines:
-    detail = ", ".join(event.steps)
-    return (HistoryEntry(type="rollback_started", at_ms=event.at_ms, detail=_cut(detail)),)
+    detail = ", ".join(event.steps)[:DETAIL_LENGTH_MAX]
+    return (HistoryEntry(type="rollback_started", at_ms=event.at_ms, detail=detail),)
 
 
 def _step_undone(event: StepUndone) -> Lines:
     kind = "rollback_completed" if event.succeeded else "rollback_failed"
-    detail = _cut(event.error or event.step)
+    detail = (event.error or event.step)[:DETAIL_LENGTH_MAX]
     return (HistoryEntry(type=kind, at_ms=event.at_ms, step=event.step, detail=detail),)
 
 
@@ -146,7 +145,7 @@ def _finished(event: WorkflowFinished) -> Lines:
     elif ending.status is WorkflowStatus.FAILED and ending.error:
         detail = f"{ending.terminal}: {ending.error}"
     kind = _FINISHED[ending.status]
-    return (HistoryEntry(type=kind, at_ms=event.at_ms, detail=_cut(detail)),)
+    return (HistoryEntry(type=kind, at_ms=event.at_ms, detail=detail[:DETAIL_LENGTH_MAX]),)
 
 
 def _line(
@@ -156,14 +155,10 @@ def _line(
         type=kind,
         at_ms=event.at_ms,
         step=step,
-        detail=_cut(detail),
+        detail=detail[:DETAIL_LENGTH_MAX],
         attempt=attempt,
-        walk=event.walk or MAIN,
+        walk=event.walk,
     )
-
-
-def _cut(detail: str) -> str:
-    return detail if len(detail) <= DETAIL_LENGTH_MAX else detail[:DETAIL_LENGTH_MAX]
 
 
 LINES: dict[type[Fact], Callable[[Any], Lines]] = {

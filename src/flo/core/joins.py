@@ -96,7 +96,9 @@ class Joins:
         parent, name = parent_walk(walk), join_step(walk)
         self._draft.emit(
             WalkEnded(
-                **self._draft.of(walk),
+                namespace=self._draft.namespace,
+                run_id=self._draft.run_id,
+                walk=walk,
                 succeeded=succeeded,
                 output=output,
                 at_ms=self._draft.now_ms,
@@ -134,7 +136,15 @@ class Joins:
             self.begin_item(item, Walk(step=name, phase=Phase.BETWEEN, began_at_ms=now_ms))
 
     def _open(self, walk: WalkName, step: StepName) -> None:
-        self._draft.emit(WalkOpened(**self._draft.of(walk), step=step, at_ms=self._draft.now_ms))
+        self._draft.emit(
+            WalkOpened(
+                namespace=self._draft.namespace,
+                run_id=self._draft.run_id,
+                walk=walk,
+                step=step,
+                at_ms=self._draft.now_ms,
+            )
+        )
 
     def _items(self, walk: WalkName, name: StepName, step: ForEachStep) -> Items:
         seen = self._seen.get((walk, name))

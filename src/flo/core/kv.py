@@ -195,7 +195,7 @@ def decide_commit(state: State, command: CommitTransaction, moment: Moment) -> D
         version = state.space(command.namespace).kv.version
         return Decision(Committed(version=version, changes=0), signs=(closed,))
     decision = _transacted(state, changes, moment)
-    return decision._replace(signs=(closed,))
+    return replace(decision, signs=(closed,))
 
 
 def decide_rollback(state: State, command: RollbackTransaction, moment: Moment) -> Decision:

@@ -152,18 +152,18 @@ FOLDS: dict[type[Fact], Fold] = {
     workflow_facts.WorkflowDisabled: workflow_folds.apply_disabled,
     workflow_facts.WorkflowEnabled: workflow_folds.apply_enabled,
     workflow_facts.WorkflowStarted: workflow_folds.apply_started,
-    workflow_facts.StepStarted: workflow_folds.apply_course,
-    workflow_facts.StepHeld: workflow_folds.apply_course,
-    workflow_facts.ActionEnded: workflow_folds.apply_course,
-    workflow_facts.StepEnded: workflow_folds.apply_course,
-    workflow_facts.WalkOpened: workflow_folds.apply_course,
-    workflow_facts.WalkEnded: workflow_folds.apply_course,
-    workflow_facts.WalkClosed: workflow_folds.apply_course,
+    workflow_facts.StepStarted: workflow_folds.apply_walk,
+    workflow_facts.StepHeld: workflow_folds.apply_walk,
+    workflow_facts.ActionEnded: workflow_folds.apply_walk,
+    workflow_facts.StepEnded: workflow_folds.apply_walk,
+    workflow_facts.WalkOpened: workflow_folds.apply_walk,
+    workflow_facts.WalkEnded: workflow_folds.apply_walk,
+    workflow_facts.WalkClosed: workflow_folds.apply_walk,
     workflow_facts.PlanNoted: workflow_folds.apply_noted,
     workflow_facts.ChildCancelled: workflow_folds.apply_child_cancelled,
     workflow_facts.SignalReceived: workflow_folds.apply_course,
-    workflow_facts.SignalMatched: workflow_folds.apply_course,
-    workflow_facts.SignalTimedOut: workflow_folds.apply_course,
+    workflow_facts.SignalMatched: workflow_folds.apply_walk,
+    workflow_facts.SignalTimedOut: workflow_folds.apply_walk,
     workflow_facts.WorkflowPaused: workflow_folds.apply_course,
     workflow_facts.WorkflowResumed: workflow_folds.apply_course,
     workflow_facts.RollbackBegan: workflow_folds.apply_course,
@@ -305,17 +305,17 @@ def settle(state: State, command: Word, moment: Moment) -> Decision:
             ahead.pop()
             continue
         kind = type(event)
-        if (end := ENDS.get(kind)) is not None:
-            archived.append(end(state, event))
-        elif (back := RETURNS.get(kind)) is not None:
-            removed.append(back(state, event))
-        elif (file := FILES.get(kind)) is not None:
-            archived.extend(file(state, event))
+        if kind in ENDS:
+            archived.append(ENDS[kind](state, event))
+        elif kind in RETURNS:
+            removed.append(RETURNS[kind](state, event))
+        elif kind in FILES:
+            archived.extend(FILES[kind](state, event))
         FOLDS[kind](state, event)
         events.append(event)
-        if (note := NOTES.get(kind)) is not None:
-            note(state, event, moment.live)
-        if (follow := FOLLOWS.get(kind)) is not None and (further := follow(state, event, moment)):
+        if kind in NOTES:
+            NOTES[kind](state, event, moment.live)
+        if kind in FOLLOWS and (further := FOLLOWS[kind](state, event, moment)):
             ahead.append(iter(further))
         assert len(events) <= EVENTS_PER_COMMAND_MAX
     return Decision(

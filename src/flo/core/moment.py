@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
+import msgspec
+
 from flo.core.live import Live
 from flo.model.archive import ArchiveAddress, ArchiveKey
 from flo.model.groups import Letter
@@ -50,7 +52,7 @@ class Recalled(NamedTuple):
 NOTHING_RECALLED = Recalled()
 
 
-class Moment(NamedTuple):
+class Moment(msgspec.Struct, frozen=True):
     now_ms: int
     dice: Callable[[], float]
     """A number from 0 up to 1, another one at every call."""

@@ -8,6 +8,7 @@ nothing is read, and so nothing is lost.
 from collections.abc import Iterator
 
 import msgspec
+from msgspec.structs import replace
 
 from flo.core.backlog import in_parts
 from flo.core.decision import Decision
@@ -56,7 +57,7 @@ def decide_pull(state: State, command: PullTrigger, moment: Moment) -> Decision:
             )
         )
     starts = _starts(state, command, deployed, page.items, moment)
-    return decision._replace(events=tuple(events), then=starts)
+    return replace(decision, events=tuple(events), then=starts)
 
 
 def _room(state: State, command: PullTrigger) -> tuple[Deployed | None, int]:

@@ -101,7 +101,9 @@ def close(carrier: Carrier, walk: WalkName) -> None:
     draft, now = carrier.draft, carrier.course.walks[walk]
     if now.plan is not None and now.awaited is not None:
         PlanWalk(carrier, walk).abandon()
-    draft.emit(WalkClosed(**draft.of(walk), at_ms=draft.now_ms))
+    draft.emit(
+        WalkClosed(namespace=draft.namespace, run_id=draft.run_id, walk=walk, at_ms=draft.now_ms)
+    )
     if now.awaited is not None:
         if now.phase is Phase.CHILD:
             draft.cancel_child(now.awaited)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from flo.core.course import HISTORY_PART_LENGTH, Course, CourseEvent
+from flo.core.course import AT_REST, HISTORY_PART_LENGTH, Course, CourseEvent, WalkEvent
 from flo.core.due import WORKFLOW
 from flo.core.history import entries_of
 from flo.core.state import KEYS_REMEMBERED_MAX, Deployed, Slots, Space, State, Workflow
@@ -103,18 +103,27 @@ def apply_admitted(state: State, event: WorkflowAdmitted) -> None:
 
 def apply_course(state: State, event: CourseEvent) -> None:
     """An event of a run that goes on."""
-    space = state.spaces[event.namespace]
-    course = space.courses[event.run_id]
-    walk = getattr(event, "walk", None)
-    before = course.walks.get(walk) if walk is not None else None
+    course = state.spaces[event.namespace].courses[event.run_id]
     course.fold(event)
-    after = course.walks.get(walk) if walk is not None else None
-    if before is not None and before.awaited is not None:
-        space.awaited.pop(before.awaited, None)
-    if walk is not None and after is not None and after.awaited is not None:
-        space.awaited[after.awaited] = (event.run_id, walk)
     course.history += entries_of(event)
     reschedule(state, event.namespace, course)
+
+
+def apply_walk(state: State, event: WalkEvent) -> None:
+    """An event of one walk of a run: the others await and do what they did before."""
+    space = state.spaces[event.namespace]
+    course = space.courses[event.run_id]
+    before = course.walks.get(event.walk, AT_REST)
+    course.fold(event)
+    after = course.walks.get(event.walk, AT_REST)
+    if before.awaited != after.awaited:
+        if before.awaited is not None:
+            space.awaited.pop(before.awaited, None)
+        if after.awaited is not None:
+            space.awaited[after.awaited] = (event.run_id, event.walk)
+    course.history += entries_of(event)
+    if before.until_ms != after.until_ms:
+        reschedule(state, event.namespace, course)
 
 
 def apply_noted(state: State, event: PlanNoted) -> None:

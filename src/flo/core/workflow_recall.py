@@ -159,3 +159,6 @@ WORKFLOW_RECALLS: dict[type[Word], Callable[[State, Any, Known], Sequence[Workfl
     GetHistory: recall_history,
     ListWorkflowRuns: recall_page,
 }
+
+LEADING_ON = frozenset({GetHistory})
+"""Those that need to know more, once they know a run."""

@@ -77,6 +77,12 @@ def list_workflows(state: State, question: ListWorkflows, moment: Moment) -> Wor
     return WorkflowPage(items=items, cursor=cursor)
 
 
+def is_under_way(state: State, question: WaitForWorkflow) -> bool:
+    """Whether there is nothing yet to tell who waits; a wait that is too long is refused."""
+    check_range(question.block_ms, "block_ms", 0, BLOCK_MS_MAX)
+    return question.run_id in state.space(question.namespace).courses
+
+
 def get_run(
     state: State, question: GetWorkflowRun | WaitForWorkflow, moment: Moment
 ) -> WorkflowRunView:

@@ -326,13 +326,15 @@ def follow_finished(state: State, event: WorkflowFinished, moment: Moment) -> It
 def follow_step_started(state: State, event: StepStarted, moment: Moment) -> Iterable[Fact]:
     """A history that has become long goes to the archive, part by part."""
     course = state.spaces[event.namespace].courses[event.run_id]
-    if len(course.history) >= HISTORY_PART_LENGTH:
-        yield HistoryFiled(
-            namespace=event.namespace,
-            run_id=event.run_id,
-            part=course.history_parts,
-            at_ms=moment.now_ms,
-        )
+    if len(course.history) < HISTORY_PART_LENGTH:
+        return ()
+    filed = HistoryFiled(
+        namespace=event.namespace,
+        run_id=event.run_id,
+        part=course.history_parts,
+        at_ms=moment.now_ms,
+    )
+    return (filed,)
 
 
 def named_version(space: Space, name: WorkflowName, version: str | None = None) -> Deployed:

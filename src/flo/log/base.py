@@ -111,8 +111,11 @@ class Log(Protocol):
         *,
         removed: Sequence[ArchiveAddress] = (),
         chunks: Sequence[Chunk] = (),
+        here: bool = False,
     ) -> Awaitable[int]:
         """Make all of it durable, or nothing; the position after the last event, once it is.
+
+        With `here` it may be written before this returns, if that is likely to be soon.
 
         Rows are removed first; an archived row with an address that is taken replaces the old one.
 

@@ -46,6 +46,7 @@ class MemoryLog:
         *,
         removed: Sequence[ArchiveAddress] = (),
         chunks: Sequence[Chunk] = (),
+        here: bool = False,
     ) -> asyncio.Future[int]:
         assert events
         self._check_open()

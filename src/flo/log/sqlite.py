@@ -6,7 +6,9 @@
     checkpointer    one thread, one connection: copies the WAL into the database file
 
 The WAL is copied while commits go on. Once it is past its bound, the writer copies the small rest
-between two commits and begins the WAL anew, so its size stays bounded under endless load.
+between two commits and begins the WAL anew, so its size stays bounded under endless load. Until
+then its file grows; a sync that has to note the new size takes twice as long, so it grows by large
+pieces, between two commits.
 
 An append that failed is reported as failed and nothing is ever written again; whether it is there
 after a restart depends on how far it came, but it is there as a whole or not at all.
@@ -17,6 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from sys import getsizeof
+from time import monotonic
 from typing import Any
 
 from flo.log.base import Entry, Trimmed
@@ -38,13 +41,21 @@ from flo.model.base import Fact
 from flo.model.errors import Corrupt, NotFound, Unavailable
 from flo.model.streams import Chunk
 
-WAL_BYTES_MAX = 64 * 1024 * 1024
+WAL_BYTES_MAX = 16 * 1024 * 1024
+ROOM_BYTES_MAX = 512 * 1024
+QUICK_S_MAX = 0.002
+"""A disk that has taken longer for the last append is not waited for by the caller."""
 READ_BYTES_MAX = 4 * 1024 * 1024
 ROW_MAX = 2**63 - 1
 
-_CHECKPOINTS_PER_WAL = 16
+_CHECKPOINTS_PER_WAL = 4
+_ROOMS_PER_WAL = 32
 _WAL_BYTES_PER_COMMIT = 16 * 1024
 """About what a commit adds to the WAL beside its bodies: pages of tables and indexes."""
+
+_BYTES_SMALL = 3 * _WAL_BYTES_PER_COMMIT
+"""An append of more has so much to write that the size of the file makes no difference."""
+_PAGES_CACHED = 500
 
 _BEGIN: Statement = ("BEGIN IMMEDIATE", ())
 _COMMIT: Statement = ("COMMIT", ())
@@ -63,9 +74,14 @@ class SqliteLog:
     ) -> None:
         self._path = path
         self._connect = connect
+        self._wal_path = path.with_name(f"{path.name}-wal")
         self._wal_bytes_max = wal_bytes_max
         self._wal_bytes_new = 0
+        self._wal_bytes_made = 0
+        self._room_bytes = min(ROOM_BYTES_MAX, wal_bytes_max // _ROOMS_PER_WAL)
         self._checkpointing = False
+        self._making_room = False
+        self._is_quick = False
         self._failure: Exception | None = None
         self._closed = False
         self._writing = open_to_write(path, connect)
@@ -100,6 +116,7 @@ class SqliteLog:
         *,
         removed: Sequence[ArchiveAddress] = (),
         chunks: Sequence[Chunk] = (),
+        here: bool = False,
     ) -> asyncio.Future[int]:
         assert events
         self._check_usable()
@@ -119,7 +136,8 @@ class SqliteLog:
         size += sum(len(parameters[-1]) for _, parameters in records)
         self._position, self._checksum = first + count, checksum
         self._last_at_ms = at_ms
-        return self._writer.do(self._commit, statements, size, self._position)
+        do = self._writer.do_here if here and self._is_quick else self._writer.do
+        return do(self._commit, statements, size, self._position)
 
     def read(self, position: int) -> Iterator[Entry]:
         return read_log(self._path, position, connect=self._connect)
@@ -165,11 +183,13 @@ class SqliteLog:
 
     def _commit(self, statements: Sequence[Statement], size: int, position: int) -> int:
         self._check_usable()
+        began_s = monotonic()
         try:
             for sql, parameters in statements:
                 self._writing.execute(sql, parameters)
         except Exception as error:
             raise self._failed(error) from error
+        self._is_quick = monotonic() - began_s < QUICK_S_MAX
         self._count_written(size + _WAL_BYTES_PER_COMMIT)
         return position
 
@@ -218,7 +238,33 @@ class SqliteLog:
         self._count_written(_WAL_BYTES_PER_COMMIT)
         return Trimmed(events=start - start_before, archived=archived, records=records)
 
+    def _make_room(self) -> None:
+        """Let the WAL file grow by a transaction that is taken back: too large for the cache, it
+        is written as it goes."""
+        with suppress(Unavailable):  # the next append says so
+            self._check_usable()
+            try:
+                for sql, parameters in (
+                    ("PRAGMA cache_size = 1", ()),
+                    _BEGIN,
+                    (_INSERT, (ROW_MAX, 1, 0, 0, bytes(self._room_bytes))),
+                    ("ROLLBACK", ()),
+                    (f"PRAGMA cache_size = {_PAGES_CACHED}", ()),
+                ):
+                    self._writing.execute(sql, parameters).fetchall()
+            except Exception as error:
+                raise self._failed(error) from error
+            self._wal_bytes_made = self._wal_path.stat().st_size
+        self._making_room = False
+
     def _count_written(self, size: int) -> None:
+        if (
+            size < _BYTES_SMALL
+            and not self._making_room
+            and self._wal_path.stat().st_size > self._wal_bytes_made
+        ):
+            self._making_room = True
+            self._writer.post(self._make_room)
         self._wal_bytes_new += size
         due = self._wal_bytes_new * _CHECKPOINTS_PER_WAL >= self._wal_bytes_max
         if due and not self._checkpointing:

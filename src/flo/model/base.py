@@ -9,14 +9,19 @@ None of them can be part of a reference cycle, so Facts and Records stay out of 
 collector's sight: a million pending runs must not lengthen its walks.
 """
 
-from typing import dataclass_transform
+from typing import TYPE_CHECKING, dataclass_transform
 
 import msgspec
 
+if TYPE_CHECKING:
 
-@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
-class _Frozen(msgspec.StructMeta):
-    """Tells the type checker that subclasses are frozen too."""
+    @dataclass_transform(
+        frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,)
+    )
+    class _Frozen(msgspec.StructMeta):
+        """Tells the type checker that subclasses are frozen too."""
+else:
+    _Frozen = msgspec.StructMeta  # a metaclass of our own would make every struct twice as slowly
 
 
 class Word(

@@ -12,6 +12,7 @@ from flo.shard.chunks import Chunks
 from flo.shard.submission import Answer, Submission
 
 WORDS_MAX = 1_000
+FEW_WORDS = 4
 LENGTH_MAX = 64 * 1024 * 1024
 """Bytes of payload in one append, about: a log has a bound on what it takes at a time."""
 
@@ -38,6 +39,11 @@ class Batch:
     @property
     def is_full(self) -> bool:
         return self._words >= WORDS_MAX or self._length >= LENGTH_MAX
+
+    @property
+    def is_small(self) -> bool:
+        """Whether so few wait for it that the next words can wait until it is written."""
+        return self._words <= FEW_WORDS
 
     def take(self, submission: Submission) -> None:
         self.taken.append(submission)

@@ -43,6 +43,7 @@ from flo.core.workflow_folds import (
     workflow_key,
 )
 from flo.core.workflow_recall import (
+    LEADING_ON,
     RecallHistory,
     RecallWorkflow,
     RecallWorkflowKey,
@@ -108,7 +109,7 @@ class Recaller:
             return True
         recent = self._recent(needed, submission.recalled)
         submission.recalled = _joined(submission.recalled, recent)
-        if recent.workflows:  # what is known of a run may lead to more that is needed
+        if recent.workflows and type(submission.words[0]) in LEADING_ON:
             needed = self._needed(submission, now_ms)
         return all(is_recalled(submission.recalled, recall) for recall in needed)
 

@@ -30,6 +30,7 @@ from flo.core.moment import NOTHING_RECALLED, Moment
 from flo.core.run_ends import ARCHIVE_KIND
 from flo.core.state import State, namespace_of
 from flo.core.views import run_result
+from flo.core.workflow_views import is_under_way
 from flo.log.base import Log
 from flo.model.base import Fact, Word
 from flo.model.errors import FloError, NotFound, Unavailable, Unexpected
@@ -38,6 +39,7 @@ from flo.model.ids import run_id_of
 from flo.model.namespaces import NamespaceDeleted
 from flo.model.runs import Assigned, Claim, Ended, Tick, Ticked
 from flo.model.streams import ReadStream, RecordPage
+from flo.model.workflows import WaitForWorkflow
 from flo.shard.batch import Batch
 from flo.shard.clock import Clock, SystemClock
 from flo.shard.news import found_nothing, is_empty, is_nothing_new, news_of
@@ -222,7 +224,7 @@ class Shard:
 
     def _look_at_the_clock(self) -> None:
         self._now_ms = max(self._now_ms, self._clock.now_ms())
-        self._moment = self._moment._replace(now_ms=self._now_ms)
+        self._moment = replace(self._moment, now_ms=self._now_ms)
 
     def _append(self, batch: Batch) -> None:
         started = asyncio.get_running_loop().time()
@@ -232,6 +234,7 @@ class Shard:
             self._now_ms,
             removed=batch.removed,
             chunks=batch.chunks.take(),
+            here=batch.is_small and self._wait_for_log,
         )
         self._begun_count += 1
         self._appending = asyncio.ensure_future(append)
@@ -315,27 +318,27 @@ class Shard:
             recalled = self._recaller.recall_recent(word, self._now_ms)
             if recalled is NOTHING_RECALLED:
                 raise
-            return settle(self.state, word, moment._replace(recalled=recalled))
+            return settle(self.state, word, replace(moment, recalled=recalled))
 
     def _park_claim(self, submission: Submission, claim: Claim, reply: Answer) -> bool:
         """Let a claim that found nothing wait for something, if it may."""
-        if not found_nothing(reply) or not claim.block_ms or not self._may_wait(submission):
+        if not found_nothing(reply) or not self._may_park(submission, claim.block_ms):
             return False
         self._waiters.park_claim(submission, claim)
         leave = lambda: self._waiters.leave_claim(submission, claim)  # noqa: E731
         again_at_ms = free_at_ms(self.state, claim, self._now_ms, self.live)
-        self._park(submission, claim.block_ms, Assigned(), leave, again_at_ms)
+        self._park(submission, claim.block_ms, Assigned, leave, again_at_ms)
         return True
 
     def _park(
         self,
         submission: Submission,
         block_ms: int,
-        nothing: Word,
+        nothing: Callable[[], Answer],
         leave: Callable[[], None],
         again_at_ms: int | None = None,
     ) -> None:
-        """Let it wait, until it is answered or its time is over; then the answer is `nothing`.
+        """Let it wait, until it is answered or its time is over; what it hears then is asked then.
 
         With `again_at_ms` it is asked again by then, if that is earlier.
         """
@@ -345,13 +348,14 @@ class Shard:
         submission.park(self._clock.call_at(submission.until_ms, over), leave)
         self._wake_at(submission, again_at_ms)
 
-    def _time_is_over(self, submission: Submission, nothing: Word) -> None:
+    def _time_is_over(self, submission: Submission, nothing: Callable[[], Answer]) -> None:
         """Tell so, once all that the answer was made of is durable."""
         submission.unpark()
+        reply = nothing()
         if self._appending is None:
-            submission.answer([nothing])
+            submission.answer([reply])
         else:
-            self._batch.answered.append((submission, [nothing]))
+            self._batch.answered.append((submission, [reply]))
 
     def _wake_at(self, submission: Submission, at_ms: int | None) -> None:
         """Ask again what is parked at this time, unless it has no time left by then."""
@@ -366,10 +370,10 @@ class Shard:
         reply = self._read(submission, read, batch)
         if reply is None:
             batch.unready.append(submission)
-        elif is_empty(reply) and read.block_ms and self._may_wait(submission):
+        elif is_empty(reply) and self._may_park(submission, read.block_ms):
             self._waiters.park_read(submission, read)
             leave = lambda: self._waiters.leave_read(submission, read)  # noqa: E731
-            self._park(submission, read.block_ms, GroupRecords(), leave)
+            self._park(submission, read.block_ms, GroupRecords, leave)
         else:
             batch.answered.append((submission, [reply]))
 
@@ -400,9 +404,10 @@ class Shard:
                     submission.unpark()
                     batch.answered.append((submission, [reply]))
 
-    def _may_wait(self, submission: Submission) -> bool:
-        """Whether its time is not over yet."""
-        return submission.until_ms is None or submission.until_ms > self._now_ms
+    def _may_park(self, submission: Submission, block_ms: int) -> bool:
+        """Whether somebody wants to wait for the answer, and has time left."""
+        until_ms = submission.until_ms
+        return block_ms > 0 and submission.is_open and (until_ms is None or until_ms > self._now_ms)
 
     def _let_go_of_who_left(self, batch: Batch) -> None:
         """A worker that has left waits for nothing more."""
@@ -455,39 +460,48 @@ class Shard:
 
     def _answer_question(self, submission: Submission, batch: Batch) -> None:
         question = submission.words[0]
-        reply: Answer
+        patient = question if isinstance(question, Patient) else None
+        if patient is not None and not self._may_park(submission, patient.block_ms):
+            patient = None
         try:
+            if isinstance(patient, WaitForWorkflow) and is_under_way(self.state, patient):
+                self._park_question(submission, patient, lambda: self._reply_to(submission))
+                return
             if not self._recaller.is_ready(submission, self._now_ms):
                 batch.unready.append(submission)
                 return
-            reply = answer(self.state, question, self._recalling(submission))
         except FloError as refusal:
-            reply = refusal
-        if not self._park_question(submission, question, reply):
+            batch.answered.append((submission, [refusal]))
+            return
+        reply = self._reply_to(submission)
+        if patient is not None and is_nothing_new(self.state, patient, reply):
+            if isinstance(patient, ReadStream) and isinstance(reply, RecordPage):
+                patient = replace(patient, after=reply.last, last=0)
+                submission.words = [patient]
+            self._park_question(submission, patient, lambda: reply)
+        else:
             batch.answered.append((submission, [reply]))
 
-    def _park_question(self, submission: Submission, question: Word, reply: Answer) -> bool:
-        """Let a question to which there is no answer yet wait for one, if it may."""
-        if not isinstance(question, Patient) or not question.block_ms or not submission.is_open:
-            return False
-        if isinstance(reply, FloError) or not is_nothing_new(self.state, question, reply):
-            return False
-        if not self._may_wait(submission):
-            return False
-        if isinstance(question, ReadStream) and isinstance(reply, RecordPage):
-            question = replace(question, after=reply.last, last=0)
-            submission.words = [question]
+    def _reply_to(self, submission: Submission) -> Answer:
+        """What can be said now to a question, of which all is known that is to be known."""
+        try:
+            return answer(self.state, submission.words[0], self._recalling(submission))
+        except FloError as refusal:
+            return refusal
+
+    def _park_question(
+        self, submission: Submission, question: Patient, nothing: Callable[[], Answer]
+    ) -> None:
         self._waiters.park_question(submission, question)
         leave = lambda: self._waiters.leave_question(submission, question)  # noqa: E731
-        self._park(submission, question.block_ms, reply, leave)
-        return True
+        self._park(submission, question.block_ms, nothing, leave)
 
     def _recalling(self, submission: Submission) -> Moment:
         """The moment, with what was looked up for this submission."""
         if submission.recalled is NOTHING_RECALLED and not submission.fetched:
             return self._moment
         reach = self._recaller.reach(submission)
-        return self._moment._replace(recalled=submission.recalled, records=reach)
+        return replace(self._moment, recalled=submission.recalled, records=reach)
 
     def _tick(self) -> None:
         def ticked(answers: list[Answer]) -> None:

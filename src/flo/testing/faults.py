@@ -68,6 +68,7 @@ class FaultyLog(MemoryLog):
         *,
         removed: Sequence[ArchiveAddress] = (),
         chunks: Sequence[Chunk] = (),
+        here: bool = False,
     ) -> asyncio.Task[int]:
         self.unwritten = events
         append = self._append(events, archived, at_ms, removed, chunks)
