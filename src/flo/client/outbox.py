@@ -56,6 +56,10 @@ BATCH_FORMS = {
 }
 
 
+LAST = frozenset({BY_NAME["claim"].opcode, BY_NAME["read_group"].opcode})
+"""Those who ask for work: what is reported before it may lead to what they find."""
+
+
 class Call:
     """One word on its way: what is asked, who waits, and until when."""
 
@@ -100,7 +104,10 @@ class Outbox:
 
     def take(self) -> list[Call]:
         """The calls of the next frame; none if nobody waits for them any more."""
-        opcode, waiting = next(iter(self._waiting.items()))
+        opcode = next((one for one in self._waiting if one not in LAST), None)
+        if opcode is None:
+            opcode = next(iter(self._waiting))
+        waiting = self._waiting[opcode]
         form = BATCH_FORMS.get(opcode)
         batch = _cut(waiting, form.length) if form else _first(waiting)
         if not waiting:

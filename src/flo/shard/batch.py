@@ -31,6 +31,7 @@ class Batch:
         """Those that have to know more of the store."""
         self._words = 0
         self._length = 0
+        self._offered_count = 0
 
     @property
     def is_empty(self) -> bool:
@@ -49,6 +50,11 @@ class Batch:
         self.taken.append(submission)
         self._words += len(submission.words)
         self._length += _payload_length(submission.words)
+
+    def not_offered(self) -> Sequence[Fact]:
+        """The events since this was asked last."""
+        begin, self._offered_count = self._offered_count, len(self.events)
+        return self.events[begin:]
 
     def add(self, row: Archived) -> None:
         self.archived[address_of(row)] = row

@@ -164,9 +164,7 @@ class Shard:
     async def _run(self) -> None:
         while self._inbox or self._closed is None:
             await self._filled.wait()
-            if self._appending is None:
-                await asyncio.sleep(0)  # let in what the sockets hold: it shares the append
-            elif self._batch.is_full:
+            if self._appending is not None and self._batch.is_full:
                 await asyncio.wait({self._appending})
             if self._failed:
                 break
@@ -213,9 +211,9 @@ class Shard:
         self._answer_who_waits_for_more(batch)
         for submission in batch.asked:
             self._answer_question(submission, batch)
+        self._batch = Batch()
         if batch.events:
             self._append(batch)
-        self._batch = Batch()
         if not batch.events or not self._wait_for_log:
             batch.deliver()
         for submission in batch.unready:
@@ -238,7 +236,10 @@ class Shard:
         )
         self._begun_count += 1
         self._appending = asyncio.ensure_future(append)
-        self._appending.add_done_callback(partial(self._appended, batch, started))
+        if self._appending.done():  # it was written here and now
+            self._appended(batch, started, self._appending)
+        else:
+            self._appending.add_done_callback(partial(self._appended, batch, started))
 
     def _appended(self, batch: Batch, started: float, append: asyncio.Future[int]) -> None:
         self._appending = None
@@ -286,6 +287,7 @@ class Shard:
             answers = [self._settle(word, moment, batch) for word in submission.words]
             batch.answered.append((submission, answers))
         elif submission.is_open:
+            self._serve_parked_claims(batch)  # who has waited comes before who comes now
             reply = self._settle(first, self._recalling(submission), batch)
             if not self._park_claim(submission, first, reply):
                 batch.answered.append((submission, [reply]))
@@ -417,7 +419,7 @@ class Shard:
 
     def _serve_parked_claims(self, batch: Batch) -> None:
         """Work that has just appeared goes to those who wait for it, in the same append."""
-        for submission, claim in self._waiters.woken_by(tuple(batch.events), self.state):
+        for submission, claim in self._waiters.woken_by(batch.not_offered(), self.state):
             reply = self._settle(claim, self._moment, batch)
             if not found_nothing(reply):
                 submission.unpark()
