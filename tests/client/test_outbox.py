@@ -6,7 +6,7 @@ import pytest
 from flo.client.outbox import BATCH_PAYLOAD_LENGTH_MAX, Call, Outbox
 from flo.model.base import Word
 from flo.model.kv import PutKey
-from flo.model.runs import Complete, GetRun, Invoke
+from flo.model.runs import Claim, Complete, GetRun, Invoke
 from flo.model.streams import Append, NewRecord
 from flo.wire.opcodes import BATCH_LENGTH_MAX, BY_NAME
 
@@ -69,6 +69,15 @@ def test_calls_with_a_batch_form_leave_together_and_others_alone(loop, outbox) -
         outbox.add(one)
 
     assert taken(outbox) == [[first, second], [ask], [again], [done]]
+
+
+def test_who_asks_for_work_goes_behind_what_is_reported(loop, outbox) -> None:
+    claim = call(loop, "claim", Claim(worker_id="anna", actions=["a"]))
+    done = [complete(loop), complete(loop)]
+    for one in (claim, *done):
+        outbox.add(one)
+
+    assert taken(outbox) == [done, [claim]]
 
 
 @pytest.mark.parametrize("make", [invoke, complete, append, put])

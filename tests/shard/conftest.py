@@ -91,9 +91,12 @@ class GatedLog(MemoryLog):
         """The events of every append, from the moment it begins."""
         self.filed = []
         """The numbers of the archive rows that every append adds, and of those it removes."""
+        self.here = []
+        """Which of them might have been written at once."""
 
     async def append(self, events, archived, at_ms, *, removed=(), chunks=(), here=False):
         self.begun.append(list(events))
+        self.here.append(here)
         self.filed.append(([row.number for row in archived], [one.number for one in removed]))
         await self.gate.passed()
         return await super().append(events, archived, at_ms, removed=removed, chunks=chunks)
@@ -117,6 +120,7 @@ async def shard(log, clock):
     await shard.ask(RegisterAction(name="send"))
     log.begun.clear()
     log.filed.clear()
+    log.here.clear()
     yield shard
     log.gate.open()
     log.archive.gate.open()

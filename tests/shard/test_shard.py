@@ -603,6 +603,22 @@ async def test_of_two_parked_claims_each_gets_its_share(shard):
     assert tasks_of(await second) == ["send-4", "send-5"]
 
 
+async def test_who_has_waited_comes_before_a_claim_of_the_same_batch(shard):
+    parked = await begun(shard.ask(patient(ANNA, max_tasks=10)))
+    late = patient(BORIS, max_tasks=10, block_ms=0)
+    _, nothing = await asyncio.gather(shard.ask(INVOKE), shard.ask(late))
+
+    assert tasks_of(await parked) == ["send-1"]
+    assert tasks_of(nothing) == []
+
+
+async def test_what_few_wait_for_may_be_written_at_once_and_what_many_wait_for_may_not(shard, log):
+    await shard.ask(INVOKE)
+    await asyncio.gather(*(shard.ask(INVOKE) for _ in range(50)))
+
+    assert log.here == [True, False]
+
+
 async def test_no_parked_claim_gets_more_than_it_asked_for(shard):
     first = await begun(shard.ask(patient(ANNA, max_tasks=1)))
     second = await begun(shard.ask(patient(BORIS, max_tasks=2)))

@@ -76,6 +76,26 @@ async def test_whoever_has_waited_long_enough_hears_how_it_stands(shard, clock):
     assert (await waiting).status is WorkflowStatus.WAITING
 
 
+async def test_whose_time_is_over_while_the_end_of_the_run_is_written_hears_of_the_end(
+    shard, log, clock
+):
+    await shard.ask(CreateWorkflow(text=SEND))
+    await start(shard)
+    waiting = await begun(shard.ask(WaitForWorkflow(run_id="wfrun-1", block_ms=1_000)))
+    (task,) = (await shard.ask(CLAIM)).tasks
+    log.gate.shut()
+    writing = await begun(shard.ask(RegisterAction(name="other")))
+    ending = await begun(shard.ask(Complete(run_id=task.task_id, worker_id="w", output=b"1")))
+
+    clock.advance(1_000)
+    await settled()
+    assert not waiting.done()
+
+    log.gate.open()
+    assert (await waiting).status is WorkflowStatus.COMPLETED
+    await asyncio.gather(writing, ending)
+
+
 async def test_to_wait_for_a_run_that_has_ended_or_never_was_is_answered_at_once(shard):
     await shard.ask(CreateWorkflow(text=SEND))
     await start(shard)

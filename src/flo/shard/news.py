@@ -5,7 +5,7 @@ from typing import Any
 
 from flo.core.state import State
 from flo.core.stream_views import is_at_end
-from flo.model.base import Fact
+from flo.model.base import Fact, Word
 from flo.model.groups import GroupRecords
 from flo.model.kv import GetKey, KeyDeleted, KeyExpired, KeyPut, Value
 from flo.model.runs import Assigned, Ended, RunCancelled, WaitForRuns
@@ -22,7 +22,7 @@ def news_of(events: Iterable[Fact]) -> dict[Subject, None]:
     return dict.fromkeys(_subjects(events))
 
 
-def is_nothing_new(state: State, question: Patient, reply: Answer) -> bool:
+def is_nothing_new(state: State, question: Patient, reply: Word) -> bool:
     """Whether the reply says nothing that the asker does not know."""
     match question, reply:
         case WaitForRuns(), Ended(results=[], unknown=[]):

@@ -329,35 +329,37 @@ class Shard:
         self._waiters.park_claim(submission, claim)
         leave = lambda: self._waiters.leave_claim(submission, claim)  # noqa: E731
         again_at_ms = free_at_ms(self.state, claim, self._now_ms, self.live)
-        self._park(submission, claim.block_ms, Assigned, leave, again_at_ms)
+        self._park(submission, claim.block_ms, Assigned(), leave, again_at_ms)
         return True
 
     def _park(
         self,
         submission: Submission,
         block_ms: int,
-        nothing: Callable[[], Answer],
+        nothing: Answer | None,
         leave: Callable[[], None],
         again_at_ms: int | None = None,
     ) -> None:
-        """Let it wait, until it is answered or its time is over; what it hears then is asked then.
+        """Let it wait, until it is answered or its time is over; then the answer is `nothing`.
 
-        With `again_at_ms` it is asked again by then, if that is earlier.
+        Without that, it is asked again when its time is over; with `again_at_ms` by then, if that
+        is earlier.
         """
         if submission.until_ms is None:
             submission.until_ms = self._now_ms + block_ms
-        over = partial(self._time_is_over, submission, nothing)
+        over = partial(self._put_again, submission)
+        if nothing is not None:
+            over = partial(self._time_is_over, submission, nothing)
         submission.park(self._clock.call_at(submission.until_ms, over), leave)
         self._wake_at(submission, again_at_ms)
 
-    def _time_is_over(self, submission: Submission, nothing: Callable[[], Answer]) -> None:
+    def _time_is_over(self, submission: Submission, nothing: Answer) -> None:
         """Tell so, once all that the answer was made of is durable."""
         submission.unpark()
-        reply = nothing()
         if self._appending is None:
-            submission.answer([reply])
+            submission.answer([nothing])
         else:
-            self._batch.answered.append((submission, [reply]))
+            self._batch.answered.append((submission, [nothing]))
 
     def _wake_at(self, submission: Submission, at_ms: int | None) -> None:
         """Ask again what is parked at this time, unless it has no time left by then."""
@@ -375,7 +377,7 @@ class Shard:
         elif is_empty(reply) and self._may_park(submission, read.block_ms):
             self._waiters.park_read(submission, read)
             leave = lambda: self._waiters.leave_read(submission, read)  # noqa: E731
-            self._park(submission, read.block_ms, GroupRecords, leave)
+            self._park(submission, read.block_ms, GroupRecords(), leave)
         else:
             batch.answered.append((submission, [reply]))
 
@@ -467,32 +469,25 @@ class Shard:
             patient = None
         try:
             if isinstance(patient, WaitForWorkflow) and is_under_way(self.state, patient):
-                self._park_question(submission, patient, lambda: self._reply_to(submission))
+                self._park_question(submission, patient, None)
                 return
             if not self._recaller.is_ready(submission, self._now_ms):
                 batch.unready.append(submission)
                 return
+            reply = answer(self.state, question, self._recalling(submission))
         except FloError as refusal:
             batch.answered.append((submission, [refusal]))
             return
-        reply = self._reply_to(submission)
         if patient is not None and is_nothing_new(self.state, patient, reply):
             if isinstance(patient, ReadStream) and isinstance(reply, RecordPage):
                 patient = replace(patient, after=reply.last, last=0)
                 submission.words = [patient]
-            self._park_question(submission, patient, lambda: reply)
+            self._park_question(submission, patient, reply)
         else:
             batch.answered.append((submission, [reply]))
 
-    def _reply_to(self, submission: Submission) -> Answer:
-        """What can be said now to a question, of which all is known that is to be known."""
-        try:
-            return answer(self.state, submission.words[0], self._recalling(submission))
-        except FloError as refusal:
-            return refusal
-
     def _park_question(
-        self, submission: Submission, question: Patient, nothing: Callable[[], Answer]
+        self, submission: Submission, question: Patient, nothing: Answer | None
     ) -> None:
         self._waiters.park_question(submission, question)
         leave = lambda: self._waiters.leave_question(submission, question)  # noqa: E731

@@ -227,6 +227,7 @@ class SimulatedDirector(SimulatedActor):
 
     async def _wait(self) -> None:
         run_id, before, line = self._some_run(), self._ledger.before(), self._line()
+        asked_s = asyncio.get_running_loop().time()
         try:
             view = await self._workflows.wait(run_id, self._dice.choice((0.0, 2.0, 10.0)))
         except NotFound as error:
@@ -242,6 +243,8 @@ class SimulatedDirector(SimulatedActor):
         else:
             self._did("wait_for_workflow", view.status)
             self._ledger.viewed(before, view)
+            if self._was_good(line):
+                self._ledger.heard_of_end(self._namespace, run_id, asked_s)
 
     async def _explain(self) -> None:
         run_id, before = self._some_run(), self._ledger.before()

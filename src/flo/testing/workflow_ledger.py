@@ -83,6 +83,12 @@ class WorkflowLedger:
         recent = tale.is_live or self._witness.now_s() - tale.ended_s < WAKE_S_MAX
         self._hold(Invariant.WAITS_WAKE, recent, tale)
 
+    def heard_of_end(self, namespace: Namespace, run_id: RunId, asked_s: float) -> None:
+        """A wait without any trouble on the way was answered."""
+        tale = self.durable(namespace, run_id)
+        waited_s = self._witness.now_s() - max(asked_s, tale.ended_s)
+        self._hold(Invariant.WAITS_WAKE, waited_s < WAKE_S_MAX, waited_s, tale)
+
     def listed(self, namespace: Namespace, page: WorkflowRunPage) -> None:
         numbers = [self.durable(namespace, item.run_id).made.number for item in page.items]
         in_order = numbers == sorted(set(numbers), reverse=True)
