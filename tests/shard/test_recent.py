@@ -1,4 +1,4 @@
-from flo.model.archive import ArchiveAddress, Archived
+from flo.model.archive import ArchiveAddress, Archived, address_of
 from flo.shard import recent as recent_module
 from flo.shard.recent import Recent
 
@@ -20,13 +20,17 @@ def address(number, name="send", namespace="default"):
     return ArchiveAddress("run", namespace, name, number)
 
 
+def add(recent, row):
+    recent[address_of(row)] = row
+
+
 def kept(recent, numbers=range(20)):
     return [number for number in numbers if address(number) in recent]
 
 
 def test_a_row_is_found_by_its_address():
     recent = Recent()
-    recent.add(row(1))
+    add(recent, row(1))
 
     assert recent[address(1)] == row(1)
     assert address(2) not in recent
@@ -39,7 +43,7 @@ def test_when_there_are_too_many_the_oldest_goes(monkeypatch):
     recent = Recent()
 
     for number in range(1, 6):
-        recent.add(row(number))
+        add(recent, row(number))
 
     assert kept(recent) == [3, 4, 5]
 
@@ -48,11 +52,11 @@ def test_when_they_are_too_long_the_oldest_go(monkeypatch):
     monkeypatch.setattr(recent_module, "LENGTH_MAX", 100)
     recent = Recent()
 
-    recent.add(row(1, bytes(40)))
-    recent.add(row(2, bytes(60)))
+    add(recent, row(1, bytes(40)))
+    add(recent, row(2, bytes(60)))
     assert kept(recent) == [1, 2]
 
-    recent.add(row(3, bytes(41)))
+    add(recent, row(3, bytes(41)))
     assert kept(recent) == [3]
 
 
@@ -60,8 +64,8 @@ def test_a_row_too_long_for_memory_is_not_kept_and_harms_nothing(monkeypatch):
     monkeypatch.setattr(recent_module, "LENGTH_MAX", 100)
     recent = Recent()
 
-    recent.add(row(1, bytes(101)))
-    recent.add(row(2, bytes(100)))
+    add(recent, row(1, bytes(101)))
+    add(recent, row(2, bytes(100)))
 
     assert kept(recent) == [2]
 
@@ -71,18 +75,18 @@ def test_a_row_that_comes_again_takes_the_place_and_the_length_of_the_old_one(mo
     recent = Recent()
 
     for _ in range(5):
-        recent.add(row(1, bytes(50)))
-    recent.add(row(2, bytes(50)))
+        add(recent, row(1, bytes(50)))
+    add(recent, row(2, bytes(50)))
 
     assert kept(recent) == [1, 2]
 
 
 def test_a_row_that_was_removed_is_known_to_be_gone():
     recent = Recent()
-    recent.add(row(1))
+    add(recent, row(1))
 
-    recent.remove(address(1))
-    recent.remove(address(2))
+    recent[address(1)] = None
+    recent[address(2)] = None
 
     assert [recent[address(number)] for number in (1, 2)] == [None, None]
     assert address(3) not in recent
@@ -90,9 +94,9 @@ def test_a_row_that_was_removed_is_known_to_be_gone():
 
 def test_a_row_that_comes_back_is_found_again():
     recent = Recent()
-    recent.remove(address(1))
+    recent[address(1)] = None
 
-    recent.add(row(1))
+    add(recent, row(1))
 
     assert recent[address(1)] == row(1)
 
@@ -100,11 +104,11 @@ def test_a_row_that_comes_back_is_found_again():
 def test_the_length_of_a_row_that_was_removed_counts_no_more(monkeypatch):
     monkeypatch.setattr(recent_module, "LENGTH_MAX", 100)
     recent = Recent()
-    recent.add(row(1, bytes(60)))
-    recent.add(row(2, bytes(40)))
+    add(recent, row(1, bytes(60)))
+    add(recent, row(2, bytes(40)))
 
-    recent.remove(address(1))
-    recent.add(row(3, bytes(60)))
+    recent[address(1)] = None
+    add(recent, row(3, bytes(60)))
 
     assert kept(recent) == [1, 2, 3]
 
@@ -114,6 +118,6 @@ def test_rows_that_were_removed_are_not_remembered_for_ever(monkeypatch):
     recent = Recent()
 
     for number in range(1, 6):
-        recent.remove(address(number))
+        recent[address(number)] = None
 
     assert kept(recent) == [3, 4, 5]

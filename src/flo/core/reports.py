@@ -196,7 +196,7 @@ def _reported_run(state: State, command: Complete | Fail, moment: Moment) -> Run
 
 def _reported_before(run: Run | None, command: Complete | Fail) -> bool:
     """Whether this very report was taken in already: its answer got lost, so it came again."""
-    if run is None:
+    if run is None or (run.status is RunStatus.RUNNING and not run.attempts):
         return False
     match command:
         case Complete(worker_id=worker_id, attempt=attempt, output=output, outcome=outcome):

@@ -2,15 +2,26 @@
 
 Every part of the server is handed one Metrics and tells it what happens. Nothing here is shared
 between servers of one process: each has a registry of its own.
+
+All is told in the event loop's thread, so what is counted needs no lock: it is a number in a
+dictionary, and becomes a metric when the page is made.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import ClassVar, NamedTuple
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client import CollectorRegistry, Gauge, ProcessCollector
 from prometheus_client.exposition import generate_latest
-from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
 
 from flo.model.ids import ActionName, Namespace
 
@@ -43,24 +54,33 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
-        self._commits = self._histogram("flo_commit_seconds", "Appends to the log", COMMIT_SECONDS)
-        self._events = self._counter("flo_events", "Events appended to the log")
-        self._archived = self._counter("flo_archived", "Runs that ended and went to the archive")
-        self._refusals = Children(self._counter("flo_refusals", "Commands refused", "code"))
+        self._commits = Durations("flo_commit_seconds", "Appends to the log", COMMIT_SECONDS)
+        self._events = Counts("flo_events", "Events appended to the log")
+        self._archived = Counts("flo_archived", "Runs that ended and went to the archive")
+        self._refusals = Counts("flo_refusals", "Commands refused", "code")
         self._rpc_connections = self._gauge("flo_rpc_connections", "Open RPC connections")
-        self._rpc_requests = Children(self._counter("flo_rpc_requests", "RPC", "operation"))
+        self._rpc_requests = Counts("flo_rpc_requests", "RPC", "operation")
         self._http_connections = self._gauge("flo_http_connections", "Open HTTP connections")
-        self._http_requests = Children(
-            self._counter("flo_http_requests", "HTTP answers", "method", "route", "status")
+        self._http_requests = Counts(
+            "flo_http_requests", "HTTP answers", "method", "route", "status"
         )
+        for counted in (
+            self._commits,
+            self._events,
+            self._archived,
+            self._refusals,
+            self._rpc_requests,
+            self._http_requests,
+        ):
+            self.registry.register(counted)
 
     def committed(self, events: int, archived: int, seconds: float) -> None:
         self._commits.observe(seconds)
-        self._events.inc(events)
-        self._archived.inc(archived)
+        self._events.add(count=events)
+        self._archived.add(count=archived)
 
     def refused(self, code: str) -> None:
-        self._refusals.of(code).inc()
+        self._refusals.add(code)
 
     def rpc_opened(self) -> None:
         self._rpc_connections.inc()
@@ -69,7 +89,7 @@ class Metrics:
         self._rpc_connections.dec()
 
     def rpc_request(self, operation: str) -> None:
-        self._rpc_requests.of(operation).inc()
+        self._rpc_requests.add(operation)
 
     def http_opened(self) -> None:
         self._http_connections.inc()
@@ -78,7 +98,7 @@ class Metrics:
         self._http_connections.dec()
 
     def http_answered(self, method: str, route: str, status: int) -> None:
-        self._http_requests.of(method, route, str(status)).inc()
+        self._http_requests.add(method, route, str(status))
 
     def watch(
         self,
@@ -111,28 +131,43 @@ class Metrics:
         """Everything, as Prometheus reads it."""
         return generate_latest(self.registry)
 
-    def _counter(self, name: str, about: str, *labels: str) -> Counter:
-        return Counter(name, about, labels, registry=self.registry)
-
     def _gauge(self, name: str, about: str, *labels: str) -> Gauge:
         return Gauge(name, about, labels, registry=self.registry)
 
-    def _histogram(self, name: str, about: str, buckets: tuple[float, ...]) -> Histogram:
-        return Histogram(name, about, buckets=buckets, registry=self.registry)
+
+class Counts(Collector):
+    """How often something has happened, by its labels."""
+
+    def __init__(self, name: str, about: str, *labels: str) -> None:
+        self._name, self._about, self._labels = name, about, labels
+        self._counts: dict[tuple[str, ...], int] = {} if labels else {(): 0}
+
+    def add(self, *labels: str, count: int = 1) -> None:
+        self._counts[labels] = self._counts.get(labels, 0) + count
+
+    def collect(self) -> Iterator[Metric]:
+        family = CounterMetricFamily(self._name, self._about, labels=self._labels)
+        for labels, count in self._counts.items():
+            family.add_metric(labels, count)
+        yield family
 
 
-class Children:
-    """The counters behind one name, by their labels; looking one up here costs a third."""
+class Durations(Collector):
+    """How long something has taken, in classes up to these bounds."""
 
-    def __init__(self, counter: Counter) -> None:
-        self._counter = counter
-        self._children: dict[tuple[str, ...], Counter] = {}
+    def __init__(self, name: str, about: str, bounds: Sequence[float]) -> None:
+        self._name, self._about, self._bounds = name, about, bounds
+        self._counts = [0] * (len(bounds) + 1)
+        self._sum = 0.0
 
-    def of(self, *labels: str) -> Counter:
-        child = self._children.get(labels)
-        if child is None:
-            child = self._children[labels] = self._counter.labels(*labels)
-        return child
+    def observe(self, seconds: float) -> None:
+        self._counts[bisect_left(self._bounds, seconds)] += 1
+        self._sum += seconds
+
+    def collect(self) -> Iterator[Metric]:
+        bounds = [*map(floatToGoString, self._bounds), "+Inf"]
+        buckets = list(zip(bounds, accumulate(self._counts), strict=True))
+        yield HistogramMetricFamily(self._name, self._about, buckets, self._sum)
 
 
 class RunCounts(Collector):

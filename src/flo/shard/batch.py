@@ -1,9 +1,10 @@
 """What has been decided since the last append: written as a whole, and heard of after that."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from flo.model.actions import RegisterAction
-from flo.model.archive import ArchiveAddress, Archived, address_of
+from flo.model.archive import ArchiveAddress, Archived
 from flo.model.base import Fact, Word
 from flo.model.kv import Change, Put, PutKey, SetJson, Transact
 from flo.model.runs import Complete, Invoke
@@ -56,9 +57,6 @@ class Batch:
         begin, self._offered_count = self._offered_count, len(self.events)
         return self.events[begin:]
 
-    def add(self, row: Archived) -> None:
-        self.archived[address_of(row)] = row
-
     def remove(self, address: ArchiveAddress) -> None:
         """Let the archive go of a row, even of one that this batch has just filed."""
         self.removed.append(address)
@@ -78,28 +76,21 @@ def _payload_length(words: Sequence[Word]) -> int:
     """How many bytes the events of these words will carry for others."""
     length = 0
     for word in words:
-        if type(word) not in _CARRIERS:
-            continue
-        match word:
-            case Invoke(input=payload):
-                length += len(payload)
-            case Complete(output=payload, changes=changes):
-                length += len(payload) + _values_length(changes)
-            case RegisterAction(wasm_module=bytes(module)):
-                length += len(module)
-            case PutKey(value=payload) | SetJson(document=payload):
-                length += len(payload)
-            case Append(records=records):
-                length += sum(len(record.payload) for record in records)
-            case Transact(changes=changes):
-                length += _values_length(changes)
-            case _:
-                pass
+        if (length_of := _LENGTHS.get(type(word))) is not None:
+            length += length_of(word)
     return length
-
-
-_CARRIERS = frozenset({Invoke, Complete, RegisterAction, PutKey, SetJson, Append, Transact})
 
 
 def _values_length(changes: Sequence[Change]) -> int:
     return sum(len(change.value) for change in changes if isinstance(change, Put))
+
+
+_LENGTHS: dict[type[Word], Callable[[Any], int]] = {
+    Invoke: lambda word: len(word.input),
+    Complete: lambda word: len(word.output) + _values_length(word.changes),
+    RegisterAction: lambda word: len(word.wasm_module or b""),
+    PutKey: lambda word: len(word.value),
+    SetJson: lambda word: len(word.document),
+    Append: lambda word: sum(len(record.payload) for record in word.records),
+    Transact: lambda word: _values_length(word.changes),
+}

@@ -6,7 +6,7 @@ the archive must not be found in an answer that was on its way.
 
 from collections import OrderedDict
 
-from flo.model.archive import ArchiveAddress, Archived, address_of
+from flo.model.archive import ArchiveAddress, Archived
 
 LENGTH_MAX = 16 * 1024 * 1024
 ROWS_MAX = 20_000
@@ -25,13 +25,7 @@ class Recent:
     def __getitem__(self, address: ArchiveAddress) -> Archived | None:
         return self._rows[address]
 
-    def add(self, row: Archived) -> None:
-        self._put(address_of(row), row)
-
-    def remove(self, address: ArchiveAddress) -> None:
-        self._put(address, None)
-
-    def _put(self, address: ArchiveAddress, row: Archived | None) -> None:
+    def __setitem__(self, address: ArchiveAddress, row: Archived | None) -> None:
         self._length += _length(row) - _length(self._rows.pop(address, None))
         self._rows[address] = row
         while self._length > LENGTH_MAX or len(self._rows) > ROWS_MAX:

@@ -32,6 +32,7 @@ from flo.core.state import State, namespace_of
 from flo.core.views import run_result
 from flo.core.workflow_views import is_under_way
 from flo.log.base import Log
+from flo.model.archive import address_of
 from flo.model.base import Fact, Word
 from flo.model.errors import FloError, NotFound, Unavailable, Unexpected
 from flo.model.groups import GroupRecords, ReadGroup
@@ -305,10 +306,11 @@ class Shard:
             self._recaller.tails.appended(chunk)
             batch.chunks.add(chunk)
         for row in decision.archived:
-            self._recaller.recent.add(row)
-            batch.add(row)
+            address = address_of(row)
+            self._recaller.recent[address] = row
+            batch.archived[address] = row
         for address in decision.removed:
-            self._recaller.recent.remove(address)
+            self._recaller.recent[address] = None
             batch.remove(address)
         return decision.reply
 
@@ -432,6 +434,8 @@ class Shard:
 
     def _answer_who_waits_for_what_is_gone(self, batch: Batch) -> None:
         """Ask again what was asked of a namespace that has been deleted."""
+        if NamespaceDeleted not in map(type, batch.events):
+            return
         for event in batch.events:
             if isinstance(event, NamespaceDeleted):
                 for submission in self._waiters.questions_of(event.name):
