@@ -119,7 +119,7 @@ async def test_who_needs_something_is_ready_once_it_was_fetched(log, story):
 
 async def test_what_is_recent_need_not_be_fetched(log, story):
     recaller = recaller_of(story, log)
-    recaller.recent.add(story.rows[0])
+    recaller.recent[address_of(story.rows[0])] = story.rows[0]
     asking = submission(GetRun(run_id="send-1"))
 
     assert recaller.is_ready(asking, NOON_MS)
@@ -130,12 +130,12 @@ async def test_what_is_recent_goes_before_what_the_archive_said(log, story):
     recaller = recaller_of(story, log)
     asking = submission(GetRun(run_id="send-1"))
     asking.recalled = Recalled(runs={(DEFAULT, "send-1"): None})
-    recaller.recent.add(story.rows[0])
+    recaller.recent[address_of(story.rows[0])] = story.rows[0]
 
     assert recaller.is_ready(asking, NOON_MS)
     assert asking.recalled.runs[DEFAULT, "send-1"] == story.run("send-1")
 
-    recaller.recent.remove(address_of(story.rows[0]))
+    recaller.recent[address_of(story.rows[0])] = None
 
     assert recaller.is_ready(asking, NOON_MS)
     assert asking.recalled.runs[DEFAULT, "send-1"] is None
@@ -149,8 +149,8 @@ async def test_a_page_of_dead_letters_is_looked_over_before_it_is_used(story, lo
     recaller = recaller_of(story, log)
     asking = submission(PurgeDead(action="send"))
     asking.recalled = Recalled(pages={DEFAULT: tuple(map(run_of, rows))})
-    recaller.recent.remove(address_of(rows[0]))
-    recaller.recent.add(replace(rows[1], body=story.rows[0].body))
+    recaller.recent[address_of(rows[0])] = None
+    recaller.recent[address_of(rows[1])] = replace(rows[1], body=story.rows[0].body)
 
     assert recaller.is_ready(asking, NOON_MS)
     assert [run.dead_lettered for run in asking.recalled.pages[DEFAULT]] == [False, False, True]
