@@ -3,6 +3,7 @@
 import argparse
 import platform
 import sys
+import sysconfig
 import tempfile
 from pathlib import Path
 
@@ -20,6 +21,7 @@ PARTS = {
     "workflows": workflows.run,
     "guests": guests.run,
 }
+CONFIGURED = sysconfig.get_config_var("CONFIG_ARGS") or ""
 RESULTS = Path(__file__).parent / "results" / "latest.json"
 
 
@@ -28,7 +30,11 @@ def main() -> int:
     parser.add_argument("--only", choices=PARTS, help="one part instead of all")
     parser.add_argument("--output", type=Path, default=RESULTS)
     chosen = parser.parse_args()
-    print(f"Python {platform.python_version()} on {platform.machine()}, durability sync\n")
+    built = "" if "--enable-optimizations" in CONFIGURED else "not "
+    print(
+        f"Python {platform.python_version()} ({built}built with profile-guided optimization) "
+        f"on {platform.machine()}, durability sync\n"
+    )
     figures: list[Figure] = []
     for name, part in PARTS.items():
         if chosen.only in (None, name):
