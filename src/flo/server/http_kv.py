@@ -3,7 +3,6 @@
 The version of a key is its ETag; If-Match and If-None-Match make a change depend on it.
 """
 
-from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -48,13 +47,13 @@ from flo.server.http_errors import refusals
 from flo.server.http_payload import Encoding, read, show
 from flo.server.http_request import (
     PAYLOAD_BODY_LENGTH_MAX,
+    AnyBody,
     BodyOptional,
     CursorQuery,
     FloRequest,
     LimitQuery,
     NamespaceQuery,
 )
-from flo.server.http_runs import InvokeOperation
 
 HISTORY_LIMIT_DEFAULT = 10
 ANY = "*"
@@ -193,18 +192,6 @@ class PutJson(Word):
     version: int
 
 
-@dataclass
-class ValueOperation(InvokeOperation):
-    """The description of a body that is the value."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        assert self.request_body is not None
-        self.request_body.description = (
-            "The value. Whatever does not say that it is JSON is kept as bytes."
-        )
-
-
 @get("/kv", tags=["keys"], responses=refusals())
 async def scan_keys(
     asker: NamedDependency[Asker],
@@ -265,7 +252,7 @@ async def get_key(
 @put(
     "/kv/{key:str}",
     tags=["keys"],
-    operation_class=ValueOperation,
+    operation_class=AnyBody,
     response_headers=[ETAG],
     responses=refusals(409, 413),
 )

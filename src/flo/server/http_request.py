@@ -11,7 +11,8 @@ from litestar import Request
 from litestar.datastructures import State
 from litestar.exceptions import InternalServerException
 from litestar.handlers import HTTPRouteHandler
-from litestar.openapi.spec import Operation, RequestBody
+from litestar.openapi.spec import OpenAPIMediaType, Operation, RequestBody, Schema
+from litestar.openapi.spec.enums import OpenAPIType
 from litestar.params import PathParameter, QueryParameter
 
 from flo.model.errors import Invalid
@@ -62,6 +63,22 @@ class BodyOptional(Operation):
     def __post_init__(self) -> None:
         assert isinstance(self.request_body, RequestBody)
         self.request_body.required = False
+
+
+@dataclass
+class AnyBody(Operation):
+    """The description of a body that may be anything: an input, a value."""
+
+    def __post_init__(self) -> None:
+        anything = Schema(description="JSON, kept as it is.")
+        octets = Schema(type=OpenAPIType.STRING, content_media_type="application/octet-stream")
+        self.request_body = RequestBody(
+            description="Whatever does not say that it is JSON is kept as bytes.",
+            content={
+                "application/json": OpenAPIMediaType(schema=anything),
+                "*/*": OpenAPIMediaType(schema=octets),
+            },
+        )
 
 
 class FloRequest(Request[Any, Any, State]):

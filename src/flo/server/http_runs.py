@@ -1,18 +1,15 @@
 """The HTTP routes of runs: invoke an action, look at a run, list them, cancel one."""
 
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from litestar import Response, get, post
 from litestar.di import NamedDependency
 from litestar.openapi.datastructures import ResponseSpec
-from litestar.openapi.spec import OpenAPIMediaType, Operation, RequestBody, Schema
-from litestar.openapi.spec.enums import OpenAPIType
-from litestar.params import HeaderParameter, JSONBody, QueryParameter
+from litestar.params import JSONBody, QueryParameter
 from msgspec.structs import asdict
 
 from flo.model.base import Word
-from flo.model.errors import FloError, Invalid, error_of
+from flo.model.errors import Invalid
 from flo.model.ids import (
     BLOCK_MS_MAX,
     LIST_LIMIT_DEFAULT,
@@ -40,11 +37,13 @@ from flo.model.runs import (
     WaitForRuns,
 )
 from flo.server.http_asker import Asker
+from flo.server.http_begin import KeyHeader, KeyQuery, naming, one_key, one_of
 from flo.server.http_errors import refusals
 from flo.server.http_payload import Encoding, decode_json, show
 from flo.server.http_request import (
     PAYLOAD_BODY_LENGTH_MAX,
     ActionPath,
+    AnyBody,
     BodyOptional,
     CursorQuery,
     FloRequest,
@@ -114,27 +113,11 @@ def page_json(page: RunPage) -> RunPageJson:
     return RunPageJson(items=[run_json(run) for run in page.items], cursor=page.cursor)
 
 
-@dataclass
-class InvokeOperation(Operation):
-    """The description of a body that may be anything."""
-
-    def __post_init__(self) -> None:
-        anything = Schema(description="JSON, kept as it is.")
-        octets = Schema(type=OpenAPIType.STRING, content_media_type="application/octet-stream")
-        self.request_body = RequestBody(
-            description="The input. Whatever does not say that it is JSON is kept as bytes.",
-            content={
-                "application/json": OpenAPIMediaType(schema=anything),
-                "*/*": OpenAPIMediaType(schema=octets),
-            },
-        )
-
-
 @post(
     "/actions/{name:str}/invoke",
     status_code=202,
     tags=["runs"],
-    operation_class=InvokeOperation,
+    operation_class=AnyBody,
     request_max_body_size=PAYLOAD_BODY_LENGTH_MAX,
     responses={
         200: ResponseSpec(
@@ -164,14 +147,8 @@ async def invoke_action(
     delay_ms: Annotated[
         int, QueryParameter(name="delay_ms", ge=0, description="Not to be run before this passed.")
     ] = 0,
-    idempotency_key: Annotated[
-        str | None,
-        QueryParameter(name="idempotency_key", description="Never makes two runs of one action."),
-    ] = None,
-    idempotency_key_header: Annotated[
-        str | None,
-        HeaderParameter(name="Idempotency-Key", description="The same, as a header."),
-    ] = None,
+    idempotency_key: KeyQuery = None,
+    idempotency_key_header: KeyHeader = None,
     labels: Annotated[
         str | None,
         QueryParameter(
@@ -201,9 +178,7 @@ async def invoke_action(
         namespace=namespace,
         priority=priority,
         delay_ms=delay_ms,
-        idempotency_key=_one_of(
-            "idempotency key", idempotency_key, idempotency_key_header, "as a header"
-        ),
+        idempotency_key=one_key(idempotency_key, idempotency_key_header),
         labels=None if labels is None else _labels(labels),
     )
     invoked = await asker.ask(command, Invoked)
@@ -211,11 +186,8 @@ async def invoke_action(
         wait_ms = INLINE_WAIT_MS
     if not wait_ms:
         return Response(invoked, status_code=202)
-    try:
+    with naming(invoked.run_id):
         run = await _run_after(asker, request, invoked.run_id, namespace, wait_ms)
-    except FloError as error:  # the run goes on, whoever waits
-        details = {**error.details, "run_id": invoked.run_id}
-        raise error_of(error.kind, error.code, error.message, details) from error
     return Response(run_json(run), status_code=200)
 
 
@@ -268,7 +240,7 @@ async def cancel_run(
     A run that has ended already is 409 `run_has_ended`.
     """
     in_body = data.reason if data else None
-    why = _one_of("reason", reason, in_body, "in the body") or ""
+    why = one_of("reason", reason, in_body, "in the body") or ""
     return await asker.ask(Cancel(run_id=run_id, namespace=namespace, reason=why), Accepted)
 
 
@@ -280,13 +252,6 @@ async def _run_after(
         wait = WaitForRuns(run_ids=[run_id], namespace=namespace, block_ms=wait_ms)
         await asker.wait(wait, Ended, request)
     return await asker.ask(GetRun(run_id=run_id, namespace=namespace), RunView)
-
-
-def _one_of(what: str, in_query: str | None, other: str | None, place: str) -> str | None:
-    """What may be said in two places, but not twice differently."""
-    if in_query is not None and other is not None and in_query != other:
-        raise Invalid(f"expected one {what}, got {in_query!r} as a parameter and {other!r} {place}")
-    return other if in_query is None else in_query
 
 
 def _labels(text: str) -> Labels:

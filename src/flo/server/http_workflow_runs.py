@@ -1,19 +1,15 @@
 """The HTTP routes of workflow runs: start, look at, list, signal, steer, repeat."""
 
-from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias
 
 import msgspec
 from litestar import Response, get, post
 from litestar.di import NamedDependency
 from litestar.openapi.datastructures import ResponseSpec
-from litestar.openapi.spec import OpenAPIMediaType, Operation, RequestBody, Schema
-from litestar.openapi.spec.enums import OpenAPIType
-from litestar.params import HeaderParameter, JSONBody, PathParameter, QueryParameter
+from litestar.params import JSONBody, PathParameter, QueryParameter
 from msgspec.structs import asdict
 
 from flo.model.base import Word
-from flo.model.errors import FloError, Invalid, error_of
 from flo.model.ids import LIST_LIMIT_DEFAULT, NAMESPACE_DEFAULT, Namespace, RunId
 from flo.model.runs import Nothing
 from flo.model.workflow_facts import Attributes, StepName, WorkflowName, WorkflowStatus
@@ -40,10 +36,12 @@ from flo.model.workflows import (
     WorkflowRunView,
 )
 from flo.server.http_asker import Asker
+from flo.server.http_begin import KeyHeader, KeyQuery, naming, one_key
 from flo.server.http_errors import refusals
 from flo.server.http_payload import Encoding, read, show
 from flo.server.http_request import (
     PAYLOAD_BODY_LENGTH_MAX,
+    AnyBody,
     BodyOptional,
     CursorQuery,
     FloRequest,
@@ -128,28 +126,11 @@ class RerunBody(Word):
     version: str | None = None
 
 
-@dataclass
-class StartOperation(Operation):
-    """The description of a body that is the input of a run."""
-
-    def __post_init__(self) -> None:
-        anything = Schema(description="JSON, kept as it is.")
-        octets = Schema(type=OpenAPIType.STRING, content_media_type="application/octet-stream")
-        self.request_body = RequestBody(
-            description="The input, {} if left out. Whatever does not say that it is JSON is kept "
-            "as bytes.",
-            content={
-                "application/json": OpenAPIMediaType(schema=anything),
-                "*/*": OpenAPIMediaType(schema=octets),
-            },
-        )
-
-
 @post(
     "/workflows/{name:str}/start",
     status_code=202,
     tags=["workflow runs"],
-    operation_class=StartOperation,
+    operation_class=AnyBody,
     request_max_body_size=PAYLOAD_BODY_LENGTH_MAX,
     responses={
         200: ResponseSpec(
@@ -171,14 +152,8 @@ async def start_workflow(
     name: WorkflowPath,
     namespace: NamespaceQuery = NAMESPACE_DEFAULT,
     version: VersionQuery = LATEST,
-    idempotency_key: Annotated[
-        str | None,
-        QueryParameter(name="idempotency_key", description="Never makes two runs of one workflow."),
-    ] = None,
-    idempotency_key_header: Annotated[
-        str | None,
-        HeaderParameter(name="Idempotency-Key", description="The same, as a header."),
-    ] = None,
+    idempotency_key: KeyQuery = None,
+    idempotency_key_header: KeyHeader = None,
     run_id: Annotated[
         str | None,
         QueryParameter(
@@ -199,17 +174,14 @@ async def start_workflow(
         input=await request.payload() or NO_INPUT,
         namespace=namespace,
         version=version,
-        idempotency_key=_one_key(idempotency_key, idempotency_key_header),
+        idempotency_key=one_key(idempotency_key, idempotency_key_header),
         run_id=run_id,
     )
     begun = await asker.ask(command, WorkflowBegun)
     if not wait_ms:
         return Response(begun, status_code=202)
-    try:
+    with naming(begun.run_id):
         run = await _run_after(asker, request, begun.run_id, namespace, wait_ms)
-    except FloError as error:  # the run goes on, whoever waits
-        details = {**error.details, "run_id": begun.run_id}
-        raise error_of(error.kind, error.code, error.message, details) from error
     return Response(run_json(run), status_code=200)
 
 
@@ -426,16 +398,6 @@ async def _run_after(
         return await asker.ask(GetWorkflowRun(run_id=run_id, namespace=namespace), WorkflowRunView)
     wait = WaitForWorkflow(run_id=run_id, namespace=namespace, block_ms=wait_ms)
     return await asker.wait(wait, WorkflowRunView, request)
-
-
-def _one_key(in_query: str | None, in_header: str | None) -> str | None:
-    """The idempotency key, which may be said in two places, but not twice differently."""
-    if in_query is not None and in_header is not None and in_query != in_header:
-        raise Invalid(
-            f"expected one idempotency key, got {in_query!r} as a parameter "
-            f"and {in_header!r} as a header"
-        )
-    return in_header if in_query is None else in_query
 
 
 ROUTES = (
