@@ -134,7 +134,7 @@ def test_a_history_tells_what_has_happened_the_oldest_first(shell, three):
         ["workflow_started", "-", '{"customer":"c-1","amount":7}'],
         ["step_started", "start", "start"],
         ["awaiting_action", "start", "charge"],
-        ["action_completed", "-", "success"],
+        ["action_completed", "start", "success"],
         ["step_completed", "start", "start"],
         ["step_started", "approve", "approve"],
         ["waiting_for_signal", "approve", "approval"],

@@ -200,8 +200,9 @@ def test_polls_that_are_used_up_are_a_timeout():
 
     play.perform("check", outcome="pending")
 
-    assert play.ending()[:2] == ("timed_out", "flo.TimedOut")
+    assert play.ending() == ("timed_out", "flo.TimedOut", "still pending after 3 polls")
     assert play.outcomes() == {"start": "timeout"}
+    assert play.kinds().count("poll_exhausted") == 1
 
 
 def test_without_a_poll_pending_is_an_outcome_like_others():

@@ -31,7 +31,7 @@ def test_a_child_is_a_run_of_its_own_that_knows_its_parent():
 
     assert (view.workflow, view.parent, view.triggered_by) == ("child", "wfrun-1", "parent")
     assert play.view("wfrun-1").waits[0].awaited == "wfrun-2"
-    assert play.told("wfrun-1")[-1] == ("awaiting_child", "@workflow/child")
+    assert play.told("wfrun-1")[-1] == ("awaiting_child", "child")
 
 
 def test_a_child_is_set_in_motion_with_the_next_tick():
@@ -113,7 +113,7 @@ def test_a_version_that_is_not_deployed_is_a_target_that_is_not_there():
     play = begun(child(), parent("target_not_found: flo.TimedOut", target="child:9"))
 
     assert play.status() == "timed_out"
-    assert "child_not_found" in play.kinds()
+    assert ("child_not_found", "child") in play.told()
 
 
 def test_a_child_that_is_disabled_is_a_target_that_is_disabled():

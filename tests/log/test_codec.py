@@ -5,7 +5,7 @@ import pkgutil
 
 import msgspec
 import pytest
-from workflow_bytes import OF_WORKFLOWS
+from workflow_bytes import OF_WORKFLOWS, ONCE_OF_WORKFLOWS
 
 import flo.model
 from flo.log.codec import (
@@ -346,7 +346,7 @@ def test_an_event_is_written_as_it_always_was(event, body):
     assert encode_events([event]) == body
 
 
-@pytest.mark.parametrize(("event", "body"), WRITTEN + READABLE)
+@pytest.mark.parametrize(("event", "body"), WRITTEN + READABLE + ONCE_OF_WORKFLOWS)
 def test_what_was_ever_written_can_be_read(event, body):
     assert decode_events(body) == [event]
 

@@ -12,6 +12,7 @@ from flo.model.workflow_facts import (
     Parent,
     Phase,
     PlanNoted,
+    PollExhausted,
     RollbackBegan,
     Signal,
     SignalMatched,
@@ -115,8 +116,10 @@ OF_WORKFLOWS: list[tuple[Fact, bytes]] = [
         b"\x91\x98\xabActionEnded\xa1n\xa7wfrun-2\xa3s/b\xa3a-1\xa7failure\x07\xa1e",
     ),
     (
-        StepEnded(**OF_WALK, step="s", outcome="success", output=b"o", at_ms=7, error="e"),
-        b"\x91\x99\xa9StepEnded\xa1n\xa7wfrun-2\xa3s/b\xa1s\xa7success\xc4\x01o\x07\xa1e",
+        StepEnded(
+            **OF_WALK, step="s", outcome="success", output=b"o", at_ms=7, error="e", target="t"
+        ),
+        b"\x91\x9a\xa9StepEnded\xa1n\xa7wfrun-2\xa3s/b\xa1s\xa7success\xc4\x01o\x07\xa1e\xa1t",
     ),
     (
         WalkOpened(**OF_WALK, step="b", at_ms=7),
@@ -147,6 +150,10 @@ OF_WORKFLOWS: list[tuple[Fact, bytes]] = [
             is_turn=True,
         ),
         b"\x91\xdc\x00\x10\xa9PlanNoted\xa1n\xa7wfrun-2\xa3s/b\xa1s\xa1w\xa11\xa1p\xa1x\x07\xa1e\x01\xa1r\xa3bad\x06\xc3",
+    ),
+    (
+        PollExhausted(**OF_WALK, step="s", at_ms=7, attempt=2),
+        b"\x91\x97\xadPollExhausted\xa1n\xa7wfrun-2\xa3s/b\xa1s\x07\x02",
     ),
     (
         ChildCancelled(**OF_RUN, at_ms=7, reason="r"),
@@ -205,3 +212,11 @@ OF_WORKFLOWS: list[tuple[Fact, bytes]] = [
         b"\x91\x96\xadScheduleFired\xa1n\xa1w\x07\x08\xa7wfrun-2",
     ),
 ]
+
+ONCE_OF_WORKFLOWS: list[tuple[Fact, bytes]] = [
+    (
+        StepEnded(**OF_WALK, step="s", outcome="success", output=b"o", at_ms=7, error="e"),
+        b"\x91\x99\xa9StepEnded\xa1n\xa7wfrun-2\xa3s/b\xa1s\xa7success\xc4\x01o\x07\xa1e",
+    ),
+]
+"""As they were written once."""

@@ -32,6 +32,7 @@ from flo.model.workflow_facts import (
     ActionEnded,
     Ending,
     Phase,
+    PollExhausted,
     SignalMatched,
     SignalTimedOut,
     StepEnded,
@@ -74,6 +75,7 @@ UNDO_RETRY = Retry(max_attempts=5)
 """What has been done is undone with some patience, unless the definition says otherwise."""
 
 TIMED_OUT = "flo.TimedOut"
+NOT_BEGUN = (TARGET_NOT_FOUND, TARGET_DISABLED)
 
 
 class Advance:
@@ -242,11 +244,11 @@ class Advance:
     def _start_child(self, walk: WalkName, now: Walk, target: Target, payload: bytes) -> None:
         child = child_of(self.draft, walk, target, payload)
         if isinstance(child, Refused):
-            self.draft.start(walk, now, str(target))
+            self.draft.start(walk, now, target.name)
             self.judge(walk, child.outcome, b"", child.problem)
             return
         waiting = replace(now, phase=Phase.CHILD, awaited=child.run_id)
-        self.draft.start(walk, waiting, str(target))
+        self.draft.start(walk, waiting, target.name)
         self.draft.start_child(child)
 
     # ── outcomes ──────────────────────────────────────────────────────────────────────────────────
@@ -263,7 +265,17 @@ class Advance:
                 )
                 self.draft.hold(walk, polling, "poll")
                 return
-            outcome = TIMEOUT
+            self.draft.note(
+                PollExhausted(
+                    namespace=self.draft.namespace,
+                    run_id=self.draft.run_id,
+                    walk=walk,
+                    step=now.step,
+                    at_ms=self._now_ms,
+                    attempt=now.attempt,
+                )
+            )
+            outcome, error = TIMEOUT, error or f"still pending after {now.polls} polls"
         if outcome in RETRIED and (retry := self._retry_of(walk)) is not None:
             at_ms = next_attempt_at_ms(
                 retry, now.attempt, now.began_at_ms, self._now_ms, self.draft.moment.dice()
@@ -281,6 +293,8 @@ class Advance:
         if is_item(self.course.definition, walk):
             self._joins.end_walk(walk, outcome == SUCCESS, output)
             return
+        step = step_at(self.course.definition, walk, name)
+        target = str(step.run) if outcome in NOT_BEGUN and isinstance(step, RunStep) else ""
         self.draft.emit(
             StepEnded(
                 namespace=self.draft.namespace,
@@ -291,9 +305,9 @@ class Advance:
                 output=output,
                 at_ms=self._now_ms,
                 error=error,
+                target=target,
             )
         )
-        step = step_at(self.course.definition, walk, name)
         transitions = step.transitions if step is not None else {}
         goal = choose(transitions, outcome)
         if goal is not None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from flo.core.course import UNDO, CourseEvent
+from flo.core.course import AT_REST, UNDO, CourseEvent
 from flo.model.base import Fact
 from flo.model.workflow_facts import (
     RUN_PREFIX,
@@ -11,6 +11,7 @@ from flo.model.workflow_facts import (
     HistoryEntry,
     Phase,
     PlanNoted,
+    PollExhausted,
     RollbackBegan,
     SignalMatched,
     SignalReceived,
@@ -19,6 +20,7 @@ from flo.model.workflow_facts import (
     StepHeld,
     StepStarted,
     StepUndone,
+    Walk,
     WalkEnded,
     WalkOpened,
     WorkflowFinished,
@@ -27,10 +29,11 @@ from flo.model.workflow_facts import (
     WorkflowStarted,
     WorkflowStatus,
 )
+from flo.workflow.definition import TargetKind
 
 DETAIL_LENGTH_MAX = 1_024
 
-Told: TypeAlias = CourseEvent | WorkflowStarted | PlanNoted
+Told: TypeAlias = CourseEvent | WorkflowStarted | PlanNoted | PollExhausted
 Lines: TypeAlias = Sequence[HistoryEntry]
 
 _AWAITING = {
@@ -48,28 +51,32 @@ _FINISHED = {
 }
 
 
-def entries_of(event: Told) -> Lines:
-    """The lines of the history that an event makes."""
+def entries_of(event: Told, at: Walk = AT_REST) -> Lines:
+    """The lines of the history that an event makes, if its walk was here when it happened."""
     lines = LINES.get(type(event))
-    return lines(event) if lines is not None else ()
+    return lines(event, at) if lines is not None else ()
 
 
-def _started(event: WorkflowStarted) -> Lines:
+def _started(event: WorkflowStarted, at: Walk) -> Lines:
     text = event.run.input[:DETAIL_LENGTH_MAX].decode(errors="replace")
     return (HistoryEntry(type="workflow_started", at_ms=event.run.created_at_ms, detail=text),)
 
 
-def _step_started(event: StepStarted) -> Lines:
+def _step_started(event: StepStarted, at: Walk) -> Lines:
     now = event.now
     kind = "rollback_step" if event.walk == UNDO else "step_started"
     started = _line(kind, event, now.step, now.step, now.attempt)
     awaiting = _AWAITING.get(now.phase)
     if awaiting is None:
         return (started,)
-    return started, _line(awaiting, event, event.detail, now.step, now.attempt)
+    waits = _line(awaiting, event, event.detail, now.step, now.attempt)
+    if now.phase is not Phase.CHILD:
+        return started, waits
+    child = _line("child_started", event, now.awaited or "", now.step, now.attempt)
+    return started, child, waits
 
 
-def _step_held(event: StepHeld) -> Lines:
+def _step_held(event: StepHeld, at: Walk) -> Lines:
     now = event.now
     kind = _HELD.get(now.phase)
     if kind is None:
@@ -78,66 +85,72 @@ def _step_held(event: StepHeld) -> Lines:
     return (_line(kind, event, detail, now.step, now.attempt),)
 
 
-def _action_ended(event: ActionEnded) -> Lines:
+def _action_ended(event: ActionEnded, at: Walk) -> Lines:
     is_child = event.awaited.startswith(f"{RUN_PREFIX}-")
-    return (_line("child_completed" if is_child else "action_completed", event, event.outcome),)
+    kind = "child_completed" if is_child else "action_completed"
+    return (_line(kind, event, event.outcome, at.step, at.attempt),)
 
 
-def _step_ended(event: StepEnded) -> Lines:
+def _step_ended(event: StepEnded, at: Walk) -> Lines:
     ended = _line("step_completed", event, event.step, event.step)
     not_begun = _NOT_BEGUN.get(event.outcome)
     if not_begun is None:
         return (ended,)
-    what = "child" if event.error and event.error.startswith("workflow") else "action"
-    return _line(f"{what}_{not_begun}", event, event.error or event.step, event.step), ended
+    what = "child" if event.target.startswith(TargetKind.WORKFLOW) else "action"
+    name = event.target.rpartition("/")[2].partition(":")[0]
+    return _line(f"{what}_{not_begun}", event, name or event.step, event.step), ended
 
 
-def _walk_opened(event: WalkOpened) -> Lines:
+def _walk_opened(event: WalkOpened, at: Walk) -> Lines:
     return (_line("branch_started", event, event.walk),)
 
 
-def _walk_ended(event: WalkEnded) -> Lines:
+def _walk_ended(event: WalkEnded, at: Walk) -> Lines:
     return (_line("branch_completed" if event.succeeded else "branch_failed", event, event.walk),)
 
 
-def _plan_noted(event: PlanNoted) -> Lines:
+def _plan_noted(event: PlanNoted, at: Walk) -> Lines:
     detail = event.executor or event.error or ""
     return (_line(event.what, event, detail, event.step, event.attempt),)
 
 
-def _signal_received(event: SignalReceived) -> Lines:
+def _poll_exhausted(event: PollExhausted, at: Walk) -> Lines:
+    return (_line("poll_exhausted", event, event.step, event.step, event.attempt),)
+
+
+def _signal_received(event: SignalReceived, at: Walk) -> Lines:
     signal = event.signal
     return (HistoryEntry(type="signal_received", at_ms=signal.at_ms, detail=signal.type),)
 
 
-def _signal_matched(event: SignalMatched) -> Lines:
-    return (_line("signal_matched", event, event.signal_type),)
+def _signal_matched(event: SignalMatched, at: Walk) -> Lines:
+    return (_line("signal_matched", event, event.signal_type, at.step, at.attempt),)
 
 
-def _signal_timed_out(event: SignalTimedOut) -> Lines:
-    return (_line("signal_timeout", event, event.goal),)
+def _signal_timed_out(event: SignalTimedOut, at: Walk) -> Lines:
+    return (_line("signal_timeout", event, event.goal, at.step, at.attempt),)
 
 
-def _paused(event: WorkflowPaused) -> Lines:
+def _paused(event: WorkflowPaused, at: Walk) -> Lines:
     return (HistoryEntry(type="workflow_paused", at_ms=event.at_ms),)
 
 
-def _resumed(event: WorkflowResumed) -> Lines:
+def _resumed(event: WorkflowResumed, at: Walk) -> Lines:
     return (HistoryEntry(type="workflow_resumed", at_ms=event.at_ms),)
 
 
-def _rollback_began(event: RollbackBegan) -> Lines:
+def _rollback_began(event: RollbackBegan, at: Walk) -> Lines:
     detail = ", ".join(event.steps)[:DETAIL_LENGTH_MAX]
     return (HistoryEntry(type="rollback_started", at_ms=event.at_ms, detail=detail),)
 
 
-def _step_undone(event: StepUndone) -> Lines:
+def _step_undone(event: StepUndone, at: Walk) -> Lines:
     kind = "rollback_completed" if event.succeeded else "rollback_failed"
     detail = (event.error or event.step)[:DETAIL_LENGTH_MAX]
     return (HistoryEntry(type=kind, at_ms=event.at_ms, step=event.step, detail=detail),)
 
 
-def _finished(event: WorkflowFinished) -> Lines:
+def _finished(event: WorkflowFinished, at: Walk) -> Lines:
     ending = event.ending
     detail = ending.terminal
     if ending.status is WorkflowStatus.CANCELLED:
@@ -161,7 +174,7 @@ def _line(
     )
 
 
-LINES: dict[type[Fact], Callable[[Any], Lines]] = {
+LINES: dict[type[Fact], Callable[[Any, Walk], Lines]] = {
     WorkflowStarted: _started,
     StepStarted: _step_started,
     StepHeld: _step_held,
@@ -170,6 +183,7 @@ LINES: dict[type[Fact], Callable[[Any], Lines]] = {
     WalkOpened: _walk_opened,
     WalkEnded: _walk_ended,
     PlanNoted: _plan_noted,
+    PollExhausted: _poll_exhausted,
     SignalReceived: _signal_received,
     SignalMatched: _signal_matched,
     SignalTimedOut: _signal_timed_out,

@@ -160,6 +160,7 @@ FOLDS: dict[type[Fact], Fold] = {
     workflow_facts.WalkEnded: workflow_folds.apply_walk,
     workflow_facts.WalkClosed: workflow_folds.apply_walk,
     workflow_facts.PlanNoted: workflow_folds.apply_noted,
+    workflow_facts.PollExhausted: workflow_folds.apply_noted,
     workflow_facts.ChildCancelled: workflow_folds.apply_child_cancelled,
     workflow_facts.SignalReceived: workflow_folds.apply_course,
     workflow_facts.SignalMatched: workflow_folds.apply_walk,

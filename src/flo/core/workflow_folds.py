@@ -25,6 +25,7 @@ from flo.model.workflow_facts import (
     HistoryFiled,
     Phase,
     PlanNoted,
+    PollExhausted,
     Walk,
     WorkflowAdmitted,
     WorkflowCreated,
@@ -121,12 +122,12 @@ def apply_walk(state: State, event: WalkEvent) -> None:
             space.awaited.pop(before.awaited, None)
         if after.awaited is not None:
             space.awaited[after.awaited] = (event.run_id, event.walk)
-    course.history += entries_of(event)
+    course.history += entries_of(event, before)
     if before.until_ms != after.until_ms:
         reschedule(state, event.namespace, course)
 
 
-def apply_noted(state: State, event: PlanNoted) -> None:
+def apply_noted(state: State, event: PlanNoted | PollExhausted) -> None:
     state.spaces[event.namespace].courses[event.run_id].history += entries_of(event)
 
 

@@ -272,6 +272,8 @@ class StepEnded(Fact):
     output: bytes
     at_ms: int
     error: str | None = None
+    target: str = ""
+    """What could not be begun, as the definition names it."""
 
 
 class WalkOpened(Fact):
@@ -302,6 +304,17 @@ class WalkClosed(Fact):
     run_id: RunId
     walk: WalkName
     at_ms: int
+
+
+class PollExhausted(Fact):
+    """A step has asked as often as it may, and what it asks for is still pending."""
+
+    namespace: Namespace
+    run_id: RunId
+    walk: WalkName
+    step: StepName
+    at_ms: int
+    attempt: int
 
 
 class PlanNoted(Fact):
