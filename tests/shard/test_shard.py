@@ -24,7 +24,7 @@ from flo.model.runs import (
     WaitForRuns,
 )
 from flo.model.workers import DeregisterWorker, DrainWorker, Heartbeat, RegisterWorker, WorkerStatus
-from flo.shard.batch import WORDS_MAX
+from flo.shard.batch import FEW_EVENTS, SMALL_LENGTH, WORDS_MAX
 from flo.shard.replay import recover
 from flo.shard.shard import Shard
 from flo.shard.snapshot import fingerprint
@@ -617,6 +617,31 @@ async def test_what_few_wait_for_may_be_written_at_once_and_what_many_wait_for_m
     await asyncio.gather(*(shard.ask(INVOKE) for _ in range(50)))
 
     assert log.here == [True, False]
+
+
+async def test_what_is_long_is_not_written_at_once_however_few_wait_for_it(shard, log):
+    await shard.ask(Invoke(action="send", input=bytes(SMALL_LENGTH + 1)))
+    await asyncio.gather(*(shard.ask(INVOKE) for _ in range(FEW_EVENTS + 1)))
+    await shard.ask(patient(ANNA, max_tasks=FEW_EVENTS + 1))  # one word, and so many events
+
+    assert log.here == [False, False, False]
+
+
+@pytest.mark.parametrize("is_written_here", [False, True])
+async def test_a_log_that_takes_nothing_more_is_told_to_whoever_waits(
+    shard, log, monkeypatch, is_written_here
+):
+    async def broken(*_, **__):
+        raise Unavailable("the disk is full", code="log_failed")
+
+    def broken_at_once(*_, **__):
+        raise Unavailable("the disk is full", code="log_failed")
+
+    monkeypatch.setattr(log, "append", broken_at_once if is_written_here else broken)
+
+    for _ in range(2):
+        with pytest.raises(Unavailable, match="the disk is full"):
+            await shard.ask(INVOKE)
 
 
 async def test_no_parked_claim_gets_more_than_it_asked_for(shard):

@@ -53,10 +53,10 @@ class JobThread:
         **named: Arguments.kwargs,
     ) -> asyncio.Future[Result]:
         """The same, done by the caller before this returns, if the thread has nothing to do."""
+        self._check_open()
         is_next = self._given_count == self._done_count
         if not is_next or not self._turn.acquire(blocking=False):
             return self.do(job, *arguments, **named)
-        self._check_open()
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         try:
             future.set_result(job(*arguments, **named))

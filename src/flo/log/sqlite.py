@@ -257,12 +257,17 @@ class SqliteLog:
             self._wal_bytes_made = self._wal_path.stat().st_size
         self._making_room = False
 
+    def _wants_room(self, size: int) -> bool:
+        """Whether an append of this size has made the WAL file grow."""
+        if self._making_room or size > _BYTES_SMALL:
+            return False
+        try:
+            return self._wal_path.stat().st_size > self._wal_bytes_made
+        except OSError:
+            return False  # it is only about speed; what is wrong, the next append finds out
+
     def _count_written(self, size: int) -> None:
-        if (
-            size < _BYTES_SMALL
-            and not self._making_room
-            and self._wal_path.stat().st_size > self._wal_bytes_made
-        ):
+        if self._wants_room(size):
             self._making_room = True
             self._writer.post(self._make_room)
         self._wal_bytes_new += size

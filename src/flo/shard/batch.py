@@ -13,9 +13,11 @@ from flo.shard.chunks import Chunks
 from flo.shard.submission import Answer, Submission
 
 WORDS_MAX = 1_000
-FEW_WORDS = 4
 LENGTH_MAX = 64 * 1024 * 1024
 """Bytes of payload in one append, about: a log has a bound on what it takes at a time."""
+FEW_WORDS = 4
+FEW_EVENTS = 100
+SMALL_LENGTH = 64 * 1024
 
 
 class Batch:
@@ -44,8 +46,12 @@ class Batch:
 
     @property
     def is_small(self) -> bool:
-        """Whether so few wait for it that the next words can wait until it is written."""
-        return self._words <= FEW_WORDS
+        """Whether it is written so soon, and so few wait for it, that all others can wait too."""
+        return (
+            self._words <= FEW_WORDS
+            and len(self.events) <= FEW_EVENTS
+            and self._length <= SMALL_LENGTH
+        )
 
     def take(self, submission: Submission) -> None:
         self.taken.append(submission)

@@ -213,8 +213,8 @@ class Shard:
         for submission in batch.asked:
             self._answer_question(submission, batch)
         self._batch = Batch()
-        if batch.events:
-            self._append(batch)
+        if batch.events and not self._append(batch):
+            return
         if not batch.events or not self._wait_for_log:
             batch.deliver()
         for submission in batch.unready:
@@ -225,22 +225,28 @@ class Shard:
         self._now_ms = max(self._now_ms, self._clock.now_ms())
         self._moment = replace(self._moment, now_ms=self._now_ms)
 
-    def _append(self, batch: Batch) -> None:
+    def _append(self, batch: Batch) -> bool:
+        """Begin to write it, or write it; whether that has not failed yet."""
         started = asyncio.get_running_loop().time()
-        append = self.log.append(
-            batch.events,
-            list(batch.archived.values()),
-            self._now_ms,
-            removed=batch.removed,
-            chunks=batch.chunks.take(),
-            here=batch.is_small and self._wait_for_log,
-        )
+        try:
+            append = self.log.append(
+                batch.events,
+                list(batch.archived.values()),
+                self._now_ms,
+                removed=batch.removed,
+                chunks=batch.chunks.take(),
+                here=batch.is_small and self._wait_for_log,
+            )
+        except Exception as error:
+            self._fail(error, batch)
+            return False
         self._begun_count += 1
         self._appending = asyncio.ensure_future(append)
         if self._appending.done():  # it was written here and now
             self._appended(batch, started, self._appending)
         else:
             self._appending.add_done_callback(partial(self._appended, batch, started))
+        return not self._failed
 
     def _appended(self, batch: Batch, started: float, append: asyncio.Future[int]) -> None:
         self._appending = None
