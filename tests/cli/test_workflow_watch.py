@@ -13,8 +13,16 @@ from contextlib import contextmanager
 import pytest
 
 from cli.stage import charge, until_asked
+from flo import BlockingFlo
 from flo.cli.workflow_watch import Following
+from flo.testing.process import ServerProcess
 
+APPROVED = """
+kind: Workflow
+name: approved
+version: "1"
+start: {waitForSignal: {type: approval}, transitions: {success: flo.Completed}}
+"""
 WATCH = [sys.executable, "-m", "flo.cli.main", "workflow", "watch", "wfrun-1"]
 
 
@@ -188,3 +196,28 @@ def read_until(terminal, wanted):
     while wanted not in shown:
         shown += os.read(terminal, 1_024)
     return shown
+
+
+def test_a_server_that_is_killed_is_waited_for(tmp_path):
+    with ServerProcess(tmp_path) as server:
+        with BlockingFlo(server.address) as flo:
+            flo.workflows.create(APPROVED)
+            flo.workflows.start("approved", {})
+        flags = ("--endpoint", server.address)
+        with watching(*flags, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as watch:
+            read_types(watch, "waiting_for_signal")
+
+            server.kill()
+            assert watch.stderr.readline().startswith(b"Waiting for the server: ")
+            server.start()
+            with BlockingFlo(server.address) as flo:
+                flo.workflows.signal("wfrun-1", "approval", {})
+
+            assert read_types(watch, "workflow_completed")[0] == "signal_received"
+            assert watch.wait() == 0
+
+
+def test_a_server_that_was_never_there_is_not_waited_for(shell):
+    with watching("--endpoint", "127.0.0.1:1", stderr=subprocess.PIPE) as watch:
+        assert b"cannot reach flo" in watch.stderr.readline()
+        assert watch.wait() == 5

@@ -5,13 +5,15 @@ run ──is there more history?──▸ new entries ──▸ stdout
  └── wait for the end, a glance at most ──▸ ended: how
 
 The end is heard of at once. For everything else the run is glanced at: soon after something has
-happened, and less often while nothing does.
+happened, and less often while nothing does. A server that goes away meanwhile is waited for.
 """
 
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -21,7 +23,7 @@ from flo.cli.output import NOTHING, payload_text, time_text, to_json
 from flo.cli.printable import printable
 from flo.cli.workflow_options import connected
 from flo.cli.workflow_runs import place_text, run_value
-from flo.model.errors import TimedOut
+from flo.model.errors import TimedOut, Unavailable
 from flo.model.ids import RunId
 from flo.model.workflow_facts import ENDED, WorkflowStatus
 from flo.model.workflows import HistoryView, WaitView, WorkflowRunView
@@ -34,8 +36,13 @@ if TYPE_CHECKING:
 GLANCE_S_MIN = 0.05
 GLANCE_S_MAX = 1.0
 """How long nothing new is looked for, unless the run ends."""
+AGAIN_S = 1.0
+"""The pause before a server that is away is asked again."""
 TYPE_WIDTH = 20
 STEP_WIDTH = 16
+
+_AWAY = frozenset({"unreachable", "connection_lost", "server_stopping"})
+_Answer = TypeVar("_Answer")
 
 
 @click.command(
@@ -49,20 +56,22 @@ def watch(settings: Settings, run: RunId) -> None:
     """Show what happens in the run RUN, as it happens, until it ends.
 
     With --format json there is one object per line: each entry of the history, then the run. The
-    exit code is 3 if the run ends unsuccessfully. Leaving with Ctrl-C does nothing to it.
+    exit code is 3 if the run ends unsuccessfully. Leaving with Ctrl-C does nothing to it. A server
+    that is restarted meanwhile is waited for.
     """
     with connected(settings) as flo:
         following = Following(flo, run)
         with live_line() as line:
-            for view in glances(flo, run):
-                for entry in following.entries_up_to(view.history_count):
+            for view in glances(flo, run, line):
+                read = partial(following.entries_up_to, view.history_count)
+                for entry in patiently(line, read):
                     line.hide()
                     click.echo(_entry_text(settings.format, entry))
                 line.show(view)
     _show_end(settings, view)
 
 
-def glances(flo: "BlockingFlo", run_id: RunId) -> Iterator[WorkflowRunView]:
+def glances(flo: "BlockingFlo", run_id: RunId, line: "LiveLine") -> Iterator[WorkflowRunView]:
     """The run as it is, again and again, until it has ended."""
     run = flo.workflows.status(run_id)
     pause_s = GLANCE_S_MIN
@@ -70,9 +79,25 @@ def glances(flo: "BlockingFlo", run_id: RunId) -> Iterator[WorkflowRunView]:
         yield run
         if run.status in ENDED:
             return
-        known, run = run, _glance(flo, run_id, pause_s)
+        known, run = run, patiently(line, partial(_glance, flo, run_id, pause_s))
         is_new = run.history_count > known.history_count
         pause_s = GLANCE_S_MIN if is_new else min(2 * pause_s, GLANCE_S_MAX)
+
+
+def patiently(line: "LiveLine", ask: Callable[[], _Answer]) -> _Answer:
+    """Ask until there is somebody to answer."""
+    is_told = False
+    while True:
+        try:
+            return ask()
+        except Unavailable as error:
+            if error.code not in _AWAY:
+                raise
+            if not is_told:
+                line.hide()
+                click.echo(f"Waiting for the server: {error.message}", err=True)
+            is_told = True
+            time.sleep(AGAIN_S)
 
 
 class Following:
@@ -88,17 +113,20 @@ class Following:
         self._count = 0
         """How many there were altogether."""
 
-    def entries_up_to(self, count: int) -> Iterator[HistoryView]:
+    def entries_up_to(self, count: int) -> list[HistoryView]:
         """Those that have not been read; nothing is asked if there are none by this count."""
-        while self._count < count:
-            page = self._flo.workflows.history(self._run_id, cursor=self._cursor)
-            new = page.items[self._seen :]
-            self._count += len(new)
-            yield from new
+        found: list[HistoryView] = []
+        cursor, seen = self._cursor, self._seen
+        while self._count + len(found) < count:
+            page = self._flo.workflows.history(self._run_id, cursor=cursor)
+            found += page.items[seen:]
             if page.cursor is None:
-                self._seen = len(page.items)
-                return
-            self._cursor, self._seen = page.cursor, 0
+                seen = len(page.items)
+                break
+            cursor, seen = page.cursor, 0
+        self._cursor, self._seen = cursor, seen
+        self._count += len(found)
+        return found
 
 
 class LiveLine:
