@@ -1,6 +1,7 @@
 """A target for each item of a list: how many at a time, and what comes of them together."""
 
 import sys
+from contextlib import contextmanager
 
 import pytest
 
@@ -215,26 +216,43 @@ def test_outputs_that_are_too_large_together_fail_the_step(monkeypatch):
 MAPPING = "{item: $.item, for: $.input.owner}"
 
 
-def reads_of_payloads(count):
-    """How often a payload is decoded while so many items begin at once."""
-    play = playing(each(f", concurrency: {count}, inputMapping: {MAPPING}"), "notify")
-    decoded = []
+@contextmanager
+def counted_reads():
+    """How often a payload is decoded meanwhile."""
+    reads = []
 
     def watch(frame, event, argument):
         if event == "call" and frame.f_code is value_of.__code__:
-            decoded.append(frame)
+            reads.append(frame)
 
     sys.setprofile(watch)
     try:
-        play.start(value={"list": list(range(count)), "owner": "anna"})
+        yield reads
     finally:
         sys.setprofile(None)
-    assert play.pending("notify") == count
-    return len(decoded)
 
 
-def test_the_input_is_read_no_more_often_for_many_items_than_for_one():
-    assert reads_of_payloads(1) == reads_of_payloads(100) > 0
+def reads_of_payloads(count, at_a_time):
+    play = playing(each(f", concurrency: {at_a_time}, inputMapping: {MAPPING}"), "notify")
+    with counted_reads() as reads:
+        play.start(value={"list": list(range(count)), "owner": "anna"})
+        for index in range(count - 1):
+            assert play.perform("notify") == {"item": index, "for": "anna"}
+    return len(reads)
+
+
+@pytest.mark.parametrize("at_a_time", [1, 7, 100])
+def test_the_input_is_read_no_more_often_for_many_items_than_for_one(at_a_time):
+    assert reads_of_payloads(1, at_a_time) == reads_of_payloads(100, at_a_time) > 0
+
+
+def test_a_restart_goes_on_with_the_next_item():
+    play = started(list(range(5)), ", concurrency: 1")
+    seen = [play.perform("notify") for _ in range(2)]
+    play = play.restart()
+
+    assert [*seen, *(play.perform("notify") for _ in range(3))] == [0, 1, 2, 3, 4]
+    assert play.status() == "completed"
 
 
 def test_each_turn_of_a_loop_sees_the_list_as_it_is_by_then_even_at_the_same_moment():

@@ -5,7 +5,7 @@ they fold each event that they decide on into the copy, and so always see where 
 """
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
@@ -73,6 +73,14 @@ CourseEvent: TypeAlias = (
 )
 
 
+class Items(NamedTuple):
+    """The list of a forEach step under way, and the input of its run: both decoded, once for all
+    of the items. They follow from what is in the log, and are found again when they are missing."""
+
+    values: list[Any] | None
+    input: Any
+
+
 class Course:
     __slots__ = (
         "admitted",
@@ -84,6 +92,7 @@ class Course:
         "history_parts",
         "hops",
         "hops_at_ms",
+        "items",
         "outputs",
         "paused",
         "results",
@@ -102,6 +111,7 @@ class Course:
         self.results: dict[StepName, StepResult] = dict(run.results)
         self.outputs: dict[WalkName, bytes] = {}
         """What the branches and items of joins under way have come to."""
+        self.items: dict[tuple[WalkName, StepName], Items] = {}
         self.signals: list[Signal] = []
         """Those that no step has waited for yet."""
         self.done: list[StepName] = []
@@ -128,6 +138,7 @@ class Course:
         copy.walks = self.walks.copy()
         copy.results = self.results.copy()
         copy.outputs = self.outputs.copy()
+        copy.items = self.items  # they are the same for both
         copy.signals = self.signals.copy()
         copy.done = self.done.copy()
         copy.paused, copy.admitted = self.paused, self.admitted

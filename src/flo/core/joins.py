@@ -6,32 +6,23 @@ forEach ──▸ walks for some items ──────┴──▸ one ends �
               └───────── the next items ◂───────────────────┘
 """
 
-from typing import Any, NamedTuple
-
 import msgspec
 from msgspec.structs import replace
 
 from flo.core.carrier import Carrier
-from flo.core.course import branch_of, join_step, opener_of, parent_walk, step_at, walk_under
+from flo.core.course import Items, branch_of, join_step, opener_of, parent_walk, step_at, walk_under
 from flo.core.draft import EVENTS_PER_ADVANCE_MAX, too_large
 from flo.core.limits import value_of
-from flo.core.scope import mapped, scope_of
+from flo.core.scope import decoded_input, mapped, scope_of
 from flo.core.workflow_ends import close_under, fail
 from flo.model.workflow_facts import Phase, StepName, Walk, WalkEnded, WalkName, WalkOpened
 from flo.workflow.definition import JOIN_ALL, ForEachStep, ParallelStep, Step, needed
-from flo.workflow.mapping import Scope, compile_mapping
+from flo.workflow.mapping import compile_mapping
 from flo.workflow.outcome import FAILURE, SUCCESS
 
 WALKS_MAX = 1_000
 
 _encode = msgspec.json.encode
-
-
-class Items(NamedTuple):
-    """The list of a forEach step, and what else the paths of its items can see."""
-
-    values: list[Any] | None
-    scope: Scope
 
 
 class Joins:
@@ -43,8 +34,6 @@ class Joins:
         self._draft = carrier.draft
         self._opening: set[WalkName] = set()
         """The walks whose items are being opened."""
-        self._seen: dict[tuple[WalkName, StepName], Items] = {}
-        """Resolved once for all the items that begin now: no step ends between two of them."""
 
     def open_branches(self, walk: WalkName, step: StepName, names: list[str]) -> None:
         for name in names:
@@ -56,7 +45,7 @@ class Joins:
             self._draft.onward.append((branch, name))
 
     def begin_items(self, walk: WalkName, step: ForEachStep, now: Walk) -> None:
-        self._seen.pop((walk, now.step), None)  # another turn of a loop may have another list
+        self._course.items.pop((walk, now.step), None)  # another turn of a loop, another list
         items = self._items(walk, now.step, step).values
         self._draft.start(walk, replace(now, phase=Phase.JOIN, items=len(items or ())))
         if items is None:
@@ -82,10 +71,11 @@ class Joins:
         step = opener_of(self._course.definition, walk)
         assert isinstance(step, ForEachStep)
         index = int(branch_of(walk))
-        values, scope = self._items(parent_walk(walk), join_step(walk), step)
+        values, decoded = self._items(parent_walk(walk), join_step(walk), step)
         item = values[index] if values is not None and index < len(values) else None
         mapping = step.for_each.input_mapping
         if mapping:
+            scope = scope_of(self._course, self._draft.now_ms, decoded)
             payload = mapped(mapping, scope._replace(item=item, item_index=index))
         else:
             payload = _encode(item)
@@ -109,6 +99,7 @@ class Joins:
         enough = needed(_join_rule(step), join.items)
         if join.succeeded >= enough or join.failed > join.items - enough:
             outcome = SUCCESS if join.succeeded >= enough else FAILURE
+            self._course.items.pop((parent, name), None)
             close_under(self._carrier, parent, name)
             joined = self._joined(parent, name, step, join)
             problem = too_large("the output", joined)
@@ -147,13 +138,14 @@ class Joins:
         )
 
     def _items(self, walk: WalkName, name: StepName, step: ForEachStep) -> Items:
-        seen = self._seen.get((walk, name))
-        if seen is None:
-            scope = scope_of(self._course, self._draft.now_ms)
+        items = self._course.items.get((walk, name))
+        if items is None:
+            decoded = decoded_input(self._course)
+            scope = scope_of(self._course, self._draft.now_ms, decoded)
             found = compile_mapping(step.for_each.items).resolve(scope)
-            seen = Items(found if isinstance(found, list) else None, scope)
-            self._seen[walk, name] = seen
-        return seen
+            items = Items(found if isinstance(found, list) else None, decoded)
+            self._course.items[walk, name] = items
+        return items
 
     def _joined(self, parent: WalkName, name: StepName, step: Step | None, join: Walk) -> bytes:
         """The outputs of the branches by name, or those of the items in order."""

@@ -26,10 +26,14 @@ class _Results(dict[str, StepResult]):
         return seen
 
 
-def scope_of(course: Course, now_ms: int) -> Scope:
-    """It is good until a step ends."""
+def decoded_input(course: Course) -> Any:
+    return value_of(course.run.input)
+
+
+def scope_of(course: Course, now_ms: int, decoded: Any = None) -> Scope:
+    """It is good until a step ends. The input need not be decoded if that has been done before."""
     return Scope(
-        input=value_of(course.run.input),
+        input=decoded_input(course) if decoded is None else decoded,
         steps=_Results(course),
         run_id=course.run_id,
         now_ms=now_ms,
