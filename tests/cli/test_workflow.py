@@ -182,10 +182,20 @@ def test_a_disabled_workflow_starts_no_runs_until_it_is_enabled(shell, order):
     assert shell("flo workflow start order").code == 0
 
 
+def test_one_version_is_disabled_and_enabled(shell, order):
+    order.workflows.create(ORDER.replace('version: "1"', 'version: "2"'))
+
+    assert shell("flo workflow disable order -v 2") == (0, "Workflow 'order' disabled\n", "")
+    assert "version '2' of workflow 'order' is disabled" in shell("flo workflow start order").err
+    assert shell("flo workflow start order --version 1").code == 0
+    assert shell("flo workflow enable order --version 2").code == 0
+    assert shell("flo workflow start order").code == 0
+
+
 def test_a_switch_in_json_and_raw(shell, order):
     for verb, enabled in (("disable", False), ("enable", True)):
         told = json.loads(shell(f"flo workflow {verb} order --format json").out)
-        assert told == {"name": "order", "enabled": enabled}
+        assert told == {"name": "order", "version": None, "enabled": enabled}
         assert shell(f"flo workflow {verb} order -o raw").out == "order\n"
 
 

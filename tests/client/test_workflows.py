@@ -213,6 +213,15 @@ async def test_a_disabled_workflow_takes_no_runs_until_it_is_enabled(deployed: F
     await deployed.workflows.start("order")
 
 
+async def test_a_disabled_version_takes_no_runs_until_it_is_enabled(deployed: Flo) -> None:
+    await deployed.workflows.disable("order", "1")
+    with pytest.raises(Conflict, match="version '1'"):
+        await deployed.workflows.start("order")
+
+    await deployed.workflows.enable("order", "1")
+    await deployed.workflows.start("order")
+
+
 async def test_a_paused_run_begins_nothing_new_until_it_is_resumed(deployed: Flo) -> None:
     run = await deployed.workflows.start("order")
     await run.pause()

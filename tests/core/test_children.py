@@ -116,9 +116,10 @@ def test_a_version_that_is_not_deployed_is_a_target_that_is_not_there():
     assert ("child_not_found", "child") in play.told()
 
 
-def test_a_child_that_is_disabled_is_a_target_that_is_disabled():
+@pytest.mark.parametrize("version", [None, "1"])
+def test_a_child_that_is_disabled_is_a_target_that_is_disabled(version):
     play = playing(child()).deploy(parent("target_disabled: flo.TimedOut"))
-    play.tell(DisableWorkflow(name="child"))
+    play.tell(DisableWorkflow(name="child", version=version))
 
     play.start()
 

@@ -197,6 +197,31 @@ def test_a_disabled_workflow_does_not_fire_and_misses_nothing_when_it_is_enabled
     assert len(starts(play)) == 1
 
 
+def test_a_schedule_rests_while_the_version_that_has_it_is_disabled():
+    play = playing(scheduled(), "check").deploy(scheduled(version="2"))
+    play.tell(DisableWorkflow(name="order", version="1"))
+    play.later(1_000)
+    assert len(starts(play)) == 1
+
+    play.tell(DisableWorkflow(name="order", version="2"))
+    play.restart().later(5_000)
+    assert (len(starts(play)), seen(play).enabled) == (1, False)
+
+    play.tell(EnableWorkflow(name="order", version="2"))
+    play.later(1_000)
+    assert (len(starts(play)), seen(play).enabled) == (2, True)
+
+
+def test_a_schedule_goes_on_when_the_version_that_rests_is_deleted():
+    play = playing(scheduled(), "check").deploy(scheduled(version="2"))
+    play.tell(DisableWorkflow(name="order", version="2"))
+    play.tell(DeleteWorkflow(name="order", version="2"))
+
+    play.later(1_000)
+
+    assert len(starts(play)) == 1
+
+
 def test_a_schedule_that_was_paused_stays_paused_when_its_workflow_is_enabled_again():
     play = playing(scheduled(), "check")
     play.tell(PauseSchedule(workflow="order"), DisableWorkflow(name="order"))

@@ -88,8 +88,9 @@ def test_without_records_nothing_happens(play):
     assert play.tell(PULL).reply == GroupRecords()
 
 
-def test_a_disabled_workflow_reads_nothing_and_loses_nothing(play):
-    play.tell(DisableWorkflow(name="order"))
+@pytest.mark.parametrize("version", [None, "latest"])
+def test_a_disabled_workflow_reads_nothing_and_loses_nothing(play, version):
+    play.tell(DisableWorkflow(name="order", version=version))
     append(play, 1)
     decision = play.tell(PULL)
     assert (decision.reply, decision.events, group(play).lag) == (GroupRecords(), (), 1)

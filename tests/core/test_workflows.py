@@ -236,6 +236,69 @@ class TestDisabling:
 
         assert refusal.value.code == "workflow_disabled"
 
+    def test_a_disabled_version_refuses_new_runs_and_the_others_do_not(self):
+        play = playing(text(), "check").deploy(text("2"))
+        play.tell(DisableWorkflow(name="order", version="1"))
+        play = play.restart()
+
+        assert play.start() == "wfrun-1"
+        with pytest.raises(Conflict, match="version '1' of workflow 'order' is disabled"):
+            play.tell(StartWorkflow(name="order", version="1"))
+        assert enabled(play) == {"1": False, "2": True}
+
+    def test_while_the_latest_version_is_disabled_a_start_has_to_name_another(self):
+        play = playing(text(), "check").deploy(text("2"))
+        play.tell(DisableWorkflow(name="order", version="latest"))
+
+        with pytest.raises(Conflict, match="version '2'"):
+            play.start()
+        play.tell(StartWorkflow(name="order", version="1"))
+        play.deploy(text("3"))
+
+        assert enabled(play) == {"1": True, "2": False, "3": True}
+
+    def test_a_version_is_enabled_alone_or_with_all_others(self):
+        play = playing(text(), "check").deploy(text("2"), text("3"))
+        play.tell(DisableWorkflow(name="order"), EnableWorkflow(name="order", version="2"))
+        assert enabled(play) == {"1": False, "2": True, "3": False}
+
+        play.tell(EnableWorkflow(name="order"))
+        assert enabled(play) == {"1": True, "2": True, "3": True}
+
+    def test_to_disable_or_enable_a_version_twice_changes_nothing(self):
+        play = Play().deploy(text())
+        only = {"name": "order", "version": "1"}
+
+        assert play.tell(EnableWorkflow(**only)).events == ()
+        assert len(play.tell(DisableWorkflow(**only)).events) == 1
+        assert play.tell(DisableWorkflow(**only)).events == ()
+        with pytest.raises(NotFound):
+            play.tell(DisableWorkflow(name="order", version="9"))
+
+    def test_a_version_that_was_deleted_while_disabled_comes_back_enabled(self):
+        play = Play().deploy(text(), text("2"))
+        play.tell(DisableWorkflow(name="order", version="1"))
+        play.tell(DeleteWorkflow(name="order", version="1"))
+
+        play.deploy(text())
+
+        assert enabled(play) == {"2": True, "1": True}
+
+    def test_a_disabled_version_repeats_no_runs(self):
+        play = playing(text(), "check").deploy(text("2"))
+        play.start()
+        play.perform("check")
+        play.tell(DisableWorkflow(name="order", version="2"))
+
+        with pytest.raises(Conflict, match="version '2'"):
+            play.rerun("wfrun-1")
+        assert play.rerun("wfrun-1", version="1") == "wfrun-2"
+
+
+def enabled(play):
+    versions = play.ask(GetWorkflow(name="order")).versions
+    return {one: play.ask(GetWorkflow(name="order", version=one)).enabled for one in versions}
+
 
 class TestChosenIds:
     def test_a_run_is_called_what_it_is_to_be_called(self):

@@ -92,12 +92,12 @@ OF_WORKFLOWS: list[tuple[Fact, bytes]] = [
         b"\x91\x94\xafWorkflowDeleted\xa1n\xa1w\xc0",
     ),
     (
-        WorkflowDisabled(namespace="n", name="w"),
-        b"\x91\x93\xb0WorkflowDisabled\xa1n\xa1w",
+        WorkflowDisabled(namespace="n", name="w", version="1"),
+        b"\x91\x94\xb0WorkflowDisabled\xa1n\xa1w\xa11",
     ),
     (
-        WorkflowEnabled(namespace="n", name="w"),
-        b"\x91\x93\xafWorkflowEnabled\xa1n\xa1w",
+        WorkflowEnabled(namespace="n", name="w", version="1"),
+        b"\x91\x94\xafWorkflowEnabled\xa1n\xa1w\xa11",
     ),
     (
         WorkflowStarted(namespace="n", run=RUN),
@@ -214,6 +214,14 @@ OF_WORKFLOWS: list[tuple[Fact, bytes]] = [
 ]
 
 ONCE_OF_WORKFLOWS: list[tuple[Fact, bytes]] = [
+    (
+        WorkflowDisabled(namespace="n", name="w"),
+        b"\x91\x93\xb0WorkflowDisabled\xa1n\xa1w",
+    ),
+    (
+        WorkflowEnabled(namespace="n", name="w"),
+        b"\x91\x93\xafWorkflowEnabled\xa1n\xa1w",
+    ),
     (
         StepEnded(**OF_WALK, step="s", outcome="success", output=b"o", at_ms=7, error="e"),
         b"\x91\x99\xa9StepEnded\xa1n\xa7wfrun-2\xa3s/b\xa1s\xa7success\xc4\x01o\x07\xa1e",

@@ -293,6 +293,18 @@ async def test_a_workflow_that_is_disabled_is_not_started_until_it_is_enabled(ht
     assert (await http.post("/workflows/order/start"))[0] == 202
 
 
+async def test_one_version_is_disabled_and_enabled(http):
+    await deploy(http)
+
+    assert await http.put("/workflows/order/disable", version="1") == (204, None)
+    status, body = await http.post("/workflows/order/start")
+    assert (status, body["error"]["code"]) == (409, "workflow_disabled")
+    assert (await http.put("/workflows/order/disable", version="9"))[0] == 404
+
+    assert await http.put("/workflows/order/enable", version="1") == (204, None)
+    assert (await http.post("/workflows/order/start"))[0] == 202
+
+
 async def test_one_version_is_deleted_or_all(http):
     await deploy(http)
     await deploy(http, ORDER_2)

@@ -465,6 +465,7 @@ def paused_and_deleted():
     play.tell(PauseSchedule(workflow="saga"), DisableWorkflow(name="saga"))
     play.deploy(one_step(f'{{run: "@actions/a", {DONE}}}', name="saga", version="2"))
     play.tell(DeleteWorkflow(name="saga", version="1"))
+    play.tell(DisableWorkflow(name="kid", version="latest"))
     return play
 
 

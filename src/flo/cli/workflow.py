@@ -105,25 +105,42 @@ def definition(settings: Settings, name: str, version: str) -> None:
     show(settings.format, view, text=view.text.rstrip("\n"), raw=view.text.encode())
 
 
-@workflow.command("enable", examples=["flo workflow enable reconcile-accounts"])
+@workflow.command(
+    "enable",
+    examples=[
+        "flo workflow enable reconcile-accounts",
+        "flo workflow enable reconcile-accounts --version 2.0.0",
+    ],
+)
 @click.argument("name")
+@version_flag("This one alone; otherwise all of them.")
 @pass_settings
-def enable(settings: Settings, name: str) -> None:
+def enable(settings: Settings, name: str, version: str | None) -> None:
     """Let the workflow NAME be started again, also by its schedule."""
     with connected(settings) as flo:
-        flo.workflows.enable(name)
-    value = {"name": name, "enabled": True}
+        flo.workflows.enable(name, version)
+    value = {"name": name, "version": version, "enabled": True}
     show(settings.format, value, text=f"Workflow {name!r} enabled", raw=name)
 
 
-@workflow.command("disable", examples=["flo workflow disable reconcile-accounts"])
+@workflow.command(
+    "disable",
+    examples=[
+        "flo workflow disable reconcile-accounts",
+        "flo workflow disable reconcile-accounts --version 1.0.0",
+    ],
+)
 @click.argument("name")
+@version_flag("This one alone; otherwise all there are and will be.")
 @pass_settings
-def disable(settings: Settings, name: str) -> None:
-    """Refuse new runs of the workflow NAME, and let its schedule rest; its runs go on."""
+def disable(settings: Settings, name: str, version: str | None) -> None:
+    """Refuse new runs of the workflow NAME, and let its schedule rest; its runs go on.
+
+    The schedule is that of the latest version, and rests if that one is disabled.
+    """
     with connected(settings) as flo:
-        flo.workflows.disable(name)
-    value = {"name": name, "enabled": False}
+        flo.workflows.disable(name, version)
+    value = {"name": name, "version": version, "enabled": False}
     show(settings.format, value, text=f"Workflow {name!r} disabled", raw=name)
 
 

@@ -113,12 +113,16 @@ class Workflows:
         command = DeleteWorkflow(name=name, namespace=self._namespace, version=version)
         await self._session.call(_DELETE, command)
 
-    async def enable(self, name: WorkflowName) -> None:
-        await self._session.call(_ENABLE, EnableWorkflow(name=name, namespace=self._namespace))
+    async def enable(self, name: WorkflowName, version: str | None = None) -> None:
+        """Let it be started again: one version, or all of them."""
+        command = EnableWorkflow(name=name, namespace=self._namespace, version=version)
+        await self._session.call(_ENABLE, command)
 
-    async def disable(self, name: WorkflowName) -> None:
-        """Refuse new runs, and let the schedule rest; runs that are there already go on."""
-        await self._session.call(_DISABLE, DisableWorkflow(name=name, namespace=self._namespace))
+    async def disable(self, name: WorkflowName, version: str | None = None) -> None:
+        """Refuse new runs, of one version or of all there are and will be; those that are there
+        already go on. The schedule rests while the latest version is disabled."""
+        command = DisableWorkflow(name=name, namespace=self._namespace, version=version)
+        await self._session.call(_DISABLE, command)
 
     async def start(
         self,

@@ -25,7 +25,7 @@ def child_of(draft: Draft, walk: WalkName, target: Target, payload: bytes) -> Wo
     deployed = workflow.version(target.version) if workflow is not None else None
     if workflow is None or deployed is None:
         return Refused(TARGET_NOT_FOUND, f"workflow {target} is not deployed")
-    if not workflow.enabled:
+    if not workflow.is_enabled(deployed.definition.version):
         return Refused(TARGET_DISABLED, f"workflow {target} is disabled")
     if parent.depth >= DEPTH_MAX:
         return Refused(EXECUTION_FAILURE, f"children are {DEPTH_MAX} deep")

@@ -17,7 +17,7 @@ from flo.core.moment import Moment
 from flo.core.starts import attributes, slot_of
 from flo.core.state import Space, State
 from flo.core.views import page_of
-from flo.core.workflows import check_enabled, next_run
+from flo.core.workflows import check_enabled, named_version, next_run
 from flo.model.base import Fact
 from flo.model.errors import NotFound
 from flo.model.ids import Namespace, check_range
@@ -72,7 +72,7 @@ def decide_resume(state: State, command: ResumeSchedule, moment: Moment) -> Deci
     known = _named(space, command.workflow)
     if not known.paused:
         return Decision(Nothing())
-    if space.workflows[command.workflow].enabled:
+    if _is_enabled(space, command.workflow):
         resumed = _armed(space, command.namespace, command.workflow, moment)
     else:
         resumed = ScheduleSet(
@@ -88,7 +88,7 @@ def decide_resume(state: State, command: ResumeSchedule, moment: Moment) -> Deci
 def decide_run_now(state: State, command: RunSchedule, moment: Moment) -> Decision:
     space = state.space(command.namespace)
     _named(space, command.workflow)
-    check_enabled(space, command.workflow)
+    check_enabled(space, named_version(space, command.workflow).definition)
     run = _run(space, command.workflow, moment)
     started = WorkflowStarted(namespace=command.namespace, run=run)
     return Decision(WorkflowBegun(run_id=run.run_id), (started,))
@@ -139,8 +139,13 @@ def follow_deployed(
         if known is not None:
             yield ScheduleRemoved(namespace=event.namespace, workflow=event.name)
         return
+    if isinstance(event, WorkflowEnabled | WorkflowDisabled) and event.version not in (
+        None,
+        space.workflows[event.name].latest,
+    ):
+        return
     paused = known.paused if known is not None else schedule.paused
-    if isinstance(event, WorkflowDisabled) or paused:
+    if paused or not _is_enabled(space, event.name):
         yield ScheduleSet(
             namespace=event.namespace,
             workflow=event.name,
@@ -148,7 +153,7 @@ def follow_deployed(
             at_ms=known.anchor_ms if known is not None else moment.now_ms,
             paused=paused,
         )
-    elif space.workflows[event.name].enabled:
+    else:
         yield _armed(space, event.namespace, event.name, moment)
 
 
@@ -258,6 +263,12 @@ def _schedule(space: Space, name: WorkflowName) -> Schedule | None:
     return deployed.definition.schedule if deployed is not None else None
 
 
+def _is_enabled(space: Space, name: WorkflowName) -> bool:
+    """Whether the latest version, which has the schedule, may be started."""
+    workflow = space.workflows[name]
+    return workflow.is_enabled(workflow.latest)
+
+
 def _named(space: Space, workflow: WorkflowName) -> ScheduleState:
     known = space.schedules.get(workflow)
     if known is None:
@@ -282,7 +293,7 @@ def _view(
         interval_ms=schedule.interval_ms,
         timezone=schedule.timezone,
         paused=known.paused,
-        enabled=workflow.enabled,
+        enabled=workflow.is_enabled(workflow.latest),
         next_at_ms=known.next_at_ms,
         last_at_ms=known.last_at_ms,
         last_run_id=known.last_run_id,

@@ -117,6 +117,9 @@ class Workflow:
         self.gone: dict[str, Deployed] = {}
         """Versions that were deleted, while there are runs of them."""
         self.enabled = True
+        """Whether it is not disabled as a whole, with all the versions that are yet to come."""
+        self.disabled: dict[str, None] = {}
+        """The versions that are disabled by themselves."""
         self.live: Counter[str] = Counter()
         """How many runs of each version are under way."""
         self.live_by: Counter[str] = Counter()
@@ -125,6 +128,10 @@ class Workflow:
     @property
     def latest(self) -> str:
         return next(reversed(self.versions))
+
+    def is_enabled(self, version: str) -> bool:
+        """Whether runs of this version may begin."""
+        return self.enabled and version not in self.disabled
 
     def version(self, wanted: str | None) -> Deployed | None:
         if not self.versions:

@@ -64,7 +64,7 @@ def _room(state: State, command: PullTrigger) -> tuple[Deployed | None, int]:
     """The workflow as it is deployed, and how many more triggered runs it may have."""
     workflow = state.space(command.workflow_namespace).workflows.get(command.workflow)
     deployed = workflow.version(None) if workflow is not None else None
-    if workflow is None or deployed is None or not workflow.enabled:
+    if workflow is None or deployed is None or not workflow.is_enabled(workflow.latest):
         return None, 0
     trigger = deployed.definition.trigger
     most = trigger.max_concurrent if trigger is not None else 0

@@ -64,6 +64,7 @@ def apply_deleted(state: State, event: WorkflowDeleted) -> None:
     versions = [event.version] if event.version is not None else list(workflow.versions)
     for version in versions:
         deployed = workflow.versions.pop(version)
+        workflow.disabled.pop(version, None)
         if workflow.live[version]:
             workflow.gone[version] = deployed
     if not workflow.versions:
@@ -72,11 +73,21 @@ def apply_deleted(state: State, event: WorkflowDeleted) -> None:
 
 
 def apply_disabled(state: State, event: WorkflowDisabled) -> None:
-    state.spaces[event.namespace].workflows[event.name].enabled = False
+    workflow = state.spaces[event.namespace].workflows[event.name]
+    if event.version is None:
+        workflow.enabled = False
+    else:
+        workflow.disabled[event.version] = None
 
 
 def apply_enabled(state: State, event: WorkflowEnabled) -> None:
-    state.spaces[event.namespace].workflows[event.name].enabled = True
+    workflow = state.spaces[event.namespace].workflows[event.name]
+    if event.version is None:
+        workflow.disabled.clear()
+    elif not workflow.enabled:
+        workflow.disabled = dict.fromkeys(workflow.versions)  # all but this one
+    workflow.enabled = True
+    workflow.disabled.pop(event.version or "", None)
 
 
 def apply_started(state: State, event: WorkflowStarted) -> None:

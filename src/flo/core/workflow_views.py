@@ -209,7 +209,7 @@ def _workflow_item(namespace: Namespace, workflow: Workflow, deployed: Deployed)
         namespace=namespace,
         version=deployed.definition.version,
         versions=list(workflow.versions),
-        enabled=workflow.enabled,
+        enabled=workflow.is_enabled(deployed.definition.version),
         created_at_ms=deployed.created_at_ms,
         live_runs=sum(workflow.live.values()),
     )

@@ -20,7 +20,7 @@ from flo.core.decision import Decision
 from flo.core.due import DueKey
 from flo.core.moment import Moment
 from flo.core.starts import attributes, slot_of
-from flo.core.state import Deployed, Space, State
+from flo.core.state import Deployed, Space, State, Workflow
 from flo.model.base import Fact
 from flo.model.errors import Conflict, Invalid, NotFound, TooLarge
 from flo.model.ids import (
@@ -131,17 +131,19 @@ def decide_delete(state: State, command: DeleteWorkflow, moment: Moment) -> Deci
 
 
 def decide_disable(state: State, command: DisableWorkflow, moment: Moment) -> Decision:
-    named_version(state.space(command.namespace), command.name)
-    workflow = state.space(command.namespace).workflows[command.name]
-    event = WorkflowDisabled(namespace=command.namespace, name=command.name)
-    return Decision(Nothing(), (event,) if workflow.enabled else ())
+    workflow, version = _steered(state, command)
+    is_news = workflow.enabled if version is None else workflow.is_enabled(version)
+    event = WorkflowDisabled(namespace=command.namespace, name=command.name, version=version)
+    return Decision(Nothing(), (event,) if is_news else ())
 
 
 def decide_enable(state: State, command: EnableWorkflow, moment: Moment) -> Decision:
-    named_version(state.space(command.namespace), command.name)
-    workflow = state.space(command.namespace).workflows[command.name]
-    event = WorkflowEnabled(namespace=command.namespace, name=command.name)
-    return Decision(Nothing(), () if workflow.enabled else (event,))
+    workflow, version = _steered(state, command)
+    is_enabled = workflow.enabled and not workflow.disabled
+    if version is not None:
+        is_enabled = workflow.is_enabled(version)
+    event = WorkflowEnabled(namespace=command.namespace, name=command.name, version=version)
+    return Decision(Nothing(), () if is_enabled else (event,))
 
 
 def decide_start(state: State, command: StartWorkflow, moment: Moment) -> Decision:
@@ -153,7 +155,7 @@ def decide_start(state: State, command: StartWorkflow, moment: Moment) -> Decisi
         known = _run_with_key(space, command, moment)
         if known is not None:
             return Decision(WorkflowBegun(run_id=known, duplicate=True))
-    check_enabled(space, command.name)
+    check_enabled(space, deployed.definition)
     run = WorkflowRun(
         **next_run(space, _checked_id(space, command.run_id, moment)),
         workflow=command.name,
@@ -221,7 +223,7 @@ def decide_rerun(state: State, command: RerunWorkflow, moment: Moment) -> Decisi
         raise not_found(command.run_id)
     run = repeated.run
     deployed = named_version(space, run.workflow, command.version or run.version)
-    check_enabled(space, run.workflow)
+    check_enabled(space, deployed.definition)
     step = _first_step(deployed.definition, command.step)
     payload = run.input if command.input is None else command.input
     check_payload(payload, "an input")
@@ -348,9 +350,21 @@ def named_version(space: Space, name: WorkflowName, version: str | None = None) 
     return deployed
 
 
-def check_enabled(space: Space, name: WorkflowName) -> None:
-    if not space.workflows[name].enabled:
-        raise Conflict(f"workflow {name!r} is disabled", code="workflow_disabled")
+def check_enabled(space: Space, definition: Definition) -> None:
+    workflow = space.workflows[definition.name]
+    if not workflow.is_enabled(definition.version):
+        which = f"version {definition.version!r} of " if workflow.enabled else ""
+        raise Conflict(f"{which}workflow {definition.name!r} is disabled", code="workflow_disabled")
+
+
+def _steered(
+    state: State, command: DisableWorkflow | EnableWorkflow
+) -> tuple[Workflow, str | None]:
+    """The workflow that is enabled or disabled, and its version if it is about one."""
+    space = state.space(command.namespace)
+    deployed = named_version(space, command.name, command.version)
+    version = deployed.definition.version if command.version is not None else None
+    return space.workflows[command.name], version
 
 
 def live_course(

@@ -206,11 +206,13 @@ class WorkflowDeleted(Fact):
 class WorkflowDisabled(Fact):
     namespace: Namespace
     name: WorkflowName
+    version: str | None = None
 
 
 class WorkflowEnabled(Fact):
     namespace: Namespace
     name: WorkflowName
+    version: str | None = None
 
 
 class WorkflowStarted(Fact):

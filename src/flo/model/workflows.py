@@ -47,15 +47,17 @@ class DeleteWorkflow(Word):
 
 
 class DisableWorkflow(Word):
-    """Refuse new runs; those that are there go on."""
+    """Refuse new runs, of one version or of all there are and will be; runs under way go on."""
 
     name: WorkflowName
     namespace: Namespace = NAMESPACE_DEFAULT
+    version: str | None = None
 
 
 class EnableWorkflow(Word):
     name: WorkflowName
     namespace: Namespace = NAMESPACE_DEFAULT
+    version: str | None = None
 
 
 class StartWorkflow(Word):

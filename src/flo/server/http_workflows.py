@@ -57,6 +57,9 @@ WorkflowPath: TypeAlias = Annotated[str, PathParameter(description="The workflow
 VersionQuery: TypeAlias = Annotated[
     str, QueryParameter(name="version", description="Which version; the newest if left out.")
 ]
+OneVersionQuery: TypeAlias = Annotated[
+    str | None, QueryParameter(name="version", description="Only this version; else all of them.")
+]
 
 
 class TextBody(Word):
@@ -248,9 +251,11 @@ async def enable_workflow(
     asker: NamedDependency[Asker],
     name: WorkflowPath,
     namespace: NamespaceQuery = NAMESPACE_DEFAULT,
+    version: OneVersionQuery = None,
 ) -> None:
     """Let a workflow be started again; its schedule goes on."""
-    await asker.ask(EnableWorkflow(name=name, namespace=namespace), Nothing)
+    command = EnableWorkflow(name=name, namespace=namespace, version=version)
+    await asker.ask(command, Nothing)
 
 
 @put("/workflows/{name:str}/disable", status_code=204, tags=["workflows"], responses=refusals(404))
@@ -258,9 +263,11 @@ async def disable_workflow(
     asker: NamedDependency[Asker],
     name: WorkflowPath,
     namespace: NamespaceQuery = NAMESPACE_DEFAULT,
+    version: OneVersionQuery = None,
 ) -> None:
     """Refuse new runs of a workflow, by whomever or whatever; those that are there go on."""
-    await asker.ask(DisableWorkflow(name=name, namespace=namespace), Nothing)
+    command = DisableWorkflow(name=name, namespace=namespace, version=version)
+    await asker.ask(command, Nothing)
 
 
 @delete("/workflows/{name:str}", tags=["workflows"], responses=refusals(404))

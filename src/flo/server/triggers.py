@@ -132,5 +132,7 @@ def _pull(source: _Source, wait_ms: int | None) -> PullTrigger:
 def _sources(state: State, namespace: Namespace) -> Iterable[_Source]:
     for name, workflow in state.space(namespace).workflows.items():
         deployed = workflow.version(None)
-        if deployed is not None and workflow.enabled and deployed.definition.trigger is not None:
+        if deployed is None or not workflow.is_enabled(workflow.latest):
+            continue
+        if deployed.definition.trigger is not None:
             yield _Source(namespace, name, deployed.definition.trigger)

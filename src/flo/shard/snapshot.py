@@ -163,6 +163,7 @@ class _Workflow(Record, tag="workflow"):
     versions: list[_Deployed]
     gone: list[_Deployed]
     enabled: bool
+    disabled: tuple[str, ...] = ()
 
 
 class _Course(Record):
@@ -332,6 +333,7 @@ def _workflow_part(namespace: Namespace, name: WorkflowName, workflow: Workflow)
         versions=[_deployed_part(one) for one in workflow.versions.values()],
         gone=[_deployed_part(one) for _, one in sorted(workflow.gone.items())],
         enabled=workflow.enabled,
+        disabled=tuple(workflow.disabled),
     )
 
 
@@ -377,6 +379,7 @@ def _workflow(part: _Workflow) -> Workflow:
             deployed = _deployed(one)
             versions[deployed.definition.version] = deployed
     workflow.enabled = part.enabled
+    workflow.disabled = dict.fromkeys(part.disabled)
     return workflow
 
 

@@ -332,10 +332,12 @@ class SimulatedDirector(SimulatedActor):
         await self._deploy_one(name)
 
     async def _disable(self) -> None:
-        await self._try("disable_workflow", self._workflows.disable(self._some_workflow()))
+        name, version = self._some_workflow(), self._dice.choice((None, "latest"))
+        await self._try("disable_workflow", self._workflows.disable(name, version))
 
     async def _enable(self) -> None:
-        await self._try("enable_workflow", self._workflows.enable(self._some_workflow()))
+        name, version = self._some_workflow(), self._dice.choice((None, "latest"))
+        await self._try("enable_workflow", self._workflows.enable(name, version))
 
     async def _look_at_schedules(self) -> None:
         try:

@@ -68,6 +68,7 @@ class WorkflowFacts:
         self.live: dict[RunKey, WorkflowTale] = {}
         self.deployed: dict[WorkflowKey, dict[str, Definition]] = {}
         self.disabled: set[WorkflowKey] = set()
+        self.disabled_versions: defaultdict[WorkflowKey, set[str]] = defaultdict(set)
         self.by_key: dict[tuple[Namespace, WorkflowName, str], RunId] = {}
         self.awaited: dict[RunKey, tuple[RunId, WalkName]] = {}
         """Which walk waits for a run, or for a child."""
@@ -159,12 +160,24 @@ class WorkflowFacts:
         if event.version is None or not self.deployed[key]:
             del self.deployed[key]
             self.disabled.discard(key)
+        self.disabled_versions[key] &= set(self.deployed.get(key, ()))
 
     def _disabled(self, event: WorkflowDisabled) -> None:
-        self.disabled.add((event.namespace, event.name))
+        key = (event.namespace, event.name)
+        if event.version is None:
+            self.disabled.add(key)
+        else:
+            self.disabled_versions[key].add(event.version)
 
     def _enabled(self, event: WorkflowEnabled) -> None:
-        self.disabled.discard((event.namespace, event.name))
+        key = (event.namespace, event.name)
+        versions = self.disabled_versions[key]
+        if event.version is None:
+            versions.clear()
+        elif key in self.disabled:
+            versions |= set(self.deployed[key])
+        versions.discard(event.version or "")
+        self.disabled.discard(key)
 
     # ── runs ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -178,7 +191,8 @@ class WorkflowFacts:
         hold(Invariant.WORKFLOWS_NUMBERED, is_next and is_own, run, self._newest[namespace])
         hold(Invariant.WORKFLOWS_NUMBERED, (namespace, run.run_id) not in self.runs, run)
         self._newest[namespace] = run.number
-        hold(Invariant.WORKFLOWS_DEPLOYED, self.enabled(key), run)
+        is_enabled = self.enabled(key) and run.version not in self.disabled_versions[key]
+        hold(Invariant.WORKFLOWS_DEPLOYED, is_enabled, run)
         definition = self.deployed[key].get(run.version)
         hold(Invariant.WORKFLOWS_DEPLOYED, definition is not None, run)
         assert definition is not None
