@@ -35,10 +35,10 @@ from flo.log.base import Log
 from flo.model.archive import address_of
 from flo.model.base import Fact, Word
 from flo.model.errors import FloError, NotFound, Unavailable, Unexpected
-from flo.model.groups import ReadGroup
+from flo.model.groups import GroupRecords, ReadGroup
 from flo.model.ids import run_id_of
 from flo.model.namespaces import NamespaceDeleted
-from flo.model.runs import Claim, Ended, Tick, Ticked
+from flo.model.runs import Assigned, Claim, Ended, Tick, Ticked
 from flo.model.streams import ReadStream, RecordPage
 from flo.model.workflows import WaitForWorkflow
 from flo.shard.batch import Batch
@@ -337,16 +337,35 @@ class Shard:
         self._waiters.park_claim(submission, claim)
         leave = lambda: self._waiters.leave_claim(submission, claim)  # noqa: E731
         again_at_ms = free_at_ms(self.state, claim, self._now_ms, self.live)
-        self._park(submission, claim.block_ms, leave)
+        self._park(submission, claim.block_ms, Assigned(), leave)
         self._wake_at(submission, again_at_ms)
         return True
 
-    def _park(self, submission: Submission, block_ms: int, leave: Callable[[], None]) -> None:
-        """Let it wait until it is answered, or its time is over: then it is asked a last time."""
+    def _park(
+        self,
+        submission: Submission,
+        block_ms: int,
+        nothing: Answer | None,
+        leave: Callable[[], None],
+    ) -> None:
+        """Let it wait, until it is answered or its time is over; then the answer is `nothing`.
+
+        Without that, it is asked again when its time is over.
+        """
         if submission.until_ms is None:
             submission.until_ms = self._now_ms + block_ms
         over = partial(self._put_again, submission)
+        if nothing is not None:
+            over = partial(self._time_is_over, submission, nothing)
         submission.park(self._clock.call_at(submission.until_ms, over), leave)
+
+    def _time_is_over(self, submission: Submission, nothing: Answer) -> None:
+        """Tell so, once all that the answer was made of is durable."""
+        submission.unpark()
+        if self._appending is None:
+            submission.answer([nothing])
+        else:
+            self._batch.answered.append((submission, [nothing]))
 
     def _wake_at(self, submission: Submission, at_ms: int | None) -> None:
         """Ask again what is parked at this time, unless its time is over before that."""
@@ -364,7 +383,7 @@ class Shard:
         elif is_empty(reply) and self._may_park(submission, read.block_ms):
             self._waiters.park_read(submission, read)
             leave = lambda: self._waiters.leave_read(submission, read)  # noqa: E731
-            self._park(submission, read.block_ms, leave)
+            self._park(submission, read.block_ms, GroupRecords(), leave)
         else:
             batch.answered.append((submission, [reply]))
 
@@ -458,7 +477,7 @@ class Shard:
             patient = None
         try:
             if isinstance(patient, WaitForWorkflow) and is_under_way(self.state, patient):
-                self._park_question(submission, patient)
+                self._park_question(submission, patient, None)
                 return
             if not self._recaller.is_ready(submission, self._now_ms):
                 batch.unready.append(submission)
@@ -471,14 +490,16 @@ class Shard:
             if isinstance(patient, ReadStream) and isinstance(reply, RecordPage):
                 patient = replace(patient, after=reply.last, last=0)
                 submission.words = [patient]
-            self._park_question(submission, patient)
+            self._park_question(submission, patient, reply)
         else:
             batch.answered.append((submission, [reply]))
 
-    def _park_question(self, submission: Submission, question: Patient) -> None:
+    def _park_question(
+        self, submission: Submission, question: Patient, nothing: Answer | None
+    ) -> None:
         self._waiters.park_question(submission, question)
         leave = lambda: self._waiters.leave_question(submission, question)  # noqa: E731
-        self._park(submission, question.block_ms, leave)
+        self._park(submission, question.block_ms, nothing, leave)
 
     def _recalling(self, submission: Submission) -> Moment:
         """The moment, with what was looked up for this submission."""
