@@ -15,7 +15,7 @@ With `wait_for_log` off (durability `async`) answers leave while their append is
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Protocol
 
@@ -44,6 +44,7 @@ from flo.model.workflows import WaitForWorkflow
 from flo.shard.batch import Batch
 from flo.shard.clock import Clock, SystemClock
 from flo.shard.news import found_nothing, is_empty, is_nothing_new, news_of
+from flo.shard.parking import Parking
 from flo.shard.recall import Recaller, run_of
 from flo.shard.submission import Answer, Done, Submission
 from flo.shard.timers import Timer
@@ -91,6 +92,7 @@ class Shard:
         self._filled = asyncio.Event()
         self._batch = Batch()
         self._waiters = Waiters()
+        self._parking = Parking(self._clock, self._put, self._tell)
         self._timer = Timer(self._clock, self._tick)
         self._recaller = Recaller(state, log, self._put, self.written)
         self._moment = Moment(self._now_ms, self._dice, self.live, records=self._recaller.tails)
@@ -337,44 +339,16 @@ class Shard:
         self._waiters.park_claim(submission, claim)
         leave = lambda: self._waiters.leave_claim(submission, claim)  # noqa: E731
         again_at_ms = free_at_ms(self.state, claim, self._now_ms, self.live)
-        self._park(submission, claim.block_ms, Assigned(), leave)
-        self._wake_at(submission, again_at_ms)
+        self._parking.park(submission, self._now_ms + claim.block_ms, Assigned(), leave)
+        self._parking.wake_at(submission, again_at_ms)
         return True
 
-    def _park(
-        self,
-        submission: Submission,
-        block_ms: int,
-        nothing: Answer | None,
-        leave: Callable[[], None],
-    ) -> None:
-        """Let it wait, until it is answered or its time is over; then the answer is `nothing`.
-
-        Without that, it is asked again when its time is over.
-        """
-        if submission.until_ms is None:
-            submission.until_ms = self._now_ms + block_ms
-        over = partial(self._put_again, submission)
-        if nothing is not None:
-            over = partial(self._time_is_over, submission, nothing)
-        submission.park(self._clock.call_at(submission.until_ms, over), leave)
-
-    def _time_is_over(self, submission: Submission, nothing: Answer) -> None:
-        """Tell so, once all that the answer was made of is durable."""
-        submission.unpark()
+    def _tell(self, submission: Submission, reply: Answer) -> None:
+        """Once all that it was made of is durable."""
         if self._appending is None:
-            submission.answer([nothing])
+            submission.answer([reply])
         else:
-            self._batch.answered.append((submission, [nothing]))
-
-    def _wake_at(self, submission: Submission, at_ms: int | None) -> None:
-        """Ask again what is parked at this time, unless its time is over before that."""
-        if at_ms is not None and submission.until_ms is not None and at_ms < submission.until_ms:
-            submission.ring(self._clock.call_at(at_ms, partial(self._put_again, submission)))
-
-    def _put_again(self, submission: Submission) -> None:
-        submission.unpark()
-        self._put(submission)
+            self._batch.answered.append((submission, [reply]))
 
     def _admit_read(self, submission: Submission, read: ReadGroup, batch: Batch) -> None:
         reply = self._read(submission, read, batch)
@@ -383,7 +357,7 @@ class Shard:
         elif is_empty(reply) and self._may_park(submission, read.block_ms):
             self._waiters.park_read(submission, read)
             leave = lambda: self._waiters.leave_read(submission, read)  # noqa: E731
-            self._park(submission, read.block_ms, GroupRecords(), leave)
+            self._parking.park(submission, self._now_ms + read.block_ms, GroupRecords(), leave)
         else:
             batch.answered.append((submission, [reply]))
 
@@ -415,9 +389,7 @@ class Shard:
                     batch.answered.append((submission, [reply]))
 
     def _may_park(self, submission: Submission, block_ms: int) -> bool:
-        """Whether somebody wants to wait for the answer, and has time left."""
-        until_ms = submission.until_ms
-        return block_ms > 0 and submission.is_open and (until_ms is None or until_ms > self._now_ms)
+        return self._parking.is_open(submission, block_ms, self._now_ms)
 
     def _let_go_of_who_left(self, batch: Batch) -> None:
         """A worker that has left waits for nothing more."""
@@ -434,7 +406,7 @@ class Shard:
                 batch.answered.append((submission, [reply]))
             else:
                 again_at_ms = free_at_ms(self.state, claim, self._now_ms, self.live)
-                self._wake_at(submission, again_at_ms)
+                self._parking.wake_at(submission, again_at_ms)
 
     def _answer_who_waits_for_what_is_gone(self, batch: Batch) -> None:
         """Ask again what was asked of a namespace that has been deleted."""
@@ -499,7 +471,7 @@ class Shard:
     ) -> None:
         self._waiters.park_question(submission, question)
         leave = lambda: self._waiters.leave_question(submission, question)  # noqa: E731
-        self._park(submission, question.block_ms, nothing, leave)
+        self._parking.park(submission, self._now_ms + question.block_ms, nothing, leave)
 
     def _recalling(self, submission: Submission) -> Moment:
         """The moment, with what was looked up for this submission."""
