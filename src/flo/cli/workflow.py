@@ -109,7 +109,7 @@ def definition(settings: Settings, name: str, version: str) -> None:
     "enable",
     examples=[
         "flo workflow enable reconcile-accounts",
-        "flo workflow enable reconcile-accounts --version 2.0.0",
+        "flo workflow enable reconcile-accounts --version 1.0.0",
     ],
 )
 @click.argument("name")
