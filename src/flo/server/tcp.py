@@ -1,7 +1,7 @@
 """The binary listener: one connection, one conversation.
 
 No task and no future is made for a request: the answer is written by the callback that the shard
-calls. What is written in one turn of the loop leaves in one piece: uvloop sees to that.
+calls. Where many wait, all that is written in one turn of the loop leaves in one piece.
 """
 
 import asyncio
@@ -25,6 +25,9 @@ from flo.wire.opcodes import HELLO, PING, Operation
 HELLO_MS_MAX = 10_000
 IN_FLIGHT_MAX = 10_000
 CONNECTIONS_MAX = 10_000
+ALONE = 1
+"""With so few other requests under way, no other answer is waited for: a worker always has one that
+waits for news."""
 
 _logger = structlog.get_logger("flo.rpc")
 
@@ -98,6 +101,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._hello_alarm: Alarm | None = None
         self._in_flight: dict[int, Submission] = {}
+        self._outbox: list[bytes] = []
         self._is_full = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -146,6 +150,7 @@ class Connection(asyncio.Protocol):
     def close(self) -> None:
         """Send what is ready, then hang up."""
         if self._transport is not None:
+            self._flush()
             self._transport.close()
             self._transport = None
 
@@ -197,8 +202,16 @@ class Connection(asyncio.Protocol):
         self.close()
 
     def _send(self, frame: bytes) -> None:
-        if self._transport is not None:
-            self._transport.write(frame)
+        self._outbox.append(frame)
+        if len(self._in_flight) <= ALONE:
+            self._flush()
+        elif len(self._outbox) == 1:
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        if self._outbox and self._transport is not None:
+            self._transport.write(b"".join(self._outbox))
+        self._outbox.clear()
 
     def _pace(self) -> None:
         if self._transport is None:
