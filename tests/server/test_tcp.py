@@ -7,11 +7,16 @@ import pytest
 from flo.model.errors import Conflict, Corrupt, Invalid, NotFound, TooLarge, Unavailable
 from flo.model.runs import Assigned, Claim, GetRun, Invoke, Invoked, Nothing, RunStatus
 from flo.server import tcp
-from flo.server.tcp import HELLO_MS_MAX, Listener
+from flo.server.metrics import Metrics
+from flo.server.tcp import HELLO_MS_MAX, Connection, Listener
+from flo.shard.submission import Submission
+from flo.testing.clock import ManualClock
 from flo.wire.codec import encode_request
+from flo.wire.connection import ClientEnd
 from flo.wire.frame import FRAME_LENGTH_MAX, write_frame
 from flo.wire.opcodes import BY_NAME, HELLO, PING, Hello, Ping
 from rpc import opened_door
+from settled import settled
 
 INVOKE = Invoke(action="send")
 PATIENT = Claim(worker_id="anna", actions=["send"], block_ms=30_000)
@@ -95,6 +100,71 @@ async def test_many_requests_may_come_in_one_piece(anna):
 
 async def test_a_second_hello_is_answered_like_the_first(anna):
     assert await anna.greet() == await anna.greet()
+
+
+class Desk:
+    """Takes requests, and answers them when it is told to."""
+
+    def __init__(self):
+        self._taken = []
+
+    def submit(self, words, done):
+        self._taken.append(done)
+        return Submission(words, done)
+
+    def answer(self, count):
+        for done in self._taken[:count]:
+            done([Invoked(run_id="send-1")])
+        del self._taken[:count]
+
+
+class Wire(asyncio.Transport):
+    """Remembers what leaves, piece by piece."""
+
+    def __init__(self):
+        super().__init__()
+        self.pieces = []
+
+    def write(self, data):
+        self.pieces.append(bytes(data))
+
+    def pause_reading(self):
+        pass
+
+    resume_reading = pause_reading
+
+
+def conversation(requests):
+    """A desk and a wire, after a hello and so many requests that are not answered yet."""
+    desk, wire, end = Desk(), Wire(), ClientEnd("test")
+    connection = Connection(desk, ManualClock(), Metrics(), set())
+    connection.connection_made(wire)
+    connection.data_received(end.hello()[1])
+    for _ in range(requests):
+        connection.data_received(end.request(BY_NAME["invoke"], [INVOKE])[1])
+    wire.pieces.clear()
+    return desk, wire
+
+
+async def test_an_answer_for_which_nobody_else_waits_leaves_at_once():
+    desk, wire = conversation(requests=1)
+
+    desk.answer(1)
+
+    assert len(wire.pieces) == 1
+
+
+async def test_answers_for_which_many_wait_leave_in_one_piece():
+    desk, wire = conversation(requests=10)
+
+    desk.answer(5)
+    assert wire.pieces == []
+    await settled(1)
+    assert len(wire.pieces) == 1
+
+    desk.answer(5)  # the last of them leave as soon as hardly anybody waits any more
+    await settled(1)
+    assert len(wire.pieces) == 3
 
 
 # Before the hello
