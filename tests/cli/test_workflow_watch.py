@@ -120,6 +120,7 @@ def test_an_action_that_is_called_like_its_step_is_told_too(shell, client):
         " steps: {mail: {run: '@actions/mail', transitions: {success: flo.Completed}}}}"
     )
     client.workflows.start("post")
+    client.workers.claim("anna", ["mail"], block_ms=10_000)  # it has come so far
     client.workflows.cancel("wfrun-1")
 
     shown = shell("flo workflow watch wfrun-1").out
