@@ -41,7 +41,7 @@ format: setup    ## Put every file into its form
 	@$(BIN)/ruff check --fix .
 
 simulate: setup  ## One seed of the simulation: make simulate SEED=7
-	@$(BIN)/python -m flo.testing.simulator --seed $(or $(SEED),1)
+	@$(BIN)/python -m simulator --seed $(or $(SEED),1)
 
 bench: setup     ## Every benchmark; prints a table, writes bench/results/latest.json
 	@$(BIN)/python -m bench

@@ -9,7 +9,7 @@ from bench.figure import Figure, quantile
 from bench.pending import make_pending
 from bench.system import ACTION, memory_bytes, server
 from flo import Flo
-from flo.log.snapshot import SnapshotFolder
+from flo.log.snapshots import SnapshotFolder
 from flo.shard.snapshotter import SNAPSHOT_FOLDER, take_snapshot
 
 FEW = 1_000

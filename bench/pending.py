@@ -4,13 +4,13 @@ import time
 from pathlib import Path
 
 from bench.system import ACTION, INPUT
-from flo.core.live import Live
-from flo.core.machine import settle
-from flo.core.moment import Moment
-from flo.core.state import State
-from flo.log.sqlite import SqliteLog
+from flo.engine.context import Context
+from flo.engine.machine import settle
+from flo.engine.state import State
+from flo.engine.volatile import VolatileState
+from flo.log.sqlite.log import SqliteLog
 from flo.model.actions import RegisterAction
-from flo.model.base import Fact
+from flo.model.base import Event
 from flo.model.runs import Invoke
 from flo.shard.snapshotter import LOG_FILE
 
@@ -21,10 +21,10 @@ async def make_pending(folder: Path, count: int) -> None:
     log = SqliteLog(folder / LOG_FILE)
     state = State()
     now_ms = time.time_ns() // 1_000_000
-    moment = Moment(now_ms, lambda: 0.5, Live(now_ms))
-    events: list[Fact] = [*settle(state, RegisterAction(name=ACTION), moment).events]
+    context = Context(now_ms, lambda: 0.5, VolatileState(now_ms))
+    events: list[Event] = [*settle(state, RegisterAction(name=ACTION), context).events]
     for number in range(count):
-        events += settle(state, Invoke(action=ACTION, input=INPUT), moment).events
+        events += settle(state, Invoke(action=ACTION, input=INPUT), context).events
         if len(events) >= RUNS_PER_APPEND or number == count - 1:
             await log.append(events, [], now_ms)
             events = []

@@ -17,7 +17,7 @@ from typing import Any
 import click
 import msgspec
 
-from flo.cli.main import flo
+from flo.cli.app.main import flo
 from flo.model.actions import ActionView
 from flo.model.groups import (
     ConsumerView,
@@ -33,7 +33,7 @@ from flo.model.runs import AttemptView, RunResult, RunStatus, RunView, Task
 from flo.model.schedules import ScheduleView
 from flo.model.streams import NewRecord, Retention, StreamRecord, StreamView
 from flo.model.workers import ProcessView, WorkerStatus, WorkerView
-from flo.model.workflow_facts import Phase, WorkflowStatus
+from flo.model.workflow_facts import BranchPhase, WorkflowStatus
 from flo.model.workflows import (
     HistoryView,
     StepView,
@@ -46,7 +46,7 @@ from flo.server.config import ENVIRONMENT_PREFIX, ServerConfig
 from flo.testing.local import local_server
 from flo.wire.connection import ClientEnd
 from flo.wire.opcodes import OPERATIONS
-from flo.workflow.schema import json_schema, reference
+from flo.workflow.document.schema import json_schema, reference
 
 DOCS = Path(__file__).parent
 SCHEMA = DOCS / "reference" / "workflow.schema.json"
@@ -118,7 +118,7 @@ def structures() -> str:
         is_array = "an array: " if config.array_like else ""
         tag = f'`{config.tag_field}: "{config.tag}"`, ' if config.tag is not None else ""
         lines.append(f"| {kind.__name__} | {is_array}{tag}{_fields(kind)} |")
-    for status in (RunStatus, WorkerStatus, GroupMode, WorkflowStatus, Phase):
+    for status in (RunStatus, WorkerStatus, GroupMode, WorkflowStatus, BranchPhase):
         lines.append(f"| {status.__name__} | {', '.join(f'`{one}`' for one in status)} |")
     return "\n".join(lines) + "\n"
 

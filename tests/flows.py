@@ -168,7 +168,7 @@ class Play(Story):
         return [
             found
             for found in (
-                space.courses,
+                space.executions,
                 space.awaited,
                 space.slots,
                 space.runs,

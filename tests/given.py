@@ -9,11 +9,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from flo.core.decision import Decision
-from flo.core.live import Live
-from flo.core.machine import answer, apply, settle
-from flo.core.moment import Moment, Recalled
-from flo.core.recall import (
+from flo.engine.context import Context, Recalled
+from flo.engine.decision import Decision
+from flo.engine.lookup import (
     Recall,
     RecallKey,
     RecallPage,
@@ -21,17 +19,19 @@ from flo.core.recall import (
     is_recalled,
     recalls_for,
 )
-from flo.core.state import State
-from flo.core.stream_recall import Known, RecallLetter, RecallLetters, RecallPlace
-from flo.core.workflow_folds import HISTORY_KIND, ID_KIND, RUN_KIND, SUMMARY_KIND
+from flo.engine.machine import answer, apply, settle
+from flo.engine.state import State
+from flo.engine.streams.lookups import Known, RecallLetter, RecallLetters, RecallPlace
+from flo.engine.volatile import VolatileState
+from flo.engine.workflows.folds import HISTORY_KIND, ID_KIND, RUN_KIND, SUMMARY_KIND
 from flo.log.memory import MemoryArchive
 from flo.model.archive import ArchiveAddress, address_of
-from flo.model.base import Fact, Word
+from flo.model.base import Event, Message
 from flo.model.groups import Letter
 from flo.model.ids import NAMESPACE_DEFAULT, run_id_of
 from flo.model.runs import Claim, Nothing, Run
-from flo.model.streams import Place, PlaceBy, StreamRecord
-from flo.shard.recall import ask_workflows
+from flo.model.streams import PositionBy, StreamPosition, StreamRecord
+from flo.shard.prefetch import ask_workflows
 from flo.testing.clock import NOON_MS
 
 ANNA = "anna"
@@ -58,15 +58,15 @@ class Records:
         found = self.stored.get((stream, sequence))
         return found[0] if found is not None else None
 
-    def place(self, wanted: RecallPlace) -> Place:
+    def place(self, wanted: RecallPlace) -> StreamPosition:
         for (stream, sequence), (record, offset) in sorted(self.stored.items()):
             reached = {
-                PlaceBy.SEQUENCE: sequence,
-                PlaceBy.TIME: record.at_ms,
-                PlaceBy.OFFSET: offset,
+                PositionBy.SEQUENCE: sequence,
+                PositionBy.TIME: record.at_ms,
+                PositionBy.OFFSET: offset,
             }
             if stream == wanted.stream and reached[wanted.by] >= wanted.least:
-                return Place(sequence, offset, record.at_ms)
+                return StreamPosition(sequence, offset, record.at_ms)
         return wanted.end
 
 
@@ -75,9 +75,9 @@ class Story:
 
     def __init__(self, state: State | None = None, now_ms: int = NOON_MS) -> None:
         self.state = state or State()
-        self.live = Live(now_ms)
+        self.live = VolatileState(now_ms)
         self.now_ms = now_ms
-        self.events: list[Fact] = []
+        self.events: list[Event] = []
         self.ended: dict[tuple[str, str], Run] = {}
         """The archive: every run that has ended, by what it is filed under and its id."""
         self.letters: dict[ArchiveAddress, Letter] = {}
@@ -85,14 +85,14 @@ class Story:
         """What the archive keeps of workflow runs."""
         self.records = Records()
 
-    def tell(self, *steps: Word | Later) -> Decision:
+    def tell(self, *steps: Message | Later) -> Decision:
         """Carry out some commands; what came of the last one."""
         decision = Decision(Nothing())
         for step in steps:
             if isinstance(step, Later):
                 self.now_ms += step.ms
                 continue
-            decision = settle(self.state, step, self.moment(step))
+            decision = settle(self.state, step, self.context(step))
             self._keep(decision)
         return decision
 
@@ -118,18 +118,18 @@ class Story:
                 run = msgspec.msgpack.decode(row.body, type=Run)
                 self.ended[row.namespace, run.run_id] = run
 
-    def ask(self, question: Word) -> Word:
-        return answer(self.state, question, self.moment(question))
+    def ask(self, query: Message) -> Message:
+        return answer(self.state, query, self.context(query))
 
-    def moment(self, word: Word) -> Moment:
+    def context(self, message: Message) -> Context:
         recalled = Recalled()
         for _ in range(3):  # what the archive says may lead to another question
             known = Known(self.now_ms, recalled, self.records)
-            recalls = recalls_for(self.state, word, known)
+            recalls = recalls_for(self.state, message, known)
             missing = [recall for recall in recalls if not is_recalled(recalled, recall)]
             if missing:
                 recalled = self._recall(missing, recalled)
-        return Moment(self.now_ms, lambda: 0.5, self.live, recalled, self.records)
+        return Context(self.now_ms, lambda: 0.5, self.live, recalled, self.records)
 
     def run(self, run_id: str, namespace: str = DEFAULT) -> Run:
         """The run, live or ended."""
@@ -141,7 +141,7 @@ class Story:
         keys: dict[tuple[str, str, str], str | None] = {}
         runs: dict[tuple[str, str], Run | None] = {}
         pages: dict[str, tuple[Run, ...]] = {}
-        places: dict[tuple[int, str], Place] = {}
+        places: dict[tuple[int, str], StreamPosition] = {}
         letters: dict[ArchiveAddress, Letter | None] = {}
         letter_pages: dict[str, tuple[Letter, ...]] = {}
         for recall in recalls:
@@ -206,13 +206,13 @@ def claimed(
     return [task.task_id for task in story.tell(claim).reply.tasks]
 
 
-def given(*steps: Word | Later) -> Story:
+def given(*steps: Message | Later) -> Story:
     story = Story()
     story.tell(*steps)
     return story
 
 
-def replayed(events: Sequence[Fact]) -> State:
+def replayed(events: Sequence[Event]) -> State:
     """The state that these events alone lead to."""
     state = State()
     for event in events:

@@ -3,12 +3,12 @@
 import asyncio
 from contextlib import asynccontextmanager
 
-from flo.core.state import State
+from flo.engine.state import State
 from flo.log.memory import MemoryLog
 from flo.model.actions import RegisterAction
 from flo.server.metrics import Metrics
-from flo.server.tcp import Listener
-from flo.shard.shard import Shard
+from flo.server.rpc.listener import Listener
+from flo.shard.loop import Shard
 from flo.testing.clock import ManualClock
 from flo.wire.connection import ClientEnd
 from flo.wire.opcodes import BY_NAME, Ping
@@ -31,9 +31,9 @@ class Caller:
     def write(self, data):
         self._writer.write(data)
 
-    def send(self, name, *words):
+    def send(self, name, *messages):
         """The number of the request, which is on its way."""
-        number, frame = self.end.request(BY_NAME[name], words)
+        number, frame = self.end.request(BY_NAME[name], messages)
         self.write(frame)
         return number
 
@@ -45,8 +45,8 @@ class Caller:
             self._heard |= dict(self.end.receive(data))
         return self._heard.pop(number)
 
-    async def call(self, name, *words):
-        answers = await self.answers(self.send(name, *words))
+    async def call(self, name, *messages):
+        answers = await self.answers(self.send(name, *messages))
         return answers if BY_NAME[name].many or isinstance(answers, Exception) else answers[0]
 
     async def ping(self):

@@ -212,7 +212,7 @@ def run(name: str, server: ServerProcess | None = None) -> str:
 
 def flo(server: ServerProcess, *arguments: str, exit_code: int = 0) -> str:
     """What a command prints."""
-    return output_of([sys.executable, "-m", "flo.cli.main", *arguments], server, exit_code)
+    return output_of([sys.executable, "-m", "flo.cli.app.main", *arguments], server, exit_code)
 
 
 def output_of(command: list[str], server: ServerProcess | None, exit_code: int = 0) -> str:

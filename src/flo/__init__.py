@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from flo.client.client import Flo
     from flo.client.events import Events
     from flo.client.groups import ConsumerGroup
-    from flo.client.invocation import Invocation, RunUnsuccessful
+    from flo.client.handles.execution import WorkflowHandle, WorkflowUnsuccessful
+    from flo.client.handles.invocation import Invocation, RunUnsuccessful
+    from flo.client.handles.transaction import KvTransaction
     from flo.client.kv import Kv
-    from flo.client.kv_transaction import KvTransaction
     from flo.client.namespaces import Namespaces
     from flo.client.plans import Plans
     from flo.client.schedules import Schedules
     from flo.client.streams import Streams
     from flo.client.workers import Workers
-    from flo.client.workflow_handle import WorkflowHandle, WorkflowUnsuccessful
     from flo.client.workflows import Workflows
     from flo.model.actions import ActionLimits, ActionPage, ActionView, Registered
     from flo.model.errors import (
@@ -95,14 +95,14 @@ if TYPE_CHECKING:
         Trimmed,
     )
     from flo.model.workers import (
-        News,
+        Notifications,
         WorkerKnown,
         WorkerPage,
         WorkerStatus,
         WorkerType,
         WorkerView,
     )
-    from flo.model.workflow_facts import Phase, WorkflowStatus
+    from flo.model.workflow_facts import BranchPhase, WorkflowStatus
     from flo.model.workflows import (
         Explanation,
         HistoryPage,
@@ -118,11 +118,11 @@ if TYPE_CHECKING:
         WorkflowRunView,
         WorkflowView,
     )
-    from flo.worker.action import ActionWorker
-    from flo.worker.context import ActionContext
+    from flo.worker.actions.context import ActionContext
+    from flo.worker.actions.worker import ActionWorker
     from flo.worker.outcome import ActionResult, NonRetryableError
-    from flo.worker.stream import StreamWorker
-    from flo.worker.stream_context import StreamContext
+    from flo.worker.streams.context import StreamContext
+    from flo.worker.streams.worker import StreamWorker
 
 _HOMES = {
     "flo.client.actions": ["Actions"],
@@ -136,15 +136,15 @@ _HOMES = {
     "flo.client.client": ["Flo"],
     "flo.client.events": ["Events"],
     "flo.client.groups": ["ConsumerGroup"],
-    "flo.client.invocation": ["Invocation", "RunUnsuccessful"],
+    "flo.client.handles.invocation": ["Invocation", "RunUnsuccessful"],
     "flo.client.kv": ["Kv"],
-    "flo.client.kv_transaction": ["KvTransaction"],
+    "flo.client.handles.transaction": ["KvTransaction"],
     "flo.client.namespaces": ["Namespaces"],
     "flo.client.plans": ["Plans"],
     "flo.client.schedules": ["Schedules"],
     "flo.client.streams": ["Streams"],
     "flo.client.workers": ["Workers"],
-    "flo.client.workflow_handle": ["WorkflowHandle", "WorkflowUnsuccessful"],
+    "flo.client.handles.execution": ["WorkflowHandle", "WorkflowUnsuccessful"],
     "flo.client.workflows": ["Workflows"],
     "flo.model.actions": ["ActionLimits", "ActionPage", "ActionView", "Registered"],
     "flo.model.errors": [
@@ -211,14 +211,14 @@ _HOMES = {
         "Trimmed",
     ],
     "flo.model.workers": [
-        "News",
+        "Notifications",
         "WorkerKnown",
         "WorkerPage",
         "WorkerStatus",
         "WorkerType",
         "WorkerView",
     ],
-    "flo.model.workflow_facts": ["Phase", "WorkflowStatus"],
+    "flo.model.workflow_facts": ["BranchPhase", "WorkflowStatus"],
     "flo.model.workflows": [
         "Explanation",
         "HistoryPage",
@@ -234,11 +234,11 @@ _HOMES = {
         "WorkflowRunView",
         "WorkflowView",
     ],
-    "flo.worker.action": ["ActionWorker"],
-    "flo.worker.context": ["ActionContext"],
+    "flo.worker.actions.worker": ["ActionWorker"],
+    "flo.worker.actions.context": ["ActionContext"],
     "flo.worker.outcome": ["ActionResult", "NonRetryableError"],
-    "flo.worker.stream": ["StreamWorker"],
-    "flo.worker.stream_context": ["StreamContext"],
+    "flo.worker.streams.worker": ["StreamWorker"],
+    "flo.worker.streams.context": ["StreamContext"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -259,6 +259,7 @@ __all__ = [
     "BlockingInvocation",
     "BlockingKvTransaction",
     "BlockingWorkflowHandle",
+    "BranchPhase",
     "Check",
     "ClaimedRecords",
     "Committed",
@@ -295,12 +296,11 @@ __all__ = [
     "NamespaceView",
     "Namespaces",
     "NewRecord",
-    "News",
     "NonRetryableError",
     "NotFound",
+    "Notifications",
     "PendingPage",
     "PendingView",
-    "Phase",
     "PlanView",
     "Plans",
     "Put",

@@ -6,9 +6,10 @@ careless    everybody has a slot
 
 import sys
 
-from flo.cli.main import main
-from flo.core import limits, reports, workflows
-from flo.core.machine import FOLDS
+from flo.cli.app.main import main
+from flo.engine.machine import FOLDS
+from flo.engine.runs import limits, reports
+from flo.engine.workflows import rules as workflows
 from flo.model.runs import RunRequeued
 from flo.model.workflow_facts import WorkflowAdmitted
 
@@ -26,10 +27,10 @@ def leaky() -> None:
 
 
 def careless() -> None:
-    def admitted(state, namespace, key, moment):
+    def admitted(state, namespace, key, context):
         slots = state.spaces[namespace].slots.get(key)
         for run_id in list(slots.line) if slots is not None else ():
-            yield WorkflowAdmitted(namespace=namespace, run_id=run_id, at_ms=moment.now_ms)
+            yield WorkflowAdmitted(namespace=namespace, run_id=run_id, at_ms=context.now_ms)
 
     limits._most = lambda space, name: None
     workflows._admitted = admitted

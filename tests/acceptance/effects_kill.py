@@ -26,8 +26,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from acceptance.nursery import nursery
 from flo import Flo, Unavailable
-from flo.log.sqlite import read_log
-from flo.model.base import Fact
+from flo.log.sqlite.log import read_log
+from flo.model.base import Event
 from flo.model.kv import KeyPut
 from flo.model.runs import RunCompleted, RunQueued
 from flo.model.workflow_facts import StepEnded, WorkflowStarted
@@ -100,7 +100,7 @@ async def live_through(
     The guest performs the runs, unless somebody else does the work; they are invoked, or are the
     steps of workflow runs.
     """
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     settings = {"http_port": -1, "log_retention_events": 1_000_000_000}
     with nursery() as servers, servers.server(folder, **settings) as server:
         async with Flo(server.address) as flo:
@@ -122,7 +122,7 @@ async def live_through(
                 worker = group.create_task(work(server)) if work else None
                 problems: list[str] = []
                 for _ in range(kills):
-                    await tally.hear_more(dice.randint(1, 30))
+                    await tally.hear_more(rng.randint(1, 30))
                     await asyncio.to_thread(server.kill)
                     problems = problems_in(folder)
                     await asyncio.to_thread(server.start)
@@ -220,7 +220,7 @@ def main() -> int:
     return 1 if wrong else 0
 
 
-def _events_in(folder: Path) -> Iterator[Fact]:
+def _events_in(folder: Path) -> Iterator[Event]:
     for entry in read_log(folder / LOG_FILE, 0):
         yield from entry.events
 

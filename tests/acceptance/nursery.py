@@ -83,14 +83,14 @@ class _QuickServer(ServerProcess):
 
 def main() -> None:
     import flo.server.server  # noqa: F401  what a start would import
-    from flo.cli.main import main as flo_main
+    from flo.cli.app.main import main as flo_main
 
     with socket.socket(fileno=int(sys.argv[1])) as door:
         while True:
-            word, files, _, _ = socket.recv_fds(door, WORD_LENGTH_MAX, 1)
-            if not word:
+            message, files, _, _ = socket.recv_fds(door, WORD_LENGTH_MAX, 1)
+            if not message:
                 return
-            asked = json.loads(word)
+            asked = json.loads(message)
             if "wait" in asked:
                 _, status = os.waitpid(asked["wait"], 0)
                 door.send(str(os.waitstatus_to_exitcode(status)).encode())

@@ -110,7 +110,16 @@ def test_the_page_has_every_call_a_worker_makes_and_nothing_untested() -> None:
     commands = "".join(block.commands for block in blocks_of(page))
 
     assert page.count("```") == sum(2 + 2 * bool(block.shown) for block in blocks_of(page))
-    for call in ("await", "complete", "fail", "touch", "heartbeat", "news", "drain", "-X DELETE"):
+    for call in (
+        "await",
+        "complete",
+        "fail",
+        "touch",
+        "heartbeat",
+        "notifications",
+        "drain",
+        "-X DELETE",
+    ):
         assert f"/{call}" in commands or f" {call} " in commands
     for field in ("labels", "outcome", "metadata", "incarnation", "input_schema"):
         assert f'"{field}":' in commands

@@ -15,8 +15,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from acceptance.nursery import Nursery, nursery
 from flo import Flo, FloError, NotFound, Rejected, Unavailable
-from flo.log.snapshot import SnapshotFolder
-from flo.log.sqlite import read_log
+from flo.log.snapshots import SnapshotFolder
+from flo.log.sqlite.log import read_log
 from flo.model.runs import RunStatus
 from flo.shard.replay import recover
 from flo.shard.snapshot import fingerprint
@@ -29,7 +29,7 @@ WORKERS = 2
 ACTION = "charge"
 
 
-class Story:
+class Trace:
     """What the server has acknowledged, told by those it acknowledged it to."""
 
     def __init__(self) -> None:
@@ -52,31 +52,31 @@ class Story:
             await self._heard.wait()
 
 
-async def register(flo: Flo, story: Story) -> None:
+async def register(flo: Flo, trace: Trace) -> None:
     await flo.actions.register(ACTION, timeout_ms=1_000, max_retries=100, retry_delay_ms=1)
-    story.registrations += 1
+    trace.registrations += 1
 
 
-async def invoke_all_along(flo: Flo, story: Story, name: str) -> None:
+async def invoke_all_along(flo: Flo, trace: Trace, name: str) -> None:
     """Invoke with keys, each key twice, and without; remember what was acknowledged."""
     number = 0
-    while not story.is_over:
+    while not trace.is_over:
         number += 1
         key = f"{name}-{number // 2}" if number % 3 else None
         try:
             invocation = await flo.actions.invoke(ACTION, {"n": number}, idempotency_key=key)
         except NotFound:  # the server has forgotten the action
-            await register(flo, story)
+            await register(flo, trace)
             continue
         except Unavailable:
             continue  # it was not acknowledged
-        story.invoked.add(invocation.run_id)
+        trace.invoked.add(invocation.run_id)
         if key is not None:
-            story.by_key.setdefault(key, set()).add(invocation.run_id)
-        story.acknowledge()
+            trace.by_key.setdefault(key, set()).add(invocation.run_id)
+        trace.acknowledge()
 
 
-async def work_all_along(flo: Flo, story: Story, name: str) -> None:
+async def work_all_along(flo: Flo, trace: Trace, name: str) -> None:
     """Claim and complete; remember which completions were acknowledged, and with what."""
     execution = 0
     while True:
@@ -88,57 +88,57 @@ async def work_all_along(flo: Flo, story: Story, name: str) -> None:
                 await flo.workers.complete(
                     task.task_id, name, output.encode(), attempt=task.attempt
                 )
-                story.completed.setdefault(task.task_id, set()).add(output)
-                story.acknowledge()
+                trace.completed.setdefault(task.task_id, set()).add(output)
+                trace.acknowledge()
         except (Unavailable, Rejected):
             continue  # the lease was lost, or the claim was: the run comes again
 
 
 async def kill_again_and_again(
-    server: ServerProcess, story: Story, seed: int, kills: int, snapshots: SnapshotFolder | None
+    server: ServerProcess, trace: Trace, seed: int, kills: int, snapshots: SnapshotFolder | None
 ) -> None:
     """Not all of them before there is a snapshot, where snapshots are taken."""
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     for number in range(kills):
         while number == kills // 2 and snapshots is not None and not snapshots.positions():
-            await story.hear_more(10)
-        await story.hear_more(dice.randint(1, 120))
+            await trace.hear_more(10)
+        await trace.hear_more(rng.randint(1, 120))
         await asyncio.to_thread(server.kill)
         await asyncio.to_thread(server.start)
 
 
 async def live_through(
     server: ServerProcess, seed: int, kills: int, snapshots: SnapshotFolder | None = None
-) -> tuple[Story, list[str]]:
+) -> tuple[Trace, list[str]]:
     """The whole story, and what is wrong with its end."""
-    story = Story()
+    trace = Trace()
     async with Flo(server.address) as flo:
-        await register(flo, story)
+        await register(flo, trace)
         async with asyncio.TaskGroup() as workers:
             working = [
-                workers.create_task(work_all_along(flo, story, f"worker-{number}"))
+                workers.create_task(work_all_along(flo, trace, f"worker-{number}"))
                 for number in range(WORKERS)
             ]
             async with asyncio.TaskGroup() as clients:
                 for number in range(CLIENTS):
-                    clients.create_task(invoke_all_along(flo, story, f"client-{number}"))
-                await kill_again_and_again(server, story, seed, kills, snapshots)
-                story.is_over = True
-            problems = await look_back(flo, story)
+                    clients.create_task(invoke_all_along(flo, trace, f"client-{number}"))
+                await kill_again_and_again(server, trace, seed, kills, snapshots)
+                trace.is_over = True
+            problems = await look_back(flo, trace)
             for task in working:
                 task.cancel()
-    return story, problems
+    return trace, problems
 
 
-async def look_back(flo: Flo, story: Story) -> list[str]:
-    problems = [f"{key}: {ids}" for key, ids in story.by_key.items() if len(ids) > 1]
-    for run_id in sorted(story.invoked | set(story.completed)):
+async def look_back(flo: Flo, trace: Trace) -> list[str]:
+    problems = [f"{key}: {ids}" for key, ids in trace.by_key.items() if len(ids) > 1]
+    for run_id in sorted(trace.invoked | set(trace.completed)):
         try:
             run = await flo.actions.wait(run_id, timeout=60)
         except FloError as error:
             problems.append(f"{run_id}: {error}")
             continue
-        outputs = story.completed.get(run_id, set())
+        outputs = trace.completed.get(run_id, set())
         if run.status is not RunStatus.COMPLETED:
             problems.append(f"{run_id} has ended {run.status}: {run.error}")
         elif len(outputs) > 1:
@@ -151,12 +151,12 @@ async def look_back(flo: Flo, story: Story) -> list[str]:
 async def test_nothing_acknowledged_is_lost_in_fifty_kills(tmp_path: Path) -> None:
     with nursery() as servers, kept_log(servers, tmp_path) as server:
         snapshots = SnapshotFolder(tmp_path / SNAPSHOT_FOLDER)
-        story, problems = await live_through(server, seed=1, kills=KILLS, snapshots=snapshots)
+        trace, problems = await live_through(server, seed=1, kills=KILLS, snapshots=snapshots)
 
     assert problems == []
-    assert story.registrations == 1
-    assert len(story.invoked) > KILLS
-    assert len(story.completed) > KILLS
+    assert trace.registrations == 1
+    assert len(trace.invoked) > KILLS
+    assert len(trace.completed) > KILLS
     read = partial(read_log, tmp_path / LOG_FILE)
     assert snapshots.positions()
     assert fingerprint(recover(read, snapshots).state) == fingerprint(recover(read).state)
@@ -167,10 +167,10 @@ async def test_a_server_that_keeps_nothing_is_found_out(tmp_path: Path) -> None:
         nursery() as servers,
         servers.server(tmp_path, http_port=-1, durability="ephemeral") as server,
     ):
-        story, problems = await live_through(server, seed=1, kills=3)
+        trace, problems = await live_through(server, seed=1, kills=3)
 
     assert problems != []
-    assert story.registrations > 1
+    assert trace.registrations > 1
 
 
 def kept_log(servers: Nursery, folder: Path) -> ServerProcess:
@@ -190,9 +190,9 @@ def main() -> int:
         nursery() as servers,
         kept_log(servers, Path(folder)) as server,
     ):
-        story, problems = asyncio.run(live_through(server, chosen.seed, chosen.kills))
-    print(f"{chosen.kills} kills, {len(story.invoked)} runs acknowledged,", end=" ")
-    print(f"{len(story.completed)} results acknowledged, {len(problems)} problems", *problems)
+        trace, problems = asyncio.run(live_through(server, chosen.seed, chosen.kills))
+    print(f"{chosen.kills} kills, {len(trace.invoked)} runs acknowledged,", end=" ")
+    print(f"{len(trace.completed)} results acknowledged, {len(problems)} problems", *problems)
     return 1 if problems else 0
 
 

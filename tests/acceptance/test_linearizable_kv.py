@@ -19,8 +19,8 @@ from typing import Any
 
 from flo import Flo
 from flo.client.kv import Kv
-from flo.core import kv_views
-from flo.core.machine import VIEWS
+from flo.engine.kv import queries as kv_views
+from flo.engine.machine import QUERIES
 from flo.model.kv import (
     Check,
     Delete,
@@ -35,10 +35,10 @@ from flo.model.kv import (
     Value,
     Values,
 )
-from flo.testing.kv_model import Refused, problems_in
-from flo.testing.kv_recorder import Recorder
 from flo.testing.local import local_server
 from flo.testing.process import ServerProcess
+from simulator.checks.kv_model import KvRefused, problems_in
+from simulator.checks.kv_recorder import Recorder
 
 CLIENTS = 8
 ROUND_LENGTH = 600
@@ -55,7 +55,7 @@ class Race:
 
     def __init__(self, seed: int, operations: int) -> None:
         self.recorder = Recorder()
-        self.dice = random.Random(seed)
+        self.rng = random.Random(seed)
         self.operations = operations
         self._heard = asyncio.Event()
 
@@ -81,7 +81,7 @@ class Runner:
 
     def __init__(self, race: Race, number: int, kv: Kv) -> None:
         self._race = race
-        self._dice = random.Random(race.dice.random())
+        self._rng = random.Random(race.rng.random())
         self._number = number
         self._kv = kv
         self._round = 0
@@ -92,7 +92,7 @@ class Runner:
         kinds = list(self._KINDS)
         weights = list(self._KINDS.values())
         while not self._race.is_over:
-            (kind,) = self._dice.choices(kinds, weights)
+            (kind,) = self._rng.choices(kinds, weights)
             self._round = self._race.count // ROUND_LENGTH
             await kind(self)
 
@@ -100,13 +100,13 @@ class Runner:
         await self._see([self._key(NAMES + COUNTERS)])
 
     async def _get_many(self) -> None:
-        await self._see([self._key([name]) for name in self._dice.sample(NAMES, 3)])
+        await self._see([self._key([name]) for name in self._rng.sample(NAMES, 3)])
 
     async def _put(self) -> None:
         await self._ask(PutKey(key=self._key(), value=self._value()))
 
     async def _put_if(self) -> None:
-        absent = self._dice.random() < 0.5
+        absent = self._rng.random() < 0.5
         put = PutKey(key=self._key(), value=self._value(), if_absent=absent, if_present=not absent)
         await self._ask(put)
 
@@ -119,15 +119,15 @@ class Runner:
 
     async def _delete(self) -> None:
         key = self._key()
-        version = self._versions.get(key) if self._dice.random() < 0.5 else None
+        version = self._versions.get(key) if self._rng.random() < 0.5 else None
         await self._ask(DeleteKey(key=key, if_version=version))
 
     async def _increment(self) -> None:
-        await self._ask(IncrementKey(key=self._key(COUNTERS), delta=self._dice.randint(-9, 9)))
+        await self._ask(IncrementKey(key=self._key(COUNTERS), delta=self._rng.randint(-9, 9)))
 
     async def _transact(self) -> None:
         """Read two keys, and change one of them, a third and a counter if they stay as they are."""
-        one, other, third = (self._key([name]) for name in self._dice.sample(NAMES, 3))
+        one, other, third = (self._key([name]) for name in self._rng.sample(NAMES, 3))
         await self._see([one, other])
         checks = [
             Check(key=key, version=self._versions[key])
@@ -135,11 +135,11 @@ class Runner:
             if key in self._versions
         ]
         last = (
-            Delete(key=third) if self._dice.random() < 0.3 else Put(key=third, value=self._value())
+            Delete(key=third) if self._rng.random() < 0.3 else Put(key=third, value=self._value())
         )
         changes = [
             Put(key=one, value=self._value()),
-            Increment(key=self._key(COUNTERS), delta=self._dice.randint(1, 9)),
+            Increment(key=self._key(COUNTERS), delta=self._rng.randint(1, 9)),
             last,
         ]
         await self._ask(Transact(checks=checks, changes=changes))
@@ -158,7 +158,7 @@ class Runner:
         return answer
 
     def _key(self, names: Any = NAMES) -> str:
-        return f"{self._round}/{self._dice.choice(names)}"
+        return f"{self._round}/{self._rng.choice(names)}"
 
     def _value(self) -> bytes:
         self._changes += 1
@@ -193,7 +193,7 @@ async def _run_one(address: str, race: Race, number: int, kv_of: KvOf) -> None:
 
 async def kill_again_and_again(server: ServerProcess, race: Race, kills: int) -> None:
     for kill in range(kills):
-        share = (kill + race.dice.random()) / kills
+        share = (kill + race.rng.random()) / kills
         await race.reaches(int(race.operations * share))
         await asyncio.to_thread(server.kill)
         await asyncio.to_thread(server.start)
@@ -223,10 +223,10 @@ class Forgetful:
         return self._seen[key]
 
 
-def stale_view(state, question, moment):
+def stale_view(state, query, context):
     """The value before the last one, now and then."""
-    value = kv_views.get_key(state, question, moment)
-    known = state.space(question.namespace).kv.get(question.key, moment.now_ms)
+    value = kv_views.get_key(state, query, context)
+    known = state.space(query.namespace).kv.get(query.key, context.now_ms)
     if known is None or not known.history or known.version % 10:
         return value
     older = known.history[0]
@@ -255,7 +255,7 @@ async def test_answers_from_a_cache_are_found_out(tmp_path):
 
 
 async def test_a_server_that_answers_with_an_old_version_is_found_out(tmp_path, monkeypatch):
-    monkeypatch.setitem(VIEWS, GetKey, stale_view)
+    monkeypatch.setitem(QUERIES, GetKey, stale_view)
     race = Race(seed=3, operations=1_000)
     async with local_server(tmp_path) as server:
         await run_race(server.address, race)
@@ -276,7 +276,7 @@ class Summary:
         history = race.recorder.history
         self.kinds = Counter(type(one.asked).__name__ for one in history)
         self.lost = sum(one.is_lost for one in history)
-        self.refused = sum(isinstance(one.answer, Refused) for one in history)
+        self.refused = sum(isinstance(one.answer, KvRefused) for one in history)
 
 
 async def _main(operations: int, kills: int, seed: int) -> int:

@@ -59,7 +59,7 @@ LETTERS = {
 }
 """A history in letters: `Sr-Aa` has failed with stripe, should have been tried again there, met an
 open breaker, and was served by adyen."""
-TALE = re.compile(r"(Sr)*(Ss|(Sx|-)?Aa)")
+TIMELINE = re.compile(r"(Sr)*(Ss|(Sx|-)?Aa)")
 
 
 NO_BREAKER = r"        breaker:\n(          .*\n)+"
@@ -157,7 +157,7 @@ class Payment(NamedTuple):
     history: list[HistoryView]
 
     @property
-    def tale(self) -> str:
+    def timeline(self) -> str:
         told = [line for line in self.history if line.type.startswith("plan_")]
         return "".join(LETTERS.get((line.type, line.detail), "?") for line in told)
 
@@ -172,7 +172,7 @@ class Payment(NamedTuple):
     def is_told(self) -> bool:
         """Whether the history tells how the payment came to who has served it."""
         last = {"stripe": "s", "adyen": "a"}.get(self.provider or "")
-        return TALE.fullmatch(self.tale) is not None and self.tale[-1] == last
+        return TIMELINE.fullmatch(self.timeline) is not None and self.timeline[-1] == last
 
 
 class Load:
@@ -213,11 +213,11 @@ class Load:
 
     def calls(self, executor: str, part: str | None = None) -> int:
         some = self.payments if part is None else self.of(part)
-        return sum(one.tale.count(LETTERS["plan_executor_start", executor]) for one in some)
+        return sum(one.timeline.count(LETTERS["plan_executor_start", executor]) for one in some)
 
     def doomed(self) -> int:
         """Calls to the first provider that have failed."""
-        return sum(one.tale.count("r") + one.tale.count("x") for one in self.payments)
+        return sum(one.timeline.count("r") + one.timeline.count("x") for one in self.payments)
 
 
 class Outcome(NamedTuple):
@@ -310,7 +310,7 @@ async def test_a_dead_provider_gets_probes_only_and_no_payment_fails(tmp_path, h
     assert failed == (load.doomed() if how == "answers with errors" else 0)
     assert load.calls(STRIPE, "outage") > 0, "it was tried again while it was dead"
     assert load.calls(ADYEN, "outage") > load.calls(STRIPE, "outage")
-    told = {one.tale for one in load.payments}
+    told = {one.timeline for one in load.payments}
     assert {"Ss", "Aa", "Sr-Aa"} <= told
     assert "SxAa" in told, "not tried again with an open breaker"
 
@@ -348,7 +348,7 @@ async def _main(payments: int, deaths: list[str]) -> int:
             calls = f"{load.calls(STRIPE, part)} to stripe, {load.calls(ADYEN, part)} to adyen"
             print(f"  {part}: {len(load.of(part))} payments, calls: {calls}")
         print(f"  dead for {outcome.dead_s:.0f} s; calls that failed: {load.doomed()}")
-        print(f"  histories: {dict(Counter(one.tale for one in load.payments))}")
+        print(f"  histories: {dict(Counter(one.timeline for one in load.payments))}")
         print(f"  {len(problems)} problems", *problems, sep="\n  ", flush=True)
         wrong += len(problems)
     return 1 if wrong else 0

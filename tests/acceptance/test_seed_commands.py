@@ -197,7 +197,7 @@ AFTER_A_RESTART = [
     and_so("flo worker await send-email --worker-id worker-1 -o raw", "send-email-1"),
 ]
 
-STORY = [
+TRACE = [
     *QUICK_START,
     *A_WORKER_BY_HAND,
     *FAILURES,
@@ -254,7 +254,7 @@ def run(typed: str, environment: dict[str, str], folder: Path) -> subprocess.Com
     program, *arguments = shlex.split(typed)
     assert program == "flo"
     return subprocess.run(
-        [sys.executable, "-m", "flo.cli.main", *arguments],
+        [sys.executable, "-m", "flo.cli.app.main", *arguments],
         env=environment,
         cwd=folder,
         capture_output=True,
@@ -275,7 +275,7 @@ def test_the_commands_of_the_seeds_work_as_written(tmp_path: Path) -> None:
     build_rules_engine(tmp_path)
     with ServerProcess(tmp_path / "data") as server:
         terminal = Terminal(server.address, tmp_path)
-        terminal.go_through(STORY)
+        terminal.go_through(TRACE)
 
         server.kill()
         server.start()

@@ -31,9 +31,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from acceptance.slot_worker import CHARGE, CONCURRENCY, LEASE_MS, PACK
 from flo import ActionLimits, Flo, TimedOut, Unavailable
-from flo.core.state import State
-from flo.log.sqlite import read_log
-from flo.model.base import Fact
+from flo.engine.state import State
+from flo.log.sqlite.log import read_log
+from flo.model.base import Event
 from flo.model.runs import (
     RunCancelled,
     RunClaimed,
@@ -119,7 +119,7 @@ class Ordeal:
         self.notes = folder / "notes"
         self._kills_max = kills
         self._patience_s = patience_s
-        self._dice = random.Random(seed)
+        self._rng = random.Random(seed)
         self._heard = asyncio.Event()
         self._is_over = False
         program = [str(HERE / "broken_server.py"), bug] if bug else None
@@ -150,7 +150,7 @@ class Ordeal:
     async def _work_and_kill(self, flo: Flo, crew: Crew) -> None:
         clients = [asyncio.create_task(self._ask_all_along(flo, n)) for n in range(CLIENTS)]
         for _ in range(self._kills_max):
-            if not await self._progress(self._dice.randint(1, DONE_BETWEEN_KILLS_MAX)):
+            if not await self._progress(self._rng.randint(1, DONE_BETWEEN_KILLS_MAX)):
                 break
             await asyncio.to_thread(self._kill_one, crew)
         self._is_over = True
@@ -159,13 +159,13 @@ class Ordeal:
             client.result()
 
     def _kill_one(self, crew: Crew) -> None:
-        if self._dice.random() < SERVER_SHARE:
+        if self._rng.random() < SERVER_SHARE:
             self.kills["server"] += 1
             self._server.kill()
             self._server.start()
         else:
             self.kills["worker"] += 1
-            crew.kill(self._dice.choice(list(crew.pids)))
+            crew.kill(self._rng.choice(list(crew.pids)))
 
     async def _ask_all_along(self, flo: Flo, number: int) -> None:
         """One after the other, every key in turn: half of them the action, half the workflow."""
@@ -224,7 +224,7 @@ class Task(NamedTuple):
     over_ms: int
 
 
-def tasks_in(notes: Path, events: Iterable[Fact]) -> list[Task]:
+def tasks_in(notes: Path, events: Iterable[Event]) -> list[Task]:
     """What the workers have noted; and for those that were killed, what the log says."""
     claimed, over_ms = attempts_in(events)
     begun: dict[tuple[str, int], tuple[int, str]] = {}
@@ -243,7 +243,7 @@ def tasks_in(notes: Path, events: Iterable[Fact]) -> list[Task]:
 
 
 def attempts_in(
-    events: Iterable[Fact],
+    events: Iterable[Event],
 ) -> tuple[dict[tuple[str, int], str], dict[tuple[str, int], int]]:
     """Who claimed each attempt, and when the server took it to be over."""
     claimed: dict[tuple[str, int], str] = {}
@@ -290,7 +290,7 @@ def most_at_once(tasks: list[Task]) -> Counter[str]:
     return most
 
 
-def crowds_in(events: Iterable[Fact]) -> list[str]:
+def crowds_in(events: Iterable[Event]) -> list[str]:
     """Where the log itself has more under way of a key than its limit."""
     slot_of: dict[str, tuple[str, str]] = {}
     under_way: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
@@ -316,7 +316,7 @@ def crowds_in(events: Iterable[Fact]) -> list[str]:
 def leftovers(state: State) -> list[str]:
     """Slots that somebody has although everything is done."""
     space = state.space("default")
-    live = [f"{run_id} is not done" for run_id in (*space.runs, *space.courses)]
+    live = [f"{run_id} is not done" for run_id in (*space.runs, *space.executions)]
     slots = {**space.action_slots, **space.slots}
     return live + [f"{key} is held by {list(one.holders)}" for key, one in slots.items()]
 
@@ -333,7 +333,7 @@ def _log(data: Path) -> Path:
     return data / LOG_FILE
 
 
-def _events_in(data: Path) -> Iterator[Fact]:
+def _events_in(data: Path) -> Iterator[Event]:
     for entry in read_log(_log(data), 0):
         yield from entry.events
 

@@ -187,7 +187,7 @@ async def test_consumers_that_ack_before_they_have_done_it_lose_records(
 
 
 @pytest.mark.parametrize("mode", ["shared", "key_shared"])
-async def test_a_consumer_killed_at_any_moment_costs_no_more_than_what_it_had_in_hand(
+async def test_a_consumer_killed_at_any_context_costs_no_more_than_what_it_had_in_hand(
     server: ServerProcess, diary: Diary, mode: str
 ) -> None:
     async with Flo(server.address) as flo:

@@ -52,11 +52,11 @@ start:
 """
 
 
-class Story:
+class Trace:
     """How far it has come, and what has happened on the way."""
 
     def __init__(self, seed: int, events: int) -> None:
-        self.dice = random.Random(seed)
+        self.rng = random.Random(seed)
         self.events = events
         self.appended = 0
         self.lost = 0
@@ -78,23 +78,23 @@ class Story:
 
 
 async def trigger_through_kills(
-    server: ServerProcess, story: Story, kills: int, batch_size: int = 1
+    server: ServerProcess, trace: Trace, kills: int, batch_size: int = 1
 ) -> "End":
-    async with Flo(server.address) as flo, working(flo, story):
+    async with Flo(server.address) as flo, working(flo, trace):
         await flo.workflows.create(TEXT + TRIGGER % batch_size)
         async with asyncio.TaskGroup() as group:
-            group.create_task(append_all(flo, story))
-            group.create_task(kill_again_and_again(server, story, kills))
+            group.create_task(append_all(flo, trace))
+            group.create_task(kill_again_and_again(server, trace, kills))
         return await the_end(flo)
 
 
 @asynccontextmanager
-async def working(flo: Flo, story: Story) -> AsyncIterator[None]:
+async def working(flo: Flo, trace: Trace) -> AsyncIterator[None]:
     worker = ActionWorker(flo, worker_id="anna", concurrency=CONCURRENCY)
 
     @worker.action(ACTION, timeout_ms=LEASE_MS, max_retries=1_000, retry_delay_ms=1)
     async def see(event: int | list[int]) -> None:
-        story.see(event)
+        trace.see(event)
 
     async with asyncio.TaskGroup() as group:
         group.create_task(worker.serve())
@@ -102,20 +102,20 @@ async def working(flo: Flo, story: Story) -> AsyncIterator[None]:
         worker.stop()
 
 
-async def append_all(flo: Flo, story: Story) -> None:
-    while story.appended < story.events:
-        await story.reaches(story.appended - AHEAD_MAX)
-        end = min(story.appended + story.dice.randint(1, APPEND_MAX), story.events)
+async def append_all(flo: Flo, trace: Trace) -> None:
+    while trace.appended < trace.events:
+        await trace.reaches(trace.appended - AHEAD_MAX)
+        end = min(trace.appended + trace.rng.randint(1, APPEND_MAX), trace.events)
         try:
-            await flo.streams.append_many(STREAM, range(story.appended, end))
+            await flo.streams.append_many(STREAM, range(trace.appended, end))
         except Unavailable as error:
             if error.code != "connection_lost":
                 raise
-            story.lost += 1
-            if await _count_in_stream(flo) == story.appended:
+            trace.lost += 1
+            if await _count_in_stream(flo) == trace.appended:
                 continue
-            story.found += 1
-        story.appended = end
+            trace.found += 1
+        trace.appended = end
 
 
 async def _count_in_stream(flo: Flo) -> int:
@@ -126,10 +126,10 @@ async def _count_in_stream(flo: Flo) -> int:
     return int(newest[-1].payload) + 1
 
 
-async def kill_again_and_again(server: ServerProcess, story: Story, kills: int) -> None:
+async def kill_again_and_again(server: ServerProcess, trace: Trace, kills: int) -> None:
     for kill in range(kills):
-        share = (kill + story.dice.random()) / kills
-        await story.reaches(int(story.events * share))
+        share = (kill + trace.rng.random()) / kills
+        await trace.reaches(int(trace.events * share))
         await asyncio.to_thread(server.kill)
         await asyncio.to_thread(server.start)
 
@@ -197,12 +197,12 @@ class TriggerByHand:
     It dies once between the two, and the server with it; another one goes on in its place.
     """
 
-    def __init__(self, server: ServerProcess, flo: Flo, story: Story, acks_first: bool) -> None:
+    def __init__(self, server: ServerProcess, flo: Flo, trace: Trace, acks_first: bool) -> None:
         self._server = server
         self._flo = flo
         self._group = flo.streams.group(STREAM, GROUP)
         self._acks_first = acks_first
-        self._dies_at = story.dice.randrange(story.events // 2)
+        self._dies_at = trace.rng.randrange(trace.events // 2)
         self._started = 0
 
     async def start_all(self) -> None:
@@ -237,11 +237,11 @@ class TriggerByHand:
         self._started += len(records)
 
 
-async def trigger_by_hand(server: ServerProcess, story: Story, acks_first: bool) -> End:
-    async with Flo(server.address) as flo, working(flo, story):
+async def trigger_by_hand(server: ServerProcess, trace: Trace, acks_first: bool) -> End:
+    async with Flo(server.address) as flo, working(flo, trace):
         await flo.workflows.create(TEXT)
-        await flo.streams.append_many(STREAM, range(story.events))
-        await TriggerByHand(server, flo, story, acks_first).start_all()
+        await flo.streams.append_many(STREAM, range(trace.events))
+        await TriggerByHand(server, flo, trace, acks_first).start_all()
         return await the_end(flo)
 
 
@@ -252,19 +252,19 @@ def server(tmp_path):
 
 
 async def test_every_event_starts_exactly_one_run_although_the_server_is_killed(server):
-    story = Story(seed=1, events=1_000)
-    end = await trigger_through_kills(server, story, kills=3)
+    trace = Trace(seed=1, events=1_000)
+    end = await trigger_through_kills(server, trace, kills=3)
 
-    assert end.problems(story.events) == []
+    assert end.problems(trace.events) == []
     assert len(end.runs) == 1_000
     assert {run.triggered_by for run in end.runs} == {"trigger"}
 
 
 async def test_every_event_is_in_exactly_one_batch_although_the_server_is_killed(server):
-    story = Story(seed=2, events=1_000)
-    end = await trigger_through_kills(server, story, kills=3, batch_size=10)
+    trace = Trace(seed=2, events=1_000)
+    end = await trigger_through_kills(server, trace, kills=3, batch_size=10)
 
-    assert end.problems(story.events) == []
+    assert end.problems(trace.events) == []
     sizes = Counter(len(_events_of(run)) for run in end.runs)
     assert max(sizes) == 10
     assert sizes[10] > 50
@@ -275,25 +275,25 @@ async def test_every_event_is_in_exactly_one_batch_although_the_server_is_killed
     [(True, "events in no run: 50"), (False, "events in more than one run: 50")],
 )
 async def test_a_trigger_in_two_commits_is_found_out(server, acks_first, problem):
-    story = Story(seed=3, events=300)
-    end = await trigger_by_hand(server, story, acks_first)
+    trace = Trace(seed=3, events=300)
+    end = await trigger_by_hand(server, trace, acks_first)
 
-    assert end.problems(story.events) == [problem]
+    assert end.problems(trace.events) == [problem]
 
 
 async def _main(events: int, kills: int, batch_size: int, seed: int) -> int:
-    story = Story(seed, events)
+    trace = Trace(seed, events)
     began = time.monotonic()
     with (
         tempfile.TemporaryDirectory(prefix="flo-trigger-") as folder,
         ServerProcess(Path(folder), http_port=-1) as server,
     ):
-        end = await trigger_through_kills(server, story, kills, batch_size)
+        end = await trigger_through_kills(server, trace, kills, batch_size)
     took_s = time.monotonic() - began
     problems = end.problems(events)
     print(f"{kills} kills, seed {seed}, batches of {batch_size}, {took_s:.0f} s")
     print(f"{len(end.stream)} events, {len(end.runs)} runs")
-    print(f"{story.lost} appends whose answer was lost; {story.found} of them had been made")
+    print(f"{trace.lost} appends whose answer was lost; {trace.found} of them had been made")
     print(f"{len(problems)} problems", *problems, sep="\n")
     return 1 if problems else 0
 

@@ -19,11 +19,11 @@ from acceptance.effects_kill import ACTION, LETTERS, live_through
 from acceptance.hostile_guests import Contained, answer_all_along, attack_all
 from acceptance.nursery import Nursery, nursery
 from flo import Flo
-from flo.client.workflow_handle import WorkflowHandle
+from flo.client.handles.execution import WorkflowHandle
 from flo.model.kv import Check, GetKeys, Put, Transact
 from flo.model.runs import Claim, Complete, RunStatus
 from flo.testing.process import ServerProcess
-from flo.wasm.outcome import Kind
+from flo.wasm.outcome import TrapKind
 from rpc import Caller
 from wasm.guests import ECHO, FOREVER, PACKED_INPUT, guest
 from wasm.hostile import ATTACKS
@@ -78,7 +78,7 @@ def flo(server: ServerProcess, rules_engine: Path) -> Shell:
     rules_engine.with_name("eligibility.yaml").write_text(workflow, encoding="utf-8")
 
     def flo(*arguments: str, code: int = 0) -> str:
-        command = [sys.executable, "-m", "flo.cli.main", "-e", server.address, *arguments]
+        command = [sys.executable, "-m", "flo.cli.app.main", "-e", server.address, *arguments]
         done = subprocess.run(
             command, cwd=rules_engine.parent, check=False, capture_output=True, text=True
         )
@@ -368,6 +368,6 @@ def _is_as_expected(each: Contained) -> bool:
     if each.status is None:
         return each.error == "wasm_invalid"
     ends = {attack.kind.value}
-    if attack.fuel_max or attack.kind is Kind.LIMIT_EXCEEDED:  # its time may be over before
-        ends.add(Kind.TIMED_OUT.value)
+    if attack.fuel_max or attack.kind is TrapKind.LIMIT_EXCEEDED:  # its time may be over before
+        ends.add(TrapKind.TIMED_OUT.value)
     return each.status is not RunStatus.COMPLETED and each.error.split(":")[0] in ends

@@ -14,7 +14,7 @@ from flo import BlockingFlo
 from flo.testing.process import ServerProcess
 from flo.testing.tested_run import TestedRun
 from flo.testing.workflows import WorkflowTest, workflow_test
-from flo.workflow.read import read
+from flo.workflow.document.read import read
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ORDER = EXAMPLES / "order-processing.yaml"

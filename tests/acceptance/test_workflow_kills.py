@@ -28,18 +28,18 @@ from workflow_kills_script import DELAY_MS, ENDINGS, SCRIPTS, SHIPPED, Operation
 from workflow_kills_wal import commits_in, cut, keep
 
 from flo import Flo, FloError
-from flo.core.decision import Decision
-from flo.core.machine import RULES
-from flo.core.moment import Moment
-from flo.core.state import State
-from flo.core.workflows import decide_start
-from flo.log.base import Entry
-from flo.log.sqlite import read_log
+from flo.engine.context import Context
+from flo.engine.decision import Decision
+from flo.engine.machine import RULES
+from flo.engine.state import State
+from flo.engine.workflows.rules import decide_start
+from flo.log.base import LogEntry
+from flo.log.sqlite.log import read_log
 from flo.model.workflows import StartWorkflow
 from flo.shard.snapshotter import LOG_FILE, take_snapshot
 from flo.testing.clock import ManualClock
 from flo.testing.local import local_server
-from flo.testing.workflow_audit import due_workflows
+from simulator.audits.workflows import due_workflows
 
 SEED = 1
 RUN_ID = "wfrun-1"
@@ -213,16 +213,16 @@ def cuts(baseline: Baseline) -> range:
 
 
 def cut_log(
-    baseline: Baseline, folder: Path, commits: int, dice: random.Random | None = None
+    baseline: Baseline, folder: Path, commits: int, rng: random.Random | None = None
 ) -> Path:
     """The log up to a commit; with dice, and a part of the next one, which thus never was."""
     ends = [*baseline.commits, baseline.commits[-1] + 1]
-    torn = dice.randrange(ends[commits + 1] - ends[commits]) if dice else 0
+    torn = rng.randrange(ends[commits + 1] - ends[commits]) if rng else 0
     cut(baseline.log, folder, ends[commits] + torn)
     return folder
 
 
-def entries_of(baseline: Baseline, folder: Path) -> list[Entry]:
+def entries_of(baseline: Baseline, folder: Path) -> list[LogEntry]:
     """What its log holds; it is read from a copy, because a reader changes the files."""
     keep(baseline.log, folder)
     return list(read_log(folder / LOG_FILE, 0))
@@ -232,9 +232,9 @@ def entries_of(baseline: Baseline, folder: Path) -> list[Entry]:
 async def test_a_run_takes_the_same_path_from_any_commit_on(
     baselines: dict[str, Baseline], tmp_path: Path, name: str
 ) -> None:
-    baseline, dice, problems = baselines[name], random.Random(SEED), {}
+    baseline, rng, problems = baselines[name], random.Random(SEED), {}
     for turn, commits in enumerate(cuts(baseline)[SEED::6]):
-        torn = dice if turn % 2 else None
+        torn = rng if turn % 2 else None
         folder = cut_log(baseline, tmp_path / str(commits), commits, torn)
         async with local_server(folder) as server, Flo(server.address) as flo:
             problems[commits] = await drive_on(flo, folder, baseline, commits)
@@ -367,9 +367,9 @@ async def test_a_server_that_does_not_know_its_keys_again_is_found_out(
     assert found == ["wfrun-2", RUN_ID]
 
 
-def start_anew(state: State, command: StartWorkflow, moment: Moment) -> Decision:
+def start_anew(state: State, command: StartWorkflow, context: Context) -> Decision:
     number = state.space(command.namespace).workflow_number
-    return decide_start(state, replace(command, idempotency_key=f"start-{number}"), moment)
+    return decide_start(state, replace(command, idempotency_key=f"start-{number}"), context)
 
 
 def index_of(text: str, script: Sequence[Operation] = SHIPPED) -> int:
@@ -454,10 +454,10 @@ async def cut_and_drive_on(
     folder: Path, baseline: Baseline, choice: Choice, figures: Figures
 ) -> None:
     """A log that ends after a commit, one that ends in the midst of the next, and a snapshot."""
-    dice = random.Random(choice.seed)
+    rng = random.Random(choice.seed)
     for commits in cuts(baseline)[choice.seed % choice.every :: choice.every]:
         whole = cut_log(baseline, folder / f"whole-{commits}", commits)
-        torn = cut_log(baseline, folder / f"torn-{commits}", commits, dice)
+        torn = cut_log(baseline, folder / f"torn-{commits}", commits, rng)
         snapshot = cut_log(baseline, folder / f"snapshot-{commits}", commits)
         take_snapshot(snapshot)
         for data in (whole, torn, snapshot):

@@ -12,25 +12,25 @@ import msgspec
 from workflow_kills_script import ACTIONS
 
 from flo import Flo
-from flo.log.sqlite import read_log
-from flo.model.base import Fact
+from flo.log.sqlite.log import read_log
+from flo.model.base import Event
 from flo.model.runs import RunCancelled, RunCompleted, RunFailed, RunTimedOut
 from flo.model.workflow_facts import (
     ActionEnded,
-    Phase,
+    BranchEnded,
+    BranchPhase,
     SignalMatched,
     SignalReceived,
     StepEnded,
     StepHeld,
     StepStarted,
     StepUndone,
-    WalkEnded,
     WorkflowFinished,
 )
 from flo.shard.snapshotter import LOG_FILE
 
 ENDS = (
-    *(RunCompleted, RunFailed, RunTimedOut, RunCancelled, ActionEnded, StepEnded, WalkEnded),
+    *(RunCompleted, RunFailed, RunTimedOut, RunCancelled, ActionEnded, StepEnded, BranchEnded),
     *(StepUndone, SignalReceived, SignalMatched, WorkflowFinished),
 )
 """The facts that happen once to whatever they happen to."""
@@ -59,7 +59,7 @@ async def told_by(flo: Flo, folder: Path | None) -> Account:
     for item in (await flo.workflows.runs()).items:
         handle = flo.workflows.run(item.run_id)
         paths[item.run_id] = [
-            (line.type, line.step, line.detail, line.attempt, line.walk)
+            (line.type, line.step, line.detail, line.attempt, line.branch)
             async for line in handle.history()
         ]
         run = await handle.status()
@@ -70,9 +70,9 @@ async def told_by(flo: Flo, folder: Path | None) -> Account:
         tallies[action] = (await flo.actions.get(action)).runs
         for run in (await flo.actions.runs(action)).items:
             results[run.run_id] = (str(run.status), run.outcome, run.output)
-    facts = _facts_in(folder) if folder else []
-    ends = Counter(_untimed(fact) for fact in facts if isinstance(fact, ENDS))
-    return Account(paths, endings, tallies, results, ends, _woken_early(facts))
+    reference = _reference_in(folder) if folder else []
+    ends = Counter(_untimed(fact) for fact in reference if isinstance(fact, ENDS))
+    return Account(paths, endings, tallies, results, ends, _woken_early(reference))
 
 
 def differences(expected: Account, got: Account) -> list[str]:
@@ -98,31 +98,31 @@ def completions(account: Account) -> Counter[str]:
     return found
 
 
-def _facts_in(folder: Path) -> list[Fact]:
+def _reference_in(folder: Path) -> list[Event]:
     return [fact for entry in read_log(folder / LOG_FILE, 0) for fact in entry.events]
 
 
-def _untimed(fact: Fact) -> End:
+def _untimed(fact: Event) -> End:
     values = msgspec.structs.asdict(fact)
     if isinstance(fact, SignalReceived):
         values["signal"] = fact.signal.type, fact.signal.payload
     return type(fact).__name__, *(values[name] for name in values if name != "at_ms")
 
 
-def _woken_early(facts: list[Fact]) -> list[str]:
+def _woken_early(reference: list[Event]) -> list[str]:
     """Retries that began before they were due, and sleeps that were too short."""
     due_ms: dict[tuple[str, str], int] = {}
     found = []
-    for fact in facts:
+    for fact in reference:
         if not isinstance(fact, StepStarted | StepHeld | StepEnded):
             continue
-        walk = fact.run_id, fact.walk
-        if fact.at_ms < due_ms.pop(walk, 0):
+        branch = fact.run_id, fact.branch
+        if fact.at_ms < due_ms.pop(branch, 0):
             found.append(f"woken too early: {fact}")
         match fact:
             case StepHeld(now=now) | StepStarted(now=now):
-                if now.phase in (Phase.RETRY, Phase.SLEEP) and now.until_ms is not None:
-                    due_ms[walk] = now.until_ms
+                if now.phase in (BranchPhase.RETRY, BranchPhase.SLEEP) and now.until_ms is not None:
+                    due_ms[branch] = now.until_ms
             case StepEnded():
                 pass
     return found

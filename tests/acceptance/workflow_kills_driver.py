@@ -21,10 +21,10 @@ from workflow_kills_script import ACTIONS, DELAY_MS, INPUT, KEY, ORDER, PACKING,
 from workflow_kills_wal import WAL_FILE, commits_in
 
 from flo import Flo, NotFound, Unavailable
-from flo.client.transport import Connect, tcp
+from flo.client.session.transport import Connect, tcp
 from flo.testing.process import ServerProcess
 
-Moment: TypeAlias = Callable[["Stage", asyncio.Task[None]], Awaitable[None]]
+Context: TypeAlias = Callable[["Stage", asyncio.Task[None]], Awaitable[None]]
 """Waits until it is time to die, while an operation is under way."""
 
 PATIENCE_MS = 20_000
@@ -229,12 +229,12 @@ class Stage:
         else:
             await self._die_in(operation, self._moments[death])
 
-    async def _die_in(self, operation: Operation, moment: Moment) -> None:
+    async def _die_in(self, operation: Operation, context: Context) -> None:
         await self.driver.flo.ping()  # so that the next answer is the operation's
         before = len(commits_in(self.folder))
         doing = asyncio.create_task(self.driver.perform(operation))
         try:
-            await self._kill_in(operation, moment, doing)
+            await self._kill_in(operation, context, doing)
             self.committed += len(commits_in(self.folder)) > before
             await self.start()
             await self.driver.settle(operation, doing)
@@ -242,9 +242,9 @@ class Stage:
             doing.cancel()
 
     async def _kill_in(
-        self, operation: Operation, moment: Moment, doing: asyncio.Task[None]
+        self, operation: Operation, context: Context, doing: asyncio.Task[None]
     ) -> None:
-        await moment(self, doing)
+        await context(self, doing)
         self.kill()
         self._ear.is_shut = False
         if operation.verb == "claim":
@@ -277,7 +277,7 @@ class Stage:
         for _ in range(3):  # the call, its flush, and the bytes are with the kernel
             await asyncio.sleep(0)
 
-    _moments: dict[Death, Moment] = {  # noqa: RUF012
+    _moments: dict[Death, Context] = {  # noqa: RUF012
         Death.UNHEARD: _until_unheard,
         Death.WRITING: _until_written,
         Death.SENT: _until_sent,

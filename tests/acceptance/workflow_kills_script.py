@@ -104,8 +104,8 @@ class Operation(NamedTuple):
 
 
 def _script(*lines: str) -> tuple[Operation, ...]:
-    words = " ".join(lines).split()
-    return tuple(map(Operation, words[::2], words[1::2]))
+    messages = " ".join(lines).split()
+    return tuple(map(Operation, messages[::2], messages[1::2]))
 
 
 _CHECK = "claim check-1  fail check-1  due check-2  claim check-2  complete check-2"

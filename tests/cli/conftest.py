@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from cli.stage import deploy_order, deploy_pay, running_server
-from flo.cli.main import main
+from flo.cli.app.main import main
 from flo.client.blocking import BlockingFlo
 
 _numbers = itertools.count(1)

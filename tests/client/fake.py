@@ -5,16 +5,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from client.memory import MemoryTransport, ProtocolFactory, join
-from flo.model.base import Word
+from flo.model.base import Message
 from flo.model.errors import FloError, Invalid
 from flo.wire.codec import Answer, Request, encode_refusal, encode_reply
 from flo.wire.connection import ServerEnd
 from flo.wire.opcodes import HELLO, Operation
 
-Answering = Callable[[Operation, Sequence[Word]], list[Answer] | FloError | None]
+Answering = Callable[[Operation, Sequence[Message]], list[Answer] | FloError | None]
 
 
-def silence(operation: Operation, words: Sequence[Word]) -> None:
+def silence(operation: Operation, messages: Sequence[Message]) -> None:
     """Answer nothing."""
 
 
@@ -73,10 +73,10 @@ class FakeEnd(asyncio.Protocol):
             assert request.operation is not None
             if request.operation is HELLO:
                 self._greet(request)
-            elif isinstance(request.words, FloError):
-                self.transport.write(encode_refusal(request.request_id, request.words))
+            elif isinstance(request.messages, FloError):
+                self.transport.write(encode_refusal(request.request_id, request.messages))
             else:
-                self._serve(request, request.operation, request.words)
+                self._serve(request, request.operation, request.messages)
 
     def connection_lost(self, error: Exception | None) -> None:
         self.open.clear()
@@ -95,9 +95,9 @@ class FakeEnd(asyncio.Protocol):
         else:
             self.transport.write(self._end.greet(request))
 
-    def _serve(self, request: Request, operation: Operation, words: list[Word]) -> None:
-        self._server.requests.append((operation.name, words))
-        answers = self._server.answer(operation, words)
+    def _serve(self, request: Request, operation: Operation, messages: list[Message]) -> None:
+        self._server.requests.append((operation.name, messages))
+        answers = self._server.answer(operation, messages)
         if answers is None:
             self.open.append(request)
         else:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-from flo.client.transport import tcp
+from flo.client.session.transport import tcp
 
 
 class Gate:

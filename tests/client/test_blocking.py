@@ -93,7 +93,7 @@ def test_runs_are_cancelled_and_dead_letters_requeued_and_purged(address: str) -
         assert flo.actions.purge("a") == []
 
 
-def test_namespaces_and_news_have_blocking_forms_too(address: str) -> None:
+def test_namespaces_and_notifications_have_blocking_forms_too(address: str) -> None:
     with BlockingFlo(address) as flo:
         flo.namespaces.create("prod")
         assert flo.namespaces.get("prod").name == "prod"
@@ -102,7 +102,7 @@ def test_namespaces_and_news_have_blocking_forms_too(address: str) -> None:
 
         flo.workers.register("anna", ["a"], metadata={"version": "1"}, incarnation="first")
         flo.workers.drain("anna")
-        assert flo.workers.await_news("anna").draining
+        assert flo.workers.await_notifications("anna").draining
 
 
 def test_workflows_and_schedules_have_blocking_forms_too(address: str) -> None:

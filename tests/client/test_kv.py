@@ -21,7 +21,7 @@ from flo import (
     Value,
 )
 from flo.client.kv import ANSWER_GRACE_S, POLL_S_MAX
-from flo.model.base import Word
+from flo.model.base import Message
 from flo.model.kv import KEYS_PER_GET_MAX, SCAN_LIMIT_MAX, GetKey, Versioned
 from flo.server.server import Server
 from flo.testing.clock import ManualClock
@@ -125,8 +125,8 @@ async def test_many_values_are_got_in_order(flo: Flo) -> None:
 
 
 def test_puts_of_one_turn_are_one_frame_in_their_order() -> None:
-    def putting(operation: Operation, words: Sequence[Word]) -> list[Answer]:
-        return [Versioned(version=place) for place, _ in enumerate(words, 1)]
+    def putting(operation: Operation, messages: Sequence[Message]) -> list[Answer]:
+        return [Versioned(version=place) for place, _ in enumerate(messages, 1)]
 
     async def main() -> list[tuple[str, list[Any]]]:
         server = FakeServer(putting)
@@ -135,9 +135,9 @@ def test_puts_of_one_turn_are_one_frame_in_their_order() -> None:
             assert versions == list(range(1, 51))
         return server.requests
 
-    ((name, words),) = run_virtual(main())
+    ((name, messages),) = run_virtual(main())
     assert name == "put_key_many"
-    assert [word.value for word in words] == [b"%d" % number for number in range(50)]
+    assert [message.value for message in messages] == [b"%d" % number for number in range(50)]
 
 
 async def test_concurrent_puts_of_one_key_keep_their_order_on_a_real_server(flo: Flo) -> None:
@@ -220,7 +220,9 @@ async def test_who_waits_for_a_key_is_woken_by_another_client(server: Server, fl
         assert (await flo.kv.wait("ready")).version == version  # it is there already
 
 
-async def test_who_waits_for_news_of_a_key_hears_of_changes_only(server: Server, flo: Flo) -> None:
+async def test_who_waits_for_notifications_of_a_key_hears_of_changes_only(
+    server: Server, flo: Flo
+) -> None:
     version = await flo.kv.put("config", 1)
     async with Flo(server.address) as other:
         waiting = asyncio.create_task(flo.kv.wait("config", newer_than=version))
@@ -246,7 +248,7 @@ def test_a_wait_lasts_as_long_as_it_may_over_many_polls() -> None:
                 server.reply([Value()])
             with pytest.raises(TimedOut, match="'a' has not changed in time"):
                 await waiting
-        return [words[0].block_ms for _, words in server.requests]
+        return [messages[0].block_ms for _, messages in server.requests]
 
     assert run_virtual(main()) == [30_000, 30_000, 10_000]
 

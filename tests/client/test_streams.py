@@ -11,7 +11,7 @@ from client.gate import Gate
 from client.virtual import run_virtual, turns
 from flo import Conflict, Flo, Invalid, NewRecord, NotFound, StreamRecord, Unavailable
 from flo.client.streams import FOLLOW_BLOCK_S
-from flo.model.base import Word
+from flo.model.base import Message
 from flo.model.streams import Append, Appended, ReadStream, RecordPage
 from flo.server.server import Server
 from flo.testing.clock import NOON_MS, ManualClock
@@ -70,8 +70,8 @@ async def test_nothing_to_append_is_no_append(flo: Flo) -> None:
 
 
 def test_appends_of_one_turn_are_one_frame_in_their_order() -> None:
-    def appending(operation: Operation, words: Sequence[Word]) -> list[Answer]:
-        return [Appended(stream_id="1-1", last_id="1-1", count=1) for _ in words]
+    def appending(operation: Operation, messages: Sequence[Message]) -> list[Answer]:
+        return [Appended(stream_id="1-1", last_id="1-1", count=1) for _ in messages]
 
     async def main() -> list[tuple[str, list[Any]]]:
         server = FakeServer(appending)
@@ -80,9 +80,9 @@ def test_appends_of_one_turn_are_one_frame_in_their_order() -> None:
             await flo.streams.append("orders", 100)
         return server.requests
 
-    (many, words), (alone, (last,)) = run_virtual(main())
+    (many, messages), (alone, (last,)) = run_virtual(main())
     assert (many, alone) == ("append_many", "append")
-    assert [word.records[0].payload for word in words] == [b"%d" % n for n in range(100)]
+    assert [message.records[0].payload for message in messages] == [b"%d" % n for n in range(100)]
     assert isinstance(last, Append)
 
 
@@ -223,7 +223,7 @@ async def test_a_follower_sees_a_stream_that_is_made_anew(tmp_path: Path) -> Non
         assert payloads(await taken(following, 1)) == [b'"new"']
 
 
-Follow = Callable[[Flo], AsyncIterator[StreamRecord]]
+Reaction = Callable[[Flo], AsyncIterator[StreamRecord]]
 
 
 def follow(flo: Flo) -> AsyncIterator[StreamRecord]:
@@ -232,15 +232,15 @@ def follow(flo: Flo) -> AsyncIterator[StreamRecord]:
 
 async def forgetful_follow(flo: Flo) -> AsyncIterator[StreamRecord]:
     """The control: asks for what comes after the end, and a repeated question means a later one."""
-    question = ReadStream(stream="orders", after="$", block_ms=60_000)
+    query = ReadStream(stream="orders", after="$", block_ms=60_000)
     while True:
-        page = await flo._session.call(BY_NAME["read_stream"], question, timeout_s=60.0)
+        page = await flo._session.call(BY_NAME["read_stream"], query, timeout_s=60.0)
         for record in page.items:
             yield record
 
 
 async def sequences_seen(
-    folder: Path, follow: Follow, end: Callable[[ServerProcess], Any]
+    folder: Path, follow: Reaction, end: Callable[[ServerProcess], Any]
 ) -> list[int]:
     """What a follower sees while the server ends, comes back and is appended to without it."""
     with ServerProcess(folder) as server:
@@ -322,8 +322,8 @@ def test_a_follower_waits_for_a_server_that_is_away_for_long() -> None:
             server.hang_up()
             await asyncio.wait({first}, timeout=900.0)
             assert not server.refusals
-            (name, (question,)) = server.requests[-1]
-            assert (name, question.after) == ("read_stream", "5-5")
+            (name, (query,)) = server.requests[-1]
+            assert (name, query.after) == ("read_stream", "5-5")
             record = StreamRecord(sequence=6, at_ms=6, payload=b"")
             server.reply([RecordPage(items=[record], last="6-6")])
             return [await first]
@@ -354,8 +354,8 @@ def test_a_follower_asks_again_after_every_empty_answer() -> None:
                 server.reply([RecordPage(last=last)])
             await turns()
             first.cancel()
-        assert {words[0].block_ms for _, words in server.requests} == {FOLLOW_BLOCK_S * 1_000}
-        return [words[0].after for _, words in server.requests]
+        assert {messages[0].block_ms for _, messages in server.requests} == {FOLLOW_BLOCK_S * 1_000}
+        return [messages[0].after for _, messages in server.requests]
 
     assert run_virtual(main()) == ["0-0", "1-1", "2-2"]
 

@@ -5,7 +5,7 @@ import pytest
 from client.fake import FakeServer
 from client.virtual import run_virtual
 from flo import Conflict, Flo, NotFound, RunStatus, WorkerStatus, WorkerType
-from flo.client.session import Session
+from flo.client.session.session import Session
 from flo.client.workers import Workers
 
 
@@ -47,22 +47,22 @@ async def test_a_drain_lasts_as_long_as_the_incarnation(flo: Flo) -> None:
     assert known.status is WorkerStatus.IDLE
 
 
-async def test_news_come_at_once_and_each_of_them_once(flo: Flo) -> None:
+async def test_notifications_come_at_once_and_each_of_them_once(flo: Flo) -> None:
     await flo.actions.register("a")
     await flo.workers.register("anna", ["a"])
     await flo.actions.invoke_many("a", range(2))
     await flo.workers.claim("anna", ["a"], max_tasks=2)
-    listening = asyncio.ensure_future(flo.workers.await_news("anna"))
+    listening = asyncio.ensure_future(flo.workers.await_notifications("anna"))
     await flo.actions.cancel("a-1")
     first = await listening
     assert (first.cancelled, first.draining) == (["a-1"], False)
 
-    listening = asyncio.ensure_future(flo.workers.await_news("anna", after=first.last))
+    listening = asyncio.ensure_future(flo.workers.await_notifications("anna", after=first.last))
     await flo.actions.cancel("a-2")
     second = await listening
     assert second.cancelled == ["a-2"]
 
-    listening = asyncio.ensure_future(flo.workers.await_news("anna", after=second.last))
+    listening = asyncio.ensure_future(flo.workers.await_notifications("anna", after=second.last))
     await flo.workers.drain("anna")
     third = await listening
     assert (third.cancelled, third.draining) == ([], True)
@@ -122,7 +122,7 @@ def test_a_report_is_repeated_only_if_it_names_its_attempt(
 ) -> None:
     async def main() -> None:
         server = FakeServer()
-        session = Session(server.connect, "flo:9000", dice=lambda: 1.0)
+        session = Session(server.connect, "flo:9000", rng=lambda: 1.0)
         workers = Workers(session, "default")
         for report in (workers.complete, workers.fail):
             server.requests.clear()

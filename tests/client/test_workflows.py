@@ -8,11 +8,11 @@ import pytest
 from client.fake import FakeServer
 from client.virtual import run_virtual, turns
 from flo import (
+    BranchPhase,
     Conflict,
     Flo,
     Invalid,
     NotFound,
-    Phase,
     TimedOut,
     Unavailable,
     WorkflowRunView,
@@ -120,7 +120,7 @@ async def test_a_run_goes_its_way_and_gives_its_output(deployed: Flo) -> None:
 
     view = await run.status()
     assert (view.status, view.current_step) == (WorkflowStatus.WAITING, "approve")
-    assert (view.waits[0].phase, view.waits[0].signal) == (Phase.SIGNAL, "approval")
+    assert (view.waits[0].phase, view.waits[0].signal) == (BranchPhase.SIGNAL, "approval")
     await run.signal("approval", {"by": "manager"})
 
     assert await run.result() == {"charged": 7, "by": "manager"}
@@ -298,7 +298,7 @@ def with_fake(scenario: Callable[[Flo, FakeServer], Awaitable[None]]) -> None:
 
     async def main() -> None:
         server = FakeServer()
-        async with Flo("flo:9000", connect=server.connect, dice=lambda: 0.5) as flo:
+        async with Flo("flo:9000", connect=server.connect, rng=lambda: 0.5) as flo:
             await scenario(flo, server)
 
     run_virtual(main())
@@ -337,7 +337,7 @@ def test_runs_started_in_one_turn_travel_in_one_frame() -> None:
         starts = [asyncio.ensure_future(flo.workflows.start("order", n)) for n in range(3)]
         await turns()
         assert server.names == ["start_workflow_many"]
-        assert [word.input for word in server.requests[0][1]] == [b"0", b"1", b"2"]
+        assert [message.input for message in server.requests[0][1]] == [b"0", b"1", b"2"]
 
         begun = [WorkflowBegun(run_id=f"wfrun-{n}") for n in range(3)]
         server.reply([begun[0], Conflict("no"), begun[2]])
@@ -368,8 +368,8 @@ def test_only_what_can_be_told_apart_is_repeated_over_another_connection() -> No
             assert raised.value.code == "connection_lost"
 
         await asyncio.sleep(1.0)
-        name, (word,) = server.requests[-1]
-        assert (name, word.idempotency_key) == ("start_workflow", "once")
+        name, (message,) = server.requests[-1]
+        assert (name, message.idempotency_key) == ("start_workflow", "once")
         server.reply([WorkflowBegun(run_id="wfrun-1", duplicate=True)])
         assert (await keyed).duplicate
 

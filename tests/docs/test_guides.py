@@ -9,7 +9,7 @@ import pytest
 
 from client.threaded import server_in_thread
 from flo import BlockingFlo
-from flo.cli.main import main
+from flo.cli.app.main import main
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guide"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)

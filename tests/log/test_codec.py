@@ -5,7 +5,6 @@ import pkgutil
 
 import msgspec
 import pytest
-from workflow_bytes import OF_WORKFLOWS, ONCE_OF_WORKFLOWS
 
 import flo.model
 from flo.log.codec import (
@@ -22,7 +21,7 @@ from flo.model.actions import (
     ActionEnabled,
     ActionRegistered,
 )
-from flo.model.base import Fact
+from flo.model.base import Event
 from flo.model.errors import Corrupt
 from flo.model.groups import (
     ConsumerChosen,
@@ -72,6 +71,8 @@ from flo.model.streams import (
 )
 from flo.model.workers import Worker, WorkerDeregistered, WorkerDrained, WorkerRegistered
 from flo.testing.log_suite import NOON_MS, action_registered, finished, run_completed, run_queued
+
+from .workflow_bytes import OF_WORKFLOWS, ONCE_OF_WORKFLOWS
 
 ATTEMPT = Attempt(number=1, worker_id="w", started_at_ms=1, ended_at_ms=2, error="e")
 RUN = Run(
@@ -299,7 +300,7 @@ WRITTEN = [
         b"\x91\x95\xa7KeyKept\xa1n\xa1k\x08\x07",
     ),
 ]
-READABLE: list[tuple[Fact, bytes]] = [
+READABLE: list[tuple[Event, bytes]] = [
     (
         RunTouched(namespace="n", run_id="a-1", lease_expires_at_ms=3),
         b"\x91\x94\xaaRunTouched\xa1n\xa3a-1\x03",
@@ -366,7 +367,7 @@ def test_every_event_of_the_model_can_be_read_back():
     for module in pkgutil.iter_modules(flo.model.__path__, "flo.model."):
         importlib.import_module(module.name)
 
-    declared = {fact for fact in Fact.__subclasses__() if fact.__module__.startswith("flo.model.")}
+    declared = {fact for fact in Event.__subclasses__() if fact.__module__.startswith("flo.model.")}
 
     assert declared == set(EVENTS)
 

@@ -4,10 +4,10 @@ from contextlib import suppress
 
 import apsw
 
-from flo.log.sqlite import SqliteLog
+from flo.log.sqlite.log import SqliteLog
 from flo.model.errors import FloError, Unavailable
-from flo.testing.disk import RecordingDisk
 from flo.testing.log_suite import NOON_MS, all_events, finished, released
+from simulator.faults.disk import RecordingDisk
 
 WAL_BYTES_MAX = 512 * 1024
 ERRORS = (apsw.IOError("broken"), apsw.FullError("full"))

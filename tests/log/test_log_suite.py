@@ -5,10 +5,10 @@ import asyncio
 import msgspec
 import pytest
 
-from flo.log.base import Entry
+from flo.log.base import LogEntry
 from flo.log.memory import MemoryArchive, MemoryLog, MemoryRecords
 from flo.model.archive import address_of
-from flo.model.streams import Place, PlaceBy
+from flo.model.streams import PositionBy, StreamPosition
 from flo.testing.log_suite import LogSuite, finished
 
 
@@ -20,7 +20,7 @@ class NotEmpty(MemoryLog):
 
 class ForgetsTheTime(MemoryLog):
     def read(self, position):
-        return (Entry(first, 0, events) for first, _, events in super().read(position))
+        return (LogEntry(first, 0, events) for first, _, events in super().read(position))
 
 
 class CountsEntries(MemoryLog):
@@ -258,14 +258,14 @@ class FindsTheChunk(MemoryRecords):
         place = await super().place(stream, by, least)
         for chunk in self._chunks.get(stream, ()):
             if place is not None and chunk.first < place.sequence < chunk.end:
-                return Place(chunk.first, chunk.offset, chunk.records[0].at_ms)
+                return StreamPosition(chunk.first, chunk.offset, chunk.records[0].at_ms)
         return place
 
 
 class PassesOverTheEmpty(MemoryRecords):
     async def place(self, stream, by, least):
         place = await super().place(stream, by, least)
-        if by is PlaceBy.OFFSET and place is not None and place.at_ms:
+        if by is PositionBy.OFFSET and place is not None and place.at_ms:
             further = await super().place(stream, by, least + 1)
             if further is not None and further.offset == place.offset:
                 return further

@@ -11,15 +11,15 @@ from itertools import count, islice
 from typing import NamedTuple
 
 from flo.log.codec import archived_checksum
-from flo.log.sqlite import SqliteLog, read_log
-from flo.log.sqlite_file import damage_named, default_connect, open_to_write, read_meta
-from flo.log.sqlite_records import SqliteRecords
+from flo.log.sqlite.file import damage_named, default_connect, open_to_write, read_meta
+from flo.log.sqlite.log import SqliteLog, read_log
+from flo.log.sqlite.records import SqliteRecords
 from flo.model.archive import Archived, address_of
-from flo.model.base import Fact
+from flo.model.base import Event
 from flo.model.errors import FloError
 from flo.model.streams import Chunk
-from flo.testing.disk import Act, Change, PowerlessDisk, RecordingDisk, image
 from flo.testing.log_suite import MEBIBYTE, NOON_MS, chunk_of, finished, released, run_completed
+from simulator.faults.disk import Act, Change, PowerlessDisk, RecordingDisk, image
 
 APPENDS = 50
 IMAGES_PER_CHANGE = 4
@@ -70,7 +70,7 @@ async def test_every_image_can_be_made_again_from_its_seed(tmp_path):
 
 class State(NamedTuple):
     start: int
-    entries: list[tuple[int, int, list[Fact]]]
+    entries: list[tuple[int, int, list[Event]]]
     archived: list[Archived]
     records: list[Chunk]
 

@@ -1,16 +1,20 @@
 """The bytes of workflow events, as every log holds them."""
 
 from flo.model.actions import ModuleStored
-from flo.model.base import Fact
+from flo.model.base import Event
 from flo.model.schedules import ScheduleFired, ScheduleRemoved, ScheduleSet
 from flo.model.workflow_facts import (
     ActionEnded,
+    Branch,
+    BranchClosed,
+    BranchEnded,
+    BranchOpened,
+    BranchPhase,
     ChildCancelled,
     Ending,
     HistoryFiled,
     Origin,
     Parent,
-    Phase,
     PlanNoted,
     PollExhausted,
     RollbackBegan,
@@ -23,10 +27,6 @@ from flo.model.workflow_facts import (
     StepResult,
     StepStarted,
     StepUndone,
-    Walk,
-    WalkClosed,
-    WalkEnded,
-    WalkOpened,
     WorkflowAdmitted,
     WorkflowCreated,
     WorkflowDeleted,
@@ -41,7 +41,7 @@ from flo.model.workflow_facts import (
 )
 
 OF_RUN = {"namespace": "n", "run_id": "wfrun-2"}
-OF_WALK = {**OF_RUN, "walk": "s/b"}
+OF_BRANCH = {**OF_RUN, "branch": "s/b"}
 RUN = WorkflowRun(
     run_id="wfrun-2",
     number=2,
@@ -50,7 +50,7 @@ RUN = WorkflowRun(
     input=b"i",
     created_at_ms=7,
     idempotency_key="k",
-    parent=Parent(run_id="wfrun-1", walk="s/b"),
+    parent=Parent(run_id="wfrun-1", branch="s/b"),
     origin=Origin(run_id="wfrun-1", step="s"),
     attributes={"a": "x", "b": 1, "c": 1.5},
     first_step="s",
@@ -59,9 +59,9 @@ RUN = WorkflowRun(
     depth=1,
     slot="p",
 )
-WALK = Walk(
+BRANCH = Branch(
     step="s",
-    phase=Phase.ACTION,
+    phase=BranchPhase.ACTION,
     attempt=2,
     polls=3,
     began_at_ms=4,
@@ -78,7 +78,7 @@ ENDING = Ending(status=WorkflowStatus.TIMED_OUT, terminal="flo.TimedOut", error=
 
 # A released row never changes. When an event gets a new field (at its end, with a default),
 # add a row for it and keep the old one among those that can be read.
-OF_WORKFLOWS: list[tuple[Fact, bytes]] = [
+OF_WORKFLOWS: list[tuple[Event, bytes]] = [
     (
         ModuleStored(digest="d", body=b"m"),
         b"\x91\x93\xacModuleStored\xa1d\xc4\x01m",
@@ -104,38 +104,38 @@ OF_WORKFLOWS: list[tuple[Fact, bytes]] = [
         b"\x91\x93\xafWorkflowStarted\xa1n\x9f\xa7wfrun-2\x02\xa1w\xa11\xc4\x01i\x07\xa1k\x92\xa7wfrun-1\xa3s/b\x92\xa7wfrun-1\xa1s\x83\xa1a\xa1x\xa1b\x01\xa1c\xcb?\xf8\x00\x00\x00\x00\x00\x00\xa1s\x81\xa1r\x94\xa7success\xc4\x01o\xa1e\x06\xa6parent\x01\xa1p",
     ),
     (
-        StepStarted(**OF_WALK, now=WALK, at_ms=7, detail="d"),
+        StepStarted(**OF_BRANCH, now=BRANCH, at_ms=7, detail="d"),
         b"\x91\x97\xabStepStarted\xa1n\xa7wfrun-2\xa3s/b\x9d\xa1s\xa6action\x02\x03\x04\x05\xa3a-1\xc4\x01p\x06\x07\x08\t\xa1g\x07\xa1d",
     ),
     (
-        StepHeld(**OF_WALK, now=WALK, at_ms=7, detail="d"),
+        StepHeld(**OF_BRANCH, now=BRANCH, at_ms=7, detail="d"),
         b"\x91\x97\xa8StepHeld\xa1n\xa7wfrun-2\xa3s/b\x9d\xa1s\xa6action\x02\x03\x04\x05\xa3a-1\xc4\x01p\x06\x07\x08\t\xa1g\x07\xa1d",
     ),
     (
-        ActionEnded(**OF_WALK, awaited="a-1", outcome="failure", at_ms=7, error="e"),
+        ActionEnded(**OF_BRANCH, awaited="a-1", outcome="failure", at_ms=7, error="e"),
         b"\x91\x98\xabActionEnded\xa1n\xa7wfrun-2\xa3s/b\xa3a-1\xa7failure\x07\xa1e",
     ),
     (
         StepEnded(
-            **OF_WALK, step="s", outcome="success", output=b"o", at_ms=7, error="e", target="t"
+            **OF_BRANCH, step="s", outcome="success", output=b"o", at_ms=7, error="e", target="t"
         ),
         b"\x91\x9a\xa9StepEnded\xa1n\xa7wfrun-2\xa3s/b\xa1s\xa7success\xc4\x01o\x07\xa1e\xa1t",
     ),
     (
-        WalkOpened(**OF_WALK, step="b", at_ms=7),
-        b"\x91\x96\xaaWalkOpened\xa1n\xa7wfrun-2\xa3s/b\xa1b\x07",
+        BranchOpened(**OF_BRANCH, step="b", at_ms=7),
+        b"\x91\x96\xacBranchOpened\xa1n\xa7wfrun-2\xa3s/b\xa1b\x07",
     ),
     (
-        WalkEnded(**OF_WALK, succeeded=True, output=b"o", at_ms=7),
-        b"\x91\x97\xa9WalkEnded\xa1n\xa7wfrun-2\xa3s/b\xc3\xc4\x01o\x07",
+        BranchEnded(**OF_BRANCH, succeeded=True, output=b"o", at_ms=7),
+        b"\x91\x97\xabBranchEnded\xa1n\xa7wfrun-2\xa3s/b\xc3\xc4\x01o\x07",
     ),
     (
-        WalkClosed(**OF_WALK, at_ms=7),
-        b"\x91\x95\xaaWalkClosed\xa1n\xa7wfrun-2\xa3s/b\x07",
+        BranchClosed(**OF_BRANCH, at_ms=7),
+        b"\x91\x95\xacBranchClosed\xa1n\xa7wfrun-2\xa3s/b\x07",
     ),
     (
         PlanNoted(
-            **OF_WALK,
+            **OF_BRANCH,
             step="s",
             workflow="w",
             version="1",
@@ -152,7 +152,7 @@ OF_WORKFLOWS: list[tuple[Fact, bytes]] = [
         b"\x91\xdc\x00\x10\xa9PlanNoted\xa1n\xa7wfrun-2\xa3s/b\xa1s\xa1w\xa11\xa1p\xa1x\x07\xa1e\x01\xa1r\xa3bad\x06\xc3",
     ),
     (
-        PollExhausted(**OF_WALK, step="s", at_ms=7, attempt=2),
+        PollExhausted(**OF_BRANCH, step="s", at_ms=7, attempt=2),
         b"\x91\x97\xadPollExhausted\xa1n\xa7wfrun-2\xa3s/b\xa1s\x07\x02",
     ),
     (
@@ -164,11 +164,11 @@ OF_WORKFLOWS: list[tuple[Fact, bytes]] = [
         b"\x91\x94\xaeSignalReceived\xa1n\xa7wfrun-2\x93\xa1t\xc4\x01p\x07",
     ),
     (
-        SignalMatched(**OF_WALK, signal_type="t", at_ms=7),
+        SignalMatched(**OF_BRANCH, signal_type="t", at_ms=7),
         b"\x91\x96\xadSignalMatched\xa1n\xa7wfrun-2\xa3s/b\xa1t\x07",
     ),
     (
-        SignalTimedOut(**OF_WALK, signal_type="t", goal="g", at_ms=7),
+        SignalTimedOut(**OF_BRANCH, signal_type="t", goal="g", at_ms=7),
         b"\x91\x97\xaeSignalTimedOut\xa1n\xa7wfrun-2\xa3s/b\xa1t\xa1g\x07",
     ),
     (
@@ -213,7 +213,7 @@ OF_WORKFLOWS: list[tuple[Fact, bytes]] = [
     ),
 ]
 
-ONCE_OF_WORKFLOWS: list[tuple[Fact, bytes]] = [
+ONCE_OF_WORKFLOWS: list[tuple[Event, bytes]] = [
     (
         WorkflowDisabled(namespace="n", name="w"),
         b"\x91\x93\xb0WorkflowDisabled\xa1n\xa1w",
@@ -223,7 +223,7 @@ ONCE_OF_WORKFLOWS: list[tuple[Fact, bytes]] = [
         b"\x91\x93\xafWorkflowEnabled\xa1n\xa1w",
     ),
     (
-        StepEnded(**OF_WALK, step="s", outcome="success", output=b"o", at_ms=7, error="e"),
+        StepEnded(**OF_BRANCH, step="s", outcome="success", output=b"o", at_ms=7, error="e"),
         b"\x91\x99\xa9StepEnded\xa1n\xa7wfrun-2\xa3s/b\xa1s\xa7success\xc4\x01o\x07\xa1e",
     ),
 ]

@@ -18,7 +18,7 @@ from flo.model import (
     workflow_facts,
     workflows,
 )
-from flo.model.base import Fact, Record, Sign, Word
+from flo.model.base import Event, Message, Observation, Record
 from flo.model.runs import Attempt, Invoke, Run, RunTouched
 
 MODULES = (
@@ -46,7 +46,7 @@ def structs_of(base):
     ]
 
 
-@pytest.mark.parametrize("struct", [*structs_of(Word), *structs_of(Fact), *structs_of(Record)])
+@pytest.mark.parametrize("struct", [*structs_of(Message), *structs_of(Event), *structs_of(Record)])
 def test_nothing_that_was_said_can_be_changed(struct):
     assert struct.__struct_config__.frozen
 
@@ -57,7 +57,7 @@ def test_a_word_with_a_field_nobody_knows_is_refused():
 
 
 def test_every_fact_can_be_read_back_from_the_log():
-    assert set(EVENTS) == set(structs_of(Fact))
+    assert set(EVENTS) == set(structs_of(Event))
 
 
 def test_a_fact_of_a_later_release_with_one_field_more_can_still_be_read():
@@ -90,7 +90,7 @@ def test_a_record_of_an_earlier_release_with_one_field_less_can_still_be_read():
     assert msgspec.msgpack.decode(shorter, type=Run) == run
 
 
-@pytest.mark.parametrize("struct", [*structs_of(Fact), *structs_of(Record)])
+@pytest.mark.parametrize("struct", [*structs_of(Event), *structs_of(Record)])
 def test_what_is_kept_by_the_million_stays_out_of_the_garbage_collectors_sight(struct):
     assert not struct.__struct_config__.gc
 
@@ -104,10 +104,10 @@ def test_a_run_is_not_tracked_by_the_garbage_collector():
 
 
 def test_a_sign_is_never_encoded():
-    assert not {struct for struct in EVENTS if issubclass(struct, Sign)}
+    assert not {struct for struct in EVENTS if issubclass(struct, Observation)}
 
 
-@pytest.mark.parametrize("base", [Word, Fact, Record, Sign])
+@pytest.mark.parametrize("base", [Message, Event, Record, Observation])
 def test_structs_are_made_by_nobody_but_msgspec(base):
     """Python calls the makers of its own classes in a way that is twice as slow."""
     assert type(base) is msgspec.StructMeta

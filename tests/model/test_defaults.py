@@ -10,7 +10,7 @@ from flo.model.runs import Claim, Complete, Fail, Invoke, RequeueDead, RunStatus
 from flo.model.workers import (
     SILENCE_MS_MAX,
     WORKERS_MAX,
-    AwaitNews,
+    AwaitNotifications,
     RegisterWorker,
     WorkerStatus,
     WorkerType,
@@ -34,7 +34,7 @@ def defaults_of(struct, *names):
         (Touch, {"extend_ms": 30_000}),
         (RequeueDead, {"run_ids": None, "limit": 100}),
         (RegisterWorker, {"max_concurrency": 10, "worker_type": "action", "metadata": None}),
-        (AwaitNews, {"after": 0, "block_ms": 30_000}),
+        (AwaitNotifications, {"after": 0, "block_ms": 30_000}),
         (DeleteNamespace, {"force": False}),
     ],
 )

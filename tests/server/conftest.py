@@ -11,11 +11,11 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from flo.core.state import State
+from flo.engine.state import State
 from flo.log.memory import MemoryLog
-from flo.server.http import Bounds, HttpDoor, ServerInfo
+from flo.server.http.doors import Bounds, HttpDoor, ServerInfo
 from flo.server.metrics import Metrics
-from flo.shard.shard import Shard
+from flo.shard.loop import Shard
 from flo.testing.clock import NOON_MS, ManualClock
 
 
@@ -92,8 +92,8 @@ class ShardOf:
     def __init__(self, world):
         self.world = world
 
-    async def ask(self, word):
-        return await self.world.shard.ask(word)
+    async def ask(self, message):
+        return await self.world.shard.ask(message)
 
 
 @asynccontextmanager

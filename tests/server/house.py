@@ -3,15 +3,15 @@
 import asyncio
 from contextlib import asynccontextmanager
 
-from flo.core.state import State
+from flo.engine.state import State
 from flo.log.memory import MemoryLog
 from flo.model.actions import RegisterAction
 from flo.model.kv import GetKey
 from flo.model.runs import GetRun, Invoke, WaitForRuns
-from flo.server.guests import Guests
+from flo.server.inside.guests import Guests
 from flo.server.router import Router
 from flo.shard.clock import SystemClock
-from flo.shard.shard import Shard
+from flo.shard.loop import Shard
 from wasm.guests import guest
 
 COUNTING = guest(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from flo.core.state import State
+from flo.engine.state import State
 from flo.log.memory import MemoryLog
 from flo.model.actions import RegisterAction
 from flo.model.groups import Ack, CreateGroup, GroupSettings, JoinGroup, Nack, ReadGroup
@@ -13,7 +13,7 @@ from flo.server.config import ServerConfig
 from flo.server.counts import Counts
 from flo.server.metrics import Metrics
 from flo.server.upkeep import Upkeep
-from flo.shard.shard import Shard
+from flo.shard.loop import Shard
 from flo.testing.clock import NOON_MS, ManualClock
 
 
@@ -27,9 +27,9 @@ class World:
         self.counts = Counts(self.shard, log, upkeep)
         self.counts.show_in(self.metrics)
 
-    async def ask(self, *words):
-        for word in words:
-            await self.shard.ask(word)
+    async def ask(self, *messages):
+        for message in messages:
+            await self.shard.ask(message)
 
     def shown(self, *names):
         """What is shown under these names, in their order."""
@@ -52,8 +52,8 @@ GROUPS = ("flo_group_lag", "flo_group_pending", "flo_group_waiting", "flo_group_
 RECORDS = [NewRecord(payload=b"{}")] * 5
 
 
-def of_group(word, **fields):
-    return word(stream="events", group="mailers", **fields)
+def of_group(message, **fields):
+    return message(stream="events", group="mailers", **fields)
 
 
 async def test_where_nothing_is_nothing_is_counted(world):

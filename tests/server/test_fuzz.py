@@ -16,7 +16,7 @@ import pytest
 from structlog.testing import capture_logs
 
 import workflow_attacks
-from flo.core.state import State
+from flo.engine.state import State
 from flo.log.memory import MemoryLog
 from flo.model.actions import RegisterAction
 from flo.model.errors import FloError, Unexpected
@@ -26,8 +26,8 @@ from flo.model.runs import Claim, GetRun, Invoke
 from flo.model.streams import Append, NewRecord
 from flo.model.workers import RegisterWorker
 from flo.server.metrics import Metrics
-from flo.server.tcp import Listener
-from flo.shard.shard import Shard
+from flo.server.rpc.listener import Listener
+from flo.shard.loop import Shard
 from flo.shard.snapshot import fingerprint
 from flo.testing.clock import ManualClock
 from flo.wire.codec import decode_reply, encode_refusal, encode_request
@@ -51,7 +51,7 @@ class Fuzzer:
     """Makes up what a hostile caller might send, always the same from the same seed."""
 
     def __init__(self, seed):
-        self._dice = Random(seed)
+        self._rng = Random(seed)
         self._kinds = [
             self.random_bytes,
             self.random_bytes_after_the_hello,
@@ -64,44 +64,44 @@ class Fuzzer:
         ]
 
     def case(self):
-        return self._dice.choice(self._kinds)()
+        return self._rng.choice(self._kinds)()
 
     def pieces(self, data):
         """The bytes as they arrive: mostly in one piece."""
-        if self._dice.random() < 0.8:
+        if self._rng.random() < 0.8:
             return [data]
-        place = self._dice.randint(0, len(data))
+        place = self._rng.randint(0, len(data))
         return [data[:place], data[place:]]
 
     def random_bytes(self):
-        return self._dice.randbytes(self._dice.choice([0, 1, 7, 8, 9, 40, 300]))
+        return self._rng.randbytes(self._rng.choice([0, 1, 7, 8, 9, 40, 300]))
 
     def random_bytes_after_the_hello(self):
         return HELLO_FRAME + self.random_bytes()
 
     def damaged_frame(self):
         """A frame that the checksum, or its end that never comes, gives away."""
-        operation = self._dice.choice(OPERATIONS)
+        operation = self._rng.choice(OPERATIONS)
         body = self._body(operation)
         frame = write_frame(pack([self._number(), operation.opcode, body]))
         return HELLO_FRAME + self._changed(frame)
 
     def hostile_body(self):
         """A frame without a flaw; its body has a field that nobody knows."""
-        operation = self._dice.choice(OPERATIONS)
+        operation = self._rng.choice(OPERATIONS)
         return HELLO_FRAME + write_frame(
             pack([self._number(), operation.opcode, self._poisoned(operation)])
         )
 
     def hostile_bytes(self):
         """A body changed before it was given its checksum, or never made of msgpack at all."""
-        operation = self._dice.choice(OPERATIONS)
+        operation = self._rng.choice(OPERATIONS)
         head = pack([self._number(), operation.opcode, None])[:-1]
-        body = self._dice.choice(
+        body = self._rng.choice(
             [
                 self._changed(pack(self._poisoned(operation))),
-                b"\x91" * self._dice.choice([10, 500, 100_000]) + b"\xc0",
-                b"\x81\xa6labels" * self._dice.choice([10, 500, 50_000]) + b"\xc0",
+                b"\x91" * self._rng.choice([10, 500, 100_000]) + b"\xc0",
+                b"\x81\xa6labels" * self._rng.choice([10, 500, 50_000]) + b"\xc0",
                 b"\xdd\xff\xff\xff\xff",
                 b"\xdf\xff\xff\xff\xff",
                 b"\xdb\xff\xff\xff\xff" + self.random_bytes(),
@@ -118,22 +118,22 @@ class Fuzzer:
 
     def refused_command(self):
         """A command for a namespace in which nothing is, or one with a name that cannot be."""
-        name = self._dice.choice(list(REFUSED))
+        name = self._rng.choice(list(REFUSED))
         known = {field.name for field in msgspec.structs.fields(BY_NAME[name].request)}
         fields = dict(REFUSED[name])
         if "namespace" in known:
-            fields["namespace"] = self._dice.choice(["nowhere", "", "a b", "x" * 99])
-        for field in self._dice.sample(list(WILD), self._dice.randint(0, 2)):
+            fields["namespace"] = self._rng.choice(["nowhere", "", "a b", "x" * 99])
+        for field in self._rng.sample(list(WILD), self._rng.randint(0, 2)):
             if field in known:
-                fields[field] = self._dice.choice(WILD[field])
-        body = [fields] * self._dice.randint(0, 3) if BY_NAME[name].many else fields
+                fields[field] = self._rng.choice(WILD[field])
+        body = [fields] * self._rng.randint(0, 3) if BY_NAME[name].many else fields
         return HELLO_FRAME + write_frame(pack([self._number(), BY_NAME[name].opcode, body]))
 
     def hostile_command(self):
-        return command_frames(*self._dice.choice(HOSTILE))
+        return command_frames(*self._rng.choice(HOSTILE))
 
     def hostile_word_about_workflows(self):
-        return frames_of(*self._dice.choice(workflow_attacks.HOSTILE))
+        return frames_of(*self._rng.choice(workflow_attacks.HOSTILE))
 
     def _body(self, operation):
         fields = {field.name: self._value(2) for field in msgspec.structs.fields(operation.request)}
@@ -147,33 +147,33 @@ class Fuzzer:
         return body
 
     def _value(self, depth):
-        if depth and self._dice.random() < 0.2:
-            inner = [self._value(depth - 1) for _ in range(self._dice.randint(0, 3))]
-            return self._dice.choice([inner, {str(place): one for place, one in enumerate(inner)}])
-        return self._dice.choice(VALUES)
+        if depth and self._rng.random() < 0.2:
+            inner = [self._value(depth - 1) for _ in range(self._rng.randint(0, 3))]
+            return self._rng.choice([inner, {str(place): one for place, one in enumerate(inner)}])
+        return self._rng.choice(VALUES)
 
     def _changed(self, data):
         """The same bytes but for a few: never longer at the end, never as they were."""
         changed = bytearray(data)
         while changed == data:
-            place = self._dice.randrange(len(data))
-            match self._dice.randrange(5):
+            place = self._rng.randrange(len(data))
+            match self._rng.randrange(5):
                 case 0:
-                    changed[place] ^= 1 << self._dice.randrange(8)
+                    changed[place] ^= 1 << self._rng.randrange(8)
                 case 1:
-                    changed[place] = self._dice.randrange(256)
+                    changed[place] = self._rng.randrange(256)
                 case 2:
                     del changed[place:]
                 case 3:
-                    del changed[place : place + self._dice.randint(1, 9)]
+                    del changed[place : place + self._rng.randint(1, 9)]
                 case 4:
-                    changed[place:place] = self._dice.randbytes(self._dice.randint(1, 9))
+                    changed[place:place] = self._rng.randbytes(self._rng.randint(1, 9))
             if not changed:
                 changed = bytearray(data)
         return bytes(changed)
 
     def _number(self):
-        return self._dice.choice([0, 1, 2, 7, -1, 2**63, 2**64 - 1, -(2**63)])
+        return self._rng.choice([0, 1, 2, 7, -1, 2**63, 2**64 - 1, -(2**63)])
 
 
 VALUES = [
@@ -594,7 +594,7 @@ class MemoryTransport:
 
 
 async def fill(shard):
-    for word in (
+    for message in (
         RegisterAction(name="send"),
         RegisterWorker(worker_id="anna", actions=["send"]),
         Invoke(action="send", idempotency_key="order-7"),
@@ -606,7 +606,7 @@ async def fill(shard):
         PutKey(key="config", value=b'{"a": 1, "list": []}'),
         IncrementKey(key="hits"),
     ):
-        await shard.ask(word)
+        await shard.ask(message)
 
 
 class Target:
@@ -646,8 +646,8 @@ class Target:
 async def target():
     target = Target()
     await target.start()
-    for word in workflow_attacks.FILL:
-        await target.shard.ask(word)
+    for message in workflow_attacks.FILL:
+        await target.shard.ask(message)
     yield target
     await target.shard.stop()
 

@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from flo.core import workflows
-from flo.core.state import State
+from flo.engine.state import State
+from flo.engine.workflows import rules as workflows
 from flo.log.memory import MemoryLog
 from flo.model.errors import FloError, Invalid
 from flo.model.namespaces import DeleteNamespace
@@ -19,7 +19,7 @@ from flo.model.workflows import (
     WorkflowDeployed,
 )
 from flo.server.router import Router
-from flo.shard.shard import Shard
+from flo.shard.loop import Shard
 from flo.testing.clock import ManualClock
 from settled import settled
 
@@ -64,11 +64,11 @@ def threads_that_read(text):
     return Watched(text), seen
 
 
-@pytest.mark.parametrize("word", [CreateWorkflow, ValidateWorkflow])
-async def test_a_text_is_read_where_nobody_has_to_wait(shard, word):
+@pytest.mark.parametrize("message", [CreateWorkflow, ValidateWorkflow])
+async def test_a_text_is_read_where_nobody_has_to_wait(shard, message):
     text, threads = threads_that_read(TEXT.format(name="order"))
 
-    await Router(shard).ask(word(text=text))
+    await Router(shard).ask(message(text=text))
 
     assert threads[0] is not threading.main_thread()
     assert workflows.reading_of.cache_info().misses == 1
@@ -83,7 +83,7 @@ async def test_a_shard_alone_reads_the_text_itself(shard):
 
 
 @pytest.mark.parametrize(
-    ("word", "is_told"),
+    ("message", "is_told"),
     [
         (DisableWorkflow(name="order", namespace="prod"), True),
         (EnableWorkflow(name="order", namespace="prod"), True),
@@ -93,11 +93,11 @@ async def test_a_shard_alone_reads_the_text_itself(shard):
         (GetWorkflow(name="order", namespace="prod"), False),
     ],
 )
-async def test_triggers_are_told_when_the_workflows_of_a_namespace_change(shard, word, is_told):
+async def test_triggers_are_told_when_the_workflows_of_a_namespace_change(shard, message, is_told):
     await shard.ask(CreateWorkflow(text=TEXT.format(name="order"), namespace="prod"))
     triggers = Listening()
 
-    await Router(shard, triggers=triggers).ask(word)
+    await Router(shard, triggers=triggers).ask(message)
 
     assert triggers.told == (["prod"] if is_told else [])
 

@@ -9,7 +9,7 @@ from contextlib import closing
 import pytest
 
 from flo import Conflict, Flo, Unavailable
-from flo.log.snapshot import SnapshotFolder
+from flo.log.snapshots import SnapshotFolder
 from flo.model.runs import RunStatus
 from flo.server.config import Durability, ServerConfig
 from flo.server.server import Server
@@ -141,7 +141,7 @@ async def test_snapshots_are_taken_and_used_and_the_log_is_trimmed(tmp_path):
 def test_a_damaged_log_stops_the_start_and_is_named(tmp_path):
     with ServerProcess(tmp_path, http_port=-1) as server:
         subprocess.run(
-            [sys.executable, "-m", "flo.cli.main", "action", "register", "send",
+            [sys.executable, "-m", "flo.cli.app.main", "action", "register", "send",
              "--host", server.address],
             check=True, capture_output=True,
         )  # fmt: skip

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from flo.core.state import State
+from flo.engine.state import State
 from flo.log.memory import MemoryArchive, MemoryLog, MemoryRecords
 from flo.model.actions import RegisterAction
-from flo.shard.shard import Shard
+from flo.shard.loop import Shard
 from flo.testing.clock import ManualClock
 
 
@@ -15,15 +15,15 @@ class Gate:
     """What comes through waits while the gate is shut; who opens it may send bad news along."""
 
     def __init__(self):
-        self._news = None
+        self._notifications = None
         self._is_open = True
         self._waiting = []
 
     def shut(self):
         self._is_open = False
 
-    def open(self, news=None):
-        self._news = news
+    def open(self, notifications=None):
+        self._notifications = notifications
         self._is_open = True
         while self._waiting:
             self.pass_one()
@@ -36,8 +36,8 @@ class Gate:
         if not self._is_open:
             self._waiting.append(asyncio.Event())
             await self._waiting[-1].wait()
-        if self._news is not None:
-            raise self._news
+        if self._notifications is not None:
+            raise self._notifications
 
 
 class GatedArchive(MemoryArchive):

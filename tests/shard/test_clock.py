@@ -1,13 +1,13 @@
 import asyncio
 import time
 
-from flo.log.sqlite import read_log
+from flo.log.sqlite.log import read_log
 from flo.model.kv import PutKey
 from flo.model.streams import Append, NewRecord
 from flo.shard.clock import SystemClock
 from flo.testing.clock import NOON_MS, ManualClock
 from flo.testing.local import local_server
-from flo.testing.loop import LoopClock, WallTime
+from simulator.faults.loop import LoopClock, WallTime
 
 
 async def test_an_alarm_never_rings_before_its_time():

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from flo.core.state import State
+from flo.engine.state import State
 from flo.model.errors import Corrupt, NotFound
 from flo.model.groups import (
     Ack,
@@ -29,8 +29,8 @@ from flo.model.groups import (
 from flo.model.namespaces import DeleteNamespace
 from flo.model.streams import Append, DeleteStream, NewRecord, RecordsAppended, TrimStream
 from flo.model.workers import DrainWorker, RegisterWorker, WorkerType
+from flo.shard.loop import Shard
 from flo.shard.replay import recover
-from flo.shard.shard import Shard
 from flo.shard.snapshot import fingerprint
 from flo.testing.clock import NOON_MS
 from given import ANNA, BORIS
@@ -74,8 +74,8 @@ async def joined(shard, settings=None, consumers=(ANNA, BORIS)):
 @pytest.fixture
 async def forgetful(log, clock, monkeypatch):
     """A shard that keeps only the newest chunk in memory, with a group of five records."""
-    monkeypatch.setattr("flo.shard.tails.TAILS_LENGTH_MAX", 1)
-    monkeypatch.setattr("flo.shard.tails.PAGES_LENGTH_MAX", 1)
+    monkeypatch.setattr("flo.shard.record_cache.TAILS_LENGTH_MAX", 1)
+    monkeypatch.setattr("flo.shard.record_cache.PAGES_LENGTH_MAX", 1)
     shard = Shard(State(), log, clock)
     await shard.start()
     await joined(shard)
@@ -128,20 +128,20 @@ async def test_a_wait_ends_with_nothing(shard, clock):
 
 
 @pytest.mark.parametrize(
-    "word",
+    "message",
     [
         nack(1),
         LeaveGroup(**GROUP, consumer=BORIS),
         Nack(**GROUP, ids=ids(1), consumer=BORIS),
     ],
 )
-async def test_what_another_gives_back_goes_to_who_waits(shard, word):
+async def test_what_another_gives_back_goes_to_who_waits(shard, message):
     await joined(shard)
     await shard.ask(append(b"a"))
     await shard.ask(read(BORIS))
     waiting = await begun(shard.ask(patient()))
 
-    await shard.ask(word)
+    await shard.ask(message)
 
     assert sequences(await waiting) == [1]
 
@@ -267,18 +267,18 @@ async def test_who_has_gone_while_its_records_were_fetched_is_given_nothing(forg
 
 
 @pytest.mark.parametrize(
-    ("word", "code"),
+    ("message", "code"),
     [
         (DeleteGroup(**GROUP), "group_not_found"),
         (DeleteStream(stream="orders"), "stream_not_found"),
         (LeaveGroup(**GROUP, consumer=ANNA), "consumer_not_joined"),
     ],
 )
-async def test_who_waits_for_what_is_deleted_or_has_left_it_is_told_so(shard, word, code):
+async def test_who_waits_for_what_is_deleted_or_has_left_it_is_told_so(shard, message, code):
     await joined(shard)
     waiting = await begun(shard.ask(patient()))
 
-    await shard.ask(word)
+    await shard.ask(message)
 
     with pytest.raises(NotFound) as refusal:
         await waiting
@@ -360,11 +360,11 @@ async def test_what_is_trimmed_while_it_is_fetched_is_not_handed_out(forgetful, 
     assert sequences(await reading) == [4, 5]
 
 
-@pytest.mark.parametrize("word", [DeleteStream(stream="orders"), DeleteGroup(**GROUP)])
-async def test_what_is_deleted_while_it_is_fetched_is_not_found(forgetful, log, word):
+@pytest.mark.parametrize("message", [DeleteStream(stream="orders"), DeleteGroup(**GROUP)])
+async def test_what_is_deleted_while_it_is_fetched_is_not_found(forgetful, log, message):
     log.records.gate.shut()
     reading = await begun(forgetful.ask(read()))
-    await forgetful.ask(word)
+    await forgetful.ask(message)
     log.records.gate.open()
 
     with pytest.raises(NotFound):
@@ -402,7 +402,7 @@ async def test_what_is_under_way_is_listed_and_claimed_from_the_store(forgetful)
 async def test_what_was_acknowledged_is_handed_out_though_its_append_is_under_way(
     log, clock, monkeypatch
 ):
-    monkeypatch.setattr("flo.shard.tails.TAILS_LENGTH_MAX", 1)
+    monkeypatch.setattr("flo.shard.record_cache.TAILS_LENGTH_MAX", 1)
     shard = Shard(State(), log, clock, wait_for_log=False)
     await shard.start()
     await joined(shard)
@@ -465,8 +465,8 @@ async def test_letters_that_are_purged_while_a_page_is_asked_are_not_on_it(deadl
 
 async def test_a_letter_is_changed_by_one_of_two_who_ask_at_once(deadly, log):
     log.archive.gate.shut()
-    words = [PurgeLetters(**GROUP), RequeueLetters(**GROUP)]
-    asking = [await begun(deadly.ask(word)) for word in words]
+    messages = [PurgeLetters(**GROUP), RequeueLetters(**GROUP)]
+    asking = [await begun(deadly.ask(message)) for message in messages]
     log.archive.gate.open()
     changed = [await one for one in asking]
 

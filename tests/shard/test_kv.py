@@ -21,8 +21,8 @@ from flo.model.kv import (
     Value,
 )
 from flo.model.namespaces import DeleteNamespace
+from flo.shard.loop import Shard
 from flo.shard.replay import recover
-from flo.shard.shard import Shard
 from flo.shard.snapshot import fingerprint
 from settled import begun, settled
 
@@ -34,7 +34,7 @@ def wait(key="a", **more):
 
 
 @pytest.mark.parametrize(
-    "word",
+    "message",
     [
         PUT,
         IncrementKey(key="a"),
@@ -42,12 +42,12 @@ def wait(key="a", **more):
         Transact(changes=[Put(key="b", value=b"2"), Put(key="a", value=b"1")]),
     ],
 )
-async def test_who_waits_for_a_key_gets_it_when_it_is_made(shard, word):
+async def test_who_waits_for_a_key_gets_it_when_it_is_made(shard, message):
     waiting = await begun(shard.ask(wait()))
     await shard.ask(PutKey(key="b", value=b"other"))
     assert not waiting.done()
 
-    await shard.ask(word)
+    await shard.ask(message)
 
     assert (await waiting).value == b"1"
     assert shard._waiters.everyone() == []
@@ -84,18 +84,18 @@ async def test_a_wait_ends_with_what_there_is(shard, clock):
 
 
 @pytest.mark.parametrize(
-    ("word", "value"),
+    ("message", "value"),
     [
         (PutKey(key="a", value=b"2"), Value(value=b"2", version=2)),
         (DeleteKey(key="a"), Value()),
         (Transact(changes=[Delete(key="a")]), Value()),
     ],
 )
-async def test_who_waits_for_another_version_gets_it_even_if_that_is_none(shard, word, value):
+async def test_who_waits_for_another_version_gets_it_even_if_that_is_none(shard, message, value):
     await shard.ask(PUT)
     waiting = await begun(shard.ask(wait(newer_than=1)))
 
-    await shard.ask(word)
+    await shard.ask(message)
 
     assert await waiting == value
 
@@ -125,7 +125,7 @@ async def test_a_key_that_is_made_and_deleted_at_once_is_waited_for_still(shard,
     assert await waiting == Value()
 
 
-async def test_what_only_expires_later_is_no_news(shard):
+async def test_what_only_expires_later_is_no_notifications(shard):
     await shard.ask(PUT)
     waiting = await begun(shard.ask(wait(newer_than=1)))
 

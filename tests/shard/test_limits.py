@@ -7,8 +7,8 @@ from flo.model.groups import CreateGroup, GroupRecords, JoinGroup, ReadGroup
 from flo.model.runs import Assigned, Cancel, Claim, Complete, Fail, GetRun, Invoke, RunStatus
 from flo.model.streams import Append, NewRecord
 from flo.model.workers import DeregisterWorker, RegisterWorker
+from flo.shard.loop import Shard
 from flo.shard.replay import recover
-from flo.shard.shard import Shard
 from given import ANNA, BORIS, CLARA
 from settled import begun, settled
 

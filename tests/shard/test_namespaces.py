@@ -25,11 +25,11 @@ from flo.model.runs import (
     WaitForRuns,
 )
 from flo.model.streams import Append, NewRecord, Retention
-from flo.model.workers import AwaitNews, DrainWorker, ListWorkers, RegisterWorker
+from flo.model.workers import AwaitNotifications, DrainWorker, ListWorkers, RegisterWorker
+from flo.shard.loop import Shard
+from flo.shard.record_cache import RecordCache
 from flo.shard.replay import recover
-from flo.shard.shard import Shard
 from flo.shard.snapshot import fingerprint
-from flo.shard.tails import Tails
 from flo.testing.clock import NOON_MS
 from flo.wire.opcodes import OPERATIONS
 from given import ANNA, BORIS
@@ -54,7 +54,7 @@ async def busy(shard):
     Of the stream's records, 1 and 6 are handed out, 2 waits, 3 is settled, 4 is delayed, 5 is a
     dead letter.
     """
-    for word in (
+    for message in (
         SEND,
         WORKER,
         INVOKE,
@@ -78,7 +78,7 @@ async def busy(shard):
         PutKey(key="document", value=b"{}", **PROD),
         BeginTransaction(**PROD),
     ):
-        await shard.ask(word)
+        await shard.ask(message)
     return shard
 
 
@@ -140,24 +140,24 @@ def every_word():
 
 def words_of(operation, fields, settings):
     """The words of one operation: about each run or record there is, about all, about none."""
-    word = operation.request
+    message = operation.request
     for number in range(1, 6):
         if "run_id" in fields:
-            yield word(**settings, run_id=f"send-{number}")
+            yield message(**settings, run_id=f"send-{number}")
         elif "run_ids" in fields:
-            yield word(**settings, run_ids=[f"send-{number}"])
+            yield message(**settings, run_ids=[f"send-{number}"])
         elif "ids" in fields:
-            yield word(**settings, ids=[record_id(number)])
-    required = {field.name for field in msgspec.structs.fields(word) if field.required}
+            yield message(**settings, ids=[record_id(number)])
+    required = {field.name for field in msgspec.structs.fields(message) if field.required}
     if not required & {"run_id", "run_ids", "ids"}:
-        yield word(**settings)
+        yield message(**settings)
         if operation.name in ("put_key", "delete_key", "increment_key"):
-            yield word(**settings | {"transaction": None})
+            yield message(**settings | {"transaction": None})
 
 
 def forget_what_is_recent(shard):
     shard._recaller.recent._rows.clear()
-    shard._recaller.tails = Tails()
+    shard._recaller.tails = RecordCache()
 
 
 async def test_there_is_something_of_everything_in_the_namespace(busy):
@@ -169,10 +169,12 @@ async def test_there_is_something_of_everything_in_the_namespace(busy):
 
 
 def test_there_is_a_word_for_every_operation():
-    words = list(every_word())
+    messages = list(every_word())
 
-    assert {type(word) for word in words} == {operation.request for operation in OPERATIONS[2:]}
-    assert len(words) > 110
+    assert {type(message) for message in messages} == {
+        operation.request for operation in OPERATIONS[2:]
+    }
+    assert len(messages) > 110
 
 
 @pytest.mark.parametrize("recent", [True, False])
@@ -183,15 +185,15 @@ async def test_whatever_is_said_in_the_batch_that_deletes_the_namespace_disturbs
 ):
     if not recent:
         forget_what_is_recent(busy)
-    words = [word for word in every_word() if not isinstance(word, DeleteNamespace)]
+    messages = [message for message in every_word() if not isinstance(message, DeleteNamespace)]
     answers = []
 
-    for word in (DELETE, *since, *(words[::-1] if backwards else words), Tick()):
-        busy.submit([word], answers.extend)
+    for message in (DELETE, *since, *(messages[::-1] if backwards else messages), Tick()):
+        busy.submit([message], answers.extend)
     await settled(200)
 
     assert busy.closed is None
-    assert len(answers) == 2 + len(since) + len(words)
+    assert len(answers) == 2 + len(since) + len(messages)
     assert not [answer for answer in answers if isinstance(answer, Unexpected)]
     assert fingerprint(recover(log.read).state) == fingerprint(busy.state)
     assert (await busy.ask(Invoke(action="send"))) == Invoked(run_id="send-1")
@@ -205,9 +207,9 @@ async def test_whatever_was_asked_before_the_namespace_was_deleted_disturbs_nobo
         forget_what_is_recent(busy)
     log.archive.gate.shut()
     answers = []
-    words = [word for word in every_word() if not isinstance(word, DeleteNamespace)]
-    for word in words:
-        busy.submit([word], answers.extend)
+    messages = [message for message in every_word() if not isinstance(message, DeleteNamespace)]
+    for message in messages:
+        busy.submit([message], answers.extend)
     await settled()
     await busy.ask(DELETE)
     await busy.ask(SEND)
@@ -215,7 +217,7 @@ async def test_whatever_was_asked_before_the_namespace_was_deleted_disturbs_nobo
     log.archive.gate.open()
     await settled(200)
 
-    assert len(answers) == len(words)
+    assert len(answers) == len(messages)
     assert not [answer for answer in answers if isinstance(answer, Unexpected)]
     assert busy.closed is None
     assert fingerprint(recover(log.read).state) == fingerprint(busy.state)
@@ -247,14 +249,14 @@ async def test_who_waits_for_a_run_of_a_deleted_namespace_is_told_that_there_is_
 async def test_who_waits_does_not_take_a_run_of_the_next_namespace_for_its_own(busy):
     waiting = await begun(busy.ask(WaitForRuns(run_ids=["send-1"], **PROD)))
 
-    for word in (DELETE, SEND, INVOKE, CLAIM, Complete(run_id="send-1", worker_id=ANNA, **PROD)):
-        await busy.ask(word)
+    for message in (DELETE, SEND, INVOKE, CLAIM, Complete(run_id="send-1", worker_id=ANNA, **PROD)):
+        await busy.ask(message)
 
     assert await waiting == Ended(unknown=["send-1"])
 
 
 async def test_a_worker_that_listens_in_a_deleted_namespace_is_told_that_nobody_knows_it(busy):
-    listening = await begun(busy.ask(AwaitNews(worker_id=ANNA, **PROD)))
+    listening = await begun(busy.ask(AwaitNotifications(worker_id=ANNA, **PROD)))
 
     await busy.ask(DELETE)
 
@@ -287,7 +289,7 @@ async def test_nobody_elsewhere_notices_that_a_namespace_is_deleted(busy):
     await busy.ask(Invoke(action="send"))
     await busy.ask(RegisterWorker(worker_id=ANNA, actions=["send"]))
     waiting = await begun(busy.ask(WaitForRuns(run_ids=["send-1"])))
-    listening = await begun(busy.ask(AwaitNews(worker_id=ANNA)))
+    listening = await begun(busy.ask(AwaitNotifications(worker_id=ANNA)))
     parked = await begun(busy.ask(Claim(worker_id=ANNA, actions=["print"], block_ms=5_000)))
 
     await busy.ask(DELETE)
@@ -355,9 +357,9 @@ async def test_a_namespace_is_made_looked_at_listed_and_deleted(shard):
     listed = await shard.ask(ListNamespaces())
     assert [view.name for view in listed.items] == ["default", "prod"]
     await shard.ask(DeleteNamespace(name="prod"))
-    for question in (GetNamespace(name="prod"), GetAction(name="send", **PROD)):
+    for query in (GetNamespace(name="prod"), GetAction(name="send", **PROD)):
         with pytest.raises(NotFound):
-            await shard.ask(question)
+            await shard.ask(query)
     assert (await shard.ask(ListActions(**PROD))).items == []
 
 
@@ -374,8 +376,8 @@ async def test_a_namespace_that_fills_up_as_it_is_deleted_is_not_deleted(shard):
 
 async def test_a_worker_that_drains_as_its_namespace_is_deleted_disturbs_nobody(busy):
     parked = await begun(busy.ask(msgspec.structs.replace(PATIENT, worker_id=ANNA)))
-    for word in (DrainWorker(worker_id=ANNA, **PROD), DELETE):
-        busy.submit([word], lambda answers: None)
+    for message in (DrainWorker(worker_id=ANNA, **PROD), DELETE):
+        busy.submit([message], lambda answers: None)
     await settled()
 
     assert busy.closed is None

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from flo.core.state import State
+from flo.engine.state import State
 from flo.log.memory import MemoryLog
 from flo.model.actions import RegisterAction
 from flo.model.errors import Conflict, Invalid, NotFound, Unavailable
@@ -21,23 +21,23 @@ from flo.model.runs import (
     WaitForRuns,
 )
 from flo.model.workers import (
-    AwaitNews,
+    AwaitNotifications,
     DeregisterWorker,
     DrainWorker,
     Heartbeat,
-    News,
+    Notifications,
     RegisterWorker,
     WorkerStatus,
 )
+from flo.shard.loop import Shard
 from flo.shard.replay import recover
-from flo.shard.shard import Shard
 from flo.testing.clock import NOON_MS
 from given import ANNA, BORIS
 from settled import begun, settled
 
 INVOKE = Invoke(action="send")
 CLAIM = Claim(worker_id=ANNA, actions=["send"])
-LISTEN = AwaitNews(worker_id=ANNA)
+LISTEN = AwaitNotifications(worker_id=ANNA)
 CANCEL = Cancel(run_id="send-1")
 NUMBER = NOON_MS * 1_000
 
@@ -64,11 +64,11 @@ async def test_a_worker_that_listens_hears_of_a_cancelled_task_when_that_is_dura
     assert not listening.done()
 
     log.gate.open()
-    assert await listening == News(last=NUMBER + 1, cancelled=["send-1"])
+    assert await listening == Notifications(last=NUMBER + 1, cancelled=["send-1"])
     assert await cancelling == Accepted(run_id="send-1", status=RunStatus.CANCELLED)
 
 
-async def test_a_cancel_and_its_news_are_one_commit(busy, log):
+async def test_a_cancel_and_its_notifications_are_one_commit(busy, log):
     log.begun.clear()
     listening = await begun(busy.ask(LISTEN))
 
@@ -78,7 +78,7 @@ async def test_a_cancel_and_its_news_are_one_commit(busy, log):
     assert [len(events) for events in log.begun] == [1]
 
 
-async def test_a_question_for_news_in_the_batch_of_the_cancel_is_answered(busy):
+async def test_a_question_for_notifications_in_the_batch_of_the_cancel_is_answered(busy):
     listening = asyncio.ensure_future(busy.ask(LISTEN))
     await busy.ask(CANCEL)
 
@@ -92,17 +92,17 @@ async def test_of_several_tasks_cancelled_together_a_worker_hears_together(busy)
 
     busy.submit([CANCEL, Cancel(run_id="send-3")], lambda answers: None)
 
-    assert await listening == News(last=NUMBER + 2, cancelled=["send-1", "send-3"])
+    assert await listening == Notifications(last=NUMBER + 2, cancelled=["send-1", "send-3"])
 
 
-async def test_news_that_came_while_nobody_listened_are_heard_at_the_next_question(busy):
-    first = await busy.ask(AwaitNews(worker_id=ANNA, block_ms=0))
+async def test_notifications_that_came_while_nobody_listened_are_heard_at_the_next_question(busy):
+    first = await busy.ask(AwaitNotifications(worker_id=ANNA, block_ms=0))
     await busy.ask(CANCEL)
 
-    second = await busy.ask(AwaitNews(worker_id=ANNA, after=first.last))
+    second = await busy.ask(AwaitNotifications(worker_id=ANNA, after=first.last))
 
     assert second.cancelled == ["send-1"]
-    third = await begun(busy.ask(AwaitNews(worker_id=ANNA, after=second.last)))
+    third = await begun(busy.ask(AwaitNotifications(worker_id=ANNA, after=second.last)))
     assert not third.done()
 
 
@@ -116,18 +116,18 @@ async def test_a_worker_does_not_hear_of_the_tasks_of_another(busy):
     assert not listening.done()
 
 
-async def test_a_question_for_news_ends_with_none_when_its_time_is_over(busy, clock):
-    listening = await begun(busy.ask(AwaitNews(worker_id=ANNA, after=7, block_ms=700)))
+async def test_a_question_for_notifications_ends_with_none_when_its_time_is_over(busy, clock):
+    listening = await begun(busy.ask(AwaitNotifications(worker_id=ANNA, after=7, block_ms=700)))
 
     clock.advance(699)
     await settled()
     assert not listening.done()
 
     clock.advance(1)
-    assert await listening == News(last=NUMBER)
+    assert await listening == Notifications(last=NUMBER)
 
 
-async def test_a_question_for_news_that_was_withdrawn_is_forgotten(busy):
+async def test_a_question_for_notifications_that_was_withdrawn_is_forgotten(busy):
     listening = await begun(busy.ask(LISTEN))
 
     listening.cancel()
@@ -145,7 +145,7 @@ async def test_everyone_who_listens_for_a_worker_hears_of_it(busy):
     assert [(await one).cancelled for one in both] == [["send-1"]] * 2
 
 
-async def test_a_task_cancelled_as_it_was_claimed_is_news(shard):
+async def test_a_task_cancelled_as_it_was_claimed_is_notifications(shard):
     await shard.ask(RegisterWorker(worker_id=ANNA, actions=["send"]))
     claiming = await begun(shard.ask(Claim(worker_id=ANNA, actions=["send"], block_ms=5_000)))
     listening = await begun(shard.ask(LISTEN))
@@ -181,15 +181,15 @@ async def test_who_waits_for_a_run_hears_that_it_is_cancelled(busy):
 @pytest.mark.parametrize("together", [True, False])
 async def test_a_report_that_comes_after_the_cancel_is_refused(busy, together):
     answers = []
-    words = [
+    messages = [
         Complete(run_id="send-1", worker_id=ANNA, attempt=1),
         Touch(run_id="send-1", worker_id=ANNA, attempt=1),
     ]
     busy.submit([CANCEL], lambda answers: None)
     if not together:
         await settled()
-    for word in words:
-        busy.submit([word], answers.extend)
+    for message in messages:
+        busy.submit([message], answers.extend)
     await settled()
 
     assert [(type(answer), answer.code) for answer in answers] == [
@@ -201,8 +201,8 @@ async def test_a_report_that_comes_after_the_cancel_is_refused(busy, together):
 async def test_a_cancel_that_comes_after_the_end_is_refused(busy):
     answers = []
     busy.submit([Complete(run_id="send-1", worker_id=ANNA)], lambda answers: None)
-    for word in (CANCEL, CANCEL):
-        busy.submit([word], answers.extend)
+    for message in (CANCEL, CANCEL):
+        busy.submit([message], answers.extend)
     await settled()
     busy._recaller.recent._rows.clear()
     busy.submit([CANCEL], answers.extend)
@@ -221,7 +221,7 @@ async def test_a_worker_that_listens_is_told_at_once_to_drain(busy):
     known = await busy.ask(DrainWorker(worker_id=ANNA))
 
     assert known.status is WorkerStatus.DRAINING
-    assert await listening == News(last=NUMBER + 1, draining=True)
+    assert await listening == Notifications(last=NUMBER + 1, draining=True)
 
 
 async def test_a_draining_worker_that_knows_it_waits_for_what_else_there_is(busy):
@@ -229,13 +229,13 @@ async def test_a_draining_worker_that_knows_it_waits_for_what_else_there_is(busy
     told = await busy.ask(LISTEN)
     assert told.draining
 
-    listening = await begun(busy.ask(AwaitNews(worker_id=ANNA, after=told.last)))
+    listening = await begun(busy.ask(AwaitNotifications(worker_id=ANNA, after=told.last)))
     assert not listening.done()
     await busy.ask(DrainWorker(worker_id=ANNA))
     assert not listening.done()
     await busy.ask(CANCEL)
 
-    assert await listening == News(last=NUMBER + 2, cancelled=["send-1"], draining=True)
+    assert await listening == Notifications(last=NUMBER + 2, cancelled=["send-1"], draining=True)
 
 
 async def test_a_worker_that_was_drained_before_a_restart_is_told_after_it(clock):
@@ -251,7 +251,7 @@ async def test_a_worker_that_was_drained_before_a_restart_is_told_after_it(clock
     after = Shard(recover(log.read).state, log, clock)
     await after.start()
 
-    told = await after.ask(AwaitNews(worker_id=ANNA, after=heard.last))
+    told = await after.ask(AwaitNotifications(worker_id=ANNA, after=heard.last))
     assert told.draining
     again = await after.ask(RegisterWorker(worker_id=ANNA, actions=["send"], incarnation="a1"))
     assert again.status is WorkerStatus.DRAINING
@@ -262,7 +262,7 @@ async def test_a_worker_that_was_drained_before_a_restart_is_told_after_it(clock
 # Restart, departure, stop
 
 
-async def test_news_go_on_after_a_restart(clock):
+async def test_notifications_go_on_after_a_restart(clock):
     log = MemoryLog()
     before = Shard(State(), log, clock)
     await before.start()
@@ -278,13 +278,13 @@ async def test_news_go_on_after_a_restart(clock):
 
     after = Shard(recover(log.read).state, log, clock)
     await after.start()
-    listening = await begun(after.ask(AwaitNews(worker_id=ANNA, after=heard.last)))
+    listening = await begun(after.ask(AwaitNotifications(worker_id=ANNA, after=heard.last)))
     assert not listening.done()
     await after.ask(Cancel(run_id="send-2"))
 
-    news = await listening
-    assert news.cancelled == ["send-2"]
-    assert news.last > heard.last
+    notifications = await listening
+    assert notifications.cancelled == ["send-2"]
+    assert notifications.last > heard.last
     await after.stop()
 
 
@@ -301,7 +301,7 @@ async def test_a_worker_that_leaves_is_told_that_nobody_knows_it(busy):
 async def test_a_worker_that_made_room_for_another_is_told_that_nobody_knows_it(
     busy, clock, monkeypatch
 ):
-    monkeypatch.setattr("flo.core.workers.WORKERS_MAX", 2)
+    monkeypatch.setattr("flo.engine.workers.rules.WORKERS_MAX", 2)
     clock.advance(90_001)
     await busy.ask(Heartbeat(worker_id=BORIS))
     listening = await begun(busy.ask(LISTEN))
@@ -318,7 +318,7 @@ async def test_a_task_of_a_worker_that_has_gone_can_be_cancelled(busy):
 
     assert (await busy.ask(CANCEL)).status is RunStatus.CANCELLED
     await busy.ask(RegisterWorker(worker_id=ANNA, actions=["send"]))
-    assert (await busy.ask(AwaitNews(worker_id=ANNA, block_ms=0))).cancelled == []
+    assert (await busy.ask(AwaitNotifications(worker_id=ANNA, block_ms=0))).cancelled == []
 
 
 async def test_a_worker_nobody_knows_hears_nothing(shard):
@@ -326,9 +326,9 @@ async def test_a_worker_nobody_knows_hears_nothing(shard):
         await shard.ask(LISTEN)
 
 
-async def test_a_question_for_news_past_its_bounds_is_refused(busy):
+async def test_a_question_for_notifications_past_its_bounds_is_refused(busy):
     with pytest.raises(Invalid):
-        await busy.ask(AwaitNews(worker_id=ANNA, block_ms=300_001))
+        await busy.ask(AwaitNotifications(worker_id=ANNA, block_ms=300_001))
 
 
 async def test_a_shard_that_stops_lets_go_of_those_who_listen(busy):

@@ -3,7 +3,7 @@ import gc
 import pytest
 
 from flo.log.memory import MemoryLog
-from flo.log.snapshot import SnapshotFolder
+from flo.log.snapshots import SnapshotFolder
 from flo.model.actions import RegisterAction
 from flo.model.errors import Corrupt
 from flo.model.runs import Claim, Complete, Invoke

@@ -265,7 +265,11 @@ def shown(part):
     """All that is in it, however deep, so that it can be compared."""
     if isinstance(part, dict):
         return {name: shown(inner) for name, inner in part.items()}
-    if type(part).__module__ in ("flo.core.state", "flo.core.backlog", "flo.core.keys"):
+    if type(part).__module__ in (
+        "flo.engine.state",
+        "flo.engine.groups.backlog",
+        "flo.engine.kv.keys",
+    ):
         return shown(vars(part))
     return part
 
@@ -494,12 +498,12 @@ def test_workflows_come_back_from_a_snapshot_as_they_were(tell):
     assert {key: vars(slots) for key, slots in restored.slots.items()} == {
         key: vars(slots) for key, slots in space.slots.items()
     }
-    for run_id, course in space.courses.items():
-        twin = restored.courses[run_id]
-        for name in {*course.__slots__} - {"items"}:  # those are found again
-            assert getattr(twin, name) == getattr(course, name), name
-        assert list(twin.walks) == list(course.walks)
-        assert list(twin.results) == list(course.results)
+    for run_id, execution in space.executions.items():
+        twin = restored.executions[run_id]
+        for name in {*execution.__slots__} - {"items"}:  # those are found again
+            assert getattr(twin, name) == getattr(execution, name), name
+        assert list(twin.branches) == list(execution.branches)
+        assert list(twin.results) == list(execution.results)
     assert len(again.due) == len(state.due)
 
 
@@ -533,7 +537,7 @@ def test_a_definition_of_an_earlier_snapshot_is_read_too():
 
 
 def test_many_workflow_runs_are_dumped_in_chunks(monkeypatch):
-    monkeypatch.setattr(snapshot, "COURSES_PER_CHUNK", 3)
+    monkeypatch.setattr(snapshot, "EXECUTIONS_PER_CHUNK", 3)
     play = Play().register("a").deploy(one_step(f'{{run: "@actions/a", {DONE}}}'))
     for _ in range(8):
         play.start()

@@ -6,13 +6,13 @@ from functools import partial
 
 import pytest
 
-from flo.core.state import State
-from flo.log.snapshot import SnapshotFolder
-from flo.log.sqlite import SqliteLog, read_log
+from flo.engine.state import State
+from flo.log.snapshots import SnapshotFolder
+from flo.log.sqlite.log import SqliteLog, read_log
 from flo.model.actions import RegisterAction
 from flo.model.runs import Claim, Complete, Invoke
+from flo.shard.loop import Shard
 from flo.shard.replay import recover
-from flo.shard.shard import Shard
 from flo.shard.snapshot import fingerprint
 from flo.shard.snapshotter import LOG_FILE, SNAPSHOT_FOLDER, take_snapshot
 from flo.testing.clock import ManualClock

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from flo.core.state import State
+from flo.engine.state import State
 from flo.model.errors import Corrupt, Invalid, NotFound
 from flo.model.namespaces import DeleteNamespace
 from flo.model.streams import (
@@ -15,8 +15,8 @@ from flo.model.streams import (
     RecordPage,
     TrimStream,
 )
+from flo.shard.loop import Shard
 from flo.shard.replay import recover
-from flo.shard.shard import Shard
 from flo.shard.snapshot import fingerprint
 from flo.testing.clock import NOON_MS
 from settled import begun, settled
@@ -28,8 +28,8 @@ def append(*payloads, **where):
     return Append(**ORDERS, records=[NewRecord(payload=one) for one in payloads], **where)
 
 
-def read(**question):
-    return ReadStream(**ORDERS, **question)
+def read(**query):
+    return ReadStream(**ORDERS, **query)
 
 
 def payloads(page):
@@ -39,8 +39,8 @@ def payloads(page):
 @pytest.fixture
 async def forgetful(log, clock, monkeypatch):
     """A shard that keeps only the newest chunk in memory; five records have been appended."""
-    monkeypatch.setattr("flo.shard.tails.TAILS_LENGTH_MAX", 1)
-    monkeypatch.setattr("flo.shard.tails.PAGES_LENGTH_MAX", 1)
+    monkeypatch.setattr("flo.shard.record_cache.TAILS_LENGTH_MAX", 1)
+    monkeypatch.setattr("flo.shard.record_cache.PAGES_LENGTH_MAX", 1)
     shard = Shard(State(), log, clock)
     await shard.start()
     for one in (b"a", b"b", b"c", b"d", b"e"):
@@ -55,12 +55,12 @@ async def forgetful(log, clock, monkeypatch):
 
 
 async def test_the_appends_of_one_commit_are_one_chunk_of_each_stream(shard, log):
-    words = [
+    messages = [
         append(b"a"),
         append(b"b", b"c"),
         Append(stream="clicks", records=append(b"x").records),
     ]
-    await asyncio.gather(*(shard.ask(word) for word in (*words, append(b"d"))))
+    await asyncio.gather(*(shard.ask(message) for message in (*messages, append(b"d"))))
 
     assert len(log.begun) == 1
     chunks = await log.records.read(1, 1, 9, 1_000)
@@ -168,8 +168,8 @@ async def test_a_record_that_should_be_there_and_is_not_is_corrupt(forgetful, lo
 async def test_what_was_acknowledged_is_read_though_its_append_is_still_under_way(
     log, clock, monkeypatch
 ):
-    monkeypatch.setattr("flo.shard.tails.TAILS_LENGTH_MAX", 1)
-    monkeypatch.setattr("flo.shard.tails.PAGES_LENGTH_MAX", 1)
+    monkeypatch.setattr("flo.shard.record_cache.TAILS_LENGTH_MAX", 1)
+    monkeypatch.setattr("flo.shard.record_cache.PAGES_LENGTH_MAX", 1)
     shard = Shard(State(), log, clock, wait_for_log=False)
     await shard.start()
     log.gate.shut()

@@ -23,8 +23,8 @@ from flo.model.workflows import (
     WaitForWorkflow,
     WorkflowBegun,
 )
+from flo.shard.loop import Shard
 from flo.shard.replay import recover
-from flo.shard.shard import Shard
 from flo.shard.snapshot import fingerprint
 from flows import document, one_step
 from settled import begun, settled
@@ -145,7 +145,7 @@ async def test_runs_that_sleep_as_long_as_each_other_all_wake(shard, clock):
 
 
 async def test_a_key_is_found_in_the_archive_when_memory_has_forgotten_it(shard, log, monkeypatch):
-    monkeypatch.setattr("flo.core.workflow_folds.KEYS_REMEMBERED_MAX", 1)
+    monkeypatch.setattr("flo.engine.workflows.folds.KEYS_REMEMBERED_MAX", 1)
     await shard.ask(CreateWorkflow(text=SEND))
     for number in range(3):
         await start(shard, idempotency_key=f"k{number}")

@@ -1,6 +1,6 @@
 import pytest
 
-from flo.testing.simulator import Simulation
+from simulator.simulation import Simulation
 
 SEEDS_MAX = 20
 OPERATIONS = 1_500

@@ -9,11 +9,18 @@ from itertools import count
 import pytest
 from msgspec.structs import replace
 
-from flo.core import claims, dead, namespaces, reports, run_ends, runs, ticks, views, workers
-from flo.core.decision import Decision
-from flo.core.live import Live
-from flo.core.machine import ENDS, FOLDS, FOLLOWS, RETURNS, RULES, VIEWS
-from flo.core.queue import Lane, Queue
+from flo.engine import queries as views
+from flo.engine import ticks
+from flo.engine.decision import Decision
+from flo.engine.machine import ENDS, FOLDS, QUERIES, REACTIONS, RETURNS, RULES
+from flo.engine.namespaces import rules as namespaces
+from flo.engine.runs import claims, reports
+from flo.engine.runs import dead_letters as dead
+from flo.engine.runs import ends as run_ends
+from flo.engine.runs import rules as runs
+from flo.engine.runs.queue import Lane, Queue
+from flo.engine.volatile import VolatileState
+from flo.engine.workers import rules as workers
 from flo.model.actions import ActionDisabled
 from flo.model.namespaces import NamespaceDeleted
 from flo.model.runs import (
@@ -41,13 +48,13 @@ from flo.model.runs import (
 )
 from flo.model.workers import WorkerDeregistered, WorkerDrained
 from flo.shard import snapshot
-from flo.shard.waiters import RUN, Waiters
-from flo.testing.invariants import Invariant
+from flo.shard.long_polls import RUN, Waiters
+from simulator.checks.invariants import Invariant
 
 
 def tasks_are_handed_out_twice(monkeypatch):
-    def claim(state, command, moment):
-        decision = claims.decide_claim(state, command, moment)
+    def claim(state, command, context):
+        decision = claims.decide_claim(state, command, context)
         run = _held_by_another(state, command)
         if run is None or decision.reply != Assigned():
             return decision
@@ -65,8 +72,8 @@ def tasks_are_handed_out_twice(monkeypatch):
 
 
 def leases_are_taken_over(monkeypatch):
-    def claim(state, command, moment):
-        decision = claims.decide_claim(state, command, moment)
+    def claim(state, command, context):
+        decision = claims.decide_claim(state, command, context)
         run = _held_by_another(state, command)
         if run is None or decision.reply != Assigned():
             return decision
@@ -75,7 +82,7 @@ def leases_are_taken_over(monkeypatch):
             run_id=run.run_id,
             worker_id=command.worker_id,
             attempt=run.attempt + 1,
-            at_ms=moment.now_ms,
+            at_ms=context.now_ms,
             lease_expires_at_ms=run.lease_expires_at_ms,
         )
         return Decision(Assigned(), (claimed,))
@@ -92,8 +99,8 @@ def leases_are_taken_over(monkeypatch):
 
 
 def leases_end_early(monkeypatch):
-    def tick(state, command, moment):
-        return ticks.decide_tick(state, command, replace(moment, now_ms=moment.now_ms + 700))
+    def tick(state, command, context):
+        return ticks.decide_tick(state, command, replace(context, now_ms=context.now_ms + 700))
 
     monkeypatch.setitem(RULES, Tick, tick)
     return {Invariant.TIMERS_NOT_EARLY}
@@ -109,8 +116,8 @@ def retries_are_never_queued_again(monkeypatch):
 
 
 def keys_are_ignored(monkeypatch):
-    def invoke(state, command, moment):
-        decision = runs.decide_invoke(state, replace(command, idempotency_key=None), moment)
+    def invoke(state, command, context):
+        decision = runs.decide_invoke(state, replace(command, idempotency_key=None), context)
         (queued,) = decision.events
         run = replace(queued.run, idempotency_key=command.idempotency_key)
         return replace(decision, events=(replace(queued, run=run),))
@@ -120,14 +127,14 @@ def keys_are_ignored(monkeypatch):
 
 
 def late_results_are_accepted(monkeypatch):
-    def complete(state, command, moment):
+    def complete(state, command, context):
         run = state.space(command.namespace).runs.get(command.run_id)
         if run is None or run.status is not RunStatus.RUNNING:
-            return reports.decide_complete(state, command, moment)
+            return reports.decide_complete(state, command, context)
         completed = RunCompleted(
             namespace=command.namespace,
             run_id=command.run_id,
-            at_ms=moment.now_ms,
+            at_ms=context.now_ms,
             output=command.output,
             outcome=command.outcome,
         )
@@ -139,20 +146,20 @@ def late_results_are_accepted(monkeypatch):
 
 
 def results_in_time_are_refused(monkeypatch):
-    def complete(state, command, moment):
-        return reports.decide_complete(state, replace(command, worker_id="somebody"), moment)
+    def complete(state, command, context):
+        return reports.decide_complete(state, replace(command, worker_id="somebody"), context)
 
     monkeypatch.setitem(RULES, Complete, complete)
     return {Invariant.LEASE_HONOURED}
 
 
 def there_is_one_retry_too_many(monkeypatch):
-    def fail(state, command, moment):
-        decision = reports.decide_fail(state, command, moment)
+    def fail(state, command, context):
+        decision = reports.decide_fail(state, command, context)
         if not (command.retry and any(isinstance(event, RunFailed) for event in decision.events)):
             return decision
         run = state.spaces[command.namespace].runs[command.run_id]
-        requeued = _requeued(command.namespace, run, moment.now_ms, command.error)
+        requeued = _requeued(command.namespace, run, context.now_ms, command.error)
         return Decision(Accepted(run_id=run.run_id, status=RunStatus.PENDING), (requeued,))
 
     monkeypatch.setitem(RULES, Fail, fail)
@@ -169,7 +176,7 @@ def delays_are_forgotten(monkeypatch):
 
 def touches_are_forgotten(monkeypatch):
     monkeypatch.setitem(FOLDS, RunTouched, lambda state, event: None)
-    return {Invariant.STATE_IS_THE_FACTS, Invariant.TIMERS_NOT_EARLY, Invariant.TIMERS_NOT_LATE}
+    return {Invariant.STATE_IS_THE_REFERENCE, Invariant.TIMERS_NOT_EARLY, Invariant.TIMERS_NOT_LATE}
 
 
 def a_fold_is_not_pure(monkeypatch):
@@ -198,7 +205,7 @@ def failed_runs_are_not_archived(monkeypatch):
 
 
 def what_a_worker_leaves_is_not_freed(monkeypatch):
-    monkeypatch.delitem(FOLLOWS, WorkerDeregistered)
+    monkeypatch.delitem(REACTIONS, WorkerDeregistered)
     return {Invariant.EVERY_RUN_ENDS, Invariant.EVERY_WORKFLOW_ENDS}  # it may be a workflow's
 
 
@@ -254,16 +261,16 @@ def cancelled_runs_are_still_claimed(monkeypatch):
     monkeypatch.setitem(FOLDS, RunCancelled, apply_cancelled)
     return {
         Invariant.CANCEL_IS_FINAL,
-        Invariant.STATE_IS_THE_FACTS,
+        Invariant.STATE_IS_THE_REFERENCE,
         Invariant.ANSWERS_FRESH,
     }
 
 
 def results_of_cancelled_runs_are_accepted(monkeypatch):
-    def complete(state, command, moment):
-        found = moment.recalled.runs.get((command.namespace, command.run_id))
+    def complete(state, command, context):
+        found = context.recalled.runs.get((command.namespace, command.run_id))
         if found is None or found.status is not RunStatus.CANCELLED:
-            return reports.decide_complete(state, command, moment)
+            return reports.decide_complete(state, command, context)
         return Decision(Accepted(run_id=command.run_id, status=RunStatus.COMPLETED))
 
     monkeypatch.setitem(RULES, Complete, complete)
@@ -271,13 +278,13 @@ def results_of_cancelled_runs_are_accepted(monkeypatch):
 
 
 def nobody_is_told_of_a_cancel(monkeypatch):
-    monkeypatch.setattr(Live, "_tell", lambda live, namespace, worker_id, cancelled: None)
+    monkeypatch.setattr(VolatileState, "_tell", lambda live, namespace, worker_id, cancelled: None)
     return {Invariant.CANCELS_HEARD}
 
 
 def attempts_are_numbered_anew(monkeypatch):
-    def requeue(state, command, moment):
-        decision = dead.decide_requeue(state, command, moment)
+    def requeue(state, command, context):
+        decision = dead.decide_requeue(state, command, context)
         events = (replace(event, run=replace(event.run, attempt=0)) for event in decision.events)
         return replace(decision, events=tuple(events))
 
@@ -299,9 +306,9 @@ def what_is_requeued_stays_in_the_archive(monkeypatch):
 
 
 def whatever_has_ended_is_treated_as_dead(monkeypatch):
-    def named(space, command, run_ids, moment):
+    def named(space, command, run_ids, context):
         for run_id in run_ids:
-            found = moment.recalled.runs.get((space.archive_name, run_id))
+            found = context.recalled.runs.get((space.archive_name, run_id))
             if found is not None and run_id not in space.runs:
                 yield found
 
@@ -310,11 +317,11 @@ def whatever_has_ended_is_treated_as_dead(monkeypatch):
 
 
 def a_dead_letter_is_left_out(monkeypatch):
-    def list_dead(state, question, moment):
-        page = views.list_dead(state, question, moment)
+    def list_dead(state, query, context):
+        page = views.list_dead(state, query, context)
         return replace(page, items=page.items[1:])
 
-    monkeypatch.setitem(VIEWS, ListDead, list_dead)
+    monkeypatch.setitem(QUERIES, ListDead, list_dead)
     return {Invariant.DEAD_LISTED}
 
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from flo.testing.simulator import Simulation
+from simulator.simulation import Simulation
 
 OPERATIONS = 800
 
@@ -35,7 +35,7 @@ def test_another_process_with_other_hashes_tells_the_same():
 
 def _simulate(hash_seed):
     process = subprocess.run(
-        [sys.executable, "-m", "flo.testing.simulator", "--seed", "5", "--operations", "500"],
+        [sys.executable, "-m", "simulator", "--seed", "5", "--operations", "500"],
         env={**os.environ, "PYTHONHASHSEED": hash_seed},
         capture_output=True,
         text=True,

@@ -6,13 +6,17 @@ is always another claim soon.
 
 import pytest
 
-from flo.core import actions, claims, limits, reports, run_ends, runs
-from flo.core.limits import slot_of
-from flo.core.live import Live
-from flo.core.machine import FOLDS
+from flo.engine.actions import rules as actions
+from flo.engine.machine import FOLDS
+from flo.engine.runs import claims, limits, reports
+from flo.engine.runs import ends as run_ends
+from flo.engine.runs import rules as runs
+from flo.engine.runs.limits import slot_of
+from flo.engine.volatile import VolatileState
 from flo.model.runs import RunCancelled, RunRequeued, RunStatus, RunTimedOut
-from flo.shard import shard, snapshot
-from flo.testing.invariants import Invariant
+from flo.shard import loop as shard
+from flo.shard import snapshot
+from simulator.checks.invariants import Invariant
 
 
 def slots_are_leaked_when_a_worker_is_given_up(monkeypatch):
@@ -95,7 +99,7 @@ def a_snapshot_forgets_who_has_a_slot(monkeypatch):
 
 
 def what_has_begun_is_forgotten(monkeypatch):
-    monkeypatch.setattr(Live, "_count", lambda live, sign, now_ms: None)
+    monkeypatch.setattr(VolatileState, "_count", lambda live, observation, now_ms: None)
     return {Invariant.RATES_BOUNDED}
 
 

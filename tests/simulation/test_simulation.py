@@ -7,25 +7,25 @@ import time
 
 import pytest
 
-from flo.client import connection, outbox, waits
-from flo.core import (
-    claims,
-    group_reads,
-    groups,
-    kv_views,
-    run_ends,
-    stream_recall,
-    stream_views,
-    ticks,
-    views,
-)
-from flo.core.machine import FOLDS
-from flo.server import tcp
-from flo.shard import batch, chunks, recall, recent, snapshot, tails
-from flo.testing.facts import READINGS
-from flo.testing.invariants import Invariant
-from flo.testing.simulator import OPERATIONS_DEFAULT, Simulation, tell
+from flo.client.session import connection, outbox, waits
+from flo.engine import queries as views
+from flo.engine import ticks
+from flo.engine.groups import reads as group_reads
+from flo.engine.groups import rules as groups
+from flo.engine.kv import queries as kv_views
+from flo.engine.machine import FOLDS
+from flo.engine.runs import claims
+from flo.engine.runs import ends as run_ends
+from flo.engine.streams import lookups as stream_recall
+from flo.engine.streams import queries as stream_views
+from flo.server.rpc import listener as tcp
+from flo.shard import batch, chunks, recent, snapshot
+from flo.shard import prefetch as recall
+from flo.shard import record_cache as tails
 from flo.wire.opcodes import OPERATIONS
+from simulator.checks.invariants import Invariant
+from simulator.reference.log import READINGS
+from simulator.simulation import OPERATIONS_DEFAULT, Simulation, tell
 
 SEEDS = range(1, 51)
 OPERATIONS_MIN = 200_000
@@ -88,7 +88,7 @@ def test_every_invariant_is_checked_and_every_operation_made():
     pytest.fail(f"never checked: {unchecked}, never made: {unused}")
 
 
-def test_every_event_is_read_by_the_witness():
+def test_every_event_is_read_by_the_observer():
     assert set(READINGS) == set(FOLDS)
 
 

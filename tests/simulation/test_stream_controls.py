@@ -3,11 +3,17 @@
 import pytest
 from msgspec.structs import replace
 
-from flo.core import group_reads, groups, kv, kv_views, letters, stream_views, streams
-from flo.core.backlog import Backlog
-from flo.core.decision import Decision
-from flo.core.keys import Keys
-from flo.core.machine import ENDS, FOLDS, RETURNS, RULES, VIEWS
+from flo.engine.decision import Decision
+from flo.engine.groups import dead_letters as letters
+from flo.engine.groups import reads as group_reads
+from flo.engine.groups import rules as groups
+from flo.engine.groups.backlog import Backlog
+from flo.engine.kv import queries as kv_views
+from flo.engine.kv import rules as kv
+from flo.engine.kv.keys import Keys
+from flo.engine.machine import ENDS, FOLDS, QUERIES, RETURNS, RULES
+from flo.engine.streams import queries as stream_views
+from flo.engine.streams import rules as streams
 from flo.log.memory import MemoryRecords
 from flo.model.groups import (
     Ack,
@@ -31,23 +37,23 @@ from flo.model.kv import PutKey, ScanKeys, Transact
 from flo.model.runs import Nothing
 from flo.model.streams import Append, ReadStream, RecordsAppended, StreamTrimmed, TrimStream
 from flo.shard import snapshot
-from flo.shard.tails import Shelf
-from flo.shard.waiters import KEY, STREAM, Waiters
-from flo.testing.invariants import Invariant
+from flo.shard.long_polls import KEY, STREAM, Waiters
+from flo.shard.record_cache import RecordStore
+from simulator.checks.invariants import Invariant
 
 
 def acks_are_forgotten(monkeypatch):
     monkeypatch.setitem(FOLDS, RecordsAcked, lambda state, event: None)
     return {
         Invariant.ACKED_IS_DONE,
-        Invariant.STATE_IS_THE_FACTS,
+        Invariant.STATE_IS_THE_REFERENCE,
         Invariant.GROUPS_SHOWN,
         Invariant.RECORDS_ACCOUNTED,
     }
 
 
 def an_ack_is_answered_and_not_done(monkeypatch):
-    def ack(state, command, moment):
+    def ack(state, command, context):
         return Decision(Settled(count=len(command.ids)))
 
     monkeypatch.setitem(RULES, Ack, ack)
@@ -55,7 +61,7 @@ def an_ack_is_answered_and_not_done(monkeypatch):
 
 
 def nacks_are_ignored(monkeypatch):
-    def nack(state, command, moment):
+    def nack(state, command, context):
         groups.group_of(state, command)
         return Decision(Settled(count=len(command.ids)))
 
@@ -64,8 +70,8 @@ def nacks_are_ignored(monkeypatch):
 
 
 def the_cursor_moves_on_without_handing_out(monkeypatch):
-    def read(state, command, moment):
-        decision = group_reads.decide_read(state, command, moment)
+    def read(state, command, context):
+        decision = group_reads.decide_read(state, command, context)
         stream = state.space(command.namespace).streams[command.stream]
         events = [
             replace(event, next=min(stream.next, event.next + 1))
@@ -95,8 +101,8 @@ def what_waits_is_handed_out_newest_first(monkeypatch):
 
 
 def trims_go_too_far(monkeypatch):
-    def trim(state, command, moment):
-        decision = streams.decide_trim(state, command, moment)
+    def trim(state, command, context):
+        decision = streams.decide_trim(state, command, context)
         stream = state.space(command.namespace).streams[command.stream]
         events = [
             replace(event, first=min(stream.next, event.first + 1)) for event in decision.events
@@ -115,7 +121,7 @@ def trims_let_go_of_what_groups_have_not_seen(monkeypatch):
 
     monkeypatch.setitem(FOLDS, StreamTrimmed, apply_trimmed)
     return {
-        Invariant.STATE_IS_THE_FACTS,
+        Invariant.STATE_IS_THE_REFERENCE,
         Invariant.RECORDS_ACCOUNTED,
         Invariant.READS_WAKE,
         Invariant.GROUPS_SHOWN,
@@ -129,7 +135,7 @@ def the_shelf_mixes_up_streams(monkeypatch):
                 return records[sequence]
         return None
 
-    monkeypatch.setattr(Shelf, "record", record)
+    monkeypatch.setattr(RecordStore, "record", record)
     return {
         Invariant.APPENDS_KEPT,
         Invariant.DELIVERED_ONCE,
@@ -142,8 +148,8 @@ def the_shelf_mixes_up_streams(monkeypatch):
 
 
 def records_are_stored_changed(monkeypatch):
-    def append(state, command, moment):
-        decision = streams.decide_append(state, command, moment)
+    def append(state, command, context):
+        decision = streams.decide_append(state, command, context)
         (chunk,) = decision.chunks
         *others, last = chunk.records
         chunk = replace(chunk, records=(*others, replace(last, headers=None, key=None)))
@@ -163,11 +169,11 @@ def sequences_skip_one(monkeypatch):
 
 
 def a_read_leaves_one_out(monkeypatch):
-    def read(state, question, moment):
-        page = stream_views.read_stream(state, question, moment)
+    def read(state, query, context):
+        page = stream_views.read_stream(state, query, context)
         return replace(page, items=page.items[1:]) if len(page.items) > 1 else page
 
-    monkeypatch.setitem(VIEWS, ReadStream, read)
+    monkeypatch.setitem(QUERIES, ReadStream, read)
     return {Invariant.READS_WHOLE}
 
 
@@ -217,18 +223,18 @@ def dead_letters_are_miscounted(monkeypatch):
 
 
 def a_letter_is_left_out(monkeypatch):
-    def list_letters(state, question, moment):
-        page = letters.list_letters(state, question, moment)
+    def list_letters(state, query, context):
+        page = letters.list_letters(state, query, context)
         return replace(page, items=page.items[1:])
 
-    monkeypatch.setitem(VIEWS, ListLetters, list_letters)
+    monkeypatch.setitem(QUERIES, ListLetters, list_letters)
     return {Invariant.LETTERS_TREATED}
 
 
 def touches_shorten(monkeypatch):
-    def touch(state, command, moment):
-        decision = groups.decide_touch(state, command, moment)
-        events = [replace(event, until_ms=moment.now_ms + 3) for event in decision.events]
+    def touch(state, command, context):
+        decision = groups.decide_touch(state, command, context)
+        events = [replace(event, until_ms=context.now_ms + 3) for event in decision.events]
         return replace(decision, events=tuple(events))
 
     monkeypatch.setitem(RULES, TouchRecords, touch)
@@ -238,7 +244,7 @@ def touches_shorten(monkeypatch):
 def touches_are_forgotten(monkeypatch):
     monkeypatch.setitem(FOLDS, RecordsTouched, lambda state, event: None)
     return {
-        Invariant.STATE_IS_THE_FACTS,
+        Invariant.STATE_IS_THE_REFERENCE,
         Invariant.TIMERS_NOT_EARLY,
         Invariant.TIMERS_NOT_LATE,
         Invariant.SETTLED_AS_ASKED,
@@ -250,7 +256,7 @@ def delays_are_forgotten(monkeypatch):
         groups.apply_returned(state, replace(event, ready_at_ms=event.at_ms))
 
     monkeypatch.setitem(FOLDS, RecordsReturned, apply_returned)
-    return {Invariant.NOT_BEFORE_DELAY, Invariant.STATE_IS_THE_FACTS}
+    return {Invariant.NOT_BEFORE_DELAY, Invariant.STATE_IS_THE_REFERENCE}
 
 
 def deliveries_are_not_bounded(monkeypatch):
@@ -259,7 +265,7 @@ def deliveries_are_not_bounded(monkeypatch):
         groups.apply_created(state, replace(event, settings=settings))
 
     monkeypatch.setitem(FOLDS, GroupCreated, apply_created)
-    return {Invariant.DELIVERIES_BOUNDED, Invariant.STATE_IS_THE_FACTS}
+    return {Invariant.DELIVERIES_BOUNDED, Invariant.STATE_IS_THE_REFERENCE}
 
 
 def claims_are_not_bounded(monkeypatch):
@@ -276,12 +282,12 @@ def claims_are_not_bounded(monkeypatch):
 
 
 def whoever_stands_by_takes_over(monkeypatch):
-    monkeypatch.setattr(group_reads, "is_silent", lambda word, group, consumer, moment: True)
+    monkeypatch.setattr(group_reads, "is_silent", lambda message, group, consumer, context: True)
     return {Invariant.CHOSEN_ONE}
 
 
 def what_a_consumer_leaves_is_lost(monkeypatch):
-    def leave(state, command, moment):
+    def leave(state, command, context):
         if command.consumer not in groups.group_of(state, command).consumers:
             return Decision(Nothing())
         left = ConsumerLeft(
@@ -313,8 +319,8 @@ def versions_are_ignored(monkeypatch):
 
 
 def a_put_is_answered_and_not_done(monkeypatch):
-    def put(state, command, moment):
-        decision = kv.decide_put(state, command, moment)
+    def put(state, command, context):
+        decision = kv.decide_put(state, command, context)
         return replace(decision, events=()) if command.ttl_ms == 1_000 else decision
 
     monkeypatch.setitem(RULES, PutKey, put)
@@ -322,8 +328,8 @@ def a_put_is_answered_and_not_done(monkeypatch):
 
 
 def transactions_are_half_done(monkeypatch):
-    def transact(state, command, moment):
-        decision = kv.decide_transact(state, command, moment)
+    def transact(state, command, context):
+        decision = kv.decide_transact(state, command, context)
         return replace(decision, events=decision.events[:1])
 
     monkeypatch.setitem(RULES, Transact, transact)
@@ -350,11 +356,11 @@ def history_is_forgotten(monkeypatch):
 
 
 def a_scan_leaves_one_out(monkeypatch):
-    def scan(state, question, moment):
-        page = kv_views.scan_keys(state, question, moment)
+    def scan(state, query, context):
+        page = kv_views.scan_keys(state, query, context)
         return replace(page, items=page.items[1:])
 
-    monkeypatch.setitem(VIEWS, ScanKeys, scan)
+    monkeypatch.setitem(QUERIES, ScanKeys, scan)
     return {Invariant.SCANS_WHOLE}
 
 

@@ -3,17 +3,15 @@
 import pytest
 from msgspec.structs import replace
 
-from flo.core import (
-    advance,
-    schedules,
-    triggers,
-    workflow_ends,
-    workflow_folds,
-    workflow_views,
-    workflows,
-)
-from flo.core.advance import Advance
-from flo.core.machine import FILES, FOLDS, FOLLOWS, RULES, VIEWS
+from flo.engine.machine import FILES, FOLDS, QUERIES, REACTIONS, RULES
+from flo.engine.schedules import rules as schedules
+from flo.engine.schedules import triggers
+from flo.engine.workflows import folds as workflow_folds
+from flo.engine.workflows import queries as workflow_views
+from flo.engine.workflows import rules as workflows
+from flo.engine.workflows.advance import ends as workflow_ends
+from flo.engine.workflows.advance import stepper as advance
+from flo.engine.workflows.advance.stepper import Advance
 from flo.model.groups import RecordsAcked
 from flo.model.runs import RunCompleted, RunRequeued
 from flo.model.schedules import PullTrigger, ScheduleFired
@@ -26,37 +24,37 @@ from flo.model.workflow_facts import (
     WorkflowPaused,
 )
 from flo.model.workflows import GetHistory
-from flo.shard.waiters import Waiters
-from flo.testing.invariants import Invariant
+from flo.shard.long_polls import Waiters
+from simulator.checks.invariants import Invariant
 
 
 def an_outcome_is_not_heard(monkeypatch):
-    monkeypatch.delitem(FOLLOWS, RunCompleted)
+    monkeypatch.delitem(REACTIONS, RunCompleted)
     return {Invariant.OUTCOME_HEARD}
 
 
 def an_attempt_is_taken_for_the_end(monkeypatch):
-    def follow_requeued(state, event, moment):
+    def follow_requeued(state, event, context):
         space = state.spaces[event.namespace]
         if event.run_id not in space.awaited:
             return ()
-        run_id, walk = space.awaited[event.run_id]
-        going_on = Advance(state, event.namespace, space.courses[run_id], moment)
-        going_on.action_ended(walk, "failure", b"", event.error, answered=True)
+        run_id, branch = space.awaited[event.run_id]
+        going_on = Advance(state, event.namespace, space.executions[run_id], context)
+        going_on.action_ended(branch, "failure", b"", event.error, answered=True)
         return going_on.events
 
-    monkeypatch.setitem(FOLLOWS, RunRequeued, follow_requeued)
+    monkeypatch.setitem(REACTIONS, RunRequeued, follow_requeued)
     return {Invariant.OUTCOME_COUNTED_ONCE}
 
 
 def steps_begin_before_the_one_before_has_ended(monkeypatch):
     call = Advance.call
 
-    def call_and_go_on(self, walk, now, target, payload):
-        call(self, walk, now, target, payload)
-        step = self.course.definition.step_named("bring")
-        if walk == "" and now.step == "start" and step is not None:
-            self.draft.onward.append((walk, "bring"))
+    def call_and_go_on(self, branch, now, target, payload):
+        call(self, branch, now, target, payload)
+        step = self.execution.definition.step_named("bring")
+        if branch == "" and now.step == "start" and step is not None:
+            self.draft.onward.append((branch, "bring"))
 
     monkeypatch.setattr(Advance, "call", call_and_go_on)
     return {Invariant.STEPS_IN_ORDER}
@@ -74,7 +72,7 @@ def what_was_done_is_left_as_it_is(monkeypatch):
     finish = workflow_ends.finish
 
     def finish_at_once(carrier, status, terminal, error):
-        carrier.course.done = []
+        carrier.execution.done = []
         finish(carrier, status, terminal, error)
 
     for module in (advance, workflow_ends):
@@ -96,7 +94,7 @@ def a_run_that_has_ended_goes_on(monkeypatch):
     monkeypatch.setitem(FOLDS, WorkflowFinished, lambda state, event: None)
     return {
         Invariant.WORKFLOWS_END_ONCE,
-        Invariant.STATE_IS_THE_FACTS,
+        Invariant.STATE_IS_THE_REFERENCE,
         Invariant.ANSWERS_FRESH,
         Invariant.REPLAY_IS_STATE,
         Invariant.WAITS_WAKE,
@@ -109,10 +107,10 @@ def ends_are_not_archived(monkeypatch):
 
 
 def slots_are_not_counted(monkeypatch):
-    def admitted(state, namespace, key, moment):
+    def admitted(state, namespace, key, context):
         slots = state.spaces[namespace].slots.get(key)
         for run_id in list(slots.line) if slots is not None else ():
-            yield WorkflowAdmitted(namespace=namespace, run_id=run_id, at_ms=moment.now_ms)
+            yield WorkflowAdmitted(namespace=namespace, run_id=run_id, at_ms=context.now_ms)
 
     monkeypatch.setattr(workflows, "_admitted", admitted)
     return {Invariant.SLOTS_BOUNDED}
@@ -133,8 +131,8 @@ def slots_are_leaked(monkeypatch):
 
 
 def a_trigger_keeps_its_place(monkeypatch):
-    def pull(state, command, moment):
-        decision = triggers.decide_pull(state, command, moment)
+    def pull(state, command, context):
+        decision = triggers.decide_pull(state, command, context)
         events = [event for event in decision.events if not isinstance(event, RecordsAcked)]
         return replace(decision, events=tuple(events))
 
@@ -143,8 +141,8 @@ def a_trigger_keeps_its_place(monkeypatch):
 
 
 def a_trigger_moves_on_without_a_run(monkeypatch):
-    def pull(state, command, moment):
-        return replace(triggers.decide_pull(state, command, moment), then=())
+    def pull(state, command, context):
+        return replace(triggers.decide_pull(state, command, context), then=())
 
     monkeypatch.setitem(RULES, PullTrigger, pull)
     return {Invariant.ONE_RUN_PER_RECORD}
@@ -155,26 +153,26 @@ def a_time_comes_again(monkeypatch):
         schedules.apply_fired(state, replace(event, next_at_ms=event.due_at_ms))
 
     monkeypatch.setitem(FOLDS, ScheduleFired, apply_fired)
-    return {Invariant.SCHEDULES_FIRE_ONCE, Invariant.STATE_IS_THE_FACTS}
+    return {Invariant.SCHEDULES_FIRE_ONCE, Invariant.STATE_IS_THE_REFERENCE}
 
 
 def signals_are_used_again(monkeypatch):
     monkeypatch.setitem(FOLDS, SignalMatched, lambda state, event: None)
-    return {Invariant.SIGNALS_USED_ONCE, Invariant.STATE_IS_THE_FACTS}
+    return {Invariant.SIGNALS_USED_ONCE, Invariant.STATE_IS_THE_REFERENCE}
 
 
 def pauses_are_forgotten(monkeypatch):
     monkeypatch.setitem(FOLDS, WorkflowPaused, lambda state, event: None)
-    return {Invariant.PAUSED_BEGINS_NOTHING, Invariant.STATE_IS_THE_FACTS}
+    return {Invariant.PAUSED_BEGINS_NOTHING, Invariant.STATE_IS_THE_REFERENCE}
 
 
 def a_history_leaves_outcomes_out(monkeypatch):
-    def get_history(state, question, moment):
-        page = workflow_views.get_history(state, question, moment)
+    def get_history(state, query, context):
+        page = workflow_views.get_history(state, query, context)
         items = [line for line in page.items if line.type != "action_completed"]
         return replace(page, items=items)
 
-    monkeypatch.setitem(VIEWS, GetHistory, get_history)
+    monkeypatch.setitem(QUERIES, GetHistory, get_history)
     return {Invariant.HISTORIES_WHOLE}
 
 

@@ -55,7 +55,7 @@ async def test_an_order_with_an_approval_is_shipped():
     assert again.duplicate
 
 
-async def test_a_retry_happens_at_its_moment():
+async def test_a_retry_happens_at_its_context():
     async with workflow_test(ORDER) as test:
         seen = []
 
@@ -68,7 +68,7 @@ async def test_a_retry_happens_at_its_moment():
         begun = test.now
         run = await test.ended(await test.start(idempotency_key="o-1"))
 
-    assert [moment - begun for moment in seen] == [timedelta(seconds=s) for s in (0, 1, 3)]
+    assert [context - begun for context in seen] == [timedelta(seconds=s) for s in (0, 1, 3)]
     assert run.path == ["start", "process_payment", "PaymentFailed"]
     assert "the bank is out of reach" in run.error
 
@@ -266,7 +266,7 @@ async def test_events_that_fill_several_batches_start_as_many_runs():
     assert test.calls("work") == [[0, 1, 2], [3, 4, 5]]
 
 
-async def test_a_batch_that_is_not_full_starts_its_run_at_its_moment():
+async def test_a_batch_that_is_not_full_starts_its_run_at_its_context():
     async with workflow_test(BATCHES) as test:
         test.action("work")
         assert await test.append(1, 2) == []

@@ -2,8 +2,8 @@
 
 import pytest
 
-from flo.wasm.engine import Engine
-from flo.wasm.execution import Call, Executor
+from flo.wasm.engine import WasmEngine
+from flo.wasm.execution import GuestCall, GuestExecutor
 from flo.wasm.module import Modules
 from flo.wasm.pool import Pool
 from wasm.guests import Keys
@@ -11,7 +11,7 @@ from wasm.guests import Keys
 
 @pytest.fixture
 def engine():
-    engine = Engine()
+    engine = WasmEngine()
     engine.start()
     yield engine
     engine.stop()
@@ -24,7 +24,7 @@ def modules(engine):
 
 @pytest.fixture
 def executor(engine, modules):
-    return Executor(engine, modules)
+    return GuestExecutor(engine, modules)
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def run(executor, modules):
     """Run a guest from its bytes."""
 
     def run(wasm, input=b"", reader=None, **bounds):
-        call = Call(module=modules.compile(wasm), input=input, **bounds)
+        call = GuestCall(module=modules.compile(wasm), input=input, **bounds)
         return executor.execute(call, Keys() if reader is None else reader)
 
     return run

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flo.wasm.abi import Fault, Span, check_span, fault_of_code, pack, unpack, unsigned
-from flo.wasm.outcome import RETRIED, Kind
+from flo.wasm.outcome import RETRIED, TrapKind
 from wasm.guests import fault_of
 
 u32 = st.integers(0, 2**32 - 1)
@@ -27,7 +27,7 @@ def test_a_span_is_in_range_if_its_every_byte_is(pointer, length, memory_length)
     fault = fault_of(check_span, Span(pointer, length), memory_length, "an output")
 
     assert (fault is None) == (pointer + length <= memory_length)
-    assert fault is None or fault.kind is Kind.OUT_OF_BOUNDS
+    assert fault is None or fault.kind is TrapKind.OUT_OF_BOUNDS
 
 
 @pytest.mark.parametrize(
@@ -52,11 +52,11 @@ def test_the_edges_of_a_page(span, fits):
 @pytest.mark.parametrize(
     ("code", "kind", "retried", "said"),
     [
-        (-1, Kind.INVALID_INPUT, False, "handle returned -1: invalid input"),
-        (-2, Kind.ALLOCATION_FAILED, False, "handle returned -2: allocation failed"),
-        (-3, Kind.EXECUTION_ERROR, True, "handle returned -3: execution error"),
-        (-4, Kind.GUEST_ERROR, True, "handle returned -4: a code of the guest's own"),
-        (-(2**63), Kind.GUEST_ERROR, True, f"handle returned {-(2**63)}: a code of the"),
+        (-1, TrapKind.INVALID_INPUT, False, "handle returned -1: invalid input"),
+        (-2, TrapKind.ALLOCATION_FAILED, False, "handle returned -2: allocation failed"),
+        (-3, TrapKind.EXECUTION_ERROR, True, "handle returned -3: execution error"),
+        (-4, TrapKind.GUEST_ERROR, True, "handle returned -4: a code of the guest's own"),
+        (-(2**63), TrapKind.GUEST_ERROR, True, f"handle returned {-(2**63)}: a code of the"),
     ],
 )
 def test_what_a_negative_result_means(code, kind, retried, said):

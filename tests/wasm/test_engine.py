@@ -3,7 +3,7 @@ import threading
 import pytest
 
 from flo.model.errors import Unavailable
-from flo.wasm.engine import TICK_NS, Engine, Pace
+from flo.wasm.engine import TICK_NS, GuestPace, WasmEngine
 
 
 def test_a_run_is_given_its_time_in_ticks_and_never_less(engine):
@@ -13,7 +13,7 @@ def test_a_run_is_given_its_time_in_ticks_and_never_less(engine):
 
 
 def test_a_ticker_that_was_held_up_catches_up():
-    pace = Pace(since_ns=1_000)
+    pace = GuestPace(since_ns=1_000)
 
     assert pace.owed(1_000 + TICK_NS - 1) == 0
     assert pace.owed(1_000 + 100 * TICK_NS) == 100
@@ -25,7 +25,7 @@ def test_a_ticker_that_was_held_up_catches_up():
 def test_a_ticker_that_catches_up_shortens_nobodys_time(made_up):
     """Whenever the ticks of the past are made up for, the same number is left for the future."""
     now_ns = 100 * TICK_NS + 1
-    pace = Pace(since_ns=0)
+    pace = GuestPace(since_ns=0)
     pace.ticks += made_up
     deadline = pace.until(50, now_ns)
 
@@ -36,7 +36,7 @@ def test_a_ticker_that_catches_up_shortens_nobodys_time(made_up):
 def test_an_engine_that_has_not_been_started_takes_no_run():
     with (
         pytest.raises(Unavailable, match="the WASM engine is not running") as refusal,
-        Engine().enter(1),
+        WasmEngine().enter(1),
     ):
         pytest.fail("it was taken")
 
@@ -45,7 +45,7 @@ def test_an_engine_that_has_not_been_started_takes_no_run():
 
 def test_one_thread_ticks_for_all_runs_and_ends_with_the_engine():
     before = threading.active_count()
-    engine = Engine()
+    engine = WasmEngine()
     engine.start()
     engine.start()
     with engine.enter(1_000), engine.enter(1_000):
@@ -83,7 +83,7 @@ def test_stopping_waits_for_the_last_run(engine):
 
 
 def test_an_engine_may_be_stopped_before_it_was_started():
-    engine = Engine()
+    engine = WasmEngine()
     engine.stop()
     engine.start()
 

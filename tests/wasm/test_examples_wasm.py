@@ -12,7 +12,7 @@ from wasmtime import wat2wasm
 
 from flo.model.errors import Invalid
 from flo.wasm.host import Stored
-from flo.wasm.outcome import RETRIED, Kind, LogLine, Put
+from flo.wasm.outcome import RETRIED, GuestPut, LogLine, TrapKind
 from wasm.guests import Keys
 
 ROOT = Path(__file__).parents[2]
@@ -91,11 +91,11 @@ def test_the_rules_engine_judges(call, rules_engine, customer, eligible, passed)
 def test_the_rules_engine_refuses_what_is_no_customer(call, rules_engine, input):
     outcome = call(rules_engine, input)
 
-    assert (outcome.kind, outcome.retry) == (Kind.INVALID_INPUT, False)
+    assert (outcome.kind, outcome.retry) == (TrapKind.INVALID_INPUT, False)
 
 
 def test_the_rules_engine_has_only_so_much_room(call, rules_engine):
-    assert call(rules_engine, b" " * 70_000).kind is Kind.ALLOCATION_FAILED
+    assert call(rules_engine, b" " * 70_000).kind is TrapKind.ALLOCATION_FAILED
 
 
 def test_a_library_is_an_archive_and_no_module(modules, tmp_path):
@@ -112,14 +112,14 @@ def test_the_counter_counts(call, counter):
     for count in range(1, 102):
         outcome = call(counter, b"home", keys)
         assert outcome.output == b"%d" % count
-        assert outcome.effects == (Put(key="visits/home", value=outcome.output),)
+        assert outcome.effects == (GuestPut(key="visits/home", value=outcome.output),)
         assert outcome.reads == {"visits/home": count - 1}
         assert outcome.logs == (LogLine(level=1, message="one more visit"),)
         keys["visits/home"] = Stored(value=outcome.output, version=count)
 
     assert call(counter, b"about", keys).output == b"1"
-    assert call(counter, b"", keys).kind is Kind.INVALID_INPUT
-    assert call(counter, b"x" * 1_001, keys).kind is Kind.INVALID_INPUT
+    assert call(counter, b"", keys).kind is TrapKind.INVALID_INPUT
+    assert call(counter, b"x" * 1_001, keys).kind is TrapKind.INVALID_INPUT
 
 
 def test_words_are_counted_and_the_longest_text_is_remembered(call, word_count):
@@ -145,10 +145,13 @@ def test_the_guide_shows_what_is_said_of_a_module_that_cannot_be_one(modules):
 
 
 def test_a_value_that_is_none_of_its_own_fails_the_word_count(call, word_count):
-    assert call(word_count, b"", Keys(**{"longest-text": b"much"[:3]})).kind is Kind.EXECUTION_ERROR
+    assert (
+        call(word_count, b"", Keys(**{"longest-text": b"much"[:3]})).kind
+        is TrapKind.EXECUTION_ERROR
+    )
 
 
-@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("kind", TrapKind)
 def test_the_guide_knows_every_kind_of_failure_and_whether_it_is_retried(kind):
     (row,) = (line for line in PAGE.splitlines() if f"| `{kind}` |" in line)
 

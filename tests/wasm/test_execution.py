@@ -9,11 +9,11 @@ import wasmtime
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flo.wasm.engine import Engine
-from flo.wasm.execution import DESCRIPTION_LENGTH_MAX, Call, Executor
+from flo.wasm.engine import WasmEngine
+from flo.wasm.execution import DESCRIPTION_LENGTH_MAX, GuestCall, GuestExecutor
 from flo.wasm.host import LOGS_MAX
 from flo.wasm.module import Modules
-from flo.wasm.outcome import RETRIED, Delete, Finished, Kind, LogLine, Put, Trapped
+from flo.wasm.outcome import RETRIED, Finished, GuestDelete, GuestPut, LogLine, TrapKind, Trapped
 from wasm.guests import ECHO, FOREVER, PACKED_INPUT, Keys, OutOfReach, answer_of, guest
 from wasm.hostile import ATTACKS, TIMEOUT_MS
 
@@ -75,7 +75,7 @@ def test_control_more_memory_is_given_to_whoever_may_have_it(run):
            (i64.const 0)"""
     )
 
-    assert run(grow).kind is Kind.UNREACHABLE
+    assert run(grow).kind is TrapKind.UNREACHABLE
     assert isinstance(run(grow, memory_pages_max=300), Finished)
 
 
@@ -133,7 +133,7 @@ def test_fuel_runs_out_at_the_same_place_every_time(run):
     outcomes = [run(counted, fuel_max=10_000) for _ in range(2)]
 
     assert outcomes[0] == outcomes[1]
-    assert (outcomes[0].kind, outcomes[0].retry) == (Kind.OUT_OF_FUEL, False)
+    assert (outcomes[0].kind, outcomes[0].retry) == (TrapKind.OUT_OF_FUEL, False)
     assert run(ECHO, b"x").fuel_used == run(ECHO, b"x").fuel_used
 
 
@@ -145,7 +145,7 @@ def test_effects_reads_and_lines_come_with_the_output(run):
         Keys(b=b"old"),
     )
 
-    assert outcome.effects == (Put(key="a", value=b"new"), Delete(key="b"))
+    assert outcome.effects == (GuestPut(key="a", value=b"new"), GuestDelete(key="b"))
     assert outcome.reads == {"b": 7}
     assert outcome.logs == (LogLine(level=2, message="new"),)
 
@@ -187,9 +187,9 @@ def test_keys_that_are_out_of_reach_fail_the_run_and_not_the_next(run):
     reading = "(drop (call $kv_get (i32.const 0) (i32.const 1) (i32.const 8) (i32.const 8)))"
     outcome = run(guest(f"{reading} (i64.const 0)"), reader=OutOfReach())
 
-    assert (outcome.kind, outcome.retry) == (Kind.HOST_FAILED, True)
+    assert (outcome.kind, outcome.retry) == (TrapKind.HOST_FAILED, True)
     assert outcome.message == "the keys are out of reach"
-    assert run(guest("unreachable")).kind is Kind.UNREACHABLE
+    assert run(guest("unreachable")).kind is TrapKind.UNREACHABLE
 
 
 def test_a_reader_with_a_mistake_fails_the_run_only(run):
@@ -199,26 +199,26 @@ def test_a_reader_with_a_mistake_fails_the_run_only(run):
 
     reading = "(drop (call $kv_get (i32.const 0) (i32.const 1) (i32.const 8) (i32.const 8)))"
 
-    assert run(guest(f"{reading} (i64.const 0)"), reader=Mistaken()).kind is Kind.HOST_FAILED
+    assert run(guest(f"{reading} (i64.const 0)"), reader=Mistaken()).kind is TrapKind.HOST_FAILED
 
 
 def test_guests_in_many_threads_fail_each_for_its_own_reason(executor, modules):
     """What one thread's host function runs into never comes out in another thread."""
     reading = "(drop (call $kv_get (i32.const 0) (i32.const 1) (i32.const 8) (i32.const 8)))"
     cases = [
-        (guest(f"{reading} {FOREVER}"), OutOfReach(), Kind.HOST_FAILED),
-        (guest("unreachable"), Keys(), Kind.UNREACHABLE),
-        (guest("(i64.div_u (i64.const 1) (i64.const 0))"), Keys(), Kind.TRAP),
+        (guest(f"{reading} {FOREVER}"), OutOfReach(), TrapKind.HOST_FAILED),
+        (guest("unreachable"), Keys(), TrapKind.UNREACHABLE),
+        (guest("(i64.div_u (i64.const 1) (i64.const 0))"), Keys(), TrapKind.TRAP),
         (
             guest("(drop (call $kv_delete (i32.const -1) (i32.const 1))) unreachable"),
             Keys(),
-            Kind.OUT_OF_BOUNDS,
+            TrapKind.OUT_OF_BOUNDS,
         ),
     ]
 
     def mistaken_kinds(case):
         wasm, reader, kind = case
-        call = Call(module=modules.compile(wasm))
+        call = GuestCall(module=modules.compile(wasm))
         kinds = [executor.execute(call, reader).kind for _ in range(100)]
         return [found for found in kinds if found is not kind]
 
@@ -258,7 +258,7 @@ def test_a_module_describes_itself(executor, modules):
     assert (
         executor.describe(modules.check(failing)).message == "describe returned -3: execution error"
     )
-    assert executor.describe(modules.check(lengthy)).kind is Kind.OUTPUT_TOO_LARGE
+    assert executor.describe(modules.check(lengthy)).kind is TrapKind.OUTPUT_TOO_LARGE
 
 
 def test_a_description_has_no_effects(executor, modules):
@@ -271,16 +271,19 @@ def test_a_description_has_no_effects(executor, modules):
 
 
 def test_an_engine_that_is_not_running_takes_no_guest(engine, executor, modules):
-    call = Call(module=modules.compile(ECHO))
+    call = GuestCall(module=modules.compile(ECHO))
     engine.stop()
     engine.stop()
     engine.start()
     outcome = executor.execute(call, Keys())
-    idle = Engine()
-    unborn = Executor(idle, idle_modules := Modules(idle))
+    idle = WasmEngine()
+    unborn = GuestExecutor(idle, idle_modules := Modules(idle))
 
-    assert (outcome.kind, outcome.retry) == (Kind.INTERRUPTED, True)
-    assert unborn.execute(Call(module=idle_modules.compile(ECHO)), Keys()).kind is Kind.INTERRUPTED
+    assert (outcome.kind, outcome.retry) == (TrapKind.INTERRUPTED, True)
+    assert (
+        unborn.execute(GuestCall(module=idle_modules.compile(ECHO)), Keys()).kind
+        is TrapKind.INTERRUPTED
+    )
 
 
 def test_an_engine_that_stops_throws_out_its_guests(engine, executor, modules):
@@ -292,18 +295,18 @@ def test_an_engine_that_stops_throws_out_its_guests(engine, executor, modules):
             entered.wait()
 
     reading = "(drop (call $kv_get (i32.const 0) (i32.const 1) (i32.const 8) (i32.const 8)))"
-    call = Call(module=modules.compile(guest(f"{reading} {FOREVER}")), timeout_ms=0)
+    call = GuestCall(module=modules.compile(guest(f"{reading} {FOREVER}")), timeout_ms=0)
     with ThreadPoolExecutor(4) as threads:
         running = [threads.submit(executor.execute, call, Gate()) for _ in range(4)]
         entered.wait()
         engine.stop()
         outcomes = [each.result() for each in running]
 
-    assert [outcome.kind for outcome in outcomes] == [Kind.INTERRUPTED] * 4
+    assert [outcome.kind for outcome in outcomes] == [TrapKind.INTERRUPTED] * 4
     assert all(outcome.retry for outcome in outcomes)
 
 
-ENGINE = Engine()
+ENGINE = WasmEngine()
 MODULES = Modules(ENGINE)
 RETURNS_ITS_INPUT = guest("(i64.load (local.get $ptr))", memory="2")
 CALLS_THE_HOST = guest(
@@ -327,19 +330,19 @@ def _engine_of_the_properties():
     | st.builds(lambda p, n: p << 32 | n, st.integers(0, 140_000), u32)
 )
 def test_whatever_a_guest_returns_is_an_output_in_its_memory_or_a_failure(packed):
-    call = Call(module=MODULES.compile(RETURNS_ITS_INPUT), input=struct.pack("<q", packed))
-    outcome = Executor(ENGINE, MODULES).execute(call, Keys())
+    call = GuestCall(module=MODULES.compile(RETURNS_ITS_INPUT), input=struct.pack("<q", packed))
+    outcome = GuestExecutor(ENGINE, MODULES).execute(call, Keys())
 
     pointer, length = packed >> 32, packed & 0xFFFF_FFFF
     if packed < 0:
         assert outcome.kind in (
-            Kind.INVALID_INPUT,
-            Kind.ALLOCATION_FAILED,
-            Kind.EXECUTION_ERROR,
-            Kind.GUEST_ERROR,
+            TrapKind.INVALID_INPUT,
+            TrapKind.ALLOCATION_FAILED,
+            TrapKind.EXECUTION_ERROR,
+            TrapKind.GUEST_ERROR,
         )
     elif pointer + length > 131_072:
-        assert outcome.kind is Kind.OUT_OF_BOUNDS
+        assert outcome.kind is TrapKind.OUT_OF_BOUNDS
     else:
         memory = bytearray(131_072)
         memory[1024:1032] = call.input
@@ -349,14 +352,14 @@ def test_whatever_a_guest_returns_is_an_output_in_its_memory_or_a_failure(packed
 @settings(max_examples=300)
 @given(u32, u32, u32, u32)
 def test_whatever_a_guest_asks_of_the_host_stays_in_its_memory(key, key_length, buffer, length):
-    call = Call(
+    call = GuestCall(
         module=MODULES.compile(CALLS_THE_HOST),
         input=struct.pack("<IIII", key, key_length, buffer, length),
     )
-    outcome = Executor(ENGINE, MODULES).execute(call, Keys())
+    outcome = GuestExecutor(ENGINE, MODULES).execute(call, Keys())
 
     if max(key + key_length, buffer + length) > 65_536:
-        assert outcome.kind is Kind.OUT_OF_BOUNDS
+        assert outcome.kind is TrapKind.OUT_OF_BOUNDS
     else:  # no such key: −1 as a length is far out of range
-        assert outcome.kind is Kind.OUT_OF_BOUNDS
+        assert outcome.kind is TrapKind.OUT_OF_BOUNDS
         assert "an output" in outcome.message

@@ -18,7 +18,7 @@ from flo.wasm.host import (
     Host,
     Stored,
 )
-from flo.wasm.outcome import Delete, Kind, LogLine, Put
+from flo.wasm.outcome import GuestDelete, GuestPut, LogLine, TrapKind
 from wasm.guests import Keys, fault_of
 
 
@@ -109,7 +109,11 @@ def test_the_last_change_to_each_key_is_its_effect(page):
     put(host, page, b"a", b"3")
     host.kv_delete(page, page.holding(b"b"))
 
-    assert host.effects == (Delete(key="c"), Put(key="a", value=b"3"), Delete(key="b"))
+    assert host.effects == (
+        GuestDelete(key="c"),
+        GuestPut(key="a", value=b"3"),
+        GuestDelete(key="b"),
+    )
 
 
 def test_a_buffer_that_is_too_small_is_left_alone_and_the_length_is_told(page):
@@ -148,7 +152,7 @@ def test_so_many_keys_are_written_and_no_more(page):
 
     with pytest.raises(Fault, match=f"at most {WRITES_MAX} keys written") as broken:
         put(host, page, b"one more", b"")
-    assert broken.value.kind is Kind.LIMIT_EXCEEDED
+    assert broken.value.kind is TrapKind.LIMIT_EXCEEDED
 
 
 def test_so_many_bytes_are_written_and_no_more(page):
@@ -205,7 +209,7 @@ def test_no_pointer_reaches_out_of_the_page(key, other):
 
         assert (fault is None) == (max(sum(key), sum(other)) <= page.length())
         if fault is not None:
-            assert fault.kind is Kind.OUT_OF_BOUNDS
+            assert fault.kind is TrapKind.OUT_OF_BOUNDS
             assert (host.effects, host.reads, any(page.data)) == ((), {}, False)
 
 
@@ -217,7 +221,7 @@ def test_no_pointer_of_one_text_reaches_out_of_the_page(span):
 
         assert (fault is None) == (sum(span) <= page.length())
         if fault is not None:
-            assert fault.kind is Kind.OUT_OF_BOUNDS
+            assert fault.kind is TrapKind.OUT_OF_BOUNDS
             assert (host.effects, host.logs) == ((), [])
 
 

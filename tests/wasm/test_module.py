@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from wasmtime import wat2wasm
 
 from flo.model.errors import Invalid, TooLarge
-from flo.wasm.engine import Engine
+from flo.wasm.engine import WasmEngine
 from flo.wasm.module import (
     COUNTS_MAX,
     MAGIC,
@@ -210,7 +210,7 @@ def test_modules_are_kept_up_to_so_many_bytes(engine):
     assert modules.cached(digest_of(second))
 
 
-MODULES = Modules(Engine())
+MODULES = Modules(WasmEngine())
 
 
 @settings(max_examples=500)

@@ -6,9 +6,9 @@ import threading
 import pytest
 
 from flo.model.errors import Invalid, Unavailable
-from flo.wasm.execution import TIMEOUT_MS_MAX, Call
+from flo.wasm.execution import TIMEOUT_MS_MAX, GuestCall
 from flo.wasm.host import Stored
-from flo.wasm.outcome import Finished, Kind
+from flo.wasm.outcome import Finished, TrapKind
 from flo.wasm.pool import Pool
 from wasm.guests import ECHO, FOREVER, Keys, guest
 from wasm.hostile import ATTACKS
@@ -42,7 +42,7 @@ def gate():
 
 async def test_a_guest_is_checked_and_run(pool):
     module = await pool.check(ECHO)
-    outcome = await pool.execute(Call(module=module, input=b"hello"), Keys(), "echo")
+    outcome = await pool.execute(GuestCall(module=module, input=b"hello"), Keys(), "echo")
 
     assert outcome.output == b"hello"
     assert (await pool.compile(ECHO)) is module
@@ -58,9 +58,9 @@ async def test_every_attack_is_contained_and_every_other_guest_is_served(pool, m
     echo = await pool.check(ECHO)
     attacks, others = {}, []
     for name, attack in ATTACKS.items():
-        call = Call(module=modules.compile(attack.wasm), input=b"input", **attack.bounds())
+        call = GuestCall(module=modules.compile(attack.wasm), input=b"input", **attack.bounds())
         attacks[name] = pool.execute(call, Keys(), name)
-        others.append(pool.execute(Call(module=echo, input=name.encode()), Keys(), "echo"))
+        others.append(pool.execute(GuestCall(module=echo, input=name.encode()), Keys(), "echo"))
 
     outcomes = await asyncio.gather(*attacks.values())
     served = await asyncio.gather(*others)
@@ -70,25 +70,25 @@ async def test_every_attack_is_contained_and_every_other_guest_is_served(pool, m
 
 
 async def test_others_are_served_while_guests_spin(pool, modules):
-    call = Call(module=modules.compile(guest(FOREVER)), timeout_ms=TIMEOUT_MS_MAX)
+    call = GuestCall(module=modules.compile(guest(FOREVER)), timeout_ms=TIMEOUT_MS_MAX)
     spinning = [pool.execute(call, Keys(), "spin") for _ in range(3)]
     echo = await pool.check(ECHO)
     for number in range(50):
-        call = Call(module=echo, input=b"%d" % number)
+        call = GuestCall(module=echo, input=b"%d" % number)
         assert (await pool.execute(call, Keys(), "echo")).output == call.input
 
     assert not any(each.done() for each in spinning)
 
 
 async def test_the_loop_goes_round_while_every_slot_is_taken_by_a_guest_that_spins(pool, modules):
-    call = Call(module=modules.compile(guest(FOREVER)), timeout_ms=200)
+    call = GuestCall(module=modules.compile(guest(FOREVER)), timeout_ms=200)
     spinning = [pool.execute(call, Keys(), "spin") for _ in range(4)]
     turns = 0
     while not all(guest.done() for guest in spinning):
         await asyncio.sleep(0)
         turns += 1
 
-    assert [guest.result().kind for guest in spinning] == [Kind.TIMED_OUT] * 4
+    assert [guest.result().kind for guest in spinning] == [TrapKind.TIMED_OUT] * 4
     assert turns > 10
 
 
@@ -102,8 +102,8 @@ async def test_control_a_guest_on_the_loop_itself_would_stop_it(executor, module
             await asyncio.sleep(0)
 
     counting = asyncio.ensure_future(count())
-    call = Call(module=modules.compile(guest(FOREVER)), timeout_ms=200)
-    assert executor.execute(call, Keys()).kind is Kind.TIMED_OUT
+    call = GuestCall(module=modules.compile(guest(FOREVER)), timeout_ms=200)
+    assert executor.execute(call, Keys()).kind is TrapKind.TIMED_OUT
     counting.cancel()
 
     assert turns == 0
@@ -112,7 +112,7 @@ async def test_control_a_guest_on_the_loop_itself_would_stop_it(executor, module
 async def test_so_many_guests_run_and_so_many_wait(engine, modules, gate):
     pool = Pool(engine, modules, running_max=2, waiting_max=3)
     pool.start()
-    call = Call(module=modules.compile(guest(f"{READING} (i64.const 0)")))
+    call = GuestCall(module=modules.compile(guest(f"{READING} (i64.const 0)")))
     taken = [pool.execute(call, gate, "lane") for _ in range(5)]
     await gate.has_let_in(2)
 
@@ -132,7 +132,9 @@ async def test_a_pool_that_stops_interrupts_its_guests(engine, modules, gate):
     others = [each for each in threading.enumerate() if each is not own]
     pool = Pool(engine, modules, running_max=4, waiting_max=4)
     pool.start()
-    call = Call(module=modules.compile(guest(f"{READING} {FOREVER}")), timeout_ms=TIMEOUT_MS_MAX)
+    call = GuestCall(
+        module=modules.compile(guest(f"{READING} {FOREVER}")), timeout_ms=TIMEOUT_MS_MAX
+    )
     running = [pool.execute(call, gate, "spin") for _ in range(4)]
     waiting = [pool.execute(call, gate, "spin") for _ in range(4)]
     await gate.has_let_in(4)
@@ -142,7 +144,9 @@ async def test_a_pool_that_stops_interrupts_its_guests(engine, modules, gate):
 
     outcomes = await asyncio.gather(*running)
     refused = await asyncio.gather(*waiting, return_exceptions=True)
-    assert [(outcome.kind, outcome.retry) for outcome in outcomes] == [(Kind.INTERRUPTED, True)] * 4
+    assert [(outcome.kind, outcome.retry) for outcome in outcomes] == [
+        (TrapKind.INTERRUPTED, True)
+    ] * 4
     assert [error.code for error in refused] == ["wasm_stopped"] * 4
     left = [each for each in threading.enumerate() if each not in others]
     assert not [each for each in left if each.name.startswith("flo-wasm")]
@@ -155,7 +159,7 @@ async def test_a_pool_may_be_stopped_before_it_was_started(engine, modules):
 
 
 async def test_modules_are_compiled_while_every_slot_is_taken(pool, modules, gate):
-    call = Call(module=modules.compile(guest(f"{READING} (i64.const 0)")))
+    call = GuestCall(module=modules.compile(guest(f"{READING} (i64.const 0)")))
     taken = [pool.execute(call, gate, "lane") for _ in range(5)]
     module = await pool.check(ECHO)
     gate.open.set()
@@ -175,6 +179,6 @@ async def test_guests_leave_a_core_to_the_others(pool):
     module = await pool.check(guest(f"{READING} (i64.const 0)"))
     looking = Looking()
 
-    await pool.execute(Call(module=module, input=b""), looking, "read")
+    await pool.execute(GuestCall(module=module, input=b""), looking, "read")
 
     assert len(looking.cores) == max(1, len(os.sched_getaffinity(0)) - 1)

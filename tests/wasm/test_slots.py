@@ -4,7 +4,7 @@ import threading
 import pytest
 
 from flo.model.errors import Unavailable
-from flo.wasm.slots import Slots
+from flo.wasm.slots import ExecutionSlots
 
 
 class Gate:
@@ -45,7 +45,7 @@ def gate():
 
 @pytest.fixture
 async def slots(gate):
-    slots = Slots("guest", running_max=2, waiting_max=3)
+    slots = ExecutionSlots("guest", running_max=2, waiting_max=3)
     yield slots
     gate.open()
     await slots.stop()
@@ -69,7 +69,7 @@ async def test_so_many_run_and_so_many_wait_and_the_next_is_refused(slots, gate)
 
 
 async def test_control_more_slots_run_more_at_a_time(gate):
-    slots = Slots("guest", running_max=5, waiting_max=0)
+    slots = ExecutionSlots("guest", running_max=5, waiting_max=0)
     taken = [slots.do("lane", gate.job(number)) for number in range(5)]
     for _ in range(5):
         await asyncio.to_thread(gate.entered.acquire)
@@ -93,7 +93,7 @@ async def test_a_lane_is_served_in_the_order_of_coming():
 async def order_of(lanes):
     """In which order jobs begin that have waited in these lanes."""
     gate, begun = Gate(), []
-    slots = Slots("guest", running_max=1, waiting_max=10)
+    slots = ExecutionSlots("guest", running_max=1, waiting_max=10)
     first = slots.do("first", gate.job("first"))
     taken = [
         slots.do(lane, lambda name=f"{lane}{number}": begun.append(name))
@@ -157,7 +157,7 @@ def test_a_loop_that_is_gone_does_not_hurt_the_thread():
     before = threading.active_count()
 
     async def leave_a_job_behind():
-        slots = Slots("guest", running_max=1, waiting_max=0)
+        slots = ExecutionSlots("guest", running_max=1, waiting_max=0)
         slots.do("lane", gate.job("left behind"))
         return slots
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 import wasmtime
 
-from flo.wasm.outcome import Finished, Kind
+from flo.wasm.outcome import Finished, TrapKind
 from wasm.guests import answer_of, guest
 
 BAD_DESCRIPTOR = 8
@@ -108,14 +108,14 @@ def test_there_is_nothing_to_read(run):
     assert number(run(wasm)) == 0
 
 
-def test_clocks_and_dice_are_there(run):
+def test_clocks_and_rng_are_there(run):
     clock = calling(
         "clock_time_get",
         "(param i32 i64 i32)",
         "(i32.const 0) (i64.const 1) (i32.const 600)",
         "(i32.or (local.get $i) (i64.eqz (i64.load (i32.const 600))))",
     )
-    dice = calling(
+    rng = calling(
         "random_get",
         "(param i32 i32)",
         "(i32.const 600) (i32.const 64)",
@@ -123,7 +123,7 @@ def test_clocks_and_dice_are_there(run):
     )
 
     assert number(run(clock)) == 0
-    assert number(run(dice)) == 0
+    assert number(run(rng)) == 0
 
 
 def test_a_guest_cannot_sleep(run):
@@ -150,7 +150,7 @@ def test_a_guest_that_exits_has_failed(run, code):
     )
     outcome = run(wasm)
 
-    assert (outcome.kind, outcome.retry) == (Kind.EXITED, False)
+    assert (outcome.kind, outcome.retry) == (TrapKind.EXITED, False)
     assert outcome.message == f"the guest exited with {code} instead of returning"
 
 

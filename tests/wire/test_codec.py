@@ -75,8 +75,8 @@ from flo.model.streams import (
     TrimStream,
 )
 from flo.model.workers import (
-    AwaitNews,
-    News,
+    AwaitNotifications,
+    Notifications,
     RegisterWorker,
     WorkerKnown,
     WorkerStatus,
@@ -103,9 +103,9 @@ def body_of(frame):
     return reader.next_frame()
 
 
-def arrives(name, *words):
+def arrives(name, *messages):
     """The request as the other end reads it."""
-    return decode_request(body_of(encode_request(7, BY_NAME[name], words)))
+    return decode_request(body_of(encode_request(7, BY_NAME[name], messages)))
 
 
 def answered(name, *answers):
@@ -122,8 +122,8 @@ def refused(opcode, body):
     """Why a request with this body is refused."""
     request = decode_request(pack([7, opcode, body]))
     assert request.request_id == 7
-    assert isinstance(request.words, Invalid)
-    return request.words
+    assert isinstance(request.messages, Invalid)
+    return request.messages
 
 
 # Golden bytes: docs/reference/protocol.md shows these.
@@ -163,7 +163,7 @@ def test_an_invoke_on_the_wire():
 def test_a_hand_written_request_may_leave_out_what_has_a_default():
     request = decode_request(b"\x93\x02\x14\x81\xa6action\xaasend-email")
 
-    assert request.words == [Invoke(action="send-email")]
+    assert request.messages == [Invoke(action="send-email")]
 
 
 def test_an_accepted_reply_on_the_wire():
@@ -212,7 +212,7 @@ def test_the_changes_of_a_transaction_say_what_they_are_on_the_wire():
 
 
 @pytest.mark.parametrize(
-    ("name", "words"),
+    ("name", "messages"),
     [
         ("invoke", [Invoke(action="send", labels={"gpu": True, "n": 1, "x": 1.5, "r": "eu"})]),
         ("invoke_many", [Invoke(action="send"), Invoke(action="print", input=b"\x00\xff")]),
@@ -238,7 +238,7 @@ def test_the_changes_of_a_transaction_say_what_they_are_on_the_wire():
         ("cancel", [Cancel(run_id="send-1", reason="größe")]),
         ("requeue_dead", [RequeueDead(action="send", run_ids=["send-1"])]),
         ("purge_dead", [PurgeDead(action="send", limit=7)]),
-        ("await_news", [AwaitNews(worker_id="anna", after=2**62, block_ms=0)]),
+        ("await_news", [AwaitNotifications(worker_id="anna", after=2**62, block_ms=0)]),
         ("delete_namespace", [DeleteNamespace(name="prod", force=True)]),
         ("create_stream", [CreateStream(stream="events", partitions=8)]),
         ("alter_stream", [AlterStream(stream="events", retention=Retention(max_bytes=2**53))]),
@@ -285,11 +285,11 @@ def test_the_changes_of_a_transaction_say_what_they_are_on_the_wire():
         ),
     ],
 )
-def test_a_request_arrives_as_it_was_sent(name, words):
-    request = arrives(name, *words)
+def test_a_request_arrives_as_it_was_sent(name, messages):
+    request = arrives(name, *messages)
 
     assert (request.request_id, request.operation) == (7, BY_NAME[name])
-    assert request.words == words
+    assert request.messages == messages
 
 
 TASK = Task(task_id="send-1", task_type="send", payload=b"hi", created_at_ms=1, attempt=1)
@@ -306,7 +306,7 @@ RESULT = RunResult(run_id="send-1", status=RunStatus.FAILED, attempt=2, error="n
         ("wait_for_runs", [Ended(results=[RESULT], unknown=["what"])]),
         ("heartbeat", [WorkerKnown(worker_id="anna", status=WorkerStatus.DRAINING)]),
         ("requeue_dead", [Requeued(run_ids=["send-2", "send-1"], more=True)]),
-        ("await_news", [News(last=2**62, cancelled=["send-1"], draining=True)]),
+        ("await_news", [Notifications(last=2**62, cancelled=["send-1"], draining=True)]),
         (
             "list_namespaces",
             [

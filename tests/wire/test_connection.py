@@ -84,7 +84,7 @@ def test_a_client_of_another_protocol_is_turned_away(server, protocol):
 def test_a_hello_that_cannot_be_read_is_not_a_hello(server):
     (request,) = server.receive(write_frame(msgspec.msgpack.encode([1, HELLO.opcode, {}])))
 
-    assert isinstance(request.words, Invalid)
+    assert isinstance(request.messages, Invalid)
     with pytest.raises(Corrupt, match="hello first"):
         list(server.receive(encode_request(2, PING, [Ping()])))
 
@@ -93,9 +93,9 @@ def test_requests_come_out_in_the_order_in_which_they_were_sent(greeted):
     server, client = greeted
     data = b"".join(client.request(INVOKE, [Invoke(action=name)])[1] for name in "abc")
 
-    words = [request.words[0].action for request in server.receive(data)]
+    messages = [request.messages[0].action for request in server.receive(data)]
 
-    assert words == ["a", "b", "c"]
+    assert messages == ["a", "b", "c"]
 
 
 def test_a_conversation_may_be_cut_at_any_place(client):
@@ -117,8 +117,8 @@ def test_a_request_that_cannot_be_served_does_not_end_the_conversation(greeted):
 
     refused, accepted = server.receive(nonsense + client.request(PING, [Ping()])[1])
 
-    assert isinstance(refused.words, Invalid)
-    assert accepted.words == [Ping()]
+    assert isinstance(refused.messages, Invalid)
+    assert accepted.messages == [Ping()]
 
 
 def test_bytes_that_are_no_frame_end_the_conversation(greeted):

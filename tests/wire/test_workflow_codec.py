@@ -4,7 +4,7 @@ import pytest
 
 from flo.model.plans import EmitEvent, Emitted, ExecutorView, GetPlan, PlanView, WindowView
 from flo.model.schedules import GetSchedule, ScheduleView
-from flo.model.workflow_facts import Phase, WorkflowStatus
+from flo.model.workflow_facts import BranchPhase, WorkflowStatus
 from flo.model.workflows import (
     CreateWorkflow,
     GetHistory,
@@ -46,9 +46,9 @@ RUN = WorkflowRunView(
     steps=[StepView(step="start", outcome="success", output=b"{}", error=None, at_ms=5)],
     waits=[
         WaitView(
-            walk="prepare/email",
+            branch="prepare/email",
             step="email",
-            phase=Phase.SIGNAL,
+            phase=BranchPhase.SIGNAL,
             attempt=1,
             until_ms=None,
             awaited=None,
@@ -106,7 +106,7 @@ PLAN = PlanView(
 
 
 @pytest.mark.parametrize(
-    ("name", "words"),
+    ("name", "messages"),
     [
         ("create_workflow", [CreateWorkflow(text="name: größe\n", namespace="prod")]),
         ("start_workflow", [StartWorkflow(name="order", input=b"\x00\xff", idempotency_key="k")]),
@@ -125,10 +125,10 @@ PLAN = PlanView(
         ("emit_event", [EmitEvent(name="prices-changed", namespace="prod")]),
     ],
 )
-def test_a_request_arrives_as_it_was_sent(name, words):
-    request = arrives(name, *words)
+def test_a_request_arrives_as_it_was_sent(name, messages):
+    request = arrives(name, *messages)
 
-    assert (request.operation, request.words) == (BY_NAME[name], words)
+    assert (request.operation, request.messages) == (BY_NAME[name], messages)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_a_request_arrives_as_it_was_sent(name, words):
                 HistoryPage(
                     items=[
                         HistoryView(
-                            type="step_started", at_ms=5, step=None, detail="", attempt=1, walk=""
+                            type="step_started", at_ms=5, step=None, detail="", attempt=1, branch=""
                         )
                     ],
                     cursor="1",

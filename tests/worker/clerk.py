@@ -6,15 +6,15 @@ from typing import Any
 
 from client.fake import FakeServer
 from flo import Flo, StreamWorker
-from flo.core.state import State
+from flo.engine.state import State
 from flo.log.memory import MemoryLog
-from flo.model.base import Word
+from flo.model.base import Message
 from flo.model.streams import NewRecord
-from flo.shard.shard import Shard
+from flo.shard.loop import Shard
 from flo.shard.submission import Submission
-from flo.testing.loop import LoopClock, run_virtual
 from flo.wire.codec import Answer
 from flo.wire.opcodes import Operation
+from simulator.faults.loop import LoopClock, run_virtual
 
 STREAM = "events"
 GROUP = "g"
@@ -30,13 +30,18 @@ class Clerk(FakeServer):
     def __init__(self, shard: Shard | None = None) -> None:
         super().__init__(self._answer)
         self.shard = shard or Shard(State(), MemoryLog(), LoopClock())
-        self.lost: list[type[Word]] = []
-        self.answers: dict[type[Word], Word] = {}
+        self.lost: list[type[Message]] = []
+        self.answers: dict[type[Message], Message] = {}
         self._asked: list[Submission] = []
 
-    def heard(self, kind: type[Word]) -> list[Any]:
+    def heard(self, kind: type[Message]) -> list[Any]:
         """Every word of this kind, in the order in which they came."""
-        return [word for _, words in self.requests for word in words if type(word) is kind]
+        return [
+            message
+            for _, messages in self.requests
+            for message in messages
+            if type(message) is kind
+        ]
 
     def cut(self) -> None:
         """Break the line, with all that is under way on it."""
@@ -49,21 +54,21 @@ class Clerk(FakeServer):
             submission.withdraw()
         self._asked.clear()
 
-    def _answer(self, operation: Operation, words: Sequence[Word]) -> list[Answer] | None:
-        if type(words[0]) in self.answers:
-            return [self.answers[type(words[0])]]
+    def _answer(self, operation: Operation, messages: Sequence[Message]) -> list[Answer] | None:
+        if type(messages[0]) in self.answers:
+            return [self.answers[type(messages[0])]]
 
         def done(answers: list[Answer]) -> None:
-            if type(words[0]) in self.lost:
-                self.lost.remove(type(words[0]))
+            if type(messages[0]) in self.lost:
+                self.lost.remove(type(messages[0]))
                 self.cut()
                 return
             for index, request in enumerate(self.ends[-1].open):
-                if request.words is words:
+                if request.messages is messages:
                     self.reply(answers, index)
                     return
 
-        self._asked.append(self.shard.submit(words, done))
+        self._asked.append(self.shard.submit(messages, done))
         return None
 
 
@@ -74,7 +79,7 @@ class Shift:
         self.clerk = Clerk()
         self._options: dict[str, Any] = {"worker_id": "anna", **options}
         self._handler = handler
-        self._flo = Flo("flo:9000", connect=self.clerk.connect, dice=lambda: 1.0)
+        self._flo = Flo("flo:9000", connect=self.clerk.connect, rng=lambda: 1.0)
         another_door = Clerk(self.clerk.shard)  # breaking the worker's line does not break this
         self.beside = Flo("flo:9000", connect=another_door.connect)
         self.group = self.beside.streams.group(STREAM, GROUP)

@@ -6,7 +6,7 @@ from typing import Any
 
 from client.fake import FakeServer
 from flo.model.actions import GetAction, RegisterAction, Registered
-from flo.model.base import Word
+from flo.model.base import Message
 from flo.model.errors import FloError, NotFound
 from flo.model.runs import (
     Accepted,
@@ -21,11 +21,11 @@ from flo.model.runs import (
     Touched,
 )
 from flo.model.workers import (
-    AwaitNews,
+    AwaitNotifications,
     DeregisterWorker,
     DrainWorker,
     Heartbeat,
-    News,
+    Notifications,
     RegisterWorker,
     WorkerKnown,
     WorkerStatus,
@@ -51,13 +51,18 @@ class Foreman(FakeServer):
     def __init__(self) -> None:
         super().__init__(self._answer)
         self.tasks: list[Task] = []
-        self.answers: dict[type[Word], Answer] = {}
+        self.answers: dict[type[Message], Answer] = {}
         self.is_draining = False
-        self.news_count = 0
+        self.notifications_count = 0
 
-    def heard(self, kind: type[Word]) -> list[Any]:
+    def heard(self, kind: type[Message]) -> list[Any]:
         """Every word of this kind, in the order in which they came."""
-        return [word for _, words in self.requests for word in words if type(word) is kind]
+        return [
+            message
+            for _, messages in self.requests
+            for message in messages
+            if type(message) is kind
+        ]
 
     def assign(self, *tasks: Task) -> None:
         """Hand out tasks to whoever waits."""
@@ -66,72 +71,79 @@ class Foreman(FakeServer):
 
     def tell(self, *cancelled: str, draining: bool = False) -> None:
         """News for whoever listens."""
-        self.news_count += 1
+        self.notifications_count += 1
         self.is_draining = self.is_draining or draining
-        index = self._parked(AwaitNews)
+        index = self._parked(AwaitNotifications)
         assert index is not None, "nobody listens"
         self.reply(
-            [News(last=self.news_count, cancelled=list(cancelled), draining=draining)], index
+            [
+                Notifications(
+                    last=self.notifications_count, cancelled=list(cancelled), draining=draining
+                )
+            ],
+            index,
         )
 
-    def _parked(self, kind: type[Word]) -> int | None:
+    def _parked(self, kind: type[Message]) -> int | None:
         for index, request in enumerate(self.ends[-1].open):
-            if isinstance(request.words, list) and isinstance(request.words[0], kind):
+            if isinstance(request.messages, list) and isinstance(request.messages[0], kind):
                 return index
         return None
 
     def _answer_parked_claim(self) -> None:
         index = self._parked(Claim)
         if index is not None:
-            words = self.ends[-1].open[index].words
-            assert isinstance(words, list)
-            assert isinstance(words[0], Claim)
-            self.reply([self._assigned(words[0])], index)
+            messages = self.ends[-1].open[index].messages
+            assert isinstance(messages, list)
+            assert isinstance(messages[0], Claim)
+            self.reply([self._assigned(messages[0])], index)
 
-    def _answer_parked_news(self) -> None:
-        index = self._parked(AwaitNews)
+    def _answer_parked_notifications(self) -> None:
+        index = self._parked(AwaitNotifications)
         if index is not None:
-            self.reply([News(last=self.news_count, draining=self.is_draining)], index)
+            self.reply(
+                [Notifications(last=self.notifications_count, draining=self.is_draining)], index
+            )
 
     def _answer(
-        self, operation: Operation, words: Sequence[Word]
+        self, operation: Operation, messages: Sequence[Message]
     ) -> list[Answer] | FloError | None:
-        answers = [self._answer_one(word) for word in words]
+        answers = [self._answer_one(message) for message in messages]
         return None if None in answers else [one for one in answers if one is not None]
 
-    def _answer_one(self, word: Word) -> Answer | None:
-        if type(word) in self.answers:
-            return self.answers[type(word)]
-        match word:
+    def _answer_one(self, message: Message) -> Answer | None:
+        if type(message) in self.answers:
+            return self.answers[type(message)]
+        match message:
             case Claim() | Complete() | Fail() | Touch():
-                return self._answer_about_tasks(word)
-            case AwaitNews():
-                return self._answer_about_news(word)
+                return self._answer_about_tasks(message)
+            case AwaitNotifications():
+                return self._answer_about_notifications(message)
             case GetAction(name=name):
                 return NotFound(f"action {name!r} does not exist", code="action_not_found")
             case RegisterAction(name=name):
                 return Registered(name=name, version=1)
             case DrainWorker(worker_id=worker_id):
                 self.is_draining = True
-                self.news_count += 1
+                self.notifications_count += 1
                 self._answer_parked_claim()
-                self._answer_parked_news()
+                self._answer_parked_notifications()
                 return WorkerKnown(worker_id=worker_id, status=WorkerStatus.DRAINING)
             case RegisterWorker(worker_id=worker_id) | Heartbeat(worker_id=worker_id):
                 return WorkerKnown(worker_id=worker_id, status=self._status())
             case DeregisterWorker():
                 return Nothing()
             case _:
-                raise AssertionError(f"nobody expected {word!r}")
+                raise AssertionError(f"nobody expected {message!r}")
 
-    def _answer_about_tasks(self, word: Claim | Complete | Fail | Touch) -> Answer | None:
-        match word:
+    def _answer_about_tasks(self, message: Claim | Complete | Fail | Touch) -> Answer | None:
+        match message:
             case Claim(block_ms=block_ms) if not self.tasks and not self.is_draining:
                 loop = asyncio.get_running_loop()
                 loop.call_later(block_ms / 1_000, self._answer_parked_claim)
                 return None
             case Claim():
-                return self._assigned(word)
+                return self._assigned(message)
             case Complete(run_id=run_id):
                 return Accepted(run_id=run_id, status=RunStatus.COMPLETED)
             case Fail(run_id=run_id):
@@ -139,11 +151,11 @@ class Foreman(FakeServer):
             case Touch(run_id=run_id):
                 return Touched(run_id=run_id, lease_expires_at_ms=0)
 
-    def _answer_about_news(self, question: AwaitNews) -> Answer | None:
-        if question.after < self.news_count:
-            return News(last=self.news_count, draining=self.is_draining)
+    def _answer_about_notifications(self, query: AwaitNotifications) -> Answer | None:
+        if query.after < self.notifications_count:
+            return Notifications(last=self.notifications_count, draining=self.is_draining)
         loop = asyncio.get_running_loop()
-        loop.call_later(question.block_ms / 1_000, self._answer_parked_news)
+        loop.call_later(query.block_ms / 1_000, self._answer_parked_notifications)
         return None
 
     def _assigned(self, claim: Claim) -> Assigned:

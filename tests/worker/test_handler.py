@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from flo.worker.context import ActionContext
+from flo.worker.actions.context import ActionContext
 from flo.worker.handler import bind
 from flo.worker.outcome import NonRetryableError
 from worker.foreman import task

@@ -14,7 +14,7 @@ from flo.model.actions import RegisterAction
 from flo.model.errors import NotFound, Unavailable
 from flo.model.runs import Assigned, Claim, Complete, Fail
 from flo.model.workers import (
-    AwaitNews,
+    AwaitNotifications,
     DeregisterWorker,
     DrainWorker,
     Heartbeat,
@@ -43,7 +43,7 @@ class Shift:
 
     def __init__(self, handler: Callable[..., Any], **options: Any) -> None:
         self.foreman = Foreman()
-        self._flo = Flo("flo:9000", connect=self.foreman.connect, dice=lambda: 1.0)
+        self._flo = Flo("flo:9000", connect=self.foreman.connect, rng=lambda: 1.0)
         self.worker = ActionWorker(self._flo, worker_id="anna", **options)
         self.worker.register_action("a", handler)
         self.serving = asyncio.ensure_future(self.worker.serve())
@@ -271,17 +271,17 @@ def test_every_start_of_a_worker_is_another_incarnation() -> None:
     assert first != second
 
 
-def test_a_worker_of_which_the_server_has_no_news_registers_again() -> None:
+def test_a_worker_of_which_the_server_has_no_notifications_registers_again() -> None:
     async def scenario(shift: Shift) -> None:
         await soon()
         shift.foreman.reply(NotFound("who?", code="worker_not_found"), to=0)
         await asyncio.sleep(2)
-        assert len(shift.foreman.heard(AwaitNews)) == 2
+        assert len(shift.foreman.heard(AwaitNotifications)) == 2
 
     assert len(play(scenario).heard(RegisterWorker)) == 2
 
 
-def test_news_go_on_where_they_ended() -> None:
+def test_notifications_go_on_where_they_ended() -> None:
     async def scenario(shift: Shift) -> None:
         await soon()
         shift.foreman.tell("b-1")
@@ -291,24 +291,24 @@ def test_news_go_on_where_they_ended() -> None:
         shift.foreman.tell("b-2")
         await soon()
         assert len(shift.foreman.ends) == 2
-        assert [question.after for question in shift.foreman.heard(AwaitNews)] == [0, 1, 1, 2]
+        assert [query.after for query in shift.foreman.heard(AwaitNotifications)] == [0, 1, 1, 2]
 
     play(scenario)
 
 
-def test_a_worker_without_news_asks_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_worker_without_notifications_asks_again(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(shift: Shift) -> None:
-        shift.foreman.answers[AwaitNews] = Unavailable("busy")
+        shift.foreman.answers[AwaitNotifications] = Unavailable("busy")
         await asyncio.sleep(2.5)
-        del shift.foreman.answers[AwaitNews]
+        del shift.foreman.answers[AwaitNotifications]
         await asyncio.sleep(60)
-        assert len(shift.foreman.heard(AwaitNews)) == 3 + 2
+        assert len(shift.foreman.heard(AwaitNotifications)) == 3 + 2
 
     play(scenario)
     assert "no news: busy" in caplog.text
 
 
-class Witness:
+class Observer:
     """A handler that waits for an hour, and what happens to it."""
 
     def __init__(self, cleanup_s: float = 0.0) -> None:
@@ -326,7 +326,7 @@ class Witness:
 
 
 def test_a_cancelled_run_reaches_its_handler_at_once_and_is_not_reported() -> None:
-    witness = Witness(cleanup_s=5.0)
+    observer = Observer(cleanup_s=5.0)
 
     async def scenario(shift: Shift) -> None:
         await soon()
@@ -334,13 +334,13 @@ def test_a_cancelled_run_reaches_its_handler_at_once_and_is_not_reported() -> No
         await soon()
         shift.foreman.tell("a-2", "b-1")
         await soon()
-        assert witness.seen == ["a-2 cancelled: True"]
+        assert observer.seen == ["a-2 cancelled: True"]
         await asyncio.sleep(6)
-        assert witness.seen[1:] == ["a-2 cleaned up"]
+        assert observer.seen[1:] == ["a-2 cleaned up"]
         shift.worker.stop(at_once=True)
         await shift.serving
 
-    foreman = play(scenario, witness)
+    foreman = play(scenario, observer)
     assert foreman.heard(Complete) == foreman.heard(Fail) == []
 
 
@@ -382,7 +382,7 @@ def test_a_busy_worker_hears_of_its_drain_at_once() -> None:
 
 
 def test_a_draining_worker_still_hears_of_cancelled_runs() -> None:
-    witness = Witness()
+    observer = Observer()
 
     async def scenario(shift: Shift) -> None:
         await soon()
@@ -394,12 +394,12 @@ def test_a_draining_worker_still_hears_of_cancelled_runs() -> None:
         await shift.serving
         assert asyncio.get_running_loop().time() < 2
 
-    play(scenario, witness)
-    assert witness.seen == ["a-1 cancelled: True", "a-1 cleaned up"]
+    play(scenario, observer)
+    assert observer.seen == ["a-1 cancelled: True", "a-1 cleaned up"]
 
 
 def test_a_handler_that_is_given_up_on_shutdown_may_clean_up() -> None:
-    witness = Witness(cleanup_s=4.0)
+    observer = Observer(cleanup_s=4.0)
 
     async def scenario(shift: Shift) -> None:
         await soon()
@@ -409,13 +409,13 @@ def test_a_handler_that_is_given_up_on_shutdown_may_clean_up() -> None:
         await shift.serving
         assert asyncio.get_running_loop().time() == pytest.approx(34, abs=1)
 
-    foreman = play(scenario, witness, drain_timeout=30.0)
-    assert witness.seen == ["a-1 cancelled: True", "a-1 cleaned up"]
+    foreman = play(scenario, observer, drain_timeout=30.0)
+    assert observer.seen == ["a-1 cancelled: True", "a-1 cleaned up"]
     assert [fail.retry for fail in foreman.heard(Fail)] == [False]
 
 
 def test_a_handler_that_cleans_up_for_ever_does_not_keep_its_worker() -> None:
-    witness = Witness(cleanup_s=3_600.0)
+    observer = Observer(cleanup_s=3_600.0)
 
     async def scenario(shift: Shift) -> None:
         await soon()
@@ -425,8 +425,8 @@ def test_a_handler_that_cleans_up_for_ever_does_not_keep_its_worker() -> None:
         await shift.serving
         assert asyncio.get_running_loop().time() == pytest.approx(40, abs=1)
 
-    play(scenario, witness, drain_timeout=30.0, cancel_grace=10.0)
-    assert witness.seen == ["a-1 cancelled: True"]
+    play(scenario, observer, drain_timeout=30.0, cancel_grace=10.0)
+    assert observer.seen == ["a-1 cancelled: True"]
 
 
 def test_a_worker_waits_for_its_server_to_come_up(caplog: pytest.LogCaptureFixture) -> None:

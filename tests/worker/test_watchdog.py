@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from flo.worker.watchdog import Running, Stillness, Watchdog, watching
+from flo.worker.watchdog import BlockedLoop, Running, Watchdog, watching
 from worker.foreman import task
 from worker.listener import Listener, listening
 
@@ -111,7 +111,7 @@ def test_a_watchdog_of_a_loop_that_is_gone_goes_too() -> None:
 def test_the_sleep_of_the_whole_machine_is_no_stillness(
     looks: list[tuple[float, float]], still_s: float
 ) -> None:
-    stillness = Stillness(0.25)
+    stillness = BlockedLoop(0.25)
     for elapsed_s, busy_s in looks:
         stillness.add(elapsed_s, busy_s)
 

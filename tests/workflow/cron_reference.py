@@ -161,28 +161,28 @@ def names(field: str, number: int, lowest: int = 0) -> bool:
 
 def random_expressions(seed: int, count: int) -> list[str]:
     """Expressions that are due a few times a day at most, so that many can be compared."""
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     return [
         " ".join(
             (
-                random_field(dice, 0, 59, 0.0),
-                random_field(dice, 0, 23, 0.0),
-                random_field(dice, 1, 28, 0.5),
-                random_field(dice, 1, 12, 0.7),
-                random_field(dice, 0, 7, 0.5),
+                random_field(rng, 0, 59, 0.0),
+                random_field(rng, 0, 23, 0.0),
+                random_field(rng, 1, 28, 0.5),
+                random_field(rng, 1, 12, 0.7),
+                random_field(rng, 0, 7, 0.5),
             )
         )
         for _ in range(count)
     ]
 
 
-def random_field(dice: random.Random, low: int, high: int, star: float) -> str:
-    if dice.random() < star:
+def random_field(rng: random.Random, low: int, high: int, star: float) -> str:
+    if rng.random() < star:
         return "*"
-    first = dice.randint(low, min(high, low + 4) if dice.random() < 0.5 else high)
-    last = dice.randint(first, high)
-    step = dice.randint(1, high)
-    return dice.choice(
+    first = rng.randint(low, min(high, low + 4) if rng.random() < 0.5 else high)
+    last = rng.randint(first, high)
+    step = rng.randint(1, high)
+    return rng.choice(
         (
             f"{first}",
             f"{first},{last}",

@@ -15,5 +15,5 @@ def names(executors):
     return [executor.name for executor in executors]
 
 
-def no_dice():
+def no_rng():
     raise AssertionError("chance has no say here")

@@ -6,7 +6,7 @@ from string import ascii_letters, digits
 from hypothesis import strategies as st
 
 from flo.workflow import definition as d
-from flo.workflow.fields import EXACTLY_ONE, TARGETS, fields_of
+from flo.workflow.document.fields import EXACTLY_ONE, TARGETS, fields_of
 
 NAMES = st.text(ascii_letters + digits + "_-", min_size=1, max_size=8)
 STEP_NAMES = NAMES.filter(lambda name: name not in (d.START, d.START_ALIAS))
@@ -100,7 +100,9 @@ def steps():
 
 def branches():
     return st.builds(
-        d.Branch, start=flat_steps(), steps=st.dictionaries(STEP_NAMES, flat_steps(), max_size=2)
+        d.ParallelBranch,
+        start=flat_steps(),
+        steps=st.dictionaries(STEP_NAMES, flat_steps(), max_size=2),
     )
 
 

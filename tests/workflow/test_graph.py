@@ -1,6 +1,6 @@
+from flo.workflow.document.read import read
 from flo.workflow.draw import as_mermaid, as_text
 from flo.workflow.graph import Edge, Node, NodeKind, areas_of, graph_of
-from flo.workflow.read import read
 
 from .documents import HEAD, SEED
 

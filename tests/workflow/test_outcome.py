@@ -1,6 +1,6 @@
 import pytest
 
-from flo.workflow.definition import Ending
+from flo.workflow.definition import TerminalKind
 from flo.workflow.outcome import RETRIED, choose, outcome_of_child
 
 
@@ -34,11 +34,11 @@ def test_the_transition_that_an_outcome_follows(transitions, outcome, goal):
 @pytest.mark.parametrize(
     ("ending", "transitions", "outcome"),
     [
-        (Ending.COMPLETED, {}, "success"),
-        (Ending.FAILED, {}, "failure"),
-        (Ending.CANCELLED, {"timeout": "a"}, "failure"),
-        (Ending.TIMED_OUT, {"timeout": "a"}, "timeout"),
-        (Ending.TIMED_OUT, {"failure": "a"}, "failure"),
+        (TerminalKind.COMPLETED, {}, "success"),
+        (TerminalKind.FAILED, {}, "failure"),
+        (TerminalKind.CANCELLED, {"timeout": "a"}, "failure"),
+        (TerminalKind.TIMED_OUT, {"timeout": "a"}, "timeout"),
+        (TerminalKind.TIMED_OUT, {"failure": "a"}, "failure"),
     ],
 )
 def test_what_the_ending_of_a_child_means_for_its_parent(ending, transitions, outcome):

@@ -9,7 +9,7 @@ NOON = 1_000_000
 
 
 @pytest.mark.parametrize(
-    ("backoff", "dice", "delays"),
+    ("backoff", "rng", "delays"),
     [
         (Backoff.CONSTANT, 0.9, [100, 100, 100, 100, 100]),
         (Backoff.LINEAR, 0.9, [100, 200, 300, 400, 500]),
@@ -19,8 +19,8 @@ NOON = 1_000_000
         (Backoff.EXPONENTIAL_JITTER, 1.0, [125, 250, 500, 1_000, 1_000]),
     ],
 )
-def test_the_four_formulas(backoff, dice, delays):
-    assert [delay_ms(backoff, 100, 1_000, n, dice) for n in range(5)] == delays
+def test_the_four_formulas(backoff, rng, delays):
+    assert [delay_ms(backoff, 100, 1_000, n, rng) for n in range(5)] == delays
 
 
 @given(
@@ -30,12 +30,12 @@ def test_the_four_formulas(backoff, dice, delays):
     st.integers(0, 1_000),
     st.floats(0, 1),
 )
-def test_no_delay_is_above_the_maximum_and_none_shrinks(backoff, first, most, repetition, dice):
-    delay = delay_ms(backoff, first, most, repetition, dice)
+def test_no_delay_is_above_the_maximum_and_none_shrinks(backoff, first, most, repetition, rng):
+    delay = delay_ms(backoff, first, most, repetition, rng)
 
     assert 0 <= delay <= most
     assert delay >= min(first, most)
-    assert delay_ms(backoff, first, most, repetition + 1, dice) >= delay
+    assert delay_ms(backoff, first, most, repetition + 1, rng) >= delay
 
 
 def test_max_attempts_counts_the_first_one():

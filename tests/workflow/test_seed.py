@@ -9,7 +9,6 @@ from flo.workflow.definition import (
     Breaker,
     Cache,
     Catchup,
-    Ending,
     ErrorClasses,
     Executor,
     Fallback,
@@ -29,13 +28,14 @@ from flo.workflow.definition import (
     Target,
     TargetKind,
     Terminal,
+    TerminalKind,
     Tracking,
     TrackingMode,
     Trigger,
     TriggerMode,
 )
-from flo.workflow.problem import Severity
-from flo.workflow.read import read
+from flo.workflow.document.problem import Severity
+from flo.workflow.document.read import read
 
 from .documents import SEED
 
@@ -113,9 +113,9 @@ def test_order_processing():
     definition = definition_of("order-processing.yaml")
 
     assert definition.terminals == {
-        "OrderCompleted": Terminal(status=Ending.COMPLETED),
-        "OrderRejected": Terminal(status=Ending.FAILED),
-        "PaymentFailed": Terminal(status=Ending.FAILED),
+        "OrderCompleted": Terminal(status=TerminalKind.COMPLETED),
+        "OrderRejected": Terminal(status=TerminalKind.FAILED),
+        "PaymentFailed": Terminal(status=TerminalKind.FAILED),
     }
     assert definition.steps["await_approval"] == SignalStep(
         wait_for_signal=SignalWait(
@@ -127,8 +127,8 @@ def test_order_processing():
         "success": "fulfill",
         "failure": "await_approval",
     }
-    assert definition.ending_of("OrderRejected") is Ending.FAILED
-    assert definition.ending_of("flo.TimedOut") is Ending.TIMED_OUT
+    assert definition.ending_of("OrderRejected") is TerminalKind.FAILED
+    assert definition.ending_of("flo.TimedOut") is TerminalKind.TIMED_OUT
     assert definition.ending_of("fulfill") is None
 
 

@@ -2,12 +2,12 @@
 
 import click
 
-from flo.cli.command import Group
-from flo.cli.options import Settings, pass_settings
-from flo.cli.output import count_text, show
+from flo.cli.app.command import CommandGroup
+from flo.cli.app.options import GlobalSettings, pass_settings
+from flo.cli.app.output import count_text, show
 
 
-@click.group(cls=Group, examples=["flo event emit payment.refunded"])
+@click.group(cls=CommandGroup, examples=["flo event emit payment.refunded"])
 def event() -> None:
     """Say that something has happened."""
 
@@ -21,7 +21,7 @@ def event() -> None:
 )
 @click.argument("name")
 @pass_settings
-def emit(settings: Settings, name: str) -> None:
+def emit(settings: GlobalSettings, name: str) -> None:
     """Emit the event NAME: plans that name it in `invalidate_on` forget the results they keep.
 
     Only plans that keep results now can forget them; an event that none names changes nothing.

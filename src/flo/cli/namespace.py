@@ -8,10 +8,10 @@ import sys
 
 import click
 
-from flo.cli.command import Group
-from flo.cli.options import Settings, pass_settings
-from flo.cli.output import Columns, aligned, counts_text, show, show_list, time_text
-from flo.cli.pages import collect, page_options
+from flo.cli.app.command import CommandGroup
+from flo.cli.app.options import GlobalSettings, pass_settings
+from flo.cli.app.output import Columns, aligned, counts_text, show, show_list, time_text
+from flo.cli.app.pages import collect, page_options
 from flo.model.namespaces import NamespaceView
 from flo.model.runs import RunStatus
 
@@ -24,7 +24,7 @@ NAMESPACE_COLUMNS: Columns[NamespaceView] = {
 }
 
 
-@click.group(cls=Group, examples=["flo namespace create myapp", "flo namespace list"])
+@click.group(cls=CommandGroup, examples=["flo namespace create myapp", "flo namespace list"])
 def namespace() -> None:
     """Keep things apart from each other.
 
@@ -36,7 +36,7 @@ def namespace() -> None:
 @namespace.command("create", examples=["flo namespace create myapp"])
 @click.argument("name")
 @pass_settings
-def create(settings: Settings, name: str) -> None:
+def create(settings: GlobalSettings, name: str) -> None:
     """Create the namespace NAME."""
     with settings.connect() as flo:
         flo.namespaces.create(name)
@@ -51,7 +51,7 @@ def create(settings: Settings, name: str) -> None:
 @click.argument("name")
 @click.option("-f", "--force", is_flag=True, help="With everything that is in it.")
 @pass_settings
-def delete(settings: Settings, name: str, force: bool) -> None:
+def delete(settings: GlobalSettings, name: str, force: bool) -> None:
     """Delete the namespace NAME."""
     with settings.connect() as flo:
         flo.namespaces.delete(name, force=force)
@@ -64,7 +64,9 @@ def delete(settings: Settings, name: str, force: bool) -> None:
 @click.option("-a", "--all", "everything", is_flag=True, help="However many there are.")
 @page_options(limit_default=100)
 @pass_settings
-def list_namespaces(settings: Settings, everything: bool, limit: int, cursor: str | None) -> None:
+def list_namespaces(
+    settings: GlobalSettings, everything: bool, limit: int, cursor: str | None
+) -> None:
     """List the namespaces."""
     with settings.connect() as flo:
         limit = sys.maxsize if everything else limit
@@ -75,7 +77,7 @@ def list_namespaces(settings: Settings, everything: bool, limit: int, cursor: st
 @namespace.command("info", examples=["flo namespace info prod"])
 @click.argument("name")
 @pass_settings
-def info(settings: Settings, name: str) -> None:
+def info(settings: GlobalSettings, name: str) -> None:
     """Show how much there is in the namespace NAME."""
     with settings.connect() as flo:
         view = flo.namespaces.get(name)

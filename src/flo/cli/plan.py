@@ -2,17 +2,17 @@
 
 import click
 
-from flo.cli.command import Group
-from flo.cli.options import Settings, pass_settings
-from flo.cli.output import Columns, aligned, count_text, show, table, time_text
-from flo.cli.workflow_options import version_flag
+from flo.cli.app.command import CommandGroup
+from flo.cli.app.options import GlobalSettings, pass_settings
+from flo.cli.app.output import Columns, aligned, count_text, show, table, time_text
+from flo.cli.workflow.options import version_flag
 from flo.model.plans import ExecutorView, PlanView, WindowView
 from flo.model.workflows import LATEST
 
 UNITS = {1_000: "s", 60_000: "min", 3_600_000: "h"}
 
 
-@click.group(cls=Group, examples=["flo plan status payment-processing charge-payment"])
+@click.group(cls=CommandGroup, examples=["flo plan status payment-processing charge-payment"])
 def plan() -> None:
     """See how the executors of a plan are doing."""
 
@@ -29,7 +29,7 @@ def plan() -> None:
 @click.argument("plan")
 @version_flag("Which version of the workflow.", LATEST)
 @pass_settings
-def show_plan(settings: Settings, workflow: str, plan: str, version: str) -> None:
+def show_plan(settings: GlobalSettings, workflow: str, plan: str, version: str) -> None:
     """Show breakers, health and rate limits of the plan PLAN of the workflow WORKFLOW.
 
     All of it is known since the server started, and of this version alone. With too few SAMPLES a

@@ -2,10 +2,10 @@
 
 import click
 
-from flo.cli.command import Group
-from flo.cli.options import Settings, pass_settings
-from flo.cli.output import Columns, duration_text, show, show_list, time_text
-from flo.cli.pages import collect, page_options
+from flo.cli.app.command import CommandGroup
+from flo.cli.app.options import GlobalSettings, pass_settings
+from flo.cli.app.output import Columns, duration_text, show, show_list, time_text
+from flo.cli.app.pages import collect, page_options
 from flo.model.schedules import TIMES_MAX, ScheduleView
 from flo.model.workflow_facts import WorkflowName
 
@@ -24,7 +24,7 @@ SCHEDULE_COLUMNS: Columns[ScheduleView] = {
 
 
 @click.group(
-    cls=Group,
+    cls=CommandGroup,
     examples=["flo schedule list", "flo schedule next reconcile-accounts"],
 )
 def schedule() -> None:
@@ -36,7 +36,7 @@ def schedule() -> None:
 )
 @page_options(limit_default=100)
 @pass_settings
-def list_schedules(settings: Settings, limit: int, cursor: str | None) -> None:
+def list_schedules(settings: GlobalSettings, limit: int, cursor: str | None) -> None:
     """List the schedules of all workflows; times are in UTC."""
     with settings.connect() as flo:
         schedules, cursor = collect(flo.schedules.list, limit, cursor)
@@ -61,7 +61,7 @@ def list_schedules(settings: Settings, limit: int, cursor: str | None) -> None:
     help="How many times to show.",
 )
 @pass_settings
-def show_next(settings: Settings, workflow: WorkflowName, times: int) -> None:
+def show_next(settings: GlobalSettings, workflow: WorkflowName, times: int) -> None:
     """Show when the workflow WORKFLOW starts next, in UTC."""
     with settings.connect() as flo:
         view = flo.schedules.get(workflow, times)
@@ -72,7 +72,7 @@ def show_next(settings: Settings, workflow: WorkflowName, times: int) -> None:
 @schedule.command("pause", examples=["flo schedule pause reconcile-accounts"])
 @click.argument("workflow")
 @pass_settings
-def pause(settings: Settings, workflow: WorkflowName) -> None:
+def pause(settings: GlobalSettings, workflow: WorkflowName) -> None:
     """Start no runs of WORKFLOW by its schedule until it is resumed; by hand they still start."""
     with settings.connect() as flo:
         flo.schedules.pause(workflow)
@@ -83,7 +83,7 @@ def pause(settings: Settings, workflow: WorkflowName) -> None:
 @schedule.command("resume", examples=["flo schedule resume reconcile-accounts"])
 @click.argument("workflow")
 @pass_settings
-def resume(settings: Settings, workflow: WorkflowName) -> None:
+def resume(settings: GlobalSettings, workflow: WorkflowName) -> None:
     """Let the schedule of WORKFLOW start runs again; times that have passed are not caught up."""
     with settings.connect() as flo:
         flo.schedules.resume(workflow)
@@ -94,7 +94,7 @@ def resume(settings: Settings, workflow: WorkflowName) -> None:
 @schedule.command("run-now", examples=["flo schedule run-now reconcile-accounts"])
 @click.argument("workflow")
 @pass_settings
-def run_now(settings: Settings, workflow: WorkflowName) -> None:
+def run_now(settings: GlobalSettings, workflow: WorkflowName) -> None:
     """Start a run of WORKFLOW now, with the input of its schedule; its times stay as they are."""
     with settings.connect() as flo:
         run = flo.schedules.run_now(workflow)

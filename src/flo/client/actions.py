@@ -8,12 +8,12 @@ from itertools import islice, repeat
 from math import inf
 from typing import Any, TypeVar, overload
 
-from flo.client.dead import treat_dead
-from flo.client.invocation import Invocation, result_of
-from flo.client.payload import encode_payload
-from flo.client.schema import Schema, schema_of
-from flo.client.session import Session
-from flo.client.waits import Waits
+from flo.client.dead_letters import treat_dead
+from flo.client.handles.invocation import Invocation, result_of
+from flo.client.payloads.payload import encode_payload
+from flo.client.payloads.schema import Schema, schema_of
+from flo.client.session.session import Session
+from flo.client.session.waits import Waits
 from flo.model.actions import (
     ENTRYPOINT_DEFAULT,
     MAX_RETRIES_DEFAULT,
@@ -194,8 +194,8 @@ class Actions:
         return invocations
 
     async def status(self, run_id: RunId) -> RunView:
-        question = GetRun(run_id=run_id, namespace=self._namespace)
-        run: RunView = await self._session.call(_GET_RUN, question)
+        query = GetRun(run_id=run_id, namespace=self._namespace)
+        run: RunView = await self._session.call(_GET_RUN, query)
         return run
 
     async def wait(self, run_id: RunId, timeout: float | None = None) -> RunResult:
@@ -225,8 +225,8 @@ class Actions:
         self, name: ActionName, limit: int = LIST_LIMIT_DEFAULT, cursor: str | None = None
     ) -> RunPage:
         """The dead letters of one action, the newest first."""
-        question = ListDead(action=name, namespace=self._namespace, limit=limit, cursor=cursor)
-        page: RunPage = await self._session.call(_LIST_DEAD, question)
+        query = ListDead(action=name, namespace=self._namespace, limit=limit, cursor=cursor)
+        page: RunPage = await self._session.call(_LIST_DEAD, query)
         return page
 
     async def requeue(
@@ -244,13 +244,13 @@ class Actions:
         )
 
     async def get(self, name: ActionName) -> ActionView:
-        question = GetAction(name=name, namespace=self._namespace)
-        action: ActionView = await self._session.call(_GET, question)
+        query = GetAction(name=name, namespace=self._namespace)
+        action: ActionView = await self._session.call(_GET, query)
         return action
 
     async def list(self, limit: int = LIST_LIMIT_DEFAULT, cursor: str | None = None) -> ActionPage:
-        question = ListActions(namespace=self._namespace, limit=limit, cursor=cursor)
-        page: ActionPage = await self._session.call(_LIST, question)
+        query = ListActions(namespace=self._namespace, limit=limit, cursor=cursor)
+        page: ActionPage = await self._session.call(_LIST, query)
         return page
 
     async def runs(
@@ -261,14 +261,14 @@ class Actions:
         cursor: str | None = None,
     ) -> RunPage:
         """The runs of one action, the newest first."""
-        question = ListRuns(
+        query = ListRuns(
             action=name,
             namespace=self._namespace,
             status=None if status is None else RunStatus(status),
             limit=limit,
             cursor=cursor,
         )
-        page: RunPage = await self._session.call(_LIST_RUNS, question)
+        page: RunPage = await self._session.call(_LIST_RUNS, query)
         return page
 
     async def enable(self, name: ActionName) -> None:

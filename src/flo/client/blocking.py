@@ -14,15 +14,15 @@ from flo.client.actions import Actions
 from flo.client.client import TIMEOUT_S_DEFAULT, Flo
 from flo.client.events import Events
 from flo.client.groups import ConsumerGroup
-from flo.client.invocation import Invocation
+from flo.client.handles.execution import WorkflowHandle
+from flo.client.handles.invocation import Invocation
+from flo.client.handles.transaction import KvTransaction
 from flo.client.kv import Kv
-from flo.client.kv_transaction import KvTransaction
 from flo.client.namespaces import Namespaces
 from flo.client.plans import Plans
 from flo.client.schedules import Schedules
 from flo.client.streams import Streams
 from flo.client.workers import Workers
-from flo.client.workflow_handle import WorkflowHandle
 from flo.client.workflows import Workflows
 from flo.model.errors import Unavailable
 from flo.model.ids import GroupName, Key, Namespace, RunId, StreamName
@@ -211,7 +211,7 @@ class BlockingWorkers(Twin):
     complete = blocking(Workers.complete)
     fail = blocking(Workers.fail)
     touch = blocking(Workers.touch)
-    await_news = blocking(Workers.await_news)
+    await_notifications = blocking(Workers.await_notifications)
     drain = blocking(Workers.drain)
     deregister = blocking(Workers.deregister)
     get = blocking(Workers.get)

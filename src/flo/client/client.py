@@ -11,9 +11,9 @@ from flo.client.kv import Kv
 from flo.client.namespaces import Namespaces
 from flo.client.plans import Plans
 from flo.client.schedules import Schedules
-from flo.client.session import Session
+from flo.client.session.session import Session
+from flo.client.session.transport import Connect, tcp
 from flo.client.streams import Streams
-from flo.client.transport import Connect, tcp
 from flo.client.workers import Workers
 from flo.client.workflows import Workflows
 from flo.model.ids import NAMESPACE_DEFAULT, Namespace
@@ -44,7 +44,7 @@ class Flo:
         namespace: Namespace | None = None,
         timeout: float = TIMEOUT_S_DEFAULT,
         connect: Connect | None = None,
-        dice: Callable[[], float] = random.random,
+        rng: Callable[[], float] = random.random,
     ) -> None:
         self.address = address or os.environ.get("FLO_ENDPOINT") or ADDRESS_DEFAULT
         self.namespace = namespace or os.environ.get("FLO_NAMESPACE") or NAMESPACE_DEFAULT
@@ -53,7 +53,7 @@ class Flo:
             self.address,
             client=f"flo-python/{VERSION}",
             timeout_s=timeout,
-            dice=dice,
+            rng=rng,
         )
         self.actions = Actions(self._session, self.namespace)
         self.workers = Workers(self._session, self.namespace)

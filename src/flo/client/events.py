@@ -1,6 +1,6 @@
 """Events of a namespace: say that something has happened."""
 
-from flo.client.session import Session
+from flo.client.session.session import Session
 from flo.model.ids import Namespace
 from flo.model.plans import EmitEvent, Emitted
 from flo.wire.opcodes import BY_NAME

@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from itertools import islice
 from typing import TypeAlias, TypeVar
 
-from flo.client.durations import ms_if_any, ms_of
-from flo.client.session import Session
-from flo.model.base import Word
+from flo.client.payloads.durations import ms_if_any, ms_of
+from flo.client.session.session import Session
+from flo.model.base import Message
 from flo.model.errors import NotFound
 from flo.model.groups import (
     ACK_TIMEOUT_MS_DEFAULT,
@@ -267,7 +267,7 @@ class ConsumerGroup:
         cursor: str | None = None,
     ) -> PendingPage:
         """The records under way, the oldest first."""
-        question = ListPending(
+        query = ListPending(
             stream=self.stream,
             group=self.name,
             namespace=self._namespace,
@@ -275,26 +275,26 @@ class ConsumerGroup:
             limit=limit,
             cursor=cursor,
         )
-        page: PendingPage = await self._session.call(_PENDING, question)
+        page: PendingPage = await self._session.call(_PENDING, query)
         return page
 
     async def info(self) -> GroupView:
-        question = GetGroup(stream=self.stream, group=self.name, namespace=self._namespace)
-        view: GroupView = await self._session.call(_GET, question)
+        query = GetGroup(stream=self.stream, group=self.name, namespace=self._namespace)
+        view: GroupView = await self._session.call(_GET, query)
         return view
 
     async def letters(
         self, *, limit: int = LIST_LIMIT_DEFAULT, cursor: str | None = None
     ) -> LetterPage:
         """The dead letters, the newest first."""
-        question = ListLetters(
+        query = ListLetters(
             stream=self.stream,
             group=self.name,
             namespace=self._namespace,
             limit=limit,
             cursor=cursor,
         )
-        page: LetterPage = await self._session.call(_LETTERS, question)
+        page: LetterPage = await self._session.call(_LETTERS, query)
         return page
 
     async def requeue(self, ids: Ids | None = None, *, limit: int = 100) -> LettersChanged:
@@ -332,13 +332,13 @@ class ConsumerGroup:
         return await ask()
 
     async def _settle(
-        self, operation: Operation, ids: Ids, word: Callable[[list[StreamId]], Word]
+        self, operation: Operation, ids: Ids, message: Callable[[list[StreamId]], Message]
     ) -> int:
         """Say it of all these ids, of as many at a time as one command may name."""
         count = 0
         rest = _ids_of(ids)
         while some := list(islice(rest, IDS_PER_COMMAND_MAX)):
-            settled: Settled = await self._session.call(operation, word(some))
+            settled: Settled = await self._session.call(operation, message(some))
             count += settled.count
         return count
 

@@ -9,11 +9,11 @@ from itertools import islice
 from math import inf
 from typing import Any
 
-from flo.client.durations import ms_if_any, ms_of
-from flo.client.kv_transaction import KvTransaction
-from flo.client.patience import until_answered
-from flo.client.payload import decode_payload, encode_payload
-from flo.client.session import Session
+from flo.client.handles.transaction import KvTransaction
+from flo.client.payloads.durations import ms_if_any, ms_of
+from flo.client.payloads.payload import decode_payload, encode_payload
+from flo.client.session.reconnect import until_answered
+from flo.client.session.session import Session
 from flo.model.errors import TimedOut
 from flo.model.ids import Key, Namespace
 from flo.model.kv import (
@@ -111,8 +111,10 @@ class Kv:
         while True:
             ask = partial(self._poll, key, newer_than, deadline_s)
             value = await until_answered(ask, deadline_s)
-            is_news = value.value is not None if newer_than is None else value.version != newer_than
-            if is_news:
+            is_notifications = (
+                value.value is not None if newer_than is None else value.version != newer_than
+            )
+            if is_notifications:
                 return value
             if now_s() >= deadline_s:
                 raise TimedOut(f"key {key!r} has not changed in time")
@@ -122,8 +124,8 @@ class Kv:
         rest = iter(keys)
         found: list[Value] = []
         while some := list(islice(rest, KEYS_PER_GET_MAX)):
-            question = GetKeys(keys=some, namespace=self._namespace)
-            values: Values = await self._session.call(_GET_MANY, question)
+            query = GetKeys(keys=some, namespace=self._namespace)
+            values: Values = await self._session.call(_GET_MANY, query)
             found += values.items
         return found
 
@@ -200,14 +202,14 @@ class Kv:
         with_values: bool = False,
     ) -> KeyPage:
         """Keys that begin with a prefix, in order; their values only if asked for."""
-        question = ScanKeys(
+        query = ScanKeys(
             prefix=prefix,
             namespace=self._namespace,
             limit=limit,
             cursor=cursor,
             with_values=with_values,
         )
-        page: KeyPage = await self._session.call(_SCAN, question)
+        page: KeyPage = await self._session.call(_SCAN, query)
         return page
 
     async def keys(self, prefix: str = "") -> AsyncGenerator[Key, None]:
@@ -223,14 +225,14 @@ class Kv:
 
     async def history(self, key: Key, *, limit: int = 10) -> list[VersionView]:
         """The values a key had since it was made, the newest first, the present one included."""
-        question = GetKeyHistory(key=key, namespace=self._namespace, limit=limit)
-        history: KeyHistory = await self._session.call(_HISTORY, question)
+        query = GetKeyHistory(key=key, namespace=self._namespace, limit=limit)
+        history: KeyHistory = await self._session.call(_HISTORY, query)
         return history.items
 
     async def get_json(self, key: Key, path: str = "$") -> Any:
         """What is at a path in a JSON document, decoded; NotFound if nothing is."""
-        question = GetJson(key=key, path=path, namespace=self._namespace)
-        found: Value = await self._session.call(_GET_JSON, question)
+        query = GetJson(key=key, path=path, namespace=self._namespace)
+        found: Value = await self._session.call(_GET_JSON, query)
         return decode_payload(found.value or b"")
 
     async def set_json(
@@ -302,8 +304,8 @@ class Kv:
             remaining_s = deadline_s - asyncio.get_running_loop().time()
             block_s = min(max(remaining_s, 0.0), POLL_S_MAX)
             timeout_s = block_s + ANSWER_GRACE_S
-        question = GetKey(
+        query = GetKey(
             key=key, namespace=self._namespace, block_ms=ms_of(block_s), newer_than=newer_than
         )
-        value: Value = await self._session.call(_GET, question, timeout_s=timeout_s)
+        value: Value = await self._session.call(_GET, query, timeout_s=timeout_s)
         return value

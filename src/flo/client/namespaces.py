@@ -1,6 +1,6 @@
 """Namespaces: create, look at, list, delete."""
 
-from flo.client.session import Session
+from flo.client.session.session import Session
 from flo.model.ids import LIST_LIMIT_DEFAULT, Namespace
 from flo.model.namespaces import (
     CreateNamespace,
@@ -38,6 +38,6 @@ class Namespaces:
     async def list(
         self, limit: int = LIST_LIMIT_DEFAULT, cursor: str | None = None
     ) -> NamespacePage:
-        question = ListNamespaces(limit=limit, cursor=cursor)
-        page: NamespacePage = await self._session.call(_LIST, question)
+        query = ListNamespaces(limit=limit, cursor=cursor)
+        page: NamespacePage = await self._session.call(_LIST, query)
         return page

@@ -1,6 +1,6 @@
 """Plans of workflows while they are used: how their executors are doing."""
 
-from flo.client.session import Session
+from flo.client.session.session import Session
 from flo.model.ids import Namespace
 from flo.model.plans import GetPlan, PlanView
 from flo.model.workflow_facts import WorkflowName
@@ -19,6 +19,6 @@ class Plans:
 
     async def get(self, workflow: WorkflowName, plan: str, version: str = LATEST) -> PlanView:
         """Breakers, health and rate windows of its executors since the server started."""
-        question = GetPlan(workflow=workflow, plan=plan, namespace=self._namespace, version=version)
-        view: PlanView = await self._session.call(_GET, question)
+        query = GetPlan(workflow=workflow, plan=plan, namespace=self._namespace, version=version)
+        view: PlanView = await self._session.call(_GET, query)
         return view

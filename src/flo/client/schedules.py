@@ -1,7 +1,7 @@
 """Schedules of workflows: look at them, pause, resume, run now."""
 
-from flo.client.session import Session
-from flo.client.workflow_handle import WorkflowHandle
+from flo.client.handles.execution import WorkflowHandle
+from flo.client.session.session import Session
 from flo.client.workflows import Workflows
 from flo.model.ids import LIST_LIMIT_DEFAULT, Namespace
 from flo.model.schedules import (
@@ -36,15 +36,15 @@ class Schedules:
 
     async def get(self, workflow: WorkflowName, times: int = TIMES_DEFAULT) -> ScheduleView:
         """A schedule, with the next so many times at which it falls due."""
-        question = GetSchedule(workflow=workflow, namespace=self._namespace, times=times)
-        view: ScheduleView = await self._session.call(_GET, question)
+        query = GetSchedule(workflow=workflow, namespace=self._namespace, times=times)
+        view: ScheduleView = await self._session.call(_GET, query)
         return view
 
     async def list(
         self, limit: int = LIST_LIMIT_DEFAULT, cursor: str | None = None
     ) -> SchedulePage:
-        question = ListSchedules(namespace=self._namespace, limit=limit, cursor=cursor)
-        page: SchedulePage = await self._session.call(_LIST, question)
+        query = ListSchedules(namespace=self._namespace, limit=limit, cursor=cursor)
+        page: SchedulePage = await self._session.call(_LIST, query)
         return page
 
     async def pause(self, workflow: WorkflowName) -> None:

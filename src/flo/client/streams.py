@@ -4,11 +4,11 @@ from collections.abc import AsyncGenerator, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from flo.client.durations import ms_if_any, ms_of
 from flo.client.groups import ConsumerGroup
-from flo.client.patience import until_answered
-from flo.client.records import in_appends, record_of
-from flo.client.session import Session
+from flo.client.payloads.durations import ms_if_any, ms_of
+from flo.client.payloads.records import in_appends, record_of
+from flo.client.session.reconnect import until_answered
+from flo.client.session.session import Session
 from flo.model.errors import FloError, NotFound, error_of
 from flo.model.groups import GroupPage, ListGroups
 from flo.model.ids import LIST_LIMIT_DEFAULT, GroupName, Namespace, StreamId, StreamName
@@ -158,7 +158,7 @@ class Streams:
         """
         if after == TAIL and block and not last:
             after = await self._end_of(stream)  # a repeated "$" could miss what came in between
-        question = ReadStream(
+        query = ReadStream(
             stream=stream,
             namespace=self._namespace,
             after=after,
@@ -170,7 +170,7 @@ class Streams:
             key=key,
         )
         page: RecordPage = await self._session.call(
-            _READ, question, timeout_s=block + self._session.timeout_s
+            _READ, query, timeout_s=block + self._session.timeout_s
         )
         return page
 
@@ -235,20 +235,20 @@ class Streams:
     async def groups(
         self, stream: StreamName, limit: int = LIST_LIMIT_DEFAULT, cursor: str | None = None
     ) -> GroupPage:
-        question = ListGroups(stream=stream, namespace=self._namespace, limit=limit, cursor=cursor)
-        page: GroupPage = await self._session.call(_LIST_GROUPS, question)
+        query = ListGroups(stream=stream, namespace=self._namespace, limit=limit, cursor=cursor)
+        page: GroupPage = await self._session.call(_LIST_GROUPS, query)
         return page
 
     async def info(self, stream: StreamName) -> StreamView:
-        question = GetStream(stream=stream, namespace=self._namespace)
-        view: StreamView = await self._session.call(_GET, question)
+        query = GetStream(stream=stream, namespace=self._namespace)
+        view: StreamView = await self._session.call(_GET, query)
         return view
 
     async def list(
         self, prefix: str = "", *, limit: int = LIST_LIMIT_DEFAULT, cursor: str | None = None
     ) -> StreamPage:
-        question = ListStreams(namespace=self._namespace, prefix=prefix, limit=limit, cursor=cursor)
-        page: StreamPage = await self._session.call(_LIST, question)
+        query = ListStreams(namespace=self._namespace, prefix=prefix, limit=limit, cursor=cursor)
+        page: StreamPage = await self._session.call(_LIST, query)
         return page
 
     async def _append(self, stream: StreamName, records: Sequence[NewRecord]) -> Appended:

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from flo.client.payload import encode_payload
-from flo.client.session import Session
+from flo.client.payloads.payload import encode_payload
+from flo.client.session.session import Session
 from flo.model.ids import LIST_LIMIT_DEFAULT, ActionName, Labels, Namespace, RunId, WorkerId
 from flo.model.runs import (
     OUTCOME_SUCCESS,
@@ -17,13 +17,13 @@ from flo.model.runs import (
 )
 from flo.model.workers import (
     CONCURRENCY_DEFAULT,
-    AwaitNews,
+    AwaitNotifications,
     DeregisterWorker,
     DrainWorker,
     GetWorker,
     Heartbeat,
     ListWorkers,
-    News,
+    Notifications,
     RegisterWorker,
     WorkerKnown,
     WorkerPage,
@@ -41,7 +41,7 @@ _CLAIM = BY_NAME["claim"]
 _COMPLETE = BY_NAME["complete"]
 _FAIL = BY_NAME["fail"]
 _TOUCH = BY_NAME["touch"]
-_AWAIT_NEWS = BY_NAME["await_news"]
+_AWAIT_NOTIFICATIONS = BY_NAME["await_news"]
 _DRAIN = BY_NAME["drain_worker"]
 _DEREGISTER = BY_NAME["deregister_worker"]
 _GET = BY_NAME["get_worker"]
@@ -180,17 +180,17 @@ class Workers:
         touched: Touched = await self._session.call(_TOUCH, command)
         return touched
 
-    async def await_news(
+    async def await_notifications(
         self, worker_id: WorkerId, *, after: int = 0, block_ms: int = BLOCK_MS_DEFAULT
-    ) -> News:
+    ) -> Notifications:
         """What the worker should know at once; the `last` of one answer is `after` in the next."""
-        question = AwaitNews(
+        query = AwaitNotifications(
             worker_id=worker_id, namespace=self._namespace, after=after, block_ms=block_ms
         )
-        news: News = await self._session.call(
-            _AWAIT_NEWS, question, timeout_s=block_ms / 1_000 + self._session.timeout_s
+        notifications: Notifications = await self._session.call(
+            _AWAIT_NOTIFICATIONS, query, timeout_s=block_ms / 1_000 + self._session.timeout_s
         )
-        return news
+        return notifications
 
     async def drain(self, worker_id: WorkerId) -> WorkerKnown:
         """No new tasks for this worker; those it holds go on."""
@@ -204,11 +204,11 @@ class Workers:
         await self._session.call(_DEREGISTER, command)
 
     async def get(self, worker_id: WorkerId) -> WorkerView:
-        question = GetWorker(worker_id=worker_id, namespace=self._namespace)
-        worker: WorkerView = await self._session.call(_GET, question)
+        query = GetWorker(worker_id=worker_id, namespace=self._namespace)
+        worker: WorkerView = await self._session.call(_GET, query)
         return worker
 
     async def list(self, limit: int = LIST_LIMIT_DEFAULT, cursor: str | None = None) -> WorkerPage:
-        question = ListWorkers(namespace=self._namespace, limit=limit, cursor=cursor)
-        page: WorkerPage = await self._session.call(_LIST, question)
+        query = ListWorkers(namespace=self._namespace, limit=limit, cursor=cursor)
+        page: WorkerPage = await self._session.call(_LIST, query)
         return page

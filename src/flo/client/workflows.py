@@ -8,9 +8,9 @@ from math import inf
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
-from flo.client.payload import encode_payload
-from flo.client.session import Session
-from flo.client.workflow_handle import WorkflowHandle, result_of
+from flo.client.handles.execution import WorkflowHandle, result_of
+from flo.client.payloads.payload import encode_payload
+from flo.client.session.session import Session
 from flo.model.errors import TimedOut, Unavailable
 from flo.model.ids import LIST_LIMIT_DEFAULT, Namespace, RunId
 from flo.model.workflow_facts import ENDED, StepName, WorkflowName, WorkflowStatus
@@ -91,21 +91,21 @@ class Workflows:
 
     async def validate(self, text: str | Path) -> Validated:
         """What is wrong with a definition, and what might be; nothing is deployed."""
-        question = ValidateWorkflow(text=await _text_of(text))
-        validated: Validated = await self._session.call(_VALIDATE, question)
+        query = ValidateWorkflow(text=await _text_of(text))
+        validated: Validated = await self._session.call(_VALIDATE, query)
         return validated
 
     async def get(self, name: WorkflowName, version: str = LATEST) -> WorkflowView:
-        question = GetWorkflow(name=name, namespace=self._namespace, version=version)
-        view: WorkflowView = await self._session.call(_GET, question)
+        query = GetWorkflow(name=name, namespace=self._namespace, version=version)
+        view: WorkflowView = await self._session.call(_GET, query)
         return view
 
     async def list(
         self, limit: int = LIST_LIMIT_DEFAULT, cursor: str | None = None
     ) -> WorkflowPage:
         """Each in its latest version; `get` gives the text of one."""
-        question = ListWorkflows(namespace=self._namespace, limit=limit, cursor=cursor)
-        page: WorkflowPage = await self._session.call(_LIST, question)
+        query = ListWorkflows(namespace=self._namespace, limit=limit, cursor=cursor)
+        page: WorkflowPage = await self._session.call(_LIST, query)
         return page
 
     async def delete(self, name: WorkflowName, version: str | None = None) -> None:
@@ -201,8 +201,8 @@ class Workflows:
         return WorkflowHandle(self, begun.run_id, begun.duplicate)
 
     async def status(self, run_id: RunId) -> WorkflowRunView:
-        question = GetWorkflowRun(run_id=run_id, namespace=self._namespace)
-        run: WorkflowRunView = await self._session.call(_GET_RUN, question)
+        query = GetWorkflowRun(run_id=run_id, namespace=self._namespace)
+        run: WorkflowRunView = await self._session.call(_GET_RUN, query)
         return run
 
     async def wait(self, run_id: RunId, timeout: float | None = None) -> WorkflowRunView:
@@ -247,7 +247,7 @@ class Workflows:
         `where` is a condition on search attributes, `customer_id = "42" and order_amount > 100`;
         `since` is when they were started at the earliest, a datetime, or milliseconds since 1970.
         """
-        question = ListWorkflowRuns(
+        query = ListWorkflowRuns(
             namespace=self._namespace,
             workflow=workflow,
             status=None if status is None else WorkflowStatus(status),
@@ -256,21 +256,21 @@ class Workflows:
             limit=limit,
             cursor=cursor,
         )
-        page: WorkflowRunPage = await self._session.call(_LIST_RUNS, question)
+        page: WorkflowRunPage = await self._session.call(_LIST_RUNS, query)
         return page
 
     async def history(
         self, run_id: RunId, *, limit: int = HISTORY_LIMIT_DEFAULT, cursor: str | None = None
     ) -> HistoryPage:
         """What has happened in a run, the oldest first."""
-        question = GetHistory(run_id=run_id, namespace=self._namespace, limit=limit, cursor=cursor)
-        page: HistoryPage = await self._session.call(_HISTORY, question)
+        query = GetHistory(run_id=run_id, namespace=self._namespace, limit=limit, cursor=cursor)
+        page: HistoryPage = await self._session.call(_HISTORY, query)
         return page
 
     async def explain(self, run_id: RunId) -> Explanation:
         """Why the run is where it is, and what would move it."""
-        question = ExplainWorkflow(run_id=run_id, namespace=self._namespace)
-        explanation: Explanation = await self._session.call(_EXPLAIN, question)
+        query = ExplainWorkflow(run_id=run_id, namespace=self._namespace)
+        explanation: Explanation = await self._session.call(_EXPLAIN, query)
         return explanation
 
     def _poll(self, run_id: RunId, deadline_s: float) -> asyncio.Future[WorkflowRunView]:
@@ -279,18 +279,18 @@ class Workflows:
             remaining_s = deadline_s - asyncio.get_running_loop().time()
             block_s = min(max(remaining_s, 0.0), POLL_S_MAX)
             timeout_s = block_s + ANSWER_GRACE_S
-        question = WaitForWorkflow(
+        query = WaitForWorkflow(
             run_id=run_id, namespace=self._namespace, block_ms=round(block_s * 1_000)
         )
-        return self._session.call(_WAIT, question, timeout_s=timeout_s)
+        return self._session.call(_WAIT, query, timeout_s=timeout_s)
 
 
 async def _text_of(text: str | Path) -> str:
     return await asyncio.to_thread(text.read_text, "utf-8") if isinstance(text, Path) else text
 
 
-def _ms_of(moment: datetime | int | None) -> int | None:
-    return round(moment.timestamp() * 1_000) if isinstance(moment, datetime) else moment
+def _ms_of(context: datetime | int | None) -> int | None:
+    return round(context.timestamp() * 1_000) if isinstance(context, datetime) else context
 
 
 def _may_pass(problem: Unavailable) -> bool:

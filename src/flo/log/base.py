@@ -11,20 +11,20 @@ from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from flo.model.archive import ArchiveAddress, Archived, ArchiveKey
-from flo.model.base import Fact
+from flo.model.base import Event
 from flo.model.ids import Namespace
-from flo.model.streams import Chunk, Place, PlaceBy
+from flo.model.streams import Chunk, PositionBy, StreamPosition
 
 
-class Entry(NamedTuple):
+class LogEntry(NamedTuple):
     """What one append wrote: the index of its first event, its time, its events."""
 
     first: int
     at_ms: int
-    events: list[Fact]
+    events: list[Event]
 
 
-class Trimmed(NamedTuple):
+class LogTrimmed(NamedTuple):
     """How much a trim took away."""
 
     events: int
@@ -72,7 +72,7 @@ class Records(Protocol):
         At least one chunk, if the first record is there; one that is damaged is Corrupt.
         """
 
-    async def place(self, stream: int, by: PlaceBy, least: int) -> Place | None:
+    async def place(self, stream: int, by: PositionBy, least: int) -> StreamPosition | None:
         """The first place at which this is reached, or the end; None if nothing is there."""
 
     async def streams(self) -> dict[int, int]:
@@ -105,7 +105,7 @@ class Log(Protocol):
 
     def append(
         self,
-        events: Sequence[Fact],
+        events: Sequence[Event],
         archived: Sequence[Archived],
         at_ms: int,
         *,
@@ -123,7 +123,7 @@ class Log(Protocol):
         other one.
         """
 
-    def read(self, position: int) -> Iterator[Entry]:
+    def read(self, position: int) -> Iterator[LogEntry]:
         """The entries from the one that holds `position` on.
 
         A position that has been trimmed is NotFound, one past the end is Corrupt; so is damage,
@@ -141,7 +141,7 @@ class Log(Protocol):
         archived_max: int | None = None,
         records_below: Mapping[int, int] | None = None,
         rows_max: int = 1_000,
-    ) -> Trimmed:
+    ) -> LogTrimmed:
         """Forget whole entries that lie below an index, and archive rows by age and count.
 
         At most `archived_max` rows are kept. Of each of these streams, whole chunks below a

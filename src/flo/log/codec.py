@@ -21,7 +21,7 @@ from flo.model.actions import (
     ModuleStored,
 )
 from flo.model.archive import Archived
-from flo.model.base import Fact
+from flo.model.base import Event
 from flo.model.errors import Corrupt
 from flo.model.groups import (
     ConsumerChosen,
@@ -65,6 +65,9 @@ from flo.model.streams import (
 from flo.model.workers import WorkerDeregistered, WorkerDrained, WorkerRegistered
 from flo.model.workflow_facts import (
     ActionEnded,
+    BranchClosed,
+    BranchEnded,
+    BranchOpened,
     ChildCancelled,
     HistoryFiled,
     PlanNoted,
@@ -77,9 +80,6 @@ from flo.model.workflow_facts import (
     StepHeld,
     StepStarted,
     StepUndone,
-    WalkClosed,
-    WalkEnded,
-    WalkOpened,
     WorkflowAdmitted,
     WorkflowCreated,
     WorkflowDeleted,
@@ -95,7 +95,7 @@ FORMAT_VERSION = 1
 CHECKSUM_FIRST = 0
 """What the first entry of all is chained to."""
 
-EVENTS: tuple[type[Fact], ...] = (
+EVENTS: tuple[type[Event], ...] = (
     ActionRegistered,
     ActionDeleted,
     ActionEnabled,
@@ -149,9 +149,9 @@ EVENTS: tuple[type[Fact], ...] = (
     StepHeld,
     ActionEnded,
     StepEnded,
-    WalkOpened,
-    WalkEnded,
-    WalkClosed,
+    BranchOpened,
+    BranchEnded,
+    BranchClosed,
     PlanNoted,
     PollExhausted,
     ChildCancelled,
@@ -172,15 +172,15 @@ EVENTS: tuple[type[Fact], ...] = (
 
 _union: Any = reduce(or_, EVENTS)
 _encoder = msgspec.msgpack.Encoder()
-_decoder: msgspec.msgpack.Decoder[list[Fact]] = msgspec.msgpack.Decoder(list[_union])
+_decoder: msgspec.msgpack.Decoder[list[Event]] = msgspec.msgpack.Decoder(list[_union])
 _place = struct.Struct("<qqqq")
 
 
-def encode_events(events: Sequence[Fact]) -> bytes:
+def encode_events(events: Sequence[Event]) -> bytes:
     return _encoder.encode(events)
 
 
-def decode_events(body: bytes) -> list[Fact]:
+def decode_events(body: bytes) -> list[Event]:
     try:
         return _decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

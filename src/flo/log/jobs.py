@@ -96,16 +96,16 @@ class JobThread:
         job: Callable[[], Result],
     ) -> None:
         try:
-            news = partial(_finish, future, job())
+            notifications = partial(_finish, future, job())
         except Exception as error:
-            news = partial(_fail, future, error)
+            notifications = partial(_fail, future, error)
         self._done_count += 1
-        _tell(loop, news)
+        _tell(loop, notifications)
 
 
-def _tell(loop: asyncio.AbstractEventLoop, news: Callable[[], None]) -> None:
+def _tell(loop: asyncio.AbstractEventLoop, notifications: Callable[[], None]) -> None:
     with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-        loop.call_soon_threadsafe(news)
+        loop.call_soon_threadsafe(notifications)
 
 
 def _finish(future: asyncio.Future[Result], result: Result) -> None:

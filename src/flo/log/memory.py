@@ -7,12 +7,12 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
-from flo.log.base import Entry, Trimmed
+from flo.log.base import LogEntry, LogTrimmed
 from flo.model.archive import ArchiveAddress, Archived, ArchiveKey, address_of
-from flo.model.base import Fact
+from flo.model.base import Event
 from flo.model.errors import Corrupt, NotFound, Unavailable
 from flo.model.ids import Namespace
-from flo.model.streams import Chunk, Place, PlaceBy
+from flo.model.streams import Chunk, PositionBy, StreamPosition
 
 
 class MemoryLog:
@@ -21,7 +21,7 @@ class MemoryLog:
     def __init__(self) -> None:
         self.archive = MemoryArchive()
         self.records = MemoryRecords()
-        self._entries: list[Entry] = []
+        self._entries: list[LogEntry] = []
         self._start = 0
         self._position = 0
         self._closed = False
@@ -40,7 +40,7 @@ class MemoryLog:
 
     def append(
         self,
-        events: Sequence[Fact],
+        events: Sequence[Event],
         archived: Sequence[Archived],
         at_ms: int,
         *,
@@ -50,7 +50,7 @@ class MemoryLog:
     ) -> asyncio.Future[int]:
         assert events
         self._check_open()
-        self._entries.append(Entry(self._position, at_ms, list(events)))
+        self._entries.append(LogEntry(self._position, at_ms, list(events)))
         self._position += len(events)
         self.archive.remove(removed)
         self.archive.add(archived)
@@ -59,7 +59,7 @@ class MemoryLog:
         written.set_result(self._position)
         return written
 
-    def read(self, position: int) -> Iterator[Entry]:
+    def read(self, position: int) -> Iterator[LogEntry]:
         if position < self._start:
             raise NotFound(f"index {position} has been trimmed; the log begins at {self._start}")
         if position > self._position:
@@ -80,9 +80,9 @@ class MemoryLog:
         archived_max: int | None = None,
         records_below: Mapping[int, int] | None = None,
         rows_max: int = 1_000,
-    ) -> Trimmed:
+    ) -> LogTrimmed:
         self._check_open()
-        return Trimmed(
+        return LogTrimmed(
             events=self._trim_events(events_below, rows_max),
             archived=self.archive.trim(archived_before_ms, archived_max, rows_max),
             records=self.records.trim(records_below or {}, rows_max),
@@ -205,20 +205,20 @@ class MemoryRecords:
             length += sum(record.length for record in chunk.records)
         return found if found and found[0].first <= sequence < found[0].end else []
 
-    async def place(self, stream: int, by: PlaceBy, least: int) -> Place | None:
+    async def place(self, stream: int, by: PositionBy, least: int) -> StreamPosition | None:
         place = None
         for chunk in self._chunks.get(stream, ()):
             offset = chunk.offset
             for record in chunk.records:
                 at = {
-                    PlaceBy.SEQUENCE: record.sequence,
-                    PlaceBy.TIME: record.at_ms,
-                    PlaceBy.OFFSET: offset,
+                    PositionBy.SEQUENCE: record.sequence,
+                    PositionBy.TIME: record.at_ms,
+                    PositionBy.OFFSET: offset,
                 }[by]
                 if at >= least:
-                    return Place(record.sequence, offset, record.at_ms)
+                    return StreamPosition(record.sequence, offset, record.at_ms)
                 offset += record.length
-            place = Place(chunk.end, offset, 0)
+            place = StreamPosition(chunk.end, offset, 0)
         return place
 
     async def streams(self) -> dict[int, int]:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from flo.model.base import Fact, Record, Word
+from flo.model.base import Event, Message, Record
 from flo.model.ids import LIST_LIMIT_DEFAULT, NAMESPACE_DEFAULT, ActionName, Namespace
 
 TIMEOUT_MS_DEFAULT = 30_000
@@ -54,7 +54,7 @@ class Action(Record):
     limits: ActionLimits | None = None
 
 
-class RegisterAction(Word):
+class RegisterAction(Message):
     """Create the action or replace its settings; the version goes up by one.
 
     With `if_changed`, settings that are already in force change nothing: this is how a worker
@@ -82,72 +82,72 @@ class RegisterAction(Word):
     if_version: int | None = None
 
 
-class DeleteAction(Word):
+class DeleteAction(Message):
     """Remove the action; its live runs go on to their end, new ones are refused."""
 
     name: ActionName
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-class EnableAction(Word):
+class EnableAction(Message):
     name: ActionName
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-class DisableAction(Word):
+class DisableAction(Message):
     """Refuse new invocations; runs that are there already go on."""
 
     name: ActionName
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-class GetAction(Word):
+class GetAction(Message):
     name: ActionName
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-class ListActions(Word):
+class ListActions(Message):
     namespace: Namespace = NAMESPACE_DEFAULT
     limit: int = LIST_LIMIT_DEFAULT
     cursor: str | None = None
 
 
-class ActionRegistered(Fact):
+class ActionRegistered(Event):
     namespace: Namespace
     action: Action
 
 
-class ModuleStored(Fact):
+class ModuleStored(Event):
     """The bytes of a module, once for all actions that use it."""
 
     digest: str
     body: bytes
 
 
-class ActionDeleted(Fact):
+class ActionDeleted(Event):
     namespace: Namespace
     name: ActionName
     at_ms: int
 
 
-class ActionEnabled(Fact):
+class ActionEnabled(Event):
     namespace: Namespace
     name: ActionName
     at_ms: int
 
 
-class ActionDisabled(Fact):
+class ActionDisabled(Event):
     namespace: Namespace
     name: ActionName
     at_ms: int
 
 
-class Registered(Word):
+class Registered(Message):
     name: ActionName
     version: int
 
 
-class LimitsView(Word):
+class LimitsView(Message):
     """ActionLimits, as users see them."""
 
     concurrency_max: int | None
@@ -157,7 +157,7 @@ class LimitsView(Word):
     max_per_hour: int | None
 
 
-class ActionView(Word):
+class ActionView(Message):
     """An action as its users see it."""
 
     name: ActionName
@@ -180,6 +180,6 @@ class ActionView(Word):
     limits: LimitsView | None = None
 
 
-class ActionPage(Word):
+class ActionPage(Message):
     items: list[ActionView]
     cursor: str | None = None

@@ -24,13 +24,13 @@ else:
     _Frozen = msgspec.StructMeta  # a metaclass of our own would make every struct twice as slowly
 
 
-class Word(
+class Message(
     msgspec.Struct, metaclass=_Frozen, frozen=True, kw_only=True, forbid_unknown_fields=True
 ):
     pass
 
 
-class Fact(
+class Event(
     msgspec.Struct,
     metaclass=_Frozen,
     frozen=True,
@@ -48,5 +48,5 @@ class Record(
     pass
 
 
-class Sign(msgspec.Struct, metaclass=_Frozen, frozen=True, kw_only=True):
+class Observation(msgspec.Struct, metaclass=_Frozen, frozen=True, kw_only=True):
     pass

@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from flo.model.base import Fact, Record, Sign, Word
+from flo.model.base import Event, Message, Observation, Record
 from flo.model.ids import (
     LIST_LIMIT_DEFAULT,
     NAMESPACE_DEFAULT,
@@ -82,7 +82,7 @@ class Letter(Record):
     at_ms: int
 
 
-class CreateGroup(Word):
+class CreateGroup(Message):
     """Make a group; whoever joins or reads one that is not there makes it, with the defaults."""
 
     stream: StreamName
@@ -93,20 +93,20 @@ class CreateGroup(Word):
     """Where its reading begins: after this id, or at "$", the end."""
 
 
-class DeleteGroup(Word):
+class DeleteGroup(Message):
     stream: StreamName
     group: GroupName
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-class JoinGroup(Word):
+class JoinGroup(Message):
     stream: StreamName
     group: GroupName
     consumer: ConsumerName
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-class LeaveGroup(Word):
+class LeaveGroup(Message):
     """The consumer's records go to the others at once."""
 
     stream: StreamName
@@ -115,7 +115,7 @@ class LeaveGroup(Word):
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-class ReadGroup(Word):
+class ReadGroup(Message):
     """Take up to `limit` records for a consumer; wait up to `block_ms` for the first.
 
     With the id of a registered worker, what is settled counts for it, and its drain ends the wait.
@@ -130,7 +130,7 @@ class ReadGroup(Word):
     worker_id: WorkerId | None = None
 
 
-class Ack(Word):
+class Ack(Message):
     """These records are done. Ids that are not under way are passed over."""
 
     stream: StreamName
@@ -140,7 +140,7 @@ class Ack(Word):
     worker_id: WorkerId | None = None
 
 
-class Nack(Word):
+class Nack(Message):
     """These records are not done: hand them out again, after `delay_ms` or the group's delay.
 
     With a consumer, only those that it holds.
@@ -155,7 +155,7 @@ class Nack(Word):
     worker_id: WorkerId | None = None
 
 
-class TouchRecords(Word):
+class TouchRecords(Message):
     """Give the consumer more time for these records: `extend_ms` from now, or the ack timeout."""
 
     stream: StreamName
@@ -166,7 +166,7 @@ class TouchRecords(Word):
     extend_ms: int | None = None
 
 
-class ClaimRecords(Word):
+class ClaimRecords(Message):
     """Take over records that have been under way for `min_idle_ms`; with 0, only one's own."""
 
     stream: StreamName
@@ -178,7 +178,7 @@ class ClaimRecords(Word):
     limit: int = 100
 
 
-class RequeueLetters(Word):
+class RequeueLetters(Message):
     """Hand out dead letters again: these, or the newest `limit` there are."""
 
     stream: StreamName
@@ -188,7 +188,7 @@ class RequeueLetters(Word):
     limit: int = 100
 
 
-class PurgeLetters(Word):
+class PurgeLetters(Message):
     """Forget dead letters: these, or the newest `limit` there are."""
 
     stream: StreamName
@@ -198,20 +198,20 @@ class PurgeLetters(Word):
     limit: int = 100
 
 
-class GetGroup(Word):
+class GetGroup(Message):
     stream: StreamName
     group: GroupName
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-class ListGroups(Word):
+class ListGroups(Message):
     stream: StreamName
     namespace: Namespace = NAMESPACE_DEFAULT
     limit: int = LIST_LIMIT_DEFAULT
     cursor: str | None = None
 
 
-class ListPending(Word):
+class ListPending(Message):
     """The records under way, the oldest first."""
 
     stream: StreamName
@@ -222,7 +222,7 @@ class ListPending(Word):
     cursor: str | None = None
 
 
-class ListLetters(Word):
+class ListLetters(Message):
     """The dead letters of a group, the newest first."""
 
     stream: StreamName
@@ -232,7 +232,7 @@ class ListLetters(Word):
     cursor: str | None = None
 
 
-class GroupCreated(Fact):
+class GroupCreated(Event):
     namespace: Namespace
     stream: StreamName
     group: GroupName
@@ -244,13 +244,13 @@ class GroupCreated(Fact):
     at_ms: int
 
 
-class GroupDeleted(Fact):
+class GroupDeleted(Event):
     namespace: Namespace
     stream: StreamName
     group: GroupName
 
 
-class ConsumerJoined(Fact):
+class ConsumerJoined(Event):
     namespace: Namespace
     stream: StreamName
     group: GroupName
@@ -258,14 +258,14 @@ class ConsumerJoined(Fact):
     at_ms: int
 
 
-class ConsumerLeft(Fact):
+class ConsumerLeft(Event):
     namespace: Namespace
     stream: StreamName
     group: GroupName
     consumer: ConsumerName
 
 
-class ConsumerChosen(Fact):
+class ConsumerChosen(Event):
     """From now on this one takes everything, in mode exclusive."""
 
     namespace: Namespace
@@ -274,7 +274,7 @@ class ConsumerChosen(Fact):
     consumer: ConsumerName
 
 
-class RecordsDelivered(Fact):
+class RecordsDelivered(Event):
     """Records handed out to a consumer; `skipped` ones wait until their keys are free."""
 
     namespace: Namespace
@@ -291,7 +291,7 @@ class RecordsDelivered(Fact):
     skipped_slots: tuple[int, ...] = ()
 
 
-class RecordsAcked(Fact):
+class RecordsAcked(Event):
     namespace: Namespace
     stream: StreamName
     group: GroupName
@@ -300,7 +300,7 @@ class RecordsAcked(Fact):
     worker_id: WorkerId | None = None
 
 
-class RecordsReturned(Fact):
+class RecordsReturned(Event):
     """Handed out, and not done: nacked, out of time, or left behind by a consumer."""
 
     namespace: Namespace
@@ -312,7 +312,7 @@ class RecordsReturned(Fact):
     worker_id: WorkerId | None = None
 
 
-class RecordsReleased(Fact):
+class RecordsReleased(Event):
     """Their delay is over: they may be handed out again."""
 
     namespace: Namespace
@@ -321,7 +321,7 @@ class RecordsReleased(Fact):
     sequences: Sequences
 
 
-class RecordsTouched(Fact):
+class RecordsTouched(Event):
     namespace: Namespace
     stream: StreamName
     group: GroupName
@@ -330,7 +330,7 @@ class RecordsTouched(Fact):
     at_ms: int = 0
 
 
-class RecordDied(Fact):
+class RecordDied(Event):
     """Handed out as often as it may be: the record is a dead letter of the group now."""
 
     namespace: Namespace
@@ -340,7 +340,7 @@ class RecordDied(Fact):
     slot: int = 0
 
 
-class LetterRevived(Fact):
+class LetterRevived(Event):
     """A dead letter is handed out again, as if for the first time."""
 
     namespace: Namespace
@@ -350,14 +350,14 @@ class LetterRevived(Fact):
     slot: int = 0
 
 
-class LetterPurged(Fact):
+class LetterPurged(Event):
     namespace: Namespace
     stream: StreamName
     group: GroupName
     sequence: int
 
 
-class ConsumerHeard(Sign):
+class ConsumerHeard(Observation):
     """A consumer spoke, and is taken to be there until this time."""
 
     namespace: Namespace
@@ -367,13 +367,13 @@ class ConsumerHeard(Sign):
     until_ms: int
 
 
-class Joined(Word):
+class Joined(Message):
     """What a consumer needs to know of the group it has joined."""
 
     settings: GroupSettings
 
 
-class GroupRecords(Word):
+class GroupRecords(Message):
     """Records handed out; `deliveries` says for each how often it has been."""
 
     items: list[StreamRecord] = msgspec.field(default_factory=list)
@@ -381,27 +381,27 @@ class GroupRecords(Word):
     draining: bool = False
 
 
-class ClaimedRecords(Word):
+class ClaimedRecords(Message):
     items: list[StreamRecord] = msgspec.field(default_factory=list)
     deliveries: list[int] = msgspec.field(default_factory=list)
     next: StreamId | None = None
     """Where the next claim goes on; None when there is nothing more to look at."""
 
 
-class Settled(Word):
+class Settled(Message):
     """How many records were meant: those that were under way."""
 
     count: int
 
 
-class ConsumerView(Word):
+class ConsumerView(Message):
     name: ConsumerName
     joined_at_ms: int
     pending: int
     is_chosen: bool = False
 
 
-class GroupView(Word):
+class GroupView(Message):
     name: GroupName
     stream: StreamName
     namespace: Namespace
@@ -416,12 +416,12 @@ class GroupView(Word):
     consumers: list[ConsumerView]
 
 
-class GroupPage(Word):
+class GroupPage(Message):
     items: list[GroupView]
     cursor: str | None = None
 
 
-class PendingView(Word):
+class PendingView(Message):
     stream_id: StreamId
     consumer: ConsumerName
     deliveries: int
@@ -429,23 +429,23 @@ class PendingView(Word):
     until_ms: int
 
 
-class PendingPage(Word):
+class PendingPage(Message):
     items: list[PendingView]
     cursor: str | None = None
 
 
-class LetterView(Word):
+class LetterView(Message):
     record: StreamRecord
     deliveries: int
     died_at_ms: int
 
 
-class LetterPage(Word):
+class LetterPage(Message):
     items: list[LetterView]
     cursor: str | None = None
 
 
-class LettersChanged(Word):
+class LettersChanged(Message):
     """The dead letters that were requeued or purged; `more` if there are more of them."""
 
     ids: list[StreamId]

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from flo.model.base import Fact, Record, Sign, Word
+from flo.model.base import Event, Message, Observation, Record
 from flo.model.ids import NAMESPACE_DEFAULT, Key, Namespace
 
 VALUE_LENGTH_MAX = 256 * 1024
@@ -44,7 +44,7 @@ class KeyValue(Record):
     """Older values, the newest first."""
 
 
-class PutKey(Word):
+class PutKey(Message):
     """Set a value. What was set to expire no longer is, unless `ttl_ms` says so again."""
 
     key: Key
@@ -58,14 +58,14 @@ class PutKey(Word):
     transaction: int | None = None
 
 
-class DeleteKey(Word):
+class DeleteKey(Message):
     key: Key
     namespace: Namespace = NAMESPACE_DEFAULT
     if_version: int | None = None
     transaction: int | None = None
 
 
-class IncrementKey(Word):
+class IncrementKey(Message):
     """Add to a whole number; a key that does not exist counts as 0."""
 
     key: Key
@@ -74,7 +74,7 @@ class IncrementKey(Word):
     transaction: int | None = None
 
 
-class ExpireKey(Word):
+class ExpireKey(Message):
     """Let a key expire in `ttl_ms`; with None it stays for good. Its version stays as it is."""
 
     key: Key
@@ -83,7 +83,7 @@ class ExpireKey(Word):
     if_version: int | None = None
 
 
-class SetJson(Word):
+class SetJson(Message):
     """Set what is at a path in a JSON document; `$` is all of it, and makes the key if need be."""
 
     key: Key
@@ -93,7 +93,7 @@ class SetJson(Word):
     if_version: int | None = None
 
 
-class DeleteJson(Word):
+class DeleteJson(Message):
     """Delete what is at a path in a JSON document; `$` deletes the key."""
 
     key: Key
@@ -102,24 +102,24 @@ class DeleteJson(Word):
     if_version: int | None = None
 
 
-class Check(Word):
+class Check(Message):
     """That a key has this version; 0 stands for a key that does not exist."""
 
     key: Key
     version: int
 
 
-class Put(Word, tag="put"):
+class Put(Message, tag="put"):
     key: Key
     value: bytes
     ttl_ms: int | None = None
 
 
-class Delete(Word, tag="delete"):
+class Delete(Message, tag="delete"):
     key: Key
 
 
-class Increment(Word, tag="increment"):
+class Increment(Message, tag="increment"):
     key: Key
     delta: int = 1
 
@@ -127,7 +127,7 @@ class Increment(Word, tag="increment"):
 Change: TypeAlias = Put | Delete | Increment
 
 
-class Transact(Word):
+class Transact(Message):
     """Do all of it or none of it: the checks first, then the changes in their order."""
 
     namespace: Namespace = NAMESPACE_DEFAULT
@@ -135,25 +135,25 @@ class Transact(Word):
     changes: list[Change] = msgspec.field(default_factory=list)
 
 
-class BeginTransaction(Word):
+class BeginTransaction(Message):
     """Open a transaction that is filled call by call; it is forgotten when left idle."""
 
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-class CommitTransaction(Word):
+class CommitTransaction(Message):
     """Do all that the transaction holds, if nothing that it read has changed."""
 
     transaction: int
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-class RollbackTransaction(Word):
+class RollbackTransaction(Message):
     transaction: int
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-class ReadInTransaction(Word):
+class ReadInTransaction(Message):
     """The value as the transaction sees it; that it is so is checked when it commits."""
 
     key: Key
@@ -161,7 +161,7 @@ class ReadInTransaction(Word):
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-class GetKey(Word):
+class GetKey(Message):
     """A value. With `block_ms`, wait for the key to exist, or to have another version than this."""
 
     key: Key
@@ -170,18 +170,18 @@ class GetKey(Word):
     newer_than: int | None = None
 
 
-class GetKeys(Word):
+class GetKeys(Message):
     keys: list[Key]
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-class GetJson(Word):
+class GetJson(Message):
     key: Key
     path: str = "$"
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-class ScanKeys(Word):
+class ScanKeys(Message):
     """Keys that begin with a prefix, in order; their values only if asked for."""
 
     prefix: str = ""
@@ -191,7 +191,7 @@ class ScanKeys(Word):
     with_values: bool = False
 
 
-class GetKeyHistory(Word):
+class GetKeyHistory(Message):
     """The values a key had since it was made, the newest first, the present one included."""
 
     key: Key
@@ -199,7 +199,7 @@ class GetKeyHistory(Word):
     limit: int = 10
 
 
-class KeyPut(Fact):
+class KeyPut(Event):
     namespace: Namespace
     key: Key
     value: bytes
@@ -208,21 +208,21 @@ class KeyPut(Fact):
     expires_at_ms: int | None = None
 
 
-class KeyDeleted(Fact):
+class KeyDeleted(Event):
     namespace: Namespace
     key: Key
     version: int
     at_ms: int
 
 
-class KeyExpired(Fact):
+class KeyExpired(Event):
     namespace: Namespace
     key: Key
     version: int
     at_ms: int
 
 
-class KeyKept(Fact):
+class KeyKept(Event):
     """When the key expires has been set anew; None is never."""
 
     namespace: Namespace
@@ -231,12 +231,12 @@ class KeyKept(Fact):
     at_ms: int = 0
 
 
-class TransactionOpened(Sign):
+class TransactionOpened(Observation):
     transaction: int
     namespace: Namespace
 
 
-class TransactionFilled(Sign):
+class TransactionFilled(Observation):
     """A change has been added to a transaction, or the version of what it read."""
 
     transaction: int
@@ -244,26 +244,26 @@ class TransactionFilled(Sign):
     read: Check | None = None
 
 
-class TransactionClosed(Sign):
+class TransactionClosed(Observation):
     transaction: int
 
 
-class Versioned(Word):
+class Versioned(Message):
     """The version a change gave its key; None inside a transaction that is yet to commit."""
 
     version: int | None
 
 
-class Deleted(Word):
+class Deleted(Message):
     existed: bool
 
 
-class Incremented(Word):
+class Incremented(Message):
     version: int | None
     value: int | None
 
 
-class Value(Word):
+class Value(Message):
     """A value and its version; None if there is no such key."""
 
     value: bytes | None = None
@@ -271,13 +271,13 @@ class Value(Word):
     expires_at_ms: int | None = None
 
 
-class Values(Word):
+class Values(Message):
     """One for each key that was asked for, in order."""
 
     items: list[Value]
 
 
-class KeyView(Word):
+class KeyView(Message):
     key: Key
     version: int
     at_ms: int
@@ -285,28 +285,28 @@ class KeyView(Word):
     value: bytes | None = None
 
 
-class KeyPage(Word):
+class KeyPage(Message):
     items: list[KeyView]
     cursor: str | None = None
 
 
-class VersionView(Word):
+class VersionView(Message):
     version: int
     at_ms: int
     value: bytes
 
 
-class KeyHistory(Word):
+class KeyHistory(Message):
     items: list[VersionView]
 
 
-class Transaction(Word):
+class Transaction(Message):
     transaction: int
     version: int
     """The newest version there was when it began."""
 
 
-class Committed(Word):
+class Committed(Message):
     """What a transaction came to: the version of all it changed, and the sums it counted."""
 
     version: int

@@ -1,42 +1,42 @@
 """A namespace: commands, questions, events, replies."""
 
-from flo.model.base import Fact, Word
+from flo.model.base import Event, Message
 from flo.model.ids import LIST_LIMIT_DEFAULT, Namespace
 
 
-class CreateNamespace(Word):
+class CreateNamespace(Message):
     """Make a namespace; the first action or worker registered in one makes it too."""
 
     name: Namespace
 
 
-class DeleteNamespace(Word):
+class DeleteNamespace(Message):
     """Delete a namespace; with `force`, also one that still has something in it."""
 
     name: Namespace
     force: bool = False
 
 
-class GetNamespace(Word):
+class GetNamespace(Message):
     name: Namespace
 
 
-class ListNamespaces(Word):
+class ListNamespaces(Message):
     limit: int = LIST_LIMIT_DEFAULT
     cursor: str | None = None
 
 
-class NamespaceCreated(Fact):
+class NamespaceCreated(Event):
     name: Namespace
     at_ms: int
 
 
-class NamespaceDeleted(Fact):
+class NamespaceDeleted(Event):
     name: Namespace
     at_ms: int
 
 
-class NamespaceView(Word):
+class NamespaceView(Message):
     """A namespace and how much there is in it."""
 
     name: Namespace
@@ -49,6 +49,6 @@ class NamespaceView(Word):
     keys: int = 0
 
 
-class NamespacePage(Word):
+class NamespacePage(Message):
     items: list[NamespaceView]
     cursor: str | None = None

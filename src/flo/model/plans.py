@@ -1,19 +1,19 @@
 """Plans while they are used: questions, signs, replies. Nothing of this outlives the process."""
 
-from flo.model.base import Sign, Word
+from flo.model.base import Message, Observation
 from flo.model.ids import NAMESPACE_DEFAULT, Namespace
 from flo.model.workflow_facts import WorkflowName
 from flo.model.workflows import LATEST
 
 
-class EmitEvent(Word):
+class EmitEvent(Message):
     """Say that something has happened: plans that name it in `invalidate_on` forget results."""
 
     name: str
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-class GetPlan(Word):
+class GetPlan(Message):
     """How the executors of a plan are doing."""
 
     workflow: WorkflowName
@@ -22,19 +22,19 @@ class GetPlan(Word):
     version: str = LATEST
 
 
-class EventEmitted(Sign):
+class EventEmitted(Observation):
     name: str
     namespace: Namespace
 
 
-class Emitted(Word):
+class Emitted(Message):
     """How many plans look out for events of this name, and how many results they forget."""
 
     plans: int
     results: int
 
 
-class WindowView(Word):
+class WindowView(Message):
     """How much of a rate limit is used up: in the last `length_ms`, at most `limit` calls."""
 
     length_ms: int
@@ -42,7 +42,7 @@ class WindowView(Word):
     used: int
 
 
-class ExecutorView(Word):
+class ExecutorView(Message):
     name: str
     action: str
     priority: int
@@ -67,7 +67,7 @@ class ExecutorView(Word):
     """When its rate limit lets the next call through."""
 
 
-class PlanView(Word):
+class PlanView(Message):
     workflow: WorkflowName
     version: str
     plan: str

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 import msgspec
 
-from flo.model.base import Fact, Record, Word
+from flo.model.base import Event, Message, Record
 from flo.model.ids import (
     LIST_LIMIT_DEFAULT,
     NAMESPACE_DEFAULT,
@@ -77,7 +77,7 @@ class Run(Record):
     """The key under which its action limits how many are under way."""
 
 
-class Invoke(Word):
+class Invoke(Message):
     action: ActionName
     input: bytes = b""
     namespace: Namespace = NAMESPACE_DEFAULT
@@ -87,7 +87,7 @@ class Invoke(Word):
     labels: Labels | None = None
 
 
-class Claim(Word):
+class Claim(Message):
     """Take up to `max_tasks` ready runs of these actions; wait up to `block_ms` for the first."""
 
     worker_id: WorkerId
@@ -97,7 +97,7 @@ class Claim(Word):
     block_ms: int = 0
 
 
-class Complete(Word):
+class Complete(Message):
     """The result of a task. `attempt` 0 means: whichever attempt this worker holds now."""
 
     run_id: RunId
@@ -111,7 +111,7 @@ class Complete(Word):
     """Changes of keys that happen with the result: both, or neither."""
 
 
-class Fail(Word):
+class Fail(Message):
     """An attempt that failed. Without `retry` the run has failed for good.
 
     `dead_letter` says whether a run that has failed for good is kept for a requeue.
@@ -128,7 +128,7 @@ class Fail(Word):
     """For want of time: without a retry the run has timed out."""
 
 
-class Touch(Word):
+class Touch(Message):
     """Extend the lease to `extend_ms` from now."""
 
     run_id: RunId
@@ -138,7 +138,7 @@ class Touch(Word):
     extend_ms: int = 30_000
 
 
-class Cancel(Word):
+class Cancel(Message):
     """End a run that has not ended; the worker that holds it is told."""
 
     run_id: RunId
@@ -146,7 +146,7 @@ class Cancel(Word):
     reason: str = ""
 
 
-class RequeueDead(Word):
+class RequeueDead(Message):
     """Give dead letters of an action another life: these, or the first `limit` there are."""
 
     action: ActionName
@@ -155,7 +155,7 @@ class RequeueDead(Word):
     limit: int = 100
 
 
-class PurgeDead(Word):
+class PurgeDead(Message):
     """Forget dead letters of an action: these, or the first `limit` there are."""
 
     action: ActionName
@@ -164,16 +164,16 @@ class PurgeDead(Word):
     limit: int = 100
 
 
-class Tick(Word):
+class Tick(Message):
     """Time has passed: whatever fell due, falls due now."""
 
 
-class GetRun(Word):
+class GetRun(Message):
     run_id: RunId
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-class WaitForRuns(Word):
+class WaitForRuns(Message):
     """Those of these runs that have ended, as soon as one has; none of them after `block_ms`."""
 
     run_ids: list[RunId]
@@ -181,7 +181,7 @@ class WaitForRuns(Word):
     block_ms: int = 30_000
 
 
-class ListRuns(Word):
+class ListRuns(Message):
     """The runs of one action, the newest first."""
 
     action: ActionName
@@ -191,7 +191,7 @@ class ListRuns(Word):
     cursor: str | None = None
 
 
-class ListDead(Word):
+class ListDead(Message):
     """The dead letters of one action, the newest first."""
 
     action: ActionName
@@ -200,19 +200,19 @@ class ListDead(Word):
     cursor: str | None = None
 
 
-class RunQueued(Fact):
+class RunQueued(Event):
     namespace: Namespace
     run: Run
 
 
-class RunReleased(Fact):
+class RunReleased(Event):
     """Its delay is over: the run may be claimed."""
 
     namespace: Namespace
     run_id: RunId
 
 
-class RunsRekeyed(Fact):
+class RunsRekeyed(Event):
     """The limits of an action are counted by other keys now: those of its live runs, by number."""
 
     namespace: Namespace
@@ -220,7 +220,7 @@ class RunsRekeyed(Fact):
     slots: tuple[tuple[int, str | None], ...]
 
 
-class RunClaimed(Fact):
+class RunClaimed(Event):
     namespace: Namespace
     run_id: RunId
     worker_id: WorkerId
@@ -229,14 +229,14 @@ class RunClaimed(Fact):
     lease_expires_at_ms: int | None
 
 
-class RunTouched(Fact):
+class RunTouched(Event):
     namespace: Namespace
     run_id: RunId
     lease_expires_at_ms: int | None
     at_ms: int = 0
 
 
-class RunCompleted(Fact):
+class RunCompleted(Event):
     namespace: Namespace
     run_id: RunId
     at_ms: int
@@ -244,7 +244,7 @@ class RunCompleted(Fact):
     outcome: str
 
 
-class RunRequeued(Fact):
+class RunRequeued(Event):
     """An attempt has ended in vain; another will follow."""
 
     namespace: Namespace
@@ -254,7 +254,7 @@ class RunRequeued(Fact):
     ready_at_ms: int
 
 
-class RunFailed(Fact):
+class RunFailed(Event):
     namespace: Namespace
     run_id: RunId
     at_ms: int
@@ -262,14 +262,14 @@ class RunFailed(Fact):
     dead_lettered: bool
 
 
-class RunTimedOut(Fact):
+class RunTimedOut(Event):
     namespace: Namespace
     run_id: RunId
     at_ms: int
     error: str
 
 
-class RunCancelled(Fact):
+class RunCancelled(Event):
     namespace: Namespace
     run_id: RunId
     at_ms: int
@@ -278,7 +278,7 @@ class RunCancelled(Fact):
     """Who held it."""
 
 
-class RunRevived(Fact):
+class RunRevived(Event):
     """A dead letter is pending again; the archive has let go of it."""
 
     namespace: Namespace
@@ -286,7 +286,7 @@ class RunRevived(Fact):
     was: RunStatus
 
 
-class RunPurged(Fact):
+class RunPurged(Event):
     """A dead letter has been forgotten."""
 
     namespace: Namespace
@@ -297,14 +297,14 @@ class RunPurged(Fact):
     """Its idempotency key, which may be used again."""
 
 
-class Invoked(Word):
+class Invoked(Message):
     run_id: RunId
     duplicate: bool = False
     inline: bool = False
     """The server performs it itself: the result is worth waiting for."""
 
 
-class Task(Word):
+class Task(Message):
     """A run in the hands of a worker."""
 
     task_id: RunId
@@ -315,50 +315,50 @@ class Task(Word):
     lease_expires_at_ms: int | None = None
 
 
-class Assigned(Word):
+class Assigned(Message):
     """What a claim brings; a draining worker gets nothing more."""
 
     tasks: list[Task] = msgspec.field(default_factory=list)
     draining: bool = False
 
 
-class Accepted(Word):
+class Accepted(Message):
     """A report has been taken in; `status` is the run's now."""
 
     run_id: RunId
     status: RunStatus
 
 
-class Requeued(Word):
+class Requeued(Message):
     """The dead letters that are pending again; `more` says that there are others."""
 
     run_ids: list[RunId]
     more: bool = False
 
 
-class Purged(Word):
+class Purged(Message):
     """The dead letters that are forgotten; `more` says that there are others."""
 
     run_ids: list[RunId]
     more: bool = False
 
 
-class Touched(Word):
+class Touched(Message):
     run_id: RunId
     lease_expires_at_ms: int | None
 
 
-class Ticked(Word):
+class Ticked(Message):
     """`more` says that not everything due fitted into one tick."""
 
     more: bool
 
 
-class Nothing(Word):
+class Nothing(Message):
     pass
 
 
-class AttemptView(Word):
+class AttemptView(Message):
     number: int
     worker_id: WorkerId
     started_at_ms: int
@@ -366,7 +366,7 @@ class AttemptView(Word):
     error: str
 
 
-class RunView(Word):
+class RunView(Message):
     """A run as its users see it."""
 
     run_id: RunId
@@ -391,7 +391,7 @@ class RunView(Word):
     attempts: list[AttemptView]
 
 
-class RunResult(Word):
+class RunResult(Message):
     """How a run has ended."""
 
     run_id: RunId
@@ -402,13 +402,13 @@ class RunResult(Word):
     error: str | None = None
 
 
-class Ended(Word):
+class Ended(Message):
     """The answer to a wait; `unknown` are ids that no run has."""
 
     results: list[RunResult] = msgspec.field(default_factory=list)
     unknown: list[RunId] = msgspec.field(default_factory=list)
 
 
-class RunPage(Word):
+class RunPage(Message):
     items: list[RunView]
     cursor: str | None = None

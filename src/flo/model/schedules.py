@@ -1,6 +1,6 @@
 """What starts workflow runs by itself: schedules and triggers. Their words and facts."""
 
-from flo.model.base import Fact, Record, Word
+from flo.model.base import Event, Message, Record
 from flo.model.groups import ReadGroup
 from flo.model.ids import LIST_LIMIT_DEFAULT, NAMESPACE_DEFAULT, Namespace, RunId
 from flo.model.workflow_facts import WorkflowName
@@ -21,24 +21,24 @@ class ScheduleState(Record):
     skipped: int = 0
 
 
-class PauseSchedule(Word):
+class PauseSchedule(Message):
     workflow: WorkflowName
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-class ResumeSchedule(Word):
+class ResumeSchedule(Message):
     workflow: WorkflowName
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-class RunSchedule(Word):
+class RunSchedule(Message):
     """Start a run now, as the schedule would."""
 
     workflow: WorkflowName
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-class GetSchedule(Word):
+class GetSchedule(Message):
     """A schedule, with the times at which it falls due next."""
 
     workflow: WorkflowName
@@ -46,7 +46,7 @@ class GetSchedule(Word):
     times: int = 5
 
 
-class ListSchedules(Word):
+class ListSchedules(Message):
     namespace: Namespace = NAMESPACE_DEFAULT
     limit: int = LIST_LIMIT_DEFAULT
     cursor: str | None = None
@@ -65,7 +65,7 @@ class PullTrigger(ReadGroup):
     """Whether it waits for a batch that is not full; otherwise it is told how long that takes."""
 
 
-class ScheduleSet(Fact):
+class ScheduleSet(Event):
     """When a schedule falls due next; None while it is paused or its workflow is disabled."""
 
     namespace: Namespace
@@ -75,12 +75,12 @@ class ScheduleSet(Fact):
     paused: bool
 
 
-class ScheduleRemoved(Fact):
+class ScheduleRemoved(Event):
     namespace: Namespace
     workflow: WorkflowName
 
 
-class ScheduleFired(Fact):
+class ScheduleFired(Event):
     """A time has come; the run it starts is in the same commit. None: it was skipped."""
 
     namespace: Namespace
@@ -90,13 +90,13 @@ class ScheduleFired(Fact):
     run_id: RunId | None
 
 
-class BatchWaits(Word):
+class BatchWaits(Message):
     """A batch is not full yet; it starts a run after this time all the same."""
 
     wait_ms: int
 
 
-class ScheduleView(Word):
+class ScheduleView(Message):
     workflow: WorkflowName
     namespace: Namespace
     cron: str | None
@@ -113,6 +113,6 @@ class ScheduleView(Word):
     times: list[int]
 
 
-class SchedulePage(Word):
+class SchedulePage(Message):
     items: list[ScheduleView]
     cursor: str | None = None

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from flo.model.base import Fact, Record, Word
+from flo.model.base import Event, Message, Record
 from flo.model.ids import (
     LIST_LIMIT_DEFAULT,
     NAMESPACE_DEFAULT,
@@ -58,7 +58,7 @@ class StreamRecord(Record):
         return length
 
 
-class NewRecord(Word):
+class NewRecord(Message):
     """What is to be appended. Without a partition, its key chooses one; without either, chance."""
 
     payload: bytes
@@ -78,7 +78,7 @@ class Retention(Record):
 KEEP_ALL = Retention()
 
 
-class CreateStream(Word):
+class CreateStream(Message):
     """Make a stream; the first append to one makes it too, with the defaults."""
 
     stream: StreamName
@@ -87,7 +87,7 @@ class CreateStream(Word):
     retention: Retention = KEEP_ALL
 
 
-class AlterStream(Word):
+class AlterStream(Message):
     """Change what a stream keeps."""
 
     stream: StreamName
@@ -95,20 +95,20 @@ class AlterStream(Word):
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-class DeleteStream(Word):
+class DeleteStream(Message):
     """Delete a stream, its records and its groups."""
 
     stream: StreamName
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-class Append(Word):
+class Append(Message):
     stream: StreamName
     records: list[NewRecord]
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-class TrimStream(Word):
+class TrimStream(Message):
     """Let go of the oldest records: all that any of these bounds leaves out.
 
     With none of them, what the stream's retention leaves out.
@@ -123,7 +123,7 @@ class TrimStream(Word):
     dry_run: bool = False
 
 
-class ReadStream(Word):
+class ReadStream(Message):
     """Records after an id, up to and with another one; wait up to `block_ms` for the first.
 
     `after` may be "0-0" (the start) or "$" (the end: only what comes from now on). `last` begins
@@ -142,19 +142,19 @@ class ReadStream(Word):
     """Only the partition that this key chooses."""
 
 
-class GetStream(Word):
+class GetStream(Message):
     stream: StreamName
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-class ListStreams(Word):
+class ListStreams(Message):
     namespace: Namespace = NAMESPACE_DEFAULT
     prefix: str = ""
     limit: int = LIST_LIMIT_DEFAULT
     cursor: str | None = None
 
 
-class StreamCreated(Fact):
+class StreamCreated(Event):
     namespace: Namespace
     stream: StreamName
     number: int
@@ -164,18 +164,18 @@ class StreamCreated(Fact):
     retention: Retention
 
 
-class StreamAltered(Fact):
+class StreamAltered(Event):
     namespace: Namespace
     stream: StreamName
     retention: Retention
 
 
-class StreamDeleted(Fact):
+class StreamDeleted(Event):
     namespace: Namespace
     stream: StreamName
 
 
-class RecordsAppended(Fact):
+class RecordsAppended(Event):
     """The records themselves are beside the log, in the same append."""
 
     namespace: Namespace
@@ -185,7 +185,7 @@ class RecordsAppended(Fact):
     length: int
 
 
-class StreamTrimmed(Fact):
+class StreamTrimmed(Event):
     namespace: Namespace
     stream: StreamName
     first: int
@@ -196,7 +196,7 @@ class StreamTrimmed(Fact):
     """The time of that record; 0 if there is none yet."""
 
 
-class Appended(Word):
+class Appended(Message):
     """The ids of the first and the last record of an append."""
 
     stream_id: StreamId
@@ -204,21 +204,21 @@ class Appended(Word):
     count: int
 
 
-class RecordPage(Word):
+class RecordPage(Message):
     """Records in their order; `last` is the id to go on after."""
 
     items: list[StreamRecord] = msgspec.field(default_factory=list)
     last: StreamId = START
 
 
-class Trimmed(Word):
+class Trimmed(Message):
     """How many records a trim let go of, or would; and the first that is left."""
 
     removed: int
     first_id: StreamId | None
 
 
-class StreamView(Word):
+class StreamView(Message):
     name: StreamName
     namespace: Namespace
     created_at_ms: int
@@ -231,7 +231,7 @@ class StreamView(Word):
     groups: list[str]
 
 
-class StreamPage(Word):
+class StreamPage(Message):
     items: list[StreamView]
     cursor: str | None = None
 
@@ -251,7 +251,7 @@ class Chunk(Record):
         return self.first + len(self.records)
 
 
-class PlaceBy(StrEnum):
+class PositionBy(StrEnum):
     """What a place in a stream is looked for by; all of them grow along it."""
 
     SEQUENCE = "sequence"
@@ -259,7 +259,7 @@ class PlaceBy(StrEnum):
     OFFSET = "offset"
 
 
-class Place(NamedTuple):
+class StreamPosition(NamedTuple):
     """A place in a stream: the first record there and its time, and the bytes that come before it.
 
     At the end of the stream there is no record, and the time is 0.

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from flo.model.actions import ActionLimits
-from flo.model.base import Fact, Record, Sign, Word
+from flo.model.base import Event, Message, Observation, Record
 from flo.model.ids import (
     LIST_LIMIT_DEFAULT,
     NAMESPACE_DEFAULT,
@@ -60,7 +60,7 @@ class Worker(Record):
     incarnation: str = ""
 
 
-class RegisterWorker(Word):
+class RegisterWorker(Message):
     """Announce a worker; the same id again replaces the registration."""
 
     worker_id: WorkerId
@@ -76,36 +76,36 @@ class RegisterWorker(Word):
     """Another one for every start of the worker's process: a drain lasts as long as it does."""
 
 
-class Heartbeat(Word):
+class Heartbeat(Message):
     worker_id: WorkerId
     namespace: Namespace = NAMESPACE_DEFAULT
     current_load: int = 0
 
 
-class DrainWorker(Word):
+class DrainWorker(Message):
     """No new tasks for this worker, for as long as it is registered."""
 
     worker_id: WorkerId
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-class DeregisterWorker(Word):
+class DeregisterWorker(Message):
     worker_id: WorkerId
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-class GetWorker(Word):
+class GetWorker(Message):
     worker_id: WorkerId
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-class ListWorkers(Word):
+class ListWorkers(Message):
     namespace: Namespace = NAMESPACE_DEFAULT
     limit: int = LIST_LIMIT_DEFAULT
     cursor: str | None = None
 
 
-class AwaitNews(Word):
+class AwaitNotifications(Message):
     """What the worker should know at once; wait up to `block_ms` for anything after `after`."""
 
     worker_id: WorkerId
@@ -114,23 +114,23 @@ class AwaitNews(Word):
     block_ms: int = 30_000
 
 
-class WorkerRegistered(Fact):
+class WorkerRegistered(Event):
     namespace: Namespace
     worker: Worker
 
 
-class WorkerDrained(Fact):
+class WorkerDrained(Event):
     namespace: Namespace
     worker_id: WorkerId
 
 
-class WorkerDeregistered(Fact):
+class WorkerDeregistered(Event):
     namespace: Namespace
     worker_id: WorkerId
     at_ms: int
 
 
-class RunsBegun(Sign):
+class RunsBegun(Observation):
     """So many runs of an action that is limited by rate have been handed out."""
 
     namespace: Namespace
@@ -139,14 +139,14 @@ class RunsBegun(Sign):
     limits: ActionLimits
 
 
-class WorkerHeard(Sign):
+class WorkerHeard(Observation):
     namespace: Namespace
     worker_id: WorkerId
     current_load: int | None = None
     """None when the sign of life was not a heartbeat."""
 
 
-class TaskCancelled(Sign):
+class TaskCancelled(Observation):
     """A task in the hands of a worker need not be finished."""
 
     namespace: Namespace
@@ -154,26 +154,26 @@ class TaskCancelled(Sign):
     run_id: RunId
 
 
-class WorkerAskedToDrain(Sign):
+class WorkerAskedToDrain(Observation):
     """A worker is to take no more tasks."""
 
     namespace: Namespace
     worker_id: WorkerId
 
 
-class WorkerLeft(Sign):
+class WorkerLeft(Observation):
     namespace: Namespace
     worker_id: WorkerId
 
 
-class WorkerKnown(Word):
+class WorkerKnown(Message):
     """The answer to everything a worker says about itself."""
 
     worker_id: WorkerId
     status: WorkerStatus
 
 
-class News(Word):
+class Notifications(Message):
     """Tasks the worker should stop, and whether to take no more; `last` goes into the next wait."""
 
     last: int
@@ -181,7 +181,7 @@ class News(Word):
     draining: bool = False
 
 
-class ProcessView(Word):
+class ProcessView(Message):
     name: str
     kind: str
     run_count: int
@@ -189,7 +189,7 @@ class ProcessView(Word):
     last_run_at_ms: int | None
 
 
-class WorkerView(Word):
+class WorkerView(Message):
     """A worker as its users see it."""
 
     worker_id: WorkerId
@@ -208,6 +208,6 @@ class WorkerView(Word):
     processes: list[ProcessView]
 
 
-class WorkerPage(Word):
+class WorkerPage(Message):
     items: list[WorkerView]
     cursor: str | None = None

@@ -15,12 +15,12 @@ from typing import TypeAlias
 
 import msgspec
 
-from flo.model.base import Fact, Record
+from flo.model.base import Event, Record
 from flo.model.ids import Namespace, RunId
 
 WorkflowName: TypeAlias = str
 StepName: TypeAlias = str
-WalkName: TypeAlias = str
+BranchName: TypeAlias = str
 Attributes: TypeAlias = dict[str, str | int | float]
 
 MAIN = ""
@@ -50,7 +50,7 @@ ENDED = frozenset(
 )
 
 
-class Phase(StrEnum):
+class BranchPhase(StrEnum):
     """What a walk is waiting for."""
 
     BETWEEN = "between"
@@ -67,11 +67,11 @@ class Phase(StrEnum):
     """Its branches or items."""
 
 
-class Walk(Record):
+class Branch(Record):
     """How far a walk has come: the step it is at, and what it waits for there."""
 
     step: StepName
-    phase: Phase
+    phase: BranchPhase
     attempt: int = 1
     polls: int = 0
     began_at_ms: int = 0
@@ -107,7 +107,7 @@ class Parent(Record):
     """The run and the walk that wait for a child."""
 
     run_id: RunId
-    walk: WalkName
+    branch: BranchName
 
 
 class Origin(Record):
@@ -155,7 +155,7 @@ class HistoryEntry(Record):
     step: StepName | None = None
     detail: str = ""
     attempt: int = 0
-    walk: WalkName = MAIN
+    branch: BranchName = MAIN
 
 
 class WorkflowRecord(Record):
@@ -187,7 +187,7 @@ class WorkflowSummary(Record):
     attributes: Attributes
 
 
-class WorkflowCreated(Fact):
+class WorkflowCreated(Event):
     namespace: Namespace
     name: WorkflowName
     version: str
@@ -197,30 +197,30 @@ class WorkflowCreated(Fact):
     at_ms: int
 
 
-class WorkflowDeleted(Fact):
+class WorkflowDeleted(Event):
     namespace: Namespace
     name: WorkflowName
     version: str | None
 
 
-class WorkflowDisabled(Fact):
+class WorkflowDisabled(Event):
     namespace: Namespace
     name: WorkflowName
     version: str | None = None
 
 
-class WorkflowEnabled(Fact):
+class WorkflowEnabled(Event):
     namespace: Namespace
     name: WorkflowName
     version: str | None = None
 
 
-class WorkflowStarted(Fact):
+class WorkflowStarted(Event):
     namespace: Namespace
     run: WorkflowRun
 
 
-class WorkflowAdmitted(Fact):
+class WorkflowAdmitted(Event):
     """It was the run's turn: one of the slots of its key is its own until it ends."""
 
     namespace: Namespace
@@ -228,47 +228,47 @@ class WorkflowAdmitted(Fact):
     at_ms: int
 
 
-class StepStarted(Fact):
+class StepStarted(Event):
     """A walk has begun a step, or another attempt at it."""
 
     namespace: Namespace
     run_id: RunId
-    walk: WalkName
-    now: Walk
+    branch: BranchName
+    now: Branch
     at_ms: int
     detail: str = ""
     """The target, the type of the signal, or how long."""
 
 
-class StepHeld(Fact):
+class StepHeld(Event):
     """The walk waits at its step in another way: for a repetition, a poll, the rest of a plan."""
 
     namespace: Namespace
     run_id: RunId
-    walk: WalkName
-    now: Walk
+    branch: BranchName
+    now: Branch
     at_ms: int
     detail: str = ""
 
 
-class ActionEnded(Fact):
+class ActionEnded(Event):
     """What a walk waited for has an outcome: an action, or a child."""
 
     namespace: Namespace
     run_id: RunId
-    walk: WalkName
+    branch: BranchName
     awaited: RunId
     outcome: str
     at_ms: int
     error: str | None = None
 
 
-class StepEnded(Fact):
+class StepEnded(Event):
     """A step has its outcome; where the walk goes from here, follows."""
 
     namespace: Namespace
     run_id: RunId
-    walk: WalkName
+    branch: BranchName
     step: StepName
     outcome: str
     output: bytes
@@ -278,53 +278,53 @@ class StepEnded(Fact):
     """What could not be begun, as the definition names it."""
 
 
-class WalkOpened(Fact):
+class BranchOpened(Event):
     """A branch or an item begins."""
 
     namespace: Namespace
     run_id: RunId
-    walk: WalkName
+    branch: BranchName
     step: StepName
     at_ms: int
 
 
-class WalkEnded(Fact):
+class BranchEnded(Event):
     """A branch or an item has come to its end, good or bad."""
 
     namespace: Namespace
     run_id: RunId
-    walk: WalkName
+    branch: BranchName
     succeeded: bool
     output: bytes
     at_ms: int
 
 
-class WalkClosed(Fact):
+class BranchClosed(Event):
     """A walk is given up: it is not needed any more, or the run ends."""
 
     namespace: Namespace
     run_id: RunId
-    walk: WalkName
+    branch: BranchName
     at_ms: int
 
 
-class PollExhausted(Fact):
+class PollExhausted(Event):
     """A step has asked as often as it may, and what it asks for is still pending."""
 
     namespace: Namespace
     run_id: RunId
-    walk: WalkName
+    branch: BranchName
     step: StepName
     at_ms: int
     attempt: int
 
 
-class PlanNoted(Fact):
+class PlanNoted(Event):
     """Something that happened on the way through a plan; breakers and health learn from it."""
 
     namespace: Namespace
     run_id: RunId
-    walk: WalkName
+    branch: BranchName
     step: StepName
     workflow: WorkflowName
     version: str
@@ -339,7 +339,7 @@ class PlanNoted(Fact):
     is_turn: bool = False
 
 
-class ChildCancelled(Fact):
+class ChildCancelled(Event):
     """Its parent does not wait for it any more."""
 
     namespace: Namespace
@@ -348,44 +348,44 @@ class ChildCancelled(Fact):
     reason: str
 
 
-class SignalReceived(Fact):
+class SignalReceived(Event):
     namespace: Namespace
     run_id: RunId
     signal: Signal
 
 
-class SignalMatched(Fact):
+class SignalMatched(Event):
     """The oldest signal of its type has found a walk that waits for it."""
 
     namespace: Namespace
     run_id: RunId
-    walk: WalkName
+    branch: BranchName
     signal_type: str
     at_ms: int
 
 
-class SignalTimedOut(Fact):
+class SignalTimedOut(Event):
     namespace: Namespace
     run_id: RunId
-    walk: WalkName
+    branch: BranchName
     signal_type: str
     goal: str
     at_ms: int
 
 
-class WorkflowPaused(Fact):
+class WorkflowPaused(Event):
     namespace: Namespace
     run_id: RunId
     at_ms: int
 
 
-class WorkflowResumed(Fact):
+class WorkflowResumed(Event):
     namespace: Namespace
     run_id: RunId
     at_ms: int
 
 
-class RollbackBegan(Fact):
+class RollbackBegan(Event):
     """The run ends badly: what it has done is undone first, the last step first."""
 
     namespace: Namespace
@@ -395,7 +395,7 @@ class RollbackBegan(Fact):
     at_ms: int
 
 
-class StepUndone(Fact):
+class StepUndone(Event):
     namespace: Namespace
     run_id: RunId
     step: StepName
@@ -404,7 +404,7 @@ class StepUndone(Fact):
     error: str | None = None
 
 
-class WorkflowFinished(Fact):
+class WorkflowFinished(Event):
     namespace: Namespace
     run_id: RunId
     ending: Ending
@@ -414,7 +414,7 @@ class WorkflowFinished(Fact):
     slot: str | None = None
 
 
-class HistoryFiled(Fact):
+class HistoryFiled(Event):
     """A part of a long history has gone to the archive."""
 
     namespace: Namespace

@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
-from flo.model.base import Word
+from flo.model.base import Message
 from flo.model.ids import LIST_LIMIT_DEFAULT, NAMESPACE_DEFAULT, Namespace, RunId
 from flo.model.workflow_facts import (
     Attributes,
-    Phase,
+    BranchName,
+    BranchPhase,
     StepName,
-    WalkName,
     WorkflowName,
     WorkflowStatus,
 )
@@ -25,20 +25,20 @@ HISTORY_LIMIT_DEFAULT = 100
 HISTORY_LIMIT_MAX = 1_000
 
 
-class CreateWorkflow(Word):
+class CreateWorkflow(Message):
     """Deploy a definition. The same text again changes nothing; another text needs a version."""
 
     text: str
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-class ValidateWorkflow(Word):
+class ValidateWorkflow(Message):
     """What is wrong with a definition, and what might be."""
 
     text: str
 
 
-class DeleteWorkflow(Word):
+class DeleteWorkflow(Message):
     """Delete a version, or all of them; runs that are under way go on to their end."""
 
     name: WorkflowName
@@ -46,7 +46,7 @@ class DeleteWorkflow(Word):
     version: str | None = None
 
 
-class DisableWorkflow(Word):
+class DisableWorkflow(Message):
     """Refuse new runs, of one version or of all there are and will be; runs under way go on."""
 
     name: WorkflowName
@@ -54,13 +54,13 @@ class DisableWorkflow(Word):
     version: str | None = None
 
 
-class EnableWorkflow(Word):
+class EnableWorkflow(Message):
     name: WorkflowName
     namespace: Namespace = NAMESPACE_DEFAULT
     version: str | None = None
 
 
-class StartWorkflow(Word):
+class StartWorkflow(Message):
     name: WorkflowName
     input: bytes = b"{}"
     namespace: Namespace = NAMESPACE_DEFAULT
@@ -70,7 +70,7 @@ class StartWorkflow(Word):
     """What the run is to be called; otherwise it is given a number."""
 
 
-class SignalWorkflow(Word):
+class SignalWorkflow(Message):
     """Send a signal; it is kept until a step waits for its type."""
 
     run_id: RunId
@@ -79,7 +79,7 @@ class SignalWorkflow(Word):
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-class CancelWorkflow(Word):
+class CancelWorkflow(Message):
     """End a run: its actions and children are cancelled, what it has done is undone."""
 
     run_id: RunId
@@ -87,19 +87,19 @@ class CancelWorkflow(Word):
     reason: str = ""
 
 
-class PauseWorkflow(Word):
+class PauseWorkflow(Message):
     """Let what is under way come to its end, and begin nothing new."""
 
     run_id: RunId
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-class ResumeWorkflow(Word):
+class ResumeWorkflow(Message):
     run_id: RunId
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-class RerunWorkflow(Word):
+class RerunWorkflow(Message):
     """Start a run that repeats another one from a step on, with other input or another version."""
 
     run_id: RunId
@@ -110,24 +110,24 @@ class RerunWorkflow(Word):
     version: str | None = None
 
 
-class GetWorkflow(Word):
+class GetWorkflow(Message):
     name: WorkflowName
     namespace: Namespace = NAMESPACE_DEFAULT
     version: str = LATEST
 
 
-class ListWorkflows(Word):
+class ListWorkflows(Message):
     namespace: Namespace = NAMESPACE_DEFAULT
     limit: int = LIST_LIMIT_DEFAULT
     cursor: str | None = None
 
 
-class GetWorkflowRun(Word):
+class GetWorkflowRun(Message):
     run_id: RunId
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-class WaitForWorkflow(Word):
+class WaitForWorkflow(Message):
     """The run, once it has ended; as it is after `block_ms`."""
 
     run_id: RunId
@@ -135,7 +135,7 @@ class WaitForWorkflow(Word):
     block_ms: int = 30_000
 
 
-class ListWorkflowRuns(Word):
+class ListWorkflowRuns(Message):
     """Workflow runs, the newest first; `where` is a condition on search attributes."""
 
     namespace: Namespace = NAMESPACE_DEFAULT
@@ -147,7 +147,7 @@ class ListWorkflowRuns(Word):
     cursor: str | None = None
 
 
-class GetHistory(Word):
+class GetHistory(Message):
     """The history of a run, the oldest first."""
 
     run_id: RunId
@@ -156,14 +156,14 @@ class GetHistory(Word):
     cursor: str | None = None
 
 
-class ExplainWorkflow(Word):
+class ExplainWorkflow(Message):
     """Why a run is where it is, and what would move it."""
 
     run_id: RunId
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-class WorkflowDeployed(Word):
+class WorkflowDeployed(Message):
     name: WorkflowName
     version: str
     created: bool
@@ -171,19 +171,19 @@ class WorkflowDeployed(Word):
     """Warnings."""
 
 
-class Validated(Word):
+class Validated(Message):
     valid: bool
     name: str | None
     version: str | None
     problems: list[dict[str, Any]]
 
 
-class WorkflowBegun(Word):
+class WorkflowBegun(Message):
     run_id: RunId
     duplicate: bool = False
 
 
-class WorkflowView(Word):
+class WorkflowView(Message):
     name: WorkflowName
     namespace: Namespace
     version: str
@@ -194,7 +194,7 @@ class WorkflowView(Word):
     live_runs: int
 
 
-class WorkflowItem(Word):
+class WorkflowItem(Message):
     """A workflow in a list: without its text, which may be long."""
 
     name: WorkflowName
@@ -206,12 +206,12 @@ class WorkflowItem(Word):
     live_runs: int
 
 
-class WorkflowPage(Word):
+class WorkflowPage(Message):
     items: list[WorkflowItem]
     cursor: str | None = None
 
 
-class StepView(Word):
+class StepView(Message):
     step: StepName
     outcome: str
     output: bytes
@@ -219,19 +219,19 @@ class StepView(Word):
     at_ms: int
 
 
-class WaitView(Word):
+class WaitView(Message):
     """What a walk of a run waits for."""
 
-    walk: WalkName
+    branch: BranchName
     step: StepName
-    phase: Phase
+    phase: BranchPhase
     attempt: int
     until_ms: int | None
     awaited: RunId | None
     signal: str | None = None
 
 
-class WorkflowRunView(Word):
+class WorkflowRunView(Message):
     run_id: RunId
     workflow: WorkflowName
     version: str
@@ -257,7 +257,7 @@ class WorkflowRunView(Word):
     history_count: int
 
 
-class WorkflowRunItem(Word):
+class WorkflowRunItem(Message):
     """A workflow run in a list."""
 
     run_id: RunId
@@ -269,26 +269,26 @@ class WorkflowRunItem(Word):
     attributes: Attributes
 
 
-class WorkflowRunPage(Word):
+class WorkflowRunPage(Message):
     items: list[WorkflowRunItem]
     cursor: str | None = None
 
 
-class HistoryView(Word):
+class HistoryView(Message):
     type: str
     at_ms: int
     step: StepName | None
     detail: str
     attempt: int
-    walk: WalkName
+    branch: BranchName
 
 
-class HistoryPage(Word):
+class HistoryPage(Message):
     items: list[HistoryView]
     cursor: str | None = None
 
 
-class Explanation(Word):
+class Explanation(Message):
     run_id: RunId
     status: WorkflowStatus
     summary: str

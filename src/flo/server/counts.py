@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from flo.core.state import Group, Stream, Tally
+from flo.engine.state import ConsumerGroupState, StreamState, Tally
 from flo.log.base import Log
 from flo.server.metrics import Metrics, RunCount, StreamTotals
 from flo.server.upkeep import Upkeep
-from flo.shard.shard import Shard
+from flo.shard.loop import Shard
 
 
 class Counts:
@@ -73,7 +73,7 @@ class Counts:
             dead=sum(group.dead_count for _, group in groups),
         )
 
-    def _streams(self) -> Iterator[Stream]:
+    def _streams(self) -> Iterator[StreamState]:
         for space in self._state.spaces.values():
             yield from space.streams.values()
 
@@ -84,5 +84,5 @@ class Counts:
                     yield RunCount(namespace, action, status, count)
 
 
-def _pending_in(group: Group) -> int:
+def _pending_in(group: ConsumerGroupState) -> int:
     return sum(len(sequences) for sequences in group.backlog.held.values())

@@ -55,13 +55,13 @@ class Metrics:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         self._commits = Durations("flo_commit_seconds", "Appends to the log", COMMIT_SECONDS)
-        self._events = Counts("flo_events", "Events appended to the log")
-        self._archived = Counts("flo_archived", "Runs that ended and went to the archive")
-        self._refusals = Counts("flo_refusals", "Commands refused", "code")
+        self._events = LabelledCounts("flo_events", "Events appended to the log")
+        self._archived = LabelledCounts("flo_archived", "Runs that ended and went to the archive")
+        self._refusals = LabelledCounts("flo_refusals", "Commands refused", "code")
         self._rpc_connections = self._gauge("flo_rpc_connections", "Open RPC connections")
-        self._rpc_requests = Counts("flo_rpc_requests", "RPC", "operation")
+        self._rpc_requests = LabelledCounts("flo_rpc_requests", "RPC", "operation")
         self._http_connections = self._gauge("flo_http_connections", "Open HTTP connections")
-        self._http_requests = Counts(
+        self._http_requests = LabelledCounts(
             "flo_http_requests", "HTTP answers", "method", "route", "status"
         )
         for counted in (
@@ -135,7 +135,7 @@ class Metrics:
         return Gauge(name, about, labels, registry=self.registry)
 
 
-class Counts(Collector):
+class LabelledCounts(Collector):
     """How often something has happened, by its labels."""
 
     def __init__(self, name: str, about: str, *labels: str) -> None:

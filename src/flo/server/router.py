@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Protocol, TypeGuard
 
-from flo.core.workflows import reading_of
+from flo.engine.workflows.rules import reading_of
 from flo.model.actions import DeleteAction, RegisterAction
-from flo.model.base import Word
+from flo.model.base import Message
 from flo.model.errors import FloError, Invalid, Unexpected
 from flo.model.ids import Namespace
 from flo.model.namespaces import DeleteNamespace
@@ -23,7 +23,7 @@ from flo.model.workflows import (
     EnableWorkflow,
     ValidateWorkflow,
 )
-from flo.shard.shard import Shard
+from flo.shard.loop import Shard
 from flo.shard.submission import Answer, Done, Submission
 
 OF_ACTIONS = (RegisterAction, DeleteAction)
@@ -32,13 +32,13 @@ OF_WORKFLOWS = (CreateWorkflow, DeleteWorkflow, EnableWorkflow, DisableWorkflow)
 _NOTICED = (*OF_ACTIONS, *OF_WORKFLOWS, ValidateWorkflow, DeleteNamespace)
 
 
-class Servant(Protocol):
+class ShardHandler(Protocol):
     """Does something for what is in a namespace, and is told when that has changed."""
 
     def serve(self, namespace: Namespace) -> None: ...
 
 
-class Guests(Servant, Protocol):
+class GuestHost(ShardHandler, Protocol):
     """Performs the actions that have a module."""
 
     async def checked(self, command: RegisterAction) -> RegisterAction: ...
@@ -61,38 +61,38 @@ class Router:
     """The way in for every door. There is one shard yet; a namespace always lives on one."""
 
     def __init__(
-        self, shard: Shard, guests: Guests = NO_GUESTS, triggers: Servant = NO_GUESTS
+        self, shard: Shard, guests: GuestHost = NO_GUESTS, triggers: ShardHandler = NO_GUESTS
     ) -> None:
         self._shard = shard
         self._guests = guests
         self._triggers = triggers
         self._checking: dict[asyncio.Task[None], None] = {}
 
-    def submit(self, words: Sequence[Word], done: Done) -> Submission:
-        first = words[0]
+    def submit(self, messages: Sequence[Message], done: Done) -> Submission:
+        first = messages[0]
         if not isinstance(first, _NOTICED):
-            return self._shard.submit(words, done)
-        submission = Submission(words, done)
+            return self._shard.submit(messages, done)
+        submission = Submission(messages, done)
         if _takes_a_while(first):
             task = asyncio.create_task(self._check(submission, first))
             self._checking[task] = None
             task.add_done_callback(self._checking.pop)
         else:
-            self._shard.submit(words, partial(self._answer, submission, first))
+            self._shard.submit(messages, partial(self._answer, submission, first))
         return submission
 
-    async def ask(self, word: Word) -> Word:
-        if _has_a_module(word):
-            word = await self._guests.checked(word)
-        elif isinstance(word, CreateWorkflow | ValidateWorkflow):
-            await asyncio.to_thread(reading_of, word.text)
-        reply = await self._shard.ask(word)
-        self._notice(word)
+    async def ask(self, message: Message) -> Message:
+        if _has_a_module(message):
+            message = await self._guests.checked(message)
+        elif isinstance(message, CreateWorkflow | ValidateWorkflow):
+            await asyncio.to_thread(reading_of, message.text)
+        reply = await self._shard.ask(message)
+        self._notice(message)
         return reply
 
-    async def _check(self, submission: Submission, word: Word) -> None:
+    async def _check(self, submission: Submission, message: Message) -> None:
         try:
-            reply = await self.ask(word)
+            reply = await self.ask(message)
         except FloError as refusal:
             submission.refuse(refusal)
         except Exception as error:  # our mistake; whoever asked must not wait for ever
@@ -100,27 +100,27 @@ class Router:
         else:
             submission.answer([reply])
 
-    def _answer(self, submission: Submission, word: Word, answers: list[Answer]) -> None:
-        self._notice(word)
+    def _answer(self, submission: Submission, message: Message, answers: list[Answer]) -> None:
+        self._notice(message)
         submission.answer(answers)
 
-    def _notice(self, word: Word) -> None:
+    def _notice(self, message: Message) -> None:
         """Actions or workflows have come or gone: they are to be served, or no longer."""
-        if isinstance(word, DeleteNamespace):
-            self._guests.serve(word.name)
-            self._triggers.serve(word.name)
-        elif isinstance(word, OF_ACTIONS):
-            self._guests.serve(word.namespace)
-        elif isinstance(word, OF_WORKFLOWS):
-            self._triggers.serve(word.namespace)
+        if isinstance(message, DeleteNamespace):
+            self._guests.serve(message.name)
+            self._triggers.serve(message.name)
+        elif isinstance(message, OF_ACTIONS):
+            self._guests.serve(message.namespace)
+        elif isinstance(message, OF_WORKFLOWS):
+            self._triggers.serve(message.namespace)
 
 
-def _takes_a_while(word: Word) -> bool:
-    return _has_a_module(word) or isinstance(word, CreateWorkflow | ValidateWorkflow)
+def _takes_a_while(message: Message) -> bool:
+    return _has_a_module(message) or isinstance(message, CreateWorkflow | ValidateWorkflow)
 
 
-def _has_a_module(word: Word) -> TypeGuard[RegisterAction]:
+def _has_a_module(message: Message) -> TypeGuard[RegisterAction]:
     """Also one that the server has already is checked: against another entrypoint and limit."""
-    return isinstance(word, RegisterAction) and (
-        word.wasm_module is not None or word.wasm_digest is not None
+    return isinstance(message, RegisterAction) and (
+        message.wasm_module is not None or message.wasm_digest is not None
     )

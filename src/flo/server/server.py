@@ -15,21 +15,21 @@ import uvloop
 from flo.log.base import Log
 from flo.log.lock import FolderLock
 from flo.log.memory import MemoryLog
-from flo.log.snapshot import SnapshotFolder
-from flo.log.sqlite import SqliteLog
+from flo.log.snapshots import SnapshotFolder
+from flo.log.sqlite.log import SqliteLog
 from flo.model.version import VERSION
 from flo.server.config import Durability, ServerConfig
 from flo.server.counts import Counts
-from flo.server.guests import Guests
+from flo.server.inside.guests import Guests
+from flo.server.inside.triggers import Triggers
 from flo.server.logs import set_up_logs
 from flo.server.metrics import Metrics
 from flo.server.router import Router
-from flo.server.tcp import Listener
-from flo.server.triggers import Triggers
+from flo.server.rpc.listener import Listener
 from flo.server.upkeep import Upkeep
 from flo.shard.clock import Clock, SystemClock
+from flo.shard.loop import Shard
 from flo.shard.replay import recover
-from flo.shard.shard import Shard
 from flo.shard.snapshotter import LOG_FILE, SNAPSHOT_FOLDER
 
 DOOR_SHUT = -1
@@ -158,7 +158,7 @@ class Server:
         self, router: Router, metrics: Metrics, counts: Counts, started_at_ms: int
     ) -> None:
         # Half of the time to start goes into importing this: whoever shuts the doors is spared it.
-        from flo.server.http import HttpDoor, MetricsDoor, ServerInfo
+        from flo.server.http.doors import HttpDoor, MetricsDoor, ServerInfo
 
         config = self.config
         info = ServerInfo(

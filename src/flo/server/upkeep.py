@@ -11,14 +11,14 @@ from contextlib import suppress
 
 import structlog
 
-from flo.core.streams import trim_bounds
+from flo.engine.streams.rules import trim_bounds
 from flo.log.base import Log
-from flo.log.snapshot import SnapshotFolder
+from flo.log.snapshots import SnapshotFolder
 from flo.model.errors import FloError, NotFound
 from flo.model.streams import KEEP_ALL, TrimStream
 from flo.server.config import ServerConfig
-from flo.shard.clock import Alarm, Clock
-from flo.shard.shard import Shard
+from flo.shard.clock import Clock, ScheduledCall
+from flo.shard.loop import Shard
 
 ROUND_MS = 1_000
 HOUR_MS = 3_600_000
@@ -45,7 +45,7 @@ class Upkeep:
         self._snapshots = snapshots
         self._snapshot_position = max(self._positions(), default=0)
         self._process: asyncio.subprocess.Process | None = None
-        self._alarm: Alarm | None = None
+        self._alarm: ScheduledCall | None = None
         self._round: asyncio.Task[None] | None = None
         self._kept: dict[int, int] | None = None
         """The streams of which the store has something, and where each begins there."""

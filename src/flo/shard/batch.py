@@ -5,7 +5,7 @@ from typing import Any
 
 from flo.model.actions import RegisterAction
 from flo.model.archive import ArchiveAddress, Archived
-from flo.model.base import Fact, Word
+from flo.model.base import Event, Message
 from flo.model.kv import Change, Put, PutKey, SetJson, Transact
 from flo.model.runs import Complete, Invoke
 from flo.model.streams import Append
@@ -23,7 +23,7 @@ SMALL_LENGTH = 64 * 1024
 class Batch:
     def __init__(self) -> None:
         self.taken: list[Submission] = []
-        self.events: list[Fact] = []
+        self.events: list[Event] = []
         self.archived: dict[ArchiveAddress, Archived] = {}
         self.removed: list[ArchiveAddress] = []
         self.chunks = Chunks()
@@ -55,10 +55,10 @@ class Batch:
 
     def take(self, submission: Submission) -> None:
         self.taken.append(submission)
-        self._words += len(submission.words)
-        self._length += _payload_length(submission.words)
+        self._words += len(submission.messages)
+        self._length += _payload_length(submission.messages)
 
-    def not_offered(self) -> Sequence[Fact]:
+    def not_offered(self) -> Sequence[Event]:
         """The events since this was asked last."""
         begin, self._offered_count = self._offered_count, len(self.events)
         return self.events[begin:]
@@ -78,12 +78,12 @@ class Batch:
         return [*self.taken, *(submission for submission, _ in self.answered)]
 
 
-def _payload_length(words: Sequence[Word]) -> int:
+def _payload_length(messages: Sequence[Message]) -> int:
     """How many bytes the events of these words will carry for others."""
     length = 0
-    for word in words:
-        if (length_of := _LENGTHS.get(type(word))) is not None:
-            length += length_of(word)
+    for message in messages:
+        if (length_of := _LENGTHS.get(type(message))) is not None:
+            length += length_of(message)
     return length
 
 
@@ -91,12 +91,12 @@ def _values_length(changes: Sequence[Change]) -> int:
     return sum(len(change.value) for change in changes if isinstance(change, Put))
 
 
-_LENGTHS: dict[type[Word], Callable[[Any], int]] = {
-    Invoke: lambda word: len(word.input),
-    Complete: lambda word: len(word.output) + _values_length(word.changes),
-    RegisterAction: lambda word: len(word.wasm_module or b""),
-    PutKey: lambda word: len(word.value),
-    SetJson: lambda word: len(word.document),
-    Append: lambda word: sum(len(record.payload) for record in word.records),
-    Transact: lambda word: _values_length(word.changes),
+_LENGTHS: dict[type[Message], Callable[[Any], int]] = {
+    Invoke: lambda message: len(message.input),
+    Complete: lambda message: len(message.output) + _values_length(message.changes),
+    RegisterAction: lambda message: len(message.wasm_module or b""),
+    PutKey: lambda message: len(message.value),
+    SetJson: lambda message: len(message.document),
+    Append: lambda message: sum(len(record.payload) for record in message.records),
+    Transact: lambda message: _values_length(message.changes),
 }

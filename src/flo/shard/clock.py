@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 
-class Alarm(Protocol):
+class ScheduledCall(Protocol):
     """A call that is set for later and can be called off."""
 
     def cancel(self) -> None: ...
@@ -17,7 +17,7 @@ class Clock(Protocol):
         """Milliseconds since the epoch."""
         ...
 
-    def call_at(self, at_ms: int, callback: Callable[[], None]) -> Alarm:
+    def call_at(self, at_ms: int, callback: Callable[[], None]) -> ScheduledCall:
         """Call back once the clock shows this time, never before."""
         ...
 
@@ -45,7 +45,7 @@ class SystemClock:
             return told_ns // 1_000_000
         return steady_ns // 1_000_000
 
-    def call_at(self, at_ms: int, callback: Callable[[], None]) -> Alarm:
+    def call_at(self, at_ms: int, callback: Callable[[], None]) -> ScheduledCall:
         loop = asyncio.get_running_loop()
         delay_ms = max(0, at_ms - self.now_ms())
         return loop.call_later(delay_ms / 1_000, callback)

@@ -3,34 +3,36 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from flo.core.state import State
-from flo.core.stream_views import is_at_end
-from flo.model.base import Fact, Word
+from flo.engine.state import State
+from flo.engine.streams.queries import is_at_end
+from flo.model.base import Event, Message
 from flo.model.groups import GroupRecords
 from flo.model.kv import GetKey, KeyDeleted, KeyExpired, KeyPut, Value
 from flo.model.runs import Assigned, Ended, RunCancelled, WaitForRuns
 from flo.model.streams import ReadStream, RecordPage, RecordsAppended, StreamDeleted
-from flo.model.workers import AwaitNews, News, WorkerDeregistered, WorkerDrained
+from flo.model.workers import AwaitNotifications, Notifications, WorkerDeregistered, WorkerDrained
 from flo.model.workflow_facts import ENDED, WorkflowFinished
 from flo.model.workflows import WaitForWorkflow, WorkflowRunView
+from flo.shard.long_polls import KEY, STREAM, WORKER, WORKFLOW_RUN, Patient, Subject
 from flo.shard.submission import Answer
-from flo.shard.waiters import KEY, STREAM, WORKER, WORKFLOW_RUN, Patient, Subject
 
 
-def news_of(events: Iterable[Fact]) -> dict[Subject, None]:
+def notifications_of(events: Iterable[Event]) -> dict[Subject, None]:
     """The subjects of which there is news, beside runs that have ended."""
     return dict.fromkeys(_subjects(events))
 
 
-def is_nothing_new(state: State, question: Patient, reply: Word) -> bool:
+def is_nothing_new(state: State, query: Patient, reply: Message) -> bool:
     """Whether the reply says nothing that the asker does not know."""
-    match question, reply:
+    match query, reply:
         case WaitForRuns(), Ended(results=[], unknown=[]):
             return True
-        case AwaitNews(after=after), News(last=last, cancelled=[], draining=draining):
+        case AwaitNotifications(after=after), Notifications(
+            last=last, cancelled=[], draining=draining
+        ):
             return last == after or not draining
         case ReadStream(), RecordPage(items=[]):
-            return is_at_end(state, question, reply)
+            return is_at_end(state, query, reply)
         case WaitForWorkflow(), WorkflowRunView(status=status):
             return status not in ENDED
         case GetKey(newer_than=None), Value(value=value):
@@ -51,7 +53,7 @@ def found_nothing(reply: Answer) -> bool:
     return isinstance(reply, Assigned) and not reply.tasks and not reply.draining
 
 
-def _subjects(events: Iterable[Fact]) -> Iterator[Subject]:
+def _subjects(events: Iterable[Event]) -> Iterator[Subject]:
     for event in events:
         find = _SUBJECTS.get(type(event))
         if find is not None and (subject := find(event)) is not None:
@@ -63,7 +65,7 @@ def _holder(event: RunCancelled) -> Subject | None:
     return (WORKER, event.namespace, worker_id) if worker_id is not None else None
 
 
-_SUBJECTS: dict[type[Fact], Callable[[Any], Subject | None]] = {
+_SUBJECTS: dict[type[Event], Callable[[Any], Subject | None]] = {
     RunCancelled: _holder,
     WorkerDrained: lambda event: (WORKER, event.namespace, event.worker_id),
     WorkerDeregistered: lambda event: (WORKER, event.namespace, event.worker_id),

@@ -1,6 +1,6 @@
 """Submissions that wait for their answer, and what becomes of them when their time is over.
 
-Which line one stands in is in shard/waiters.py; here is only how long.
+Which line one stands in is in shard/long_polls.py; here is only how long.
 """
 
 from collections.abc import Callable

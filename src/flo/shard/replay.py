@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from flo.core.machine import apply
-from flo.core.state import State
-from flo.log.base import Entry
-from flo.log.snapshot import SnapshotFolder
+from flo.engine.machine import apply
+from flo.engine.state import State
+from flo.log.base import LogEntry
+from flo.log.snapshots import SnapshotFolder
 from flo.model.errors import Corrupt, NotFound
 from flo.shard.snapshot import load
 
@@ -24,7 +24,7 @@ class Recovered(NamedTuple):
 
 
 def recover(
-    read: Callable[[int], Iterator[Entry]], snapshots: SnapshotFolder | None = None
+    read: Callable[[int], Iterator[LogEntry]], snapshots: SnapshotFolder | None = None
 ) -> Recovered:
     """The state as of the last append: the newest whole snapshot, and what came after it."""
     with _garbage_collection_paused():

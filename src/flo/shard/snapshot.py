@@ -16,26 +16,26 @@ from typing import TypeAlias
 
 import msgspec
 
-from flo.core.course import Course
-from flo.core.kv import restore_key
-from flo.core.queue import LaneKey
-from flo.core.runs import restore_run
-from flo.core.schedules import reschedule as reschedule_schedule
-from flo.core.state import (
-    ActionSlots,
+from flo.engine.kv.rules import restore_key
+from flo.engine.runs.queue import LaneKey
+from flo.engine.runs.rules import restore_run
+from flo.engine.schedules.rules import reschedule as reschedule_schedule
+from flo.engine.state import (
+    ActionPermits,
+    ConsumerGroupState,
     Deployed,
-    Group,
     Space,
     State,
-    Stream,
+    StreamState,
     Tally,
     Workflow,
 )
-from flo.core.workflow_folds import (
+from flo.engine.workflows.execution import Execution
+from flo.engine.workflows.folds import (
     keys_of,
     reschedule,
     restore_awaited,
-    restore_course,
+    restore_execution,
     restore_slot,
 )
 from flo.model.actions import Action
@@ -58,13 +58,13 @@ from flo.model.schedules import ScheduleState
 from flo.model.streams import Retention
 from flo.model.workers import Process, Worker
 from flo.model.workflow_facts import (
+    Branch,
+    BranchName,
     Ending,
     HistoryEntry,
     Signal,
     StepName,
     StepResult,
-    Walk,
-    WalkName,
     WorkflowName,
     WorkflowRun,
 )
@@ -73,7 +73,7 @@ from flo.workflow.definition import Definition
 RUNS_PER_CHUNK = 5_000
 DELIVERIES_PER_CHUNK = 10_000
 KEYS_PER_CHUNK = 200
-COURSES_PER_CHUNK = 500
+EXECUTIONS_PER_CHUNK = 500
 
 
 class _GroupHead(Record):
@@ -166,13 +166,13 @@ class _Workflow(Record, tag="workflow"):
     disabled: tuple[str, ...] = ()
 
 
-class _Course(Record):
+class _Execution(Record):
     run: WorkflowRun
-    walks: list[tuple[WalkName, Walk]]
+    branches: list[tuple[BranchName, Branch]]
     """In the order in which they were opened."""
     results: list[tuple[StepName, StepResult]]
     """In the order in which the steps have ended."""
-    outputs: dict[WalkName, bytes]
+    outputs: dict[BranchName, bytes]
     signals: list[Signal]
     done: list[StepName]
     paused: bool
@@ -186,12 +186,12 @@ class _Course(Record):
     admitted: bool
 
 
-class _Courses(Record, tag="courses"):
+class _Executions(Record, tag="courses"):
     namespace: Namespace
-    courses: list[_Course]
+    executions: list[_Execution]
 
 
-_Part: TypeAlias = _Runs | _Backlog | _Keys | _Module | _Workflow | _Courses
+_Part: TypeAlias = _Runs | _Backlog | _Keys | _Module | _Workflow | _Executions
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 _encode_in_order = msgspec.msgpack.Encoder().encode
@@ -259,9 +259,11 @@ def _parts(namespace: Namespace, space: Space) -> Iterator[_Part]:
                 yield _Backlog(namespace=namespace, stream=stream_name, group=name, deliveries=some)
     for name, workflow in sorted(space.workflows.items()):
         yield _workflow_part(namespace, name, workflow)
-    courses = iter(sorted(space.courses.values(), key=lambda course: course.run.number))
-    while some_courses := list(islice(courses, COURSES_PER_CHUNK)):
-        yield _Courses(namespace=namespace, courses=[_course_part(one) for one in some_courses])
+    executions = iter(sorted(space.executions.values(), key=lambda execution: execution.run.number))
+    while some_executions := list(islice(executions, EXECUTIONS_PER_CHUNK)):
+        yield _Executions(
+            namespace=namespace, executions=[_execution_part(one) for one in some_executions]
+        )
     keys = iter(space.kv)
     while names := list(islice(keys, KEYS_PER_CHUNK)):
         yield _Keys(namespace=namespace, keys=[(key, space.kv[key]) for key in names])
@@ -278,9 +280,9 @@ def _restore(state: State, part: _Part) -> None:
             _restore_backlog(state, part)
         case _Workflow(namespace=namespace, name=name):
             state.spaces[namespace].workflows[name] = _workflow(part)
-        case _Courses(namespace=namespace, courses=courses):
-            for course in courses:
-                _restore_course(state, namespace, course)
+        case _Executions(namespace=namespace, executions=executions):
+            for execution in executions:
+                _restore_execution(state, namespace, execution)
         case _Keys(namespace=namespace, keys=keys):
             for key, value in keys:
                 restore_key(state, namespace, key, value)
@@ -345,23 +347,23 @@ def _deployed_part(deployed: Deployed) -> _Deployed:
     )
 
 
-def _course_part(course: Course) -> _Course:
-    return _Course(
-        run=course.run,
-        walks=list(course.walks.items()),
-        results=list(course.results.items()),
-        outputs=course.outputs,
-        signals=course.signals,
-        done=course.done,
-        paused=course.paused,
-        ending=course.ending,
-        to_undo=course.to_undo,
-        undone=course.undone,
-        history=course.history,
-        history_parts=course.history_parts,
-        hops=course.hops,
-        hops_at_ms=course.hops_at_ms,
-        admitted=course.admitted,
+def _execution_part(execution: Execution) -> _Execution:
+    return _Execution(
+        run=execution.run,
+        branches=list(execution.branches.items()),
+        results=list(execution.results.items()),
+        outputs=execution.outputs,
+        signals=execution.signals,
+        done=execution.done,
+        paused=execution.paused,
+        ending=execution.ending,
+        to_undo=execution.to_undo,
+        undone=execution.undone,
+        history=execution.history,
+        history_parts=execution.history_parts,
+        hops=execution.hops,
+        hops_at_ms=execution.hops_at_ms,
+        admitted=execution.admitted,
     )
 
 
@@ -390,23 +392,23 @@ def _deployed(part: _Deployed) -> Deployed:
     return Deployed(definition, part.text, part.created_at_ms)
 
 
-def _restore_course(state: State, namespace: Namespace, part: _Course) -> None:
+def _restore_execution(state: State, namespace: Namespace, part: _Execution) -> None:
     space, run = state.spaces[namespace], part.run
-    course = restore_course(state, namespace, run)
-    course.walks, course.results = dict(part.walks), dict(part.results)
-    course.outputs, course.signals, course.done = part.outputs, part.signals, part.done
-    course.paused, course.ending = part.paused, part.ending
-    course.to_undo, course.undone = part.to_undo, part.undone
-    course.history, course.history_parts = part.history, part.history_parts
-    course.hops, course.hops_at_ms = part.hops, part.hops_at_ms
-    course.admitted = part.admitted
-    restore_slot(space, course)
+    execution = restore_execution(state, namespace, run)
+    execution.branches, execution.results = dict(part.branches), dict(part.results)
+    execution.outputs, execution.signals, execution.done = part.outputs, part.signals, part.done
+    execution.paused, execution.ending = part.paused, part.ending
+    execution.to_undo, execution.undone = part.to_undo, part.undone
+    execution.history, execution.history_parts = part.history, part.history_parts
+    execution.hops, execution.hops_at_ms = part.hops, part.hops_at_ms
+    execution.admitted = part.admitted
+    restore_slot(space, execution)
     space.workflow_keys.update(keys_of(run))
-    restore_awaited(space, run.run_id, course)
-    reschedule(state, namespace, course)
+    restore_awaited(space, run.run_id, execution)
+    reschedule(state, namespace, execution)
 
 
-def _stream_head(stream: Stream) -> _StreamHead:
+def _stream_head(stream: StreamState) -> _StreamHead:
     return _StreamHead(
         number=stream.number,
         created_at_ms=stream.created_at_ms,
@@ -422,7 +424,7 @@ def _stream_head(stream: Stream) -> _StreamHead:
     )
 
 
-def _group_head(group: Group) -> _GroupHead:
+def _group_head(group: ConsumerGroupState) -> _GroupHead:
     return _GroupHead(
         number=group.number,
         settings=group.settings,
@@ -451,7 +453,7 @@ def _space(head: _SpaceHead) -> Space:
     space.streams = {name: _stream(stream) for name, stream in head.streams.items()}
     space.kv.version = head.kv_version
     for action, key, holders, line in head.action_slots:
-        slots = space.action_slots[action, key] = ActionSlots()
+        slots = space.action_slots[action, key] = ActionPermits()
         slots.holders = dict.fromkeys(holders)
         for priority, numbers in line:
             for number in numbers:
@@ -464,8 +466,8 @@ def _space(head: _SpaceHead) -> Space:
     return space
 
 
-def _stream(head: _StreamHead) -> Stream:
-    stream = Stream(head.number, head.created_at_ms, head.partitions)
+def _stream(head: _StreamHead) -> StreamState:
+    stream = StreamState(head.number, head.created_at_ms, head.partitions)
     stream.retention = head.retention
     stream.first, stream.next = head.first, head.next
     stream.first_at_ms, stream.last_at_ms = head.first_at_ms, head.last_at_ms
@@ -474,8 +476,8 @@ def _stream(head: _StreamHead) -> Stream:
     return stream
 
 
-def _group(head: _GroupHead) -> Group:
-    group = Group(head.number, head.settings, head.next, head.created_at_ms)
+def _group(head: _GroupHead) -> ConsumerGroupState:
+    group = ConsumerGroupState(head.number, head.settings, head.next, head.created_at_ms)
     group.consumers = head.consumers
     group.chosen = head.chosen
     group.dead_count = head.dead_count

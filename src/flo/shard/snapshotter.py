@@ -10,8 +10,8 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from flo.log.snapshot import SnapshotFolder
-from flo.log.sqlite import read_log
+from flo.log.snapshots import SnapshotFolder
+from flo.log.sqlite.log import read_log
 from flo.shard.replay import recover
 from flo.shard.snapshot import dump
 

@@ -5,13 +5,13 @@ from typing import TypeAlias
 
 import structlog
 
-from flo.core.moment import NOTHING_RECALLED, Recalled
-from flo.model.base import Word
+from flo.engine.context import NOTHING_RECALLED, Recalled
+from flo.model.base import Message
 from flo.model.errors import FloError
-from flo.shard.clock import Alarm
-from flo.shard.tails import Fetched
+from flo.shard.clock import ScheduledCall
+from flo.shard.record_cache import Fetched
 
-Answer: TypeAlias = Word | FloError
+Answer: TypeAlias = Message | FloError
 _logger = structlog.get_logger("flo.shard")
 
 Done: TypeAlias = Callable[[list[Answer]], None]
@@ -25,14 +25,14 @@ class Submission:
         "_done",
         "_leave",
         "fetched",
+        "messages",
         "recalled",
         "recalled_at",
         "until_ms",
-        "words",
     )
 
-    def __init__(self, words: Sequence[Word], done: Done) -> None:
-        self.words = words
+    def __init__(self, messages: Sequence[Message], done: Done) -> None:
+        self.messages = messages
         self.recalled: Recalled = NOTHING_RECALLED
         self.recalled_at = 0
         """How many keyed runs had finished when the archive was last asked."""
@@ -41,7 +41,7 @@ class Submission:
         self.until_ms: int | None = None
         """How long it may wait, once it has begun to."""
         self._done: Done | None = done
-        self._alarm: Alarm | None = None
+        self._alarm: ScheduledCall | None = None
         self._leave: Callable[[], None] | None = None
 
     @property
@@ -54,11 +54,11 @@ class Submission:
         """Whether it stands in a line."""
         return self._leave is not None
 
-    def park(self, alarm: Alarm, leave: Callable[[], None]) -> None:
+    def park(self, alarm: ScheduledCall, leave: Callable[[], None]) -> None:
         """It stands in a line until the alarm rings; `leave` takes it out of the line."""
         self._alarm, self._leave = alarm, leave
 
-    def ring(self, alarm: Alarm) -> None:
+    def ring(self, alarm: ScheduledCall) -> None:
         """Another alarm rings, and not the one before."""
         if self._alarm is not None:
             self._alarm.cancel()
@@ -80,7 +80,7 @@ class Submission:
                 _logger.exception("answer_lost")
 
     def refuse(self, error: FloError) -> None:
-        self.answer([error] * len(self.words))
+        self.answer([error] * len(self.messages))
 
     def withdraw(self) -> None:
         """Nobody waits for the answers any more."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from flo.shard.clock import Alarm, Clock
+from flo.shard.clock import Clock, ScheduledCall
 
 SLEEP_MS_MAX = 1_000
 """An alarm goes by elapsed time. A clock that is put forward is noticed within this time."""
@@ -15,7 +15,7 @@ class Timer:
         self._clock = clock
         self._ring = ring
         self._at_ms: int | None = None
-        self._alarm: Alarm | None = None
+        self._alarm: ScheduledCall | None = None
 
     def set(self, at_ms: int | None) -> None:
         if at_ms == self._at_ms:

@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from flo.log.snapshot import SnapshotFolder
-from flo.log.sqlite import read_log
+from flo.log.snapshots import SnapshotFolder
+from flo.log.sqlite.log import read_log
 from flo.server.config import Durability, ServerConfig
 from flo.server.server import Server
 from flo.shard.clock import Clock

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from flo.log.base import Entry, Log, Trimmed
+from flo.log.base import Log, LogEntry, LogTrimmed
 from flo.model.actions import Action, ActionRegistered
 from flo.model.archive import ArchiveAddress, Archived, address_of
-from flo.model.base import Fact
+from flo.model.base import Event
 from flo.model.errors import Corrupt, NotFound, Unavailable
 from flo.model.runs import Attempt, Run, RunCompleted, RunQueued, RunReleased, RunStatus
-from flo.model.streams import Chunk, Place, PlaceBy, StreamRecord
+from flo.model.streams import Chunk, PositionBy, StreamPosition, StreamRecord
 
 NOON_MS = 1_700_000_000_000
 MEBIBYTE = 1024 * 1024
@@ -40,7 +40,7 @@ class LogSuite:
         await log.append(first, [], NOON_MS)
         await log.append(second, [], NOON_MS + 5)
 
-        assert list(log.read(0)) == [Entry(0, NOON_MS, first), Entry(2, NOON_MS + 5, second)]
+        assert list(log.read(0)) == [LogEntry(0, NOON_MS, first), LogEntry(2, NOON_MS + 5, second)]
 
     async def test_an_append_returns_the_position_after_its_last_event(self, log: Log) -> None:
         assert await log.append(some_events(3), [], NOON_MS) == 3
@@ -130,7 +130,7 @@ class LogSuite:
         for _ in range(4):
             await log.append(some_events(3), [], NOON_MS)
 
-        assert await log.trim(events_below=8) == Trimmed(events=6, archived=0)
+        assert await log.trim(events_below=8) == LogTrimmed(events=6, archived=0)
 
         assert (log.start, log.position) == (6, 12)
         assert [entry.first for entry in log.read(6)] == [6, 9]
@@ -151,7 +151,7 @@ class LogSuite:
 
         assert await log.append([released(1)], [], NOON_MS) == 4
 
-        assert list(log.read(3)) == [Entry(3, NOON_MS, [released(1)])]
+        assert list(log.read(3)) == [LogEntry(3, NOON_MS, [released(1)])]
 
     async def test_a_trim_takes_a_bounded_number_of_rows_at_a_time(self, log: Log) -> None:
         for number in range(5):
@@ -159,7 +159,7 @@ class LogSuite:
 
         trims = [await log.trim(events_below=10, archived_max=0, rows_max=2) for _ in range(4)]
 
-        assert trims == [Trimmed(4, 2), Trimmed(4, 2), Trimmed(2, 1), Trimmed(0, 0)]
+        assert trims == [LogTrimmed(4, 2), LogTrimmed(4, 2), LogTrimmed(2, 1), LogTrimmed(0, 0)]
 
     async def test_a_finished_run_is_found_by_its_address(self, log: Log) -> None:
         await log.append([released(7)], [finished(7)], NOON_MS)
@@ -327,7 +327,7 @@ class LogSuite:
         ]
         await log.append([released(1)], runs, NOON_MS)
 
-        assert await log.trim(archived_before_ms=4000) == Trimmed(events=0, archived=4)
+        assert await log.trim(archived_before_ms=4000) == LogTrimmed(events=0, archived=4)
 
         assert await pages(log) == [runs[5], runs[4]]
         assert await log.archive.find("run", "default", "send", 3) is None
@@ -338,8 +338,8 @@ class LogSuite:
         runs = [finished(number) for number in (5, 3, 9, 1)]
         await log.append([released(1)], runs, NOON_MS)
 
-        assert await log.trim(archived_max=2) == Trimmed(events=0, archived=2)
-        assert await log.trim(archived_max=2) == Trimmed(events=0, archived=0)
+        assert await log.trim(archived_max=2) == LogTrimmed(events=0, archived=2)
+        assert await log.trim(archived_max=2) == LogTrimmed(events=0, archived=0)
 
         assert await pages(log) == [finished(9), finished(1)]
 
@@ -354,7 +354,7 @@ class LogSuite:
     async def test_a_trim_that_asks_for_nothing_takes_nothing(self, log: Log) -> None:
         await log.append(some_events(3), [finished(1)], NOON_MS)
 
-        assert await log.trim() == Trimmed(events=0, archived=0)
+        assert await log.trim() == LogTrimmed(events=0, archived=0)
 
         assert log.start == 0
         assert await log.archive.count() == 1
@@ -387,7 +387,7 @@ class LogSuite:
 
         assert await log.records.read(1, 12, 1, MEBIBYTE) == []
         assert await log.records.read(3, 1, 1, MEBIBYTE) == []
-        assert await log.records.place(3, PlaceBy.SEQUENCE, 1) is None
+        assert await log.records.place(3, PositionBy.SEQUENCE, 1) is None
 
     async def test_a_read_of_records_is_bounded_by_their_length(self, log: Log) -> None:
         chunks = [
@@ -404,19 +404,19 @@ class LogSuite:
 
         assert await log.records.read(1, 1, 9, MEBIBYTE) == [chunks[1]]
         assert await log.records.read(2, 1, 9, MEBIBYTE) == [chunks[0]]
-        assert await log.records.place(2, PlaceBy.SEQUENCE, 9) == Place(2, 1, 0)
+        assert await log.records.place(2, PositionBy.SEQUENCE, 9) == StreamPosition(2, 1, 0)
         assert await log.records.streams() == {1: 1, 2: 1, 3: 1}
 
     async def test_a_place_is_found_by_sequence_time_and_offset(self, log: Log) -> None:
         chunks = await with_records(log)
         await log.append([released(1)], [], NOON_MS, chunks=[chunk_of(2, 1, 0, [b"x"])])
 
-        for by, least_most in ((PlaceBy.SEQUENCE, 14), (PlaceBy.OFFSET, 60)):
+        for by, least_most in ((PositionBy.SEQUENCE, 14), (PositionBy.OFFSET, 60)):
             for least in range(least_most):
                 assert await log.records.place(1, by, least) == place_in(chunks, by, least)
         for least in range(NOON_MS - 1, NOON_MS + 9):
-            place = await log.records.place(1, PlaceBy.TIME, least)
-            assert place == place_in(chunks, PlaceBy.TIME, least)
+            place = await log.records.place(1, PositionBy.TIME, least)
+            assert place == place_in(chunks, PositionBy.TIME, least)
 
     async def test_records_without_a_byte_have_their_place_too(self, log: Log) -> None:
         chunks = [
@@ -429,20 +429,20 @@ class LogSuite:
             await log.append([released(1)], [], NOON_MS, chunks=[chunk])
 
         for least in range(5):
-            place = await log.records.place(1, PlaceBy.OFFSET, least)
-            assert place == place_in(chunks, PlaceBy.OFFSET, least)
+            place = await log.records.place(1, PositionBy.OFFSET, least)
+            assert place == place_in(chunks, PositionBy.OFFSET, least)
 
     async def test_records_are_trimmed_in_whole_chunks(self, log: Log) -> None:
         chunks = await with_records(log)
 
-        assert await log.trim(records_below={1: 6}) == Trimmed(0, 0, records=3)
+        assert await log.trim(records_below={1: 6}) == LogTrimmed(0, 0, records=3)
         assert await log.records.streams() == {1: 4}
         assert await log.records.read(1, 4, 1, MEBIBYTE) == chunks[1:2]
         assert await log.records.read(1, 3, 1, MEBIBYTE) == []
 
-        assert await log.trim(records_below={1: 12, 7: 5}) == Trimmed(0, 0, records=8)
+        assert await log.trim(records_below={1: 12, 7: 5}) == LogTrimmed(0, 0, records=8)
         assert await log.records.streams() == {}
-        assert await log.records.place(1, PlaceBy.SEQUENCE, 1) is None
+        assert await log.records.place(1, PositionBy.SEQUENCE, 1) is None
 
     async def test_a_trim_of_records_touches_no_other_stream(self, log: Log) -> None:
         await with_records(log)
@@ -469,7 +469,7 @@ class LogSuite:
         await log.append([released(1)], [], NOON_MS, chunks=[more])
 
         assert await log.records.read(1, 12, 1, MEBIBYTE) == [more]
-        assert await log.records.place(1, PlaceBy.SEQUENCE, 1) == Place(12, 50, NOON_MS)
+        assert await log.records.place(1, PositionBy.SEQUENCE, 1) == StreamPosition(12, 50, NOON_MS)
 
     async def test_a_closed_log_takes_nothing_more(self, log: Log) -> None:
         await log.append(some_events(1), [], NOON_MS)
@@ -514,44 +514,44 @@ def record(sequence: int, payload: bytes, *, at_ms: int = NOON_MS, **more: Any) 
     return StreamRecord(sequence=sequence, at_ms=at_ms, payload=payload, **more)
 
 
-def place_in(chunks: Sequence[Chunk], by: PlaceBy, least: int) -> Place:
+def place_in(chunks: Sequence[Chunk], by: PositionBy, least: int) -> StreamPosition:
     """The place that a look at every record finds."""
     offset = chunks[0].offset
     for one in (record for chunk in chunks for record in chunk.records):
         reached = {
-            PlaceBy.SEQUENCE: one.sequence,
-            PlaceBy.TIME: one.at_ms,
-            PlaceBy.OFFSET: offset,
+            PositionBy.SEQUENCE: one.sequence,
+            PositionBy.TIME: one.at_ms,
+            PositionBy.OFFSET: offset,
         }
         if reached[by] >= least:
-            return Place(one.sequence, offset, one.at_ms)
+            return StreamPosition(one.sequence, offset, one.at_ms)
         offset += one.length
-    return Place(chunks[-1].end, offset, 0)
+    return StreamPosition(chunks[-1].end, offset, 0)
 
 
-def all_events(log: Log) -> list[Fact]:
+def all_events(log: Log) -> list[Event]:
     return [event for entry in log.read(log.start) for event in entry.events]
 
 
-def some_events(count: int) -> list[Fact]:
+def some_events(count: int) -> list[Event]:
     return [released(number) for number in range(count)]
 
 
-def released(number: int) -> Fact:
+def released(number: int) -> Event:
     return RunReleased(namespace="default", run_id=f"send-{number}")
 
 
-def run_completed(output: bytes = b"sent") -> Fact:
+def run_completed(output: bytes = b"sent") -> Event:
     return RunCompleted(
         namespace="default", run_id="send-1", at_ms=NOON_MS, output=output, outcome="success"
     )
 
 
-def action_registered() -> Fact:
+def action_registered() -> Event:
     return ActionRegistered(namespace="default", action=Action(name="send", description="übt ✉"))
 
 
-def run_queued() -> Fact:
+def run_queued() -> Event:
     attempt = Attempt(number=1, worker_id="anna", started_at_ms=1, ended_at_ms=2, error="oh")
     run = Run(
         run_id="send-1",

@@ -22,7 +22,7 @@ class ServerProcess:
         self, data_dir: Path, *, program: Sequence[str] | None = None, **settings: str | int
     ) -> None:
         self._data_dir = data_dir
-        self._program = program or ("-m", "flo.cli.main")
+        self._program = program or ("-m", "flo.cli.app.main")
         self._settings = settings
         self._process: subprocess.Popen[str] | None = None
         self.address = "127.0.0.1:0"

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from inspect import isawaitable
 from typing import Any, NamedTuple
 
-from flo.client.payload import decode_payload
+from flo.client.payloads.payload import decode_payload
 from flo.model.errors import Invalid
 from flo.model.ids import ActionName, RunId, WorkerId
 from flo.model.runs import OUTCOME_SUCCESS, Complete, Fail, Task

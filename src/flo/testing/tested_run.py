@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from flo.client.payload import decode_payload
+from flo.client.payloads.payload import decode_payload
 from flo.model.ids import RunId
-from flo.model.workflow_facts import ENDED, MAIN, StepName, WalkName, WorkflowStatus
+from flo.model.workflow_facts import ENDED, MAIN, BranchName, StepName, WorkflowStatus
 from flo.model.workflows import HistoryView, StepView, WorkflowRunView
 
 _AGAIN = ("step_retry", "poll_scheduled")
@@ -76,12 +76,12 @@ class TestedRun:
         steps = self.path_of(MAIN)
         return [*steps, self.view.terminal] if self.has_ended and self.view.terminal else steps
 
-    def path_of(self, walk: WalkName) -> list[StepName]:
+    def path_of(self, branch: BranchName) -> list[StepName]:
         """The steps of a branch: `path_of("prepare/payment")`."""
         path: list[StepName] = []
         again = False
         for entry in self.history:
-            if entry.walk != walk:
+            if entry.branch != branch:
                 continue
             if entry.type in _AGAIN:
                 again = True

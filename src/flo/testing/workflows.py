@@ -21,11 +21,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from flo.client.payload import encode_payload
+from flo.client.payloads.payload import encode_payload
 from flo.client.workflows import NO_INPUT
 from flo.log.memory import MemoryLog
 from flo.model.actions import RegisterAction
-from flo.model.base import Word
+from flo.model.base import Message
 from flo.model.errors import Invalid
 from flo.model.groups import CreateGroup, GroupMode, GroupRecords, GroupSettings, JoinGroup
 from flo.model.ids import NAMESPACE_DEFAULT, ActionName, RunId
@@ -55,18 +55,18 @@ from flo.model.workflows import (
     WorkflowRunPage,
     WorkflowRunView,
 )
+from flo.shard.loop import Shard
 from flo.shard.replay import recover
-from flo.shard.shard import Shard
 from flo.testing.clock import NOON_MS, ManualClock
 from flo.testing.stubs import WORKER, Answer, Stub
 from flo.testing.tested_run import TestedRun
 from flo.workflow.definition import Definition, ForEachStep, RunStep, Step, Target, TargetKind
+from flo.workflow.document.problem import nearest
+from flo.workflow.document.read import read
+from flo.workflow.document.report import report
 from flo.workflow.graph import areas_of
-from flo.workflow.problem import nearest
-from flo.workflow.read import read
-from flo.workflow.report import report
 
-T = TypeVar("T", bound=Word)
+T = TypeVar("T", bound=Message)
 
 MOMENTS_MAX = 100_000
 """So many moments are lived through before a wait is given up."""
@@ -96,7 +96,7 @@ class WorkflowTest:
         self.clock = ManualClock(NOON_MS if at is None else round(at.timestamp() * 1_000))
         self._log = MemoryLog()
         state = recover(self._log.read).state
-        self._shard = Shard(state, self._log, self.clock, dice=random.Random(seed))
+        self._shard = Shard(state, self._log, self.clock, rng=random.Random(seed))
 
     async def __aenter__(self) -> Self:
         await self._shard.start()
@@ -219,9 +219,9 @@ class WorkflowTest:
         runs = [await self._tested(f"{RUN_PREFIX}-{number}") for number in begun]
         return [run for run in runs if run.view.workflow == self._name]
 
-    async def ask(self, word: Word) -> Word:
+    async def ask(self, message: Message) -> Message:
         """Ask for anything else that the engine knows, such as `DisableAction(name=...)`."""
-        answer = await self._shard.ask(word)
+        answer = await self._shard.ask(message)
         await self._settle()
         return answer
 
@@ -245,7 +245,7 @@ class WorkflowTest:
             days=days, hours=hours, minutes=minutes, seconds=seconds, milliseconds=milliseconds
         )
         until_ms = self.clock.now_ms() + length // timedelta(milliseconds=1)
-        while await self._next_moment(until_ms):
+        while await self._next_context(until_ms):
             pass
         self.clock.leap(until_ms - self.clock.now_ms())
         await self._settle()
@@ -296,7 +296,7 @@ class WorkflowTest:
         moments = 0
         while not is_there():
             moments += 1
-            if run.has_ended or moments > MOMENTS_MAX or not await self._next_moment(None):
+            if run.has_ended or moments > MOMENTS_MAX or not await self._next_context(None):
                 raise AssertionError(f"expected {run.run_id} {wanted}, but {await self._why(run)}")
         return run
 
@@ -306,7 +306,7 @@ class WorkflowTest:
         path = " → ".join(run.path)
         return f"it is {run.status} after {path}. {reasons} {run.error or ''}".rstrip()
 
-    async def _next_moment(self, until_ms: int | None) -> bool:
+    async def _next_context(self, until_ms: int | None) -> bool:
         """Leap to the next moment at which something falls due, if there is one by then."""
         due_at_ms = self._shard.state.due.next_at_ms()
         moments = [*self._batches_due.values(), *([] if due_at_ms is None else [due_at_ms])]
@@ -410,14 +410,14 @@ class WorkflowTest:
         entries: list[HistoryView] = []
         cursor: str | None = str(after)
         while cursor is not None:
-            question = GetHistory(run_id=run_id, limit=HISTORY_LIMIT_MAX, cursor=cursor)
-            page = await self._ask(question, HistoryPage)
+            query = GetHistory(run_id=run_id, limit=HISTORY_LIMIT_MAX, cursor=cursor)
+            page = await self._ask(query, HistoryPage)
             entries += page.items
             cursor = page.cursor
         return entries
 
-    async def _ask(self, word: Word, reply: type[T]) -> T:
-        answer = await self._shard.ask(word)
+    async def _ask(self, message: Message, reply: type[T]) -> T:
+        answer = await self._shard.ask(message)
         assert isinstance(answer, reply)
         return answer
 

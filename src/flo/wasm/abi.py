@@ -10,7 +10,7 @@ result is always a code.
 
 from typing import NamedTuple
 
-from flo.wasm.outcome import Kind
+from flo.wasm.outcome import TrapKind
 
 ENTRYPOINT_DEFAULT = "handle"
 ENTRYPOINT_LENGTH_MAX = 256
@@ -24,16 +24,16 @@ REQUIRED_SIGNATURES = {"alloc": "(i32) -> i32", "dealloc": "(i32, i32) -> ()"}
 OPTIONAL_SIGNATURES = {"init": "() -> i32", "describe": "() -> i64", "_initialize": "() -> ()"}
 
 _CODES = {
-    -1: (Kind.INVALID_INPUT, "invalid input"),
-    -2: (Kind.ALLOCATION_FAILED, "allocation failed"),
-    -3: (Kind.EXECUTION_ERROR, "execution error"),
+    -1: (TrapKind.INVALID_INPUT, "invalid input"),
+    -2: (TrapKind.ALLOCATION_FAILED, "allocation failed"),
+    -3: (TrapKind.EXECUTION_ERROR, "execution error"),
 }
 
 
 class Fault(Exception):
     """The guest has broken the agreement, or a limit: its run ends with this."""
 
-    def __init__(self, kind: Kind, message: str) -> None:
+    def __init__(self, kind: TrapKind, message: str) -> None:
         super().__init__(message)
         self.kind = kind
         self.message = message
@@ -65,7 +65,7 @@ def unsigned(value: int) -> int:
 def check_span(span: Span, memory_length: int, what: str) -> None:
     if span.pointer + span.length > memory_length:
         raise Fault(
-            Kind.OUT_OF_BOUNDS,
+            TrapKind.OUT_OF_BOUNDS,
             f"expected {what} within the {memory_length} bytes of memory, "
             f"got {span.length} bytes at {span.pointer}",
         )
@@ -73,5 +73,5 @@ def check_span(span: Span, memory_length: int, what: str) -> None:
 
 def fault_of_code(code: int, function: str) -> Fault:
     """What a negative result means."""
-    kind, meaning = _CODES.get(code, (Kind.GUEST_ERROR, "a code of the guest's own"))
+    kind, meaning = _CODES.get(code, (TrapKind.GUEST_ERROR, "a code of the guest's own"))
     return Fault(kind, f"{function} returned {code}: {meaning}")

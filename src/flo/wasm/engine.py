@@ -37,7 +37,7 @@ _OFF = (
 """What guests of this ABI have no use for is not there to be attacked."""
 
 
-class Pace:
+class GuestPace:
     """How many ticks the epoch has been given since the first of the present guests came."""
 
     def __init__(self, since_ns: int) -> None:
@@ -53,7 +53,7 @@ class Pace:
         return self.owed(now_ns) + -(-timeout_ms * 1_000_000 // TICK_NS) + 1
 
 
-class Engine:
+class WasmEngine:
     """Shared by all guests of a process; modules are compiled for it."""
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class Engine:
         self._entered = 0
         self._idle = False
         """The ticker sleeps until it is called."""
-        self._pace = Pace(monotonic_ns())
+        self._pace = GuestPace(monotonic_ns())
         self._ticker: Thread | None = None
 
     @property
@@ -98,7 +98,7 @@ class Engine:
             if not self._started or self._stopping:
                 raise Unavailable("the WASM engine is not running", code="wasm_stopped")
             if not self._running:
-                self._pace = Pace(monotonic_ns())
+                self._pace = GuestPace(monotonic_ns())
             ticks = self._pace.until(timeout_ms, monotonic_ns())
             self._entered += 1
             ticket = self._entered

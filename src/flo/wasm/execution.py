@@ -29,12 +29,12 @@ from flo.wasm.abi import (
     unpack,
     unsigned,
 )
-from flo.wasm.engine import Engine
+from flo.wasm.engine import WasmEngine
 from flo.wasm.exports import Exports
 from flo.wasm.host import Host, Reader, Stored
 from flo.wasm.linking import GuestMemory, Visit
 from flo.wasm.module import Module, Modules
-from flo.wasm.outcome import RETRIED, Finished, Kind, Outcome, Trapped
+from flo.wasm.outcome import RETRIED, Finished, Outcome, TrapKind, Trapped
 
 TIMEOUT_MS_DEFAULT = 30_000
 TIMEOUT_MS_MAX = 600_000
@@ -49,22 +49,28 @@ MESSAGE_LENGTH_MAX = 1_024
 FRAMES_TOLD_MAX = 3
 NAME_LENGTH_MAX = 100
 
-_KINDS: dict[wasmtime.TrapCode | None, tuple[Kind, str]] = {
-    wasmtime.TrapCode.STACK_OVERFLOW: (Kind.STACK_OVERFLOW, "its stack overflowed"),
-    wasmtime.TrapCode.MEMORY_OUT_OF_BOUNDS: (Kind.OUT_OF_BOUNDS, "it reached out of its memory"),
-    wasmtime.TrapCode.UNREACHABLE: (Kind.UNREACHABLE, "it gave up (unreachable code was reached)"),
-    wasmtime.TrapCode.OUT_OF_FUEL: (Kind.OUT_OF_FUEL, "it ran out of fuel"),
+_KINDS: dict[wasmtime.TrapCode | None, tuple[TrapKind, str]] = {
+    wasmtime.TrapCode.STACK_OVERFLOW: (TrapKind.STACK_OVERFLOW, "its stack overflowed"),
+    wasmtime.TrapCode.MEMORY_OUT_OF_BOUNDS: (
+        TrapKind.OUT_OF_BOUNDS,
+        "it reached out of its memory",
+    ),
+    wasmtime.TrapCode.UNREACHABLE: (
+        TrapKind.UNREACHABLE,
+        "it gave up (unreachable code was reached)",
+    ),
+    wasmtime.TrapCode.OUT_OF_FUEL: (TrapKind.OUT_OF_FUEL, "it ran out of fuel"),
 }
 
 _MARKS = {
-    "exceeds": Kind.LIMIT_EXCEEDED,
-    "limit exceeded": Kind.LIMIT_EXCEEDED,
-    "out of bounds": Kind.OUT_OF_BOUNDS,
+    "exceeds": TrapKind.LIMIT_EXCEEDED,
+    "limit exceeded": TrapKind.LIMIT_EXCEEDED,
+    "out of bounds": TrapKind.OUT_OF_BOUNDS,
 }
 """By which errors without a code are told apart: limits of a store, and pointers handed to WASI."""
 
 
-class Call(NamedTuple):
+class GuestCall(NamedTuple):
     """One call of a guest, and the bounds on it."""
 
     module: Module
@@ -78,14 +84,14 @@ class Call(NamedTuple):
     """Instructions, more or less; None leaves it to the timeout."""
 
 
-class Executor:
+class GuestExecutor:
     """Runs guests in the thread that calls it. For any number of threads."""
 
-    def __init__(self, engine: Engine, modules: Modules) -> None:
+    def __init__(self, engine: WasmEngine, modules: Modules) -> None:
         self._engine = engine
         self._links = modules.links
 
-    def execute(self, call: Call, reader: Reader) -> Outcome:
+    def execute(self, call: GuestCall, reader: Reader) -> Outcome:
         """Call the guest's entrypoint with the input."""
         return self._contained(call, Host(reader), _handle)
 
@@ -93,13 +99,13 @@ class Executor:
         """What the module says of itself; empty if it says nothing. It finds no key."""
         if "describe" not in module.exports:
             return Finished(output=b"")
-        call = Call(
+        call = GuestCall(
             module=module, timeout_ms=DESCRIBE_TIMEOUT_MS, memory_pages_max=memory_pages_max
         )
         outcome = self._contained(call, Host(_NoKeys()), _describe)
         return replace(outcome, effects=()) if isinstance(outcome, Finished) else outcome
 
-    def _contained(self, call: Call, host: Host, talk: Callable[["_Guest"], bytes]) -> Outcome:
+    def _contained(self, call: GuestCall, host: Host, talk: Callable[["_Guest"], bytes]) -> Outcome:
         """What comes of a talk with a fresh guest, whatever the guest does."""
         try:
             with self._engine.enter(_timeout_ms(call)) as ticks:
@@ -107,9 +113,9 @@ class Executor:
         except Fault as fault:
             return _trapped(fault, host)
         except Unavailable as error:
-            return _trapped(Fault(Kind.INTERRUPTED, error.message), host)
+            return _trapped(Fault(TrapKind.INTERRUPTED, error.message), host)
         except Exception as error:
-            return _trapped(Fault(Kind.HOST_FAILED, f"a mistake of ours: {error!r}"), host)
+            return _trapped(Fault(TrapKind.HOST_FAILED, f"a mistake of ours: {error!r}"), host)
         return Finished(
             output=output,
             effects=host.effects,
@@ -120,7 +126,7 @@ class Executor:
         )
 
     def _visited(
-        self, call: Call, host: Host, ticks: int, talk: Callable[["_Guest"], bytes]
+        self, call: GuestCall, host: Host, ticks: int, talk: Callable[["_Guest"], bytes]
     ) -> tuple[bytes, int]:
         """The output and the fuel it took; a Fault if there is no output."""
         fuel = _timeout_ms(call) * FUEL_PER_MS if call.fuel_max is None else call.fuel_max
@@ -147,7 +153,7 @@ class Executor:
 class _Guest:
     """A fresh instance of a module, made ready for its call."""
 
-    def __init__(self, store: wasmtime.Store, call: Call) -> None:
+    def __init__(self, store: wasmtime.Store, call: GuestCall) -> None:
         self.call = call
         self._store = store
         exports = Exports(store, call.module.ready.instantiate(store))
@@ -156,14 +162,14 @@ class _Guest:
         if "_initialize" in call.module.exports:
             exports.tell("_initialize")
         if "init" in call.module.exports and (code := self.ask("init")) != 0:
-            raise Fault(Kind.INIT_FAILED, f"expected init to return 0, got {code}")
+            raise Fault(TrapKind.INIT_FAILED, f"expected init to return 0, got {code}")
 
     def give(self, data: bytes) -> Span:
         """Put data where the guest wants to have it; even nothing has a place that is not null."""
         span = Span(unsigned(self.ask("alloc", max(1, len(data)))), len(data))
         if span.pointer == 0:
             raise Fault(
-                Kind.ALLOCATION_FAILED, f"alloc found no room for {len(data)} bytes of input"
+                TrapKind.ALLOCATION_FAILED, f"alloc found no room for {len(data)} bytes of input"
             )
         check_span(span, self._memory.length(), "room for the input")
         self._memory.write(span.pointer, data)
@@ -177,7 +183,7 @@ class _Guest:
         check_span(span, self._memory.length(), "an output")
         if span.length > length_max:
             raise Fault(
-                Kind.OUTPUT_TOO_LARGE,
+                TrapKind.OUTPUT_TOO_LARGE,
                 f"expected an output of at most {length_max} bytes, got {span.length}",
             )
         return self._memory.read(span)
@@ -198,12 +204,12 @@ def _describe(guest: _Guest) -> bytes:
     return guest.take(guest.ask("describe"), "describe", DESCRIPTION_LENGTH_MAX)
 
 
-def _timeout_ms(call: Call) -> int:
+def _timeout_ms(call: GuestCall) -> int:
     return min(call.timeout_ms or TIMEOUT_MS_MAX, TIMEOUT_MS_MAX)
 
 
 @contextmanager
-def _store(engine: Engine, call: Call, ticks: int, fuel: int) -> Iterator[wasmtime.Store]:
+def _store(engine: WasmEngine, call: GuestCall, ticks: int, fuel: int) -> Iterator[wasmtime.Store]:
     """A store with bounds on everything; its memory is given back at the end."""
     with wasmtime.Store(engine.wasmtime) as store:
         store.set_limits(
@@ -223,10 +229,10 @@ def _store(engine: Engine, call: Call, ticks: int, fuel: int) -> Iterator[wasmti
 def _fault_of_trap(trap: wasmtime.Trap, stopping: bool) -> Fault:
     if trap.trap_code is wasmtime.TrapCode.INTERRUPT:
         if stopping:
-            return Fault(Kind.INTERRUPTED, "the server stopped while the guest was running")
-        return Fault(Kind.TIMED_OUT, "the guest ran longer than its timeout")
+            return Fault(TrapKind.INTERRUPTED, "the server stopped while the guest was running")
+        return Fault(TrapKind.TIMED_OUT, "the guest ran longer than its timeout")
     told = trap.message.rpartition("wasm trap: ")[2].strip() or "a trap"
-    kind, meaning = _KINDS.get(trap.trap_code, (Kind.TRAP, f"it trapped ({told})"))
+    kind, meaning = _KINDS.get(trap.trap_code, (TrapKind.TRAP, f"it trapped ({told})"))
     names = [frame.func_name for frame in trap.frames[:FRAMES_TOLD_MAX]]
     where = " ← ".join(repr(name[:NAME_LENGTH_MAX]) for name in names if name)
     return Fault(kind, f"the guest failed: {meaning}{' in ' if where else ''}{where}")
@@ -234,9 +240,9 @@ def _fault_of_trap(trap: wasmtime.Trap, stopping: bool) -> Fault:
 
 def _fault_of_error(error: wasmtime.WasmtimeError) -> Fault:
     if isinstance(error, wasmtime.ExitTrap):
-        return Fault(Kind.EXITED, f"the guest exited with {error.code} instead of returning")
+        return Fault(TrapKind.EXITED, f"the guest exited with {error.code} instead of returning")
     told = str(error).strip().splitlines()[-1].strip()
-    kind = next((kind for mark, kind in _MARKS.items() if mark in told), Kind.TRAP)
+    kind = next((kind for mark, kind in _MARKS.items() if mark in told), TrapKind.TRAP)
     return Fault(kind, f"the guest failed: {told}")
 
 

@@ -16,7 +16,7 @@ run has ended well. A pointer out of range, or one write, read, byte or call too
 
 from typing import Protocol
 
-from flo.model.base import Word
+from flo.model.base import Message
 from flo.model.ids import KEY_LENGTH_MAX
 from flo.model.kv import (
     OPERATIONS_PER_TRANSACTION_MAX,
@@ -25,7 +25,7 @@ from flo.model.kv import (
 )
 from flo.model.runs import CHECKS_PER_RESULT_MAX
 from flo.wasm.abi import Fault, Span, check_span
-from flo.wasm.outcome import Delete, Effect, Kind, LogLine, Put
+from flo.wasm.outcome import Effect, GuestDelete, GuestPut, LogLine, TrapKind
 
 WRITES_MAX = OPERATIONS_PER_TRANSACTION_MAX
 WRITES_LENGTH_MAX = TRANSACTION_LENGTH_MAX
@@ -47,7 +47,7 @@ SIGNATURES = {
 }
 
 
-class Stored(Word):
+class Stored(Message):
     """A value as it is kept outside; versions begin at 1."""
 
     value: bytes
@@ -95,7 +95,7 @@ class Host:
     @property
     def effects(self) -> tuple[Effect, ...]:
         return tuple(
-            Delete(key=key) if value is None else Put(key=key, value=value)
+            GuestDelete(key=key) if value is None else GuestPut(key=key, value=value)
             for key, value in self._written.items()
         )
 
@@ -152,12 +152,12 @@ class Host:
 
     def _read_outside(self, key: str) -> None:
         if len(self._read) == READS_MAX:
-            raise Fault(Kind.LIMIT_EXCEEDED, f"expected at most {READS_MAX} keys read in a run")
+            raise Fault(TrapKind.LIMIT_EXCEEDED, f"expected at most {READS_MAX} keys read in a run")
         stored = self._reader.read(key)
         self._read_length += len(stored.value) if stored else 0
         if self._read_length > READS_LENGTH_MAX:
             raise Fault(
-                Kind.LIMIT_EXCEEDED, f"expected at most {READS_LENGTH_MAX} bytes read in a run"
+                TrapKind.LIMIT_EXCEEDED, f"expected at most {READS_LENGTH_MAX} bytes read in a run"
             )
         self._read[key] = stored
 
@@ -168,10 +168,13 @@ class Host:
         self._written[key] = value
         self._written_length += _length(key, value)
         if len(self._written) > WRITES_MAX:
-            raise Fault(Kind.LIMIT_EXCEEDED, f"expected at most {WRITES_MAX} keys written in a run")
+            raise Fault(
+                TrapKind.LIMIT_EXCEEDED, f"expected at most {WRITES_MAX} keys written in a run"
+            )
         if self._written_length > WRITES_LENGTH_MAX:
             raise Fault(
-                Kind.LIMIT_EXCEEDED, f"expected at most {WRITES_LENGTH_MAX} bytes written in a run"
+                TrapKind.LIMIT_EXCEEDED,
+                f"expected at most {WRITES_LENGTH_MAX} bytes written in a run",
             )
 
 

@@ -19,9 +19,9 @@ import wasmtime
 
 from flo.model.errors import FloError
 from flo.wasm.abi import MEMORY_EXPORT, Fault, Span, unsigned
-from flo.wasm.engine import Engine
+from flo.wasm.engine import WasmEngine
 from flo.wasm.host import SIGNATURES, Host, Memory
-from flo.wasm.outcome import Kind
+from flo.wasm.outcome import TrapKind
 
 HOST_MODULE = "flo"
 WASI_MODULE = "wasi_snapshot_preview1"
@@ -60,7 +60,7 @@ class Visit:
         """
         self.calls_count += 1
         if self.calls_count > CALLS_MAX:
-            raise Fault(Kind.LIMIT_EXCEEDED, f"expected at most {CALLS_MAX} calls of the host")
+            raise Fault(TrapKind.LIMIT_EXCEEDED, f"expected at most {CALLS_MAX} calls of the host")
         if self.calls_count > CALLS_AT_ONCE_MAX and self.calls_count % CALLS_PER_PAUSE == 0:
             sleep(PAUSE_S)
 
@@ -98,7 +98,7 @@ class GuestMemory:
 class Links:
     """What can be imported, bound once for all guests of an engine."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: WasmEngine) -> None:
         self._here = local()
         self._store = wasmtime.Store(engine.wasmtime)
         self._linker = wasmtime.Linker(engine.wasmtime)
@@ -147,9 +147,9 @@ class Links:
             except Fault as fault:
                 visit.fail(fault)
             except FloError as error:
-                visit.fail(Fault(Kind.HOST_FAILED, error.message))
+                visit.fail(Fault(TrapKind.HOST_FAILED, error.message))
             except Exception as error:
-                visit.fail(Fault(Kind.HOST_FAILED, f"a mistake of ours: {error!r}"))
+                visit.fail(Fault(TrapKind.HOST_FAILED, f"a mistake of ours: {error!r}"))
             return wasmtime.Val.i32(result or 0) if has_result else None
 
         return guarded

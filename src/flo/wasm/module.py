@@ -29,7 +29,7 @@ from flo.wasm.abi import (
     REQUIRED_SIGNATURES,
 )
 from flo.wasm.compiler import compile_module
-from flo.wasm.engine import Engine
+from flo.wasm.engine import WasmEngine
 from flo.wasm.host import SIGNATURES
 from flo.wasm.linking import HOST_MODULE, WASI_MODULE, Links, signature_of
 
@@ -60,7 +60,7 @@ class Modules:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: WasmEngine,
         *,
         cached_max: int = MODULES_CACHED_MAX,
         length_cached_max: int = LENGTH_CACHED_MAX,

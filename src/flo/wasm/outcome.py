@@ -11,10 +11,10 @@ from typing import TypeAlias
 
 import msgspec
 
-from flo.model.base import Word
+from flo.model.base import Message
 
 
-class Kind(StrEnum):
+class TrapKind(StrEnum):
     """Why a run has no output. The values never change once released."""
 
     INVALID_INPUT = "invalid_input"
@@ -37,40 +37,40 @@ class Kind(StrEnum):
 
 RETRIED = frozenset(
     {
-        Kind.EXECUTION_ERROR,
-        Kind.GUEST_ERROR,
-        Kind.INIT_FAILED,
-        Kind.UNREACHABLE,
-        Kind.TRAP,
-        Kind.TIMED_OUT,
-        Kind.INTERRUPTED,
-        Kind.HOST_FAILED,
+        TrapKind.EXECUTION_ERROR,
+        TrapKind.GUEST_ERROR,
+        TrapKind.INIT_FAILED,
+        TrapKind.UNREACHABLE,
+        TrapKind.TRAP,
+        TrapKind.TIMED_OUT,
+        TrapKind.INTERRUPTED,
+        TrapKind.HOST_FAILED,
     }
 )
 """A panic is retried like an exception in a worker, for it may hang on time, dice or stored values.
 What a fresh instance would only repeat is not: a bound stays a bound."""
 
 
-class Put(Word):
+class GuestPut(Message):
     key: str
     value: bytes
 
 
-class Delete(Word):
+class GuestDelete(Message):
     key: str
 
 
-Effect: TypeAlias = Put | Delete
+Effect: TypeAlias = GuestPut | GuestDelete
 
 
-class LogLine(Word):
+class LogLine(Message):
     """`level` is 0 debug, 1 info, 2 warn, 3 error."""
 
     level: int
     message: str
 
 
-class Finished(Word):
+class Finished(Message):
     output: bytes
     effects: tuple[Effect, ...] = ()
     """One for each key, in the order of the last change to each."""
@@ -81,8 +81,8 @@ class Finished(Word):
     fuel_used: int = 0
 
 
-class Trapped(Word):
-    kind: Kind
+class Trapped(Message):
+    kind: TrapKind
     message: str
     retry: bool
     logs: tuple[LogLine, ...] = ()

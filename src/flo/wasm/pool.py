@@ -12,12 +12,12 @@ from functools import partial
 
 from flo.wasm.abi import ENTRYPOINT_DEFAULT, MEMORY_PAGES_DEFAULT
 from flo.wasm.cores import leave_a_core
-from flo.wasm.engine import Engine
-from flo.wasm.execution import Call, Executor
+from flo.wasm.engine import WasmEngine
+from flo.wasm.execution import GuestCall, GuestExecutor
 from flo.wasm.host import Reader
 from flo.wasm.module import Module, Modules
 from flo.wasm.outcome import Outcome
-from flo.wasm.slots import Slots
+from flo.wasm.slots import ExecutionSlots
 
 RUNNING_MAX_DEFAULT = 4
 WAITING_MAX_DEFAULT = 1_024
@@ -29,7 +29,7 @@ class Pool:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: WasmEngine,
         modules: Modules,
         *,
         running_max: int = RUNNING_MAX_DEFAULT,
@@ -37,9 +37,9 @@ class Pool:
     ) -> None:
         self._engine = engine
         self._modules = modules
-        self._executor = Executor(engine, modules)
-        self._guests = Slots("guest", running_max, waiting_max, leave_a_core)
-        self._compiler = Slots("compiler", 1, COMPILING_WAITING_MAX)
+        self._executor = GuestExecutor(engine, modules)
+        self._guests = ExecutionSlots("guest", running_max, waiting_max, leave_a_core)
+        self._compiler = ExecutionSlots("compiler", 1, COMPILING_WAITING_MAX)
 
     @property
     def running_count(self) -> int:
@@ -60,7 +60,7 @@ class Pool:
         await self._guests.stop()
         await self._compiler.stop()
 
-    def execute(self, call: Call, reader: Reader, lane: str) -> asyncio.Future[Outcome]:
+    def execute(self, call: GuestCall, reader: Reader, lane: str) -> asyncio.Future[Outcome]:
         """Run a guest as soon as it is its lane's turn; refused with `wasm_busy` if too many wait.
 
         Cancelling the future takes a call that waits out of the queue; one that runs goes on to its

@@ -29,7 +29,7 @@ Job: TypeAlias = Callable[[], Any]
 Future: TypeAlias = asyncio.Future[Any]
 
 
-class Slots:
+class ExecutionSlots:
     """Belongs to the event loop that it is used on."""
 
     def __init__(

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from flo.model.base import Word
+from flo.model.base import Message
 from flo.model.errors import Corrupt, FloError, Invalid, error_of
 from flo.wire.frame import write_frame
 from flo.wire.opcodes import BATCH_LENGTH_MAX, BY_OPCODE, OPERATIONS, Operation
 
-Answer: TypeAlias = Word | FloError
+Answer: TypeAlias = Message | FloError
 
 _ACCEPTED = 0
 _REFUSED = 1
@@ -26,7 +26,7 @@ _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What msgspec raises for bytes that are not msgpack, hold broken text, or nest too deep."""
 
 
-class Refusal(Word):
+class Refusal(Message):
     kind: str
     code: str
     message: str
@@ -46,7 +46,7 @@ class Request(NamedTuple):
 
     request_id: int
     operation: Operation | None
-    words: list[Word] | FloError
+    messages: list[Message] | FloError
 
 
 class Reply(NamedTuple):
@@ -69,8 +69,8 @@ _decode_reply = {
 }
 
 
-def encode_request(request_id: int, operation: Operation, words: Sequence[Word]) -> bytes:
-    body = words if operation.many else words[0]
+def encode_request(request_id: int, operation: Operation, messages: Sequence[Message]) -> bytes:
+    body = messages if operation.many else messages[0]
     return write_frame(_encode((request_id, operation.opcode, body)))
 
 
@@ -87,14 +87,15 @@ def decode_request(frame: bytes) -> Request:
         return Request(request_id, operation, problem)
     except _UNREADABLE as error:
         raise Corrupt(f"{operation.name}: {error}", code="frame_damaged") from error
-    words: list[Word] = decoded if operation.many else [decoded]
-    if len(words) > BATCH_LENGTH_MAX:
+    messages: list[Message] = decoded if operation.many else [decoded]
+    if len(messages) > BATCH_LENGTH_MAX:
         problem = Invalid(
-            f"{operation.name}: expected at most {BATCH_LENGTH_MAX} in a batch, got {len(words)}",
+            f"{operation.name}: expected at most {BATCH_LENGTH_MAX} in a batch, "
+            f"got {len(messages)}",
             code="batch_too_large",
         )
         return Request(request_id, operation, problem)
-    return Request(request_id, operation, words)
+    return Request(request_id, operation, messages)
 
 
 def encode_reply(request_id: int, operation: Operation, answers: Sequence[Answer]) -> bytes:
@@ -134,7 +135,7 @@ def _open(frame: bytes) -> tuple[int, int, msgspec.Raw]:
     return envelope.request_id, envelope.head, envelope.body
 
 
-def _answer(answer: Answer) -> tuple[int, Word]:
+def _answer(answer: Answer) -> tuple[int, Message]:
     if isinstance(answer, FloError):
         refusal = Refusal(
             kind=answer.kind, code=answer.code, message=answer.message, details=answer.details

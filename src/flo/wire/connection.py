@@ -7,7 +7,7 @@ returned as bytes.
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
-from flo.model.base import Word
+from flo.model.base import Message
 from flo.model.errors import Corrupt, FloError, Invalid
 from flo.wire.codec import (
     Answer,
@@ -42,8 +42,8 @@ class ServerEnd:
 
     def greet(self, request: Request) -> bytes:
         """The answer to a hello."""
-        assert isinstance(request.words, list)
-        hello = request.words[0]
+        assert isinstance(request.messages, list)
+        hello = request.messages[0]
         assert isinstance(hello, Hello)
         if hello.protocol != PROTOCOL_VERSION:
             raise Invalid(
@@ -70,10 +70,10 @@ class ClientEnd:
     def hello(self) -> tuple[int, bytes]:
         return self.request(HELLO, [Hello(protocol=PROTOCOL_VERSION, client=self._client)])
 
-    def request(self, operation: Operation, words: Sequence[Word]) -> tuple[int, bytes]:
+    def request(self, operation: Operation, messages: Sequence[Message]) -> tuple[int, bytes]:
         """A number for the request, and the bytes to send."""
         self._last_id += 1
-        frame = encode_request(self._last_id, operation, words)
+        frame = encode_request(self._last_id, operation, messages)
         self._in_flight[self._last_id] = operation
         return self._last_id, frame
 

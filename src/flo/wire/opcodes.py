@@ -18,20 +18,20 @@ from flo.model import (
     workers,
     workflows,
 )
-from flo.model.base import Word
+from flo.model.base import Message
 
 PROTOCOL_VERSION = 1
 BATCH_LENGTH_MAX = 1_000
 
 
-class Hello(Word):
+class Hello(Message):
     """The first thing a client says."""
 
     protocol: int
     client: str = ""
 
 
-class Welcome(Word):
+class Welcome(Message):
     """The first thing a server answers."""
 
     protocol: int
@@ -40,15 +40,15 @@ class Welcome(Word):
     batch_length_max: int = BATCH_LENGTH_MAX
 
 
-class Ping(Word):
+class Ping(Message):
     pass
 
 
 class Operation(NamedTuple):
     opcode: int
     name: str
-    request: type[Word]
-    reply: type[Word]
+    request: type[Message]
+    reply: type[Message]
     many: bool = False
 
 
@@ -81,7 +81,7 @@ OPERATIONS = (
     Operation(43, "deregister_worker", workers.DeregisterWorker, runs.Nothing),
     Operation(44, "get_worker", workers.GetWorker, workers.WorkerView),
     Operation(45, "list_workers", workers.ListWorkers, workers.WorkerPage),
-    Operation(46, "await_news", workers.AwaitNews, workers.News),
+    Operation(46, "await_news", workers.AwaitNotifications, workers.Notifications),
     Operation(50, "create_namespace", namespaces.CreateNamespace, runs.Nothing),
     Operation(51, "delete_namespace", namespaces.DeleteNamespace, runs.Nothing),
     Operation(52, "get_namespace", namespaces.GetNamespace, namespaces.NamespaceView),

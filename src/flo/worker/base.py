@@ -18,7 +18,7 @@ from flo.model.ids import (
     check_worker_id,
 )
 from flo.model.workers import CONCURRENCY_MAX, WorkerType
-from flo.worker.lifecycle import Lifecycle, Manners, Work
+from flo.worker.lifecycle import Lifecycle, LifecyclePolicy, Work
 from flo.worker.signals import on_signals
 from flo.worker.watchdog import watching
 
@@ -29,7 +29,7 @@ class BaseWorker:
     def __init__(
         self,
         address: str | Flo | None,
-        manners: Manners,
+        manners: LifecyclePolicy,
         *,
         namespace: Namespace | None,
         worker_id: WorkerId | None,
@@ -129,7 +129,7 @@ class BaseWorker:
             await self.serve()
 
 
-def _check(manners: Manners) -> None:
+def _check(manners: LifecyclePolicy) -> None:
     check_range(manners.concurrency, "concurrency", 1, CONCURRENCY_MAX)
     check_range(manners.block_ms, "block_ms", 0, BLOCK_MS_MAX)
 

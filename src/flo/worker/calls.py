@@ -16,7 +16,7 @@ from functools import partial
 from math import inf
 from typing import Any, Generic, Protocol, TypeVar
 
-from flo.client.alarm import Alarm
+from flo.client.session.deadlines import DeadlineTimer
 from flo.worker.handler import BoundHandler
 from flo.worker.threads import Threads
 from flo.worker.watchdog import Running, Subject
@@ -85,7 +85,7 @@ class Calls(Generic[S, C]):
         self._timeout_s = timeout_s
         self._cancel_grace_s = cancel_grace_s
         self._threads = Threads("flo-handler")
-        self._alarm = Alarm(self._look_after)
+        self._alarm = DeadlineTimer(self._look_after)
         self._running: set[Performance[S, C]] = set()
         self._asides: set[asyncio.Task[None]] = set()
 

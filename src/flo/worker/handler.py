@@ -18,10 +18,10 @@ from inspect import Parameter
 from types import SimpleNamespace
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from flo.worker.context import ActionContext
+from flo.worker.actions.context import ActionContext
 
 
-class Context(Protocol):
+class HandlerContext(Protocol):
     """What a handler is called with, and what its input is taken from."""
 
     @property
@@ -42,7 +42,7 @@ class BoundHandler(NamedTuple):
     is_async: bool
 
 
-def bind(handler: Handler, context: type[Context] = ActionContext) -> BoundHandler:
+def bind(handler: Handler, context: type[HandlerContext] = ActionContext) -> BoundHandler:
     """Read the signature, once; a TypeError says what cannot be supplied."""
     name = getattr(handler, "__name__", repr(handler))
     function = _function_of(handler)
@@ -85,7 +85,9 @@ def _resolved(name: str, function: Handler, parameters: Iterable[Parameter]) -> 
     ]
 
 
-def _supplies(name: str, parameters: list[Parameter], context: type[Context]) -> dict[str, Supply]:
+def _supplies(
+    name: str, parameters: list[Parameter], context: type[HandlerContext]
+) -> dict[str, Supply]:
     """Parameter to what it gets."""
     contexts, inputs = [], []
     for parameter in parameters:
@@ -127,7 +129,7 @@ def _caller(handler: Handler, parameters: list[Parameter], supplies: dict[str, S
         if parameter.kind is not Parameter.POSITIONAL_ONLY and parameter.name in supplies
     }
 
-    def call(context: Context) -> Any:
+    def call(context: HandlerContext) -> Any:
         return handler(
             *(supply(context) for supply in positional),
             **{name: supply(context) for name, supply in named.items()},
@@ -148,11 +150,11 @@ def _takes_the_context_alone(parameters: list[Parameter], supplies: dict[str, Su
     )
 
 
-def _give_context(context: Context) -> Context:
+def _give_context(context: HandlerContext) -> HandlerContext:
     return context
 
 
-def _give_input(type: Any, default: Any, context: Context) -> Any:
+def _give_input(type: Any, default: Any, context: HandlerContext) -> Any:
     if not context.payload and default is not Parameter.empty:
         return default
     return context.into(type)

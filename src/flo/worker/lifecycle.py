@@ -4,8 +4,7 @@ announce ──▸ take work ──▸ finish it ──▸ leave
                  │   ▲            ▲
                  └───┘            └── drain: a signal, the server, or stop()
 
-What the work is, each kind says for itself: worker/claims.py for actions, worker/reads.py for
-streams.
+What the work is, each kind says for itself: actions/claims.py and streams/reads.py.
 """
 
 import asyncio
@@ -21,14 +20,14 @@ from flo.worker.watchdog import Running
 
 AGAIN_S = 1.0
 """The pause after a call that failed although the session had tried for long."""
-NEWS_BLOCK_MS = 30_000
+NOTIFICATIONS_BLOCK_MS = 30_000
 LEAVE_S_MAX = 2.0
 """How long a leaving worker waits for any one answer."""
 
 _logger = logging.getLogger("flo.worker")
 
 
-class Manners(NamedTuple):
+class LifecyclePolicy(NamedTuple):
     """How a worker behaves."""
 
     concurrency: int
@@ -74,7 +73,9 @@ class Work(Protocol):
 
 
 class Lifecycle:
-    def __init__(self, workers: Workers, worker_id: WorkerId, manners: Manners, work: Work) -> None:
+    def __init__(
+        self, workers: Workers, worker_id: WorkerId, manners: LifecyclePolicy, work: Work
+    ) -> None:
         self._workers = workers
         self._worker_id = worker_id
         self._manners = manners
@@ -168,8 +169,8 @@ class Lifecycle:
         last = 0
         while True:
             try:
-                news = await self._workers.await_news(
-                    self._worker_id, after=last, block_ms=NEWS_BLOCK_MS
+                notifications = await self._workers.await_notifications(
+                    self._worker_id, after=last, block_ms=NOTIFICATIONS_BLOCK_MS
                 )
             except NotFound:
                 await self._announce_again()
@@ -178,10 +179,10 @@ class Lifecycle:
                 _logger.warning("worker %s: no news: %s", self._worker_id, error)
                 await asyncio.sleep(AGAIN_S)
             else:
-                last = news.last
-                for run_id in news.cancelled:
+                last = notifications.last
+                for run_id in notifications.cancelled:
                     self._work.cancel(run_id)
-                if news.draining:
+                if notifications.draining:
                     self.drain()
 
     async def _announce_again(self) -> None:

@@ -11,7 +11,7 @@ runs over its time                 GiveUp
 import traceback
 from typing import Any, NamedTuple, TypeAlias
 
-from flo.client.payload import encode_payload
+from flo.client.payloads.payload import encode_payload
 from flo.model.errors import Invalid
 from flo.model.ids import TEXT_LENGTH_MAX, check_payload
 from flo.model.runs import OUTCOME_SUCCESS

@@ -8,7 +8,7 @@ from typing import Any
 _logger = logging.getLogger("flo.worker")
 
 
-class Slots:
+class ConcurrencySlots:
     """A slot is taken by `start`, and free again after `release`; its runner may go on to report.
 
     `changed` is set whenever a slot becomes free or a runner ends.

@@ -50,7 +50,7 @@ def watching(running: Callable[[], Running], limit_s: float) -> Iterator[None]:
         watchdog.stop()
 
 
-class Stillness:
+class BlockedLoop:
     """How long the loop has not answered, without the time in which the whole process slept.
 
     A look that comes much too late, and hardly any processor time spent meanwhile: the machine was
@@ -85,7 +85,7 @@ class Watchdog:
         self._thread.join()
 
     def _watch(self) -> None:
-        stillness = Stillness(self._look_s)
+        stillness = BlockedLoop(self._look_s)
         blocked_s = 0.0
         looked_at_s, busy_s = time.monotonic(), time.process_time()
         while not self._stopping.wait(self._look_s):
@@ -93,7 +93,7 @@ class Watchdog:
             looked_at_s, busy_s = time.monotonic(), time.process_time()
             answered = self._answered
             if answered:  # at the latest when this look began: what came before is over
-                stillness = Stillness(self._look_s)
+                stillness = BlockedLoop(self._look_s)
             stillness.add(looked_at_s - before_s, busy_s - busy_before_s)
             if stillness.still_s >= self._limit_s:
                 if not blocked_s:
@@ -103,7 +103,7 @@ class Watchdog:
                 _logger.warning("the event loop moves again, after %.1f s", blocked_s)
                 blocked_s = 0.0
             if answered:
-                stillness = Stillness(self._look_s)
+                stillness = BlockedLoop(self._look_s)
                 if not self._ping():
                     return
 

@@ -48,7 +48,7 @@ class Idempotency(StrEnum):
     REQUIRED = "required"
 
 
-class Ending(StrEnum):
+class TerminalKind(StrEnum):
     """The statuses in which a workflow run can end."""
 
     COMPLETED = "completed"
@@ -109,11 +109,11 @@ class TargetKind(StrEnum):
     WORKFLOW = "@workflow/"
 
 
-BUILT_IN_TERMINALS: Final[dict[str, Ending]] = {
-    "flo.Completed": Ending.COMPLETED,
-    "flo.Failed": Ending.FAILED,
-    "flo.Cancelled": Ending.CANCELLED,
-    "flo.TimedOut": Ending.TIMED_OUT,
+BUILT_IN_TERMINALS: Final[dict[str, TerminalKind]] = {
+    "flo.Completed": TerminalKind.COMPLETED,
+    "flo.Failed": TerminalKind.FAILED,
+    "flo.Cancelled": TerminalKind.CANCELLED,
+    "flo.TimedOut": TerminalKind.TIMED_OUT,
 }
 
 # ── kinds of text and number ──────────────────────────────────────────────────────────────────────
@@ -375,7 +375,7 @@ FlatStep: TypeAlias = RunStep | SignalStep | SleepStep | ForEachStep
 """What a branch of a parallel step is made of."""
 
 
-class Branch(Record):
+class ParallelBranch(Record):
     """A small graph that is walked beside others.
 
     Its first step bears the name of the branch. A branch ends at a terminal: one with the status
@@ -390,7 +390,7 @@ class Parallel(Record):
     """The branches, and how many of them must succeed."""
 
     branches: Annotated[
-        dict[str, Branch],
+        dict[str, ParallelBranch],
         Meta(description="Name → a target, a step, or a graph.", extra={"kind": "branches"}),
     ]
     join: Annotated[
@@ -558,8 +558,8 @@ class Plan(Record):
 class Terminal(Record):
     """A named ending."""
 
-    status: Annotated[Ending, Meta(description="The status of a run that ends here.")] = (
-        Ending.FAILED
+    status: Annotated[TerminalKind, Meta(description="The status of a run that ends here.")] = (
+        TerminalKind.FAILED
     )
 
 
@@ -671,7 +671,7 @@ class Definition(Record):
         Meta(description="The output of the run; otherwise that of its last step."),
     ] = None
 
-    def ending_of(self, goal: str) -> Ending | None:
+    def ending_of(self, goal: str) -> TerminalKind | None:
         """The status of the terminal of this name; None if it is no terminal."""
         terminal = self.terminals.get(goal)
         return terminal.status if terminal is not None else BUILT_IN_TERMINALS.get(goal)

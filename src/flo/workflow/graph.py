@@ -13,8 +13,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from flo.workflow import definition as d
+from flo.workflow.document.places import Path
 from flo.workflow.outcome import TIMEOUT
-from flo.workflow.places import Path
 
 
 class NodeKind(StrEnum):
@@ -82,7 +82,7 @@ def areas_of(definition: d.Definition) -> Iterator[Area]:
                 yield _branch_area(name, branch_name, branch, path)
 
 
-def _branch_area(parallel: str, name: str, branch: d.Branch, path: Path) -> Area:
+def _branch_area(parallel: str, name: str, branch: d.ParallelBranch, path: Path) -> Area:
     steps: dict[str, d.Step] = {name: branch.start, **branch.steps}
     paths: dict[str, Path] = {inner: (*path, "steps", inner) for inner in branch.steps}
     return Area(start=name, steps=steps, paths={**paths, name: path}, parallel=parallel)

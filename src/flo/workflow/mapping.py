@@ -66,7 +66,7 @@ class PathError(ValueError):
         self.text = text
 
 
-class StepResult(NamedTuple):
+class StepValue(NamedTuple):
     outcome: str
     output: Any = None
 
@@ -75,7 +75,7 @@ class Scope(NamedTuple):
     """What paths can see."""
 
     input: Any = None
-    steps: Mapping[str, StepResult] = {}
+    steps: Mapping[str, StepValue] = {}
     run_id: str = ""
     now_ms: int = 0
     item: Any = None

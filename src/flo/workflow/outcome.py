@@ -10,7 +10,7 @@ Outcomes of the runtime fall back along the chain; business outcomes match exact
 from collections.abc import Mapping
 from typing import Final
 
-from flo.workflow.definition import Ending
+from flo.workflow.definition import TerminalKind
 
 SUCCESS: Final = "success"
 FAILURE: Final = "failure"
@@ -39,12 +39,12 @@ def choose(transitions: Mapping[str, str], outcome: str) -> str | None:
     return None
 
 
-def outcome_of_child(ending: Ending, transitions: Mapping[str, str]) -> str:
+def outcome_of_child(ending: TerminalKind, transitions: Mapping[str, str]) -> str:
     """What the ending of a child workflow means for the step that started it."""
     match ending:
-        case Ending.COMPLETED:
+        case TerminalKind.COMPLETED:
             return SUCCESS
-        case Ending.TIMED_OUT if TIMEOUT in transitions:
+        case TerminalKind.TIMED_OUT if TIMEOUT in transitions:
             return TIMEOUT
         case _:
             return FAILURE

@@ -17,7 +17,7 @@ JITTER_SHARE: Final = 0.25
 _DOUBLINGS_MAX: Final = 64
 
 
-def delay_ms(backoff: Backoff, first_ms: int, most_ms: int, repetition: int, dice: float) -> int:
+def delay_ms(backoff: Backoff, first_ms: int, most_ms: int, repetition: int, rng: float) -> int:
     """The delay before a repetition; repetitions count from 0."""
     doubled = first_ms << min(repetition, _DOUBLINGS_MAX)
     match backoff:
@@ -28,12 +28,12 @@ def delay_ms(backoff: Backoff, first_ms: int, most_ms: int, repetition: int, dic
         case Backoff.EXPONENTIAL:
             delay = doubled
         case Backoff.EXPONENTIAL_JITTER:
-            delay = min(doubled, most_ms) + int(min(doubled, most_ms) * JITTER_SHARE * dice)
+            delay = min(doubled, most_ms) + int(min(doubled, most_ms) * JITTER_SHARE * rng)
     return min(delay, most_ms)
 
 
 def next_attempt_at_ms(
-    retry: Retry, attempt: int, began_at_ms: int, now_ms: int, dice: float
+    retry: Retry, attempt: int, began_at_ms: int, now_ms: int, rng: float
 ) -> int | None:
     """When to try again after attempt number `attempt` (from 1) has failed; None is never.
 
@@ -42,17 +42,17 @@ def next_attempt_at_ms(
     if attempt >= retry.max_attempts:
         return None
     at_ms = now_ms + delay_ms(
-        retry.backoff, retry.initial_delay_ms, retry.max_delay_ms, attempt - 1, dice
+        retry.backoff, retry.initial_delay_ms, retry.max_delay_ms, attempt - 1, rng
     )
     if retry.within_ms is not None and at_ms > began_at_ms + retry.within_ms:
         return None
     return at_ms
 
 
-def next_poll_at_ms(poll: Poll, polls: int, now_ms: int, dice: float) -> int | None:
+def next_poll_at_ms(poll: Poll, polls: int, now_ms: int, rng: float) -> int | None:
     """When to ask again after so many polls; None once they are used up: the outcome is timeout."""
     if polls >= poll.max_attempts:
         return None
     if polls == 0:
         return now_ms + poll.initial_delay_ms
-    return now_ms + delay_ms(poll.backoff, poll.base_delay_ms, poll.max_delay_ms, polls - 1, dice)
+    return now_ms + delay_ms(poll.backoff, poll.base_delay_ms, poll.max_delay_ms, polls - 1, rng)

@@ -81,7 +81,7 @@ def _typed(value: Any, kind: AttributeType) -> Value | None:
         case AttributeType.NUMBER:
             return _number(value)
         case AttributeType.TIMESTAMP:
-            return moment_of(value)
+            return context_of(value)
 
 
 def _number(value: Any) -> int | float | None:
@@ -94,22 +94,22 @@ def _number(value: Any) -> int | float | None:
     return value if isfinite(value) and -(2**63) <= value < 2**63 else None
 
 
-def moment_of(value: Any) -> int | None:
+def context_of(value: Any) -> int | None:
     """Epoch milliseconds: a number is that already, a text is read as RFC 3339."""
     number = _number(value)
-    return _moment(value) if number is None else int(number)
+    return _context(value) if number is None else int(number)
 
 
-def _moment(value: Any) -> int | None:
+def _context(value: Any) -> int | None:
     """The epoch milliseconds of an RFC 3339 text; without a zone it is UTC."""
     if not isinstance(value, str):
         return None
     try:
-        moment = datetime.fromisoformat(value)
+        context = datetime.fromisoformat(value)
     except ValueError:
         return None
-    moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    return int(moment.timestamp() * 1_000)
+    context = context if context.tzinfo is not None else context.replace(tzinfo=UTC)
+    return int(context.timestamp() * 1_000)
 
 
 # ── finding ───────────────────────────────────────────────────────────────────────────────────────
@@ -151,7 +151,7 @@ def value_like(found: Value, value: Value) -> Value | None:
         return value if isinstance(value, str) else msgspec.json.encode(value).decode()
     if isinstance(value, str):
         number = _number(value)
-        return _moment(value) if number is None else number
+        return _context(value) if number is None else number
     return value
 
 

@@ -1,0 +1,1 @@
+"""The simulation of the whole system: clients, workers, faults, reference models, invariants."""

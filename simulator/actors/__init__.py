@@ -1,0 +1,1 @@
+"""Who acts in a simulation: clients, workers, servers."""

@@ -1,0 +1,246 @@
+"""A server that dies and comes back: the real shard and the real door, on a log that survives."""
+
+import asyncio
+import random
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+
+from flo.engine.machine import apply
+from flo.engine.state import State
+from flo.log.snapshots import Snapshot, SnapshotFolder
+from flo.model.archive import ArchiveAddress, Archived
+from flo.model.base import Event
+from flo.model.errors import FloError
+from flo.model.streams import Chunk
+from flo.server.config import ServerConfig
+from flo.server.inside.triggers import Triggers
+from flo.server.router import Router
+from flo.server.rpc.listener import Listener, RpcConnection
+from flo.server.upkeep import Upkeep
+from flo.shard.loop import Shard
+from flo.shard.replay import recover
+from flo.shard.snapshot import dump, fingerprint, load
+from simulator.audits.state import audit, audit_snapshot
+from simulator.checks.invariants import Invariant
+from simulator.faults.log import FaultyLog
+from simulator.trace import Trace
+from simulator.world import World, rng_from
+
+COMMITS_PER_AUDIT = 100
+
+
+class SimulatedServer:
+    """`wait_for_log` off is durability `async`: it must be caught acknowledging too early."""
+
+    def __init__(self, world: World, rng: random.Random, *, wait_for_log: bool = True) -> None:
+        self._world = world
+        self._rng = rng
+        self._wait_for_log = wait_for_log
+        self._log = FaultyLog(
+            rng_from(rng), durable=self._heard, stored=self._stored, failed=world.time.down
+        )
+        self._chunks: Sequence[Chunk] = ()
+        self._snapshots = SnapshotsInMemory()
+        self._commits = 0
+        self._connections: list[RpcConnection] = []
+        self._shard: Shard | None = None
+        self._upkeep: Upkeep | None = None
+        self._triggers: Triggers | None = None
+        self._router: Router | None = None
+        self._recovered = State()
+
+    @property
+    def is_there(self) -> bool:
+        """Its process lives, whether it serves or not."""
+        return self._shard is not None
+
+    @property
+    def is_up(self) -> bool:
+        return self._shard is not None and self._shard.closed is None
+
+    async def start(self) -> None:
+        world = self._world
+        self._log.disk.quality = world.profile.disk
+        clock = world.time.up()
+        self._shard = Shard(
+            self._recovered,
+            self._log,
+            clock,
+            rng=rng_from(self._rng),
+            wait_for_log=self._wait_for_log,
+        )
+        self._upkeep = Upkeep(self._shard, self._log, None, clock, ServerConfig())
+        world.reference.server_started()
+        await self._shard.start()
+        self._triggers = Triggers(self._shard)
+        await self._triggers.start()
+        watcher = SimulatedListener(world.trace)
+        router = self._router = Router(self._shard, triggers=self._triggers)
+        listener = Listener(router, clock, watcher, "simulated", 9000)
+        world.network.listen(lambda: self._accept(listener))
+        world.trace.happened("server started")
+
+    async def stop(self) -> None:
+        """In order: first the door, then the shard, as a server does."""
+        assert self._shard is not None
+        self.check_health()
+        self._world.trace.happened("server stops")
+        self._world.network.close_door()
+        for connection in self._connections:
+            connection.close()
+        await self._shard.stop()
+        if self._triggers is not None:
+            await self._triggers.stop()
+        self._gone(silently=False)
+
+    def crash(self) -> None:
+        """In the middle of whatever is under way."""
+        self.check_health()
+        self._world.trace.happened("server crashes")
+        assert self._router is not None
+        for task in sorted(asyncio.all_tasks(), key=asyncio.Task.get_name):
+            if task.get_name() == "shard" or task.get_name().startswith(("append", "trigger ")):
+                task.cancel()
+        for task in tuple(self._router._checking):
+            task.cancel()
+        self._gone(silently=self._rng.random() < 0.5)
+
+    async def mind(self) -> None:
+        """Start it again if it can write no more."""
+        if not self.is_up:
+            self.crash()
+            await self.start()
+
+    async def take_snapshot(self) -> None:
+        """As the snapshotter does: from the log, while the server goes on."""
+        recovered = recover(self._log.read, self._snapshots)
+        self._snapshots.save(recovered.position, dump(recovered.state))
+        if self._rng.random() < 0.5:
+            with suppress(OSError):  # it takes nothing more
+                await self._log.trim(events_below=recovered.position)
+        self._world.trace.happened("snapshot taken")
+
+    async def look_after_streams(self) -> None:
+        """As upkeep does: trim what has outgrown its retention, and let the store go of it."""
+        if self._upkeep is not None and self.is_up:
+            going_round = asyncio.create_task(self._go_round(self._upkeep))
+            await asyncio.wait({going_round})  # a crash ends it, and nothing else
+
+    async def _go_round(self, upkeep: Upkeep) -> None:
+        with suppress(FloError, OSError):  # the server is stopping
+            await upkeep.retain_streams()
+            await upkeep.trim_records()
+            self._world.trace.happened("streams trimmed")
+
+    def check_health(self) -> None:
+        """It fails only when the disk does."""
+        if self._shard is not None and not self._log.disk.is_full:
+            reason = self._shard.closed
+            self._world.checks.hold(Invariant.NO_ACCIDENT, reason is None, repr(reason))
+
+    def check_at_end(self) -> None:
+        """Nothing is under way: all there is can be counted, and all that was, replayed."""
+        assert self._shard is not None
+        state = self._shard.state
+        self._check_replay(state, ())
+        audit(state, self._world.reference, self._world.checks)
+        self._check_store()
+        replayed = State()
+        for event in self._world.reference.history:
+            apply(replayed, event)
+        same = fingerprint(replayed) == fingerprint(state)
+        self._world.checks.hold(Invariant.REPLAY_IS_STATE, same, "from the first event on")
+
+    def _check_store(self) -> None:
+        """The store has all that streams keep, and nothing of those that are gone."""
+        streams = self._world.reference.streams
+        kept = {
+            number: [record for chunk in chunks for record in chunk.records]
+            for number, chunks in self._log.records._chunks.items()
+        }
+        for timeline in streams.streams.values():
+            wanted = timeline.records[timeline.first - 1 :]
+            stored = kept.get(timeline.number, [])[-len(wanted) :] if wanted else []
+            self._world.checks.hold(Invariant.STORE_KEPT, stored == wanted, timeline)
+        gone = [number for number in kept if streams.by_number[number].gone_at is not None]
+        self._world.checks.hold(Invariant.STORE_KEPT, not gone, "still there:", gone)
+
+    def _accept(self, listener: Listener) -> RpcConnection:
+        connection = listener.accept()
+        self._connections.append(connection)
+        return connection
+
+    def _stored(self, chunks: Sequence[Chunk]) -> None:
+        """These records are durable now, with the events that follow."""
+        self._chunks = chunks
+
+    def _heard(
+        self,
+        events: Sequence[Event],
+        archived: Sequence[Archived],
+        removed: Sequence[ArchiveAddress],
+        at_ms: int,
+    ) -> None:
+        """These events are durable now."""
+        world = self._world
+        world.trace.committed(events)
+        world.reference.append(events, archived, removed, at_ms, self._chunks)
+        self._commits += 1
+        assert self._shard is not None
+        if self._commits >= COMMITS_PER_AUDIT and not self._shard.ahead:
+            self._commits = 0
+            audit(self._shard.state, world.reference, world.checks)
+
+    def _gone(self, *, silently: bool) -> None:
+        assert self._shard is not None
+        self._world.time.down()
+        self._world.network.lose_server(silently=silently)
+        self._log.disk.crash()
+        unwritten = (*self._log.unwritten, *self._shard.ahead)
+        self._recovered = self._check_replay(self._shard.state, unwritten)
+        self._log.unwritten = ()
+        self._connections.clear()
+        self._shard = self._upkeep = self._triggers = self._router = None
+
+    def _check_replay(self, lived: State, unwritten: Sequence[Event]) -> State:
+        """What lived, and the log replayed with what was about to be written, are the same."""
+        checks = self._world.checks
+        recovered = recover(self._log.read, self._snapshots).state
+        replayed = load(dump(recovered))
+        for event in unwritten:
+            apply(replayed, event)
+        same = fingerprint(replayed) == fingerprint(lived)
+        checks.hold(Invariant.REPLAY_IS_STATE, same, f"with {len(unwritten)} events unwritten")
+        audit_snapshot(lived, checks)
+        return recovered
+
+
+class SnapshotsInMemory(SnapshotFolder):
+    """Keeps the newest snapshot."""
+
+    def __init__(self) -> None:
+        self._saved: list[tuple[int, list[bytes]]] = []
+
+    def save(self, position: int, chunks: Iterable[bytes]) -> None:
+        self._saved = [(position, list(chunks))]
+
+    def newest(self) -> tuple[Snapshot | None, list[str]]:
+        for position, chunks in self._saved:
+            return Snapshot(position, iter(chunks)), []
+        return None, []
+
+
+class SimulatedListener:
+    """Notes which operations come through the door."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+
+    def rpc_opened(self) -> None:
+        pass
+
+    def rpc_closed(self) -> None:
+        pass
+
+    def rpc_request(self, operation: str) -> None:
+        self._trace.requested[operation] += 1

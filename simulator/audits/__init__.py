@@ -1,0 +1,1 @@
+"""Counts again what the engine keeps count of."""

@@ -1,0 +1,37 @@
+"""Counts again who has the slots of actions, and who waits for one, and compares."""
+
+from flo.engine.state import Space
+from flo.model.ids import Namespace, RunId, run_id_of
+from flo.model.runs import Run
+from simulator.checks.invariants import Checks, Invariant
+from simulator.reference.log import ReferenceModel
+
+
+def audit_slots(
+    namespace: Namespace, space: Space, reference: ReferenceModel, checks: Checks
+) -> None:
+    told = {
+        (action, key): (timeline.holders, _by_priority([run.made for run in timeline.waiting]))
+        for (theirs, action, key), timeline in reference.limits.slots.items()
+        if theirs == namespace
+    }
+    kept = {
+        (action, key): (
+            set(slots.holders),
+            _by_priority([space.runs[run_id_of(action, number)] for number in slots.line]),
+        )
+        for (action, key), slots in space.action_slots.items()
+    }
+    checks.hold(Invariant.SLOTS_RIGHT, kept == told, kept, told)
+    for run in space.runs.values():
+        wanted = reference.limits.key_of(namespace, run)
+        checks.hold(Invariant.SLOTS_RIGHT, run.slot == wanted, run, "should have the key", wanted)
+    for (action, key), slots in space.action_slots.items():
+        limits = space.settings(action).limits
+        most = limits.concurrency_max if limits is not None else None
+        full = most is not None and len(slots.holders) >= most
+        checks.hold(Invariant.SLOTS_RIGHT, full or not slots.line, action, key, "has room")
+
+
+def _by_priority(runs: list[Run]) -> list[RunId]:
+    return [run.run_id for run in sorted(runs, key=lambda run: -run.priority)]

@@ -1,0 +1,128 @@
+"""Counts again what the engine keeps count of for workflows, and compares."""
+
+from collections import Counter
+from typing import Any
+
+from flo.engine.due import SCHEDULE, WORKFLOW, DueKey
+from flo.engine.state import Space, State
+from flo.model.ids import Namespace
+from simulator.checks.invariants import Checks, Invariant
+from simulator.reference.log import ReferenceModel
+from simulator.reference.workflow_timeline import WorkflowTimeline
+
+
+def audit_workflows(state: State, reference: ReferenceModel, checks: Checks) -> None:
+    live = sum(len(space.executions) for space in state.spaces.values())
+    told = len(reference.workflows.live)
+    checks.hold(Invariant.STATE_IS_THE_REFERENCE, live == told, live, "workflow runs, not", told)
+    for namespace, space in state.spaces.items():
+        timelines = [
+            timeline
+            for timeline in reference.workflows.live.values()
+            if timeline.namespace == namespace
+        ]
+        for timeline in timelines:
+            _audit_run(space, timeline, checks)
+        _audit_awaited(namespace, space, reference, checks)
+        _audit_slots(namespace, space, timelines, reference, checks)
+        _audit_counts(space, timelines, checks)
+        _audit_schedules(namespace, space, reference, checks)
+
+
+def due_workflows(state: State) -> dict[DueKey, int]:
+    """What of workflows and schedules falls due, and when."""
+    expected: dict[DueKey, int] = {}
+    for namespace, space in state.spaces.items():
+        for run_id, execution in space.executions.items():
+            times = [
+                now.until_ms for now in execution.branches.values() if now.until_ms is not None
+            ]
+            if times and not execution.paused:
+                expected[WORKFLOW, namespace, run_id] = min(times)
+        for name, schedule in space.schedules.items():
+            if schedule.next_at_ms is not None:
+                expected[SCHEDULE, namespace, name] = schedule.next_at_ms
+    return expected
+
+
+def _audit_run(space: Space, timeline: WorkflowTimeline, checks: Checks) -> None:
+    execution = space.executions[timeline.run_id]
+    branches = {
+        name: (now.step, now.awaited)
+        for name, now in execution.branches.items()
+        if name in timeline.branches
+    }
+    told = {name: (now.step, now.awaited) for name, now in timeline.branches.items()}
+    kept: tuple[Any, ...] = (
+        branches,
+        execution.paused,
+        execution.admitted,
+        list(execution.to_undo),
+    )
+    same = kept == (told, timeline.paused, timeline.admitted, timeline.to_undo)
+    checks.hold(Invariant.STATE_IS_THE_REFERENCE, same, kept, timeline)
+    signals = Counter(signal.type for signal in execution.signals)
+    checks.hold(
+        Invariant.STATE_IS_THE_REFERENCE, signals == +timeline.signals, signals, timeline.signals
+    )
+
+
+def _audit_awaited(
+    namespace: Namespace, space: Space, reference: ReferenceModel, checks: Checks
+) -> None:
+    told = {
+        run_id: waiting
+        for (theirs, run_id), waiting in reference.workflows.awaited.items()
+        if theirs == namespace
+    }
+    checks.hold(Invariant.STATE_IS_THE_REFERENCE, space.awaited == told, space.awaited, told)
+
+
+def _audit_slots(
+    namespace: Namespace,
+    space: Space,
+    timelines: list[WorkflowTimeline],
+    reference: ReferenceModel,
+    checks: Checks,
+) -> None:
+    told = {
+        (workflow, slot): holders
+        for (theirs, workflow, slot), holders in reference.workflows.holders.items()
+        if theirs == namespace and holders
+    }
+    kept = {key: set(slots.holders) for key, slots in space.slots.items() if slots.holders}
+    checks.hold(Invariant.SLOTS_RIGHT, kept == told, kept, told)
+    line = {run_id for slots in space.slots.values() for run_id in slots.line}
+    waiting = {timeline.run_id for timeline in timelines if not timeline.admitted}
+    checks.hold(Invariant.SLOTS_RIGHT, line == waiting, line, waiting)
+    for (workflow, slot), slots in space.slots.items():
+        limit = (
+            space.executions[next(iter(slots.line))].definition.concurrency if slots.line else None
+        )
+        full = limit is None or len(slots.holders) >= limit.max
+        checks.hold(Invariant.SLOTS_RIGHT, full, workflow, slot, "has room, and a line")
+
+
+def _audit_counts(space: Space, timelines: list[WorkflowTimeline], checks: Checks) -> None:
+    live = Counter((timeline.made.workflow, timeline.made.triggered_by) for timeline in timelines)
+    kept = Counter(
+        {
+            (name, by): count
+            for name, workflow in space.workflows.items()
+            for by, count in workflow.live_by.items()
+            if count
+        }
+    )
+    checks.hold(Invariant.TALLIES_RIGHT, kept == live, kept, live)
+
+
+def _audit_schedules(
+    namespace: Namespace, space: Space, reference: ReferenceModel, checks: Checks
+) -> None:
+    told = {
+        workflow: due_ms
+        for (theirs, workflow), due_ms in reference.workflows.due_ms.items()
+        if theirs == namespace
+    }
+    kept = {name: schedule.next_at_ms for name, schedule in space.schedules.items()}
+    checks.hold(Invariant.STATE_IS_THE_REFERENCE, kept == told, kept, told)

@@ -1,0 +1,1 @@
+"""Invariants, linearizability and what they need."""

@@ -1,0 +1,159 @@
+"""What must hold after every event, in sentences; each is counted whenever it is checked.
+
+facts.py     checks the events of the log, one by one, as they become durable
+ledger.py    checks what clients and workers are told against what is durable
+audit.py     checks the engine's own state and indexes by counting again
+
+Of streams, groups, keys and workflows the same is done in files whose names begin with theirs.
+"""
+
+from collections import Counter
+from enum import StrEnum
+
+
+class Invariant(StrEnum):
+    # What the log may say.
+    RUNS_NUMBERED = "run numbers go up by one, and no run id comes twice"
+    RUNS_OF_ACTIONS = "no run begins of an action that is not registered"
+    ONE_RUN_PER_KEY = "the same idempotency key makes one run, for ever"
+    ONE_LEASE = "a run is never held by two live leases"
+    ATTEMPTS_COUNT_UP = "every claim is the next attempt"
+    ATTEMPTS_BOUNDED = "the attempts of one life never exceed max_retries + 1"
+    NOT_BEFORE_READY = "no run is claimed before its delay or its backoff is over"
+    QUEUE_ORDER = "the highest priority is claimed first, and within it the longest ready"
+    LABELS_MATCH = "a run goes to a worker that has its labels"
+    DRAINING_GETS_NOTHING = "a draining worker is given nothing"
+    LEASE_LENGTH = "a lease lasts as long as the action or a touch says"
+    BACKOFF = "a retry waits for no less than the action's retry delay"
+    CLAIMED_FIRST = "no attempt ends that was not claimed"
+    HOLDER_REPORTS = "only its holder ends an attempt; the result of a lost lease is refused"
+    ENDED_IS_FINAL = "nothing happens to a run that has ended"
+    CANCEL_IS_FINAL = "what is cancelled is handed to nobody, and never ends otherwise"
+    ONLY_THE_DEAD = "nothing but a dead letter is requeued or purged"
+    DISABLED_TAKES_NOTHING = "no run begins of an action that is disabled"
+    DISABLED_STAYS_SO = "an action is disabled until it is enabled, or deleted"
+    SCHEMAS_OBEYED = "no run begins or completes with what its schema does not allow"
+    DRAIN_IS_KEPT = "a drain lasts as long as the worker's process, and no longer"
+    TIMERS_NOT_EARLY = "no timer goes off early"
+    TIMERS_NOT_LATE = "no timer goes off late while the server is up"
+    TIME_GROWS = "the time of the log does not go back while a server lives"
+    ARCHIVED_AT_END = "what ends is archived with the event that ended it, and nothing else is"
+    DEAD_LEAVE_THE_ARCHIVE = "what is requeued or purged leaves the archive at that moment"
+    FORGOTTEN = "nothing of a deleted namespace is seen in the one made anew"
+
+    # What the log may say of streams and groups.
+    STREAMS_NUMBERED = "no number of a stream or a group ever comes twice"
+    SEQUENCES_GROW = "the ids of a stream grow, and its sequence skips nothing"
+    RECORDS_AS_SENT = "a stored record is what somebody sent, and stored once"
+    PARTITIONS_KEPT = "a key always chooses the same partition; one that is named is taken"
+    TRIMS_BOUNDED = "a trim takes away what it is asked to, and nothing more"
+    RECORDS_ACCOUNTED = "no record vanishes on its way through a group"
+    CONSUMERS_JOINED = "only who has joined a group is given records"
+    ONE_CONSUMER = "a record is in the hands of one consumer at a time"
+    CHOSEN_ONE = "in mode exclusive only the chosen one gets records, and it is while it is heard"
+    KEYS_APART = "in mode key_shared the records of a slot are with one consumer at a time"
+    KEY_ORDER = "in mode key_shared the records of a key come in the order of the stream"
+    DELIVERIES_BOUNDED = "a record is handed out max_deliveries times, and then dies"
+    NOT_BEFORE_DELAY = "no record is handed out before its delay is over"
+    ACKED_IS_DONE = "what was acked is never handed out again"
+    SETTLED_AS_ASKED = "no record is settled, given back or touched but as somebody asked"
+    LETTERS_KEPT = "a dead letter keeps all that was in it until it is requeued or purged"
+
+    # What the log may say of keys.
+    VERSIONS_GROW = "versions only grow; only what changes at one moment shares one"
+    WRITES_ASKED = "no key changes but as somebody asked, and counters add up"
+
+    # What the log may say of workflows.
+    WORKFLOWS_NUMBERED = "workflow runs are numbered one after the other"
+    WORKFLOWS_DEPLOYED = "no workflow run begins of what is not deployed, or is disabled"
+    STEPS_IN_ORDER = "no step begins before the one before it on its walk has ended"
+    PAUSED_BEGINS_NOTHING = "while a run is paused it begins no step"
+    ONE_BRANCH_WAITS = "a run that a workflow awaits is awaited by one walk, once"
+    OUTCOME_COUNTED_ONCE = "an outcome is counted once, by the walk that has waited for it"
+    OUTCOME_HEARD = "no walk waits for a run that has ended"
+    SIGNALS_USED_ONCE = "a signal is used once, and none times out that is there"
+    ROLLBACK_ORDER = "what was done is undone, the last first, before a run ends badly"
+    WORKFLOWS_END_ONCE = "a workflow run ends once, and nothing happens in it afterwards"
+    ENDS_IN_A_TERMINAL = "a workflow run ends in a terminal of its definition, as that says"
+    SLOTS_BOUNDED = "no more runs of a key are under way than its workflow or action allows"
+    RATES_BOUNDED = "in no second, minute or hour do more runs begin than their action allows"
+    ONE_RUN_PER_RECORD = "the records that a trigger takes start one run each, or one together"
+    SCHEDULES_FIRE_ONCE = "a schedule fires once for each of its times"
+
+    # What clients and workers may be told.
+    DURABLE_FIRST = "nothing is acknowledged before it is durable"
+    INPUT_KEPT = "a run is handed out with the input it was made with"
+    ONE_MAKER = "at most one asker is told that its invoke made a run"
+    ONE_DELIVERY = "an attempt is handed out once, to the worker that claimed it"
+    ANSWER_ORDER = "the tasks of one answer come with the highest priority first"
+    RESULT_KEPT = "an acknowledged result is never lost or changed, nor is another accepted"
+    REPEAT_ANSWERED = "a report that was accepted is not refused when it comes again"
+    LEASE_HONOURED = "within its lease, a worker's report is accepted"
+    ANSWERS_FRESH = "an answer is no older than its question, and nothing seen is unseen"
+    LISTS_WHOLE = "a list leaves nothing out, in order"
+    DEAD_LISTED = "the list of dead letters shows the dead, and no others"
+    DEAD_TREATED = "what is said to be requeued or purged is, and all that was to be"
+    CANCELS_HEARD = "a worker that listens hears which of its tasks are cancelled, and of no others"
+    WAITS_WAKE = "whoever waits for a run hears of its end"
+    CLAIMS_WAKE = "no claim is sent home while there is work for it"
+    POLLS_ANSWERED = "a claim that waits is answered when its time is over"
+    REGISTRATION_KEPT = "a registered worker is known until it leaves"
+    APPENDS_KEPT = "an acknowledged append is there, with its bytes and ids, until it is trimmed"
+    READS_WHOLE = "a read by position shows every record that is kept, once and in order"
+    READS_WAKE = "whoever waits for records or keys hears of them"
+    DELIVERED_ONCE = "what a consumer is given was handed out to it, and is told of once"
+    NACKS_HEEDED = "what a consumer gives back, or asks more time for, is treated so"
+    LETTERS_TREATED = "letters that are said to be requeued or purged are, and all that were to be"
+    GROUPS_SHOWN = "what is said of streams and groups is what the log says"
+    WRITES_KEPT = "an acknowledged change of a key is in the log as it was asked for"
+    CAS_HONOURED = "a change with a condition is made if it holds, and only then"
+    TRANSACTIONS_WHOLE = "a transaction does all that is in it, or nothing"
+    KEYS_FRESH = "a key is shown as it was since the question was asked"
+    EXPIRED_UNSEEN = "a key that has expired is not seen"
+    HISTORY_KEPT = "the history of a key is what was written"
+    HISTORIES_WHOLE = "the history of a workflow run shows every outcome, once"
+    SCANS_WHOLE = "a scan leaves nothing out, in order"
+    REFUSALS_EXPLAINED = "nothing is refused without a reason the caller can know"
+
+    # What the engine may hold in its hands.
+    STATE_IS_THE_REFERENCE = "what is in the state is what the log tells of, as it tells of it"
+    TALLIES_RIGHT = "counters equal a recount"
+    HELD_RIGHT = "the index of holders equals a recount"
+    KEYS_RIGHT = "every key of a live run leads to it"
+    QUEUED_OR_DUE = "every pending run is in its queue, in line for it, or has a due time: in one"
+    LEASES_DUE = "every lease has its due time, and nothing else has one"
+    BACKLOG_RIGHT = "the indexes of a group's backlog equal a recount"
+    SLOTS_RIGHT = "slots are with the runs that the log says have them, and none is left unused"
+    DEAD_COUNTED = "the count of dead letters equals the letters"
+    STORE_KEPT = "the store keeps what streams keep, and nothing of those that are gone"
+    SNAPSHOT_IS_STATE = "a snapshot read back is the state it was taken of"
+    REPLAY_IS_STATE = "the log replayed is the state, with a snapshot and without"
+
+    # What must be true at the end.
+    EVERY_RUN_ENDS = "once the faults are over, every run ends"
+    EVERY_WORKFLOW_ENDS = "once the faults are over, every workflow run ends, or says what it needs"
+    EVERY_RECORD_SETTLES = "once the faults are over, every record of a group is settled or dead"
+    ALL_ACCOUNTED_FOR = "ended and purged runs are all that were acknowledged"
+    NO_ACCIDENT = "nothing fails that was not made to fail"
+
+
+class Broken(AssertionError):
+    def __init__(self, invariant: Invariant, evidence: tuple[object, ...]) -> None:
+        super().__init__(f"{invariant.name}: {invariant}: {' '.join(map(str, evidence))}")
+        self.invariant = invariant
+
+
+class Checks:
+    """Counts what is checked, and keeps the first that did not hold."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[Invariant] = Counter()
+        self.broken: Broken | None = None
+
+    def hold(self, invariant: Invariant, holds: bool, *evidence: object) -> None:
+        """Go on if it holds; the evidence is put into words only if it does not."""
+        self.counts[invariant] += 1
+        if not holds:
+            broken = Broken(invariant, evidence)
+            self.broken = self.broken or broken
+            raise broken

@@ -1,0 +1,1 @@
+"""Faults of disk, network, time and processes, from a seed."""

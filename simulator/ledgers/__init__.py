@@ -1,0 +1,1 @@
+"""What clients were told, held against what is durable."""

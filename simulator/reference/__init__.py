@@ -1,0 +1,1 @@
+"""Reference models: a second, simpler reading of the events."""

@@ -1,0 +1,391 @@
+"""What the log has said of groups: where every record is that a group has seen."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+from flo.model.archive import ArchiveAddress, Archived
+from flo.model.base import Event
+from flo.model.groups import (
+    ConsumerChosen,
+    ConsumerJoined,
+    ConsumerLeft,
+    GroupCreated,
+    GroupDeleted,
+    GroupMode,
+    Letter,
+    LetterPurged,
+    LetterRevived,
+    RecordDied,
+    RecordsAcked,
+    RecordsDelivered,
+    RecordsReleased,
+    RecordsReturned,
+    RecordsTouched,
+)
+from flo.model.ids import ConsumerName
+from flo.model.schedules import CONSUMER
+from simulator.checks.invariants import Invariant
+from simulator.checks.observer import Observer
+from simulator.ledgers.requests import GroupKey, Nacked
+from simulator.reference.group_timeline import At, GroupTimeline, Handed, Way
+from simulator.reference.streams import StreamReference, StreamTimeline, each_of
+
+LETTER_KIND = "letter"
+TRIGGER_PREFIX = "wf-"
+"""The group of a trigger is called after its workflow."""
+
+LetterAddress: TypeAlias = tuple[str, int]
+
+_decode_letter = msgspec.msgpack.Decoder(Letter).decode
+
+
+class GroupReference:
+    def __init__(self, observer: Observer, streams: StreamReference) -> None:
+        self._observer = observer
+        self._hold = observer.hold
+        self._streams = streams
+        self._newest = 0
+        self._choosing: set[GroupKey] = set()
+        self._leaving: set[tuple[GroupKey, ConsumerName]] = set()
+        self._died: dict[LetterAddress, Letter] = {}
+        self._returned: list[LetterAddress] = []
+        self.triggering: dict[tuple[str, str], list[bytes]] = {}
+        """The records that triggers have taken with this append, by workflow."""
+        self.heard: dict[tuple[GroupKey, ConsumerName], tuple[int, int]] = {}
+        """When each consumer last said something that was answered, and how much the time had
+        been set back by then."""
+
+    def find(self, namespace: str, stream: str, group: str) -> GroupTimeline | None:
+        timeline = self._streams.streams.get((namespace, stream))
+        return timeline.groups.get(group) if timeline is not None else None
+
+    def keys_of(self, namespace: str) -> list[GroupKey]:
+        """The groups that there are in a namespace."""
+        return [
+            (*stream, group)
+            for stream, timeline in self._streams.streams.items()
+            for group in timeline.groups
+            if stream[0] == namespace
+        ]
+
+    def lived_since(
+        self, key: GroupKey, position: int
+    ) -> list[tuple[StreamTimeline, GroupTimeline]]:
+        """The groups of this name that there have been since an append."""
+        return [
+            (stream, group)
+            for stream in self._streams.lived_since(key[0], key[1], position)
+            for group in (*stream.groups_gone, *stream.groups.values())
+            if group.key == key and (group.gone_at is None or group.gone_at > position)
+        ]
+
+    def begin(self, events: Sequence[Event]) -> None:
+        """Look ahead: what is left behind is given back before it is said who left."""
+        self._choosing.clear()
+        self._leaving.clear()
+        self._died.clear()
+        self._returned.clear()
+        self.triggering.clear()
+        for event in events:
+            match event:
+                case ConsumerChosen():
+                    self._choosing.add((event.namespace, event.stream, event.group))
+                case ConsumerLeft(consumer=consumer):
+                    key = (event.namespace, event.stream, event.group)
+                    self._leaving.add((key, consumer))
+                case _:
+                    pass
+
+    def finish(self, archived: Sequence[Archived], removed: Sequence[ArchiveAddress]) -> None:
+        rows = {(row.name, row.number): _decode_letter(row.body) for row in archived}
+        self._hold(Invariant.LETTERS_KEPT, rows == self._died, rows, self._died)
+        gone = [(row.name, row.number) for row in removed]
+        self._hold(Invariant.LETTERS_KEPT, gone == self._returned, gone, self._returned)
+
+    def read(self, event: Event) -> None:
+        GROUP_READINGS[type(event)](self, event)
+
+    def _created(self, event: GroupCreated) -> None:
+        stream = self._streams.streams[event.namespace, event.stream]
+        new = event.number > self._newest and event.group not in stream.groups
+        self._hold(Invariant.STREAMS_NUMBERED, new, event, self._newest)
+        self._newest = event.number
+        stream.groups[event.group] = GroupTimeline(event, self._observer.position)
+        stream.changed_at = self._observer.position
+
+    def _deleted(self, event: GroupDeleted) -> None:
+        stream = self._streams.streams[event.namespace, event.stream]
+        group = stream.groups.pop(event.group)
+        group.gone_at = stream.changed_at = self._observer.position
+        stream.groups_gone.append(group)
+
+    def _joined(self, event: ConsumerJoined) -> None:
+        _, group = self._timelines(event)
+        group.consumers.add(event.consumer)
+
+    def _left(self, event: ConsumerLeft) -> None:
+        _, group = self._timelines(event)
+        held = [way for way in group.under_way.values() if way.consumer == event.consumer]
+        gone = not held and event.consumer in group.consumers
+        self._hold(Invariant.RECORDS_ACCOUNTED, gone, event, *held)
+        group.consumers.discard(event.consumer)
+        if group.chosen == event.consumer:
+            group.chosen = None
+
+    def _chosen(self, event: ConsumerChosen) -> None:
+        _, group = self._timelines(event)
+        fits = group.settings.mode is GroupMode.EXCLUSIVE and event.consumer in group.consumers
+        self._hold(Invariant.CHOSEN_ONE, fits, event, group)
+        if group.chosen is not None:
+            heard_ms, set_back_ms = self.heard.get((group.key, group.chosen), (0, 0))
+            silent = self._observer.at_ms > heard_ms + group.settings.ack_timeout_ms
+            silent = silent or self._observer.time.set_back_ms > set_back_ms
+            self._hold(Invariant.CHOSEN_ONE, silent, event, group.chosen, heard_ms)
+        group.chosen, group.chosen_s = event.consumer, self._observer.now_s()
+
+    def _delivered(self, event: RecordsDelivered) -> None:
+        stream, group = self._timelines(event)
+        hold = self._hold
+        hold(Invariant.CONSUMERS_JOINED, event.consumer in group.consumers, event, group)
+        if group.settings.mode is GroupMode.EXCLUSIVE:
+            hold(Invariant.CHOSEN_ONE, event.consumer == group.chosen, event, group.chosen)
+        given, skipped = list(each_of(event.sequences)), list(each_of(event.skipped))
+        seen = sorted(one for one in (*given, *skipped) if one >= group.next)
+        passed = list(range(group.next, event.next))
+        hold(Invariant.RECORDS_ACCOUNTED, seen == passed, event, group, "passes", passed)
+        hold(Invariant.RECORDS_ACCOUNTED, event.next <= stream.next, event, stream)
+        claimed = {one for one in given if one in group.ways and group.ways[one].at is At.HELD}
+        for place, sequence in enumerate(given):
+            way = self._way(stream, group, sequence)
+            way.slot = event.slots[place] if event.slots else 0
+            self._hand_out(group, way, event)
+        for place, sequence in enumerate(skipped):
+            way = self._way(stream, group, sequence)
+            way.slot = event.skipped_slots[place]
+            self._move(group, way, At.WAITING)
+        group.next = event.next
+        if group.settings.mode is GroupMode.KEY_SHARED:
+            fresh = [one for one in given if one not in claimed]
+            self._check_keys(group, event.consumer, fresh)
+
+    def _way(self, stream: StreamTimeline, group: GroupTimeline, sequence: int) -> Way:
+        way = group.ways.get(sequence)
+        if way is None:
+            record = stream.record(sequence)
+            there = record is not None and sequence >= max(stream.first, group.next)
+            self._hold(Invariant.RECORDS_ACCOUNTED, there, sequence, group, stream)
+            assert record is not None
+            way = group.ways[sequence] = Way(sequence, record.key, self._observer.position)
+        return way
+
+    def _hand_out(self, group: GroupTimeline, way: Way, event: RecordsDelivered) -> None:
+        hold, settings = self._hold, group.settings
+        hold(Invariant.ACKED_IS_DONE, way.at is not At.DONE, event, way)
+        hold(Invariant.NOT_BEFORE_DELAY, way.at is not At.DELAYED, event, way)
+        if way.at is At.HELD:
+            hold(Invariant.ONE_CONSUMER, self._is_claimed(group, way, event), event, way)
+        else:
+            hold(Invariant.RECORDS_ACCOUNTED, way.at is At.WAITING, event, way)
+        way.deliveries += 1
+        hold(Invariant.DELIVERIES_BOUNDED, way.deliveries <= settings.max_deliveries, event, way)
+        lasts = event.until_ms == event.at_ms + settings.ack_timeout_ms
+        hold(Invariant.LEASE_LENGTH, lasts, event, settings)
+        way.handed.append(Handed(event.consumer, way.deliveries, self._observer.position))
+        if settings.no_ack:
+            self._move(group, way, At.DONE)
+        else:
+            way.delivered_at_ms = event.at_ms
+            self._move(group, way, At.HELD, event.until_ms, event.consumer)
+
+    def _is_claimed(self, group: GroupTimeline, way: Way, event: RecordsDelivered) -> bool:
+        """Whether somebody may take a record over that is in somebody's hands."""
+        idle_ms = event.at_ms - way.delivered_at_ms
+        return any(
+            consumer == event.consumer
+            and (idle_ms >= min_idle_ms if min_idle_ms else way.consumer == consumer)
+            for consumer, min_idle_ms in self._observer.requests.claims[group.key]
+        )
+
+    def _check_keys(self, group: GroupTimeline, consumer: ConsumerName, given: list[int]) -> None:
+        """Nobody else has anything of the slots or keys, and nothing older of a key is left out."""
+        slots = {group.ways[one].slot for one in given}
+        keys = {group.ways[one].key for one in given} - {None}
+        for way in group.under_way.values():
+            if way.slot not in slots and way.key not in keys:
+                continue
+            alone = way.at is not At.HELD or way.consumer == consumer
+            self._hold(Invariant.KEYS_APART, alone, consumer, "is given", given, "but", way)
+            if way.at is not At.HELD and way.key is not None:
+                later = [one for one in given if one > way.sequence]
+                overtaken = [one for one in later if group.ways[one].key == way.key]
+                self._hold(Invariant.KEY_ORDER, not overtaken, overtaken, "come before", way)
+        for way in (group.ways[one] for one in given):
+            if way.key is not None and len(way.handed) == 1:
+                reached = group.keys_reached.get(way.key, 0)
+                self._hold(Invariant.KEY_ORDER, reached < way.sequence, reached, way)
+                group.keys_reached[way.key] = way.sequence
+
+    def _acked(self, event: RecordsAcked) -> None:
+        stream, group = self._timelines(event)
+        for sequence in each_of(event.sequences):
+            way = self._under_way(group, sequence, event)
+            asked = sequence in self._observer.requests.acks[group.key]
+            if way.consumer == CONSUMER:
+                self._trigger(stream, group, sequence)
+                asked = True
+            self._hold(Invariant.SETTLED_AS_ASKED, asked, event, way)
+            self._move(group, way, At.DONE)
+
+    def _trigger(self, stream: StreamTimeline, group: GroupTimeline, sequence: int) -> None:
+        """The workflow whose group it is takes a record."""
+        record = stream.record(sequence)
+        assert record is not None
+        workflow = (group.key[0], group.key[2].removeprefix(TRIGGER_PREFIX))
+        self.triggering.setdefault(workflow, []).append(record.payload)
+
+    def _returned_(self, event: RecordsReturned) -> None:
+        _, group = self._timelines(event)
+        for sequence in each_of(event.sequences):
+            way = self._under_way(group, sequence, event)
+            reason = way.at is At.HELD and self._may_return(group, way, event)
+            self._hold(Invariant.SETTLED_AS_ASKED, reason, event, way)
+            delayed = event.ready_at_ms > event.at_ms
+            self._move(
+                group,
+                way,
+                At.DELAYED if delayed else At.WAITING,
+                event.ready_at_ms if delayed else None,
+            )
+
+    def _may_return(self, group: GroupTimeline, way: Way, event: RecordsReturned) -> bool:
+        """Whether somebody gave it back, its time has run out, or its holder is gone."""
+        assert way.consumer is not None
+        delay_ms = event.ready_at_ms - event.at_ms
+        own = group.settings.redelivery_delay_ms
+        if not delay_ms and (
+            (group.key, way.consumer) in self._leaving or group.key in self._choosing
+        ):
+            return True
+        nacks = self._observer.requests.nacks[group.key]
+        for consumer in (None, way.consumer):
+            if Nacked(way.sequence, consumer, delay_ms) in nacks:
+                return True
+            if delay_ms == own and Nacked(way.sequence, consumer, None) in nacks:
+                return True
+        assert way.timer is not None
+        self._observer.goes_off(way.timer, event, way)
+        return delay_ms == own
+
+    def _released(self, event: RecordsReleased) -> None:
+        _, group = self._timelines(event)
+        for sequence in each_of(event.sequences):
+            way = self._under_way(group, sequence, event)
+            self._hold(Invariant.NOT_BEFORE_DELAY, way.at is At.DELAYED, event, way)
+            assert way.timer is not None
+            self._observer.goes_off(way.timer, event, way)
+            self._move(group, way, At.WAITING)
+
+    def _touched(self, event: RecordsTouched) -> None:
+        _, group = self._timelines(event)
+        for sequence in each_of(event.sequences):
+            way = self._under_way(group, sequence, event)
+            extend_ms = event.until_ms - self._observer.at_ms
+            touches = self._observer.requests.touches[group.key]
+            assert way.consumer is not None
+            asked = (way.consumer, extend_ms) in touches
+            if extend_ms == group.settings.ack_timeout_ms:
+                asked = asked or (way.consumer, None) in touches
+            self._hold(Invariant.SETTLED_AS_ASKED, asked and way.at is At.HELD, event, way)
+            way.until_ms = event.until_ms
+            way.timer = self._observer.timer(event.until_ms)
+
+    def _died_(self, event: RecordDied) -> None:
+        stream, group = self._timelines(event)
+        letter = event.letter
+        sequence = letter.record.sequence
+        way = self._under_way(group, sequence, event)
+        ripe = way.at is At.WAITING and way.deliveries == group.settings.max_deliveries
+        self._hold(Invariant.DELIVERIES_BOUNDED, ripe, event, way)
+        whole = letter.record == stream.record(sequence) and letter.deliveries == way.deliveries
+        self._hold(Invariant.LETTERS_KEPT, whole, event, way)
+        self._move(group, way, At.DEAD)
+        way.letter = letter
+        group.dead[sequence] = way
+        self._died[self._address(group, sequence)] = letter
+
+    def _revived(self, event: LetterRevived) -> None:
+        stream, group = self._timelines(event)
+        way = self._dead(group, event)
+        there = event.sequence >= stream.first
+        self._hold(Invariant.RECORDS_ACCOUNTED, there, event, stream)
+        way.deliveries = 0
+        way.slot = event.slot
+        way.began = self._observer.position
+        self._move(group, way, At.WAITING)
+
+    def _purged(self, event: LetterPurged) -> None:
+        _, group = self._timelines(event)
+        self._move(group, self._dead(group, event), At.PURGED)
+
+    def _dead(self, group: GroupTimeline, event: LetterRevived | LetterPurged) -> Way:
+        way = group.dead.pop(event.sequence, None)
+        self._hold(Invariant.LETTERS_KEPT, way is not None, event, "is no dead letter")
+        assert way is not None
+        way.died.append((way.since, self._observer.position))
+        address = self._address(group, event.sequence)
+        self._died.pop(address, None)
+        self._returned.append(address)
+        return way
+
+    def _move(
+        self,
+        group: GroupTimeline,
+        way: Way,
+        to: At,
+        until_ms: int | None = None,
+        consumer: ConsumerName | None = None,
+    ) -> None:
+        way.at, way.consumer, way.until_ms = to, consumer, until_ms
+        way.since = group.changed_at = self._observer.position
+        way.since_s = group.slots_changed_s[way.slot] = self._observer.now_s()
+        way.timer = self._observer.timer(until_ms) if until_ms is not None else None
+        if to in (At.HELD, At.WAITING, At.DELAYED):
+            group.under_way[way.sequence] = way
+        else:
+            group.under_way.pop(way.sequence, None)
+
+    def _under_way(self, group: GroupTimeline, sequence: int, event: Event) -> Way:
+        way = group.under_way.get(sequence)
+        done = group.ways.get(sequence)
+        self._hold(Invariant.RECORDS_ACCOUNTED, way is not None, event, "is about", done)
+        assert way is not None
+        return way
+
+    def _timelines(self, event: Any) -> tuple[StreamTimeline, GroupTimeline]:
+        stream = self._streams.streams[event.namespace, event.stream]
+        group = stream.groups[event.group]
+        group.changed_at = self._observer.position
+        return stream, group
+
+    def _address(self, group: GroupTimeline, sequence: int) -> LetterAddress:
+        _, stream, name = group.key
+        return f"{stream}/{name}/{group.number}", sequence
+
+
+GROUP_READINGS: dict[type[Event], Callable[[GroupReference, Any], None]] = {
+    GroupCreated: GroupReference._created,
+    GroupDeleted: GroupReference._deleted,
+    ConsumerJoined: GroupReference._joined,
+    ConsumerLeft: GroupReference._left,
+    ConsumerChosen: GroupReference._chosen,
+    RecordsDelivered: GroupReference._delivered,
+    RecordsAcked: GroupReference._acked,
+    RecordsReturned: GroupReference._returned_,
+    RecordsReleased: GroupReference._released,
+    RecordsTouched: GroupReference._touched,
+    RecordDied: GroupReference._died_,
+    LetterRevived: GroupReference._revived,
+    LetterPurged: GroupReference._purged,
+}

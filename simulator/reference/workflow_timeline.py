@@ -1,0 +1,61 @@
+"""All that the log has said of one workflow run: its walks, what it has done, how it ended."""
+
+from collections import Counter
+
+from flo.model.ids import Namespace, RunId
+from flo.model.workflow_facts import (
+    MAIN,
+    Branch,
+    BranchName,
+    BranchPhase,
+    Ending,
+    StepName,
+    WorkflowRun,
+)
+from flo.workflow.definition import Definition
+
+
+class WorkflowTimeline:
+    def __init__(
+        self, run: WorkflowRun, namespace: Namespace, definition: Definition, position: int
+    ) -> None:
+        self.made = run
+        self.namespace = namespace
+        self.run_id: RunId = run.run_id
+        self.key = (namespace, run.run_id)
+        self.definition = definition
+        self.began_at = position
+        """The append that started it."""
+        self.branches: dict[BranchName, Branch] = {}
+        """Where each walk is, and what it waits for."""
+        self.at_rest: set[BranchName] = set()
+        """The walks whose step has ended."""
+        self.done: list[StepName] = []
+        """The steps that can be undone, in the order in which they succeeded."""
+        self.to_undo: list[StepName] = []
+        self.rolled_back = False
+        self.signals: Counter[str] = Counter()
+        self.paused = False
+        self.admitted = run.slot is None
+        self.ending: Ending | None = None
+        self.ended_at = 0
+        """The append that ended it."""
+        self.ended_s = 0.0
+        self.outcomes = 0
+        """How often something that it waited for has had an outcome."""
+
+    @property
+    def awaits_a_signal(self) -> bool:
+        """Whether nothing but a signal moves it on."""
+        now = self.branches.get(MAIN)
+        return now is not None and now.phase is BranchPhase.SIGNAL and now.until_ms is None
+
+    @property
+    def is_live(self) -> bool:
+        return self.ending is None
+
+    def __str__(self) -> str:
+        how = f"{self.ending.status} at {self.ending.terminal}" if self.ending else "under way"
+        paused = ", paused" if self.paused else ""
+        name = f"{self.namespace}/{self.run_id} of {self.made.workflow}"
+        return f"{name} is {how}{paused}, {self.branches}"

@@ -1,0 +1,143 @@
+"""What every command of ours has: examples, the global flags, other names, the nearest name."""
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import click
+
+from flo.cli.app.options import GlobalOption, global_options
+
+
+class CommandTree(NamedTuple):
+    """A command that is imported when it is used."""
+
+    home: str
+    """module:name"""
+    reason: str
+    aliases: tuple[str, ...] = ()
+
+
+class FloCommand(click.Command):
+    """A leaf. `examples` are whole command lines, and tests run them."""
+
+    def __init__(
+        self,
+        *args: Any,
+        examples: Sequence[str] = (),
+        aliases: Sequence[str] = (),
+        takes_global_flags: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.examples = examples
+        self.aliases = aliases
+        if takes_global_flags:
+            self.params += global_options(self.params)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        _write_options(self, ctx, formatter)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        _write_examples(self.examples, formatter)
+
+
+class CommandGroup(click.Group):
+    """A fork. Its commands stand in the order in which they are declared."""
+
+    command_class = FloCommand
+
+    def __init__(
+        self,
+        *args: Any,
+        branches: Mapping[str, CommandTree] | None = None,
+        examples: Sequence[str] = (),
+        aliases: Sequence[str] = (),
+        notes: Mapping[str, Mapping[str, str]] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        kwargs.setdefault("no_args_is_help", False)
+        super().__init__(*args, **kwargs)
+        self.branches = branches or {}
+        self.examples = examples
+        self.aliases = aliases
+        self.notes = notes or {}
+        self.params += global_options(self.params)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args and not ctx.resilient_parsing:
+            args = ["--help"]
+        return super().parse_args(ctx, args)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(dict.fromkeys([*self.branches, *self.commands]))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        for name, command in self.commands.items():
+            if cmd_name == name or cmd_name in _aliases(command):
+                return command
+        for name, branch in self.branches.items():
+            if cmd_name == name or cmd_name in branch.aliases:
+                module, _, attribute = branch.home.partition(":")
+                loaded: click.Command = getattr(import_module(module), attribute)
+                self.commands[name] = loaded
+                return loaded
+        return None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if self.get_command(ctx, name) is None and not ctx.resilient_parsing:
+            near = get_close_matches(name, self.list_commands(ctx), n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            ctx.fail(f"there is no command {name!r}{hint}")
+        return super().resolve_command(ctx, args)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(self._table_of_commands())
+        _write_options(self, ctx, formatter)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        _write_examples(self.examples, formatter)
+        for title, meanings in self.notes.items():
+            with formatter.section(title):
+                formatter.write_dl(meanings.items())
+
+    def _table_of_commands(self) -> list[tuple[str, str]]:
+        """Names and reasons, without importing what is not needed yet."""
+        reasons = {}
+        for name, branch in self.branches.items():
+            reasons[", ".join([name, *branch.aliases])] = branch.reason
+        for name, command in self.commands.items():
+            if name not in self.branches:
+                names = ", ".join([name, *_aliases(command)])
+                reasons[names] = command.get_short_help_str(limit=80)
+        return list(reasons.items())
+
+
+def _aliases(command: click.Command) -> Sequence[str]:
+    return command.aliases if isinstance(command, FloCommand | CommandGroup) else ()
+
+
+def _write_options(
+    command: click.Command, ctx: click.Context, formatter: click.HelpFormatter
+) -> None:
+    sections: dict[str, list[tuple[str, str]]] = {"Options": [], "Global options": []}
+    for param in command.get_params(ctx):
+        record = param.get_help_record(ctx)
+        if record is not None and not isinstance(param, click.Argument):
+            title = "Global options" if isinstance(param, GlobalOption) else "Options"
+            sections[title].append(record)
+    for title, records in sections.items():
+        if records:
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+
+def _write_examples(examples: Sequence[str], formatter: click.HelpFormatter) -> None:
+    with formatter.section("Examples"):
+        for example in examples:
+            formatter.write(f"{'':{formatter.current_indent}}{example}\n")

@@ -1,0 +1,125 @@
+"""The tree of commands, and the way in.
+
+What this file imports is paid for by every `flo`, so a branch is imported when it is used.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from flo.cli.app.command import CommandGroup, CommandTree
+from flo.cli.app.errors import EXIT_CODES, INTERRUPTED, PIPE_BROKEN, report
+from flo.cli.app.options import GlobalSettings, pass_settings
+from flo.model.version import VERSION
+
+COMPLETE_VARIABLE = "_FLO_COMPLETE"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line; return the exit code."""
+    try:
+        code = _run(list(sys.argv[1:] if arguments is None else arguments))
+        sys.stdout.flush()
+    except click.exceptions.Exit as ending:
+        return ending.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        return INTERRUPTED
+    except BrokenPipeError:
+        _forget_stdout()
+        return PIPE_BROKEN
+    except Exception as error:
+        return report(error)
+    else:
+        return code
+
+
+def _run(arguments: list[str]) -> int:
+    if (instruction := os.environ.get(COMPLETE_VARIABLE)) is not None:
+        from click.shell_completion import shell_complete
+
+        return shell_complete(flo, {}, "flo", COMPLETE_VARIABLE, instruction)
+    with flo.make_context("flo", arguments) as context:
+        return flo.invoke(context) or 0
+
+
+def _forget_stdout() -> None:
+    """Whoever read the output has gone; the last flush must not complain about it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@click.group(
+    cls=CommandGroup,
+    branches={
+        "server": CommandTree("flo.cli.server.server:server", "Start a server, or ask how it is."),
+        "action": CommandTree(
+            "flo.cli.action.actions:action", "Register actions, invoke them, see their runs."
+        ),
+        "worker": CommandTree(
+            "flo.cli.worker.workers:worker", "Run workers, do tasks by hand, see who works."
+        ),
+        "stream": CommandTree(
+            "flo.cli.stream.streams:stream",
+            "Append records, read them, share them out to consumers.",
+        ),
+        "kv": CommandTree("flo.cli.kv.keys:kv", "Keep values under keys, with versions."),
+        "workflow": CommandTree(
+            "flo.cli.workflow.workflows:workflow",
+            "Deploy workflows, start them, see where their runs are.",
+        ),
+        "schedule": CommandTree(
+            "flo.cli.schedule:schedule",
+            "See when workflows start by themselves; hold them back.",
+        ),
+        "plan": CommandTree("flo.cli.plan:plan", "See how the executors of a plan are doing."),
+        "event": CommandTree("flo.cli.event:event", "Say that something has happened."),
+        "validate": CommandTree(
+            "flo.cli.workflow.validate:validate", "Check a file before it is deployed."
+        ),
+        "namespace": CommandTree(
+            "flo.cli.namespace:namespace", "Keep things apart from each other.", ("ns",)
+        ),
+    },
+    examples=[
+        "flo server start",
+        "flo action register send-email --timeout 60000 --max-retries 3",
+        'flo action invoke send-email \'{"to":"alice@example.com","subject":"Welcome!"}\'',
+        "flo action status send-email-1",
+    ],
+    notes={"Exit codes": {str(code): meaning for code, meaning in EXIT_CODES.items()}},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(VERSION, message="flo version %(version)s", help="Show the version.")
+def flo() -> None:
+    """A durable runtime for work."""
+
+
+@flo.command("version", examples=["flo version"])
+@pass_settings
+def show_version(settings: GlobalSettings) -> None:
+    """Show the version."""
+    from flo.cli.app.output import show
+
+    show(settings.format, {"version": VERSION}, text=f"flo version {VERSION}", raw=VERSION)
+
+
+@flo.command("completion", examples=["flo completion bash", "flo completion zsh"])
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def show_completion(context: click.Context, shell: str) -> None:
+    """Print the script that teaches a shell to complete flo.
+
+    Load it where the shell starts: `source <(flo completion bash)` in ~/.bashrc, the same with zsh
+    in ~/.zshrc, `flo completion fish | source` in ~/.config/fish/config.fish.
+    """
+    from click.shell_completion import get_completion_class
+
+    completion = get_completion_class(shell)
+    assert completion is not None
+    root = context.find_root().command
+    click.echo(completion(root, {}, "flo", COMPLETE_VARIABLE).source())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

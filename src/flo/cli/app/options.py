@@ -1,0 +1,124 @@
+"""The global flags: where the server is, in which namespace, in which form to answer.
+
+They may stand before the subcommand or after it; of two, the later wins. A subcommand that has a
+flag of the same name keeps it for itself.
+"""
+
+import os
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from flo.client.blocking import BlockingFlo
+
+HOST_DEFAULT = "127.0.0.1"
+PORT_DEFAULT = 9000
+
+
+class Format(StrEnum):
+    TEXT = "text"
+    """For people."""
+    JSON = "json"
+    """For programs: an array of objects for a list, an object otherwise."""
+    RAW = "raw"
+    """For shells: the bare value, or one in a line."""
+
+
+class GlobalSettings:
+    """What the global flags say."""
+
+    host: str | None = None
+    port: int | None = None
+    namespace: str | None = None
+    format: Format = Format.TEXT
+
+    @property
+    def address(self) -> str:
+        """Flags, else the environment, else the default."""
+        if self.host is not None or self.port is not None:
+            return _join(self.host, self.port)
+        return _join(os.environ.get("FLO_ENDPOINT"), os.environ.get("FLO_PORT"))
+
+    def connect(self) -> "BlockingFlo":
+        from flo.client.blocking import BlockingFlo
+
+        return BlockingFlo(self.address, namespace=self.namespace)
+
+
+pass_settings = click.make_pass_decorator(GlobalSettings, ensure=True)
+
+
+class GlobalOption(click.Option):
+    """A flag that is kept in the Settings under its own name."""
+
+    def __init__(self, names: Iterable[str], **attributes: Any) -> None:
+        attributes.setdefault("callback", _remember)
+        super().__init__([*names], expose_value=False, **attributes)
+
+
+def global_options(own: Iterable[click.Parameter]) -> list[click.Parameter]:
+    """The global flags for a command, without the names that its own flags have taken."""
+    taken = {name for param in own for name in (*param.opts, *param.secondary_opts)}
+    options: list[click.Parameter] = []
+    for setting, names, attributes in _FLAGS:
+        if free := [name for name in names if name not in taken]:
+            options.append(GlobalOption([setting, *free], **attributes))
+    return options
+
+
+def _remember(context: click.Context, option: click.Parameter, value: Any) -> None:
+    if value is not None:
+        assert option.name is not None
+        setattr(context.ensure_object(GlobalSettings), option.name, value)
+
+
+def _remember_format(context: click.Context, option: click.Parameter, value: str | None) -> None:
+    _remember(context, option, None if value is None else _FORMATS[value])
+
+
+def _join(host: str | None, port: int | str | None) -> str:
+    """An address; a port in the host is not overruled by one beside it."""
+    host = host or HOST_DEFAULT
+    has_port = ":" in host.rpartition("]")[2]
+    return host if has_port else f"{host}:{port or PORT_DEFAULT}"
+
+
+_FORMATS = {"text": Format.TEXT, "table": Format.TEXT, "json": Format.JSON, "raw": Format.RAW}
+
+_FLAGS: tuple[tuple[str, tuple[str, ...], dict[str, Any]], ...] = (
+    (
+        "host",
+        ("-e", "--host", "--endpoint"),
+        {
+            "metavar": "ADDRESS",
+            "help": "The server, as host or host:port.  [FLO_ENDPOINT; default: 127.0.0.1:9000]",
+        },
+    ),
+    (
+        "port",
+        ("-p", "--port"),
+        {
+            "type": int,
+            "metavar": "PORT",
+            "help": "Its port, where the host does not say it.  [FLO_PORT]",
+        },
+    ),
+    (
+        "namespace",
+        ("-n", "--namespace"),
+        {"metavar": "NAME", "help": "The namespace.  [FLO_NAMESPACE; default: default]"},
+    ),
+    (
+        "format",
+        ("-o", "--format", "--output"),
+        {
+            "type": click.Choice(list(_FORMATS)),
+            "callback": _remember_format,
+            "metavar": "FORM",
+            "help": "text (or table) for people, json for programs, raw for the bare value.",
+        },
+    ),
+)

@@ -1,0 +1,163 @@
+"""Tables for people, JSON for programs."""
+
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, TypeAlias, TypeVar
+
+import click
+import msgspec
+
+from flo.cli.app.options import Format
+from flo.cli.app.printable import printable
+
+T = TypeVar("T")
+
+Columns: TypeAlias = Mapping[str, Callable[[T], object]]
+"""Headings, and what stands under each."""
+
+NOTHING = "-"
+PAYLOADS = {"input", "output", "payload"}
+"""The fields that hold what users sent, and not what we say."""
+
+
+def show(form: Format, value: Any, *, text: str, raw: str | bytes) -> None:
+    """Print an answer in the form that was asked for."""
+    match form:
+        case Format.TEXT:
+            click.echo(text, nl=bool(text))
+        case Format.JSON:
+            click.echo(to_json(value))
+        case Format.RAW:
+            click.echo(raw, nl=bool(raw) and isinstance(raw, str))
+
+
+def show_list(
+    form: Format,
+    items: Sequence[T],
+    columns: Columns[T],
+    *,
+    none: str,
+    cursor: str | None,
+    to_value: Callable[[T], Any] = lambda item: item,
+) -> None:
+    """Print a list; raw is its first column. A note says how to see what comes after it.
+
+    `to_value` makes of an item what a program is to see of it.
+    """
+    first = next(iter(columns.values()))
+    text = table(columns, items) if items else f"({none})"
+    value = list(map(to_value, items))
+    show(form, value, text=text, raw="\n".join(str(first(item)) for item in items))
+    if cursor is not None:
+        click.echo(f"There are more: add --cursor {cursor}", err=True)
+
+
+def table(columns: Columns[T], items: Iterable[T]) -> str:
+    """Columns as wide as they need to be, two spaces apart."""
+    rows = [tuple(columns)]
+    rows += [tuple(_cell(read(item)) for read in columns.values()) for item in items]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )
+
+
+def lines(values: Mapping[str, object]) -> str:
+    """One line for each value there is."""
+    return "\n".join(
+        f"{name}: {printable(str(value))}"
+        for name, value in values.items()
+        if value not in (None, "")
+    )
+
+
+def aligned(values: Mapping[str, object]) -> str:
+    """Like `lines`, with all values in one column; one of several lines stays in it."""
+    there = {f"{name}:": value for name, value in values.items() if value not in (None, "")}
+    width = max(map(len, there), default=0) + 1
+    return "\n".join(
+        name.ljust(width) + printable(str(value)).replace("\n", "\n" + " " * width)
+        for name, value in there.items()
+    )
+
+
+def counts_text(counts: Mapping[str, int]) -> str:
+    """Only what there is any of."""
+    return ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "none"
+
+
+def time_text(at_ms: int | None) -> str | None:
+    if at_ms is None:
+        return None
+    return datetime.fromtimestamp(at_ms / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def count_text(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def duration_text(duration_ms: int) -> str:
+    minutes, seconds = divmod(duration_ms // 1_000, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days} d {hours} h"
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
+
+
+def payload_text(payload: bytes | None) -> str:
+    """A payload for people: text if it is text, else base64."""
+    if not payload:
+        return ""
+    try:
+        return payload.decode()
+    except UnicodeDecodeError:
+        return f"{b64encode(payload).decode()} (base64)"
+
+
+def to_json(value: Any, indent: int = 2) -> str:
+    """Indented JSON; 0 keeps it on one line.
+
+    Beside a payload stands its encoding, as in the answers over HTTP.
+    """
+    return msgspec.json.format(msgspec.json.encode(_plain(value)), indent=indent).decode()
+
+
+def payload_json(payload: bytes | None) -> tuple[Any, str | None]:
+    """A payload for programs, and how it is to be read."""
+    if not payload:
+        return None, None
+    try:
+        text = payload.decode()
+    except UnicodeDecodeError:
+        return b64encode(payload).decode(), "base64"
+    try:
+        msgspec.json.decode(payload)
+    except (msgspec.DecodeError, RecursionError):
+        return text, "text"
+    return msgspec.Raw(payload), "json"
+
+
+def _plain(value: Any) -> Any:
+    """Structs as dicts, also those inside; payloads as what is in them."""
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if not isinstance(value, msgspec.Struct):
+        return value
+    fields: dict[str, Any] = {}
+    for name, field in msgspec.structs.asdict(value).items():
+        if name in PAYLOADS:
+            fields[name], fields[f"{name}_encoding"] = payload_json(field)
+        else:
+            fields[name] = _plain(field)
+    return fields
+
+
+def _cell(value: object) -> str:
+    if value in (None, ""):
+        return NOTHING
+    return printable(str(value)).replace("\n", " ").replace("\t", " ")

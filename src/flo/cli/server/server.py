@@ -1,0 +1,108 @@
+"""flo server ..."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from flo.cli.app.command import CommandGroup
+from flo.cli.app.options import GlobalSettings, pass_settings
+from flo.cli.app.output import duration_text, lines, show
+from flo.cli.server.flags import config_flags
+from flo.model.errors import Unavailable
+from flo.server.config import FILE_DEFAULT, ServerConfig, load_config
+
+if TYPE_CHECKING:
+    from flo.client.blocking import BlockingFlo
+
+
+@click.group(cls=CommandGroup, examples=["flo server start", "flo server status"])
+def server() -> None:
+    """Start a server, or ask how it is."""
+
+
+@server.command(
+    "start",
+    takes_global_flags=False,
+    examples=[
+        "flo server start",
+        "flo server start --data-dir /var/lib/flo --host 0.0.0.0",
+        "flo server start --port 9100 --durability ephemeral",
+    ],
+)
+@click.option(
+    "-c",
+    "--config",
+    "file",
+    type=click.Path(path_type=Path),
+    help=f"A file with a table [server].  [default: {FILE_DEFAULT}, if there is one]",
+)
+@config_flags
+def start(file: Path | None, **flags: Any) -> int:
+    """Start a server, and serve until SIGTERM or Ctrl-C.
+
+    A setting is what its flag says, else FLO_SERVER_* in the environment (FLO_SERVER_PORT), else
+    the file, else its default.
+    """
+    config = load_config(flags, os.environ, file)
+    from flo.server.server import run
+
+    return run(config)
+
+
+@server.command("status", examples=["flo server status", "flo server status --format json"])
+@click.option(
+    "--http-port",
+    type=int,
+    metavar="PORT",
+    default=ServerConfig().http_port,
+    show_default=True,
+    help="Where the server tells its version and uptime.",
+)
+@pass_settings
+def status(settings: GlobalSettings, http_port: int) -> None:
+    """Ask the running server how it is: within reach, ready, and since when."""
+    from flo.cli.server.about import ask_about
+
+    with settings.connect() as flo:
+        problem = _problem(flo)
+    about = ask_about(settings.address, http_port)
+    word, headline = _VERDICTS[problem is None]
+    value = {
+        "status": word,
+        "endpoint": settings.address,
+        "ready": problem is None,
+        **(msgspec.structs.asdict(about) if about else {}),
+    }
+    details = {
+        "endpoint": settings.address,
+        "ready": "yes" if problem is None else "no",
+        "version": about and about.version,
+        "uptime": about and duration_text(about.uptime_ms),
+        "store": about and f"{about.store}, {about.durability}",
+    }
+    show(settings.format, value, text=f"{headline}\n{lines(details)}", raw=word)
+    if about is None:
+        click.echo(
+            f"It tells no more on HTTP port {http_port}; is it another --http-port?", err=True
+        )
+    if problem is not None:
+        raise problem
+
+
+def _problem(flo: "BlockingFlo") -> Unavailable | None:
+    """Why the server can do no work at present."""
+    try:
+        flo.ping()
+        flo.actions.list(limit=1)  # goes all the way to the shard, where a ping does not
+    except Unavailable as problem:
+        return problem
+    return None
+
+
+_VERDICTS = {
+    True: ("healthy", "✓ Server is HEALTHY"),
+    False: ("unhealthy", "✗ Server is UNHEALTHY"),
+}

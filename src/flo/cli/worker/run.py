@@ -1,0 +1,103 @@
+"""flo worker run: a worker written in Python, in a process of its own."""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from flo.cli.app.command import FloCommand
+from flo.cli.app.options import GlobalSettings, pass_settings
+
+if TYPE_CHECKING:
+    from flo.worker.base import BaseWorker
+
+LEVELS = ("debug", "info", "warning", "error")
+
+
+@click.command(
+    "run",
+    cls=FloCommand,
+    examples=[
+        "flo worker run emails:worker",
+        "flo worker run emails.py --concurrency 50 --namespace prod",
+        "flo worker run emails:worker --reload",
+    ],
+)
+@click.argument("target", metavar="MODULE:WORKER")
+@click.option(
+    "-c",
+    "--concurrency",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="How many tasks or records it handles at a time.  [default: what the worker says]",
+)
+@click.option(
+    "--reload", is_flag=True, help="Start it again when a .py file below this folder changes."
+)
+@click.option(
+    "-l",
+    "--log-level",
+    type=click.Choice(LEVELS),
+    default="info",
+    show_default=True,
+    help="The least important lines to log.",
+)
+@pass_settings
+def run(
+    settings: GlobalSettings, target: str, concurrency: int | None, reload: bool, log_level: str
+) -> int:
+    """Run a worker written in Python, until SIGTERM or Ctrl-C.
+
+    MODULE is a module in this folder or an installed one, or the path of a file. Flags count for
+    more than what the worker was made with, and that for more than the environment. Told to stop,
+    it finishes what it has in hand; told twice, it leaves at once.
+    """
+    if reload:
+        from flo.cli.worker.reload import Reloader
+
+        return Reloader(_command(settings, target, concurrency, log_level), Path.cwd()).run()
+    from flo.worker.loading import load_worker
+
+    _set_up_logs(log_level)
+    os.environ.setdefault("FLO_ENDPOINT", settings.address)  # FLO_PORT is known to the CLI alone
+    worker = load_worker(target)
+    _overrule(worker, settings, concurrency)
+    worker.run()
+    return 0
+
+
+def _overrule(worker: "BaseWorker", settings: GlobalSettings, concurrency: int | None) -> None:
+    """What flags say counts for more than what the worker was made with."""
+    names_server = settings.host is not None or settings.port is not None
+    worker.overrule(
+        address=settings.address if names_server else None,
+        namespace=settings.namespace,
+        concurrency=concurrency,
+    )
+
+
+def _command(
+    settings: GlobalSettings, target: str, concurrency: int | None, log_level: str
+) -> list[str]:
+    """The same without --reload. With -P, this folder does not hide what is installed."""
+    flags = {
+        "--host": settings.host,
+        "--port": settings.port,
+        "--namespace": settings.namespace,
+        "--concurrency": concurrency,
+        "--log-level": log_level,
+    }
+    given = [str(word) for flag in flags.items() if flag[1] is not None for word in flag]
+    return [sys.executable, "-P", "-m", "flo.cli.app.main", "worker", "run", target, *given]
+
+
+def _set_up_logs(level: str) -> None:
+    import logging
+
+    logging.basicConfig(
+        level=level.upper(),
+        format="%(asctime)s %(levelname)-7s %(name)s  %(message)s",
+        stream=sys.stderr,
+    )

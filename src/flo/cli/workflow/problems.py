@@ -1,0 +1,85 @@
+"""What is wrong with a definition, as people see it: a caret under each place.
+
+[E201] error: Invalid transition target 'shp' from step 'charge' at 'steps.charge.transitions'
+  order.yaml:14:16
+   14 |       success: shp
+      |                ^
+  did you mean 'ship'?
+
+FAILED: 1 error(s), 0 warning(s)
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from flo.cli.app.errors import REFUSED
+from flo.cli.app.options import GlobalSettings
+from flo.cli.app.output import show
+from flo.cli.app.printable import printable
+from flo.cli.workflow.options import Document
+from flo.model.errors import Invalid
+
+if TYPE_CHECKING:
+    from flo.workflow.document.problem import Problem
+
+
+def show_validation(settings: GlobalSettings, document: Document) -> None:
+    """Tell all problems of a document; with errors among them, leave."""
+    from flo.workflow.document.read import read
+
+    definition, problems = read(document.text)
+    is_valid = definition is not None
+    value = {
+        "file": document.name,
+        "valid": is_valid,
+        "name": definition.name if definition is not None else None,
+        "version": definition.version if definition is not None else None,
+        "problems": list(problems),
+    }
+    parts = [problems_text(problems, document)] if problems else []
+    if definition is not None:
+        parts.insert(0, f"OK    Parsed workflow {definition.name!r} v{definition.version}")
+    parts.append(_verdict(is_valid, problems))
+    text = printable("\n\n".join(parts) if problems else "\n".join(parts))
+    show(settings.format, value, text=text, raw="valid" if is_valid else "invalid")
+    if not is_valid:
+        raise click.exceptions.Exit(REFUSED)
+
+
+def refused(error: Invalid, document: Document) -> Invalid:
+    """Tell on stderr what is wrong with a definition; the error that is left to be raised."""
+    from flo.workflow.document.problem import Problem
+    from flo.workflow.document.report import summary
+
+    told = error.details.get("problems")
+    if not told:
+        return error
+    tell_problems(told, document)
+    count = summary(msgspec.convert(told, list[Problem])).removeprefix("Total: ")
+    return Invalid(f"{document.name}: {count}", code=error.code, details=error.details)
+
+
+def tell_problems(told: list[dict[str, Any]], document: Document) -> None:
+    """Tell on stderr what the server has found."""
+    from flo.workflow.document.problem import Problem
+
+    if told:
+        problems = msgspec.convert(told, list[Problem])
+        click.echo(printable(problems_text(problems, document)), err=True)
+
+
+def problems_text(problems: "Sequence[Problem]", document: Document) -> str:
+    """One paragraph for each."""
+    from flo.workflow.document.report import report, summary
+
+    whole = report(problems, document.text, document.name)
+    return whole.removesuffix(summary(problems)).rstrip()
+
+
+def _verdict(is_valid: bool, problems: "Sequence[Problem]") -> str:
+    from flo.workflow.document.report import summary
+
+    return f"{'PASSED' if is_valid else 'FAILED'}: {summary(problems).removeprefix('Total: ')}"

@@ -1,0 +1,30 @@
+"""flo validate ..."""
+
+import click
+
+from flo.cli.app.command import CommandGroup
+from flo.cli.app.options import GlobalSettings, pass_settings
+from flo.cli.workflow.options import file_flag, read_document
+from flo.cli.workflow.problems import show_validation
+
+
+@click.group(cls=CommandGroup, examples=["flo validate workflow -f process-order.yaml"])
+def validate() -> None:
+    """Check a file before it is deployed."""
+
+
+@validate.command(
+    "workflow",
+    examples=[
+        "flo validate workflow -f process-order.yaml",
+        "flo validate workflow -f process-order.yaml --format json",
+    ],
+)
+@file_flag(required=True)
+@pass_settings
+def validate_workflow(settings: GlobalSettings, file: str) -> None:
+    """Check the definition of a workflow; no server is asked.
+
+    With errors the exit code is 3, with warnings alone 0.
+    """
+    show_validation(settings, read_document(file))

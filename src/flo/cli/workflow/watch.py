@@ -1,0 +1,208 @@
+"""flo workflow watch: what happens in a run, as it happens.
+
+run ──is there more history?──▸ new entries ──▸ stdout
+ ▲                                  │
+ └── wait for the end, a glance at most ──▸ ended: how
+
+The end is heard of at once. For everything else the run is glanced at: soon after something has
+happened, and less often while nothing does. A server that goes away meanwhile is waited for.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from flo.cli.app.command import FloCommand
+from flo.cli.app.options import Format, GlobalSettings, pass_settings
+from flo.cli.app.output import NOTHING, payload_text, time_text, to_json
+from flo.cli.app.printable import printable
+from flo.cli.workflow.executions import place_text, run_value
+from flo.cli.workflow.options import connected
+from flo.model.errors import TimedOut, Unavailable
+from flo.model.ids import RunId
+from flo.model.workflow_facts import ENDED, WorkflowStatus
+from flo.model.workflows import HistoryView, WaitView, WorkflowRunView
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+    from flo.client.blocking import BlockingFlo
+
+GLANCE_S_MIN = 0.05
+GLANCE_S_MAX = 1.0
+"""How long nothing new is looked for, unless the run ends."""
+AGAIN_S = 1.0
+"""The pause before a server that is away is asked again."""
+TYPE_WIDTH = 20
+STEP_WIDTH = 16
+
+_AWAY = frozenset({"unreachable", "connection_lost", "server_stopping"})
+_Answer = TypeVar("_Answer")
+
+
+@click.command(
+    "watch",
+    cls=FloCommand,
+    examples=["flo workflow watch wfrun-2", "flo workflow watch wfrun-2 --format json"],
+)
+@click.argument("run")
+@pass_settings
+def watch(settings: GlobalSettings, run: RunId) -> None:
+    """Show what happens in the run RUN, as it happens, until it ends.
+
+    With --format json there is one object per line: each entry of the history, then the run. The
+    exit code is 3 if the run ends unsuccessfully. Leaving with Ctrl-C does nothing to it. A server
+    that is restarted meanwhile is waited for.
+    """
+    with connected(settings) as flo:
+        following = Following(flo, run)
+        with live_line() as line:
+            for view in glances(flo, run, line):
+                read = partial(following.entries_up_to, view.history_count)
+                for entry in patiently(line, read):
+                    line.hide()
+                    click.echo(_entry_text(settings.format, entry))
+                line.show(view)
+    _show_end(settings, view)
+
+
+def glances(flo: "BlockingFlo", run_id: RunId, line: "LiveLine") -> Iterator[WorkflowRunView]:
+    """The run as it is, again and again, until it has ended."""
+    run = flo.workflows.status(run_id)
+    pause_s = GLANCE_S_MIN
+    while True:
+        yield run
+        if run.status in ENDED:
+            return
+        known, run = run, patiently(line, partial(_glance, flo, run_id, pause_s))
+        is_new = run.history_count > known.history_count
+        pause_s = GLANCE_S_MIN if is_new else min(2 * pause_s, GLANCE_S_MAX)
+
+
+def patiently(line: "LiveLine", ask: Callable[[], _Answer]) -> _Answer:
+    """Ask until there is somebody to answer."""
+    is_told = False
+    while True:
+        try:
+            return ask()
+        except Unavailable as error:
+            if error.code not in _AWAY:
+                raise
+            if not is_told:
+                line.hide()
+                click.echo(f"Waiting for the server: {error.message}", err=True)
+            is_told = True
+            time.sleep(AGAIN_S)
+
+
+class Following:
+    """Reads a history on from where it has come to."""
+
+    def __init__(self, flo: "BlockingFlo", run_id: RunId) -> None:
+        self._flo = flo
+        self._run_id = run_id
+        self._cursor: str | None = None
+        self._seen = 0
+        """How many entries of the page at the cursor have been shown."""
+
+        self._count = 0
+        """How many there were altogether."""
+
+    def entries_up_to(self, count: int) -> list[HistoryView]:
+        """Those that have not been read; nothing is asked if there are none by this count."""
+        found: list[HistoryView] = []
+        cursor, seen = self._cursor, self._seen
+        while self._count + len(found) < count:
+            page = self._flo.workflows.history(self._run_id, cursor=cursor)
+            found += page.items[seen:]
+            if page.cursor is None:
+                seen = len(page.items)
+                break
+            cursor, seen = page.cursor, 0
+        self._cursor, self._seen = cursor, seen
+        self._count += len(found)
+        return found
+
+
+class LiveLine:
+    """What the run waits for, under what has happened; without a terminal there is none."""
+
+    def __init__(self, status: "Status | None") -> None:
+        self._status = status
+
+    def show(self, run: WorkflowRunView) -> None:
+        if self._status is not None:
+            from rich.text import Text
+
+            self._status.update(Text(_progress(run)))
+            self._status.start()
+
+    def hide(self) -> None:
+        """Make room for what has happened."""
+        if self._status is not None:
+            self._status.stop()
+
+
+@contextmanager
+def live_line() -> Iterator[LiveLine]:
+    if not sys.stderr.isatty():
+        yield LiveLine(None)
+        return
+    from rich.console import Console
+
+    line = LiveLine(Console(stderr=True).status(""))
+    try:
+        yield line
+    finally:
+        line.hide()
+
+
+def _glance(flo: "BlockingFlo", run_id: RunId, pause_s: float) -> WorkflowRunView:
+    try:
+        return flo.workflows.wait(run_id, pause_s)
+    except TimedOut:
+        return flo.workflows.status(run_id)
+
+
+def _entry_text(form: Format, entry: HistoryView) -> str:
+    match form:
+        case Format.JSON:
+            return to_json(entry, indent=-1)
+        case Format.RAW:
+            return entry.type
+        case Format.TEXT:
+            step = place_text(entry) or NOTHING
+            is_said = entry.type.startswith("step_") and entry.detail == entry.step
+            detail = "" if is_said else entry.detail
+            text = f"{entry.type:<{TYPE_WIDTH}}  {step:<{STEP_WIDTH}}  {detail}"
+            return printable(f"{time_text(entry.at_ms)}  {text}").replace("\n", " ").rstrip()
+
+
+def _show_end(settings: GlobalSettings, run: WorkflowRunView) -> None:
+    from flo.client.handles.execution import WorkflowUnsuccessful
+
+    if settings.format is Format.JSON:
+        click.echo(to_json(run_value(run), indent=-1))
+    if run.status is not WorkflowStatus.COMPLETED:
+        unsuccessful = WorkflowUnsuccessful(run)
+        unsuccessful.add_note(f"See why with: flo workflow explain {run.run_id}")
+        raise unsuccessful
+    if settings.format is Format.TEXT:
+        output = payload_text(run.output)
+        click.echo(printable(f"{run.run_id} is {run.status}{f': {output}' if output else ''}"))
+
+
+def _progress(run: WorkflowRunView) -> str:
+    paused = ", paused" if run.paused else ""
+    waits = "; ".join(_wait_text(wait) for wait in run.waits)
+    return printable(f"{run.run_id}  {run.status}{paused}  {waits}")
+
+
+def _wait_text(wait: WaitView) -> str:
+    what = wait.signal or wait.awaited or time_text(wait.until_ms)
+    return f"{wait.branch or wait.step}: {wait.phase}{f' {what}' if what else ''}"

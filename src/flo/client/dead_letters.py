@@ -1,0 +1,47 @@
+"""Dead letters, requeued or purged in as many commands as it takes."""
+
+from collections.abc import Iterable
+from itertools import islice
+
+from msgspec.structs import replace
+
+from flo.client.session.session import Session
+from flo.model.ids import LIST_LIMIT_MAX, RunId
+from flo.model.runs import Purged, PurgeDead, Requeued, RequeueDead
+from flo.wire.opcodes import BY_NAME, Operation
+
+_OPERATIONS: dict[type[RequeueDead | PurgeDead], Operation] = {
+    RequeueDead: BY_NAME["requeue_dead"],
+    PurgeDead: BY_NAME["purge_dead"],
+}
+
+
+async def treat_dead(
+    session: Session, command: RequeueDead | PurgeDead, run_ids: Iterable[RunId] | None
+) -> list[RunId]:
+    """Do to these dead letters what the command says, or to all there are; which ones it was."""
+    if run_ids is None:
+        return await _treat_all(session, command)
+    treated: list[RunId] = []
+    rest = iter([run_ids] if isinstance(run_ids, str) else run_ids)
+    while some := list(islice(rest, LIST_LIMIT_MAX)):
+        treated += (await _treat(session, replace(command, run_ids=some))).run_ids
+    return treated
+
+
+async def _treat_all(session: Session, command: RequeueDead | PurgeDead) -> list[RunId]:
+    treated: dict[RunId, None] = {}
+    while True:
+        count = len(treated)
+        answer = await _treat(session, command)
+        treated |= dict.fromkeys(answer.run_ids)
+        if not answer.more or len(treated) == count:  # what comes again has died again meanwhile
+            return list(treated)
+
+
+async def _treat(session: Session, command: RequeueDead | PurgeDead) -> Requeued | Purged:
+    """Sent once at most: a second answer would not name what the first one did."""
+    answer: Requeued | Purged = await session.call(
+        _OPERATIONS[type(command)], command, repeatable=False
+    )
+    return answer

@@ -1,0 +1,1 @@
+"""What a program holds of something that it started."""

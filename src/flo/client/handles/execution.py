@@ -1,0 +1,115 @@
+"""A workflow run as whoever started it holds it."""
+
+# ruff: noqa: ASYNC109 -- here a timeout is the server's business too
+
+from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from flo.client.payloads.payload import decode_payload
+from flo.model.errors import FloError, Invalid
+from flo.model.ids import RunId
+from flo.model.workflow_facts import WorkflowStatus
+from flo.model.workflows import Explanation, HistoryView, WorkflowRunView
+
+if TYPE_CHECKING:
+    from flo.client.workflows import Workflows
+
+T = TypeVar("T")
+
+
+class WorkflowUnsuccessful(FloError):
+    """The workflow run has ended, but not with a result; `code` is workflow_failed,
+    workflow_cancelled or workflow_timed_out, and `run` tells the rest.
+    """
+
+    kind = "unsuccessful"
+    code = "workflow_failed"
+
+    def __init__(self, run: WorkflowRunView) -> None:
+        super().__init__(
+            f"workflow run {run.run_id!r} has {_ENDED[run.status]} at {run.terminal}: "
+            f"{run.error or 'no reason was given'}",
+            code=f"workflow_{run.status}",
+            details={
+                "run_id": run.run_id,
+                "workflow": run.workflow,
+                "status": str(run.status),
+                "terminal": run.terminal,
+            },
+        )
+        self.run = run
+
+
+class WorkflowHandle:
+    """What a start gives back. `duplicate` says that the idempotency key was known already."""
+
+    __slots__ = ("_workflows", "duplicate", "run_id")
+
+    def __init__(self, workflows: "Workflows", run_id: RunId, duplicate: bool = False) -> None:
+        self._workflows = workflows
+        self.run_id = run_id
+        self.duplicate = duplicate
+
+    def __str__(self) -> str:
+        return self.run_id
+
+    def __repr__(self) -> str:
+        return f"WorkflowHandle(run_id={self.run_id!r}, duplicate={self.duplicate})"
+
+    async def status(self) -> WorkflowRunView:
+        return await self._workflows.status(self.run_id)
+
+    async def wait(self, timeout: float | None = None) -> WorkflowRunView:
+        return await self._workflows.wait(self.run_id, timeout)
+
+    @overload
+    async def result(self, type: type[T], timeout: float | None = None) -> T: ...
+    @overload
+    async def result(self, type: Any = Any, timeout: float | None = None) -> Any: ...
+    async def result(self, type: Any = Any, timeout: float | None = None) -> Any:
+        return await self._workflows.result(self.run_id, type, timeout)
+
+    async def signal(self, type: str, payload: Any = None) -> None:
+        await self._workflows.signal(self.run_id, type, payload)
+
+    async def cancel(self, reason: str = "") -> None:
+        await self._workflows.cancel(self.run_id, reason)
+
+    async def pause(self) -> None:
+        await self._workflows.pause(self.run_id)
+
+    async def resume(self) -> None:
+        await self._workflows.resume(self.run_id)
+
+    async def explain(self) -> Explanation:
+        return await self._workflows.explain(self.run_id)
+
+    async def history(self) -> AsyncGenerator[HistoryView, None]:
+        """All that has happened so far, the oldest first."""
+        cursor: str | None = None
+        while True:
+            page = await self._workflows.history(self.run_id, cursor=cursor)
+            for entry in page.items:
+                yield entry
+            cursor = page.cursor
+            if cursor is None:
+                return
+
+
+def result_of(run: WorkflowRunView, type: Any) -> Any:
+    """The decoded output of a workflow run that has ended."""
+    if run.status is not WorkflowStatus.COMPLETED:
+        raise WorkflowUnsuccessful(run)
+    try:
+        return decode_payload(run.output or b"", type)
+    except Invalid as error:
+        raise Invalid(
+            f"the output of workflow run {run.run_id!r}: {error.message}", code=error.code
+        ) from error
+
+
+_ENDED = {
+    WorkflowStatus.FAILED: "failed",
+    WorkflowStatus.CANCELLED: "been cancelled",
+    WorkflowStatus.TIMED_OUT: "timed out",
+}

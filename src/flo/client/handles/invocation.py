@@ -1,0 +1,91 @@
+"""A run as its invoker holds it."""
+
+# ruff: noqa: ASYNC109 -- here a timeout is the server's business too
+
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from flo.client.payloads.payload import decode_payload
+from flo.model.errors import FloError, Invalid
+from flo.model.ids import RunId
+from flo.model.runs import Accepted, RunResult, RunStatus, RunView
+
+if TYPE_CHECKING:
+    from flo.client.actions import Actions
+
+T = TypeVar("T")
+
+
+class RunUnsuccessful(FloError):
+    """The run has ended, but not with a result; `code` is run_failed, run_cancelled or
+    run_timed_out, and `run` tells the rest.
+    """
+
+    kind = "unsuccessful"
+    code = "run_failed"
+
+    def __init__(self, run: RunResult) -> None:
+        super().__init__(
+            f"run {run.run_id!r} has {_ENDED[run.status]}: {run.error or 'no reason was given'}",
+            code=f"run_{run.status}",
+            details={"run_id": run.run_id, "status": str(run.status), "attempt": run.attempt},
+        )
+        self.run = run
+
+
+class Invocation:
+    """What an invoke gives back.
+
+    `duplicate` says that the idempotency key was known already, `inline` that the server performs
+    the run itself, so that its result is not far.
+    """
+
+    __slots__ = ("_actions", "duplicate", "inline", "run_id")
+
+    def __init__(
+        self, actions: "Actions", run_id: RunId, duplicate: bool, inline: bool = False
+    ) -> None:
+        self._actions = actions
+        self.run_id = run_id
+        self.duplicate = duplicate
+        self.inline = inline
+
+    def __str__(self) -> str:
+        return self.run_id
+
+    def __repr__(self) -> str:
+        return f"Invocation(run_id={self.run_id!r}, duplicate={self.duplicate})"
+
+    async def status(self) -> RunView:
+        return await self._actions.status(self.run_id)
+
+    async def wait(self, timeout: float | None = None) -> RunResult:
+        return await self._actions.wait(self.run_id, timeout)
+
+    @overload
+    async def result(self, type: type[T], timeout: float | None = None) -> T: ...
+    @overload
+    async def result(self, type: Any = Any, timeout: float | None = None) -> Any: ...
+    async def result(self, type: Any = Any, timeout: float | None = None) -> Any:
+        return await self._actions.result(self.run_id, type, timeout)
+
+    async def cancel(self, reason: str = "") -> Accepted:
+        return await self._actions.cancel(self.run_id, reason)
+
+
+def result_of(run: RunResult, type: Any) -> Any:
+    """The decoded output of a run that has ended."""
+    if run.status is not RunStatus.COMPLETED:
+        raise RunUnsuccessful(run)
+    try:
+        return decode_payload(run.output or b"", type)
+    except Invalid as error:
+        raise Invalid(
+            f"the output of run {run.run_id!r}: {error.message}", code=error.code
+        ) from error
+
+
+_ENDED = {
+    RunStatus.FAILED: "failed",
+    RunStatus.CANCELLED: "been cancelled",
+    RunStatus.TIMED_OUT: "timed out",
+}

@@ -1,0 +1,1 @@
+"""Values to payloads and back."""

@@ -1,0 +1,1 @@
+"""A session that outlives its connections."""

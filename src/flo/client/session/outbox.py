@@ -1,0 +1,144 @@
+"""What waits to be sent, cut into batches.
+
+Calls of the same operation made in one turn of the loop become one frame where the wire has a
+batch form for them.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from flo.client.payloads.records import length_of
+from flo.model.base import Message
+from flo.model.kv import PutKey
+from flo.model.runs import Complete, Invoke
+from flo.model.streams import Append
+from flo.model.workflows import StartWorkflow
+from flo.wire.opcodes import BATCH_LENGTH_MAX, BY_NAME, Operation
+
+BATCH_PAYLOAD_LENGTH_MAX = 1024 * 1024
+
+
+class BatchForm(NamedTuple):
+    """The operation for many words, and how long such a word is, about."""
+
+    operation: Operation
+    length: Callable[[Any], int]
+
+
+def _length_of_invoke(message: Invoke) -> int:
+    return len(message.input)
+
+
+def _length_of_complete(message: Complete) -> int:
+    return len(message.output)
+
+
+def _length_of_append(message: Append) -> int:
+    return sum(map(length_of, message.records))
+
+
+def _length_of_put(message: PutKey) -> int:
+    return len(message.key) + len(message.value)
+
+
+def _length_of_start(message: StartWorkflow) -> int:
+    return len(message.input)
+
+
+BATCH_FORMS = {
+    BY_NAME["invoke"].opcode: BatchForm(BY_NAME["invoke_many"], _length_of_invoke),
+    BY_NAME["complete"].opcode: BatchForm(BY_NAME["complete_many"], _length_of_complete),
+    BY_NAME["append"].opcode: BatchForm(BY_NAME["append_many"], _length_of_append),
+    BY_NAME["put_key"].opcode: BatchForm(BY_NAME["put_key_many"], _length_of_put),
+    BY_NAME["start_workflow"].opcode: BatchForm(BY_NAME["start_workflow_many"], _length_of_start),
+}
+
+
+LAST = frozenset({BY_NAME["claim"].opcode, BY_NAME["read_group"].opcode})
+"""Those who ask for work: what is reported before it may lead to what they find."""
+
+
+class PendingCall:
+    """One word on its way: what is asked, who waits, and until when."""
+
+    __slots__ = ("deadline_s", "future", "message", "operation", "repeatable")
+
+    def __init__(
+        self,
+        operation: Operation,
+        message: Message,
+        future: asyncio.Future[Any],
+        deadline_s: float,
+        repeatable: bool,
+    ) -> None:
+        self.operation = operation
+        self.message = message
+        self.future = future
+        self.deadline_s = deadline_s
+        self.repeatable = repeatable
+
+    def refuse(self, error: Exception) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)
+
+
+class Outbox:
+    def __init__(self) -> None:
+        self._waiting: dict[int, deque[PendingCall]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def __iter__(self) -> Iterator[PendingCall]:
+        for waiting in self._waiting.values():
+            yield from waiting
+
+    def add(self, call: PendingCall) -> None:
+        opcode = call.operation.opcode
+        waiting = self._waiting.get(opcode)
+        if waiting is None:
+            waiting = self._waiting[opcode] = deque()
+        waiting.append(call)
+
+    def take(self) -> list[PendingCall]:
+        """The calls of the next frame; none if nobody waits for them any more."""
+        opcode = next((one for one in self._waiting if one not in LAST), None)
+        if opcode is None:
+            opcode = next(iter(self._waiting))
+        waiting = self._waiting[opcode]
+        form = BATCH_FORMS.get(opcode)
+        batch = _cut(waiting, form.length) if form else _first(waiting)
+        if not waiting:
+            del self._waiting[opcode]
+        return batch
+
+    def clear_done(self) -> None:
+        for opcode, waiting in list(self._waiting.items()):
+            still_open = deque(call for call in waiting if not call.future.done())
+            if still_open:
+                self._waiting[opcode] = still_open
+            else:
+                del self._waiting[opcode]
+
+
+def _first(waiting: deque[PendingCall]) -> list[PendingCall]:
+    call = waiting.popleft()
+    return [] if call.future.done() else [call]
+
+
+def _cut(waiting: deque[PendingCall], length_of_word: Callable[[Any], int]) -> list[PendingCall]:
+    """As many calls as one frame may hold; one at least, however long it is."""
+    batch: list[PendingCall] = []
+    length = 0
+    while waiting and len(batch) < BATCH_LENGTH_MAX:
+        call = waiting[0]
+        if call.future.done():
+            waiting.popleft()
+            continue
+        length += length_of_word(call.message)
+        if length > BATCH_PAYLOAD_LENGTH_MAX and batch:
+            break
+        batch.append(waiting.popleft())
+    return batch

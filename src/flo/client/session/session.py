@@ -1,0 +1,224 @@
+"""A conversation that outlives its connections: calls, deadlines, reconnects.
+
+    call ──▸ outbox ──flush, once a turn──▸ connection ──▸ answer
+               ▲                                │
+               └──── repeatable ──── lost ──────┴──▸ refused: it may have been done
+
+A session connects when somebody needs it, and tries again for as long as somebody waits.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable
+from math import inf
+from typing import Any
+
+from flo.client.session.connection import ClientConnection
+from flo.client.session.deadlines import DeadlineTimer
+from flo.client.session.outbox import Outbox, PendingCall
+from flo.client.session.transport import Connect
+from flo.model.base import Message
+from flo.model.errors import FloError, Rejected, TimedOut, Unavailable
+from flo.wire.opcodes import Operation
+
+CONNECT_TIMEOUT_S = 5.0
+CLOSE_TIMEOUT_S = 1.0
+DELAY_S_FIRST = 0.05
+DELAY_S_MAX = 5.0
+
+
+class Session:
+    def __init__(
+        self,
+        connect: Connect,
+        address: str,
+        *,
+        client: str = "",
+        timeout_s: float = 30.0,
+        delay_s_first: float = DELAY_S_FIRST,
+        delay_s_max: float = DELAY_S_MAX,
+        rng: Callable[[], float] = random.random,
+    ) -> None:
+        self.timeout_s = timeout_s
+        self._open = connect
+        self._address = address
+        self._client = client
+        self._delay_s_first = delay_s_first
+        self._delay_s_max = delay_s_max
+        self._rng = rng
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._closed = False
+        self._attempts = 0
+        self._problem: FloError | None = None
+        self._start_afresh()
+
+    def _start_afresh(self) -> None:
+        self._gate = asyncio.Lock()
+        self._outbox = Outbox()
+        self._alarm = DeadlineTimer(self._expire)
+        self._connection: ClientConnection | None = None
+        self._reaching: asyncio.Task[None] | None = None
+        self._flush_is_due = False
+
+    def call(
+        self,
+        operation: Operation,
+        message: Message,
+        *,
+        timeout_s: float | None = None,
+        repeatable: bool = True,
+    ) -> asyncio.Future[Any]:
+        """Ask, and get the reply or the refusal in time, over as many connections as it takes.
+
+        What is not `repeatable` is sent once at most: if its connection breaks, the caller is
+        told that nobody knows.
+        """
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            self._settle_in(loop)
+        if self._closed:
+            raise Unavailable("the client is closed", code="closed")
+        future: asyncio.Future[Any] = loop.create_future()
+        deadline_s = loop.time() + (self.timeout_s if timeout_s is None else timeout_s)
+        self._outbox.add(PendingCall(operation, message, future, deadline_s, repeatable))
+        self._alarm.set(deadline_s)
+        if not self._flush_is_due:
+            self._flush_is_due = True
+            loop.call_soon(self._flush)
+        return future
+
+    async def connect(self) -> None:
+        """Connect now, or say why not; calls do the same when they need to, and try longer."""
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            self._settle_in(loop)
+        self._closed = False
+        await self._connect_once()
+
+    async def close(self) -> None:
+        self._closed = True
+        self._alarm.clear()
+        if self._reaching is not None:
+            self._reaching.cancel()
+            await asyncio.wait({self._reaching})
+        for call in self._outbox:
+            call.refuse(Unavailable("the client was closed", code="closed"))
+        self._outbox.clear_done()
+        connection = self._connection
+        if connection is not None:
+            connection.close()
+            await asyncio.wait({connection.closed}, timeout=CLOSE_TIMEOUT_S)
+            connection.abort()
+
+    def _settle_in(self, loop: asyncio.AbstractEventLoop) -> None:
+        """A session lives in one loop at a time; what a closed loop left behind is void."""
+        if self._loop is not None and not self._loop.is_closed() and self._connection is not None:
+            raise RuntimeError("this client is connected in another event loop: close it there")
+        self._loop = loop
+        self._start_afresh()
+
+    def _flush(self) -> None:
+        self._flush_is_due = False
+        if self._connection is not None:
+            self._connection.send(self._outbox)
+        elif self._outbox and self._reaching is None and not self._closed:
+            self._reaching = asyncio.get_running_loop().create_task(self._reach())
+
+    async def _reach(self) -> None:
+        try:
+            await self._connect_while_needed()
+        finally:
+            self._reaching = None
+
+    async def _connect_while_needed(self) -> None:
+        """Connect, again and again, for as long as somebody waits."""
+        while self._outbox:
+            if self._attempts:
+                await asyncio.sleep(self._delay_s())
+            self._attempts += 1
+            try:
+                await self._connect_once()
+            except Rejected as refusal:  # another attempt cannot help
+                for call in self._outbox:
+                    call.refuse(type(refusal)(refusal.message, code=refusal.code))
+            except FloError as problem:
+                self._problem = problem
+            else:
+                return
+            self._outbox.clear_done()
+
+    def _delay_s(self) -> float:
+        """Doubles with every attempt since the last answer; the dice keep a crowd apart."""
+        most: float = min(
+            self._delay_s_first * 2.0 ** min(self._attempts - 1, 32), self._delay_s_max
+        )
+        return most * (0.5 + self._rng() / 2)
+
+    async def _connect_once(self) -> None:
+        async with self._gate:
+            if self._connection is not None:
+                return
+            connection = ClientConnection(self._client, self._flush, self._lost)
+            try:
+                async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                    await self._open(lambda: connection)
+                    await connection.greeted
+            except TimeoutError:
+                connection.abort()
+                raise self._unreachable(f"no answer within {CONNECT_TIMEOUT_S:g} s") from None
+            except (OSError, UnicodeError) as error:
+                raise self._unreachable(str(error)) from error
+            except BaseException:
+                connection.abort()
+                raise
+            if connection.closed.done():
+                raise self._unreachable("the connection was closed at once")
+            self._connection = connection
+            self._problem = None
+            self._flush()
+
+    def _unreachable(self, reason: str) -> Unavailable:
+        return Unavailable(f"cannot reach flo at {self._address}: {reason}", code="unreachable")
+
+    def _lost(self, connection: ClientConnection, problem: FloError) -> None:
+        if connection is not self._connection:  # it was never in use
+            return
+        self._connection = None
+        if connection.answered:
+            self._attempts = 0
+        self._problem = problem
+        for call in connection.in_flight():
+            if self._closed:
+                call.refuse(Unavailable("the client was closed", code="closed"))
+            elif call.repeatable:
+                self._outbox.add(call)
+            else:
+                call.refuse(_connection_lost(call, problem))
+        self._outbox.clear_done()
+        self._flush()
+
+    def _expire(self) -> float:
+        """Give up the calls whose time is over; the deadline to look at next."""
+        now_s = asyncio.get_running_loop().time()
+        next_s = self._connection.expire(now_s) if self._connection is not None else inf
+        for call in self._outbox:
+            if call.deadline_s > now_s:
+                next_s = min(next_s, call.deadline_s)
+            else:
+                call.refuse(self._unsent(call))
+        self._outbox.clear_done()
+        return next_s
+
+    def _unsent(self, call: PendingCall) -> FloError:
+        if self._problem is None:
+            return TimedOut(f"{call.operation.name} could not be sent in time")
+        return Unavailable(self._problem.message, code="unreachable")
+
+
+def _connection_lost(call: PendingCall, problem: FloError) -> Unavailable:
+    hint = " (with an idempotency_key it is safe to repeat, and is repeated for you)"
+    return Unavailable(
+        f"{problem.message}; the {call.operation.name} that was under way may or may not have been "
+        f"accepted{hint if call.operation.name == 'invoke' else ''}",
+        code="connection_lost",
+    )

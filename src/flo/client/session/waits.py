@@ -1,0 +1,124 @@
+"""Waiting for runs to end: those who begin to wait in the same turn share their long polls.
+
+wait, wait, wait ──flush, once a turn──▸ poll ──▸ ended ──▸ those who waited
+                                          ▲         │
+                                          └─ others ┘
+"""
+
+import asyncio
+from math import inf
+from typing import Any, TypeAlias
+
+from flo.client.session.session import Session
+from flo.model.errors import FloError, NotFound, TimedOut
+from flo.model.ids import Namespace, RunId
+from flo.model.runs import Ended, RunResult, WaitForRuns
+from flo.wire.opcodes import BY_NAME
+
+POLL_S_MAX = 30.0
+ANSWER_GRACE_S = 1.0
+"""How much later than asked for the answer to a poll may come."""
+RUNS_PER_POLL_MAX = 32
+"""Few, because a poll ends with the first of its runs, and the others are asked for again."""
+
+Waiter: TypeAlias = tuple[RunId, asyncio.Future[RunResult]]
+
+_WAIT_FOR_RUNS = BY_NAME["wait_for_runs"]
+
+
+class Waits:
+    def __init__(self, session: Session, namespace: Namespace) -> None:
+        self._session = session
+        self._namespace = namespace
+        self._begun: dict[float, list[Waiter]] = {}
+
+    def wait(self, run_id: RunId, timeout_s: float) -> asyncio.Future[RunResult]:
+        loop = asyncio.get_running_loop()
+        if not self._begun:
+            loop.call_soon(self._flush)
+        future: asyncio.Future[RunResult] = loop.create_future()
+        self._begun.setdefault(timeout_s, []).append((run_id, future))
+        return future
+
+    def _flush(self) -> None:
+        now_s = asyncio.get_running_loop().time()
+        begun, self._begun = self._begun, {}
+        for timeout_s, waiters in begun.items():
+            for start in range(0, len(waiters), RUNS_PER_POLL_MAX):
+                poll = waiters[start : start + RUNS_PER_POLL_MAX]
+                RunPoll(self._session, self._namespace, poll, now_s + timeout_s).ask()
+
+
+class RunPoll:
+    """Asks for some runs until all have ended, or their common time is over."""
+
+    def __init__(
+        self, session: Session, namespace: Namespace, waiters: list[Waiter], deadline_s: float
+    ) -> None:
+        self._session = session
+        self._namespace = namespace
+        self._waiters = waiters
+        self._deadline_s = deadline_s
+
+    def ask(self) -> None:
+        block_s, timeout_s = POLL_S_MAX, POLL_S_MAX + self._session.timeout_s
+        if self._deadline_s < inf:
+            block_s = min(max(self._remaining_s(), 0.0), POLL_S_MAX)
+            timeout_s = block_s + ANSWER_GRACE_S
+        query = WaitForRuns(
+            run_ids=list(dict.fromkeys(run_id for run_id, _ in self._waiters)),
+            namespace=self._namespace,
+            block_ms=round(block_s * 1_000),
+        )
+        try:
+            answer = self._session.call(_WAIT_FOR_RUNS, query, timeout_s=timeout_s)
+        except FloError as error:
+            self._refuse(error)
+        else:
+            answer.add_done_callback(self._answered)
+
+    def _answered(self, answer: asyncio.Future[Any]) -> None:
+        problem = answer.exception()
+        if problem is None:
+            self._tell(answer.result())
+        elif not self._may_ask_again(problem):
+            self._refuse(problem)
+        self._waiters = [waiter for waiter in self._waiters if not waiter[1].done()]
+        if not self._waiters:
+            return
+        if self._remaining_s() > 0.0:
+            self.ask()
+        else:
+            self._refuse(problem or TimedOut("the run has not ended in time"))
+
+    def _tell(self, ended: Ended) -> None:
+        results = {result.run_id: result for result in ended.results}
+        for run_id, future in self._waiters:
+            if future.done():  # the caller has gone
+                continue
+            result = results.get(run_id)
+            if result is not None:
+                future.set_result(result)
+            elif run_id in ended.unknown:
+                future.set_exception(
+                    NotFound(f"run {run_id!r} does not exist", code="run_not_found")
+                )
+
+    def _may_ask_again(self, problem: BaseException) -> bool:
+        """A poll is shorter than the patience of those who have set a deadline."""
+        is_passing = isinstance(problem, TimedOut) or getattr(problem, "code", "") == "unreachable"
+        return is_passing and self._deadline_s < inf
+
+    def _refuse(self, error: BaseException) -> None:
+        for run_id, future in self._waiters:
+            if not future.done():
+                future.set_exception(_for_run(run_id, error))
+
+    def _remaining_s(self) -> float:
+        return self._deadline_s - asyncio.get_running_loop().time()
+
+
+def _for_run(run_id: RunId, error: BaseException) -> BaseException:
+    if isinstance(error, FloError):
+        return type(error)(f"run {run_id!r}: {error.message}", code=error.code)
+    return error

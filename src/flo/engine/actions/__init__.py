@@ -1,0 +1,1 @@
+"""Actions: registration, settings, schemas."""

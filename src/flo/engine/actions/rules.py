@@ -1,0 +1,210 @@
+"""Rules of action registration.
+
+Whether a module is fit to be an action has been found out before it comes here: that takes a
+compiler, and time.
+"""
+
+from hashlib import sha256
+
+from msgspec.structs import replace
+
+from flo.engine.actions.schemas import schema_text
+from flo.engine.context import Context
+from flo.engine.decision import Decision
+from flo.engine.runs.limits import fit, rekeyed
+from flo.engine.state import NO_RUNS, Space, State
+from flo.model.actions import (
+    MAX_RETRIES_MAX,
+    Action,
+    ActionDeleted,
+    ActionDisabled,
+    ActionEnabled,
+    ActionLimits,
+    ActionRegistered,
+    DeleteAction,
+    DisableAction,
+    EnableAction,
+    Guest,
+    ModuleStored,
+    RegisterAction,
+    Registered,
+)
+from flo.model.base import Event
+from flo.model.errors import Conflict, Invalid, NotFound
+from flo.model.ids import (
+    DURATION_MS_MAX,
+    ActionName,
+    check_action_name,
+    check_namespace,
+    check_range,
+    check_text,
+)
+from flo.model.runs import Nothing, RunsRekeyed
+from flo.model.workflow_facts import RUN_PREFIX
+from flo.workflow.mapping import Root, compile_template
+
+LIMIT_MAX = 1_000_000
+
+
+def decide_register(state: State, command: RegisterAction, context: Context) -> Decision:
+    check_namespace(command.namespace)
+    check_action_name(command.name)
+    if command.name == RUN_PREFIX:
+        raise Invalid(
+            f"expected another name than {RUN_PREFIX!r}: the runs of workflows are called so",
+            code="name_reserved",
+        )
+    check_range(command.timeout_ms, "timeout_ms", 0, DURATION_MS_MAX)
+    check_range(command.max_retries, "max_retries", 0, MAX_RETRIES_MAX)
+    check_range(command.retry_delay_ms, "retry_delay_ms", 0, DURATION_MS_MAX)
+    check_text(command.description, "description")
+    space = state.space(command.namespace)
+    known = space.actions.get(command.name)
+    _check_version(command, known)
+    guest = _guest(state, command)
+    action = Action(
+        name=command.name,
+        timeout_ms=command.timeout_ms,
+        max_retries=command.max_retries,
+        retry_delay_ms=command.retry_delay_ms,
+        description=command.description,
+        input_schema=schema_text(command.input_schema, "the input schema"),
+        output_schema=schema_text(command.output_schema, "the output schema"),
+        version=known.version + 1 if known else 1,
+        enabled=known.enabled if known else True,
+        created_at_ms=known.created_at_ms if known else context.now_ms,
+        updated_at_ms=context.now_ms,
+        guest=guest,
+        limits=_limits(command),
+    )
+    if known and command.if_changed and _same_settings(known, action):
+        return Decision(Registered(name=known.name, version=known.version))
+    events: list[Event] = [ActionRegistered(namespace=command.namespace, action=action)]
+    module = command.wasm_module
+    if guest is not None and module is not None and guest.digest not in state.modules:
+        events.insert(0, ModuleStored(digest=guest.digest, body=module))
+    if slots := rekeyed(space, action):
+        events.append(
+            RunsRekeyed(namespace=command.namespace, action=action.name, slots=tuple(slots))
+        )
+    return Decision(Registered(name=action.name, version=action.version), tuple(events))
+
+
+def decide_delete(state: State, command: DeleteAction, context: Context) -> Decision:
+    named_action(state.space(command.namespace), command.name)
+    deleted = ActionDeleted(namespace=command.namespace, name=command.name, at_ms=context.now_ms)
+    return Decision(Nothing(), (deleted,))
+
+
+def decide_enable(state: State, command: EnableAction, context: Context) -> Decision:
+    action = named_action(state.space(command.namespace), command.name)
+    enabled = ActionEnabled(namespace=command.namespace, name=action.name, at_ms=context.now_ms)
+    return Decision(Nothing(), () if action.enabled else (enabled,))
+
+
+def decide_disable(state: State, command: DisableAction, context: Context) -> Decision:
+    action = named_action(state.space(command.namespace), command.name)
+    disabled = ActionDisabled(namespace=command.namespace, name=action.name, at_ms=context.now_ms)
+    return Decision(Nothing(), (disabled,) if action.enabled else ())
+
+
+def apply_stored(state: State, event: ModuleStored) -> None:
+    state.modules[event.digest] = event.body
+
+
+def apply_registered(state: State, event: ActionRegistered) -> None:
+    space = state.space_made(event.namespace)
+    known = space.actions.get(event.action.name) or space.deleted.get(event.action.name)
+    space.actions[event.action.name] = event.action
+    space.deleted.pop(event.action.name, None)
+    if known is not None:
+        state.let_go_of(known)
+        fit(space, event.action.name)
+
+
+def apply_deleted(state: State, event: ActionDeleted) -> None:
+    space = state.spaces[event.namespace]
+    action = space.actions.pop(event.name)
+    if space.tallies.get(event.name, NO_RUNS).live:
+        space.deleted[event.name] = action
+    else:
+        state.let_go_of(action)
+
+
+def apply_enabled(state: State, event: ActionEnabled) -> None:
+    _switch(state.spaces[event.namespace], event.name, event.at_ms, enabled=True)
+
+
+def apply_disabled(state: State, event: ActionDisabled) -> None:
+    _switch(state.spaces[event.namespace], event.name, event.at_ms, enabled=False)
+
+
+def named_action(space: Space, name: ActionName) -> Action:
+    action = space.actions.get(name)
+    if action is None:
+        raise NotFound(
+            f"action {name!r} is not registered: flo action register {name}",
+            code="action_not_found",
+        )
+    return action
+
+
+def _check_version(command: RegisterAction, known: Action | None) -> None:
+    version = known.version if known is not None else 0
+    if command.if_version not in (None, version):
+        raise Conflict(
+            f"expected action {command.name!r} to have version {command.if_version}, "
+            f"it has {version}: it was changed meanwhile",
+            code="version_changed",
+        )
+
+
+def _limits(command: RegisterAction) -> ActionLimits | None:
+    limits = command.limits
+    if limits is None:
+        return None
+    for what in ("concurrency_max", "max_per_second", "max_per_minute", "max_per_hour"):
+        value = getattr(limits, what)
+        if value is not None:
+            check_range(value, what, 1, LIMIT_MAX)
+    check_text(limits.concurrency_key, "concurrency_key")
+    if limits.concurrency_key and limits.concurrency_max is None:
+        raise Invalid("concurrency_key says what to count, and needs concurrency_max")
+    template = compile_template(limits.concurrency_key)
+    for problem in template.errors:
+        raise Invalid(f"concurrency_key: {problem}", code="invalid_template")
+    for path in template.paths:
+        if path.root is not Root.INPUT:
+            raise Invalid(
+                f"concurrency_key: expected paths into the input, as {{input.customer_id}}, "
+                f"got {path.text!r}",
+                code="invalid_template",
+            )
+    return limits
+
+
+def _guest(state: State, command: RegisterAction) -> Guest | None:
+    digest = command.wasm_digest
+    if command.wasm_module is not None:
+        digest = sha256(command.wasm_module).hexdigest()
+    elif digest is None:
+        return None
+    elif digest not in state.modules:
+        raise NotFound(f"no action has a module {digest!r}", code="module_not_found")
+    return Guest(
+        digest=digest,
+        entrypoint=command.wasm_entrypoint,
+        memory_pages=command.wasm_memory_limit,
+    )
+
+
+def _switch(space: Space, name: ActionName, at_ms: int, *, enabled: bool) -> None:
+    space.actions[name] = replace(space.actions[name], enabled=enabled, updated_at_ms=at_ms)
+
+
+def _same_settings(known: Action, action: Action) -> bool:
+    return known == replace(
+        action,
+        version=known.version,
+        updated_at_ms=known.updated_at_ms,
+    )

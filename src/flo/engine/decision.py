@@ -1,0 +1,23 @@
+"""Decision: what a command leads to: events, signs, archive rows, records, reply."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from flo.model.archive import ArchiveAddress, Archived
+from flo.model.base import Event, Message, Observation
+from flo.model.streams import Chunk
+
+
+class Decision(msgspec.Struct, frozen=True):
+    reply: Message
+    events: tuple[Event, ...] = ()
+    observations: tuple[Observation, ...] = ()
+    archived: tuple[Archived, ...] = ()
+    """Filled in by settle(): what left the state for the archive."""
+    removed: tuple[ArchiveAddress, ...] = ()
+    """Filled in by settle(): what the archive is to let go of."""
+    chunks: tuple[Chunk, ...] = ()
+    """What is to be stored of streams, in the same append as the events."""
+    then: Iterable[Event] = ()
+    """More events, each of them found when all that came before it has been folded."""

@@ -1,0 +1,1 @@
+"""Consumer groups of streams: read, ack, redeliver."""

@@ -1,0 +1,329 @@
+"""Rules of reading through a group: which records a consumer gets next.
+
+    waiting   what was handed out before, and is to be handed out again     first
+    new       what the group has not seen yet                               then
+
+In mode key_shared a record whose slot is with another consumer is skipped: it waits until the slot
+is free. A record that was handed out as often as it may be becomes a dead letter instead.
+
+A read that moves on without finding anything (it skipped, it gave up letters, it took over from
+another consumer) is simply asked again.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import chain, islice
+from typing import TypeAlias
+from zlib import crc32
+
+from flo.engine.context import Context
+from flo.engine.decision import Decision
+from flo.engine.groups.backlog import in_parts
+from flo.engine.groups.rules import group_of, heard, is_silent, returned
+from flo.engine.state import ConsumerGroupState, State, StreamState
+from flo.model.base import Event
+from flo.model.errors import Conflict, NotFound
+from flo.model.groups import (
+    ACK_TIMEOUT_MS_MAX,
+    PENDING_PER_GROUP_MAX,
+    ClaimedRecords,
+    ClaimRecords,
+    ConsumerChosen,
+    Delivery,
+    GroupMode,
+    GroupRecords,
+    Letter,
+    ReadGroup,
+    RecordDied,
+    RecordsDelivered,
+)
+from flo.model.ids import BLOCK_MS_MAX, check_range, check_stream_name, parse_stream_id
+from flo.model.streams import RECORDS_PER_READ_MAX, StreamRecord
+
+PAGE_LENGTH_MAX = 1024 * 1024
+SKIPPED_MAX = 10_000
+"""So many records may wait for their keys; until there are fewer, nothing new is looked at."""
+LOOK_AHEAD_MAX = 1_000
+"""How many new records one read looks at."""
+
+Part: TypeAlias = tuple[int, int]
+
+
+class _Picked:
+    """What a read comes to."""
+
+    def __init__(self) -> None:
+        self.records: list[StreamRecord] = []
+        self.slots: list[int] = []
+        self.skipped: list[int] = []
+        self.skipped_slots: list[int] = []
+        self.closed: set[int] = set()
+        """The slots of which something was skipped."""
+        self.cleared: Counter[int] = Counter()
+        """How many of each slot wait no more."""
+        self.died: list[RecordDied] = []
+        self.length = 0
+
+    def is_full(self, command: ReadGroup) -> bool:
+        count = len(self.records) + len(self.died)
+        return count >= command.limit or self.length >= PAGE_LENGTH_MAX
+
+    def take(self, record: StreamRecord, slot: int) -> None:
+        self.records.append(record)
+        self.slots.append(slot)
+        self.length += record.length
+
+    def skip(self, sequence: int, slot: int) -> None:
+        self.skipped.append(sequence)
+        self.skipped_slots.append(slot)
+        self.closed.add(slot)
+
+
+def decide_read(state: State, command: ReadGroup, context: Context) -> Decision:
+    check_range(command.limit, "limit", 1, RECORDS_PER_READ_MAX)
+    check_range(command.block_ms, "block_ms", 0, BLOCK_MS_MAX)
+    group = _joined_group(state, command)
+    space = state.spaces[command.namespace]
+    worker = space.workers.get(command.worker_id) if command.worker_id is not None else None
+    if worker is not None and worker.draining:
+        return Decision(GroupRecords(draining=True))
+    observation = heard(command, context, max(command.block_ms, group.settings.ack_timeout_ms))
+    if group.settings.mode is GroupMode.EXCLUSIVE and group.chosen != command.consumer:
+        return Decision(GroupRecords(), _taken_over(command, group, context), (observation,))
+    stream = space.streams[command.stream]
+    picked = _Picked()
+    _pick_waiting(picked, stream, group, command, context)
+    next_sequence = _pick_new(picked, stream, group, command, context)
+    events: list[Event] = [*picked.died]
+    if picked.records or picked.skipped or next_sequence != group.next:
+        events.append(_delivered(picked, group, command, context, next_sequence))
+    deliveries = [_deliveries(group, record) + 1 for record in picked.records]
+    reply = GroupRecords(items=picked.records, deliveries=deliveries)
+    return Decision(reply, tuple(events), (observation,))
+
+
+def decide_claim(state: State, command: ClaimRecords, context: Context) -> Decision:
+    check_stream_name(command.consumer, "the name of a consumer")
+    check_range(command.limit, "limit", 1, RECORDS_PER_READ_MAX)
+    check_range(command.min_idle_ms, "min_idle_ms", 0, ACK_TIMEOUT_MS_MAX)
+    group = _joined_group(state, command)
+    if group.settings.mode is GroupMode.KEY_SHARED and command.min_idle_ms:
+        raise Conflict(
+            "records of another consumer cannot be claimed in mode key_shared: their order would "
+            "be lost; they come back when their ack timeout ends",
+            code="claim_breaks_order",
+        )
+    stream = state.spaces[command.namespace].streams[command.stream]
+    wanted = claimable(group, command, context.now_ms)
+    records: list[StreamRecord] = []
+    for delivery in islice(wanted, command.limit):
+        record = context.records.record(stream.number, delivery.sequence)
+        if record is None:
+            break
+        records.append(record)
+    observation = heard(command, context, group.settings.ack_timeout_ms)
+    if not records:
+        return Decision(ClaimedRecords(), observations=(observation,))
+    picked = _Picked()
+    for record in records:
+        picked.take(record, group.backlog.deliveries[record.sequence].slot)
+    event = _delivered(picked, group, command, context, group.next)
+    more = len(wanted) > len(records)
+    reply = ClaimedRecords(
+        items=records,
+        deliveries=[_deliveries(group, record) + 1 for record in records],
+        next=records[-1].stream_id if more else None,
+    )
+    return Decision(reply, (event,), (observation,))
+
+
+def parts_wanted(state: State, command: ReadGroup) -> list[Part]:
+    """The records a read would look at first, as unbroken parts; the first one comes first."""
+    group = group_of(state, command)
+    stream = state.spaces[command.namespace].streams[command.stream]
+    waiting = sorted(islice(_waiting(group, command), command.limit))
+    parts = list(in_parts(waiting))
+    if group.next < stream.next and _has_room(group):
+        parts.append((group.next, min(stream.next, group.next + command.limit) - 1))
+    return parts
+
+
+def claimable(group: ConsumerGroupState, command: ClaimRecords, now_ms: int) -> list[Delivery]:
+    """What a claim is about, in order: one's own records, or those that nobody has moved on.
+
+    Not those that were handed out as often as they may be, nor any for a consumer that stands by.
+    """
+    _, after = parse_stream_id(command.after)
+    if group.settings.mode is GroupMode.EXCLUSIVE and group.chosen != command.consumer:
+        return []
+    found = [
+        delivery
+        for delivery in group.backlog.deliveries.values()
+        if delivery.sequence > after
+        and delivery.consumer is not None
+        and delivery.delivered_at_ms is not None
+        and delivery.deliveries < group.settings.max_deliveries
+        and (
+            now_ms - delivery.delivered_at_ms >= command.min_idle_ms
+            if command.min_idle_ms
+            else delivery.consumer == command.consumer
+        )
+    ]
+    return sorted(found, key=lambda delivery: delivery.sequence)
+
+
+def has_something(state: State, command: ReadGroup) -> bool:
+    """Whether it is worth while to ask again."""
+    group = group_of(state, command)
+    stream = state.spaces[command.namespace].streams[command.stream]
+    if command.consumer not in group.consumers:
+        return True  # it has left meanwhile, and is told so
+    return group.next < stream.next or group.backlog.waiting_count > 0
+
+
+def slot_of(stream: StreamState, group: ConsumerGroupState, record: StreamRecord) -> int:
+    """The slot of a record's key; what has no key is spread by its partition, or evenly."""
+    if group.settings.mode is not GroupMode.KEY_SHARED:
+        return 0
+    if record.key is not None:
+        number = crc32(record.key.encode())
+    elif stream.partitions > 1:
+        number = crc32(b"%d" % record.partition)
+    else:
+        number = record.sequence
+    return number % group.settings.slots
+
+
+def _joined_group(state: State, command: ReadGroup | ClaimRecords) -> ConsumerGroupState:
+    group = group_of(state, command)
+    if command.consumer not in group.consumers:
+        raise NotFound(
+            f"consumer {command.consumer!r} has not joined group {command.group!r}",
+            code="consumer_not_joined",
+        )
+    return group
+
+
+def _taken_over(
+    command: ReadGroup, group: ConsumerGroupState, context: Context
+) -> tuple[Event, ...]:
+    """Whoever reads while nobody is there takes everything, also what others left unsettled."""
+    if group.chosen is not None and not is_silent(command, group, group.chosen, context):
+        return ()
+    chosen = ConsumerChosen(
+        namespace=command.namespace,
+        stream=command.stream,
+        group=command.group,
+        consumer=command.consumer,
+    )
+    left = sorted(chain.from_iterable(group.backlog.held.values()))
+    if not left:
+        return (chosen,)
+    return returned(command, left, context.now_ms, context.now_ms), chosen
+
+
+def _waiting(group: ConsumerGroupState, command: ReadGroup) -> Iterator[int]:
+    if group.settings.mode is GroupMode.KEY_SHARED:
+        return group.backlog.waiting_for(command.consumer)
+    return group.backlog.waiting()
+
+
+def _pick_waiting(
+    picked: _Picked,
+    stream: StreamState,
+    group: ConsumerGroupState,
+    command: ReadGroup,
+    context: Context,
+) -> None:
+    if not group.backlog.waiting_count:
+        return
+    for sequence in _waiting(group, command):
+        if picked.is_full(command):
+            return
+        record = context.records.record(stream.number, sequence)
+        if record is None:
+            return
+        delivery = group.backlog.deliveries[sequence]
+        picked.cleared[delivery.slot] += 1
+        if delivery.deliveries < group.settings.max_deliveries:
+            picked.take(record, delivery.slot)
+        else:
+            letter = Letter(record=record, deliveries=delivery.deliveries, at_ms=context.now_ms)
+            picked.died.append(
+                RecordDied(
+                    namespace=command.namespace,
+                    stream=command.stream,
+                    group=command.group,
+                    letter=letter,
+                )
+            )
+
+
+def _pick_new(
+    picked: _Picked,
+    stream: StreamState,
+    group: ConsumerGroupState,
+    command: ReadGroup,
+    context: Context,
+) -> int:
+    """Go on among the new ones; return the first that is still new after that."""
+    sequence = group.next
+    if not _has_room(group):
+        return sequence
+    keyed = group.settings.mode is GroupMode.KEY_SHARED
+    end = min(stream.next, sequence + LOOK_AHEAD_MAX)
+    while sequence < end:
+        if picked.is_full(command):
+            break
+        record = context.records.record(stream.number, sequence)
+        if record is None:
+            break
+        slot = slot_of(stream, group, record) if keyed else 0
+        if keyed and not _is_next_of_its_slot(group, slot, command, picked):
+            picked.skip(sequence, slot)
+        else:
+            picked.take(record, slot)
+        sequence += 1
+    return sequence
+
+
+def _is_next_of_its_slot(
+    group: ConsumerGroupState, slot: int, command: ReadGroup, picked: _Picked
+) -> bool:
+    """Whether a new record may be handed out: nothing of its slot is with others, or waits."""
+    if slot in picked.closed or not group.backlog.is_open(slot, command.consumer):
+        return False
+    return group.backlog.waiting_in(slot) == picked.cleared[slot]
+
+
+def _has_room(group: ConsumerGroupState) -> bool:
+    backlog = group.backlog
+    return len(backlog) < PENDING_PER_GROUP_MAX and backlog.waiting_count < SKIPPED_MAX
+
+
+def _deliveries(group: ConsumerGroupState, record: StreamRecord) -> int:
+    delivery = group.backlog.deliveries.get(record.sequence)
+    return delivery.deliveries if delivery is not None else 0
+
+
+def _delivered(
+    picked: _Picked,
+    group: ConsumerGroupState,
+    command: ReadGroup | ClaimRecords,
+    context: Context,
+    next_sequence: int,
+) -> RecordsDelivered:
+    keyed = group.settings.mode is GroupMode.KEY_SHARED
+    return RecordsDelivered(
+        namespace=command.namespace,
+        stream=command.stream,
+        group=command.group,
+        consumer=command.consumer,
+        sequences=in_parts(record.sequence for record in picked.records),
+        at_ms=context.now_ms,
+        until_ms=context.now_ms + group.settings.ack_timeout_ms,
+        next=next_sequence,
+        slots=tuple(picked.slots) if keyed else (),
+        skipped=in_parts(picked.skipped),
+        skipped_slots=tuple(picked.skipped_slots),
+    )

@@ -1,0 +1,1 @@
+"""Namespaces: create, delete, look."""

@@ -1,0 +1,1 @@
+"""Plans of workflows: what is known of their executors."""

@@ -1,0 +1,1 @@
+"""Runs of actions: invoke, claim, report, end."""

@@ -1,0 +1,185 @@
+"""Claims: which of the runs that are ready a worker gets, and what holds them back.
+
+    claim ──▸ the lanes open to its labels ──▸ within the rates of their actions ──▸ leases
+
+The highest priority comes first, then who has been ready for longest.
+"""
+
+import heapq
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from msgspec.structs import replace
+
+from flo.engine.context import Context
+from flo.engine.decision import Decision
+from flo.engine.due import RUN
+from flo.engine.runs.rates import rate_of_limits, rate_under
+from flo.engine.state import Space, State
+from flo.engine.volatile import VolatileState
+from flo.model.actions import Action
+from flo.model.base import Event, Observation
+from flo.model.errors import Invalid
+from flo.model.ids import (
+    BLOCK_MS_MAX,
+    ActionName,
+    Labels,
+    Namespace,
+    check_range,
+    check_worker_id,
+    run_id_of,
+)
+from flo.model.runs import TASKS_PER_CLAIM_MAX, Assigned, Claim, Run, RunClaimed, RunStatus, Task
+from flo.model.workers import ACTIONS_PER_WORKER_MAX, RunsBegun, WorkerHeard
+from flo.workflow.plan.rate import Rate
+
+PAYLOADS_PER_CLAIM_LENGTH_MAX = 4 * 1024 * 1024
+HELD_PER_WORKER_MAX = 10_000
+"""What a worker holds is given up in one commit when it leaves."""
+GUEST_GRACE_MS = 10_000
+
+
+def decide_claim(state: State, command: Claim, context: Context) -> Decision:
+    check_worker_id(command.worker_id)
+    check_range(command.max_tasks, "max_tasks", 1, TASKS_PER_CLAIM_MAX)
+    check_range(command.block_ms, "block_ms", 0, BLOCK_MS_MAX)
+    if not 1 <= len(command.actions) <= ACTIONS_PER_WORKER_MAX:
+        raise Invalid(
+            f"expected 1 to {ACTIONS_PER_WORKER_MAX} actions to claim, got {len(command.actions)}"
+        )
+    space = state.space(command.namespace)
+    worker = space.workers.get(command.worker_id)
+    if worker is not None and worker.draining:
+        return Decision(Assigned(draining=True))
+    labels = worker.labels if worker else None
+    tasks: list[Task] = []
+    events: list[Event] = []
+    length = 0
+    room = HELD_PER_WORKER_MAX - len(space.held.get(command.worker_id, ()))
+    limit = max(0, min(command.max_tasks, room))
+    ready = _ready_runs(space, command, labels, context)
+    for run in islice(ready, limit):
+        lease_ms = _lease_ms(space.settings(run.action))
+        lease_expires_at_ms = context.now_ms + lease_ms if lease_ms else None
+        events.append(
+            RunClaimed(
+                namespace=command.namespace,
+                run_id=run.run_id,
+                worker_id=command.worker_id,
+                attempt=run.attempt + 1,
+                at_ms=context.now_ms,
+                lease_expires_at_ms=lease_expires_at_ms,
+            )
+        )
+        tasks.append(
+            Task(
+                task_id=run.run_id,
+                task_type=run.action,
+                payload=run.input,
+                created_at_ms=run.created_at_ms,
+                attempt=run.attempt + 1,
+                lease_expires_at_ms=lease_expires_at_ms,
+            )
+        )
+        length += len(run.input)
+        if length > PAYLOADS_PER_CLAIM_LENGTH_MAX:
+            break
+    observations: list[Observation] = list(_begun(space, command.namespace, tasks))
+    if worker is not None:
+        observations.append(WorkerHeard(namespace=command.namespace, worker_id=command.worker_id))
+    return Decision(Assigned(tasks=tasks), tuple(events), tuple(observations))
+
+
+def apply_claimed(state: State, event: RunClaimed) -> None:
+    space = state.spaces[event.namespace]
+    run = space.runs[event.run_id]
+    assert run.status is RunStatus.PENDING
+    space.queues[run.action].take(run.labels, run.priority, run.number)
+    space.runs[run.run_id] = replace(
+        run,
+        status=RunStatus.RUNNING,
+        attempt=event.attempt,
+        worker_id=event.worker_id,
+        started_at_ms=event.at_ms,
+        lease_expires_at_ms=event.lease_expires_at_ms,
+    )
+    space.held.setdefault(event.worker_id, {})[run.run_id] = None
+    tally = space.tallies[run.action]
+    tally.pending -= 1
+    tally.running += 1
+    if event.lease_expires_at_ms is not None:
+        state.due.set((RUN, event.namespace, run.run_id), event.lease_expires_at_ms)
+
+
+def free_at_ms(state: State, claim: Claim, now_ms: int, live: VolatileState) -> int | None:
+    """When an action whose runs wait for its rate may begin one; None if none has to."""
+    space = state.space(claim.namespace)
+    times = [
+        rate.next_at_ms(now_ms)
+        for name in claim.actions
+        if space.has_ready(name)
+        and (rate := rate_now(space, claim.namespace, name, live)) is not None
+    ]
+    return min((at_ms for at_ms in times if at_ms > now_ms), default=None)
+
+
+def rate_now(
+    space: Space, namespace: Namespace, name: ActionName, live: VolatileState
+) -> Rate | None:
+    """How many runs of an action have begun lately; None if it is not limited by rate."""
+    action = space.actions.get(name) or space.deleted.get(name)
+    if action is None or action.limits is None:
+        return None
+    return rate_under(action.limits, live.rates.get((namespace, name)))
+
+
+def _ready_runs(
+    space: Space, command: Claim, labels: Labels | None, context: Context
+) -> Iterator[Run]:
+    """The runs a worker may have: the highest priority first, then the longest ready."""
+    lanes: list[Iterator[Run]] = []
+    for name in dict.fromkeys(command.actions):
+        queue = space.queues.get(name)
+        if queue is None:
+            continue
+        open_to = [_runs(space, name, lane) for lane in queue.open_to(labels) if lane]
+        if open_to and (rate := rate_now(space, command.namespace, name, context.live)) is not None:
+            open_to = [_within(rate, _merged(open_to), context.now_ms)]
+        lanes += open_to
+    return _merged(lanes)
+
+
+def _runs(space: Space, action: ActionName, numbers: Iterable[int]) -> Iterator[Run]:
+    for number in numbers:
+        yield space.runs[run_id_of(action, number)]
+
+
+def _merged(lanes: list[Iterator[Run]]) -> Iterator[Run]:
+    if len(lanes) == 1:
+        return lanes[0]
+    return heapq.merge(*lanes, key=lambda run: (-run.priority, run.ready_at_ms, run.number))
+
+
+def _within(rate: Rate, runs: Iterator[Run], now_ms: int) -> Iterator[Run]:
+    """As many as may begin now."""
+    for run in runs:
+        if not rate.may_call(now_ms):
+            return
+        rate = rate.called(now_ms)
+        yield run
+
+
+def _lease_ms(action: Action) -> int:
+    """A guest is ended by its timeout, and gets a little longer to say so."""
+    grace_ms = GUEST_GRACE_MS if action.guest is not None and action.timeout_ms else 0
+    return action.timeout_ms + grace_ms
+
+
+def _begun(space: Space, namespace: Namespace, tasks: list[Task]) -> Iterator[RunsBegun]:
+    """What the windows of rates have to count."""
+    limited = [task.task_type for task in tasks if space.settings(task.task_type).limits]
+    for name in dict.fromkeys(limited):
+        limits = space.settings(name).limits
+        if limits is not None and rate_of_limits(limits).windows:
+            count = limited.count(name)
+            yield RunsBegun(namespace=namespace, action=name, count=count, limits=limits)

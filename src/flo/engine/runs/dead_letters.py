@@ -1,0 +1,155 @@
+"""Rules of dead letters: requeue and purge.
+
+A dead letter is in the archive. The shard recalls it, the rule decides on what was recalled, and
+the archive lets go of it in the same append: it is either pending again or forgotten.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec.structs import replace
+
+from flo.engine.actions.rules import named_action
+from flo.engine.context import Context
+from flo.engine.decision import Decision
+from flo.engine.runs.ends import ARCHIVE_KIND
+from flo.engine.runs.limits import enter_queue, slot_of
+from flo.engine.state import Space, State
+from flo.model.actions import Action
+from flo.model.archive import ArchiveAddress
+from flo.model.errors import Conflict, NotFound, TooLarge
+from flo.model.ids import LIST_LIMIT_MAX, ActionName, RunId, check_range, run_id_of
+from flo.model.runs import (
+    Purged,
+    PurgeDead,
+    Requeued,
+    RequeueDead,
+    Run,
+    RunPurged,
+    RunRevived,
+    RunStatus,
+)
+
+INPUTS_PER_REQUEUE_LENGTH_MAX = 64 * 1024 * 1024
+
+
+def decide_requeue(state: State, command: RequeueDead, context: Context) -> Decision:
+    space = state.space(command.namespace)
+    action = named_action(space, command.action)
+    runs, more = _dead_runs(space, command, context)
+    fitting = _within_length(runs)
+    if command.run_ids is not None and len(fitting) < len(runs):
+        raise TooLarge(f"{len(runs)} runs are too large to be requeued at once: name fewer")
+    revived = tuple(
+        RunRevived(namespace=command.namespace, run=_revived(run, action, context), was=run.status)
+        for run in fitting
+    )
+    more = more or len(fitting) < len(runs)
+    return Decision(Requeued(run_ids=_ids(fitting), more=more), revived)
+
+
+def decide_purge(state: State, command: PurgeDead, context: Context) -> Decision:
+    runs, more = _dead_runs(state.space(command.namespace), command, context)
+    purged = tuple(
+        RunPurged(
+            namespace=command.namespace,
+            action=run.action,
+            number=run.number,
+            was=run.status,
+            key=run.idempotency_key,
+        )
+        for run in runs
+    )
+    return Decision(Purged(run_ids=_ids(runs), more=more), purged)
+
+
+def apply_revived(state: State, event: RunRevived) -> None:
+    space = state.spaces[event.namespace]
+    run = event.run
+    space.runs[run.run_id] = run
+    if run.idempotency_key is not None:
+        space.keys[run.action, run.idempotency_key] = run.run_id
+        space.keys_finished.pop((run.action, run.idempotency_key), None)
+    _uncount(space, run.action, event.was)
+    space.tallies[run.action].pending += 1
+    enter_queue(space, run)
+
+
+def apply_purged(state: State, event: RunPurged) -> None:
+    space = state.spaces[event.namespace]
+    _uncount(space, event.action, event.was)
+    if event.key is not None:
+        key = event.action, event.key
+        if space.keys.get(key) == run_id_of(event.action, event.number):
+            del space.keys[key], space.keys_finished[key]
+
+
+def address_of(state: State, event: RunRevived | RunPurged) -> ArchiveAddress:
+    """Where the archive has the dead letter."""
+    letter = event.run if isinstance(event, RunRevived) else event
+    filed_under = state.spaces[event.namespace].archive_name
+    return ArchiveAddress(ARCHIVE_KIND, filed_under, letter.action, letter.number)
+
+
+def _dead_runs(
+    space: Space, command: RequeueDead | PurgeDead, context: Context
+) -> tuple[list[Run], bool]:
+    """The dead letters that a command means, and whether there are more that it might mean."""
+    check_range(command.limit, "limit", 1, LIST_LIMIT_MAX)
+    if command.run_ids is not None:
+        check_range(len(command.run_ids), "the number of runs", 1, LIST_LIMIT_MAX)
+        return list(_named(space, command, dict.fromkeys(command.run_ids), context)), False
+    page = context.recalled.pages.get(space.archive_name, ())
+    dead = [run for run in page if space.has_dead(run)][: command.limit]
+    return dead, len(dead) < len(page)
+
+
+def _named(
+    space: Space, command: RequeueDead | PurgeDead, run_ids: Iterable[RunId], context: Context
+) -> Iterator[Run]:
+    for run_id in run_ids:
+        found = context.recalled.runs.get((space.archive_name, run_id))
+        if run_id in space.runs:
+            raise Conflict(f"run {run_id!r} has not ended: it is no dead letter", code="not_dead")
+        if found is None or found.action != command.action:
+            raise NotFound(f"action {command.action!r} has no run {run_id!r}", code="run_not_found")
+        if not found.dead_lettered:
+            raise Conflict(f"run {run_id!r} is {found.status}, no dead letter", code="not_dead")
+        yield found
+
+
+def _revived(run: Run, action: Action, context: Context) -> Run:
+    """Another life: all retries again, but attempts are numbered on, so that none is met twice."""
+    return replace(
+        run,
+        status=RunStatus.PENDING,
+        ready_at_ms=context.now_ms,
+        attempts_before=run.attempt,
+        worker_id=None,
+        started_at_ms=None,
+        lease_expires_at_ms=None,
+        finished_at_ms=None,
+        dead_lettered=False,
+        slot=slot_of(action, run.input),
+    )
+
+
+def _uncount(space: Space, action: ActionName, was: RunStatus) -> None:
+    tally = space.tallies[action]
+    if was is RunStatus.FAILED:
+        tally.failed -= 1
+    else:
+        tally.timed_out -= 1
+
+
+def _within_length(runs: Sequence[Run]) -> Sequence[Run]:
+    """As many as one append may carry, and at least one."""
+    length = 0
+    for count, run in enumerate(runs, 1):
+        length += len(run.input)
+        if length > INPUTS_PER_REQUEUE_LENGTH_MAX:
+            return runs[:count]
+    return runs
+
+
+def _ids(runs: Sequence[Run]) -> list[RunId]:
+    return [run.run_id for run in runs]

@@ -1,0 +1,168 @@
+"""A run that has ended: it leaves the state, and the archive keeps it.
+
+finished_run says what it has come to, archive_run what the archive is to keep of it; the folds let
+go of its lease, its slot and its place in the queue, and remember its idempotency key for a while.
+"""
+
+from typing import TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from flo.engine.due import RUN
+from flo.engine.runs.limits import leave_queue, leave_slot
+from flo.engine.state import KEYS_REMEMBERED_MAX, Space, State
+from flo.engine.workers.rules import count_run
+from flo.model.archive import Archived
+from flo.model.ids import TEXT_LENGTH_MAX, ActionName, Namespace, RunId
+from flo.model.runs import (
+    Attempt,
+    Run,
+    RunCancelled,
+    RunCompleted,
+    RunFailed,
+    RunStatus,
+    RunTimedOut,
+)
+
+ARCHIVE_KIND = "run"
+ATTEMPTS_KEPT_MAX = 100
+
+RunEnd: TypeAlias = RunCompleted | RunFailed | RunTimedOut | RunCancelled
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def archive_run(state: State, event: RunEnd) -> Archived:
+    run = finished_run(state, event)
+    return Archived(
+        kind=ARCHIVE_KIND,
+        namespace=state.spaces[event.namespace].archive_name,
+        name=run.action,
+        number=run.number,
+        status=run.status,
+        finished_at_ms=event.at_ms,
+        key=run.idempotency_key,
+        body=_encode(run),
+        dead=run.dead_lettered,
+    )
+
+
+def finished_run(state: State, event: RunEnd) -> Run:
+    """The run as it ends with this event, which is yet to be applied."""
+    run = state.spaces[event.namespace].runs[event.run_id]
+    match event:
+        case RunCompleted(at_ms=at_ms, output=output, outcome=outcome):
+            return replace(
+                run,
+                status=RunStatus.COMPLETED,
+                output=output,
+                outcome=outcome,
+                error=None,
+                finished_at_ms=at_ms,
+            )
+        case RunCancelled(at_ms=at_ms, reason=reason):
+            return replace(
+                run,
+                status=RunStatus.CANCELLED,
+                error=reason or None,
+                finished_at_ms=at_ms,
+                is_delayed=False,
+            )
+        case RunFailed(at_ms=at_ms, error=error, dead_lettered=dead_lettered):
+            status = RunStatus.FAILED
+        case RunTimedOut(at_ms=at_ms, error=error):
+            status, dead_lettered = RunStatus.TIMED_OUT, True
+    return replace(
+        run,
+        status=status,
+        error=error,
+        finished_at_ms=at_ms,
+        dead_lettered=dead_lettered,
+        attempts=attempts_after(run, at_ms, error),
+    )
+
+
+def apply_completed(state: State, event: RunCompleted) -> None:
+    run = release_lease(state, event.namespace, event.run_id, event.at_ms, failed=False)
+    state.spaces[event.namespace].tallies[run.action].completed += 1
+    _finish(state, event.namespace, run)
+
+
+def apply_failed(state: State, event: RunFailed) -> None:
+    run = release_lease(state, event.namespace, event.run_id, event.at_ms, failed=True)
+    state.spaces[event.namespace].tallies[run.action].failed += 1
+    _finish(state, event.namespace, run)
+
+
+def apply_timed_out(state: State, event: RunTimedOut) -> None:
+    run = release_lease(state, event.namespace, event.run_id, event.at_ms, failed=True)
+    state.spaces[event.namespace].tallies[run.action].timed_out += 1
+    _finish(state, event.namespace, run)
+
+
+def apply_cancelled(state: State, event: RunCancelled) -> None:
+    space = state.spaces[event.namespace]
+    run = space.runs[event.run_id]
+    if run.status is RunStatus.RUNNING:
+        release_lease(state, event.namespace, event.run_id, event.at_ms, failed=None)
+    else:
+        space.tallies[run.action].pending -= 1
+        if run.is_delayed:
+            state.due.clear((RUN, event.namespace, event.run_id))
+        else:
+            leave_queue(space, run)
+    space.tallies[run.action].cancelled += 1
+    _finish(state, event.namespace, run)
+
+
+def release_lease(
+    state: State, namespace: Namespace, run_id: RunId, at_ms: int, *, failed: bool | None
+) -> Run:
+    """The worker holds the run no more; `failed` None counts neither for nor against it."""
+    space = state.spaces[namespace]
+    run = space.runs[run_id]
+    assert run.status is RunStatus.RUNNING
+    assert run.worker_id is not None
+    held = space.held[run.worker_id]
+    del held[run_id]
+    if not held:
+        del space.held[run.worker_id]
+    if run.lease_expires_at_ms is not None:
+        state.due.clear((RUN, namespace, run_id))
+    space.tallies[run.action].running -= 1
+    leave_slot(space, run)
+    if failed is not None:
+        count_run(space, run.worker_id, run.action, at_ms, failed=failed)
+    return run
+
+
+def attempts_after(run: Run, at_ms: int, error: str) -> tuple[Attempt, ...]:
+    """The attempts that have ended, with the one that ends now; of very many, the last."""
+    assert run.worker_id is not None
+    assert run.started_at_ms is not None
+    ended = Attempt(
+        number=run.attempt,
+        worker_id=run.worker_id,
+        started_at_ms=run.started_at_ms,
+        ended_at_ms=at_ms,
+        error=error[:TEXT_LENGTH_MAX],
+    )
+    return (*run.attempts[1 - ATTEMPTS_KEPT_MAX :], ended)
+
+
+def _finish(state: State, namespace: Namespace, run: Run) -> None:
+    space = state.spaces[namespace]
+    del space.runs[run.run_id]
+    if run.idempotency_key is not None:
+        _remember_key(state, space, (run.action, run.idempotency_key))
+    if run.action in space.deleted and not space.tallies[run.action].live:
+        state.let_go_of(space.deleted.pop(run.action))
+
+
+def _remember_key(state: State, space: Space, key: tuple[ActionName, str]) -> None:
+    state.keys_finished_count += 1
+    space.keys_finished[key] = None
+    if len(space.keys_finished) > KEYS_REMEMBERED_MAX:
+        oldest, _ = space.keys_finished.popitem(last=False)
+        del space.keys[oldest]

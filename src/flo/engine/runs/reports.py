@@ -1,0 +1,242 @@
+"""What comes of a run in the hands of a worker: a result, a failure, more time, or nothing at all.
+
+    complete ──▸ completed
+    fail ──▸ requeued, failed, timed out
+    touch ──▸ the lease goes on
+    the lease ends, the worker leaves ──▸ given up: requeued, timed out
+
+A report counts only from who holds the run. One that comes again, because its answer got lost,
+changes nothing again.
+"""
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from flo.engine.actions.schemas import check_schema
+from flo.engine.context import Context
+from flo.engine.decision import Decision
+from flo.engine.due import RUN, DueKey
+from flo.engine.runs.ends import attempts_after, release_lease
+from flo.engine.runs.limits import enter_queue
+from flo.engine.state import Space, State
+from flo.model.actions import Action
+from flo.model.base import Event
+from flo.model.errors import Conflict, NotFound
+from flo.model.ids import (
+    DURATION_MS_MAX,
+    ERROR_LENGTH_MAX,
+    TEXT_LENGTH_MAX,
+    Namespace,
+    check_payload,
+    check_range,
+    check_text,
+)
+from flo.model.runs import (
+    Accepted,
+    Complete,
+    Fail,
+    Run,
+    RunCompleted,
+    RunFailed,
+    RunReleased,
+    RunRequeued,
+    RunStatus,
+    RunTimedOut,
+    RunTouched,
+    Touch,
+    Touched,
+)
+from flo.model.workers import WorkerDeregistered
+
+TOUCH_MS_MAX = 3_600_000
+
+
+def decide_complete(state: State, command: Complete, context: Context) -> Decision:
+    run = _reported_run(state, command, context)
+    if _reported_before(run, command):
+        return Decision(Accepted(run_id=command.run_id, status=RunStatus.COMPLETED))
+    action = state.space(command.namespace).settings(leased_run(run, command).action)
+    check_payload(command.output, "an output")
+    check_text(command.outcome, "outcome")
+    check_schema(action.output_schema, command.output, "the output", "output_invalid")
+    completed = RunCompleted(
+        namespace=command.namespace,
+        run_id=command.run_id,
+        at_ms=context.now_ms,
+        output=command.output,
+        outcome=command.outcome,
+    )
+    return Decision(Accepted(run_id=command.run_id, status=RunStatus.COMPLETED), (completed,))
+
+
+def decide_fail(state: State, command: Fail, context: Context) -> Decision:
+    found = _reported_run(state, command, context)
+    if found is not None and _reported_before(found, command):
+        return Decision(Accepted(run_id=command.run_id, status=found.status))
+    run = leased_run(found, command)
+    space = state.spaces[command.namespace]
+    error = command.error[:ERROR_LENGTH_MAX]
+    action = space.settings(run.action)
+    if command.retry and has_retries(run, action):
+        requeued = _requeued(command.namespace, run, action, error, context)
+        return Decision(Accepted(run_id=run.run_id, status=RunStatus.PENDING), (requeued,))
+    if command.timed_out:
+        timed_out = RunTimedOut(
+            namespace=command.namespace, run_id=run.run_id, at_ms=context.now_ms, error=error
+        )
+        return Decision(Accepted(run_id=run.run_id, status=RunStatus.TIMED_OUT), (timed_out,))
+    failed = RunFailed(
+        namespace=command.namespace,
+        run_id=run.run_id,
+        at_ms=context.now_ms,
+        error=error,
+        dead_lettered=command.dead_letter,
+    )
+    return Decision(Accepted(run_id=run.run_id, status=RunStatus.FAILED), (failed,))
+
+
+def decide_touch(state: State, command: Touch, context: Context) -> Decision:
+    check_range(command.extend_ms, "extend_ms", 1, TOUCH_MS_MAX)
+    run = leased_run(state.space(command.namespace).runs.get(command.run_id), command)
+    if run.lease_expires_at_ms is None:
+        return Decision(Touched(run_id=run.run_id, lease_expires_at_ms=None))
+    lease_expires_at_ms = context.now_ms + command.extend_ms
+    touched = RunTouched(
+        namespace=command.namespace,
+        run_id=run.run_id,
+        lease_expires_at_ms=lease_expires_at_ms,
+        at_ms=context.now_ms,
+    )
+    reply = Touched(run_id=run.run_id, lease_expires_at_ms=lease_expires_at_ms)
+    return Decision(reply, (touched,))
+
+
+def fall_due(state: State, key: DueKey, context: Context) -> Iterable[Event]:
+    """A delay is over, or a lease."""
+    _, namespace, run_id = key
+    space = state.spaces[namespace]
+    run = space.runs[run_id]
+    if run.status is RunStatus.PENDING:
+        yield RunReleased(namespace=namespace, run_id=run_id)
+    else:
+        yield _lease_ended(namespace, space, run, context)
+
+
+def follow_worker_deregistered(
+    state: State, event: WorkerDeregistered, context: Context
+) -> Iterable[Event]:
+    """What a worker leaves undone is free at once; nobody needs to wait for the lease to end."""
+    space = state.spaces[event.namespace]
+    held = [space.runs[run_id] for run_id in space.held.get(event.worker_id, ())]
+    for run in sorted(held, key=lambda run: (run.action, run.number)):  # no other order is kept
+        if run.run_id not in space.runs:
+            continue  # what came of another one has cancelled it
+        yield _given_up(event.namespace, space, run, f"worker {event.worker_id!r} left", context)
+
+
+def apply_touched(state: State, event: RunTouched) -> None:
+    space = state.spaces[event.namespace]
+    run = space.runs[event.run_id]
+    space.runs[run.run_id] = replace(run, lease_expires_at_ms=event.lease_expires_at_ms)
+    if event.lease_expires_at_ms is not None:
+        state.due.set((RUN, event.namespace, run.run_id), event.lease_expires_at_ms)
+
+
+def apply_requeued(state: State, event: RunRequeued) -> None:
+    run = release_lease(state, event.namespace, event.run_id, event.at_ms, failed=True)
+    space = state.spaces[event.namespace]
+    run = replace(
+        run,
+        status=RunStatus.PENDING,
+        worker_id=None,
+        lease_expires_at_ms=None,
+        ready_at_ms=event.ready_at_ms,
+        is_delayed=event.ready_at_ms > event.at_ms,
+        error=event.error,
+        attempts=attempts_after(run, event.at_ms, event.error),
+    )
+    space.runs[run.run_id] = run
+    space.tallies[run.action].pending += 1
+    if run.is_delayed:
+        state.due.set((RUN, event.namespace, run.run_id), event.ready_at_ms)
+    else:
+        enter_queue(space, run)
+
+
+def leased_run(run: Run | None, command: Complete | Fail | Touch) -> Run:
+    """The run this worker holds now; a stale holder is told so."""
+    if run is None:
+        raise NotFound(f"run {command.run_id!r} does not exist, or has ended", code="run_not_found")
+    if (
+        run.status is not RunStatus.RUNNING
+        or run.worker_id != command.worker_id
+        or command.attempt not in (0, run.attempt)
+    ):
+        holder = f", held by {run.worker_id!r} as attempt {run.attempt}" if run.worker_id else ""
+        attempt = f" of attempt {command.attempt}" if command.attempt else ""
+        raise Conflict(
+            f"the lease of {command.worker_id!r} on run {run.run_id!r}{attempt} is lost: "
+            f"the run is {run.status}{holder}",
+            code="lease_lost",
+        )
+    return run
+
+
+def has_retries(run: Run, action: Action) -> bool:
+    """Whether another attempt is left in this life of the run."""
+    return run.attempt - run.attempts_before <= action.max_retries
+
+
+def _reported_run(state: State, command: Complete | Fail, context: Context) -> Run | None:
+    space = state.space(command.namespace)
+    run = space.runs.get(command.run_id)
+    return run or context.recalled.runs.get((space.archive_name, command.run_id))
+
+
+def _reported_before(run: Run | None, command: Complete | Fail) -> bool:
+    """Whether this very report was taken in already: its answer got lost, so it came again."""
+    if run is None or (run.status is RunStatus.RUNNING and not run.attempts):
+        return False
+    match command:
+        case Complete(worker_id=worker_id, attempt=attempt, output=output, outcome=outcome):
+            if run.status is not RunStatus.COMPLETED:
+                return False
+            taken_in = (run.worker_id, run.attempt, run.output, run.outcome)
+            return taken_in == (worker_id, attempt, output, outcome)
+        case Fail(worker_id=worker_id, attempt=attempt, error=error):
+            return any(
+                (ended.worker_id, ended.number, ended.error)
+                == (worker_id, attempt, error[:TEXT_LENGTH_MAX])
+                for ended in run.attempts
+            )
+
+
+def _lease_ended(namespace: Namespace, space: Space, run: Run, context: Context) -> Event:
+    timeout_ms = space.settings(run.action).timeout_ms
+    error = f"no result from worker {run.worker_id!r} within its lease (timeout_ms {timeout_ms})"
+    return _given_up(namespace, space, run, error, context)
+
+
+def _given_up(
+    namespace: Namespace, space: Space, run: Run, error: str, context: Context
+) -> RunRequeued | RunTimedOut:
+    """The worker is gone. That counts as an attempt."""
+    action = space.settings(run.action)
+    if has_retries(run, action):
+        return _requeued(namespace, run, action, error, context)
+    return RunTimedOut(namespace=namespace, run_id=run.run_id, at_ms=context.now_ms, error=error)
+
+
+def _requeued(
+    namespace: Namespace, run: Run, action: Action, error: str, context: Context
+) -> RunRequeued:
+    tries = run.attempt - run.attempts_before
+    delay_ms = min(action.retry_delay_ms * 2 ** min(tries - 1, 40), DURATION_MS_MAX)
+    return RunRequeued(
+        namespace=namespace,
+        run_id=run.run_id,
+        at_ms=context.now_ms,
+        error=error,
+        ready_at_ms=context.now_ms + delay_ms,
+    )

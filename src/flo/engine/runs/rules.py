@@ -1,0 +1,197 @@
+"""Rules of a run, as whoever wants it asks for them: invoke and cancel, and the way to the queue.
+
+    pending ──claim──▸ running ──complete──▸ completed
+       ▲ │                │
+       │ └─────────────── ┼── cancel ──▸ cancelled
+       └──── requeue ─────┼── fail ──▸ failed
+                          └── lease ends ──▸ timed_out
+
+How a run comes into the hands of a worker is in claims.py, what the worker reports in reports.py,
+what is left of a run that has ended in run_ends.py. Every decide_* reads state and returns a
+Decision; every apply_* folds one event.
+"""
+
+from msgspec.structs import replace
+
+from flo.engine.actions.rules import named_action
+from flo.engine.actions.schemas import check_schema
+from flo.engine.context import Context
+from flo.engine.decision import Decision
+from flo.engine.due import RUN
+from flo.engine.runs.limits import enter_queue, slot_of
+from flo.engine.state import Space, State
+from flo.engine.volatile import VolatileState
+from flo.model.errors import Conflict, Invalid, NotFound
+from flo.model.ids import (
+    DURATION_MS_MAX,
+    IDEMPOTENCY_KEY_LENGTH_MAX,
+    ActionName,
+    Labels,
+    Namespace,
+    RunId,
+    check_labels,
+    check_payload,
+    check_range,
+    check_text,
+    run_id_of,
+)
+from flo.model.runs import (
+    PRIORITY_DEFAULT,
+    PRIORITY_MAX,
+    Accepted,
+    Cancel,
+    Invoke,
+    Invoked,
+    Run,
+    RunCancelled,
+    RunQueued,
+    RunReleased,
+    RunStatus,
+)
+from flo.model.workers import TaskCancelled
+
+
+def decide_invoke(state: State, command: Invoke, context: Context) -> Decision:
+    space = state.space(command.namespace)
+    action = named_action(space, command.action)
+    _check_invocation(command)
+    inline = action.guest is not None
+    if command.idempotency_key is not None:
+        known = _run_with_key(space, command, context)
+        if known is not None:
+            return Decision(Invoked(run_id=known, duplicate=True, inline=inline))
+    number = space.numbers.get(action.name, 0) + 1
+    run = queue_run(
+        space,
+        action.name,
+        command.input,
+        context,
+        number,
+        priority=command.priority,
+        delay_ms=command.delay_ms,
+        idempotency_key=command.idempotency_key,
+        labels=command.labels or None,
+    )
+    queued = RunQueued(namespace=command.namespace, run=run)
+    return Decision(Invoked(run_id=run.run_id, inline=inline), (queued,))
+
+
+def queue_run(
+    space: Space,
+    name: ActionName,
+    payload: bytes,
+    context: Context,
+    number: int,
+    *,
+    priority: int = PRIORITY_DEFAULT,
+    delay_ms: int = 0,
+    idempotency_key: str | None = None,
+    labels: Labels | None = None,
+) -> Run:
+    """A run to be queued, unless its action refuses it."""
+    action = named_action(space, name)
+    if not action.enabled:
+        raise Conflict(f"action {action.name!r} is disabled", code="action_disabled")
+    check_payload(payload, "an input")
+    check_schema(action.input_schema, payload, "the input", "input_invalid")
+    return Run(
+        run_id=run_id_of(name, number),
+        action=name,
+        number=number,
+        input=payload,
+        priority=priority,
+        created_at_ms=context.now_ms,
+        ready_at_ms=context.now_ms + delay_ms,
+        is_delayed=delay_ms > 0,
+        idempotency_key=idempotency_key,
+        labels=labels,
+        slot=slot_of(action, payload),
+    )
+
+
+def decide_cancel(state: State, command: Cancel, context: Context) -> Decision:
+    check_text(command.reason, "reason")
+    space = state.space(command.namespace)
+    run = space.runs.get(command.run_id)
+    if run is None:
+        raise _cannot_cancel(space, command, context)
+    cancelled = RunCancelled(
+        namespace=command.namespace,
+        run_id=run.run_id,
+        at_ms=context.now_ms,
+        reason=command.reason,
+        worker_id=run.worker_id,
+    )
+    return Decision(Accepted(run_id=run.run_id, status=RunStatus.CANCELLED), (cancelled,))
+
+
+def note_cancelled(state: State, event: RunCancelled, live: VolatileState) -> None:
+    """The worker that had the run should know at once."""
+    worker_id = event.worker_id
+    if worker_id is not None and worker_id in state.spaces[event.namespace].workers:
+        told = TaskCancelled(namespace=event.namespace, worker_id=worker_id, run_id=event.run_id)
+        live.observe(told, event.at_ms)
+
+
+def apply_queued(state: State, event: RunQueued) -> None:
+    run = event.run
+    space = state.space_made(event.namespace)
+    assert run.run_id not in space.runs
+    space.runs[run.run_id] = run
+    space.numbers[run.action] = run.number
+    if run.idempotency_key is not None:
+        space.keys[run.action, run.idempotency_key] = run.run_id
+    space.tally(run.action).pending += 1
+    if run.is_delayed:
+        state.due.set((RUN, event.namespace, run.run_id), run.ready_at_ms)
+    else:
+        enter_queue(space, run)
+
+
+def apply_released(state: State, event: RunReleased) -> None:
+    space = state.spaces[event.namespace]
+    state.due.clear((RUN, event.namespace, event.run_id))
+    run = space.runs[event.run_id] = replace(space.runs[event.run_id], is_delayed=False)
+    enter_queue(space, run)
+
+
+def restore_run(state: State, namespace: Namespace, run: Run) -> None:
+    """Put a run of a snapshot back, with the indexes that follow from it; queues are there."""
+    space = state.spaces[namespace]
+    space.runs[run.run_id] = run
+    if run.idempotency_key is not None:
+        space.keys[run.action, run.idempotency_key] = run.run_id
+    if run.worker_id is not None:
+        space.held.setdefault(run.worker_id, {})[run.run_id] = None
+        if run.lease_expires_at_ms is not None:
+            state.due.set((RUN, namespace, run.run_id), run.lease_expires_at_ms)
+    elif run.is_delayed:
+        state.due.set((RUN, namespace, run.run_id), run.ready_at_ms)
+
+
+def _check_invocation(command: Invoke) -> None:
+    check_range(command.priority, "priority", 0, PRIORITY_MAX)
+    check_range(command.delay_ms, "delay_ms", 0, DURATION_MS_MAX)
+    if command.idempotency_key is not None:
+        if not command.idempotency_key:
+            raise Invalid("expected an idempotency key that is not empty")
+        check_text(command.idempotency_key, "idempotency_key", IDEMPOTENCY_KEY_LENGTH_MAX)
+    if command.labels:
+        check_labels(command.labels, "labels")
+
+
+def _run_with_key(space: Space, command: Invoke, context: Context) -> RunId | None:
+    key = command.idempotency_key
+    assert key is not None
+    return space.keys.get((command.action, key)) or context.recalled.keys.get(
+        (space.archive_name, command.action, key)
+    )
+
+
+def _cannot_cancel(space: Space, command: Cancel, context: Context) -> NotFound | Conflict:
+    ended = context.recalled.runs.get((space.archive_name, command.run_id))
+    if ended is None:
+        return NotFound(f"run {command.run_id!r} does not exist", code="run_not_found")
+    return Conflict(
+        f"run {command.run_id!r} has ended already: it is {ended.status}", code="run_has_ended"
+    )

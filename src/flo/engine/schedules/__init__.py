@@ -1,0 +1,1 @@
+"""What starts workflows by itself: schedules and triggers."""

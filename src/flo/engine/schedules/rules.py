@@ -1,0 +1,304 @@
+"""Rules of cron and interval starts.
+
+    deployed, resumed, enabled ──▸ ScheduleSet(next) ──due──▸ ScheduleFired(next) + WorkflowStarted
+                                                          ▲          │
+                                                          └──────────┘
+
+The fact that a time has fired, and the run that it has started, are one commit: no time fires twice
+and none is lost, whenever the server stops. What it missed while it was down is caught up as the
+schedule says.
+"""
+
+from collections.abc import Iterable
+
+from flo.engine.context import Context
+from flo.engine.decision import Decision
+from flo.engine.due import SCHEDULE, DueKey
+from flo.engine.queries import page_of
+from flo.engine.state import Space, State
+from flo.engine.workflows.rules import check_enabled, named_version, next_run
+from flo.engine.workflows.starts import attributes, slot_of
+from flo.model.base import Event
+from flo.model.errors import NotFound
+from flo.model.ids import Namespace, check_range
+from flo.model.runs import Nothing
+from flo.model.schedules import (
+    TIMES_MAX,
+    GetSchedule,
+    ListSchedules,
+    PauseSchedule,
+    ResumeSchedule,
+    RunSchedule,
+    ScheduleFired,
+    SchedulePage,
+    ScheduleRemoved,
+    ScheduleSet,
+    ScheduleState,
+    ScheduleView,
+)
+from flo.model.workflow_facts import (
+    WorkflowCreated,
+    WorkflowDeleted,
+    WorkflowDisabled,
+    WorkflowEnabled,
+    WorkflowName,
+    WorkflowRun,
+    WorkflowStarted,
+)
+from flo.model.workflows import WorkflowBegun
+from flo.workflow.cron import Timetable, missed, timetable_of, upcoming
+from flo.workflow.definition import Catchup, Schedule
+
+BY_SCHEDULE = "schedule"
+CAUGHT_UP_MAX = 100
+LATE_MS_MAX = 60_000
+"""A time that is later than this was missed."""
+
+
+def decide_pause(state: State, command: PauseSchedule, context: Context) -> Decision:
+    known = _named(state.space(command.namespace), command.workflow)
+    event = ScheduleSet(
+        namespace=command.namespace,
+        workflow=command.workflow,
+        next_at_ms=None,
+        at_ms=known.anchor_ms,
+        paused=True,
+    )
+    return Decision(Nothing(), () if known.paused else (event,))
+
+
+def decide_resume(state: State, command: ResumeSchedule, context: Context) -> Decision:
+    space = state.space(command.namespace)
+    known = _named(space, command.workflow)
+    if not known.paused:
+        return Decision(Nothing())
+    if _is_enabled(space, command.workflow):
+        resumed = _armed(space, command.namespace, command.workflow, context)
+    else:
+        resumed = ScheduleSet(
+            namespace=command.namespace,
+            workflow=command.workflow,
+            next_at_ms=None,
+            at_ms=known.anchor_ms,
+            paused=False,
+        )
+    return Decision(Nothing(), (resumed,))
+
+
+def decide_run_now(state: State, command: RunSchedule, context: Context) -> Decision:
+    space = state.space(command.namespace)
+    _named(space, command.workflow)
+    check_enabled(space, named_version(space, command.workflow).definition)
+    run = _run(space, command.workflow, context)
+    started = WorkflowStarted(namespace=command.namespace, run=run)
+    return Decision(WorkflowBegun(run_id=run.run_id), (started,))
+
+
+def fall_due(state: State, key: DueKey, context: Context) -> Iterable[Event]:
+    """A time has come, or several have passed while nobody was there."""
+    _, namespace, name = key
+    space = state.spaces[namespace]
+    known, schedule = space.schedules[name], _schedule(space, name)
+    assert known.next_at_ms is not None
+    assert schedule is not None
+    timetable = timetable_of(schedule, known.anchor_ms)
+    fired = _to_fire(schedule, timetable, known.next_at_ms, context.now_ms)
+    last = fired[-1] if schedule.catchup is Catchup.ALL else context.now_ms
+    next_at_ms = timetable.next_after(last)
+    room = schedule.max_concurrent - space.workflows[name].live_by[BY_SCHEDULE]
+    for number, due_at_ms in enumerate(fired):
+        run = _run(space, name, context) if number < room else None
+        yield ScheduleFired(
+            namespace=namespace,
+            workflow=name,
+            due_at_ms=due_at_ms,
+            next_at_ms=next_at_ms,
+            run_id=run.run_id if run is not None else None,
+        )
+        if run is not None:
+            yield WorkflowStarted(namespace=namespace, run=run)
+    if not fired:
+        yield ScheduleFired(
+            namespace=namespace,
+            workflow=name,
+            due_at_ms=known.next_at_ms,
+            next_at_ms=next_at_ms,
+            run_id=None,
+        )
+
+
+def follow_deployed(
+    state: State,
+    event: WorkflowCreated | WorkflowEnabled | WorkflowDisabled | WorkflowDeleted,
+    context: Context,
+) -> Iterable[Event]:
+    """The newest version of a workflow says when it starts."""
+    space = state.spaces[event.namespace]
+    known, schedule = space.schedules.get(event.name), _schedule(space, event.name)
+    if schedule is None:
+        if known is not None:
+            yield ScheduleRemoved(namespace=event.namespace, workflow=event.name)
+        return
+    if isinstance(event, WorkflowEnabled | WorkflowDisabled) and event.version not in (
+        None,
+        space.workflows[event.name].latest,
+    ):
+        return
+    paused = known.paused if known is not None else schedule.paused
+    if paused or not _is_enabled(space, event.name):
+        yield ScheduleSet(
+            namespace=event.namespace,
+            workflow=event.name,
+            next_at_ms=None,
+            at_ms=known.anchor_ms if known is not None else context.now_ms,
+            paused=paused,
+        )
+    else:
+        yield _armed(space, event.namespace, event.name, context)
+
+
+def apply_set(state: State, event: ScheduleSet) -> None:
+    space = state.spaces[event.namespace]
+    known = space.schedules.get(event.workflow)
+    space.schedules[event.workflow] = ScheduleState(
+        next_at_ms=event.next_at_ms,
+        anchor_ms=event.at_ms,
+        paused=event.paused,
+        last_at_ms=known.last_at_ms if known is not None else None,
+        last_run_id=known.last_run_id if known is not None else None,
+        skipped=known.skipped if known is not None else 0,
+    )
+    reschedule(state, event.namespace, event.workflow)
+
+
+def apply_removed(state: State, event: ScheduleRemoved) -> None:
+    del state.spaces[event.namespace].schedules[event.workflow]
+    state.due.clear((SCHEDULE, event.namespace, event.workflow))
+
+
+def apply_fired(state: State, event: ScheduleFired) -> None:
+    space = state.spaces[event.namespace]
+    known = space.schedules[event.workflow]
+    space.schedules[event.workflow] = ScheduleState(
+        next_at_ms=event.next_at_ms,
+        anchor_ms=known.anchor_ms,
+        paused=known.paused,
+        last_at_ms=event.due_at_ms,
+        last_run_id=event.run_id or known.last_run_id,
+        skipped=known.skipped + (event.run_id is None),
+    )
+    reschedule(state, event.namespace, event.workflow)
+
+
+def reschedule(state: State, namespace: Namespace, workflow: WorkflowName) -> None:
+    key = (SCHEDULE, namespace, workflow)
+    at_ms = state.spaces[namespace].schedules[workflow].next_at_ms
+    if at_ms is None:
+        state.due.clear(key)
+    else:
+        state.due.set(key, at_ms)
+
+
+def get_schedule(state: State, query: GetSchedule, context: Context) -> ScheduleView:
+    check_range(query.times, "times", 0, TIMES_MAX)
+    space = state.space(query.namespace)
+    _named(space, query.workflow)
+    return _view(space, query.namespace, query.workflow, query.times, context)
+
+
+def list_schedules(state: State, query: ListSchedules, context: Context) -> SchedulePage:
+    space = state.space(query.namespace)
+    names, cursor = page_of(space.schedules, query)
+    views = [_view(space, query.namespace, name, 1, context) for name in names]
+    return SchedulePage(items=views, cursor=cursor)
+
+
+def _to_fire(schedule: Schedule, timetable: Timetable, first_ms: int, now_ms: int) -> list[int]:
+    """Which of the times that have come start a run; of very many, those that came first."""
+    match schedule.catchup:
+        case Catchup.ALL:
+            return [first_ms, *missed(timetable, first_ms, now_ms, CAUGHT_UP_MAX)]
+        case Catchup.ONE:
+            return [first_ms, *missed(timetable, first_ms, now_ms, CAUGHT_UP_MAX)][-1:]
+        case Catchup.NONE:
+            early_ms = max(first_ms, now_ms - LATE_MS_MAX) - 1
+            return missed(timetable, early_ms, now_ms, CAUGHT_UP_MAX)[-1:]
+
+
+def _armed(
+    space: Space, namespace: Namespace, workflow: WorkflowName, context: Context
+) -> ScheduleSet:
+    schedule = _schedule(space, workflow)
+    assert schedule is not None
+    return ScheduleSet(
+        namespace=namespace,
+        workflow=workflow,
+        next_at_ms=timetable_of(schedule, context.now_ms).next_after(context.now_ms),
+        at_ms=context.now_ms,
+        paused=False,
+    )
+
+
+def _run(space: Space, name: WorkflowName, context: Context) -> WorkflowRun:
+    deployed = space.workflows[name].version(None)
+    assert deployed is not None
+    schedule = deployed.definition.schedule
+    assert schedule is not None
+    payload = schedule.input.encode()
+    return WorkflowRun(
+        **next_run(space),
+        workflow=name,
+        version=deployed.definition.version,
+        input=payload,
+        created_at_ms=context.now_ms,
+        attributes=attributes(deployed.definition, payload),
+        triggered_by=BY_SCHEDULE,
+        slot=slot_of(deployed.definition, payload),
+    )
+
+
+def _schedule(space: Space, name: WorkflowName) -> Schedule | None:
+    workflow = space.workflows.get(name)
+    deployed = workflow.version(None) if workflow is not None else None
+    return deployed.definition.schedule if deployed is not None else None
+
+
+def _is_enabled(space: Space, name: WorkflowName) -> bool:
+    """Whether the latest version, which has the schedule, may be started."""
+    workflow = space.workflows[name]
+    return workflow.is_enabled(workflow.latest)
+
+
+def _named(space: Space, workflow: WorkflowName) -> ScheduleState:
+    known = space.schedules.get(workflow)
+    if known is None:
+        raise NotFound(f"workflow {workflow!r} has no schedule", code="schedule_not_found")
+    return known
+
+
+def _view(
+    space: Space, namespace: Namespace, name: WorkflowName, count: int, context: Context
+) -> ScheduleView:
+    known, schedule = space.schedules[name], _schedule(space, name)
+    assert schedule is not None
+    times: list[int] = []
+    if known.next_at_ms is not None and count:
+        timetable = timetable_of(schedule, known.anchor_ms)
+        times = [known.next_at_ms, *upcoming(timetable, known.next_at_ms, count - 1)]
+    workflow = space.workflows[name]
+    return ScheduleView(
+        workflow=name,
+        namespace=namespace,
+        cron=schedule.cron,
+        interval_ms=schedule.interval_ms,
+        timezone=schedule.timezone,
+        paused=known.paused,
+        enabled=workflow.is_enabled(workflow.latest),
+        next_at_ms=known.next_at_ms,
+        last_at_ms=known.last_at_ms,
+        last_run_id=known.last_run_id,
+        live_runs=workflow.live_by[BY_SCHEDULE],
+        max_concurrent=schedule.max_concurrent,
+        skipped=known.skipped,
+        times=times,
+    )

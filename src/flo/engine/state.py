@@ -1,0 +1,276 @@
+"""State: everything the log can rebuild.
+
+A Space is one namespace's part of it. Records in it are frozen; folds put new ones in their place.
+"""
+
+from collections import Counter, OrderedDict
+from typing import NamedTuple
+
+import msgspec
+
+from flo.engine.due import GROUP, Due
+from flo.engine.groups.backlog import Backlog
+from flo.engine.kv.keys import Keys
+from flo.engine.runs.queue import Lane, Queue
+from flo.engine.workflows.execution import Execution
+from flo.model.actions import Action
+from flo.model.groups import GroupSettings
+from flo.model.ids import (
+    ActionName,
+    ConsumerName,
+    GroupName,
+    Namespace,
+    RunId,
+    StreamName,
+    WorkerId,
+)
+from flo.model.runs import Run
+from flo.model.schedules import ScheduleState
+from flo.model.streams import KEEP_ALL, Retention
+from flo.model.workers import Process, Worker
+from flo.model.workflow_facts import BranchName, WorkflowName
+from flo.workflow.definition import Definition
+
+DELETION_MARK = "~"
+"""No namespace has it in its name."""
+KEYS_REMEMBERED_MAX = 10_000
+"""So many idempotency keys of finished runs stay in memory; the archive knows them all."""
+
+
+def namespace_of(archive_name: str) -> Namespace:
+    """The namespace whose runs are filed under this name."""
+    return archive_name.partition(DELETION_MARK)[0]
+
+
+class Tally(msgspec.Struct, array_like=True, gc=False):
+    """How many runs of an action have each status. Counted on every event, so it is not frozen."""
+
+    pending: int = 0
+    running: int = 0
+    completed: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    timed_out: int = 0
+
+    @property
+    def live(self) -> int:
+        return self.pending + self.running
+
+
+NO_RUNS = Tally()
+
+
+class ConsumerGroupState:
+    """One consumer group of a stream."""
+
+    def __init__(
+        self, number: int, settings: GroupSettings, next_sequence: int, created_at_ms: int
+    ) -> None:
+        self.number = number
+        self.settings = settings
+        self.next = next_sequence
+        """The sequence of the first record that is new to it."""
+        self.created_at_ms = created_at_ms
+        self.consumers: dict[ConsumerName, int] = {}
+        """When each joined."""
+        self.chosen: ConsumerName | None = None
+        """Who takes everything, in mode exclusive."""
+        self.backlog = Backlog()
+        self.dead_count = 0
+
+
+class StreamState:
+    """One stream, without its records: those are in the store."""
+
+    def __init__(self, number: int, created_at_ms: int, partitions: int = 1) -> None:
+        self.number = number
+        self.created_at_ms = created_at_ms
+        self.partitions = partitions
+        self.retention: Retention = KEEP_ALL
+        self.first = 1
+        """The sequence of the first record that is kept."""
+        self.next = 1
+        """The sequence that the next record will get."""
+        self.first_at_ms = 0
+        self.last_at_ms = 0
+        self.offset = 0
+        """How many bytes came before the first record that is kept."""
+        self.length = 0
+        """How many bytes there have ever been."""
+        self.groups: dict[GroupName, ConsumerGroupState] = {}
+
+
+class Deployed(NamedTuple):
+    """One version of a workflow."""
+
+    definition: Definition
+    text: str
+    created_at_ms: int
+
+
+class Workflow:
+    """The versions of one workflow."""
+
+    def __init__(self) -> None:
+        self.versions: dict[str, Deployed] = {}
+        """In the order in which they were deployed; the last one is the latest."""
+        self.gone: dict[str, Deployed] = {}
+        """Versions that were deleted, while there are runs of them."""
+        self.enabled = True
+        """Whether it is not disabled as a whole, with all the versions that are yet to come."""
+        self.disabled: dict[str, None] = {}
+        """The versions that are disabled by themselves."""
+        self.live: Counter[str] = Counter()
+        """How many runs of each version are under way."""
+        self.live_by: Counter[str] = Counter()
+        """How many were started by a schedule, a trigger, a parent or by hand."""
+
+    @property
+    def latest(self) -> str:
+        return next(reversed(self.versions))
+
+    def is_enabled(self, version: str) -> bool:
+        """Whether runs of this version may begin."""
+        return self.enabled and version not in self.disabled
+
+    def version(self, wanted: str | None) -> Deployed | None:
+        if not self.versions:
+            return None
+        return self.versions.get(self.latest if wanted in (None, "latest") else wanted)
+
+    def pinned(self, version: str) -> Deployed:
+        """The version that a run was started with."""
+        return self.versions.get(version) or self.gone[version]
+
+
+class Permits:
+    """Who may run at a time under one key, and who waits in line."""
+
+    def __init__(self) -> None:
+        self.holders: dict[RunId, None] = {}
+        self.line: dict[RunId, None] = {}
+
+
+class ActionPermits:
+    """The same for the runs of an action; those in line by priority, and by their numbers."""
+
+    def __init__(self) -> None:
+        self.holders: dict[RunId, None] = {}
+        self.line = Lane()
+
+
+class Space:
+    """One namespace."""
+
+    def __init__(self, archive_name: str = "") -> None:
+        self.archive_name = archive_name
+        """What its finished runs are filed under."""
+        self.created_at_ms: int | None = None
+        self.actions: dict[ActionName, Action] = {}
+        self.deleted: dict[ActionName, Action] = {}
+        """Actions that are gone but for the runs still under way."""
+        self.numbers: dict[ActionName, int] = {}
+        """The number of the newest run; it outlives the action, so that no run id comes twice."""
+        self.tallies: dict[ActionName, Tally] = {}
+        self.runs: dict[RunId, Run] = {}
+        self.queues: dict[ActionName, Queue] = {}
+        self.keys: dict[tuple[ActionName, str], RunId] = {}
+        self.keys_finished: OrderedDict[tuple[ActionName, str], None] = OrderedDict()
+        """Those of them whose runs have ended, in the order in which they did."""
+        self.workers: dict[WorkerId, Worker] = {}
+        self.processes: dict[WorkerId, dict[ActionName, Process]] = {}
+        self.held: dict[WorkerId, dict[RunId, None]] = {}
+        """The runs under lease, by who holds them."""
+        self.streams: dict[StreamName, StreamState] = {}
+        self.kv = Keys()
+        self.workflows: dict[WorkflowName, Workflow] = {}
+        self.workflow_number = 0
+        """The number of the newest workflow run."""
+        self.executions: dict[RunId, Execution] = {}
+        """The workflow runs under way."""
+        self.awaited: dict[RunId, tuple[RunId, BranchName]] = {}
+        """The runs and children that workflow runs wait for, and which walk of which."""
+        self.slots: dict[tuple[WorkflowName, str], Permits] = {}
+        self.action_slots: dict[tuple[ActionName, str], ActionPermits] = {}
+        self.schedules: dict[WorkflowName, ScheduleState] = {}
+        self.workflow_keys: dict[tuple[WorkflowName, str], RunId] = {}
+        self.workflow_keys_finished: OrderedDict[tuple[WorkflowName, str], None] = OrderedDict()
+
+    def queue(self, name: ActionName) -> Queue:
+        """The ready queue of an action, for a fold that is about to put something into it."""
+        queue = self.queues.get(name)
+        if queue is None:
+            queue = self.queues[name] = Queue()
+        return queue
+
+    def has_ready(self, name: ActionName) -> bool:
+        """Whether anything stands in the queue of an action."""
+        queue = self.queues.get(name)
+        return queue is not None and len(queue) > 0
+
+    def tally(self, name: ActionName) -> Tally:
+        """The counts of an action, for a fold that is about to change one."""
+        tally = self.tallies.get(name)
+        if tally is None:
+            tally = self.tallies[name] = Tally()
+        return tally
+
+    def has_dead(self, run: Run) -> bool:
+        """Whether a run that was recalled is a dead letter, and still is one."""
+        return run.dead_lettered and run.run_id not in self.runs
+
+    def settings(self, name: ActionName) -> Action:
+        """What holds for the runs of an action, even when it has been deleted meanwhile."""
+        return self.actions.get(name) or self.deleted[name]
+
+
+NOTHING_YET = Space()
+
+
+class State:
+    def __init__(self) -> None:
+        self.spaces: dict[Namespace, Space] = {}
+        self.deletions: dict[Namespace, int] = {}
+        """How often a namespace has been deleted: what comes after must not meet what was."""
+        self.due = Due()
+        self.keys_finished_count = 0
+        self.streams_made = 0
+        """How many streams there have ever been; the store knows each by its number."""
+        self.groups_made = 0
+        self.modules: dict[str, bytes] = {}
+        """The WebAssembly modules of actions, by their digests."""
+
+    def space(self, namespace: Namespace) -> Space:
+        """The namespace, empty if nothing has happened in it yet."""
+        return self.spaces.get(namespace) or NOTHING_YET
+
+    def space_made(self, namespace: Namespace) -> Space:
+        """The namespace, for a fold that is about to put something into it."""
+        space = self.spaces.get(namespace)
+        if space is None:
+            deletions = self.deletions.get(namespace, 0)
+            space = Space(f"{namespace}{DELETION_MARK}{deletions}" if deletions else namespace)
+            self.spaces[namespace] = space
+        return space
+
+    def let_go_of(self, action: Action) -> None:
+        """Forget the module of an action that is gone, unless another one uses it."""
+        if action.guest is None or action.guest.digest not in self.modules:
+            return
+        actions = (
+            one
+            for space in self.spaces.values()
+            for one in (*space.actions.values(), *space.deleted.values())
+        )
+        digests = (one.guest.digest for one in actions if one.guest is not None)
+        if action.guest.digest not in digests:
+            del self.modules[action.guest.digest]
+
+    def reschedule(self, namespace: Namespace, stream: StreamName, name: GroupName) -> None:
+        """A group falls due when the first of its records does."""
+        key = (GROUP, namespace, stream, name)
+        at_ms = self.spaces[namespace].streams[stream].groups[name].backlog.next_at_ms()
+        if at_ms is None:
+            self.due.clear(key)
+        else:
+            self.due.set(key, at_ms)

@@ -1,0 +1,1 @@
+"""Streams: append, read, trim."""

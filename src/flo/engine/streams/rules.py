@@ -1,0 +1,341 @@
+"""Rules of streams: create, append, trim, delete; where a read begins.
+
+    first                     next
+      ▾                         ▾
+  … │ 4   5   6   7   8   9   10 …       what is before `first` has been trimmed
+
+The records themselves are in the store. A rule that needs to see one finds it within the reach of
+its Moment, or it says what is missing and is asked again (engine/lookup.py).
+"""
+
+from collections.abc import Mapping
+from typing import TypeAlias
+from zlib import crc32
+
+from flo.engine.context import Context
+from flo.engine.decision import Decision
+from flo.engine.due import GROUP
+from flo.engine.state import Space, State, StreamState
+from flo.model.base import Event
+from flo.model.errors import Conflict, Invalid, NotFound, TooLarge, Unavailable
+from flo.model.ids import (
+    DURATION_MS_MAX,
+    KEY_LENGTH_MAX,
+    StreamId,
+    StreamName,
+    check_namespace,
+    check_payload,
+    check_range,
+    check_stream_name,
+    check_text,
+    parse_stream_id,
+    stream_id_of,
+)
+from flo.model.runs import Nothing
+from flo.model.streams import (
+    HEADERS_LENGTH_MAX,
+    HEADERS_MAX,
+    KEEP_ALL,
+    PARTITIONS_MAX,
+    RECORDS_PER_APPEND_MAX,
+    AlterStream,
+    Append,
+    Appended,
+    Chunk,
+    CreateStream,
+    DeleteStream,
+    NewRecord,
+    PositionBy,
+    RecordsAppended,
+    Retention,
+    StreamAltered,
+    StreamCreated,
+    StreamDeleted,
+    StreamPosition,
+    StreamRecord,
+    StreamTrimmed,
+    Trimmed,
+    TrimStream,
+)
+
+LENGTH_MAX = 2**53
+STREAMS_MAX = 100_000
+
+BY_LENGTH = "length"
+BY_AGE = "age"
+BY_BYTES = "bytes"
+FROM_TIME = "from_time"
+FROM_SEQUENCE = "from_sequence"
+UNTIL_TIME = "until_time"
+
+Bound: TypeAlias = tuple[PositionBy, int]
+"""What is to be reached, and how much of it."""
+
+
+def decide_create(state: State, command: CreateStream, context: Context) -> Decision:
+    space = state.space(command.namespace)
+    if command.stream in space.streams:
+        raise Conflict(f"stream {command.stream!r} exists", code="stream_exists")
+    return Decision(Nothing(), (created(state, command, context),))
+
+
+def decide_alter(state: State, command: AlterStream, context: Context) -> Decision:
+    named_stream(state.space(command.namespace), command.stream)
+    _check_retention(command.retention)
+    altered = StreamAltered(
+        namespace=command.namespace, stream=command.stream, retention=command.retention
+    )
+    return Decision(Nothing(), (altered,))
+
+
+def decide_delete(state: State, command: DeleteStream, context: Context) -> Decision:
+    named_stream(state.space(command.namespace), command.stream)
+    deleted = StreamDeleted(namespace=command.namespace, stream=command.stream)
+    return Decision(Nothing(), (deleted,))
+
+
+def decide_append(state: State, command: Append, context: Context) -> Decision:
+    check_range(len(command.records), "the number of records", 1, RECORDS_PER_APPEND_MAX)
+    stream = state.space(command.namespace).streams.get(command.stream)
+    events: list[Event] = []
+    if stream is None:
+        make = CreateStream(stream=command.stream, namespace=command.namespace)
+        events.append(created(state, make, context))
+        stream = StreamState(state.streams_made + 1, context.now_ms)
+    at_ms = max(context.now_ms, stream.last_at_ms)
+    records = tuple(
+        _record(stream, new, stream.next + place, at_ms, context)
+        for place, new in enumerate(command.records)
+    )
+    length = sum(record.length for record in records)
+    appended = RecordsAppended(
+        namespace=command.namespace,
+        stream=command.stream,
+        count=len(records),
+        at_ms=at_ms,
+        length=length,
+    )
+    reply = Appended(
+        stream_id=records[0].stream_id, last_id=records[-1].stream_id, count=len(records)
+    )
+    chunk = Chunk(stream=stream.number, first=stream.next, offset=stream.length, records=records)
+    return Decision(reply, (*events, appended), chunks=(chunk,))
+
+
+def decide_trim(state: State, command: TrimStream, context: Context) -> Decision:
+    stream = named_stream(state.space(command.namespace), command.stream)
+    check_bounds(command)
+    place = _trim_place(stream, command, context)
+    removed = place.sequence - stream.first
+    left = place.sequence < stream.next
+    reply = Trimmed(
+        removed=removed, first_id=stream_id_of(place.at_ms, place.sequence) if left else None
+    )
+    if not removed or command.dry_run:
+        return Decision(reply)
+    trimmed = StreamTrimmed(
+        namespace=command.namespace,
+        stream=command.stream,
+        first=place.sequence,
+        offset=place.offset,
+        at_ms=place.at_ms,
+    )
+    return Decision(reply, (trimmed,))
+
+
+def apply_created(state: State, event: StreamCreated) -> None:
+    stream = StreamState(event.number, event.at_ms, event.partitions)
+    stream.retention = event.retention
+    state.streams_made = max(state.streams_made, event.number)
+    state.space_made(event.namespace).streams[event.stream] = stream
+
+
+def apply_altered(state: State, event: StreamAltered) -> None:
+    state.spaces[event.namespace].streams[event.stream].retention = event.retention
+
+
+def apply_deleted(state: State, event: StreamDeleted) -> None:
+    stream = state.spaces[event.namespace].streams.pop(event.stream)
+    for group in stream.groups:
+        state.due.clear((GROUP, event.namespace, event.stream, group))
+
+
+def apply_appended(state: State, event: RecordsAppended) -> None:
+    stream = state.spaces[event.namespace].streams[event.stream]
+    if stream.first == stream.next:
+        stream.first_at_ms = event.at_ms
+    stream.next += event.count
+    stream.length += event.length
+    stream.last_at_ms = event.at_ms
+
+
+def apply_trimmed(state: State, event: StreamTrimmed) -> None:
+    """The stream begins later; what its groups still held of the beginning is gone too."""
+    stream = state.spaces[event.namespace].streams[event.stream]
+    stream.first, stream.offset, stream.first_at_ms = event.first, event.offset, event.at_ms
+    for name, group in stream.groups.items():
+        group.next = max(group.next, event.first)
+        gone = [sequence for sequence in group.backlog.deliveries if sequence < event.first]
+        for sequence in gone:
+            group.backlog.remove(sequence)
+        state.reschedule(event.namespace, event.stream, name)
+
+
+def created(state: State, command: CreateStream, context: Context) -> StreamCreated:
+    """The fact that this stream exists from now on, once all is found to be in order."""
+    check_namespace(command.namespace)
+    check_stream_name(command.stream)
+    check_range(command.partitions, "partitions", 1, PARTITIONS_MAX)
+    _check_retention(command.retention)
+    if len(state.space(command.namespace).streams) >= STREAMS_MAX:
+        raise Conflict(
+            f"there are {STREAMS_MAX} streams, and that is the most: delete some",
+            code="too_many_streams",
+        )
+    return StreamCreated(
+        namespace=command.namespace,
+        stream=command.stream,
+        number=state.streams_made + 1,
+        at_ms=context.now_ms,
+        partitions=command.partitions,
+        retention=command.retention,
+    )
+
+
+def named_stream(space: Space, name: StreamName) -> StreamState:
+    stream = space.streams.get(name)
+    if stream is None:
+        raise NotFound(f"stream {name!r} does not exist", code="stream_not_found")
+    return stream
+
+
+def partition_of(key: str, partitions: int) -> int:
+    return crc32(key.encode()) % partitions
+
+
+def trim_bounds(stream: StreamState, command: TrimStream, now_ms: int) -> dict[str, Bound]:
+    """The bounds that a trim sets: what is before such a place goes."""
+    kept = stream.retention if _has_no_bound(command) else command
+    bounds: dict[str, Bound] = {}
+    if kept.max_length is not None and stream.next - stream.first > kept.max_length:
+        bounds[BY_LENGTH] = (PositionBy.SEQUENCE, stream.next - kept.max_length)
+    if kept.max_age_ms is not None and 0 < stream.first_at_ms < now_ms - kept.max_age_ms:
+        bounds[BY_AGE] = (PositionBy.TIME, now_ms - kept.max_age_ms)
+    if kept.max_bytes is not None and stream.length - stream.offset > kept.max_bytes:
+        bounds[BY_BYTES] = (PositionBy.OFFSET, stream.length - kept.max_bytes)
+    if command.before is not None:
+        bounds |= id_bounds(command.before)
+    return bounds
+
+
+def id_bounds(stream_id: StreamId, *, after: bool = False) -> dict[str, Bound]:
+    """What the first record that has this id, or comes after it, lies between."""
+    at_ms, sequence = parse_stream_id(stream_id)
+    return {
+        FROM_TIME: (PositionBy.TIME, at_ms),
+        FROM_SEQUENCE: (PositionBy.SEQUENCE, sequence + after),
+        UNTIL_TIME: (PositionBy.TIME, at_ms + 1),
+    }
+
+
+def id_place(
+    stream: StreamState, places: Mapping[tuple[int, str], StreamPosition]
+) -> StreamPosition:
+    """The place that these bounds say."""
+    bounds = (FROM_TIME, FROM_SEQUENCE, UNTIL_TIME)
+    return sorted(places[stream.number, bound] for bound in bounds)[1]
+
+
+def first_id(stream: StreamState) -> StreamId | None:
+    """The id of the first record that is kept, if there is one."""
+    if stream.first == stream.next:
+        return None
+    return stream_id_of(stream.first_at_ms, stream.first)
+
+
+def last_id(stream: StreamState) -> StreamId:
+    """The id of the newest record there has been; 0-0 if there has been none."""
+    return stream_id_of(stream.last_at_ms, stream.next - 1)
+
+
+def _trim_place(stream: StreamState, command: TrimStream, context: Context) -> StreamPosition:
+    """Where the stream would begin; places that were found a little earlier are good enough."""
+    recalled = context.recalled.places
+    by_bounds = (BY_LENGTH, BY_AGE, BY_BYTES)
+    places = [recalled[stream.number, by] for by in by_bounds if (stream.number, by) in recalled]
+    if command.before is not None:
+        places.append(id_place(stream, recalled))
+    beginning = StreamPosition(stream.first, stream.offset, stream.first_at_ms)
+    place = max([beginning, *places], key=lambda place: place.sequence)
+    if place.at_ms or place.sequence == stream.next:
+        return place
+    record = context.records.record(stream.number, place.sequence)  # it has come in meanwhile
+    if record is None:
+        raise Unavailable(f"stream {command.stream!r} is being appended to: try again")
+    return place._replace(at_ms=record.at_ms)
+
+
+def _has_no_bound(command: TrimStream) -> bool:
+    bounds = (command.before, command.max_length, command.max_age_ms, command.max_bytes)
+    return all(bound is None for bound in bounds)
+
+
+def _record(
+    stream: StreamState, new: NewRecord, sequence: int, at_ms: int, context: Context
+) -> StreamRecord:
+    check_payload(new.payload, "a record")
+    if new.headers:
+        _check_headers(new.headers)
+    if new.key is not None:
+        check_text(new.key, "a partition key", KEY_LENGTH_MAX)
+    return StreamRecord(
+        sequence=sequence,
+        at_ms=at_ms,
+        payload=new.payload,
+        headers=new.headers or None,
+        key=new.key,
+        partition=_partition(stream, new, context),
+    )
+
+
+def _partition(stream: StreamState, new: NewRecord, context: Context) -> int:
+    if new.partition is not None:
+        check_range(new.partition, "partition", 0, stream.partitions - 1)
+        return new.partition
+    if stream.partitions == 1:
+        return 0
+    if new.key is not None:
+        return partition_of(new.key, stream.partitions)
+    return int(context.rng() * stream.partitions)
+
+
+def _check_headers(headers: dict[str, str]) -> None:
+    if len(headers) > HEADERS_MAX:
+        raise TooLarge(f"expected at most {HEADERS_MAX} headers, got {len(headers)}")
+    length = sum(len(name) + len(value) for name, value in headers.items())
+    if length > HEADERS_LENGTH_MAX:
+        raise TooLarge(f"expected headers of at most {HEADERS_LENGTH_MAX} characters, got {length}")
+
+
+def _check_retention(retention: Retention) -> None:
+    if retention is KEEP_ALL:
+        return
+    for what, value, most in (
+        ("max_age_ms", retention.max_age_ms, DURATION_MS_MAX * 100),
+        ("max_length", retention.max_length, LENGTH_MAX),
+        ("max_bytes", retention.max_bytes, LENGTH_MAX),
+    ):
+        if value is not None:
+            check_range(value, what, 1, most)
+
+
+def check_bounds(command: TrimStream) -> None:
+    for what, value in (
+        ("max_length", command.max_length),
+        ("max_age_ms", command.max_age_ms),
+        ("max_bytes", command.max_bytes),
+    ):
+        if value is not None and value < 0:
+            raise Invalid(f"expected {what} of 0 or more, got {value}")
+    if command.before is not None:
+        parse_stream_id(command.before)

@@ -1,0 +1,1 @@
+"""How a workflow execution advances: one step to the next."""

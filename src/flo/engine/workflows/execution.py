@@ -1,0 +1,324 @@
+"""How far a workflow run has come: its walks, the results of its steps, its signals.
+
+A Course is changed by the events of its run and by nothing else. The rules work on a copy of it:
+they fold each event that they decide on into the copy, and so always see where they are.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+from msgspec.structs import replace
+
+from flo.model.workflow_facts import (
+    MAIN,
+    ActionEnded,
+    Branch,
+    BranchClosed,
+    BranchEnded,
+    BranchName,
+    BranchOpened,
+    BranchPhase,
+    Ending,
+    HistoryEntry,
+    HistoryFiled,
+    RollbackBegan,
+    Signal,
+    SignalMatched,
+    SignalReceived,
+    SignalTimedOut,
+    StepEnded,
+    StepHeld,
+    StepName,
+    StepResult,
+    StepStarted,
+    StepUndone,
+    WorkflowAdmitted,
+    WorkflowFinished,
+    WorkflowPaused,
+    WorkflowResumed,
+    WorkflowRun,
+)
+from flo.workflow.definition import Definition, ForEachStep, ParallelStep, RunStep, Step
+
+HISTORY_PART_LENGTH = 200
+"""So many entries are in each part of a long history."""
+
+UNDO = "~"
+"""The walk that undoes."""
+
+AT_REST = Branch(step="", phase=BranchPhase.BETWEEN)
+"""A walk that is not there awaits nothing."""
+
+BranchEvent: TypeAlias = (
+    StepStarted
+    | StepHeld
+    | ActionEnded
+    | StepEnded
+    | BranchOpened
+    | BranchEnded
+    | BranchClosed
+    | SignalMatched
+    | SignalTimedOut
+)
+ExecutionEvent: TypeAlias = (
+    BranchEvent
+    | SignalReceived
+    | WorkflowPaused
+    | WorkflowResumed
+    | RollbackBegan
+    | StepUndone
+    | WorkflowFinished
+    | HistoryFiled
+    | WorkflowAdmitted
+)
+
+
+class Items(NamedTuple):
+    """The list of a forEach step under way, and the input of its run: both decoded, once for all
+    of the items. They follow from what is in the log, and are found again when they are missing."""
+
+    values: list[Any] | None
+    input: Any
+
+
+class Execution:
+    __slots__ = (
+        "admitted",
+        "branches",
+        "definition",
+        "done",
+        "due_at_ms",
+        "ending",
+        "history",
+        "history_parts",
+        "hops",
+        "hops_at_ms",
+        "items",
+        "outputs",
+        "paused",
+        "results",
+        "run",
+        "run_id",
+        "signals",
+        "to_undo",
+        "undone",
+    )
+
+    def __init__(self, run: WorkflowRun, definition: Definition) -> None:
+        self.run, self.run_id = run, run.run_id
+        self.definition = definition
+        self.branches: dict[BranchName, Branch] = {}
+        self.results: dict[StepName, StepResult] = dict(run.results)
+        self.outputs: dict[BranchName, bytes] = {}
+        """What the branches and items of joins under way have come to."""
+        self.items: dict[tuple[BranchName, StepName], Items] = {}
+        self.signals: list[Signal] = []
+        """Those that no step has waited for yet."""
+        self.done: list[StepName] = []
+        """The steps that have succeeded and can be undone, in order."""
+        self.admitted = run.slot is None
+        """Whether it may run; without a limit, it always may."""
+        self.paused = False
+        self.ending: Ending | None = None
+        """How the run ends, while it is undone."""
+        self.to_undo: tuple[StepName, ...] = ()
+        self.undone: tuple[StepName, ...] = ()
+        self.due_at_ms: int | None = None
+        """When it is down to fall due."""
+        self.hops = 0
+        """How many steps have ended at the same time, without an action that was waited for."""
+        self.hops_at_ms = 0
+        self.history: list[HistoryEntry] = []
+        self.history_parts = 0
+
+    def copy(self) -> "Execution":
+        """A copy to decide on; its history is of no use there."""
+        copy = Execution.__new__(Execution)
+        copy.run, copy.run_id, copy.definition = self.run, self.run_id, self.definition
+        copy.branches = self.branches.copy()
+        copy.results = self.results.copy()
+        copy.outputs = self.outputs.copy()
+        copy.items = self.items  # they are the same for both
+        copy.signals = self.signals.copy()
+        copy.done = self.done.copy()
+        copy.paused, copy.admitted = self.paused, self.admitted
+        copy.ending, copy.to_undo, copy.undone = self.ending, self.to_undo, self.undone
+        copy.hops, copy.hops_at_ms = self.hops, self.hops_at_ms
+        copy.due_at_ms, copy.history, copy.history_parts = None, [], 0
+        return copy
+
+    def step(self, branch: BranchName) -> Step | None:
+        """The step that a walk is at; that of an item has none of its own, nor has what undoes."""
+        if branch == UNDO or is_item(self.definition, branch):
+            return None
+        return step_at(self.definition, branch, self.branches[branch].step)
+
+    def next_at_ms(self) -> int | None:
+        """When something of it falls due; nothing does while it is paused."""
+        if self.paused:
+            return None
+        next_at_ms: int | None = None
+        for branch in self.branches.values():
+            if branch.until_ms is not None and (next_at_ms is None or branch.until_ms < next_at_ms):
+                next_at_ms = branch.until_ms
+        return next_at_ms
+
+    def fold(self, event: ExecutionEvent) -> None:
+        _FOLDS[type(event)](self, event)
+
+    def _branch_on(self, event: StepStarted | StepHeld) -> None:
+        self.branches[event.branch] = event.now
+
+    def _end_action(self, event: ActionEnded) -> None:
+        branch = self.branches[event.branch]
+        if branch.phase is BranchPhase.ACTION:
+            self.hops = 0
+        self.branches[event.branch] = replace(branch, awaited=None, until_ms=None)
+
+    def _end_step(self, event: StepEnded) -> None:
+        self.hops = self.hops + 1 if event.at_ms == self.hops_at_ms else 1
+        self.hops_at_ms = event.at_ms
+        self.results.pop(event.step, None)  # the last one that has ended stands last
+        self.results[event.step] = StepResult(
+            outcome=event.outcome, output=event.output, error=event.error, at_ms=event.at_ms
+        )
+        branch = self.branches[event.branch]
+        self.branches[event.branch] = Branch(
+            step=event.step, phase=BranchPhase.BETWEEN, began_at_ms=branch.began_at_ms
+        )
+        step = step_at(self.definition, event.branch, event.step)
+        if isinstance(step, RunStep) and step.rollback is not None and event.outcome == "success":
+            self.done.append(event.step)
+
+    def _end_branch(self, event: BranchEnded) -> None:
+        del self.branches[event.branch]
+        self.outputs[event.branch] = event.output
+        parent = parent_branch(event.branch)
+        join = self.branches[parent]
+        self.branches[parent] = replace(
+            join,
+            succeeded=join.succeeded + event.succeeded,
+            failed=join.failed + (not event.succeeded),
+        )
+
+    def _open_branch(self, event: BranchOpened) -> None:
+        parent = parent_branch(event.branch)
+        join = self.branches[parent]
+        self.branches[parent] = replace(join, opened=join.opened + 1)
+        self.branches[event.branch] = Branch(
+            step=event.step, phase=BranchPhase.BETWEEN, began_at_ms=event.at_ms
+        )
+
+    def _close_branch(self, event: BranchClosed) -> None:
+        self.branches.pop(event.branch, None)
+
+    def _receive(self, event: SignalReceived) -> None:
+        self.signals.append(event.signal)
+
+    def _match(self, event: SignalMatched) -> None:
+        self.signals.remove(next(one for one in self.signals if one.type == event.signal_type))
+
+    def _miss(self, event: SignalTimedOut) -> None:
+        branch = self.branches[event.branch]
+        self.branches[event.branch] = replace(branch, phase=BranchPhase.BETWEEN, until_ms=None)
+
+    def _pause(self, event: WorkflowPaused) -> None:
+        self.paused = True
+
+    def _resume(self, event: WorkflowResumed) -> None:
+        self.paused = False
+
+    def _begin_rollback(self, event: RollbackBegan) -> None:
+        self.ending, self.to_undo, self.paused = event.ending, event.steps, False
+
+    def _undo(self, event: StepUndone) -> None:
+        self.to_undo = tuple(one for one in self.to_undo if one != event.step)
+        self.branches.pop(UNDO, None)
+        if event.succeeded:
+            self.undone = (*self.undone, event.step)
+
+    def _admit(self, event: WorkflowAdmitted) -> None:
+        self.admitted = True
+
+    def _file(self, event: HistoryFiled) -> None:
+        self.history_parts += 1
+        self.history = self.history[HISTORY_PART_LENGTH:]
+
+    def _finish(self, event: WorkflowFinished) -> None:
+        self.branches.clear()
+
+
+_FOLDS: dict[type[ExecutionEvent], Callable[[Execution, Any], None]] = {
+    StepStarted: Execution._branch_on,
+    StepHeld: Execution._branch_on,
+    ActionEnded: Execution._end_action,
+    StepEnded: Execution._end_step,
+    BranchOpened: Execution._open_branch,
+    BranchEnded: Execution._end_branch,
+    BranchClosed: Execution._close_branch,
+    SignalReceived: Execution._receive,
+    SignalMatched: Execution._match,
+    SignalTimedOut: Execution._miss,
+    WorkflowPaused: Execution._pause,
+    WorkflowResumed: Execution._resume,
+    RollbackBegan: Execution._begin_rollback,
+    StepUndone: Execution._undo,
+    WorkflowAdmitted: Execution._admit,
+    HistoryFiled: Execution._file,
+    WorkflowFinished: Execution._finish,
+}
+
+
+def parent_branch(branch: BranchName) -> BranchName:
+    """The walk whose step has opened this one: "prepare/email" was opened by the main walk."""
+    return branch.rpartition("/")[0].rpartition("/")[0]
+
+
+def join_step(branch: BranchName) -> StepName:
+    """The step that has opened a walk."""
+    return branch.rpartition("/")[0].rpartition("/")[2]
+
+
+def leaf_of(branch: BranchName) -> str:
+    """The name of a branch, or the number of an item."""
+    return branch.rpartition("/")[2]
+
+
+def branch_under(parent: BranchName, step: StepName, name: str) -> BranchName:
+    return f"{parent}/{step}/{name}" if parent else f"{step}/{name}"
+
+
+def step_at(definition: Definition, branch: BranchName, name: StepName) -> Step | None:
+    """The step of this name where this walk goes."""
+    if branch in (MAIN, UNDO):
+        return definition.step_named(name)
+    opener = opener_of(definition, branch)
+    if not isinstance(opener, ParallelStep):
+        return None  # the walk of an item has no steps of its own
+    parallel = opener.parallel.branches[leaf_of(branch)]
+    return parallel.start if name == leaf_of(branch) else parallel.steps.get(name)
+
+
+def opener_of(definition: Definition, branch: BranchName) -> Step | None:
+    """The step that has opened a walk, as the definition has it."""
+    return step_at(definition, parent_branch(branch), join_step(branch))
+
+
+def is_item(definition: Definition, branch: BranchName) -> bool:
+    """Whether a walk goes through one item of a list."""
+    return branch not in (MAIN, UNDO) and isinstance(opener_of(definition, branch), ForEachStep)
+
+
+def find_step(definition: Definition, name: StepName) -> Step | None:
+    """The step of this name, wherever in the graph it is."""
+    found = definition.step_named(name)
+    if found is not None:
+        return found
+    for step in (definition.start, *definition.steps.values()):
+        if isinstance(step, ParallelStep):
+            for own_name, parallel in step.parallel.branches.items():
+                if name == own_name:
+                    return parallel.start
+                if name in parallel.steps:
+                    return parallel.steps[name]
+    return None

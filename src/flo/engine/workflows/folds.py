@@ -1,0 +1,345 @@
+"""Folds of workflow events, and what the archive keeps of workflow runs.
+
+workflow       a run that has ended, by its number                 kind "workflow", name "wfrun"
+workflow-of    the same in short, by its workflow                  kind "workflow-of", its name
+workflow-id    the number of a run whose id was chosen, by that    kind "workflow-id", name "wfrun"
+history        a part of a history that has become long            kind "history", its run id
+"""
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from flo.engine.due import WORKFLOW
+from flo.engine.state import KEYS_REMEMBERED_MAX, Deployed, Permits, Space, State, Workflow
+from flo.engine.workflows.execution import (
+    AT_REST,
+    HISTORY_PART_LENGTH,
+    BranchEvent,
+    Execution,
+    ExecutionEvent,
+)
+from flo.engine.workflows.history import entries_of
+from flo.model.archive import Archived
+from flo.model.ids import Namespace, RunId, run_id_of
+from flo.model.workflow_facts import (
+    CHOSEN,
+    MAIN,
+    RUN_PREFIX,
+    Branch,
+    BranchPhase,
+    ChildCancelled,
+    HistoryEntry,
+    HistoryFiled,
+    PlanNoted,
+    PollExhausted,
+    WorkflowAdmitted,
+    WorkflowCreated,
+    WorkflowDeleted,
+    WorkflowDisabled,
+    WorkflowEnabled,
+    WorkflowFinished,
+    WorkflowName,
+    WorkflowRecord,
+    WorkflowRun,
+    WorkflowStarted,
+    WorkflowSummary,
+)
+from flo.workflow.definition import Definition
+
+RUN_KIND = "workflow"
+SUMMARY_KIND = "workflow-of"
+ID_KIND = "workflow-id"
+HISTORY_KIND = "history"
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_definition = msgspec.msgpack.Decoder(Definition).decode
+
+
+def apply_created(state: State, event: WorkflowCreated) -> None:
+    space = state.space_made(event.namespace)
+    workflow = space.workflows.setdefault(event.name, Workflow())
+    deployed = Deployed(_decode_definition(event.definition), event.text, event.at_ms)
+    workflow.gone.pop(event.version, None)
+    workflow.versions[event.version] = deployed
+
+
+def apply_deleted(state: State, event: WorkflowDeleted) -> None:
+    space = state.spaces[event.namespace]
+    workflow = space.workflows[event.name]
+    versions = [event.version] if event.version is not None else list(workflow.versions)
+    for version in versions:
+        deployed = workflow.versions.pop(version)
+        workflow.disabled.pop(version, None)
+        if workflow.live[version]:
+            workflow.gone[version] = deployed
+    if not workflow.versions:
+        workflow.enabled = True  # what comes after it under its name begins anew
+    _forget_workflow(space, event.name)
+
+
+def apply_disabled(state: State, event: WorkflowDisabled) -> None:
+    workflow = state.spaces[event.namespace].workflows[event.name]
+    if event.version is None:
+        workflow.enabled = False
+    else:
+        workflow.disabled[event.version] = None
+
+
+def apply_enabled(state: State, event: WorkflowEnabled) -> None:
+    workflow = state.spaces[event.namespace].workflows[event.name]
+    if event.version is None:
+        workflow.disabled.clear()
+    elif not workflow.enabled:
+        workflow.disabled = dict.fromkeys(workflow.versions)  # all but this one
+    workflow.enabled = True
+    workflow.disabled.pop(event.version or "", None)
+
+
+def apply_started(state: State, event: WorkflowStarted) -> None:
+    space, run = state.spaces[event.namespace], event.run
+    execution = restore_execution(state, event.namespace, run)
+    space.workflow_number = max(space.workflow_number, run.number)
+    space.workflow_keys.update(keys_of(run))
+    execution.history += entries_of(event)
+    if run.parent is not None and execution.admitted:
+        _set_in_motion(execution, run.created_at_ms)
+    reschedule(state, event.namespace, execution)
+
+
+def apply_admitted(state: State, event: WorkflowAdmitted) -> None:
+    space = state.spaces[event.namespace]
+    execution = space.executions[event.run_id]
+    slots = _slots(space, execution.run)
+    del slots.line[event.run_id]
+    slots.holders[event.run_id] = None
+    execution.fold(event)
+    if execution.run.parent is not None:
+        _set_in_motion(execution, event.at_ms)
+    reschedule(state, event.namespace, execution)
+
+
+def apply_execution(state: State, event: ExecutionEvent) -> None:
+    """An event of a run that goes on."""
+    execution = state.spaces[event.namespace].executions[event.run_id]
+    execution.fold(event)
+    execution.history += entries_of(event)
+    reschedule(state, event.namespace, execution)
+
+
+def apply_branch(state: State, event: BranchEvent) -> None:
+    """An event of one walk of a run: the others await and do what they did before."""
+    space = state.spaces[event.namespace]
+    execution = space.executions[event.run_id]
+    before = execution.branches.get(event.branch, AT_REST)
+    execution.fold(event)
+    after = execution.branches.get(event.branch, AT_REST)
+    if before.awaited != after.awaited:
+        if before.awaited is not None:
+            space.awaited.pop(before.awaited, None)
+        if after.awaited is not None:
+            space.awaited[after.awaited] = (event.run_id, event.branch)
+    execution.history += entries_of(event, before)
+    if before.until_ms != after.until_ms:
+        reschedule(state, event.namespace, execution)
+
+
+def apply_noted(state: State, event: PlanNoted | PollExhausted) -> None:
+    state.spaces[event.namespace].executions[event.run_id].history += entries_of(event)
+
+
+def apply_child_cancelled(state: State, event: ChildCancelled) -> None:
+    """The child itself says what comes of it."""
+
+
+def apply_finished(state: State, event: WorkflowFinished) -> None:
+    space = state.spaces[event.namespace]
+    execution = space.executions.pop(event.run_id)
+    for branch in execution.branches.values():
+        if branch.awaited is not None:
+            space.awaited.pop(branch.awaited, None)
+    state.due.clear((WORKFLOW, event.namespace, event.run_id))
+    run = execution.run
+    _give_back_slot(space, run)
+    workflow = space.workflows[run.workflow]
+    workflow.live_by[run.triggered_by] -= 1
+    if not workflow.live_by[run.triggered_by]:
+        del workflow.live_by[run.triggered_by]
+    workflow.live[run.version] -= 1
+    if not workflow.live[run.version]:
+        del workflow.live[run.version]
+        workflow.gone.pop(run.version, None)
+    _forget_workflow(space, run.workflow)
+    for key, _ in keys_of(run):
+        _remember_key(state, space, key)
+
+
+def archive_run(state: State, event: WorkflowFinished) -> Iterable[Archived]:
+    """What the archive keeps of a run that ends with this event, which is yet to be applied."""
+    space = state.spaces[event.namespace]
+    execution = space.executions[event.run_id]
+    run, ending = execution.run, event.ending
+    record = WorkflowRecord(
+        run=run,
+        status=ending.status,
+        terminal=ending.terminal,
+        finished_at_ms=event.at_ms,
+        output=event.output,
+        error=ending.error,
+        results=execution.results,
+        history=(*execution.history, *entries_of(event)),
+        history_parts=execution.history_parts,
+        undone=execution.undone,
+    )
+    key = run.idempotency_key
+    yield Archived(
+        kind=RUN_KIND,
+        namespace=space.archive_name,
+        name=RUN_PREFIX,
+        number=run.number,
+        status=ending.status,
+        finished_at_ms=event.at_ms,
+        key=workflow_key(run.workflow, key) if key is not None else None,
+        body=_encode(record),
+    )
+    summary = WorkflowSummary(
+        run_id=run.run_id,
+        number=run.number,
+        workflow=run.workflow,
+        version=run.version,
+        status=ending.status,
+        created_at_ms=run.created_at_ms,
+        finished_at_ms=event.at_ms,
+        attributes=run.attributes,
+    )
+    yield Archived(
+        kind=SUMMARY_KIND,
+        namespace=space.archive_name,
+        name=run.workflow,
+        number=run.number,
+        status=ending.status,
+        finished_at_ms=event.at_ms,
+        key=None,
+        body=_encode(summary),
+    )
+
+    if is_chosen(run):
+        yield Archived(
+            kind=ID_KIND,
+            namespace=space.archive_name,
+            name=RUN_PREFIX,
+            number=run.number,
+            status=ending.status,
+            finished_at_ms=event.at_ms,
+            key=workflow_key(CHOSEN, run.run_id),
+            body=b"",
+        )
+
+
+def archive_history(state: State, event: HistoryFiled) -> Iterable[Archived]:
+    space = state.spaces[event.namespace]
+    part: list[HistoryEntry] = space.executions[event.run_id].history[:HISTORY_PART_LENGTH]
+    yield Archived(
+        kind=HISTORY_KIND,
+        namespace=space.archive_name,
+        name=event.run_id,
+        number=event.part,
+        status="",
+        finished_at_ms=event.at_ms,
+        key=None,
+        body=_encode(part),
+    )
+
+
+def workflow_key(workflow: str, key: str) -> str:
+    """What a run is found by in the archive; no workflow has a slash in its name."""
+    return f"{workflow}/{key}"
+
+
+def is_chosen(run: WorkflowRun) -> bool:
+    """Whether whoever started the run has chosen its id."""
+    return run.run_id != run_id_of(RUN_PREFIX, run.number)
+
+
+def keys_of(run: WorkflowRun) -> Iterator[tuple[tuple[WorkflowName, str], RunId]]:
+    """What a run is found by: its idempotency key, and its id if that was chosen.
+
+    The key leads to the id of the run, a chosen id to the one that its number would have given it.
+    """
+    if run.idempotency_key is not None:
+        yield (run.workflow, run.idempotency_key), run.run_id
+    if is_chosen(run):
+        yield (CHOSEN, run.run_id), run_id_of(RUN_PREFIX, run.number)
+
+
+def restore_execution(state: State, namespace: Namespace, run: WorkflowRun) -> Execution:
+    """A run as it is before anything has happened in it."""
+    space = state.spaces[namespace]
+    workflow = space.workflows[run.workflow]
+    execution = Execution(run, workflow.pinned(run.version).definition)
+    workflow.live[run.version] += 1
+    workflow.live_by[run.triggered_by] += 1
+    space.executions[run.run_id] = execution
+    if run.slot is not None:
+        _slots(space, run).line[run.run_id] = None
+    return execution
+
+
+def restore_slot(space: Space, execution: Execution) -> None:
+    """A run of a snapshot that had a slot has it again."""
+    if execution.run.slot is not None and execution.admitted:
+        slots = _slots(space, execution.run)
+        del slots.line[execution.run_id]
+        slots.holders[execution.run_id] = None
+
+
+def reschedule(state: State, namespace: Namespace, execution: Execution) -> None:
+    at_ms = execution.next_at_ms()
+    if at_ms == execution.due_at_ms:
+        return
+    execution.due_at_ms = at_ms
+    key = (WORKFLOW, namespace, execution.run_id)
+    if at_ms is None:
+        state.due.clear(key)
+    else:
+        state.due.set(key, at_ms)
+
+
+def restore_awaited(space: Space, run_id: RunId, execution: Execution) -> None:
+    for name, branch in execution.branches.items():
+        if branch.awaited is not None:
+            space.awaited[branch.awaited] = (run_id, name)
+
+
+def _set_in_motion(execution: Execution, at_ms: int) -> None:
+    """With the next tick."""
+    execution.branches[MAIN] = Branch(step="start", phase=BranchPhase.BETWEEN, until_ms=at_ms)
+
+
+def _slots(space: Space, run: WorkflowRun) -> Permits:
+    assert run.slot is not None
+    return space.slots.setdefault((run.workflow, run.slot), Permits())
+
+
+def _give_back_slot(space: Space, run: WorkflowRun) -> None:
+    if run.slot is None:
+        return
+    slots = _slots(space, run)
+    slots.holders.pop(run.run_id, None)
+    slots.line.pop(run.run_id, None)
+    if not slots.holders and not slots.line:
+        del space.slots[run.workflow, run.slot]
+
+
+def _forget_workflow(space: Space, name: str) -> None:
+    workflow = space.workflows[name]
+    if not workflow.versions and not workflow.gone:
+        del space.workflows[name]
+
+
+def _remember_key(state: State, space: Space, key: tuple[WorkflowName, str]) -> None:
+    state.keys_finished_count += 1
+    space.workflow_keys_finished[key] = None
+    if len(space.workflow_keys_finished) > KEYS_REMEMBERED_MAX:
+        oldest, _ = space.workflow_keys_finished.popitem(last=False)
+        space.workflow_keys.pop(oldest, None)

@@ -1,0 +1,327 @@
+"""Read-only answers about workflows and workflow runs."""
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from flo.engine.context import Context
+from flo.engine.queries import page_of
+from flo.engine.state import Deployed, Space, State, Workflow
+from flo.engine.workflows.execution import HISTORY_PART_LENGTH as PART_LENGTH
+from flo.engine.workflows.execution import UNDO, Execution, step_at
+from flo.engine.workflows.rules import named_version, not_found, reading_of
+from flo.model.errors import Invalid
+from flo.model.ids import BLOCK_MS_MAX, LIST_LIMIT_MAX, Namespace, check_range
+from flo.model.workflow_facts import (
+    MAIN,
+    BranchPhase,
+    HistoryEntry,
+    StepResult,
+    WorkflowRecord,
+    WorkflowStatus,
+    WorkflowSummary,
+)
+from flo.model.workflows import (
+    HISTORY_LIMIT_MAX,
+    GetHistory,
+    GetWorkflow,
+    GetWorkflowRun,
+    HistoryPage,
+    HistoryView,
+    ListWorkflowRuns,
+    ListWorkflows,
+    StepView,
+    Validated,
+    ValidateWorkflow,
+    WaitForWorkflow,
+    WaitView,
+    WorkflowItem,
+    WorkflowPage,
+    WorkflowRunItem,
+    WorkflowRunPage,
+    WorkflowRunView,
+    WorkflowView,
+)
+from flo.workflow.definition import SignalStep
+from flo.workflow.search import matches, parse_where
+
+SCANNED_MAX = 1_000
+"""So many runs are looked at for one page of those that fit a condition."""
+
+
+def validate(state: State, query: ValidateWorkflow, context: Context) -> Validated:
+    definition, problems = reading_of(query.text)
+    return Validated(
+        valid=definition is not None,
+        name=definition.name if definition is not None else None,
+        version=definition.version if definition is not None else None,
+        problems=msgspec.to_builtins(list(problems)),
+    )
+
+
+def get_workflow(state: State, query: GetWorkflow, context: Context) -> WorkflowView:
+    space = state.space(query.namespace)
+    deployed = named_version(space, query.name, query.version)
+    item = _workflow_item(query.namespace, space.workflows[query.name], deployed)
+    return WorkflowView(text=deployed.text, **msgspec.structs.asdict(item))
+
+
+def list_workflows(state: State, query: ListWorkflows, context: Context) -> WorkflowPage:
+    space = state.space(query.namespace)
+    deployed = {name: one for name, one in space.workflows.items() if one.versions}
+    names, cursor = page_of(deployed, query)
+    items = [
+        _workflow_item(query.namespace, deployed[name], named_version(space, name))
+        for name in names
+    ]
+    return WorkflowPage(items=items, cursor=cursor)
+
+
+def is_under_way(state: State, query: WaitForWorkflow) -> bool:
+    """Whether there is nothing yet to tell who waits; a wait that is too long is refused."""
+    check_range(query.block_ms, "block_ms", 0, BLOCK_MS_MAX)
+    return query.run_id in state.space(query.namespace).executions
+
+
+def get_run(
+    state: State, query: GetWorkflowRun | WaitForWorkflow, context: Context
+) -> WorkflowRunView:
+    if isinstance(query, WaitForWorkflow):
+        check_range(query.block_ms, "block_ms", 0, BLOCK_MS_MAX)
+    space = state.space(query.namespace)
+    execution = space.executions.get(query.run_id)
+    if execution is not None:
+        return _live_view(query.namespace, execution)
+    record = context.recalled.workflows.get((space.archive_name, query.run_id))
+    if record is None:
+        raise not_found(query.run_id)
+    return _ended_view(query.namespace, record)
+
+
+def list_runs(state: State, query: ListWorkflowRuns, context: Context) -> WorkflowRunPage:
+    """A page of what was live when the archive was asked, and what it knew."""
+    space = state.space(query.namespace)
+    items_before(space, query)
+    found = context.recalled.workflow_pages[space.archive_name]
+    condition = parse_where(query.where) if query.where else None
+    items: list[WorkflowRunItem] = []
+    last = 0
+    for one in found:
+        if len(items) == query.limit:
+            return WorkflowRunPage(items=items, cursor=str(last))
+        last = one.number
+        if query.since_ms is not None and one.created_at_ms < query.since_ms:
+            return WorkflowRunPage(items=items)  # all that come now are older
+        if condition is None or matches(condition, one.attributes):
+            items.append(_item(one))
+    is_whole = len(found) < looked_at(query)
+    return WorkflowRunPage(items=items, cursor=None if is_whole else str(last))
+
+
+def looked_at(query: ListWorkflowRuns) -> int:
+    """How many runs are looked at for one page."""
+    return max(query.limit + 1, SCANNED_MAX if query.where else 0)
+
+
+def get_history(state: State, query: GetHistory, context: Context) -> HistoryPage:
+    check_range(query.limit, "limit", 1, HISTORY_LIMIT_MAX)
+    space = state.space(query.namespace)
+    execution = space.executions.get(query.run_id)
+    record = context.recalled.workflows.get((space.archive_name, query.run_id))
+    tail: Iterable[HistoryEntry]
+    if execution is not None:
+        tail, parts = execution.history, execution.history_parts
+    elif record is not None:
+        tail, parts = record.history, record.history_parts
+    else:
+        raise not_found(query.run_id)
+    entries: list[HistoryEntry] = []
+    for part in parts_wanted(parts, query):
+        entries += context.recalled.history_parts.get((space.archive_name, query.run_id, part), ())
+    start = _history_start(query)
+    skipped = start - min(_first_part(query), parts) * PART_LENGTH
+    entries += tail if _reaches_tail(parts, query) else ()
+    page = entries[skipped : skipped + query.limit + 1]
+    views = [
+        HistoryView(
+            type=one.type,
+            at_ms=one.at_ms,
+            step=one.step,
+            detail=one.detail,
+            attempt=one.attempt,
+            branch=one.branch,
+        )
+        for one in page[: query.limit]
+    ]
+    more = len(page) > query.limit
+    return HistoryPage(items=views, cursor=str(start + query.limit) if more else None)
+
+
+def parts_wanted(parts: int, query: GetHistory) -> range:
+    """The parts of a history that a page of it lies in."""
+    first = _first_part(query)
+    last = (_history_start(query) + min(query.limit, HISTORY_LIMIT_MAX)) // PART_LENGTH
+    return range(min(first, parts), min(last + 1, parts))
+
+
+def live_summaries(space: Space, query: ListWorkflowRuns, below: int) -> Iterator[WorkflowSummary]:
+    """The runs under way that a list may show."""
+    for execution in space.executions.values():
+        run, status = execution.run, status_of(execution)
+        is_asked_for = query.workflow in (None, run.workflow)
+        if run.number < below and is_asked_for and query.status in (None, status):
+            yield WorkflowSummary(
+                run_id=run.run_id,
+                number=run.number,
+                workflow=run.workflow,
+                version=run.version,
+                status=status,
+                created_at_ms=run.created_at_ms,
+                finished_at_ms=0,
+                attributes=run.attributes,
+            )
+
+
+def items_before(space: Space, query: ListWorkflowRuns) -> int:
+    """The number that every run of a page is under."""
+    check_range(query.limit, "limit", 1, LIST_LIMIT_MAX)
+    if query.cursor is None:
+        return space.workflow_number + 1
+    if not query.cursor.isdecimal() or len(query.cursor) > 18:
+        raise Invalid(f"expected a cursor of an earlier page, got {query.cursor[:80]!r}")
+    return int(query.cursor)
+
+
+def status_of(execution: Execution) -> WorkflowStatus:
+    """Pending before its first step; then it waits, for between two waits no time passes."""
+    main = execution.branches.get(MAIN)
+    is_new = main is None or (main.phase is BranchPhase.BETWEEN and main.until_ms is not None)
+    return WorkflowStatus.PENDING if is_new and not execution.ending else WorkflowStatus.WAITING
+
+
+def _workflow_item(namespace: Namespace, workflow: Workflow, deployed: Deployed) -> WorkflowItem:
+    return WorkflowItem(
+        name=deployed.definition.name,
+        namespace=namespace,
+        version=deployed.definition.version,
+        versions=list(workflow.versions),
+        enabled=workflow.is_enabled(deployed.definition.version),
+        created_at_ms=deployed.created_at_ms,
+        live_runs=sum(workflow.live.values()),
+    )
+
+
+def _live_view(namespace: Namespace, execution: Execution) -> WorkflowRunView:
+    run = execution.run
+    main = execution.branches.get(MAIN) or execution.branches.get(UNDO)
+    return WorkflowRunView(
+        run_id=run.run_id,
+        workflow=run.workflow,
+        version=run.version,
+        namespace=namespace,
+        status=status_of(execution),
+        paused=execution.paused,
+        current_step=main.step if main is not None else None,
+        input=run.input,
+        output=None,
+        error=execution.ending.error if execution.ending is not None else None,
+        terminal=execution.ending.terminal if execution.ending is not None else None,
+        created_at_ms=run.created_at_ms,
+        finished_at_ms=None,
+        idempotency_key=run.idempotency_key,
+        triggered_by=run.triggered_by,
+        attributes=run.attributes,
+        parent=run.parent.run_id if run.parent is not None else None,
+        origin=run.origin.run_id if run.origin is not None else None,
+        steps=_steps(execution.results),
+        waits=[wait_view(execution, branch) for branch in execution.branches],
+        signals=[signal.type for signal in execution.signals],
+        undone=list(execution.undone),
+        history_count=execution.history_parts * PART_LENGTH + len(execution.history),
+    )
+
+
+def _ended_view(namespace: Namespace, record: WorkflowRecord) -> WorkflowRunView:
+    run = record.run
+    return WorkflowRunView(
+        run_id=run.run_id,
+        workflow=run.workflow,
+        version=run.version,
+        namespace=namespace,
+        status=record.status,
+        paused=False,
+        current_step=None,
+        input=run.input,
+        output=record.output,
+        error=record.error,
+        terminal=record.terminal,
+        created_at_ms=run.created_at_ms,
+        finished_at_ms=record.finished_at_ms,
+        idempotency_key=run.idempotency_key,
+        triggered_by=run.triggered_by,
+        attributes=run.attributes,
+        parent=run.parent.run_id if run.parent is not None else None,
+        origin=run.origin.run_id if run.origin is not None else None,
+        steps=_steps(record.results),
+        waits=[],
+        signals=[],
+        undone=list(record.undone),
+        history_count=record.history_parts * PART_LENGTH + len(record.history),
+    )
+
+
+def wait_view(execution: Execution, name: str) -> WaitView:
+    """What a walk waits for."""
+    branch = execution.branches[name]
+    step = step_at(execution.definition, name, branch.step)
+    is_signal = branch.phase is BranchPhase.SIGNAL and isinstance(step, SignalStep)
+    return WaitView(
+        branch=name,
+        step=branch.step,
+        phase=branch.phase,
+        attempt=branch.attempt,
+        until_ms=branch.until_ms,
+        awaited=branch.awaited,
+        signal=step.wait_for_signal.type if is_signal and isinstance(step, SignalStep) else None,
+    )
+
+
+def _steps(results: dict[str, StepResult]) -> list[StepView]:
+    return [
+        StepView(
+            step=name,
+            outcome=result.outcome,
+            output=result.output,
+            error=result.error,
+            at_ms=result.at_ms,
+        )
+        for name, result in results.items()
+    ]
+
+
+def _item(summary: WorkflowSummary) -> WorkflowRunItem:
+    return WorkflowRunItem(
+        run_id=summary.run_id,
+        workflow=summary.workflow,
+        version=summary.version,
+        status=summary.status,
+        created_at_ms=summary.created_at_ms,
+        finished_at_ms=summary.finished_at_ms or None,
+        attributes=summary.attributes,
+    )
+
+
+def _history_start(query: GetHistory) -> int:
+    if query.cursor is None:
+        return 0
+    if not query.cursor.isdecimal() or len(query.cursor) > 12:
+        raise Invalid(f"expected a cursor of an earlier page, got {query.cursor[:80]!r}")
+    return int(query.cursor)
+
+
+def _first_part(query: GetHistory) -> int:
+    return _history_start(query) // PART_LENGTH
+
+
+def _reaches_tail(parts: int, query: GetHistory) -> bool:
+    return _history_start(query) + query.limit >= parts * PART_LENGTH

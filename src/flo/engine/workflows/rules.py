@@ -1,0 +1,469 @@
+"""Rules of workflows: deploy, start, signal, pause, cancel, rerun; and what follows for them.
+
+    StartWorkflow ──▸ WorkflowStarted ──follow──▸ the walk begins
+    RunCompleted, RunFailed, … ──follow──▸ the walk that waited for the run goes on
+    WorkflowFinished ──follow──▸ the parent that waited for the child goes on
+
+How an execution advances is in advance/stepper.py, how its events are folded in folds.py. All that
+one command leads to is one commit.
+"""
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from flo.engine.context import Context
+from flo.engine.decision import Decision
+from flo.engine.due import DueKey
+from flo.engine.state import Deployed, Space, State, Workflow
+from flo.engine.workflows.advance.stepper import Advance
+from flo.engine.workflows.execution import HISTORY_PART_LENGTH, Execution
+from flo.engine.workflows.starts import attributes, slot_of
+from flo.model.base import Event
+from flo.model.errors import Conflict, Invalid, NotFound, TooLarge
+from flo.model.ids import (
+    IDEMPOTENCY_KEY_LENGTH_MAX,
+    RunId,
+    check_namespace,
+    check_payload,
+    check_run_id,
+    check_text,
+    run_id_of,
+)
+from flo.model.runs import Nothing, RunCancelled, RunCompleted, RunFailed, RunTimedOut
+from flo.model.workflow_facts import (
+    CHOSEN,
+    RUN_PREFIX,
+    ChildCancelled,
+    HistoryFiled,
+    Origin,
+    Signal,
+    SignalReceived,
+    StepName,
+    StepStarted,
+    WorkflowAdmitted,
+    WorkflowCreated,
+    WorkflowDeleted,
+    WorkflowDisabled,
+    WorkflowEnabled,
+    WorkflowFinished,
+    WorkflowName,
+    WorkflowPaused,
+    WorkflowResumed,
+    WorkflowRun,
+    WorkflowStarted,
+)
+from flo.model.workflows import (
+    SIGNALS_KEPT_MAX,
+    TEXT_LENGTH_MAX,
+    CancelWorkflow,
+    CreateWorkflow,
+    DeleteWorkflow,
+    DisableWorkflow,
+    EnableWorkflow,
+    PauseWorkflow,
+    RerunWorkflow,
+    ResumeWorkflow,
+    SignalWorkflow,
+    StartWorkflow,
+    WorkflowBegun,
+    WorkflowDeployed,
+)
+from flo.workflow.definition import Definition, Idempotency
+from flo.workflow.document.read import Reading, read
+from flo.workflow.document.report import one_line
+from flo.workflow.outcome import FAILURE, TIMEOUT
+
+TEXTS_REMEMBERED_MAX = 16
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+@lru_cache(maxsize=TEXTS_REMEMBERED_MAX)
+def reading_of(text: str) -> Reading:
+    """What a text says. It may take a while: doors read it first, where nobody has to wait."""
+    return read(text)
+
+
+def decide_create(state: State, command: CreateWorkflow, context: Context) -> Decision:
+    check_namespace(command.namespace)
+    if len(command.text) > TEXT_LENGTH_MAX:
+        raise TooLarge(f"expected a text of at most {TEXT_LENGTH_MAX} characters")
+    definition, problems = reading_of(command.text)
+    told: list[dict[str, Any]] = msgspec.to_builtins(list(problems))
+    if definition is None:
+        first = next(one for one in problems if one.severity == "error")
+        raise Invalid(one_line(first), code="invalid_workflow", details={"problems": told})
+    workflow = state.space(command.namespace).workflows.get(definition.name)
+    known = workflow.versions.get(definition.version) if workflow is not None else None
+    gone = workflow.gone.get(definition.version) if workflow is not None else None
+    reply = WorkflowDeployed(
+        name=definition.name, version=definition.version, created=known is None, problems=told
+    )
+    if known is not None and known.text == command.text:
+        return Decision(reply)
+    if known is not None or (gone is not None and gone.text != command.text):
+        raise Conflict(
+            f"workflow {definition.name!r} has another text as version {definition.version!r}"
+            f"{'' if known is not None else ', of which there still are runs'}: "
+            "give the new one a version of its own",
+            code="version_exists",
+        )
+    created = WorkflowCreated(
+        namespace=command.namespace,
+        name=definition.name,
+        version=definition.version,
+        text=command.text,
+        definition=_encode(definition),
+        at_ms=context.now_ms,
+    )
+    return Decision(reply, (created,))
+
+
+def decide_delete(state: State, command: DeleteWorkflow, context: Context) -> Decision:
+    named_version(state.space(command.namespace), command.name, command.version)
+    deleted = WorkflowDeleted(
+        namespace=command.namespace, name=command.name, version=command.version
+    )
+    return Decision(Nothing(), (deleted,))
+
+
+def decide_disable(state: State, command: DisableWorkflow, context: Context) -> Decision:
+    workflow, version = _steered(state, command)
+    is_notifications = workflow.enabled if version is None else workflow.is_enabled(version)
+    event = WorkflowDisabled(namespace=command.namespace, name=command.name, version=version)
+    return Decision(Nothing(), (event,) if is_notifications else ())
+
+
+def decide_enable(state: State, command: EnableWorkflow, context: Context) -> Decision:
+    workflow, version = _steered(state, command)
+    is_enabled = workflow.enabled and not workflow.disabled
+    if version is not None:
+        is_enabled = workflow.is_enabled(version)
+    event = WorkflowEnabled(namespace=command.namespace, name=command.name, version=version)
+    return Decision(Nothing(), () if is_enabled else (event,))
+
+
+def decide_start(state: State, command: StartWorkflow, context: Context) -> Decision:
+    space = state.space(command.namespace)
+    deployed = named_version(space, command.name, command.version)
+    check_payload(command.input, "an input")
+    key = _checked_key(deployed.definition, command.idempotency_key)
+    if key is not None:
+        known = _run_with_key(space, command, context)
+        if known is not None:
+            return Decision(WorkflowBegun(run_id=known, duplicate=True))
+    check_enabled(space, deployed.definition)
+    run = WorkflowRun(
+        **next_run(space, _checked_id(space, command.run_id, context)),
+        workflow=command.name,
+        version=deployed.definition.version,
+        input=command.input,
+        created_at_ms=context.now_ms,
+        idempotency_key=key,
+        attributes=attributes(deployed.definition, command.input),
+        slot=slot_of(deployed.definition, command.input),
+    )
+    started = WorkflowStarted(namespace=command.namespace, run=run)
+    return Decision(WorkflowBegun(run_id=run.run_id), (started,))
+
+
+def decide_signal(state: State, command: SignalWorkflow, context: Context) -> Decision:
+    check_text(command.type, "the type of a signal")
+    check_payload(command.payload, "the payload of a signal")
+    execution = live_execution(state, command, context)
+    if len(execution.signals) >= SIGNALS_KEPT_MAX:
+        raise Conflict(
+            f"{SIGNALS_KEPT_MAX} signals wait in run {command.run_id!r} for a step that takes them",
+            code="too_many_signals",
+        )
+    signal = Signal(type=command.type, payload=command.payload, at_ms=context.now_ms)
+    received = SignalReceived(namespace=command.namespace, run_id=command.run_id, signal=signal)
+    return Decision(Nothing(), (received,))
+
+
+def decide_cancel(state: State, command: CancelWorkflow, context: Context) -> Decision:
+    check_text(command.reason, "reason")
+    execution = live_execution(state, command, context)
+    if execution.ending is not None:
+        raise Conflict(
+            f"run {command.run_id!r} is ending already, and being undone", code="run_has_ended"
+        )
+    advance = Advance(state, command.namespace, execution, context)
+    advance.cancel(command.reason)
+    return Decision(Nothing(), advance.events)
+
+
+def decide_pause(state: State, command: PauseWorkflow, context: Context) -> Decision:
+    execution = live_execution(state, command, context)
+    if execution.paused:
+        return Decision(Nothing())
+    if execution.ending is not None:
+        raise Conflict(f"run {command.run_id!r} is being undone", code="run_has_ended")
+    paused = WorkflowPaused(
+        namespace=command.namespace, run_id=command.run_id, at_ms=context.now_ms
+    )
+    return Decision(Nothing(), (paused,))
+
+
+def decide_resume(state: State, command: ResumeWorkflow, context: Context) -> Decision:
+    execution = live_execution(state, command, context)
+    resumed = WorkflowResumed(
+        namespace=command.namespace, run_id=command.run_id, at_ms=context.now_ms
+    )
+    return Decision(Nothing(), (resumed,) if execution.paused else ())
+
+
+def decide_rerun(state: State, command: RerunWorkflow, context: Context) -> Decision:
+    space = state.space(command.namespace)
+    repeated = space.executions.get(command.run_id) or context.recalled.workflows.get(
+        (space.archive_name, command.run_id)
+    )
+    if repeated is None:
+        raise not_found(command.run_id)
+    run = repeated.run
+    deployed = named_version(space, run.workflow, command.version or run.version)
+    check_enabled(space, deployed.definition)
+    step = _first_step(deployed.definition, command.step)
+    payload = run.input if command.input is None else command.input
+    check_payload(payload, "an input")
+    rerun = WorkflowRun(
+        **next_run(space),
+        workflow=run.workflow,
+        version=deployed.definition.version,
+        input=payload,
+        created_at_ms=context.now_ms,
+        origin=Origin(run_id=run.run_id, step=command.step or "start"),
+        attributes=attributes(deployed.definition, payload),
+        first_step=step,
+        results=dict(repeated.results) if step is not None else {},
+        triggered_by="rerun",
+        slot=slot_of(deployed.definition, payload),
+    )
+    started = WorkflowStarted(namespace=command.namespace, run=rerun)
+    return Decision(WorkflowBegun(run_id=rerun.run_id), (started,))
+
+
+def fall_due(state: State, key: DueKey, context: Context) -> Iterable[Event]:
+    """A time has come that a workflow run has waited for."""
+    _, namespace, run_id = key
+    advance = Advance(state, namespace, state.spaces[namespace].executions[run_id], context)
+    advance.fall_due()
+    return advance.events
+
+
+def follow_started(state: State, event: WorkflowStarted, context: Context) -> Iterable[Event]:
+    """The walk begins, if it is the run's turn.
+
+    A child is set in motion with the next tick, so that one command does not start a whole tree.
+    """
+    run = event.run
+    if run.slot is not None:
+        return _admitted(state, event.namespace, (run.workflow, run.slot), context)
+    if run.parent is not None:
+        return ()
+    return _advanced(state, event.namespace, run.run_id, context, Advance.begin)
+
+
+def follow_admitted(state: State, event: WorkflowAdmitted, context: Context) -> Iterable[Event]:
+    execution = state.spaces[event.namespace].executions[event.run_id]
+    if execution.run.parent is not None:
+        return ()
+    return _advanced(state, event.namespace, event.run_id, context, Advance.begin)
+
+
+def follow_signal(state: State, event: SignalReceived, context: Context) -> Iterable[Event]:
+    return _advanced(state, event.namespace, event.run_id, context, Advance.match_signals)
+
+
+def follow_resumed(state: State, event: WorkflowResumed, context: Context) -> Iterable[Event]:
+    return _advanced(state, event.namespace, event.run_id, context, Advance.resume)
+
+
+def follow_child_cancelled(
+    state: State, event: ChildCancelled, context: Context
+) -> Iterable[Event]:
+    execution = state.space(event.namespace).executions.get(event.run_id)
+    if execution is None or execution.ending is not None:
+        return ()
+    advance = Advance(state, event.namespace, execution, context)
+    advance.cancel(event.reason)
+    return advance.events
+
+
+def follow_run_ended(
+    state: State, event: RunCompleted | RunFailed | RunTimedOut | RunCancelled, context: Context
+) -> Iterable[Event]:
+    """The walk that has waited for the run goes on."""
+    space = state.spaces[event.namespace]
+    waiting = space.awaited.get(event.run_id)
+    if waiting is None:
+        return ()
+    run_id, branch = waiting
+    advance = Advance(state, event.namespace, space.executions[run_id], context)
+    match event:
+        case RunCompleted(outcome=outcome, output=output):
+            advance.action_ended(branch, outcome, output, None, answered=True)
+        case RunFailed(error=error):
+            advance.action_ended(branch, FAILURE, b"", error, answered=True)
+        case RunTimedOut(error=error):
+            advance.action_ended(branch, TIMEOUT, b"", error, answered=False)
+        case RunCancelled(reason=reason):
+            error = f"cancelled: {reason}" if reason else "cancelled"
+            advance.action_ended(branch, FAILURE, b"", error, answered=False)
+    return advance.events
+
+
+def follow_finished(state: State, event: WorkflowFinished, context: Context) -> Iterable[Event]:
+    """Whoever waits in line for its slot goes on, and the parent that has waited for the child."""
+    space = state.spaces[event.namespace]
+    if event.slot is not None:
+        yield from _admitted(state, event.namespace, (event.workflow, event.slot), context)
+    waiting = space.awaited.get(event.run_id)
+    if waiting is not None:
+        run_id, branch = waiting
+        advance = Advance(state, event.namespace, space.executions[run_id], context)
+        advance.child_ended(branch, event.ending, event.output)
+        yield from advance.events
+
+
+def follow_step_started(state: State, event: StepStarted, context: Context) -> Iterable[Event]:
+    """A history that has become long goes to the archive, part by part."""
+    execution = state.spaces[event.namespace].executions[event.run_id]
+    if len(execution.history) < HISTORY_PART_LENGTH:
+        return ()
+    filed = HistoryFiled(
+        namespace=event.namespace,
+        run_id=event.run_id,
+        part=execution.history_parts,
+        at_ms=context.now_ms,
+    )
+    return (filed,)
+
+
+def named_version(space: Space, name: WorkflowName, version: str | None = None) -> Deployed:
+    workflow = space.workflows.get(name)
+    deployed = workflow.version(version) if workflow is not None else None
+    if deployed is None:
+        problem = "is not deployed: flo workflow create -f FILE"
+        if workflow is not None and workflow.versions:
+            problem = f"has no version {version!r}; it has {', '.join(workflow.versions)}"
+        raise NotFound(f"workflow {name!r} {problem}", code="workflow_not_found")
+    return deployed
+
+
+def check_enabled(space: Space, definition: Definition) -> None:
+    workflow = space.workflows[definition.name]
+    if not workflow.is_enabled(definition.version):
+        which = f"version {definition.version!r} of " if workflow.enabled else ""
+        raise Conflict(f"{which}workflow {definition.name!r} is disabled", code="workflow_disabled")
+
+
+def _steered(
+    state: State, command: DisableWorkflow | EnableWorkflow
+) -> tuple[Workflow, str | None]:
+    """The workflow that is enabled or disabled, and its version if it is about one."""
+    space = state.space(command.namespace)
+    deployed = named_version(space, command.name, command.version)
+    version = deployed.definition.version if command.version is not None else None
+    return space.workflows[command.name], version
+
+
+def live_execution(
+    state: State,
+    command: SignalWorkflow | CancelWorkflow | PauseWorkflow | ResumeWorkflow,
+    context: Context,
+) -> Execution:
+    """The run, which has not ended."""
+    space = state.space(command.namespace)
+    execution = space.executions.get(command.run_id)
+    if execution is not None:
+        return execution
+    ended = context.recalled.workflows.get((space.archive_name, command.run_id))
+    if ended is None:
+        raise not_found(command.run_id)
+    raise Conflict(
+        f"run {command.run_id!r} has ended already: it is {ended.status}", code="run_has_ended"
+    )
+
+
+def not_found(run_id: RunId) -> NotFound:
+    return NotFound(f"workflow run {run_id!r} does not exist", code="run_not_found")
+
+
+def _advanced(
+    state: State, namespace: str, run_id: RunId, context: Context, move: Any
+) -> tuple[Event, ...]:
+    execution = state.space(namespace).executions.get(run_id)
+    if execution is None:
+        return ()
+    advance = Advance(state, namespace, execution, context)
+    move(advance)
+    return advance.events
+
+
+def _admitted(
+    state: State, namespace: str, key: tuple[WorkflowName, str], context: Context
+) -> Iterable[Event]:
+    """Those in line for whom there is a slot: each when the one before it has taken its own."""
+    space = state.spaces[namespace]
+    while (slots := space.slots.get(key)) is not None and slots.line:
+        run_id = next(iter(slots.line))
+        limit = space.executions[run_id].definition.concurrency
+        if limit is not None and len(slots.holders) >= limit.max:
+            return
+        yield WorkflowAdmitted(namespace=namespace, run_id=run_id, at_ms=context.now_ms)
+
+
+def next_run(space: Space, chosen: RunId | None = None) -> dict[str, Any]:
+    """The id and the number of the next run."""
+    number = space.workflow_number + 1
+    return {"run_id": chosen or run_id_of(RUN_PREFIX, number), "number": number}
+
+
+def _checked_id(space: Space, run_id: RunId | None, context: Context) -> RunId | None:
+    """An id that someone has chosen for a run, if no other run has it."""
+    if run_id is None:
+        return None
+    check_run_id(run_id, RUN_PREFIX)
+    known = context.recalled.workflow_keys.get((space.archive_name, CHOSEN, run_id))
+    if known is not None or (CHOSEN, run_id) in space.workflow_keys:
+        raise Conflict(f"there is a workflow run {run_id!r} already", code="run_exists")
+    return run_id
+
+
+def _checked_key(definition: Definition, key: str | None) -> str | None:
+    """The key, unless the workflow does not look at keys."""
+    if key is None:
+        if definition.idempotency is Idempotency.REQUIRED:
+            raise Invalid(
+                f"workflow {definition.name!r} wants an idempotency key for every start: "
+                "--idempotency-key KEY",
+                code="idempotency_key_required",
+            )
+        return None
+    if not key:
+        raise Invalid("expected an idempotency key that is not empty")
+    check_text(key, "idempotency_key", IDEMPOTENCY_KEY_LENGTH_MAX)
+    return None if definition.idempotency is Idempotency.NONE else key
+
+
+def _run_with_key(space: Space, command: StartWorkflow, context: Context) -> RunId | None:
+    assert command.idempotency_key is not None
+    key = command.name, command.idempotency_key
+    known = space.workflow_keys.get(key)
+    return known or context.recalled.workflow_keys.get((space.archive_name, *key))
+
+
+def _first_step(definition: Definition, step: StepName | None) -> StepName | None:
+    if step in (None, "start", "_start"):
+        return None
+    if step not in definition.steps:
+        known = ", ".join(["start", *definition.steps])
+        raise Invalid(
+            f"workflow {definition.name!r} has no step {step!r}; it has {known}",
+            code="step_not_found",
+        )
+    return step

@@ -1,0 +1,27 @@
+"""What a workflow run that starts takes from its input: search attributes, the key of its slot."""
+
+from typing import Any
+
+import msgspec
+
+from flo.engine.runs.limits import slot_key
+from flo.workflow.definition import Definition
+from flo.workflow.search import attributes_of
+
+
+def attributes(definition: Definition, payload: bytes) -> dict[str, Any]:
+    """The search attributes of an input."""
+    if not definition.search_attributes:
+        return {}
+    try:
+        value = msgspec.json.decode(payload)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return {}
+    return attributes_of(definition.search_attributes, value)
+
+
+def slot_of(definition: Definition, payload: bytes) -> str | None:
+    """The key under which the runs of a workflow are limited; None if they are not."""
+    if definition.concurrency is None:
+        return None
+    return slot_key(definition.concurrency.key, payload)

@@ -1,0 +1,172 @@
+"""The SQLite file of a log: its tables, its format, and how a connection to it is opened.
+
+    meta       one row: the format; where the log starts and ends, with the checksums there
+    log        one row per append
+    archive    one row per finished run, in the order in which they finished
+
+The start says what the first entry kept is chained to. The end is moved by a trigger with every
+entry, so that a missing tail is noticed, and positions go on after everything was trimmed.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from flo.log.codec import CHECKSUM_FIRST, FORMAT_VERSION
+from flo.log.folder import sync_folder
+from flo.model.errors import Conflict, Corrupt, NotFound, Unavailable
+
+APPLICATION_ID = int.from_bytes(b"Flo!")
+BUSY_TIMEOUT_MS = 10_000
+_UNAVAILABLE = {
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_PROTOCOL,
+    sqlite3.SQLITE_READONLY,
+}
+
+
+class Rows(Protocol):
+    """A cursor; what the standard library and apsw have in common."""
+
+    def __iter__(self) -> Iterator[Any]: ...
+    def fetchone(self) -> Any: ...
+    def fetchall(self) -> list[Any]: ...
+    def close(self) -> None: ...
+
+
+class SqliteConnection(Protocol):
+    """A connection in autocommit mode; what the standard library and apsw have in common."""
+
+    def execute(self, sql: str, parameters: Sequence[Any] = (), /) -> Rows: ...
+    def close(self) -> None: ...
+
+
+class Meta(NamedTuple):
+    """The format, and where the log starts and ends."""
+
+    format: int
+    start: int
+    start_checksum: int
+    position: int
+    position_checksum: int
+
+
+Connect: TypeAlias = Callable[[Path], SqliteConnection]
+
+
+def default_connect(path: Path) -> SqliteConnection:
+    return sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+
+
+def open_to_write(path: Path, connect: Connect) -> SqliteConnection:
+    """A connection whose commits are durable; the tables are made if the file is new."""
+    with _opening(path, connect) as connection:
+        connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}").fetchall()
+        if _is_empty(connection):
+            _create(connection)
+            sync_folder(path.parent)
+        _check_format(connection, path)
+        _check_end(connection, path)
+        connection.execute("PRAGMA journal_mode = WAL").fetchall()
+        connection.execute("PRAGMA synchronous = FULL").fetchall()
+        connection.execute("PRAGMA wal_autocheckpoint = 0").fetchall()
+    return connection
+
+
+def open_to_read(path: Path, connect: Connect) -> SqliteConnection:
+    """A connection that changes nothing; the server may be writing."""
+    if not path.exists():
+        raise NotFound(f"{path} does not exist", code="log_not_found")
+    with _opening(path, connect) as connection:
+        connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}").fetchall()
+        connection.execute("PRAGMA query_only = 1").fetchall()
+        _check_format(connection, path)
+    return connection
+
+
+def _is_empty(connection: SqliteConnection) -> bool:
+    return connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is None
+
+
+def _create(connection: SqliteConnection) -> None:
+    schema = files("flo.log").joinpath("sql/sqlite_schema.sql").read_text()
+    connection.execute("BEGIN IMMEDIATE")
+    for statement in schema.split("\n\n"):
+        connection.execute(statement)
+    connection.execute(
+        "INSERT INTO meta VALUES (?, 0, ?, 0, ?)", (FORMAT_VERSION, CHECKSUM_FIRST, CHECKSUM_FIRST)
+    )
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute("COMMIT")
+
+
+def _check_format(connection: SqliteConnection, path: Path) -> None:
+    (application_id,) = connection.execute("PRAGMA application_id").fetchone()
+    if application_id != APPLICATION_ID:
+        raise Conflict(
+            f"{path} is a SQLite database, but not a Flo log (expected application id "
+            f"{APPLICATION_ID}, got {application_id}); give Flo a data folder of its own",
+            code="not_a_flo_log",
+        )
+    version = read_meta(connection, path).format
+    if version > FORMAT_VERSION:
+        raise Conflict(
+            f"{path} has format {version}, this Flo knows formats up to {FORMAT_VERSION}; "
+            f"start the newer Flo that wrote it, or restore a backup made before the upgrade",
+            code="format_too_new",
+        )
+
+
+def _check_end(connection: SqliteConnection, path: Path) -> None:
+    """The last entry must end where meta says that the log ends."""
+    meta = read_meta(connection, path)
+    last = connection.execute(
+        "SELECT first + count, checksum FROM log ORDER BY first DESC LIMIT 1"
+    ).fetchone() or (meta.start, meta.start_checksum)
+    if tuple(last) != (meta.position, meta.position_checksum):
+        raise Corrupt(
+            f"{path}: expected the last entry to end at index {meta.position} with checksum "
+            f"{meta.position_checksum}, it ends at {last[0]} with {last[1]}"
+        )
+
+
+def read_meta(connection: SqliteConnection, path: Path) -> Meta:
+    rows = connection.execute(
+        "SELECT format, start, start_checksum, position, position_checksum FROM meta"
+    ).fetchall()
+    if len(rows) != 1 or any(type(value) is not int for value in rows[0]):
+        raise Corrupt(f"{path} is damaged: expected one row of five integers in meta, got {rows}")
+    return Meta(*rows[0])
+
+
+@contextmanager
+def damage_named(path: Path) -> Iterator[None]:
+    """Say in our words what SQLite found. Its errors are damage unless they speak of the disk:
+    our statements are fixed, so one that makes no sense to SQLite has met a damaged schema."""
+    try:
+        yield
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _UNAVAILABLE:
+            raise Unavailable(f"{path} cannot be used: {error}", code="log_failed") from error
+        raise Corrupt(f"{path} is damaged: {error}; restore a backup") from error
+
+
+@contextmanager
+def _opening(path: Path, connect: Connect) -> Iterator[SqliteConnection]:
+    """A connection that is closed again if its beginning goes wrong."""
+    with damage_named(path):
+        connection = connect(path)
+        try:
+            yield connection
+        except BaseException:
+            connection.close()
+            raise

@@ -1,0 +1,155 @@
+"""An operation is declared once: what is asked, what is answered, and how every door offers it.
+
+    @operation(opcode=15, http="POST /actions/{name}/disable", permission=Permission.ACTIONS_WRITE)
+    class DisableAction(Command[Nothing]):
+        \"\"\"Refuse new runs of the action; those that are there go on.\"\"\"
+
+        name: ActionName
+        namespace: Namespace = NAMESPACE_DEFAULT
+
+The opcode table, the HTTP route, the flags of the command line, the reply type of the client, the
+permission and the reference follow from this. All of them are listed in model/catalog.py.
+"""
+
+import re
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Any, Generic, NamedTuple, TypeVar, get_args
+
+import msgspec
+
+from flo.model.base import Message
+
+R = TypeVar("R", bound=Message)
+M = TypeVar("M", bound=Message)
+
+
+class Command(Message, Generic[R]):
+    """Asks for a change; R is what the asker hears."""
+
+
+class Query(Message, Generic[R]):
+    """Asks what is, and changes nothing; R is the answer."""
+
+
+class Permission(StrEnum):
+    """What a caller must be allowed to do."""
+
+    ACTIONS_READ = "actions:read"
+    ACTIONS_WRITE = "actions:write"
+    RUNS_READ = "runs:read"
+    RUNS_INVOKE = "runs:invoke"
+    RUNS_MANAGE = "runs:manage"
+    TASKS_WORK = "tasks:work"
+    WORKERS_READ = "workers:read"
+    WORKERS_MANAGE = "workers:manage"
+    NAMESPACES_READ = "namespaces:read"
+    NAMESPACES_WRITE = "namespaces:write"
+    STREAMS_READ = "streams:read"
+    STREAMS_WRITE = "streams:write"
+    STREAMS_MANAGE = "streams:manage"
+    KV_READ = "kv:read"
+    KV_WRITE = "kv:write"
+    WORKFLOWS_READ = "workflows:read"
+    WORKFLOWS_DEPLOY = "workflows:deploy"
+    WORKFLOWS_START = "workflows:start"
+    WORKFLOWS_SIGNAL = "workflows:signal"
+    WORKFLOWS_MANAGE = "workflows:manage"
+    SCHEDULES_READ = "schedules:read"
+    SCHEDULES_MANAGE = "schedules:manage"
+    EVENTS_EMIT = "events:emit"
+
+
+class Route(NamedTuple):
+    """The HTTP method and path of an operation, and the status of its success."""
+
+    method: str
+    path: str
+    status: int
+
+
+def route(text: str) -> Route:
+    """ "POST /actions/{name}/disable" as a Route; one that answers nothing says so: "… -> 204"."""
+    target, _, status = text.partition(" -> ")
+    method, path = target.split(" ")
+    return Route(method, path, int(status or 200))
+
+
+class Operation(NamedTuple):
+    """All that the doors need to know of one command or query."""
+
+    name: str
+    message: type[Message]
+    reply: type[Message]
+    opcode: int
+    permission: Permission
+    batch_opcode: int | None = None
+    """The opcode of its batch form: many of it in one frame, each answered on its own."""
+    http: Route | None = None
+    """The route that is derived from the declaration; None where a hand-written one serves it."""
+    repeatable: bool = True
+    """Whether a client may send it again when it does not know whether it was heard."""
+
+    @property
+    def is_query(self) -> bool:
+        return issubclass(self.message, Query)
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is a long poll: it says with `block_ms` how long it may wait."""
+        return "block_ms" in self.message.__struct_fields__
+
+    @property
+    def help(self) -> str:
+        return (self.message.__doc__ or "").strip()
+
+
+DECLARED: dict[type[Message], Operation] = {}
+"""Every operation, by its message; model/catalog.py knows that all of them are here."""
+
+
+def operation(
+    *,
+    opcode: int,
+    permission: Permission,
+    batch_opcode: int | None = None,
+    http: str | None = None,
+    repeatable: bool = True,
+) -> Callable[[type[M]], type[M]]:
+    """Declare a command or a query as an operation that the doors offer."""
+
+    def declare(message: type[M]) -> type[M]:
+        name = re.sub(r"(?<!^)(?=[A-Z])", "_", message.__name__).lower()
+        DECLARED[message] = Operation(
+            name,
+            message,
+            _reply_of(message),
+            opcode,
+            permission,
+            batch_opcode,
+            route(http) if http is not None else None,
+            repeatable,
+        )
+        return message
+
+    return declare
+
+
+def field_help(message: type[Message], name: str) -> str:
+    """What the declaration says of one field; nothing if it says nothing."""
+    for part in get_args(msgspec.structs.fields(message)[_index(message, name)].type):
+        if isinstance(part, msgspec.Meta) and part.description is not None:
+            return part.description
+    return ""
+
+
+def _index(message: type[Message], name: str) -> int:
+    return message.__struct_fields__.index(name)
+
+
+def _reply_of(message: type[Any]) -> type[Message]:
+    for base in message.__orig_bases__:
+        for argument in get_args(base):
+            if isinstance(argument, type) and issubclass(argument, Message):
+                return argument
+    raise TypeError(f"{message.__name__} does not say what its reply is: Command[Reply]")

@@ -1,0 +1,51 @@
+"""The HTTP doors: the API with its pages, and the metrics alone.
+
+    socket ──▸ BoundedProtocol ──▸ Threshold ──▸ KeyPaths ──▸ Litestar: routes ──▸ Asker ──▸ engine
+               time and length     strangers     slashes      parameters,          until the
+                                   and counts    in keys      bodies, errors       client leaves
+
+A door has a port once it has started; stopping it lets go of everyone.
+"""
+
+from flo.server.http.app import API_PATH, build_app, build_metrics_app
+from flo.server.http.asker import Asker, Backend
+from flo.server.http.key_paths import KeyPaths
+from flo.server.http.listener import HttpListener
+from flo.server.http.middleware import Threshold
+from flo.server.http.protocol import Bounds
+from flo.server.http.routes.system import ServerInfo
+from flo.server.metrics import Metrics
+
+BOUNDS = Bounds()
+
+__all__ = ["Backend", "Bounds", "HttpDoor", "MetricsDoor", "ServerInfo"]
+
+
+class HttpDoor(HttpListener):
+    """The whole API. Whoever still waits when it stops is told to try again."""
+
+    def __init__(
+        self,
+        engine: Backend,
+        info: ServerInfo,
+        metrics: Metrics,
+        host: str,
+        port: int,
+        bounds: Bounds = BOUNDS,
+    ) -> None:
+        self._asker = Asker(engine)
+        self.app = build_app(self._asker, info, metrics)
+        app = Threshold(KeyPaths(self.app, API_PATH), metrics)
+        super().__init__(app, metrics, host, port, bounds)
+
+    async def stop(self) -> None:
+        self._asker.stop()
+        await super().stop()
+
+
+class MetricsDoor(HttpListener):
+    """/metrics and nothing else, for a port that only the monitoring can reach."""
+
+    def __init__(self, metrics: Metrics, host: str, port: int, bounds: Bounds = BOUNDS) -> None:
+        app = Threshold(build_metrics_app(metrics), metrics)
+        super().__init__(app, metrics, host, port, bounds)

@@ -1,0 +1,116 @@
+"""Errors as HTTP answers: a status for the kind, one body for all of them."""
+
+from typing import Any
+
+import msgspec
+import structlog
+from litestar import Request, Response
+from litestar.exceptions import (
+    HTTPException,
+    MethodNotAllowedException,
+    NotFoundException,
+    ValidationException,
+)
+from litestar.openapi.datastructures import ResponseSpec
+from litestar.types import ExceptionHandlersMap
+
+from flo.model.errors import FloError, Invalid, Unexpected
+
+STATUSES = {
+    "invalid": 400,
+    "not_found": 404,
+    "conflict": 409,
+    "too_large": 413,
+    "corrupt": 500,
+    "unexpected": 500,
+    "unavailable": 503,
+    "timed_out": 503,
+}
+STATUSES_BY_CODE = {"invalid_workflow": 422}
+"""Those that have a status of their own."""
+
+MEANINGS = {
+    400: "The request itself is wrong.",
+    404: "It does not exist (any more).",
+    409: "It cannot be done in the present state.",
+    413: "The body is too large.",
+    422: "The definition is wrong; `details.problems` says what, where, and what would help.",
+    500: "A mistake of ours; the server's log has the details.",
+    503: "The server is starting, stopping, or out of order: try again.",
+}
+
+_logger = structlog.get_logger("flo.http")
+
+
+class HttpProblem(msgspec.Struct):
+    """`code` is stable and for programs, as are `details`; `message` is for people."""
+
+    code: str
+    message: str
+    details: dict[str, Any]
+
+
+class ErrorBody(msgspec.Struct):
+    """What every error looks like."""
+
+    error: HttpProblem
+
+
+def refusals(*statuses: int) -> dict[int, ResponseSpec]:
+    """For the description of a route: the errors it answers, besides those of every route."""
+    return {
+        status: ResponseSpec(ErrorBody, description=MEANINGS[status], generate_examples=False)
+        for status in sorted({400, *statuses, 500, 503})
+    }
+
+
+def error_body(error: FloError) -> ErrorBody:
+    return ErrorBody(HttpProblem(error.code, error.message, error.details))
+
+
+def answer_refusal(request: Request[Any, Any, Any], error: FloError) -> Response[ErrorBody]:
+    status = STATUSES_BY_CODE.get(error.code, STATUSES[error.kind])
+    return Response(error_body(error), status_code=status)
+
+
+def answer_litestar(request: Request[Any, Any, Any], error: HTTPException) -> Response[ErrorBody]:
+    """What the framework refuses before a route of ours is reached."""
+    match error:
+        case NotFoundException():
+            problem = HttpProblem("no_such_route", f"there is no {request.url.path!r} here", {})
+        case MethodNotAllowedException():
+            allowed = sorted((error.headers or {}).get("allow", "").split(", "))
+            message = f"expected {' or '.join(allowed)}, got {request.method}"
+            problem = HttpProblem("method_not_allowed", message, {"allowed": allowed})
+        case ValidationException():
+            problem = _unfit(error)
+        case HTTPException(status_code=413):
+            problem = HttpProblem("too_large", MEANINGS[413], {})
+        case HTTPException(status_code=status) if status < 500:
+            problem = HttpProblem("invalid_request", error.detail, {})
+        case _:
+            return answer_mistake(request, error)
+    return Response(ErrorBody(problem), status_code=error.status_code, headers=error.headers)
+
+
+def answer_mistake(request: Request[Any, Any, Any], error: Exception) -> Response[ErrorBody]:
+    _logger.error("request_failed", method=request.method, path=request.url.path, exc_info=error)
+    return answer_refusal(request, Unexpected(MEANINGS[500]))
+
+
+def _unfit(error: ValidationException) -> HttpProblem:
+    """Parameters that do not fit their types: all of them, each with what was expected."""
+    found = error.extra if isinstance(error.extra, list) else []
+    problems = {problem.get("key", "request"): problem["message"] for problem in found}
+    if "data" in problems:  # what is wrong within a body is refused elsewhere
+        problems["body"] = "expected JSON, got nothing"
+        del problems["data"]
+    message = "; ".join(f"{key}: {problem}" for key, problem in problems.items())
+    return HttpProblem(Invalid.code, message or error.detail, {})
+
+
+EXCEPTION_HANDLERS: ExceptionHandlersMap = {
+    FloError: answer_refusal,
+    HTTPException: answer_litestar,
+    Exception: answer_mistake,
+}

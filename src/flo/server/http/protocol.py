@@ -1,0 +1,162 @@
+"""uvicorn's HTTP protocol, with a bound on everything a client can hold on to.
+
+uvicorn bounds the pause between two requests. Here are bounded, besides: how long a request may
+take to arrive (also the first, also one that is sent a byte at a time), how long its head may be,
+how long an answer may lie unread, and how many connections are open.
+"""
+
+import asyncio
+import logging
+from typing import Any, cast
+
+import msgspec
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from flo.model.errors import FloError, Invalid, TimedOut, TooLarge, Unavailable
+from flo.server.http.errors import error_body
+from flo.server.metrics import Metrics
+
+HEAD_LENGTH_MAX = 64 * 1024
+
+_logger = logging.getLogger("flo.http")
+_logger.setLevel(logging.ERROR)  # what clients do wrong, they are told; the log is not
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    """What a listener allows its clients."""
+
+    connections_max: int = 10_000
+    arrival_seconds_max: float = 60.0
+    idle_seconds_max: int = 75
+    stop_seconds_max: float = 5.0
+
+
+class Visitors(ServerState):
+    """Who is connected to one listener."""
+
+    def __init__(self, bounds: Bounds, metrics: Metrics) -> None:
+        super().__init__()
+        self.bounds = bounds
+        self.metrics = metrics
+        self.nobody = asyncio.Event()
+        self.nobody.set()
+
+
+class OpenTransport:
+    """A transport that drops what is written to it once it closes, where uvloop's would raise."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+
+    def write(self, data: bytes) -> None:
+        if not self._transport.is_closing():
+            self._transport.write(data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    def __init__(self, config: Config, visitors: Visitors) -> None:
+        super().__init__(config, visitors, app_state={})
+        self.logger = _logger
+        self._visitors = visitors
+        self._deadline: asyncio.TimerHandle | None = None
+        """Until when a request must have arrived, or its last answer must have been read."""
+        self._head_length = 0
+        self._is_in_body = False
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(cast(asyncio.Transport, OpenTransport(transport)))
+        self._visitors.nobody.clear()
+        self._visitors.metrics.http_opened()
+        self._expect_request()
+        most = self._visitors.bounds.connections_max
+        if len(self.connections) > most:
+            message = f"{most} connections are open, and that is the most"
+            self._hang_up(503, Unavailable(message, code="too_many_connections"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._clear_deadline()
+        self._visitors.metrics.http_closed()
+        if not self.connections:
+            self._visitors.nobody.set()
+
+    def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        self._expect_request()
+        if not self._is_in_body:
+            self._head_length += len(data)
+        super().data_received(data)
+        if self._head_length > HEAD_LENGTH_MAX:
+            message = f"expected a head of at most {HEAD_LENGTH_MAX} bytes"
+            self._hang_up(431, TooLarge(message, code="head_too_large"))
+
+    def on_message_begin(self) -> None:
+        self._expect_request()
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._head_length, self._is_in_body = 0, True
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._head_length, self._is_in_body = 0, False
+        self._clear_deadline()
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.transport.is_closing():
+            self._close()
+
+    def timeout_keep_alive_handler(self) -> None:
+        self.transport.abort()
+
+    def send_400_response(self, msg: str) -> None:
+        self._hang_up(400, Invalid(msg, code="malformed_request"))
+
+    def _expect_request(self) -> None:
+        if self._deadline is None:
+            seconds = self._visitors.bounds.arrival_seconds_max
+            self._deadline = self.loop.call_later(seconds, self._arrives_too_late)
+
+    def _clear_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _arrives_too_late(self) -> None:
+        self._deadline = None
+        if self._is_answering():
+            self._expect_request()  # the client may have to wait for us first
+        else:
+            seconds = self._visitors.bounds.arrival_seconds_max
+            self._hang_up(408, TimedOut(f"expected a whole request within {seconds:g} s"))
+
+    def _is_answering(self) -> bool:
+        cycle = self.cycle
+        return bool(self.pipeline) or (
+            cycle is not None and not cycle.more_body and not cycle.response_complete
+        )
+
+    def _hang_up(self, status: int, error: FloError) -> None:
+        """Say why, unless an answer is on its way already, and close the connection."""
+        if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
+            body = msgspec.json.encode(error_body(error))
+            head = (
+                b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
+            )
+            self.transport.write(STATUS_LINE[status] + head % len(body) + body)
+        self._close()
+
+    def _close(self) -> None:
+        """Close when the client has taken what was sent, or has had time enough to."""
+        self._clear_deadline()
+        seconds = self._visitors.bounds.idle_seconds_max
+        self._deadline = self.loop.call_later(seconds, self.transport.abort)
+        self.transport.close()

@@ -1,0 +1,157 @@
+"""What is read from a request: strict bodies, known parameters, names as they were meant."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Annotated, Any, TypeAlias
+from urllib.parse import unquote
+
+import msgspec
+from litestar import Request
+from litestar.datastructures import State
+from litestar.exceptions import InternalServerException
+from litestar.handlers import HTTPRouteHandler
+from litestar.openapi.spec import OpenAPIMediaType, Operation, RequestBody, Schema
+from litestar.openapi.spec.enums import OpenAPIType
+from litestar.params import PathParameter, QueryParameter
+
+from flo.model.errors import Invalid
+from flo.model.ids import BLOCK_MS_MAX, LIST_LIMIT_MAX, PAYLOAD_LENGTH_MAX
+from flo.server.http.payload import decode_json
+
+BODY_LENGTH_MAX = 1024 * 1024
+"""Of a body in which there is no payload: more than any registration needs."""
+ENVELOPE_LENGTH_MAX = 64 * 1024
+PAYLOAD_BODY_LENGTH_MAX = PAYLOAD_LENGTH_MAX * 4 // 3 + ENVELOPE_LENGTH_MAX
+"""The longest payload in base64, and what stands around it."""
+
+NamespaceQuery: TypeAlias = Annotated[
+    str, QueryParameter(name="namespace", description="Where the thing lives.")
+]
+LimitQuery: TypeAlias = Annotated[
+    int,
+    QueryParameter(name="limit", ge=1, le=LIST_LIMIT_MAX, description="The most items to answer."),
+]
+CursorQuery: TypeAlias = Annotated[
+    str | None,
+    QueryParameter(name="cursor", description="The `cursor` of the page before this one."),
+]
+WaitQuery: TypeAlias = Annotated[
+    int,
+    QueryParameter(
+        name="wait_ms",
+        ge=0,
+        le=BLOCK_MS_MAX,
+        description="Wait so long for the run to end, then answer it as it is.",
+    ),
+]
+NamespacePath: TypeAlias = Annotated[str, PathParameter(description="The namespace's name.")]
+ActionPath: TypeAlias = Annotated[str, PathParameter(description="The action's name.")]
+RunPath: TypeAlias = Annotated[str, PathParameter(description="The run's id.")]
+WorkerPath: TypeAlias = Annotated[str, PathParameter(description="The worker's id.")]
+StreamPath: TypeAlias = Annotated[str, PathParameter(description="The stream's name.")]
+GroupPath: TypeAlias = Annotated[str, PathParameter(description="The group's name.")]
+TaskPath: TypeAlias = Annotated[
+    str, PathParameter(description="The `task_id` of the assignment: the id of its run.")
+]
+
+
+@dataclass
+class BodyOptional(Operation):
+    """The description of a route whose body may be left out."""
+
+    def __post_init__(self) -> None:
+        assert isinstance(self.request_body, RequestBody)
+        self.request_body.required = False
+
+
+@dataclass
+class AnyBody(Operation):
+    """The description of a body that may be anything: an input, a value."""
+
+    def __post_init__(self) -> None:
+        anything = Schema(description="JSON, kept as it is.")
+        octets = Schema(type=OpenAPIType.STRING, content_media_type="application/octet-stream")
+        self.request_body = RequestBody(
+            description="Whatever does not say that it is JSON is kept as bytes.",
+            content={
+                "application/json": OpenAPIMediaType(schema=anything),
+                "*/*": OpenAPIMediaType(schema=octets),
+            },
+        )
+
+
+class FloRequest(Request[Any, Any, State]):
+    async def body(self) -> bytes:
+        try:
+            return await super().body()
+        except InternalServerException as error:
+            raise Invalid("the body ended too early", code="incomplete_body") from error
+
+    async def json(self) -> Any:
+        """The body as the handler's `data` wants it, read straight from the bytes."""
+        wanted = self.route_handler.parsed_data_field
+        assert wanted is not None
+        return decode_json(await self.body(), wanted.annotation)
+
+    async def payload(self) -> bytes:
+        """The whole body as it came; if it says that it is JSON, it must be."""
+        payload = await self.body()
+        if payload and self.content_type[0] == "application/json":
+            decode_json(payload, msgspec.Raw)
+        return payload
+
+
+async def prepare(request: Request[Any, Any, State]) -> None:
+    """Before any route of the API: refuse what would be ignored, and read names percent-decoded.
+
+    The path was matched as it came on the wire, so a '/' within a name cannot lead astray.
+    """
+    handler = request.route_handler
+    assert isinstance(handler, HTTPRouteHandler)
+    if request.query_params:
+        check_known(request.query_params, known_parameters(handler))
+    request.scope["path_params"] = {
+        name: _meant(name, value) for name, value in request.path_params.items()
+    }
+
+
+def _meant(name: str, segment: str) -> str:
+    """A name in the path, percent-decoded.
+
+    What is broken in it makes it a name that nothing has; but any text is a key, and a broken one
+    must not be taken for another.
+    """
+    try:
+        return unquote(segment, errors="strict" if name == "key" else "replace")
+    except UnicodeDecodeError as error:
+        raise Invalid(
+            f"expected UTF-8 in the path, got {segment[:80]!r}", code="malformed_path"
+        ) from error
+
+
+def known_parameters(handler: HTTPRouteHandler) -> tuple[str, ...]:
+    definitions = (
+        field.kwarg_definition for field in handler.parsed_fn_signature.parameters.values()
+    )
+    return tuple(
+        definition.name
+        for definition in definitions
+        if isinstance(definition, QueryParameter) and definition.name is not None
+    )
+
+
+def check_known(names: Iterable[str], known: tuple[str, ...]) -> None:
+    unknown = next((name for name in names if name not in known), None)
+    if unknown is None:
+        return
+    nearest = get_close_matches(unknown, known, n=1)
+    if nearest:
+        hint = f"did you mean {nearest[0]!r}?"
+    else:
+        hint = f"expected one of {', '.join(known)}" if known else "expected none here"
+    raise Invalid(
+        f"unknown query parameter {unknown!r}: {hint}",
+        code="unknown_parameter",
+        details={"parameter": unknown, "known": list(known)},
+    )

@@ -1,0 +1,1 @@
+"""Routes that do more than build, ask and return."""

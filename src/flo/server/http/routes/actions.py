@@ -1,0 +1,246 @@
+"""The HTTP routes of actions: register, inspect, change, enable, disable, delete, list."""
+
+from base64 import b64decode
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+from litestar import Response, delete, get, post, put
+from litestar.di import NamedDependency
+from litestar.openapi.datastructures import ResponseSpec
+from litestar.params import JSONBody
+from msgspec import UNSET, UnsetType
+from msgspec.structs import asdict
+
+from flo.model.actions import (
+    ENTRYPOINT_DEFAULT,
+    MAX_RETRIES_DEFAULT,
+    MEMORY_PAGES_DEFAULT,
+    RETRY_DELAY_MS_DEFAULT,
+    TIMEOUT_MS_DEFAULT,
+    ActionLimits,
+    ActionPage,
+    ActionView,
+    DeleteAction,
+    DisableAction,
+    EnableAction,
+    GetAction,
+    ListActions,
+    RegisterAction,
+    Registered,
+)
+from flo.model.base import Message
+from flo.model.errors import Invalid
+from flo.model.ids import (
+    LIST_LIMIT_DEFAULT,
+    LIST_LIMIT_MAX,
+    NAMESPACE_DEFAULT,
+    ActionName,
+    Namespace,
+    WorkerId,
+)
+from flo.model.runs import ListRuns, Nothing, RunPage
+from flo.model.workers import ListWorkers, WorkerPage, WorkerView
+from flo.server.http.asker import Asker
+from flo.server.http.errors import refusals
+from flo.server.http.request import ActionPath, CursorQuery, LimitQuery, NamespaceQuery
+from flo.server.http.routes.runs import RunJson, run_json
+
+RECENT_RUNS = 10
+
+
+class LimitsBody(Message):
+    """How many runs may be under way at a time, for each value of a key, and how many may begin."""
+
+    concurrency_max: int | None = None
+    concurrency_key: str = ""
+    max_per_second: int | None = None
+    max_per_minute: int | None = None
+    max_per_hour: int | None = None
+
+
+class ActionBody(Message):
+    """A registration. With `if_changed`, settings already in force do not make a new version.
+
+    `input_schema` and `output_schema` are JSON Schemas: of the inputs that can be invoked, and of
+    the results that a worker can report.
+    """
+
+    name: ActionName
+    timeout_ms: int = TIMEOUT_MS_DEFAULT
+    max_retries: int = MAX_RETRIES_DEFAULT
+    retry_delay_ms: int = RETRY_DELAY_MS_DEFAULT
+    description: str = ""
+    input_schema: dict[str, Any] | None = None
+    output_schema: dict[str, Any] | None = None
+    if_changed: bool = False
+    wasm_module: str | None = None
+    """The bytes of a WebAssembly module, in base64: the server performs the action itself."""
+    wasm_entrypoint: str = ENTRYPOINT_DEFAULT
+    wasm_memory_limit: int = MEMORY_PAGES_DEFAULT
+    limits: LimitsBody | None = None
+
+
+class SettingsBody(Message):
+    """The settings to change; what is left out stays as it is, schemas and limits of null go.
+
+    While `enabled` is false, new invocations are refused; runs that are there already go on.
+    """
+
+    timeout_ms: int | UnsetType = UNSET
+    max_retries: int | UnsetType = UNSET
+    retry_delay_ms: int | UnsetType = UNSET
+    description: str | UnsetType = UNSET
+    input_schema: dict[str, Any] | UnsetType | None = UNSET
+    output_schema: dict[str, Any] | UnsetType | None = UNSET
+    limits: LimitsBody | UnsetType | None = UNSET
+    enabled: bool | UnsetType = UNSET
+
+
+class ActionDetail(ActionView):
+    """An action, its newest runs, and the workers that serve it."""
+
+    recent_runs: list[RunJson] = msgspec.field(default_factory=list)
+    workers: list[WorkerId] = msgspec.field(default_factory=list)
+
+
+@get("/actions", tags=["actions"], responses=refusals())
+async def list_actions(
+    asker: NamedDependency[Asker],
+    namespace: NamespaceQuery = NAMESPACE_DEFAULT,
+    limit: LimitQuery = LIST_LIMIT_DEFAULT,
+    cursor: CursorQuery = None,
+) -> ActionPage:
+    """The registered actions, by name."""
+    query = ListActions(namespace=namespace, limit=limit, cursor=cursor)
+    return await asker.ask(query, ActionPage)
+
+
+@post(
+    "/actions",
+    tags=["actions"],
+    response_description="Registered; this is its first version.",
+    responses={
+        200: ResponseSpec(
+            Registered, description="Registered; this is a later version.", generate_examples=False
+        ),
+        **refusals(413),
+    },
+)
+async def register_action(
+    asker: NamedDependency[Asker],
+    data: JSONBody[ActionBody],
+    namespace: NamespaceQuery = NAMESPACE_DEFAULT,
+) -> Response[Registered]:
+    """Register an action, or replace its settings."""
+    settings = asdict(data) | {"wasm_module": _module_of(data), "limits": _limits_of(data.limits)}
+    command = RegisterAction(namespace=namespace, **settings)
+    async with asker.changes:
+        registered = await asker.ask(command, Registered)
+    return Response(registered, status_code=201 if registered.version == 1 else 200)
+
+
+@get("/actions/{name:str}", tags=["actions"], responses=refusals(404))
+async def get_action(
+    asker: NamedDependency[Asker],
+    name: ActionPath,
+    namespace: NamespaceQuery = NAMESPACE_DEFAULT,
+) -> ActionDetail:
+    """An action: its settings, its runs by status, its newest runs, its workers."""
+    action = await asker.ask(GetAction(name=name, namespace=namespace), ActionView)
+    newest = ListRuns(action=name, namespace=namespace, limit=RECENT_RUNS)
+    page = await asker.ask(newest, RunPage)
+    workers = [
+        worker.worker_id
+        async for worker in _all_workers(asker, namespace)
+        if any(process.name == name for process in worker.processes)
+    ]
+    recent_runs = [run_json(run) for run in page.items]
+    return ActionDetail(**asdict(action), recent_runs=recent_runs, workers=workers)
+
+
+@put("/actions/{name:str}", tags=["actions"], responses=refusals(404, 413))
+async def change_action(
+    asker: NamedDependency[Asker],
+    name: ActionPath,
+    data: JSONBody[SettingsBody],
+    namespace: NamespaceQuery = NAMESPACE_DEFAULT,
+) -> Registered:
+    """Change some settings of an action, or enable or disable it.
+
+    Its version goes up by one if a setting is another than before; the switch makes no version.
+    """
+    wanted = {setting: value for setting, value in asdict(data).items() if value is not UNSET}
+    enabled = wanted.pop("enabled", None)
+    if "limits" in wanted:
+        wanted["limits"] = _limits_of(wanted["limits"])
+    async with asker.changes:
+        action = await asker.ask(GetAction(name=name, namespace=namespace), ActionView)
+        changed = Registered(name=name, version=action.version)
+        if wanted:
+            command = _registration_of(action, wanted)
+            changed = await asker.ask(command, Registered)
+        if enabled is not None:
+            switch = EnableAction if enabled else DisableAction
+            await asker.ask(switch(name=name, namespace=namespace), Nothing)
+    return changed
+
+
+@delete("/actions/{name:str}", tags=["actions"], responses=refusals(404))
+async def delete_action(
+    asker: NamedDependency[Asker],
+    name: ActionPath,
+    namespace: NamespaceQuery = NAMESPACE_DEFAULT,
+) -> None:
+    """Delete an action; its live runs go on to their end, new ones are refused."""
+    async with asker.changes:
+        await asker.ask(DeleteAction(name=name, namespace=namespace), Nothing)
+
+
+def _limits_of(body: LimitsBody | None) -> ActionLimits | None:
+    return ActionLimits(**asdict(body)) if body is not None else None
+
+
+def _module_of(body: ActionBody) -> bytes | None:
+    if body.wasm_module is None:
+        return None
+    try:
+        return b64decode(body.wasm_module, validate=True)
+    except ValueError as error:
+        raise Invalid(f"expected wasm_module in base64: {error}") from error
+
+
+def _registration_of(action: ActionView, changes: dict[str, Any]) -> RegisterAction:
+    """The settings in force, but for these changes."""
+    settings: dict[str, Any] = {
+        "timeout_ms": action.timeout_ms,
+        "max_retries": action.max_retries,
+        "retry_delay_ms": action.retry_delay_ms,
+        "description": action.description,
+        "input_schema": action.input_schema,
+        "output_schema": action.output_schema,
+    }
+    if action.limits is not None:
+        settings["limits"] = ActionLimits(**asdict(action.limits))
+    if action.wasm_digest is not None:
+        settings["wasm_digest"] = action.wasm_digest
+        settings["wasm_entrypoint"] = action.wasm_entrypoint
+        settings["wasm_memory_limit"] = action.wasm_memory_limit
+    return RegisterAction(
+        name=action.name, namespace=action.namespace, if_changed=True, **settings | changes
+    )
+
+
+async def _all_workers(asker: Asker, namespace: Namespace) -> AsyncIterator[WorkerView]:
+    cursor: str | None = None
+    while True:
+        query = ListWorkers(namespace=namespace, limit=LIST_LIMIT_MAX, cursor=cursor)
+        page = await asker.ask(query, WorkerPage)
+        for worker in page.items:
+            yield worker
+        cursor = page.cursor
+        if cursor is None:
+            return
+
+
+ROUTES = (list_actions, register_action, get_action, change_action, delete_action)

@@ -1,0 +1,1 @@
+"""Work that the server does itself: WASM runs and triggers."""

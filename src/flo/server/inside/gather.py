@@ -1,0 +1,46 @@
+"""Results of guests that end within a moment of each other are handed in together.
+
+A short guest takes less time than a commit of its own: while others are under way, its result waits
+a little for theirs. One that is urgent does not wait, and takes along those that do.
+"""
+
+import asyncio
+
+from flo.model.base import Message
+from flo.model.errors import FloError
+from flo.shard.loop import Shard
+from flo.shard.submission import Answer
+
+CONTEXT_S = 0.002
+
+
+class Gatherer:
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
+        self._waiting: list[tuple[Message, asyncio.Future[Answer]]] = []
+
+    async def hand_in(self, report: Message, *, is_urgent: bool) -> Message:
+        """What the shard says to it; a refusal is raised."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Answer] = loop.create_future()
+        self._waiting.append((report, answer))
+        if is_urgent:
+            self._flush()
+        elif len(self._waiting) == 1:
+            loop.call_later(CONTEXT_S, self._flush)
+        reply = await answer
+        if isinstance(reply, FloError):
+            raise reply
+        return reply
+
+    def _flush(self) -> None:
+        if not self._waiting:
+            return  # they were taken along
+        together, self._waiting = self._waiting, []
+
+        def answered(answers: list[Answer]) -> None:
+            for (_, future), answer in zip(together, answers, strict=True):
+                if not future.done():
+                    future.set_result(answer)
+
+        self._shard.submit([report for report, _ in together], answered)

@@ -1,0 +1,338 @@
+"""The worker inside the server: takes the runs of WebAssembly actions, submits their results.
+
+    register ──▸ check, compile ──▸ shard                     refused before anything is stored
+    invoke ──▸ queue ──claim──▸ guest, in a thread ──▸ Complete, with what the guest has written
+
+It is a worker like any other: its runs have leases and retries, and what it holds when the server
+dies is taken up again. A guest's result and its writes are one commit; if something that it read
+has changed meanwhile, it is run again.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Iterable
+from contextlib import suppress
+from functools import partial
+
+import structlog
+from msgspec.structs import replace
+
+from flo.engine.state import State
+from flo.model.actions import Action, Guest, RegisterAction
+from flo.model.errors import Conflict, FloError, NotFound, Unavailable
+from flo.model.ids import TEXT_LENGTH_MAX, Namespace
+from flo.model.kv import Change, Check, Delete, Put
+from flo.model.runs import TASKS_PER_CLAIM_MAX, Assigned, Claim, Complete, Fail, Task, Touch
+from flo.model.workers import ACTIONS_PER_WORKER_MAX, DeregisterWorker
+from flo.server.inside.gather import Gatherer
+from flo.shard.clock import Clock
+from flo.shard.loop import Shard
+from flo.shard.submission import Answer, Submission
+from flo.wasm.engine import WasmEngine
+from flo.wasm.execution import GuestCall
+from flo.wasm.host import Stored
+from flo.wasm.module import Module, Modules
+from flo.wasm.outcome import Finished, LogLine, Outcome, TrapKind, Trapped
+from flo.wasm.outcome import GuestPut as GuestPut
+from flo.wasm.pool import Pool
+
+WORKER_ID = "flo-inline"
+CLAIM_BLOCK_MS = 300_000
+TOUCH_EVERY_S = 3
+TOUCH_MS = 60_000
+AHEAD = 8
+"""So many times as many runs are claimed at once as can be performed: guests are often short."""
+TRIES_MAX = 20
+"""So often a guest is run again because what it read has changed; then its attempt has failed."""
+
+_logger = structlog.get_logger("flo.wasm")
+
+
+class InlineWorker:
+    """At most so many guests at a time; the others wait in the queues of their actions."""
+
+    def __init__(self, shard: Shard, clock: Clock, concurrency: int) -> None:
+        self._shard = shard
+        self._clock = clock
+        self._free = asyncio.Semaphore(concurrency)
+        self._concurrency = concurrency
+        self._gatherer = Gatherer(shard)
+        self._under_way_count = 0
+        engine = WasmEngine()
+        self._modules = Modules(engine)
+        self._pool = Pool(engine, self._modules, running_max=concurrency)
+        self._serving: dict[Namespace, list[str]] = {}
+        self._lines: dict[Namespace, list[_Line]] = {}
+        self._tasks: dict[asyncio.Task[None], None] = {}
+
+    async def start(self) -> None:
+        """Take up what the last process left undone, then serve every action that has a guest."""
+        self._pool.start()
+        for namespace, space in list(self._shard.state.spaces.items()):
+            if WORKER_ID in space.held:
+                await self._shard.ask(DeregisterWorker(worker_id=WORKER_ID, namespace=namespace))
+            self.serve(namespace)
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._pool.stop()
+
+    async def checked(self, command: RegisterAction) -> RegisterAction:
+        """The registration, once its module is found fit, with what it says of itself."""
+        wasm = command.wasm_module
+        if wasm is None:
+            wasm = self._shard.state.modules.get(command.wasm_digest or "")
+        if wasm is None:
+            return command  # the rules say that there is no such module
+        module = await self._pool.check(wasm, command.wasm_entrypoint, command.wasm_memory_limit)
+        if command.description or command.wasm_module is None:
+            return command
+        told = await self._pool.describe(module, command.wasm_memory_limit, lane="")
+        if not isinstance(told, Finished):
+            return command
+        text = told.output.decode(errors="replace")
+        return replace(command, description=text[:TEXT_LENGTH_MAX])
+
+    def serve(self, namespace: Namespace) -> None:
+        """Claim the runs of all guests in this namespace from now on."""
+        actions = sorted(_guests(self._shard.state, namespace))
+        if actions == self._serving.get(namespace, []):
+            return
+        for line in self._lines.pop(namespace, ()):
+            line.leave()
+        self._serving[namespace] = actions
+        for start in range(0, len(actions), ACTIONS_PER_WORKER_MAX):
+            some = actions[start : start + ACTIONS_PER_WORKER_MAX]
+            most = min(self._concurrency * AHEAD, TASKS_PER_CLAIM_MAX)
+            line = _Line(self._shard, namespace, some, most)
+            self._lines.setdefault(namespace, []).append(line)
+            self._spawn(self._claim_for_ever(line))
+
+    async def _claim_for_ever(self, line: "_Line") -> None:
+        while line.is_open:
+            try:
+                tasks = await line.claim()
+            except FloError as error:
+                if self._shard.closed is None:
+                    _logger.warning("inline_claim_refused", error=str(error))
+                    await asyncio.sleep(1)
+                continue
+            begun = [asyncio.Event() for _ in tasks]
+            for task, event in zip(tasks, begun, strict=True):
+                self._spawn(self._perform(line.namespace, task, event))
+            for event in begun:
+                await event.wait()
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks[task] = None
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.pop(task, None)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _logger.error("inline_task_broken", error=repr(error))
+
+    async def _perform(self, namespace: Namespace, task: Task, begun: asyncio.Event) -> None:
+        """One run from its claim to its report."""
+        self._under_way_count += 1
+        try:
+            await self._perform_in_a_slot(namespace, task, begun)
+        finally:
+            self._under_way_count -= 1
+
+    async def _perform_in_a_slot(
+        self, namespace: Namespace, task: Task, begun: asyncio.Event
+    ) -> None:
+        await self._slot_for(namespace, task)
+        begun.set()
+        try:
+            outcome = await self._outcome(namespace, task)
+        finally:
+            self._free.release()
+        for _ in range(TRIES_MAX):
+            _tell(task, outcome)
+            if isinstance(outcome, Trapped):
+                await self._fail(namespace, task, outcome)
+                return
+            if await self._completed(namespace, task, outcome):
+                return
+            outcome = await self._outcome(namespace, task)
+        message = f"what it read has changed {TRIES_MAX} times while it ran"
+        unlucky = Trapped(kind=TrapKind.HOST_FAILED, message=message, retry=True)
+        await self._fail(namespace, task, unlucky)
+
+    async def _slot_for(self, namespace: Namespace, task: Task) -> None:
+        """Wait for a slot to fall free, and keep the lease meanwhile."""
+        while True:
+            try:
+                await asyncio.wait_for(self._free.acquire(), TOUCH_EVERY_S)
+            except TimeoutError:
+                touch = Touch(
+                    run_id=task.task_id,
+                    worker_id=WORKER_ID,
+                    namespace=namespace,
+                    attempt=task.attempt,
+                    extend_ms=TOUCH_MS,
+                )
+                with suppress(FloError):  # the lease is lost: its report will be refused
+                    await self._shard.ask(touch)
+            else:
+                return
+
+    async def _outcome(self, namespace: Namespace, task: Task) -> Outcome:
+        action = self._shard.state.space(namespace).settings(task.task_type)
+        if action.guest is None:
+            return Trapped(
+                kind=TrapKind.HOST_FAILED, message="the action has no module", retry=True
+            )
+        try:
+            call = await self._call(action, action.guest, task)
+            reader = _Reader(self._shard.state, namespace, self._clock)
+            return await self._pool.execute(call, reader, lane=f"{namespace}/{action.name}")
+        except (NotFound, Unavailable) as error:
+            return Trapped(kind=TrapKind.INTERRUPTED, message=error.message, retry=True)
+
+    async def _call(self, action: Action, guest: Guest, task: Task) -> GuestCall:
+        module: Module | None = self._modules.cached(guest.digest)
+        if module is None:
+            module = await self._pool.compile(self._shard.state.modules[guest.digest])
+        return GuestCall(
+            module=module,
+            input=task.payload,
+            entrypoint=guest.entrypoint,
+            timeout_ms=action.timeout_ms,
+            memory_pages_max=guest.memory_pages,
+        )
+
+    async def _completed(self, namespace: Namespace, task: Task, outcome: Finished) -> bool:
+        """Whether the result stands; it does not if what the guest read has changed."""
+        report = Complete(
+            run_id=task.task_id,
+            worker_id=WORKER_ID,
+            namespace=namespace,
+            attempt=task.attempt,
+            output=outcome.output,
+            checks=[Check(key=key, version=version) for key, version in outcome.reads.items()],
+            changes=list(_changes(outcome)),
+        )
+        try:
+            await self._gatherer.hand_in(report, is_urgent=self._is_urgent(outcome))
+        except Conflict as refusal:
+            if refusal.code == "version_mismatch":
+                return False
+            _logger.info("inline_report_refused", run=task.task_id, code=refusal.code)
+        except FloError as refusal:
+            retry = isinstance(refusal, Unavailable)
+            failure = Trapped(kind=TrapKind.EXECUTION_ERROR, message=refusal.message, retry=retry)
+            await self._fail(namespace, task, failure)
+        return True
+
+    def _is_urgent(self, outcome: Finished) -> bool:
+        """Whether others may have to run again because this one is late, or none is under way."""
+        return bool(outcome.reads or outcome.effects) or self._under_way_count == 1
+
+    async def _fail(self, namespace: Namespace, task: Task, outcome: Trapped) -> None:
+        report = Fail(
+            run_id=task.task_id,
+            worker_id=WORKER_ID,
+            namespace=namespace,
+            attempt=task.attempt,
+            error=f"{outcome.kind}: {outcome.message}",
+            retry=outcome.retry,
+            dead_letter=outcome.kind is not TrapKind.INVALID_INPUT,
+            timed_out=outcome.kind is TrapKind.TIMED_OUT,
+        )
+        try:
+            await self._shard.ask(report)
+        except FloError as refusal:
+            _logger.info("inline_report_refused", run=task.task_id, code=refusal.code)
+
+
+class _Line:
+    """The claims for some actions of a namespace, one after the other.
+
+    A claim that is called off while its runs are being handed out would take them with it: so only
+    one that waits is.
+    """
+
+    def __init__(self, shard: Shard, namespace: Namespace, actions: list[str], most: int) -> None:
+        self.namespace = namespace
+        self._shard = shard
+        self._actions = actions
+        self._most = most
+        self._submission: Submission | None = None
+        self._has_left = False
+
+    @property
+    def is_open(self) -> bool:
+        return not self._has_left and self._shard.closed is None
+
+    async def claim(self) -> list[Task]:
+        claim = Claim(
+            worker_id=WORKER_ID,
+            actions=self._actions,
+            namespace=self.namespace,
+            max_tasks=self._most,
+            block_ms=CLAIM_BLOCK_MS,
+        )
+        answered: asyncio.Future[list[Answer]] = asyncio.get_running_loop().create_future()
+        self._submission = self._shard.submit([claim], partial(_resolve, answered))
+        answer = (await answered)[0]
+        if isinstance(answer, FloError):
+            raise answer
+        assert isinstance(answer, Assigned)
+        if answer.draining:
+            raise Conflict(f"somebody has registered and drained a worker {WORKER_ID!r}")
+        return answer.tasks
+
+    def leave(self) -> None:
+        """Claim no more; others do from now on."""
+        self._has_left = True
+        if self._submission is not None and self._submission.is_parked:
+            self._submission.answer([Assigned()])
+
+
+class _Reader:
+    """The keys of a namespace, as a guest's thread may read them: a look into a dict."""
+
+    def __init__(self, state: State, namespace: Namespace, clock: Clock) -> None:
+        self._state = state
+        self._namespace = namespace
+        self._clock = clock
+
+    def read(self, key: str) -> Stored | None:
+        known = self._state.space(self._namespace).kv.get(key, self._clock.now_ms())
+        return Stored(value=known.value, version=known.version) if known is not None else None
+
+
+def _resolve(answered: "asyncio.Future[list[Answer]]", answers: list[Answer]) -> None:
+    if not answered.done():  # whoever waited may have been cancelled
+        answered.set_result(answers)
+
+
+def _guests(state: State, namespace: Namespace) -> Iterable[str]:
+    space = state.space(namespace)
+    for action in (*space.actions.values(), *space.deleted.values()):
+        if action.guest is not None:
+            yield action.name
+
+
+def _changes(outcome: Finished) -> Iterable[Change]:
+    for effect in outcome.effects:
+        if isinstance(effect, GuestPut):
+            yield Put(key=effect.key, value=effect.value)
+        else:
+            yield Delete(key=effect.key)
+
+
+def _tell(task: Task, outcome: Outcome) -> None:
+    line: LogLine
+    for line in outcome.logs:
+        _logger.log(_NUMBERS[line.level], line.message, run=task.task_id)
+    if outcome.logs_dropped:
+        _logger.warning("guest_log_cut_off", run=task.task_id, lines=outcome.logs_dropped)
+
+
+_NUMBERS = (10, 20, 30, 40)

@@ -1,0 +1,228 @@
+"""The binary listener: one connection, one conversation.
+
+No task and no future is made for a request: the answer is written by the callback that the shard
+calls. Where many wait, all that is written in one turn of the loop leaves in one piece.
+"""
+
+import asyncio
+import socket
+from collections.abc import Sequence
+from functools import partial
+from typing import Protocol, cast
+
+import structlog
+
+from flo.model.base import Message
+from flo.model.errors import Conflict, Corrupt, FloError, Invalid, TooLarge, Unexpected
+from flo.model.runs import Nothing
+from flo.model.version import VERSION
+from flo.shard.clock import Clock, ScheduledCall
+from flo.shard.submission import Answer, Done, Submission
+from flo.wire.codec import Request, encode_refusal, encode_reply
+from flo.wire.connection import ServerEnd
+from flo.wire.opcodes import HELLO, PING, Operation
+
+HELLO_MS_MAX = 10_000
+IN_FLIGHT_MAX = 10_000
+CONNECTIONS_MAX = 10_000
+ALONE = 1
+"""With so few other requests under way, no other answer is waited for: a worker always has one that
+waits for news."""
+
+_logger = structlog.get_logger("flo.rpc")
+
+
+class RequestHandler(Protocol):
+    def submit(self, messages: Sequence[Message], done: Done) -> Submission: ...
+
+
+class ConnectionWatcher(Protocol):
+    """Hears what the door does, for metrics."""
+
+    def rpc_opened(self) -> None: ...
+
+    def rpc_closed(self) -> None: ...
+
+    def rpc_request(self, operation: str) -> None: ...
+
+
+class Listener:
+    def __init__(
+        self, engine: RequestHandler, clock: Clock, watcher: ConnectionWatcher, host: str, port: int
+    ) -> None:
+        self._engine = engine
+        self._clock = clock
+        self._watcher = watcher
+        self._host = host
+        self._port = port
+        self._server: asyncio.Server | None = None
+        self._connections: set[RpcConnection] = set()
+
+    @property
+    def port(self) -> int:
+        """The port that is listened on, also when any free one was asked for."""
+        return self._port
+
+    async def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            self._server = await loop.create_server(self.accept, self._host, self._port)
+        except OSError as error:
+            raise Conflict(
+                f"cannot listen on {self._host}:{self._port}: {error.strerror or error}",
+                code="address_in_use",
+            ) from error
+        self._port = self._server.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        for connection in tuple(self._connections):
+            connection.close()
+
+    def accept(self) -> "RpcConnection":
+        return RpcConnection(self._engine, self._clock, self._watcher, self._connections)
+
+
+class RpcConnection(asyncio.Protocol):
+    def __init__(
+        self,
+        engine: RequestHandler,
+        clock: Clock,
+        watcher: ConnectionWatcher,
+        connections: "set[RpcConnection]",
+    ) -> None:
+        self._engine = engine
+        self._clock = clock
+        self._watcher = watcher
+        self._connections = connections
+        self._end = ServerEnd(f"flo/{VERSION}")
+        self._transport: asyncio.Transport | None = None
+        self._hello_alarm: ScheduledCall | None = None
+        self._in_flight: dict[int, Submission] = {}
+        self._outbox: list[bytes] = []
+        self._is_full = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        if (raw := transport.get_extra_info("socket")) is not None:
+            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._connections.add(self)
+        self._watcher.rpc_opened()
+        self._hello_alarm = self._clock.call_at(self._clock.now_ms() + HELLO_MS_MAX, self.close)
+        if len(self._connections) > CONNECTIONS_MAX:
+            self._refuse(
+                Conflict(
+                    f"{CONNECTIONS_MAX} connections are open, and that is the most",
+                    code="too_many_connections",
+                )
+            )
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._connections.discard(self)
+        self._watcher.rpc_closed()
+        if self._hello_alarm is not None:
+            self._hello_alarm.cancel()
+        for submission in tuple(self._in_flight.values()):
+            submission.withdraw()
+        self._in_flight.clear()
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for request in self._end.receive(data):
+                self._serve(request)
+                if self._transport is None:
+                    return
+        except Corrupt as error:
+            self._refuse(error)
+
+    def pause_writing(self) -> None:
+        """The other end does not read: neither do we, until it does."""
+        self._is_full = True
+        self._pace()
+
+    def resume_writing(self) -> None:
+        self._is_full = False
+        self._pace()
+
+    def close(self) -> None:
+        """Send what is ready, then hang up."""
+        if self._transport is not None:
+            self._flush()
+            self._transport.close()
+            self._transport = None
+
+    def _serve(self, request: Request) -> None:
+        request_id, operation, messages = request
+        if isinstance(messages, FloError) or operation is None:
+            assert isinstance(messages, FloError)
+            self._send(encode_refusal(request_id, messages))
+        elif operation is HELLO:
+            self._greet(request)
+        elif operation is PING:
+            self._send(encode_reply(request_id, PING, [Nothing()]))
+        elif request_id in self._in_flight or not messages:
+            self._send(encode_refusal(request_id, _unservable(request_id, messages)))
+        else:
+            self._watcher.rpc_request(operation.name)
+            submission = self._engine.submit(messages, partial(self._reply, request_id, operation))
+            if submission.is_open:
+                self._in_flight[request_id] = submission
+                if len(self._in_flight) >= IN_FLIGHT_MAX:
+                    self._pace()
+
+    def _greet(self, request: Request) -> None:
+        try:
+            self._send(self._end.greet(request))
+        except Invalid as error:
+            self._send(encode_refusal(request.request_id, error))
+            self.close()
+        else:
+            assert self._hello_alarm is not None
+            self._hello_alarm.cancel()
+
+    def _reply(self, request_id: int, operation: Operation, answers: list[Answer]) -> None:
+        self._in_flight.pop(request_id, None)
+        if len(self._in_flight) == IN_FLIGHT_MAX - 1:
+            self._pace()
+        try:
+            self._send(encode_reply(request_id, operation, answers))
+        except TooLarge as error:
+            self._send(encode_refusal(request_id, error))
+        except Exception as error:  # our mistake: the asker must hear of it all the same
+            _logger.exception("reply_not_encodable", operation=operation.name)
+            self._send(encode_refusal(request_id, Unexpected(f"{operation.name}: {error!r}")))
+
+    def _refuse(self, error: FloError) -> None:
+        """This connection makes no sense any more: say why, and hang up."""
+        _logger.info("connection_refused", code=error.code, reason=error.message)
+        self._send(encode_refusal(0, error))
+        self.close()
+
+    def _send(self, frame: bytes) -> None:
+        self._outbox.append(frame)
+        if len(self._in_flight) <= ALONE:
+            self._flush()
+        elif len(self._outbox) == 1:
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        if self._outbox and self._transport is not None:
+            self._transport.write(b"".join(self._outbox))
+        self._outbox.clear()
+
+    def _pace(self) -> None:
+        if self._transport is None:
+            return
+        if self._is_full or len(self._in_flight) >= IN_FLIGHT_MAX:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
+
+
+def _unservable(request_id: int, messages: list[Message]) -> Invalid:
+    if not messages:
+        return Invalid("expected at least one in a batch, got none", code="invalid_request")
+    return Invalid(f"request id {request_id} is in use", code="request_id_in_use")

@@ -1,0 +1,100 @@
+"""The work of an action worker: claim tasks while slots are free, and perform them."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from flo.client.workers import Workers
+from flo.model.errors import Unavailable
+from flo.model.ids import ActionName, RunId, WorkerId
+from flo.model.runs import TASKS_PER_CLAIM_MAX, Assigned
+from flo.worker.actions.performer import Performer
+from flo.worker.lifecycle import AGAIN_S, LifecyclePolicy, try_soon
+from flo.worker.slots import ConcurrencySlots
+from flo.worker.watchdog import Running
+
+_logger = logging.getLogger("flo.worker")
+
+
+class Claims:
+    """`announce` registers the worker and its actions."""
+
+    def __init__(
+        self,
+        workers: Workers,
+        worker_id: WorkerId,
+        actions: list[ActionName],
+        manners: LifecyclePolicy,
+        announce: Callable[[], Awaitable[None]],
+        performer: Performer,
+    ) -> None:
+        self._workers = workers
+        self._worker_id = worker_id
+        self._actions = actions
+        self._manners = manners
+        self._announce = announce
+        self._performer = performer
+        self._slots = ConcurrencySlots(manners.concurrency)
+        self._is_draining = False
+
+    @property
+    def load(self) -> int:
+        return self._slots.busy_count
+
+    def running(self) -> Running:
+        return self._performer.running()
+
+    async def announce(self) -> None:
+        await self._announce()
+
+    async def take(self) -> None:
+        while not self._is_draining:
+            if not self._slots.free_count:
+                await self._slots.change()
+                continue
+            assigned = await self._claim()
+            for task in assigned.tasks:
+                self._slots.start(self._performer.perform(task, self._slots.release))
+            if assigned.draining:
+                return
+
+    def drain(self) -> None:
+        self._is_draining = True
+        self._slots.changed.set()
+
+    def cancel(self, run_id: RunId) -> None:
+        self._performer.cancel(run_id)
+
+    async def finish(self) -> None:
+        slots, manners = self._slots, self._manners
+        await slots.all_ended(manners.drain_timeout_s)
+        if slots.runners_count:
+            _logger.warning("worker %s gives up %d tasks", self._worker_id, slots.runners_count)
+            reason = (
+                "the worker was shut down, and the handler took longer than its "
+                f"drain_timeout of {manners.drain_timeout_s:g} s"
+            )
+            await try_soon(self._worker_id, self._performer.give_up_all(reason))
+            await slots.all_ended(manners.cancel_grace_s)
+
+    def abandon(self) -> None:
+        self._slots.cancel()
+
+    async def leave(self) -> None:
+        pass
+
+    def close(self) -> None:
+        self._performer.stop()
+
+    async def _claim(self) -> Assigned:
+        try:
+            return await self._workers.claim(
+                self._worker_id,
+                self._actions,
+                max_tasks=min(self._slots.free_count, TASKS_PER_CLAIM_MAX),
+                block_ms=self._manners.block_ms,
+            )
+        except Unavailable as error:
+            _logger.warning("worker %s cannot claim: %s", self._worker_id, error)
+            await asyncio.sleep(AGAIN_S)
+            return Assigned()

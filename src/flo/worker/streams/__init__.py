@@ -1,0 +1,1 @@
+"""Workers that process the records of a stream."""

@@ -1,0 +1,247 @@
+"""The work of a stream worker: read records while there is room, handle them, settle them.
+
+    read ──▸ hand ──slot free──▸ handler ──▸ ack
+              │                     │
+              │                     └── error, timeout ──▸ nack, with the later ones of its key
+              └── touched before their ack timeout ends
+
+Reading goes on while handlers run; no more is in hand than `concurrency` and one batch.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from math import inf
+from typing import NamedTuple
+
+from flo.model.errors import FloError, NotFound, Unavailable
+from flo.model.groups import GroupRecords
+from flo.model.ids import RunId, WorkerId
+from flo.worker.handler import BoundHandler
+from flo.worker.lifecycle import AGAIN_S, LifecyclePolicy, try_soon
+from flo.worker.slots import ConcurrencySlots
+from flo.worker.streams.held import HeldRecord, HeldRecords
+from flo.worker.streams.membership import Membership
+from flo.worker.streams.performer import RecordPerformer
+from flo.worker.streams.settler import Settler
+from flo.worker.watchdog import Running
+
+TOUCHES_PER_TIMEOUT = 3
+
+_logger = logging.getLogger("flo.worker")
+
+
+class ReadPace(NamedTuple):
+    """How much a stream worker takes at a time, and how long one record may take."""
+
+    batch_size: int
+    message_timeout_s: float
+
+
+class Reads:
+    """`announce` registers the worker; it has joined its group by then."""
+
+    def __init__(
+        self,
+        membership: Membership,
+        worker_id: WorkerId,
+        manners: LifecyclePolicy,
+        pace: ReadPace,
+        announce: Callable[[], Awaitable[None]],
+        handler: BoundHandler,
+    ) -> None:
+        self._membership = membership
+        self._worker_id = worker_id
+        self._manners = manners
+        self._batch_size = pace.batch_size
+        self._announce = announce
+        self._process = f"{membership.place.stream}/{membership.place.group}"
+        self._hand = HeldRecords()
+        self._settler = Settler(membership)
+        self._slots = ConcurrencySlots(manners.concurrency)
+        self._performer = RecordPerformer(
+            handler,
+            membership.place,
+            self._settle,
+            message_timeout_s=pace.message_timeout_s,
+            cancel_grace_s=manners.cancel_grace_s,
+        )
+        self._keeping: asyncio.Task[None] | None = None
+        self._may_have_strays = True
+        self._is_draining = False
+        self._is_closed = False
+
+    @property
+    def load(self) -> int:
+        return self._slots.busy_count
+
+    def running(self) -> Running:
+        return self._performer.running()
+
+    async def announce(self) -> None:
+        await self._membership.join()
+        self._hand.is_keyed = self._membership.is_keyed
+        await self._announce()
+
+    async def take(self) -> None:
+        self._keeping = asyncio.create_task(self._keep())
+        while not self._is_draining:
+            if self._slots.busy_count + self._hand.waiting_count > self._manners.concurrency:
+                await self._slots.change()
+                continue
+            records = await self._read()
+            self._receive(records)
+            if records.draining:
+                return
+
+    def drain(self) -> None:
+        self._is_draining = True
+        self._slots.changed.set()
+
+    def cancel(self, run_id: RunId) -> None:
+        """Records are not cancelled."""
+
+    async def finish(self) -> None:
+        timeout_s = self._manners.drain_timeout_s
+        try:
+            async with asyncio.timeout(timeout_s):
+                while self._slots.runners_count or self._hand.waiting_count:
+                    await self._slots.change()
+        except TimeoutError:
+            _logger.warning("worker %s gives up %d records", self._worker_id, len(self._hand))
+        self._is_closed = True
+        self._performer.give_up_all(
+            "the worker was shut down, and the handler took longer than its "
+            f"drain_timeout of {timeout_s:g} s"
+        )
+        for held in self._hand:
+            if held in self._hand and not held.is_begun:
+                self._settler.give_back(self._hand.withdraw(held))
+        await try_soon(self._worker_id, self._settler.all_answered())
+        await self._slots.all_ended(self._manners.cancel_grace_s)
+
+    def abandon(self) -> None:
+        self._is_closed = True
+        self._slots.cancel()
+        if self._keeping is not None:
+            self._keeping.cancel()
+
+    async def leave(self) -> None:
+        await self._membership.leave()
+
+    def close(self) -> None:
+        self._performer.stop()
+        self._settler.stop()
+
+    async def _read(self) -> GroupRecords:
+        try:
+            if self._may_have_strays:
+                await self._give_back_strays()
+            if self._hand.has_closed:
+                await self._settler.all_answered()
+                self._hand.reopen()
+            return await self._membership.read(self._batch_size, self._manners.block_ms)
+        except NotFound as refusal:
+            _logger.warning("worker %s joins again: %s", self._worker_id, refusal)
+            await try_soon(self._worker_id, self.announce())
+            await asyncio.sleep(AGAIN_S)
+        except Unavailable as error:
+            _logger.warning("worker %s cannot read: %s", self._worker_id, error)
+            self._may_have_strays = True
+            if error.code != "connection_lost":
+                await asyncio.sleep(AGAIN_S)
+        return GroupRecords()
+
+    async def _give_back_strays(self) -> None:
+        """Records that were handed out to us in an answer that never came."""
+        known = {held.task_id for held in self._hand} | self._settler.unanswered()
+        count = await self._membership.give_back_all_but(known)
+        if count:
+            _logger.info("worker %s gives back %d records it never saw", self._worker_id, count)
+        self._may_have_strays = False
+
+    def _receive(self, records: GroupRecords) -> None:
+        now_s = asyncio.get_running_loop().time()
+        membership = self._membership
+        until_s = inf if membership.settings.no_ack else now_s + membership.ack_timeout_s
+        for record, deliveries in zip(records.items, records.deliveries, strict=True):
+            held = HeldRecord(record, deliveries, until_s, self._process)
+            if self._settler.is_unanswered(held.task_id):
+                continue  # what we have to say of it arrives after this, and counts
+            if not self._hand.add(held):
+                self._settler.give_back([held])
+        self._begin()
+
+    def _begin(self) -> None:
+        """Begin as many as there are slots; what is not ours any more is not begun."""
+        now_s = asyncio.get_running_loop().time()
+        while not self._is_closed and self._slots.free_count:
+            held = self._hand.begin()
+            if held is None:
+                return
+            if held.until_s > now_s:
+                self._slots.start(self._performer.perform(held, self._release))
+            else:
+                self._settler.give_back(self._hand.withdraw(held))
+
+    def _release(self) -> None:
+        self._slots.release()
+        self._begin()
+
+    def _settle(self, held: HeldRecord, error: BaseException | None) -> None:
+        if error is None:
+            self._hand.done(held)
+            self._settler.ack(held)
+            return
+        _logger.error(
+            "record %s of %s has failed, delivery %d of %d",
+            held.task_id,
+            self._process,
+            held.deliveries,
+            self._membership.settings.max_deliveries,
+            exc_info=error,
+        )
+        if self._is_given_up(held):
+            self._hand.done(held)
+            self._settler.nack([held])
+        else:
+            self._settler.nack(self._hand.withdraw(held))
+
+    def _is_given_up(self, held: HeldRecord) -> bool:
+        """Whether it will not come again, and so holds up nobody."""
+        settings = self._membership.settings
+        return settings.no_ack or held.deliveries >= settings.max_deliveries
+
+    async def _keep(self) -> None:
+        """Touch what is in hand before its ack timeout ends."""
+        while True:
+            timeout_s = self._membership.ack_timeout_s
+            await asyncio.sleep(timeout_s / TOUCHES_PER_TIMEOUT)
+            soon_s = asyncio.get_running_loop().time() + timeout_s
+            soon_s -= timeout_s / TOUCHES_PER_TIMEOUT
+            due = [held for held in self._hand if held.until_s <= soon_s]
+            try:
+                if due and not await self._touched(due):
+                    await self._find_lost(due)
+            except FloError as error:
+                _logger.warning("%d records were not touched: %s", len(due), error)
+
+    async def _touched(self, some: list[HeldRecord]) -> bool:
+        """Whether all of them were still ours."""
+        until_s = asyncio.get_running_loop().time() + self._membership.ack_timeout_s
+        count = await self._membership.touch([held.task_id for held in some])
+        if count < len(some):
+            return False
+        for held in some:
+            held.until_s = until_s
+        return True
+
+    async def _find_lost(self, some: list[HeldRecord]) -> None:
+        """Touch them one by one, and stop what is not ours any more."""
+        for held in some:
+            if held in self._hand and not await self._touched([held]) and held in self._hand:
+                _logger.warning("record %s is lost: others may have it", held.task_id)
+                self._performer.lose(held)
+                _, *later = self._hand.withdraw(held)
+                self._settler.give_back(later)
+                self._slots.changed.set()

@@ -1,0 +1,120 @@
+"""StreamWorker: reads a stream through a consumer group, and calls its handler for each record."""
+
+from typing import Any, TypeVar
+
+from flo.client.client import Flo
+from flo.model.errors import Invalid
+from flo.model.ids import (
+    ConsumerName,
+    GroupName,
+    Labels,
+    Namespace,
+    StreamName,
+    WorkerId,
+    check_range,
+    check_stream_name,
+)
+from flo.model.streams import RECORDS_PER_READ_MAX
+from flo.model.workers import CONCURRENCY_DEFAULT, WorkerType
+from flo.worker.base import BaseWorker
+from flo.worker.handler import BoundHandler, Handler, bind
+from flo.worker.lifecycle import LifecyclePolicy, Work
+from flo.worker.streams.context import RecordPosition, StreamContext
+from flo.worker.streams.membership import Membership
+from flo.worker.streams.reads import ReadPace, Reads
+
+H = TypeVar("H", bound=Handler)
+
+GROUP_DEFAULT = "default"
+BATCH_SIZE_DEFAULT = 10
+
+
+class StreamWorker(BaseWorker):
+    """Joins its group, reads, handles, acks or nacks, and drains when it is told to.
+
+        worker = StreamWorker(stream="events", group="processors")
+
+        @worker.handler
+        async def process(ctx: StreamContext, event: Event) -> None:
+            ...
+
+        worker.run()
+
+    A record whose handler returns is acked; one whose handler raises, or takes too long, is nacked
+    and handed out again, here or elsewhere. So a handler may see a record twice, and never not at
+    all. Handlers are async, or sync and then run in threads; flo.worker.handler says what they are
+    called with. Durations without a unit are seconds.
+    """
+
+    def __init__(
+        self,
+        address: str | Flo | None = None,
+        *,
+        stream: StreamName,
+        group: GroupName = GROUP_DEFAULT,
+        handler: Handler | None = None,
+        consumer: ConsumerName | None = None,
+        namespace: Namespace | None = None,
+        worker_id: WorkerId | None = None,
+        machine_id: str | None = None,
+        concurrency: int = CONCURRENCY_DEFAULT,
+        batch_size: int = BATCH_SIZE_DEFAULT,
+        block_ms: int = 30_000,
+        message_timeout: float = 300.0,
+        labels: Labels | None = None,
+        metadata: dict[str, Any] | None = None,
+        heartbeat_interval: float = 30.0,
+        drain_timeout: float = 30.0,
+        cancel_grace: float = 10.0,
+        blocking_limit: float = 1.0,
+    ) -> None:
+        """`message_timeout` is how long a handler may take for one record, however short the ack
+        timeout of the group is: records in hand are touched. `batch_size` is how many records are
+        read at a time; at most that many wait here for one of `concurrency` slots. No two workers
+        may use the same `consumer` at a time; unless it is given, it is the worker's id.
+        """
+        super().__init__(
+            address,
+            LifecyclePolicy(concurrency, block_ms, heartbeat_interval, drain_timeout, cancel_grace),
+            namespace=namespace,
+            worker_id=worker_id,
+            machine_id=machine_id,
+            labels=labels,
+            metadata=metadata,
+            blocking_limit_s=blocking_limit,
+        )
+        check_range(batch_size, "batch_size", 1, RECORDS_PER_READ_MAX)
+        self.stream = stream
+        self.group = group
+        self.consumer = consumer or self.worker_id
+        check_stream_name(stream)
+        check_stream_name(group, "the name of a group")
+        check_stream_name(self.consumer, "the name of a consumer")
+        self._pace = ReadPace(batch_size, message_timeout)
+        self._handler: BoundHandler | None = None
+        if handler is not None:
+            self.handler(handler)
+
+    def handler(self, handler: H) -> H:
+        """Make this function the handler of every record."""
+        if self._handler is not None:
+            raise Invalid("this worker has a handler already")
+        self._handler = bind(handler, StreamContext)
+        return handler
+
+    def _new_work(self) -> Work:
+        if self._handler is None:
+            raise Invalid("this worker has no handler: give it one first")
+        place = RecordPosition(self._flo.namespace, self.stream, self.group, self.consumer)
+        group = self._flo.streams.group(self.stream, self.group)
+        return Reads(
+            Membership(group, place, self.worker_id),
+            self.worker_id,
+            self._manners,
+            self._pace,
+            self._announce,
+            self._handler,
+        )
+
+    async def _announce(self) -> None:
+        await self._register(WorkerType.STREAM, [f"{self.stream}/{self.group}"])

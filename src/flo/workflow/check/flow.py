@@ -1,0 +1,125 @@
+"""Checks of the walk: steps nobody reaches, endings nobody reaches, outcomes nobody awaits."""
+
+from typing import Final
+
+from flo.workflow import definition as d
+from flo.workflow import outcome as o
+from flo.workflow.check.findings import Findings
+from flo.workflow.document.places import Path
+from flo.workflow.graph import Area, areas_of, leavings_of, reachable, reversed_ways, ways_of
+
+_RUNTIME: Final = frozenset((*o.CHAIN, o.SUCCESS, o.FAILURE, o.TIMEOUT, o.PENDING))
+"""Outcomes that are not named by an action itself."""
+
+
+def check_flow(definition: d.Definition, findings: Findings) -> None:
+    used: set[str] = set()
+    for area in areas_of(definition):
+        ways = ways_of(area)
+        reached = reachable(ways, [area.start])
+        for name, step in area.steps.items():
+            if name not in reached:
+                message = f"Step {name!r} is unreachable from start"
+                findings.warning_of_name("E301", message, area.paths[name])
+            else:
+                used.update(leaving.goal for leaving in leavings_of(step))
+            _check_outcomes(name, step, area.paths[name], findings)
+        _check_exits(definition, area, ways, reached, findings)
+    for name in definition.terminals:
+        if name not in used:
+            message = f"terminal {name!r} is never reached"
+            findings.warning_of_name("E302", message, ("terminals", name))
+
+
+def _check_exits(
+    definition: d.Definition,
+    area: Area,
+    ways: dict[str, set[str]],
+    reached: set[str],
+    findings: Findings,
+) -> None:
+    """Warn of steps from which every way leads back into the same circle."""
+    ends = [name for name, step in area.steps.items() if _can_end(definition, step, area)]
+    escaping = reachable(reversed_ways(ways), ends)
+    for name in area.steps:
+        if name in reached and name not in escaping:
+            message = f"no terminal can be reached from step {name!r}"
+            hint = "a run that comes here never ends by itself"
+            findings.warning_of_name("E303", message, area.paths[name], hint=hint)
+
+
+def _can_end(definition: d.Definition, step: d.Step, area: Area) -> bool:
+    """Whether the step leads to a terminal, or ends the run by having nowhere to go."""
+    if any(outcome not in step.transitions for outcome in _expected(step)):
+        return True
+    if isinstance(step, d.SignalStep):
+        wait = step.wait_for_signal
+        if wait.timeout_ms is not None and wait.on_timeout is None:
+            return True
+    return any(
+        leaving.goal not in area.steps and definition.ending_of(leaving.goal) is not None
+        for leaving in leavings_of(step)
+    )
+
+
+# ── outcomes ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _check_outcomes(name: str, step: d.Step, path: Path, findings: Findings) -> None:
+    if not step.transitions:
+        message = f"Step {name!r} has no transitions"
+        hint = "add transitions: {success: flo.Completed, failure: flo.Failed}"
+        findings.warning_of_name("E502", message, path, hint=hint)
+    else:
+        for outcome in _expected(step):
+            if outcome not in step.transitions:
+                message = f"outcome {outcome!r} of step {name!r} has no transition"
+                hint = "the run would fail there" if outcome != o.TIMEOUT else _POLL_HINT
+                findings.warning_of_name("E504", message, (*path, "transitions"), hint=hint)
+    possible = _possible(step)
+    for outcome in step.transitions:
+        if possible is not None and outcome not in possible:
+            message = f"step {name!r} never has the outcome {outcome!r}"
+            findings.warning_of_name("E505", message, (*path, "transitions", outcome))
+    if isinstance(step, d.SignalStep):
+        _check_signal(name, step, path, findings)
+
+
+_POLL_HINT: Final = "it comes when all polls are used up; the run would fail there"
+
+
+def _check_signal(name: str, step: d.SignalStep, path: Path, findings: Findings) -> None:
+    wait = step.wait_for_signal
+    inner = (*path, "waitForSignal")
+    if wait.timeout_ms is None:
+        message = f"step {name!r} may wait for signal {wait.type!r} for ever"
+        findings.warning_of_name("E503", message, inner, hint="add timeoutMs")
+        if wait.on_timeout is not None:
+            message = "onTimeout without timeoutMs is never followed"
+            findings.warning("E505", message, (*inner, "onTimeout"))
+
+
+def _expected(step: d.Step) -> list[str]:
+    """The outcomes that are sure to come some day."""
+    match step:
+        case d.SignalStep() | d.SleepStep():
+            return [o.SUCCESS]
+        case d.ParallelStep() | d.ForEachStep():
+            return [o.SUCCESS, o.FAILURE]
+        case d.RunStep():
+            named = any(outcome not in _RUNTIME for outcome in step.transitions)
+            polled = [o.TIMEOUT] if step.poll is not None else []
+            return [*([] if named else [o.SUCCESS]), o.FAILURE, *polled]
+
+
+def _possible(step: d.Step) -> frozenset[str] | None:
+    """All the outcomes the step can have; None if it can have any."""
+    match step:
+        case d.SignalStep() | d.SleepStep():
+            return frozenset((o.SUCCESS,))
+        case d.ParallelStep() | d.ForEachStep():
+            return frozenset((o.SUCCESS, o.FAILURE, *o.CHAIN))
+        case d.RunStep():
+            if step.run.kind is d.TargetKind.WORKFLOW:
+                return frozenset((o.SUCCESS, o.FAILURE, o.TIMEOUT, *o.CHAIN))
+            return None

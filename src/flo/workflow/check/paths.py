@@ -1,0 +1,168 @@
+"""Checks of paths and templates: well-formed, of a step that exists and can have run before."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from flo.workflow import definition as d
+from flo.workflow.check.findings import Findings
+from flo.workflow.document.places import Path
+from flo.workflow.document.problem import nearest
+from flo.workflow.graph import Area, areas_of, ways_of
+from flo.workflow.mapping import (
+    MARK,
+    Compiled,
+    Root,
+    compile_mapping,
+    compile_template,
+)
+from flo.workflow.mapping import Path as DataPath
+
+
+class _Use(NamedTuple):
+    """A text with paths in it, and where it stands."""
+
+    compiled: Compiled
+    path: Path
+    code: str = "E205"
+    """Of a path that is not well-formed."""
+    before: str = ""
+    """The step before whose end it is resolved; empty if that may be at the end of the run."""
+    with_item: bool = False
+    only_input: bool = False
+
+
+def check_paths(definition: d.Definition, findings: Findings) -> None:
+    known = {name for area in areas_of(definition) for name in area.steps}
+    for use in _uses(definition):
+        if findings.problems.full:
+            return
+        for error in use.compiled.errors:
+            hint = _hint_of(error.text)
+            findings.error(use.code, str(error), use.path, hint=hint, text=error.text)
+        for path in use.compiled.paths:
+            _check_path(path, use, known, findings)
+
+
+def _check_path(path: DataPath, use: _Use, known: set[str], findings: Findings) -> None:
+    if path.root in (Root.ITEM, Root.INDEX) and not use.with_item:
+        message = f"$.{path.root} exists only in forEach"
+        findings.error("E205", message, use.path, text=path.text)
+    elif use.only_input and path.root is not Root.INPUT:
+        message = f"expected a path that begins with $.input, got one of $.{_begin(path)}"
+        findings.error("E205", message, use.path, text=path.text)
+    elif path.step and path.step not in known:
+        message = f"$.steps.{path.step} is no step of this workflow"
+        hint = nearest(path.step, known)
+        findings.error("E206", message, use.path, hint=hint, text=path.text)
+
+
+def _begin(path: DataPath) -> str:
+    if path.step:
+        return "steps"
+    return "flo" if path.root in (Root.RUN_ID, Root.TIMESTAMP) else path.root.value
+
+
+def _hint_of(text: str) -> str:
+    root = text.removeprefix(MARK).partition(".")[0]
+    return nearest(MARK + root, ("$.input", "$.steps", "$.flo", "$.item", "$.index"))
+
+
+# ── what can have run before ──────────────────────────────────────────────────────────────────────
+
+
+def check_order(definition: d.Definition, findings: Findings) -> None:
+    earlier = _earlier(definition)
+    for use in _uses(definition):
+        for path in use.compiled.paths:
+            name = path.step
+            if use.before and name in earlier and name not in earlier[use.before]:
+                message = f"step {name!r} cannot have run before step {use.before!r}"
+                hint = "the path will be null"
+                findings.warning("E207", message, use.path, hint=hint, text=path.text)
+
+
+def _earlier(definition: d.Definition) -> dict[str, set[str]]:
+    """Step → the steps that can have ended when it begins."""
+    areas = list(areas_of(definition))
+    inside: dict[str, set[str]] = {}
+    for area in areas[1:]:
+        inside.setdefault(area.parallel, set()).update(area.steps)
+    main = _earlier_in(areas[0])
+    found = {
+        name: before.union(*(inside.get(other, set()) for other in before))
+        for name, before in main.items()
+    }
+    for area in areas[1:]:
+        for name, before in _earlier_in(area).items():
+            found[name] = before | found[area.parallel]
+    return found
+
+
+def _earlier_in(area: Area) -> dict[str, set[str]]:
+    """Step → the steps of the same area from which it can be reached by at least one move.
+
+    Sets are bits of a number here: a document may have a thousand steps.
+    """
+    names = list(area.steps)
+    bits = {name: 1 << number for number, name in enumerate(names)}
+    masks = {name: bits[name] if _polls(step) else 0 for name, step in area.steps.items()}
+    ways = ways_of(area)
+    waiting = dict.fromkeys(names)
+    while waiting:
+        origin = next(iter(waiting))
+        del waiting[origin]
+        for goal in ways[origin]:
+            mask = masks[goal] | masks[origin] | bits[origin]
+            if mask != masks[goal]:
+                masks[goal] = mask
+                waiting[goal] = None
+    return {name: {other for other in names if mask & bits[other]} for name, mask in masks.items()}
+
+
+def _polls(step: d.Step) -> bool:
+    """Whether the step can see its own last answer."""
+    return isinstance(step, d.RunStep) and step.poll is not None
+
+
+# ── where paths stand ─────────────────────────────────────────────────────────────────────────────
+
+
+def _uses(definition: d.Definition) -> Iterator[_Use]:
+    for area in areas_of(definition):
+        for name, step in area.steps.items():
+            yield from _uses_of_step(name, step, area.paths[name])
+    if definition.output is not None:
+        yield _Use(compile_mapping(definition.output), ("output",))
+    for number, attribute in enumerate(definition.search_attributes):
+        path = ("searchAttributes", f"[{number}]", "from")
+        yield _Use(compile_mapping(attribute.path), path, only_input=True)
+    if definition.concurrency is not None:
+        key = compile_template(definition.concurrency.key)
+        yield _Use(key, ("concurrency", "key"), code="E208", only_input=True)
+    for name, plan in definition.plans.items():
+        if plan.cache is not None:
+            key = compile_template(plan.cache.key)
+            yield _Use(key, ("plans", name, "cache", "key"), code="E208")
+
+
+def _uses_of_step(name: str, step: d.Step, path: Path) -> Iterator[_Use]:
+    match step:
+        case d.RunStep():
+            if step.input_mapping is not None:
+                mapping = compile_mapping(step.input_mapping)
+                yield _Use(mapping, (*path, "inputMapping"), before=name)
+            if step.rollback is not None and step.rollback.input_mapping is not None:
+                mapping = compile_mapping(step.rollback.input_mapping)
+                yield _Use(mapping, (*path, "rollback", "inputMapping"))
+        case d.ForEachStep(for_each=each):
+            yield _Use(compile_mapping(each.items), (*path, "forEach", "items"), before=name)
+            if each.input_mapping is not None:
+                mapping = compile_mapping(each.input_mapping)
+                where = (*path, "forEach", "inputMapping")
+                yield _Use(mapping, where, before=name, with_item=True)
+        case d.SleepStep(sleep=sleep):
+            for key, text in (("duration_from", sleep.duration_from), ("until", sleep.until)):
+                if text is not None:
+                    yield _Use(compile_mapping(text), (*path, "sleep", key), before=name)
+        case d.SignalStep() | d.ParallelStep():
+            pass

@@ -1,0 +1,1 @@
+"""The document of a workflow: read, render, schema."""

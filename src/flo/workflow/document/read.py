@@ -1,0 +1,41 @@
+"""Text to a definition that can be deployed, or all that is wrong with it."""
+
+from typing import NamedTuple
+
+import msgspec
+
+from flo.model.errors import Invalid
+from flo.workflow.check.check import check
+from flo.workflow.definition import Definition
+from flo.workflow.document.parse import parse
+from flo.workflow.document.problem import Problem, has_errors, in_order
+from flo.workflow.document.report import one_line
+
+
+class Reading(NamedTuple):
+    definition: Definition | None
+    """None if there are errors; warnings let it pass."""
+    problems: tuple[Problem, ...]
+
+
+def read(text: str) -> Reading:
+    """Parse and check a document; never raises for what is in it."""
+    definition, problems, places = parse(text)
+    broken = has_errors(problems)
+    if definition is not None:
+        problems = in_order((*problems, *check(definition, places, whole=not broken)))
+        broken = has_errors(problems)
+    return Reading(None if broken else definition, problems)
+
+
+def read_or_refuse(text: str) -> tuple[Definition, tuple[Problem, ...]]:
+    """The definition and its warnings; refuses with every problem in the details."""
+    definition, problems = read(text)
+    if definition is None:
+        first = next(one for one in problems if one.severity == "error")
+        raise Invalid(
+            one_line(first),
+            code="invalid_workflow",
+            details={"problems": msgspec.to_builtins(problems)},
+        )
+    return definition, problems

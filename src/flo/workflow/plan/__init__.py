@@ -1,0 +1,1 @@
+"""Plans: which executor is called next."""

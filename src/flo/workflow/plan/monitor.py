@@ -1,0 +1,152 @@
+"""What is known of a plan's executors while the process lives: breakers, health, rate windows.
+
+    PlanMonitor ── ExecutorState for each executor: circuit, rate, vitals
+          └─ turn, for round-robin
+
+A PlanMonitor is a value. It is folded from the events of the plan and nothing else, so whoever has
+the events of this process can rebuild it; a restart forgets both, and every executor starts fresh.
+
+    verdict        what came                                     breaker    api      business
+    good           an answer that is no error                    success    good     good
+    refused        an error that the plan calls fatal            success    good     bad
+    bad            an answer with any other error                failure    good     bad
+    silent         no answer, or an error it calls retryable     failure    bad      bad
+
+A card that is declined five times says nothing against the provider that declines it. When a
+breaker closes, the health before it is forgotten too: the executor has recovered.
+"""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from flo.model.base import Record
+from flo.workflow.definition import Executor, Health, Plan
+from flo.workflow.plan.breaker import BreakerPhase, BreakerState
+from flo.workflow.plan.health import PENALTIES, ExecutorHealth
+from flo.workflow.plan.rate import Rate, rate_of
+
+
+class PlanEventType(StrEnum):
+    """As histories name them."""
+
+    EXECUTOR_START = "plan_executor_start"
+    EXECUTOR_SUCCESS = "plan_executor_success"
+    EXECUTOR_RETRY = "plan_executor_retry"
+    EXECUTOR_EXHAUSTED = "plan_executor_exhausted"
+    BREAKER_SKIP = "plan_breaker_skip"
+    RATE_LIMITED = "plan_rate_limited"
+    CACHE_HIT = "plan_cache_hit"
+    FALLBACK = "plan_fallback"
+
+
+class CallDecision(StrEnum):
+    """What the end of a call says about the executor."""
+
+    GOOD = "good"
+    REFUSED = "refused"
+    BAD = "bad"
+    SILENT = "silent"
+
+
+class PlanEvent(Record):
+    """Something that happened on the way through a plan."""
+
+    type: PlanEventType
+    executor: str | None = None
+    attempt: int = 0
+    """On this executor, from 1; 0 where no attempt is meant."""
+    error: str | None = None
+    verdict: CallDecision | None = None
+    """Of the call that has ended with this event, and began at `began_ms`."""
+    began_ms: int = 0
+    is_turn: bool = False
+    """Whether it is the first of its plan, so that the next one begins one executor further."""
+
+
+class ExecutorState(NamedTuple):
+    """What is known of one executor; a breaker or a limit that it has not got never stops it."""
+
+    vitals: ExecutorHealth
+    rate: Rate
+    circuit: BreakerState | None = None
+
+    def phase(self, now_ms: int) -> BreakerPhase:
+        return BreakerPhase.CLOSED if self.circuit is None else self.circuit.phase(now_ms)
+
+    def is_let_through(self, now_ms: int) -> bool:
+        return self.circuit is None or self.circuit.may_call(now_ms)
+
+    def score(self, now_ms: int) -> float:
+        """From 0 to 1; with fewer samples than `min_samples`, only the breaker counts."""
+        phase = self.phase(now_ms)
+        if not self.vitals.is_measured(now_ms):
+            return PENALTIES[phase]
+        return round(self.vitals.score(phase, now_ms), 9)
+
+    def called(self, now_ms: int) -> "ExecutorState":
+        return self._replace(
+            rate=self.rate.called(now_ms),
+            circuit=self.circuit and self.circuit.called(now_ms),
+        )
+
+    def ended(self, verdict: CallDecision, began_ms: int, now_ms: int) -> "ExecutorState":
+        is_answer = verdict is not CallDecision.SILENT
+        vitals = self.vitals.sampled(is_answer, verdict is CallDecision.GOOD, now_ms)
+        if self.circuit is None:
+            return self._replace(vitals=vitals)
+        if verdict in (CallDecision.BAD, CallDecision.SILENT):
+            return self._replace(vitals=vitals, circuit=self.circuit.failed(began_ms, now_ms))
+        circuit = self.circuit.succeeded(began_ms, now_ms)
+        if self.circuit.is_open and not circuit.is_open:
+            vitals = ExecutorHealth(self.vitals.health)
+        return self._replace(vitals=vitals, circuit=circuit)
+
+    def abandoned(self, began_ms: int) -> "ExecutorState":
+        return self._replace(circuit=self.circuit and self.circuit.abandoned(began_ms))
+
+
+class PlanMonitor(NamedTuple):
+    names: tuple[str, ...]
+    standings: tuple[ExecutorState, ...]
+    turn: int = 0
+    """How many times the plan has begun."""
+
+    def of(self, executor: str) -> ExecutorState:
+        return self.standings[self.names.index(executor)]
+
+    def observe(self, event: PlanEvent, now_ms: int) -> "PlanMonitor":
+        board = self._replace(turn=self.turn + 1) if event.is_turn else self
+        if event.executor not in self.names:
+            return board
+        standing = board.of(event.executor)
+        if event.verdict is not None:
+            standing = standing.ended(event.verdict, event.began_ms, now_ms)
+        if event.type is PlanEventType.EXECUTOR_START:
+            standing = standing.called(now_ms)
+        return board._with(event.executor, standing)
+
+    def abandoned(self, executor: str, began_ms: int) -> "PlanMonitor":
+        """The call was given up, as when its workflow run is cancelled: it says nothing."""
+        return self._with(executor, self.of(executor).abandoned(began_ms))
+
+    def _with(self, executor: str, standing: ExecutorState) -> "PlanMonitor":
+        place = self.names.index(executor)
+        standings = (*self.standings[:place], standing, *self.standings[place + 1 :])
+        return self._replace(standings=standings)
+
+
+def board_of(plan: Plan, now_ms: int) -> PlanMonitor:
+    """Nothing is known yet."""
+    health = plan.health or Health()
+    return PlanMonitor(
+        names=tuple(executor.name for executor in plan.executors),
+        standings=tuple(_standing_of(executor, health, now_ms) for executor in plan.executors),
+    )
+
+
+def _standing_of(executor: Executor, health: Health, now_ms: int) -> ExecutorState:
+    return ExecutorState(
+        vitals=ExecutorHealth(health),
+        rate=rate_of(executor.rate_limit),
+        circuit=BreakerState(executor.breaker, since_ms=now_ms) if executor.breaker else None,
+    )

@@ -1,0 +1,316 @@
+"""The way through a plan: which executor is called next, when it is tried again, how it ends.
+
+    begin ──▸ Call ──▸ ended ──┬──▸ Finish     it went well, or nothing is left: the fallback or
+                ▲              │               a failure
+                │              ├──▸ Call       the next executor
+                └── resumed ◂──┴──▸ Rest       the same one, after its delay
+
+Each of the three functions takes how far one has come and gives a Next: what to do now, how far one
+has come with it, the events to remember, and the Board as these events leave it. Time and dice are
+arguments.
+
+- An executor whose breaker is open, or which is over its rate limit, is skipped.
+- An error is tried again on its executor as the executor's `retry` says, unless the plan calls it
+  fatal, or names retryable errors and this is none of them, or the breaker would be in the way.
+- A fallback with `any_error` takes the place of the second executor; with `exhausted` it comes when
+  no executor is left, be they called or skipped.
+- If every executor was skipped for its rate limit, the error is `rate_limited`. If the plan calls
+  that retryable, it is begun again when a limit and the `retry` of its executor allow.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple, TypeAlias
+
+from msgspec.structs import replace
+
+from flo.model.base import Record
+from flo.workflow.definition import Executor, FallbackCondition, Plan
+from flo.workflow.outcome import (
+    EXECUTION_FAILURE,
+    FAILURE,
+    SUCCESS,
+    TARGET_DISABLED,
+    TARGET_NOT_FOUND,
+    TIMEOUT,
+)
+from flo.workflow.plan.breaker import BreakerPhase
+from flo.workflow.plan.monitor import (
+    CallDecision,
+    ExecutorState,
+    PlanEvent,
+    PlanEventType,
+    PlanMonitor,
+)
+from flo.workflow.plan.selection import order_of
+from flo.workflow.retry import next_attempt_at_ms
+
+Rng: TypeAlias = Callable[[], float]
+
+RATE_LIMITED: Final = "rate_limited"
+BREAKER_OPEN: Final = "breaker_open"
+
+ERROR_OUTCOMES: Final = frozenset(
+    (FAILURE, TIMEOUT, TARGET_NOT_FOUND, TARGET_DISABLED, EXECUTION_FAILURE)
+)
+"""Any other outcome (`success`, `pending`, one of the author's own) is an answer to pass on."""
+
+
+class Result(NamedTuple):
+    """How the call of an executor has ended."""
+
+    outcome: str
+    output: bytes | None = None
+    error: str | None = None
+    """The code of the error; without one, the outcome is the code."""
+    is_answer: bool = True
+    """Whether the executor itself said so; not if its run was lost, timed out or never began."""
+
+    @property
+    def code(self) -> str:
+        return self.error or self.outcome
+
+
+class PlanProgress(Record):
+    """How far a plan has come."""
+
+    began_at_ms: int
+    rounds: int = 1
+    """How many times it has been begun, counting those that found every limit used up."""
+    order: tuple[str, ...] = ()
+    """The executors that are left, the one in hand first."""
+    attempt: int = 0
+    """On the one in hand; 0 if none is."""
+    first_at_ms: int = 0
+    """When the first attempt on the one in hand began."""
+    called_at_ms: int = 0
+    error: str | None = None
+    """The last one of an executor; None if no call has failed."""
+    is_breaker_met: bool = False
+    """Whether one was skipped for its breaker."""
+
+
+class ExecutorCall(NamedTuple):
+    """Call this executor; `ended` takes the result."""
+
+    executor: Executor
+    attempt: int
+
+
+class Rest(NamedTuple):
+    """Wait, and then ask `resumed`."""
+
+    until_ms: int
+
+
+class Finish(NamedTuple):
+    """The plan has ended with this outcome."""
+
+    outcome: str
+    output: bytes | None = None
+    error: str | None = None
+    executor: str | None = None
+    """Whose answer it is; None if it is from the cache, the fallback, or nobody's."""
+
+    @property
+    def is_cacheable(self) -> bool:
+        return self.outcome == SUCCESS and self.executor is not None
+
+
+Choice: TypeAlias = ExecutorCall | Rest | Finish
+
+
+class Next(NamedTuple):
+    """What to do now, and all that has changed."""
+
+    choice: Choice
+    progress: PlanProgress
+    events: tuple[PlanEvent, ...]
+    board: PlanMonitor
+
+
+def begin(
+    plan: Plan, board: PlanMonitor, now_ms: int, rng: Rng, cached: bytes | None = None
+) -> Next:
+    walk = _Walk(plan, board, now_ms, rng, is_turn=True)
+    if cached is not None:
+        walk.tell(PlanEvent(type=PlanEventType.CACHE_HIT))
+        return walk.do(Finish(SUCCESS, cached), PlanProgress(began_at_ms=now_ms))
+    return walk.try_all(PlanProgress(began_at_ms=now_ms))
+
+
+def ended(
+    plan: Plan, progress: PlanProgress, result: Result, board: PlanMonitor, now_ms: int, rng: Rng
+) -> Next:
+    """The executor in hand has ended its call."""
+    return _Walk(plan, board, now_ms, rng).judge(progress, result)
+
+
+def resumed(plan: Plan, progress: PlanProgress, board: PlanMonitor, now_ms: int, rng: Rng) -> Next:
+    """The rest is over."""
+    walk = _Walk(plan, board, now_ms, rng)
+    return walk.try_next(progress) if progress.attempt else walk.try_all(progress)
+
+
+def verdict_of(plan: Plan, result: Result) -> CallDecision:
+    if result.outcome not in ERROR_OUTCOMES:
+        return CallDecision.GOOD
+    if _is_fatal(plan, result.code):
+        return CallDecision.REFUSED
+    is_answer = result.is_answer and not _is_named_retryable(plan, result.code)
+    return CallDecision.BAD if is_answer else CallDecision.SILENT
+
+
+class _Walk:
+    """One of the three under way."""
+
+    def __init__(
+        self, plan: Plan, board: PlanMonitor, now_ms: int, rng: Rng, is_turn: bool = False
+    ) -> None:
+        self._plan = plan
+        self._board = board
+        self._now_ms = now_ms
+        self._rng = rng
+        self._is_turn = is_turn
+        self._events: list[PlanEvent] = []
+
+    def try_all(self, progress: PlanProgress) -> Next:
+        order = order_of(self._plan, self._board, self._now_ms, self._rng)
+        return self.try_next(replace(progress, order=tuple(one.name for one in order)))
+
+    def try_next(self, progress: PlanProgress) -> Next:
+        """Call the executor in hand, or the first after it that may be called."""
+        while progress.order:
+            standing = self._board.of(progress.order[0])
+            if not standing.is_let_through(self._now_ms):
+                progress = self._skip(progress, PlanEventType.BREAKER_SKIP)
+            elif not standing.rate.may_call(self._now_ms):
+                progress = self._skip(progress, PlanEventType.RATE_LIMITED)
+            else:
+                return self._call(progress)
+        return self._nothing_left(progress)
+
+    def judge(self, progress: PlanProgress, result: Result) -> Next:
+        executor = self._executor(progress.order[0])
+        verdict = verdict_of(self._plan, result)
+        end = PlanEvent(
+            type=PlanEventType.EXECUTOR_SUCCESS,
+            executor=executor.name,
+            attempt=progress.attempt,
+            verdict=verdict,
+            began_ms=progress.called_at_ms,
+        )
+        if verdict is CallDecision.GOOD:
+            self.tell(end)
+            finish = Finish(result.outcome, result.output, executor=executor.name)
+            return self.do(finish, progress)
+
+        standing = self._board.of(executor.name).ended(verdict, end.began_ms, self._now_ms)
+        retry_at_ms = self._retry_at_ms(executor, progress, result, standing)
+        if retry_at_ms is None:
+            self.tell(replace(end, type=PlanEventType.EXECUTOR_EXHAUSTED, error=result.code))
+            return self._leave(replace(_without_first(progress), error=result.code))
+        self.tell(replace(end, type=PlanEventType.EXECUTOR_RETRY, error=result.code))
+        progress = replace(progress, error=result.code)
+        if retry_at_ms > self._now_ms:
+            return self.do(Rest(retry_at_ms), progress)
+        return self.try_next(progress)
+
+    def do(self, choice: Choice, progress: PlanProgress) -> Next:
+        return Next(choice, progress, tuple(self._events), self._board)
+
+    def tell(self, event: PlanEvent) -> None:
+        if self._is_turn and event.type is not PlanEventType.CACHE_HIT:
+            event, self._is_turn = replace(event, is_turn=True), False
+        self._events.append(event)
+        self._board = self._board.observe(event, self._now_ms)
+
+    def _skip(self, progress: PlanProgress, reason: PlanEventType) -> PlanProgress:
+        self.tell(PlanEvent(type=reason, executor=progress.order[0]))
+        is_breaker_met = progress.is_breaker_met or reason is PlanEventType.BREAKER_SKIP
+        return replace(_without_first(progress), is_breaker_met=is_breaker_met)
+
+    def _call(self, progress: PlanProgress) -> Next:
+        executor = self._executor(progress.order[0])
+        attempt = progress.attempt + 1
+        self.tell(
+            PlanEvent(type=PlanEventType.EXECUTOR_START, executor=executor.name, attempt=attempt)
+        )
+        progress = replace(
+            progress,
+            attempt=attempt,
+            first_at_ms=self._now_ms if attempt == 1 else progress.first_at_ms,
+            called_at_ms=self._now_ms,
+        )
+        return self.do(ExecutorCall(executor, attempt), progress)
+
+    def _retry_at_ms(
+        self, executor: Executor, progress: PlanProgress, result: Result, standing: ExecutorState
+    ) -> int | None:
+        """When the executor in hand is tried again; None if it is not."""
+        if executor.retry is None or not _is_retryable(self._plan, result.code):
+            return None
+        at_ms = next_attempt_at_ms(
+            executor.retry, progress.attempt, progress.first_at_ms, self._now_ms, self._rng()
+        )
+        if at_ms is None or standing.phase(at_ms) is BreakerPhase.OPEN:
+            return None
+        return at_ms
+
+    def _leave(self, progress: PlanProgress) -> Next:
+        """The executor that was in hand has failed."""
+        fallback = self._plan.fallback
+        if fallback is not None and fallback.condition is FallbackCondition.ANY_ERROR:
+            return self._give_up(progress)
+        return self.try_next(progress)
+
+    def _nothing_left(self, progress: PlanProgress) -> Next:
+        is_rate_limited = progress.error is None and not progress.is_breaker_met
+        if is_rate_limited and _is_named_retryable(self._plan, RATE_LIMITED):
+            again_at_ms = min(self._times_to_begin_again(progress), default=None)
+            if again_at_ms is not None:
+                rested = replace(progress, rounds=progress.rounds + 1)
+                return self.do(Rest(again_at_ms), rested)
+        return self._give_up(progress)
+
+    def _times_to_begin_again(self, progress: PlanProgress) -> Iterator[int]:
+        """For each executor, when its limit and its retry allow another round."""
+        for executor in self._plan.executors:
+            if executor.retry is None:
+                continue
+            free_at_ms = self._board.of(executor.name).rate.next_at_ms(self._now_ms)
+            at_ms = next_attempt_at_ms(
+                executor.retry, progress.rounds, progress.began_at_ms, self._now_ms, self._rng()
+            )
+            within_ms = executor.retry.within_ms
+            if at_ms is not None and (
+                within_ms is None or free_at_ms <= progress.began_at_ms + within_ms
+            ):
+                yield max(at_ms, free_at_ms)
+
+    def _give_up(self, progress: PlanProgress) -> Next:
+        error = progress.error or (BREAKER_OPEN if progress.is_breaker_met else RATE_LIMITED)
+        if self._plan.fallback is None:
+            return self.do(Finish(FAILURE, error=error), progress)
+        self.tell(PlanEvent(type=PlanEventType.FALLBACK, error=error))
+        return self.do(Finish(SUCCESS, self._plan.fallback.value.encode()), progress)
+
+    def _executor(self, name: str) -> Executor:
+        return next(executor for executor in self._plan.executors if executor.name == name)
+
+
+def _without_first(progress: PlanProgress) -> PlanProgress:
+    return replace(progress, order=progress.order[1:], attempt=0)
+
+
+def _is_retryable(plan: Plan, code: str) -> bool:
+    if _is_fatal(plan, code):
+        return False
+    return plan.errors is None or not plan.errors.retryable or code in plan.errors.retryable
+
+
+def _is_named_retryable(plan: Plan, code: str) -> bool:
+    return plan.errors is not None and code in plan.errors.retryable
+
+
+def _is_fatal(plan: Plan, code: str) -> bool:
+    return plan.errors is not None and code in plan.errors.fatal

@@ -1,0 +1,278 @@
+"""What every command has. The lines in the help texts are real: each is run here."""
+
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import click
+import pytest
+import wasmtime
+
+import flo.cli.worker.reload
+import flo.server.server
+import flo.worker.actions.worker
+from cli.stage import obedient_worker
+from flo.cli.app.command import CommandGroup, CommandTree, FloCommand
+from flo.cli.app.main import flo as root
+from flo.model.errors import NotFound
+
+WORKFLOW = """
+kind: Workflow
+name: process-order
+version: "1.0.0"
+idempotency: optional
+searchAttributes:
+  - {name: customer_id, type: string, from: input.customer_id}
+  - {name: order_amount, type: number, from: input.amount}
+start:
+  waitForSignal: {type: approval, timeoutMs: 3600000}
+  transitions: {success: charge}
+steps:
+  charge:
+    sleep: 0
+    transitions: {success: flo.Completed}
+"""
+SCHEDULED = """
+kind: Workflow
+name: reconcile-accounts
+version: "1.0.0"
+schedule: {cron: "0 */6 * * *", max_concurrent: 1}
+start:
+  waitForSignal: {type: approval, timeoutMs: 3600000}
+  transitions: {success: flo.Completed}
+"""
+
+PLANNED = """
+kind: Workflow
+name: payment-processing
+version: "1.0.0"
+plans:
+  charge-payment:
+    executors:
+      - {name: stripe-primary, action: "@actions/charge-payment"}
+start:
+  run: "@plan/charge-payment"
+  transitions: {success: flo.Completed, failure: flo.Failed}
+"""
+
+ACTIONS = ("send-email", "charge-payment", "render-video", "process-order", "review-order")
+
+
+def commands_below(command, path="flo"):
+    yield path, command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            yield from commands_below(command.get_command(context, name), f"{path} {name}")
+
+
+COMMANDS = dict(commands_below(root))
+OWN_FORMS = ("flo server start", "flo workflow graph")
+EXAMPLES = [(path, example) for path, command in COMMANDS.items() for example in command.examples]
+
+
+GUEST = Path(__file__).parents[3] / "examples" / "wasm" / "counter.wat"
+
+
+@pytest.fixture
+def stage(shell, client, tmp_path, monkeypatch):
+    """Everything the examples speak of."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "email.json").write_text('{"to":"alice@example.com"}')
+    (tmp_path / "order.json").write_text('{"order":1}')
+    (tmp_path / "email.schema.json").write_text('{"required":["to"]}')
+    (tmp_path / "emails.py").write_text("import flo\nworker = flo.ActionWorker()\n")
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "emails", raising=False)
+    monkeypatch.setattr(flo.server.server, "run", lambda config: 0)
+    monkeypatch.setattr(flo.worker.actions.worker.ActionWorker, "run", lambda worker: None)
+    monkeypatch.setattr(flo.cli.worker.reload.Reloader, "run", lambda reloader: 0)
+    prepare_namespaces(client)
+    prepare_runs(client)
+    prepare_stream(client)
+    prepare_keys(client)
+    monkeypatch.setenv("TXN", str(client.kv.begin().transaction))
+    prepare_workflows(client, tmp_path)
+    (tmp_path / "rules_engine.wasm").write_bytes(wasmtime.wat2wasm(GUEST.read_text()))
+
+    def complete(task):
+        client.workers.complete(task.task_id, "worker-1", {"status": "sent"})
+
+    with obedient_worker(client, ["send-email"], complete):
+        client.actions.wait("send-email-1")
+        yield
+
+
+def prepare_namespaces(client):
+    """They belong to the server, and so to all tests."""
+    for name in ("myapp", "staging", "prod"):
+        with suppress(NotFound):
+            client.namespaces.delete(name, force=True)
+    for name in ("staging", "prod"):
+        client.namespaces.create(name)
+
+
+def prepare_runs(client):
+    """One that is done, one that waits, one dead, and two in the hands of worker-1."""
+    for action in ACTIONS:
+        client.actions.register(action)
+        client.actions.invoke(action)
+    for action in ("charge-payment", "process-order", "review-order"):
+        client.workers.claim("worker-1", [action])
+    client.workers.fail("charge-payment-1", "worker-1", "no funds")
+    client.actions.invoke("process-order")
+
+
+def prepare_stream(client):
+    """A record that is new to the group of worker-1."""
+    client.streams.append("orders", {"order": 1})
+    client.streams.group("orders", "billing").join("worker-1")
+
+
+def prepare_keys(client):
+    client.kv.put("user:1", {"name": "Alice"})
+
+
+def prepare_workflows(client, folder):
+    """A run that waits for a signal, and one that has had it."""
+    (folder / "process-order.yaml").write_text(WORKFLOW)
+    (folder / "order.json").write_text('{"order":1}')
+    (folder / "decision.json").write_text('{"decision":"approved"}')
+    for text in (WORKFLOW, SCHEDULED, PLANNED):
+        client.workflows.create(text)
+    client.workflows.start("process-order")
+    client.workflows.start("process-order").signal("approval")
+    client.workflows.wait("wfrun-2")
+
+
+@pytest.mark.usefixtures("stage")
+@pytest.mark.parametrize(("path", "example"), EXAMPLES)
+def test_every_example_works(shell, path, example):
+    printed = shell(example)
+
+    assert printed.code == 0, printed.err
+    assert example.startswith(path)
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_every_help_text_has_a_reason_and_an_example(shell, path):
+    command = COMMANDS[path]
+    printed = shell(f"{path} --help")
+
+    assert printed.code == 0
+    assert command.help
+    assert command.examples
+    assert f"\nExamples:\n  {command.examples[0]}\n" in printed.out
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_every_flag_is_explained(path):
+    for param in COMMANDS[path].params:
+        assert isinstance(param, click.Argument) or param.help, param.name
+
+
+@pytest.mark.parametrize("path", [path for path in COMMANDS if path not in OWN_FORMS])
+def test_every_command_takes_the_global_flags(shell, path):
+    text = shell(f"{path} --help").out.partition("Global options:")[2]
+
+    for flag in ("--host, --endpoint", "--port", "--namespace", "--format, --output"):
+        assert flag in text
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "flo",
+        "flo action",
+        "flo action dlq",
+        "flo server",
+        "flo worker",
+        "flo stream",
+        "flo stream group",
+        "flo kv",
+        "flo namespace",
+        "flo workflow",
+        "flo schedule",
+        "flo plan",
+        "flo event",
+        "flo validate",
+    ],
+)
+def test_a_group_by_itself_shows_its_help(shell, line):
+    assert shell(line) == shell(f"{line} --help")
+
+
+def test_a_branch_tells_of_itself_what_the_tree_tells_of_it():
+    for name, branch in root.branches.items():
+        assert COMMANDS[f"flo {name}"].get_short_help_str(limit=200) == branch.reason
+
+
+def test_other_names_stand_beside_the_first(shell):
+    assert "\n  list, ls  " in shell("flo action --help").out
+    assert "\n  group, cg  " in shell("flo stream --help").out
+
+
+@pytest.mark.parametrize(
+    ("line", "near"),
+    [
+        ("flo actoin list", "'action'"),
+        ("flo action invok send-email", "'invoke'"),
+        ("flo action invoke send-email --idempotency-kye k", "--idempotency-key"),
+        ("flo action list --formt json", "--format"),
+        ("flo server start --durabilty sync", "--durability"),
+    ],
+)
+def test_the_nearest_name_is_suggested(shell, line, near):
+    printed = shell(line)
+
+    assert printed.code == 2
+    assert near in printed.err
+
+
+def test_a_name_that_is_near_to_none_is_refused(shell):
+    assert shell("flo xyzzy") == (
+        2,
+        "",
+        "Error: there is no command 'xyzzy' [usage]\nSee: flo --help\n",
+    )
+
+
+def test_a_branch_is_imported_when_it_is_used():
+    group = CommandGroup("g", branches={"json": CommandTree("json.decoder:scanner", "Reads.")})
+    context = click.Context(group)
+
+    assert group.list_commands(context) == ["json"]
+    assert group.commands == {}
+
+    group.get_command(context, "json")
+
+    assert list(group.commands) == ["json"]
+
+
+def test_a_branch_may_have_other_names():
+    group = CommandGroup(
+        "g", branches={"json": CommandTree("json.decoder:scanner", "Reads.", ("js",))}
+    )
+    context = click.Context(group)
+
+    assert group.get_command(context, "js") is group.get_command(context, "json")
+    assert group.list_commands(context) == ["json"]
+    assert group.get_command(context, "yaml") is None
+
+
+@pytest.mark.parametrize("used", ["flo ns list", "flo namespace list"])
+def test_the_names_of_a_branch_stand_in_the_help_once(shell, used):
+    shell(used)
+
+    assert shell("flo --help").out.count("namespace, ns  ") == 1
+    assert shell("flo --help").out.count("Keep things apart") == 1
+
+
+def test_a_flag_of_its_own_keeps_its_name():
+    own = click.Option(["-n", "--number"])
+    command = FloCommand("c", params=[own])
+
+    names = {param.name: param.opts for param in command.params}
+
+    assert names["number"] == ["-n", "--number"]
+    assert names["namespace"] == ["--namespace"]

@@ -1,0 +1,495 @@
+import pytest
+from msgspec.structs import replace
+
+from flo.engine.runs import dead_letters as dead
+from flo.model.actions import DeleteAction, DisableAction, GetAction, RegisterAction
+from flo.model.archive import ArchiveAddress
+from flo.model.errors import Conflict, Invalid, NotFound, TooLarge
+from flo.model.runs import (
+    Accepted,
+    Cancel,
+    Claim,
+    Complete,
+    Fail,
+    GetRun,
+    Invoke,
+    Invoked,
+    ListDead,
+    ListRuns,
+    Purged,
+    PurgeDead,
+    Requeued,
+    RequeueDead,
+    RunPurged,
+    RunRequeued,
+    RunRevived,
+    RunStatus,
+    RunTimedOut,
+    Tick,
+    Touch,
+)
+from flo.model.workers import RegisterWorker
+from flo.testing.clock import NOON_MS
+from given import ANNA, BORIS, DEFAULT, Later, given
+
+SEND = RegisterAction(name="send", max_retries=1, retry_delay_ms=100)
+INVOKE = Invoke(action="send")
+CLAIM = Claim(worker_id=ANNA, actions=["send"])
+REQUEUE = RequeueDead(action="send", run_ids=["send-1"])
+PURGE = PurgeDead(action="send", run_ids=["send-1"])
+
+
+def given_dead(*numbers, before=(SEND,), **invocation):
+    """Runs 1 to the highest of these numbers have ended; these are dead letters."""
+    story = given(*before)
+    for number in range(1, max(numbers, default=0) + 1):
+        story.tell(Invoke(action="send", **invocation), CLAIM)
+        run_id = f"send-{number}"
+        if number in numbers:
+            story.tell(Fail(run_id=run_id, worker_id=ANNA, attempt=1, error="no"))
+        else:
+            story.tell(Complete(run_id=run_id, worker_id=ANNA))
+    return story
+
+
+def listed(story, **settings):
+    """The numbers on every page of dead letters."""
+    query = ListDead(action="send", **settings)
+    page = story.ask(query)
+    pages = [[run.run_id.removeprefix("send-") for run in page.items]]
+    while page.cursor is not None:
+        page = story.ask(replace(query, cursor=page.cursor))
+        pages.append([run.run_id.removeprefix("send-") for run in page.items])
+    return [[int(number) for number in numbers] for numbers in pages]
+
+
+def tally(story):
+    counts = story.ask(GetAction(name="send")).runs
+    return {status: count for status, count in counts.items() if count}
+
+
+# The list
+
+
+@pytest.mark.parametrize(
+    ("settings", "pages"),
+    [
+        ({}, [[9, 7, 4, 2, 1]]),
+        ({"limit": 5}, [[9, 7, 4, 2, 1]]),
+        ({"limit": 4}, [[9, 7, 4, 2], [1]]),
+        ({"limit": 2}, [[9, 7], [4, 2], [1]]),
+        ({"limit": 1}, [[9], [7], [4], [2], [1]]),
+        ({"cursor": "4"}, [[2, 1]]),
+        ({"cursor": "1"}, [[]]),
+        ({"namespace": "prod"}, [[]]),
+    ],
+)
+def test_dead_letters_are_listed_the_newest_first(settings, pages):
+    assert listed(given_dead(1, 2, 4, 7, 9), **settings) == pages
+
+
+def test_a_list_of_dead_letters_shows_what_became_of_them():
+    story = given_dead(1, input=b"{}")
+
+    (run,) = story.ask(ListDead(action="send")).items
+
+    assert run == story.ask(GetRun(run_id="send-1"))
+    assert (run.status, run.error, run.dead_lettered) == (RunStatus.FAILED, "no", True)
+
+
+def test_a_page_of_large_dead_letters_is_shorter_than_its_limit(monkeypatch):
+    monkeypatch.setattr("flo.engine.queries.PAYLOADS_PER_PAGE_LENGTH_MAX", 100)
+
+    assert listed(given_dead(1, 2, 3, 4, 5, input=bytes(60))) == [[5, 4], [3, 2], [1]]
+
+
+@pytest.mark.parametrize(
+    "settings", [{"limit": 0}, {"limit": 1_001}, {"cursor": "x"}, {"cursor": "-1"}]
+)
+def test_a_list_past_its_bounds_is_refused(settings):
+    with pytest.raises(Invalid):
+        given(SEND).ask(ListDead(action="send", **settings))
+
+
+def test_what_ended_in_other_ways_is_no_dead_letter():
+    story = given(SEND, *[INVOKE] * 4, Claim(worker_id=ANNA, actions=["send"], max_tasks=3))
+    story.tell(
+        Complete(run_id="send-1", worker_id=ANNA),
+        Fail(run_id="send-2", worker_id=ANNA, dead_letter=False),
+        Cancel(run_id="send-3"),
+        Cancel(run_id="send-4"),
+    )
+
+    assert listed(story) == [[]]
+
+
+def test_a_run_that_timed_out_is_a_dead_letter():
+    story = given(RegisterAction(name="send", timeout_ms=100, max_retries=0), INVOKE, CLAIM)
+
+    story.tell(Later(100), Tick())
+
+    assert listed(story) == [[1]]
+
+
+# Requeue
+
+
+def test_a_requeued_run_is_pending_again_and_the_archive_lets_go_of_it():
+    story = given_dead(1, input=b"{}", priority=7)
+    story.tell(Later(5_000))
+    died = story.run("send-1")
+
+    decision = story.tell(REQUEUE)
+
+    run = replace(
+        died,
+        status=RunStatus.PENDING,
+        ready_at_ms=NOON_MS + 5_000,
+        attempts_before=1,
+        worker_id=None,
+        started_at_ms=None,
+        lease_expires_at_ms=None,
+        finished_at_ms=None,
+        dead_lettered=False,
+    )
+    assert decision.reply == Requeued(run_ids=["send-1"])
+    assert decision.events == (RunRevived(namespace=DEFAULT, run=run, was=RunStatus.FAILED),)
+    assert decision.removed == (ArchiveAddress("run", DEFAULT, "send", 1),)
+    assert decision.archived == ()
+    assert story.ended == {}
+    assert listed(story) == [[]]
+    assert story.ask(GetRun(run_id="send-1")).status is RunStatus.PENDING
+
+
+def test_a_requeued_run_waits_behind_those_that_were_there_before_it():
+    story = given_dead(1)
+
+    story.tell(INVOKE, REQUEUE, INVOKE)
+
+    claim = Claim(worker_id=ANNA, actions=["send"], max_tasks=3)
+    assert [task.task_id for task in story.tell(claim).reply.tasks] == [
+        "send-2",
+        "send-1",
+        "send-3",
+    ]
+
+
+def test_a_requeued_run_keeps_its_input_its_priority_and_its_labels():
+    gpu = RegisterWorker(worker_id=ANNA, actions=["send"], labels={"gpu": True})
+    story = given_dead(1, before=(SEND, gpu), labels={"gpu": True}, input=b"x", priority=200)
+
+    story.tell(Invoke(action="send", labels={"gpu": True}), REQUEUE)
+
+    assert story.tell(Claim(worker_id=BORIS, actions=["send"])).reply.tasks == []
+    (task,) = story.tell(CLAIM).reply.tasks
+    assert (task.task_id, task.payload, task.attempt) == ("send-1", b"x", 2)
+
+
+def test_attempts_are_numbered_on_while_the_retries_begin_anew():
+    story = given(SEND, INVOKE)
+    numbers, delays = [], []
+    for _ in range(2):
+        for _ in range(2):
+            (task,) = story.tell(CLAIM).reply.tasks
+            numbers.append(task.attempt)
+            fail = Fail(
+                run_id="send-1", worker_id=ANNA, attempt=task.attempt, error="no", retry=True
+            )
+            (event,) = story.tell(fail).events
+            if isinstance(event, RunRequeued):
+                delays.append(event.ready_at_ms - event.at_ms)
+                story.tell(Later(delays[-1]), Tick())
+        assert story.run("send-1").dead_lettered
+        story.tell(REQUEUE)
+
+    assert numbers == [1, 2, 3, 4]
+    assert delays == [100, 100]
+    run = story.run("send-1")
+    assert (run.attempts_before, run.attempt) == (4, 4)
+    assert [attempt.number for attempt in run.attempts] == [1, 2, 3, 4]
+
+
+def test_a_requeued_run_may_complete_and_remembers_how_it_once_failed():
+    story = given_dead(1)
+    story.tell(REQUEUE, CLAIM, Complete(run_id="send-1", worker_id=ANNA, attempt=2, output=b"ok"))
+
+    run = story.run("send-1")
+
+    assert (run.status, run.output, run.error, run.dead_lettered) == (
+        RunStatus.COMPLETED,
+        b"ok",
+        None,
+        False,
+    )
+    assert [attempt.error for attempt in run.attempts] == ["no"]
+
+
+def test_a_requeued_run_that_is_cancelled_is_no_dead_letter_any_more():
+    story = given_dead(1)
+    story.tell(REQUEUE, Cancel(run_id="send-1"))
+
+    assert story.run("send-1").status is RunStatus.CANCELLED
+    assert listed(story) == [[]]
+    with pytest.raises(Conflict) as refusal:
+        story.tell(REQUEUE)
+    assert refusal.value.code == "not_dead"
+
+
+def test_a_requeued_run_whose_lease_ends_after_its_last_retry_has_timed_out_again():
+    once = RegisterAction(name="send", max_retries=0, timeout_ms=100)
+    story = given(once, INVOKE, CLAIM, Later(100), Tick(), REQUEUE, CLAIM, Later(100))
+
+    (event,) = story.tell(Tick()).events
+
+    assert isinstance(event, RunTimedOut)
+    assert listed(story) == [[1]]
+    assert tally(story) == {"timed_out": 1}
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        Complete(run_id="send-1", worker_id=ANNA, attempt=1, output=b"late"),
+        Fail(run_id="send-1", worker_id=ANNA, attempt=1, error="another"),
+        Touch(run_id="send-1", worker_id=ANNA, attempt=1),
+    ],
+    ids=lambda report: type(report).__name__,
+)
+@pytest.mark.parametrize("since", [[], [CLAIM]], ids=["pending", "running"])
+def test_a_late_report_of_an_earlier_life_is_refused(report, since):
+    story = given_dead(1)
+    story.tell(REQUEUE, *since)
+
+    with pytest.raises(Conflict, match="of attempt 1 is lost") as refusal:
+        story.tell(report)
+
+    assert refusal.value.code == "lease_lost"
+
+
+def test_a_failure_of_an_earlier_life_that_comes_again_changes_nothing():
+    story = given_dead(1)
+    story.tell(REQUEUE, CLAIM)
+
+    again = story.tell(Fail(run_id="send-1", worker_id=ANNA, attempt=1, error="no"))
+
+    assert again.reply == Accepted(run_id="send-1", status=RunStatus.RUNNING)
+    assert again.events == ()
+
+
+def test_all_dead_letters_are_requeued_the_newest_first_a_portion_at_a_time():
+    story = given_dead(1, 2, 4, 5, 6)
+    portion = RequeueDead(action="send", limit=2)
+
+    replies = [story.tell(portion).reply for _ in range(4)]
+
+    assert replies == [
+        Requeued(run_ids=["send-6", "send-5"], more=True),
+        Requeued(run_ids=["send-4", "send-2"], more=True),
+        Requeued(run_ids=["send-1"], more=False),
+        Requeued(run_ids=[], more=False),
+    ]
+    assert tally(story) == {"pending": 5, "completed": 1}
+
+
+def test_exactly_as_many_as_asked_for_are_all_there_were():
+    story = given_dead(1, 2)
+
+    assert story.tell(RequeueDead(action="send", limit=2)).reply == Requeued(
+        run_ids=["send-2", "send-1"], more=False
+    )
+
+
+def test_several_dead_letters_are_requeued_by_name():
+    story = given_dead(1, 2, 3)
+
+    decision = story.tell(RequeueDead(action="send", run_ids=["send-3", "send-1", "send-3"]))
+
+    assert decision.reply == Requeued(run_ids=["send-3", "send-1"])
+    assert listed(story) == [[2]]
+
+
+@pytest.mark.parametrize("command", [RequeueDead, PurgeDead])
+@pytest.mark.parametrize(
+    ("run_id", "error", "code"),
+    [
+        ("send-9", NotFound, "run_not_found"),
+        ("print-1", NotFound, "run_not_found"),
+        ("nonsense", NotFound, "run_not_found"),
+        ("", NotFound, "run_not_found"),
+        ("send-2", Conflict, "not_dead"),
+        ("send-3", Conflict, "not_dead"),
+        ("send-4", Conflict, "not_dead"),
+    ],
+)
+def test_if_one_that_is_named_is_no_dead_letter_none_is_touched(command, run_id, error, code):
+    story = given_dead(1, before=(SEND, RegisterAction(name="print"), Invoke(action="print")))
+    story.tell(Claim(worker_id=ANNA, actions=["print"]))
+    story.tell(Fail(run_id="print-1", worker_id=ANNA))
+    story.tell(INVOKE, CLAIM, Complete(run_id="send-2", worker_id=ANNA), INVOKE, CLAIM, INVOKE)
+
+    with pytest.raises(error) as refusal:
+        story.tell(command(action="send", run_ids=["send-1", run_id]))
+
+    assert refusal.value.code == code
+    assert listed(story) == [[1]]
+
+
+@pytest.mark.parametrize("command", [RequeueDead, PurgeDead])
+@pytest.mark.parametrize(
+    "settings",
+    [{"limit": 0}, {"limit": -1}, {"limit": 1_001}, {"run_ids": []}, {"run_ids": ["x"] * 1_001}],
+)
+def test_a_portion_past_its_bounds_is_refused(command, settings):
+    with pytest.raises(Invalid):
+        given_dead(1).tell(command(action="send", **settings))
+
+
+def test_a_run_that_was_requeued_cannot_be_requeued_again_before_it_dies_again():
+    story = given_dead(1)
+    story.tell(REQUEUE)
+
+    with pytest.raises(Conflict, match="has not ended"):
+        story.tell(REQUEUE)
+
+
+def test_what_is_requeued_at_once_is_bounded_by_its_length(monkeypatch):
+    monkeypatch.setattr(dead, "INPUTS_PER_REQUEUE_LENGTH_MAX", 100)
+    story = given_dead(1, 2, 3, input=bytes(60))
+
+    with pytest.raises(TooLarge, match="name fewer"):
+        story.tell(RequeueDead(action="send", run_ids=["send-1", "send-2", "send-3"]))
+    assert listed(story) == [[3, 2, 1]]
+
+    assert story.tell(RequeueDead(action="send")).reply == Requeued(
+        run_ids=["send-3", "send-2"], more=True
+    )
+    assert story.tell(RequeueDead(action="send")).reply == Requeued(run_ids=["send-1"])
+
+
+def test_a_dead_letter_of_an_action_that_is_deleted_cannot_be_requeued_but_purged():
+    story = given_dead(1)
+    story.tell(DeleteAction(name="send"))
+
+    with pytest.raises(NotFound) as refusal:
+        story.tell(REQUEUE)
+
+    assert refusal.value.code == "action_not_found"
+    assert listed(story) == [[1]]
+    assert story.tell(PURGE).reply == Purged(run_ids=["send-1"])
+    assert listed(story) == [[]]
+
+
+def test_a_dead_letter_of_an_action_that_is_disabled_may_be_requeued():
+    story = given_dead(1)
+    story.tell(DisableAction(name="send"))
+
+    assert story.tell(REQUEUE).reply == Requeued(run_ids=["send-1"])
+
+
+def test_a_requeued_run_outlives_its_action_like_any_other():
+    story = given_dead(1)
+    story.tell(REQUEUE, DeleteAction(name="send"))
+
+    assert story.tell(CLAIM).reply.tasks[0].task_id == "send-1"
+
+
+# Purge
+
+
+def test_a_purged_dead_letter_is_forgotten():
+    story = given_dead(1, 2)
+
+    decision = story.tell(PURGE)
+
+    purged = RunPurged(namespace=DEFAULT, action="send", number=1, was=RunStatus.FAILED, key=None)
+    assert decision.reply == Purged(run_ids=["send-1"])
+    assert decision.events == (purged,)
+    assert decision.removed == (ArchiveAddress("run", DEFAULT, "send", 1),)
+    assert listed(story) == [[2]]
+    with pytest.raises(NotFound):
+        story.ask(GetRun(run_id="send-1"))
+    with pytest.raises(NotFound):
+        story.tell(PURGE)
+    assert [run.run_id for run in story.ask(ListRuns(action="send")).items] == ["send-2"]
+
+
+def test_all_dead_letters_are_purged_a_portion_at_a_time():
+    story = given_dead(1, 2, 4)
+    portion = PurgeDead(action="send", limit=2)
+
+    assert story.tell(portion).reply == Purged(run_ids=["send-4", "send-2"], more=True)
+    assert story.tell(portion).reply == Purged(run_ids=["send-1"], more=False)
+    assert story.tell(portion).reply == Purged(run_ids=[], more=False)
+    assert tally(story) == {"completed": 1}
+
+
+def test_a_run_id_that_was_purged_is_never_given_again():
+    story = given_dead(1)
+
+    story.tell(PURGE)
+
+    assert story.tell(INVOKE).reply.run_id == "send-2"
+
+
+# Counts
+
+
+def test_the_counts_follow_a_run_through_its_lives():
+    story = given_dead(1)
+    assert tally(story) == {"failed": 1}
+
+    story.tell(REQUEUE)
+    assert tally(story) == {"pending": 1}
+
+    story.tell(CLAIM, Fail(run_id="send-1", worker_id=ANNA, attempt=2))
+    assert tally(story) == {"failed": 1}
+
+    story.tell(PURGE)
+    assert tally(story) == {}
+
+
+# Idempotency
+
+
+KEYED = Invoke(action="send", idempotency_key="order-7")
+SAME_RUN = Invoked(run_id="send-1", duplicate=True)
+
+
+@pytest.mark.parametrize("remembered", [True, False])
+def test_a_requeued_run_keeps_its_idempotency_key(remembered, monkeypatch):
+    monkeypatch.setattr("flo.engine.runs.ends.KEYS_REMEMBERED_MAX", 100 if remembered else 0)
+    story = given(SEND, KEYED, CLAIM, Fail(run_id="send-1", worker_id=ANNA))
+    assert (("send", "order-7") in story.state.spaces[DEFAULT].keys) is remembered
+    assert story.tell(KEYED).reply == SAME_RUN
+
+    for since in (REQUEUE, CLAIM, Complete(run_id="send-1", worker_id=ANNA)):
+        story.tell(since)
+        assert story.tell(KEYED).reply == SAME_RUN
+
+
+def test_a_key_is_remembered_from_the_last_end_of_its_run(monkeypatch):
+    monkeypatch.setattr("flo.engine.runs.ends.KEYS_REMEMBERED_MAX", 2)
+    story = given(SEND, KEYED, CLAIM, Fail(run_id="send-1", worker_id=ANNA))
+    other = Invoke(action="send", idempotency_key="other")
+    story.tell(other, CLAIM, Complete(run_id="send-2", worker_id=ANNA))
+
+    story.tell(REQUEUE, CLAIM, Complete(run_id="send-1", worker_id=ANNA))
+    assert list(story.state.spaces[DEFAULT].keys_finished) == [
+        ("send", "other"),
+        ("send", "order-7"),
+    ]
+
+    third = Invoke(action="send", idempotency_key="third")
+    story.tell(third, CLAIM, Complete(run_id="send-3", worker_id=ANNA))
+    assert set(story.state.spaces[DEFAULT].keys) == {("send", "order-7"), ("send", "third")}
+
+
+@pytest.mark.parametrize("remembered", [True, False])
+def test_the_key_of_a_purged_run_may_be_used_again(remembered, monkeypatch):
+    monkeypatch.setattr("flo.engine.runs.ends.KEYS_REMEMBERED_MAX", 100 if remembered else 0)
+    story = given(SEND, KEYED, CLAIM, Fail(run_id="send-1", worker_id=ANNA))
+
+    story.tell(PURGE)
+
+    assert story.tell(KEYED).reply == Invoked(run_id="send-2", duplicate=False)
+    assert story.tell(KEYED).reply == Invoked(run_id="send-2", duplicate=True)

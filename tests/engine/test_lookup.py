@@ -1,0 +1,144 @@
+import pytest
+
+from flo.engine.context import Recalled
+from flo.engine.lookup import RecallKey, RecallPage, RecallRun, is_recalled, recalls_for
+from flo.model.actions import GetAction, RegisterAction
+from flo.model.errors import Invalid
+from flo.model.namespaces import DeleteNamespace
+from flo.model.runs import (
+    Cancel,
+    Claim,
+    Complete,
+    Fail,
+    GetRun,
+    Invoke,
+    ListDead,
+    ListRuns,
+    PurgeDead,
+    RequeueDead,
+    RunStatus,
+    Touch,
+    WaitForRuns,
+)
+from given import ANNA, DEFAULT, given
+
+ENDED = RecallRun(DEFAULT, "send-1", "send", 1)
+KEY = RecallKey(DEFAULT, "send", "new")
+
+
+def page(below, limit=50, status=None, live=()):
+    return RecallPage(DEFAULT, "send", below, limit, status, live=live)
+
+
+def dead_page(below, limit):
+    return RecallPage(DEFAULT, "send", below, limit, is_dead=True)
+
+
+STATE = given(
+    RegisterAction(name="send"),
+    Invoke(action="send", idempotency_key="one"),
+    Claim(worker_id=ANNA, actions=["send"]),
+    Complete(run_id="send-1", worker_id=ANNA),
+    Invoke(action="send", idempotency_key="two"),
+).state
+"""Run 1 has completed with a key, run 2 has a key and waits."""
+WAITING = STATE.spaces[DEFAULT].runs["send-2"]
+
+
+@pytest.mark.parametrize(
+    ("message", "recalls"),
+    [
+        (Invoke(action="send"), []),
+        (Invoke(action="send", idempotency_key="one"), []),
+        (Invoke(action="send", idempotency_key="two"), []),
+        (Invoke(action="send", idempotency_key="new"), [KEY]),
+        (Complete(run_id="send-1", worker_id=ANNA), [ENDED]),
+        (Complete(run_id="send-2", worker_id=ANNA), []),
+        (Complete(run_id="send-3", worker_id=ANNA), []),
+        (Fail(run_id="send-1", worker_id=ANNA), [ENDED]),
+        (Fail(run_id="send-2", worker_id=ANNA), []),
+        (Touch(run_id="send-1", worker_id=ANNA), []),
+        (Cancel(run_id="send-1"), [ENDED]),
+        (Cancel(run_id="send-2"), []),
+        (Cancel(run_id="send-3"), []),
+        (RequeueDead(action="send", run_ids=["send-2", "send-1", "send-1", "send-3"]), [ENDED]),
+        (RequeueDead(action="send"), [dead_page(below=3, limit=101)]),
+        (RequeueDead(action="send", limit=2**63), [dead_page(below=3, limit=1_001)]),
+        (RequeueDead(action="send", limit=-1), [dead_page(below=3, limit=2)]),
+        (PurgeDead(action="send", run_ids=["send-1"] * 2_000), [ENDED]),
+        (PurgeDead(action="send", limit=7), [dead_page(below=3, limit=8)]),
+        (ListDead(action="send", cursor="2", limit=7), [dead_page(below=2, limit=8)]),
+        (GetRun(run_id="send-1"), [ENDED]),
+        (GetRun(run_id="send-2"), []),
+        (GetRun(run_id="send-3"), []),
+        (GetRun(run_id="print-1"), []),
+        (GetRun(run_id="nonsense"), []),
+        (GetRun(run_id="send-1", namespace="prod"), []),
+        (WaitForRuns(run_ids=["send-2", "send-1", "send-3", "what", "send-1"]), [ENDED]),
+        (ListRuns(action="send"), [page(below=3, live=(WAITING,))]),
+        (ListRuns(action="send", cursor="2", limit=7), [page(2, limit=7)]),
+        (ListRuns(action="send", cursor="99"), [page(below=3, live=(WAITING,))]),
+        (
+            ListRuns(action="send", status=RunStatus.FAILED),
+            [page(3, status=RunStatus.FAILED)],
+        ),
+        (GetAction(name="send"), []),
+        (Claim(worker_id=ANNA, actions=["send"]), []),
+    ],
+)
+def test_the_archive_is_asked_for_what_the_state_cannot_know_and_for_nothing_else(message, recalls):
+    assert [*recalls_for(STATE, message)] == recalls
+
+
+@pytest.mark.parametrize("query", [ListRuns, ListDead])
+def test_a_question_that_makes_no_sense_is_refused_before_the_archive_is_asked(query):
+    with pytest.raises(Invalid):
+        recalls_for(STATE, query(action="send", limit=0))
+
+
+def test_of_very_many_runs_no_more_are_looked_up_than_may_be_named_at_once():
+    story = given(RegisterAction(name="send"), *[Invoke(action="send")] * 1_002)
+    story.tell(Claim(worker_id=ANNA, actions=["send"], max_tasks=1_000))
+    story.tell(Claim(worker_id=ANNA, actions=["send"], max_tasks=2))
+    run_ids = [f"send-{number}" for number in range(1, 1_003)]
+    story.tell(*(Complete(run_id=run_id, worker_id=ANNA) for run_id in run_ids))
+
+    for message in (WaitForRuns(run_ids=run_ids), RequeueDead(action="send", run_ids=run_ids)):
+        assert len(recalls_for(story.state, message)) == 1_000
+
+
+def test_what_ended_in_a_namespace_is_looked_for_under_the_name_it_was_filed_under():
+    prod = {"namespace": "prod"}
+    story = given(RegisterAction(name="send", **prod), DeleteNamespace(name="prod", force=True))
+    story.tell(RegisterAction(name="send", **prod), Invoke(action="send", **prod))
+    story.tell(Cancel(run_id="send-1", **prod))
+
+    keyed = Invoke(action="send", idempotency_key="k", **prod)
+
+    assert [*recalls_for(story.state, keyed)] == [RecallKey("prod~1", "send", "k")]
+    assert [*recalls_for(story.state, GetRun(run_id="send-1", **prod))] == [
+        RecallRun("prod~1", "send-1", "send", 1)
+    ]
+    (page,) = recalls_for(story.state, ListDead(action="send", **prod))
+    assert page.filed_under == "prod~1"
+
+
+@pytest.mark.parametrize(
+    ("recalled", "recall", "known"),
+    [
+        (Recalled(), KEY, False),
+        (Recalled(keys={KEY: None}), KEY, True),
+        (Recalled(keys={KEY: "send-1"}), KEY, True),
+        (Recalled(keys={("default~1", "send", "new"): "send-1"}), KEY, False),
+        (Recalled(), ENDED, False),
+        (Recalled(runs={(DEFAULT, "send-1"): None}), ENDED, True),
+        (Recalled(runs={("default~1", "send-1"): None}), ENDED, False),
+        (Recalled(), page(3), False),
+        (Recalled(pages={DEFAULT: ()}), page(3), True),
+        (Recalled(pages={"default~1": ()}), page(3), False),
+    ],
+)
+def test_no_such_is_an_answer_too_but_not_one_of_another_life_of_the_namespace(
+    recalled, recall, known
+):
+    assert is_recalled(recalled, recall) is known

@@ -1,0 +1,470 @@
+import msgspec
+import pytest
+
+from flo.engine.context import Context
+from flo.engine.workers.rules import decide_register
+from flo.model.actions import RegisterAction
+from flo.model.errors import Conflict, Invalid, NotFound, TooLarge
+from flo.model.runs import Claim, Complete, Fail, Invoke, Nothing, Tick
+from flo.model.workers import (
+    METADATA_LENGTH_MAX,
+    WORKERS_MAX,
+    AwaitNotifications,
+    DeregisterWorker,
+    DrainWorker,
+    GetWorker,
+    Heartbeat,
+    RegisterWorker,
+    Worker,
+    WorkerAskedToDrain,
+    WorkerDeregistered,
+    WorkerDrained,
+    WorkerHeard,
+    WorkerKnown,
+    WorkerLeft,
+    WorkerRegistered,
+    WorkerStatus,
+    WorkerType,
+)
+from flo.testing.clock import NOON_MS
+from given import ANNA, BORIS, DEFAULT, Later, given
+
+REGISTER = RegisterWorker(worker_id=ANNA, actions=["send", "print"])
+DRAIN = DrainWorker(worker_id=ANNA)
+LEAVE = DeregisterWorker(worker_id=ANNA)
+SEND = RegisterAction(name="send")
+INVOKE = Invoke(action="send")
+CLAIM = Claim(worker_id=ANNA, actions=["send"])
+
+
+def status(story):
+    return story.ask(GetWorker(worker_id=ANNA)).status
+
+
+def nested(depth):
+    value = {}
+    for _ in range(depth):
+        value = {"in": value}
+    return value
+
+
+# Registration
+
+
+def test_a_worker_is_registered_with_what_it_says_of_itself():
+    decision = given().tell(
+        RegisterWorker(
+            worker_id=ANNA,
+            actions=["send", "print", "send"],
+            max_concurrency=4,
+            machine_id="host-01",
+            labels={"gpu": True},
+            metadata={"version": "1.2", "disks": ["sda"]},
+            worker_type=WorkerType.STREAM,
+            incarnation="a1b2",
+        )
+    )
+
+    worker = Worker(
+        worker_id=ANNA,
+        actions=("send", "print"),
+        registered_at_ms=NOON_MS,
+        max_concurrency=4,
+        machine_id="host-01",
+        labels={"gpu": True},
+        metadata={"version": "1.2", "disks": ["sda"]},
+        worker_type=WorkerType.STREAM,
+        incarnation="a1b2",
+    )
+    assert decision.reply == WorkerKnown(worker_id=ANNA, status=WorkerStatus.IDLE)
+    assert decision.events == (WorkerRegistered(namespace=DEFAULT, worker=worker),)
+    assert decision.observations == (
+        WorkerHeard(namespace=DEFAULT, worker_id=ANNA, current_load=0),
+    )
+
+
+def test_the_same_id_again_replaces_the_registration_and_ends_a_drain():
+    story = given(REGISTER, DRAIN, Later(500))
+
+    story.tell(RegisterWorker(worker_id=ANNA, actions=["send"], max_concurrency=1))
+
+    view = story.ask(GetWorker(worker_id=ANNA))
+    assert (view.status, view.max_concurrency) == (WorkerStatus.IDLE, 1)
+    assert view.registered_at_ms == NOON_MS + 500
+
+
+def test_a_worker_that_registers_again_keeps_its_counts_for_the_actions_it_still_names():
+    story = given(SEND, REGISTER, INVOKE, CLAIM, Complete(run_id="send-1", worker_id=ANNA))
+
+    story.tell(RegisterWorker(worker_id=ANNA, actions=["fold", "send"]))
+
+    processes = story.ask(GetWorker(worker_id=ANNA)).processes
+    assert [(process.name, process.run_count) for process in processes] == [
+        ("fold", 0),
+        ("send", 1),
+    ]
+
+
+def test_the_same_id_in_another_namespace_is_another_worker():
+    story = given(REGISTER)
+
+    with pytest.raises(NotFound):
+        story.tell(DrainWorker(worker_id=ANNA, namespace="prod"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "error"),
+    [
+        ({"worker_id": ""}, Invalid),
+        ({"worker_id": "w" * 257}, Invalid),
+        ({"worker_id": "an na"}, Invalid),
+        ({"namespace": ""}, Invalid),
+        ({"actions": ["send", "p rint"]}, Invalid),
+        ({"actions": ["events/processors"]}, Invalid),
+        ({"actions": ["events/a/b"], "worker_type": WorkerType.STREAM}, Invalid),
+        ({"actions": ["send"] * 1_001}, TooLarge),
+        ({"max_concurrency": 0}, Invalid),
+        ({"max_concurrency": 100_001}, Invalid),
+        ({"machine_id": "m" * 4_097}, TooLarge),
+        ({"labels": {"disks": [1]}}, Invalid),
+        ({"metadata": {"note": "x" * METADATA_LENGTH_MAX}}, TooLarge),
+        ({"metadata": {"id": 2**64}}, Invalid),
+        ({"metadata": {"id": -(2**63) - 1}}, Invalid),
+        ({"metadata": {"share": float("nan")}}, Invalid),
+        ({"metadata": {"deep": {"share": [float("inf")]}}}, Invalid),
+        ({"metadata": {"raw": b"bytes"}}, Invalid),
+        ({"metadata": {"ext": msgspec.msgpack.Ext(5, b"ext")}}, Invalid),
+        ({"metadata": {"inner": {1: 2}}}, Invalid),
+        ({"metadata": {"deep": [[[[]]] * 3]} | nested(200)}, TooLarge),
+        ({"incarnation": "i" * 4_097}, TooLarge),
+    ],
+)
+def test_a_registration_past_its_bounds_is_refused(settings, error):
+    with pytest.raises(error):
+        given().tell(RegisterWorker(**{"worker_id": ANNA, "actions": ["send"], **settings}))
+
+
+def test_a_worker_shows_all_that_it_said_of_itself():
+    story = given(
+        RegisterWorker(
+            worker_id=ANNA,
+            actions=["events/processors"],
+            metadata={"version": "1.2"},
+            machine_id="host-01",
+            worker_type=WorkerType.STREAM,
+        )
+    )
+
+    view = story.ask(GetWorker(worker_id=ANNA))
+
+    assert (view.worker_type, view.machine_id) == (WorkerType.STREAM, "host-01")
+    assert view.metadata == {"version": "1.2"}
+    assert [process.kind for process in view.processes] == ["stream_consumer"]
+
+
+# Labels
+
+
+@pytest.mark.parametrize(
+    ("labels", "metadata", "counts"),
+    [
+        (None, None, None),
+        (None, {}, None),
+        ({"gpu": True}, None, {"gpu": True}),
+        (
+            None,
+            {"gpu": True, "zone": "eu", "n": 1, "x": 0.5},
+            {"gpu": True, "zone": "eu", "n": 1, "x": 0.5},
+        ),
+        (
+            None,
+            {"gpu": True, "disks": ["sda"], "host": {"os": "linux"}, "none": None},
+            {"gpu": True},
+        ),
+        (None, {"disks": []}, None),
+        ({"gpu": False}, {"gpu": True, "zone": "eu"}, {"gpu": False}),
+        ({}, {"gpu": True}, {}),
+    ],
+)
+def test_the_flat_values_of_the_metadata_are_the_labels_unless_there_are_labels(
+    labels, metadata, counts
+):
+    story = given(
+        RegisterWorker(worker_id=ANNA, actions=["send"], labels=labels, metadata=metadata)
+    )
+
+    assert story.state.spaces[DEFAULT].workers[ANNA].labels == counts
+
+
+def test_a_worker_gets_runs_for_the_labels_in_its_metadata():
+    story = given(
+        SEND,
+        RegisterWorker(worker_id=ANNA, actions=["send"], metadata={"gpu": True, "os": ["linux"]}),
+        Invoke(action="send", labels={"gpu": True}),
+    )
+
+    assert [task.task_id for task in story.tell(CLAIM).reply.tasks] == ["send-1"]
+
+
+# A full registry
+
+
+def full(steps=()):
+    """Ten thousand workers, each heard of a millisecond after the one before."""
+    story = given(*steps)
+    for number in range(WORKERS_MAX - len(story.state.space(DEFAULT).workers)):
+        story.tell(RegisterWorker(worker_id=f"w-{number}", actions=["send"]), Later(1))
+    return story
+
+
+def test_there_is_room_for_ten_thousand_workers_and_each_of_them_may_register_again():
+    story = full()
+
+    with pytest.raises(Conflict) as refusal:
+        story.tell(REGISTER)
+    assert refusal.value.code == "too_many_workers"
+
+    again = RegisterWorker(worker_id="w-0", actions=["send"])
+    assert decide_register(story.state, again, Context(NOON_MS, float, story.live)).events
+
+    story.tell(DeregisterWorker(worker_id="w-0"))
+    assert story.tell(REGISTER).reply.status is WorkerStatus.IDLE
+
+
+def test_when_the_registry_is_full_the_worker_that_was_silent_for_longest_makes_room():
+    story = full([SEND, REGISTER, INVOKE, CLAIM])
+    story.tell(Heartbeat(worker_id="w-0"), Later(90_000))
+    heard = story.live.presence[DEFAULT, ANNA]
+
+    decision = story.tell(RegisterWorker(worker_id=BORIS, actions=["send"]))
+
+    left, requeued, registered = decision.events
+    assert left == WorkerDeregistered(
+        namespace=DEFAULT, worker_id=ANNA, at_ms=heard.heard_at_ms + WORKERS_MAX - 1 + 90_000
+    )
+    assert registered.worker.worker_id == BORIS
+    assert (requeued.run_id, requeued.error) == ("send-1", "worker 'anna' left")
+    assert (DEFAULT, ANNA) not in story.live.presence
+    assert len(story.state.spaces[DEFAULT].workers) == WORKERS_MAX
+    assert len(story.live.presence) == WORKERS_MAX
+
+    story.tell(RegisterWorker(worker_id="clara", actions=["send"]))
+    assert "w-1" not in story.state.spaces[DEFAULT].workers  # w-0 was heard of again
+
+
+def test_a_worker_that_died_while_it_drained_makes_room_too():
+    story = full([REGISTER, DRAIN])
+    story.tell(Later(90_002 - WORKERS_MAX))
+
+    story.tell(RegisterWorker(worker_id=BORIS, actions=["send"]))
+
+    assert ANNA not in story.state.spaces[DEFAULT].workers
+
+
+def test_a_worker_that_registers_again_makes_nobody_leave():
+    story = full()
+    story.tell(Later(1_000_000))
+
+    assert len(story.tell(RegisterWorker(worker_id="w-0", actions=["send"])).events) == 1
+
+
+def test_a_full_namespace_leaves_room_in_others():
+    story = full()
+
+    elsewhere = RegisterWorker(worker_id=ANNA, actions=["send"], namespace="prod")
+
+    assert story.tell(elsewhere).reply.status is WorkerStatus.IDLE
+
+
+# Presence
+
+
+def test_a_heartbeat_is_a_sign_and_not_an_event():
+    story = given(REGISTER)
+
+    decision = story.tell(Heartbeat(worker_id=ANNA, current_load=3))
+
+    assert decision.reply == WorkerKnown(worker_id=ANNA, status=WorkerStatus.ACTIVE)
+    assert decision.events == ()
+    assert decision.observations == (
+        WorkerHeard(namespace=DEFAULT, worker_id=ANNA, current_load=3),
+    )
+
+
+@pytest.mark.parametrize(("load", "status"), [(0, WorkerStatus.IDLE), (1, WorkerStatus.ACTIVE)])
+def test_a_worker_with_something_to_do_is_active(load, status):
+    story = given(REGISTER, Heartbeat(worker_id=ANNA, current_load=load))
+
+    view = story.ask(GetWorker(worker_id=ANNA))
+    assert (view.status, view.current_load) == (status, load)
+
+
+@pytest.mark.parametrize(
+    ("silence_ms", "status_after"),
+    [(90_000, WorkerStatus.IDLE), (90_001, WorkerStatus.UNHEALTHY)],
+)
+def test_a_worker_that_is_silent_for_more_than_ninety_seconds_is_unhealthy(
+    silence_ms, status_after
+):
+    story = given(REGISTER, Later(silence_ms))
+
+    assert status(story) is status_after
+
+
+@pytest.mark.parametrize("sign_of_life", [Heartbeat(worker_id=ANNA), CLAIM, REGISTER])
+def test_an_unhealthy_worker_recovers_with_any_sign_of_life(sign_of_life):
+    story = given(REGISTER, Later(90_001))
+
+    story.tell(sign_of_life)
+
+    assert status(story) is WorkerStatus.IDLE
+    assert story.ask(GetWorker(worker_id=ANNA)).last_heartbeat_ms == NOON_MS + 90_001
+
+
+def test_a_claim_says_nothing_about_the_load():
+    story = given(SEND, REGISTER, Heartbeat(worker_id=ANNA, current_load=7), CLAIM)
+
+    assert story.ask(GetWorker(worker_id=ANNA)).current_load == 7
+
+
+def test_a_claim_of_a_worker_nobody_registered_is_not_a_sign_of_life_of_any_worker():
+    story = given(SEND)
+
+    assert story.tell(CLAIM).observations == ()
+    assert story.live.presence == {}
+
+
+@pytest.mark.parametrize("load", [-1, 100_001])
+def test_a_load_past_its_bounds_is_refused(load):
+    with pytest.raises(Invalid):
+        given(REGISTER).tell(Heartbeat(worker_id=ANNA, current_load=load))
+
+
+# Drain
+
+
+def test_a_drained_worker_is_told_so_by_everything_it_says():
+    story = given(SEND, REGISTER, INVOKE)
+
+    decision = story.tell(DRAIN)
+
+    assert decision.reply == WorkerKnown(worker_id=ANNA, status=WorkerStatus.DRAINING)
+    assert decision.events == (WorkerDrained(namespace=DEFAULT, worker_id=ANNA),)
+    assert decision.observations == (WorkerAskedToDrain(namespace=DEFAULT, worker_id=ANNA),)
+    heartbeat = Heartbeat(worker_id=ANNA, current_load=2)
+    assert story.tell(heartbeat).reply.status is WorkerStatus.DRAINING
+    assert story.tell(CLAIM).reply.draining
+
+
+def test_a_drain_that_comes_again_changes_nothing():
+    story = given(REGISTER, DRAIN)
+
+    again = story.tell(DRAIN)
+
+    assert again.reply.status is WorkerStatus.DRAINING
+    assert (again.events, again.observations) == ((), ())
+
+
+def test_a_draining_worker_may_finish_what_it_holds():
+    story = given(SEND, REGISTER, INVOKE, CLAIM, DRAIN)
+
+    assert story.tell(Complete(run_id="send-1", worker_id=ANNA)).events
+
+
+def test_a_draining_worker_stays_draining_however_silent_it_is():
+    story = given(REGISTER, DRAIN, Later(1_000_000))
+
+    assert status(story) is WorkerStatus.DRAINING
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "still"),
+    [
+        ("a1", "a1", True),
+        ("a1", "b2", False),
+        ("a1", "", False),
+        ("", "a1", False),
+        ("", "", False),
+    ],
+)
+def test_a_drain_lasts_as_long_as_the_process_that_was_drained(before, after, still):
+    def register(incarnation):
+        return RegisterWorker(worker_id=ANNA, actions=["send"], incarnation=incarnation)
+
+    story = given(SEND, register(before), DRAIN, INVOKE)
+
+    known = story.tell(register(after)).reply
+
+    assert known.status is (WorkerStatus.DRAINING if still else WorkerStatus.IDLE)
+    assert story.tell(CLAIM).reply.draining is still
+    assert story.ask(AwaitNotifications(worker_id=ANNA)).draining is still
+
+
+# Departure
+
+
+def test_a_worker_that_leaves_is_forgotten():
+    story = given(SEND, REGISTER)
+
+    decision = story.tell(LEAVE)
+
+    left = WorkerDeregistered(namespace=DEFAULT, worker_id=ANNA, at_ms=NOON_MS)
+    assert decision.reply == Nothing()
+    assert decision.events == (left,)
+    assert decision.observations == (WorkerLeft(namespace=DEFAULT, worker_id=ANNA),)
+    space = story.state.spaces[DEFAULT]
+    assert (space.workers, space.processes, story.live.presence) == ({}, {}, {})
+
+
+def test_a_worker_that_has_left_may_leave_again():
+    decision = given().tell(LEAVE)
+
+    assert decision.reply == Nothing()
+    assert decision.events == ()
+
+
+@pytest.mark.parametrize("message", [Heartbeat(worker_id=BORIS), DrainWorker(worker_id=BORIS)])
+def test_a_worker_nobody_registered_is_told_so(message):
+    with pytest.raises(NotFound, match="'boris' is not registered") as refusal:
+        given(REGISTER).tell(message)
+
+    assert refusal.value.code == "worker_not_found"
+
+
+# Counters
+
+
+def test_a_worker_is_credited_with_every_attempt_it_ended():
+    story = given(
+        RegisterAction(name="send", timeout_ms=700, retry_delay_ms=0), REGISTER, *[INVOKE] * 4
+    )
+    story.tell(Claim(worker_id=ANNA, actions=["send"], max_tasks=4), Later(10))
+    story.tell(
+        Complete(run_id="send-1", worker_id=ANNA),
+        Fail(run_id="send-2", worker_id=ANNA, retry=True),
+        Fail(run_id="send-3", worker_id=ANNA),
+    )
+    story.tell(Later(690), Tick())
+
+    view = story.ask(GetWorker(worker_id=ANNA))
+
+    assert (view.tasks_completed, view.tasks_failed) == (1, 3)
+    (sent, printed) = view.processes
+    assert (sent.name, sent.kind, sent.run_count, sent.fail_count) == ("send", "action", 1, 3)
+    assert sent.last_run_at_ms == NOON_MS + 700
+    assert (printed.name, printed.run_count, printed.last_run_at_ms) == ("print", 0, None)
+
+
+def test_an_action_the_worker_never_named_is_counted_all_the_same():
+    story = given(SEND, RegisterWorker(worker_id=ANNA, actions=[]), INVOKE, CLAIM)
+
+    story.tell(Complete(run_id="send-1", worker_id=ANNA))
+
+    (process,) = story.ask(GetWorker(worker_id=ANNA)).processes
+    assert (process.name, process.run_count) == ("send", 1)
+
+
+def test_nothing_is_counted_for_a_worker_nobody_registered():
+    story = given(SEND, INVOKE, CLAIM, Complete(run_id="send-1", worker_id=ANNA))
+
+    assert story.state.spaces[DEFAULT].processes == {}

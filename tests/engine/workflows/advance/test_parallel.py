@@ -1,0 +1,232 @@
+"""Branches beside each other: how they join, and what becomes of those that are not needed."""
+
+import pytest
+
+from flo.model.runs import RunCancelled
+from flo.model.workflow_facts import BranchEnded
+from flows import document, events_of, playing
+
+
+def beside(join, *names, more=""):
+    branches = "".join(f'      {name}: "@actions/{name}"\n' for name in names)
+    return document(
+        f"""
+start:
+  parallel:
+    join: {join}
+    branches:
+{branches}{more}  transitions: {{success: flo.Completed, failure: flo.Failed}}
+"""
+    )
+
+
+ABC = ("a", "b", "c")
+
+
+def started(join, more=""):
+    play = playing(beside(join, *ABC, more=more), *ABC)
+    play.start(value={"id": 1})
+    return play
+
+
+def test_all_branches_begin_together_with_the_input_of_the_run():
+    play = started("all")
+
+    assert [play.pending(name) for name in ABC] == [1, 1, 1]
+    assert play.perform("b") == {"id": 1}
+    assert {wait.branch for wait in play.view("wfrun-1").waits} == {"", "start/a", "start/c"}
+
+
+def test_join_all_waits_for_every_branch_and_puts_their_outputs_together():
+    play = started("all")
+    for name in ("c", "a"):
+        play.perform(name, name.upper())
+        assert play.status() == "waiting"
+
+    play.perform("b", "B")
+
+    assert play.status() == "completed"
+    assert play.output() == {"a": "A", "b": "B", "c": "C"}
+
+
+def test_join_all_fails_with_the_first_failure_and_cancels_the_others():
+    play = started("all")
+    play.claim("a")
+
+    play.fail("b")
+
+    assert play.status() == "failed"
+    cancelled = [event.run_id for event in events_of(play, RunCancelled)]
+    assert cancelled == ["a-1", "c-1"]
+    assert play.leftovers() == []
+
+
+def test_join_any_goes_on_with_the_first_success_and_cancels_the_others():
+    play = started("any")
+    play.fail("a")
+    assert play.status() == "waiting"
+
+    play.perform("b", "B")
+
+    assert play.status() == "completed"
+    assert play.output() == {"a": None, "b": "B", "c": None}
+    assert play.leftovers() == []
+
+
+def test_join_any_fails_when_the_last_branch_has():
+    play = started("any")
+    for name in ABC:
+        assert play.status() == "waiting"
+        play.fail(name)
+
+    assert play.status() == "failed"
+
+
+@pytest.mark.parametrize(
+    ("results", "status"),
+    [
+        (["success", "success"], "completed"),
+        (["success", "failure", "success"], "completed"),
+        (["failure", "success", "success"], "completed"),
+        (["failure", "failure"], "failed"),
+        (["success", "failure", "failure"], "failed"),
+    ],
+)
+def test_a_count_is_decided_as_soon_as_it_can_be(results, status):
+    play = started("2")
+    for name, outcome in zip(ABC, results, strict=False):
+        assert play.status() == "waiting"
+        play.perform(name, outcome=outcome)
+
+    assert play.status() == status
+    assert play.leftovers() == []
+
+
+def test_a_branch_whose_target_is_not_there_fails_at_once():
+    text = beside("any", "a", more='      nobody: "@actions/nobody"\n')
+    play = playing(text, "a")
+    play.start()
+    assert play.status() == "waiting"
+
+    play.perform("a")
+
+    assert play.status() == "completed"
+    ends = {event.branch: event.succeeded for event in events_of(play, BranchEnded)}
+    assert ends == {"start/nobody": False, "start/a": True}
+
+
+def test_when_the_first_branch_decides_at_once_nothing_of_the_others_is_left():
+    text = beside("all", "nobody", "a", "b")
+    play = playing(text, "a", "b")
+
+    play.start()
+
+    assert play.status() == "failed"
+    assert play.leftovers() == []
+
+
+GRAPHS = document(
+    """
+start:
+  parallel:
+    branches:
+      email: "@actions/email"
+      payment:
+        start: {run: "@actions/authorize", transitions: {success: capture, failure: flo.Failed}}
+        steps:
+          capture:
+            run: "@actions/capture"
+            inputMapping: {auth: $.steps.payment.output}
+            retry: {max_attempts: 2, initial_delay_ms: 10}
+            transitions: {success: nap, failure: flo.Failed}
+          nap: {sleep: 1s, transitions: {success: flo.Completed}}
+  transitions: {success: ship, failure: flo.Failed}
+steps:
+  ship:
+    run: "@actions/ship"
+    inputMapping: {captured: $.steps.capture.output, all: $.steps.start.output}
+    transitions: {success: flo.Completed}
+"""
+)
+
+
+def test_a_branch_is_a_graph_of_its_own_with_retries_and_waits():
+    play = playing(GRAPHS, "email", "authorize", "capture", "ship")
+    play.start()
+    play.perform("authorize", "auth-7")
+    play.restart()
+    play.perform("email", "sent")
+    play.fail("capture")
+    play.later(10)
+    assert play.perform("capture", "got it") == {"auth": "auth-7"}
+    assert play.status() == "waiting"
+    play.later(1_000)
+
+    given = play.perform("ship")
+
+    assert given == {"captured": "got it", "all": {"email": "sent", "payment": None}}
+    assert play.status() == "completed"
+
+
+def test_branches_are_told_of_in_the_history():
+    play = started("any")
+    play.fail("a")
+    play.perform("b")
+
+    told = play.told()
+    assert ("branch_started", "start/c") in told
+    assert ("branch_failed", "start/a") in told
+    assert ("branch_completed", "start/b") in told
+
+
+def test_two_branches_that_wake_at_the_same_time_both_do():
+    text = document(
+        """
+start:
+  parallel:
+    branches:
+      one: {sleep: 1s, transitions: {success: flo.Completed}}
+      two: {sleep: 1s, transitions: {success: flo.Completed}}
+  transitions: {success: flo.Completed, failure: flo.Failed}
+"""
+    )
+    play = playing(text)
+    play.start()
+
+    play.later(1_000)
+
+    assert play.status() == "completed"
+
+
+def test_a_child_in_a_branch_that_is_not_needed_is_cancelled_too():
+    text = beside("any", "a", more='      kid: "@workflow/kid"\n')
+    kid = document('start: {run: "@actions/b", transitions: {success: flo.Completed}}', name="kid")
+    play = playing(text, "a", "b").deploy(kid)
+    play.start()
+    play.later()
+    assert play.status("wfrun-2") == "waiting"
+
+    play.perform("a")
+
+    assert (play.status(), play.status("wfrun-2")) == ("completed", "cancelled")
+    assert play.leftovers() == []
+
+
+def test_a_step_of_branches_may_be_come_to_again():
+    text = document(
+        """
+start:
+  parallel: {join: all, branches: {a: "@actions/a", b: "@actions/b"}}
+  transitions: {success: flo.Completed, failure: start}
+"""
+    )
+    play = playing(text, "a", "b")
+    play.start()
+    play.fail("a")
+    assert [play.pending("a"), play.pending("b")] == [1, 1]
+
+    play.perform("a")
+    play.perform("b")
+
+    assert play.status() == "completed"
+    assert play.leftovers() == []

@@ -1,0 +1,272 @@
+"""Pause, resume and cancel."""
+
+import pytest
+
+from flo.model.errors import Conflict, NotFound, TooLarge
+from flo.model.runs import RunCancelled
+from flo.model.workers import AwaitNotifications, RegisterWorker
+from flo.model.workflow_facts import WorkflowPaused, WorkflowResumed
+from flows import document, events_of, one_step, playing
+from given import ANNA
+
+TWO = document(
+    """
+start: {run: "@actions/check", transitions: {success: ship, failure: flo.Failed}}
+steps:
+  ship: {run: "@actions/ship", transitions: {success: flo.Completed}}
+"""
+)
+
+
+def two():
+    play = playing(TWO, "check", "ship")
+    play.start()
+    return play
+
+
+def test_a_paused_run_lets_its_action_end_and_begins_nothing_new():
+    play = two()
+
+    play.pause("wfrun-1")
+    play.perform("check")
+
+    assert play.pending("ship") == 0
+    assert (play.view("wfrun-1").paused, play.status()) == (True, "waiting")
+
+
+def test_a_resumed_run_goes_on_where_it_would_have_gone():
+    play = two()
+    play.pause("wfrun-1")
+    play.perform("check")
+    play.restart()
+
+    play.resume("wfrun-1")
+    play.perform("ship")
+
+    assert play.status() == "completed"
+    assert play.kinds().count("workflow_paused") == play.kinds().count("workflow_resumed") == 1
+
+
+def test_a_run_that_is_resumed_before_its_action_ends_has_missed_nothing():
+    play = two()
+    play.pause("wfrun-1")
+    play.resume("wfrun-1")
+    play.perform("check")
+
+    assert play.pending("ship") == 1
+
+
+def test_to_pause_or_resume_twice_changes_nothing():
+    play = two()
+    play.pause("wfrun-1")
+    assert play.pause("wfrun-1").events == ()
+    play.resume("wfrun-1")
+    assert play.resume("wfrun-1").events == ()
+
+    assert len(events_of(play, WorkflowPaused, WorkflowResumed)) == 2
+
+
+def test_no_time_of_a_paused_run_comes_until_it_is_resumed():
+    play = playing(one_step("{sleep: 1s, transitions: {success: flo.Completed}}"))
+    play.start()
+    play.pause("wfrun-1")
+    assert play.explain().next_at_ms is None
+
+    play.later(5_000)
+    assert play.status() == "waiting"
+
+    play.resume("wfrun-1")
+    play.later()
+    assert play.status() == "completed"
+
+
+def test_a_retry_waits_for_the_end_of_the_pause():
+    text = one_step(
+        '{run: "@actions/check", retry: {max_attempts: 2, initial_delay_ms: 10}, '
+        "transitions: {success: flo.Completed}}"
+    )
+    play = playing(text, "check")
+    play.start()
+    play.pause("wfrun-1")
+    play.fail("check")
+    play.later(100)
+    assert play.pending("check") == 0
+
+    play.resume("wfrun-1")
+    play.later()
+
+    assert play.pending("check") == 1
+
+
+def test_signals_of_a_paused_run_are_kept_and_matched_when_it_is_resumed():
+    text = one_step(
+        "{waitForSignal: {type: go, timeoutMs: 1000}, transitions: {success: flo.Completed}}"
+    )
+    play = playing(text)
+    play.start()
+    play.pause("wfrun-1")
+    play.signal("wfrun-1", "go")
+    play.later(2_000)
+    assert play.status() == "waiting"
+
+    play.resume("wfrun-1")
+
+    assert play.status() == "completed"
+
+
+def test_a_paused_run_opens_no_further_items_and_goes_on_with_them_later():
+    text = one_step(
+        '{forEach: {items: $.input, run: "@actions/check", concurrency: 1}, '
+        "transitions: {success: flo.Completed}}"
+    )
+    play = playing(text, "check")
+    play.start(value=[1, 2])
+    play.pause("wfrun-1")
+    play.perform("check")
+    assert play.pending("check") == 0
+
+    play.restart().resume("wfrun-1")
+    play.perform("check")
+
+    assert play.status() == "completed"
+
+
+def test_a_child_that_is_paused_before_it_begins_begins_when_it_is_resumed():
+    kid = one_step('{run: "@actions/check", transitions: {success: flo.Completed}}', name="kid")
+    play = playing(kid, "check").deploy(
+        one_step('{run: "@workflow/kid", transitions: {success: flo.Completed}}')
+    )
+    play.start()
+    play.pause("wfrun-2")
+    play.later()
+    assert play.pending("check") == 0
+
+    play.resume("wfrun-2")
+    play.later()
+    play.perform("check")
+
+    assert play.status() == "completed"
+
+
+def test_a_run_that_is_paused_in_line_does_not_begin_when_its_turn_comes():
+    text = one_step(
+        '{run: "@actions/check", transitions: {success: flo.Completed}}', more="concurrency: 1\n"
+    )
+    play = playing(text, "check")
+    play.start()
+    play.start()
+    play.pause("wfrun-2")
+
+    play.perform("check")
+    assert play.pending("check") == 0
+
+    play.resume("wfrun-2")
+    play.perform("check")
+    assert play.status("wfrun-2") == "completed"
+    assert play.leftovers() == []
+
+
+def test_a_cancelled_run_ends_and_its_actions_are_cancelled():
+    play = two()
+    play.claim("check")
+
+    play.cancel("wfrun-1", "not needed")
+
+    assert play.ending() == ("cancelled", "flo.Cancelled", "not needed")
+    (cancelled,) = events_of(play, RunCancelled)
+    assert (cancelled.run_id, cancelled.worker_id) == ("check-1", ANNA)
+    assert play.leftovers() == []
+
+
+def test_the_worker_that_has_the_action_of_a_cancelled_run_hears_of_it():
+    play = two()
+    play.tell(RegisterWorker(worker_id=ANNA, actions=["check"]))
+    play.claim("check")
+
+    play.cancel("wfrun-1")
+
+    assert play.ask(AwaitNotifications(worker_id=ANNA, after=0)).cancelled == ["check-1"]
+
+
+def test_a_cancelled_run_without_a_reason_says_who_it_was():
+    play = two()
+
+    play.cancel("wfrun-1")
+
+    assert play.told()[-1] == ("workflow_cancelled", "cancelled by user")
+
+
+def test_to_cancel_reaches_children_and_their_actions():
+    kid = one_step('{run: "@actions/check", transitions: {success: flo.Completed}}', name="kid")
+    middle = one_step(
+        '{run: "@workflow/kid", transitions: {success: flo.Completed}}', name="middle"
+    )
+    play = playing(kid, "check").deploy(
+        middle, one_step('{run: "@workflow/middle", transitions: {success: flo.Completed}}')
+    )
+    play.start()
+    play.later()
+    play.claim("check")
+
+    play.cancel("wfrun-1")
+
+    assert [play.status(f"wfrun-{number}") for number in (1, 2, 3)] == ["cancelled"] * 3
+    assert "wfrun-2 does not wait for it" in play.ending("wfrun-3")[2]
+    assert play.leftovers() == []
+
+
+def test_a_child_that_is_cancelled_by_hand_is_a_failure_to_its_parent():
+    kid = one_step('{run: "@actions/check", transitions: {success: flo.Completed}}', name="kid")
+    play = playing(kid, "check").deploy(
+        one_step('{run: "@workflow/kid", transitions: {failure: flo.TimedOut}}')
+    )
+    play.start()
+
+    play.cancel("wfrun-2")
+
+    assert play.status() == "timed_out"
+
+
+def test_a_run_that_has_ended_or_never_was_can_be_neither_paused_resumed_nor_cancelled():
+    play = two()
+    play.cancel("wfrun-1")
+
+    for refused in (play.pause, play.resume, play.cancel):
+        with pytest.raises(Conflict, match="it is cancelled"):
+            refused("wfrun-1")
+        with pytest.raises(NotFound):
+            refused("wfrun-2")
+        with pytest.raises(NotFound):
+            refused("check-1")
+
+
+def test_a_reason_that_is_too_long_is_refused_and_nothing_is_cancelled():
+    play = two()
+
+    with pytest.raises(TooLarge):
+        play.cancel("wfrun-1", "x" * 5_000)
+
+    assert play.status() == "waiting"
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_what_sleeps_or_waits_for_a_signal_is_cancelled_without_a_trace(restarted):
+    text = document(
+        """
+start:
+  parallel:
+    branches:
+      nap: {sleep: 1h, transitions: {success: flo.Completed}}
+      go: {waitForSignal: {type: go, timeoutMs: 1000}}
+      many: {forEach: {items: $.input, run: "@actions/check"}}
+  transitions: {success: flo.Completed, failure: flo.Failed}
+"""
+    )
+    play = playing(text, "check")
+    play.start(value=[1, 2, 3])
+    if restarted:
+        play.restart()
+
+    play.cancel("wfrun-1")
+
+    assert play.leftovers() == []

@@ -1,0 +1,89 @@
+"""The names of walks, and what a Course makes of events."""
+
+import pytest
+
+from flo.engine.workflows.execution import branch_under, join_step, leaf_of, parent_branch, step_at
+from flo.model.workflow_facts import MAIN, Signal, SignalMatched, SignalReceived
+from flo.workflow.definition import ForEachStep, RunStep
+from flows import document, playing
+
+NESTED = document(
+    """
+start:
+  parallel:
+    branches:
+      email: "@actions/a"
+      many: {forEach: {items: $.input, run: "@actions/a"}}
+      graph:
+        start: {run: "@actions/a", transitions: {success: inner}}
+        steps:
+          inner: {run: "@actions/b", transitions: {success: flo.Completed}}
+  transitions: {success: flo.Completed, failure: flo.Failed}
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("branch", "parent", "step", "leaf"),
+    [
+        ("start/email", MAIN, "start", "email"),
+        ("start/many/many/3", "start/many", "many", "3"),
+        ("notify_all/0", MAIN, "notify_all", "0"),
+    ],
+)
+def test_the_name_of_a_branch_says_where_it_was_opened(branch, parent, step, leaf):
+    assert (parent_branch(branch), join_step(branch), leaf_of(branch)) == (parent, step, leaf)
+    assert branch_under(parent, step, leaf) == branch
+
+
+@pytest.fixture
+def execution():
+    play = playing(NESTED, "a", "b")
+    play.start(value=[1, 2])
+    return play.space.executions["wfrun-1"]
+
+
+@pytest.mark.parametrize(
+    ("branch", "name", "kind"),
+    [
+        ("start/email", "email", RunStep),
+        ("start/many", "many", ForEachStep),
+        ("start/graph", "graph", RunStep),
+        ("start/graph", "inner", RunStep),
+        ("start/graph", "email", type(None)),
+        ("start/many/many/0", "many", type(None)),
+        (MAIN, "inner", type(None)),
+    ],
+)
+def test_a_step_is_found_where_its_branch_goes(execution, branch, name, kind):
+    assert isinstance(step_at(execution.definition, branch, name), kind)
+
+
+def test_a_copy_shares_nothing_that_changes(execution):
+    before = (dict(execution.branches), dict(execution.results), list(execution.signals))
+    copy = execution.copy()
+
+    signal = Signal(type="go", payload=b"", at_ms=1)
+    of_run = {"namespace": "default", "run_id": execution.run_id}
+    copy.fold(SignalReceived(**of_run, signal=signal))
+    copy.branches.clear()
+
+    assert (dict(execution.branches), dict(execution.results), list(execution.signals)) == before
+    assert copy.signals == [signal]
+
+
+def test_the_oldest_signal_of_a_type_is_taken_first(execution):
+    of_run = {"namespace": "default", "run_id": execution.run_id}
+    signals = [Signal(type=kind, payload=b"", at_ms=at) for at, kind in enumerate("abab")]
+    for signal in signals:
+        execution.fold(SignalReceived(**of_run, signal=signal))
+
+    execution.fold(SignalMatched(**of_run, branch=MAIN, signal_type="b", at_ms=9))
+
+    assert execution.signals == [signals[0], *signals[2:]]
+
+
+def test_nothing_of_a_paused_run_falls_due(execution):
+    execution.paused = True
+
+    assert execution.next_at_ms() is None

@@ -1,0 +1,514 @@
+import asyncio
+import logging
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from client.virtual import run_virtual, turns
+from flo.client.session.session import Session
+from flo.client.workers import Workers
+from flo.model.errors import Conflict, NotFound, TooLarge, Unavailable
+from flo.model.runs import Accepted, Complete, Fail, RunStatus, Touch
+from flo.worker.actions.context import ActionContext
+from flo.worker.actions.performer import Performer
+from flo.worker.handler import bind
+from flo.worker.outcome import NonRetryableError
+from worker.foreman import Foreman, task
+
+LEASE_MS = 30_000
+GRACE_S = 10.0
+
+
+class Stage:
+    """A performer of one handler, and the foreman it reports to."""
+
+    def __init__(
+        self,
+        handler: Callable[..., Any],
+        *,
+        lease_ms: int = LEASE_MS,
+        action_timeout_s: float = 300.0,
+        auto_touch: bool = True,
+    ) -> None:
+        self.foreman = Foreman()
+        self.session = Session(self.foreman.connect, "flo:9000", rng=lambda: 1.0)
+        self.released_count = 0
+        self.performer = Performer(
+            Workers(self.session, "default"),
+            "anna",
+            "default",
+            {"a": bind(handler)},
+            {"a": lease_ms},
+            action_timeout_s=action_timeout_s,
+            cancel_grace_s=GRACE_S,
+            auto_touch=auto_touch,
+        )
+
+    async def perform(self, payload: bytes = b"") -> None:
+        await self.performer.perform(task(payload=payload), self._release)
+
+    async def close(self) -> None:
+        self.performer.stop()
+        await self.session.close()
+
+    @property
+    def reports(self) -> list[Complete | Fail]:
+        return [*self.foreman.heard(Complete), *self.foreman.heard(Fail)]
+
+    def _release(self) -> None:
+        self.released_count += 1
+
+
+def play(stage: Stage, scenario: Callable[[Stage], Awaitable[Any]]) -> Stage:
+    async def main() -> None:
+        try:
+            await scenario(stage)
+        finally:
+            await stage.close()
+
+    run_virtual(main())
+    return stage
+
+
+def performed(handler: Callable[..., Any], payload: bytes = b"") -> Complete | Fail:
+    """The one report about a task of this handler."""
+    (report,) = play(Stage(handler), lambda stage: stage.perform(payload)).reports
+    return report
+
+
+def report(kind: type[Any], **fields: Any) -> Any:
+    return kind(run_id="a-1", worker_id="anna", attempt=1, **fields)
+
+
+def test_a_result_is_reported_with_its_outcome() -> None:
+    async def handler(ctx: ActionContext) -> object:
+        return ctx.result("approved", {"id": 7})
+
+    assert performed(handler) == report(Complete, output=b'{"id":7}', outcome="approved")
+
+
+def test_an_exception_is_reported_for_another_attempt() -> None:
+    async def handler(ctx: ActionContext) -> None:
+        raise ValueError("no stock")
+
+    fail = performed(handler)
+    assert isinstance(fail, Fail)
+    assert fail.retry
+    assert fail.error.startswith("ValueError: no stock\n")
+
+
+def test_a_non_retryable_error_is_reported_for_good_and_not_dead_lettered() -> None:
+    async def handler(ctx: ActionContext) -> None:
+        raise NonRetryableError("missing orderId")
+
+    assert performed(handler) == report(
+        Fail, error="NonRetryableError: missing orderId", retry=False, dead_letter=False
+    )
+
+
+def test_an_input_that_cannot_be_read_is_reported_for_good() -> None:
+    async def handler(count: int) -> None:
+        raise AssertionError("not reached")
+
+    fail = performed(handler, b'"many"')
+    assert isinstance(fail, Fail)
+    assert (fail.retry, fail.dead_letter) == (False, False)
+    assert "cannot be read" in fail.error
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), asyncio.CancelledError()])
+def test_a_handler_cannot_end_its_worker(error: BaseException) -> None:
+    async def handler(ctx: ActionContext) -> None:
+        raise error
+
+    fail = performed(handler)
+    assert isinstance(fail, Fail)
+    assert fail.retry
+
+
+def test_a_handler_that_runs_over_its_time_is_cancelled_and_given_up() -> None:
+    contexts: list[ActionContext] = []
+
+    async def handler(ctx: ActionContext) -> None:
+        contexts.append(ctx)
+        await asyncio.sleep(1_000)
+
+    async def scenario(stage: Stage) -> None:
+        await stage.perform()
+        assert asyncio.get_running_loop().time() == pytest.approx(60.0)
+        await turns()
+
+    stage = play(Stage(handler, action_timeout_s=60.0), scenario)
+    (fail,) = stage.reports
+    assert isinstance(fail, Fail)
+    assert (fail.retry, fail.dead_letter) == (False, True)
+    assert "action_timeout of 60 s" in fail.error
+    assert contexts[0].cancelled
+    assert stage.released_count == 1
+
+
+def test_a_handler_that_will_not_be_cancelled_is_reported_once_but_keeps_its_slot() -> None:
+    async def handler(ctx: ActionContext) -> str:
+        try:
+            await asyncio.sleep(1_000)
+        except asyncio.CancelledError:
+            await asyncio.sleep(100)
+        return "too late"
+
+    async def scenario(stage: Stage) -> None:
+        performing = asyncio.ensure_future(stage.perform())
+        await asyncio.sleep(61)
+        assert len(stage.reports) == 1
+        assert stage.released_count == 0
+        await performing
+        assert stage.released_count == 1
+
+    stage = play(Stage(handler, action_timeout_s=60.0), scenario)
+    assert [type(one) for one in stage.reports] == [Fail]
+
+
+async def sleeping(ctx: ActionContext) -> None:
+    await asyncio.sleep(95)
+
+
+@pytest.mark.parametrize(
+    ("lease_ms", "touched_at_s", "extend_ms"),
+    [
+        (30_000, [10, 20, 30, 40, 50, 60, 70, 80, 90], 30_000),
+        (120_000, [40, 80], 120_000),
+        (600_000, [], None),
+        (0, [], None),
+    ],
+)
+def test_a_lease_is_extended_when_a_third_of_it_has_passed(
+    lease_ms: int, touched_at_s: list[int], extend_ms: int | None
+) -> None:
+    seen_at_s: list[float] = []
+
+    async def scenario(stage: Stage) -> None:
+        loop = asyncio.get_running_loop()
+        answer = stage.foreman.answer
+
+        def watch(operation: Any, messages: Any) -> Any:
+            if operation.name == "touch":
+                seen_at_s.append(loop.time())
+            return answer(operation, messages)
+
+        stage.foreman.answer = watch
+        await stage.perform()
+
+    stage = play(Stage(sleeping, lease_ms=lease_ms), scenario)
+    assert seen_at_s == pytest.approx(touched_at_s, abs=0.2)
+    assert {touch.extend_ms for touch in stage.foreman.heard(Touch)} == (
+        {extend_ms} if extend_ms else set()
+    )
+
+
+def test_a_long_lease_is_never_shortened_by_its_extension() -> None:
+    async def handler(ctx: ActionContext) -> None:
+        await asyncio.sleep(2.9 * 3_600)
+
+    stage = Stage(handler, lease_ms=2 * 3_600_000, action_timeout_s=1e6)
+    play(stage, lambda stage: stage.perform())
+
+    assert {touch.extend_ms for touch in stage.foreman.heard(Touch)} == {3_600_000}
+    assert len(stage.foreman.heard(Touch)) == 5  # at 1:20, then every 20 minutes
+
+
+def test_leases_are_left_alone_when_told_so() -> None:
+    stage = play(Stage(sleeping, auto_touch=False), lambda stage: stage.perform())
+
+    assert stage.foreman.heard(Touch) == []
+    assert len(stage.reports) == 1
+
+
+@pytest.mark.parametrize("refusal", [Conflict("lost", code="lease_lost"), NotFound("ended")])
+def test_a_handler_whose_lease_is_lost_is_cancelled_and_not_reported(refusal: Any) -> None:
+    async def scenario(stage: Stage) -> None:
+        stage.foreman.answers[Touch] = refusal
+        await stage.perform()
+        assert asyncio.get_running_loop().time() < 11
+
+    stage = play(Stage(sleeping), scenario)
+    assert stage.reports == []
+    assert stage.released_count == 1
+
+
+def test_a_lease_that_ends_with_the_report_is_not_lost() -> None:
+    async def handler(ctx: ActionContext) -> None:
+        await asyncio.sleep(11)
+
+    async def scenario(stage: Stage) -> None:
+        stage.foreman.answer = lambda *_: None
+        performing = asyncio.ensure_future(stage.perform())
+        await asyncio.sleep(12)
+        assert stage.foreman.names == ["touch", "complete"]
+        stage.foreman.reply(NotFound("the run has ended"), to=0)
+        await turns()
+        assert not performing.done()
+        stage.foreman.reply([Accepted(run_id="a-1", status=RunStatus.COMPLETED)])
+        await performing
+
+    play(Stage(handler), scenario)
+
+
+def test_a_touch_that_does_not_get_through_is_tried_again() -> None:
+    async def scenario(stage: Stage) -> None:
+        stage.foreman.answers[Touch] = Unavailable("busy")
+        await stage.perform()
+
+    stage = play(Stage(sleeping), scenario)
+    assert len(stage.foreman.heard(Touch)) == 9
+    assert len(stage.reports) == 1
+
+
+def test_a_cancelled_run_stops_its_handler_and_is_not_reported() -> None:
+    async def scenario(stage: Stage) -> None:
+        performing = asyncio.ensure_future(stage.perform())
+        await turns()
+        stage.performer.cancel("a-2")
+        await turns()
+        assert not performing.done()
+        stage.performer.cancel("a-1")
+        await performing
+        assert asyncio.get_running_loop().time() < 1
+
+    stage = play(Stage(sleeping), scenario)
+    assert stage.reports == []
+    assert stage.released_count == 1
+
+
+def test_a_cancelled_handler_may_clean_up_for_a_while_and_is_then_cancelled_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def handler(ctx: ActionContext) -> None:
+        for _ in range(2):
+            try:
+                await asyncio.sleep(1_000)
+            except asyncio.CancelledError:
+                cancelled_at_s.append(asyncio.get_running_loop().time())
+
+    async def scenario(stage: Stage) -> None:
+        performing = asyncio.ensure_future(stage.perform())
+        await turns()
+        stage.performer.cancel("a-1")
+        await performing
+
+    cancelled_at_s: list[float] = []
+    stage = play(Stage(handler), scenario)
+    assert cancelled_at_s == pytest.approx([0.0, GRACE_S], abs=0.1)
+    assert "a-1: its handler has been told to end, and runs on" in caplog.text
+    assert stage.reports == []
+
+
+@pytest.mark.parametrize("refusal", [Conflict("lost", code="lease_lost"), NotFound("cancelled")])
+def test_a_handler_that_finds_its_lease_lost_is_not_reported(refusal: Any) -> None:
+    async def handler(ctx: ActionContext) -> str:
+        assert not ctx.cancelled
+        with pytest.raises(type(refusal)):
+            await ctx.touch()
+        assert ctx.cancelled
+        return "in vain"
+
+    async def scenario(stage: Stage) -> None:
+        stage.foreman.answers[Touch] = refusal
+        await stage.perform()
+
+    assert play(Stage(handler), scenario).reports == []
+
+
+async def returning(ctx: ActionContext) -> str:
+    return "done"
+
+
+def test_a_slot_is_free_before_the_report_is_answered() -> None:
+    async def scenario(stage: Stage) -> None:
+        stage.foreman.answer = lambda *_: None
+        performing = asyncio.ensure_future(stage.perform())
+        await turns()
+        assert stage.released_count == 1
+        assert not performing.done()
+        performing.cancel()
+
+    play(Stage(returning), scenario)
+
+
+def test_a_refused_report_is_not_repeated(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(stage: Stage) -> None:
+        stage.foreman.answers[Complete] = Conflict("the lease is lost", code="lease_lost")
+        await stage.perform()
+
+    with caplog.at_level(logging.WARNING, "flo.worker"):
+        stage = play(Stage(returning), scenario)
+    assert len(stage.reports) == 1
+    assert "the lease is lost" in caplog.text
+
+
+def test_a_result_that_is_refused_for_what_it_is_fails_the_run() -> None:
+    async def scenario(stage: Stage) -> None:
+        stage.foreman.answers[Complete] = TooLarge("16 MiB at most")
+        await stage.perform()
+
+    complete, fail = play(Stage(returning), scenario).reports
+    assert isinstance(complete, Complete)
+    assert isinstance(fail, Fail)
+    assert not fail.retry
+    assert "16 MiB at most" in fail.error
+
+
+def test_a_report_is_repeated_for_as_long_as_the_lease_may_last() -> None:
+    async def scenario(stage: Stage) -> None:
+        stage.foreman.answers[Complete] = Unavailable("the server is stopping")
+        await stage.perform()
+        assert asyncio.get_running_loop().time() == pytest.approx(LEASE_MS / 1_000)
+
+    assert len(play(Stage(returning), scenario).reports) == 31
+
+
+def test_a_report_about_a_lease_that_never_ends_is_repeated_until_it_is_heard() -> None:
+    async def scenario(stage: Stage) -> None:
+        stage.foreman.answers[Complete] = Unavailable("the server is stopping")
+        performing = asyncio.ensure_future(stage.perform())
+        await asyncio.sleep(1_000)
+        del stage.foreman.answers[Complete]
+        await performing
+
+    assert len(play(Stage(returning, lease_ms=0), scenario).reports) > 900
+
+
+def test_everything_is_given_up_when_the_worker_must_leave() -> None:
+    async def scenario(stage: Stage) -> None:
+        performing = asyncio.ensure_future(stage.perform())
+        await turns()
+        await stage.performer.give_up_all("the worker was shut down")
+        await performing
+
+    (fail,) = play(Stage(sleeping), scenario).reports
+    assert fail == report(Fail, error="the worker was shut down", retry=False, dead_letter=True)
+
+
+async def test_a_sync_handler_runs_in_a_thread() -> None:
+    def handler(ctx: ActionContext) -> bool:
+        return threading.current_thread() is threading.main_thread()
+
+    stage = Stage(handler)
+    await stage.perform()
+    await stage.close()
+
+    assert stage.reports == [report(Complete, output=b"false")]
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), StopIteration("no"), SystemExit("no")])
+async def test_whatever_a_sync_handler_raises_is_reported(error: BaseException) -> None:
+    def handler(ctx: ActionContext) -> None:
+        raise error
+
+    stage = Stage(handler)
+    await stage.perform()
+    await stage.close()
+
+    (fail,) = stage.reports
+    assert isinstance(fail, Fail)
+    assert fail.error.startswith(f"{type(error).__name__}: no")
+
+
+async def test_a_sync_handler_that_returns_an_awaitable_is_awaited() -> None:
+    stage = Stage(lambda ctx: returning(ctx))
+    await stage.perform()
+    await stage.close()
+
+    assert stage.reports == [report(Complete, output=b'"done"')]
+
+
+async def test_a_sync_handler_may_end_where_it_finds_itself_cancelled() -> None:
+    seen: list[str] = []
+    begun = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def handler(ctx: ActionContext) -> None:
+        loop.call_soon_threadsafe(begun.set)
+        while True:
+            try:
+                ctx.raise_if_cancelled()
+            except BaseException as error:
+                seen.append(type(error).__name__)
+                raise
+
+    stage = Stage(handler)
+    performing = asyncio.ensure_future(stage.perform())
+    await begun.wait()
+    stage.performer.cancel("a-1")
+    await performing
+    await stage.close()
+
+    assert seen == ["CancelledError"]
+    assert stage.reports == []
+    assert stage.released_count == 1
+
+
+async def test_what_a_sync_handler_returns_to_be_awaited_can_be_cancelled() -> None:
+    ended: list[str] = []
+    begun = asyncio.Event()
+
+    async def rest() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("rest")
+
+    stage = Stage(lambda ctx: rest())
+    performing = asyncio.ensure_future(stage.perform())
+    await begun.wait()
+    stage.performer.cancel("a-1")
+    await performing
+    await stage.close()
+
+    assert ended == ["rest"]
+    assert stage.reports == []
+
+
+async def test_threads_that_are_left_behind_see_that_nobody_waits_for_them() -> None:
+    begun = asyncio.Event()
+    contexts: list[ActionContext] = []
+    loop = asyncio.get_running_loop()
+
+    def handler(ctx: ActionContext) -> None:
+        contexts.append(ctx)
+        loop.call_soon_threadsafe(begun.set)
+        while not ctx.cancelled:
+            pass
+
+    stage = Stage(handler)
+    performing = asyncio.ensure_future(stage.perform())
+    await begun.wait()
+    await stage.close()
+    await performing
+
+    assert contexts[0].cancelled
+
+
+async def test_a_sync_handler_that_is_given_up_keeps_its_slot_until_it_returns() -> None:
+    seen_cancelled = threading.Event()
+
+    def handler(ctx: ActionContext) -> None:
+        while not ctx.cancelled:
+            ctx.touch()
+        seen_cancelled.set()
+        may_return.wait()
+
+    may_return = threading.Event()
+    stage = Stage(handler)
+    performing = asyncio.ensure_future(stage.perform())
+    await turns()
+    await stage.performer.give_up_all("shut down")
+    await asyncio.to_thread(seen_cancelled.wait)
+    assert stage.released_count == 0
+
+    may_return.set()
+    await performing
+    await stage.close()
+    assert stage.released_count == 1
+    assert [type(one) for one in stage.reports] == [Fail]

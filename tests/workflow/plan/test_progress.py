@@ -1,0 +1,414 @@
+import pytest
+from msgspec.structs import replace
+
+from flo.workflow.definition import (
+    Backoff,
+    Breaker,
+    ErrorClasses,
+    Fallback,
+    FallbackCondition,
+    RateLimit,
+    Retry,
+    Selection,
+)
+from flo.workflow.plan.breaker import BreakerPhase
+from flo.workflow.plan.monitor import CallDecision, PlanEvent, PlanEventType, board_of
+from flo.workflow.plan.progress import (
+    ExecutorCall,
+    Finish,
+    PlanProgress,
+    Rest,
+    Result,
+    begin,
+    ended,
+    resumed,
+    verdict_of,
+)
+from workflow.plans import executor, no_rng, plan_of
+
+DOWN = Result("failure", error="temporary_failure")
+PAID = Result("success", output=b'{"id": 7}')
+DECLINED = Result("failure", error="invalid_card")
+LOST = Result("timeout", is_answer=False)
+
+THREE_TIMES = Retry(max_attempts=3, backoff=Backoff.CONSTANT, initial_delay_ms=100)
+AT_ONCE = Retry(max_attempts=3, backoff=Backoff.CONSTANT, initial_delay_ms=0)
+
+
+class Walk:
+    """One way through a plan, told from call to call."""
+
+    def __init__(self, plan, board=None, now_ms=0, rng=lambda: 0.0, cached=None):
+        self.plan, self.rng, self.now_ms = plan, rng, now_ms
+        self.history = []
+        self._take(begin(plan, board or board_of(plan, now_ms), now_ms, rng, cached))
+
+    def ends(self, result, after_ms=0):
+        self.now_ms += after_ms
+        self._take(ended(self.plan, self.progress, result, self.board, self.now_ms, self.rng))
+        return self
+
+    def rests(self):
+        self.now_ms = max(self.now_ms, self.choice.until_ms)
+        self._take(resumed(self.plan, self.progress, self.board, self.now_ms, self.rng))
+        return self
+
+    @property
+    def story(self):
+        return [f"{event.type.removeprefix('plan_')} {event.executor}" for event in self.history]
+
+    def _take(self, taken):
+        self.choice, self.progress, events, self.board = taken
+        self.history.extend(events)
+
+
+def test_the_first_executor_is_called_and_its_answer_is_the_plan_s():
+    plan = plan_of(executor("a"), executor("b"))
+
+    walk = Walk(plan, now_ms=5)
+    assert walk.choice == ExecutorCall(plan.executors[0], attempt=1)
+    assert walk.progress == PlanProgress(
+        began_at_ms=5, order=("a", "b"), attempt=1, first_at_ms=5, called_at_ms=5
+    )
+
+    walk.ends(PAID, after_ms=10)
+    assert walk.choice == Finish("success", b'{"id": 7}', executor="a")
+    assert walk.history == [
+        PlanEvent(type=PlanEventType.EXECUTOR_START, executor="a", attempt=1, is_turn=True),
+        PlanEvent(
+            type=PlanEventType.EXECUTOR_SUCCESS,
+            executor="a",
+            attempt=1,
+            verdict=CallDecision.GOOD,
+            began_ms=5,
+        ),
+    ]
+
+
+@pytest.mark.parametrize("outcome", ["pending", "partly_paid"])
+def test_an_outcome_that_is_no_error_is_passed_on(outcome):
+    walk = Walk(plan_of(executor("a"), executor("b"))).ends(Result(outcome, b"{}"))
+
+    assert walk.choice == Finish(outcome, b"{}", executor="a")
+    assert not walk.choice.is_cacheable
+
+
+def test_only_the_success_of_an_executor_is_worth_keeping():
+    assert Finish("success", b"{}", executor="a").is_cacheable
+    assert not Finish("success", b"{}").is_cacheable
+    assert not Finish("failure", error="timeout").is_cacheable
+
+
+def test_an_executor_without_retry_is_tried_once():
+    walk = Walk(plan_of(executor("a"), executor("b"))).ends(DOWN)
+
+    assert walk.choice.executor.name == "b"
+    assert walk.story == ["executor_start a", "executor_exhausted a", "executor_start b"]
+
+
+def test_an_error_is_tried_again_on_the_same_executor_after_its_delay():
+    walk = Walk(plan_of(executor("a", retry=THREE_TIMES), executor("b")))
+
+    assert walk.ends(DOWN, after_ms=50).choice == Rest(150)
+    assert walk.rests().choice.attempt == 2
+    assert walk.ends(LOST).choice == Rest(250)
+    assert walk.rests().choice.attempt == 3
+    assert walk.ends(DOWN).choice.executor.name == "b"
+    assert walk.story == [
+        "executor_start a",
+        "executor_retry a",
+        "executor_start a",
+        "executor_retry a",
+        "executor_start a",
+        "executor_exhausted a",
+        "executor_start b",
+    ]
+    assert [event.error for event in walk.history if event.error] == [
+        "temporary_failure",
+        "timeout",
+        "temporary_failure",
+    ]
+
+
+def test_each_executor_counts_its_own_attempts():
+    walk = Walk(plan_of(executor("a", retry=AT_ONCE), executor("b", retry=AT_ONCE)))
+    for _ in range(4):
+        walk.ends(DOWN)
+
+    assert walk.choice.executor.name == "b"
+    assert walk.choice.attempt == 2
+
+
+def test_a_delay_of_nothing_tries_again_at_once():
+    walk = Walk(plan_of(executor("a", retry=AT_ONCE))).ends(DOWN)
+
+    assert walk.choice == ExecutorCall(walk.plan.executors[0], attempt=2)
+
+
+def test_the_time_budget_of_an_executor_begins_with_its_first_attempt():
+    impatient = replace(THREE_TIMES, within_ms=250)
+    walk = Walk(plan_of(executor("a"), executor("b", retry=impatient)))
+
+    walk.ends(DOWN, after_ms=10_000)
+    assert walk.ends(DOWN, after_ms=100).choice == Rest(10_200)
+    assert walk.rests().ends(DOWN).choice == Finish("failure", error="temporary_failure")
+
+
+def test_a_fatal_error_goes_on_to_the_next_executor_at_once():
+    plan = plan_of(
+        executor("a", retry=THREE_TIMES),
+        executor("b", retry=THREE_TIMES),
+        errors=ErrorClasses(fatal=("invalid_card",)),
+    )
+
+    walk = Walk(plan).ends(DECLINED)
+    assert walk.choice.executor.name == "b"
+    assert walk.ends(DECLINED).choice == Finish("failure", error="invalid_card")
+
+
+def test_if_retryable_errors_are_named_the_others_are_not_tried_again():
+    plan = plan_of(executor("a", retry=THREE_TIMES), errors=ErrorClasses(retryable=("timeout",)))
+
+    assert Walk(plan).ends(LOST).choice == Rest(100)
+    assert Walk(plan).ends(DOWN).choice == Finish("failure", error="temporary_failure")
+
+
+def test_if_only_fatal_errors_are_named_all_others_are_tried_again():
+    plan = plan_of(executor("a", retry=THREE_TIMES), errors=ErrorClasses(fatal=("invalid_card",)))
+
+    assert Walk(plan).ends(DOWN).choice == Rest(100)
+
+
+@pytest.mark.parametrize(
+    ("result", "verdict"),
+    [
+        (PAID, CallDecision.GOOD),
+        (Result("pending"), CallDecision.GOOD),
+        (DECLINED, CallDecision.REFUSED),
+        (DECLINED._replace(is_answer=False), CallDecision.REFUSED),
+        (Result("failure"), CallDecision.BAD),
+        (Result("failure", error="odd"), CallDecision.BAD),
+        (Result("failure", error="odd", is_answer=False), CallDecision.SILENT),
+        (DOWN, CallDecision.SILENT),
+        (LOST, CallDecision.SILENT),
+        (Result("target_not_found", is_answer=False), CallDecision.SILENT),
+    ],
+)
+def test_what_a_result_says_about_its_executor(result, verdict):
+    plan = plan_of(
+        executor("a"),
+        errors=ErrorClasses(retryable=("temporary_failure",), fatal=("invalid_card",)),
+    )
+
+    assert verdict_of(plan, result) is verdict
+
+
+def test_an_executor_whose_breaker_is_open_is_skipped():
+    plan = plan_of(
+        executor("a", breaker=Breaker(failure_threshold=1, cooldown_ms=1_000)), executor("b")
+    )
+    board = Walk(plan).ends(DOWN).board
+
+    walk = Walk(plan, board, now_ms=999)
+    assert walk.story == ["breaker_skip a", "executor_start b"]
+    assert Walk(plan, board, now_ms=1_000).story == ["executor_start a"]
+
+
+def test_a_breaker_that_opens_ends_the_retries():
+    plan = plan_of(
+        executor("a", retry=THREE_TIMES, breaker=Breaker(failure_threshold=2)), executor("b")
+    )
+
+    walk = Walk(plan).ends(DOWN).rests().ends(DOWN)
+
+    assert walk.story[-3:] == ["executor_start a", "executor_exhausted a", "executor_start b"]
+
+
+def test_a_breaker_that_others_opened_during_the_rest_is_respected():
+    plan = plan_of(
+        executor("a", retry=THREE_TIMES, breaker=Breaker(failure_threshold=2)), executor("b")
+    )
+    walk = Walk(plan).ends(DOWN)
+    walk.board = Walk(plan, walk.board).ends(DOWN).board
+
+    assert walk.rests().story[-2:] == ["breaker_skip a", "executor_start b"]
+
+
+def test_a_declined_card_opens_no_breaker():
+    plan = plan_of(
+        executor("a", breaker=Breaker(failure_threshold=1)),
+        errors=ErrorClasses(fatal=("invalid_card",)),
+    )
+    board = None
+    for _ in range(5):
+        board = Walk(plan, board).ends(DECLINED).board
+
+    assert board.of("a").phase(0) is BreakerPhase.CLOSED
+
+
+def test_an_executor_over_its_limit_is_skipped():
+    plan = plan_of(executor("a", rate_limit=RateLimit(max_per_second=1)), executor("b"))
+    board = Walk(plan).board
+
+    assert Walk(plan, board, now_ms=999).story == ["rate_limited a", "executor_start b"]
+    assert Walk(plan, board, now_ms=1_000).story == ["executor_start a"]
+
+
+def test_retries_count_against_the_limit_too():
+    plan = plan_of(
+        executor("a", retry=AT_ONCE, rate_limit=RateLimit(max_per_second=2)), executor("b")
+    )
+
+    walk = Walk(plan).ends(DOWN).ends(DOWN)
+
+    assert walk.story[-3:] == ["executor_retry a", "rate_limited a", "executor_start b"]
+
+
+RATE_LIMITED_PLAN = plan_of(
+    executor("a", rate_limit=RateLimit(max_per_minute=1), retry=THREE_TIMES),
+    executor("b", rate_limit=RateLimit(max_per_second=1), retry=THREE_TIMES),
+)
+BOTH_USED = Walk(RATE_LIMITED_PLAN, Walk(RATE_LIMITED_PLAN).board).board
+
+
+def test_if_all_are_over_their_limits_the_error_is_rate_limited():
+    walk = Walk(RATE_LIMITED_PLAN, BOTH_USED)
+
+    assert walk.choice == Finish("failure", error="rate_limited")
+    assert walk.story == ["rate_limited a", "rate_limited b"]
+
+
+def test_if_rate_limited_is_retryable_the_plan_begins_again_when_a_limit_allows():
+    plan = replace(RATE_LIMITED_PLAN, errors=ErrorClasses(retryable=("rate_limited",)))
+
+    walk = Walk(plan, BOTH_USED)
+
+    assert walk.choice == Rest(1_000)
+    assert walk.rests().choice == ExecutorCall(plan.executors[1], attempt=1)
+    assert walk.board.turn == BOTH_USED.turn + 1
+
+
+def test_a_plan_does_not_begin_again_for_ever():
+    plan = plan_of(
+        executor("a", rate_limit=RateLimit(max_per_second=1), retry=THREE_TIMES),
+        errors=ErrorClasses(retryable=("rate_limited",)),
+    )
+    board = Walk(plan).board
+    walk = Walk(plan, board)
+    for _ in range(2):
+        walk.board = Walk(plan, walk.board, now_ms=walk.choice.until_ms).board
+        walk.rests()
+
+    assert walk.choice == Finish("failure", error="rate_limited")
+
+
+@pytest.mark.parametrize(
+    ("within_ms", "choice"),
+    [(1_000, Rest(6_000)), (999, Finish("failure", error="rate_limited"))],
+)
+def test_a_limit_that_frees_too_late_for_the_budget_is_not_waited_for(within_ms, choice):
+    plan = plan_of(
+        executor(
+            "a",
+            rate_limit=RateLimit(max_per_second=1),
+            retry=replace(THREE_TIMES, within_ms=within_ms),
+        ),
+        errors=ErrorClasses(retryable=("rate_limited",)),
+    )
+
+    assert Walk(plan, Walk(plan, now_ms=5_000).board, now_ms=5_000).choice == choice
+
+
+def test_an_open_breaker_among_the_skipped_is_what_the_plan_fails_with():
+    plan = plan_of(
+        executor("a", breaker=Breaker(failure_threshold=1)),
+        executor("b", rate_limit=RateLimit(max_per_second=1)),
+        errors=ErrorClasses(retryable=("rate_limited",)),
+    )
+    board = Walk(plan).ends(LOST).board
+
+    walk = Walk(plan, board)
+
+    assert walk.story == ["breaker_skip a", "rate_limited b"]
+    assert walk.choice == Finish("failure", error="breaker_open")
+
+
+def test_the_error_of_an_executor_that_was_called_outweighs_those_that_were_skipped():
+    plan = plan_of(executor("a"), executor("b", rate_limit=RateLimit(max_per_second=1)))
+    board = Walk(plan).ends(DOWN).board
+
+    assert Walk(plan, board).ends(DOWN).choice == Finish("failure", error="temporary_failure")
+
+
+def test_an_executor_that_failed_and_is_skipped_when_tried_again_has_failed():
+    plan = plan_of(
+        executor("a", retry=AT_ONCE, rate_limit=RateLimit(max_per_second=1)),
+        errors=ErrorClasses(retryable=("timeout", "rate_limited")),
+    )
+
+    walk = Walk(plan).ends(LOST)
+
+    assert walk.story == ["executor_start a", "executor_retry a", "rate_limited a"]
+    assert walk.choice == Finish("failure", error="timeout")
+
+
+LAST_RESORT = Fallback(value='{"status": "declined"}')
+
+
+def test_when_every_executor_has_failed_the_fallback_is_the_result():
+    walk = Walk(plan_of(executor("a"), executor("b"), fallback=LAST_RESORT)).ends(DOWN).ends(LOST)
+
+    assert walk.choice == Finish("success", b'{"status": "declined"}')
+    assert walk.story[-2:] == ["executor_exhausted b", "fallback None"]
+    assert walk.history[-1].error == "timeout"
+
+
+def test_when_every_executor_is_skipped_the_fallback_is_the_result():
+    walk = Walk(replace(RATE_LIMITED_PLAN, fallback=LAST_RESORT), BOTH_USED)
+
+    assert walk.choice == Finish("success", b'{"status": "declined"}')
+    assert walk.story == ["rate_limited a", "rate_limited b", "fallback None"]
+
+
+def test_a_fallback_at_any_error_does_not_wait_for_the_second_executor():
+    plan = plan_of(
+        executor("a", retry=THREE_TIMES),
+        executor("b"),
+        fallback=replace(LAST_RESORT, condition=FallbackCondition.ANY_ERROR),
+    )
+
+    walk = Walk(plan)
+
+    assert walk.ends(DOWN).choice == Rest(100)
+    assert walk.rests().ends(DOWN).rests().ends(DOWN).choice == Finish(
+        "success", b'{"status": "declined"}'
+    )
+    assert "executor_start b" not in walk.story
+
+
+def test_a_cached_result_calls_nobody_and_takes_no_turn():
+    plan = plan_of(executor("a"), executor("b"), selection=Selection.ROUND_ROBIN)
+    board = board_of(plan, 0)
+
+    walk = Walk(plan, board, rng=no_rng, cached=b'{"id": 3}')
+
+    assert walk.choice == Finish("success", b'{"id": 3}')
+    assert walk.story == ["cache_hit None"]
+    assert walk.board == board
+
+
+def test_round_robin_skips_and_still_moves_on_by_one():
+    plan = plan_of(
+        executor("a", breaker=Breaker(failure_threshold=1)),
+        executor("b"),
+        executor("c"),
+        selection=Selection.ROUND_ROBIN,
+    )
+    board = Walk(plan).ends(DOWN).board
+    first = []
+    for _ in range(6):
+        walk = Walk(plan, board)
+        first.append(walk.choice.executor.name)
+        board = walk.board
+
+    assert first == ["b", "c", "b", "b", "c", "b"]
