@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 
 from bench.system import ACTION, INPUT
+from flo.engine.codec import EVENT_CODEC
 from flo.engine.context import Context
 from flo.engine.machine import settle
 from flo.engine.state import State
@@ -18,7 +19,7 @@ RUNS_PER_APPEND = 1_000
 
 
 async def make_pending(folder: Path, count: int) -> None:
-    log = SqliteLog(folder / LOG_FILE)
+    log = SqliteLog(folder / LOG_FILE, EVENT_CODEC)
     state = State()
     now_ms = time.time_ns() // 1_000_000
     context = Context(now_ms, lambda: 0.5, VolatileState(now_ms))

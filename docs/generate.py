@@ -33,19 +33,20 @@ from flo.model.runs import AttemptView, RunResult, RunStatus, RunView, Task
 from flo.model.schedules import ScheduleView
 from flo.model.streams import NewRecord, Retention, StreamRecord, StreamView
 from flo.model.workers import ProcessView, WorkerStatus, WorkerView
-from flo.model.workflow_facts import BranchPhase, WorkflowStatus
 from flo.model.workflows import (
+    BranchPhase,
     HistoryView,
     StepView,
     WaitView,
     WorkflowItem,
     WorkflowRunItem,
     WorkflowRunView,
+    WorkflowStatus,
 )
 from flo.server.config import ENVIRONMENT_PREFIX, ServerConfig
 from flo.testing.local import local_server
 from flo.wire.connection import ClientEnd
-from flo.wire.opcodes import OPERATIONS
+from flo.wire.opcodes import FORMS
 from flo.workflow.document.schema import json_schema, reference
 
 DOCS = Path(__file__).parent
@@ -102,7 +103,7 @@ def generate(text: str) -> str:
 
 def operations() -> str:
     lines = ["| opcode | operation | request | reply |", "|--:|---|---|---|"]
-    for operation in OPERATIONS:
+    for operation in FORMS:
         request, reply = _fields(operation.request), _fields(operation.reply)
         if operation.many:
             request, reply = f"list of: {request}", f"list of: {reply}"

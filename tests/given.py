@@ -11,6 +11,7 @@ import msgspec
 
 from flo.engine.context import Context, Recalled
 from flo.engine.decision import Decision
+from flo.engine.groups.records import Letter
 from flo.engine.lookup import (
     Recall,
     RecallKey,
@@ -20,16 +21,16 @@ from flo.engine.lookup import (
     recalls_for,
 )
 from flo.engine.machine import answer, apply, settle
+from flo.engine.runs.records import Run
 from flo.engine.state import State
 from flo.engine.streams.lookups import Known, RecallLetter, RecallLetters, RecallPlace
 from flo.engine.volatile import VolatileState
 from flo.engine.workflows.folds import HISTORY_KIND, ID_KIND, RUN_KIND, SUMMARY_KIND
 from flo.log.memory import MemoryArchive
 from flo.model.archive import ArchiveAddress, address_of
-from flo.model.base import Event, Message
-from flo.model.groups import Letter
+from flo.model.base import Event, Message, Nothing
 from flo.model.ids import NAMESPACE_DEFAULT, run_id_of
-from flo.model.runs import Claim, Nothing, Run
+from flo.model.runs import Claim
 from flo.model.streams import PositionBy, StreamPosition, StreamRecord
 from flo.shard.prefetch import ask_workflows
 from flo.testing.clock import NOON_MS

@@ -10,7 +10,7 @@ from flo.model.actions import ActionLimits
 from flo.model.errors import Conflict, FloError, NotFound, TimedOut, Unavailable
 from flo.model.ids import ActionName, Labels, Namespace, RunId
 from flo.model.runs import Invoke, RunStatus
-from flo.wire.opcodes import PING, Ping
+from flo.wire.opcodes import Ping
 from simulator.checks.invariants import Invariant
 from simulator.ledgers.runs import Before
 from simulator.reference.limits import WHO_KEY
@@ -293,7 +293,7 @@ class SimulatedClient:
 
     async def _ping(self) -> None:
         try:
-            await self._session.call(PING, Ping())
+            await self._session.call(Ping())
         except FloError as error:
             self._refused("ping", error)
         else:

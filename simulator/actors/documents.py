@@ -1,7 +1,7 @@
 """The workflows of a simulation: small ones, with everything in them that a workflow can have."""
 
 from flo.model.ids import Namespace
-from flo.model.workflow_facts import WorkflowName
+from flo.model.workflows import WorkflowName
 
 ENDS = "{success: flo.Completed, failure: flo.Failed, timeout: flo.TimedOut}"
 

@@ -12,14 +12,7 @@ from collections.abc import Awaitable, Callable
 from flo.client.groups import ConsumerGroup
 from flo.client.streams import Streams
 from flo.model.errors import Conflict, FloError, NotFound
-from flo.model.groups import (
-    Ack,
-    ClaimRecords,
-    GroupMode,
-    LettersChanged,
-    Nack,
-    TouchRecords,
-)
+from flo.model.groups import Ack, ClaimRecords, GroupMode, LettersChanged, Nack, TouchRecords
 from flo.model.ids import Namespace, StreamId, StreamName
 from flo.model.streams import START, TAIL, StreamRecord
 from simulator.actors.actor import SimulatedActor

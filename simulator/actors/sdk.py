@@ -203,7 +203,7 @@ class NotedWorkers(Workers):
     ) -> Notifications:
         notifications = await super().await_notifications(worker_id, after=after, block_ms=block_ms)
         self._trace.did(
-            worker_id, "await_news", notifications.cancelled, len(notifications.cancelled)
+            worker_id, "await_notifications", notifications.cancelled, len(notifications.cancelled)
         )
         self._ledger.notifications(self._namespace, worker_id, notifications.cancelled)
         return notifications

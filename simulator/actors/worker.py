@@ -144,10 +144,12 @@ class SimulatedWorker:
                     self._worker_id, after=last, block_ms=block_ms
                 )
             except FloError as error:
-                self._not_known("await_news", error)
+                self._not_known("await_notifications", error)
                 good_line = None
             else:
-                self._did("await_news", notifications.cancelled, len(notifications.cancelled))
+                self._did(
+                    "await_notifications", notifications.cancelled, len(notifications.cancelled)
+                )
                 last = notifications.last
                 heard.update(notifications.cancelled)
                 self._world.ledger.notifications(

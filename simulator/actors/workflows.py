@@ -11,9 +11,7 @@ from flo.model.errors import FloError, NotFound, TimedOut
 from flo.model.ids import Namespace, RunId
 from flo.model.plans import EmitEvent, GetPlan
 from flo.model.streams import Append, NewRecord
-from flo.model.workflow_facts import WorkflowName, WorkflowStatus
-from flo.model.workflows import HistoryView, StartWorkflow
-from flo.wire.opcodes import BY_NAME
+from flo.model.workflows import HistoryView, StartWorkflow, WorkflowName, WorkflowStatus
 from simulator.actors.actor import Operation, SimulatedActor
 from simulator.actors.documents import (
     BELLS,
@@ -35,9 +33,6 @@ LOOKED_AT = 3
 """In the end, one of so many is looked at."""
 NOT_THERE = ("workflow_not_found", "workflow_disabled")
 ENDED = "run_has_ended"
-
-_GET_PLAN = BY_NAME["get_plan"]
-_EMIT_EVENT = BY_NAME["emit_event"]
 
 
 class SimulatedWorkflowClient(SimulatedActor):
@@ -370,11 +365,11 @@ class SimulatedWorkflowClient(SimulatedActor):
     async def _look_at_plan(self) -> None:
         workflow, plan = PLANNED
         query = GetPlan(workflow=workflow, plan=plan, namespace=self._namespace)
-        await self._try("get_plan", self._session.call(_GET_PLAN, query))
+        await self._try("get_plan", self._session.call(query))
 
     async def _emit(self) -> None:
         command = EmitEvent(name="rain", namespace=self._namespace)
-        await self._try("emit_event", self._session.call(_EMIT_EVENT, command))
+        await self._try("emit_event", self._session.call(command))
 
     async def _try(self, what: str, doing: Awaitable[object]) -> None:
         try:

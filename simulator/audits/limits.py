@@ -1,8 +1,8 @@
 """Counts again who has the slots of actions, and who waits for one, and compares."""
 
+from flo.engine.runs.records import Run
 from flo.engine.state import Space
 from flo.model.ids import Namespace, RunId, run_id_of
-from flo.model.runs import Run
 from simulator.checks.invariants import Checks, Invariant
 from simulator.reference.log import ReferenceModel
 

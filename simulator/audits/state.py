@@ -6,9 +6,10 @@ from msgspec.structs import asdict
 
 from flo.engine.due import RUN, DueKey
 from flo.engine.runs.queue import lane_key
+from flo.engine.runs.records import Run
 from flo.engine.state import Space, State
 from flo.model.ids import Namespace
-from flo.model.runs import Run, RunStatus
+from flo.model.runs import RunStatus
 from flo.shard.snapshot import dump, fingerprint, load
 from simulator.audits.limits import audit_slots
 from simulator.audits.streams import audit_keys, audit_streams, due_groups_and_keys

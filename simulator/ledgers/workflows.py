@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from flo.model.ids import Namespace, RunId
-from flo.model.workflow_facts import ENDED
 from flo.model.workflows import (
+    ENDED,
     Explanation,
     HistoryView,
     StartWorkflow,

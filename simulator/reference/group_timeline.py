@@ -4,7 +4,8 @@ from collections import Counter
 from enum import StrEnum
 from typing import NamedTuple
 
-from flo.model.groups import GroupCreated, Letter
+from flo.engine.groups.events import GroupCreated
+from flo.engine.groups.records import Letter
 from flo.model.ids import ConsumerName
 from simulator.checks.observer import TimerProbe
 

@@ -5,16 +5,12 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from flo.model.archive import ArchiveAddress, Archived
-from flo.model.base import Event
-from flo.model.groups import (
+from flo.engine.groups.events import (
     ConsumerChosen,
     ConsumerJoined,
     ConsumerLeft,
     GroupCreated,
     GroupDeleted,
-    GroupMode,
-    Letter,
     LetterPurged,
     LetterRevived,
     RecordDied,
@@ -24,6 +20,10 @@ from flo.model.groups import (
     RecordsReturned,
     RecordsTouched,
 )
+from flo.engine.groups.records import Letter
+from flo.model.archive import ArchiveAddress, Archived
+from flo.model.base import Event
+from flo.model.groups import GroupMode
 from flo.model.ids import ConsumerName
 from flo.model.schedules import CONSUMER
 from simulator.checks.invariants import Invariant

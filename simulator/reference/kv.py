@@ -5,9 +5,10 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from flo.engine.kv.events import KeyDeleted, KeyExpired, KeyKept, KeyPut
 from flo.model.base import Event
 from flo.model.ids import Key, Namespace
-from flo.model.kv import KeyDeleted, KeyExpired, KeyKept, KeyPut, VersionView
+from flo.model.kv import VersionView
 from simulator.checks.invariants import Invariant
 from simulator.checks.observer import Observer, TimerProbe
 

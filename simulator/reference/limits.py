@@ -8,9 +8,10 @@ import json
 from collections import defaultdict, deque
 from typing import TypeAlias
 
-from flo.model.actions import Action, ActionLimits
+from flo.engine.actions.records import Action
+from flo.engine.runs.records import Run
+from flo.model.actions import ActionLimits
 from flo.model.ids import ActionName, Namespace, RunId
-from flo.model.runs import Run
 from simulator.checks.invariants import Checks, Invariant
 from simulator.reference.runs import RunReference
 

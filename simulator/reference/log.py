@@ -11,20 +11,16 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from flo.model.actions import (
-    Action,
+from flo.engine.actions.events import (
     ActionDeleted,
     ActionDisabled,
     ActionEnabled,
     ActionRegistered,
     ModuleStored,
 )
-from flo.model.archive import ArchiveAddress, Archived
-from flo.model.base import Event
-from flo.model.ids import ActionName, Labels, Namespace, RunId, WorkerId, run_id_of
-from flo.model.namespaces import NamespaceCreated, NamespaceDeleted
-from flo.model.runs import (
-    Run,
+from flo.engine.actions.records import Action
+from flo.engine.namespaces.events import NamespaceCreated, NamespaceDeleted
+from flo.engine.runs.events import (
     RunCancelled,
     RunClaimed,
     RunCompleted,
@@ -35,12 +31,18 @@ from flo.model.runs import (
     RunRequeued,
     RunRevived,
     RunsRekeyed,
-    RunStatus,
     RunTimedOut,
     RunTouched,
 )
-from flo.model.streams import Chunk, StreamTrimmed
-from flo.model.workers import Worker, WorkerDeregistered, WorkerDrained, WorkerRegistered
+from flo.engine.runs.records import Run
+from flo.engine.streams.events import StreamTrimmed
+from flo.engine.workers.events import WorkerDeregistered, WorkerDrained, WorkerRegistered
+from flo.engine.workers.records import Worker
+from flo.model.archive import ArchiveAddress, Archived
+from flo.model.base import Event
+from flo.model.ids import ActionName, Labels, Namespace, RunId, WorkerId, run_id_of
+from flo.model.runs import RunStatus
+from flo.model.streams import Chunk
 from simulator.checks.invariants import Checks, Invariant
 from simulator.checks.observer import Observer
 from simulator.ledgers.reports import Reports

@@ -2,8 +2,9 @@
 
 from typing import NamedTuple
 
+from flo.engine.runs.records import Run
 from flo.model.ids import Namespace, WorkerId
-from flo.model.runs import LIVE, Run, RunStatus
+from flo.model.runs import LIVE, RunStatus
 
 
 class RunPhase(NamedTuple):

@@ -5,20 +5,16 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from flo.model.base import Event
-from flo.model.ids import Namespace, StreamId, StreamName, parse_stream_id
-from flo.model.streams import (
-    Chunk,
-    NewRecord,
+from flo.engine.streams.events import (
     RecordsAppended,
-    Retention,
     StreamAltered,
     StreamCreated,
     StreamDeleted,
-    StreamRecord,
     StreamTrimmed,
-    TrimStream,
 )
+from flo.model.base import Event
+from flo.model.ids import Namespace, StreamId, StreamName, parse_stream_id
+from flo.model.streams import Chunk, NewRecord, Retention, StreamRecord, TrimStream
 from simulator.checks.invariants import Invariant
 from simulator.checks.observer import Observer
 from simulator.reference.group_timeline import GroupTimeline

@@ -2,16 +2,9 @@
 
 from collections import Counter
 
+from flo.engine.workflows.records import Branch, Ending, WorkflowRun
 from flo.model.ids import Namespace, RunId
-from flo.model.workflow_facts import (
-    MAIN,
-    Branch,
-    BranchName,
-    BranchPhase,
-    Ending,
-    StepName,
-    WorkflowRun,
-)
+from flo.model.workflows import MAIN, BranchName, BranchPhase, StepName
 from flo.workflow.definition import Definition
 
 

@@ -6,17 +6,11 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from flo.model.archive import Archived
-from flo.model.base import Event
-from flo.model.ids import Namespace, RunId
-from flo.model.schedules import ScheduleFired, ScheduleRemoved, ScheduleSet
-from flo.model.workflow_facts import (
-    MAIN,
+from flo.engine.schedules.events import ScheduleFired, ScheduleRemoved, ScheduleSet
+from flo.engine.workflows.events import (
     ActionEnded,
-    Branch,
     BranchClosed,
     BranchEnded,
-    BranchName,
     BranchOpened,
     ChildCancelled,
     HistoryFiled,
@@ -36,13 +30,15 @@ from flo.model.workflow_facts import (
     WorkflowDisabled,
     WorkflowEnabled,
     WorkflowFinished,
-    WorkflowName,
     WorkflowPaused,
-    WorkflowRecord,
     WorkflowResumed,
     WorkflowStarted,
-    WorkflowStatus,
 )
+from flo.engine.workflows.records import Branch, WorkflowRecord
+from flo.model.archive import Archived
+from flo.model.base import Event
+from flo.model.ids import Namespace, RunId
+from flo.model.workflows import MAIN, BranchName, WorkflowName, WorkflowStatus
 from flo.workflow.definition import Definition, RunStep, SignalStep, Step
 from simulator.checks.invariants import Invariant
 from simulator.checks.observer import Observer

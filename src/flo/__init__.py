@@ -102,8 +102,8 @@ if TYPE_CHECKING:
         WorkerType,
         WorkerView,
     )
-    from flo.model.workflow_facts import BranchPhase, WorkflowStatus
     from flo.model.workflows import (
+        BranchPhase,
         Explanation,
         HistoryPage,
         HistoryView,
@@ -116,6 +116,7 @@ if TYPE_CHECKING:
         WorkflowRunItem,
         WorkflowRunPage,
         WorkflowRunView,
+        WorkflowStatus,
         WorkflowView,
     )
     from flo.worker.actions.context import ActionContext
@@ -218,8 +219,8 @@ _HOMES = {
         "WorkerType",
         "WorkerView",
     ],
-    "flo.model.workflow_facts": ["BranchPhase", "WorkflowStatus"],
     "flo.model.workflows": [
+        "BranchPhase",
         "Explanation",
         "HistoryPage",
         "HistoryView",
@@ -232,6 +233,7 @@ _HOMES = {
         "WorkflowRunItem",
         "WorkflowRunPage",
         "WorkflowRunView",
+        "WorkflowStatus",
         "WorkflowView",
     ],
     "flo.worker.actions.worker": ["ActionWorker"],

@@ -9,9 +9,9 @@ import sys
 from flo.cli.app.main import main
 from flo.engine.machine import FOLDS
 from flo.engine.runs import limits, reports
+from flo.engine.runs.events import RunRequeued
 from flo.engine.workflows import rules as workflows
-from flo.model.runs import RunRequeued
-from flo.model.workflow_facts import WorkflowAdmitted
+from flo.engine.workflows.events import WorkflowAdmitted
 
 
 def leaky() -> None:

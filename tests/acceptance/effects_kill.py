@@ -26,11 +26,12 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from acceptance.nursery import nursery
 from flo import Flo, Unavailable
+from flo.engine.codec import EVENT_CODEC
+from flo.engine.kv.events import KeyPut
+from flo.engine.runs.events import RunCompleted, RunQueued
+from flo.engine.workflows.events import StepEnded, WorkflowStarted
 from flo.log.sqlite.log import read_log
 from flo.model.base import Event
-from flo.model.kv import KeyPut
-from flo.model.runs import RunCompleted, RunQueued
-from flo.model.workflow_facts import StepEnded, WorkflowStarted
 from flo.shard.snapshotter import LOG_FILE
 from flo.testing.process import ServerProcess
 
@@ -221,7 +222,7 @@ def main() -> int:
 
 
 def _events_in(folder: Path) -> Iterator[Event]:
-    for entry in read_log(folder / LOG_FILE, 0):
+    for entry in read_log(folder / LOG_FILE, EVENT_CODEC, 0):
         yield from entry.events
 
 

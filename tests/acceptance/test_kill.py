@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from acceptance.nursery import Nursery, nursery
 from flo import Flo, FloError, NotFound, Rejected, Unavailable
+from flo.engine.codec import EVENT_CODEC
 from flo.log.snapshots import SnapshotFolder
 from flo.log.sqlite.log import read_log
 from flo.model.runs import RunStatus
@@ -157,7 +158,7 @@ async def test_nothing_acknowledged_is_lost_in_fifty_kills(tmp_path: Path) -> No
     assert trace.registrations == 1
     assert len(trace.invoked) > KILLS
     assert len(trace.completed) > KILLS
-    read = partial(read_log, tmp_path / LOG_FILE)
+    read = partial(read_log, tmp_path / LOG_FILE, EVENT_CODEC)
     assert snapshots.positions()
     assert fingerprint(recover(read, snapshots).state) == fingerprint(recover(read).state)
 

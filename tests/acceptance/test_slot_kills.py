@@ -31,10 +31,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from acceptance.slot_worker import CHARGE, CONCURRENCY, LEASE_MS, PACK
 from flo import ActionLimits, Flo, TimedOut, Unavailable
-from flo.engine.state import State
-from flo.log.sqlite.log import read_log
-from flo.model.base import Event
-from flo.model.runs import (
+from flo.engine.codec import EVENT_CODEC
+from flo.engine.runs.events import (
     RunCancelled,
     RunClaimed,
     RunCompleted,
@@ -43,7 +41,10 @@ from flo.model.runs import (
     RunRequeued,
     RunTimedOut,
 )
-from flo.model.workflow_facts import WorkflowAdmitted, WorkflowFinished, WorkflowStarted
+from flo.engine.state import State
+from flo.engine.workflows.events import WorkflowAdmitted, WorkflowFinished, WorkflowStarted
+from flo.log.sqlite.log import read_log
+from flo.model.base import Event
 from flo.shard.replay import recover
 from flo.shard.snapshotter import LOG_FILE
 from flo.testing.process import ServerProcess
@@ -143,7 +144,7 @@ class Ordeal:
         self.problems += crowds_in(events)
         if not self.problems:
             self.problems += leftovers(
-                recover(lambda first: read_log(_log(self.data), first)).state
+                recover(lambda first: read_log(_log(self.data), EVENT_CODEC, first)).state
             )
         return self.problems
 
@@ -334,7 +335,7 @@ def _log(data: Path) -> Path:
 
 
 def _events_in(data: Path) -> Iterator[Event]:
-    for entry in read_log(_log(data), 0):
+    for entry in read_log(_log(data), EVENT_CODEC, 0):
         yield from entry.events
 
 

@@ -28,6 +28,7 @@ from workflow_kills_script import DELAY_MS, ENDINGS, SCRIPTS, SHIPPED, Operation
 from workflow_kills_wal import commits_in, cut, keep
 
 from flo import Flo, FloError
+from flo.engine.codec import EVENT_CODEC
 from flo.engine.context import Context
 from flo.engine.decision import Decision
 from flo.engine.machine import RULES
@@ -225,7 +226,7 @@ def cut_log(
 def entries_of(baseline: Baseline, folder: Path) -> list[LogEntry]:
     """What its log holds; it is read from a copy, because a reader changes the files."""
     keep(baseline.log, folder)
-    return list(read_log(folder / LOG_FILE, 0))
+    return list(read_log(folder / LOG_FILE, EVENT_CODEC, 0))
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
@@ -294,7 +295,7 @@ async def test_a_server_that_is_back_before_the_time_lets_it_come_then_and_not_b
 async def kinds_behind(flo: Flo, folder: Path, commits: int) -> list[list[type]]:
     """The kinds of events in the entries behind so many."""
     await flo.workflows.status(RUN_ID)  # answered when everything that was due is in the log
-    entries = list(read_log(folder / LOG_FILE, 0))[commits:]
+    entries = list(read_log(folder / LOG_FILE, EVENT_CODEC, 0))[commits:]
     return [[type(event) for event in entry.events] for entry in entries]
 
 

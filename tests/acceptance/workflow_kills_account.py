@@ -12,13 +12,11 @@ import msgspec
 from workflow_kills_script import ACTIONS
 
 from flo import Flo
-from flo.log.sqlite.log import read_log
-from flo.model.base import Event
-from flo.model.runs import RunCancelled, RunCompleted, RunFailed, RunTimedOut
-from flo.model.workflow_facts import (
+from flo.engine.codec import EVENT_CODEC
+from flo.engine.runs.events import RunCancelled, RunCompleted, RunFailed, RunTimedOut
+from flo.engine.workflows.events import (
     ActionEnded,
     BranchEnded,
-    BranchPhase,
     SignalMatched,
     SignalReceived,
     StepEnded,
@@ -27,6 +25,9 @@ from flo.model.workflow_facts import (
     StepUndone,
     WorkflowFinished,
 )
+from flo.log.sqlite.log import read_log
+from flo.model.base import Event
+from flo.model.workflows import BranchPhase
 from flo.shard.snapshotter import LOG_FILE
 
 ENDS = (
@@ -99,7 +100,7 @@ def completions(account: Account) -> Counter[str]:
 
 
 def _reference_in(folder: Path) -> list[Event]:
-    return [fact for entry in read_log(folder / LOG_FILE, 0) for fact in entry.events]
+    return [fact for entry in read_log(folder / LOG_FILE, EVENT_CODEC, 0) for fact in entry.events]
 
 
 def _untimed(fact: Event) -> End:

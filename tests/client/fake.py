@@ -9,12 +9,12 @@ from flo.model.base import Message
 from flo.model.errors import FloError, Invalid
 from flo.wire.codec import Answer, Request, encode_refusal, encode_reply
 from flo.wire.connection import ServerEnd
-from flo.wire.opcodes import HELLO, Operation
+from flo.wire.opcodes import HELLO, Form
 
-Answering = Callable[[Operation, Sequence[Message]], list[Answer] | FloError | None]
+Answering = Callable[[Form, Sequence[Message]], list[Answer] | FloError | None]
 
 
-def silence(operation: Operation, messages: Sequence[Message]) -> None:
+def silence(operation: Form, messages: Sequence[Message]) -> None:
     """Answer nothing."""
 
 
@@ -70,23 +70,23 @@ class FakeEnd(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         for request in self._end.receive(data):
-            assert request.operation is not None
-            if request.operation is HELLO:
+            assert request.form is not None
+            if request.form is HELLO:
                 self._greet(request)
             elif isinstance(request.messages, FloError):
                 self.transport.write(encode_refusal(request.request_id, request.messages))
             else:
-                self._serve(request, request.operation, request.messages)
+                self._serve(request, request.form, request.messages)
 
     def connection_lost(self, error: Exception | None) -> None:
         self.open.clear()
 
     def reply(self, request: Request, answers: list[Answer] | FloError) -> None:
-        assert request.operation is not None
+        assert request.form is not None
         if isinstance(answers, FloError):
             self.transport.write(encode_refusal(request.request_id, answers))
         else:
-            self.transport.write(encode_reply(request.request_id, request.operation, answers))
+            self.transport.write(encode_reply(request.request_id, request.form, answers))
 
     def _greet(self, request: Request) -> None:
         if self._server.refuses_hello:
@@ -95,7 +95,7 @@ class FakeEnd(asyncio.Protocol):
         else:
             self.transport.write(self._end.greet(request))
 
-    def _serve(self, request: Request, operation: Operation, messages: list[Message]) -> None:
+    def _serve(self, request: Request, operation: Form, messages: list[Message]) -> None:
         self._server.requests.append((operation.name, messages))
         answers = self._server.answer(operation, messages)
         if answers is None:

@@ -12,7 +12,7 @@ from flo.client.dead_letters import treat_dead
 from flo.client.session.session import Session
 from flo.model.runs import PurgeDead, Requeued, RequeueDead
 from flo.wire.codec import Answer
-from flo.wire.opcodes import Operation
+from flo.wire.opcodes import Form
 
 
 async def die(flo: Flo, runs_count: int) -> list[str]:
@@ -87,7 +87,7 @@ def treated(server: FakeServer, command: RequeueDead | PurgeDead, run_ids: Any) 
 
 
 def test_many_that_are_named_go_in_as_many_commands_as_it_takes() -> None:
-    def requeue(_: Operation, messages: Sequence[Any]) -> list[Answer]:
+    def requeue(_: Form, messages: Sequence[Any]) -> list[Answer]:
         return [Requeued(run_ids=messages[0].run_ids)]
 
     server = FakeServer(requeue)

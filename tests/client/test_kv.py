@@ -27,7 +27,7 @@ from flo.server.server import Server
 from flo.testing.clock import ManualClock
 from flo.testing.local import local_server
 from flo.wire.codec import Answer
-from flo.wire.opcodes import Operation
+from flo.wire.opcodes import Form
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ async def test_many_values_are_got_in_order(flo: Flo) -> None:
 
 
 def test_puts_of_one_turn_are_one_frame_in_their_order() -> None:
-    def putting(operation: Operation, messages: Sequence[Message]) -> list[Answer]:
+    def putting(operation: Form, messages: Sequence[Message]) -> list[Answer]:
         return [Versioned(version=place) for place, _ in enumerate(messages, 1)]
 
     async def main() -> list[tuple[str, list[Any]]]:

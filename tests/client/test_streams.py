@@ -18,7 +18,7 @@ from flo.testing.clock import NOON_MS, ManualClock
 from flo.testing.local import local_server
 from flo.testing.process import ServerProcess
 from flo.wire.codec import Answer
-from flo.wire.opcodes import BY_NAME, Operation
+from flo.wire.opcodes import Form
 
 
 def payloads(records: Sequence[StreamRecord]) -> list[bytes]:
@@ -70,7 +70,7 @@ async def test_nothing_to_append_is_no_append(flo: Flo) -> None:
 
 
 def test_appends_of_one_turn_are_one_frame_in_their_order() -> None:
-    def appending(operation: Operation, messages: Sequence[Message]) -> list[Answer]:
+    def appending(operation: Form, messages: Sequence[Message]) -> list[Answer]:
         return [Appended(stream_id="1-1", last_id="1-1", count=1) for _ in messages]
 
     async def main() -> list[tuple[str, list[Any]]]:
@@ -234,7 +234,7 @@ async def forgetful_follow(flo: Flo) -> AsyncIterator[StreamRecord]:
     """The control: asks for what comes after the end, and a repeated question means a later one."""
     query = ReadStream(stream="orders", after="$", block_ms=60_000)
     while True:
-        page = await flo._session.call(BY_NAME["read_stream"], query, timeout_s=60.0)
+        page = await flo._session.call(query, timeout_s=60.0)
         for record in page.items:
             yield record
 

@@ -4,9 +4,19 @@ import pytest
 from msgspec.structs import replace
 
 from flo.engine import machine
-from flo.engine.machine import ENDS, FOLDS, QUERIES, REACTIONS, RETURNS, RULES, decide, settle
+from flo.engine.machine import (
+    ARCHIVES,
+    EVENTS,
+    FOLDS,
+    QUERIES,
+    REACTIONS,
+    REMOVALS,
+    RULES,
+    decide,
+    settle,
+)
+from flo.engine.runs.events import RunQueued
 from flo.engine.workflows.rules import fall_due
-from flo.log.codec import EVENTS
 from flo.model.actions import DeleteAction, DisableAction, EnableAction, RegisterAction
 from flo.model.base import Message
 from flo.model.errors import FloError, Unexpected
@@ -20,7 +30,6 @@ from flo.model.runs import (
     Invoke,
     PurgeDead,
     RequeueDead,
-    RunQueued,
     Tick,
     Touch,
 )
@@ -28,7 +37,7 @@ from flo.model.schedules import PullTrigger
 from flo.model.workers import DrainWorker, Heartbeat, RegisterWorker
 from flo.shard.snapshot import fingerprint
 from flo.testing.clock import NOON_MS
-from flo.wire.opcodes import OPERATIONS
+from flo.wire.opcodes import FORMS
 from flows import playing
 from given import ANNA, BORIS, DEFAULT, Later, given
 
@@ -37,12 +46,12 @@ from given import ANNA, BORIS, DEFAULT, Later, given
 
 def test_every_event_has_a_fold():
     assert set(FOLDS) == set(EVENTS)
-    assert set(FOLDS) >= set(REACTIONS) | set(ENDS) | set(RETURNS)
-    assert not set(ENDS) & set(RETURNS)
+    assert set(FOLDS) >= set(REACTIONS) | set(ARCHIVES) | set(REMOVALS)
+    assert not set(ARCHIVES) & set(REMOVALS)
 
 
 def test_whatever_can_be_asked_over_the_wire_is_known_to_the_machine():
-    asked = {operation.request for operation in OPERATIONS if operation.opcode >= 10}
+    asked = {operation.request for operation in FORMS if operation.opcode >= 10}
 
     assert set(RULES) | set(QUERIES) == asked | {Tick, PullTrigger}
     assert not set(RULES) & set(QUERIES)

@@ -5,9 +5,10 @@ from copy import deepcopy
 import pytest
 
 from engine.scenarios import ACTIONS, Narrator
+from flo.engine.actions.events import ModuleStored
+from flo.engine.machine import EVENTS
 from flo.engine.state import Tally
-from flo.log.codec import EVENTS
-from flo.model.actions import ModuleStored, RegisterAction
+from flo.model.actions import RegisterAction
 from flo.model.errors import FloError, Unexpected
 from flo.model.groups import GroupMode
 from flo.model.ids import run_id_of
@@ -86,7 +87,7 @@ def test_after_every_command_the_state_agrees_with_itself(seed):
 of_workflows = [
     event
     for event in EVENTS
-    if event.__module__ in ("flo.model.workflow_facts", "flo.model.schedules")
+    if event.__module__ in ("flo.engine.workflows.events", "flo.engine.schedules.events")
 ]
 
 

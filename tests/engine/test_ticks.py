@@ -1,7 +1,7 @@
 import pytest
 
 from flo.engine import due
-from flo.engine.ticks import DUES
+from flo.engine.machine import DUE
 from flo.model.actions import RegisterAction
 from flo.model.groups import CreateGroup, GroupSettings, JoinGroup, Nack, ReadGroup
 from flo.model.kv import PutKey
@@ -70,4 +70,4 @@ def test_a_tick_takes_a_bounded_number_and_says_that_there_is_more(monkeypatch):
 
 
 def test_whatever_can_fall_due_has_a_rule():
-    assert set(DUES) == {due.RUN, due.GROUP, due.KEY, due.WORKFLOW, due.SCHEDULE}
+    assert set(DUE) == {due.RUN, due.GROUP, due.KEY, due.WORKFLOW, due.SCHEDULE}

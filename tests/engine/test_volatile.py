@@ -1,7 +1,8 @@
+from flo.engine.groups.events import ConsumerHeard
+from flo.engine.kv.events import TransactionClosed, TransactionFilled, TransactionOpened
 from flo.engine.volatile import HEADLINES_MAX, Headline, Presence, VolatileState
-from flo.model.groups import ConsumerHeard
-from flo.model.kv import Check, Delete, Put, TransactionClosed, TransactionFilled, TransactionOpened
-from flo.model.workers import TaskCancelled, WorkerAskedToDrain, WorkerHeard, WorkerLeft
+from flo.engine.workers.events import TaskCancelled, WorkerAskedToDrain, WorkerHeard, WorkerLeft
+from flo.model.kv import Check, Delete, Put
 from given import ANNA, BORIS, DEFAULT
 
 

@@ -4,6 +4,7 @@ from contextlib import suppress
 
 import apsw
 
+from flo.engine.codec import EVENT_CODEC
 from flo.log.sqlite.log import SqliteLog
 from flo.model.errors import FloError, Unavailable
 from flo.testing.log_suite import NOON_MS, all_events, finished, released
@@ -57,7 +58,7 @@ async def failures(make_log, folder):
         path = folder / f"{at_change}.db"
         disk = FaultyDisk(at_change, ERRORS[at_change % 2])
         acknowledged, acknowledged_late = await work(
-            make_log(path, connect=disk.connect, wal_bytes_max=WAL_BYTES_MAX), disk
+            make_log(path, EVENT_CODEC, connect=disk.connect, wal_bytes_max=WAL_BYTES_MAX), disk
         )
         disk.close()
         if not disk.struck:
@@ -89,7 +90,7 @@ async def work(log, disk):
 async def kept(path):
     """How many appends a plain log finds there afterwards; it must be usable again."""
     try:
-        log = SqliteLog(path)
+        log = SqliteLog(path, EVENT_CODEC)
     except FloError:
         return None
     try:

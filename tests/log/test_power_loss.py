@@ -10,7 +10,8 @@ from functools import partial
 from itertools import count, islice
 from typing import NamedTuple
 
-from flo.log.codec import archived_checksum
+from flo.engine.codec import EVENT_CODEC
+from flo.log.checksums import archived_checksum
 from flo.log.sqlite.file import damage_named, default_connect, open_to_write, read_meta
 from flo.log.sqlite.log import SqliteLog, read_log
 from flo.log.sqlite.records import SqliteRecords
@@ -93,7 +94,7 @@ class Workload(NamedTuple):
 async def recorded(path, disk, manner=lambda connect: connect):
     """Append, remove, checkpoint and trim, now and then two at once, over a recording disk."""
     workload = Workload(disk.trace, [State(0, [], [], [])], [], [])
-    log = SqliteLog(path, connect=manner(disk.connect), wal_bytes_max=MEBIBYTE)
+    log = SqliteLog(path, EVENT_CODEC, connect=manner(disk.connect), wal_bytes_max=MEBIBYTE)
 
     async def step(begin, state):
         workload.begun_at.append(len(disk.trace))
@@ -190,7 +191,7 @@ async def recovered(path, thoroughly):
     connect = never_syncing(default_connect)  # quicker too, and nobody looks
     if not thoroughly:
         return await recovered_in_parts(path, connect)
-    log = SqliteLog(path, connect=connect)
+    log = SqliteLog(path, EVENT_CODEC, connect=connect)
     try:
         entries = [tuple(entry) for entry in log.read(log.start)]
         archived = await log.archive.page("run", "default", "send", below=None, limit=1_000)
@@ -209,7 +210,7 @@ async def recovered_in_parts(path, connect):
     *fields, dead = Archived.__struct_fields__
     with closing(open_to_write(path, connect)) as connection, damage_named(path):
         start = read_meta(connection, path).start
-        entries = [tuple(entry) for entry in read_log(path, start, connect=connect)]
+        entries = [tuple(entry) for entry in read_log(path, EVENT_CODEC, start, connect=connect)]
         columns = ", ".join([*fields, dead, "checksum"])
         rows = connection.execute(f"SELECT {columns} FROM archive ORDER BY row").fetchall()
     archived = [

@@ -1,30 +1,22 @@
 """The bytes of workflow events, as every log holds them."""
 
-from flo.model.actions import ModuleStored
-from flo.model.base import Event
-from flo.model.schedules import ScheduleFired, ScheduleRemoved, ScheduleSet
-from flo.model.workflow_facts import (
+from flo.engine.actions.events import ModuleStored
+from flo.engine.schedules.events import ScheduleFired, ScheduleRemoved, ScheduleSet
+from flo.engine.workflows.events import (
     ActionEnded,
-    Branch,
     BranchClosed,
     BranchEnded,
     BranchOpened,
-    BranchPhase,
     ChildCancelled,
-    Ending,
     HistoryFiled,
-    Origin,
-    Parent,
     PlanNoted,
     PollExhausted,
     RollbackBegan,
-    Signal,
     SignalMatched,
     SignalReceived,
     SignalTimedOut,
     StepEnded,
     StepHeld,
-    StepResult,
     StepStarted,
     StepUndone,
     WorkflowAdmitted,
@@ -35,10 +27,19 @@ from flo.model.workflow_facts import (
     WorkflowFinished,
     WorkflowPaused,
     WorkflowResumed,
-    WorkflowRun,
     WorkflowStarted,
-    WorkflowStatus,
 )
+from flo.engine.workflows.records import (
+    Branch,
+    Ending,
+    Origin,
+    Parent,
+    Signal,
+    StepResult,
+    WorkflowRun,
+)
+from flo.model.base import Event
+from flo.model.workflows import BranchPhase, WorkflowStatus
 
 OF_RUN = {"namespace": "n", "run_id": "wfrun-2"}
 OF_BRANCH = {**OF_RUN, "branch": "s/b"}

@@ -1,40 +1,22 @@
 import gc
+import importlib
+import pkgutil
 
 import msgspec
 import pytest
 
-from flo.log.codec import EVENTS
-from flo.model import (
-    actions,
-    archive,
-    groups,
-    kv,
-    namespaces,
-    plans,
-    runs,
-    schedules,
-    streams,
-    workers,
-    workflow_facts,
-    workflows,
-)
+from flo import engine, model
+from flo.engine.machine import EVENTS
+from flo.engine.runs.events import RunTouched
+from flo.engine.runs.records import Attempt, Run
 from flo.model.base import Event, Message, Observation, Record
-from flo.model.runs import Attempt, Invoke, Run, RunTouched
+from flo.model.runs import Invoke
 
-MODULES = (
-    actions,
-    archive,
-    groups,
-    kv,
-    namespaces,
-    plans,
-    runs,
-    schedules,
-    streams,
-    workers,
-    workflow_facts,
-    workflows,
-)
+MODULES = [
+    importlib.import_module(module.name)
+    for package in (model, engine)
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+]
 
 
 def structs_of(base):

@@ -3,8 +3,9 @@
 import msgspec
 import pytest
 
+from flo.engine.actions.records import Action
 from flo.model import ids
-from flo.model.actions import Action, RegisterAction
+from flo.model.actions import RegisterAction
 from flo.model.namespaces import DeleteNamespace
 from flo.model.runs import Claim, Complete, Fail, Invoke, RequeueDead, RunStatus, Touch
 from flo.model.workers import (

@@ -32,7 +32,7 @@ from flo.shard.snapshot import fingerprint
 from flo.testing.clock import ManualClock
 from flo.wire.codec import decode_reply, encode_refusal, encode_request
 from flo.wire.frame import FrameReader, write_frame
-from flo.wire.opcodes import BY_NAME, OPERATIONS, Hello
+from flo.wire.opcodes import BY_NAME, FORMS, Hello
 from rpc import opened_door
 from settled import settled
 
@@ -81,21 +81,21 @@ class Fuzzer:
 
     def damaged_frame(self):
         """A frame that the checksum, or its end that never comes, gives away."""
-        operation = self._rng.choice(OPERATIONS)
+        operation = self._rng.choice(FORMS)
         body = self._body(operation)
         frame = write_frame(pack([self._number(), operation.opcode, body]))
         return HELLO_FRAME + self._changed(frame)
 
     def hostile_body(self):
         """A frame without a flaw; its body has a field that nobody knows."""
-        operation = self._rng.choice(OPERATIONS)
+        operation = self._rng.choice(FORMS)
         return HELLO_FRAME + write_frame(
             pack([self._number(), operation.opcode, self._poisoned(operation)])
         )
 
     def hostile_bytes(self):
         """A body changed before it was given its checksum, or never made of msgpack at all."""
-        operation = self._rng.choice(OPERATIONS)
+        operation = self._rng.choice(FORMS)
         head = pack([self._number(), operation.opcode, None])[:-1]
         body = self._rng.choice(
             [
@@ -234,7 +234,7 @@ REFUSED = {
     "deregister_worker": {"worker_id": "mallory"},
     "get_worker": {"worker_id": "mallory"},
     "list_workers": {},
-    "await_news": {"worker_id": "mallory"},
+    "await_notifications": {"worker_id": "mallory"},
     "create_namespace": {"name": "default"},
     "delete_namespace": {"name": "nowhere", "force": True},
     "get_namespace": {"name": "nowhere"},
@@ -546,9 +546,12 @@ HOSTILE = [
     ],
     *[("list_dead", {"action": "send", "limit": number}) for number in BAD_NUMBERS],
     ("list_dead", {"action": "send", "cursor": "9" * 5_000}),
-    *[("await_news", {"worker_id": "anna", "block_ms": number}) for number in (-1, 2**63)],
-    *[("await_news", {"worker_id": "anna", "block_ms": 0, "after": n}) for n in (*NUMBERS, 2**63)],
-    ("await_news", {"worker_id": "anna", "block_ms": 300_000}),
+    *[("await_notifications", {"worker_id": "anna", "block_ms": number}) for number in (-1, 2**63)],
+    *[
+        ("await_notifications", {"worker_id": "anna", "block_ms": 0, "after": n})
+        for n in (*NUMBERS, 2**63)
+    ],
+    ("await_notifications", {"worker_id": "anna", "block_ms": 300_000}),
     *[("cancel", {"run_id": run_id}) for run_id in ("send-9", "", "-", "send-0", "9" * 5_000)],
     ("cancel", {"run_id": "send-1", "reason": "r" * 100_000}),
     *[("create_namespace", {"name": name}) for name in ("default", "", "a~1", "a/b", "x" * 9_999)],
@@ -745,7 +748,7 @@ def test_more_than_fifty_thousand_cases_are_tried():
     assert len(SEEDS) * CASES_PER_SEED >= 50_000
 
 
-@pytest.mark.parametrize("name", [operation.name for operation in OPERATIONS[2:]])
+@pytest.mark.parametrize("name", [operation.name for operation in FORMS[2:]])
 def test_every_operation_is_among_the_refused_commands(name):
     assert name in REFUSED
 

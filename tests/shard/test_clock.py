@@ -1,6 +1,7 @@
 import asyncio
 import time
 
+from flo.engine.codec import EVENT_CODEC
 from flo.log.sqlite.log import read_log
 from flo.model.kv import PutKey
 from flo.model.streams import Append, NewRecord
@@ -131,7 +132,7 @@ async def test_a_server_on_a_machine_whose_time_was_put_back_goes_on_from_its_lo
             clock.advance(1_000)
             await server.shard.ask(PutKey(key="a", value=b"2"))
             middle = await server.shard.log.position_at(NOON_MS + 1_500)
-        times = [entry.at_ms for entry in read_log(tmp_path / "flo.db", 0)]
+        times = [entry.at_ms for entry in read_log(tmp_path / "flo.db", EVENT_CODEC, 0)]
         assert times == sorted(times)
         assert middle == sum(at_ms < NOON_MS + 1_500 for at_ms in times) + 1  # the first has two
 

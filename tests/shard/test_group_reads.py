@@ -4,7 +4,9 @@ import asyncio
 
 import pytest
 
+from flo.engine.groups.events import RecordsDelivered
 from flo.engine.state import State
+from flo.engine.streams.events import RecordsAppended
 from flo.model.errors import Corrupt, NotFound
 from flo.model.groups import (
     Ack,
@@ -23,11 +25,10 @@ from flo.model.groups import (
     Nack,
     PurgeLetters,
     ReadGroup,
-    RecordsDelivered,
     RequeueLetters,
 )
 from flo.model.namespaces import DeleteNamespace
-from flo.model.streams import Append, DeleteStream, NewRecord, RecordsAppended, TrimStream
+from flo.model.streams import Append, DeleteStream, NewRecord, TrimStream
 from flo.model.workers import DrainWorker, RegisterWorker, WorkerType
 from flo.shard.loop import Shard
 from flo.shard.replay import recover

@@ -3,15 +3,7 @@
 import pytest
 
 from flo.model.actions import RegisterAction
-from flo.model.groups import (
-    Ack,
-    CreateGroup,
-    DeleteGroup,
-    JoinGroup,
-    LeaveGroup,
-    Nack,
-    ReadGroup,
-)
+from flo.model.groups import Ack, CreateGroup, DeleteGroup, JoinGroup, LeaveGroup, Nack, ReadGroup
 from flo.model.kv import GetKey, PutKey
 from flo.model.namespaces import DeleteNamespace
 from flo.model.runs import Cancel, Claim, Fail, Invoke, RequeueDead, Tick, WaitForRuns

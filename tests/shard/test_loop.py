@@ -4,6 +4,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from flo.engine.machine import FOLDS, RULES
+from flo.engine.runs.events import RunQueued
 from flo.engine.state import State
 from flo.log.memory import MemoryLog
 from flo.model.actions import DeleteAction, GetAction, RegisterAction
@@ -19,7 +20,6 @@ from flo.model.runs import (
     Invoke,
     Invoked,
     ListRuns,
-    RunQueued,
     RunStatus,
     WaitForRuns,
 )

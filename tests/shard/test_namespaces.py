@@ -31,7 +31,7 @@ from flo.shard.record_cache import RecordCache
 from flo.shard.replay import recover
 from flo.shard.snapshot import fingerprint
 from flo.testing.clock import NOON_MS
-from flo.wire.opcodes import OPERATIONS
+from flo.wire.opcodes import FORMS
 from given import ANNA, BORIS
 from settled import begun, settled
 
@@ -124,7 +124,7 @@ def every_word():
         "plan": "none",
         "type": "go",
     }
-    for operation in OPERATIONS[2:]:
+    for operation in FORMS[2:]:
         fields = {field.name for field in msgspec.structs.fields(operation.request)}
         settings = {name: value for name, value in known.items() if name in fields}
         if "namespace" not in fields and "name" in fields:
@@ -171,9 +171,7 @@ async def test_there_is_something_of_everything_in_the_namespace(busy):
 def test_there_is_a_word_for_every_operation():
     messages = list(every_word())
 
-    assert {type(message) for message in messages} == {
-        operation.request for operation in OPERATIONS[2:]
-    }
+    assert {type(message) for message in messages} == {operation.request for operation in FORMS[2:]}
     assert len(messages) > 110
 
 

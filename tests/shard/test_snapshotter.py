@@ -6,6 +6,7 @@ from functools import partial
 
 import pytest
 
+from flo.engine.codec import EVENT_CODEC
 from flo.engine.state import State
 from flo.log.snapshots import SnapshotFolder
 from flo.log.sqlite.log import SqliteLog, read_log
@@ -24,7 +25,7 @@ CLAIM = Claim(worker_id=ANNA, actions=["send"])
 
 @pytest.fixture
 async def log(tmp_path):
-    log = SqliteLog(tmp_path / LOG_FILE)
+    log = SqliteLog(tmp_path / LOG_FILE, EVENT_CODEC)
     yield log
     await log.close()
 
@@ -39,7 +40,9 @@ async def shard(log):
 
 
 def recovered(folder):
-    return recover(partial(read_log, folder / LOG_FILE), SnapshotFolder(folder / SNAPSHOT_FOLDER))
+    return recover(
+        partial(read_log, folder / LOG_FILE, EVENT_CODEC), SnapshotFolder(folder / SNAPSHOT_FOLDER)
+    )
 
 
 async def work(shard, rounds):

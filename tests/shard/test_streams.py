@@ -7,14 +7,7 @@ import pytest
 from flo.engine.state import State
 from flo.model.errors import Corrupt, Invalid, NotFound
 from flo.model.namespaces import DeleteNamespace
-from flo.model.streams import (
-    Append,
-    DeleteStream,
-    NewRecord,
-    ReadStream,
-    RecordPage,
-    TrimStream,
-)
+from flo.model.streams import Append, DeleteStream, NewRecord, ReadStream, RecordPage, TrimStream
 from flo.shard.loop import Shard
 from flo.shard.replay import recover
 from flo.shard.snapshot import fingerprint

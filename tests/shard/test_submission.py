@@ -1,7 +1,8 @@
 import pytest
 
+from flo.model.base import Nothing
 from flo.model.errors import Unavailable
-from flo.model.runs import Invoke, Nothing
+from flo.model.runs import Invoke
 from flo.shard.submission import Submission
 from flo.testing.clock import ManualClock
 

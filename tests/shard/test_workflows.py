@@ -10,7 +10,6 @@ from flo.model.groups import CreateGroup, JoinGroup
 from flo.model.runs import Claim, Complete
 from flo.model.schedules import CONSUMER, PullTrigger
 from flo.model.streams import Append, NewRecord
-from flo.model.workflow_facts import WorkflowStatus
 from flo.model.workflows import (
     CancelWorkflow,
     CreateWorkflow,
@@ -22,6 +21,7 @@ from flo.model.workflows import (
     StartWorkflow,
     WaitForWorkflow,
     WorkflowBegun,
+    WorkflowStatus,
 )
 from flo.shard.loop import Shard
 from flo.shard.replay import recover

@@ -11,18 +11,31 @@ from msgspec.structs import replace
 
 from flo.engine import queries as views
 from flo.engine import ticks
+from flo.engine.actions.events import ActionDisabled
 from flo.engine.decision import Decision
-from flo.engine.machine import ENDS, FOLDS, QUERIES, REACTIONS, RETURNS, RULES
+from flo.engine.machine import ARCHIVES, FOLDS, QUERIES, REACTIONS, REMOVALS, RULES
 from flo.engine.namespaces import rules as namespaces
+from flo.engine.namespaces.events import NamespaceDeleted
 from flo.engine.runs import claims, reports
 from flo.engine.runs import dead_letters as dead
 from flo.engine.runs import ends as run_ends
 from flo.engine.runs import rules as runs
+from flo.engine.runs.events import (
+    RunCancelled,
+    RunClaimed,
+    RunCompleted,
+    RunFailed,
+    RunPurged,
+    RunQueued,
+    RunRequeued,
+    RunRevived,
+    RunTimedOut,
+    RunTouched,
+)
 from flo.engine.runs.queue import Lane, Queue
 from flo.engine.volatile import VolatileState
 from flo.engine.workers import rules as workers
-from flo.model.actions import ActionDisabled
-from flo.model.namespaces import NamespaceDeleted
+from flo.engine.workers.events import WorkerDeregistered, WorkerDrained
 from flo.model.runs import (
     Accepted,
     Assigned,
@@ -32,21 +45,10 @@ from flo.model.runs import (
     Invoke,
     ListDead,
     RequeueDead,
-    RunCancelled,
-    RunClaimed,
-    RunCompleted,
-    RunFailed,
-    RunPurged,
-    RunQueued,
-    RunRequeued,
-    RunRevived,
     RunStatus,
-    RunTimedOut,
-    RunTouched,
     Task,
     Tick,
 )
-from flo.model.workers import WorkerDeregistered, WorkerDrained
 from flo.shard import snapshot
 from flo.shard.long_polls import RUN, Waiters
 from simulator.checks.invariants import Invariant
@@ -200,7 +202,7 @@ def a_counter_is_wrong(monkeypatch):
 
 
 def failed_runs_are_not_archived(monkeypatch):
-    monkeypatch.delitem(ENDS, RunFailed)
+    monkeypatch.delitem(ARCHIVES, RunFailed)
     return {Invariant.ARCHIVED_AT_END}
 
 
@@ -301,7 +303,7 @@ def another_life_has_endless_retries(monkeypatch):
 
 
 def what_is_requeued_stays_in_the_archive(monkeypatch):
-    monkeypatch.delitem(RETURNS, RunRevived)
+    monkeypatch.delitem(REMOVALS, RunRevived)
     return {Invariant.DEAD_LEAVE_THE_ARCHIVE}
 
 

@@ -11,9 +11,10 @@ from flo.engine.machine import FOLDS
 from flo.engine.runs import claims, limits, reports
 from flo.engine.runs import ends as run_ends
 from flo.engine.runs import rules as runs
+from flo.engine.runs.events import RunCancelled, RunRequeued, RunTimedOut
 from flo.engine.runs.limits import slot_of
 from flo.engine.volatile import VolatileState
-from flo.model.runs import RunCancelled, RunRequeued, RunStatus, RunTimedOut
+from flo.model.runs import RunStatus
 from flo.shard import loop as shard
 from flo.shard import snapshot
 from simulator.checks.invariants import Invariant

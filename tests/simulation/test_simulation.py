@@ -22,7 +22,7 @@ from flo.server.rpc import listener as tcp
 from flo.shard import batch, chunks, recent, snapshot
 from flo.shard import prefetch as recall
 from flo.shard import record_cache as tails
-from flo.wire.opcodes import OPERATIONS
+from flo.wire.opcodes import FORMS
 from simulator.checks.invariants import Invariant
 from simulator.reference.log import READINGS
 from simulator.simulation import OPERATIONS_DEFAULT, Simulation, tell
@@ -77,7 +77,7 @@ def test_the_seeds_are_enough():
 def test_every_invariant_is_checked_and_every_operation_made():
     """An invariant that is never looked at would always hold; so would one of a feature unused."""
     unchecked = set(Invariant)
-    unused = {operation.name for operation in OPERATIONS} - {"hello", "ping"}
+    unused = {operation.name for operation in FORMS} - {"hello", "ping"}
     for seed in SEEDS:
         summary = simulated(Simulation(seed, 1_500))
         unchecked.difference_update(summary.checked)

@@ -8,34 +8,29 @@ from flo.engine.groups import dead_letters as letters
 from flo.engine.groups import reads as group_reads
 from flo.engine.groups import rules as groups
 from flo.engine.groups.backlog import Backlog
-from flo.engine.kv import queries as kv_views
-from flo.engine.kv import rules as kv
-from flo.engine.kv.keys import Keys
-from flo.engine.machine import ENDS, FOLDS, QUERIES, RETURNS, RULES
-from flo.engine.streams import queries as stream_views
-from flo.engine.streams import rules as streams
-from flo.log.memory import MemoryRecords
-from flo.model.groups import (
-    Ack,
+from flo.engine.groups.events import (
     ConsumerLeft,
     GroupCreated,
-    LeaveGroup,
     LetterPurged,
     LetterRevived,
-    ListLetters,
-    Nack,
-    ReadGroup,
     RecordDied,
     RecordsAcked,
     RecordsDelivered,
     RecordsReturned,
     RecordsTouched,
-    Settled,
-    TouchRecords,
 )
+from flo.engine.kv import queries as kv_views
+from flo.engine.kv import rules as kv
+from flo.engine.kv.keys import Keys
+from flo.engine.machine import ARCHIVES, FOLDS, QUERIES, REMOVALS, RULES
+from flo.engine.streams import queries as stream_views
+from flo.engine.streams import rules as streams
+from flo.engine.streams.events import RecordsAppended, StreamTrimmed
+from flo.log.memory import MemoryRecords
+from flo.model.base import Nothing
+from flo.model.groups import Ack, LeaveGroup, ListLetters, Nack, ReadGroup, Settled, TouchRecords
 from flo.model.kv import PutKey, ScanKeys, Transact
-from flo.model.runs import Nothing
-from flo.model.streams import Append, ReadStream, RecordsAppended, StreamTrimmed, TrimStream
+from flo.model.streams import Append, ReadStream, TrimStream
 from flo.shard import snapshot
 from flo.shard.long_polls import KEY, STREAM, Waiters
 from flo.shard.record_cache import RecordStore
@@ -208,12 +203,12 @@ def parked_waits_for_keys_are_not_woken(monkeypatch):
 
 
 def dead_letters_are_lost(monkeypatch):
-    monkeypatch.delitem(ENDS, RecordDied)
+    monkeypatch.delitem(ARCHIVES, RecordDied)
     return {Invariant.LETTERS_KEPT}
 
 
 def requeued_letters_stay_dead_too(monkeypatch):
-    monkeypatch.delitem(RETURNS, LetterRevived)
+    monkeypatch.delitem(REMOVALS, LetterRevived)
     return {Invariant.LETTERS_KEPT}
 
 

@@ -3,27 +3,27 @@
 import pytest
 from msgspec.structs import replace
 
-from flo.engine.machine import FILES, FOLDS, QUERIES, REACTIONS, RULES
+from flo.engine.groups.events import RecordsAcked
+from flo.engine.machine import ARCHIVES, FOLDS, QUERIES, REACTIONS, RULES
+from flo.engine.runs.events import RunCompleted, RunRequeued
 from flo.engine.schedules import rules as schedules
 from flo.engine.schedules import triggers
+from flo.engine.schedules.events import ScheduleFired
 from flo.engine.workflows import folds as workflow_folds
 from flo.engine.workflows import queries as workflow_views
 from flo.engine.workflows import rules as workflows
 from flo.engine.workflows.advance import ends as workflow_ends
 from flo.engine.workflows.advance import stepper as advance
 from flo.engine.workflows.advance.stepper import Advance
-from flo.model.groups import RecordsAcked
-from flo.model.runs import RunCompleted, RunRequeued
-from flo.model.schedules import PullTrigger, ScheduleFired
-from flo.model.workflow_facts import (
-    RUN_PREFIX,
+from flo.engine.workflows.events import (
     RollbackBegan,
     SignalMatched,
     WorkflowAdmitted,
     WorkflowFinished,
     WorkflowPaused,
 )
-from flo.model.workflows import GetHistory
+from flo.model.schedules import PullTrigger
+from flo.model.workflows import RUN_PREFIX, GetHistory
 from flo.shard.long_polls import Waiters
 from simulator.checks.invariants import Invariant
 
@@ -102,7 +102,7 @@ def a_run_that_has_ended_goes_on(monkeypatch):
 
 
 def ends_are_not_archived(monkeypatch):
-    monkeypatch.delitem(FILES, WorkflowFinished)
+    monkeypatch.delitem(ARCHIVES, WorkflowFinished)
     return {Invariant.ARCHIVED_AT_END}
 
 

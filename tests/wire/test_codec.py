@@ -238,7 +238,7 @@ def test_the_changes_of_a_transaction_say_what_they_are_on_the_wire():
         ("cancel", [Cancel(run_id="send-1", reason="größe")]),
         ("requeue_dead", [RequeueDead(action="send", run_ids=["send-1"])]),
         ("purge_dead", [PurgeDead(action="send", limit=7)]),
-        ("await_news", [AwaitNotifications(worker_id="anna", after=2**62, block_ms=0)]),
+        ("await_notifications", [AwaitNotifications(worker_id="anna", after=2**62, block_ms=0)]),
         ("delete_namespace", [DeleteNamespace(name="prod", force=True)]),
         ("create_stream", [CreateStream(stream="events", partitions=8)]),
         ("alter_stream", [AlterStream(stream="events", retention=Retention(max_bytes=2**53))]),
@@ -288,7 +288,7 @@ def test_the_changes_of_a_transaction_say_what_they_are_on_the_wire():
 def test_a_request_arrives_as_it_was_sent(name, messages):
     request = arrives(name, *messages)
 
-    assert (request.request_id, request.operation) == (7, BY_NAME[name])
+    assert (request.request_id, request.form) == (7, BY_NAME[name])
     assert request.messages == messages
 
 
@@ -306,7 +306,7 @@ RESULT = RunResult(run_id="send-1", status=RunStatus.FAILED, attempt=2, error="n
         ("wait_for_runs", [Ended(results=[RESULT], unknown=["what"])]),
         ("heartbeat", [WorkerKnown(worker_id="anna", status=WorkerStatus.DRAINING)]),
         ("requeue_dead", [Requeued(run_ids=["send-2", "send-1"], more=True)]),
-        ("await_news", [Notifications(last=2**62, cancelled=["send-1"], draining=True)]),
+        ("await_notifications", [Notifications(last=2**62, cancelled=["send-1"], draining=True)]),
         (
             "list_namespaces",
             [
@@ -484,7 +484,7 @@ def test_a_request_of_another_shape_is_refused_with_what_is_wrong(body, named):
         ("register_worker", {"worker_id": "w", "actions": [], "worker_type": "x"}, "$.worker_type"),
         ("requeue_dead", {"action": "send", "run_ids": "send-1"}, "$.run_ids"),
         ("requeue_dead", {"action": "send", "limit": 1.5}, "$.limit"),
-        ("await_news", {"worker_id": "w", "after": "0"}, "$.after"),
+        ("await_notifications", {"worker_id": "w", "after": "0"}, "$.after"),
         ("delete_namespace", {"name": "prod", "force": 1}, "$.force"),
         ("create_namespace", {"name": "prod", "namespace": "prod"}, "`namespace`"),
         ("cancel", {}, "`run_id`"),

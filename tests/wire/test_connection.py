@@ -66,7 +66,7 @@ def test_a_request_right_behind_the_hello_is_read_once_the_hello_was_answered(se
     requests = server.receive(data)
     server.greet(next(requests))
 
-    assert next(requests).operation is INVOKE
+    assert next(requests).form is INVOKE
 
 
 @pytest.mark.parametrize("protocol", [0, 2, -1, 2**40])
@@ -105,8 +105,8 @@ def test_a_conversation_may_be_cut_at_any_place(client):
         server, operations = ServerEnd("flo/test"), []
         for piece in (data[:place], data[place:]):
             for request in server.receive(piece):
-                operations.append(request.operation)
-                if request.operation is HELLO:
+                operations.append(request.form)
+                if request.form is HELLO:
                     server.greet(request)
         assert operations == [HELLO, INVOKE]
 

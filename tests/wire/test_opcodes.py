@@ -1,4 +1,4 @@
-from flo.wire.opcodes import BATCH_LENGTH_MAX, OPERATIONS, PROTOCOL_VERSION, Welcome
+from flo.wire.opcodes import BATCH_LENGTH_MAX, FORMS, PROTOCOL_VERSION, Welcome
 
 ON_THE_WIRE = {
     1: "hello",
@@ -29,7 +29,7 @@ ON_THE_WIRE = {
     43: "deregister_worker",
     44: "get_worker",
     45: "list_workers",
-    46: "await_news",
+    46: "await_notifications",
     50: "create_namespace",
     51: "delete_namespace",
     52: "get_namespace",
@@ -109,19 +109,17 @@ OF_WORKFLOWS = {
 
 def test_an_opcode_means_for_ever_what_it_once_meant():
     assert PROTOCOL_VERSION == 1
-    assert {operation.opcode: operation.name for operation in OPERATIONS} == (
-        ON_THE_WIRE | OF_WORKFLOWS
-    )
+    assert {operation.opcode: operation.name for operation in FORMS} == (ON_THE_WIRE | OF_WORKFLOWS)
 
 
 def test_no_opcode_and_no_name_is_given_twice():
-    assert len({operation.opcode for operation in OPERATIONS}) == len(OPERATIONS)
-    assert len({operation.name for operation in OPERATIONS}) == len(OPERATIONS)
+    assert len({operation.opcode for operation in FORMS}) == len(FORMS)
+    assert len({operation.name for operation in FORMS}) == len(FORMS)
 
 
 def test_a_batch_form_says_what_its_single_form_says():
-    by_name = {operation.name: operation for operation in OPERATIONS}
-    batches = [operation for operation in OPERATIONS if operation.many]
+    by_name = {operation.name: operation for operation in FORMS}
+    batches = [operation for operation in FORMS if operation.many]
     assert batches.pop().name == "start_workflow_many"
 
     assert [batch.name for batch in batches] == [
@@ -136,7 +134,7 @@ def test_a_batch_form_says_what_its_single_form_says():
 
 
 def test_a_batch_of_starts_says_what_one_start_says():
-    by_name = {operation.name: operation for operation in OPERATIONS}
+    by_name = {operation.name: operation for operation in FORMS}
     batch, single = by_name["start_workflow_many"], by_name["start_workflow"]
 
     assert batch.many

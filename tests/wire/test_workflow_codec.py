@@ -4,8 +4,8 @@ import pytest
 
 from flo.model.plans import EmitEvent, Emitted, ExecutorView, GetPlan, PlanView, WindowView
 from flo.model.schedules import GetSchedule, ScheduleView
-from flo.model.workflow_facts import BranchPhase, WorkflowStatus
 from flo.model.workflows import (
+    BranchPhase,
     CreateWorkflow,
     GetHistory,
     HistoryPage,
@@ -20,6 +20,7 @@ from flo.model.workflows import (
     WaitView,
     WorkflowBegun,
     WorkflowRunView,
+    WorkflowStatus,
 )
 from flo.wire.opcodes import BY_NAME
 from wire.test_codec import answered, arrives, refused
@@ -128,7 +129,7 @@ PLAN = PlanView(
 def test_a_request_arrives_as_it_was_sent(name, messages):
     request = arrives(name, *messages)
 
-    assert (request.operation, request.messages) == (BY_NAME[name], messages)
+    assert (request.form, request.messages) == (BY_NAME[name], messages)
 
 
 @pytest.mark.parametrize(

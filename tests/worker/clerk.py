@@ -13,7 +13,7 @@ from flo.model.streams import NewRecord
 from flo.shard.loop import Shard
 from flo.shard.submission import Submission
 from flo.wire.codec import Answer
-from flo.wire.opcodes import Operation
+from flo.wire.opcodes import Form
 from simulator.faults.loop import LoopClock, run_virtual
 
 STREAM = "events"
@@ -54,7 +54,7 @@ class Clerk(FakeServer):
             submission.withdraw()
         self._asked.clear()
 
-    def _answer(self, operation: Operation, messages: Sequence[Message]) -> list[Answer] | None:
+    def _answer(self, operation: Form, messages: Sequence[Message]) -> list[Answer] | None:
         if type(messages[0]) in self.answers:
             return [self.answers[type(messages[0])]]
 

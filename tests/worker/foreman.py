@@ -6,7 +6,7 @@ from typing import Any
 
 from client.fake import FakeServer
 from flo.model.actions import GetAction, RegisterAction, Registered
-from flo.model.base import Message
+from flo.model.base import Message, Nothing
 from flo.model.errors import FloError, NotFound
 from flo.model.runs import (
     Accepted,
@@ -14,7 +14,6 @@ from flo.model.runs import (
     Claim,
     Complete,
     Fail,
-    Nothing,
     RunStatus,
     Task,
     Touch,
@@ -31,7 +30,7 @@ from flo.model.workers import (
     WorkerStatus,
 )
 from flo.wire.codec import Answer
-from flo.wire.opcodes import Operation
+from flo.wire.opcodes import Form
 
 
 def task(number: int = 1, action: str = "a", payload: bytes = b"", attempt: int = 1) -> Task:
@@ -106,7 +105,7 @@ class Foreman(FakeServer):
             )
 
     def _answer(
-        self, operation: Operation, messages: Sequence[Message]
+        self, operation: Form, messages: Sequence[Message]
     ) -> list[Answer] | FloError | None:
         answers = [self._answer_one(message) for message in messages]
         return None if None in answers else [one for one in answers if one is not None]

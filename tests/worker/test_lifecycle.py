@@ -79,10 +79,10 @@ def test_a_worker_registers_before_it_claims_and_deregisters_at_the_end() -> Non
         "get_action",
         "register_action",
         "register_worker",
-        "await_news",
+        "await_notifications",
         "claim",
         "drain_worker",
-        "await_news",
+        "await_notifications",
         "deregister_worker",
     ]
 

@@ -7,7 +7,7 @@ from flo.cli.app.options import GlobalSettings, pass_settings
 from flo.cli.app.output import Columns, duration_text, show, show_list, time_text
 from flo.cli.app.pages import collect, page_options
 from flo.model.schedules import TIMES_MAX, ScheduleView
-from flo.model.workflow_facts import WorkflowName
+from flo.model.workflows import WorkflowName
 
 SECOND_MS = 1_000
 

@@ -49,23 +49,10 @@ from flo.model.runs import (
     RunStatus,
     RunView,
 )
-from flo.wire.opcodes import BY_NAME
 
 T = TypeVar("T")
 
 INVOKES_IN_FLIGHT_MAX = 10_000
-
-_REGISTER = BY_NAME["register_action"]
-_DELETE = BY_NAME["delete_action"]
-_ENABLE = BY_NAME["enable_action"]
-_DISABLE = BY_NAME["disable_action"]
-_GET = BY_NAME["get_action"]
-_LIST = BY_NAME["list_actions"]
-_INVOKE = BY_NAME["invoke"]
-_CANCEL = BY_NAME["cancel"]
-_GET_RUN = BY_NAME["get_run"]
-_LIST_RUNS = BY_NAME["list_runs"]
-_LIST_DEAD = BY_NAME["list_dead"]
 
 
 class Actions:
@@ -115,8 +102,7 @@ class Actions:
             limits=limits,
             if_version=if_version,
         )
-        registered: Registered = await self._session.call(_REGISTER, command)
-        return registered
+        return await self._session.call(command)
 
     async def invoke(
         self,
@@ -138,9 +124,7 @@ class Actions:
             idempotency_key=idempotency_key,
             labels=labels,
         )
-        invoked: Invoked = await self._session.call(
-            _INVOKE, command, repeatable=idempotency_key is not None
-        )
+        invoked = await self._session.call(command, repeatable=idempotency_key is not None)
         return Invocation(self, invoked.run_id, invoked.duplicate, invoked.inline)
 
     async def invoke_many(
@@ -195,8 +179,7 @@ class Actions:
 
     async def status(self, run_id: RunId) -> RunView:
         query = GetRun(run_id=run_id, namespace=self._namespace)
-        run: RunView = await self._session.call(_GET_RUN, query)
-        return run
+        return await self._session.call(query)
 
     async def wait(self, run_id: RunId, timeout: float | None = None) -> RunResult:
         """How the run has ended, once it has; TimedOut if it takes more than `timeout` seconds."""
@@ -218,16 +201,14 @@ class Actions:
     async def cancel(self, run_id: RunId, reason: str = "") -> Accepted:
         """End a run that has not ended; the worker that holds it is told at once."""
         command = Cancel(run_id=run_id, namespace=self._namespace, reason=reason)
-        accepted: Accepted = await self._session.call(_CANCEL, command)
-        return accepted
+        return await self._session.call(command)
 
     async def dead(
         self, name: ActionName, limit: int = LIST_LIMIT_DEFAULT, cursor: str | None = None
     ) -> RunPage:
         """The dead letters of one action, the newest first."""
         query = ListDead(action=name, namespace=self._namespace, limit=limit, cursor=cursor)
-        page: RunPage = await self._session.call(_LIST_DEAD, query)
-        return page
+        return await self._session.call(query)
 
     async def requeue(
         self, name: ActionName, run_ids: Iterable[RunId] | None = None
@@ -245,13 +226,11 @@ class Actions:
 
     async def get(self, name: ActionName) -> ActionView:
         query = GetAction(name=name, namespace=self._namespace)
-        action: ActionView = await self._session.call(_GET, query)
-        return action
+        return await self._session.call(query)
 
     async def list(self, limit: int = LIST_LIMIT_DEFAULT, cursor: str | None = None) -> ActionPage:
         query = ListActions(namespace=self._namespace, limit=limit, cursor=cursor)
-        page: ActionPage = await self._session.call(_LIST, query)
-        return page
+        return await self._session.call(query)
 
     async def runs(
         self,
@@ -268,23 +247,22 @@ class Actions:
             limit=limit,
             cursor=cursor,
         )
-        page: RunPage = await self._session.call(_LIST_RUNS, query)
-        return page
+        return await self._session.call(query)
 
     async def enable(self, name: ActionName) -> None:
-        await self._session.call(_ENABLE, EnableAction(name=name, namespace=self._namespace))
+        await self._session.call(EnableAction(name=name, namespace=self._namespace))
 
     async def disable(self, name: ActionName) -> None:
         """Refuse new invocations; runs that are there already go on."""
-        await self._session.call(_DISABLE, DisableAction(name=name, namespace=self._namespace))
+        await self._session.call(DisableAction(name=name, namespace=self._namespace))
 
     async def delete(self, name: ActionName) -> None:
         """Remove the action; its live runs go on to their end, new ones are refused."""
-        await self._session.call(_DELETE, DeleteAction(name=name, namespace=self._namespace))
+        await self._session.call(DeleteAction(name=name, namespace=self._namespace))
 
     def _send(self, command: Invoke) -> asyncio.Future[Any]:
         repeatable = command.idempotency_key is not None
-        return self._session.call(_INVOKE, command, repeatable=repeatable)
+        return self._session.call(command, repeatable=repeatable)
 
 
 def _with_keys(

@@ -18,7 +18,7 @@ from flo.client.workers import Workers
 from flo.client.workflows import Workflows
 from flo.model.ids import NAMESPACE_DEFAULT, Namespace
 from flo.model.version import VERSION
-from flo.wire.opcodes import PING, Ping
+from flo.wire.opcodes import Ping
 
 ADDRESS_DEFAULT = "127.0.0.1:9000"
 TIMEOUT_S_DEFAULT = 30.0
@@ -80,4 +80,4 @@ class Flo:
         await self._session.close()
 
     async def ping(self) -> None:
-        await self._session.call(PING, Ping())
+        await self._session.call(Ping())

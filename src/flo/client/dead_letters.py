@@ -8,12 +8,6 @@ from msgspec.structs import replace
 from flo.client.session.session import Session
 from flo.model.ids import LIST_LIMIT_MAX, RunId
 from flo.model.runs import Purged, PurgeDead, Requeued, RequeueDead
-from flo.wire.opcodes import BY_NAME, Operation
-
-_OPERATIONS: dict[type[RequeueDead | PurgeDead], Operation] = {
-    RequeueDead: BY_NAME["requeue_dead"],
-    PurgeDead: BY_NAME["purge_dead"],
-}
 
 
 async def treat_dead(
@@ -41,7 +35,6 @@ async def _treat_all(session: Session, command: RequeueDead | PurgeDead) -> list
 
 async def _treat(session: Session, command: RequeueDead | PurgeDead) -> Requeued | Purged:
     """Sent once at most: a second answer would not name what the first one did."""
-    answer: Requeued | Purged = await session.call(
-        _OPERATIONS[type(command)], command, repeatable=False
-    )
-    return answer
+    if isinstance(command, RequeueDead):
+        return await session.call(command, repeatable=False)
+    return await session.call(command, repeatable=False)

@@ -3,9 +3,6 @@
 from flo.client.session.session import Session
 from flo.model.ids import Namespace
 from flo.model.plans import EmitEvent, Emitted
-from flo.wire.opcodes import BY_NAME
-
-_EMIT = BY_NAME["emit_event"]
 
 
 class Events:
@@ -16,5 +13,4 @@ class Events:
     async def emit(self, name: str) -> Emitted:
         """Let plans that name it in `invalidate_on` forget the results that they keep."""
         command = EmitEvent(name=name, namespace=self._namespace)
-        emitted: Emitted = await self._session.call(_EMIT, command)
-        return emitted
+        return await self._session.call(command)

@@ -6,7 +6,6 @@ from typing import TypeAlias, TypeVar
 
 from flo.client.payloads.durations import ms_if_any, ms_of
 from flo.client.session.session import Session
-from flo.model.base import Message
 from flo.model.errors import NotFound
 from flo.model.groups import (
     ACK_TIMEOUT_MS_DEFAULT,
@@ -24,7 +23,6 @@ from flo.model.groups import (
     GroupRecords,
     GroupSettings,
     GroupView,
-    Joined,
     JoinGroup,
     LeaveGroup,
     LetterPage,
@@ -48,27 +46,13 @@ from flo.model.ids import (
     StreamName,
     WorkerId,
 )
+from flo.model.operation import Command
 from flo.model.streams import START, StreamRecord
-from flo.wire.opcodes import BY_NAME, Operation
 
 T = TypeVar("T")
 
 NOT_JOINED = ("consumer_not_joined", "group_not_found", "stream_not_found")
 
-_CREATE = BY_NAME["create_group"]
-_DELETE = BY_NAME["delete_group"]
-_JOIN = BY_NAME["join_group"]
-_LEAVE = BY_NAME["leave_group"]
-_READ = BY_NAME["read_group"]
-_ACK = BY_NAME["ack"]
-_NACK = BY_NAME["nack"]
-_TOUCH = BY_NAME["touch_records"]
-_CLAIM = BY_NAME["claim_records"]
-_PENDING = BY_NAME["list_pending"]
-_GET = BY_NAME["get_group"]
-_LETTERS = BY_NAME["list_letters"]
-_REQUEUE = BY_NAME["requeue_letters"]
-_PURGE = BY_NAME["purge_letters"]
 
 Ids: TypeAlias = StreamId | Iterable[StreamId | StreamRecord]
 """One id or many; a record stands for its own."""
@@ -128,19 +112,19 @@ class ConsumerGroup:
             settings=settings,
             start=start,
         )
-        await self._session.call(_CREATE, command, repeatable=False)
+        await self._session.call(command, repeatable=False)
 
     async def delete(self) -> None:
         """Delete the group and its dead letters; the records of the stream stay."""
         command = DeleteGroup(stream=self.stream, group=self.name, namespace=self._namespace)
-        await self._session.call(_DELETE, command, repeatable=False)
+        await self._session.call(command, repeatable=False)
 
     async def join(self, consumer: ConsumerName) -> GroupSettings:
         """Become a consumer of the group; it and its stream are made if they are not there."""
         command = JoinGroup(
             stream=self.stream, group=self.name, consumer=consumer, namespace=self._namespace
         )
-        joined: Joined = await self._session.call(_JOIN, command)
+        joined = await self._session.call(command)
         return joined.settings
 
     async def leave(self, consumer: ConsumerName) -> None:
@@ -148,7 +132,7 @@ class ConsumerGroup:
         command = LeaveGroup(
             stream=self.stream, group=self.name, consumer=consumer, namespace=self._namespace
         )
-        await self._session.call(_LEAVE, command)
+        await self._session.call(command)
 
     async def read(
         self,
@@ -174,14 +158,13 @@ class ConsumerGroup:
         )
         timeout_s = block + self._session.timeout_s
         records: GroupRecords = await self._as_member(
-            consumer, lambda: self._session.call(_READ, command, timeout_s=timeout_s)
+            consumer, lambda: self._session.call(command, timeout_s=timeout_s)
         )
         return records
 
     async def ack(self, ids: Ids, *, worker_id: WorkerId | None = None) -> int:
         """These records are done; how many of them were under way. Anyone may say so."""
         return await self._settle(
-            _ACK,
             ids,
             lambda some: Ack(
                 stream=self.stream,
@@ -205,7 +188,6 @@ class ConsumerGroup:
         With a `consumer`, only those that it holds.
         """
         return await self._settle(
-            _NACK,
             ids,
             lambda some: Nack(
                 stream=self.stream,
@@ -221,7 +203,6 @@ class ConsumerGroup:
     async def touch(self, ids: Ids, consumer: ConsumerName, *, extend: float | None = None) -> int:
         """Give the consumer more time: `extend` seconds from now, or the ack timeout."""
         return await self._settle(
-            _TOUCH,
             ids,
             lambda some: TouchRecords(
                 stream=self.stream,
@@ -255,7 +236,7 @@ class ConsumerGroup:
             limit=limit,
         )
         claimed: ClaimedRecords = await self._as_member(
-            consumer, lambda: self._session.call(_CLAIM, command, repeatable=not min_idle)
+            consumer, lambda: self._session.call(command, repeatable=not min_idle)
         )
         return claimed
 
@@ -275,13 +256,11 @@ class ConsumerGroup:
             limit=limit,
             cursor=cursor,
         )
-        page: PendingPage = await self._session.call(_PENDING, query)
-        return page
+        return await self._session.call(query)
 
     async def info(self) -> GroupView:
         query = GetGroup(stream=self.stream, group=self.name, namespace=self._namespace)
-        view: GroupView = await self._session.call(_GET, query)
-        return view
+        return await self._session.call(query)
 
     async def letters(
         self, *, limit: int = LIST_LIMIT_DEFAULT, cursor: str | None = None
@@ -294,8 +273,7 @@ class ConsumerGroup:
             limit=limit,
             cursor=cursor,
         )
-        page: LetterPage = await self._session.call(_LETTERS, query)
-        return page
+        return await self._session.call(query)
 
     async def requeue(self, ids: Ids | None = None, *, limit: int = 100) -> LettersChanged:
         """Hand out dead letters again: these, or the newest `limit` there are."""
@@ -306,8 +284,7 @@ class ConsumerGroup:
             ids=_listed(ids),
             limit=limit,
         )
-        changed: LettersChanged = await self._session.call(_REQUEUE, command, repeatable=False)
-        return changed
+        return await self._session.call(command, repeatable=False)
 
     async def purge(self, ids: Ids | None = None, *, limit: int = 100) -> LettersChanged:
         """Forget dead letters: these, or the newest `limit` there are."""
@@ -318,8 +295,7 @@ class ConsumerGroup:
             ids=_listed(ids),
             limit=limit,
         )
-        changed: LettersChanged = await self._session.call(_PURGE, command, repeatable=False)
-        return changed
+        return await self._session.call(command, repeatable=False)
 
     async def _as_member(self, consumer: ConsumerName, ask: Callable[[], Awaitable[T]]) -> T:
         """Ask, and if the consumer turns out not to have joined, join and ask again."""
@@ -331,14 +307,12 @@ class ConsumerGroup:
         await self.join(consumer)
         return await ask()
 
-    async def _settle(
-        self, operation: Operation, ids: Ids, message: Callable[[list[StreamId]], Message]
-    ) -> int:
+    async def _settle(self, ids: Ids, message: Callable[[list[StreamId]], Command[Settled]]) -> int:
         """Say it of all these ids, of as many at a time as one command may name."""
         count = 0
         rest = _ids_of(ids)
         while some := list(islice(rest, IDS_PER_COMMAND_MAX)):
-            settled: Settled = await self._session.call(operation, message(some))
+            settled = await self._session.call(message(some))
             count += settled.count
         return count
 

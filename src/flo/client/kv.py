@@ -25,7 +25,6 @@ from flo.model.kv import (
     Check,
     Committed,
     CommitTransaction,
-    Deleted,
     DeleteJson,
     DeleteKey,
     ExpireKey,
@@ -33,9 +32,7 @@ from flo.model.kv import (
     GetKey,
     GetKeyHistory,
     GetKeys,
-    Incremented,
     IncrementKey,
-    KeyHistory,
     KeyPage,
     PutKey,
     ReadInTransaction,
@@ -45,32 +42,12 @@ from flo.model.kv import (
     Transact,
     Transaction,
     Value,
-    Values,
-    Versioned,
     VersionView,
 )
-from flo.wire.opcodes import BY_NAME
 
 POLL_S_MAX = 30.0
 ANSWER_GRACE_S = 1.0
 """How much later than asked for the answer to a poll may come."""
-
-_GET = BY_NAME["get_key"]
-_PUT = BY_NAME["put_key"]
-_DELETE = BY_NAME["delete_key"]
-_GET_MANY = BY_NAME["get_keys"]
-_SCAN = BY_NAME["scan_keys"]
-_HISTORY = BY_NAME["get_key_history"]
-_INCREMENT = BY_NAME["increment_key"]
-_EXPIRE = BY_NAME["expire_key"]
-_GET_JSON = BY_NAME["get_json"]
-_SET_JSON = BY_NAME["set_json"]
-_DELETE_JSON = BY_NAME["delete_json"]
-_TRANSACT = BY_NAME["transact"]
-_BEGIN = BY_NAME["begin_transaction"]
-_COMMIT = BY_NAME["commit_transaction"]
-_ROLLBACK = BY_NAME["rollback_transaction"]
-_READ_IN = BY_NAME["read_in_transaction"]
 
 
 class Kv:
@@ -93,10 +70,8 @@ class Kv:
         """
         if transaction is not None:
             read = ReadInTransaction(key=key, transaction=transaction, namespace=self._namespace)
-            seen: Value = await self._session.call(_READ_IN, read)
-            return seen
-        value: Value = await self._session.call(_GET, GetKey(key=key, namespace=self._namespace))
-        return value
+            return await self._session.call(read)
+        return await self._session.call(GetKey(key=key, namespace=self._namespace))
 
     async def wait(
         self, key: Key, *, newer_than: int | None = None, timeout: float | None = 30.0
@@ -125,7 +100,7 @@ class Kv:
         found: list[Value] = []
         while some := list(islice(rest, KEYS_PER_GET_MAX)):
             query = GetKeys(keys=some, namespace=self._namespace)
-            values: Values = await self._session.call(_GET_MANY, query)
+            values = await self._session.call(query)
             found += values.items
         return found
 
@@ -159,7 +134,7 @@ class Kv:
             if_present=if_present,
             transaction=transaction,
         )
-        versioned: Versioned = await self._session.call(_PUT, command, repeatable=False)
+        versioned = await self._session.call(command, repeatable=False)
         return versioned.version or 0
 
     async def delete(
@@ -169,7 +144,7 @@ class Kv:
         command = DeleteKey(
             key=key, namespace=self._namespace, if_version=if_version, transaction=transaction
         )
-        deleted: Deleted = await self._session.call(_DELETE, command, repeatable=False)
+        deleted = await self._session.call(command, repeatable=False)
         return deleted.existed
 
     async def increment(self, key: Key, by: int = 1, *, transaction: int | None = None) -> int:
@@ -180,18 +155,18 @@ class Kv:
         command = IncrementKey(
             key=key, delta=by, namespace=self._namespace, transaction=transaction
         )
-        incremented: Incremented = await self._session.call(_INCREMENT, command, repeatable=False)
+        incremented = await self._session.call(command, repeatable=False)
         return incremented.value or 0
 
     async def touch(self, key: Key, ttl: float) -> None:
         """Let a key expire in `ttl` seconds from now; its value and version stay as they are."""
         command = ExpireKey(key=key, ttl_ms=ms_of(ttl), namespace=self._namespace)
-        await self._session.call(_EXPIRE, command, repeatable=False)
+        await self._session.call(command, repeatable=False)
 
     async def persist(self, key: Key) -> None:
         """Let a key stay for good."""
         command = ExpireKey(key=key, namespace=self._namespace)
-        await self._session.call(_EXPIRE, command, repeatable=False)
+        await self._session.call(command, repeatable=False)
 
     async def scan(
         self,
@@ -209,8 +184,7 @@ class Kv:
             cursor=cursor,
             with_values=with_values,
         )
-        page: KeyPage = await self._session.call(_SCAN, query)
-        return page
+        return await self._session.call(query)
 
     async def keys(self, prefix: str = "") -> AsyncGenerator[Key, None]:
         """All keys that begin with a prefix, in order, page by page."""
@@ -226,13 +200,13 @@ class Kv:
     async def history(self, key: Key, *, limit: int = 10) -> list[VersionView]:
         """The values a key had since it was made, the newest first, the present one included."""
         query = GetKeyHistory(key=key, namespace=self._namespace, limit=limit)
-        history: KeyHistory = await self._session.call(_HISTORY, query)
+        history = await self._session.call(query)
         return history.items
 
     async def get_json(self, key: Key, path: str = "$") -> Any:
         """What is at a path in a JSON document, decoded; NotFound if nothing is."""
         query = GetJson(key=key, path=path, namespace=self._namespace)
-        found: Value = await self._session.call(_GET_JSON, query)
+        found = await self._session.call(query)
         return decode_payload(found.value or b"")
 
     async def set_json(
@@ -249,7 +223,7 @@ class Kv:
             namespace=self._namespace,
             if_version=if_version,
         )
-        versioned: Versioned = await self._session.call(_SET_JSON, command, repeatable=False)
+        versioned = await self._session.call(command, repeatable=False)
         return versioned.version or 0
 
     async def delete_json(
@@ -257,7 +231,7 @@ class Kv:
     ) -> int | None:
         """Delete what is at a path; the version now, or None if that was all of it."""
         command = DeleteJson(key=key, path=path, namespace=self._namespace, if_version=if_version)
-        versioned: Versioned = await self._session.call(_DELETE_JSON, command, repeatable=False)
+        versioned = await self._session.call(command, repeatable=False)
         return versioned.version
 
     def transaction(self) -> KvTransaction:
@@ -276,8 +250,7 @@ class Kv:
     ) -> Committed:
         """Do all of it or none of it: the checks first, then the changes in their order."""
         command = Transact(namespace=self._namespace, checks=list(checks), changes=list(changes))
-        committed: Committed = await self._session.call(_TRANSACT, command, repeatable=False)
-        return committed
+        return await self._session.call(command, repeatable=False)
 
     async def begin(self) -> Transaction:
         """Open a transaction that is filled call by call, with `transaction=` its number.
@@ -285,18 +258,16 @@ class Kv:
         The server forgets it when it is left idle for a minute, and when it is restarted.
         """
         command = BeginTransaction(namespace=self._namespace)
-        begun: Transaction = await self._session.call(_BEGIN, command, repeatable=False)
-        return begun
+        return await self._session.call(command, repeatable=False)
 
     async def commit(self, transaction: int) -> Committed:
         """Do all that was said in the transaction, if nothing that it read has changed."""
         command = CommitTransaction(transaction=transaction, namespace=self._namespace)
-        committed: Committed = await self._session.call(_COMMIT, command, repeatable=False)
-        return committed
+        return await self._session.call(command, repeatable=False)
 
     async def rollback(self, transaction: int) -> None:
         command = RollbackTransaction(transaction=transaction, namespace=self._namespace)
-        await self._session.call(_ROLLBACK, command, repeatable=False)
+        await self._session.call(command, repeatable=False)
 
     async def _poll(self, key: Key, newer_than: int | None, deadline_s: float) -> Value:
         block_s, timeout_s = POLL_S_MAX, POLL_S_MAX + self._session.timeout_s
@@ -307,5 +278,4 @@ class Kv:
         query = GetKey(
             key=key, namespace=self._namespace, block_ms=ms_of(block_s), newer_than=newer_than
         )
-        value: Value = await self._session.call(_GET, query, timeout_s=timeout_s)
-        return value
+        return await self._session.call(query, timeout_s=timeout_s)

@@ -13,17 +13,9 @@ from flo.model.schedules import (
     SchedulePage,
     ScheduleView,
 )
-from flo.model.workflow_facts import WorkflowName
-from flo.model.workflows import WorkflowBegun
-from flo.wire.opcodes import BY_NAME
+from flo.model.workflows import WorkflowName
 
 TIMES_DEFAULT = 5
-
-_PAUSE = BY_NAME["pause_schedule"]
-_RESUME = BY_NAME["resume_schedule"]
-_RUN_NOW = BY_NAME["run_schedule"]
-_GET = BY_NAME["get_schedule"]
-_LIST = BY_NAME["list_schedules"]
 
 
 class Schedules:
@@ -37,28 +29,26 @@ class Schedules:
     async def get(self, workflow: WorkflowName, times: int = TIMES_DEFAULT) -> ScheduleView:
         """A schedule, with the next so many times at which it falls due."""
         query = GetSchedule(workflow=workflow, namespace=self._namespace, times=times)
-        view: ScheduleView = await self._session.call(_GET, query)
-        return view
+        return await self._session.call(query)
 
     async def list(
         self, limit: int = LIST_LIMIT_DEFAULT, cursor: str | None = None
     ) -> SchedulePage:
         query = ListSchedules(namespace=self._namespace, limit=limit, cursor=cursor)
-        page: SchedulePage = await self._session.call(_LIST, query)
-        return page
+        return await self._session.call(query)
 
     async def pause(self, workflow: WorkflowName) -> None:
         """No times any more until it is resumed; the workflow can still be started by hand."""
         command = PauseSchedule(workflow=workflow, namespace=self._namespace)
-        await self._session.call(_PAUSE, command)
+        await self._session.call(command)
 
     async def resume(self, workflow: WorkflowName) -> None:
         """The times from now on; those that have passed meanwhile are not caught up."""
         command = ResumeSchedule(workflow=workflow, namespace=self._namespace)
-        await self._session.call(_RESUME, command)
+        await self._session.call(command)
 
     async def run_now(self, workflow: WorkflowName) -> WorkflowHandle:
         """Start a run now, with the input that the schedule gives; its times stay as they are."""
         command = RunSchedule(workflow=workflow, namespace=self._namespace)
-        begun: WorkflowBegun = await self._session.call(_RUN_NOW, command, repeatable=False)
+        begun = await self._session.call(command, repeatable=False)
         return WorkflowHandle(self._workflows, begun.run_id, begun.duplicate)

@@ -34,19 +34,8 @@ from flo.model.streams import (
     Trimmed,
     TrimStream,
 )
-from flo.wire.opcodes import BY_NAME
 
 FOLLOW_BLOCK_S = 30.0
-
-_CREATE = BY_NAME["create_stream"]
-_ALTER = BY_NAME["alter_stream"]
-_DELETE = BY_NAME["delete_stream"]
-_APPEND = BY_NAME["append"]
-_READ = BY_NAME["read_stream"]
-_TRIM = BY_NAME["trim_stream"]
-_GET = BY_NAME["get_stream"]
-_LIST = BY_NAME["list_streams"]
-_LIST_GROUPS = BY_NAME["list_groups"]
 
 
 class Streams:
@@ -80,7 +69,7 @@ class Streams:
             partitions=partitions,
             retention=_retention(max_age, max_length, max_bytes),
         )
-        await self._session.call(_CREATE, command, repeatable=False)
+        await self._session.call(command, repeatable=False)
 
     async def alter(
         self,
@@ -96,12 +85,12 @@ class Streams:
             namespace=self._namespace,
             retention=_retention(max_age, max_length, max_bytes),
         )
-        await self._session.call(_ALTER, command)
+        await self._session.call(command)
 
     async def delete(self, stream: StreamName) -> None:
         """Delete a stream, its records and its groups."""
         command = DeleteStream(stream=stream, namespace=self._namespace)
-        await self._session.call(_DELETE, command, repeatable=False)
+        await self._session.call(command, repeatable=False)
 
     async def append(
         self,
@@ -169,10 +158,7 @@ class Streams:
             partition=partition,
             key=key,
         )
-        page: RecordPage = await self._session.call(
-            _READ, query, timeout_s=block + self._session.timeout_s
-        )
-        return page
+        return await self._session.call(query, timeout_s=block + self._session.timeout_s)
 
     async def follow(
         self,
@@ -225,8 +211,7 @@ class Streams:
             max_bytes=max_bytes,
             dry_run=dry_run,
         )
-        trimmed: Trimmed = await self._session.call(_TRIM, command, repeatable=dry_run)
-        return trimmed
+        return await self._session.call(command, repeatable=dry_run)
 
     def group(self, stream: StreamName, name: GroupName) -> ConsumerGroup:
         """A consumer group of a stream, to be spoken to; this asks nobody anything."""
@@ -236,25 +221,21 @@ class Streams:
         self, stream: StreamName, limit: int = LIST_LIMIT_DEFAULT, cursor: str | None = None
     ) -> GroupPage:
         query = ListGroups(stream=stream, namespace=self._namespace, limit=limit, cursor=cursor)
-        page: GroupPage = await self._session.call(_LIST_GROUPS, query)
-        return page
+        return await self._session.call(query)
 
     async def info(self, stream: StreamName) -> StreamView:
         query = GetStream(stream=stream, namespace=self._namespace)
-        view: StreamView = await self._session.call(_GET, query)
-        return view
+        return await self._session.call(query)
 
     async def list(
         self, prefix: str = "", *, limit: int = LIST_LIMIT_DEFAULT, cursor: str | None = None
     ) -> StreamPage:
         query = ListStreams(namespace=self._namespace, prefix=prefix, limit=limit, cursor=cursor)
-        page: StreamPage = await self._session.call(_LIST, query)
-        return page
+        return await self._session.call(query)
 
     async def _append(self, stream: StreamName, records: Sequence[NewRecord]) -> Appended:
         command = Append(stream=stream, records=list(records), namespace=self._namespace)
-        appended: Appended = await self._session.call(_APPEND, command, repeatable=False)
-        return appended
+        return await self._session.call(command, repeatable=False)
 
     async def _end_of(self, stream: StreamName) -> StreamId:
         """The id of the newest record; of a stream that is not there yet, the start."""

@@ -30,22 +30,9 @@ from flo.model.workers import (
     WorkerType,
     WorkerView,
 )
-from flo.wire.opcodes import BY_NAME
 
 EXTEND_MS_DEFAULT = 30_000
 BLOCK_MS_DEFAULT = 30_000
-
-_REGISTER = BY_NAME["register_worker"]
-_HEARTBEAT = BY_NAME["heartbeat"]
-_CLAIM = BY_NAME["claim"]
-_COMPLETE = BY_NAME["complete"]
-_FAIL = BY_NAME["fail"]
-_TOUCH = BY_NAME["touch"]
-_AWAIT_NOTIFICATIONS = BY_NAME["await_news"]
-_DRAIN = BY_NAME["drain_worker"]
-_DEREGISTER = BY_NAME["deregister_worker"]
-_GET = BY_NAME["get_worker"]
-_LIST = BY_NAME["list_workers"]
 
 
 class Workers:
@@ -87,15 +74,13 @@ class Workers:
             worker_type=WorkerType(worker_type),
             incarnation=incarnation,
         )
-        known: WorkerKnown = await self._session.call(_REGISTER, command)
-        return known
+        return await self._session.call(command)
 
     async def heartbeat(self, worker_id: WorkerId, current_load: int = 0) -> WorkerKnown:
         command = Heartbeat(
             worker_id=worker_id, namespace=self._namespace, current_load=current_load
         )
-        known: WorkerKnown = await self._session.call(_HEARTBEAT, command)
-        return known
+        return await self._session.call(command)
 
     async def claim(
         self,
@@ -113,10 +98,9 @@ class Workers:
             max_tasks=max_tasks,
             block_ms=block_ms,
         )
-        assigned: Assigned = await self._session.call(
-            _CLAIM, command, timeout_s=block_ms / 1_000 + self._session.timeout_s
+        return await self._session.call(
+            command, timeout_s=block_ms / 1_000 + self._session.timeout_s
         )
-        return assigned
 
     async def complete(
         self,
@@ -135,8 +119,7 @@ class Workers:
             output=encode_payload(output),
             outcome=outcome,
         )
-        accepted: Accepted = await self._session.call(_COMPLETE, command, repeatable=attempt > 0)
-        return accepted
+        return await self._session.call(command, repeatable=attempt > 0)
 
     async def fail(
         self,
@@ -158,8 +141,7 @@ class Workers:
             retry=retry,
             dead_letter=dead_letter,
         )
-        accepted: Accepted = await self._session.call(_FAIL, command, repeatable=attempt > 0)
-        return accepted
+        return await self._session.call(command, repeatable=attempt > 0)
 
     async def touch(
         self,
@@ -177,8 +159,7 @@ class Workers:
             attempt=attempt,
             extend_ms=extend_ms,
         )
-        touched: Touched = await self._session.call(_TOUCH, command)
-        return touched
+        return await self._session.call(command)
 
     async def await_notifications(
         self, worker_id: WorkerId, *, after: int = 0, block_ms: int = BLOCK_MS_DEFAULT
@@ -187,28 +168,22 @@ class Workers:
         query = AwaitNotifications(
             worker_id=worker_id, namespace=self._namespace, after=after, block_ms=block_ms
         )
-        notifications: Notifications = await self._session.call(
-            _AWAIT_NOTIFICATIONS, query, timeout_s=block_ms / 1_000 + self._session.timeout_s
-        )
-        return notifications
+        return await self._session.call(query, timeout_s=block_ms / 1_000 + self._session.timeout_s)
 
     async def drain(self, worker_id: WorkerId) -> WorkerKnown:
         """No new tasks for this worker; those it holds go on."""
         command = DrainWorker(worker_id=worker_id, namespace=self._namespace)
-        known: WorkerKnown = await self._session.call(_DRAIN, command)
-        return known
+        return await self._session.call(command)
 
     async def deregister(self, worker_id: WorkerId) -> None:
         """Forget the worker; what it still holds is free at once."""
         command = DeregisterWorker(worker_id=worker_id, namespace=self._namespace)
-        await self._session.call(_DEREGISTER, command)
+        await self._session.call(command)
 
     async def get(self, worker_id: WorkerId) -> WorkerView:
         query = GetWorker(worker_id=worker_id, namespace=self._namespace)
-        worker: WorkerView = await self._session.call(_GET, query)
-        return worker
+        return await self._session.call(query)
 
     async def list(self, limit: int = LIST_LIMIT_DEFAULT, cursor: str | None = None) -> WorkerPage:
         query = ListWorkers(namespace=self._namespace, limit=limit, cursor=cursor)
-        page: WorkerPage = await self._session.call(_LIST, query)
-        return page
+        return await self._session.call(query)

@@ -13,8 +13,8 @@ from flo.client.payloads.payload import encode_payload
 from flo.client.session.session import Session
 from flo.model.errors import TimedOut, Unavailable
 from flo.model.ids import LIST_LIMIT_DEFAULT, Namespace, RunId
-from flo.model.workflow_facts import ENDED, StepName, WorkflowName, WorkflowStatus
 from flo.model.workflows import (
+    ENDED,
     HISTORY_LIMIT_DEFAULT,
     LATEST,
     CancelWorkflow,
@@ -35,17 +35,18 @@ from flo.model.workflows import (
     ResumeWorkflow,
     SignalWorkflow,
     StartWorkflow,
+    StepName,
     Validated,
     ValidateWorkflow,
     WaitForWorkflow,
-    WorkflowBegun,
     WorkflowDeployed,
+    WorkflowName,
     WorkflowPage,
     WorkflowRunPage,
     WorkflowRunView,
+    WorkflowStatus,
     WorkflowView,
 )
-from flo.wire.opcodes import BY_NAME
 
 T = TypeVar("T")
 
@@ -53,25 +54,6 @@ POLL_S_MAX = 30.0
 ANSWER_GRACE_S = 1.0
 """How much later than asked for the answer to a poll may come."""
 NO_INPUT = b"{}"
-
-_CREATE = BY_NAME["create_workflow"]
-_VALIDATE = BY_NAME["validate_workflow"]
-_DELETE = BY_NAME["delete_workflow"]
-_DISABLE = BY_NAME["disable_workflow"]
-_ENABLE = BY_NAME["enable_workflow"]
-_GET = BY_NAME["get_workflow"]
-_LIST = BY_NAME["list_workflows"]
-_START = BY_NAME["start_workflow"]
-_SIGNAL = BY_NAME["signal_workflow"]
-_CANCEL = BY_NAME["cancel_workflow"]
-_PAUSE = BY_NAME["pause_workflow"]
-_RESUME = BY_NAME["resume_workflow"]
-_RERUN = BY_NAME["rerun_workflow"]
-_GET_RUN = BY_NAME["get_workflow_run"]
-_WAIT = BY_NAME["wait_for_workflow"]
-_LIST_RUNS = BY_NAME["list_workflow_runs"]
-_HISTORY = BY_NAME["get_history"]
-_EXPLAIN = BY_NAME["explain_workflow"]
 
 
 class Workflows:
@@ -86,43 +68,39 @@ class Workflows:
         with it is in the `problems` of the error's details; warnings are in those of the reply.
         """
         command = CreateWorkflow(text=await _text_of(text), namespace=self._namespace)
-        deployed: WorkflowDeployed = await self._session.call(_CREATE, command)
-        return deployed
+        return await self._session.call(command)
 
     async def validate(self, text: str | Path) -> Validated:
         """What is wrong with a definition, and what might be; nothing is deployed."""
         query = ValidateWorkflow(text=await _text_of(text))
-        validated: Validated = await self._session.call(_VALIDATE, query)
-        return validated
+        return await self._session.call(query)
 
     async def get(self, name: WorkflowName, version: str = LATEST) -> WorkflowView:
         query = GetWorkflow(name=name, namespace=self._namespace, version=version)
-        view: WorkflowView = await self._session.call(_GET, query)
-        return view
+        return await self._session.call(query)
 
     async def list(
         self, limit: int = LIST_LIMIT_DEFAULT, cursor: str | None = None
     ) -> WorkflowPage:
         """Each in its latest version; `get` gives the text of one."""
         query = ListWorkflows(namespace=self._namespace, limit=limit, cursor=cursor)
-        page: WorkflowPage = await self._session.call(_LIST, query)
-        return page
+        return await self._session.call(query)
 
     async def delete(self, name: WorkflowName, version: str | None = None) -> None:
         """Delete a version, or all of them; runs that are under way go on to their end."""
         command = DeleteWorkflow(name=name, namespace=self._namespace, version=version)
-        await self._session.call(_DELETE, command)
+        await self._session.call(command)
 
     async def enable(self, name: WorkflowName, version: str | None = None) -> None:
         """Let it be started again: one version, or all of them."""
         command = EnableWorkflow(name=name, namespace=self._namespace, version=version)
-        await self._session.call(_ENABLE, command)
+        await self._session.call(command)
 
     async def disable(self, name: WorkflowName, version: str | None = None) -> None:
         """Refuse new runs, of one version or of all there are and will be; those that are there
         already go on. The schedule rests while the latest version is disabled."""
         command = DisableWorkflow(name=name, namespace=self._namespace, version=version)
-        await self._session.call(_DISABLE, command)
+        await self._session.call(command)
 
     async def start(
         self,
@@ -146,9 +124,7 @@ class Workflows:
             idempotency_key=idempotency_key,
             run_id=run_id,
         )
-        begun: WorkflowBegun = await self._session.call(
-            _START, command, repeatable=idempotency_key is not None
-        )
+        begun = await self._session.call(command, repeatable=idempotency_key is not None)
         return WorkflowHandle(self, begun.run_id, begun.duplicate)
 
     def run(self, run_id: RunId) -> WorkflowHandle:
@@ -163,19 +139,19 @@ class Workflows:
         command = SignalWorkflow(
             run_id=run_id, type=type, payload=encode_payload(payload), namespace=self._namespace
         )
-        await self._session.call(_SIGNAL, command, repeatable=False)
+        await self._session.call(command, repeatable=False)
 
     async def cancel(self, run_id: RunId, reason: str = "") -> None:
         """End a run: its actions and children are cancelled, what it has done is undone."""
         command = CancelWorkflow(run_id=run_id, namespace=self._namespace, reason=reason)
-        await self._session.call(_CANCEL, command)
+        await self._session.call(command)
 
     async def pause(self, run_id: RunId) -> None:
         """Let what is under way come to its end, and begin nothing new."""
-        await self._session.call(_PAUSE, PauseWorkflow(run_id=run_id, namespace=self._namespace))
+        await self._session.call(PauseWorkflow(run_id=run_id, namespace=self._namespace))
 
     async def resume(self, run_id: RunId) -> None:
-        await self._session.call(_RESUME, ResumeWorkflow(run_id=run_id, namespace=self._namespace))
+        await self._session.call(ResumeWorkflow(run_id=run_id, namespace=self._namespace))
 
     async def rerun(
         self,
@@ -197,13 +173,12 @@ class Workflows:
             input=None if input is None else encode_payload(input),
             version=version,
         )
-        begun: WorkflowBegun = await self._session.call(_RERUN, command, repeatable=False)
+        begun = await self._session.call(command, repeatable=False)
         return WorkflowHandle(self, begun.run_id, begun.duplicate)
 
     async def status(self, run_id: RunId) -> WorkflowRunView:
         query = GetWorkflowRun(run_id=run_id, namespace=self._namespace)
-        run: WorkflowRunView = await self._session.call(_GET_RUN, query)
-        return run
+        return await self._session.call(query)
 
     async def wait(self, run_id: RunId, timeout: float | None = None) -> WorkflowRunView:
         """The run, once it has ended; TimedOut if it takes more than `timeout` seconds."""
@@ -256,22 +231,19 @@ class Workflows:
             limit=limit,
             cursor=cursor,
         )
-        page: WorkflowRunPage = await self._session.call(_LIST_RUNS, query)
-        return page
+        return await self._session.call(query)
 
     async def history(
         self, run_id: RunId, *, limit: int = HISTORY_LIMIT_DEFAULT, cursor: str | None = None
     ) -> HistoryPage:
         """What has happened in a run, the oldest first."""
         query = GetHistory(run_id=run_id, namespace=self._namespace, limit=limit, cursor=cursor)
-        page: HistoryPage = await self._session.call(_HISTORY, query)
-        return page
+        return await self._session.call(query)
 
     async def explain(self, run_id: RunId) -> Explanation:
         """Why the run is where it is, and what would move it."""
         query = ExplainWorkflow(run_id=run_id, namespace=self._namespace)
-        explanation: Explanation = await self._session.call(_EXPLAIN, query)
-        return explanation
+        return await self._session.call(query)
 
     def _poll(self, run_id: RunId, deadline_s: float) -> asyncio.Future[WorkflowRunView]:
         block_s, timeout_s = POLL_S_MAX, POLL_S_MAX + self._session.timeout_s
@@ -282,7 +254,7 @@ class Workflows:
         query = WaitForWorkflow(
             run_id=run_id, namespace=self._namespace, block_ms=round(block_s * 1_000)
         )
-        return self._session.call(_WAIT, query, timeout_s=timeout_s)
+        return self._session.call(query, timeout_s=timeout_s)
 
 
 async def _text_of(text: str | Path) -> str:

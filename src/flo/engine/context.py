@@ -5,13 +5,13 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
+from flo.engine.groups.records import Letter
+from flo.engine.runs.records import Run
 from flo.engine.volatile import VolatileState
+from flo.engine.workflows.records import HistoryEntry, WorkflowRecord, WorkflowSummary
 from flo.model.archive import ArchiveAddress, ArchiveKey
-from flo.model.groups import Letter
 from flo.model.ids import RunId
-from flo.model.runs import Run
 from flo.model.streams import StreamPosition, StreamRecord
-from flo.model.workflow_facts import HistoryEntry, WorkflowRecord, WorkflowSummary
 
 
 class RecordReader(Protocol):

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from flo.engine.context import Recalled
 from flo.engine.queries import live_runs, numbers_below
+from flo.engine.runs.records import Run
 from flo.engine.state import Space, State
 from flo.engine.streams.lookups import (
     NOTHING_KNOWN,
@@ -42,7 +43,6 @@ from flo.model.runs import (
     ListRuns,
     PurgeDead,
     RequeueDead,
-    Run,
     WaitForRuns,
 )
 

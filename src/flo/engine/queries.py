@@ -8,19 +8,15 @@ from typing import Any, Protocol
 
 import msgspec
 
+from flo.engine.actions.records import Action
 from flo.engine.actions.rules import named_action
 from flo.engine.context import Context
 from flo.engine.namespaces.rules import named_namespace
+from flo.engine.runs.records import Attempt, Run
 from flo.engine.state import NO_RUNS, Space, State
+from flo.engine.workers.records import Process, Worker
 from flo.engine.workers.rules import named_worker, worker_status
-from flo.model.actions import (
-    Action,
-    ActionPage,
-    ActionView,
-    GetAction,
-    LimitsView,
-    ListActions,
-)
+from flo.model.actions import ActionPage, ActionView, GetAction, LimitsView, ListActions
 from flo.model.errors import Invalid, NotFound
 from flo.model.ids import (
     BLOCK_MS_MAX,
@@ -30,21 +26,14 @@ from flo.model.ids import (
     check_range,
     run_id_of,
 )
-from flo.model.namespaces import (
-    GetNamespace,
-    ListNamespaces,
-    NamespacePage,
-    NamespaceView,
-)
+from flo.model.namespaces import GetNamespace, ListNamespaces, NamespacePage, NamespaceView
 from flo.model.runs import (
     RUNS_PER_WAIT_MAX,
-    Attempt,
     AttemptView,
     Ended,
     GetRun,
     ListDead,
     ListRuns,
-    Run,
     RunPage,
     RunResult,
     RunStatus,
@@ -56,9 +45,7 @@ from flo.model.workers import (
     GetWorker,
     ListWorkers,
     Notifications,
-    Process,
     ProcessView,
-    Worker,
     WorkerPage,
     WorkerType,
     WorkerView,

@@ -8,12 +8,15 @@ from typing import NamedTuple
 
 import msgspec
 
+from flo.engine.actions.records import Action
 from flo.engine.due import GROUP, Due
 from flo.engine.groups.backlog import Backlog
 from flo.engine.kv.keys import Keys
 from flo.engine.runs.queue import Lane, Queue
+from flo.engine.runs.records import Run
+from flo.engine.schedules.records import ScheduleState
+from flo.engine.workers.records import Process, Worker
 from flo.engine.workflows.execution import Execution
-from flo.model.actions import Action
 from flo.model.groups import GroupSettings
 from flo.model.ids import (
     ActionName,
@@ -24,11 +27,8 @@ from flo.model.ids import (
     StreamName,
     WorkerId,
 )
-from flo.model.runs import Run
-from flo.model.schedules import ScheduleState
 from flo.model.streams import KEEP_ALL, Retention
-from flo.model.workers import Process, Worker
-from flo.model.workflow_facts import BranchName, WorkflowName
+from flo.model.workflows import BranchName, WorkflowName
 from flo.workflow.definition import Definition
 
 DELETION_MARK = "~"

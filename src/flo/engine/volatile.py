@@ -6,19 +6,20 @@ A restart forgets it. It steers decisions; what was decided from it is in the ev
 from collections import deque
 from typing import NamedTuple
 
+from flo.engine.groups.events import ConsumerHeard
+from flo.engine.kv.events import TransactionClosed, TransactionFilled, TransactionOpened
+from flo.engine.plans.events import EventEmitted
 from flo.engine.runs.rates import rate_under
-from flo.model.base import Observation
-from flo.model.groups import ConsumerHeard
-from flo.model.ids import ConsumerName, GroupName, Namespace, RunId, StreamName, WorkerId
-from flo.model.kv import (
-    Change,
-    Check,
-    TransactionClosed,
-    TransactionFilled,
-    TransactionOpened,
+from flo.engine.workers.events import (
+    RunsBegun,
+    TaskCancelled,
+    WorkerAskedToDrain,
+    WorkerHeard,
+    WorkerLeft,
 )
-from flo.model.plans import EventEmitted
-from flo.model.workers import RunsBegun, TaskCancelled, WorkerAskedToDrain, WorkerHeard, WorkerLeft
+from flo.model.base import Observation
+from flo.model.ids import ConsumerName, GroupName, Namespace, RunId, StreamName, WorkerId
+from flo.model.kv import Change, Check
 from flo.workflow.plan.cache import CacheKey, Results
 from flo.workflow.plan.monitor import PlanMonitor
 from flo.workflow.plan.rate import Rate

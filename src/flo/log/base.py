@@ -16,6 +16,15 @@ from flo.model.ids import Namespace
 from flo.model.streams import Chunk, PositionBy, StreamPosition
 
 
+class Codec(Protocol):
+    """Events to bytes and back: the log itself knows none of them."""
+
+    def encode(self, events: Sequence[Event]) -> bytes: ...
+
+    def decode(self, body: bytes) -> list[Event]:
+        """Bytes that are no events are Corrupt."""
+
+
 class LogEntry(NamedTuple):
     """What one append wrote: the index of its first event, its time, its events."""
 

@@ -1,12 +1,12 @@
 """The base classes of every struct, so that their options are chosen once.
 
-    Word     what travels: commands, questions, replies. A map by field name, and no other fields.
-    Fact     what the log remembers: events. A tagged array; fields are only ever added at the end.
-    Record   what State holds and snapshots and the archive keep. An array, as a Fact, without tag.
-    Sign     what only Live remembers. Never encoded.
+    Message      what travels: commands, queries, replies. A map by field name, no other fields.
+    Event        what the log remembers. A tagged array; fields are only ever added at the end.
+    Record       what State, snapshots and the archive hold. An array like an Event, without tag.
+    Observation  what only VolatileState remembers. Never encoded.
 
-None of them can be part of a reference cycle, so Facts and Records stay out of the garbage
-collector's sight: a million pending runs must not lengthen its walks.
+None of them can be part of a reference cycle, so Events and Records are not tracked by the garbage
+collector: a million pending runs must not slow its collections.
 """
 
 from typing import TYPE_CHECKING, dataclass_transform
@@ -50,3 +50,7 @@ class Record(
 
 class Observation(msgspec.Struct, metaclass=_Frozen, frozen=True, kw_only=True):
     pass
+
+
+class Nothing(Message):
+    """The reply when there is nothing to say but that it is done."""

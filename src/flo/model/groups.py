@@ -1,11 +1,11 @@
-"""Consumer groups of a stream: record, commands, questions, events, replies."""
+"""Consumer groups of a stream: commands, queries, replies."""
 
 from enum import StrEnum
 from typing import TypeAlias
 
 import msgspec
 
-from flo.model.base import Event, Message, Observation, Record
+from flo.model.base import Message, Nothing, Record
 from flo.model.ids import (
     LIST_LIMIT_DEFAULT,
     NAMESPACE_DEFAULT,
@@ -16,6 +16,7 @@ from flo.model.ids import (
     StreamName,
     WorkerId,
 )
+from flo.model.operation import Command, Permission, Query, operation
 from flo.model.streams import START, StreamRecord
 
 ACK_TIMEOUT_MS_DEFAULT = 60_000
@@ -30,7 +31,6 @@ GROUPS_MAX = 1_000
 IDS_PER_COMMAND_MAX = 1_000
 PENDING_PER_GROUP_MAX = 100_000
 """A group that has so many records under way is given no more until some are settled."""
-
 Sequences: TypeAlias = tuple[tuple[int, int], ...]
 """Sequences as the first and the last of each unbroken part."""
 
@@ -57,314 +57,6 @@ class GroupSettings(Record):
 
 
 SETTINGS_DEFAULT = GroupSettings()
-
-
-class Delivery(Record):
-    """A record on its way through a group.
-
-    consumer          handed out, until `until_ms`
-    no consumer       to be handed out again, at once or, with `until_ms`, from then on
-    """
-
-    sequence: int
-    deliveries: int = 0
-    consumer: ConsumerName | None = None
-    until_ms: int | None = None
-    delivered_at_ms: int | None = None
-    slot: int = 0
-
-
-class Letter(Record):
-    """A record that a group gave up, with all that was in it."""
-
-    record: StreamRecord
-    deliveries: int
-    at_ms: int
-
-
-class CreateGroup(Message):
-    """Make a group; whoever joins or reads one that is not there makes it, with the defaults."""
-
-    stream: StreamName
-    group: GroupName
-    namespace: Namespace = NAMESPACE_DEFAULT
-    settings: GroupSettings = SETTINGS_DEFAULT
-    start: str = START
-    """Where its reading begins: after this id, or at "$", the end."""
-
-
-class DeleteGroup(Message):
-    stream: StreamName
-    group: GroupName
-    namespace: Namespace = NAMESPACE_DEFAULT
-
-
-class JoinGroup(Message):
-    stream: StreamName
-    group: GroupName
-    consumer: ConsumerName
-    namespace: Namespace = NAMESPACE_DEFAULT
-
-
-class LeaveGroup(Message):
-    """The consumer's records go to the others at once."""
-
-    stream: StreamName
-    group: GroupName
-    consumer: ConsumerName
-    namespace: Namespace = NAMESPACE_DEFAULT
-
-
-class ReadGroup(Message):
-    """Take up to `limit` records for a consumer; wait up to `block_ms` for the first.
-
-    With the id of a registered worker, what is settled counts for it, and its drain ends the wait.
-    """
-
-    stream: StreamName
-    group: GroupName
-    consumer: ConsumerName
-    namespace: Namespace = NAMESPACE_DEFAULT
-    limit: int = 1
-    block_ms: int = 0
-    worker_id: WorkerId | None = None
-
-
-class Ack(Message):
-    """These records are done. Ids that are not under way are passed over."""
-
-    stream: StreamName
-    group: GroupName
-    ids: list[StreamId]
-    namespace: Namespace = NAMESPACE_DEFAULT
-    worker_id: WorkerId | None = None
-
-
-class Nack(Message):
-    """These records are not done: hand them out again, after `delay_ms` or the group's delay.
-
-    With a consumer, only those that it holds.
-    """
-
-    stream: StreamName
-    group: GroupName
-    ids: list[StreamId]
-    namespace: Namespace = NAMESPACE_DEFAULT
-    consumer: ConsumerName | None = None
-    delay_ms: int | None = None
-    worker_id: WorkerId | None = None
-
-
-class TouchRecords(Message):
-    """Give the consumer more time for these records: `extend_ms` from now, or the ack timeout."""
-
-    stream: StreamName
-    group: GroupName
-    consumer: ConsumerName
-    ids: list[StreamId]
-    namespace: Namespace = NAMESPACE_DEFAULT
-    extend_ms: int | None = None
-
-
-class ClaimRecords(Message):
-    """Take over records that have been under way for `min_idle_ms`; with 0, only one's own."""
-
-    stream: StreamName
-    group: GroupName
-    consumer: ConsumerName
-    namespace: Namespace = NAMESPACE_DEFAULT
-    min_idle_ms: int = 0
-    after: StreamId = START
-    limit: int = 100
-
-
-class RequeueLetters(Message):
-    """Hand out dead letters again: these, or the newest `limit` there are."""
-
-    stream: StreamName
-    group: GroupName
-    namespace: Namespace = NAMESPACE_DEFAULT
-    ids: list[StreamId] | None = None
-    limit: int = 100
-
-
-class PurgeLetters(Message):
-    """Forget dead letters: these, or the newest `limit` there are."""
-
-    stream: StreamName
-    group: GroupName
-    namespace: Namespace = NAMESPACE_DEFAULT
-    ids: list[StreamId] | None = None
-    limit: int = 100
-
-
-class GetGroup(Message):
-    stream: StreamName
-    group: GroupName
-    namespace: Namespace = NAMESPACE_DEFAULT
-
-
-class ListGroups(Message):
-    stream: StreamName
-    namespace: Namespace = NAMESPACE_DEFAULT
-    limit: int = LIST_LIMIT_DEFAULT
-    cursor: str | None = None
-
-
-class ListPending(Message):
-    """The records under way, the oldest first."""
-
-    stream: StreamName
-    group: GroupName
-    namespace: Namespace = NAMESPACE_DEFAULT
-    consumer: ConsumerName | None = None
-    limit: int = LIST_LIMIT_DEFAULT
-    cursor: str | None = None
-
-
-class ListLetters(Message):
-    """The dead letters of a group, the newest first."""
-
-    stream: StreamName
-    group: GroupName
-    namespace: Namespace = NAMESPACE_DEFAULT
-    limit: int = LIST_LIMIT_DEFAULT
-    cursor: str | None = None
-
-
-class GroupCreated(Event):
-    namespace: Namespace
-    stream: StreamName
-    group: GroupName
-    number: int
-    """What its dead letters are filed under; a group that is made again gets another one."""
-    settings: GroupSettings
-    next: int
-    """The sequence of the first record that is new to it."""
-    at_ms: int
-
-
-class GroupDeleted(Event):
-    namespace: Namespace
-    stream: StreamName
-    group: GroupName
-
-
-class ConsumerJoined(Event):
-    namespace: Namespace
-    stream: StreamName
-    group: GroupName
-    consumer: ConsumerName
-    at_ms: int
-
-
-class ConsumerLeft(Event):
-    namespace: Namespace
-    stream: StreamName
-    group: GroupName
-    consumer: ConsumerName
-
-
-class ConsumerChosen(Event):
-    """From now on this one takes everything, in mode exclusive."""
-
-    namespace: Namespace
-    stream: StreamName
-    group: GroupName
-    consumer: ConsumerName
-
-
-class RecordsDelivered(Event):
-    """Records handed out to a consumer; `skipped` ones wait until their keys are free."""
-
-    namespace: Namespace
-    stream: StreamName
-    group: GroupName
-    consumer: ConsumerName
-    sequences: Sequences
-    at_ms: int
-    until_ms: int
-    next: int
-    slots: tuple[int, ...] = ()
-    """Of each, in mode key_shared."""
-    skipped: Sequences = ()
-    skipped_slots: tuple[int, ...] = ()
-
-
-class RecordsAcked(Event):
-    namespace: Namespace
-    stream: StreamName
-    group: GroupName
-    sequences: Sequences
-    at_ms: int
-    worker_id: WorkerId | None = None
-
-
-class RecordsReturned(Event):
-    """Handed out, and not done: nacked, out of time, or left behind by a consumer."""
-
-    namespace: Namespace
-    stream: StreamName
-    group: GroupName
-    sequences: Sequences
-    at_ms: int
-    ready_at_ms: int
-    worker_id: WorkerId | None = None
-
-
-class RecordsReleased(Event):
-    """Their delay is over: they may be handed out again."""
-
-    namespace: Namespace
-    stream: StreamName
-    group: GroupName
-    sequences: Sequences
-
-
-class RecordsTouched(Event):
-    namespace: Namespace
-    stream: StreamName
-    group: GroupName
-    sequences: Sequences
-    until_ms: int
-    at_ms: int = 0
-
-
-class RecordDied(Event):
-    """Handed out as often as it may be: the record is a dead letter of the group now."""
-
-    namespace: Namespace
-    stream: StreamName
-    group: GroupName
-    letter: Letter
-    slot: int = 0
-
-
-class LetterRevived(Event):
-    """A dead letter is handed out again, as if for the first time."""
-
-    namespace: Namespace
-    stream: StreamName
-    group: GroupName
-    sequence: int
-    slot: int = 0
-
-
-class LetterPurged(Event):
-    namespace: Namespace
-    stream: StreamName
-    group: GroupName
-    sequence: int
-
-
-class ConsumerHeard(Observation):
-    """A consumer spoke, and is taken to be there until this time."""
-
-    namespace: Namespace
-    stream: StreamName
-    group: GroupName
-    consumer: ConsumerName
-    until_ms: int
 
 
 class Joined(Message):
@@ -450,3 +142,168 @@ class LettersChanged(Message):
 
     ids: list[StreamId]
     more: bool = False
+
+
+@operation(opcode=70, permission=Permission.STREAMS_MANAGE)
+class CreateGroup(Command[Nothing]):
+    """Make a group; whoever joins or reads one that is not there makes it, with the defaults."""
+
+    stream: StreamName
+    group: GroupName
+    namespace: Namespace = NAMESPACE_DEFAULT
+    settings: GroupSettings = SETTINGS_DEFAULT
+    start: str = START
+    """Where its reading begins: after this id, or at "$", the end."""
+
+
+@operation(opcode=71, permission=Permission.STREAMS_MANAGE)
+class DeleteGroup(Command[Nothing]):
+    stream: StreamName
+    group: GroupName
+    namespace: Namespace = NAMESPACE_DEFAULT
+
+
+@operation(opcode=72, permission=Permission.STREAMS_READ)
+class JoinGroup(Command[Joined]):
+    stream: StreamName
+    group: GroupName
+    consumer: ConsumerName
+    namespace: Namespace = NAMESPACE_DEFAULT
+
+
+@operation(opcode=73, permission=Permission.STREAMS_READ)
+class LeaveGroup(Command[Nothing]):
+    """The consumer's records go to the others at once."""
+
+    stream: StreamName
+    group: GroupName
+    consumer: ConsumerName
+    namespace: Namespace = NAMESPACE_DEFAULT
+
+
+@operation(opcode=74, permission=Permission.STREAMS_READ)
+class ReadGroup(Command[GroupRecords]):
+    """Take up to `limit` records for a consumer; wait up to `block_ms` for the first.
+
+    With the id of a registered worker, what is settled counts for it, and its drain ends the wait.
+    """
+
+    stream: StreamName
+    group: GroupName
+    consumer: ConsumerName
+    namespace: Namespace = NAMESPACE_DEFAULT
+    limit: int = 1
+    block_ms: int = 0
+    worker_id: WorkerId | None = None
+
+
+@operation(opcode=75, permission=Permission.STREAMS_READ)
+class Ack(Command[Settled]):
+    """These records are done. Ids that are not under way are passed over."""
+
+    stream: StreamName
+    group: GroupName
+    ids: list[StreamId]
+    namespace: Namespace = NAMESPACE_DEFAULT
+    worker_id: WorkerId | None = None
+
+
+@operation(opcode=76, permission=Permission.STREAMS_READ)
+class Nack(Command[Settled]):
+    """These records are not done: hand them out again, after `delay_ms` or the group's delay.
+
+    With a consumer, only those that it holds.
+    """
+
+    stream: StreamName
+    group: GroupName
+    ids: list[StreamId]
+    namespace: Namespace = NAMESPACE_DEFAULT
+    consumer: ConsumerName | None = None
+    delay_ms: int | None = None
+    worker_id: WorkerId | None = None
+
+
+@operation(opcode=77, permission=Permission.STREAMS_READ)
+class TouchRecords(Command[Settled]):
+    """Give the consumer more time for these records: `extend_ms` from now, or the ack timeout."""
+
+    stream: StreamName
+    group: GroupName
+    consumer: ConsumerName
+    ids: list[StreamId]
+    namespace: Namespace = NAMESPACE_DEFAULT
+    extend_ms: int | None = None
+
+
+@operation(opcode=78, permission=Permission.STREAMS_READ)
+class ClaimRecords(Command[ClaimedRecords]):
+    """Take over records that have been under way for `min_idle_ms`; with 0, only one's own."""
+
+    stream: StreamName
+    group: GroupName
+    consumer: ConsumerName
+    namespace: Namespace = NAMESPACE_DEFAULT
+    min_idle_ms: int = 0
+    after: StreamId = START
+    limit: int = 100
+
+
+@operation(opcode=83, permission=Permission.STREAMS_MANAGE)
+class RequeueLetters(Command[LettersChanged]):
+    """Hand out dead letters again: these, or the newest `limit` there are."""
+
+    stream: StreamName
+    group: GroupName
+    namespace: Namespace = NAMESPACE_DEFAULT
+    ids: list[StreamId] | None = None
+    limit: int = 100
+
+
+@operation(opcode=84, permission=Permission.STREAMS_MANAGE)
+class PurgeLetters(Command[LettersChanged]):
+    """Forget dead letters: these, or the newest `limit` there are."""
+
+    stream: StreamName
+    group: GroupName
+    namespace: Namespace = NAMESPACE_DEFAULT
+    ids: list[StreamId] | None = None
+    limit: int = 100
+
+
+@operation(opcode=80, permission=Permission.STREAMS_READ)
+class GetGroup(Query[GroupView]):
+    stream: StreamName
+    group: GroupName
+    namespace: Namespace = NAMESPACE_DEFAULT
+
+
+@operation(opcode=81, permission=Permission.STREAMS_READ)
+class ListGroups(Query[GroupPage]):
+    stream: StreamName
+    namespace: Namespace = NAMESPACE_DEFAULT
+    limit: int = LIST_LIMIT_DEFAULT
+    cursor: str | None = None
+
+
+@operation(opcode=79, permission=Permission.STREAMS_READ)
+class ListPending(Query[PendingPage]):
+    """The records under way, the oldest first."""
+
+    stream: StreamName
+    group: GroupName
+    namespace: Namespace = NAMESPACE_DEFAULT
+    consumer: ConsumerName | None = None
+    limit: int = LIST_LIMIT_DEFAULT
+    cursor: str | None = None
+
+
+@operation(opcode=82, permission=Permission.STREAMS_READ)
+class ListLetters(Query[LetterPage]):
+    """The dead letters of a group, the newest first."""
+
+    stream: StreamName
+    group: GroupName
+    namespace: Namespace = NAMESPACE_DEFAULT
+    limit: int = LIST_LIMIT_DEFAULT
+    cursor: str | None = None

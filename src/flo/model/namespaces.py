@@ -1,39 +1,8 @@
-"""A namespace: commands, questions, events, replies."""
+"""A namespace: commands, queries, replies."""
 
-from flo.model.base import Event, Message
+from flo.model.base import Message, Nothing
 from flo.model.ids import LIST_LIMIT_DEFAULT, Namespace
-
-
-class CreateNamespace(Message):
-    """Make a namespace; the first action or worker registered in one makes it too."""
-
-    name: Namespace
-
-
-class DeleteNamespace(Message):
-    """Delete a namespace; with `force`, also one that still has something in it."""
-
-    name: Namespace
-    force: bool = False
-
-
-class GetNamespace(Message):
-    name: Namespace
-
-
-class ListNamespaces(Message):
-    limit: int = LIST_LIMIT_DEFAULT
-    cursor: str | None = None
-
-
-class NamespaceCreated(Event):
-    name: Namespace
-    at_ms: int
-
-
-class NamespaceDeleted(Event):
-    name: Namespace
-    at_ms: int
+from flo.model.operation import Command, Permission, Query, operation
 
 
 class NamespaceView(Message):
@@ -51,4 +20,30 @@ class NamespaceView(Message):
 
 class NamespacePage(Message):
     items: list[NamespaceView]
+    cursor: str | None = None
+
+
+@operation(opcode=50, permission=Permission.NAMESPACES_WRITE)
+class CreateNamespace(Command[Nothing]):
+    """Make a namespace; the first action or worker registered in one makes it too."""
+
+    name: Namespace
+
+
+@operation(opcode=51, permission=Permission.NAMESPACES_WRITE)
+class DeleteNamespace(Command[Nothing]):
+    """Delete a namespace; with `force`, also one that still has something in it."""
+
+    name: Namespace
+    force: bool = False
+
+
+@operation(opcode=52, permission=Permission.NAMESPACES_READ)
+class GetNamespace(Query[NamespaceView]):
+    name: Namespace
+
+
+@operation(opcode=53, permission=Permission.NAMESPACES_READ)
+class ListNamespaces(Query[NamespacePage]):
+    limit: int = LIST_LIMIT_DEFAULT
     cursor: str | None = None

@@ -1,30 +1,9 @@
-"""Plans while they are used: questions, signs, replies. Nothing of this outlives the process."""
+"""Plans while they are used: queries, replies. Nothing of this outlives the process."""
 
-from flo.model.base import Message, Observation
+from flo.model.base import Message
 from flo.model.ids import NAMESPACE_DEFAULT, Namespace
-from flo.model.workflow_facts import WorkflowName
-from flo.model.workflows import LATEST
-
-
-class EmitEvent(Message):
-    """Say that something has happened: plans that name it in `invalidate_on` forget results."""
-
-    name: str
-    namespace: Namespace = NAMESPACE_DEFAULT
-
-
-class GetPlan(Message):
-    """How the executors of a plan are doing."""
-
-    workflow: WorkflowName
-    plan: str
-    namespace: Namespace = NAMESPACE_DEFAULT
-    version: str = LATEST
-
-
-class EventEmitted(Observation):
-    name: str
-    namespace: Namespace
+from flo.model.operation import Command, Permission, Query, operation
+from flo.model.workflows import LATEST, WorkflowName
 
 
 class Emitted(Message):
@@ -79,3 +58,21 @@ class PlanView(Message):
     min_samples: int
     executors: list[ExecutorView]
     cached: int
+
+
+@operation(opcode=161, permission=Permission.EVENTS_EMIT)
+class EmitEvent(Command[Emitted]):
+    """Say that something has happened: plans that name it in `invalidate_on` forget results."""
+
+    name: str
+    namespace: Namespace = NAMESPACE_DEFAULT
+
+
+@operation(opcode=160, permission=Permission.WORKFLOWS_READ)
+class GetPlan(Query[PlanView]):
+    """How the executors of a plan are doing."""
+
+    workflow: WorkflowName
+    plan: str
+    namespace: Namespace = NAMESPACE_DEFAULT
+    version: str = LATEST

@@ -1,4 +1,4 @@
-"""Streams and their records: record, commands, questions, events, replies.
+"""Streams and their records: commands, queries, replies.
 
     orders     1700000000000-1   1700000000000-2   1700000000417-3   …
                ╰── time ───╯ ╰ sequence
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from flo.model.base import Event, Message, Record
+from flo.model.base import Message, Nothing, Record
 from flo.model.ids import (
     LIST_LIMIT_DEFAULT,
     NAMESPACE_DEFAULT,
@@ -21,6 +21,7 @@ from flo.model.ids import (
     StreamName,
     stream_id_of,
 )
+from flo.model.operation import Command, Permission, Query, operation
 
 PARTITIONS_MAX = 1_024
 RECORDS_PER_APPEND_MAX = 1_000
@@ -76,124 +77,6 @@ class Retention(Record):
 
 
 KEEP_ALL = Retention()
-
-
-class CreateStream(Message):
-    """Make a stream; the first append to one makes it too, with the defaults."""
-
-    stream: StreamName
-    namespace: Namespace = NAMESPACE_DEFAULT
-    partitions: int = 1
-    retention: Retention = KEEP_ALL
-
-
-class AlterStream(Message):
-    """Change what a stream keeps."""
-
-    stream: StreamName
-    retention: Retention
-    namespace: Namespace = NAMESPACE_DEFAULT
-
-
-class DeleteStream(Message):
-    """Delete a stream, its records and its groups."""
-
-    stream: StreamName
-    namespace: Namespace = NAMESPACE_DEFAULT
-
-
-class Append(Message):
-    stream: StreamName
-    records: list[NewRecord]
-    namespace: Namespace = NAMESPACE_DEFAULT
-
-
-class TrimStream(Message):
-    """Let go of the oldest records: all that any of these bounds leaves out.
-
-    With none of them, what the stream's retention leaves out.
-    """
-
-    stream: StreamName
-    namespace: Namespace = NAMESPACE_DEFAULT
-    before: StreamId | None = None
-    max_length: int | None = None
-    max_age_ms: int | None = None
-    max_bytes: int | None = None
-    dry_run: bool = False
-
-
-class ReadStream(Message):
-    """Records after an id, up to and with another one; wait up to `block_ms` for the first.
-
-    `after` may be "0-0" (the start) or "$" (the end: only what comes from now on). `last` begins
-    with so many of the newest records, whatever `after` says.
-    """
-
-    stream: StreamName
-    namespace: Namespace = NAMESPACE_DEFAULT
-    after: str = START
-    until: StreamId | None = None
-    last: int = 0
-    limit: int = RECORDS_PER_READ_DEFAULT
-    block_ms: int = 0
-    partition: int | None = None
-    key: str | None = None
-    """Only the partition that this key chooses."""
-
-
-class GetStream(Message):
-    stream: StreamName
-    namespace: Namespace = NAMESPACE_DEFAULT
-
-
-class ListStreams(Message):
-    namespace: Namespace = NAMESPACE_DEFAULT
-    prefix: str = ""
-    limit: int = LIST_LIMIT_DEFAULT
-    cursor: str | None = None
-
-
-class StreamCreated(Event):
-    namespace: Namespace
-    stream: StreamName
-    number: int
-    """What the store knows it by; a stream that is made again gets another one."""
-    at_ms: int
-    partitions: int
-    retention: Retention
-
-
-class StreamAltered(Event):
-    namespace: Namespace
-    stream: StreamName
-    retention: Retention
-
-
-class StreamDeleted(Event):
-    namespace: Namespace
-    stream: StreamName
-
-
-class RecordsAppended(Event):
-    """The records themselves are beside the log, in the same append."""
-
-    namespace: Namespace
-    stream: StreamName
-    count: int
-    at_ms: int
-    length: int
-
-
-class StreamTrimmed(Event):
-    namespace: Namespace
-    stream: StreamName
-    first: int
-    """The sequence of the first record that is kept."""
-    offset: int
-    """How many bytes came before it, counted from the stream's first append."""
-    at_ms: int
-    """The time of that record; 0 if there is none yet."""
 
 
 class Appended(Message):
@@ -268,3 +151,87 @@ class StreamPosition(NamedTuple):
     sequence: int
     offset: int
     at_ms: int
+
+
+@operation(opcode=60, permission=Permission.STREAMS_MANAGE)
+class CreateStream(Command[Nothing]):
+    """Make a stream; the first append to one makes it too, with the defaults."""
+
+    stream: StreamName
+    namespace: Namespace = NAMESPACE_DEFAULT
+    partitions: int = 1
+    retention: Retention = KEEP_ALL
+
+
+@operation(opcode=61, permission=Permission.STREAMS_MANAGE)
+class AlterStream(Command[Nothing]):
+    """Change what a stream keeps."""
+
+    stream: StreamName
+    retention: Retention
+    namespace: Namespace = NAMESPACE_DEFAULT
+
+
+@operation(opcode=62, permission=Permission.STREAMS_MANAGE)
+class DeleteStream(Command[Nothing]):
+    """Delete a stream, its records and its groups."""
+
+    stream: StreamName
+    namespace: Namespace = NAMESPACE_DEFAULT
+
+
+@operation(opcode=63, batch_opcode=64, permission=Permission.STREAMS_WRITE)
+class Append(Command[Appended]):
+    stream: StreamName
+    records: list[NewRecord]
+    namespace: Namespace = NAMESPACE_DEFAULT
+
+
+@operation(opcode=66, permission=Permission.STREAMS_MANAGE)
+class TrimStream(Command[Trimmed]):
+    """Let go of the oldest records: all that any of these bounds leaves out.
+
+    With none of them, what the stream's retention leaves out.
+    """
+
+    stream: StreamName
+    namespace: Namespace = NAMESPACE_DEFAULT
+    before: StreamId | None = None
+    max_length: int | None = None
+    max_age_ms: int | None = None
+    max_bytes: int | None = None
+    dry_run: bool = False
+
+
+@operation(opcode=65, permission=Permission.STREAMS_READ)
+class ReadStream(Query[RecordPage]):
+    """Records after an id, up to and with another one; wait up to `block_ms` for the first.
+
+    `after` may be "0-0" (the start) or "$" (the end: only what comes from now on). `last` begins
+    with so many of the newest records, whatever `after` says.
+    """
+
+    stream: StreamName
+    namespace: Namespace = NAMESPACE_DEFAULT
+    after: str = START
+    until: StreamId | None = None
+    last: int = 0
+    limit: int = RECORDS_PER_READ_DEFAULT
+    block_ms: int = 0
+    partition: int | None = None
+    key: str | None = None
+    """Only the partition that this key chooses."""
+
+
+@operation(opcode=67, permission=Permission.STREAMS_READ)
+class GetStream(Query[StreamView]):
+    stream: StreamName
+    namespace: Namespace = NAMESPACE_DEFAULT
+
+
+@operation(opcode=68, permission=Permission.STREAMS_READ)
+class ListStreams(Query[StreamPage]):
+    namespace: Namespace = NAMESPACE_DEFAULT
+    prefix: str = ""
+    limit: int = LIST_LIMIT_DEFAULT
+    cursor: str | None = None

@@ -1,12 +1,11 @@
-"""A registered worker: record, statuses, commands, questions, events, signs, replies."""
+"""A registered worker: commands, queries, replies."""
 
 from enum import StrEnum
 from typing import Any
 
 import msgspec
 
-from flo.model.actions import ActionLimits
-from flo.model.base import Event, Message, Observation, Record
+from flo.model.base import Message, Nothing
 from flo.model.ids import (
     LIST_LIMIT_DEFAULT,
     NAMESPACE_DEFAULT,
@@ -16,6 +15,7 @@ from flo.model.ids import (
     RunId,
     WorkerId,
 )
+from flo.model.operation import Command, Permission, Query, operation
 
 WORKERS_MAX = 10_000
 ACTIONS_PER_WORKER_MAX = 1_000
@@ -36,134 +36,6 @@ class WorkerStatus(StrEnum):
 class WorkerType(StrEnum):
     ACTION = "action"
     STREAM = "stream"
-
-
-class Process(Record):
-    """What a worker has done for one action."""
-
-    name: ActionName
-    run_count: int = 0
-    fail_count: int = 0
-    last_run_at_ms: int | None = None
-
-
-class Worker(Record):
-    worker_id: WorkerId
-    actions: tuple[ActionName, ...]
-    registered_at_ms: int
-    max_concurrency: int = CONCURRENCY_DEFAULT
-    machine_id: str | None = None
-    labels: Labels | None = None
-    draining: bool = False
-    worker_type: WorkerType = WorkerType.ACTION
-    metadata: dict[str, Any] | None = None
-    incarnation: str = ""
-
-
-class RegisterWorker(Message):
-    """Announce a worker; the same id again replaces the registration."""
-
-    worker_id: WorkerId
-    actions: list[ActionName]
-    namespace: Namespace = NAMESPACE_DEFAULT
-    max_concurrency: int = CONCURRENCY_DEFAULT
-    machine_id: str | None = None
-    labels: Labels | None = None
-    metadata: dict[str, Any] | None = None
-    """Anything worth knowing; without `labels`, its flat values are the labels."""
-    worker_type: WorkerType = WorkerType.ACTION
-    incarnation: str = ""
-    """Another one for every start of the worker's process: a drain lasts as long as it does."""
-
-
-class Heartbeat(Message):
-    worker_id: WorkerId
-    namespace: Namespace = NAMESPACE_DEFAULT
-    current_load: int = 0
-
-
-class DrainWorker(Message):
-    """No new tasks for this worker, for as long as it is registered."""
-
-    worker_id: WorkerId
-    namespace: Namespace = NAMESPACE_DEFAULT
-
-
-class DeregisterWorker(Message):
-    worker_id: WorkerId
-    namespace: Namespace = NAMESPACE_DEFAULT
-
-
-class GetWorker(Message):
-    worker_id: WorkerId
-    namespace: Namespace = NAMESPACE_DEFAULT
-
-
-class ListWorkers(Message):
-    namespace: Namespace = NAMESPACE_DEFAULT
-    limit: int = LIST_LIMIT_DEFAULT
-    cursor: str | None = None
-
-
-class AwaitNotifications(Message):
-    """What the worker should know at once; wait up to `block_ms` for anything after `after`."""
-
-    worker_id: WorkerId
-    namespace: Namespace = NAMESPACE_DEFAULT
-    after: int = 0
-    block_ms: int = 30_000
-
-
-class WorkerRegistered(Event):
-    namespace: Namespace
-    worker: Worker
-
-
-class WorkerDrained(Event):
-    namespace: Namespace
-    worker_id: WorkerId
-
-
-class WorkerDeregistered(Event):
-    namespace: Namespace
-    worker_id: WorkerId
-    at_ms: int
-
-
-class RunsBegun(Observation):
-    """So many runs of an action that is limited by rate have been handed out."""
-
-    namespace: Namespace
-    action: ActionName
-    count: int
-    limits: ActionLimits
-
-
-class WorkerHeard(Observation):
-    namespace: Namespace
-    worker_id: WorkerId
-    current_load: int | None = None
-    """None when the sign of life was not a heartbeat."""
-
-
-class TaskCancelled(Observation):
-    """A task in the hands of a worker need not be finished."""
-
-    namespace: Namespace
-    worker_id: WorkerId
-    run_id: RunId
-
-
-class WorkerAskedToDrain(Observation):
-    """A worker is to take no more tasks."""
-
-    namespace: Namespace
-    worker_id: WorkerId
-
-
-class WorkerLeft(Observation):
-    namespace: Namespace
-    worker_id: WorkerId
 
 
 class WorkerKnown(Message):
@@ -211,3 +83,64 @@ class WorkerView(Message):
 class WorkerPage(Message):
     items: list[WorkerView]
     cursor: str | None = None
+
+
+@operation(opcode=40, permission=Permission.TASKS_WORK)
+class RegisterWorker(Command[WorkerKnown]):
+    """Announce a worker; the same id again replaces the registration."""
+
+    worker_id: WorkerId
+    actions: list[ActionName]
+    namespace: Namespace = NAMESPACE_DEFAULT
+    max_concurrency: int = CONCURRENCY_DEFAULT
+    machine_id: str | None = None
+    labels: Labels | None = None
+    metadata: dict[str, Any] | None = None
+    """Anything worth knowing; without `labels`, its flat values are the labels."""
+    worker_type: WorkerType = WorkerType.ACTION
+    incarnation: str = ""
+    """Another one for every start of the worker's process: a drain lasts as long as it does."""
+
+
+@operation(opcode=41, permission=Permission.TASKS_WORK)
+class Heartbeat(Command[WorkerKnown]):
+    worker_id: WorkerId
+    namespace: Namespace = NAMESPACE_DEFAULT
+    current_load: int = 0
+
+
+@operation(opcode=42, permission=Permission.WORKERS_MANAGE)
+class DrainWorker(Command[WorkerKnown]):
+    """No new tasks for this worker, for as long as it is registered."""
+
+    worker_id: WorkerId
+    namespace: Namespace = NAMESPACE_DEFAULT
+
+
+@operation(opcode=43, permission=Permission.TASKS_WORK)
+class DeregisterWorker(Command[Nothing]):
+    worker_id: WorkerId
+    namespace: Namespace = NAMESPACE_DEFAULT
+
+
+@operation(opcode=44, permission=Permission.WORKERS_READ)
+class GetWorker(Query[WorkerView]):
+    worker_id: WorkerId
+    namespace: Namespace = NAMESPACE_DEFAULT
+
+
+@operation(opcode=45, permission=Permission.WORKERS_READ)
+class ListWorkers(Query[WorkerPage]):
+    namespace: Namespace = NAMESPACE_DEFAULT
+    limit: int = LIST_LIMIT_DEFAULT
+    cursor: str | None = None
+
+
+@operation(opcode=46, permission=Permission.TASKS_WORK)
+class AwaitNotifications(Query[Notifications]):
+    """What the worker should know at once; wait up to `block_ms` for anything after `after`."""
+
+    worker_id: WorkerId
+    namespace: Namespace = NAMESPACE_DEFAULT
+    after: int = 0
+    block_ms: int = 30_000

@@ -12,6 +12,7 @@ from typing import Protocol, Self, TypeVar
 import structlog
 import uvloop
 
+from flo.engine.codec import EVENT_CODEC
 from flo.log.base import Log
 from flo.log.lock import FolderLock
 from flo.log.memory import MemoryLog
@@ -136,7 +137,7 @@ class Server:
         folder.mkdir(parents=True, exist_ok=True)
         lock = FolderLock(folder)
         self._running.callback(lock.close)
-        return SqliteLog(folder / LOG_FILE), SnapshotFolder(folder / SNAPSHOT_FOLDER)
+        return SqliteLog(folder / LOG_FILE, EVENT_CODEC), SnapshotFolder(folder / SNAPSHOT_FOLDER)
 
     async def _open_doors(
         self, router: Router, metrics: Metrics, counts: Counts, started_at_ms: int

@@ -13,28 +13,19 @@ from typing import Any, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
-from flo.engine.groups.reads import has_something
-from flo.engine.state import State
-from flo.model.actions import ActionRegistered
-from flo.model.base import Event, Message
-from flo.model.errors import NotFound
-from flo.model.groups import (
+from flo.engine.actions.events import ActionRegistered
+from flo.engine.groups.events import (
     ConsumerLeft,
     GroupDeleted,
-    GroupRecords,
     LetterRevived,
-    ReadGroup,
     RecordDied,
     RecordsAcked,
     RecordsReleased,
     RecordsReturned,
 )
-from flo.model.ids import ActionName, Namespace, StreamName, WorkerId
-from flo.model.kv import GetKey
-from flo.model.namespaces import NamespaceDeleted
-from flo.model.runs import (
-    Assigned,
-    Claim,
+from flo.engine.groups.reads import has_something
+from flo.engine.namespaces.events import NamespaceDeleted
+from flo.engine.runs.events import (
     RunCancelled,
     RunCompleted,
     RunFailed,
@@ -43,12 +34,20 @@ from flo.model.runs import (
     RunRequeued,
     RunRevived,
     RunTimedOut,
-    WaitForRuns,
 )
+from flo.engine.state import State
+from flo.engine.streams.events import RecordsAppended, StreamDeleted, StreamTrimmed
+from flo.engine.workers.events import WorkerDeregistered, WorkerDrained
+from flo.engine.workflows.events import WorkflowFinished
+from flo.model.base import Event, Message
+from flo.model.errors import NotFound
+from flo.model.groups import GroupRecords, ReadGroup
+from flo.model.ids import ActionName, Namespace, StreamName, WorkerId
+from flo.model.kv import GetKey
+from flo.model.runs import Assigned, Claim, WaitForRuns
 from flo.model.schedules import PullTrigger
-from flo.model.streams import ReadStream, RecordsAppended, StreamDeleted, StreamTrimmed
-from flo.model.workers import AwaitNotifications, WorkerDeregistered, WorkerDrained
-from flo.model.workflow_facts import WorkflowFinished
+from flo.model.streams import ReadStream
+from flo.model.workers import AwaitNotifications
 from flo.model.workflows import WaitForWorkflow
 from flo.shard.submission import Submission
 

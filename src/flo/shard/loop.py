@@ -25,6 +25,7 @@ from msgspec.structs import replace
 from flo.engine.context import NOTHING_RECALLED, Context
 from flo.engine.decision import Decision
 from flo.engine.machine import QUERIES, answer, settle
+from flo.engine.namespaces.events import NamespaceDeleted
 from flo.engine.queries import run_result
 from flo.engine.runs.claims import free_at_ms
 from flo.engine.runs.ends import ARCHIVE_KIND
@@ -37,7 +38,6 @@ from flo.model.base import Event, Message
 from flo.model.errors import FloError, NotFound, Unavailable, Unexpected
 from flo.model.groups import GroupRecords, ReadGroup
 from flo.model.ids import run_id_of
-from flo.model.namespaces import NamespaceDeleted
 from flo.model.runs import Assigned, Claim, Ended, Tick, Ticked
 from flo.model.streams import ReadStream, RecordPage
 from flo.model.workflows import WaitForWorkflow

@@ -3,16 +3,20 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from flo.engine.kv.events import KeyDeleted, KeyExpired, KeyPut
+from flo.engine.runs.events import RunCancelled
 from flo.engine.state import State
+from flo.engine.streams.events import RecordsAppended, StreamDeleted
 from flo.engine.streams.queries import is_at_end
+from flo.engine.workers.events import WorkerDeregistered, WorkerDrained
+from flo.engine.workflows.events import WorkflowFinished
 from flo.model.base import Event, Message
 from flo.model.groups import GroupRecords
-from flo.model.kv import GetKey, KeyDeleted, KeyExpired, KeyPut, Value
-from flo.model.runs import Assigned, Ended, RunCancelled, WaitForRuns
-from flo.model.streams import ReadStream, RecordPage, RecordsAppended, StreamDeleted
-from flo.model.workers import AwaitNotifications, Notifications, WorkerDeregistered, WorkerDrained
-from flo.model.workflow_facts import ENDED, WorkflowFinished
-from flo.model.workflows import WaitForWorkflow, WorkflowRunView
+from flo.model.kv import GetKey, Value
+from flo.model.runs import Assigned, Ended, WaitForRuns
+from flo.model.streams import ReadStream, RecordPage
+from flo.model.workers import AwaitNotifications, Notifications
+from flo.model.workflows import ENDED, WaitForWorkflow, WorkflowRunView
 from flo.shard.long_polls import KEY, STREAM, WORKER, WORKFLOW_RUN, Patient, Subject
 from flo.shard.submission import Answer
 

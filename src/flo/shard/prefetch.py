@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from flo.engine.context import NOTHING_RECALLED, Recalled, RecordReader
 from flo.engine.groups.dead_letters import ARCHIVE_KIND as LETTER_KIND
 from flo.engine.groups.dead_letters import gone
+from flo.engine.groups.records import Letter
 from flo.engine.lookup import (
     Recall,
     RecallKey,
@@ -27,6 +28,7 @@ from flo.engine.lookup import (
     recalls_for,
 )
 from flo.engine.runs.ends import ARCHIVE_KIND
+from flo.engine.runs.records import Run
 from flo.engine.state import KEYS_REMEMBERED_MAX, State
 from flo.engine.streams.lookups import (
     Known,
@@ -49,21 +51,14 @@ from flo.engine.workflows.lookups import (
     RecallWorkflowKey,
     RecallWorkflows,
 )
+from flo.engine.workflows.records import HistoryEntry, WorkflowRecord, WorkflowSummary
 from flo.log.base import Archive, Log, Records
 from flo.model.archive import ArchiveAddress, Archived, ArchiveKey
 from flo.model.base import Message
 from flo.model.errors import Corrupt, FloError, Unexpected
-from flo.model.groups import Letter
 from flo.model.ids import RunId, run_id_of
-from flo.model.runs import Run
 from flo.model.streams import Chunk, StreamPosition
-from flo.model.workflow_facts import (
-    CHOSEN,
-    RUN_PREFIX,
-    HistoryEntry,
-    WorkflowRecord,
-    WorkflowSummary,
-)
+from flo.model.workflows import CHOSEN, RUN_PREFIX
 from flo.shard.recent import Recent
 from flo.shard.record_cache import RecordCache, Within
 from flo.shard.submission import Submission

@@ -16,9 +16,14 @@ from typing import TypeAlias
 
 import msgspec
 
+from flo.engine.actions.records import Action
+from flo.engine.groups.records import Delivery
+from flo.engine.kv.records import KeyValue
 from flo.engine.kv.rules import restore_key
 from flo.engine.runs.queue import LaneKey
+from flo.engine.runs.records import Run
 from flo.engine.runs.rules import restore_run
+from flo.engine.schedules.records import ScheduleState
 from flo.engine.schedules.rules import reschedule as reschedule_schedule
 from flo.engine.state import (
     ActionPermits,
@@ -30,6 +35,7 @@ from flo.engine.state import (
     Tally,
     Workflow,
 )
+from flo.engine.workers.records import Process, Worker
 from flo.engine.workflows.execution import Execution
 from flo.engine.workflows.folds import (
     keys_of,
@@ -38,10 +44,17 @@ from flo.engine.workflows.folds import (
     restore_execution,
     restore_slot,
 )
-from flo.model.actions import Action
+from flo.engine.workflows.records import (
+    Branch,
+    Ending,
+    HistoryEntry,
+    Signal,
+    StepResult,
+    WorkflowRun,
+)
 from flo.model.base import Record
 from flo.model.errors import Corrupt
-from flo.model.groups import Delivery, GroupSettings
+from flo.model.groups import GroupSettings
 from flo.model.ids import (
     ActionName,
     ConsumerName,
@@ -52,22 +65,8 @@ from flo.model.ids import (
     StreamName,
     WorkerId,
 )
-from flo.model.kv import KeyValue
-from flo.model.runs import Run
-from flo.model.schedules import ScheduleState
 from flo.model.streams import Retention
-from flo.model.workers import Process, Worker
-from flo.model.workflow_facts import (
-    Branch,
-    BranchName,
-    Ending,
-    HistoryEntry,
-    Signal,
-    StepName,
-    StepResult,
-    WorkflowName,
-    WorkflowRun,
-)
+from flo.model.workflows import BranchName, StepName, WorkflowName
 from flo.workflow.definition import Definition
 
 RUNS_PER_CHUNK = 5_000

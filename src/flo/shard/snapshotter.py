@@ -10,6 +10,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
+from flo.engine.codec import EVENT_CODEC
 from flo.log.snapshots import SnapshotFolder
 from flo.log.sqlite.log import read_log
 from flo.shard.replay import recover
@@ -23,7 +24,7 @@ NICENESS = 10
 def take_snapshot(data_dir: Path) -> int:
     """Write a snapshot of all that is committed now; return the position it reaches."""
     snapshots = SnapshotFolder(data_dir / SNAPSHOT_FOLDER)
-    recovered = recover(partial(read_log, data_dir / LOG_FILE), snapshots)
+    recovered = recover(partial(read_log, data_dir / LOG_FILE, EVENT_CODEC), snapshots)
     snapshots.save(recovered.position, dump(recovered.state))
     return recovered.position
 

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from flo.engine.codec import EVENT_CODEC
 from flo.log.snapshots import SnapshotFolder
 from flo.log.sqlite.log import read_log
 from flo.server.config import Durability, ServerConfig
@@ -40,6 +41,6 @@ def check_replay(server: Server) -> None:
     lived = fingerprint(server.shard.state)
     log = folder / LOG_FILE
     snapshots = SnapshotFolder(folder / SNAPSHOT_FOLDER)
-    recovered = recover(lambda position: read_log(log, position), snapshots)
+    recovered = recover(lambda position: read_log(log, EVENT_CODEC, position), snapshots)
     replayed = fingerprint(recovered.state)
     assert replayed == lived, f"replay gives {replayed}, the server had {lived}"

@@ -9,12 +9,15 @@ from typing import Any
 
 import pytest
 
+from flo.engine.actions.events import ActionRegistered
+from flo.engine.actions.records import Action
+from flo.engine.runs.events import RunCompleted, RunQueued, RunReleased
+from flo.engine.runs.records import Attempt, Run
 from flo.log.base import Log, LogEntry, LogTrimmed
-from flo.model.actions import Action, ActionRegistered
 from flo.model.archive import ArchiveAddress, Archived, address_of
 from flo.model.base import Event
 from flo.model.errors import Corrupt, NotFound, Unavailable
-from flo.model.runs import Attempt, Run, RunCompleted, RunQueued, RunReleased, RunStatus
+from flo.model.runs import RunStatus
 from flo.model.streams import Chunk, PositionBy, StreamPosition, StreamRecord
 
 NOON_MS = 1_700_000_000_000

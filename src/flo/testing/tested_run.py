@@ -5,8 +5,16 @@ from typing import Any
 
 from flo.client.payloads.payload import decode_payload
 from flo.model.ids import RunId
-from flo.model.workflow_facts import ENDED, MAIN, BranchName, StepName, WorkflowStatus
-from flo.model.workflows import HistoryView, StepView, WorkflowRunView
+from flo.model.workflows import (
+    ENDED,
+    MAIN,
+    BranchName,
+    HistoryView,
+    StepName,
+    StepView,
+    WorkflowRunView,
+    WorkflowStatus,
+)
 
 _AGAIN = ("step_retry", "poll_scheduled")
 

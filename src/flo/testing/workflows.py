@@ -33,10 +33,10 @@ from flo.model.plans import EmitEvent, Emitted, GetPlan, PlanView
 from flo.model.runs import OUTCOME_SUCCESS, Assigned, Claim, Tick
 from flo.model.schedules import CONSUMER, BatchWaits, PullTrigger
 from flo.model.streams import Append, NewRecord
-from flo.model.workflow_facts import RUN_PREFIX, StepName, WorkflowName
 from flo.model.workflows import (
     HISTORY_LIMIT_MAX,
     LATEST,
+    RUN_PREFIX,
     CancelWorkflow,
     CreateWorkflow,
     ExplainWorkflow,
@@ -51,7 +51,9 @@ from flo.model.workflows import (
     ResumeWorkflow,
     SignalWorkflow,
     StartWorkflow,
+    StepName,
     WorkflowBegun,
+    WorkflowName,
     WorkflowRunPage,
     WorkflowRunView,
 )

@@ -18,11 +18,7 @@ from typing import Protocol
 
 from flo.model.base import Message
 from flo.model.ids import KEY_LENGTH_MAX
-from flo.model.kv import (
-    OPERATIONS_PER_TRANSACTION_MAX,
-    TRANSACTION_LENGTH_MAX,
-    VALUE_LENGTH_MAX,
-)
+from flo.model.kv import OPERATIONS_PER_TRANSACTION_MAX, TRANSACTION_LENGTH_MAX, VALUE_LENGTH_MAX
 from flo.model.runs import CHECKS_PER_RESULT_MAX
 from flo.wasm.abi import Fault, Span, check_span
 from flo.wasm.outcome import Effect, GuestDelete, GuestPut, LogLine, TrapKind

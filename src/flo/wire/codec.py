@@ -15,7 +15,7 @@ import msgspec
 from flo.model.base import Message
 from flo.model.errors import Corrupt, FloError, Invalid, error_of
 from flo.wire.frame import write_frame
-from flo.wire.opcodes import BATCH_LENGTH_MAX, BY_OPCODE, OPERATIONS, Operation
+from flo.wire.opcodes import BATCH_LENGTH_MAX, BY_OPCODE, FORMS, Form
 
 Answer: TypeAlias = Message | FloError
 
@@ -45,7 +45,7 @@ class Request(NamedTuple):
     """A request as it came; `words` is what is asked, or the refusal of what cannot be read."""
 
     request_id: int
-    operation: Operation | None
+    form: Form | None
     messages: list[Message] | FloError
 
 
@@ -59,47 +59,44 @@ _decode_envelope = msgspec.msgpack.Decoder(_Envelope).decode
 _decode_refusal = msgspec.msgpack.Decoder(Refusal).decode
 _decode_answers = msgspec.msgpack.Decoder(list[tuple[int, msgspec.Raw]]).decode
 _decode_request: dict[int, Callable[[msgspec.Raw], Any]] = {
-    operation.opcode: msgspec.msgpack.Decoder(
-        list[operation.request] if operation.many else operation.request  # type: ignore[name-defined]
+    form.opcode: msgspec.msgpack.Decoder(
+        list[form.request] if form.many else form.request  # type: ignore[name-defined]
     ).decode
-    for operation in OPERATIONS
+    for form in FORMS
 }
-_decode_reply = {
-    operation.reply: msgspec.msgpack.Decoder(operation.reply).decode for operation in OPERATIONS
-}
+_decode_reply = {form.reply: msgspec.msgpack.Decoder(form.reply).decode for form in FORMS}
 
 
-def encode_request(request_id: int, operation: Operation, messages: Sequence[Message]) -> bytes:
-    body = messages if operation.many else messages[0]
-    return write_frame(_encode((request_id, operation.opcode, body)))
+def encode_request(request_id: int, form: Form, messages: Sequence[Message]) -> bytes:
+    body = messages if form.many else messages[0]
+    return write_frame(_encode((request_id, form.opcode, body)))
 
 
 def decode_request(frame: bytes) -> Request:
     request_id, opcode, body = _open(frame)
-    operation = BY_OPCODE.get(opcode)
-    if operation is None:
+    form = BY_OPCODE.get(opcode)
+    if form is None:
         problem = Invalid(f"opcode {opcode} is not known to this server", code="unknown_opcode")
         return Request(request_id, None, problem)
     try:
         decoded = _decode_request[opcode](body)
     except msgspec.ValidationError as error:
-        problem = Invalid(f"{operation.name}: {error}", code="invalid_request")
-        return Request(request_id, operation, problem)
+        problem = Invalid(f"{form.name}: {error}", code="invalid_request")
+        return Request(request_id, form, problem)
     except _UNREADABLE as error:
-        raise Corrupt(f"{operation.name}: {error}", code="frame_damaged") from error
-    messages: list[Message] = decoded if operation.many else [decoded]
+        raise Corrupt(f"{form.name}: {error}", code="frame_damaged") from error
+    messages: list[Message] = decoded if form.many else [decoded]
     if len(messages) > BATCH_LENGTH_MAX:
         problem = Invalid(
-            f"{operation.name}: expected at most {BATCH_LENGTH_MAX} in a batch, "
-            f"got {len(messages)}",
+            f"{form.name}: expected at most {BATCH_LENGTH_MAX} in a batch, got {len(messages)}",
             code="batch_too_large",
         )
-        return Request(request_id, operation, problem)
-    return Request(request_id, operation, messages)
+        return Request(request_id, form, problem)
+    return Request(request_id, form, messages)
 
 
-def encode_reply(request_id: int, operation: Operation, answers: Sequence[Answer]) -> bytes:
-    if operation.many:
+def encode_reply(request_id: int, form: Form, answers: Sequence[Answer]) -> bytes:
+    if form.many:
         return write_frame(_encode((request_id, _ACCEPTED, [_answer(one) for one in answers])))
     return write_frame(_encode((request_id, *_answer(answers[0]))))
 
@@ -113,18 +110,18 @@ def decode_reply(frame: bytes) -> Reply:
     return Reply(request_id, body if head == _ACCEPTED else _refused(body))
 
 
-def decode_answers(operation: Operation, body: msgspec.Raw) -> list[Answer]:
+def decode_answers(form: Form, body: msgspec.Raw) -> list[Answer]:
     """What the body of an accepted reply says, one answer for every word that was sent."""
-    decode = _decode_reply[operation.reply]
+    decode = _decode_reply[form.reply]
     try:
-        if not operation.many:
+        if not form.many:
             return [decode(body)]
         return [
             decode(answer) if head == _ACCEPTED else _refused(answer)
             for head, answer in _decode_answers(body)
         ]
     except _UNREADABLE as error:
-        raise Corrupt(f"the reply to {operation.name}: {error}", code="reply_damaged") from error
+        raise Corrupt(f"the reply to {form.name}: {error}", code="reply_damaged") from error
 
 
 def _open(frame: bytes) -> tuple[int, int, msgspec.Raw]:

@@ -19,7 +19,7 @@ from flo.wire.codec import (
     encode_request,
 )
 from flo.wire.frame import FRAME_LENGTH_MAX, FrameReader
-from flo.wire.opcodes import HELLO, PROTOCOL_VERSION, Hello, Operation, Welcome
+from flo.wire.opcodes import HELLO, PROTOCOL_VERSION, Form, Hello, Welcome
 
 Answered: TypeAlias = tuple[int, list[Answer] | FloError]
 
@@ -36,7 +36,7 @@ class ServerEnd:
         self._frames.receive(data)
         while (frame := self._frames.next_frame()) is not None:
             request = decode_request(frame)
-            if not self._greeted and request.operation is not HELLO:
+            if not self._greeted and request.form is not HELLO:
                 raise Corrupt("expected a hello first", code="hello_expected")
             yield request
 
@@ -65,16 +65,16 @@ class ClientEnd:
         self._client = client
         self._frames = FrameReader()
         self._last_id = 0
-        self._in_flight: dict[int, Operation] = {}
+        self._in_flight: dict[int, Form] = {}
 
     def hello(self) -> tuple[int, bytes]:
         return self.request(HELLO, [Hello(protocol=PROTOCOL_VERSION, client=self._client)])
 
-    def request(self, operation: Operation, messages: Sequence[Message]) -> tuple[int, bytes]:
+    def request(self, form: Form, messages: Sequence[Message]) -> tuple[int, bytes]:
         """A number for the request, and the bytes to send."""
         self._last_id += 1
-        frame = encode_request(self._last_id, operation, messages)
-        self._in_flight[self._last_id] = operation
+        frame = encode_request(self._last_id, form, messages)
+        self._in_flight[self._last_id] = form
         return self._last_id, frame
 
     def forget(self, request_id: int) -> None:
@@ -85,10 +85,10 @@ class ClientEnd:
         self._frames.receive(data)
         while (frame := self._frames.next_frame()) is not None:
             reply = decode_reply(frame)
-            operation = self._in_flight.pop(reply.request_id, None)
+            form = self._in_flight.pop(reply.request_id, None)
             if isinstance(reply.body, FloError):
                 if reply.request_id == 0:  # the server could not even read what we sent
                     raise reply.body
                 yield reply.request_id, reply.body
-            elif operation is not None:
-                yield reply.request_id, decode_answers(operation, reply.body)
+            elif form is not None:
+                yield reply.request_id, decode_answers(form, reply.body)

@@ -112,7 +112,7 @@ def test_appends_stay_in_their_order_whatever_lies_between(loop, outbox) -> None
         outbox.add(put(loop))
 
     sent = [one for batch in taken(outbox) for one in batch]
-    assert [one for one in sent if one.operation.name == "append"] == appends
+    assert [one for one in sent if one.form.name == "append"] == appends
 
 
 def test_a_payload_longer_than_a_batch_may_be_leaves_alone(loop, outbox) -> None:

@@ -9,12 +9,12 @@ from client.fake import FakeServer
 from client.virtual import run_virtual, turns
 from flo.client.session.session import CONNECT_TIMEOUT_S, Session
 from flo.model.actions import GetAction
-from flo.model.base import Message
+from flo.model.base import Message, Nothing
 from flo.model.errors import Conflict, FloError, Invalid, NotFound, TimedOut, Unavailable
-from flo.model.runs import Accepted, Complete, GetRun, Invoke, Invoked, Nothing, RunStatus
+from flo.model.runs import Accepted, Complete, GetRun, Invoke, Invoked, RunStatus
 from flo.wire.codec import Answer
 from flo.wire.frame import FRAME_LENGTH_MAX
-from flo.wire.opcodes import BY_NAME, PING, Operation, Ping
+from flo.wire.opcodes import BY_NAME, Form, Ping
 
 INVOKE = BY_NAME["invoke"]
 COMPLETE = BY_NAME["complete"]
@@ -22,7 +22,7 @@ GET_RUN = BY_NAME["get_run"]
 GET_ACTION = BY_NAME["get_action"]
 
 
-def accepting(operation: Operation, messages: Sequence[Message]) -> list[Answer]:
+def accepting(operation: Form, messages: Sequence[Message]) -> list[Answer]:
     return [answer_to(message) for message in messages]
 
 
@@ -40,11 +40,11 @@ def answer_to(message: Message) -> Answer:
 
 def invoke(session: Session, number: int = 1, **fields: Any) -> asyncio.Future[Any]:
     command = Invoke(**{"action": "a", "input": b"%d" % number, **fields})
-    return session.call(INVOKE, command, repeatable=command.idempotency_key is not None)
+    return session.call(command, repeatable=command.idempotency_key is not None)
 
 
 def ping(session: Session, timeout_s: float | None = None) -> asyncio.Future[Any]:
-    return session.call(PING, Ping(), timeout_s=timeout_s)
+    return session.call(Ping(), timeout_s=timeout_s)
 
 
 def with_session(
@@ -83,9 +83,7 @@ def test_everything_asked_in_one_turn_is_one_write() -> None:
         writes = server.ends[0].client_transport.writes
         del writes[:]
         complete = Complete(run_id="a-1", worker_id="anna", attempt=1)
-        await asyncio.gather(
-            session.call(COMPLETE, complete), session.call(COMPLETE, complete), ping(session)
-        )
+        await asyncio.gather(session.call(complete), session.call(complete), ping(session))
 
         assert len(writes) == 1
         assert server.names == ["complete_many", "ping"]
@@ -128,7 +126,7 @@ def test_a_batch_that_one_call_has_spoiled_is_repeated_call_by_call() -> None:
 def test_a_call_that_cannot_be_written_fails_alone(input: Any) -> None:
     async def scenario(session: Session, server: FakeServer) -> None:
         good = invoke(session)
-        bad = session.call(INVOKE, Invoke(action="a", labels={"key": input}))
+        bad = session.call(Invoke(action="a", labels={"key": input}))
 
         assert (await good).run_id == "a-1"
         with pytest.raises(Invalid):
@@ -151,8 +149,8 @@ def test_an_unavailable_server_says_so_to_every_call_of_a_batch() -> None:
 def test_answers_find_their_calls_in_whatever_order_they_come() -> None:
     async def scenario(session: Session, server: FakeServer) -> None:
         server.answer = silent
-        run = session.call(GET_RUN, GetRun(run_id="a-1"))
-        action = session.call(GET_ACTION, GetAction(name="a"))
+        run = session.call(GetRun(run_id="a-1"))
+        action = session.call(GetAction(name="a"))
         await turns()
         server.reply(NotFound("no action"), to=1)
         server.reply(NotFound("no run"), to=0)
@@ -351,7 +349,7 @@ def test_a_connection_that_went_silent_is_replaced() -> None:
 def test_a_slow_answer_does_not_cost_a_connection_that_speaks() -> None:
     async def scenario(session: Session, server: FakeServer) -> None:
         server.answer = lambda operation, messages: None if operation is GET_RUN else [Nothing()]
-        slow = session.call(GET_RUN, GetRun(run_id="a-1"), timeout_s=5.0)
+        slow = session.call(GetRun(run_id="a-1"), timeout_s=5.0)
         await asyncio.sleep(1)
         await ping(session)
         with pytest.raises(TimedOut):

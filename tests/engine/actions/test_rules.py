@@ -1,13 +1,11 @@
 import pytest
 from msgspec.structs import replace
 
+from flo.engine.actions.events import ActionDeleted, ActionDisabled, ActionEnabled, ActionRegistered
+from flo.engine.actions.records import Action
 from flo.engine.machine import apply
+from flo.engine.runs.events import RunRequeued
 from flo.model.actions import (
-    Action,
-    ActionDeleted,
-    ActionDisabled,
-    ActionEnabled,
-    ActionRegistered,
     DeleteAction,
     DisableAction,
     EnableAction,
@@ -15,9 +13,10 @@ from flo.model.actions import (
     RegisterAction,
     Registered,
 )
+from flo.model.base import Nothing
 from flo.model.errors import Conflict, Invalid, NotFound, TooLarge
 from flo.model.ids import DURATION_MS_MAX
-from flo.model.runs import Claim, Complete, Fail, Invoke, Nothing, RunRequeued, RunStatus, Tick
+from flo.model.runs import Claim, Complete, Fail, Invoke, RunStatus, Tick
 from flo.testing.clock import NOON_MS
 from given import ANNA, DEFAULT, Later, given
 

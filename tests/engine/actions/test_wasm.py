@@ -4,14 +4,9 @@ from hashlib import sha256
 
 import pytest
 
-from flo.model.actions import (
-    ActionRegistered,
-    DeleteAction,
-    GetAction,
-    Guest,
-    ModuleStored,
-    RegisterAction,
-)
+from flo.engine.actions.events import ActionRegistered, ModuleStored
+from flo.engine.actions.records import Guest
+from flo.model.actions import DeleteAction, GetAction, RegisterAction
 from flo.model.errors import NotFound
 from flo.model.namespaces import DeleteNamespace
 from flo.model.runs import Claim, Complete, Invoke, RunStatus, Tick

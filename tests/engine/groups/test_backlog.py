@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
 from flo.engine.groups.backlog import Backlog, each_of, in_parts
-from flo.model.groups import Delivery
+from flo.engine.groups.records import Delivery
 from given import ANNA, BORIS, CLARA
 
 CONSUMERS = [ANNA, BORIS, CLARA]

@@ -1,6 +1,7 @@
 import pytest
 from msgspec.structs import replace
 
+from flo.engine.groups.events import LetterPurged, LetterRevived
 from flo.model.errors import Conflict, Invalid, NotFound
 from flo.model.groups import (
     CreateGroup,
@@ -9,8 +10,6 @@ from flo.model.groups import (
     GroupMode,
     GroupSettings,
     JoinGroup,
-    LetterPurged,
-    LetterRevived,
     LettersChanged,
     ListLetters,
     Nack,

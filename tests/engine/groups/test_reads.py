@@ -1,11 +1,11 @@
 import pytest
 
+from flo.engine.groups.events import ConsumerChosen, RecordDied, RecordsDelivered, RecordsReturned
 from flo.engine.groups.reads import slot_of
 from flo.model.errors import Conflict, Invalid, NotFound
 from flo.model.groups import (
     Ack,
     ClaimRecords,
-    ConsumerChosen,
     CreateGroup,
     GetGroup,
     GroupMode,
@@ -15,9 +15,6 @@ from flo.model.groups import (
     LeaveGroup,
     Nack,
     ReadGroup,
-    RecordDied,
-    RecordsDelivered,
-    RecordsReturned,
     TouchRecords,
 )
 from flo.model.runs import Tick

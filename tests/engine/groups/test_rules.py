@@ -1,16 +1,22 @@
 import pytest
 
+from flo.engine.groups.events import (
+    ConsumerJoined,
+    ConsumerLeft,
+    GroupCreated,
+    GroupDeleted,
+    RecordsReleased,
+    RecordsReturned,
+    RecordsTouched,
+)
+from flo.engine.streams.events import StreamCreated
 from flo.model.errors import Conflict, Invalid, NotFound
 from flo.model.groups import (
     Ack,
     ClaimRecords,
-    ConsumerJoined,
-    ConsumerLeft,
     CreateGroup,
     DeleteGroup,
     GetGroup,
-    GroupCreated,
-    GroupDeleted,
     GroupMode,
     GroupSettings,
     Joined,
@@ -18,21 +24,11 @@ from flo.model.groups import (
     LeaveGroup,
     Nack,
     ReadGroup,
-    RecordsReleased,
-    RecordsReturned,
-    RecordsTouched,
     Settled,
     TouchRecords,
 )
 from flo.model.runs import Tick
-from flo.model.streams import (
-    Append,
-    CreateStream,
-    DeleteStream,
-    GetStream,
-    NewRecord,
-    StreamCreated,
-)
+from flo.model.streams import Append, CreateStream, DeleteStream, GetStream, NewRecord
 from flo.model.workers import DeregisterWorker, GetWorker, RegisterWorker, WorkerType
 from flo.testing.clock import NOON_MS
 from given import ANNA, BORIS, CLARA, DEFAULT, Later, given

@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flo.engine.kv.keys import Keys
-from flo.model.kv import KeyValue
+from flo.engine.kv.records import KeyValue
 
 NAMES = st.text(alphabet="ab/é\U0001f600", max_size=4)
 

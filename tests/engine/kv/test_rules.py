@@ -4,6 +4,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
+from flo.engine.kv.events import KeyDeleted, KeyExpired, KeyKept, KeyPut
 from flo.engine.kv.rules import NUMBER_MAX
 from flo.model.errors import Conflict, Invalid, NotFound, TooLarge
 from flo.model.kv import (
@@ -26,10 +27,6 @@ from flo.model.kv import (
     Increment,
     Incremented,
     IncrementKey,
-    KeyDeleted,
-    KeyExpired,
-    KeyKept,
-    KeyPut,
     Put,
     PutKey,
     ReadInTransaction,

@@ -1,8 +1,10 @@
 import pytest
 
+from flo.engine.namespaces.events import NamespaceCreated, NamespaceDeleted
 from flo.engine.state import namespace_of
 from flo.model.actions import DeleteAction, GetAction, ListActions, RegisterAction
 from flo.model.archive import ArchiveAddress
+from flo.model.base import Nothing
 from flo.model.errors import Conflict, Invalid, NotFound
 from flo.model.ids import LIST_LIMIT_MAX
 from flo.model.kv import PutKey
@@ -11,8 +13,6 @@ from flo.model.namespaces import (
     DeleteNamespace,
     GetNamespace,
     ListNamespaces,
-    NamespaceCreated,
-    NamespaceDeleted,
     NamespaceView,
 )
 from flo.model.runs import (
@@ -26,7 +26,6 @@ from flo.model.runs import (
     Invoked,
     ListDead,
     ListRuns,
-    Nothing,
     Purged,
     PurgeDead,
     RequeueDead,

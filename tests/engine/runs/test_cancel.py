@@ -1,19 +1,9 @@
 import pytest
 
+from flo.engine.runs.events import RunCancelled
 from flo.model.actions import DeleteAction, GetAction, RegisterAction
 from flo.model.errors import Conflict, NotFound, TooLarge
-from flo.model.runs import (
-    Accepted,
-    Cancel,
-    Claim,
-    Complete,
-    Fail,
-    Invoke,
-    RunCancelled,
-    RunStatus,
-    Tick,
-    Touch,
-)
+from flo.model.runs import Accepted, Cancel, Claim, Complete, Fail, Invoke, RunStatus, Tick, Touch
 from flo.model.workers import GetWorker, RegisterWorker
 from flo.testing.clock import NOON_MS
 from given import ANNA, DEFAULT, Later, given

@@ -2,6 +2,7 @@ import pytest
 from msgspec.structs import replace
 
 from flo.engine.runs import dead_letters as dead
+from flo.engine.runs.events import RunPurged, RunRequeued, RunRevived, RunTimedOut
 from flo.model.actions import DeleteAction, DisableAction, GetAction, RegisterAction
 from flo.model.archive import ArchiveAddress
 from flo.model.errors import Conflict, Invalid, NotFound, TooLarge
@@ -20,11 +21,7 @@ from flo.model.runs import (
     PurgeDead,
     Requeued,
     RequeueDead,
-    RunPurged,
-    RunRequeued,
-    RunRevived,
     RunStatus,
-    RunTimedOut,
     Tick,
     Touch,
 )

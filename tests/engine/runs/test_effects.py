@@ -2,19 +2,12 @@
 
 import pytest
 
+from flo.engine.kv.events import KeyPut
+from flo.engine.runs.events import RunCompleted
 from flo.model.actions import RegisterAction
 from flo.model.errors import Conflict, Invalid, NotFound, TooLarge
-from flo.model.kv import Check, Delete, GetKey, Increment, KeyPut, Put, PutKey, Transact
-from flo.model.runs import (
-    CHECKS_PER_RESULT_MAX,
-    Cancel,
-    Claim,
-    Complete,
-    Fail,
-    Invoke,
-    RunCompleted,
-    RunStatus,
-)
+from flo.model.kv import Check, Delete, GetKey, Increment, Put, PutKey, Transact
+from flo.model.runs import CHECKS_PER_RESULT_MAX, Cancel, Claim, Complete, Fail, Invoke, RunStatus
 from flo.model.workers import DeregisterWorker
 from given import ANNA, BORIS, Later, given, replayed
 

@@ -1,17 +1,8 @@
+from flo.engine.runs.events import RunCompleted
+from flo.engine.runs.records import Attempt
 from flo.engine.state import KEYS_REMEMBERED_MAX
 from flo.model.actions import DeleteAction, RegisterAction
-from flo.model.runs import (
-    Accepted,
-    Attempt,
-    Claim,
-    Complete,
-    Fail,
-    Invoke,
-    Invoked,
-    RunCompleted,
-    RunStatus,
-    Tick,
-)
+from flo.model.runs import Accepted, Claim, Complete, Fail, Invoke, Invoked, RunStatus, Tick
 from flo.testing.clock import NOON_MS
 from given import ANNA, BORIS, DEFAULT, Later, claimed, given
 

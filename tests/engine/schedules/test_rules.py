@@ -2,7 +2,9 @@
 
 import pytest
 
+from flo.engine.schedules.events import ScheduleFired, ScheduleRemoved
 from flo.engine.schedules.rules import CAUGHT_UP_MAX
+from flo.engine.workflows.events import WorkflowStarted
 from flo.model.errors import Conflict, Invalid, NotFound
 from flo.model.runs import Tick
 from flo.model.schedules import (
@@ -11,10 +13,7 @@ from flo.model.schedules import (
     PauseSchedule,
     ResumeSchedule,
     RunSchedule,
-    ScheduleFired,
-    ScheduleRemoved,
 )
-from flo.model.workflow_facts import WorkflowStarted
 from flo.model.workflows import DeleteWorkflow, DisableWorkflow, EnableWorkflow
 from flo.testing.clock import NOON_MS
 from flows import Play, events_of, one_step, playing

@@ -5,11 +5,11 @@ import json
 import msgspec
 import pytest
 
+from flo.engine.workflows.events import WorkflowStarted
 from flo.model.groups import CreateGroup, GetGroup, GroupRecords, GroupSettings, JoinGroup
 from flo.model.namespaces import CreateNamespace
 from flo.model.schedules import CONSUMER, BatchWaits, PullTrigger
 from flo.model.streams import Append, NewRecord
-from flo.model.workflow_facts import WorkflowStarted
 from flo.model.workflows import DeleteWorkflow, DisableWorkflow, EnableWorkflow
 from flows import events_of, one_step, playing
 

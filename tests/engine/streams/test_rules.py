@@ -1,5 +1,6 @@
 import pytest
 
+from flo.engine.streams.events import RecordsAppended, StreamCreated, StreamTrimmed
 from flo.engine.streams.rules import partition_of
 from flo.model.errors import Conflict, Invalid, NotFound, TooLarge
 from flo.model.groups import GetGroup, JoinGroup, ReadGroup
@@ -17,10 +18,7 @@ from flo.model.streams import (
     GetStream,
     NewRecord,
     ReadStream,
-    RecordsAppended,
     Retention,
-    StreamCreated,
-    StreamTrimmed,
     Trimmed,
     TrimStream,
 )

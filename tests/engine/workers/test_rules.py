@@ -2,10 +2,20 @@ import msgspec
 import pytest
 
 from flo.engine.context import Context
+from flo.engine.workers.events import (
+    WorkerAskedToDrain,
+    WorkerDeregistered,
+    WorkerDrained,
+    WorkerHeard,
+    WorkerLeft,
+    WorkerRegistered,
+)
+from flo.engine.workers.records import Worker
 from flo.engine.workers.rules import decide_register
 from flo.model.actions import RegisterAction
+from flo.model.base import Nothing
 from flo.model.errors import Conflict, Invalid, NotFound, TooLarge
-from flo.model.runs import Claim, Complete, Fail, Invoke, Nothing, Tick
+from flo.model.runs import Claim, Complete, Fail, Invoke, Tick
 from flo.model.workers import (
     METADATA_LENGTH_MAX,
     WORKERS_MAX,
@@ -15,14 +25,7 @@ from flo.model.workers import (
     GetWorker,
     Heartbeat,
     RegisterWorker,
-    Worker,
-    WorkerAskedToDrain,
-    WorkerDeregistered,
-    WorkerDrained,
-    WorkerHeard,
     WorkerKnown,
-    WorkerLeft,
-    WorkerRegistered,
     WorkerStatus,
     WorkerType,
 )

@@ -2,8 +2,10 @@
 
 import pytest
 
+from flo.engine.workflows.events import SignalMatched, SignalReceived
 from flo.engine.workflows.execution import branch_under, join_step, leaf_of, parent_branch, step_at
-from flo.model.workflow_facts import MAIN, Signal, SignalMatched, SignalReceived
+from flo.engine.workflows.records import Signal
+from flo.model.workflows import MAIN
 from flo.workflow.definition import ForEachStep, RunStep
 from flows import document, playing
 

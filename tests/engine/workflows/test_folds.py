@@ -3,8 +3,8 @@
 import msgspec
 
 from flo.engine.workflows.folds import HISTORY_KIND, RUN_KIND, SUMMARY_KIND, workflow_key
+from flo.engine.workflows.records import WorkflowRecord, WorkflowSummary
 from flo.model.namespaces import DeleteNamespace
-from flo.model.workflow_facts import WorkflowRecord, WorkflowSummary
 from flo.model.workflows import CancelWorkflow, CreateWorkflow, StartWorkflow
 from flo.testing.clock import NOON_MS
 from flows import Play, document, one_step, playing

@@ -4,10 +4,10 @@ from typing import get_args
 
 import pytest
 
+from flo.engine.workflows.events import BranchClosed, HistoryFiled, WorkflowAdmitted
 from flo.engine.workflows.execution import HISTORY_PART_LENGTH, ExecutionEvent
 from flo.engine.workflows.history import DETAIL_LENGTH_MAX, LINES
 from flo.model.errors import Invalid, NotFound
-from flo.model.workflow_facts import BranchClosed, HistoryFiled, WorkflowAdmitted
 from flo.model.workflows import GetHistory
 from flo.testing.clock import NOON_MS
 from flows import document, events_of, one_step, playing

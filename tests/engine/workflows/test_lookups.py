@@ -11,8 +11,8 @@ from flo.engine.workflows.lookups import (
     RecallWorkflowKey,
     RecallWorkflows,
 )
-from flo.model.workflow_facts import CHOSEN
 from flo.model.workflows import (
+    CHOSEN,
     CancelWorkflow,
     ExplainWorkflow,
     GetHistory,

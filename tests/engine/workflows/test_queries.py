@@ -4,13 +4,13 @@ import msgspec
 import pytest
 
 from flo.model.errors import Invalid, NotFound
-from flo.model.workflow_facts import WorkflowStatus
 from flo.model.workflows import (
     GetWorkflow,
     GetWorkflowRun,
     ListWorkflowRuns,
     ListWorkflows,
     WaitForWorkflow,
+    WorkflowStatus,
 )
 from flo.testing.clock import NOON_MS
 from flows import Play, document, one_step, playing

@@ -2,9 +2,10 @@
 
 import pytest
 
+from flo.engine.workflows.events import WorkflowAdmitted, WorkflowCreated, WorkflowStarted
+from flo.engine.workflows.records import Origin
+from flo.model.base import Nothing
 from flo.model.errors import Conflict, Invalid, NotFound, TooLarge
-from flo.model.runs import Nothing
-from flo.model.workflow_facts import Origin, WorkflowAdmitted, WorkflowCreated, WorkflowStarted
 from flo.model.workflows import (
     TEXT_LENGTH_MAX,
     CreateWorkflow,

@@ -9,15 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from flo.engine.workflows.execution import UNDO, step_at
-from flo.model.errors import FloError, Unexpected
-from flo.model.runs import Fail, RunStatus
-from flo.model.workflow_facts import (
-    MAIN,
+from flo.engine.workflows.events import (
     BranchClosed,
     BranchEnded,
     BranchOpened,
-    BranchPhase,
     RollbackBegan,
     SignalTimedOut,
     StepEnded,
@@ -30,6 +25,10 @@ from flo.model.workflow_facts import (
     WorkflowResumed,
     WorkflowStarted,
 )
+from flo.engine.workflows.execution import UNDO, step_at
+from flo.model.errors import FloError, Unexpected
+from flo.model.runs import Fail, RunStatus
+from flo.model.workflows import MAIN, BranchPhase
 from flo.workflow.definition import RunStep, SignalStep
 from flo.workflow.outcome import choose
 from flows import Play, events_of

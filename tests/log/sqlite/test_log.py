@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing, suppress
+from functools import partial
 from itertools import count
 from pathlib import Path
 from unittest.mock import ANY
@@ -14,7 +15,8 @@ import apsw
 import msgspec
 import pytest
 
-from flo.log.codec import CHECKSUM_FIRST, FORMAT_VERSION, encode_events, entry_checksum
+from flo.engine.codec import EVENT_CODEC
+from flo.log.checksums import CHECKSUM_FIRST, FORMAT_VERSION, entry_checksum
 from flo.log.sqlite import file as sqlite_file
 from flo.log.sqlite import log as sqlite
 from flo.log.sqlite import records as sqlite_records
@@ -50,13 +52,13 @@ GOLDEN_RECORDS = (
 class TestSqliteLog(LogSuite):
     @pytest.fixture
     def log(self, path):
-        return SqliteLog(path)
+        return SqliteLog(path, EVENT_CODEC)
 
 
 class TestSqliteLogOverApsw(LogSuite):
     @pytest.fixture
     def log(self, path):
-        return SqliteLog(path, connect=connect_apsw)
+        return SqliteLog(path, EVENT_CODEC, connect=connect_apsw)
 
 
 @pytest.fixture
@@ -131,7 +133,8 @@ class TestReadFromElsewhere:
     async def test_another_process_reads_while_the_server_writes(self, path):
         program = (
             "import sys; from pathlib import Path; from flo.log.sqlite.log import read_log;"
-            "print(sum(len(entry.events) for entry in read_log(Path(sys.argv[1]), 0)))"
+            "from flo.engine.codec import EVENT_CODEC;"
+            "print(sum(len(entry.events) for entry in read_log(Path(sys.argv[1]), EVENT_CODEC, 0)))"
         )
         async with opened(path) as log:
             await log.append(some_events(3), [], NOON_MS)
@@ -158,7 +161,7 @@ class TestReadFromElsewhere:
 
     async def test_a_log_that_does_not_exist_is_not_made_by_reading(self, path):
         with pytest.raises(NotFound, match=r"flo\.db does not exist"):
-            list(read_log(path, 0))
+            list(read_log(path, EVENT_CODEC, 0))
 
         assert not path.exists()
 
@@ -196,7 +199,10 @@ class TestRefused:
         await write_log(path)
         change(path, "UPDATE meta SET format = 2")
 
-        for use in (SqliteLog, lambda path: list(read_log(path, 0))):
+        for use in (
+            partial(SqliteLog, codec=EVENT_CODEC),
+            lambda path: list(read_log(path, EVENT_CODEC, 0)),
+        ):
             with pytest.raises(Conflict, match=r"has format 2, .* up to 1; start") as refusal:
                 use(path)
             assert refusal.value.code == "format_too_new"
@@ -206,7 +212,7 @@ class TestRefused:
         before = path.read_bytes()
 
         with pytest.raises(Conflict, match="not a Flo log") as refusal:
-            SqliteLog(path)
+            SqliteLog(path, EVENT_CODEC)
 
         assert refusal.value.code == "not_a_flo_log"
         assert path.read_bytes() == before
@@ -215,11 +221,11 @@ class TestRefused:
         path.write_bytes(b"once upon a time there was a log" * 100)
 
         with pytest.raises(Corrupt, match="not a database"):
-            SqliteLog(path)
+            SqliteLog(path, EVENT_CODEC)
 
     async def test_a_folder_that_does_not_exist(self, tmp_path):
         with pytest.raises(Unavailable, match="unable to open"):
-            SqliteLog(tmp_path / "missing" / "flo.db")
+            SqliteLog(tmp_path / "missing" / "flo.db", EVENT_CODEC)
 
 
 class TestDamageIsFound:
@@ -265,8 +271,8 @@ class TestDamageIsFound:
     @pytest.mark.parametrize(
         ("body", "complaint"),
         [
-            (encode_events([released(1)]), "index 0: expected 2 events, got 1"),
-            (b"\x91\x91\xa7Unknown", "index 0: expected events of format 1, got"),
+            (EVENT_CODEC.encode([released(1)]), "index 0: expected 2 events, got 1"),
+            (b"\x91\x91\xa7Unknown", "index 0: expected events of this release, got"),
         ],
     )
     async def test_in_what_has_a_right_checksum(self, path, body, complaint):
@@ -291,7 +297,10 @@ class TestDamageIsFound:
         await write_log(path)
         change(path, damage)
 
-        for use in (SqliteLog, lambda path: list(read_log(path, 0))):
+        for use in (
+            partial(SqliteLog, codec=EVENT_CODEC),
+            lambda path: list(read_log(path, EVENT_CODEC, 0)),
+        ):
             with pytest.raises(Corrupt, match="expected one row of five integers in meta"):
                 use(path)
 
@@ -342,7 +351,7 @@ class TestDamageIsFound:
 
         assert "expected an entry at index 6" in str(read_until_damage(path)[1])
         with pytest.raises(Corrupt, match=r"end at index 8 .*, it ends at 6"):
-            SqliteLog(path)
+            SqliteLog(path, EVENT_CODEC)
 
     async def test_when_everything_is_missing(self, path):
         await write_log(path)
@@ -350,7 +359,7 @@ class TestDamageIsFound:
 
         assert "expected an entry at index 0" in str(read_until_damage(path)[1])
         with pytest.raises(Corrupt, match="it ends at 0"):
-            SqliteLog(path)
+            SqliteLog(path, EVENT_CODEC)
 
     async def test_when_the_trigger_that_moves_the_end_is_missing(self, path):
         await write_log(path)
@@ -359,7 +368,7 @@ class TestDamageIsFound:
             await log.append(some_events(2), [], NOON_MS)
 
         with pytest.raises(Corrupt, match=r"end at index 8 .*, it ends at 10"):
-            SqliteLog(path)
+            SqliteLog(path, EVENT_CODEC)
 
     async def test_when_the_end_was_cut_off_the_file(self, path):
         await write_log(path)
@@ -481,7 +490,7 @@ class TestRecords:
     @pytest.mark.parametrize("statement", ["INSERT INTO records", "COMMIT"])
     async def test_an_append_that_fails_keeps_neither_event_nor_record(self, path, statement):
         disk = FailingDisk()
-        log = SqliteLog(path, connect=disk.connect)
+        log = SqliteLog(path, EVENT_CODEC, connect=disk.connect)
         await log.append([released(1)], [], NOON_MS, chunks=[chunk_of(1, 1, 0, [b"x"])])
         disk.fail_at(statement)
 
@@ -575,7 +584,7 @@ class TestDeadLetters:
     @pytest.mark.parametrize("statement", ["DELETE FROM archive", "INSERT OR REPLACE", "COMMIT"])
     async def test_an_append_that_fails_removes_and_adds_nothing(self, path, statement):
         disk = FailingDisk()
-        log = SqliteLog(path, connect=disk.connect)
+        log = SqliteLog(path, EVENT_CODEC, connect=disk.connect)
         await log.append([released(1)], [finished(1, dead=True)], NOON_MS)
         disk.fail_at(statement)
 
@@ -736,7 +745,7 @@ class TestWal:
     async def test_a_reader_that_pauses_does_not_make_it_grow(self, path, monkeypatch):
         monkeypatch.setattr(sqlite, "READ_BYTES_MAX", 1)
         await write_log(path)
-        with closing(read_log(path, 0, connect=connect_apsw)) as reading:
+        with closing(read_log(path, EVENT_CODEC, 0, connect=connect_apsw)) as reading:
             next(reading)
 
             assert await self.grow(path, wal_bytes_max=self.BYTES_MAX) < 2 * self.BYTES_MAX
@@ -809,7 +818,7 @@ class opened:
         self._path, self._options = path, options
 
     async def __aenter__(self):
-        self._log = SqliteLog(self._path, **self._options)
+        self._log = SqliteLog(self._path, EVENT_CODEC, **self._options)
         return self._log
 
     async def __aexit__(self, *_):
@@ -946,7 +955,7 @@ def address(damage):
 def read_until_damage(path, position=0):
     entries = []
     try:
-        for entry in read_log(path, position):
+        for entry in read_log(path, EVENT_CODEC, position):
             entries.append(entry.first)
     except Corrupt as error:
         return entries, error
@@ -963,13 +972,13 @@ async def write_longer_log(path):
 def flips_believed(path, rng, count):
     """How many of so many flipped bits made the log say something else without complaint."""
     whole = path.read_bytes()
-    entries = list(read_log(path, 0))
+    entries = list(read_log(path, EVENT_CODEC, 0))
     believed = 0
     with path.open("r+b", buffering=0) as file:
         for _ in range(count):
             byte, bit = rng.randrange(len(whole)), rng.randrange(8)
             os.pwrite(file.fileno(), bytes([whole[byte] ^ 1 << bit]), byte)
             with suppress(FloError):
-                believed += list(read_log(path, 0)) != entries
+                believed += list(read_log(path, EVENT_CODEC, 0)) != entries
             os.pwrite(file.fileno(), whole[byte : byte + 1], byte)
     return believed

@@ -4,8 +4,9 @@ import socket
 import msgspec
 import pytest
 
+from flo.model.base import Nothing
 from flo.model.errors import Conflict, Corrupt, Invalid, NotFound, TooLarge, Unavailable
-from flo.model.runs import Assigned, Claim, GetRun, Invoke, Invoked, Nothing, RunStatus
+from flo.model.runs import Assigned, Claim, GetRun, Invoke, Invoked, RunStatus
 from flo.server.metrics import Metrics
 from flo.server.rpc import listener as tcp
 from flo.server.rpc.listener import HELLO_MS_MAX, Listener, RpcConnection

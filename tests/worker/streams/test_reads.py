@@ -70,11 +70,11 @@ def test_a_worker_joins_and_registers_before_it_reads_and_leaves_at_the_end() ->
     assert play(scenario, Diary()).names == [
         "join_group",
         "register_worker",
-        "await_news",
+        "await_notifications",
         "list_pending",
         "read_group",
         "drain_worker",
-        "await_news",
+        "await_notifications",
         "leave_group",
         "deregister_worker",
     ]

@@ -10,7 +10,6 @@ from flo.cli.app.payload import read_payload
 from flo.cli.app.printable import printable
 from flo.cli.workflow.options import connected, read_since, version_flag
 from flo.model.ids import RunId
-from flo.model.workflow_facts import WorkflowStatus
 from flo.model.workflows import (
     LATEST,
     Explanation,
@@ -20,6 +19,7 @@ from flo.model.workflows import (
     WorkflowRunItem,
     WorkflowRunPage,
     WorkflowRunView,
+    WorkflowStatus,
 )
 
 DETAIL_SHOWN_MAX = 60

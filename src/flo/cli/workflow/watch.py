@@ -25,8 +25,7 @@ from flo.cli.workflow.executions import place_text, run_value
 from flo.cli.workflow.options import connected
 from flo.model.errors import TimedOut, Unavailable
 from flo.model.ids import RunId
-from flo.model.workflow_facts import ENDED, WorkflowStatus
-from flo.model.workflows import HistoryView, WaitView, WorkflowRunView
+from flo.model.workflows import ENDED, HistoryView, WaitView, WorkflowRunView, WorkflowStatus
 
 if TYPE_CHECKING:
     from rich.status import Status

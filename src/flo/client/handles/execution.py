@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from flo.client.payloads.payload import decode_payload
 from flo.model.errors import FloError, Invalid
 from flo.model.ids import RunId
-from flo.model.workflow_facts import WorkflowStatus
-from flo.model.workflows import Explanation, HistoryView, WorkflowRunView
+from flo.model.workflows import Explanation, HistoryView, WorkflowRunView, WorkflowStatus
 
 if TYPE_CHECKING:
     from flo.client.workflows import Workflows

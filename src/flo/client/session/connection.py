@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from math import inf
 from typing import NamedTuple, TypeAlias, cast
 
-from flo.client.session.outbox import BATCH_FORMS, Outbox, PendingCall
+from flo.client.session.outbox import Outbox, PendingCall
 from flo.model.errors import (
     Corrupt,
     FloError,
@@ -17,6 +17,7 @@ from flo.model.errors import (
 )
 from flo.wire.codec import Answer
 from flo.wire.connection import ClientEnd
+from flo.wire.opcodes import BATCH_FORM_OF
 
 WRITE_LENGTH_MAX = 1024 * 1024
 
@@ -85,7 +86,7 @@ class ClientConnection(asyncio.Protocol):
                     still_open = True
                     next_s = min(next_s, call.deadline_s)
                 else:
-                    call.refuse(TimedOut(f"no answer to {call.operation.name} in time"))
+                    call.refuse(TimedOut(f"no answer to {call.form.name} in time"))
                     silent = silent or sent_at_s > self._heard_at_s
             if not still_open:
                 del self._frames[request_id]
@@ -140,11 +141,11 @@ class ClientConnection(asyncio.Protocol):
 
     def _frame(self, batch: list[PendingCall]) -> bytes:
         """The bytes of a batch; calls that cannot be written are refused here, one by one."""
-        operation = batch[0].operation
+        form = batch[0].form
         if len(batch) > 1:
-            operation = BATCH_FORMS[operation.opcode].operation
+            form = BATCH_FORM_OF[form.request]
         try:
-            request_id, frame = self._end.request(operation, [call.message for call in batch])
+            request_id, frame = self._end.request(form, [call.message for call in batch])
         except (FloError, TypeError, ValueError, OverflowError, RecursionError) as error:
             if len(batch) > 1:
                 return b"".join(self._frame([call]) for call in batch)
@@ -173,7 +174,7 @@ class ClientConnection(asyncio.Protocol):
         if len(answers) != len(calls):
             self._frames[request_id] = frame  # unanswered still: the owner decides
             raise Corrupt(
-                f"expected {len(calls)} answers to {calls[0].operation.name}, got {len(answers)}",
+                f"expected {len(calls)} answers to {calls[0].form.name}, got {len(answers)}",
                 code="reply_damaged",
             )
         for call, answer in zip(calls, answers, strict=True):
@@ -198,4 +199,4 @@ class ClientConnection(asyncio.Protocol):
 def _unwritable(call: PendingCall, error: Exception) -> FloError:
     if isinstance(error, FloError):
         return error
-    return Invalid(f"{call.operation.name}: {error}", code="invalid_request")
+    return Invalid(f"{call.form.name}: {error}", code="invalid_request")

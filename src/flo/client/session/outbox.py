@@ -7,73 +7,48 @@ batch form for them.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from flo.client.payloads.records import length_of
 from flo.model.base import Message
+from flo.model.groups import ReadGroup
 from flo.model.kv import PutKey
-from flo.model.runs import Complete, Invoke
+from flo.model.runs import Claim, Complete, Invoke
 from flo.model.streams import Append
 from flo.model.workflows import StartWorkflow
-from flo.wire.opcodes import BATCH_LENGTH_MAX, BY_NAME, Operation
+from flo.wire.opcodes import BATCH_FORM_OF, BATCH_LENGTH_MAX, FORM_OF, Form
 
 BATCH_PAYLOAD_LENGTH_MAX = 1024 * 1024
 
 
-class BatchForm(NamedTuple):
-    """The operation for many words, and how long such a word is, about."""
-
-    operation: Operation
-    length: Callable[[Any], int]
-
-
-def _length_of_invoke(message: Invoke) -> int:
-    return len(message.input)
-
-
-def _length_of_complete(message: Complete) -> int:
-    return len(message.output)
-
-
-def _length_of_append(message: Append) -> int:
-    return sum(map(length_of, message.records))
-
-
-def _length_of_put(message: PutKey) -> int:
-    return len(message.key) + len(message.value)
-
-
-def _length_of_start(message: StartWorkflow) -> int:
-    return len(message.input)
-
-
-BATCH_FORMS = {
-    BY_NAME["invoke"].opcode: BatchForm(BY_NAME["invoke_many"], _length_of_invoke),
-    BY_NAME["complete"].opcode: BatchForm(BY_NAME["complete_many"], _length_of_complete),
-    BY_NAME["append"].opcode: BatchForm(BY_NAME["append_many"], _length_of_append),
-    BY_NAME["put_key"].opcode: BatchForm(BY_NAME["put_key_many"], _length_of_put),
-    BY_NAME["start_workflow"].opcode: BatchForm(BY_NAME["start_workflow_many"], _length_of_start),
+LENGTHS: dict[type[Message], Callable[[Any], int]] = {
+    Invoke: lambda message: len(message.input),
+    Complete: lambda message: len(message.output),
+    Append: lambda message: sum(map(length_of, message.records)),
+    PutKey: lambda message: len(message.key) + len(message.value),
+    StartWorkflow: lambda message: len(message.input),
 }
+"""How long a message of a batch form is, about."""
+assert LENGTHS.keys() == BATCH_FORM_OF.keys()
 
-
-LAST = frozenset({BY_NAME["claim"].opcode, BY_NAME["read_group"].opcode})
+LAST = frozenset({FORM_OF[Claim].opcode, FORM_OF[ReadGroup].opcode})
 """Those who ask for work: what is reported before it may lead to what they find."""
 
 
 class PendingCall:
     """One word on its way: what is asked, who waits, and until when."""
 
-    __slots__ = ("deadline_s", "future", "message", "operation", "repeatable")
+    __slots__ = ("deadline_s", "form", "future", "message", "repeatable")
 
     def __init__(
         self,
-        operation: Operation,
+        form: Form,
         message: Message,
         future: asyncio.Future[Any],
         deadline_s: float,
         repeatable: bool,
     ) -> None:
-        self.operation = operation
+        self.form = form
         self.message = message
         self.future = future
         self.deadline_s = deadline_s
@@ -96,7 +71,7 @@ class Outbox:
             yield from waiting
 
     def add(self, call: PendingCall) -> None:
-        opcode = call.operation.opcode
+        opcode = call.form.opcode
         waiting = self._waiting.get(opcode)
         if waiting is None:
             waiting = self._waiting[opcode] = deque()
@@ -108,8 +83,8 @@ class Outbox:
         if opcode is None:
             opcode = next(iter(self._waiting))
         waiting = self._waiting[opcode]
-        form = BATCH_FORMS.get(opcode)
-        batch = _cut(waiting, form.length) if form else _first(waiting)
+        length = LENGTHS.get(waiting[0].form.request)
+        batch = _cut(waiting, length) if length else _first(waiting)
         if not waiting:
             del self._waiting[opcode]
         return batch
@@ -128,7 +103,7 @@ def _first(waiting: deque[PendingCall]) -> list[PendingCall]:
     return [] if call.future.done() else [call]
 
 
-def _cut(waiting: deque[PendingCall], length_of_word: Callable[[Any], int]) -> list[PendingCall]:
+def _cut(waiting: deque[PendingCall], length_of_one: Callable[[Any], int]) -> list[PendingCall]:
     """As many calls as one frame may hold; one at least, however long it is."""
     batch: list[PendingCall] = []
     length = 0
@@ -137,7 +112,7 @@ def _cut(waiting: deque[PendingCall], length_of_word: Callable[[Any], int]) -> l
         if call.future.done():
             waiting.popleft()
             continue
-        length += length_of_word(call.message)
+        length += length_of_one(call.message)
         if length > BATCH_PAYLOAD_LENGTH_MAX and batch:
             break
         batch.append(waiting.popleft())

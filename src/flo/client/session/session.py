@@ -11,15 +11,14 @@ import asyncio
 import random
 from collections.abc import Callable
 from math import inf
-from typing import Any
 
 from flo.client.session.connection import ClientConnection
 from flo.client.session.deadlines import DeadlineTimer
 from flo.client.session.outbox import Outbox, PendingCall
 from flo.client.session.transport import Connect
-from flo.model.base import Message
 from flo.model.errors import FloError, Rejected, TimedOut, Unavailable
-from flo.wire.opcodes import Operation
+from flo.model.operation import Command, Query, R
+from flo.wire.opcodes import FORM_OF
 
 CONNECT_TIMEOUT_S = 5.0
 CLOSE_TIMEOUT_S = 1.0
@@ -62,12 +61,11 @@ class Session:
 
     def call(
         self,
-        operation: Operation,
-        message: Message,
+        message: Command[R] | Query[R],
         *,
         timeout_s: float | None = None,
         repeatable: bool = True,
-    ) -> asyncio.Future[Any]:
+    ) -> asyncio.Future[R]:
         """Ask, and get the reply or the refusal in time, over as many connections as it takes.
 
         What is not `repeatable` is sent once at most: if its connection breaks, the caller is
@@ -78,9 +76,11 @@ class Session:
             self._settle_in(loop)
         if self._closed:
             raise Unavailable("the client is closed", code="closed")
-        future: asyncio.Future[Any] = loop.create_future()
+        future: asyncio.Future[R] = loop.create_future()
         deadline_s = loop.time() + (self.timeout_s if timeout_s is None else timeout_s)
-        self._outbox.add(PendingCall(operation, message, future, deadline_s, repeatable))
+        self._outbox.add(
+            PendingCall(FORM_OF[type(message)], message, future, deadline_s, repeatable)
+        )
         self._alarm.set(deadline_s)
         if not self._flush_is_due:
             self._flush_is_due = True
@@ -211,14 +211,14 @@ class Session:
 
     def _unsent(self, call: PendingCall) -> FloError:
         if self._problem is None:
-            return TimedOut(f"{call.operation.name} could not be sent in time")
+            return TimedOut(f"{call.form.name} could not be sent in time")
         return Unavailable(self._problem.message, code="unreachable")
 
 
 def _connection_lost(call: PendingCall, problem: FloError) -> Unavailable:
     hint = " (with an idempotency_key it is safe to repeat, and is repeated for you)"
     return Unavailable(
-        f"{problem.message}; the {call.operation.name} that was under way may or may not have been "
-        f"accepted{hint if call.operation.name == 'invoke' else ''}",
+        f"{problem.message}; the {call.form.name} that was under way may or may not have been "
+        f"accepted{hint if call.form.name == 'invoke' else ''}",
         code="connection_lost",
     )

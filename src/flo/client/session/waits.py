@@ -13,7 +13,6 @@ from flo.client.session.session import Session
 from flo.model.errors import FloError, NotFound, TimedOut
 from flo.model.ids import Namespace, RunId
 from flo.model.runs import Ended, RunResult, WaitForRuns
-from flo.wire.opcodes import BY_NAME
 
 POLL_S_MAX = 30.0
 ANSWER_GRACE_S = 1.0
@@ -22,8 +21,6 @@ RUNS_PER_POLL_MAX = 32
 """Few, because a poll ends with the first of its runs, and the others are asked for again."""
 
 Waiter: TypeAlias = tuple[RunId, asyncio.Future[RunResult]]
-
-_WAIT_FOR_RUNS = BY_NAME["wait_for_runs"]
 
 
 class Waits:
@@ -71,7 +68,7 @@ class RunPoll:
             block_ms=round(block_s * 1_000),
         )
         try:
-            answer = self._session.call(_WAIT_FOR_RUNS, query, timeout_s=timeout_s)
+            answer = self._session.call(query, timeout_s=timeout_s)
         except FloError as error:
             self._refuse(error)
         else:

@@ -8,28 +8,30 @@ from hashlib import sha256
 
 from msgspec.structs import replace
 
+from flo.engine.actions.events import (
+    ActionDeleted,
+    ActionDisabled,
+    ActionEnabled,
+    ActionRegistered,
+    ModuleStored,
+)
+from flo.engine.actions.records import Action, Guest
 from flo.engine.actions.schemas import schema_text
 from flo.engine.context import Context
 from flo.engine.decision import Decision
+from flo.engine.runs.events import RunsRekeyed
 from flo.engine.runs.limits import fit, rekeyed
 from flo.engine.state import NO_RUNS, Space, State
 from flo.model.actions import (
     MAX_RETRIES_MAX,
-    Action,
-    ActionDeleted,
-    ActionDisabled,
-    ActionEnabled,
     ActionLimits,
-    ActionRegistered,
     DeleteAction,
     DisableAction,
     EnableAction,
-    Guest,
-    ModuleStored,
     RegisterAction,
     Registered,
 )
-from flo.model.base import Event
+from flo.model.base import Event, Nothing
 from flo.model.errors import Conflict, Invalid, NotFound
 from flo.model.ids import (
     DURATION_MS_MAX,
@@ -39,8 +41,7 @@ from flo.model.ids import (
     check_range,
     check_text,
 )
-from flo.model.runs import Nothing, RunsRekeyed
-from flo.model.workflow_facts import RUN_PREFIX
+from flo.model.workflows import RUN_PREFIX
 from flo.workflow.mapping import Root, compile_template
 
 LIMIT_MAX = 1_000_000

@@ -14,7 +14,8 @@ from typing import TypeAlias
 
 from sortedcontainers import SortedDict, SortedList
 
-from flo.model.groups import Delivery, Sequences
+from flo.engine.groups.records import Delivery
+from flo.model.groups import Sequences
 from flo.model.ids import ConsumerName
 
 Times: TypeAlias = "SortedDict[int, dict[int, None]]"

@@ -13,23 +13,20 @@ from msgspec.structs import replace
 
 from flo.engine.context import Context
 from flo.engine.decision import Decision
+from flo.engine.groups.events import LetterPurged, LetterRevived, RecordDied
 from flo.engine.groups.reads import slot_of
+from flo.engine.groups.records import Delivery, Letter
 from flo.engine.groups.rules import OfGroup, group_of
 from flo.engine.state import ConsumerGroupState, State
 from flo.model.archive import ArchiveAddress, Archived
 from flo.model.errors import Conflict, Invalid, NotFound
 from flo.model.groups import (
     IDS_PER_COMMAND_MAX,
-    Delivery,
-    Letter,
     LetterPage,
-    LetterPurged,
-    LetterRevived,
     LettersChanged,
     LetterView,
     ListLetters,
     PurgeLetters,
-    RecordDied,
     RequeueLetters,
 )
 from flo.model.ids import LIST_LIMIT_MAX, GroupName, StreamName, check_range, parse_stream_id
@@ -113,9 +110,9 @@ def apply_purged(state: State, event: LetterPurged) -> None:
     _group(state, event).dead_count -= 1
 
 
-def archive_letter(state: State, event: RecordDied) -> Archived:
+def archive_letter(state: State, event: RecordDied) -> tuple[Archived]:
     address = _address(state, event, event.letter.record.sequence)
-    return Archived(
+    row = Archived(
         kind=address.kind,
         namespace=address.namespace,
         name=address.name,
@@ -126,6 +123,7 @@ def archive_letter(state: State, event: RecordDied) -> Archived:
         body=_encode(event.letter),
         dead=True,
     )
+    return (row,)
 
 
 def address_of(state: State, event: LetterRevived | LetterPurged) -> ArchiveAddress:

@@ -19,6 +19,8 @@ from zlib import crc32
 from flo.engine.context import Context
 from flo.engine.decision import Decision
 from flo.engine.groups.backlog import in_parts
+from flo.engine.groups.events import ConsumerChosen, RecordDied, RecordsDelivered
+from flo.engine.groups.records import Delivery, Letter
 from flo.engine.groups.rules import group_of, heard, is_silent, returned
 from flo.engine.state import ConsumerGroupState, State, StreamState
 from flo.model.base import Event
@@ -28,14 +30,9 @@ from flo.model.groups import (
     PENDING_PER_GROUP_MAX,
     ClaimedRecords,
     ClaimRecords,
-    ConsumerChosen,
-    Delivery,
     GroupMode,
     GroupRecords,
-    Letter,
     ReadGroup,
-    RecordDied,
-    RecordsDelivered,
 )
 from flo.model.ids import BLOCK_MS_MAX, check_range, check_stream_name, parse_stream_id
 from flo.model.streams import RECORDS_PER_READ_MAX, StreamRecord

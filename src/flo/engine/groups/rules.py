@@ -17,10 +17,24 @@ from flo.engine.context import Context
 from flo.engine.decision import Decision
 from flo.engine.due import GROUP, DueKey
 from flo.engine.groups.backlog import each_of, in_parts
+from flo.engine.groups.events import (
+    ConsumerChosen,
+    ConsumerHeard,
+    ConsumerJoined,
+    ConsumerLeft,
+    GroupCreated,
+    GroupDeleted,
+    RecordsAcked,
+    RecordsDelivered,
+    RecordsReleased,
+    RecordsReturned,
+    RecordsTouched,
+)
+from flo.engine.groups.records import Delivery
 from flo.engine.state import ConsumerGroupState, State, StreamState
 from flo.engine.streams.rules import created, id_place, named_stream
 from flo.engine.workers.rules import count_run
-from flo.model.base import Event
+from flo.model.base import Event, Nothing
 from flo.model.errors import Conflict, NotFound
 from flo.model.groups import (
     ACK_TIMEOUT_MS_MAX,
@@ -32,26 +46,14 @@ from flo.model.groups import (
     SLOTS_MAX,
     STANDBYS_MAX,
     Ack,
-    ConsumerChosen,
-    ConsumerHeard,
-    ConsumerJoined,
-    ConsumerLeft,
     CreateGroup,
     DeleteGroup,
-    Delivery,
-    GroupCreated,
-    GroupDeleted,
     GroupMode,
     GroupSettings,
     Joined,
     JoinGroup,
     LeaveGroup,
     Nack,
-    RecordsAcked,
-    RecordsDelivered,
-    RecordsReleased,
-    RecordsReturned,
-    RecordsTouched,
     Settled,
     TouchRecords,
 )
@@ -67,7 +69,6 @@ from flo.model.ids import (
     check_stream_name,
     parse_stream_id,
 )
-from flo.model.runs import Nothing
 from flo.model.streams import START, TAIL, CreateStream
 
 DUE_PER_GROUP_MAX = 1_000

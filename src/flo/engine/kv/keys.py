@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from sortedcontainers import SortedDict
 
+from flo.engine.kv.records import KeyValue
 from flo.model.ids import Key
-from flo.model.kv import KeyValue
 
 
 class Keys:

@@ -14,11 +14,21 @@ from msgspec.structs import replace
 from flo.engine.context import Context
 from flo.engine.decision import Decision
 from flo.engine.due import KEY, DueKey
+from flo.engine.kv.events import (
+    KeyDeleted,
+    KeyExpired,
+    KeyKept,
+    KeyPut,
+    TransactionClosed,
+    TransactionFilled,
+    TransactionOpened,
+)
 from flo.engine.kv.json_paths import delete_at, parse_document, parse_path, set_at
 from flo.engine.kv.keys import Keys
+from flo.engine.kv.records import KeyValue, Version
 from flo.engine.state import State
 from flo.engine.volatile import OpenTransaction
-from flo.model.base import Event
+from flo.model.base import Event, Nothing
 from flo.model.errors import Conflict, Invalid, NotFound, TooLarge
 from flo.model.ids import DURATION_MS_MAX, Key, Namespace, check_key, check_namespace, check_range
 from flo.model.kv import (
@@ -42,11 +52,6 @@ from flo.model.kv import (
     Increment,
     Incremented,
     IncrementKey,
-    KeyDeleted,
-    KeyExpired,
-    KeyKept,
-    KeyPut,
-    KeyValue,
     Put,
     PutKey,
     ReadInTransaction,
@@ -54,14 +59,9 @@ from flo.model.kv import (
     SetJson,
     Transact,
     Transaction,
-    TransactionClosed,
-    TransactionFilled,
-    TransactionOpened,
     Value,
-    Version,
     Versioned,
 )
-from flo.model.runs import Nothing
 
 NUMBER_MAX = 2**63 - 1
 

@@ -7,17 +7,13 @@ that was deleted and made again is a new one: its finished runs are filed under 
 from flo.engine.context import Context
 from flo.engine.decision import Decision
 from flo.engine.due import GROUP, KEY, RUN, SCHEDULE, WORKFLOW
+from flo.engine.namespaces.events import NamespaceCreated, NamespaceDeleted
 from flo.engine.state import Space, State
+from flo.engine.workers.events import WorkerLeft
+from flo.model.base import Nothing
 from flo.model.errors import Conflict, NotFound
 from flo.model.ids import NAMESPACE_DEFAULT, Namespace, check_namespace
-from flo.model.namespaces import (
-    CreateNamespace,
-    DeleteNamespace,
-    NamespaceCreated,
-    NamespaceDeleted,
-)
-from flo.model.runs import Nothing
-from flo.model.workers import WorkerLeft
+from flo.model.namespaces import CreateNamespace, DeleteNamespace
 
 
 def decide_create(state: State, command: CreateNamespace, context: Context) -> Decision:

@@ -11,13 +11,16 @@ from itertools import islice
 
 from msgspec.structs import replace
 
+from flo.engine.actions.records import Action
 from flo.engine.context import Context
 from flo.engine.decision import Decision
 from flo.engine.due import RUN
+from flo.engine.runs.events import RunClaimed
 from flo.engine.runs.rates import rate_of_limits, rate_under
+from flo.engine.runs.records import Run
 from flo.engine.state import Space, State
 from flo.engine.volatile import VolatileState
-from flo.model.actions import Action
+from flo.engine.workers.events import RunsBegun, WorkerHeard
 from flo.model.base import Event, Observation
 from flo.model.errors import Invalid
 from flo.model.ids import (
@@ -29,8 +32,8 @@ from flo.model.ids import (
     check_worker_id,
     run_id_of,
 )
-from flo.model.runs import TASKS_PER_CLAIM_MAX, Assigned, Claim, Run, RunClaimed, RunStatus, Task
-from flo.model.workers import ACTIONS_PER_WORKER_MAX, RunsBegun, WorkerHeard
+from flo.model.runs import TASKS_PER_CLAIM_MAX, Assigned, Claim, RunStatus, Task
+from flo.model.workers import ACTIONS_PER_WORKER_MAX
 from flo.workflow.plan.rate import Rate
 
 PAYLOADS_PER_CLAIM_LENGTH_MAX = 4 * 1024 * 1024

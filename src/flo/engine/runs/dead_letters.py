@@ -8,26 +8,19 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
+from flo.engine.actions.records import Action
 from flo.engine.actions.rules import named_action
 from flo.engine.context import Context
 from flo.engine.decision import Decision
 from flo.engine.runs.ends import ARCHIVE_KIND
+from flo.engine.runs.events import RunPurged, RunRevived
 from flo.engine.runs.limits import enter_queue, slot_of
+from flo.engine.runs.records import Run
 from flo.engine.state import Space, State
-from flo.model.actions import Action
 from flo.model.archive import ArchiveAddress
 from flo.model.errors import Conflict, NotFound, TooLarge
 from flo.model.ids import LIST_LIMIT_MAX, ActionName, RunId, check_range, run_id_of
-from flo.model.runs import (
-    Purged,
-    PurgeDead,
-    Requeued,
-    RequeueDead,
-    Run,
-    RunPurged,
-    RunRevived,
-    RunStatus,
-)
+from flo.model.runs import Purged, PurgeDead, Requeued, RequeueDead, RunStatus
 
 INPUTS_PER_REQUEUE_LENGTH_MAX = 64 * 1024 * 1024
 

@@ -10,20 +10,14 @@ import msgspec
 from msgspec.structs import replace
 
 from flo.engine.due import RUN
+from flo.engine.runs.events import RunCancelled, RunCompleted, RunFailed, RunTimedOut
 from flo.engine.runs.limits import leave_queue, leave_slot
+from flo.engine.runs.records import Attempt, Run
 from flo.engine.state import KEYS_REMEMBERED_MAX, Space, State
 from flo.engine.workers.rules import count_run
 from flo.model.archive import Archived
 from flo.model.ids import TEXT_LENGTH_MAX, ActionName, Namespace, RunId
-from flo.model.runs import (
-    Attempt,
-    Run,
-    RunCancelled,
-    RunCompleted,
-    RunFailed,
-    RunStatus,
-    RunTimedOut,
-)
+from flo.model.runs import RunStatus
 
 ARCHIVE_KIND = "run"
 ATTEMPTS_KEPT_MAX = 100
@@ -33,9 +27,9 @@ RunEnd: TypeAlias = RunCompleted | RunFailed | RunTimedOut | RunCancelled
 _encode = msgspec.msgpack.Encoder().encode
 
 
-def archive_run(state: State, event: RunEnd) -> Archived:
+def archive_run(state: State, event: RunEnd) -> tuple[Archived]:
     run = finished_run(state, event)
-    return Archived(
+    row = Archived(
         kind=ARCHIVE_KIND,
         namespace=state.spaces[event.namespace].archive_name,
         name=run.action,
@@ -46,6 +40,7 @@ def archive_run(state: State, event: RunEnd) -> Archived:
         body=_encode(run),
         dead=run.dead_lettered,
     )
+    return (row,)
 
 
 def finished_run(state: State, event: RunEnd) -> Run:

@@ -19,11 +19,13 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from flo.engine.actions.records import Action
+from flo.engine.runs.events import RunsRekeyed
 from flo.engine.runs.queue import Lane
+from flo.engine.runs.records import Run
 from flo.engine.state import ActionPermits, Space, State
-from flo.model.actions import Action
 from flo.model.ids import ActionName, run_id_of
-from flo.model.runs import Run, RunsRekeyed, RunStatus
+from flo.model.runs import RunStatus
 from flo.workflow.mapping import Scope, compile_template
 
 SLOT_LENGTH_MAX = 1_024

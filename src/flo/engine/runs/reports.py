@@ -13,14 +13,24 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from flo.engine.actions.records import Action
 from flo.engine.actions.schemas import check_schema
 from flo.engine.context import Context
 from flo.engine.decision import Decision
 from flo.engine.due import RUN, DueKey
 from flo.engine.runs.ends import attempts_after, release_lease
+from flo.engine.runs.events import (
+    RunCompleted,
+    RunFailed,
+    RunReleased,
+    RunRequeued,
+    RunTimedOut,
+    RunTouched,
+)
 from flo.engine.runs.limits import enter_queue
+from flo.engine.runs.records import Run
 from flo.engine.state import Space, State
-from flo.model.actions import Action
+from flo.engine.workers.events import WorkerDeregistered
 from flo.model.base import Event
 from flo.model.errors import Conflict, NotFound
 from flo.model.ids import (
@@ -32,22 +42,7 @@ from flo.model.ids import (
     check_range,
     check_text,
 )
-from flo.model.runs import (
-    Accepted,
-    Complete,
-    Fail,
-    Run,
-    RunCompleted,
-    RunFailed,
-    RunReleased,
-    RunRequeued,
-    RunStatus,
-    RunTimedOut,
-    RunTouched,
-    Touch,
-    Touched,
-)
-from flo.model.workers import WorkerDeregistered
+from flo.model.runs import Accepted, Complete, Fail, RunStatus, Touch, Touched
 
 TOUCH_MS_MAX = 3_600_000
 

@@ -18,9 +18,12 @@ from flo.engine.actions.schemas import check_schema
 from flo.engine.context import Context
 from flo.engine.decision import Decision
 from flo.engine.due import RUN
+from flo.engine.runs.events import RunCancelled, RunQueued, RunReleased
 from flo.engine.runs.limits import enter_queue, slot_of
+from flo.engine.runs.records import Run
 from flo.engine.state import Space, State
 from flo.engine.volatile import VolatileState
+from flo.engine.workers.events import TaskCancelled
 from flo.model.errors import Conflict, Invalid, NotFound
 from flo.model.ids import (
     DURATION_MS_MAX,
@@ -42,13 +45,8 @@ from flo.model.runs import (
     Cancel,
     Invoke,
     Invoked,
-    Run,
-    RunCancelled,
-    RunQueued,
-    RunReleased,
     RunStatus,
 )
-from flo.model.workers import TaskCancelled
 
 
 def decide_invoke(state: State, command: Invoke, context: Context) -> Decision:

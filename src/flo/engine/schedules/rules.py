@@ -15,13 +15,22 @@ from flo.engine.context import Context
 from flo.engine.decision import Decision
 from flo.engine.due import SCHEDULE, DueKey
 from flo.engine.queries import page_of
+from flo.engine.schedules.events import ScheduleFired, ScheduleRemoved, ScheduleSet
+from flo.engine.schedules.records import ScheduleState
 from flo.engine.state import Space, State
+from flo.engine.workflows.events import (
+    WorkflowCreated,
+    WorkflowDeleted,
+    WorkflowDisabled,
+    WorkflowEnabled,
+    WorkflowStarted,
+)
+from flo.engine.workflows.records import WorkflowRun
 from flo.engine.workflows.rules import check_enabled, named_version, next_run
 from flo.engine.workflows.starts import attributes, slot_of
-from flo.model.base import Event
+from flo.model.base import Event, Nothing
 from flo.model.errors import NotFound
 from flo.model.ids import Namespace, check_range
-from flo.model.runs import Nothing
 from flo.model.schedules import (
     TIMES_MAX,
     GetSchedule,
@@ -29,23 +38,10 @@ from flo.model.schedules import (
     PauseSchedule,
     ResumeSchedule,
     RunSchedule,
-    ScheduleFired,
     SchedulePage,
-    ScheduleRemoved,
-    ScheduleSet,
-    ScheduleState,
     ScheduleView,
 )
-from flo.model.workflow_facts import (
-    WorkflowCreated,
-    WorkflowDeleted,
-    WorkflowDisabled,
-    WorkflowEnabled,
-    WorkflowName,
-    WorkflowRun,
-    WorkflowStarted,
-)
-from flo.model.workflows import WorkflowBegun
+from flo.model.workflows import WorkflowBegun, WorkflowName
 from flo.workflow.cron import Timetable, missed, timetable_of, upcoming
 from flo.workflow.definition import Catchup, Schedule
 

@@ -13,16 +13,18 @@ from msgspec.structs import replace
 from flo.engine.context import Context
 from flo.engine.decision import Decision
 from flo.engine.groups.backlog import in_parts
+from flo.engine.groups.events import RecordsAcked
 from flo.engine.groups.reads import decide_read
 from flo.engine.groups.rules import group_of
 from flo.engine.state import Deployed, State
+from flo.engine.workflows.events import WorkflowStarted
+from flo.engine.workflows.records import WorkflowRun
 from flo.engine.workflows.rules import next_run
 from flo.engine.workflows.starts import attributes, slot_of
 from flo.model.base import Event
-from flo.model.groups import GroupRecords, RecordsAcked
+from flo.model.groups import GroupRecords
 from flo.model.schedules import BatchWaits, PullTrigger
 from flo.model.streams import RECORDS_PER_READ_MAX, StreamRecord
-from flo.model.workflow_facts import WorkflowRun, WorkflowStarted
 from flo.workflow.definition import Trigger
 
 BY_TRIGGER = "trigger"

@@ -16,7 +16,14 @@ from flo.engine.context import Context
 from flo.engine.decision import Decision
 from flo.engine.due import GROUP
 from flo.engine.state import Space, State, StreamState
-from flo.model.base import Event
+from flo.engine.streams.events import (
+    RecordsAppended,
+    StreamAltered,
+    StreamCreated,
+    StreamDeleted,
+    StreamTrimmed,
+)
+from flo.model.base import Event, Nothing
 from flo.model.errors import Conflict, Invalid, NotFound, TooLarge, Unavailable
 from flo.model.ids import (
     DURATION_MS_MAX,
@@ -31,7 +38,6 @@ from flo.model.ids import (
     parse_stream_id,
     stream_id_of,
 )
-from flo.model.runs import Nothing
 from flo.model.streams import (
     HEADERS_LENGTH_MAX,
     HEADERS_MAX,
@@ -46,14 +52,9 @@ from flo.model.streams import (
     DeleteStream,
     NewRecord,
     PositionBy,
-    RecordsAppended,
     Retention,
-    StreamAltered,
-    StreamCreated,
-    StreamDeleted,
     StreamPosition,
     StreamRecord,
-    StreamTrimmed,
     Trimmed,
     TrimStream,
 )

@@ -16,7 +16,16 @@ from msgspec.structs import replace
 from flo.engine.context import Context
 from flo.engine.decision import Decision
 from flo.engine.state import Space, State
-from flo.model.base import Event, Observation
+from flo.engine.workers.events import (
+    WorkerAskedToDrain,
+    WorkerDeregistered,
+    WorkerDrained,
+    WorkerHeard,
+    WorkerLeft,
+    WorkerRegistered,
+)
+from flo.engine.workers.records import Process, Worker
+from flo.model.base import Event, Nothing, Observation
 from flo.model.errors import Conflict, NotFound, TooLarge
 from flo.model.ids import (
     TEXT_LENGTH_MAX,
@@ -32,7 +41,6 @@ from flo.model.ids import (
     check_text,
     check_worker_id,
 )
-from flo.model.runs import Nothing
 from flo.model.workers import (
     ACTIONS_PER_WORKER_MAX,
     CONCURRENCY_MAX,
@@ -42,16 +50,8 @@ from flo.model.workers import (
     DeregisterWorker,
     DrainWorker,
     Heartbeat,
-    Process,
     RegisterWorker,
-    Worker,
-    WorkerAskedToDrain,
-    WorkerDeregistered,
-    WorkerDrained,
-    WorkerHeard,
     WorkerKnown,
-    WorkerLeft,
-    WorkerRegistered,
     WorkerStatus,
     WorkerType,
 )

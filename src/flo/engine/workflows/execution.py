@@ -9,35 +9,34 @@ from typing import Any, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
-from flo.model.workflow_facts import (
-    MAIN,
+from flo.engine.workflows.events import (
     ActionEnded,
-    Branch,
     BranchClosed,
     BranchEnded,
-    BranchName,
     BranchOpened,
-    BranchPhase,
-    Ending,
-    HistoryEntry,
     HistoryFiled,
     RollbackBegan,
-    Signal,
     SignalMatched,
     SignalReceived,
     SignalTimedOut,
     StepEnded,
     StepHeld,
-    StepName,
-    StepResult,
     StepStarted,
     StepUndone,
     WorkflowAdmitted,
     WorkflowFinished,
     WorkflowPaused,
     WorkflowResumed,
+)
+from flo.engine.workflows.records import (
+    Branch,
+    Ending,
+    HistoryEntry,
+    Signal,
+    StepResult,
     WorkflowRun,
 )
+from flo.model.workflows import MAIN, BranchName, BranchPhase, StepName
 from flo.workflow.definition import Definition, ForEachStep, ParallelStep, RunStep, Step
 
 HISTORY_PART_LENGTH = 200

@@ -6,16 +6,18 @@ from flo.engine.context import Context
 from flo.engine.runs.claims import rate_now
 from flo.engine.runs.limits import is_in_line
 from flo.engine.runs.queue import lane_key
+from flo.engine.runs.records import Run
 from flo.engine.state import Space, State
+from flo.engine.workers.records import Worker
 from flo.engine.workers.rules import worker_status
 from flo.engine.workflows.execution import UNDO, Execution
 from flo.engine.workflows.queries import status_of, wait_view
+from flo.engine.workflows.records import WorkflowRecord
 from flo.engine.workflows.rules import not_found
 from flo.model.ids import Namespace
-from flo.model.runs import Run, RunStatus
-from flo.model.workers import Worker, WorkerStatus
-from flo.model.workflow_facts import BranchPhase, WorkflowRecord, WorkflowStatus
-from flo.model.workflows import ExplainWorkflow, Explanation, WaitView
+from flo.model.runs import RunStatus
+from flo.model.workers import WorkerStatus
+from flo.model.workflows import BranchPhase, ExplainWorkflow, Explanation, WaitView, WorkflowStatus
 
 HOLDERS_MAX = 3
 """So many of those who are before it are named."""

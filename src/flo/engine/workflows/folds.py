@@ -12,24 +12,8 @@ import msgspec
 
 from flo.engine.due import WORKFLOW
 from flo.engine.state import KEYS_REMEMBERED_MAX, Deployed, Permits, Space, State, Workflow
-from flo.engine.workflows.execution import (
-    AT_REST,
-    HISTORY_PART_LENGTH,
-    BranchEvent,
-    Execution,
-    ExecutionEvent,
-)
-from flo.engine.workflows.history import entries_of
-from flo.model.archive import Archived
-from flo.model.ids import Namespace, RunId, run_id_of
-from flo.model.workflow_facts import (
-    CHOSEN,
-    MAIN,
-    RUN_PREFIX,
-    Branch,
-    BranchPhase,
+from flo.engine.workflows.events import (
     ChildCancelled,
-    HistoryEntry,
     HistoryFiled,
     PlanNoted,
     PollExhausted,
@@ -39,12 +23,26 @@ from flo.model.workflow_facts import (
     WorkflowDisabled,
     WorkflowEnabled,
     WorkflowFinished,
-    WorkflowName,
+    WorkflowStarted,
+)
+from flo.engine.workflows.execution import (
+    AT_REST,
+    HISTORY_PART_LENGTH,
+    BranchEvent,
+    Execution,
+    ExecutionEvent,
+)
+from flo.engine.workflows.history import entries_of
+from flo.engine.workflows.records import (
+    Branch,
+    HistoryEntry,
     WorkflowRecord,
     WorkflowRun,
-    WorkflowStarted,
     WorkflowSummary,
 )
+from flo.model.archive import Archived
+from flo.model.ids import Namespace, RunId, run_id_of
+from flo.model.workflows import CHOSEN, MAIN, RUN_PREFIX, BranchPhase, WorkflowName
 from flo.workflow.definition import Definition
 
 RUN_KIND = "workflow"

@@ -3,16 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from flo.engine.workflows.execution import AT_REST, UNDO, ExecutionEvent
-from flo.model.base import Event
-from flo.model.workflow_facts import (
-    RUN_PREFIX,
+from flo.engine.workflows.events import (
     ActionEnded,
-    Branch,
     BranchEnded,
     BranchOpened,
-    BranchPhase,
-    HistoryEntry,
     PlanNoted,
     PollExhausted,
     RollbackBegan,
@@ -27,8 +21,11 @@ from flo.model.workflow_facts import (
     WorkflowPaused,
     WorkflowResumed,
     WorkflowStarted,
-    WorkflowStatus,
 )
+from flo.engine.workflows.execution import AT_REST, UNDO, ExecutionEvent
+from flo.engine.workflows.records import Branch, HistoryEntry
+from flo.model.base import Event
+from flo.model.workflows import RUN_PREFIX, BranchPhase, WorkflowStatus
 from flo.workflow.definition import TargetKind
 
 DETAIL_LENGTH_MAX = 1_024

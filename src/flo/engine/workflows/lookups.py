@@ -7,10 +7,12 @@ from flo.engine.context import Recalled
 from flo.engine.state import Space, State
 from flo.engine.streams.lookups import Known
 from flo.engine.workflows.queries import items_before, live_summaries, looked_at, parts_wanted
+from flo.engine.workflows.records import WorkflowSummary
 from flo.model.base import Message
 from flo.model.ids import RunId, is_run_id, parse_run_id
-from flo.model.workflow_facts import CHOSEN, RUN_PREFIX, WorkflowName, WorkflowSummary
 from flo.model.workflows import (
+    CHOSEN,
+    RUN_PREFIX,
     CancelWorkflow,
     ExplainWorkflow,
     GetHistory,
@@ -22,6 +24,7 @@ from flo.model.workflows import (
     SignalWorkflow,
     StartWorkflow,
     WaitForWorkflow,
+    WorkflowName,
 )
 
 OfRun: TypeAlias = (

@@ -9,20 +9,14 @@ from flo.engine.queries import page_of
 from flo.engine.state import Deployed, Space, State, Workflow
 from flo.engine.workflows.execution import HISTORY_PART_LENGTH as PART_LENGTH
 from flo.engine.workflows.execution import UNDO, Execution, step_at
+from flo.engine.workflows.records import HistoryEntry, StepResult, WorkflowRecord, WorkflowSummary
 from flo.engine.workflows.rules import named_version, not_found, reading_of
 from flo.model.errors import Invalid
 from flo.model.ids import BLOCK_MS_MAX, LIST_LIMIT_MAX, Namespace, check_range
-from flo.model.workflow_facts import (
-    MAIN,
-    BranchPhase,
-    HistoryEntry,
-    StepResult,
-    WorkflowRecord,
-    WorkflowStatus,
-    WorkflowSummary,
-)
 from flo.model.workflows import (
     HISTORY_LIMIT_MAX,
+    MAIN,
+    BranchPhase,
     GetHistory,
     GetWorkflow,
     GetWorkflowRun,
@@ -40,6 +34,7 @@ from flo.model.workflows import (
     WorkflowRunItem,
     WorkflowRunPage,
     WorkflowRunView,
+    WorkflowStatus,
     WorkflowView,
 )
 from flo.workflow.definition import SignalStep

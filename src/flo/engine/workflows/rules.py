@@ -17,11 +17,28 @@ import msgspec
 from flo.engine.context import Context
 from flo.engine.decision import Decision
 from flo.engine.due import DueKey
+from flo.engine.runs.events import RunCancelled, RunCompleted, RunFailed, RunTimedOut
 from flo.engine.state import Deployed, Space, State, Workflow
 from flo.engine.workflows.advance.stepper import Advance
+from flo.engine.workflows.events import (
+    ChildCancelled,
+    HistoryFiled,
+    SignalReceived,
+    StepStarted,
+    WorkflowAdmitted,
+    WorkflowCreated,
+    WorkflowDeleted,
+    WorkflowDisabled,
+    WorkflowEnabled,
+    WorkflowFinished,
+    WorkflowPaused,
+    WorkflowResumed,
+    WorkflowStarted,
+)
 from flo.engine.workflows.execution import HISTORY_PART_LENGTH, Execution
+from flo.engine.workflows.records import Origin, Signal, WorkflowRun
 from flo.engine.workflows.starts import attributes, slot_of
-from flo.model.base import Event
+from flo.model.base import Event, Nothing
 from flo.model.errors import Conflict, Invalid, NotFound, TooLarge
 from flo.model.ids import (
     IDEMPOTENCY_KEY_LENGTH_MAX,
@@ -32,30 +49,9 @@ from flo.model.ids import (
     check_text,
     run_id_of,
 )
-from flo.model.runs import Nothing, RunCancelled, RunCompleted, RunFailed, RunTimedOut
-from flo.model.workflow_facts import (
+from flo.model.workflows import (
     CHOSEN,
     RUN_PREFIX,
-    ChildCancelled,
-    HistoryFiled,
-    Origin,
-    Signal,
-    SignalReceived,
-    StepName,
-    StepStarted,
-    WorkflowAdmitted,
-    WorkflowCreated,
-    WorkflowDeleted,
-    WorkflowDisabled,
-    WorkflowEnabled,
-    WorkflowFinished,
-    WorkflowName,
-    WorkflowPaused,
-    WorkflowResumed,
-    WorkflowRun,
-    WorkflowStarted,
-)
-from flo.model.workflows import (
     SIGNALS_KEPT_MAX,
     TEXT_LENGTH_MAX,
     CancelWorkflow,
@@ -68,8 +64,10 @@ from flo.model.workflows import (
     ResumeWorkflow,
     SignalWorkflow,
     StartWorkflow,
+    StepName,
     WorkflowBegun,
     WorkflowDeployed,
+    WorkflowName,
 )
 from flo.workflow.definition import Definition, Idempotency
 from flo.workflow.document.read import Reading, read

@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from flo.log.codec import archived_checksum
+from flo.log.checksums import archived_checksum
 from flo.log.jobs import JobThread
 from flo.log.sqlite.file import Connect, damage_named, open_to_read
 from flo.model.archive import ArchiveAddress, Archived, ArchiveKey

@@ -15,7 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from flo.log.codec import CHECKSUM_FIRST, FORMAT_VERSION
+from flo.log.checksums import CHECKSUM_FIRST, FORMAT_VERSION
 from flo.log.folder import sync_folder
 from flo.model.errors import Conflict, Corrupt, NotFound, Unavailable
 

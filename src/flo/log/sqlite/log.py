@@ -22,8 +22,8 @@ from sys import getsizeof
 from time import monotonic
 from typing import Any
 
-from flo.log.base import LogEntry, LogTrimmed
-from flo.log.codec import decode_events, encode_events, entry_checksum
+from flo.log.base import Codec, LogEntry, LogTrimmed
+from flo.log.checksums import entry_checksum
 from flo.log.jobs import JobThread
 from flo.log.sqlite.archive import SqliteArchive, Statement, removals_of, statements_of
 from flo.log.sqlite.file import (
@@ -68,11 +68,13 @@ class SqliteLog:
     def __init__(
         self,
         path: Path,
+        codec: Codec,
         *,
         connect: Connect = default_connect,
         wal_bytes_max: int = WAL_BYTES_MAX,
     ) -> None:
         self._path = path
+        self._codec = codec
         self._connect = connect
         self._wal_path = path.with_name(f"{path.name}-wal")
         self._wal_bytes_max = wal_bytes_max
@@ -120,7 +122,7 @@ class SqliteLog:
     ) -> asyncio.Future[int]:
         assert events
         self._check_usable()
-        first, count, body = self._position, len(events), encode_events(events)
+        first, count, body = self._position, len(events), self._codec.encode(events)
         checksum = entry_checksum(self._checksum, first, count, at_ms, body)
         insert = (_INSERT, (first, count, at_ms, checksum, body))
         records = list(inserts_of(chunks))
@@ -140,7 +142,7 @@ class SqliteLog:
         return do(self._commit, statements, size, self._position)
 
     def read(self, position: int) -> Iterator[LogEntry]:
-        return read_log(self._path, position, connect=self._connect)
+        return read_log(self._path, self._codec, position, connect=self._connect)
 
     async def position_at(self, at_ms: int) -> int:
         return await self._writer.do(self._position_at, at_ms)
@@ -319,7 +321,7 @@ class SqliteLog:
 
 
 def read_log(
-    path: Path, position: int, *, connect: Connect = default_connect
+    path: Path, codec: Codec, position: int, *, connect: Connect = default_connect
 ) -> Iterator[LogEntry]:
     """What `SqliteLog.read` gives, from any process, also while a server writes."""
     connection = open_to_read(path, connect)
@@ -328,7 +330,7 @@ def read_log(
             first, checksum = _link_before(connection, path, position)
             while rows := _rows_from(connection, path, first):
                 for row in rows:
-                    entry, checksum = _checked(path, row, first, checksum)
+                    entry, checksum = _checked(path, codec, row, first, checksum)
                     first += len(entry.events)
                     yield entry
     finally:
@@ -384,7 +386,7 @@ def _rows_from(connection: SqliteConnection, path: Path, first: int) -> list[tup
 
 
 def _checked(
-    path: Path, row: tuple[Any, ...], expected: int, previous: int
+    path: Path, codec: Codec, row: tuple[Any, ...], expected: int, previous: int
 ) -> tuple[LogEntry, int]:
     """The entry in this row, if it is the one that was written there, and its checksum."""
     first, count, at_ms, checksum, body = row
@@ -396,7 +398,7 @@ def _checked(
     if checksum != (actual := entry_checksum(previous, first, count, at_ms, body)):
         raise Corrupt(f"{where} is damaged: expected checksum {checksum}, got {actual}")
     try:
-        events = decode_events(body)
+        events = codec.decode(body)
     except Corrupt as error:
         raise Corrupt(f"{where}: {error}") from error
     if len(events) != count:

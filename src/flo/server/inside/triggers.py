@@ -19,7 +19,7 @@ from flo.model.errors import Conflict, FloError, NotFound
 from flo.model.groups import CreateGroup, GroupMode, GroupSettings, JoinGroup
 from flo.model.ids import BLOCK_MS_MAX, Namespace
 from flo.model.schedules import CONSUMER, BatchWaits, PullTrigger
-from flo.model.workflow_facts import WorkflowName
+from flo.model.workflows import WorkflowName
 from flo.shard.loop import Shard
 from flo.workflow.definition import Trigger
 

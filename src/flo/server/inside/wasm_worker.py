@@ -16,8 +16,9 @@ from functools import partial
 import structlog
 from msgspec.structs import replace
 
+from flo.engine.actions.records import Action, Guest
 from flo.engine.state import State
-from flo.model.actions import Action, Guest, RegisterAction
+from flo.model.actions import RegisterAction
 from flo.model.errors import Conflict, FloError, NotFound, Unavailable
 from flo.model.ids import TEXT_LENGTH_MAX, Namespace
 from flo.model.kv import Change, Check, Delete, Put

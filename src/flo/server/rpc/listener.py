@@ -12,15 +12,14 @@ from typing import Protocol, cast
 
 import structlog
 
-from flo.model.base import Message
+from flo.model.base import Message, Nothing
 from flo.model.errors import Conflict, Corrupt, FloError, Invalid, TooLarge, Unexpected
-from flo.model.runs import Nothing
 from flo.model.version import VERSION
 from flo.shard.clock import Clock, ScheduledCall
 from flo.shard.submission import Answer, Done, Submission
 from flo.wire.codec import Request, encode_refusal, encode_reply
 from flo.wire.connection import ServerEnd
-from flo.wire.opcodes import HELLO, PING, Operation
+from flo.wire.opcodes import HELLO, PING, Form
 
 HELLO_MS_MAX = 10_000
 IN_FLIGHT_MAX = 10_000
@@ -43,7 +42,7 @@ class ConnectionWatcher(Protocol):
 
     def rpc_closed(self) -> None: ...
 
-    def rpc_request(self, operation: str) -> None: ...
+    def rpc_request(self, form: str) -> None: ...
 
 
 class Listener:
@@ -155,19 +154,19 @@ class RpcConnection(asyncio.Protocol):
             self._transport = None
 
     def _serve(self, request: Request) -> None:
-        request_id, operation, messages = request
-        if isinstance(messages, FloError) or operation is None:
+        request_id, form, messages = request
+        if isinstance(messages, FloError) or form is None:
             assert isinstance(messages, FloError)
             self._send(encode_refusal(request_id, messages))
-        elif operation is HELLO:
+        elif form is HELLO:
             self._greet(request)
-        elif operation is PING:
+        elif form is PING:
             self._send(encode_reply(request_id, PING, [Nothing()]))
         elif request_id in self._in_flight or not messages:
             self._send(encode_refusal(request_id, _unservable(request_id, messages)))
         else:
-            self._watcher.rpc_request(operation.name)
-            submission = self._engine.submit(messages, partial(self._reply, request_id, operation))
+            self._watcher.rpc_request(form.name)
+            submission = self._engine.submit(messages, partial(self._reply, request_id, form))
             if submission.is_open:
                 self._in_flight[request_id] = submission
                 if len(self._in_flight) >= IN_FLIGHT_MAX:
@@ -183,17 +182,17 @@ class RpcConnection(asyncio.Protocol):
             assert self._hello_alarm is not None
             self._hello_alarm.cancel()
 
-    def _reply(self, request_id: int, operation: Operation, answers: list[Answer]) -> None:
+    def _reply(self, request_id: int, form: Form, answers: list[Answer]) -> None:
         self._in_flight.pop(request_id, None)
         if len(self._in_flight) == IN_FLIGHT_MAX - 1:
             self._pace()
         try:
-            self._send(encode_reply(request_id, operation, answers))
+            self._send(encode_reply(request_id, form, answers))
         except TooLarge as error:
             self._send(encode_refusal(request_id, error))
         except Exception as error:  # our mistake: the asker must hear of it all the same
-            _logger.exception("reply_not_encodable", operation=operation.name)
-            self._send(encode_refusal(request_id, Unexpected(f"{operation.name}: {error!r}")))
+            _logger.exception("reply_not_encodable", form=form.name)
+            self._send(encode_refusal(request_id, Unexpected(f"{form.name}: {error!r}")))
 
     def _refuse(self, error: FloError) -> None:
         """This connection makes no sense any more: say why, and hang up."""

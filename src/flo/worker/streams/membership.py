@@ -11,10 +11,7 @@ from collections.abc import Collection, Sequence
 from flo.client.groups import ConsumerGroup
 from flo.model.groups import SETTINGS_DEFAULT, GroupMode, GroupRecords, ReadGroup
 from flo.model.ids import LIST_LIMIT_MAX, ConsumerName, StreamId, WorkerId
-from flo.wire.opcodes import BY_NAME
 from flo.worker.streams.context import RecordPosition
-
-_READ = BY_NAME["read_group"]
 
 
 class Membership:
@@ -47,10 +44,9 @@ class Membership:
             block_ms=block_ms,
             worker_id=self._worker_id,
         )
-        records: GroupRecords = await session.call(
-            _READ, command, timeout_s=block_ms / 1_000 + session.timeout_s, repeatable=False
+        return await session.call(
+            command, timeout_s=block_ms / 1_000 + session.timeout_s, repeatable=False
         )
-        return records
 
     async def give_back_all_but(self, known: Collection[StreamId]) -> int:
         """Whatever the group believes to be with us, and is not; how many there were."""

@@ -2,9 +2,10 @@
 
 import pytest
 
+from flo.engine.runs.events import RunQueued
 from flo.engine.workflows.advance.children import DEPTH_MAX
-from flo.model.runs import RunQueued, Tick
-from flo.model.workflow_facts import WorkflowFinished, WorkflowStarted
+from flo.engine.workflows.events import WorkflowFinished, WorkflowStarted
+from flo.model.runs import Tick
 from flo.model.workflows import DeleteWorkflow, DisableWorkflow, StartWorkflow
 from flows import document, events_of, one_step, playing
 

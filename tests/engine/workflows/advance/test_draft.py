@@ -2,20 +2,14 @@
 
 import pytest
 
+from flo.engine.runs.events import RunCancelled, RunQueued
 from flo.engine.workflows.advance.draft import Draft
+from flo.engine.workflows.events import ChildCancelled, StepHeld, StepStarted, WorkflowStarted
+from flo.engine.workflows.records import Branch, WorkflowRun
 from flo.model.actions import DisableAction
 from flo.model.errors import Conflict
-from flo.model.runs import Cancel, RunCancelled, RunQueued
-from flo.model.workflow_facts import (
-    MAIN,
-    Branch,
-    BranchPhase,
-    ChildCancelled,
-    StepHeld,
-    StepStarted,
-    WorkflowRun,
-    WorkflowStarted,
-)
+from flo.model.runs import Cancel
+from flo.model.workflows import MAIN, BranchPhase
 from flo.testing.clock import NOON_MS
 from flows import one_step, playing
 from given import DEFAULT

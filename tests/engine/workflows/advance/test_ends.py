@@ -2,8 +2,8 @@
 
 import pytest
 
+from flo.engine.workflows.events import RollbackBegan, StepUndone
 from flo.model.errors import Conflict
-from flo.model.workflow_facts import RollbackBegan, StepUndone
 from flows import document, events_of, playing
 
 SAGA = document(

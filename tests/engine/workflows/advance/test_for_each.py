@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import pytest
 
 from flo.engine.runs.limits import value_of
-from flo.model.workflow_facts import BranchOpened, StepStarted
+from flo.engine.workflows.events import BranchOpened, StepStarted
 from flows import document, events_of, playing
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from flo.model.runs import RunCancelled
-from flo.model.workflow_facts import BranchEnded
+from flo.engine.runs.events import RunCancelled
+from flo.engine.workflows.events import BranchEnded
 from flows import document, events_of, playing
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
+from flo.engine.runs.events import RunCancelled
+from flo.engine.workflows.events import WorkflowPaused, WorkflowResumed
 from flo.model.errors import Conflict, NotFound, TooLarge
-from flo.model.runs import RunCancelled
 from flo.model.workers import AwaitNotifications, RegisterWorker
-from flo.model.workflow_facts import WorkflowPaused, WorkflowResumed
 from flows import document, events_of, one_step, playing
 from given import ANNA
 

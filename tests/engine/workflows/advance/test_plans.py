@@ -2,10 +2,10 @@
 
 import pytest
 
+from flo.engine.runs.events import RunCancelled
+from flo.engine.workflows.events import PlanNoted
 from flo.model.errors import NotFound
 from flo.model.plans import EmitEvent, GetPlan
-from flo.model.runs import RunCancelled
-from flo.model.workflow_facts import PlanNoted
 from flo.testing.clock import NOON_MS
 from flows import document, events_of, playing
 

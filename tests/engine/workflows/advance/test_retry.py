@@ -2,7 +2,8 @@
 
 import pytest
 
-from flo.model.workflow_facts import BranchPhase, StepHeld
+from flo.engine.workflows.events import StepHeld
+from flo.model.workflows import BranchPhase
 from flo.testing.clock import NOON_MS
 from flows import document, events_of, one_step, playing
 

@@ -2,10 +2,10 @@
 
 import pytest
 
+from flo.engine.workflows.events import SignalMatched, SignalReceived, SignalTimedOut
+from flo.model.base import Nothing
 from flo.model.errors import Conflict, NotFound, TooLarge
 from flo.model.ids import DURATION_MS_MAX
-from flo.model.runs import Nothing
-from flo.model.workflow_facts import SignalMatched, SignalReceived, SignalTimedOut
 from flo.model.workflows import SIGNALS_KEPT_MAX, SignalWorkflow
 from flo.testing.clock import NOON_MS
 from flows import document, events_of, one_step, playing

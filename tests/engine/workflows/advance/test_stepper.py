@@ -4,20 +4,20 @@ import json
 
 import pytest
 
+from flo.engine.runs.events import RunQueued
 from flo.engine.workflows.advance.stepper import ADVANCE_STEPS_MAX
-from flo.model.actions import DisableAction, RegisterAction
-from flo.model.runs import Cancel, Fail, RunQueued, Tick
-from flo.model.workers import DeregisterWorker, RegisterWorker
-from flo.model.workflow_facts import (
+from flo.engine.workflows.events import (
     ActionEnded,
     BranchClosed,
-    BranchPhase,
     StepEnded,
     StepStarted,
     WorkflowFinished,
     WorkflowStarted,
 )
-from flo.model.workflows import CreateWorkflow, GetWorkflowRun, StartWorkflow
+from flo.model.actions import DisableAction, RegisterAction
+from flo.model.runs import Cancel, Fail, Tick
+from flo.model.workers import DeregisterWorker, RegisterWorker
+from flo.model.workflows import BranchPhase, CreateWorkflow, GetWorkflowRun, StartWorkflow
 from flo.testing.clock import NOON_MS
 from flows import Play, document, events_of, one_step, playing
 from given import ANNA, DEFAULT, Later

@@ -4,8 +4,9 @@ from typing import Protocol
 
 from flo.engine.workflows.advance.draft import Draft
 from flo.engine.workflows.execution import Execution
+from flo.engine.workflows.records import Branch
 from flo.model.ids import ActionName
-from flo.model.workflow_facts import Branch, BranchName
+from flo.model.workflows import BranchName
 from flo.workflow.definition import Target
 
 

@@ -3,8 +3,9 @@
 from typing import NamedTuple
 
 from flo.engine.workflows.advance.draft import Draft, too_large
+from flo.engine.workflows.records import Parent, WorkflowRun
 from flo.engine.workflows.starts import attributes, slot_of
-from flo.model.workflow_facts import RUN_PREFIX, BranchName, Parent, WorkflowRun
+from flo.model.workflows import RUN_PREFIX, BranchName
 from flo.workflow.definition import Target
 from flo.workflow.outcome import EXECUTION_FAILURE, TARGET_DISABLED, TARGET_NOT_FOUND
 

@@ -10,22 +10,15 @@ events of the run itself; what is cancelled comes last.
 from collections import deque
 
 from flo.engine.context import Context
+from flo.engine.runs.events import RunCancelled, RunQueued
 from flo.engine.runs.rules import queue_run
 from flo.engine.state import State
+from flo.engine.workflows.events import ChildCancelled, StepHeld, StepStarted, WorkflowStarted
 from flo.engine.workflows.execution import Execution, ExecutionEvent
+from flo.engine.workflows.records import Branch, WorkflowRun
 from flo.model.base import Event
 from flo.model.ids import PAYLOAD_LENGTH_MAX, ActionName, Namespace, RunId
-from flo.model.runs import RunCancelled, RunQueued
-from flo.model.workflow_facts import (
-    Branch,
-    BranchName,
-    ChildCancelled,
-    StepHeld,
-    StepName,
-    StepStarted,
-    WorkflowRun,
-    WorkflowStarted,
-)
+from flo.model.workflows import BranchName, StepName
 
 EVENTS_PER_ADVANCE_MAX = 20_000
 

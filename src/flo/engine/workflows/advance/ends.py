@@ -8,19 +8,10 @@ from flo.engine.workflows.advance.carrier import Stepper
 from flo.engine.workflows.advance.draft import too_large
 from flo.engine.workflows.advance.plans import PlanRunner
 from flo.engine.workflows.advance.scope import mapped, scope_of
+from flo.engine.workflows.events import BranchClosed, RollbackBegan, StepUndone, WorkflowFinished
 from flo.engine.workflows.execution import UNDO, branch_under, find_step
-from flo.model.workflow_facts import (
-    Branch,
-    BranchClosed,
-    BranchName,
-    BranchPhase,
-    Ending,
-    RollbackBegan,
-    StepName,
-    StepUndone,
-    WorkflowFinished,
-    WorkflowStatus,
-)
+from flo.engine.workflows.records import Branch, Ending
+from flo.model.workflows import BranchName, BranchPhase, StepName, WorkflowStatus
 from flo.workflow.definition import RunStep
 from flo.workflow.outcome import SUCCESS
 

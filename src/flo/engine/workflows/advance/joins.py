@@ -14,6 +14,7 @@ from flo.engine.workflows.advance.carrier import Stepper
 from flo.engine.workflows.advance.draft import EVENTS_PER_ADVANCE_MAX, too_large
 from flo.engine.workflows.advance.ends import close_under, fail
 from flo.engine.workflows.advance.scope import decoded_input, mapped, scope_of
+from flo.engine.workflows.events import BranchEnded, BranchOpened
 from flo.engine.workflows.execution import (
     Items,
     branch_under,
@@ -23,14 +24,8 @@ from flo.engine.workflows.execution import (
     parent_branch,
     step_at,
 )
-from flo.model.workflow_facts import (
-    Branch,
-    BranchEnded,
-    BranchName,
-    BranchOpened,
-    BranchPhase,
-    StepName,
-)
+from flo.engine.workflows.records import Branch
+from flo.model.workflows import BranchName, BranchPhase, StepName
 from flo.workflow.definition import JOIN_ALL, ForEachStep, ParallelStep, Step, needed
 from flo.workflow.mapping import compile_mapping
 from flo.workflow.outcome import FAILURE, SUCCESS

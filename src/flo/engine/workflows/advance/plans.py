@@ -10,22 +10,17 @@ import msgspec
 
 from flo.engine.context import Context
 from flo.engine.decision import Decision
+from flo.engine.plans.events import EventEmitted
 from flo.engine.state import State
 from flo.engine.volatile import VolatileState
 from flo.engine.workflows.advance.carrier import Stepper
 from flo.engine.workflows.advance.scope import mapped, scope_of
+from flo.engine.workflows.events import PlanNoted, SignalReceived, StepEnded
 from flo.engine.workflows.execution import Execution, step_at
+from flo.engine.workflows.records import Branch
 from flo.model.ids import Namespace, check_text
-from flo.model.plans import EmitEvent, Emitted, EventEmitted
-from flo.model.workflow_facts import (
-    Branch,
-    BranchName,
-    BranchPhase,
-    PlanNoted,
-    SignalReceived,
-    StepEnded,
-    WorkflowName,
-)
+from flo.model.plans import EmitEvent, Emitted
+from flo.model.workflows import BranchName, BranchPhase, WorkflowName
 from flo.workflow.definition import Plan, RunStep
 from flo.workflow.mapping import Scope
 from flo.workflow.outcome import SUCCESS, TIMEOUT

@@ -23,24 +23,19 @@ from flo.engine.workflows.advance.ends import CANCELLED, begin_undo, end_undo, f
 from flo.engine.workflows.advance.joins import Joins
 from flo.engine.workflows.advance.plans import PlanRunner
 from flo.engine.workflows.advance.scope import mapped, scope_of
-from flo.engine.workflows.execution import UNDO, Execution, find_step, is_item, opener_of, step_at
-from flo.model.base import Event
-from flo.model.errors import Conflict, Invalid, NotFound
-from flo.model.ids import DURATION_MS_MAX, ActionName, Namespace
-from flo.model.workflow_facts import (
-    MAIN,
+from flo.engine.workflows.events import (
     ActionEnded,
-    Branch,
-    BranchName,
-    BranchPhase,
-    Ending,
     PollExhausted,
     SignalMatched,
     SignalTimedOut,
     StepEnded,
-    StepName,
-    WorkflowStatus,
 )
+from flo.engine.workflows.execution import UNDO, Execution, find_step, is_item, opener_of, step_at
+from flo.engine.workflows.records import Branch, Ending
+from flo.model.base import Event
+from flo.model.errors import Conflict, Invalid, NotFound
+from flo.model.ids import DURATION_MS_MAX, ActionName, Namespace
+from flo.model.workflows import MAIN, BranchName, BranchPhase, StepName, WorkflowStatus
 from flo.workflow.definition import (
     START,
     ForEachStep,

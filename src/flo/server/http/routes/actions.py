@@ -29,7 +29,7 @@ from flo.model.actions import (
     RegisterAction,
     Registered,
 )
-from flo.model.base import Message
+from flo.model.base import Message, Nothing
 from flo.model.errors import Invalid
 from flo.model.ids import (
     LIST_LIMIT_DEFAULT,
@@ -39,7 +39,7 @@ from flo.model.ids import (
     Namespace,
     WorkerId,
 )
-from flo.model.runs import ListRuns, Nothing, RunPage
+from flo.model.runs import ListRuns, RunPage
 from flo.model.workers import ListWorkers, WorkerPage, WorkerView
 from flo.server.http.asker import Asker
 from flo.server.http.errors import refusals

@@ -9,13 +9,12 @@ from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import JSONBody, PathParameter, QueryParameter
 from msgspec.structs import asdict
 
-from flo.model.base import Message
+from flo.model.base import Message, Nothing
 from flo.model.ids import LIST_LIMIT_DEFAULT, NAMESPACE_DEFAULT, Namespace, RunId
-from flo.model.runs import Nothing
-from flo.model.workflow_facts import Attributes, StepName, WorkflowName, WorkflowStatus
 from flo.model.workflows import (
     HISTORY_LIMIT_DEFAULT,
     LATEST,
+    Attributes,
     CancelWorkflow,
     ExplainWorkflow,
     Explanation,
@@ -28,12 +27,15 @@ from flo.model.workflows import (
     ResumeWorkflow,
     SignalWorkflow,
     StartWorkflow,
+    StepName,
     StepView,
     WaitForWorkflow,
     WaitView,
     WorkflowBegun,
+    WorkflowName,
     WorkflowRunPage,
     WorkflowRunView,
+    WorkflowStatus,
 )
 from flo.server.http.asker import Asker
 from flo.server.http.errors import refusals

@@ -7,7 +7,7 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody, QueryParameter
 from msgspec.structs import asdict
 
-from flo.model.base import Message
+from flo.model.base import Message, Nothing
 from flo.model.errors import NotFound
 from flo.model.groups import (
     ACK_TIMEOUT_MS_DEFAULT,
@@ -47,7 +47,6 @@ from flo.model.ids import (
     StreamName,
     WorkerId,
 )
-from flo.model.runs import Nothing
 from flo.model.streams import START, StreamRecord
 from flo.server.http.asker import Asker
 from flo.server.http.errors import refusals

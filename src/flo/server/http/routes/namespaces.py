@@ -6,7 +6,7 @@ from litestar import delete, get, post
 from litestar.di import NamedDependency
 from litestar.params import JSONBody, QueryParameter
 
-from flo.model.base import Message
+from flo.model.base import Message, Nothing
 from flo.model.ids import LIST_LIMIT_DEFAULT, Namespace
 from flo.model.namespaces import (
     CreateNamespace,
@@ -16,7 +16,6 @@ from flo.model.namespaces import (
     NamespacePage,
     NamespaceView,
 )
-from flo.model.runs import Nothing
 from flo.server.http.asker import Asker
 from flo.server.http.errors import refusals
 from flo.server.http.request import CursorQuery, LimitQuery, NamespacePath

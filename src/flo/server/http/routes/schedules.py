@@ -6,8 +6,8 @@ from litestar import get, post, put
 from litestar.di import NamedDependency
 from litestar.params import QueryParameter
 
+from flo.model.base import Nothing
 from flo.model.ids import LIST_LIMIT_DEFAULT, NAMESPACE_DEFAULT
-from flo.model.runs import Nothing
 from flo.model.schedules import (
     TIMES_MAX,
     GetSchedule,

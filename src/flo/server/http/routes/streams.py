@@ -9,7 +9,7 @@ from litestar.params import JSONBody, QueryParameter
 from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict, replace
 
-from flo.model.base import Message
+from flo.model.base import Message, Nothing
 from flo.model.errors import Invalid
 from flo.model.ids import (
     BLOCK_MS_MAX,
@@ -19,7 +19,6 @@ from flo.model.ids import (
     StreamId,
     StreamName,
 )
-from flo.model.runs import Nothing
 from flo.model.streams import (
     RECORDS_PER_READ_DEFAULT,
     RECORDS_PER_READ_MAX,

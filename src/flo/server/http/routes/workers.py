@@ -7,7 +7,7 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody, QueryParameter
 from msgspec.structs import asdict
 
-from flo.model.base import Message
+from flo.model.base import Message, Nothing
 from flo.model.ids import (
     BLOCK_MS_MAX,
     LIST_LIMIT_DEFAULT,
@@ -17,7 +17,7 @@ from flo.model.ids import (
     RunId,
     WorkerId,
 )
-from flo.model.runs import Assigned, Claim, Nothing, Task
+from flo.model.runs import Assigned, Claim, Task
 from flo.model.workers import (
     CONCURRENCY_DEFAULT,
     AwaitNotifications,

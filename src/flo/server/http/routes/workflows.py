@@ -15,11 +15,9 @@ from litestar.params import PathParameter, QueryParameter
 from msgspec.structs import asdict
 
 from flo.engine.workflows.rules import reading_of
-from flo.model.base import Message
+from flo.model.base import Message, Nothing
 from flo.model.errors import Invalid
 from flo.model.ids import LIST_LIMIT_DEFAULT, NAMESPACE_DEFAULT, Namespace
-from flo.model.runs import Nothing
-from flo.model.workflow_facts import WorkflowName
 from flo.model.workflows import (
     LATEST,
     TEXT_LENGTH_MAX,
@@ -33,6 +31,7 @@ from flo.model.workflows import (
     ValidateWorkflow,
     WorkflowDeployed,
     WorkflowItem,
+    WorkflowName,
     WorkflowPage,
     WorkflowView,
 )

@@ -1,0 +1,44 @@
+"""A noun is a feature: its rules, folds, reactions, queries, and what else the engine needs.
+
+Every noun declares one FEATURE; engine/machine.py merges them into the tables that decide, replay,
+answer, archive and wake. A table of one noun never names the function of another: nouns meet in
+reactions.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+
+from flo.engine.context import Context
+from flo.engine.decision import Decision
+from flo.engine.state import State
+from flo.engine.ticks import FallDue
+from flo.engine.volatile import VolatileState
+from flo.model.archive import ArchiveAddress, Archived
+from flo.model.base import Event, Message
+
+Rule: TypeAlias = Callable[[State, Any, Context], Decision]
+Fold: TypeAlias = Callable[[State, Any], None]
+Reaction: TypeAlias = Callable[[State, Any, Context], Iterable[Event]]
+QueryRule: TypeAlias = Callable[[State, Any, Context], Message]
+VolatileFold: TypeAlias = Callable[[State, Any, VolatileState], None]
+
+
+class Feature(msgspec.Struct, frozen=True, kw_only=True):
+    rules: Mapping[type[Message], Rule] = {}
+    """Command → Decision."""
+    folds: Mapping[type[Event], Fold] = {}
+    """Event → State."""
+    reactions: Mapping[type[Event], Reaction] = {}
+    """Event → the further events that it leads to."""
+    queries: Mapping[type[Message], QueryRule] = {}
+    """Query → reply."""
+    volatile_folds: Mapping[type[Event], VolatileFold] = {}
+    """Event → VolatileState."""
+    archives: Mapping[type[Event], Callable[[State, Any], Iterable[Archived]]] = {}
+    """Event → what goes to the archive with it, as the state is before the event is folded."""
+    removals: Mapping[type[Event], Callable[[State, Any], ArchiveAddress]] = {}
+    """Event → what the archive forgets with it."""
+    due: Mapping[str, FallDue] = {}
+    """Kind of deadline → the events that it leads to; once they are folded, it is no longer due."""

@@ -1,0 +1,54 @@
+"""Keys and values: what the machine knows of them."""
+
+from flo.engine.due import KEY
+from flo.engine.feature import Feature
+from flo.engine.kv import queries, rules
+from flo.engine.kv.events import KeyDeleted, KeyExpired, KeyKept, KeyPut
+from flo.model.kv import (
+    BeginTransaction,
+    CommitTransaction,
+    DeleteJson,
+    DeleteKey,
+    ExpireKey,
+    GetJson,
+    GetKey,
+    GetKeyHistory,
+    GetKeys,
+    IncrementKey,
+    PutKey,
+    ReadInTransaction,
+    RollbackTransaction,
+    ScanKeys,
+    SetJson,
+    Transact,
+)
+
+FEATURE = Feature(
+    rules={
+        PutKey: rules.decide_put,
+        DeleteKey: rules.decide_delete,
+        IncrementKey: rules.decide_increment,
+        ExpireKey: rules.decide_expire,
+        SetJson: rules.decide_set_json,
+        DeleteJson: rules.decide_delete_json,
+        Transact: rules.decide_transact,
+        BeginTransaction: rules.decide_begin,
+        CommitTransaction: rules.decide_commit,
+        RollbackTransaction: rules.decide_rollback,
+        ReadInTransaction: rules.decide_read,
+    },
+    folds={
+        KeyPut: rules.apply_put,
+        KeyDeleted: rules.apply_deleted,
+        KeyExpired: rules.apply_deleted,
+        KeyKept: rules.apply_kept,
+    },
+    queries={
+        GetKey: queries.get_key,
+        GetKeys: queries.get_keys,
+        GetJson: queries.get_json,
+        ScanKeys: queries.scan_keys,
+        GetKeyHistory: queries.get_key_history,
+    },
+    due={KEY: rules.fall_due},
+)

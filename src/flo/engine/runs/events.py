@@ -1,0 +1,108 @@
+"""What the log remembers of runs."""
+
+from flo.engine.runs.records import Run
+from flo.model.base import Event
+from flo.model.ids import (
+    ActionName,
+    Namespace,
+    RunId,
+    WorkerId,
+)
+from flo.model.runs import RunStatus
+
+
+class RunQueued(Event):
+    namespace: Namespace
+    run: Run
+
+
+class RunReleased(Event):
+    """Its delay is over: the run may be claimed."""
+
+    namespace: Namespace
+    run_id: RunId
+
+
+class RunsRekeyed(Event):
+    """The limits of an action are counted by other keys now: those of its live runs, by number."""
+
+    namespace: Namespace
+    action: ActionName
+    slots: tuple[tuple[int, str | None], ...]
+
+
+class RunClaimed(Event):
+    namespace: Namespace
+    run_id: RunId
+    worker_id: WorkerId
+    attempt: int
+    at_ms: int
+    lease_expires_at_ms: int | None
+
+
+class RunTouched(Event):
+    namespace: Namespace
+    run_id: RunId
+    lease_expires_at_ms: int | None
+    at_ms: int = 0
+
+
+class RunCompleted(Event):
+    namespace: Namespace
+    run_id: RunId
+    at_ms: int
+    output: bytes
+    outcome: str
+
+
+class RunRequeued(Event):
+    """An attempt has ended in vain; another will follow."""
+
+    namespace: Namespace
+    run_id: RunId
+    at_ms: int
+    error: str
+    ready_at_ms: int
+
+
+class RunFailed(Event):
+    namespace: Namespace
+    run_id: RunId
+    at_ms: int
+    error: str
+    dead_lettered: bool
+
+
+class RunTimedOut(Event):
+    namespace: Namespace
+    run_id: RunId
+    at_ms: int
+    error: str
+
+
+class RunCancelled(Event):
+    namespace: Namespace
+    run_id: RunId
+    at_ms: int
+    reason: str
+    worker_id: WorkerId | None
+    """Who held it."""
+
+
+class RunRevived(Event):
+    """A dead letter is pending again; the archive has let go of it."""
+
+    namespace: Namespace
+    run: Run
+    was: RunStatus
+
+
+class RunPurged(Event):
+    """A dead letter has been forgotten."""
+
+    namespace: Namespace
+    action: ActionName
+    number: int
+    was: RunStatus
+    key: str | None
+    """Its idempotency key, which may be used again."""

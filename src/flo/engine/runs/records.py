@@ -1,0 +1,51 @@
+"""What the state and the archive hold of runs."""
+
+from flo.model.base import Record
+from flo.model.ids import (
+    ActionName,
+    Labels,
+    RunId,
+    WorkerId,
+)
+from flo.model.runs import RunStatus
+
+
+class Attempt(Record):
+    """One try that ended without a result."""
+
+    number: int
+    worker_id: WorkerId
+    started_at_ms: int
+    ended_at_ms: int
+    error: str
+
+
+class Run(Record):
+    """One run, from its queueing to its end; the archive keeps the same record."""
+
+    run_id: RunId
+    action: ActionName
+    number: int
+    input: bytes
+    priority: int
+    created_at_ms: int
+    ready_at_ms: int
+    status: RunStatus = RunStatus.PENDING
+    attempt: int = 0
+    worker_id: WorkerId | None = None
+    started_at_ms: int | None = None
+    lease_expires_at_ms: int | None = None
+    idempotency_key: str | None = None
+    labels: Labels | None = None
+    attempts: tuple[Attempt, ...] = ()
+    output: bytes | None = None
+    outcome: str | None = None
+    error: str | None = None
+    finished_at_ms: int | None = None
+    dead_lettered: bool = False
+    is_delayed: bool = False
+    """Pending, but not in the queue before `ready_at_ms`."""
+    attempts_before: int = 0
+    """The attempts of earlier lives; they do not count against the retries."""
+    slot: str | None = None
+    """The key under which its action limits how many are under way."""

@@ -1,0 +1,45 @@
+"""Schedules and triggers: what the machine knows of them."""
+
+from flo.engine.due import SCHEDULE
+from flo.engine.feature import Feature
+from flo.engine.schedules import rules, triggers
+from flo.engine.schedules.events import ScheduleFired, ScheduleRemoved, ScheduleSet
+from flo.engine.workflows.events import (
+    WorkflowCreated,
+    WorkflowDeleted,
+    WorkflowDisabled,
+    WorkflowEnabled,
+)
+from flo.model.schedules import (
+    GetSchedule,
+    ListSchedules,
+    PauseSchedule,
+    PullTrigger,
+    ResumeSchedule,
+    RunSchedule,
+)
+
+FEATURE = Feature(
+    rules={
+        PauseSchedule: rules.decide_pause,
+        ResumeSchedule: rules.decide_resume,
+        RunSchedule: rules.decide_run_now,
+        PullTrigger: triggers.decide_pull,
+    },
+    folds={
+        ScheduleSet: rules.apply_set,
+        ScheduleRemoved: rules.apply_removed,
+        ScheduleFired: rules.apply_fired,
+    },
+    reactions={
+        WorkflowCreated: rules.follow_deployed,
+        WorkflowDeleted: rules.follow_deployed,
+        WorkflowDisabled: rules.follow_deployed,
+        WorkflowEnabled: rules.follow_deployed,
+    },
+    queries={
+        GetSchedule: rules.get_schedule,
+        ListSchedules: rules.list_schedules,
+    },
+    due={SCHEDULE: rules.fall_due},
+)

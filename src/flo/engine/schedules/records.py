@@ -1,0 +1,16 @@
+"""What the state and the archive hold of schedules."""
+
+from flo.model.base import Record
+from flo.model.ids import RunId
+
+
+class ScheduleState(Record):
+    """Where a schedule stands."""
+
+    next_at_ms: int | None
+    anchor_ms: int
+    """Since when it runs: intervals are counted from here."""
+    paused: bool = False
+    last_at_ms: int | None = None
+    last_run_id: RunId | None = None
+    skipped: int = 0

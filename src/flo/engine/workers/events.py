@@ -1,0 +1,63 @@
+"""What the log remembers of workers."""
+
+from flo.engine.workers.records import Worker
+from flo.model.actions import ActionLimits
+from flo.model.base import Event, Observation
+from flo.model.ids import (
+    ActionName,
+    Namespace,
+    RunId,
+    WorkerId,
+)
+
+
+class WorkerRegistered(Event):
+    namespace: Namespace
+    worker: Worker
+
+
+class WorkerDrained(Event):
+    namespace: Namespace
+    worker_id: WorkerId
+
+
+class WorkerDeregistered(Event):
+    namespace: Namespace
+    worker_id: WorkerId
+    at_ms: int
+
+
+class RunsBegun(Observation):
+    """So many runs of an action that is limited by rate have been handed out."""
+
+    namespace: Namespace
+    action: ActionName
+    count: int
+    limits: ActionLimits
+
+
+class WorkerHeard(Observation):
+    namespace: Namespace
+    worker_id: WorkerId
+    current_load: int | None = None
+    """None when the sign of life was not a heartbeat."""
+
+
+class TaskCancelled(Observation):
+    """A task in the hands of a worker need not be finished."""
+
+    namespace: Namespace
+    worker_id: WorkerId
+    run_id: RunId
+
+
+class WorkerAskedToDrain(Observation):
+    """A worker is to take no more tasks."""
+
+    namespace: Namespace
+    worker_id: WorkerId
+
+
+class WorkerLeft(Observation):
+    namespace: Namespace
+    worker_id: WorkerId

@@ -1,0 +1,135 @@
+"""What the state and the archive hold of workflows."""
+
+import msgspec
+
+from flo.model.base import Record
+from flo.model.ids import RunId
+from flo.model.workflows import (
+    MAIN,
+    Attributes,
+    BranchName,
+    BranchPhase,
+    StepName,
+    WorkflowName,
+    WorkflowStatus,
+)
+
+
+class Branch(Record):
+    """How far a walk has come: the step it is at, and what it waits for there."""
+
+    step: StepName
+    phase: BranchPhase
+    attempt: int = 1
+    polls: int = 0
+    began_at_ms: int = 0
+    """When the first attempt at the step began."""
+    until_ms: int | None = None
+    awaited: RunId | None = None
+    """The run, or the child, whose end it waits for."""
+    plan: bytes | None = None
+    """How far a plan has come."""
+    items: int = 0
+    """Branches or items in all."""
+    opened: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    goal: str | None = None
+    """Where to go on when the run is resumed."""
+
+
+class StepResult(Record):
+    outcome: str
+    output: bytes = b""
+    error: str | None = None
+    at_ms: int = 0
+
+
+class Signal(Record):
+    type: str
+    payload: bytes
+    at_ms: int
+
+
+class Parent(Record):
+    """The run and the walk that wait for a child."""
+
+    run_id: RunId
+    branch: BranchName
+
+
+class Origin(Record):
+    """The run that a run repeats, and from which step on."""
+
+    run_id: RunId
+    step: StepName
+
+
+class Ending(Record):
+    """How a run ends, once everything that must be undone is undone."""
+
+    status: WorkflowStatus
+    terminal: str
+    error: str | None = None
+
+
+class WorkflowRun(Record):
+    """What a workflow run is started with; it never changes."""
+
+    run_id: RunId
+    number: int
+    workflow: WorkflowName
+    version: str
+    input: bytes
+    created_at_ms: int
+    idempotency_key: str | None = None
+    parent: Parent | None = None
+    origin: Origin | None = None
+    attributes: Attributes = msgspec.field(default_factory=dict)
+    first_step: StepName | None = None
+    """None is the start."""
+    results: dict[StepName, StepResult] = msgspec.field(default_factory=dict)
+    """Those of the run that it repeats."""
+    triggered_by: str = "manual"
+    depth: int = 0
+    """How many parents it has."""
+    slot: str | None = None
+    """The key under which its workflow limits how many run at a time."""
+
+
+class HistoryEntry(Record):
+    type: str
+    at_ms: int
+    step: StepName | None = None
+    detail: str = ""
+    attempt: int = 0
+    branch: BranchName = MAIN
+
+
+class WorkflowRecord(Record):
+    """A workflow run that has ended, as the archive keeps it."""
+
+    run: WorkflowRun
+    status: WorkflowStatus
+    terminal: str
+    finished_at_ms: int
+    output: bytes
+    error: str | None
+    results: dict[StepName, StepResult]
+    history: tuple[HistoryEntry, ...]
+    """The end of it; what came before is filed in parts."""
+    history_parts: int
+    undone: tuple[StepName, ...] = ()
+
+
+class WorkflowSummary(Record):
+    """What a list shows of a workflow run that has ended."""
+
+    run_id: RunId
+    number: int
+    workflow: WorkflowName
+    version: str
+    status: WorkflowStatus
+    created_at_ms: int
+    finished_at_ms: int
+    attributes: Attributes

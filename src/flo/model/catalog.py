@@ -1,0 +1,36 @@
+"""Every operation there is, by opcode, by name and by message."""
+
+from flo.model import (
+    actions,
+    groups,
+    kv,
+    namespaces,
+    plans,
+    runs,
+    schedules,
+    streams,
+    workers,
+    workflows,
+)
+from flo.model.operation import DECLARED, Operation
+
+NOUNS = (
+    actions,
+    runs,
+    workers,
+    namespaces,
+    streams,
+    groups,
+    kv,
+    workflows,
+    schedules,
+    plans,
+)
+
+OPERATIONS: tuple[Operation, ...] = tuple(
+    sorted(DECLARED.values(), key=lambda operation: operation.opcode)
+)
+BY_NAME = {operation.name: operation for operation in OPERATIONS}
+
+assert len(BY_NAME) == len(OPERATIONS), "two operations have the same name"
+assert len({one.opcode for one in OPERATIONS}) == len(OPERATIONS), "an opcode is used twice"
