@@ -127,7 +127,7 @@ class Simulation:
             operations_min=self._operations,
             operations=world.trace.operations,
             virtual_s=loop.time(),
-            runs=len(world.reference.runs),
+            runs=len(world.reference.runs.by_id),
             happened=world.trace.happenings,
             requested=world.trace.requested,
             checked=world.checks.counts,
@@ -215,8 +215,8 @@ class Simulation:
             await worker.free_leaseless()
             self._tasks.append(asyncio.create_task(worker.run()))
         await self._calm_workflows()
-        await self._until(lambda: not world.reference.live, CALM_S_MAX, rest_s=60.0)
-        some = [str(run) for run in world.reference.live.values()][:5]
+        await self._until(lambda: not world.reference.runs.live, CALM_S_MAX, rest_s=60.0)
+        some = [str(run) for run in world.reference.runs.live.values()][:5]
         world.checks.hold(Invariant.EVERY_RUN_ENDS, not some, *some)
         for worker in workers:
             await worker.close()
@@ -282,7 +282,7 @@ class Simulation:
         for run in world.ledger.acknowledged.values():
             world.checks.hold(Invariant.ALL_ACCOUNTED_FOR, not run.is_live, run)
         for key, output in world.ledger.results.items():
-            kept = world.reference.runs[key].output
+            kept = world.reference.runs.by_id[key].output
             world.checks.hold(Invariant.RESULT_KEPT, kept == output, key, kept, output)
 
     async def _until(self, reached: Callable[[], bool], s_max: float, rest_s: float = 1.0) -> None:

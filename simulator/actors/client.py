@@ -14,7 +14,7 @@ from flo.wire.opcodes import Ping
 from simulator.checks.invariants import Invariant
 from simulator.ledgers.runs import Before
 from simulator.reference.limits import WHO_KEY
-from simulator.reference.log import fits
+from simulator.reference.runs import fits
 from simulator.world import (
     ACTIONS,
     PACED,
@@ -165,7 +165,7 @@ class SimulatedClient:
             ledger.unknown(self._namespace, before, run_id)
         except TimedOut as error:
             self._did("wait", error)
-            known = self._world.reference.find(self._namespace, run_id) is not None
+            known = self._world.reference.runs.find(self._namespace, run_id) is not None
             if known and line is not None and not line.has_had_trouble:
                 ledger.not_ended(self._namespace, run_id)
         except FloError as error:
@@ -252,7 +252,7 @@ class SimulatedClient:
             ledger.treated(self._namespace, action, before, named, answer, purged=what == "purge")
 
     def _some_dead(self, action: ActionName) -> list[RunId]:
-        runs = self._world.reference.by_number.get((self._namespace, action), [])
+        runs = self._world.reference.runs.by_number.get((self._namespace, action), [])
         dead = [run.run_id for run in runs if run.is_dead]
         named = self._rng.sample(dead, min(len(dead), self._rng.randint(1, 5)))
         if not named or self._rng.random() < 0.1:
@@ -408,7 +408,7 @@ class SimulatedClient:
         if error.code not in ("action_disabled", "input_invalid"):
             return self._refused(what, error, len(commands))
         self._did(what, error, len(commands))
-        was_disabled = self._world.reference.was_disabled
+        was_disabled = self._world.reference.actions.was_disabled
         explained = any(
             was_disabled(self._namespace, command.action, before)
             if error.code == "action_disabled"

@@ -79,7 +79,7 @@ class SimulatedNamespaceUser:
         if not answer.duplicate:
             self._seen(before, [(answer.run_id, input)])
         elif not self._was_deleted(before):
-            run_id = self._world.reference.by_key.get((CAMP, ACTION, key or ""))
+            run_id = self._world.reference.runs.by_key.get((CAMP, ACTION, key or ""))
             self._hold(run_id == answer.run_id, f"key {key!r} of {run_id} leads to {answer.run_id}")
 
     async def _work(self) -> None:
@@ -121,7 +121,10 @@ class SimulatedNamespaceUser:
         workers = [worker.worker_id for worker in (await self._workers.list()).items]
         self._did("look_around", [len(runs), len(dead), len(workers)])
         if not self._was_deleted(before):
-            known = all((CAMP, worker_id) in self._world.reference.workers for worker_id in workers)
+            known = all(
+                (CAMP, worker_id) in self._world.reference.workers.registered
+                for worker_id in workers
+            )
             self._hold(known, workers)
         await self._count()
 
@@ -142,9 +145,9 @@ class SimulatedNamespaceUser:
     def _counted(self) -> tuple[int, ...]:
         reference = self._world.reference
         tables: list[Iterable[tuple[str, str]]] = [
-            reference.registered,
-            reference.workers,
-            reference.runs,
+            reference.actions.registered,
+            reference.workers.registered,
+            reference.runs.by_id,
         ]
         actions, workers, runs = (sum(key[0] == CAMP for key in table) for table in tables)
         return actions, workers, runs
@@ -175,14 +178,14 @@ class SimulatedNamespaceUser:
         return self._world.ledger.before()
 
     def _was_deleted(self, before: int) -> bool:
-        return self._world.reference.deleted_at[CAMP] > before
+        return self._world.reference.namespaces.deleted_at[CAMP] > before
 
     def _seen(self, before: int, runs: Iterable[tuple[RunId, bytes]]) -> None:
         """These were shown; each is one that the log tells of since the last deletion."""
         for run_id, input in runs:
             if self._was_deleted(before):
                 return
-            run = self._world.reference.find(CAMP, run_id)
+            run = self._world.reference.runs.find(CAMP, run_id)
             self._hold(run is not None and run.made.input == input, run_id, input, run)
 
     def _hold(self, holds: bool, *evidence: object) -> None:

@@ -73,7 +73,7 @@ class SimulatedWorker:
         """Let go of those workers, long gone, that hold a run whose lease never ends."""
         holders = {
             run.holder
-            for run in self._world.reference.live.values()
+            for run in self._world.reference.runs.live.values()
             if run.namespace == self._namespace and run.holder is not None and run.lease_ms is None
         }
         for worker_id in sorted(holders):

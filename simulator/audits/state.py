@@ -22,7 +22,10 @@ def audit(state: State, reference: ReferenceModel, checks: Checks) -> None:
     """Everything in the state that can be known from the facts, or from another part of it."""
     live = sum(len(space.runs) for space in state.spaces.values())
     checks.hold(
-        Invariant.STATE_IS_THE_REFERENCE, live == len(reference.live), live, len(reference.live)
+        Invariant.STATE_IS_THE_REFERENCE,
+        live == len(reference.runs.live),
+        live,
+        len(reference.runs.live),
     )
     for namespace, space in state.spaces.items():
         _audit_runs(namespace, space, reference, checks)
@@ -35,9 +38,9 @@ def audit(state: State, reference: ReferenceModel, checks: Checks) -> None:
     audit_keys(state, reference, checks)
     audit_workflows(state, reference, checks)
     _audit_due(state, checks)
-    for run in reference.live.values():
+    for run in reference.runs.live.values():
         if run.timer is not None:
-            reference.check_timer(run)
+            reference.observer.is_in_time(run.timer, run)
 
 
 def audit_snapshot(state: State, checks: Checks) -> None:
@@ -49,7 +52,7 @@ def _audit_runs(
     namespace: Namespace, space: Space, reference: ReferenceModel, checks: Checks
 ) -> None:
     for run in space.runs.values():
-        known = reference.live.get((namespace, run.run_id))
+        known = reference.runs.live.get((namespace, run.run_id))
         checks.hold(
             Invariant.STATE_IS_THE_REFERENCE,
             known is not None
@@ -64,7 +67,7 @@ def _audit_tallies(
     namespace: Namespace, space: Space, reference: ReferenceModel, checks: Checks
 ) -> None:
     for action, tally in space.tallies.items():
-        runs = reference.by_number.get((namespace, action), [])
+        runs = reference.runs.by_number.get((namespace, action), [])
         recount = Counter(str(run.status) for run in runs if not run.is_purged)
         same = Counter(asdict(tally)) == recount
         checks.hold(Invariant.TALLIES_RIGHT, same, action, tally, recount)
@@ -107,9 +110,9 @@ def _audit_queues(
     for action, queue in space.queues.items():
         lines = {
             (lane_key(dict(labels)), priority): [
-                reference.runs[namespace, id].made.number for id in line
+                reference.runs.by_id[namespace, id].made.number for id in line
             ]
-            for labels, priorities in reference.lines[namespace, action].items()
+            for labels, priorities in reference.queues.lanes[namespace, action].items()
             for priority, line in priorities.items()
         }
         order = {

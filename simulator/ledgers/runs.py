@@ -24,8 +24,9 @@ from flo.model.runs import (
 from simulator.checks.invariants import Checks, Invariant
 from simulator.faults.server_time import ServerTime
 from simulator.ledgers.reports import Reports, RunKey
-from simulator.reference.log import ReferenceModel, fits
-from simulator.reference.runs import RunReference
+from simulator.reference.log import ReferenceModel
+from simulator.reference.run_timeline import RunTimeline
+from simulator.reference.runs import fits
 
 WAKE_S_MAX = 5.0
 """So long after something has happened, everybody who waits for it has been told."""
@@ -58,7 +59,7 @@ class Listing(NamedTuple):
     action: ActionName
     status: RunStatus | None
     before: Before
-    expected: list[RunReference]
+    expected: list[RunTimeline]
     """Those that must not be missing, as far as the page reaches, unless they change meanwhile."""
 
 
@@ -66,7 +67,7 @@ class Ledger:
     def __init__(
         self, checks: Checks, reference: ReferenceModel, reports: Reports, time: ServerTime
     ) -> None:
-        self.acknowledged: dict[RunKey, RunReference] = {}
+        self.acknowledged: dict[RunKey, RunTimeline] = {}
         self.results: dict[RunKey, bytes] = {}
         """The outputs of which a worker was told that they are accepted."""
         self._hold = checks.hold
@@ -96,14 +97,14 @@ class Ledger:
         if command.idempotency_key is not None:
             key = (command.namespace, command.action, command.idempotency_key)
             led_to_it = run.phases_since(before)[0].status is not None and run.is_purged
-            led_to_it = led_to_it or self._reference.by_key.get(key) == run_id
+            led_to_it = led_to_it or self._reference.runs.by_key.get(key) == run_id
             self._hold(Invariant.ONE_RUN_PER_KEY, led_to_it, key, run)
         else:
             self._hold(Invariant.ONE_MAKER, not duplicate, command, run)
 
     def assigned(self, namespace: Namespace, worker_id: WorkerId, answer: Assigned) -> list[Hold]:
         holds = [self._delivered_task(namespace, worker_id, task) for task in answer.tasks]
-        priorities = [self._reference.runs[hold.run].made.priority for hold in holds]
+        priorities = [self._reference.runs.by_id[hold.run].made.priority for hold in holds]
         self._hold(
             Invariant.ANSWER_ORDER, priorities == sorted(priorities, reverse=True), priorities
         )
@@ -113,11 +114,11 @@ class Ledger:
         self, namespace: Namespace, worker_id: WorkerId, actions: Sequence[ActionName]
     ) -> None:
         """A claim without any trouble on the way brought nothing."""
-        worker = self._reference.workers.get((namespace, worker_id))
+        worker = self._reference.workers.registered.get((namespace, worker_id))
         labels = worker.labels if worker is not None else None
         now_s = self._loop.time()
         for action in actions:
-            since_s = self._reference.ready_since_s(namespace, action, labels)
+            since_s = self._reference.queues.ready_since_s(namespace, action, labels)
             self._hold(
                 Invariant.CLAIMS_WAKE,
                 since_s is None or now_s - since_s < WAKE_S_MAX,
@@ -138,7 +139,7 @@ class Ledger:
             hold.lease_ms = min(hold.lease_ms, self._time.now_ms() + extend_ms)
 
     def completed(self, hold: Hold, output: bytes, answer: Accepted) -> None:
-        run = self._reference.runs[hold.run]
+        run = self._reference.runs.by_id[hold.run]
         self._hold(
             Invariant.DURABLE_FIRST,
             answer.status is run.status is RunStatus.COMPLETED,
@@ -155,7 +156,7 @@ class Ledger:
         )
 
     def failed(self, hold: Hold, error: str) -> None:
-        run = self._reference.runs[hold.run]
+        run = self._reference.runs.by_id[hold.run]
         self._hold(
             Invariant.DURABLE_FIRST,
             run.in_vain.get(hold.task.attempt) == (hold.worker_id, error),
@@ -168,7 +169,7 @@ class Ledger:
 
     def report_refused(self, hold: Hold, said: bytes | str, error: FloError) -> None:
         """A complete (its output is bytes) or a fail (its error is text) was turned down."""
-        run = self._reference.runs[hold.run]
+        run = self._reference.runs.by_id[hold.run]
         if isinstance(said, bytes):
             before = (run.output, run.last_holder, run.attempt) == (
                 said,
@@ -188,7 +189,7 @@ class Ledger:
 
     def lease_refused(self, hold: Hold, error: FloError) -> None:
         over = hold.lease_ms is not None and self._time.latest_ms() >= hold.lease_ms
-        run = self._reference.runs[hold.run]
+        run = self._reference.runs.by_id[hold.run]
         over = over or run.status is RunStatus.CANCELLED or run.is_purged
         set_back = self._time.set_back_ms > hold.set_back_ms
         left = (hold.run[0], hold.worker_id) in self._left
@@ -211,7 +212,7 @@ class Ledger:
         """A worker was told that these of its tasks are cancelled."""
         for run_id in run_ids:
             run = self._durable(namespace, run_id)
-            cancelled = self._reference.cancels.get((namespace, worker_id), [])
+            cancelled = self._reference.runs.cancels.get((namespace, worker_id), [])
             self._hold(Invariant.CANCELS_HEARD, run in cancelled, worker_id, "hears of", run)
 
     def heard_all(
@@ -221,7 +222,7 @@ class Ledger:
         worker = (namespace, worker_id)
         if worker in self._left:
             return
-        for run in self._reference.cancels.get(worker, []):
+        for run in self._reference.runs.cancels.get(worker, []):
             assert run.ended_at_s is not None
             if since_s < run.ended_at_s < self._loop.time() - WAKE_S_MAX:
                 self._hold(Invariant.CANCELS_HEARD, run.run_id in heard, worker_id, heard, run)
@@ -249,7 +250,7 @@ class Ledger:
         else:
             left = [
                 str(run)
-                for run in self._reference.by_number.get((namespace, action), [])
+                for run in self._reference.runs.by_number.get((namespace, action), [])
                 if run.is_dead and run.phases[-1].since <= before
             ]
             self._hold(Invariant.DEAD_TREATED, not left, left, "were left out of", answer)
@@ -259,7 +260,7 @@ class Ledger:
     ) -> None:
         """Of those that were named, one is said to be no dead letter, or not to be there."""
         for run_id in named:
-            run = self._reference.find(namespace, run_id)
+            run = self._reference.runs.find(namespace, run_id)
             if run is None:
                 return
             for phase in run.phases_since(before):
@@ -319,7 +320,7 @@ class Ledger:
 
     def unknown(self, namespace: Namespace, before: Before, run_id: RunId) -> None:
         """A question was answered with: there is no such run."""
-        run = self._reference.find(namespace, run_id)
+        run = self._reference.runs.find(namespace, run_id)
         self._hold(
             Invariant.ANSWERS_FRESH,
             run is None or run.is_purged or run.phases[0].since > before,
@@ -331,7 +332,7 @@ class Ledger:
 
     def not_ended(self, namespace: Namespace, run_id: RunId) -> None:
         """A wait without any trouble on the way is over, and the run is said to go on."""
-        run = self._reference.runs[namespace, run_id]
+        run = self._reference.runs.by_id[namespace, run_id]
         ended_s = self._loop.time() if run.ended_at_s is None else run.ended_at_s
         self._hold(Invariant.WAITS_WAKE, self._loop.time() - ended_s < WAKE_S_MAX, run)
 
@@ -368,8 +369,8 @@ class Ledger:
 
     def _runs_below(
         self, namespace: Namespace, action: ActionName, cursor: str | None
-    ) -> list[RunReference]:
-        runs = self._reference.by_number.get((namespace, action), [])
+    ) -> list[RunTimeline]:
+        runs = self._reference.runs.by_number.get((namespace, action), [])
         return runs[: int(cursor) - 1] if cursor is not None else runs
 
     def _check_whole(
@@ -377,7 +378,8 @@ class Ledger:
     ) -> None:
         """Those that have changed since the question may be missing if it was about a status."""
         numbers = [
-            self._reference.runs[listing.namespace, view.run_id].made.number for view in page.items
+            self._reference.runs.by_id[listing.namespace, view.run_id].made.number
+            for view in page.items
         ]
         in_order = numbers == sorted(set(numbers), reverse=True)
         self._hold(invariant, in_order, listing.action, numbers)
@@ -398,8 +400,8 @@ class Ledger:
             f"it has {numbers}, and goes on below {page.cursor}",
         )
 
-    def _durable(self, namespace: Namespace, run_id: RunId) -> RunReference:
-        run = self._reference.find(namespace, run_id)
+    def _durable(self, namespace: Namespace, run_id: RunId) -> RunTimeline:
+        run = self._reference.runs.find(namespace, run_id)
         self._hold(Invariant.DURABLE_FIRST, run is not None, run_id, "is told of, but not durable")
         assert run is not None
         return run

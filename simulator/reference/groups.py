@@ -1,6 +1,6 @@
 """What the log has said of groups: where every record is that a group has seen."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -30,6 +30,7 @@ from simulator.checks.invariants import Invariant
 from simulator.checks.observer import Observer
 from simulator.ledgers.requests import GroupKey, Nacked
 from simulator.reference.group_timeline import At, GroupTimeline, Handed, Way
+from simulator.reference.handlers import reads
 from simulator.reference.streams import StreamReference, StreamTimeline, each_of
 
 LETTER_KIND = "letter"
@@ -104,9 +105,7 @@ class GroupReference:
         gone = [(row.name, row.number) for row in removed]
         self._hold(Invariant.LETTERS_KEPT, gone == self._returned, gone, self._returned)
 
-    def read(self, event: Event) -> None:
-        GROUP_READINGS[type(event)](self, event)
-
+    @reads
     def _created(self, event: GroupCreated) -> None:
         stream = self._streams.streams[event.namespace, event.stream]
         new = event.number > self._newest and event.group not in stream.groups
@@ -115,16 +114,19 @@ class GroupReference:
         stream.groups[event.group] = GroupTimeline(event, self._observer.position)
         stream.changed_at = self._observer.position
 
+    @reads
     def _deleted(self, event: GroupDeleted) -> None:
         stream = self._streams.streams[event.namespace, event.stream]
         group = stream.groups.pop(event.group)
         group.gone_at = stream.changed_at = self._observer.position
         stream.groups_gone.append(group)
 
+    @reads
     def _joined(self, event: ConsumerJoined) -> None:
         _, group = self._timelines(event)
         group.consumers.add(event.consumer)
 
+    @reads
     def _left(self, event: ConsumerLeft) -> None:
         _, group = self._timelines(event)
         held = [way for way in group.under_way.values() if way.consumer == event.consumer]
@@ -134,6 +136,7 @@ class GroupReference:
         if group.chosen == event.consumer:
             group.chosen = None
 
+    @reads
     def _chosen(self, event: ConsumerChosen) -> None:
         _, group = self._timelines(event)
         fits = group.settings.mode is GroupMode.EXCLUSIVE and event.consumer in group.consumers
@@ -145,6 +148,7 @@ class GroupReference:
             self._hold(Invariant.CHOSEN_ONE, silent, event, group.chosen, heard_ms)
         group.chosen, group.chosen_s = event.consumer, self._observer.now_s()
 
+    @reads
     def _delivered(self, event: RecordsDelivered) -> None:
         stream, group = self._timelines(event)
         hold = self._hold
@@ -227,6 +231,7 @@ class GroupReference:
                 self._hold(Invariant.KEY_ORDER, reached < way.sequence, reached, way)
                 group.keys_reached[way.key] = way.sequence
 
+    @reads
     def _acked(self, event: RecordsAcked) -> None:
         stream, group = self._timelines(event)
         for sequence in each_of(event.sequences):
@@ -245,6 +250,7 @@ class GroupReference:
         workflow = (group.key[0], group.key[2].removeprefix(TRIGGER_PREFIX))
         self.triggering.setdefault(workflow, []).append(record.payload)
 
+    @reads
     def _returned_(self, event: RecordsReturned) -> None:
         _, group = self._timelines(event)
         for sequence in each_of(event.sequences):
@@ -278,6 +284,7 @@ class GroupReference:
         self._observer.goes_off(way.timer, event, way)
         return delay_ms == own
 
+    @reads
     def _released(self, event: RecordsReleased) -> None:
         _, group = self._timelines(event)
         for sequence in each_of(event.sequences):
@@ -287,6 +294,7 @@ class GroupReference:
             self._observer.goes_off(way.timer, event, way)
             self._move(group, way, At.WAITING)
 
+    @reads
     def _touched(self, event: RecordsTouched) -> None:
         _, group = self._timelines(event)
         for sequence in each_of(event.sequences):
@@ -301,6 +309,7 @@ class GroupReference:
             way.until_ms = event.until_ms
             way.timer = self._observer.timer(event.until_ms)
 
+    @reads
     def _died_(self, event: RecordDied) -> None:
         stream, group = self._timelines(event)
         letter = event.letter
@@ -315,6 +324,7 @@ class GroupReference:
         group.dead[sequence] = way
         self._died[self._address(group, sequence)] = letter
 
+    @reads
     def _revived(self, event: LetterRevived) -> None:
         stream, group = self._timelines(event)
         way = self._dead(group, event)
@@ -325,6 +335,7 @@ class GroupReference:
         way.began = self._observer.position
         self._move(group, way, At.WAITING)
 
+    @reads
     def _purged(self, event: LetterPurged) -> None:
         _, group = self._timelines(event)
         self._move(group, self._dead(group, event), At.PURGED)
@@ -372,20 +383,3 @@ class GroupReference:
     def _address(self, group: GroupTimeline, sequence: int) -> LetterAddress:
         _, stream, name = group.key
         return f"{stream}/{name}/{group.number}", sequence
-
-
-GROUP_READINGS: dict[type[Event], Callable[[GroupReference, Any], None]] = {
-    GroupCreated: GroupReference._created,
-    GroupDeleted: GroupReference._deleted,
-    ConsumerJoined: GroupReference._joined,
-    ConsumerLeft: GroupReference._left,
-    ConsumerChosen: GroupReference._chosen,
-    RecordsDelivered: GroupReference._delivered,
-    RecordsAcked: GroupReference._acked,
-    RecordsReturned: GroupReference._returned_,
-    RecordsReleased: GroupReference._released,
-    RecordsTouched: GroupReference._touched,
-    RecordDied: GroupReference._died_,
-    LetterRevived: GroupReference._revived,
-    LetterPurged: GroupReference._purged,
-}

@@ -2,15 +2,14 @@
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from flo.engine.kv.events import KeyDeleted, KeyExpired, KeyKept, KeyPut
-from flo.model.base import Event
 from flo.model.ids import Key, Namespace
 from flo.model.kv import VersionView
 from simulator.checks.invariants import Invariant
 from simulator.checks.observer import Observer, TimerProbe
+from simulator.reference.handlers import reads
 
 HISTORY_MAX = 64
 JSON_PREFIX = "json"
@@ -69,9 +68,6 @@ class KvReference:
         self._observer = observer
         self._hold = observer.hold
 
-    def read(self, event: Event) -> None:
-        KV_READINGS[type(event)](self, event)
-
     def forget(self, namespace: Namespace) -> None:
         """The namespace is gone, and so are its keys; the next one counts from the beginning."""
         for key in [key for key in self.keys if key[0] == namespace]:
@@ -80,6 +76,7 @@ class KvReference:
         for version in [one for one in self.changed if one[0] == namespace]:
             del self.changed[version]
 
+    @reads
     def _put(self, event: KeyPut) -> None:
         timeline = self.keys[event.namespace, event.key]
         before = timeline.now
@@ -118,6 +115,7 @@ class KvReference:
         delta = int(event.value) - int(old or b"0")
         return delta in requests.deltas[address]
 
+    @reads
     def _deleted(self, event: KeyDeleted) -> None:
         address = (event.namespace, event.key)
         timeline = self.keys[address]
@@ -126,6 +124,7 @@ class KvReference:
         self._check_version(event)
         self._turn(timeline, self._gone(event.version, event.at_ms))
 
+    @reads
     def _expired(self, event: KeyExpired) -> None:
         timeline = self.keys[event.namespace, event.key]
         self._hold(Invariant.WRITES_ASKED, timeline.timer is not None, event, timeline.now)
@@ -134,6 +133,7 @@ class KvReference:
         self._check_version(event)
         self._turn(timeline, self._gone(event.version, event.at_ms))
 
+    @reads
     def _kept(self, event: KeyKept) -> None:
         address = (event.namespace, event.key)
         timeline = self.keys[address]
@@ -169,11 +169,3 @@ class KvReference:
         timeline.phases.append(phase)
         expires_at_ms = phase.expires_at_ms
         timeline.timer = self._observer.timer(expires_at_ms) if expires_at_ms is not None else None
-
-
-KV_READINGS: dict[type[Event], Callable[[KvReference, Any], None]] = {
-    KeyPut: KvReference._put,
-    KeyDeleted: KvReference._deleted,
-    KeyExpired: KvReference._expired,
-    KeyKept: KvReference._kept,
-}

@@ -13,7 +13,7 @@ from flo.engine.runs.records import Run
 from flo.model.actions import ActionLimits
 from flo.model.ids import ActionName, Namespace, RunId
 from simulator.checks.invariants import Checks, Invariant
-from simulator.reference.runs import RunReference
+from simulator.reference.run_timeline import RunTimeline
 
 ActionKey: TypeAlias = tuple[Namespace, ActionName]
 SlotKey: TypeAlias = tuple[Namespace, ActionName, str]
@@ -26,17 +26,17 @@ class PermitTimeline:
     """The runs of one key."""
 
     def __init__(self) -> None:
-        self.waiting: list[RunReference] = []
-        self.in_queue: dict[RunId, RunReference] = {}
-        self.under_way: dict[RunId, RunReference] = {}
+        self.waiting: list[RunTimeline] = []
+        self.in_queue: dict[RunId, RunTimeline] = {}
+        self.under_way: dict[RunId, RunTimeline] = {}
 
     @property
     def holders(self) -> set[RunId]:
         return {*self.in_queue, *self.under_way}
 
-    def let_in(self, most: int | None) -> list[RunReference]:
+    def let_in(self, most: int | None) -> list[RunTimeline]:
         """Those for whom there is a slot, the highest priority first."""
-        admitted: list[RunReference] = []
+        admitted: list[RunTimeline] = []
         while self.waiting and (most is None or len(self.holders) < most):
             highest = max(run.made.priority for run in self.waiting)
             run = next(run for run in self.waiting if run.made.priority == highest)
@@ -45,7 +45,7 @@ class PermitTimeline:
             admitted.append(run)
         return admitted
 
-    def send_back(self, most: int | None) -> list[RunReference]:
+    def send_back(self, most: int | None) -> list[RunTimeline]:
         """Those in the queue for whom there is no slot any more; they go before who waits."""
         room = len(self.in_queue) if most is None else max(0, most - len(self.under_way))
         in_order = sorted(
@@ -76,7 +76,7 @@ class LimitReference:
 
     def changed(
         self, namespace: Namespace, action: Action
-    ) -> tuple[list[RunReference], list[RunReference]]:
+    ) -> tuple[list[RunTimeline], list[RunTimeline]]:
         """The action was registered: who leaves the queue for the line, and who comes into it."""
         key = (namespace, action.name)
         self._limits[key] = action.limits
@@ -100,7 +100,7 @@ class LimitReference:
             return None
         return _who(run.input) if limits.concurrency_key == WHO_KEY else ""
 
-    def moved(self, run: RunReference, slot: str | None) -> None:
+    def moved(self, run: RunTimeline, slot: str | None) -> None:
         """The run is counted by another key; if it is ready, it has no place for the moment."""
         key = self.key_of(run.namespace, run.made)
         self._hold(Invariant.SLOTS_BOUNDED, slot == key, run, "should have the key", key)
@@ -112,8 +112,8 @@ class LimitReference:
             self.slots.setdefault(name, PermitTimeline()).under_way[run.run_id] = run
 
     def moved_all(
-        self, namespace: Namespace, action: ActionName, ready: list[RunReference]
-    ) -> list[RunReference]:
+        self, namespace: Namespace, action: ActionName, ready: list[RunTimeline]
+    ) -> list[RunTimeline]:
         """These were ready, and find their place now; who comes into the queue."""
         key = (namespace, action)
         admitted = [run for run in ready if run.slot is None]
@@ -128,7 +128,7 @@ class LimitReference:
                     del self.slots[name]
         return admitted
 
-    def _take_out(self, run: RunReference) -> None:
+    def _take_out(self, run: RunTimeline) -> None:
         if run.slot is None:
             return
         timeline = self._timeline(run)
@@ -137,7 +137,7 @@ class LimitReference:
         timeline.in_queue.pop(run.run_id, None)
         timeline.under_way.pop(run.run_id, None)
 
-    def ready(self, run: RunReference) -> list[RunReference]:
+    def ready(self, run: RunTimeline) -> list[RunTimeline]:
         """The run may begin; who comes into the queue."""
         if run.slot is None:
             return [run]
@@ -147,7 +147,7 @@ class LimitReference:
         timeline.waiting.append(run)
         return timeline.let_in(self._most((run.namespace, run.made.action)))
 
-    def begins(self, run: RunReference, at_ms: int) -> None:
+    def begins(self, run: RunTimeline, at_ms: int) -> None:
         key = (run.namespace, run.made.action)
         self._last_begun_s[key] = self._loop.time()
         for length_ms, limit in self._windows(key):
@@ -164,7 +164,7 @@ class LimitReference:
         bounded = most is None or len(timeline.under_way) <= most
         self._hold(Invariant.SLOTS_BOUNDED, bounded, most, *map(str, timeline.under_way.values()))
 
-    def leaves(self, run: RunReference) -> list[RunReference]:
+    def leaves(self, run: RunTimeline) -> list[RunTimeline]:
         """The run is not ready, and not under way any more; who comes into the queue for it."""
         if run.slot is None:
             return []
@@ -175,7 +175,7 @@ class LimitReference:
             del self.slots[run.namespace, run.made.action, run.slot]
         return admitted
 
-    def is_waiting(self, run: RunReference) -> bool:
+    def is_waiting(self, run: RunTimeline) -> bool:
         return run.slot is not None and run in self._timeline(run).waiting
 
     def free_since_s(self, key: ActionKey) -> float:
@@ -191,7 +191,7 @@ class LimitReference:
         for name in [name for name in self.slots if name[0] == namespace]:
             del self.slots[name]
 
-    def _timeline(self, run: RunReference) -> PermitTimeline:
+    def _timeline(self, run: RunTimeline) -> PermitTimeline:
         assert run.slot is not None
         return self.slots[run.namespace, run.made.action, run.slot]
 

@@ -1,77 +1,403 @@
-"""All that the log has said of one run: how it was made, what it has been, and for how long."""
+"""The reference model of runs: what has become of each of them, attempt by attempt."""
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
+import msgspec
+
+from flo.engine.runs.events import (
+    RunCancelled,
+    RunClaimed,
+    RunCompleted,
+    RunFailed,
+    RunPurged,
+    RunQueued,
+    RunReleased,
+    RunRequeued,
+    RunRevived,
+    RunsRekeyed,
+    RunTimedOut,
+    RunTouched,
+)
 from flo.engine.runs.records import Run
-from flo.model.ids import Namespace, WorkerId
-from flo.model.runs import LIVE, RunStatus
+from flo.model.archive import ArchiveAddress, Archived
+from flo.model.ids import ActionName, Namespace, RunId, WorkerId, run_id_of
+from flo.model.runs import RunStatus
+from simulator.checks.invariants import Invariant
+from simulator.checks.observer import Observer
+from simulator.ledgers.reports import Reports
+from simulator.reference.actions import ActionReference
+from simulator.reference.handlers import reads
+from simulator.reference.limits import LimitReference
+from simulator.reference.namespaces import NamespaceReference
+from simulator.reference.queues import QueueReference, label_set
+from simulator.reference.run_timeline import RunTimeline
+from simulator.reference.workers import WorkerReference
 
+ArchivedRun: TypeAlias = tuple[Namespace, RunId, RunStatus, int, bytes | None, bool]
+"""What the archive is to keep of a run that has ended."""
 
-class RunPhase(NamedTuple):
-    """What a run was for a while."""
+ArchivedAt: TypeAlias = tuple[Namespace, ActionName, int]
 
-    since: int
-    """The append that made it so."""
-    status: RunStatus | None
-    """None once it is purged."""
-    attempt: int
-    output: bytes | None
-    is_dead: bool
+_decode_run = msgspec.msgpack.Decoder(Run).decode
 
 
 class RunReference:
-    """All there is to know of one run."""
+    def __init__(
+        self,
+        observer: Observer,
+        reports: Reports,
+        namespaces: NamespaceReference,
+        actions: ActionReference,
+        workers: WorkerReference,
+        limits: LimitReference,
+        queues: QueueReference,
+    ) -> None:
+        self.by_id: dict[tuple[Namespace, RunId], RunTimeline] = {}
+        self.by_number: dict[tuple[Namespace, ActionName], list[RunTimeline]] = {}
+        self.by_key: dict[tuple[Namespace, ActionName, str], RunId] = {}
+        self.live: dict[tuple[Namespace, RunId], RunTimeline] = {}
+        self.cancels: dict[tuple[Namespace, WorkerId], list[RunTimeline]] = {}
+        """The runs that were cancelled in the hands of a worker."""
+        self.ended_now: set[tuple[Namespace, RunId]] = set()
+        """The runs that have ended with this append, whatever became of them then."""
+        self._observer = observer
+        self._hold = observer.hold
+        self._reports = reports
+        self._namespaces = namespaces
+        self._actions = actions
+        self._workers = workers
+        self._limits = limits
+        self._queues = queues
+        self._to_archive: dict[tuple[Namespace, RunId], ArchivedRun] = {}
+        self._to_remove: list[ArchivedAt] = []
 
-    def __init__(self, run: Run, namespace: Namespace, position: int) -> None:
-        self.made = run
-        self.namespace = namespace
-        self.run_id = run.run_id
-        self.key = (namespace, run.run_id)
-        self.status = RunStatus.PENDING
-        self.attempt = 0
-        self.attempts_before = 0
-        """Those of the lives that ended in a dead letter."""
-        self.is_dead = False
-        self.is_purged = False
-        self.ready_at_ms = run.ready_at_ms
-        self.slot = run.slot
-        self.holder: WorkerId | None = None
-        self.claimers: dict[int, WorkerId] = {}
-        self.in_vain: dict[int, tuple[WorkerId, str]] = {}
-        """The attempts that ended without a result: whose they were, and why."""
-        self.lease_ms: int | None = None
-        self.output: bytes | None = None
-        self.ended_at_s: float | None = None
-        self.timer: tuple[float, float] | None = None
-        """When it should go off on the loop's time, and what excuses there had been by then."""
-        self.phases = [RunPhase(position, RunStatus.PENDING, 0, None, False)]
+    def begin(self) -> None:
+        self.ended_now.clear()
+        self._to_archive.clear()
+        self._to_remove.clear()
 
-    def becomes(self, status: RunStatus, position: int) -> None:
-        self.status = status
-        self._turn(RunPhase(position, status, self.attempt, self.output, self.is_dead))
+    def finish(self, archived: Sequence[Archived], removed: Sequence[ArchiveAddress]) -> None:
+        """What is archived and removed with an append is what its events ask for."""
+        self._check_archived(archived)
+        self._check_removed(removed)
 
-    def leaves(self, position: int) -> None:
-        self.is_purged, self.is_dead = True, False
-        self._turn(RunPhase(position, None, self.attempt, None, False))
+    def find(self, namespace: Namespace, run_id: RunId) -> RunTimeline | None:
+        return self.by_id.get((namespace, run_id))
 
-    def phases_since(self, position: int) -> list[RunPhase]:
-        """What it has been between an append and now; all there was if it was made after that."""
-        for index in range(len(self.phases) - 1, -1, -1):
-            if self.phases[index].since <= position:
-                return self.phases[index:]
-        return self.phases
+    def forget(self, namespace: Namespace) -> None:
+        tables: list[dict[Any, Any]] = [
+            self.by_id,
+            self.by_number,
+            self.by_key,
+            self.live,
+            self.cancels,
+        ]
+        for table in tables:
+            for key in [key for key in table if key[0] == namespace]:
+                del table[key]
 
-    def _turn(self, phase: RunPhase) -> None:
-        self.phases.append(phase)
+    @reads
+    def _queued(self, event: RunQueued) -> None:
+        run, namespace = event.run, event.namespace
+        hold = self._hold
+        of_action = (namespace, run.action)
+        numbered = self.by_number.setdefault(of_action, [])
+        hold(
+            Invariant.RUNS_NUMBERED,
+            run.number == len(numbered) + 1 and (namespace, run.run_id) not in self.by_id,
+            run.run_id,
+            f"came as number {run.number} after {len(numbered)}",
+        )
+        hold(Invariant.RUNS_OF_ACTIONS, of_action in self._actions.registered, run.run_id)
+        action = self._actions.registered[of_action]
+        hold(Invariant.DISABLED_TAKES_NOTHING, action.enabled, run.run_id)
+        if action.input_schema is not None:
+            hold(Invariant.SCHEMAS_OBEYED, fits(run.input), run)
+        if run.idempotency_key is not None:
+            first = self.by_key.setdefault((*of_action, run.idempotency_key), run.run_id)
+            hold(
+                Invariant.ONE_RUN_PER_KEY,
+                first == run.run_id,
+                f"key {run.idempotency_key!r} made {first} and {run.run_id}",
+            )
+        self._limits.made(namespace, run)
+        timeline = RunTimeline(run, namespace, self._observer.position)
+        numbered.append(timeline)
+        self.by_id[namespace, run.run_id] = self.live[namespace, run.run_id] = timeline
+        if run.is_delayed:
+            timeline.timer = self._observer.timer(run.ready_at_ms)
+        else:
+            self._becomes_ready(timeline)
 
-    @property
-    def last_holder(self) -> WorkerId | None:
-        return self.claimers.get(self.attempt)
+    @reads
+    def _released(self, event: RunReleased) -> None:
+        timeline = self._live_run(event.namespace, event.run_id)
+        self._timer_goes_off(timeline)
+        self._becomes_ready(timeline)
 
-    @property
-    def is_live(self) -> bool:
-        return self.status in LIVE
+    @reads
+    def _rekeyed(self, event: RunsRekeyed) -> None:
+        ready: list[RunTimeline] = []
+        for number, slot in event.slots:
+            timeline = self._live_run(event.namespace, run_id_of(event.action, number))
+            if timeline.holder is None and timeline.timer is None:
+                ready.append(timeline)
+                if not self._limits.is_waiting(timeline):
+                    self._queues.remove(timeline)
+            self._limits.moved(timeline, slot)
+        ready.sort(key=lambda timeline: (timeline.ready_at_ms, timeline.made.number))
+        for timeline in self._limits.moved_all(event.namespace, event.action, ready):
+            self._queues.add(timeline)
 
-    def __str__(self) -> str:
-        held = f", held by {self.holder} until {self.lease_ms}" if self.holder else ""
-        return f"{self.namespace}/{self.run_id} is {self.status}, attempt {self.attempt}{held}"
+    @reads
+    def _claimed(self, event: RunClaimed) -> None:
+        hold = self._hold
+        timeline = self._live_run(event.namespace, event.run_id)
+        hold(
+            Invariant.ONE_LEASE,
+            timeline.status is RunStatus.PENDING,
+            f"{event.worker_id} claims; {timeline}",
+        )
+        hold(Invariant.ATTEMPTS_COUNT_UP, event.attempt == timeline.attempt + 1, event, timeline)
+        hold(Invariant.NOT_BEFORE_READY, timeline.timer is None, event, timeline)
+        self._limits.begins(timeline, event.at_ms)
+        self._queues.claim(timeline)
+        self._check_claimer(timeline, event.worker_id)
+        timeout_ms = self._actions.settings[event.namespace, timeline.made.action].timeout_ms
+        lease_ms = event.at_ms + timeout_ms if timeout_ms else None
+        hold(Invariant.LEASE_LENGTH, event.lease_expires_at_ms == lease_ms, event, timeout_ms)
+        timeline.attempt = event.attempt
+        timeline.becomes(RunStatus.RUNNING, self._observer.position)
+        timeline.holder = timeline.claimers[event.attempt] = event.worker_id
+        self._set_lease(timeline, lease_ms)
+
+    @reads
+    def _touched(self, event: RunTouched) -> None:
+        timeline = self._held_run(event.namespace, event.run_id)
+        lease_ms = event.lease_expires_at_ms
+        self._hold(
+            Invariant.LEASE_LENGTH,
+            lease_ms is not None
+            and self._reports.has_touch(timeline.key, lease_ms - self._observer.at_ms),
+            event,
+            timeline,
+        )
+        self._set_lease(timeline, lease_ms)
+
+    @reads
+    def _completed(self, event: RunCompleted) -> None:
+        timeline = self._held_run(event.namespace, event.run_id)
+        assert timeline.holder is not None
+        self._hold(
+            Invariant.HOLDER_REPORTS,
+            self._reports.has_complete(
+                timeline.key, timeline.holder, timeline.attempt, event.output
+            ),
+            f"nobody with a lease reported {event.output!r};",
+            timeline,
+        )
+        if self._actions.settings[event.namespace, timeline.made.action].output_schema is not None:
+            self._hold(Invariant.SCHEMAS_OBEYED, fits(event.output), event)
+        timeline.output = event.output
+        timeline.holder = timeline.lease_ms = None
+        self._free_permit(timeline)
+        self._end(timeline, RunStatus.COMPLETED)
+
+    @reads
+    def _requeued(self, event: RunRequeued) -> None:
+        timeline = self._held_run(event.namespace, event.run_id)
+        self._check_given_up(timeline, event.error, retry=True)
+        action = self._actions.settings[event.namespace, timeline.made.action]
+        hold = self._hold
+        hold(Invariant.ATTEMPTS_BOUNDED, not self._is_exhausted(timeline), event, timeline)
+        delay_ms = event.ready_at_ms - event.at_ms
+        hold(Invariant.BACKOFF, delay_ms >= action.retry_delay_ms, delay_ms, timeline)
+        self._let_go(timeline, event.error)
+        timeline.becomes(RunStatus.PENDING, self._observer.position)
+        timeline.ready_at_ms = event.ready_at_ms
+        if delay_ms > 0:
+            timeline.timer = self._observer.timer(event.ready_at_ms)
+        else:
+            self._becomes_ready(timeline)
+
+    @reads
+    def _failed(self, event: RunFailed) -> None:
+        timeline = self._held_run(event.namespace, event.run_id)
+        assert timeline.holder is not None
+        self._hold(
+            Invariant.HOLDER_REPORTS,
+            self._has_fail(timeline, event.error, retry=False)
+            or (self._has_fail(timeline, event.error, retry=True) and self._is_exhausted(timeline)),
+            f"nobody with a lease reported {event.error!r};",
+            timeline,
+        )
+        self._let_go(timeline, event.error)
+        self._end(timeline, RunStatus.FAILED, is_dead=event.dead_lettered)
+
+    @reads
+    def _timed_out(self, event: RunTimedOut) -> None:
+        timeline = self._held_run(event.namespace, event.run_id)
+        self._check_given_up(timeline, event.error, retry=False)
+        self._hold(Invariant.ATTEMPTS_BOUNDED, self._is_exhausted(timeline), event, timeline)
+        self._let_go(timeline, event.error)
+        self._end(timeline, RunStatus.TIMED_OUT, is_dead=True)
+
+    @reads
+    def _cancelled(self, event: RunCancelled) -> None:
+        timeline = self._live_run(event.namespace, event.run_id)
+        self._hold(Invariant.CANCEL_IS_FINAL, event.worker_id == timeline.holder, event, timeline)
+        if timeline.holder is not None:
+            self.cancels.setdefault((event.namespace, timeline.holder), []).append(timeline)
+        elif timeline.timer is None and not self._limits.is_waiting(timeline):
+            self._queues.remove(timeline)
+        if timeline.holder is not None or timeline.timer is None:
+            self._free_permit(timeline)
+        timeline.holder = timeline.lease_ms = None
+        self._end(timeline, RunStatus.CANCELLED)
+
+    @reads
+    def _revived(self, event: RunRevived) -> None:
+        """Another life: it is pending as it was made, and its attempts are numbered on."""
+        run = event.run
+        timeline = self._dead_run(event.namespace, run.run_id, event.was)
+        hold = self._hold
+        hold(Invariant.ATTEMPTS_COUNT_UP, run.attempt == timeline.attempt, event, timeline)
+        made = timeline.made
+        hold(
+            Invariant.INPUT_KEPT,
+            (run.action, run.number, run.input, run.priority, run.idempotency_key)
+            == (made.action, made.number, made.input, made.priority, made.idempotency_key),
+            event,
+            made,
+        )
+        self._limits.made(event.namespace, run)
+        timeline.is_dead = False
+        timeline.slot = run.slot
+        timeline.attempts_before = timeline.attempt
+        timeline.ready_at_ms = run.ready_at_ms
+        timeline.ended_at_s = None
+        timeline.becomes(RunStatus.PENDING, self._observer.position)
+        self.live[timeline.key] = timeline
+        self._to_archive.pop(timeline.key, None)
+        self._to_remove.append((event.namespace, run.action, run.number))
+        self._becomes_ready(timeline)
+
+    @reads
+    def _purged(self, event: RunPurged) -> None:
+        run_id = run_id_of(event.action, event.number)
+        timeline = self._dead_run(event.namespace, run_id, event.was)
+        timeline.leaves(self._observer.position)
+        if timeline.made.idempotency_key is not None:
+            del self.by_key[event.namespace, event.action, timeline.made.idempotency_key]
+        self._to_archive.pop(timeline.key, None)
+        self._to_remove.append((event.namespace, event.action, event.number))
+
+    def _dead_run(self, namespace: Namespace, run_id: RunId, was: RunStatus) -> RunTimeline:
+        timeline = self.by_id[namespace, run_id]
+        self._hold(
+            Invariant.ONLY_THE_DEAD,
+            timeline.is_dead and timeline.status is was,
+            f"{was};",
+            timeline,
+        )
+        return timeline
+
+    def _live_run(self, namespace: Namespace, run_id: RunId) -> RunTimeline:
+        timeline = self.by_id[namespace, run_id]
+        cancelled = timeline.status is RunStatus.CANCELLED
+        self._hold(Invariant.CANCEL_IS_FINAL, not cancelled, timeline)
+        self._hold(Invariant.ENDED_IS_FINAL, timeline.is_live, timeline)
+        return timeline
+
+    def _held_run(self, namespace: Namespace, run_id: RunId) -> RunTimeline:
+        timeline = self._live_run(namespace, run_id)
+        self._hold(Invariant.CLAIMED_FIRST, timeline.holder is not None, timeline)
+        return timeline
+
+    def _check_claimer(self, timeline: RunTimeline, worker_id: WorkerId) -> None:
+        worker = self._workers.registered.get((timeline.namespace, worker_id))
+        labels = worker.labels if worker else None
+        matches = label_set(timeline.made.labels) <= label_set(labels)
+        self._hold(Invariant.LABELS_MATCH, matches, worker_id, labels, timeline)
+        draining = worker is not None and worker.draining
+        self._hold(Invariant.DRAINING_GETS_NOTHING, not draining, worker_id, timeline)
+
+    def _check_given_up(self, timeline: RunTimeline, error: str, *, retry: bool) -> None:
+        """An attempt ended in vain: its holder said so, or left, or its lease is over."""
+        assert timeline.holder is not None
+        if (timeline.namespace, timeline.holder) in self._workers.left:
+            return
+        if retry and self._has_fail(timeline, error, retry=True):
+            return
+        self._timer_goes_off(timeline)
+
+    def _has_fail(self, timeline: RunTimeline, error: str, *, retry: bool) -> bool:
+        assert timeline.holder is not None
+        return self._reports.has_fail(timeline.key, timeline.holder, timeline.attempt, error, retry)
+
+    def _is_exhausted(self, timeline: RunTimeline) -> bool:
+        tries = timeline.attempt - timeline.attempts_before
+        return tries > self._actions.settings[timeline.namespace, timeline.made.action].max_retries
+
+    def _set_lease(self, timeline: RunTimeline, lease_ms: int | None) -> None:
+        timeline.lease_ms = lease_ms
+        if lease_ms is not None:
+            timeline.timer = self._observer.timer(lease_ms)
+
+    def _timer_goes_off(self, timeline: RunTimeline) -> None:
+        self._hold(Invariant.TIMERS_NOT_EARLY, timeline.timer is not None, timeline, "has no timer")
+        assert timeline.timer is not None
+        self._observer.goes_off(timeline.timer, timeline)
+        timeline.timer = None
+
+    def _becomes_ready(self, timeline: RunTimeline) -> None:
+        """It may be claimed, if there is a permit for it."""
+        for admitted in self._limits.ready(timeline):
+            self._queues.add(admitted)
+
+    def _free_permit(self, timeline: RunTimeline) -> None:
+        for admitted in self._limits.leaves(timeline):
+            self._queues.add(admitted)
+
+    def _let_go(self, timeline: RunTimeline, error: str) -> None:
+        assert timeline.holder is not None
+        timeline.in_vain[timeline.attempt] = (timeline.holder, error)
+        timeline.holder = timeline.lease_ms = timeline.timer = None
+        self._free_permit(timeline)
+
+    def _end(self, timeline: RunTimeline, status: RunStatus, *, is_dead: bool = False) -> None:
+        timeline.is_dead = is_dead
+        timeline.becomes(status, self._observer.position)
+        timeline.ended_at_s = self._observer.now_s()
+        timeline.timer = None
+        del self.live[timeline.key]
+        self.ended_now.add(timeline.key)
+        self._to_archive[timeline.key] = (
+            *timeline.key,
+            status,
+            timeline.attempt,
+            timeline.output,
+            is_dead,
+        )
+
+    def _check_archived(self, archived: Sequence[Archived]) -> None:
+        ended = list(self._to_archive.values())
+        rows: list[ArchivedRun] = []
+        for row in archived:
+            run, namespace = _decode_run(row.body), self._namespaces.filed_under(row.namespace)
+            rows.append(
+                (namespace, run.run_id, run.status, run.attempt, run.output, run.dead_lettered)
+            )
+        self._hold(Invariant.ARCHIVED_AT_END, ended == rows, ended, rows)
+
+    def _check_removed(self, removed: Sequence[ArchiveAddress]) -> None:
+        rows = [
+            (self._namespaces.filed_under(row.namespace), row.name, row.number) for row in removed
+        ]
+        self._hold(Invariant.DEAD_LEAVE_THE_ARCHIVE, rows == self._to_remove, rows)
+
+
+def fits(payload: bytes) -> bool:
+    """Whether the only schema there is in a simulation allows a payload."""
+    return payload.startswith(b'"')

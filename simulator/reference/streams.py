@@ -2,8 +2,7 @@
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from flo.engine.streams.events import (
     RecordsAppended,
@@ -12,12 +11,12 @@ from flo.engine.streams.events import (
     StreamDeleted,
     StreamTrimmed,
 )
-from flo.model.base import Event
 from flo.model.ids import Namespace, StreamId, StreamName, parse_stream_id
 from flo.model.streams import Chunk, NewRecord, Retention, StreamRecord, TrimStream
 from simulator.checks.invariants import Invariant
 from simulator.checks.observer import Observer
 from simulator.reference.group_timeline import GroupTimeline
+from simulator.reference.handlers import reads
 
 TRIM_S_MAX = 5.0
 """So long a trim may be under way that goes by an earlier retention."""
@@ -153,9 +152,7 @@ class StreamReference:
         for key in [key for key in self.streams if key[0] == namespace]:
             self._end(self.streams.pop(key))
 
-    def read(self, event: Event) -> None:
-        STREAM_READINGS[type(event)](self, event)
-
+    @reads
     def _created(self, event: StreamCreated) -> None:
         key = (event.namespace, event.stream)
         newest = max(self.by_number, default=0)
@@ -165,12 +162,14 @@ class StreamReference:
         self.streams[key] = self.by_number[event.number] = timeline
         self._by_name.setdefault(key, []).append(timeline)
 
+    @reads
     def _altered(self, event: StreamAltered) -> None:
         timeline = self.streams[event.namespace, event.stream]
         timeline.retention_before, timeline.retention = timeline.retention, event.retention
         timeline.altered_s = self._observer.now_s()
         timeline.changed_at = self._observer.position
 
+    @reads
     def _deleted(self, event: StreamDeleted) -> None:
         self._end(self.streams.pop((event.namespace, event.stream)))
 
@@ -181,6 +180,7 @@ class StreamReference:
         timeline.groups_gone += timeline.groups.values()
         timeline.groups = {}
 
+    @reads
     def _appended(self, event: RecordsAppended) -> None:
         timeline = self.streams[event.namespace, event.stream]
         hold = self._hold
@@ -226,6 +226,7 @@ class StreamReference:
         chosen = self._partitions.setdefault((timeline.number, sent.key), record.partition)
         return record.partition == chosen
 
+    @reads
     def _trimmed(self, event: StreamTrimmed) -> None:
         timeline, now_ms = self.streams[event.namespace, event.stream], self._observer.at_ms
         hold = self._hold
@@ -252,12 +253,3 @@ class StreamReference:
 def each_of(parts: Sequence[tuple[int, int]]) -> Iterator[int]:
     for first, last in parts:
         yield from range(first, last + 1)
-
-
-STREAM_READINGS: dict[type[Event], Callable[[StreamReference, Any], None]] = {
-    StreamCreated: StreamReference._created,
-    StreamAltered: StreamReference._altered,
-    StreamDeleted: StreamReference._deleted,
-    RecordsAppended: StreamReference._appended,
-    StreamTrimmed: StreamReference._trimmed,
-}

@@ -1,7 +1,7 @@
 """What the log has said of workflows, their runs and schedules: a second reading of the events."""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -36,12 +36,12 @@ from flo.engine.workflows.events import (
 )
 from flo.engine.workflows.records import Branch, WorkflowRecord
 from flo.model.archive import Archived
-from flo.model.base import Event
 from flo.model.ids import Namespace, RunId
 from flo.model.workflows import MAIN, BranchName, WorkflowName, WorkflowStatus
 from flo.workflow.definition import Definition, RunStep, SignalStep, Step
 from simulator.checks.invariants import Invariant
 from simulator.checks.observer import Observer
+from simulator.reference.handlers import reads
 from simulator.reference.workflow_timeline import WorkflowTimeline
 
 WORKFLOW_KINDS = frozenset({"workflow", "workflow-of", "workflow-id", "history"})
@@ -120,9 +120,6 @@ class WorkflowReference:
             self._hold(Invariant.ONE_RUN_PER_RECORD, same, dict(started), "for", wanted)
         self._hold(Invariant.SCHEDULES_FIRE_ONCE, not self._fired, self._fired, "did not start")
 
-    def read(self, event: Event) -> None:
-        WORKFLOW_READINGS[type(event)](self, event)
-
     def forget(self, namespace: Namespace) -> None:
         """It has been deleted, with all that was in it."""
         tables: list[dict[Any, Any]] = [
@@ -144,11 +141,13 @@ class WorkflowReference:
 
     # ── definitions ───────────────────────────────────────────────────────────────────────────────
 
+    @reads
     def _created(self, event: WorkflowCreated) -> None:
         versions = self.deployed.setdefault((event.namespace, event.name), {})
         versions.pop(event.version, None)
         versions[event.version] = _decode_definition(event.definition)
 
+    @reads
     def _deleted(self, event: WorkflowDeleted) -> None:
         key = (event.namespace, event.name)
         if event.version is not None:
@@ -158,6 +157,7 @@ class WorkflowReference:
             self.disabled.discard(key)
         self.disabled_versions[key] &= set(self.deployed.get(key, ()))
 
+    @reads
     def _disabled(self, event: WorkflowDisabled) -> None:
         key = (event.namespace, event.name)
         if event.version is None:
@@ -165,6 +165,7 @@ class WorkflowReference:
         else:
             self.disabled_versions[key].add(event.version)
 
+    @reads
     def _enabled(self, event: WorkflowEnabled) -> None:
         key = (event.namespace, event.name)
         versions = self.disabled_versions[key]
@@ -177,6 +178,7 @@ class WorkflowReference:
 
     # ── runs ──────────────────────────────────────────────────────────────────────────────────────
 
+    @reads
     def _started(self, event: WorkflowStarted) -> None:
         run, namespace = event.run, event.namespace
         key = (namespace, run.workflow)
@@ -203,6 +205,7 @@ class WorkflowReference:
             fits = self._fired.pop(timeline.key) == run.workflow and run.triggered_by == "schedule"
             hold(Invariant.SCHEDULES_FIRE_ONCE, fits, run)
 
+    @reads
     def _admitted(self, event: WorkflowAdmitted) -> None:
         timeline = self._live_run(event)
         slot, limit = timeline.made.slot, timeline.definition.concurrency
@@ -214,6 +217,7 @@ class WorkflowReference:
         timeline.admitted = True
         self._hold(Invariant.SLOTS_BOUNDED, len(holders) <= limit.max, event, holders)
 
+    @reads
     def _step_started(self, event: StepStarted) -> None:
         timeline, now = self._live_run(event), event.now
         hold = self._hold
@@ -237,6 +241,7 @@ class WorkflowReference:
             return now.step == (timeline.made.first_step or "start")
         return now.step in _goals(timeline.definition.step_named(before.step))
 
+    @reads
     def _held(self, event: StepHeld) -> None:
         timeline = self._live_run(event)
         before = timeline.branches.get(event.branch)
@@ -259,6 +264,7 @@ class WorkflowReference:
         self._hold(Invariant.ONE_BRANCH_WAITS, alone, key, self.awaited.get(key), timeline)
         self.awaited[key] = (timeline.run_id, branch)
 
+    @reads
     def _action_ended(self, event: ActionEnded) -> None:
         timeline = self._live_run(event)
         key = (timeline.namespace, event.awaited)
@@ -276,6 +282,7 @@ class WorkflowReference:
         now = timeline.branches[event.branch]
         timeline.branches[event.branch] = msgspec.structs.replace(now, awaited=None, until_ms=None)
 
+    @reads
     def _step_ended(self, event: StepEnded) -> None:
         timeline = self._live_run(event)
         now = timeline.branches.get(event.branch)
@@ -293,11 +300,13 @@ class WorkflowReference:
         now = timeline.branches[branch]
         timeline.branches[branch] = msgspec.structs.replace(now, until_ms=None)
 
+    @reads
     def _branch_opened(self, event: BranchOpened) -> None:
         timeline = self._live_run(event)
         new = event.branch not in timeline.branches
         self._hold(Invariant.STEPS_IN_ORDER, new and not timeline.paused, event, timeline)
 
+    @reads
     def _branch_ended(self, event: BranchEnded) -> None:
         timeline = self._live_run(event)
         now = timeline.branches.pop(event.branch, None)
@@ -305,6 +314,7 @@ class WorkflowReference:
         self._hold(Invariant.STEPS_IN_ORDER, over, event, "but", now)
         timeline.at_rest.discard(event.branch)
 
+    @reads
     def _branch_closed(self, event: BranchClosed) -> None:
         timeline = self._live_run(event)
         now = timeline.branches.pop(event.branch, None)
@@ -312,15 +322,18 @@ class WorkflowReference:
         if now is not None and now.awaited is not None:
             self.awaited.pop((timeline.namespace, now.awaited), None)
 
+    @reads
     def _signal_received(self, event: SignalReceived) -> None:
         self._live_run(event).signals[event.signal.type] += 1
 
+    @reads
     def _signal_matched(self, event: SignalMatched) -> None:
         timeline = self._live_run(event)
         kept = timeline.signals[event.signal_type] > 0
         self._hold(Invariant.SIGNALS_USED_ONCE, kept, event, timeline.signals)
         timeline.signals[event.signal_type] -= 1
 
+    @reads
     def _signal_timed_out(self, event: SignalTimedOut) -> None:
         timeline = self._live_run(event)
         until_ms = timeline.branches[event.branch].until_ms
@@ -330,12 +343,15 @@ class WorkflowReference:
         self._hold(Invariant.SIGNALS_USED_ONCE, unheard, event, timeline.signals)
         self._rest(timeline, event.branch)
 
+    @reads
     def _paused(self, event: WorkflowPaused) -> None:
         self._live_run(event).paused = True
 
+    @reads
     def _resumed(self, event: WorkflowResumed) -> None:
         self._live_run(event).paused = False
 
+    @reads
     def _rollback_began(self, event: RollbackBegan) -> None:
         timeline = self._live_run(event)
         backwards = list(dict.fromkeys(reversed(timeline.done)))
@@ -344,6 +360,7 @@ class WorkflowReference:
         self._hold(Invariant.ROLLBACK_ORDER, same, event, timeline.done)
         timeline.to_undo, timeline.rolled_back, timeline.paused = backwards, True, False
 
+    @reads
     def _undone(self, event: StepUndone) -> None:
         timeline = self._live_run(event)
         next_one = timeline.to_undo[:1] == [event.step]
@@ -352,6 +369,7 @@ class WorkflowReference:
         timeline.branches.pop(UNDOING, None)
         timeline.at_rest.discard(UNDOING)
 
+    @reads
     def _finished_(self, event: WorkflowFinished) -> None:
         timeline, ending = self._live_run(event), event.ending
         waiting = [now for now in timeline.branches.values() if now.awaited is not None]
@@ -372,17 +390,21 @@ class WorkflowReference:
             self.holders[slot].discard(timeline.run_id)
         self._finished.append((*timeline.key, ending.status))
 
-    def _nothing(self, event: Event) -> None:
+    @reads
+    def _nothing(self, event: PlanNoted | PollExhausted | ChildCancelled | HistoryFiled) -> None:
         """Other events say what comes of it."""
 
     # ── schedules and triggers ────────────────────────────────────────────────────────────────────
 
+    @reads
     def _set(self, event: ScheduleSet) -> None:
         self.due_ms[event.namespace, event.workflow] = event.next_at_ms
 
+    @reads
     def _removed(self, event: ScheduleRemoved) -> None:
         del self.due_ms[event.namespace, event.workflow]
 
+    @reads
     def _schedule_fired(self, event: ScheduleFired) -> None:
         key = (event.namespace, event.workflow)
         due_ms = self._fired_up_to.get(key, self.due_ms[key])
@@ -417,35 +439,3 @@ def _goals(step: Step | None) -> set[str]:
     if isinstance(step, SignalStep) and step.wait_for_signal.on_timeout is not None:
         goals.add(step.wait_for_signal.on_timeout)
     return goals
-
-
-WORKFLOW_READINGS: dict[type[Event], Callable[[WorkflowReference, Any], None]] = {
-    WorkflowCreated: WorkflowReference._created,
-    WorkflowDeleted: WorkflowReference._deleted,
-    WorkflowDisabled: WorkflowReference._disabled,
-    WorkflowEnabled: WorkflowReference._enabled,
-    WorkflowStarted: WorkflowReference._started,
-    WorkflowAdmitted: WorkflowReference._admitted,
-    StepStarted: WorkflowReference._step_started,
-    StepHeld: WorkflowReference._held,
-    ActionEnded: WorkflowReference._action_ended,
-    StepEnded: WorkflowReference._step_ended,
-    BranchOpened: WorkflowReference._branch_opened,
-    BranchEnded: WorkflowReference._branch_ended,
-    BranchClosed: WorkflowReference._branch_closed,
-    PlanNoted: WorkflowReference._nothing,
-    PollExhausted: WorkflowReference._nothing,
-    ChildCancelled: WorkflowReference._nothing,
-    SignalReceived: WorkflowReference._signal_received,
-    SignalMatched: WorkflowReference._signal_matched,
-    SignalTimedOut: WorkflowReference._signal_timed_out,
-    WorkflowPaused: WorkflowReference._paused,
-    WorkflowResumed: WorkflowReference._resumed,
-    RollbackBegan: WorkflowReference._rollback_began,
-    StepUndone: WorkflowReference._undone,
-    WorkflowFinished: WorkflowReference._finished_,
-    HistoryFiled: WorkflowReference._nothing,
-    ScheduleSet: WorkflowReference._set,
-    ScheduleRemoved: WorkflowReference._removed,
-    ScheduleFired: WorkflowReference._schedule_fired,
-}

@@ -24,7 +24,7 @@ from flo.shard import prefetch as recall
 from flo.shard import record_cache as tails
 from flo.wire.opcodes import FORMS
 from simulator.checks.invariants import Invariant
-from simulator.reference.log import READINGS
+from simulator.reference.log import HANDLERS
 from simulator.simulation import OPERATIONS_DEFAULT, Simulation, tell
 
 SEEDS = range(1, 51)
@@ -89,7 +89,7 @@ def test_every_invariant_is_checked_and_every_operation_made():
 
 
 def test_every_event_is_read_by_the_observer():
-    assert set(READINGS) == set(FOLDS)
+    assert set(HANDLERS) == set(FOLDS)
 
 
 @pytest.mark.parametrize("seed", range(1, 11))

@@ -1,0 +1,84 @@
+"""The reference model of the queues: the runs that a worker may claim, in their order."""
+
+import asyncio
+from collections import OrderedDict
+from typing import TypeAlias
+
+from flo.model.ids import ActionName, Labels, Namespace, RunId
+from simulator.checks.invariants import Checks, Invariant
+from simulator.reference.limits import LimitReference
+from simulator.reference.run_timeline import RunTimeline
+
+LabelSet: TypeAlias = frozenset[tuple[str, str | int | float | bool]]
+"""The labels that a run asks for, or that a worker has."""
+
+ReadyRuns: TypeAlias = OrderedDict[RunId, float]
+"""Runs in the order in which they became ready, and since when on the loop's time."""
+
+_NO_LABELS: LabelSet = frozenset()
+
+
+class QueueReference:
+    def __init__(self, checks: Checks, limits: LimitReference) -> None:
+        self.lanes: dict[tuple[Namespace, ActionName], dict[LabelSet, dict[int, ReadyRuns]]] = {}
+        """The ready runs of an action, by the labels they ask for and by priority."""
+        self._hold = checks.hold
+        self._limits = limits
+        self._loop = asyncio.get_running_loop()
+
+    def ready_since_s(
+        self, namespace: Namespace, action: ActionName, labels: Labels | None
+    ) -> float | None:
+        """Since when some run could have begun that a worker with these labels may have."""
+        mine = label_set(labels)
+        ready_s = min(
+            (
+                next(iter(runs.values()))
+                for lane, priorities in self.lanes.get((namespace, action), {}).items()
+                if lane <= mine
+                for runs in priorities.values()
+            ),
+            default=None,
+        )
+        if ready_s is None:
+            return None
+        return max(ready_s, self._limits.free_since_s((namespace, action)))
+
+    def add(self, run: RunTimeline) -> None:
+        """It may be claimed from now on."""
+        made = run.made
+        lanes = self.lanes.setdefault((run.namespace, made.action), {})
+        priorities = lanes.setdefault(label_set(made.labels), {})
+        priorities.setdefault(made.priority, OrderedDict())[made.run_id] = self._loop.time()
+
+    def claim(self, run: RunTimeline) -> None:
+        """It is claimed, and must be the first of its lane."""
+        made = run.made
+        lanes = self.lanes.get((run.namespace, made.action), {})
+        priorities = lanes.get(label_set(made.labels), {})
+        highest = max(priorities, default=-1)
+        first = next(iter(priorities[highest])) if priorities else None
+        self._hold(
+            Invariant.QUEUE_ORDER,
+            first == made.run_id,
+            f"{first} of priority {highest} comes before {made.run_id} of {made.priority}",
+        )
+        self.remove(run)
+
+    def remove(self, run: RunTimeline) -> None:
+        made = run.made
+        lanes = self.lanes[run.namespace, made.action]
+        priorities = lanes[label_set(made.labels)]
+        del priorities[made.priority][made.run_id]
+        if not priorities[made.priority]:
+            del priorities[made.priority]
+        if not priorities:
+            del lanes[label_set(made.labels)]
+
+    def forget(self, namespace: Namespace) -> None:
+        for key in [key for key in self.lanes if key[0] == namespace]:
+            del self.lanes[key]
+
+
+def label_set(labels: Labels | None) -> LabelSet:
+    return frozenset(labels.items()) if labels else _NO_LABELS
