@@ -62,7 +62,7 @@ from flo.model.errors import Corrupt
 from flo.model.groups import GroupMode, GroupSettings
 from flo.model.runs import RunStatus
 from flo.model.streams import Retention, StreamRecord
-from flo.testing.log_suite import NOON_MS, action_registered, finished, run_completed, run_queued
+from flo.testing.log_examples import NOON_MS, action_registered, finished, run_completed, run_queued
 
 from .workflow_bytes import OF_WORKFLOWS, ONCE_OF_WORKFLOWS
 

@@ -26,10 +26,9 @@ from flo.log.sqlite.records import SqliteRecords
 from flo.model.archive import address_of
 from flo.model.errors import Conflict, Corrupt, FloError, NotFound, Unavailable
 from flo.model.streams import Chunk, PositionBy
-from flo.testing.log_suite import (
+from flo.testing.log_examples import (
     MEBIBYTE,
     NOON_MS,
-    LogSuite,
     all_events,
     chunk_of,
     finished,
@@ -40,6 +39,7 @@ from flo.testing.log_suite import (
     some_events,
     with_records,
 )
+from flo.testing.log_suite import LogSuite
 from simulator.faults.disk import Act, RecordingDisk
 
 GOLDEN_FOLDER = Path(__file__).parent / "golden"
