@@ -277,7 +277,7 @@ async def test_who_has_gone_while_its_records_were_fetched_is_given_nothing(forg
 )
 async def test_who_waits_for_what_is_deleted_or_has_left_it_is_told_so(shard, message, code):
     await joined(shard)
-    waiting = await begun(shard.ask(patient()))
+    waiting = await begun(shard.ask(patient(join=False)))
 
     await shard.ask(message)
 
@@ -286,10 +286,19 @@ async def test_who_waits_for_what_is_deleted_or_has_left_it_is_told_so(shard, me
     assert refusal.value.code == code
 
 
+async def test_who_reads_without_having_joined_joins_and_may_wait(shard):
+    waiting = await begun(shard.ask(patient()))
+    await shard.ask(append(b"1"))
+    assert sequences(await waiting) == [1]
+
+    await shard.ask(LeaveGroup(**GROUP, consumer=ANNA))
+    assert sequences(await shard.ask(read())) == [1]
+
+
 async def test_who_waits_in_a_namespace_that_is_deleted_is_told_so(shard):
     prod = {"namespace": "prod"}
     await shard.ask(JoinGroup(**GROUP, consumer=ANNA, **prod))
-    waiting = await begun(shard.ask(patient(**prod)))
+    waiting = await begun(shard.ask(patient(join=False, **prod)))
 
     await shard.ask(DeleteNamespace(name="prod", force=True))
 
@@ -364,7 +373,7 @@ async def test_what_is_trimmed_while_it_is_fetched_is_not_handed_out(forgetful, 
 @pytest.mark.parametrize("message", [DeleteStream(stream="orders"), DeleteGroup(**GROUP)])
 async def test_what_is_deleted_while_it_is_fetched_is_not_found(forgetful, log, message):
     log.records.gate.shut()
-    reading = await begun(forgetful.ask(read()))
+    reading = await begun(forgetful.ask(read(join=False)))
     await forgetful.ask(message)
     log.records.gate.open()
 

@@ -1,12 +1,11 @@
 """One consumer group of a stream: join, read, settle; its dead letters."""
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 from flo.client.payloads.durations import ms_if_any, ms_of
 from flo.client.session.session import Session
-from flo.model.errors import NotFound
 from flo.model.groups import (
     ACK_TIMEOUT_MS_DEFAULT,
     DELIVERIES_MAX_DEFAULT,
@@ -48,11 +47,6 @@ from flo.model.ids import (
 )
 from flo.model.operation import Command
 from flo.model.streams import START, StreamRecord
-
-T = TypeVar("T")
-
-NOT_JOINED = ("consumer_not_joined", "group_not_found", "stream_not_found")
-
 
 Ids: TypeAlias = StreamId | Iterable[StreamId | StreamRecord]
 """One id or many; a record stands for its own."""
@@ -157,10 +151,7 @@ class ConsumerGroup:
             worker_id=worker_id,
         )
         timeout_s = block + self._session.timeout_s
-        records: GroupRecords = await self._as_member(
-            consumer, lambda: self._session.call(command, timeout_s=timeout_s)
-        )
-        return records
+        return await self._session.call(command, timeout_s=timeout_s)
 
     async def ack(self, ids: Ids, *, worker_id: WorkerId | None = None) -> int:
         """These records are done; how many of them were under way. Anyone may say so."""
@@ -235,10 +226,7 @@ class ConsumerGroup:
             after=after,
             limit=limit,
         )
-        claimed: ClaimedRecords = await self._as_member(
-            consumer, lambda: self._session.call(command, repeatable=not min_idle)
-        )
-        return claimed
+        return await self._session.call(command, repeatable=not min_idle)
 
     async def pending(
         self,
@@ -296,16 +284,6 @@ class ConsumerGroup:
             limit=limit,
         )
         return await self._session.call(command, repeatable=False)
-
-    async def _as_member(self, consumer: ConsumerName, ask: Callable[[], Awaitable[T]]) -> T:
-        """Ask, and if the consumer turns out not to have joined, join and ask again."""
-        try:
-            return await ask()
-        except NotFound as refusal:
-            if refusal.code not in NOT_JOINED:
-                raise
-        await self.join(consumer)
-        return await ask()
 
     async def _settle(self, ids: Ids, message: Callable[[list[StreamId]], Command[Settled]]) -> int:
         """Say it of all these ids, of as many at a time as one command may name."""

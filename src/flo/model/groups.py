@@ -185,7 +185,8 @@ class LeaveGroup(Command[Nothing]):
 class ReadGroup(Command[GroupRecords]):
     """Take up to `limit` records for a consumer; wait up to `block_ms` for the first.
 
-    With the id of a registered worker, what is settled counts for it, and its drain ends the wait.
+    A consumer that has not joined joins, unless `join` is off: then it is refused. With the id of
+    a registered worker, what is settled counts for it, and its drain ends the wait.
     """
 
     stream: StreamName
@@ -195,6 +196,7 @@ class ReadGroup(Command[GroupRecords]):
     limit: int = 1
     block_ms: int = 0
     worker_id: WorkerId | None = None
+    join: bool = True
 
 
 @operation(opcode=75, permission=Permission.STREAMS_READ)
@@ -238,7 +240,10 @@ class TouchRecords(Command[Settled]):
 
 @operation(opcode=78, permission=Permission.STREAMS_READ)
 class ClaimRecords(Command[ClaimedRecords]):
-    """Take over records that have been under way for `min_idle_ms`; with 0, only one's own."""
+    """Take over records that have been under way for `min_idle_ms`; with 0, only one's own.
+
+    A consumer that has not joined joins, unless `join` is off: then it is refused.
+    """
 
     stream: StreamName
     group: GroupName
@@ -247,6 +252,7 @@ class ClaimRecords(Command[ClaimedRecords]):
     min_idle_ms: int = 0
     after: StreamId = START
     limit: int = 100
+    join: bool = True
 
 
 @operation(opcode=83, permission=Permission.STREAMS_MANAGE)

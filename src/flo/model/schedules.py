@@ -81,6 +81,7 @@ class PullTrigger(ReadGroup):
     are one commit.
     """
 
+    join: bool = False
     workflow: WorkflowName = ""
     workflow_namespace: Namespace = NAMESPACE_DEFAULT
     is_patient: bool = False

@@ -1,10 +1,19 @@
 import pytest
 
-from flo.engine.groups.events import ConsumerChosen, RecordDied, RecordsDelivered, RecordsReturned
+from flo.engine.groups.events import (
+    ConsumerChosen,
+    ConsumerJoined,
+    GroupCreated,
+    RecordDied,
+    RecordsDelivered,
+    RecordsReturned,
+)
 from flo.engine.groups.reads import slot_of
+from flo.engine.streams.events import StreamCreated
 from flo.model.errors import Conflict, Invalid, NotFound
 from flo.model.groups import (
     Ack,
+    ClaimedRecords,
     ClaimRecords,
     CreateGroup,
     GetGroup,
@@ -130,13 +139,53 @@ def test_two_groups_of_one_stream_each_get_everything():
     assert [one.sequence for one in story.tell(audit).reply.items] == [1, 2]
 
 
-def test_who_has_not_joined_gets_nothing_but_is_told_so():
+def test_who_has_not_joined_and_does_not_want_to_is_told_so():
     story = given(some(1), *group())
 
-    for message in (read(CLARA), ClaimRecords(**GROUP, consumer=CLARA)):
+    for message in (
+        read(CLARA, join=False),
+        ClaimRecords(**GROUP, consumer=CLARA, join=False),
+    ):
         with pytest.raises(NotFound) as refusal:
             story.tell(message)
         assert refusal.value.code == "consumer_not_joined"
+
+
+def test_a_read_joins_first_and_is_asked_again():
+    story = given(some(1), *group())
+
+    decision = story.tell(read(CLARA))
+    assert decision.reply == GroupRecords()
+    assert [type(event) for event in decision.events] == [ConsumerJoined]
+    assert taken(story, CLARA) == [1]
+
+
+def test_a_read_makes_the_stream_and_the_group_that_are_not_there():
+    story = given()
+
+    decision = story.tell(read())
+    assert [type(event) for event in decision.events] == [
+        StreamCreated,
+        GroupCreated,
+        ConsumerJoined,
+    ]
+    assert story.tell(read()).events == ()
+
+
+def test_a_claim_joins_too_and_gets_what_others_let_lie():
+    story = given(some(1), *group(), read(), Later(500))
+
+    decision = story.tell(ClaimRecords(**GROUP, consumer=CLARA, min_idle_ms=500))
+    assert [record.sequence for record in decision.reply.items] == [1]
+    assert [type(event) for event in decision.events] == [ConsumerJoined, RecordsDelivered]
+
+
+def test_a_claim_in_a_group_that_is_not_there_makes_it_and_gets_nothing():
+    story = given(some(1))
+
+    decision = story.tell(ClaimRecords(**GROUP, consumer=ANNA))
+    assert decision.reply == ClaimedRecords()
+    assert [type(event) for event in decision.events] == [GroupCreated, ConsumerJoined]
 
 
 @pytest.mark.parametrize(

@@ -173,11 +173,11 @@ def test_a_stream_has_only_so_many_groups(monkeypatch):
     [
         DeleteGroup(**GROUP),
         LeaveGroup(**GROUP, consumer=ANNA),
-        read(),
+        read(join=False),
         Ack(**GROUP, ids=ids(1)),
         Nack(**GROUP, ids=ids(1)),
         TouchRecords(**GROUP, consumer=ANNA, ids=ids(1)),
-        ClaimRecords(**GROUP, consumer=ANNA),
+        ClaimRecords(**GROUP, consumer=ANNA, join=False),
     ],
 )
 def test_what_is_not_there_is_not_found(message):

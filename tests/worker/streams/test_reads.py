@@ -115,6 +115,7 @@ def test_a_worker_says_who_it_is_and_what_it_reads() -> None:
             limit=3,
             block_ms=9_000,
             worker_id="anna",
+            join=False,
         )
     ]
 

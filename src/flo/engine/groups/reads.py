@@ -6,8 +6,8 @@
 In mode key_shared a record whose slot is with another consumer is skipped: it waits until the slot
 is free. A record that was handed out as often as it may be becomes a dead letter instead.
 
-A read that moves on without finding anything (it skipped, it gave up letters, it took over from
-another consumer) is simply asked again.
+A read that moves on without finding anything (its consumer joined, it skipped, it gave up letters,
+it took over from another consumer) is simply asked again.
 """
 
 from collections import Counter
@@ -21,7 +21,7 @@ from flo.engine.decision import Decision
 from flo.engine.groups.backlog import in_parts
 from flo.engine.groups.events import ConsumerChosen, RecordDied, RecordsDelivered
 from flo.engine.groups.records import Delivery, Letter
-from flo.engine.groups.rules import group_of, heard, is_silent, returned
+from flo.engine.groups.rules import decide_join, group_of, heard, is_silent, returned
 from flo.engine.state import ConsumerGroupState, State, StreamState
 from flo.model.base import Event
 from flo.model.errors import Conflict, NotFound
@@ -32,6 +32,7 @@ from flo.model.groups import (
     ClaimRecords,
     GroupMode,
     GroupRecords,
+    JoinGroup,
     ReadGroup,
 )
 from flo.model.ids import BLOCK_MS_MAX, check_range, check_stream_name, parse_stream_id
@@ -80,6 +81,9 @@ def decide_read(state: State, command: ReadGroup, context: Context) -> Decision:
     check_range(command.limit, "limit", 1, RECORDS_PER_READ_MAX)
     check_range(command.block_ms, "block_ms", 0, BLOCK_MS_MAX)
     group = _joined_group(state, command)
+    if group is None:
+        joining = _joining(state, command, context)
+        return Decision(GroupRecords(), joining.events, joining.observations)
     space = state.spaces[command.namespace]
     worker = space.workers.get(command.worker_id) if command.worker_id is not None else None
     if worker is not None and worker.draining:
@@ -104,6 +108,12 @@ def decide_claim(state: State, command: ClaimRecords, context: Context) -> Decis
     check_range(command.limit, "limit", 1, RECORDS_PER_READ_MAX)
     check_range(command.min_idle_ms, "min_idle_ms", 0, ACK_TIMEOUT_MS_MAX)
     group = _joined_group(state, command)
+    joining: tuple[Event, ...] = ()
+    if group is None:
+        joining = _joining(state, command, context).events
+        group = _group_if_any(state, command)
+    if group is None:
+        return Decision(ClaimedRecords(), joining)
     if group.settings.mode is GroupMode.KEY_SHARED and command.min_idle_ms:
         raise Conflict(
             "records of another consumer cannot be claimed in mode key_shared: their order would "
@@ -120,7 +130,7 @@ def decide_claim(state: State, command: ClaimRecords, context: Context) -> Decis
         records.append(record)
     observation = heard(command, context, group.settings.ack_timeout_ms)
     if not records:
-        return Decision(ClaimedRecords(), observations=(observation,))
+        return Decision(ClaimedRecords(), joining, (observation,))
     picked = _Picked()
     for record in records:
         picked.take(record, group.backlog.deliveries[record.sequence].slot)
@@ -131,7 +141,7 @@ def decide_claim(state: State, command: ClaimRecords, context: Context) -> Decis
         deliveries=[_deliveries(group, record) + 1 for record in records],
         next=records[-1].stream_id if more else None,
     )
-    return Decision(reply, (event,), (observation,))
+    return Decision(reply, (*joining, event), (observation,))
 
 
 def parts_wanted(state: State, command: ReadGroup) -> list[Part]:
@@ -174,7 +184,7 @@ def has_something(state: State, command: ReadGroup) -> bool:
     group = group_of(state, command)
     stream = state.spaces[command.namespace].streams[command.stream]
     if command.consumer not in group.consumers:
-        return True  # it has left meanwhile, and is told so
+        return True  # it has left meanwhile, and joins again or is told so
     return group.next < stream.next or group.backlog.waiting_count > 0
 
 
@@ -191,14 +201,32 @@ def slot_of(stream: StreamState, group: ConsumerGroupState, record: StreamRecord
     return number % group.settings.slots
 
 
-def _joined_group(state: State, command: ReadGroup | ClaimRecords) -> ConsumerGroupState:
-    group = group_of(state, command)
-    if command.consumer not in group.consumers:
+def _joining(state: State, command: ReadGroup | ClaimRecords, context: Context) -> Decision:
+    """What lets a consumer that has not joined join; one that does not want to is refused."""
+    if not command.join:
+        group_of(state, command)
         raise NotFound(
             f"consumer {command.consumer!r} has not joined group {command.group!r}",
             code="consumer_not_joined",
         )
-    return group
+    join = JoinGroup(
+        stream=command.stream,
+        group=command.group,
+        consumer=command.consumer,
+        namespace=command.namespace,
+    )
+    return decide_join(state, join, context)
+
+
+def _joined_group(state: State, command: ReadGroup | ClaimRecords) -> ConsumerGroupState | None:
+    """The group, if its consumer has joined it."""
+    group = _group_if_any(state, command)
+    return group if group is not None and command.consumer in group.consumers else None
+
+
+def _group_if_any(state: State, command: ReadGroup | ClaimRecords) -> ConsumerGroupState | None:
+    stream = state.space(command.namespace).streams.get(command.stream)
+    return stream.groups.get(command.group) if stream is not None else None
 
 
 def _taken_over(

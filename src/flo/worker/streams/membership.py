@@ -43,6 +43,7 @@ class Membership:
             limit=limit,
             block_ms=block_ms,
             worker_id=self._worker_id,
+            join=False,
         )
         return await session.call(
             command, timeout_s=block_ms / 1_000 + session.timeout_s, repeatable=False

@@ -8,7 +8,6 @@ from litestar.params import JSONBody, QueryParameter
 from msgspec.structs import asdict
 
 from flo.model.base import Message, Nothing
-from flo.model.errors import NotFound
 from flo.model.groups import (
     ACK_TIMEOUT_MS_DEFAULT,
     DELIVERIES_MAX_DEFAULT,
@@ -64,7 +63,6 @@ from flo.server.http.routes.workers import BLOCK_MS_DEFAULT
 
 READ_LIMIT_DEFAULT = 10
 CLAIM_LIMIT_DEFAULT = 100
-NOT_JOINED = frozenset({"stream_not_found", "group_not_found", "consumer_not_joined"})
 
 
 class GroupBody(Message):
@@ -325,13 +323,7 @@ async def read_group(
     on their way to it already, they come back when their ack timeout ends.
     """
     command = ReadGroup(stream=name, group=group, namespace=namespace, **asdict(data))
-    try:
-        found = await asker.wait(command, GroupRecords, request)
-    except NotFound as refusal:
-        if refusal.code not in NOT_JOINED:
-            raise
-        await _join(asker, name, group, data.consumer, namespace)
-        found = await asker.wait(command, GroupRecords, request)
+    found = await asker.wait(command, GroupRecords, request)
     return GroupRecordsJson(
         items=_delivered_json(found.items, found.deliveries), draining=found.draining
     )
@@ -405,7 +397,9 @@ async def claim_records(
     namespace: NamespaceQuery = NAMESPACE_DEFAULT,
 ) -> ClaimedJson:
     """Take over records that others let lie, or see again what one holds; only for who joined."""
-    command = ClaimRecords(stream=name, group=group, namespace=namespace, **asdict(data))
+    command = ClaimRecords(
+        stream=name, group=group, namespace=namespace, **asdict(data), join=False
+    )
     claimed = await asker.ask(command, ClaimedRecords)
     items = _delivered_json(claimed.items, claimed.deliveries)
     return ClaimedJson(items=items, next=claimed.next)
