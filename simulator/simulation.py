@@ -2,12 +2,12 @@
 
     python -m simulator --seed 7
 
-    storm    everybody does what they like, and everything breaks, until enough has been done
-    calm     no more faults: diligent workers finish what there is
-    audit    every run that anybody was told of is looked at, and everything is counted again
+    faults   everybody does what they like, and everything breaks, until enough has been done
+    recovery no more faults: diligent workers finish what there is
+    audit    every run that was acknowledged is looked at, and everything is counted again
 
-The shard, the door, the wire and the clients are the real ones; time, dice, disk and network are
-simulated, so a seed tells the same story every time.
+The shard, the listener, the wire and the clients are the real ones; time, randomness, disk and
+network are simulated, so a seed gives the same trace every time.
 """
 
 import argparse
@@ -43,8 +43,8 @@ from simulator.reference.groups import TRIGGER_PREFIX
 from simulator.world import NAMESPACES, World, rng_from
 
 OPERATIONS_DEFAULT = 4_000
-STORM_S_MAX = 30 * 24 * 3_600.0
-CALM_S_MAX = 12 * 3_600.0
+FAULTS_S_MAX = 30 * 24 * 3_600.0
+RECOVERY_S_MAX = 12 * 3_600.0
 
 
 class Actors(NamedTuple):
@@ -54,22 +54,22 @@ class Actors(NamedTuple):
     workers: int
     producers: int
     consumers: int
-    keepers: int
-    directors: int
+    kv_clients: int
+    workflow_clients: int
 
 
-CASTS = (
-    Actors(clients=3, workers=3, producers=1, consumers=2, keepers=1, directors=0),
-    Actors(clients=3, workers=3, producers=1, consumers=2, keepers=1, directors=1),
-    Actors(clients=1, workers=1, producers=3, consumers=6, keepers=1, directors=0),
-    Actors(clients=1, workers=1, producers=2, consumers=5, keepers=4, directors=0),
-    Actors(clients=1, workers=3, producers=1, consumers=1, keepers=1, directors=3),
+POPULATIONS = (
+    Actors(clients=3, workers=3, producers=1, consumers=2, kv_clients=1, workflow_clients=0),
+    Actors(clients=3, workers=3, producers=1, consumers=2, kv_clients=1, workflow_clients=1),
+    Actors(clients=1, workers=1, producers=3, consumers=6, kv_clients=1, workflow_clients=0),
+    Actors(clients=1, workers=1, producers=2, consumers=5, kv_clients=4, workflow_clients=0),
+    Actors(clients=1, workers=3, producers=1, consumers=1, kv_clients=1, workflow_clients=3),
 )
-"""Every seed has one of these: some errors show only where there is a crowd."""
+"""Every seed has one of these: some errors show only where there are many of a kind."""
 
 
 class Actor(Protocol):
-    """Somebody who lives through the storm."""
+    """Somebody who acts while faults are injected."""
 
     name: str
 
@@ -93,7 +93,7 @@ class Summary(NamedTuple):
 
 
 class Simulation:
-    """The storm lasts until `operations` have been done; calm and audit add some more.
+    """Faults are injected until `operations` have been done; recovery and audit add some more.
 
     Without `wait_for_log` the server acknowledges too early, and must be caught at it.
     """
@@ -128,7 +128,7 @@ class Simulation:
             operations=world.trace.operations,
             virtual_s=loop.time(),
             runs=len(world.reference.runs.by_id),
-            happened=world.trace.happenings,
+            happened=world.trace.incidents,
             requested=world.trace.requested,
             checked=world.checks.counts,
             digest=world.trace.digest,
@@ -140,70 +140,72 @@ class Simulation:
         world = self._world
         server = SimulatedServer(world, rng_from(self._rng), wait_for_log=self._wait_for_log)
         await server.start()
-        await self._storm(server)
-        await self._calm()
+        await self._run_with_faults(server)
+        await self._recover()
         await self._audit()
         await server.look_after_streams()
         server.check_at_end()
 
-    async def _storm(self, server: SimulatedServer) -> None:
-        world, cast = self._world, self._rng.choice(CASTS)
+    async def _run_with_faults(self, server: SimulatedServer) -> None:
+        world, population = self._world, self._rng.choice(POPULATIONS)
         clients = [
             SimulatedClient(world, rng_from(self._rng), f"client-{number}", namespace)
-            for number, namespace in enumerate(NAMESPACES * cast.clients)
+            for number, namespace in enumerate(NAMESPACES * population.clients)
         ]
         workers = [
             SimulatedWorker(world, rng_from(self._rng), f"worker-{number}", namespace)
-            for number, namespace in enumerate(NAMESPACES * cast.workers)
+            for number, namespace in enumerate(NAMESPACES * population.workers)
         ]
         sdk_workers = [
             SdkWorker(world, rng_from(self._rng), f"sdk-{namespace}", namespace)
             for namespace in NAMESPACES
         ]
-        namespace_user = SimulatedNamespaceUser(world, rng_from(self._rng), "nomad")
+        namespace_user = SimulatedNamespaceUser(world, rng_from(self._rng), "namespace-user")
         producers = [
             SimulatedProducer(world, rng_from(self._rng), f"producer-{number}", namespace)
-            for number, namespace in enumerate(NAMESPACES * cast.producers)
+            for number, namespace in enumerate(NAMESPACES * population.producers)
         ]
         consumers = [
             SimulatedConsumer(world, rng_from(self._rng), f"consumer-{number}", namespace)
-            for number, namespace in enumerate(NAMESPACES * cast.consumers)
+            for number, namespace in enumerate(NAMESPACES * population.consumers)
         ]
-        keepers = [
-            SimulatedKvClient(world, rng_from(self._rng), f"keeper-{number}", namespace)
-            for number, namespace in enumerate(NAMESPACES * cast.keepers)
+        kv_clients = [
+            SimulatedKvClient(world, rng_from(self._rng), f"kv-client-{number}", namespace)
+            for number, namespace in enumerate(NAMESPACES * population.kv_clients)
         ]
-        directors = [
-            SimulatedWorkflowClient(world, rng_from(self._rng), f"director-{number}", namespace)
-            for number, namespace in enumerate(NAMESPACES * cast.directors)
+        workflow_clients = [
+            SimulatedWorkflowClient(
+                world, rng_from(self._rng), f"workflow-client-{number}", namespace
+            )
+            for number, namespace in enumerate(NAMESPACES * population.workflow_clients)
         ]
         for client in clients[: len(NAMESPACES)]:
-            await client.register_all(server.mind)
-        for workflow_client in directors[: len(NAMESPACES)]:
-            await workflow_client.deploy_all(server.mind)
-        mortals: list[Killable] = [*workers, *sdk_workers, *consumers]
+            await client.register_all(server.restart_if_closed)
+        for workflow_client in workflow_clients[: len(NAMESPACES)]:
+            await workflow_client.deploy_all(server.restart_if_closed)
+        killables: list[Killable] = [*workers, *sdk_workers, *consumers]
         everybody: list[Actor] = [*clients, *workers, *sdk_workers, namespace_user]
-        everybody += [*producers, *consumers, *keepers, *directors]
+        everybody += [*producers, *consumers, *kv_clients, *workflow_clients]
         actors = [asyncio.create_task(actor.run()) for actor in everybody]
-        troubles = FaultInjector(
+        faults = FaultInjector(
             world,
             rng_from(self._rng),
             server,
             places=[actor.name for actor in everybody if actor is not namespace_user],
-            mortals=mortals,
+            killables=killables,
             sdk_workers=sdk_workers,
         )
-        under_way = troubles.begin()
+        under_way = faults.begin()
         self._tasks += [*actors, *under_way]
-        await self._until(lambda: world.trace.operations >= self._operations, STORM_S_MAX)
-        await troubles.end(under_way)
+        await self._until(lambda: world.trace.operations >= self._operations, FAULTS_S_MAX)
+        await faults.end(under_way)
         for worker in sdk_workers:
             worker.drain()
-        await self._until(lambda: all(actor.done() for actor in actors), CALM_S_MAX)
+        await self._until(lambda: all(actor.done() for actor in actors), RECOVERY_S_MAX)
         gone = [actor.done() for actor in actors]
         world.checks.hold(Invariant.NO_ACCIDENT, all(gone), "somebody does not end:", gone)
 
-    async def _calm(self) -> None:
+    async def _recover(self) -> None:
         world = self._world
         workers = [
             SimulatedWorker(
@@ -214,41 +216,43 @@ class Simulation:
         for worker in workers:
             await worker.free_leaseless()
             self._tasks.append(asyncio.create_task(worker.run()))
-        await self._calm_workflows()
-        await self._until(lambda: not world.reference.runs.live, CALM_S_MAX, rest_s=60.0)
+        await self._recover_workflows()
+        await self._until(lambda: not world.reference.runs.live, RECOVERY_S_MAX, rest_s=60.0)
         some = [str(run) for run in world.reference.runs.live.values()][:5]
         world.checks.hold(Invariant.EVERY_RUN_ENDS, not some, *some)
         for worker in workers:
             await worker.close()
         for namespace in NAMESPACES:
-            await self._calm_groups(namespace)
+            await self._recover_groups(namespace)
 
-    async def _calm_workflows(self) -> None:
+    async def _recover_workflows(self) -> None:
         """Every workflow run ends, but for those that wait for a signal, and say so."""
         live = self._world.reference.workflows.live
-        directors = [
+        workflow_clients = [
             SimulatedWorkflowClient(
-                self._world, rng_from(self._rng), f"calm-{namespace}", namespace
+                self._world, rng_from(self._rng), f"recovery-{namespace}", namespace
             )
             for namespace in NAMESPACES
         ]
-        for workflow_client in directors:
+        for workflow_client in workflow_clients:
             await workflow_client.settle()
-        await self._until(lambda: not self._world.reference.awaits_workers, CALM_S_MAX, rest_s=60.0)
-        for workflow_client in directors:
+        await self._until(
+            lambda: not self._world.reference.awaits_workers, RECOVERY_S_MAX, rest_s=60.0
+        )
+        for workflow_client in workflow_clients:
             await workflow_client.end_what_waits()
-        await self._until(lambda: not live, CALM_S_MAX, rest_s=60.0)
+        await self._until(lambda: not live, RECOVERY_S_MAX, rest_s=60.0)
         some = [str(timeline) for timeline in live.values()][:5]
         self._world.checks.hold(Invariant.EVERY_WORKFLOW_ENDS, not some, *some)
-        for workflow_client in directors:
+        for workflow_client in workflow_clients:
             await workflow_client.close()
 
-    async def _calm_groups(self, namespace: Namespace) -> None:
+    async def _recover_groups(self, namespace: Namespace) -> None:
         """Every record that a group has not settled yet is settled, or dies."""
         world = self._world
         name = f"diligent-consumer-{namespace}"
         consumer = SimulatedConsumer(world, rng_from(self._rng), name, namespace, diligent=True)
-        end_s = asyncio.get_running_loop().time() + CALM_S_MAX
+        end_s = asyncio.get_running_loop().time() + RECOVERY_S_MAX
         for key in world.reference.groups.keys_of(namespace):
             if key[2].startswith(TRIGGER_PREFIX):
                 self._check_trigger(key)
@@ -308,7 +312,7 @@ class Simulation:
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """Servers and workers that are made to fail complain a lot, and it says nothing new."""
+    """Servers and workers that are made to fail log a lot, and it says nothing new."""
     logger = logging.getLogger("flo.worker")
     logger.disabled = True
     try:
@@ -327,13 +331,13 @@ def main() -> None:
     for seed in range(options.seed, options.seed + options.seeds):
         started = time.perf_counter()
         summary = Simulation(seed, options.operations).run()
-        print(tell(summary, time.perf_counter() - started))
+        print(report_of(summary, time.perf_counter() - started))
         if summary.broken is not None:
             sys.exit(1)
 
 
-def tell(summary: Summary, seconds: float) -> str:
-    """The summary in words; of a failure, the story's last events and how to see it again."""
+def report_of(summary: Summary, seconds: float) -> str:
+    """The summary as text; of a failure, the end of the trace and how to see it again."""
     happened = ", ".join(f"{count} × {what}" for what, count in summary.happened.items())
     lines = [
         f"seed {summary.seed}: {summary.operations} operations on {summary.runs} runs "

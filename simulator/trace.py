@@ -1,4 +1,4 @@
-"""What happened, in order: a digest of all of it, and the last of it in words."""
+"""What happened, in order: a digest of all of it, and the last of it as text."""
 
 import asyncio
 import hashlib
@@ -11,7 +11,7 @@ from flo.model.base import Event
 from flo.model.errors import FloError
 from simulator.checks.invariants import Checks
 
-EVENTS_TOLD_MAX = 400
+EVENTS_SHOWN_MAX = 400
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -21,13 +21,13 @@ class Trace:
 
     def __init__(self, checks: Checks) -> None:
         self.operations = 0
-        self.happenings: Counter[str] = Counter()
+        self.incidents: Counter[str] = Counter()
         self.requested: Counter[str] = Counter()
-        """The operations that came through the server's door."""
+        """The operations that came to the server."""
         self._checks = checks
         self._loop = asyncio.get_running_loop()
         self._digest = hashlib.blake2b(digest_size=16)
-        self._last: deque[tuple[float, str, object]] = deque(maxlen=EVENTS_TOLD_MAX)
+        self._last: deque[tuple[float, str, object]] = deque(maxlen=EVENTS_SHOWN_MAX)
 
     @property
     def digest(self) -> str:
@@ -39,12 +39,12 @@ class Trace:
             return
         self.operations += messages
         shown = f"{type(answer).__name__} {answer.code}" if isinstance(answer, FloError) else answer
-        self._tell(f"{who} {what}", shown)
+        self._record(f"{who} {what}", shown)
 
     def happened(self, what: str, detail: str = "") -> None:
         """Something that nobody asked for."""
-        self.happenings[what] += 1
-        self._tell(f"* {what}", detail)
+        self.incidents[what] += 1
+        self._record(f"* {what}", detail)
 
     def committed(self, events: Sequence[Event]) -> None:
         self._digest.update(_encode(events))
@@ -53,7 +53,7 @@ class Trace:
     def last(self) -> list[str]:
         return [f"{at_s:14.6f}  {who}: {what}" for at_s, who, what in self._last]
 
-    def _tell(self, who: str, what: object) -> None:
+    def _record(self, who: str, what: object) -> None:
         self._digest.update(f"{self._loop.time()} {who} {what}\n".encode())
         self._note(who, what)
 

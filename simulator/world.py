@@ -1,4 +1,4 @@
-"""What everybody in one simulation shares: the time, the weather, the network, the witnesses."""
+"""What everybody in one simulation shares: time, faults, network, reference model, ledgers."""
 
 import asyncio
 import random
@@ -8,7 +8,7 @@ from flo.model.ids import ActionName
 from simulator.checks.invariants import Checks
 from simulator.checks.observer import Observer
 from simulator.faults.network import Network
-from simulator.faults.profile import FAIR, FaultProfile
+from simulator.faults.profile import NO_FAULTS, FaultProfile
 from simulator.faults.server_time import ServerTime
 from simulator.ledgers.groups import GroupLedger
 from simulator.ledgers.kv import KvLedger
@@ -38,7 +38,7 @@ class World:
     def __init__(self, rng: random.Random, profile: FaultProfile) -> None:
         self.profile = profile
         self.time = ServerTime()
-        self.network = Network(rng_from(rng), profile.lines)
+        self.network = Network(rng_from(rng), profile.links)
         self.checks = Checks()
         self.reports = Reports()
         self.trace = Trace(self.checks)
@@ -63,22 +63,22 @@ class World:
             rng=rng.random,
         )
 
-    def clear_up(self) -> None:
+    def end_faults(self) -> None:
         """No more faults."""
-        self.profile = FAIR
-        self.network.quality = FAIR.lines
+        self.profile = NO_FAULTS
+        self.network.quality = NO_FAULTS.links
         self.network.heal_all()
         self.is_closing = True
         self.awake.set()
 
 
 def payload_for(action: ActionName, text: str, rng: random.Random | None = None) -> bytes:
-    """What fits the schema that the action may have; with dice, now and then something else."""
+    """What fits the schema that the action may have; with an rng, now and then something else."""
     if action != STRICT or (rng is not None and rng.random() < MISFIT_CHANCE):
         return text.encode()
     return f'"{text}"'.encode()
 
 
 def rng_from(rng: random.Random) -> random.Random:
-    """Dice of one's own: how often one throws them changes nothing for the others."""
+    """An rng of one's own: how often it is used changes nothing for the others."""
     return random.Random(rng.getrandbits(64))

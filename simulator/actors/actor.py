@@ -1,4 +1,4 @@
-"""What clients of streams, groups and keys have in common: a session, dice, and who they are."""
+"""What clients of streams, groups and keys have in common: a session, an rng, a name."""
 
 import asyncio
 import random
@@ -9,7 +9,7 @@ from flo.client.session.session import Session
 from flo.model.errors import FloError, Unavailable
 from flo.model.ids import Namespace
 from simulator.checks.invariants import Invariant
-from simulator.faults.network import Line
+from simulator.faults.network import Link
 from simulator.world import World
 
 Operation: TypeAlias = Callable[[], Awaitable[None]]
@@ -36,12 +36,12 @@ class SimulatedActor:
     async def close(self) -> None:
         await self._session.close()
 
-    def _line(self) -> Line | None:
-        """The line from here, if it has had no trouble yet."""
-        return self._world.network.good_line(self.name)
+    def _link(self) -> Link | None:
+        """The link from here, if it has had no trouble yet."""
+        return self._world.network.good_link(self.name)
 
-    def _was_good(self, line: Line | None) -> bool:
-        return line is not None and not line.has_had_trouble
+    def _was_good(self, link: Link | None) -> bool:
+        return link is not None and not link.has_had_trouble
 
     def _did(self, what: str, answer: object, messages: int = 1) -> None:
         self._world.trace.did(self.name, what, answer, messages)

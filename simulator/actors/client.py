@@ -1,4 +1,4 @@
-"""A client that does everything a client may do, at random, and notes what it is told."""
+"""A client that does everything a client may do, at random, and notes how it is answered."""
 
 import asyncio
 import random
@@ -75,17 +75,17 @@ class SimulatedClient:
             await self._rng.choice(self._operations)()
         await self._session.close()
 
-    async def register_all(self, mind_server: Operation) -> None:
-        """Go on until every action is there; nobody else is there yet to mind the server."""
+    async def register_all(self, restart_server: Operation) -> None:
+        """Go on until every action is there; nobody else is there yet to restart the server."""
         missing = list(ACTIONS)
         while missing:
             if await self._register_action(missing[0]):
                 del missing[0]
-            await mind_server()
+            await restart_server()
             await asyncio.sleep(self._rng.random())
 
     async def look_at_everything(self) -> None:
-        """Every run that anybody was told of is there, and as it was told."""
+        """Every run that was ever acknowledged is there, and as it was acknowledged."""
         acknowledged = self._world.ledger.acknowledged
         run_ids = [run_id for namespace, run_id in acknowledged if namespace == self._namespace]
         while run_ids:
@@ -122,7 +122,7 @@ class SimulatedClient:
             self._invoke_refused("invoke_many", before, commands, error)
             run_ids = error.details.get("run_ids", ())
             for command, run_id in zip(commands, run_ids, strict=False):
-                if run_id is not None:  # whether this made the run is told only if it has no key
+                if run_id is not None:  # whether this made the run is known only if it has no key
                     self._invoked(before, command, run_id, command.idempotency_key is not None)
         else:
             self._did("invoke_many", [str(answer) for answer in answers], len(commands))
@@ -149,7 +149,7 @@ class SimulatedClient:
         await self._wait_for(self._some_run(newest=10), self._rng.choice((0.0, 1.0, 10.0, 40.0)))
 
     async def _wait_for_some(self) -> None:
-        """Waits that begin at the same moment share one question."""
+        """Waits that begin at the same moment share one query."""
         timeout_s = self._rng.choice((1.0, 10.0))
         count = self._rng.randint(2, 6)
         await asyncio.gather(*(self._wait_for(self._some_run(), timeout_s) for _ in range(count)))
@@ -157,7 +157,7 @@ class SimulatedClient:
     async def _wait_for(self, run_id: RunId, timeout_s: float) -> None:
         ledger = self._world.ledger
         before = self._world.ledger.before()
-        line = self._world.network.good_line(self.name)
+        link = self._world.network.good_link(self.name)
         try:
             result = await self._actions.wait(run_id, timeout_s)
         except NotFound as error:
@@ -166,7 +166,7 @@ class SimulatedClient:
         except TimedOut as error:
             self._did("wait", error)
             known = self._world.reference.runs.find(self._namespace, run_id) is not None
-            if known and line is not None and not line.has_had_trouble:
+            if known and link is not None and not link.has_had_trouble:
                 ledger.not_ended(self._namespace, run_id)
         except FloError as error:
             self._refused("wait", error)
@@ -388,7 +388,7 @@ class SimulatedClient:
         return {"oven": True} if self._rng.random() < 0.1 else None
 
     def _some_run(self, newest: int = RUNS_REMEMBERED_MAX) -> RunId:
-        """One that was told of, or, rarely, one that never was."""
+        """One that was acknowledged, or, rarely, one that never was."""
         if self._run_ids and self._rng.random() < 0.97:
             return self._rng.choice(self._run_ids[-newest:])
         return f"{self._rng.choice(ACTIONS)}-{10_000 + self._rng.randrange(100)}"

@@ -74,7 +74,7 @@ class SimulatedConsumer(SimulatedActor):
         await self.close()
 
     def kill(self) -> None:
-        """Leave everything as it is; nobody is told."""
+        """Leave everything as it is; nobody is notified."""
         if self._life is not None:
             self._life.cancel()
 
@@ -167,7 +167,7 @@ class SimulatedConsumer(SimulatedActor):
 
     async def _read(self) -> list[StreamRecord]:
         block_s = self._rng.choice(BLOCKS_S) if not self._diligent else 2.0
-        before, line = self._world.reference.position, self._line()
+        before, link = self._world.reference.position, self._link()
         sent_ms, set_back_ms = self._world.time.now_ms(), self._world.time.set_back_ms
         try:
             answer = await self._group.read(
@@ -181,11 +181,11 @@ class SimulatedConsumer(SimulatedActor):
             await asyncio.sleep(self._rng.random())
             return []
         self._did("read_group", [record.sequence for record in answer.items])
-        self._ledger.handed(before, self._key, self._consumer, answer.items, answer.deliveries)
+        self._ledger.handed_out(before, self._key, self._consumer, answer.items, answer.deliveries)
         if answer.draining:
             return []
         self._ledger.heard(self._key, self._consumer, sent_ms, set_back_ms)
-        if not answer.items and self._was_good(line):
+        if not answer.items and self._was_good(link):
             self._ledger.given_nothing(before, self._key, self._consumer)
         return answer.items
 
@@ -310,7 +310,9 @@ class SimulatedConsumer(SimulatedActor):
             self._refused("claim_records", error, *codes)
         else:
             self._did("claim_records", [record.sequence for record in answer.items])
-            self._ledger.handed(before, self._key, self._consumer, answer.items, answer.deliveries)
+            self._ledger.handed_out(
+                before, self._key, self._consumer, answer.items, answer.deliveries
+            )
             for some in self._handfuls(answer.items):
                 await self._settle(some)
 
@@ -381,7 +383,7 @@ class SimulatedConsumer(SimulatedActor):
     def _some_letters(self) -> list[StreamId]:
         group = self._world.reference.groups.find(*self._key)
         dead = list(group.dead.values()) if group is not None else []
-        letters = [way.letter for way in dead if way.letter is not None]
+        letters = [entry.letter for entry in dead if entry.letter is not None]
         ids = [letter.record.stream_id for letter in letters]
         named = self._rng.sample(ids, min(len(ids), self._rng.randint(1, 3)))
         if not named or self._rng.random() < 0.1:

@@ -197,7 +197,7 @@ class SimulatedKvClient(SimulatedActor):
             self._ledger.history(asked, self._namespace, key, limit, items)
 
     async def _wait(self) -> None:
-        key, asked, line = self._key(), self._ledger.asking(), self._line()
+        key, asked, link = self._key(), self._ledger.asking(), self._link()
         newer_than = self._seen.get(key) if self._rng.random() < 0.5 else None
         try:
             value = await self._kv.wait(
@@ -205,7 +205,7 @@ class SimulatedKvClient(SimulatedActor):
             )
         except TimedOut as error:
             self._did("wait_for_key", error)
-            if self._was_good(line):
+            if self._was_good(link):
                 self._ledger.waited_in_vain(asked, self._namespace, key, newer_than)
         except FloError as error:
             self._refused("wait_for_key", error)

@@ -21,7 +21,7 @@ from flo.model.runs import Task
 from simulator.checks.invariants import Invariant
 from simulator.world import World
 
-CAMP = "camp"
+NAMESPACE = "short-lived"
 ACTION = "pitch"
 REST_S = 2.0
 
@@ -33,8 +33,8 @@ class SimulatedNamespaceUser:
         self.name = name
         self._session = world.session(name, rng)
         self._namespaces = Namespaces(self._session)
-        self._actions = Actions(self._session, CAMP)
-        self._workers = Workers(self._session, CAMP)
+        self._actions = Actions(self._session, NAMESPACE)
+        self._workers = Workers(self._session, NAMESPACE)
         self._inputs = 0
         self._run_ids: list[RunId] = []
 
@@ -50,7 +50,7 @@ class SimulatedNamespaceUser:
         await self._session.close()
 
     async def _live(self) -> None:
-        """One life of the namespace, as far as the weather lets it."""
+        """One life of the namespace, as far as the faults let it."""
         await self._create()
         await self._actions.register(ACTION, timeout_ms=2_000, max_retries=1)
         if self._rng.random() < 0.5:
@@ -64,7 +64,7 @@ class SimulatedNamespaceUser:
 
     async def _create(self) -> None:
         try:
-            await self._namespaces.create(CAMP)
+            await self._namespaces.create(NAMESPACE)
         except Conflict as error:  # an earlier answer was lost, or it was not empty
             self._did("create_namespace", error)
         else:
@@ -79,7 +79,7 @@ class SimulatedNamespaceUser:
         if not answer.duplicate:
             self._seen(before, [(answer.run_id, input)])
         elif not self._was_deleted(before):
-            run_id = self._world.reference.runs.by_key.get((CAMP, ACTION, key or ""))
+            run_id = self._world.reference.runs.by_key.get((NAMESPACE, ACTION, key or ""))
             self._hold(run_id == answer.run_id, f"key {key!r} of {run_id} leads to {answer.run_id}")
 
     async def _work(self) -> None:
@@ -91,7 +91,7 @@ class SimulatedNamespaceUser:
             await self._report(task)
 
     async def _report(self, task: Task) -> None:
-        reports, key, attempt = self._world.reports, (CAMP, task.task_id), task.attempt
+        reports, key, attempt = self._world.reports, (NAMESPACE, task.task_id), task.attempt
         match self._rng.randrange(3):
             case 0:
                 reports.complete(key, self.name, attempt, task.payload)
@@ -122,23 +122,23 @@ class SimulatedNamespaceUser:
         self._did("look_around", [len(runs), len(dead), len(workers)])
         if not self._was_deleted(before):
             known = all(
-                (CAMP, worker_id) in self._world.reference.workers.registered
+                (NAMESPACE, worker_id) in self._world.reference.workers.registered
                 for worker_id in workers
             )
             self._hold(known, workers)
         await self._count()
 
     async def _count(self) -> None:
-        """Unless something of the camp was on its way, the counts are those of the log."""
+        """Unless something of the namespace was on its way, the counts are those of the log."""
         counted = self._counted()
         try:
-            view = await self._namespaces.get(CAMP)
+            view = await self._namespaces.get(NAMESPACE)
         except NotFound as error:
             self._did("get_namespace", error)
         else:
-            told = (view.actions, view.workers, sum(view.runs.values()))
-            self._did("get_namespace", told)
-            self._hold(told == counted or counted != self._counted(), told, counted)
+            expected = (view.actions, view.workers, sum(view.runs.values()))
+            self._did("get_namespace", expected)
+            self._hold(expected == counted or counted != self._counted(), expected, counted)
         await self._namespaces.list()
         self._did("list_namespaces", None)
 
@@ -149,13 +149,13 @@ class SimulatedNamespaceUser:
             reference.workers.registered,
             reference.runs.by_id,
         ]
-        actions, workers, runs = (sum(key[0] == CAMP for key in table) for table in tables)
+        actions, workers, runs = (sum(key[0] == NAMESPACE for key in table) for table in tables)
         return actions, workers, runs
 
     async def _delete(self, *, force: bool) -> None:
         before = self._before()
         try:
-            await self._namespaces.delete(CAMP, force=force)
+            await self._namespaces.delete(NAMESPACE, force=force)
         except Conflict as error:
             self._did("delete_namespace", error)
             said = error.code == "namespace_not_empty" and not force
@@ -178,14 +178,14 @@ class SimulatedNamespaceUser:
         return self._world.ledger.before()
 
     def _was_deleted(self, before: int) -> bool:
-        return self._world.reference.namespaces.deleted_at[CAMP] > before
+        return self._world.reference.namespaces.deleted_at[NAMESPACE] > before
 
     def _seen(self, before: int, runs: Iterable[tuple[RunId, bytes]]) -> None:
-        """These were shown; each is one that the log tells of since the last deletion."""
+        """These were shown; each is one that the log has since the last deletion."""
         for run_id, input in runs:
             if self._was_deleted(before):
                 return
-            run = self._world.reference.runs.find(CAMP, run_id)
+            run = self._world.reference.runs.find(NAMESPACE, run_id)
             self._hold(run is not None and run.made.input == input, run_id, input, run)
 
     def _hold(self, holds: bool, *evidence: object) -> None:

@@ -116,7 +116,7 @@ class NotedWorkers(Workers):
     async def register(
         self, worker_id: WorkerId, actions: list[ActionName], **settings: Any
     ) -> WorkerKnown:
-        """Each life has an id of its own, which also serves to tell its processes apart."""
+        """Each life has an id of its own, which also keeps its processes apart."""
         return await super().register(worker_id, actions, **{**settings, "incarnation": worker_id})
 
     async def claim(

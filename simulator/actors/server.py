@@ -1,4 +1,4 @@
-"""A server that dies and comes back: the real shard and the real door, on a log that survives."""
+"""A server that dies and comes back: a real shard and a real listener on a log that survives."""
 
 import asyncio
 import random
@@ -81,11 +81,11 @@ class SimulatedServer:
         world.trace.happened("server started")
 
     async def stop(self) -> None:
-        """In order: first the door, then the shard, as a server does."""
+        """In order: first the listener, then the shard, as a server does."""
         assert self._shard is not None
         self.check_health()
         self._world.trace.happened("server stops")
-        self._world.network.close_door()
+        self._world.network.stop_listening()
         for connection in self._connections:
             connection.close()
         await self._shard.stop()
@@ -105,7 +105,7 @@ class SimulatedServer:
             task.cancel()
         self._gone(silently=self._rng.random() < 0.5)
 
-    async def mind(self) -> None:
+    async def restart_if_closed(self) -> None:
         """Start it again if it can write no more."""
         if not self.is_up:
             self.crash()
@@ -231,7 +231,7 @@ class SnapshotsInMemory(SnapshotFolder):
 
 
 class SimulatedListener:
-    """Notes which operations come through the door."""
+    """Notes which operations come to the server."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace

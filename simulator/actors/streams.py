@@ -108,7 +108,7 @@ class SimulatedProducer(SimulatedActor):
         await self._read(query)
 
     async def _read(self, query: ReadStream) -> StreamId | None:
-        before, line = self._ledger.before(), self._line()
+        before, link = self._ledger.before(), self._link()
         try:
             page = await self._streams.read(
                 query.stream,
@@ -128,7 +128,7 @@ class SimulatedProducer(SimulatedActor):
         else:
             self._did("read_stream", [record.sequence for record in page.items])
             self._ledger.read(before, query, page)
-            if not page.items and query.block_ms and self._was_good(line):
+            if not page.items and query.block_ms and self._was_good(link):
                 self._ledger.waited_in_vain(before, query, page.last)
             return page.last
         return None

@@ -1,4 +1,4 @@
-"""A worker that does its work well, badly, late, twice or not at all, and notes what it is told.
+"""A worker that does its work well, badly, late, twice or not at all, and notes how it is answered.
 
 register ──▸ claim ──▸ perform ──▸ report      again and again, with a heartbeat now and then
     ▲                                 │
@@ -60,7 +60,7 @@ class SimulatedWorker:
             self._be_born_again()
 
     def kill(self) -> None:
-        """Leave everything as it is; nobody is told."""
+        """Leave everything as it is; nobody is notified."""
         if self._life is not None:
             self._life.cancel()
 
@@ -131,13 +131,13 @@ class SimulatedWorker:
                 return
 
     async def _listen(self) -> None:
-        """Hear of what is cancelled; over a line without trouble, of everything that is."""
+        """Hear of what is cancelled; over a link without trouble, of everything that is."""
         last, since_s, heard = 0, 0.0, set[RunId]()
-        good_line = None
+        good_link = None
         while True:
-            line = self._world.network.good_line(self.name)
-            if line is None or line is not good_line:
-                good_line, since_s = line, asyncio.get_running_loop().time()
+            link = self._world.network.good_link(self.name)
+            if link is None or link is not good_link:
+                good_link, since_s = link, asyncio.get_running_loop().time()
             block_ms = self._rng.choice(BLOCKS_MS) if not self._diligent else BLOCK_MS_MAX
             try:
                 notifications = await self._workers.await_notifications(
@@ -145,7 +145,7 @@ class SimulatedWorker:
                 )
             except FloError as error:
                 self._not_known("await_notifications", error)
-                good_line = None
+                good_link = None
             else:
                 self._did(
                     "await_notifications", notifications.cancelled, len(notifications.cancelled)
@@ -155,7 +155,7 @@ class SimulatedWorker:
                 self._world.ledger.notifications(
                     self._namespace, self._worker_id, notifications.cancelled
                 )
-                if good_line is not None and not good_line.has_had_trouble:
+                if good_link is not None and not good_link.has_had_trouble:
                     self._world.ledger.heard_all(self._namespace, self._worker_id, since_s, heard)
             await asyncio.sleep(self._rng.random())
             await self._world.awake.wait()
@@ -199,8 +199,8 @@ class SimulatedWorker:
             self._not_known("leave", error)
 
     async def _claim_and_perform(self) -> bool:
-        """Whether the worker has been told that it is draining."""
-        line = self._world.network.good_line(self.name)
+        """Whether the worker was answered that it is draining."""
+        link = self._world.network.good_link(self.name)
         try:
             answer = await self._workers.claim(
                 self._worker_id,
@@ -210,7 +210,7 @@ class SimulatedWorker:
             )
         except Unavailable as error:
             self._did("claim", error)
-            unanswered = isinstance(error, TimedOut) and line and not line.has_had_trouble
+            unanswered = isinstance(error, TimedOut) and link and not link.has_had_trouble
             self._world.checks.hold(Invariant.POLLS_ANSWERED, not unanswered, self._worker_id)
             await asyncio.sleep(self._rng.random())
             return False
@@ -218,7 +218,7 @@ class SimulatedWorker:
         holds = self._world.ledger.assigned(self._namespace, self._worker_id, answer)
         await asyncio.gather(*map(self._perform, holds))
         if not holds:
-            if line is not None and not line.has_had_trouble:
+            if link is not None and not link.has_had_trouble:
                 self._world.ledger.sent_home(self._namespace, self._worker_id, self._actions)
             await asyncio.sleep(self._rng.random() / 2)
         return answer.draining

@@ -75,13 +75,13 @@ class SimulatedWorkflowClient(SimulatedActor):
 
     # ── before, after, and between ────────────────────────────────────────────────────────────────
 
-    async def deploy_all(self, mind_server: Operation) -> None:
-        """Go on until every workflow is there; nobody else is there yet to mind the server."""
+    async def deploy_all(self, restart_server: Operation) -> None:
+        """Go on until every workflow is there; nobody else is there yet to restart the server."""
         missing = list(self._documents)
         while missing:
             if await self._deploy_one(missing[0]):
                 del missing[0]
-            await mind_server()
+            await restart_server()
             await asyncio.sleep(self._rng.random())
 
     async def settle(self) -> None:
@@ -164,7 +164,7 @@ class SimulatedWorkflowClient(SimulatedActor):
         await self._send("cancel", run_id, self._workflows.cancel(run_id, "not wanted"))
 
     async def _send(self, what: str, run_id: RunId, sending: Awaitable[None]) -> None:
-        """Something that only a run under way can be told."""
+        """A request that only a run under way can take."""
         before = self._ledger.before()
         try:
             await sending
@@ -223,7 +223,7 @@ class SimulatedWorkflowClient(SimulatedActor):
             self._ledger.viewed(before, view)
 
     async def _wait(self) -> None:
-        run_id, before, line = self._some_run(), self._ledger.before(), self._line()
+        run_id, before, link = self._some_run(), self._ledger.before(), self._link()
         asked_s = asyncio.get_running_loop().time()
         try:
             view = await self._workflows.wait(run_id, self._rng.choice((0.0, 2.0, 10.0)))
@@ -233,14 +233,14 @@ class SimulatedWorkflowClient(SimulatedActor):
         except TimedOut as error:
             self._did("wait_for_workflow", error)
             known = (self._namespace, run_id) in self._world.reference.workflows.runs
-            if known and self._was_good(line):
+            if known and self._was_good(link):
                 self._ledger.not_ended(self._namespace, run_id)
         except FloError as error:
             self._refused("wait_for_workflow", error)
         else:
             self._did("wait_for_workflow", view.status)
             self._ledger.viewed(before, view)
-            if self._was_good(line):
+            if self._was_good(link):
                 self._ledger.heard_of_end(self._namespace, run_id, asked_s)
 
     async def _explain(self) -> None:
@@ -405,7 +405,7 @@ class SimulatedWorkflowClient(SimulatedActor):
         return self._rng.choice(list(self._documents))
 
     def _some_run(self, *, waiting_for: str | None = None, paused: bool = False) -> RunId:
-        """One that was told of, or one that may be glad to hear; rarely, one that never was."""
+        """One that was acknowledged, or one that waits for a signal; rarely, one that never was."""
         rng = self._rng
         if rng.random() < 0.03:
             return f"wfrun-{100_000 + rng.randrange(100)}"

@@ -1,4 +1,4 @@
-"""Counts again who has the slots of actions, and who waits for one, and compares."""
+"""Counts again who has the permits of actions, and who waits for one, and compares."""
 
 from flo.engine.runs.records import Run
 from flo.engine.state import Space
@@ -7,12 +7,12 @@ from simulator.checks.invariants import Checks, Invariant
 from simulator.reference.log import ReferenceModel
 
 
-def audit_slots(
+def audit_permits(
     namespace: Namespace, space: Space, reference: ReferenceModel, checks: Checks
 ) -> None:
-    told = {
+    expected = {
         (action, key): (timeline.holders, _by_priority([run.made for run in timeline.waiting]))
-        for (theirs, action, key), timeline in reference.limits.slots.items()
+        for (theirs, action, key), timeline in reference.limits.permits.items()
         if theirs == namespace
     }
     kept = {
@@ -22,15 +22,15 @@ def audit_slots(
         )
         for (action, key), slots in space.action_slots.items()
     }
-    checks.hold(Invariant.SLOTS_RIGHT, kept == told, kept, told)
+    checks.hold(Invariant.PERMITS_RIGHT, kept == expected, kept, expected)
     for run in space.runs.values():
         wanted = reference.limits.key_of(namespace, run)
-        checks.hold(Invariant.SLOTS_RIGHT, run.slot == wanted, run, "should have the key", wanted)
+        checks.hold(Invariant.PERMITS_RIGHT, run.slot == wanted, run, "should have the key", wanted)
     for (action, key), slots in space.action_slots.items():
         limits = space.settings(action).limits
         most = limits.concurrency_max if limits is not None else None
         full = most is not None and len(slots.holders) >= most
-        checks.hold(Invariant.SLOTS_RIGHT, full or not slots.line, action, key, "has room")
+        checks.hold(Invariant.PERMITS_RIGHT, full or not slots.line, action, key, "has room")
 
 
 def _by_priority(runs: list[Run]) -> list[RunId]:

@@ -11,7 +11,7 @@ from flo.engine.state import Space, State
 from flo.model.ids import Namespace
 from flo.model.runs import RunStatus
 from flo.shard.snapshot import dump, fingerprint, load
-from simulator.audits.limits import audit_slots
+from simulator.audits.limits import audit_permits
 from simulator.audits.streams import audit_keys, audit_streams, due_groups_and_keys
 from simulator.audits.workflows import audit_workflows, due_workflows
 from simulator.checks.invariants import Checks, Invariant
@@ -19,7 +19,7 @@ from simulator.reference.log import ReferenceModel
 
 
 def audit(state: State, reference: ReferenceModel, checks: Checks) -> None:
-    """Everything in the state that can be known from the facts, or from another part of it."""
+    """Everything in the state that follows from the reference model, or from another part of it."""
     live = sum(len(space.runs) for space in state.spaces.values())
     checks.hold(
         Invariant.STATE_IS_THE_REFERENCE,
@@ -33,7 +33,7 @@ def audit(state: State, reference: ReferenceModel, checks: Checks) -> None:
         _audit_holders(space, checks)
         _audit_keys(space, checks)
         _audit_queues(namespace, space, reference, checks)
-        audit_slots(namespace, space, reference, checks)
+        audit_permits(namespace, space, reference, checks)
     audit_streams(state, reference, checks)
     audit_keys(state, reference, checks)
     audit_workflows(state, reference, checks)

@@ -7,7 +7,7 @@ from flo.engine.groups.backlog import Backlog
 from flo.engine.state import ConsumerGroupState, Space, State, StreamState
 from flo.model.ids import Namespace
 from simulator.checks.invariants import Checks, Invariant
-from simulator.reference.group_timeline import At, GroupTimeline
+from simulator.reference.group_timeline import GroupTimeline, RecordStatus
 from simulator.reference.log import ReferenceModel
 from simulator.reference.streams import StreamTimeline
 
@@ -16,17 +16,17 @@ def audit_streams(state: State, reference: ReferenceModel, checks: Checks) -> No
     known = {
         (namespace, name) for namespace, space in state.spaces.items() for name in space.streams
     }
-    told = set(reference.streams.streams)
-    checks.hold(Invariant.STATE_IS_THE_REFERENCE, known == told, known ^ told)
+    expected = set(reference.streams.streams)
+    checks.hold(Invariant.STATE_IS_THE_REFERENCE, known == expected, known ^ expected)
     for (namespace, name), timeline in reference.streams.streams.items():
         stream = state.spaces[namespace].streams[name]
         _audit_stream(stream, timeline, checks)
         for group_name, group_timeline in timeline.groups.items():
             _audit_group(stream.groups[group_name], group_timeline, checks)
             _audit_backlog(stream.groups[group_name].backlog, checks)
-            for way in group_timeline.under_way.values():
-                if way.timer is not None:
-                    reference.observer.is_in_time(way.timer, group_timeline, way)
+            for entry in group_timeline.under_way.values():
+                if entry.timer is not None:
+                    reference.observer.is_in_time(entry.timer, group_timeline, entry)
 
 
 def audit_keys(state: State, reference: ReferenceModel, checks: Checks) -> None:
@@ -70,7 +70,7 @@ def _audit_stream(stream: StreamState, timeline: StreamTimeline, checks: Checks)
         stream.last_at_ms,
         set(stream.groups),
     )
-    told = (
+    expected = (
         timeline.number,
         timeline.partitions,
         timeline.retention,
@@ -81,7 +81,7 @@ def _audit_stream(stream: StreamState, timeline: StreamTimeline, checks: Checks)
         timeline.last_at_ms,
         set(timeline.groups),
     )
-    checks.hold(Invariant.STATE_IS_THE_REFERENCE, kept == told, kept, told)
+    checks.hold(Invariant.STATE_IS_THE_REFERENCE, kept == expected, kept, expected)
     if first is not None:
         same = stream.first_at_ms == first.at_ms
         checks.hold(Invariant.STATE_IS_THE_REFERENCE, same, stream.first_at_ms, first)
@@ -90,20 +90,26 @@ def _audit_stream(stream: StreamState, timeline: StreamTimeline, checks: Checks)
 def _audit_group(group: ConsumerGroupState, timeline: GroupTimeline, checks: Checks) -> None:
     hold = checks.hold
     kept = (group.number, group.settings, group.next, set(group.consumers), group.chosen)
-    told = (timeline.number, timeline.settings, timeline.next, timeline.consumers, timeline.chosen)
-    hold(Invariant.STATE_IS_THE_REFERENCE, kept == told, kept, told)
+    expected = (
+        timeline.number,
+        timeline.settings,
+        timeline.next,
+        timeline.consumers,
+        timeline.chosen,
+    )
+    hold(Invariant.STATE_IS_THE_REFERENCE, kept == expected, kept, expected)
     hold(Invariant.DEAD_COUNTED, group.dead_count == len(timeline.dead), group.dead_count, timeline)
     deliveries = {
         one.sequence: (one.deliveries, one.consumer, one.until_ms, one.slot)
         for one in group.backlog.deliveries.values()
     }
-    ways = {
-        way.sequence: (way.deliveries, way.consumer, way.until_ms, way.slot)
-        for way in timeline.under_way.values()
+    entries = {
+        entry.sequence: (entry.deliveries, entry.consumer, entry.until_ms, entry.slot)
+        for entry in timeline.under_way.values()
     }
-    differing = deliveries.items() ^ ways.items()
+    differing = deliveries.items() ^ entries.items()
     hold(Invariant.STATE_IS_THE_REFERENCE, not differing, timeline, differing)
-    held = sum(way.at is At.HELD for way in timeline.under_way.values())
+    held = sum(entry.status is RecordStatus.HELD for entry in timeline.under_way.values())
     hold(Invariant.HELD_RIGHT, held == sum(map(len, group.backlog.held.values())), timeline)
 
 
@@ -138,14 +144,14 @@ def _audit_backlog(backlog: Backlog, checks: Checks) -> None:
 def _audit_keys(
     namespace: Namespace, space: Space, reference: ReferenceModel, checks: Checks
 ) -> None:
-    told = {
+    expected = {
         key: timeline.now
         for (theirs, key), timeline in reference.kv.keys.items()
         if theirs == namespace and timeline.now.value is not None
     }
-    missing = set(space.kv) ^ set(told)
+    missing = set(space.kv) ^ set(expected)
     checks.hold(Invariant.STATE_IS_THE_REFERENCE, not missing, missing)
-    for key, phase in told.items():
+    for key, phase in expected.items():
         value = space.kv[key]
         same = (value.version, value.value, value.at_ms, value.expires_at_ms) == (
             phase.version,

@@ -13,8 +13,10 @@ from simulator.reference.workflow_timeline import WorkflowTimeline
 
 def audit_workflows(state: State, reference: ReferenceModel, checks: Checks) -> None:
     live = sum(len(space.executions) for space in state.spaces.values())
-    told = len(reference.workflows.live)
-    checks.hold(Invariant.STATE_IS_THE_REFERENCE, live == told, live, "workflow runs, not", told)
+    expected = len(reference.workflows.live)
+    checks.hold(
+        Invariant.STATE_IS_THE_REFERENCE, live == expected, live, "workflow runs, not", expected
+    )
     for namespace, space in state.spaces.items():
         timelines = [
             timeline
@@ -24,7 +26,7 @@ def audit_workflows(state: State, reference: ReferenceModel, checks: Checks) -> 
         for timeline in timelines:
             _audit_run(space, timeline, checks)
         _audit_awaited(namespace, space, reference, checks)
-        _audit_slots(namespace, space, timelines, reference, checks)
+        _audit_permits(namespace, space, timelines, reference, checks)
         _audit_counts(space, timelines, checks)
         _audit_schedules(namespace, space, reference, checks)
 
@@ -52,14 +54,14 @@ def _audit_run(space: Space, timeline: WorkflowTimeline, checks: Checks) -> None
         for name, now in execution.branches.items()
         if name in timeline.branches
     }
-    told = {name: (now.step, now.awaited) for name, now in timeline.branches.items()}
+    expected = {name: (now.step, now.awaited) for name, now in timeline.branches.items()}
     kept: tuple[Any, ...] = (
         branches,
         execution.paused,
         execution.admitted,
         list(execution.to_undo),
     )
-    same = kept == (told, timeline.paused, timeline.admitted, timeline.to_undo)
+    same = kept == (expected, timeline.paused, timeline.admitted, timeline.to_undo)
     checks.hold(Invariant.STATE_IS_THE_REFERENCE, same, kept, timeline)
     signals = Counter(signal.type for signal in execution.signals)
     checks.hold(
@@ -70,37 +72,39 @@ def _audit_run(space: Space, timeline: WorkflowTimeline, checks: Checks) -> None
 def _audit_awaited(
     namespace: Namespace, space: Space, reference: ReferenceModel, checks: Checks
 ) -> None:
-    told = {
+    expected = {
         run_id: waiting
         for (theirs, run_id), waiting in reference.workflows.awaited.items()
         if theirs == namespace
     }
-    checks.hold(Invariant.STATE_IS_THE_REFERENCE, space.awaited == told, space.awaited, told)
+    checks.hold(
+        Invariant.STATE_IS_THE_REFERENCE, space.awaited == expected, space.awaited, expected
+    )
 
 
-def _audit_slots(
+def _audit_permits(
     namespace: Namespace,
     space: Space,
     timelines: list[WorkflowTimeline],
     reference: ReferenceModel,
     checks: Checks,
 ) -> None:
-    told = {
+    expected = {
         (workflow, slot): holders
         for (theirs, workflow, slot), holders in reference.workflows.holders.items()
         if theirs == namespace and holders
     }
     kept = {key: set(slots.holders) for key, slots in space.slots.items() if slots.holders}
-    checks.hold(Invariant.SLOTS_RIGHT, kept == told, kept, told)
+    checks.hold(Invariant.PERMITS_RIGHT, kept == expected, kept, expected)
     line = {run_id for slots in space.slots.values() for run_id in slots.line}
     waiting = {timeline.run_id for timeline in timelines if not timeline.admitted}
-    checks.hold(Invariant.SLOTS_RIGHT, line == waiting, line, waiting)
+    checks.hold(Invariant.PERMITS_RIGHT, line == waiting, line, waiting)
     for (workflow, slot), slots in space.slots.items():
         limit = (
             space.executions[next(iter(slots.line))].definition.concurrency if slots.line else None
         )
         full = limit is None or len(slots.holders) >= limit.max
-        checks.hold(Invariant.SLOTS_RIGHT, full, workflow, slot, "has room, and a line")
+        checks.hold(Invariant.PERMITS_RIGHT, full, workflow, slot, "has room, and runs that wait")
 
 
 def _audit_counts(space: Space, timelines: list[WorkflowTimeline], checks: Checks) -> None:
@@ -119,10 +123,10 @@ def _audit_counts(space: Space, timelines: list[WorkflowTimeline], checks: Check
 def _audit_schedules(
     namespace: Namespace, space: Space, reference: ReferenceModel, checks: Checks
 ) -> None:
-    told = {
+    expected = {
         workflow: due_ms
         for (theirs, workflow), due_ms in reference.workflows.due_ms.items()
         if theirs == namespace
     }
     kept = {name: schedule.next_at_ms for name, schedule in space.schedules.items()}
-    checks.hold(Invariant.STATE_IS_THE_REFERENCE, kept == told, kept, told)
+    checks.hold(Invariant.STATE_IS_THE_REFERENCE, kept == expected, kept, expected)

@@ -1,10 +1,8 @@
 """What must hold after every event, in sentences; each is counted whenever it is checked.
 
-facts.py     checks the events of the log, one by one, as they become durable
-ledger.py    checks what clients and workers are told against what is durable
-audit.py     checks the engine's own state and indexes by counting again
-
-Of streams, groups, keys and workflows the same is done in files whose names begin with theirs.
+reference/   checks the events of the log, one by one, as they become durable
+ledgers/     checks what clients and workers are answered against what is durable
+audits/      checks the engine's own state and indexes by counting again
 """
 
 from collections import Counter
@@ -57,7 +55,7 @@ class Invariant(StrEnum):
     NOT_BEFORE_DELAY = "no record is handed out before its delay is over"
     ACKED_IS_DONE = "what was acked is never handed out again"
     SETTLED_AS_ASKED = "no record is settled, given back or touched but as somebody asked"
-    LETTERS_KEPT = "a dead letter keeps all that was in it until it is requeued or purged"
+    DEAD_LETTERS_KEPT = "a dead letter keeps all that was in it until it is requeued or purged"
 
     # What the log may say of keys.
     VERSIONS_GROW = "versions only grow; only what changes at one moment shares one"
@@ -66,30 +64,30 @@ class Invariant(StrEnum):
     # What the log may say of workflows.
     WORKFLOWS_NUMBERED = "workflow runs are numbered one after the other"
     WORKFLOWS_DEPLOYED = "no workflow run begins of what is not deployed, or is disabled"
-    STEPS_IN_ORDER = "no step begins before the one before it on its walk has ended"
+    STEPS_IN_ORDER = "no step begins before the one before it on its branch has ended"
     PAUSED_BEGINS_NOTHING = "while a run is paused it begins no step"
-    ONE_BRANCH_WAITS = "a run that a workflow awaits is awaited by one walk, once"
-    OUTCOME_COUNTED_ONCE = "an outcome is counted once, by the walk that has waited for it"
-    OUTCOME_HEARD = "no walk waits for a run that has ended"
+    ONE_BRANCH_WAITS = "a run that a workflow awaits is awaited by one branch, once"
+    OUTCOME_COUNTED_ONCE = "an outcome is counted once, by the branch that has waited for it"
+    OUTCOME_HEARD = "no branch waits for a run that has ended"
     SIGNALS_USED_ONCE = "a signal is used once, and none times out that is there"
     ROLLBACK_ORDER = "what was done is undone, the last first, before a run ends badly"
     WORKFLOWS_END_ONCE = "a workflow run ends once, and nothing happens in it afterwards"
     ENDS_IN_A_TERMINAL = "a workflow run ends in a terminal of its definition, as that says"
-    SLOTS_BOUNDED = "no more runs of a key are under way than its workflow or action allows"
+    PERMITS_BOUNDED = "no more runs of a key are under way than its workflow or action allows"
     RATES_BOUNDED = "in no second, minute or hour do more runs begin than their action allows"
     ONE_RUN_PER_RECORD = "the records that a trigger takes start one run each, or one together"
     SCHEDULES_FIRE_ONCE = "a schedule fires once for each of its times"
 
-    # What clients and workers may be told.
+    # What clients and workers may be answered.
     DURABLE_FIRST = "nothing is acknowledged before it is durable"
     INPUT_KEPT = "a run is handed out with the input it was made with"
-    ONE_MAKER = "at most one asker is told that its invoke made a run"
+    ONE_MAKER = "at most one caller is answered that its invoke made a run"
     ONE_DELIVERY = "an attempt is handed out once, to the worker that claimed it"
     ANSWER_ORDER = "the tasks of one answer come with the highest priority first"
     RESULT_KEPT = "an acknowledged result is never lost or changed, nor is another accepted"
     REPEAT_ANSWERED = "a report that was accepted is not refused when it comes again"
     LEASE_HONOURED = "within its lease, a worker's report is accepted"
-    ANSWERS_FRESH = "an answer is no older than its question, and nothing seen is unseen"
+    ANSWERS_FRESH = "an answer is no older than its query, and nothing seen is unseen"
     LISTS_WHOLE = "a list leaves nothing out, in order"
     DEAD_LISTED = "the list of dead letters shows the dead, and no others"
     DEAD_TREATED = "what is said to be requeued or purged is, and all that was to be"
@@ -101,30 +99,34 @@ class Invariant(StrEnum):
     APPENDS_KEPT = "an acknowledged append is there, with its bytes and ids, until it is trimmed"
     READS_WHOLE = "a read by position shows every record that is kept, once and in order"
     READS_WAKE = "whoever waits for records or keys hears of them"
-    DELIVERED_ONCE = "what a consumer is given was handed out to it, and is told of once"
+    DELIVERED_ONCE = "what a consumer is given was handed out to it, and is delivered once"
     NACKS_HEEDED = "what a consumer gives back, or asks more time for, is treated so"
-    LETTERS_TREATED = "letters that are said to be requeued or purged are, and all that were to be"
+    DEAD_LETTERS_TREATED = (
+        "dead letters that are said to be requeued or purged are, and all that were to be"
+    )
     GROUPS_SHOWN = "what is said of streams and groups is what the log says"
     WRITES_KEPT = "an acknowledged change of a key is in the log as it was asked for"
     CAS_HONOURED = "a change with a condition is made if it holds, and only then"
     TRANSACTIONS_WHOLE = "a transaction does all that is in it, or nothing"
-    KEYS_FRESH = "a key is shown as it was since the question was asked"
+    KEYS_FRESH = "a key is shown as it was since it was asked for"
     EXPIRED_UNSEEN = "a key that has expired is not seen"
     HISTORY_KEPT = "the history of a key is what was written"
     HISTORIES_WHOLE = "the history of a workflow run shows every outcome, once"
     SCANS_WHOLE = "a scan leaves nothing out, in order"
     REFUSALS_EXPLAINED = "nothing is refused without a reason the caller can know"
 
-    # What the engine may hold in its hands.
-    STATE_IS_THE_REFERENCE = "what is in the state is what the log tells of, as it tells of it"
+    # What the state of the engine may be.
+    STATE_IS_THE_REFERENCE = "what is in the state is what the events of the log say"
     TALLIES_RIGHT = "counters equal a recount"
     HELD_RIGHT = "the index of holders equals a recount"
     KEYS_RIGHT = "every key of a live run leads to it"
-    QUEUED_OR_DUE = "every pending run is in its queue, in line for it, or has a due time: in one"
+    QUEUED_OR_DUE = (
+        "every pending run is in its queue, waits for a permit, or has a due time: in one"
+    )
     LEASES_DUE = "every lease has its due time, and nothing else has one"
     BACKLOG_RIGHT = "the indexes of a group's backlog equal a recount"
-    SLOTS_RIGHT = "slots are with the runs that the log says have them, and none is left unused"
-    DEAD_COUNTED = "the count of dead letters equals the letters"
+    PERMITS_RIGHT = "permits are with the runs that the log says have them, and none is left unused"
+    DEAD_COUNTED = "the count of dead letters equals a recount"
     STORE_KEPT = "the store keeps what streams keep, and nothing of those that are gone"
     SNAPSHOT_IS_STATE = "a snapshot read back is the state it was taken of"
     REPLAY_IS_STATE = "the log replayed is the state, with a snapshot and without"
@@ -151,7 +153,7 @@ class Checks:
         self.broken: Broken | None = None
 
     def hold(self, invariant: Invariant, holds: bool, *evidence: object) -> None:
-        """Go on if it holds; the evidence is put into words only if it does not."""
+        """Go on if it holds; the evidence becomes text only if it does not."""
         self.counts[invariant] += 1
         if not holds:
             broken = Broken(invariant, evidence)

@@ -1,7 +1,7 @@
 """A disk under SQLite that loses what was not synced, from a seed.
 
     RecordingDisk    passes every call on to the real disk and writes down what it changes
-    PowerlessDisk    is told these changes one by one; says what could be left after a power loss
+    PowerlessDisk    is given these changes one by one; says what could be left after a power loss
 
 What is left of a file is what its last sync made durable, and any part of what came later: each
 write whole, torn at sectors, or not at all. A name that was made or removed since its folder was

@@ -1,4 +1,4 @@
-"""What goes wrong now and then, for as long as the storm lasts."""
+"""Injects the faults of a profile, each at random times, until it is ended."""
 
 import asyncio
 import random
@@ -9,11 +9,11 @@ from simulator.actors.sdk import SdkWorker
 from simulator.actors.server import SimulatedServer
 from simulator.world import World, rng_from
 
-MIND_S = 1.0
+WATCH_S = 1.0
 """How soon an operator sees that the server can write no more."""
 UPKEEP_S = 3.0
 """How often a server looks after its streams."""
-LULL_HOURS_MAX = 2.0
+IDLE_HOURS_MAX = 2.0
 
 
 class Killable(Protocol):
@@ -32,103 +32,103 @@ class FaultInjector:
         server: SimulatedServer,
         *,
         places: Sequence[str],
-        mortals: Sequence[Killable],
+        killables: Sequence[Killable],
         sdk_workers: Sequence[SdkWorker],
     ) -> None:
         self._world = world
         self._profile = world.profile
         self._rng = rng
         self._server = server
-        self._server_is_minded = asyncio.Lock()
+        self._server_lock = asyncio.Lock()
         self._sdk_workers = sdk_workers
-        self._mortals = mortals
+        self._killables = killables
         self._places = places
 
     def begin(self) -> list[asyncio.Task[None]]:
         profile = self._profile
         return [
-            asyncio.create_task(self._now_and_then(mean_s, trouble, rng_from(self._rng)))
-            for mean_s, trouble in (
+            asyncio.create_task(self._now_and_then(mean_s, fault, rng_from(self._rng)))
+            for mean_s, fault in (
                 (profile.crash_s, self._crash_server),
                 (profile.restart_s, self._restart_server),
-                (MIND_S, self._mind_server),
+                (WATCH_S, self._watch_server),
                 (profile.snapshot_s, self._server.take_snapshot),
                 (UPKEEP_S, self._server.look_after_streams),
-                (profile.clock_put_s, self._put_clock),
-                (profile.cut_off_s, self._cut_somebody_off),
-                (profile.line_break_s, self._break_line),
+                (profile.clock_set_s, self._set_clock),
+                (profile.cut_off_s, self._cut_off),
+                (profile.link_break_s, self._break_link),
                 (profile.worker_kill_s, self._kill_worker),
                 (profile.worker_kill_s, self._drain_worker),
-                (profile.lull_s, self._lull),
+                (profile.idle_s, self._idle),
             )
             if mean_s
         ]
 
-    async def end(self, troubles: Sequence[asyncio.Task[None]]) -> None:
+    async def end(self, faults: Sequence[asyncio.Task[None]]) -> None:
         """Nothing goes wrong any more, and a server in good health takes over."""
-        async with self._server_is_minded:  # nobody is in the middle of stopping it
-            for trouble in troubles:
-                trouble.cancel()
-            self._world.clear_up()
+        async with self._server_lock:  # nobody is in the middle of stopping it
+            for fault in faults:
+                fault.cancel()
+            self._world.end_faults()
             if self._server.is_there:
                 await self._server.stop()
             await self._server.start()
 
     async def _now_and_then(
-        self, mean_s: float, trouble: Callable[[], Awaitable[None]], rng: random.Random
+        self, mean_s: float, fault: Callable[[], Awaitable[None]], rng: random.Random
     ) -> None:
         while True:
             await asyncio.sleep(rng.expovariate(1.0 / mean_s))
             await self._world.awake.wait()
-            await trouble()
+            await fault()
 
     async def _crash_server(self) -> None:
-        async with self._server_is_minded:
+        async with self._server_lock:
             self._server.crash()
             await asyncio.sleep(self._rng.random() * self._profile.down_s_max)
             await self._server.start()
 
     async def _restart_server(self) -> None:
-        async with self._server_is_minded:
+        async with self._server_lock:
             await self._server.stop()
             await asyncio.sleep(self._rng.random())
             await self._server.start()
 
-    async def _mind_server(self) -> None:
+    async def _watch_server(self) -> None:
         """A server that can write no more is started again."""
-        if not self._server.is_up and not self._server_is_minded.locked():
+        if not self._server.is_up and not self._server_lock.locked():
             await self._crash_server()
 
-    async def _put_clock(self) -> None:
-        by_ms_max = self._profile.clock_put_ms_max
+    async def _set_clock(self) -> None:
+        by_ms_max = self._profile.clock_set_ms_max
         by_ms = self._rng.randint(-by_ms_max, by_ms_max)
-        self._happened("clock put", f"{by_ms} ms")
+        self._happened("clock set", f"{by_ms} ms")
         self._world.time.wall.put(by_ms)
 
-    async def _cut_somebody_off(self) -> None:
+    async def _cut_off(self) -> None:
         place = self._rng.choice(self._places)
         self._happened("cut off", place)
         self._world.network.cut_off(place)
         await asyncio.sleep(self._rng.random() * self._profile.cut_off_s_max)
         self._world.network.heal(place)
 
-    async def _break_line(self) -> None:
-        self._happened("line broken")
+    async def _break_link(self) -> None:
+        self._happened("link broken")
         self._world.network.break_one()
 
     async def _kill_worker(self) -> None:
-        mortal = self._rng.choice(self._mortals)
-        self._happened("worker killed", mortal.name)
-        mortal.kill()
+        victim = self._rng.choice(self._killables)
+        self._happened("worker killed", victim.name)
+        victim.kill()
 
     async def _drain_worker(self) -> None:
         worker = self._rng.choice(self._sdk_workers)
         self._happened("worker drained", worker.name)
         worker.drain()
 
-    async def _lull(self) -> None:
-        hours = self._rng.random() * LULL_HOURS_MAX
-        self._happened("lull", f"{hours:.1f} hours")
+    async def _idle(self) -> None:
+        hours = self._rng.random() * IDLE_HOURS_MAX
+        self._happened("idle", f"{hours:.1f} hours")
         self._world.awake.clear()
         await asyncio.sleep(hours * 3_600.0)
         self._world.awake.set()

@@ -2,7 +2,7 @@
 
 append ──▸ … time passes … ──▸ durable ──▸ … time passes … ──▸ done
                 │                                │
-          a crash here loses it            a crash here keeps it, but nobody was told
+          a crash here loses it            a crash here keeps it, but nobody was answered
 """
 
 import asyncio
@@ -202,7 +202,7 @@ class Disk:
             raise asyncio.CancelledError("the power was gone")
 
     def lingers(self) -> bool:
-        """Whether what is done is told of later."""
+        """Whether what is done is reported later."""
         return self.quality.append_ms_max > 0.0 and self._rng.random() < 0.25
 
     def fills_up(self) -> bool:

@@ -82,7 +82,7 @@ class LoopClock:
 
 
 class _AtOnce(ThreadPoolExecutor):
-    """What is given to a thread is done on the spot: no other order can be told again."""
+    """What is given to a thread is done on the spot: no other order can be repeated."""
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> "Future[T]":
         future: Future[T] = Future()

@@ -1,7 +1,7 @@
 """A network in memory that delays, cuts, holds up and breaks, from a seed.
 
     protocol ◂──▸ End ───── bytes, in order, in pieces, later ─────▸ End ◂──▸ protocol
-                   └──────────────────── one line ───────────────────┘
+                   └──────────────────── one link ───────────────────┘
 
 Like TCP it never reorders or changes bytes: it stops at some point, and each end learns of that
 in its own time, or not at all.
@@ -20,32 +20,32 @@ Accept: TypeAlias = Callable[[], asyncio.Protocol]
 PIECES_MAX = 4
 
 
-class LineQuality(NamedTuple):
+class LinkQuality(NamedTuple):
     """How bad a network is. Chances are of a write, or of an attempt to connect."""
 
     delay_ms_max: float = 5.0
     cut_chance: float = 0.0
     """Bytes written at once arrive in pieces."""
     break_chance: float = 0.0
-    """Some of the bytes arrive, and then the line is gone."""
+    """Some of the bytes arrive, and then the link is gone."""
     refuse_chance: float = 0.0
     silence_ms_max: float = 0.0
-    """How long an end may be left in the dark about a line that is gone."""
+    """How long an end may be left in the dark about a link that is gone."""
     buffer_length_max: int = 65_536
     """With more than this under way, a writer is asked to pause."""
 
 
-PERFECT = LineQuality()
+PERFECT = LinkQuality()
 
 
 class Network:
     """Joins clients at named places to the one server that listens."""
 
-    def __init__(self, rng: random.Random, quality: LineQuality = PERFECT) -> None:
+    def __init__(self, rng: random.Random, quality: LinkQuality = PERFECT) -> None:
         self.rng = rng
         self.quality = quality
         self._accept: Accept | None = None
-        self._lines: dict[Line, None] = {}
+        self._links: dict[Link, None] = {}
         self._cut_off: dict[str, asyncio.Event] = {}
 
     def listen(self, accept: Accept) -> None:
@@ -60,68 +60,68 @@ class Network:
                 await self._cut_off[place].wait()
             if self._accept is None or self.happens(self.quality.refuse_chance):
                 raise ConnectionRefusedError(f"nobody listens to {place}")
-            line = Line(self, place, factory(), self._accept())
-            self._lines[line] = None
-            line.open()
-            return line.client
+            link = Link(self, place, factory(), self._accept())
+            self._links[link] = None
+            link.open()
+            return link.client
 
         return connect
 
-    def close_door(self) -> None:
+    def stop_listening(self) -> None:
         """Nobody is let in any more, and whoever is in will be shown out."""
         self._accept = None
-        for line in self._lines:
-            line.has_had_trouble = True
+        for link in self._links:
+            link.has_had_trouble = True
 
     def lose_server(self, *, silently: bool) -> None:
         """The server's process is gone: its ends hear no more, and the others hear of it."""
-        self.close_door()
-        for line in tuple(self._lines):
-            line.lose_server(silently=silently)
+        self.stop_listening()
+        for link in tuple(self._links):
+            link.lose_server(silently=silently)
 
     def cut_off(self, place: str) -> None:
         """Hold up all that goes to this place or comes from it."""
         if place not in self._cut_off:
             self._cut_off[place] = asyncio.Event()
-            for line in self._lines_of(place):
-                line.has_had_trouble = True
+            for link in self._links_of(place):
+                link.has_had_trouble = True
 
     def heal(self, place: str) -> None:
-        """Let it pass again. Some lines have not survived."""
+        """Let it pass again. Some links have not survived."""
         cut_off = self._cut_off.pop(place, None)
         if cut_off is None:
             return
         cut_off.set()
-        for line in self._lines_of(place):
-            line.heal()
+        for link in self._links_of(place):
+            link.heal()
 
     def heal_all(self) -> None:
         for place in tuple(self._cut_off):
             self.heal(place)
 
     def break_one(self) -> None:
-        """Break some line, if there is any."""
-        if self._lines:
-            self.rng.choice(tuple(self._lines)).break_off()
+        """Break some link, if there is any."""
+        if self._links:
+            self.rng.choice(tuple(self._links)).break_off()
 
-    def good_line(self, place: str) -> "Line | None":
-        """The line from this place, if it has one that never had any trouble."""
-        for line in self._lines_of(place):
-            if not line.has_had_trouble and not line.client.is_closing():
-                return line
+    def good_link(self, place: str) -> "Link | None":
+        """The link from this place, if it has one that never had any trouble."""
+        for link in self._links_of(place):
+            if not link.has_had_trouble and not link.client.is_closing():
+                return link
         return None
 
     def is_cut_off(self, place: str) -> bool:
         return place in self._cut_off
 
-    def forget(self, line: "Line") -> None:
-        self._lines.pop(line, None)
+    def forget(self, link: "Link") -> None:
+        self._links.pop(link, None)
 
     def happens(self, chance: float) -> bool:
         return chance > 0.0 and self.rng.random() < chance
 
-    def _lines_of(self, place: str) -> "list[Line]":
-        return [line for line in self._lines if line.place == place]
+    def _links_of(self, place: str) -> "list[Link]":
+        return [link for link in self._links if link.place == place]
 
     def delay_s(self) -> float:
         return self.rng.random() * self.quality.delay_ms_max / 1_000
@@ -130,7 +130,7 @@ class Network:
         return self.rng.random() * self.quality.silence_ms_max / 1_000
 
 
-class Line:
+class Link:
     """One connection: two ends, and what is under way between them."""
 
     def __init__(
@@ -156,7 +156,7 @@ class Line:
         self.has_had_trouble = True
         for end in (self.client, self.server):
             end.lose_some()
-            end.expect(_Lost(ConnectionResetError("the line is gone")), self.network.silence_s())
+            end.expect(_Lost(ConnectionResetError("the link is gone")), self.network.silence_s())
 
     def heal(self) -> None:
         if self.network.happens(self.network.quality.break_chance * 10):
@@ -176,22 +176,22 @@ class Line:
 
 
 class _Lost(NamedTuple):
-    """Comes after the last bytes of a line; without an error it was closed in order."""
+    """Comes after the last bytes of a link; without an error it was closed in order."""
 
     error: Exception | None
 
 
 class End(asyncio.Transport):
-    """One end of a line: a Transport to its protocol."""
+    """One end of a link: a Transport to its protocol."""
 
     peer: "End"
 
-    def __init__(self, line: Line, protocol: asyncio.Protocol) -> None:
+    def __init__(self, link: Link, protocol: asyncio.Protocol) -> None:
         super().__init__()
         self.protocol = protocol
         self.is_gone = False
-        self._line = line
-        self._network = line.network
+        self._link = link
+        self._network = link.network
         self._loop = asyncio.get_running_loop()
         self._closing = False
         self._paused = False
@@ -210,7 +210,7 @@ class End(asyncio.Transport):
         network, quality = self._network, self._network.quality
         if network.happens(quality.break_chance):
             self.peer.expect(data[: network.rng.randrange(len(data) + 1)], network.delay_s())
-            self._line.break_off()
+            self._link.break_off()
             return
         self._unread_length += len(data)
         for piece in self._pieces(data) if network.happens(quality.cut_chance) else (data,):
@@ -227,7 +227,7 @@ class End(asyncio.Transport):
         """What is under way may be lost; that it is over is heard in any case."""
         if self._loop.is_closed():  # the simulation is over
             return
-        error = ConnectionResetError("the line was given up")
+        error = ConnectionResetError("the link was given up")
         self.peer.lose_some()
         if self._closing:
             self.peer.expect(_Lost(error), self._network.delay_s())
@@ -261,7 +261,7 @@ class End(asyncio.Transport):
             self._arriving.pop()
 
     def deliver(self) -> None:
-        while self._arrived and not self._paused and not self._line.is_held_up:
+        while self._arrived and not self._paused and not self._link.is_held_up:
             self._arrived -= 1
             match self._arriving.popleft():
                 case _Lost(error):
@@ -281,11 +281,11 @@ class End(asyncio.Transport):
                 self.protocol.resume_writing()
 
     def vanish(self) -> None:
-        """The process at this end is no more; nobody is told."""
+        """The process at this end is no more; nobody is notified."""
         self._closing = self.is_gone = True
         self._arriving.clear()
         self._arrived = 0
-        self._line.forget_if_over()
+        self._link.forget_if_over()
 
     def _pieces(self, data: bytes) -> list[bytes]:
         count = self._network.rng.randrange(1, PIECES_MAX)

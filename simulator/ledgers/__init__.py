@@ -1,1 +1,1 @@
-"""What clients were told, held against what is durable."""
+"""What clients were answered, checked against what is durable."""

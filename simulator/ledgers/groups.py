@@ -1,4 +1,4 @@
-"""What consumers were given and told, held against what is durable at that moment."""
+"""What consumers were given and answered, checked against what is durable at that moment."""
 
 from collections.abc import Iterator, Sequence
 
@@ -9,7 +9,7 @@ from simulator.checks.invariants import Checks, Invariant
 from simulator.checks.observer import Observer
 from simulator.ledgers.requests import GroupKey, sequences_of
 from simulator.ledgers.streams import WAKE_S_MAX
-from simulator.reference.group_timeline import At, GroupTimeline, Handed, Way
+from simulator.reference.group_timeline import Delivery, GroupTimeline, RecordStatus, RecordTimeline
 from simulator.reference.log import ReferenceModel
 from simulator.reference.streams import StreamTimeline
 
@@ -21,7 +21,7 @@ class GroupLedger:
         self._groups = reference.groups
         self._observer = observer
 
-    def handed(
+    def handed_out(
         self,
         before: int,
         key: GroupKey,
@@ -29,7 +29,7 @@ class GroupLedger:
         records: Sequence[StreamRecord],
         deliveries: Sequence[int],
     ) -> None:
-        """These were given to a consumer; each was handed out to it, and is told of once."""
+        """These were given to a consumer; each was handed out to it, and is delivered once."""
         groups = self._groups.lived_since(key, before)
         for record, count in zip(records, deliveries, strict=True):
             known = any(
@@ -37,8 +37,8 @@ class GroupLedger:
                 and _is_told(group, record.sequence, consumer, count, before)
                 for stream, group in groups
             )
-            ways = [group.ways.get(record.sequence) for _, group in groups]
-            self._hold(Invariant.DELIVERED_ONCE, known, consumer, count, record, *ways)
+            entries = [group.entries.get(record.sequence) for _, group in groups]
+            self._hold(Invariant.DELIVERED_ONCE, known, consumer, count, record, *entries)
 
     def heard(self, key: GroupKey, consumer: ConsumerName, sent_ms: int, set_back_ms: int) -> None:
         """The server answered a consumer, so it heard of it no earlier than it was asked."""
@@ -58,21 +58,25 @@ class GroupLedger:
             return
         new = group.next < stream.next and stream.stored_s[group.next - 1] < settled_s
         self._hold(Invariant.READS_WAKE, not new, consumer, "is given nothing;", group, stream)
-        for way in self._ready(group, consumer, settled_s):
-            self._hold(Invariant.READS_WAKE, False, consumer, "is not given", way)
+        for entry in self._ready(group, consumer, settled_s):
+            self._hold(Invariant.READS_WAKE, False, consumer, "is not given", entry)
 
     def acked(self, before: int, key: GroupKey, ids: Sequence[StreamId], count: int) -> None:
         self._hold(Invariant.ACKED_IS_DONE, count <= len(set(ids)), ids, count)
-        for way in self._ways(before, key, ids):
-            done = way.began > before or way.at not in (At.HELD, At.WAITING, At.DELAYED)
-            self._hold(Invariant.ACKED_IS_DONE, done, "an ack was acknowledged;", way)
+        for entry in self._entries(before, key, ids):
+            done = entry.began > before or entry.status not in (
+                RecordStatus.HELD,
+                RecordStatus.WAITING,
+                RecordStatus.DELAYED,
+            )
+            self._hold(Invariant.ACKED_IS_DONE, done, "an ack was acknowledged;", entry)
 
     def nacked(
         self, before: int, key: GroupKey, ids: Sequence[StreamId], consumer: ConsumerName | None
     ) -> None:
-        for way in self._ways(before, key, ids):
-            kept = _is_still_held(way, before) and consumer in (None, way.consumer)
-            self._hold(Invariant.NACKS_HEEDED, not kept, "was given back;", way)
+        for entry in self._entries(before, key, ids):
+            kept = _is_still_held(entry, before) and consumer in (None, entry.consumer)
+            self._hold(Invariant.NACKS_HEEDED, not kept, "was given back;", entry)
 
     def touched(
         self,
@@ -85,13 +89,13 @@ class GroupLedger:
     ) -> None:
         if self._observer.time.now_ms() < sent_ms:
             return
-        for way in self._ways(before, key, ids):
-            if _is_still_held(way, before) and way.consumer == consumer:
+        for entry in self._entries(before, key, ids):
+            if _is_still_held(entry, before) and entry.consumer == consumer:
                 _, group = self._throughout(before, key) or (None, None)
                 assert group is not None
-                assert way.until_ms is not None
+                assert entry.until_ms is not None
                 least_ms = sent_ms + (extend_ms or group.settings.ack_timeout_ms)
-                self._hold(Invariant.NACKS_HEEDED, way.until_ms >= least_ms, least_ms, way)
+                self._hold(Invariant.NACKS_HEEDED, entry.until_ms >= least_ms, least_ms, entry)
 
     def treated(
         self,
@@ -107,21 +111,21 @@ class GroupLedger:
         if found is None:
             return
         stream, group = found
-        told = sequences_of(answer.ids)
-        for sequence in told:
-            way = group.ways.get(sequence)
-            treated = way is not None and any(until > before for _, until in way.died)
-            self._hold(Invariant.LETTERS_TREATED, treated, answer, way)
+        expected = sequences_of(answer.ids)
+        for sequence in expected:
+            entry = group.entries.get(sequence)
+            treated = entry is not None and any(until > before for _, until in entry.died)
+            self._hold(Invariant.DEAD_LETTERS_TREATED, treated, answer, entry)
         if named is not None:
-            same = set(told) == set(sequences_of(named))
-            self._hold(Invariant.LETTERS_TREATED, same, named, answer)
+            same = set(expected) == set(sequences_of(named))
+            self._hold(Invariant.DEAD_LETTERS_TREATED, same, named, answer)
         elif not answer.more:
             left = [
-                str(way)
-                for way in group.dead.values()
-                if way.since <= before and (purged or way.sequence >= stream.first)
+                str(entry)
+                for entry in group.dead.values()
+                if entry.since <= before and (purged or entry.sequence >= stream.first)
             ]
-            self._hold(Invariant.LETTERS_TREATED, not left, left, "were left out of", answer)
+            self._hold(Invariant.DEAD_LETTERS_TREATED, not left, left, "were left out of", answer)
 
     def treatment_refused(
         self, before: int, key: GroupKey, named: Sequence[StreamId], code: str
@@ -131,11 +135,16 @@ class GroupLedger:
             return
         stream, group = found
         for sequence in sequences_of(named):
-            way = group.ways.get(sequence)
+            entry = group.entries.get(sequence)
             trimmed = code == "record_trimmed" and sequence < stream.first
-            if trimmed or way is None or way.at is not At.DEAD or way.since > before:
+            if (
+                trimmed
+                or entry is None
+                or entry.status is not RecordStatus.DEAD
+                or entry.since > before
+            ):
                 return
-        self._hold(Invariant.LETTERS_TREATED, False, named, code)
+        self._hold(Invariant.DEAD_LETTERS_TREATED, False, named, code)
 
     def letters_listed(
         self, before: int, key: GroupKey, cursor: str | None, page: LetterPage
@@ -146,19 +155,19 @@ class GroupLedger:
         _, group = found
         sequences = [view.record.sequence for view in page.items]
         in_order = sequences == sorted(set(sequences), reverse=True)
-        self._hold(Invariant.LETTERS_TREATED, in_order, sequences)
+        self._hold(Invariant.DEAD_LETTERS_TREATED, in_order, sequences)
         for view in page.items:
-            way = group.ways.get(view.record.sequence)
-            letter = way.letter if way is not None else None
+            entry = group.entries.get(view.record.sequence)
+            letter = entry.letter if entry is not None else None
             known = letter is not None and letter.record == view.record
-            self._hold(Invariant.LETTERS_TREATED, known, view, way)
+            self._hold(Invariant.DEAD_LETTERS_TREATED, known, view, entry)
         below = int(cursor) if cursor is not None else None
         lowest = int(page.cursor) if page.cursor is not None else 0
-        for way in group.dead.values():
-            in_reach = way.sequence >= lowest and (below is None or way.sequence < below)
-            if way.since <= before and in_reach:
-                shown = way.sequence in sequences
-                self._hold(Invariant.LETTERS_TREATED, shown, way, "is missing in", sequences)
+        for entry in group.dead.values():
+            in_reach = entry.sequence >= lowest and (below is None or entry.sequence < below)
+            if entry.since <= before and in_reach:
+                shown = entry.sequence in sequences
+                self._hold(Invariant.DEAD_LETTERS_TREATED, shown, entry, "is missing in", sequences)
 
     def pending_listed(
         self, before: int, key: GroupKey, consumer: ConsumerName | None, page: PendingPage
@@ -170,19 +179,19 @@ class GroupLedger:
         shown = [parse_stream_id(view.stream_id)[1] for view in page.items]
         self._hold(Invariant.GROUPS_SHOWN, shown == sorted(set(shown)), shown)
         for sequence, view in zip(shown, page.items, strict=True):
-            way, record = group.ways.get(sequence), stream.record(sequence)
+            entry, record = group.entries.get(sequence), stream.record(sequence)
             known = (
-                way is not None
+                entry is not None
                 and record is not None
                 and record.stream_id == view.stream_id
-                and any(one[:2] == (view.consumer, view.deliveries) for one in way.handed)
+                and any(one[:2] == (view.consumer, view.deliveries) for one in entry.handed_out)
             )
-            self._hold(Invariant.GROUPS_SHOWN, known, view, way)
+            self._hold(Invariant.GROUPS_SHOWN, known, view, entry)
         if page.cursor is None:
-            for way in group.under_way.values():
-                if _is_still_held(way, before) and consumer in (None, way.consumer):
-                    there = way.sequence in shown
-                    self._hold(Invariant.GROUPS_SHOWN, there, way, "is missing in", shown)
+            for entry in group.under_way.values():
+                if _is_still_held(entry, before) and consumer in (None, entry.consumer):
+                    there = entry.sequence in shown
+                    self._hold(Invariant.GROUPS_SHOWN, there, entry, "is missing in", shown)
 
     def viewed(self, before: int, view: GroupView) -> None:
         found = self._throughout(before, (view.namespace, view.stream, view.name))
@@ -192,11 +201,11 @@ class GroupLedger:
         if max(group.changed_at, stream.changed_at) > before:
             return
         counts = group.counts()
-        waiting = counts[At.WAITING] + counts[At.DELAYED]
-        told = (stream.next - group.next, counts[At.HELD], waiting, len(group.dead))
-        same = told == (view.lag, view.pending, view.waiting, view.dead)
+        waiting = counts[RecordStatus.WAITING] + counts[RecordStatus.DELAYED]
+        expected = (stream.next - group.next, counts[RecordStatus.HELD], waiting, len(group.dead))
+        same = expected == (view.lag, view.pending, view.waiting, view.dead)
         members = {consumer.name for consumer in view.consumers} == group.consumers
-        self._hold(Invariant.GROUPS_SHOWN, same and members, view, told)
+        self._hold(Invariant.GROUPS_SHOWN, same and members, view, expected)
 
     def unknown(self, before: int, key: GroupKey) -> None:
         """It was said that there is no such group, or no such stream."""
@@ -217,41 +226,53 @@ class GroupLedger:
             return None
         return stream, group
 
-    def _ways(self, before: int, key: GroupKey, ids: Sequence[StreamId]) -> Iterator[Way]:
+    def _entries(
+        self, before: int, key: GroupKey, ids: Sequence[StreamId]
+    ) -> Iterator[RecordTimeline]:
         found = self._throughout(before, key)
         if found is not None:
             for sequence in sequences_of(ids):
-                way = found[1].ways.get(sequence)
-                if way is not None:
-                    yield way
+                entry = found[1].entries.get(sequence)
+                if entry is not None:
+                    yield entry
 
-    def _ready(self, group: GroupTimeline, consumer: ConsumerName, since_s: float) -> Iterator[Way]:
+    def _ready(
+        self, group: GroupTimeline, consumer: ConsumerName, since_s: float
+    ) -> Iterator[RecordTimeline]:
         """What has been waiting since then for anybody, or for this one, to take it."""
         locked: set[int] = set()
         if group.settings.mode is GroupMode.KEY_SHARED:
-            theirs = (w for w in group.under_way.values() if w.at is not At.WAITING)
-            locked = {way.slot for way in theirs if way.consumer != consumer}
-        for way in group.under_way.values():
-            if way.at is not At.WAITING or way.slot in locked or way.since_s > since_s:
+            theirs = (
+                entry
+                for entry in group.under_way.values()
+                if entry.status is not RecordStatus.WAITING
+            )
+            locked = {entry.slot for entry in theirs if entry.consumer != consumer}
+        for entry in group.under_way.values():
+            if (
+                entry.status is not RecordStatus.WAITING
+                or entry.slot in locked
+                or entry.since_s > since_s
+            ):
                 continue
             keyed = group.settings.mode is GroupMode.KEY_SHARED
-            if not keyed or group.slots_changed_s.get(way.slot, 0.0) <= since_s:
-                yield way
+            if not keyed or group.slots_changed_s.get(entry.slot, 0.0) <= since_s:
+                yield entry
 
 
 def _is_told(
     group: GroupTimeline, sequence: int, consumer: ConsumerName, count: int, before: int
 ) -> bool:
-    """Whether a record was handed out so and nobody has been told yet; now somebody has."""
-    way = group.ways.get(sequence)
-    for handed in way.handed if way is not None else ():
-        fits = handed[:2] == (consumer, count) and handed.position > before
-        if way is not None and fits and handed not in way.told:
-            way.told.add(Handed(*handed))
+    """Whether a record was handed out so, and is seen by its consumer for the first time now."""
+    entry = group.entries.get(sequence)
+    for handed_out in entry.handed_out if entry is not None else ():
+        fits = handed_out[:2] == (consumer, count) and handed_out.position > before
+        if entry is not None and fits and handed_out not in entry.reported:
+            entry.reported.add(Delivery(*handed_out))
             return True
     return False
 
 
-def _is_still_held(way: Way, before: int) -> bool:
+def _is_still_held(entry: RecordTimeline, before: int) -> bool:
     """Whether it has been in the same hands all the time since an append."""
-    return way.at is At.HELD and way.handed[-1].position <= before
+    return entry.status is RecordStatus.HELD and entry.handed_out[-1].position <= before

@@ -170,7 +170,7 @@ class KvLedger:
         return found[1]
 
     def values(self, asked: Asked, namespace: Namespace, key: Key) -> list[bytes | None]:
-        """What a key may have been seen as since the question was asked."""
+        """What a key may have been seen as since it was asked for."""
         phases = self._phases(asked, namespace, key)
         found: list[bytes | None] = [phase.value for phase in phases]
         if any(0 in self._versions(asked, phase) for phase in phases):

@@ -1,6 +1,6 @@
-"""What clients and workers were told, held against what is durable at that moment.
+"""What clients and workers were answered, checked against what is durable at that moment.
 
-It is written by those who heard it, in their own words: it knows the server only by its answers.
+It is filled by the actors, and knows the server only by its answers.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from simulator.reference.run_timeline import RunTimeline
 from simulator.reference.runs import fits
 
 WAKE_S_MAX = 5.0
-"""So long after something has happened, everybody who waits for it has been told."""
+"""So long after something has happened, everybody who waits for it has been answered."""
 
 
 class Hold:
@@ -49,7 +49,7 @@ class Hold:
 
 
 Before: TypeAlias = int
-"""How many appends there had been when a question was sent."""
+"""How many appends there had been when a request was sent."""
 
 
 class Listing(NamedTuple):
@@ -69,7 +69,7 @@ class Ledger:
     ) -> None:
         self.acknowledged: dict[RunKey, RunTimeline] = {}
         self.results: dict[RunKey, bytes] = {}
-        """The outputs of which a worker was told that they are accepted."""
+        """The outputs that were accepted from a worker."""
         self._hold = checks.hold
         self._reference = reference
         self._reports = reports
@@ -143,7 +143,7 @@ class Ledger:
         self._hold(
             Invariant.DURABLE_FIRST,
             answer.status is run.status is RunStatus.COMPLETED,
-            "a worker was told that its result is accepted;",
+            "a worker's result was accepted;",
             run,
         )
         accepted = self.results.setdefault(hold.run, output)
@@ -160,7 +160,7 @@ class Ledger:
         self._hold(
             Invariant.DURABLE_FIRST,
             run.in_vain.get(hold.task.attempt) == (hold.worker_id, error),
-            f"{hold.worker_id} was told that its failure is accepted;",
+            f"{hold.worker_id} had its failure accepted;",
             run,
         )
 
@@ -209,7 +209,7 @@ class Ledger:
     def notifications(
         self, namespace: Namespace, worker_id: WorkerId, run_ids: Sequence[RunId]
     ) -> None:
-        """A worker was told that these of its tasks are cancelled."""
+        """A worker was notified that these of its tasks are cancelled."""
         for run_id in run_ids:
             run = self._durable(namespace, run_id)
             cancelled = self._reference.runs.cancels.get((namespace, worker_id), [])
@@ -277,17 +277,17 @@ class Ledger:
         self._left.add((namespace, worker_id))
 
     def recognized(self, namespace: Namespace, worker_id: WorkerId, *, known: bool) -> None:
-        """A worker asked after itself, and was told that it is known, or that it is not."""
+        """A worker asked after itself, and was answered that it is known, or that it is not."""
         worker = (namespace, worker_id)
         self._hold(
             Invariant.REGISTRATION_KEPT,
             known or worker in self._left or worker not in self._registered,
             worker_id,
-            "was told that it is not registered",
+            "was answered that it is not registered",
         )
 
     def before(self) -> Before:
-        """To be asked before a question is sent, and handed in with its answer."""
+        """To be asked before a request is sent, and handed in with its answer."""
         return self._reference.position
 
     def viewed(self, before: Before, view: RunView) -> None:
@@ -319,7 +319,7 @@ class Ledger:
         )
 
     def unknown(self, namespace: Namespace, before: Before, run_id: RunId) -> None:
-        """A question was answered with: there is no such run."""
+        """A query was answered with: there is no such run."""
         run = self._reference.runs.find(namespace, run_id)
         self._hold(
             Invariant.ANSWERS_FRESH,
@@ -376,7 +376,7 @@ class Ledger:
     def _check_whole(
         self, invariant: Invariant, listing: Listing, page: RunPage, *, changing: bool = False
     ) -> None:
-        """Those that have changed since the question may be missing if it was about a status."""
+        """Those that have changed since the query may be missing if it was about a status."""
         numbers = [
             self._reference.runs.by_id[listing.namespace, view.run_id].made.number
             for view in page.items
@@ -402,7 +402,9 @@ class Ledger:
 
     def _durable(self, namespace: Namespace, run_id: RunId) -> RunTimeline:
         run = self._reference.runs.find(namespace, run_id)
-        self._hold(Invariant.DURABLE_FIRST, run is not None, run_id, "is told of, but not durable")
+        self._hold(
+            Invariant.DURABLE_FIRST, run is not None, run_id, "is acknowledged, but not durable"
+        )
         assert run is not None
         return run
 

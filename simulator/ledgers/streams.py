@@ -22,7 +22,7 @@ from simulator.reference.log import ReferenceModel
 from simulator.reference.streams import StreamTimeline
 
 WAKE_S_MAX = 2.0
-"""So long after something has happened, everybody who waits for it has been told."""
+"""So long after something has happened, everybody who waits for it has been answered."""
 
 
 class StreamLedger:
@@ -45,11 +45,11 @@ class StreamLedger:
             records = timeline.records[first - 1 : last]
             if [record.payload for record in records] == sent:
                 ids = (records[0].stream_id, records[-1].stream_id, len(records))
-                told = (answer.stream_id, answer.last_id, answer.count)
-                self._hold(Invariant.APPENDS_KEPT, ids == told, answer, ids)
+                expected = (answer.stream_id, answer.last_id, answer.count)
+                self._hold(Invariant.APPENDS_KEPT, ids == expected, answer, ids)
                 self.acknowledged += 1
                 return
-        self._hold(Invariant.APPENDS_KEPT, False, answer, "is told of, and not there;", sent)
+        self._hold(Invariant.APPENDS_KEPT, False, answer, "is acknowledged, and not there;", sent)
 
     def read(self, before: int, query: ReadStream, page: RecordPage) -> None:
         """A page was shown; it goes on from where it was asked to, and leaves nothing out."""
@@ -158,7 +158,7 @@ class StreamLedger:
         if timeline is None or timeline.changed_at > before:
             return
         first, last = timeline.record(timeline.first), timeline.record(timeline.next - 1)
-        told = (
+        expected = (
             timeline.partitions,
             timeline.retention,
             timeline.next - timeline.first,
@@ -167,7 +167,7 @@ class StreamLedger:
             last.stream_id if first is not None and last is not None else None,
             sorted(timeline.groups),
         )
-        same = told == (
+        same = expected == (
             view.partitions,
             view.retention,
             view.count,
@@ -176,7 +176,7 @@ class StreamLedger:
             view.last_id,
             view.groups,
         )
-        self._hold(Invariant.GROUPS_SHOWN, same, view, told)
+        self._hold(Invariant.GROUPS_SHOWN, same, view, expected)
 
     def listed(self, before: int, namespace: Namespace, prefix: str, page: StreamPage) -> None:
         names = [view.name for view in page.items]

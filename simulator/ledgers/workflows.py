@@ -1,4 +1,4 @@
-"""What clients were told of workflow runs, held against what is durable at that moment."""
+"""What clients were answered about workflow runs, checked against what is durable then."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ from simulator.reference.workflow_timeline import WorkflowTimeline
 
 WAKE_S_MAX = 5.0
 OUTCOMES = frozenset({"action_completed", "child_completed"})
-"""The lines of a history that tell of an outcome."""
+"""The entries of a history that are about an outcome."""
 
 
 class WorkflowLedger:
@@ -53,7 +53,7 @@ class WorkflowLedger:
 
     def durable(self, namespace: Namespace, run_id: RunId) -> WorkflowTimeline:
         timeline = self._workflows.runs.get((namespace, run_id))
-        self._hold(Invariant.DURABLE_FIRST, timeline is not None, run_id, "was told of")
+        self._hold(Invariant.DURABLE_FIRST, timeline is not None, run_id, "was acknowledged")
         assert timeline is not None
         return timeline
 
@@ -106,17 +106,17 @@ class WorkflowLedger:
 
     def whole_list(self, namespace: Namespace, run_ids: Sequence[RunId]) -> None:
         """Of all the runs there are, once nothing happens any more."""
-        told = [
+        expected = [
             timeline.run_id
             for timeline in self._workflows.runs.values()
             if timeline.namespace == namespace
         ]
-        self._hold(Invariant.LISTS_WHOLE, list(run_ids) == told[::-1], run_ids, told)
+        self._hold(Invariant.LISTS_WHOLE, list(run_ids) == expected[::-1], run_ids, expected)
 
     def _check_status(
         self, before: int, timeline: WorkflowTimeline, ended: bool, terminal: str | None
     ) -> None:
-        """It is shown as it has been at some time since the question was asked."""
+        """It is shown as it has been at some time since it was asked for."""
         if ended:
             self._hold(
                 Invariant.ANSWERS_FRESH, not timeline.is_live, "is said to have ended;", timeline

@@ -1,4 +1,4 @@
-"""All that the log has said of one group of consumers: what became of every record in it."""
+"""All that the log has said of one consumer group: what became of every record in it."""
 
 from collections import Counter
 from enum import StrEnum
@@ -10,8 +10,8 @@ from flo.model.ids import ConsumerName
 from simulator.checks.observer import TimerProbe
 
 
-class At(StrEnum):
-    """Where a record is on its way through a group."""
+class RecordStatus(StrEnum):
+    """What a record is to a group."""
 
     HELD = "held"
     WAITING = "waiting"
@@ -22,24 +22,24 @@ class At(StrEnum):
     TRIMMED = "trimmed"
 
 
-UNDER_WAY = (At.HELD, At.WAITING, At.DELAYED)
+UNDER_WAY = (RecordStatus.HELD, RecordStatus.WAITING, RecordStatus.DELAYED)
 
 
-class Handed(NamedTuple):
-    """A record was given to a consumer, so often in all, with this append."""
+class Delivery(NamedTuple):
+    """A record was given to a consumer, for this time of all, with this append."""
 
     consumer: ConsumerName
     deliveries: int
     position: int
 
 
-class Way:
-    """One record on its way through a group."""
+class RecordTimeline:
+    """All that the log has said of one record in a group."""
 
     def __init__(self, sequence: int, key: str | None, position: int) -> None:
         self.sequence = sequence
         self.key = key
-        self.at = At.WAITING
+        self.status = RecordStatus.WAITING
         self.began = position
         """The append with which it came, or came back from the dead."""
         self.since = position
@@ -51,15 +51,15 @@ class Way:
         self.delivered_at_ms = 0
         self.slot = 0
         self.timer: TimerProbe | None = None
-        self.handed: list[Handed] = []
-        self.told: set[Handed] = set()
+        self.handed_out: list[Delivery] = []
+        self.reported: set[Delivery] = set()
         self.letter: Letter | None = None
         self.died: list[tuple[int, int]] = []
         """From which append up to which other it was dead, each time that is over."""
 
     def __str__(self) -> str:
         return (
-            f"record {self.sequence} is {self.at} since {self.since}, "
+            f"record {self.sequence} is {self.status} since {self.since}, "
             f"{self.deliveries} deliveries, with {self.consumer} until {self.until_ms}"
         )
 
@@ -76,9 +76,9 @@ class GroupTimeline:
         self.consumers: set[ConsumerName] = set()
         self.chosen: ConsumerName | None = None
         self.chosen_s = 0.0
-        self.ways: dict[int, Way] = {}
-        self.under_way: dict[int, Way] = {}
-        self.dead: dict[int, Way] = {}
+        self.entries: dict[int, RecordTimeline] = {}
+        self.under_way: dict[int, RecordTimeline] = {}
+        self.dead: dict[int, RecordTimeline] = {}
         self.slots_changed_s: dict[int, float] = {}
         """When something of a slot was last let go of."""
         self.keys_reached: dict[str, int] = {}
@@ -87,13 +87,18 @@ class GroupTimeline:
     def trim(self, first: int, position: int, now_s: float) -> None:
         self.next = max(self.next, first)
         for sequence in [sequence for sequence in self.under_way if sequence < first]:
-            way = self.under_way.pop(sequence)
-            way.at, way.since, way.timer, way.consumer = At.TRIMMED, position, None, None
-            self.slots_changed_s[way.slot] = now_s
+            entry = self.under_way.pop(sequence)
+            entry.status, entry.since, entry.timer, entry.consumer = (
+                RecordStatus.TRIMMED,
+                position,
+                None,
+                None,
+            )
+            self.slots_changed_s[entry.slot] = now_s
         self.changed_at = position
 
-    def counts(self) -> Counter[At]:
-        return Counter(way.at for way in self.under_way.values())
+    def counts(self) -> Counter[RecordStatus]:
+        return Counter(entry.status for entry in self.under_way.values())
 
     def __str__(self) -> str:
         return f"group {'/'.join(self.key)} (number {self.number}), next {self.next}"

@@ -1,4 +1,4 @@
-"""What the log has said of groups: where every record is that a group has seen."""
+"""The reference model of groups: where every record is that a group has seen."""
 
 from collections.abc import Sequence
 from typing import Any, TypeAlias
@@ -29,7 +29,7 @@ from flo.model.schedules import CONSUMER
 from simulator.checks.invariants import Invariant
 from simulator.checks.observer import Observer
 from simulator.ledgers.requests import GroupKey, Nacked
-from simulator.reference.group_timeline import At, GroupTimeline, Handed, Way
+from simulator.reference.group_timeline import Delivery, GroupTimeline, RecordStatus, RecordTimeline
 from simulator.reference.handlers import reads
 from simulator.reference.streams import StreamReference, StreamTimeline, each_of
 
@@ -101,9 +101,9 @@ class GroupReference:
 
     def finish(self, archived: Sequence[Archived], removed: Sequence[ArchiveAddress]) -> None:
         rows = {(row.name, row.number): _decode_letter(row.body) for row in archived}
-        self._hold(Invariant.LETTERS_KEPT, rows == self._died, rows, self._died)
+        self._hold(Invariant.DEAD_LETTERS_KEPT, rows == self._died, rows, self._died)
         gone = [(row.name, row.number) for row in removed]
-        self._hold(Invariant.LETTERS_KEPT, gone == self._returned, gone, self._returned)
+        self._hold(Invariant.DEAD_LETTERS_KEPT, gone == self._returned, gone, self._returned)
 
     @reads
     def _created(self, event: GroupCreated) -> None:
@@ -129,7 +129,7 @@ class GroupReference:
     @reads
     def _left(self, event: ConsumerLeft) -> None:
         _, group = self._timelines(event)
-        held = [way for way in group.under_way.values() if way.consumer == event.consumer]
+        held = [entry for entry in group.under_way.values() if entry.consumer == event.consumer]
         gone = not held and event.consumer in group.consumers
         self._hold(Invariant.RECORDS_ACCOUNTED, gone, event, *held)
         group.consumers.discard(event.consumer)
@@ -160,88 +160,100 @@ class GroupReference:
         passed = list(range(group.next, event.next))
         hold(Invariant.RECORDS_ACCOUNTED, seen == passed, event, group, "passes", passed)
         hold(Invariant.RECORDS_ACCOUNTED, event.next <= stream.next, event, stream)
-        claimed = {one for one in given if one in group.ways and group.ways[one].at is At.HELD}
+        claimed = {
+            one
+            for one in given
+            if one in group.entries and group.entries[one].status is RecordStatus.HELD
+        }
         for place, sequence in enumerate(given):
-            way = self._way(stream, group, sequence)
-            way.slot = event.slots[place] if event.slots else 0
-            self._hand_out(group, way, event)
+            entry = self._entry(stream, group, sequence)
+            entry.slot = event.slots[place] if event.slots else 0
+            self._hand_out(group, entry, event)
         for place, sequence in enumerate(skipped):
-            way = self._way(stream, group, sequence)
-            way.slot = event.skipped_slots[place]
-            self._move(group, way, At.WAITING)
+            entry = self._entry(stream, group, sequence)
+            entry.slot = event.skipped_slots[place]
+            self._move(group, entry, RecordStatus.WAITING)
         group.next = event.next
         if group.settings.mode is GroupMode.KEY_SHARED:
             fresh = [one for one in given if one not in claimed]
             self._check_keys(group, event.consumer, fresh)
 
-    def _way(self, stream: StreamTimeline, group: GroupTimeline, sequence: int) -> Way:
-        way = group.ways.get(sequence)
-        if way is None:
+    def _entry(self, stream: StreamTimeline, group: GroupTimeline, sequence: int) -> RecordTimeline:
+        entry = group.entries.get(sequence)
+        if entry is None:
             record = stream.record(sequence)
             there = record is not None and sequence >= max(stream.first, group.next)
             self._hold(Invariant.RECORDS_ACCOUNTED, there, sequence, group, stream)
             assert record is not None
-            way = group.ways[sequence] = Way(sequence, record.key, self._observer.position)
-        return way
+            entry = group.entries[sequence] = RecordTimeline(
+                sequence, record.key, self._observer.position
+            )
+        return entry
 
-    def _hand_out(self, group: GroupTimeline, way: Way, event: RecordsDelivered) -> None:
+    def _hand_out(
+        self, group: GroupTimeline, entry: RecordTimeline, event: RecordsDelivered
+    ) -> None:
         hold, settings = self._hold, group.settings
-        hold(Invariant.ACKED_IS_DONE, way.at is not At.DONE, event, way)
-        hold(Invariant.NOT_BEFORE_DELAY, way.at is not At.DELAYED, event, way)
-        if way.at is At.HELD:
-            hold(Invariant.ONE_CONSUMER, self._is_claimed(group, way, event), event, way)
+        hold(Invariant.ACKED_IS_DONE, entry.status is not RecordStatus.DONE, event, entry)
+        hold(Invariant.NOT_BEFORE_DELAY, entry.status is not RecordStatus.DELAYED, event, entry)
+        if entry.status is RecordStatus.HELD:
+            hold(Invariant.ONE_CONSUMER, self._is_claimed(group, entry, event), event, entry)
         else:
-            hold(Invariant.RECORDS_ACCOUNTED, way.at is At.WAITING, event, way)
-        way.deliveries += 1
-        hold(Invariant.DELIVERIES_BOUNDED, way.deliveries <= settings.max_deliveries, event, way)
+            hold(Invariant.RECORDS_ACCOUNTED, entry.status is RecordStatus.WAITING, event, entry)
+        entry.deliveries += 1
+        hold(
+            Invariant.DELIVERIES_BOUNDED, entry.deliveries <= settings.max_deliveries, event, entry
+        )
         lasts = event.until_ms == event.at_ms + settings.ack_timeout_ms
         hold(Invariant.LEASE_LENGTH, lasts, event, settings)
-        way.handed.append(Handed(event.consumer, way.deliveries, self._observer.position))
+        entry.handed_out.append(Delivery(event.consumer, entry.deliveries, self._observer.position))
         if settings.no_ack:
-            self._move(group, way, At.DONE)
+            self._move(group, entry, RecordStatus.DONE)
         else:
-            way.delivered_at_ms = event.at_ms
-            self._move(group, way, At.HELD, event.until_ms, event.consumer)
+            entry.delivered_at_ms = event.at_ms
+            self._move(group, entry, RecordStatus.HELD, event.until_ms, event.consumer)
 
-    def _is_claimed(self, group: GroupTimeline, way: Way, event: RecordsDelivered) -> bool:
+    def _is_claimed(
+        self, group: GroupTimeline, entry: RecordTimeline, event: RecordsDelivered
+    ) -> bool:
         """Whether somebody may take a record over that is in somebody's hands."""
-        idle_ms = event.at_ms - way.delivered_at_ms
+        idle_ms = event.at_ms - entry.delivered_at_ms
         return any(
             consumer == event.consumer
-            and (idle_ms >= min_idle_ms if min_idle_ms else way.consumer == consumer)
+            and (idle_ms >= min_idle_ms if min_idle_ms else entry.consumer == consumer)
             for consumer, min_idle_ms in self._observer.requests.claims[group.key]
         )
 
     def _check_keys(self, group: GroupTimeline, consumer: ConsumerName, given: list[int]) -> None:
         """Nobody else has anything of the slots or keys, and nothing older of a key is left out."""
-        slots = {group.ways[one].slot for one in given}
-        keys = {group.ways[one].key for one in given} - {None}
-        for way in group.under_way.values():
-            if way.slot not in slots and way.key not in keys:
+        slots = {group.entries[one].slot for one in given}
+        keys = {group.entries[one].key for one in given} - {None}
+        for entry in group.under_way.values():
+            if entry.slot not in slots and entry.key not in keys:
                 continue
-            alone = way.at is not At.HELD or way.consumer == consumer
-            self._hold(Invariant.KEYS_APART, alone, consumer, "is given", given, "but", way)
-            if way.at is not At.HELD and way.key is not None:
-                later = [one for one in given if one > way.sequence]
-                overtaken = [one for one in later if group.ways[one].key == way.key]
-                self._hold(Invariant.KEY_ORDER, not overtaken, overtaken, "come before", way)
-        for way in (group.ways[one] for one in given):
-            if way.key is not None and len(way.handed) == 1:
-                reached = group.keys_reached.get(way.key, 0)
-                self._hold(Invariant.KEY_ORDER, reached < way.sequence, reached, way)
-                group.keys_reached[way.key] = way.sequence
+            alone = entry.status is not RecordStatus.HELD or entry.consumer == consumer
+            self._hold(Invariant.KEYS_APART, alone, consumer, "is given", given, "but", entry)
+            if entry.status is not RecordStatus.HELD and entry.key is not None:
+                later = [one for one in given if one > entry.sequence]
+                overtaken = [one for one in later if group.entries[one].key == entry.key]
+                self._hold(Invariant.KEY_ORDER, not overtaken, overtaken, "come before", entry)
+        for entry in (group.entries[one] for one in given):
+            if entry.key is not None and len(entry.handed_out) == 1:
+                reached = group.keys_reached.get(entry.key, 0)
+                self._hold(Invariant.KEY_ORDER, reached < entry.sequence, reached, entry)
+                group.keys_reached[entry.key] = entry.sequence
 
     @reads
     def _acked(self, event: RecordsAcked) -> None:
         stream, group = self._timelines(event)
         for sequence in each_of(event.sequences):
-            way = self._under_way(group, sequence, event)
+            entry = self._under_way(group, sequence, event)
             asked = sequence in self._observer.requests.acks[group.key]
-            if way.consumer == CONSUMER:
+            if entry.consumer == CONSUMER:
                 self._trigger(stream, group, sequence)
                 asked = True
-            self._hold(Invariant.SETTLED_AS_ASKED, asked, event, way)
-            self._move(group, way, At.DONE)
+            self._hold(Invariant.SETTLED_AS_ASKED, asked, event, entry)
+            self._move(group, entry, RecordStatus.DONE)
 
     def _trigger(self, stream: StreamTimeline, group: GroupTimeline, sequence: int) -> None:
         """The workflow whose group it is takes a record."""
@@ -254,125 +266,137 @@ class GroupReference:
     def _returned_(self, event: RecordsReturned) -> None:
         _, group = self._timelines(event)
         for sequence in each_of(event.sequences):
-            way = self._under_way(group, sequence, event)
-            reason = way.at is At.HELD and self._may_return(group, way, event)
-            self._hold(Invariant.SETTLED_AS_ASKED, reason, event, way)
+            entry = self._under_way(group, sequence, event)
+            reason = entry.status is RecordStatus.HELD and self._may_return(group, entry, event)
+            self._hold(Invariant.SETTLED_AS_ASKED, reason, event, entry)
             delayed = event.ready_at_ms > event.at_ms
             self._move(
                 group,
-                way,
-                At.DELAYED if delayed else At.WAITING,
+                entry,
+                RecordStatus.DELAYED if delayed else RecordStatus.WAITING,
                 event.ready_at_ms if delayed else None,
             )
 
-    def _may_return(self, group: GroupTimeline, way: Way, event: RecordsReturned) -> bool:
+    def _may_return(
+        self, group: GroupTimeline, entry: RecordTimeline, event: RecordsReturned
+    ) -> bool:
         """Whether somebody gave it back, its time has run out, or its holder is gone."""
-        assert way.consumer is not None
+        assert entry.consumer is not None
         delay_ms = event.ready_at_ms - event.at_ms
         own = group.settings.redelivery_delay_ms
         if not delay_ms and (
-            (group.key, way.consumer) in self._leaving or group.key in self._choosing
+            (group.key, entry.consumer) in self._leaving or group.key in self._choosing
         ):
             return True
         nacks = self._observer.requests.nacks[group.key]
-        for consumer in (None, way.consumer):
-            if Nacked(way.sequence, consumer, delay_ms) in nacks:
+        for consumer in (None, entry.consumer):
+            if Nacked(entry.sequence, consumer, delay_ms) in nacks:
                 return True
-            if delay_ms == own and Nacked(way.sequence, consumer, None) in nacks:
+            if delay_ms == own and Nacked(entry.sequence, consumer, None) in nacks:
                 return True
-        assert way.timer is not None
-        self._observer.goes_off(way.timer, event, way)
+        assert entry.timer is not None
+        self._observer.goes_off(entry.timer, event, entry)
         return delay_ms == own
 
     @reads
     def _released(self, event: RecordsReleased) -> None:
         _, group = self._timelines(event)
         for sequence in each_of(event.sequences):
-            way = self._under_way(group, sequence, event)
-            self._hold(Invariant.NOT_BEFORE_DELAY, way.at is At.DELAYED, event, way)
-            assert way.timer is not None
-            self._observer.goes_off(way.timer, event, way)
-            self._move(group, way, At.WAITING)
+            entry = self._under_way(group, sequence, event)
+            self._hold(
+                Invariant.NOT_BEFORE_DELAY, entry.status is RecordStatus.DELAYED, event, entry
+            )
+            assert entry.timer is not None
+            self._observer.goes_off(entry.timer, event, entry)
+            self._move(group, entry, RecordStatus.WAITING)
 
     @reads
     def _touched(self, event: RecordsTouched) -> None:
         _, group = self._timelines(event)
         for sequence in each_of(event.sequences):
-            way = self._under_way(group, sequence, event)
+            entry = self._under_way(group, sequence, event)
             extend_ms = event.until_ms - self._observer.at_ms
             touches = self._observer.requests.touches[group.key]
-            assert way.consumer is not None
-            asked = (way.consumer, extend_ms) in touches
+            assert entry.consumer is not None
+            asked = (entry.consumer, extend_ms) in touches
             if extend_ms == group.settings.ack_timeout_ms:
-                asked = asked or (way.consumer, None) in touches
-            self._hold(Invariant.SETTLED_AS_ASKED, asked and way.at is At.HELD, event, way)
-            way.until_ms = event.until_ms
-            way.timer = self._observer.timer(event.until_ms)
+                asked = asked or (entry.consumer, None) in touches
+            self._hold(
+                Invariant.SETTLED_AS_ASKED,
+                asked and entry.status is RecordStatus.HELD,
+                event,
+                entry,
+            )
+            entry.until_ms = event.until_ms
+            entry.timer = self._observer.timer(event.until_ms)
 
     @reads
     def _died_(self, event: RecordDied) -> None:
         stream, group = self._timelines(event)
         letter = event.letter
         sequence = letter.record.sequence
-        way = self._under_way(group, sequence, event)
-        ripe = way.at is At.WAITING and way.deliveries == group.settings.max_deliveries
-        self._hold(Invariant.DELIVERIES_BOUNDED, ripe, event, way)
-        whole = letter.record == stream.record(sequence) and letter.deliveries == way.deliveries
-        self._hold(Invariant.LETTERS_KEPT, whole, event, way)
-        self._move(group, way, At.DEAD)
-        way.letter = letter
-        group.dead[sequence] = way
+        entry = self._under_way(group, sequence, event)
+        ripe = (
+            entry.status is RecordStatus.WAITING
+            and entry.deliveries == group.settings.max_deliveries
+        )
+        self._hold(Invariant.DELIVERIES_BOUNDED, ripe, event, entry)
+        whole = letter.record == stream.record(sequence) and letter.deliveries == entry.deliveries
+        self._hold(Invariant.DEAD_LETTERS_KEPT, whole, event, entry)
+        self._move(group, entry, RecordStatus.DEAD)
+        entry.letter = letter
+        group.dead[sequence] = entry
         self._died[self._address(group, sequence)] = letter
 
     @reads
     def _revived(self, event: LetterRevived) -> None:
         stream, group = self._timelines(event)
-        way = self._dead(group, event)
+        entry = self._dead(group, event)
         there = event.sequence >= stream.first
         self._hold(Invariant.RECORDS_ACCOUNTED, there, event, stream)
-        way.deliveries = 0
-        way.slot = event.slot
-        way.began = self._observer.position
-        self._move(group, way, At.WAITING)
+        entry.deliveries = 0
+        entry.slot = event.slot
+        entry.began = self._observer.position
+        self._move(group, entry, RecordStatus.WAITING)
 
     @reads
     def _purged(self, event: LetterPurged) -> None:
         _, group = self._timelines(event)
-        self._move(group, self._dead(group, event), At.PURGED)
+        self._move(group, self._dead(group, event), RecordStatus.PURGED)
 
-    def _dead(self, group: GroupTimeline, event: LetterRevived | LetterPurged) -> Way:
-        way = group.dead.pop(event.sequence, None)
-        self._hold(Invariant.LETTERS_KEPT, way is not None, event, "is no dead letter")
-        assert way is not None
-        way.died.append((way.since, self._observer.position))
+    def _dead(self, group: GroupTimeline, event: LetterRevived | LetterPurged) -> RecordTimeline:
+        entry = group.dead.pop(event.sequence, None)
+        self._hold(Invariant.DEAD_LETTERS_KEPT, entry is not None, event, "is no dead letter")
+        assert entry is not None
+        entry.died.append((entry.since, self._observer.position))
         address = self._address(group, event.sequence)
         self._died.pop(address, None)
         self._returned.append(address)
-        return way
+        return entry
 
     def _move(
         self,
         group: GroupTimeline,
-        way: Way,
-        to: At,
+        entry: RecordTimeline,
+        to: RecordStatus,
         until_ms: int | None = None,
         consumer: ConsumerName | None = None,
     ) -> None:
-        way.at, way.consumer, way.until_ms = to, consumer, until_ms
-        way.since = group.changed_at = self._observer.position
-        way.since_s = group.slots_changed_s[way.slot] = self._observer.now_s()
-        way.timer = self._observer.timer(until_ms) if until_ms is not None else None
-        if to in (At.HELD, At.WAITING, At.DELAYED):
-            group.under_way[way.sequence] = way
+        entry.status, entry.consumer, entry.until_ms = to, consumer, until_ms
+        entry.since = group.changed_at = self._observer.position
+        entry.since_s = group.slots_changed_s[entry.slot] = self._observer.now_s()
+        entry.timer = self._observer.timer(until_ms) if until_ms is not None else None
+        if to in (RecordStatus.HELD, RecordStatus.WAITING, RecordStatus.DELAYED):
+            group.under_way[entry.sequence] = entry
         else:
-            group.under_way.pop(way.sequence, None)
+            group.under_way.pop(entry.sequence, None)
 
-    def _under_way(self, group: GroupTimeline, sequence: int, event: Event) -> Way:
-        way = group.under_way.get(sequence)
-        done = group.ways.get(sequence)
-        self._hold(Invariant.RECORDS_ACCOUNTED, way is not None, event, "is about", done)
-        assert way is not None
-        return way
+    def _under_way(self, group: GroupTimeline, sequence: int, event: Event) -> RecordTimeline:
+        entry = group.under_way.get(sequence)
+        done = group.entries.get(sequence)
+        self._hold(Invariant.RECORDS_ACCOUNTED, entry is not None, event, "is about", done)
+        assert entry is not None
+        return entry
 
     def _timelines(self, event: Any) -> tuple[StreamTimeline, GroupTimeline]:
         stream = self._streams.streams[event.namespace, event.stream]

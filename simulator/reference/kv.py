@@ -1,4 +1,4 @@
-"""What the log has said of keys: every value that each of them ever had."""
+"""The reference model of keys: every value that each of them ever had."""
 
 from bisect import bisect_right
 from collections import defaultdict

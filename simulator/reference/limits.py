@@ -1,6 +1,6 @@
-"""What the log says of the limits of actions: who has a slot, who waits for one, how many began.
+"""The reference model of limits: who has a permit, who waits for one, how many runs began.
 
-It counts by going through all runs of a key every time, and shares no code with what it watches.
+It counts by going through all runs of a key every time, and shares no code with the engine.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from simulator.checks.invariants import Checks, Invariant
 from simulator.reference.run_timeline import RunTimeline
 
 ActionKey: TypeAlias = tuple[Namespace, ActionName]
-SlotKey: TypeAlias = tuple[Namespace, ActionName, str]
+PermitKey: TypeAlias = tuple[Namespace, ActionName, str]
 
 WHO_KEY = "{input.who}"
 """The only template there is in a simulation; without one, all runs are counted together."""
@@ -35,7 +35,7 @@ class PermitTimeline:
         return {*self.in_queue, *self.under_way}
 
     def let_in(self, most: int | None) -> list[RunTimeline]:
-        """Those for whom there is a slot, the highest priority first."""
+        """Those for whom there is a permit, the highest priority first."""
         admitted: list[RunTimeline] = []
         while self.waiting and (most is None or len(self.holders) < most):
             highest = max(run.made.priority for run in self.waiting)
@@ -46,7 +46,7 @@ class PermitTimeline:
         return admitted
 
     def send_back(self, most: int | None) -> list[RunTimeline]:
-        """Those in the queue for whom there is no slot any more; they go before who waits."""
+        """Those in the queue for whom there is no permit any more; they go before who waits."""
         room = len(self.in_queue) if most is None else max(0, most - len(self.under_way))
         in_order = sorted(
             self.in_queue.values(),
@@ -61,7 +61,7 @@ class PermitTimeline:
 
 class LimitReference:
     def __init__(self, checks: Checks) -> None:
-        self.slots: dict[SlotKey, PermitTimeline] = {}
+        self.permits: dict[PermitKey, PermitTimeline] = {}
         self._hold = checks.hold
         self._loop = asyncio.get_running_loop()
         self._limits: dict[ActionKey, ActionLimits | None] = {}
@@ -77,21 +77,21 @@ class LimitReference:
     def changed(
         self, namespace: Namespace, action: Action
     ) -> tuple[list[RunTimeline], list[RunTimeline]]:
-        """The action was registered: who leaves the queue for the line, and who comes into it."""
+        """The action was registered: who leaves the queue to wait, and who comes into it."""
         key = (namespace, action.name)
         self._limits[key] = action.limits
         self._changed_s[key] = self._loop.time()
         lengths = [length_ms for length_ms, _ in self._windows(key)]
         for counted in [one for one in self._begun if one[0] == key and one[1] not in lengths]:
             del self._begun[counted]
-        timelines = [timeline for name, timeline in sorted(self.slots.items()) if name[:2] == key]
+        timelines = [timeline for name, timeline in sorted(self.permits.items()) if name[:2] == key]
         back = [run for timeline in timelines for run in timeline.send_back(self._most(key))]
         return back, [run for timeline in timelines for run in timeline.let_in(self._most(key))]
 
     def made(self, namespace: Namespace, run: Run) -> None:
         """A run is limited by what the action says when it is made, or made again."""
         key = self.key_of(namespace, run)
-        self._hold(Invariant.SLOTS_BOUNDED, run.slot == key, run, "should have the key", key)
+        self._hold(Invariant.PERMITS_BOUNDED, run.slot == key, run, "should have the key", key)
 
     def key_of(self, namespace: Namespace, run: Run) -> str | None:
         """By what the limits of its action, as they are now, count a run."""
@@ -100,36 +100,36 @@ class LimitReference:
             return None
         return _who(run.input) if limits.concurrency_key == WHO_KEY else ""
 
-    def moved(self, run: RunTimeline, slot: str | None) -> None:
+    def moved(self, run: RunTimeline, limit_key: str | None) -> None:
         """The run is counted by another key; if it is ready, it has no place for the moment."""
         key = self.key_of(run.namespace, run.made)
-        self._hold(Invariant.SLOTS_BOUNDED, slot == key, run, "should have the key", key)
+        self._hold(Invariant.PERMITS_BOUNDED, limit_key == key, run, "should have the key", key)
         if run.holder is not None or run.timer is None:
             self._take_out(run)
-        run.slot = slot
-        if slot is not None and run.holder is not None:
-            name = (run.namespace, run.made.action, slot)
-            self.slots.setdefault(name, PermitTimeline()).under_way[run.run_id] = run
+        run.limit_key = limit_key
+        if limit_key is not None and run.holder is not None:
+            name = (run.namespace, run.made.action, limit_key)
+            self.permits.setdefault(name, PermitTimeline()).under_way[run.run_id] = run
 
     def moved_all(
         self, namespace: Namespace, action: ActionName, ready: list[RunTimeline]
     ) -> list[RunTimeline]:
         """These were ready, and find their place now; who comes into the queue."""
         key = (namespace, action)
-        admitted = [run for run in ready if run.slot is None]
+        admitted = [run for run in ready if run.limit_key is None]
         for run in ready:
-            if run.slot is not None:
-                name = (*key, run.slot)
-                self.slots.setdefault(name, PermitTimeline()).waiting.append(run)
-        for name, timeline in sorted(self.slots.items()):
+            if run.limit_key is not None:
+                name = (*key, run.limit_key)
+                self.permits.setdefault(name, PermitTimeline()).waiting.append(run)
+        for name, timeline in sorted(self.permits.items()):
             if name[:2] == key:
                 admitted += timeline.let_in(self._most(key))
                 if not timeline.waiting and not timeline.holders:
-                    del self.slots[name]
+                    del self.permits[name]
         return admitted
 
     def _take_out(self, run: RunTimeline) -> None:
-        if run.slot is None:
+        if run.limit_key is None:
             return
         timeline = self._timeline(run)
         if run in timeline.waiting:
@@ -139,10 +139,10 @@ class LimitReference:
 
     def ready(self, run: RunTimeline) -> list[RunTimeline]:
         """The run may begin; who comes into the queue."""
-        if run.slot is None:
+        if run.limit_key is None:
             return [run]
-        timeline = self.slots.setdefault(
-            (run.namespace, run.made.action, run.slot), PermitTimeline()
+        timeline = self.permits.setdefault(
+            (run.namespace, run.made.action, run.limit_key), PermitTimeline()
         )
         timeline.waiting.append(run)
         return timeline.let_in(self._most((run.namespace, run.made.action)))
@@ -156,27 +156,27 @@ class LimitReference:
             while begun[0] <= at_ms - length_ms:
                 begun.popleft()
             self._hold(Invariant.RATES_BOUNDED, len(begun) <= limit, run, begun)
-        if run.slot is None:
+        if run.limit_key is None:
             return
         timeline, most = self._timeline(run), self._most(key)
-        self._hold(Invariant.SLOTS_BOUNDED, run.run_id in timeline.in_queue, run, "has no slot")
+        self._hold(Invariant.PERMITS_BOUNDED, run.run_id in timeline.in_queue, run, "has no permit")
         timeline.under_way[run.run_id] = timeline.in_queue.pop(run.run_id)
         bounded = most is None or len(timeline.under_way) <= most
-        self._hold(Invariant.SLOTS_BOUNDED, bounded, most, *map(str, timeline.under_way.values()))
+        self._hold(Invariant.PERMITS_BOUNDED, bounded, most, *map(str, timeline.under_way.values()))
 
     def leaves(self, run: RunTimeline) -> list[RunTimeline]:
         """The run is not ready, and not under way any more; who comes into the queue for it."""
-        if run.slot is None:
+        if run.limit_key is None:
             return []
         timeline = self._timeline(run)
         self._take_out(run)
         admitted = timeline.let_in(self._most((run.namespace, run.made.action)))
         if not timeline.waiting and not timeline.holders:
-            del self.slots[run.namespace, run.made.action, run.slot]
+            del self.permits[run.namespace, run.made.action, run.limit_key]
         return admitted
 
     def is_waiting(self, run: RunTimeline) -> bool:
-        return run.slot is not None and run in self._timeline(run).waiting
+        return run.limit_key is not None and run in self._timeline(run).waiting
 
     def free_since_s(self, key: ActionKey) -> float:
         """Since when, at the latest, nothing but work was missing for a run to begin."""
@@ -188,12 +188,12 @@ class LimitReference:
         return max(times)
 
     def forget(self, namespace: Namespace) -> None:
-        for name in [name for name in self.slots if name[0] == namespace]:
-            del self.slots[name]
+        for name in [name for name in self.permits if name[0] == namespace]:
+            del self.permits[name]
 
     def _timeline(self, run: RunTimeline) -> PermitTimeline:
-        assert run.slot is not None
-        return self.slots[run.namespace, run.made.action, run.slot]
+        assert run.limit_key is not None
+        return self.permits[run.namespace, run.made.action, run.limit_key]
 
     def _most(self, key: ActionKey) -> int | None:
         limits = self._limits[key]

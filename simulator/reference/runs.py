@@ -273,7 +273,7 @@ class RunReference:
         )
         self._limits.made(event.namespace, run)
         timeline.is_dead = False
-        timeline.slot = run.slot
+        timeline.limit_key = run.slot
         timeline.attempts_before = timeline.attempt
         timeline.ready_at_ms = run.ready_at_ms
         timeline.ended_at_s = None

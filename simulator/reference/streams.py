@@ -1,4 +1,4 @@
-"""What the log has said of streams: every record there ever was, and where each stream begins."""
+"""The reference model of streams: every record there ever was, and where each stream begins."""
 
 from bisect import bisect_left, bisect_right
 from collections import deque
@@ -123,7 +123,7 @@ class StreamReference:
 
     def finish(self) -> None:
         left = {number: records for number, records in self._arriving.items() if records}
-        self._hold(Invariant.RECORDS_AS_SENT, not left, "nobody tells of", left)
+        self._hold(Invariant.RECORDS_AS_SENT, not left, "no event is about", left)
         self._arriving.clear()
 
     def lived_since(

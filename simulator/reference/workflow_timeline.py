@@ -1,4 +1,4 @@
-"""All that the log has said of one workflow run: its walks, what it has done, how it ended."""
+"""All that the log has said of one workflow run: its branches, what it has done, how it ended."""
 
 from collections import Counter
 
@@ -20,9 +20,9 @@ class WorkflowTimeline:
         self.began_at = position
         """The append that started it."""
         self.branches: dict[BranchName, Branch] = {}
-        """Where each walk is, and what it waits for."""
+        """Where each branch is, and what it waits for."""
         self.at_rest: set[BranchName] = set()
-        """The walks whose step has ended."""
+        """The branches whose step has ended."""
         self.done: list[StepName] = []
         """The steps that can be undone, in the order in which they succeeded."""
         self.to_undo: list[StepName] = []

@@ -1,4 +1,4 @@
-"""What the log has said of workflows, their runs and schedules: a second reading of the events."""
+"""The reference model of workflows, their runs and schedules."""
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
@@ -67,11 +67,11 @@ class WorkflowReference:
         self.disabled_versions: defaultdict[WorkflowKey, set[str]] = defaultdict(set)
         self.by_key: dict[tuple[Namespace, WorkflowName, str], RunId] = {}
         self.awaited: dict[RunKey, tuple[RunId, BranchName]] = {}
-        """Which walk waits for a run, or for a child."""
+        """Which branch waits for a run, or for a child."""
         self.holders: defaultdict[tuple[Namespace, WorkflowName, str], set[RunId]] = defaultdict(
             set
         )
-        """Who has the slots of a key."""
+        """Who has the permits of a key."""
         self.due_ms: dict[WorkflowKey, int | None] = {}
         """When a schedule falls due next."""
         self._newest: defaultdict[Namespace, int] = defaultdict(int)
@@ -212,16 +212,16 @@ class WorkflowReference:
         assert slot is not None
         assert limit is not None
         holders = self.holders[timeline.namespace, timeline.made.workflow, slot]
-        self._hold(Invariant.SLOTS_BOUNDED, not timeline.admitted, event)
+        self._hold(Invariant.PERMITS_BOUNDED, not timeline.admitted, event)
         holders.add(timeline.run_id)
         timeline.admitted = True
-        self._hold(Invariant.SLOTS_BOUNDED, len(holders) <= limit.max, event, holders)
+        self._hold(Invariant.PERMITS_BOUNDED, len(holders) <= limit.max, event, holders)
 
     @reads
     def _step_started(self, event: StepStarted) -> None:
         timeline, now = self._live_run(event), event.now
         hold = self._hold
-        hold(Invariant.SLOTS_BOUNDED, timeline.admitted, "begins without a slot;", event)
+        hold(Invariant.PERMITS_BOUNDED, timeline.admitted, "begins without a permit;", event)
         hold(Invariant.PAUSED_BEGINS_NOTHING, not timeline.paused, event)
         before = timeline.branches.get(event.branch)
         if before is not None and event.branch not in timeline.at_rest:

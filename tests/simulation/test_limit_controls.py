@@ -35,12 +35,12 @@ def slots_are_leaked_when_a_worker_is_given_up(monkeypatch):
 
     monkeypatch.setitem(FOLDS, RunTimedOut, leaking(run_ends.apply_timed_out))
     monkeypatch.setitem(FOLDS, RunRequeued, leaking(reports.apply_requeued))
-    return {Invariant.SLOTS_RIGHT, Invariant.NO_ACCIDENT}
+    return {Invariant.PERMITS_RIGHT, Invariant.NO_ACCIDENT}
 
 
 def slots_are_not_counted(monkeypatch):
     monkeypatch.setattr(limits, "_most", lambda space, name: None)
-    return {Invariant.SLOTS_BOUNDED, Invariant.QUEUE_ORDER}  # whoever should wait is in the way
+    return {Invariant.PERMITS_BOUNDED, Invariant.QUEUE_ORDER}  # whoever should wait is in the way
 
 
 def one_more_has_a_slot(monkeypatch):
@@ -51,7 +51,7 @@ def one_more_has_a_slot(monkeypatch):
         return allowed + 1 if allowed is not None else None
 
     monkeypatch.setattr(limits, "_most", one_more)
-    return {Invariant.SLOTS_BOUNDED, Invariant.SLOTS_RIGHT, Invariant.QUEUE_ORDER}
+    return {Invariant.PERMITS_BOUNDED, Invariant.PERMITS_RIGHT, Invariant.QUEUE_ORDER}
 
 
 def all_keys_are_one(monkeypatch):
@@ -59,17 +59,17 @@ def all_keys_are_one(monkeypatch):
         return "" if slot_of(action, payload) is not None else None
 
     monkeypatch.setattr(runs, "slot_of", one_key)
-    return {Invariant.SLOTS_BOUNDED}
+    return {Invariant.PERMITS_BOUNDED}
 
 
 def a_changed_limit_is_not_heeded(monkeypatch):
     monkeypatch.setattr(actions, "fit", lambda space, name: None)
-    return {Invariant.SLOTS_RIGHT, Invariant.QUEUE_ORDER, Invariant.SLOTS_BOUNDED}
+    return {Invariant.PERMITS_RIGHT, Invariant.QUEUE_ORDER, Invariant.PERMITS_BOUNDED}
 
 
 def a_new_limit_does_not_hold_for_what_waits(monkeypatch):
     monkeypatch.setattr(actions, "rekeyed", lambda space, action: [])
-    return {Invariant.SLOTS_RIGHT}
+    return {Invariant.PERMITS_RIGHT}
 
 
 def whoever_is_cancelled_stays_in_line(monkeypatch):
@@ -83,7 +83,7 @@ def whoever_is_cancelled_stays_in_line(monkeypatch):
             slots.line.push(run.priority, run.number)
 
     monkeypatch.setitem(FOLDS, RunCancelled, apply_cancelled)
-    return {Invariant.SLOTS_RIGHT, Invariant.QUEUED_OR_DUE, Invariant.NO_ACCIDENT}
+    return {Invariant.PERMITS_RIGHT, Invariant.QUEUED_OR_DUE, Invariant.NO_ACCIDENT}
 
 
 def a_snapshot_forgets_who_has_a_slot(monkeypatch):

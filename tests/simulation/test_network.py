@@ -158,7 +158,7 @@ async def test_a_place_that_is_cut_off_hears_everything_afterwards():
     network.heal(HOME)
 
     assert (client.received, server.received) == (b"to the client", b"to the server")
-    assert network.good_line(HOME) is None
+    assert network.good_link(HOME) is None
 
 
 @virtual
@@ -217,9 +217,9 @@ async def test_a_reader_that_pauses_makes_the_writer_pause():
 @virtual
 async def test_a_line_is_good_until_it_has_trouble():
     network, client, _ = await joined()
-    assert network.good_line(HOME) is not None
+    assert network.good_link(HOME) is not None
 
     network.break_one()
 
-    assert network.good_line(HOME) is None
+    assert network.good_link(HOME) is None
     assert client.lost is None

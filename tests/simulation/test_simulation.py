@@ -25,7 +25,7 @@ from flo.shard import record_cache as tails
 from flo.wire.opcodes import FORMS
 from simulator.checks.invariants import Invariant
 from simulator.reference.log import HANDLERS
-from simulator.simulation import OPERATIONS_DEFAULT, Simulation, tell
+from simulator.simulation import OPERATIONS_DEFAULT, Simulation, report_of
 
 SEEDS = range(1, 51)
 OPERATIONS_MIN = 200_000
@@ -105,5 +105,5 @@ def simulated(simulation):
     started = time.perf_counter()
     summary = simulation.run()
     if summary.broken is not None:
-        pytest.fail(tell(summary, time.perf_counter() - started), pytrace=False)
+        pytest.fail(report_of(summary, time.perf_counter() - started), pytrace=False)
     return summary

@@ -134,7 +134,7 @@ def the_shelf_mixes_up_streams(monkeypatch):
     return {
         Invariant.APPENDS_KEPT,
         Invariant.DELIVERED_ONCE,
-        Invariant.LETTERS_KEPT,
+        Invariant.DEAD_LETTERS_KEPT,
         Invariant.READS_WHOLE,
         Invariant.TRIMS_BOUNDED,
         Invariant.KEY_ORDER,
@@ -204,12 +204,12 @@ def parked_waits_for_keys_are_not_woken(monkeypatch):
 
 def dead_letters_are_lost(monkeypatch):
     monkeypatch.delitem(ARCHIVES, RecordDied)
-    return {Invariant.LETTERS_KEPT}
+    return {Invariant.DEAD_LETTERS_KEPT}
 
 
 def requeued_letters_stay_dead_too(monkeypatch):
     monkeypatch.delitem(REMOVALS, LetterRevived)
-    return {Invariant.LETTERS_KEPT}
+    return {Invariant.DEAD_LETTERS_KEPT}
 
 
 def dead_letters_are_miscounted(monkeypatch):
@@ -223,7 +223,7 @@ def a_letter_is_left_out(monkeypatch):
         return replace(page, items=page.items[1:])
 
     monkeypatch.setitem(QUERIES, ListLetters, list_letters)
-    return {Invariant.LETTERS_TREATED}
+    return {Invariant.DEAD_LETTERS_TREATED}
 
 
 def touches_shorten(monkeypatch):

@@ -113,7 +113,7 @@ def slots_are_not_counted(monkeypatch):
             yield WorkflowAdmitted(namespace=namespace, run_id=run_id, at_ms=context.now_ms)
 
     monkeypatch.setattr(workflows, "_admitted", admitted)
-    return {Invariant.SLOTS_BOUNDED}
+    return {Invariant.PERMITS_BOUNDED}
 
 
 def slots_are_leaked(monkeypatch):
@@ -123,7 +123,7 @@ def slots_are_leaked(monkeypatch):
 
     monkeypatch.setattr(workflow_folds, "_give_back_slot", leave_the_line)
     return {
-        Invariant.SLOTS_RIGHT,
+        Invariant.PERMITS_RIGHT,
         Invariant.SNAPSHOT_IS_STATE,
         Invariant.REPLAY_IS_STATE,
         Invariant.EVERY_WORKFLOW_ENDS,  # who stands in line for a slot that is never free
