@@ -9,6 +9,7 @@ from client.fake import FakeServer
 from client.virtual import run_virtual
 from flo import Conflict, Flo, NotFound, Unavailable
 from flo.client.dead_letters import treat_dead
+from flo.client.noun import Noun
 from flo.client.session.session import Session
 from flo.model.runs import PurgeDead, Requeued, RequeueDead
 from flo.wire.codec import Answer
@@ -74,7 +75,7 @@ async def test_what_is_no_dead_letter_is_refused(flo: Flo) -> None:
 def treated(server: FakeServer, command: RequeueDead | PurgeDead, run_ids: Any) -> Any:
     async def main() -> Any:
         session = Session(server.connect, "flo:9000", rng=lambda: 1.0)
-        treating = asyncio.ensure_future(treat_dead(session, command, run_ids))
+        treating = asyncio.ensure_future(treat_dead(Noun(session, "default"), command, run_ids))
         await asyncio.wait({treating}, timeout=5.0)
         if not treating.done():
             server.hang_up()

@@ -20,7 +20,7 @@ from flo import (
     Unavailable,
     Value,
 )
-from flo.client.kv import ANSWER_GRACE_S, POLL_S_MAX
+from flo.client.session.long_polls import ANSWER_GRACE_S, POLL_S_MAX
 from flo.model.base import Message
 from flo.model.kv import KEYS_PER_GET_MAX, SCAN_LIMIT_MAX, GetKey, Versioned
 from flo.server.server import Server

@@ -19,7 +19,7 @@ from flo import (
     WorkflowStatus,
     WorkflowUnsuccessful,
 )
-from flo.client.workflows import ANSWER_GRACE_S, POLL_S_MAX
+from flo.client.session.long_polls import ANSWER_GRACE_S, POLL_S_MAX
 from flo.model.workflows import WorkflowBegun
 from flo.testing.clock import ManualClock
 from flo.testing.local import local_server

@@ -10,6 +10,7 @@ from typing import Any, TypeVar, overload
 
 from flo.client.dead_letters import treat_dead
 from flo.client.handles.invocation import Invocation, result_of
+from flo.client.noun import Noun
 from flo.client.payloads.payload import encode_payload
 from flo.client.payloads.schema import Schema, schema_of
 from flo.client.session.session import Session
@@ -55,10 +56,9 @@ T = TypeVar("T")
 INVOKES_IN_FLIGHT_MAX = 10_000
 
 
-class Actions:
+class Actions(Noun):
     def __init__(self, session: Session, namespace: Namespace) -> None:
-        self._session = session
-        self._namespace = namespace
+        super().__init__(session, namespace)
         self._waits = Waits(session, namespace)
 
     async def register(
@@ -86,23 +86,23 @@ class Actions:
         say how many runs may be under way at a time, and how many may begin in a while. With
         `if_version` the action is left alone, and Conflict raised, if it has another version.
         """
-        command = RegisterAction(
-            name=name,
-            namespace=self._namespace,
-            timeout_ms=timeout_ms,
-            max_retries=max_retries,
-            retry_delay_ms=retry_delay_ms,
-            description=description,
-            input_schema=schema_of(input_schema, "input_schema"),
-            output_schema=schema_of(output_schema, "output_schema"),
-            if_changed=if_changed,
-            wasm_module=wasm,
-            wasm_entrypoint=wasm_entrypoint,
-            wasm_memory_limit=wasm_memory_limit,
-            limits=limits,
-            if_version=if_version,
+        return await self._call(
+            RegisterAction(
+                name=name,
+                timeout_ms=timeout_ms,
+                max_retries=max_retries,
+                retry_delay_ms=retry_delay_ms,
+                description=description,
+                input_schema=schema_of(input_schema, "input_schema"),
+                output_schema=schema_of(output_schema, "output_schema"),
+                if_changed=if_changed,
+                wasm_module=wasm,
+                wasm_entrypoint=wasm_entrypoint,
+                wasm_memory_limit=wasm_memory_limit,
+                limits=limits,
+                if_version=if_version,
+            )
         )
-        return await self._session.call(command)
 
     async def invoke(
         self,
@@ -115,16 +115,16 @@ class Actions:
         labels: Labels | None = None,
     ) -> Invocation:
         """Queue a run. With an `idempotency_key` it is repeated safely if the connection breaks."""
-        command = Invoke(
-            action=name,
-            input=encode_payload(input),
-            namespace=self._namespace,
-            priority=priority,
-            delay_ms=delay_ms,
-            idempotency_key=idempotency_key,
-            labels=labels,
+        invoked = await self._call(
+            Invoke(
+                action=name,
+                input=encode_payload(input),
+                priority=priority,
+                delay_ms=delay_ms,
+                idempotency_key=idempotency_key,
+                labels=labels,
+            )
         )
-        invoked = await self._session.call(command, repeatable=idempotency_key is not None)
         return Invocation(self, invoked.run_id, invoked.duplicate, invoked.inline)
 
     async def invoke_many(
@@ -167,7 +167,8 @@ class Actions:
         rest = iter(commands)
         answers: list[Invoked | BaseException] = []
         while window := list(islice(rest, INVOKES_IN_FLIGHT_MAX)):
-            answers += await asyncio.gather(*map(self._send, window), return_exceptions=True)
+            calls = map(self._session.call, window)
+            answers += await asyncio.gather(*calls, return_exceptions=True)
         invocations = [
             Invocation(self, answer.run_id, answer.duplicate, answer.inline)
             for answer in answers
@@ -178,8 +179,7 @@ class Actions:
         return invocations
 
     async def status(self, run_id: RunId) -> RunView:
-        query = GetRun(run_id=run_id, namespace=self._namespace)
-        return await self._session.call(query)
+        return await self._call(GetRun(run_id=run_id))
 
     async def wait(self, run_id: RunId, timeout: float | None = None) -> RunResult:
         """How the run has ended, once it has; TimedOut if it takes more than `timeout` seconds."""
@@ -189,48 +189,35 @@ class Actions:
     async def result(self, run_id: RunId, type: type[T], timeout: float | None = None) -> T: ...
     @overload
     async def result(self, run_id: RunId, type: Any = Any, timeout: float | None = None) -> Any: ...
-    async def result(
-        self,
-        run_id: RunId,
-        type: Any = Any,
-        timeout: float | None = None,
-    ) -> Any:
+    async def result(self, run_id: RunId, type: Any = Any, timeout: float | None = None) -> Any:
         """The output of the run once it has ended, decoded; RunUnsuccessful if there is none."""
         return result_of(await self.wait(run_id, timeout), type)
 
     async def cancel(self, run_id: RunId, reason: str = "") -> Accepted:
         """End a run that has not ended; the worker that holds it is told at once."""
-        command = Cancel(run_id=run_id, namespace=self._namespace, reason=reason)
-        return await self._session.call(command)
+        return await self._call(Cancel(run_id=run_id, reason=reason))
 
     async def dead(
         self, name: ActionName, limit: int = LIST_LIMIT_DEFAULT, cursor: str | None = None
     ) -> RunPage:
         """The dead letters of one action, the newest first."""
-        query = ListDead(action=name, namespace=self._namespace, limit=limit, cursor=cursor)
-        return await self._session.call(query)
+        return await self._call(ListDead(action=name, limit=limit, cursor=cursor))
 
     async def requeue(
         self, name: ActionName, run_ids: Iterable[RunId] | None = None
     ) -> list[RunId]:
         """Give dead letters another life, with all their retries: these, or all there are."""
-        return await treat_dead(
-            self._session, RequeueDead(action=name, namespace=self._namespace), run_ids
-        )
+        return await treat_dead(self, RequeueDead(action=name), run_ids)
 
     async def purge(self, name: ActionName, run_ids: Iterable[RunId] | None = None) -> list[RunId]:
         """Forget dead letters: these, or all there are."""
-        return await treat_dead(
-            self._session, PurgeDead(action=name, namespace=self._namespace), run_ids
-        )
+        return await treat_dead(self, PurgeDead(action=name), run_ids)
 
     async def get(self, name: ActionName) -> ActionView:
-        query = GetAction(name=name, namespace=self._namespace)
-        return await self._session.call(query)
+        return await self._call(GetAction(name=name))
 
     async def list(self, limit: int = LIST_LIMIT_DEFAULT, cursor: str | None = None) -> ActionPage:
-        query = ListActions(namespace=self._namespace, limit=limit, cursor=cursor)
-        return await self._session.call(query)
+        return await self._call(ListActions(limit=limit, cursor=cursor))
 
     async def runs(
         self,
@@ -240,29 +227,25 @@ class Actions:
         cursor: str | None = None,
     ) -> RunPage:
         """The runs of one action, the newest first."""
-        query = ListRuns(
-            action=name,
-            namespace=self._namespace,
-            status=None if status is None else RunStatus(status),
-            limit=limit,
-            cursor=cursor,
+        return await self._call(
+            ListRuns(
+                action=name,
+                status=None if status is None else RunStatus(status),
+                limit=limit,
+                cursor=cursor,
+            )
         )
-        return await self._session.call(query)
 
     async def enable(self, name: ActionName) -> None:
-        await self._session.call(EnableAction(name=name, namespace=self._namespace))
+        await self._call(EnableAction(name=name))
 
     async def disable(self, name: ActionName) -> None:
         """Refuse new invocations; runs that are there already go on."""
-        await self._session.call(DisableAction(name=name, namespace=self._namespace))
+        await self._call(DisableAction(name=name))
 
     async def delete(self, name: ActionName) -> None:
         """Remove the action; its live runs go on to their end, new ones are refused."""
-        await self._session.call(DeleteAction(name=name, namespace=self._namespace))
-
-    def _send(self, command: Invoke) -> asyncio.Future[Any]:
-        repeatable = command.idempotency_key is not None
-        return self._session.call(command, repeatable=repeatable)
+        await self._call(DeleteAction(name=name))
 
 
 def _with_keys(

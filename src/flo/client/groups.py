@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TypeAlias
 
+from flo.client.noun import Noun
 from flo.client.payloads.durations import ms_if_any, ms_of
 from flo.client.session.session import Session
 from flo.model.groups import (
@@ -52,7 +53,7 @@ Ids: TypeAlias = StreamId | Iterable[StreamId | StreamRecord]
 """One id or many; a record stands for its own."""
 
 
-class ConsumerGroup:
+class ConsumerGroup(Noun):
     """What a group's members say; `flo.streams.group(stream, name)` gives one.
 
     Questions, `join`, `leave`, `ack`, `nack` and `touch` are repeated by themselves when the
@@ -65,8 +66,7 @@ class ConsumerGroup:
     def __init__(
         self, session: Session, namespace: Namespace, stream: StreamName, name: GroupName
     ) -> None:
-        self._session = session
-        self._namespace = namespace
+        super().__init__(session, namespace)
         self.stream = stream
         self.name = name
 
@@ -99,34 +99,22 @@ class ConsumerGroup:
             max_standbys=max_standbys,
             no_ack=no_ack,
         )
-        command = CreateGroup(
-            stream=self.stream,
-            group=self.name,
-            namespace=self._namespace,
-            settings=settings,
-            start=start,
+        await self._call(
+            CreateGroup(stream=self.stream, group=self.name, settings=settings, start=start)
         )
-        await self._session.call(command, repeatable=False)
 
     async def delete(self) -> None:
         """Delete the group and its dead letters; the records of the stream stay."""
-        command = DeleteGroup(stream=self.stream, group=self.name, namespace=self._namespace)
-        await self._session.call(command, repeatable=False)
+        await self._call(DeleteGroup(stream=self.stream, group=self.name))
 
     async def join(self, consumer: ConsumerName) -> GroupSettings:
         """Become a consumer of the group; it and its stream are made if they are not there."""
-        command = JoinGroup(
-            stream=self.stream, group=self.name, consumer=consumer, namespace=self._namespace
-        )
-        joined = await self._session.call(command)
+        joined = await self._call(JoinGroup(stream=self.stream, group=self.name, consumer=consumer))
         return joined.settings
 
     async def leave(self, consumer: ConsumerName) -> None:
         """What the consumer has not settled goes to the others at once."""
-        command = LeaveGroup(
-            stream=self.stream, group=self.name, consumer=consumer, namespace=self._namespace
-        )
-        await self._session.call(command)
+        await self._call(LeaveGroup(stream=self.stream, group=self.name, consumer=consumer))
 
     async def read(
         self,
@@ -141,29 +129,22 @@ class ConsumerGroup:
         Each is to be settled within the ack timeout, or it is handed out again. A consumer that
         has not joined yet joins. With a `worker_id`, a drain of that worker ends the wait.
         """
-        command = ReadGroup(
-            stream=self.stream,
-            group=self.name,
-            consumer=consumer,
-            namespace=self._namespace,
-            limit=limit,
-            block_ms=ms_of(block),
-            worker_id=worker_id,
+        return await self._call(
+            ReadGroup(
+                stream=self.stream,
+                group=self.name,
+                consumer=consumer,
+                limit=limit,
+                block_ms=ms_of(block),
+                worker_id=worker_id,
+            )
         )
-        timeout_s = block + self._session.timeout_s
-        return await self._session.call(command, timeout_s=timeout_s)
 
     async def ack(self, ids: Ids, *, worker_id: WorkerId | None = None) -> int:
         """These records are done; how many of them were under way. Anyone may say so."""
         return await self._settle(
             ids,
-            lambda some: Ack(
-                stream=self.stream,
-                group=self.name,
-                ids=some,
-                namespace=self._namespace,
-                worker_id=worker_id,
-            ),
+            lambda some: Ack(stream=self.stream, group=self.name, ids=some, worker_id=worker_id),
         )
 
     async def nack(
@@ -184,7 +165,6 @@ class ConsumerGroup:
                 stream=self.stream,
                 group=self.name,
                 ids=some,
-                namespace=self._namespace,
                 consumer=consumer,
                 delay_ms=ms_if_any(delay),
                 worker_id=worker_id,
@@ -200,7 +180,6 @@ class ConsumerGroup:
                 group=self.name,
                 consumer=consumer,
                 ids=some,
-                namespace=self._namespace,
                 extend_ms=ms_if_any(extend),
             ),
         )
@@ -217,16 +196,16 @@ class ConsumerGroup:
 
         The `next` of one answer is `after` in the next; None says that this was all.
         """
-        command = ClaimRecords(
-            stream=self.stream,
-            group=self.name,
-            consumer=consumer,
-            namespace=self._namespace,
-            min_idle_ms=ms_of(min_idle),
-            after=after,
-            limit=limit,
+        return await self._call(
+            ClaimRecords(
+                stream=self.stream,
+                group=self.name,
+                consumer=consumer,
+                min_idle_ms=ms_of(min_idle),
+                after=after,
+                limit=limit,
+            )
         )
-        return await self._session.call(command, repeatable=not min_idle)
 
     async def pending(
         self,
@@ -236,61 +215,41 @@ class ConsumerGroup:
         cursor: str | None = None,
     ) -> PendingPage:
         """The records under way, the oldest first."""
-        query = ListPending(
-            stream=self.stream,
-            group=self.name,
-            namespace=self._namespace,
-            consumer=consumer,
-            limit=limit,
-            cursor=cursor,
+        return await self._call(
+            ListPending(
+                stream=self.stream, group=self.name, consumer=consumer, limit=limit, cursor=cursor
+            )
         )
-        return await self._session.call(query)
 
     async def info(self) -> GroupView:
-        query = GetGroup(stream=self.stream, group=self.name, namespace=self._namespace)
-        return await self._session.call(query)
+        return await self._call(GetGroup(stream=self.stream, group=self.name))
 
     async def letters(
         self, *, limit: int = LIST_LIMIT_DEFAULT, cursor: str | None = None
     ) -> LetterPage:
         """The dead letters, the newest first."""
-        query = ListLetters(
-            stream=self.stream,
-            group=self.name,
-            namespace=self._namespace,
-            limit=limit,
-            cursor=cursor,
+        return await self._call(
+            ListLetters(stream=self.stream, group=self.name, limit=limit, cursor=cursor)
         )
-        return await self._session.call(query)
 
     async def requeue(self, ids: Ids | None = None, *, limit: int = 100) -> LettersChanged:
         """Hand out dead letters again: these, or the newest `limit` there are."""
-        command = RequeueLetters(
-            stream=self.stream,
-            group=self.name,
-            namespace=self._namespace,
-            ids=_listed(ids),
-            limit=limit,
+        return await self._call(
+            RequeueLetters(stream=self.stream, group=self.name, ids=_listed(ids), limit=limit)
         )
-        return await self._session.call(command, repeatable=False)
 
     async def purge(self, ids: Ids | None = None, *, limit: int = 100) -> LettersChanged:
         """Forget dead letters: these, or the newest `limit` there are."""
-        command = PurgeLetters(
-            stream=self.stream,
-            group=self.name,
-            namespace=self._namespace,
-            ids=_listed(ids),
-            limit=limit,
+        return await self._call(
+            PurgeLetters(stream=self.stream, group=self.name, ids=_listed(ids), limit=limit)
         )
-        return await self._session.call(command, repeatable=False)
 
     async def _settle(self, ids: Ids, message: Callable[[list[StreamId]], Command[Settled]]) -> int:
         """Say it of all these ids, of as many at a time as one command may name."""
         count = 0
         rest = _ids_of(ids)
         while some := list(islice(rest, IDS_PER_COMMAND_MAX)):
-            settled = await self._session.call(message(some))
+            settled = await self._call(message(some))
             count += settled.count
         return count
 

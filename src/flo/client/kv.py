@@ -10,12 +10,13 @@ from math import inf
 from typing import Any
 
 from flo.client.handles.transaction import KvTransaction
+from flo.client.noun import Noun
 from flo.client.payloads.durations import ms_if_any, ms_of
 from flo.client.payloads.payload import decode_payload, encode_payload
+from flo.client.session.long_polls import poll_times
 from flo.client.session.reconnect import until_answered
-from flo.client.session.session import Session
 from flo.model.errors import TimedOut
-from flo.model.ids import Key, Namespace
+from flo.model.ids import Key
 from flo.model.kv import (
     KEYS_PER_GET_MAX,
     SCAN_LIMIT_DEFAULT,
@@ -45,12 +46,8 @@ from flo.model.kv import (
     VersionView,
 )
 
-POLL_S_MAX = 30.0
-ANSWER_GRACE_S = 1.0
-"""How much later than asked for the answer to a poll may come."""
 
-
-class Kv:
+class Kv(Noun):
     """Questions are repeated by themselves when the connection breaks.
 
     Changes are sent once at most: if the connection breaks under one, Unavailable with the code
@@ -59,19 +56,15 @@ class Kv:
     could undo what somebody else has written in between.
     """
 
-    def __init__(self, session: Session, namespace: Namespace) -> None:
-        self._session = session
-        self._namespace = namespace
-
     async def get(self, key: Key, *, transaction: int | None = None) -> Value:
         """The value and its version; None and 0 if there is no such key.
 
         In a `transaction` that was begun: as that sees it, to be checked when it commits.
         """
         if transaction is not None:
-            read = ReadInTransaction(key=key, transaction=transaction, namespace=self._namespace)
-            return await self._session.call(read)
-        return await self._session.call(GetKey(key=key, namespace=self._namespace))
+            read = ReadInTransaction(key=key, transaction=transaction)
+            return await self._call(read)
+        return await self._call(GetKey(key=key))
 
     async def wait(
         self, key: Key, *, newer_than: int | None = None, timeout: float | None = 30.0
@@ -86,10 +79,7 @@ class Kv:
         while True:
             ask = partial(self._poll, key, newer_than, deadline_s)
             value = await until_answered(ask, deadline_s)
-            is_notifications = (
-                value.value is not None if newer_than is None else value.version != newer_than
-            )
-            if is_notifications:
+            if value.value is not None if newer_than is None else value.version != newer_than:
                 return value
             if now_s() >= deadline_s:
                 raise TimedOut(f"key {key!r} has not changed in time")
@@ -99,8 +89,8 @@ class Kv:
         rest = iter(keys)
         found: list[Value] = []
         while some := list(islice(rest, KEYS_PER_GET_MAX)):
-            query = GetKeys(keys=some, namespace=self._namespace)
-            values = await self._session.call(query)
+            query = GetKeys(keys=some)
+            values = await self._call(query)
             found += values.items
         return found
 
@@ -124,27 +114,26 @@ class Kv:
         Conflict: `version_mismatch`, or `condition_failed`; version 0 stands for no such key. In
         a `transaction` that was begun, there is no version yet, and 0 is returned.
         """
-        command = PutKey(
-            key=key,
-            value=encode_payload(value),
-            namespace=self._namespace,
-            ttl_ms=ms_if_any(ttl),
-            if_version=if_version,
-            if_absent=if_absent,
-            if_present=if_present,
-            transaction=transaction,
+        versioned = await self._call(
+            PutKey(
+                key=key,
+                value=encode_payload(value),
+                ttl_ms=ms_if_any(ttl),
+                if_version=if_version,
+                if_absent=if_absent,
+                if_present=if_present,
+                transaction=transaction,
+            )
         )
-        versioned = await self._session.call(command, repeatable=False)
         return versioned.version or 0
 
     async def delete(
         self, key: Key, *, if_version: int | None = None, transaction: int | None = None
     ) -> bool:
         """Delete a key; whether there was one, which in a `transaction` is not known yet."""
-        command = DeleteKey(
-            key=key, namespace=self._namespace, if_version=if_version, transaction=transaction
+        deleted = await self._call(
+            DeleteKey(key=key, if_version=if_version, transaction=transaction)
         )
-        deleted = await self._session.call(command, repeatable=False)
         return deleted.existed
 
     async def increment(self, key: Key, by: int = 1, *, transaction: int | None = None) -> int:
@@ -152,21 +141,16 @@ class Kv:
 
         In a `transaction` that was begun, there is no sum yet, and 0 is returned.
         """
-        command = IncrementKey(
-            key=key, delta=by, namespace=self._namespace, transaction=transaction
-        )
-        incremented = await self._session.call(command, repeatable=False)
+        incremented = await self._call(IncrementKey(key=key, delta=by, transaction=transaction))
         return incremented.value or 0
 
     async def touch(self, key: Key, ttl: float) -> None:
         """Let a key expire in `ttl` seconds from now; its value and version stay as they are."""
-        command = ExpireKey(key=key, ttl_ms=ms_of(ttl), namespace=self._namespace)
-        await self._session.call(command, repeatable=False)
+        await self._call(ExpireKey(key=key, ttl_ms=ms_of(ttl)))
 
     async def persist(self, key: Key) -> None:
         """Let a key stay for good."""
-        command = ExpireKey(key=key, namespace=self._namespace)
-        await self._session.call(command, repeatable=False)
+        await self._call(ExpireKey(key=key))
 
     async def scan(
         self,
@@ -177,14 +161,9 @@ class Kv:
         with_values: bool = False,
     ) -> KeyPage:
         """Keys that begin with a prefix, in order; their values only if asked for."""
-        query = ScanKeys(
-            prefix=prefix,
-            namespace=self._namespace,
-            limit=limit,
-            cursor=cursor,
-            with_values=with_values,
+        return await self._call(
+            ScanKeys(prefix=prefix, limit=limit, cursor=cursor, with_values=with_values)
         )
-        return await self._session.call(query)
 
     async def keys(self, prefix: str = "") -> AsyncGenerator[Key, None]:
         """All keys that begin with a prefix, in order, page by page."""
@@ -199,14 +178,12 @@ class Kv:
 
     async def history(self, key: Key, *, limit: int = 10) -> list[VersionView]:
         """The values a key had since it was made, the newest first, the present one included."""
-        query = GetKeyHistory(key=key, namespace=self._namespace, limit=limit)
-        history = await self._session.call(query)
+        history = await self._call(GetKeyHistory(key=key, limit=limit))
         return history.items
 
     async def get_json(self, key: Key, path: str = "$") -> Any:
         """What is at a path in a JSON document, decoded; NotFound if nothing is."""
-        query = GetJson(key=key, path=path, namespace=self._namespace)
-        found = await self._session.call(query)
+        found = await self._call(GetJson(key=key, path=path))
         return decode_payload(found.value or b"")
 
     async def set_json(
@@ -216,22 +193,21 @@ class Kv:
 
         `$` is all of it, and makes the key if need be. Bytes are taken as JSON text.
         """
-        command = SetJson(
-            key=key,
-            document=b"null" if value is None else encode_payload(value),
-            path=path,
-            namespace=self._namespace,
-            if_version=if_version,
+        versioned = await self._call(
+            SetJson(
+                key=key,
+                document=b"null" if value is None else encode_payload(value),
+                path=path,
+                if_version=if_version,
+            )
         )
-        versioned = await self._session.call(command, repeatable=False)
         return versioned.version or 0
 
     async def delete_json(
         self, key: Key, path: str = "$", *, if_version: int | None = None
     ) -> int | None:
         """Delete what is at a path; the version now, or None if that was all of it."""
-        command = DeleteJson(key=key, path=path, namespace=self._namespace, if_version=if_version)
-        versioned = await self._session.call(command, repeatable=False)
+        versioned = await self._call(DeleteJson(key=key, path=path, if_version=if_version))
         return versioned.version
 
     def transaction(self) -> KvTransaction:
@@ -249,33 +225,23 @@ class Kv:
         self, checks: Iterable[Check] = (), changes: Iterable[Change] = ()
     ) -> Committed:
         """Do all of it or none of it: the checks first, then the changes in their order."""
-        command = Transact(namespace=self._namespace, checks=list(checks), changes=list(changes))
-        return await self._session.call(command, repeatable=False)
+        return await self._call(Transact(checks=list(checks), changes=list(changes)))
 
     async def begin(self) -> Transaction:
         """Open a transaction that is filled call by call, with `transaction=` its number.
 
         The server forgets it when it is left idle for a minute, and when it is restarted.
         """
-        command = BeginTransaction(namespace=self._namespace)
-        return await self._session.call(command, repeatable=False)
+        return await self._call(BeginTransaction())
 
     async def commit(self, transaction: int) -> Committed:
         """Do all that was said in the transaction, if nothing that it read has changed."""
-        command = CommitTransaction(transaction=transaction, namespace=self._namespace)
-        return await self._session.call(command, repeatable=False)
+        return await self._call(CommitTransaction(transaction=transaction))
 
     async def rollback(self, transaction: int) -> None:
-        command = RollbackTransaction(transaction=transaction, namespace=self._namespace)
-        await self._session.call(command, repeatable=False)
+        await self._call(RollbackTransaction(transaction=transaction))
 
-    async def _poll(self, key: Key, newer_than: int | None, deadline_s: float) -> Value:
-        block_s, timeout_s = POLL_S_MAX, POLL_S_MAX + self._session.timeout_s
-        if deadline_s < inf:
-            remaining_s = deadline_s - asyncio.get_running_loop().time()
-            block_s = min(max(remaining_s, 0.0), POLL_S_MAX)
-            timeout_s = block_s + ANSWER_GRACE_S
-        query = GetKey(
-            key=key, namespace=self._namespace, block_ms=ms_of(block_s), newer_than=newer_than
-        )
-        return await self._session.call(query, timeout_s=timeout_s)
+    def _poll(self, key: Key, newer_than: int | None, deadline_s: float) -> asyncio.Future[Value]:
+        block_ms, timeout_s = poll_times(deadline_s)
+        query = GetKey(key=key, block_ms=block_ms, newer_than=newer_than)
+        return self._call(query, timeout_s)

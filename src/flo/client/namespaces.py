@@ -18,12 +18,11 @@ class Namespaces:
 
     async def create(self, name: Namespace) -> None:
         """Make a namespace; the first action or worker registered in one makes it too."""
-        await self._session.call(CreateNamespace(name=name), repeatable=False)
+        await self._session.call(CreateNamespace(name=name))
 
     async def delete(self, name: Namespace, *, force: bool = False) -> None:
         """Delete a namespace; with `force`, also one that still has something in it."""
-        command = DeleteNamespace(name=name, force=force)
-        await self._session.call(command, repeatable=False)
+        await self._session.call(DeleteNamespace(name=name, force=force))
 
     async def get(self, name: Namespace) -> NamespaceView:
         return await self._session.call(GetNamespace(name=name))
@@ -31,5 +30,4 @@ class Namespaces:
     async def list(
         self, limit: int = LIST_LIMIT_DEFAULT, cursor: str | None = None
     ) -> NamespacePage:
-        query = ListNamespaces(limit=limit, cursor=cursor)
-        return await self._session.call(query)
+        return await self._session.call(ListNamespaces(limit=limit, cursor=cursor))

@@ -5,13 +5,13 @@ from functools import partial
 from typing import Any
 
 from flo.client.groups import ConsumerGroup
+from flo.client.noun import Noun
 from flo.client.payloads.durations import ms_if_any, ms_of
 from flo.client.payloads.records import in_appends, record_of
 from flo.client.session.reconnect import until_answered
-from flo.client.session.session import Session
 from flo.model.errors import FloError, NotFound, error_of
 from flo.model.groups import GroupPage, ListGroups
-from flo.model.ids import LIST_LIMIT_DEFAULT, GroupName, Namespace, StreamId, StreamName
+from flo.model.ids import LIST_LIMIT_DEFAULT, GroupName, StreamId, StreamName
 from flo.model.streams import (
     RECORDS_PER_READ_DEFAULT,
     RECORDS_PER_READ_MAX,
@@ -38,16 +38,12 @@ from flo.model.streams import (
 FOLLOW_BLOCK_S = 30.0
 
 
-class Streams:
+class Streams(Noun):
     """Questions are repeated by themselves when the connection breaks, and so is `alter`.
 
     `create`, `append`, `trim` and `delete` are sent once at most: if the connection breaks under
     one, Unavailable with the code `connection_lost` says that nobody knows whether it was done.
     """
-
-    def __init__(self, session: Session, namespace: Namespace) -> None:
-        self._session = session
-        self._namespace = namespace
 
     async def create(
         self,
@@ -63,13 +59,13 @@ class Streams:
         Records older than `max_age` seconds are let go of, and the oldest of more than
         `max_length` records or `max_bytes` bytes; without any of them, everything is kept.
         """
-        command = CreateStream(
-            stream=stream,
-            namespace=self._namespace,
-            partitions=partitions,
-            retention=_retention(max_age, max_length, max_bytes),
+        await self._call(
+            CreateStream(
+                stream=stream,
+                partitions=partitions,
+                retention=_retention(max_age, max_length, max_bytes),
+            )
         )
-        await self._session.call(command, repeatable=False)
 
     async def alter(
         self,
@@ -80,17 +76,13 @@ class Streams:
         max_bytes: int | None = None,
     ) -> None:
         """Say anew what a stream keeps; a bound that is not given no longer holds."""
-        command = AlterStream(
-            stream=stream,
-            namespace=self._namespace,
-            retention=_retention(max_age, max_length, max_bytes),
+        await self._call(
+            AlterStream(stream=stream, retention=_retention(max_age, max_length, max_bytes))
         )
-        await self._session.call(command)
 
     async def delete(self, stream: StreamName) -> None:
         """Delete a stream, its records and its groups."""
-        command = DeleteStream(stream=stream, namespace=self._namespace)
-        await self._session.call(command, repeatable=False)
+        await self._call(DeleteStream(stream=stream))
 
     async def append(
         self,
@@ -147,18 +139,18 @@ class Streams:
         """
         if after == TAIL and block and not last:
             after = await self._end_of(stream)  # a repeated "$" could miss what came in between
-        query = ReadStream(
-            stream=stream,
-            namespace=self._namespace,
-            after=after,
-            until=until,
-            last=last,
-            limit=limit,
-            block_ms=ms_of(block),
-            partition=partition,
-            key=key,
+        return await self._call(
+            ReadStream(
+                stream=stream,
+                after=after,
+                until=until,
+                last=last,
+                limit=limit,
+                block_ms=ms_of(block),
+                partition=partition,
+                key=key,
+            )
         )
-        return await self._session.call(query, timeout_s=block + self._session.timeout_s)
 
     async def follow(
         self,
@@ -202,16 +194,16 @@ class Streams:
 
         Without a bound, what the stream's retention leaves out. `dry_run` only counts.
         """
-        command = TrimStream(
-            stream=stream,
-            namespace=self._namespace,
-            before=before,
-            max_length=max_length,
-            max_age_ms=ms_if_any(max_age),
-            max_bytes=max_bytes,
-            dry_run=dry_run,
+        return await self._call(
+            TrimStream(
+                stream=stream,
+                before=before,
+                max_length=max_length,
+                max_age_ms=ms_if_any(max_age),
+                max_bytes=max_bytes,
+                dry_run=dry_run,
+            )
         )
-        return await self._session.call(command, repeatable=dry_run)
 
     def group(self, stream: StreamName, name: GroupName) -> ConsumerGroup:
         """A consumer group of a stream, to be spoken to; this asks nobody anything."""
@@ -220,22 +212,18 @@ class Streams:
     async def groups(
         self, stream: StreamName, limit: int = LIST_LIMIT_DEFAULT, cursor: str | None = None
     ) -> GroupPage:
-        query = ListGroups(stream=stream, namespace=self._namespace, limit=limit, cursor=cursor)
-        return await self._session.call(query)
+        return await self._call(ListGroups(stream=stream, limit=limit, cursor=cursor))
 
     async def info(self, stream: StreamName) -> StreamView:
-        query = GetStream(stream=stream, namespace=self._namespace)
-        return await self._session.call(query)
+        return await self._call(GetStream(stream=stream))
 
     async def list(
         self, prefix: str = "", *, limit: int = LIST_LIMIT_DEFAULT, cursor: str | None = None
     ) -> StreamPage:
-        query = ListStreams(namespace=self._namespace, prefix=prefix, limit=limit, cursor=cursor)
-        return await self._session.call(query)
+        return await self._call(ListStreams(prefix=prefix, limit=limit, cursor=cursor))
 
     async def _append(self, stream: StreamName, records: Sequence[NewRecord]) -> Appended:
-        command = Append(stream=stream, records=list(records), namespace=self._namespace)
-        return await self._session.call(command, repeatable=False)
+        return await self._call(Append(stream=stream, records=list(records)))
 
     async def _end_of(self, stream: StreamName) -> StreamId:
         """The id of the newest record; of a stream that is not there yet, the start."""

@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from flo.client.noun import Noun
 from flo.client.payloads.payload import encode_payload
-from flo.client.session.session import Session
-from flo.model.ids import LIST_LIMIT_DEFAULT, ActionName, Labels, Namespace, RunId, WorkerId
+from flo.model.ids import LIST_LIMIT_DEFAULT, ActionName, Labels, RunId, WorkerId
 from flo.model.runs import (
     OUTCOME_SUCCESS,
     Accepted,
@@ -35,16 +35,12 @@ EXTEND_MS_DEFAULT = 30_000
 BLOCK_MS_DEFAULT = 30_000
 
 
-class Workers:
+class Workers(Noun):
     """Reports name their `attempt`, so that one that arrives twice counts once.
 
     With attempt 0 they mean whichever attempt the worker holds when they arrive, and are not
     repeated after a lost connection.
     """
-
-    def __init__(self, session: Session, namespace: Namespace) -> None:
-        self._session = session
-        self._namespace = namespace
 
     async def register(
         self,
@@ -63,24 +59,21 @@ class Workers:
         `metadata` is anything worth knowing; without `labels`, its flat values are the labels. A
         drain outlives a registration of the same `incarnation`, and no other.
         """
-        command = RegisterWorker(
-            worker_id=worker_id,
-            actions=actions,
-            namespace=self._namespace,
-            max_concurrency=max_concurrency,
-            machine_id=machine_id,
-            labels=labels,
-            metadata=metadata,
-            worker_type=WorkerType(worker_type),
-            incarnation=incarnation,
+        return await self._call(
+            RegisterWorker(
+                worker_id=worker_id,
+                actions=actions,
+                max_concurrency=max_concurrency,
+                machine_id=machine_id,
+                labels=labels,
+                metadata=metadata,
+                worker_type=WorkerType(worker_type),
+                incarnation=incarnation,
+            )
         )
-        return await self._session.call(command)
 
     async def heartbeat(self, worker_id: WorkerId, current_load: int = 0) -> WorkerKnown:
-        command = Heartbeat(
-            worker_id=worker_id, namespace=self._namespace, current_load=current_load
-        )
-        return await self._session.call(command)
+        return await self._call(Heartbeat(worker_id=worker_id, current_load=current_load))
 
     async def claim(
         self,
@@ -91,15 +84,8 @@ class Workers:
         block_ms: int = 0,
     ) -> Assigned:
         """Take up to `max_tasks` ready runs; wait up to `block_ms` for the first."""
-        command = Claim(
-            worker_id=worker_id,
-            actions=actions,
-            namespace=self._namespace,
-            max_tasks=max_tasks,
-            block_ms=block_ms,
-        )
-        return await self._session.call(
-            command, timeout_s=block_ms / 1_000 + self._session.timeout_s
+        return await self._call(
+            Claim(worker_id=worker_id, actions=actions, max_tasks=max_tasks, block_ms=block_ms)
         )
 
     async def complete(
@@ -111,15 +97,15 @@ class Workers:
         attempt: int = 0,
         outcome: str = OUTCOME_SUCCESS,
     ) -> Accepted:
-        command = Complete(
-            run_id=run_id,
-            worker_id=worker_id,
-            namespace=self._namespace,
-            attempt=attempt,
-            output=encode_payload(output),
-            outcome=outcome,
+        return await self._call(
+            Complete(
+                run_id=run_id,
+                worker_id=worker_id,
+                attempt=attempt,
+                output=encode_payload(output),
+                outcome=outcome,
+            )
         )
-        return await self._session.call(command, repeatable=attempt > 0)
 
     async def fail(
         self,
@@ -132,16 +118,16 @@ class Workers:
         dead_letter: bool = True,
     ) -> Accepted:
         """Without `retry` the run has failed for good; `dead_letter` keeps it for a requeue."""
-        command = Fail(
-            run_id=run_id,
-            worker_id=worker_id,
-            namespace=self._namespace,
-            attempt=attempt,
-            error=error,
-            retry=retry,
-            dead_letter=dead_letter,
+        return await self._call(
+            Fail(
+                run_id=run_id,
+                worker_id=worker_id,
+                attempt=attempt,
+                error=error,
+                retry=retry,
+                dead_letter=dead_letter,
+            )
         )
-        return await self._session.call(command, repeatable=attempt > 0)
 
     async def touch(
         self,
@@ -152,38 +138,28 @@ class Workers:
         extend_ms: int = EXTEND_MS_DEFAULT,
     ) -> Touched:
         """Extend the lease to `extend_ms` from now."""
-        command = Touch(
-            run_id=run_id,
-            worker_id=worker_id,
-            namespace=self._namespace,
-            attempt=attempt,
-            extend_ms=extend_ms,
+        return await self._call(
+            Touch(run_id=run_id, worker_id=worker_id, attempt=attempt, extend_ms=extend_ms)
         )
-        return await self._session.call(command)
 
     async def await_notifications(
         self, worker_id: WorkerId, *, after: int = 0, block_ms: int = BLOCK_MS_DEFAULT
     ) -> Notifications:
         """What the worker should know at once; the `last` of one answer is `after` in the next."""
-        query = AwaitNotifications(
-            worker_id=worker_id, namespace=self._namespace, after=after, block_ms=block_ms
+        return await self._call(
+            AwaitNotifications(worker_id=worker_id, after=after, block_ms=block_ms)
         )
-        return await self._session.call(query, timeout_s=block_ms / 1_000 + self._session.timeout_s)
 
     async def drain(self, worker_id: WorkerId) -> WorkerKnown:
         """No new tasks for this worker; those it holds go on."""
-        command = DrainWorker(worker_id=worker_id, namespace=self._namespace)
-        return await self._session.call(command)
+        return await self._call(DrainWorker(worker_id=worker_id))
 
     async def deregister(self, worker_id: WorkerId) -> None:
         """Forget the worker; what it still holds is free at once."""
-        command = DeregisterWorker(worker_id=worker_id, namespace=self._namespace)
-        await self._session.call(command)
+        await self._call(DeregisterWorker(worker_id=worker_id))
 
     async def get(self, worker_id: WorkerId) -> WorkerView:
-        query = GetWorker(worker_id=worker_id, namespace=self._namespace)
-        return await self._session.call(query)
+        return await self._call(GetWorker(worker_id=worker_id))
 
     async def list(self, limit: int = LIST_LIMIT_DEFAULT, cursor: str | None = None) -> WorkerPage:
-        query = ListWorkers(namespace=self._namespace, limit=limit, cursor=cursor)
-        return await self._session.call(query)
+        return await self._call(ListWorkers(limit=limit, cursor=cursor))

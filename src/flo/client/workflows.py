@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from flo.client.handles.execution import WorkflowHandle, result_of
+from flo.client.noun import Noun
 from flo.client.payloads.payload import encode_payload
-from flo.client.session.session import Session
+from flo.client.session.long_polls import may_poll_again, poll_times
 from flo.model.errors import TimedOut, Unavailable
-from flo.model.ids import LIST_LIMIT_DEFAULT, Namespace, RunId
+from flo.model.ids import LIST_LIMIT_DEFAULT, RunId
 from flo.model.workflows import (
     ENDED,
     HISTORY_LIMIT_DEFAULT,
@@ -50,57 +51,43 @@ from flo.model.workflows import (
 
 T = TypeVar("T")
 
-POLL_S_MAX = 30.0
-ANSWER_GRACE_S = 1.0
-"""How much later than asked for the answer to a poll may come."""
 NO_INPUT = b"{}"
 
 
-class Workflows:
-    def __init__(self, session: Session, namespace: Namespace) -> None:
-        self._session = session
-        self._namespace = namespace
-
+class Workflows(Noun):
     async def create(self, text: str | Path) -> WorkflowDeployed:
         """Deploy a definition: YAML or JSON, or the file that holds it.
 
         The same text again changes nothing; another text needs a version of its own. What is wrong
         with it is in the `problems` of the error's details; warnings are in those of the reply.
         """
-        command = CreateWorkflow(text=await _text_of(text), namespace=self._namespace)
-        return await self._session.call(command)
+        return await self._call(CreateWorkflow(text=await _text_of(text)))
 
     async def validate(self, text: str | Path) -> Validated:
         """What is wrong with a definition, and what might be; nothing is deployed."""
-        query = ValidateWorkflow(text=await _text_of(text))
-        return await self._session.call(query)
+        return await self._session.call(ValidateWorkflow(text=await _text_of(text)))
 
     async def get(self, name: WorkflowName, version: str = LATEST) -> WorkflowView:
-        query = GetWorkflow(name=name, namespace=self._namespace, version=version)
-        return await self._session.call(query)
+        return await self._call(GetWorkflow(name=name, version=version))
 
     async def list(
         self, limit: int = LIST_LIMIT_DEFAULT, cursor: str | None = None
     ) -> WorkflowPage:
         """Each in its latest version; `get` gives the text of one."""
-        query = ListWorkflows(namespace=self._namespace, limit=limit, cursor=cursor)
-        return await self._session.call(query)
+        return await self._call(ListWorkflows(limit=limit, cursor=cursor))
 
     async def delete(self, name: WorkflowName, version: str | None = None) -> None:
         """Delete a version, or all of them; runs that are under way go on to their end."""
-        command = DeleteWorkflow(name=name, namespace=self._namespace, version=version)
-        await self._session.call(command)
+        await self._call(DeleteWorkflow(name=name, version=version))
 
     async def enable(self, name: WorkflowName, version: str | None = None) -> None:
         """Let it be started again: one version, or all of them."""
-        command = EnableWorkflow(name=name, namespace=self._namespace, version=version)
-        await self._session.call(command)
+        await self._call(EnableWorkflow(name=name, version=version))
 
     async def disable(self, name: WorkflowName, version: str | None = None) -> None:
         """Refuse new runs, of one version or of all there are and will be; those that are there
         already go on. The schedule rests while the latest version is disabled."""
-        command = DisableWorkflow(name=name, namespace=self._namespace, version=version)
-        await self._session.call(command)
+        await self._call(DisableWorkflow(name=name, version=version))
 
     async def start(
         self,
@@ -116,15 +103,15 @@ class Workflows:
         It is called `run_id`, which no other run may be, or else is given a number. Those started
         in the same turn of the loop travel together.
         """
-        command = StartWorkflow(
-            name=name,
-            input=NO_INPUT if input is None else encode_payload(input),
-            namespace=self._namespace,
-            version=version,
-            idempotency_key=idempotency_key,
-            run_id=run_id,
+        begun = await self._call(
+            StartWorkflow(
+                name=name,
+                input=NO_INPUT if input is None else encode_payload(input),
+                version=version,
+                idempotency_key=idempotency_key,
+                run_id=run_id,
+            )
         )
-        begun = await self._session.call(command, repeatable=idempotency_key is not None)
         return WorkflowHandle(self, begun.run_id, begun.duplicate)
 
     def run(self, run_id: RunId) -> WorkflowHandle:
@@ -136,22 +123,18 @@ class Workflows:
 
         It is sent once at most: nobody knows whether it has arrived if the connection breaks.
         """
-        command = SignalWorkflow(
-            run_id=run_id, type=type, payload=encode_payload(payload), namespace=self._namespace
-        )
-        await self._session.call(command, repeatable=False)
+        await self._call(SignalWorkflow(run_id=run_id, type=type, payload=encode_payload(payload)))
 
     async def cancel(self, run_id: RunId, reason: str = "") -> None:
         """End a run: its actions and children are cancelled, what it has done is undone."""
-        command = CancelWorkflow(run_id=run_id, namespace=self._namespace, reason=reason)
-        await self._session.call(command)
+        await self._call(CancelWorkflow(run_id=run_id, reason=reason))
 
     async def pause(self, run_id: RunId) -> None:
         """Let what is under way come to its end, and begin nothing new."""
-        await self._session.call(PauseWorkflow(run_id=run_id, namespace=self._namespace))
+        await self._call(PauseWorkflow(run_id=run_id))
 
     async def resume(self, run_id: RunId) -> None:
-        await self._session.call(ResumeWorkflow(run_id=run_id, namespace=self._namespace))
+        await self._call(ResumeWorkflow(run_id=run_id))
 
     async def rerun(
         self,
@@ -166,19 +149,18 @@ class Workflows:
         Without `step` it begins at the start, without `input` and `version` it has those of the
         other.
         """
-        command = RerunWorkflow(
-            run_id=run_id,
-            namespace=self._namespace,
-            step=step,
-            input=None if input is None else encode_payload(input),
-            version=version,
+        begun = await self._call(
+            RerunWorkflow(
+                run_id=run_id,
+                step=step,
+                input=None if input is None else encode_payload(input),
+                version=version,
+            )
         )
-        begun = await self._session.call(command, repeatable=False)
         return WorkflowHandle(self, begun.run_id, begun.duplicate)
 
     async def status(self, run_id: RunId) -> WorkflowRunView:
-        query = GetWorkflowRun(run_id=run_id, namespace=self._namespace)
-        return await self._session.call(query)
+        return await self._call(GetWorkflowRun(run_id=run_id))
 
     async def wait(self, run_id: RunId, timeout: float | None = None) -> WorkflowRunView:
         """The run, once it has ended; TimedOut if it takes more than `timeout` seconds."""
@@ -189,7 +171,7 @@ class Workflows:
             try:
                 run = await self._poll(run_id, deadline_s)
             except Unavailable as error:
-                if not _may_pass(error) or deadline_s == inf:
+                if not may_poll_again(error, deadline_s):
                     raise
                 problem = error
             else:
@@ -222,49 +204,35 @@ class Workflows:
         `where` is a condition on search attributes, `customer_id = "42" and order_amount > 100`;
         `since` is when they were started at the earliest, a datetime, or milliseconds since 1970.
         """
-        query = ListWorkflowRuns(
-            namespace=self._namespace,
-            workflow=workflow,
-            status=None if status is None else WorkflowStatus(status),
-            where=where,
-            since_ms=_ms_of(since),
-            limit=limit,
-            cursor=cursor,
+        return await self._call(
+            ListWorkflowRuns(
+                workflow=workflow,
+                status=None if status is None else WorkflowStatus(status),
+                where=where,
+                since_ms=_ms_of(since),
+                limit=limit,
+                cursor=cursor,
+            )
         )
-        return await self._session.call(query)
 
     async def history(
         self, run_id: RunId, *, limit: int = HISTORY_LIMIT_DEFAULT, cursor: str | None = None
     ) -> HistoryPage:
         """What has happened in a run, the oldest first."""
-        query = GetHistory(run_id=run_id, namespace=self._namespace, limit=limit, cursor=cursor)
-        return await self._session.call(query)
+        return await self._call(GetHistory(run_id=run_id, limit=limit, cursor=cursor))
 
     async def explain(self, run_id: RunId) -> Explanation:
         """Why the run is where it is, and what would move it."""
-        query = ExplainWorkflow(run_id=run_id, namespace=self._namespace)
-        return await self._session.call(query)
+        return await self._call(ExplainWorkflow(run_id=run_id))
 
     def _poll(self, run_id: RunId, deadline_s: float) -> asyncio.Future[WorkflowRunView]:
-        block_s, timeout_s = POLL_S_MAX, POLL_S_MAX + self._session.timeout_s
-        if deadline_s < inf:
-            remaining_s = deadline_s - asyncio.get_running_loop().time()
-            block_s = min(max(remaining_s, 0.0), POLL_S_MAX)
-            timeout_s = block_s + ANSWER_GRACE_S
-        query = WaitForWorkflow(
-            run_id=run_id, namespace=self._namespace, block_ms=round(block_s * 1_000)
-        )
-        return self._session.call(query, timeout_s=timeout_s)
+        block_ms, timeout_s = poll_times(deadline_s)
+        return self._call(WaitForWorkflow(run_id=run_id, block_ms=block_ms), timeout_s)
 
 
 async def _text_of(text: str | Path) -> str:
     return await asyncio.to_thread(text.read_text, "utf-8") if isinstance(text, Path) else text
 
 
-def _ms_of(context: datetime | int | None) -> int | None:
-    return round(context.timestamp() * 1_000) if isinstance(context, datetime) else context
-
-
-def _may_pass(problem: Unavailable) -> bool:
-    """A poll is shorter than the patience of those who have set a deadline."""
-    return isinstance(problem, TimedOut) or problem.code == "unreachable"
+def _ms_of(time: datetime | int | None) -> int | None:
+    return round(time.timestamp() * 1_000) if isinstance(time, datetime) else time

@@ -144,7 +144,7 @@ class LettersChanged(Message):
     more: bool = False
 
 
-@operation(opcode=70, permission=Permission.STREAMS_MANAGE)
+@operation(opcode=70, permission=Permission.STREAMS_MANAGE, repeatable=False)
 class CreateGroup(Command[Nothing]):
     """Make a group; whoever joins or reads one that is not there makes it, with the defaults."""
 
@@ -156,7 +156,7 @@ class CreateGroup(Command[Nothing]):
     """Where its reading begins: after this id, or at "$", the end."""
 
 
-@operation(opcode=71, permission=Permission.STREAMS_MANAGE)
+@operation(opcode=71, permission=Permission.STREAMS_MANAGE, repeatable=False)
 class DeleteGroup(Command[Nothing]):
     stream: StreamName
     group: GroupName
@@ -238,7 +238,9 @@ class TouchRecords(Command[Settled]):
     extend_ms: int | None = None
 
 
-@operation(opcode=78, permission=Permission.STREAMS_READ)
+@operation(
+    opcode=78, permission=Permission.STREAMS_READ, repeatable=lambda claim: not claim.min_idle_ms
+)
 class ClaimRecords(Command[ClaimedRecords]):
     """Take over records that have been under way for `min_idle_ms`; with 0, only one's own.
 
@@ -255,7 +257,7 @@ class ClaimRecords(Command[ClaimedRecords]):
     join: bool = True
 
 
-@operation(opcode=83, permission=Permission.STREAMS_MANAGE)
+@operation(opcode=83, permission=Permission.STREAMS_MANAGE, repeatable=False)
 class RequeueLetters(Command[LettersChanged]):
     """Hand out dead letters again: these, or the newest `limit` there are."""
 
@@ -266,7 +268,7 @@ class RequeueLetters(Command[LettersChanged]):
     limit: int = 100
 
 
-@operation(opcode=84, permission=Permission.STREAMS_MANAGE)
+@operation(opcode=84, permission=Permission.STREAMS_MANAGE, repeatable=False)
 class PurgeLetters(Command[LettersChanged]):
     """Forget dead letters: these, or the newest `limit` there are."""
 

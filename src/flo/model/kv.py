@@ -117,7 +117,7 @@ class Committed(Message):
     values: dict[Key, int] = msgspec.field(default_factory=dict)
 
 
-@operation(opcode=101, batch_opcode=102, permission=Permission.KV_WRITE)
+@operation(opcode=101, batch_opcode=102, permission=Permission.KV_WRITE, repeatable=False)
 class PutKey(Command[Versioned]):
     """Set a value. What was set to expire no longer is, unless `ttl_ms` says so again."""
 
@@ -132,7 +132,7 @@ class PutKey(Command[Versioned]):
     transaction: int | None = None
 
 
-@operation(opcode=103, permission=Permission.KV_WRITE)
+@operation(opcode=103, permission=Permission.KV_WRITE, repeatable=False)
 class DeleteKey(Command[Deleted]):
     key: Key
     namespace: Namespace = NAMESPACE_DEFAULT
@@ -140,7 +140,7 @@ class DeleteKey(Command[Deleted]):
     transaction: int | None = None
 
 
-@operation(opcode=107, permission=Permission.KV_WRITE)
+@operation(opcode=107, permission=Permission.KV_WRITE, repeatable=False)
 class IncrementKey(Command[Incremented]):
     """Add to a whole number; a key that does not exist counts as 0."""
 
@@ -150,7 +150,7 @@ class IncrementKey(Command[Incremented]):
     transaction: int | None = None
 
 
-@operation(opcode=108, permission=Permission.KV_WRITE)
+@operation(opcode=108, permission=Permission.KV_WRITE, repeatable=False)
 class ExpireKey(Command[Versioned]):
     """Let a key expire in `ttl_ms`; with None it stays for good. Its version stays as it is."""
 
@@ -160,7 +160,7 @@ class ExpireKey(Command[Versioned]):
     if_version: int | None = None
 
 
-@operation(opcode=110, permission=Permission.KV_WRITE)
+@operation(opcode=110, permission=Permission.KV_WRITE, repeatable=False)
 class SetJson(Command[Versioned]):
     """Set what is at a path in a JSON document; `$` is all of it, and makes the key if need be."""
 
@@ -171,7 +171,7 @@ class SetJson(Command[Versioned]):
     if_version: int | None = None
 
 
-@operation(opcode=111, permission=Permission.KV_WRITE)
+@operation(opcode=111, permission=Permission.KV_WRITE, repeatable=False)
 class DeleteJson(Command[Versioned]):
     """Delete what is at a path in a JSON document; `$` deletes the key."""
 
@@ -181,7 +181,7 @@ class DeleteJson(Command[Versioned]):
     if_version: int | None = None
 
 
-@operation(opcode=112, permission=Permission.KV_WRITE)
+@operation(opcode=112, permission=Permission.KV_WRITE, repeatable=False)
 class Transact(Command[Committed]):
     """Do all of it or none of it: the checks first, then the changes in their order."""
 
@@ -190,14 +190,14 @@ class Transact(Command[Committed]):
     changes: list[Change] = msgspec.field(default_factory=list)
 
 
-@operation(opcode=113, permission=Permission.KV_WRITE)
+@operation(opcode=113, permission=Permission.KV_WRITE, repeatable=False)
 class BeginTransaction(Command[Transaction]):
     """Open a transaction that is filled call by call; it is forgotten when left idle."""
 
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-@operation(opcode=114, permission=Permission.KV_WRITE)
+@operation(opcode=114, permission=Permission.KV_WRITE, repeatable=False)
 class CommitTransaction(Command[Committed]):
     """Do all that the transaction holds, if nothing that it read has changed."""
 
@@ -205,7 +205,7 @@ class CommitTransaction(Command[Committed]):
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-@operation(opcode=115, permission=Permission.KV_WRITE)
+@operation(opcode=115, permission=Permission.KV_WRITE, repeatable=False)
 class RollbackTransaction(Command[Nothing]):
     transaction: int
     namespace: Namespace = NAMESPACE_DEFAULT

@@ -23,14 +23,14 @@ class NamespacePage(Message):
     cursor: str | None = None
 
 
-@operation(opcode=50, permission=Permission.NAMESPACES_WRITE)
+@operation(opcode=50, permission=Permission.NAMESPACES_WRITE, repeatable=False)
 class CreateNamespace(Command[Nothing]):
     """Make a namespace; the first action or worker registered in one makes it too."""
 
     name: Namespace
 
 
-@operation(opcode=51, permission=Permission.NAMESPACES_WRITE)
+@operation(opcode=51, permission=Permission.NAMESPACES_WRITE, repeatable=False)
 class DeleteNamespace(Command[Nothing]):
     """Delete a namespace; with `force`, also one that still has something in it."""
 

@@ -14,7 +14,7 @@ permission and the reference follow from this. All of them are listed in model/c
 import re
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Any, Generic, NamedTuple, TypeVar, get_args
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, get_args
 
 import msgspec
 
@@ -75,6 +75,10 @@ def route(text: str) -> Route:
     return Route(method, path, int(status or 200))
 
 
+Repeatable: TypeAlias = bool | Callable[[Any], bool]
+"""Always, never, or for those messages of which it says so."""
+
+
 class Operation(NamedTuple):
     """All that the doors need to know of one command or query."""
 
@@ -87,7 +91,7 @@ class Operation(NamedTuple):
     """The opcode of its batch form: many of it in one frame, each answered on its own."""
     http: Route | None = None
     """The route that is derived from the declaration; None where a hand-written one serves it."""
-    repeatable: bool = True
+    repeatable: Repeatable = True
     """Whether a client may send it again when it does not know whether it was heard."""
 
     @property
@@ -104,6 +108,13 @@ class Operation(NamedTuple):
         return (self.message.__doc__ or "").strip()
 
 
+def may_repeat(message: Message) -> bool:
+    """Whether a message may be sent again when nobody knows whether it was heard."""
+    declared = DECLARED.get(type(message))
+    repeatable = declared.repeatable if declared is not None else True
+    return repeatable if isinstance(repeatable, bool) else repeatable(message)
+
+
 DECLARED: dict[type[Message], Operation] = {}
 """Every operation, by its message; model/catalog.py knows that all of them are here."""
 
@@ -114,7 +125,7 @@ def operation(
     permission: Permission,
     batch_opcode: int | None = None,
     http: str | None = None,
-    repeatable: bool = True,
+    repeatable: Repeatable = True,
 ) -> Callable[[type[M]], type[M]]:
     """Declare a command or a query as an operation that the doors offer."""
 

@@ -150,7 +150,12 @@ class RunPage(Message):
     cursor: str | None = None
 
 
-@operation(opcode=20, batch_opcode=21, permission=Permission.RUNS_INVOKE)
+@operation(
+    opcode=20,
+    batch_opcode=21,
+    permission=Permission.RUNS_INVOKE,
+    repeatable=lambda invoke: invoke.idempotency_key is not None,
+)
 class Invoke(Command[Invoked]):
     action: ActionName
     input: bytes = b""
@@ -172,7 +177,12 @@ class Claim(Command[Assigned]):
     block_ms: int = 0
 
 
-@operation(opcode=23, batch_opcode=24, permission=Permission.TASKS_WORK)
+@operation(
+    opcode=23,
+    batch_opcode=24,
+    permission=Permission.TASKS_WORK,
+    repeatable=lambda report: report.attempt > 0,
+)
 class Complete(Command[Accepted]):
     """The result of a task. `attempt` 0 means: whichever attempt this worker holds now."""
 
@@ -187,7 +197,9 @@ class Complete(Command[Accepted]):
     """Changes of keys that happen with the result: both, or neither."""
 
 
-@operation(opcode=25, permission=Permission.TASKS_WORK)
+@operation(
+    opcode=25, permission=Permission.TASKS_WORK, repeatable=lambda report: report.attempt > 0
+)
 class Fail(Command[Accepted]):
     """An attempt that failed. Without `retry` the run has failed for good.
 
@@ -225,7 +237,7 @@ class Cancel(Command[Accepted]):
     reason: str = ""
 
 
-@operation(opcode=28, permission=Permission.RUNS_MANAGE)
+@operation(opcode=28, permission=Permission.RUNS_MANAGE, repeatable=False)
 class RequeueDead(Command[Requeued]):
     """Give dead letters of an action another life: these, or the first `limit` there are."""
 
@@ -235,7 +247,7 @@ class RequeueDead(Command[Requeued]):
     limit: int = 100
 
 
-@operation(opcode=29, permission=Permission.RUNS_MANAGE)
+@operation(opcode=29, permission=Permission.RUNS_MANAGE, repeatable=False)
 class PurgeDead(Command[Purged]):
     """Forget dead letters of an action: these, or the first `limit` there are."""
 

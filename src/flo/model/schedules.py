@@ -50,7 +50,7 @@ class ResumeSchedule(Command[Nothing]):
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-@operation(opcode=152, permission=Permission.SCHEDULES_MANAGE)
+@operation(opcode=152, permission=Permission.SCHEDULES_MANAGE, repeatable=False)
 class RunSchedule(Command[WorkflowBegun]):
     """Start a run now, as the schedule would."""
 

@@ -153,7 +153,7 @@ class StreamPosition(NamedTuple):
     at_ms: int
 
 
-@operation(opcode=60, permission=Permission.STREAMS_MANAGE)
+@operation(opcode=60, permission=Permission.STREAMS_MANAGE, repeatable=False)
 class CreateStream(Command[Nothing]):
     """Make a stream; the first append to one makes it too, with the defaults."""
 
@@ -172,7 +172,7 @@ class AlterStream(Command[Nothing]):
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-@operation(opcode=62, permission=Permission.STREAMS_MANAGE)
+@operation(opcode=62, permission=Permission.STREAMS_MANAGE, repeatable=False)
 class DeleteStream(Command[Nothing]):
     """Delete a stream, its records and its groups."""
 
@@ -180,14 +180,14 @@ class DeleteStream(Command[Nothing]):
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-@operation(opcode=63, batch_opcode=64, permission=Permission.STREAMS_WRITE)
+@operation(opcode=63, batch_opcode=64, permission=Permission.STREAMS_WRITE, repeatable=False)
 class Append(Command[Appended]):
     stream: StreamName
     records: list[NewRecord]
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-@operation(opcode=66, permission=Permission.STREAMS_MANAGE)
+@operation(opcode=66, permission=Permission.STREAMS_MANAGE, repeatable=lambda trim: trim.dry_run)
 class TrimStream(Command[Trimmed]):
     """Let go of the oldest records: all that any of these bounds leaves out.
 

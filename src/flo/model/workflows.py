@@ -242,7 +242,12 @@ class EnableWorkflow(Command[Nothing]):
     version: str | None = None
 
 
-@operation(opcode=130, batch_opcode=131, permission=Permission.WORKFLOWS_START)
+@operation(
+    opcode=130,
+    batch_opcode=131,
+    permission=Permission.WORKFLOWS_START,
+    repeatable=lambda start: start.idempotency_key is not None,
+)
 class StartWorkflow(Command[WorkflowBegun]):
     name: WorkflowName
     input: bytes = b"{}"
@@ -253,7 +258,7 @@ class StartWorkflow(Command[WorkflowBegun]):
     """What the run is to be called; otherwise it is given a number."""
 
 
-@operation(opcode=132, permission=Permission.WORKFLOWS_SIGNAL)
+@operation(opcode=132, permission=Permission.WORKFLOWS_SIGNAL, repeatable=False)
 class SignalWorkflow(Command[Nothing]):
     """Send a signal; it is kept until a step waits for its type."""
 
@@ -286,7 +291,7 @@ class ResumeWorkflow(Command[Nothing]):
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-@operation(opcode=136, permission=Permission.WORKFLOWS_START)
+@operation(opcode=136, permission=Permission.WORKFLOWS_START, repeatable=False)
 class RerunWorkflow(Command[WorkflowBegun]):
     """Start a run that repeats another one from a step on, with other input or another version."""
 

@@ -44,6 +44,8 @@ class Form(NamedTuple):
     request: type[Message]
     reply: type[Message]
     many: bool = False
+    waits: bool = False
+    """Whether it is a long poll, which says with `block_ms` how long it may wait."""
 
 
 HELLO = Form(1, "hello", Hello, Welcome)
@@ -54,7 +56,7 @@ def _forms() -> Iterator[Form]:
     yield HELLO
     yield PING
     for one in OPERATIONS:
-        yield Form(one.opcode, one.name, one.message, one.reply)
+        yield Form(one.opcode, one.name, one.message, one.reply, waits=one.waits)
         if one.batch_opcode is not None:
             yield Form(one.batch_opcode, f"{one.name}_many", one.message, one.reply, many=True)
 

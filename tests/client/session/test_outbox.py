@@ -24,7 +24,7 @@ def outbox() -> Outbox:
 
 
 def call(loop: asyncio.AbstractEventLoop, name: str, message: Message) -> PendingCall:
-    return PendingCall(BY_NAME[name], message, loop.create_future(), 0.0, True)
+    return PendingCall(BY_NAME[name], message, loop.create_future(), 0.0, False)
 
 
 def invoke(loop: asyncio.AbstractEventLoop, input: bytes = b"") -> PendingCall:

@@ -40,7 +40,7 @@ def answer_to(message: Message) -> Answer:
 
 def invoke(session: Session, number: int = 1, **fields: Any) -> asyncio.Future[Any]:
     command = Invoke(**{"action": "a", "input": b"%d" % number, **fields})
-    return session.call(command, repeatable=command.idempotency_key is not None)
+    return session.call(command)
 
 
 def ping(session: Session, timeout_s: float | None = None) -> asyncio.Future[Any]:

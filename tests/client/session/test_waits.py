@@ -7,8 +7,9 @@ import pytest
 
 from client.fake import FakeServer
 from client.virtual import run_virtual, turns
+from flo.client.session.long_polls import POLL_S_MAX
 from flo.client.session.session import Session
-from flo.client.session.waits import POLL_S_MAX, RUNS_PER_POLL_MAX, Waits
+from flo.client.session.waits import RUNS_PER_POLL_MAX, Waits
 from flo.model.errors import NotFound, TimedOut, Unavailable
 from flo.model.runs import Ended, RunResult, RunStatus
 

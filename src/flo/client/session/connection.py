@@ -6,15 +6,7 @@ from math import inf
 from typing import NamedTuple, TypeAlias, cast
 
 from flo.client.session.outbox import Outbox, PendingCall
-from flo.model.errors import (
-    Corrupt,
-    FloError,
-    Invalid,
-    Rejected,
-    TimedOut,
-    Unavailable,
-    error_of,
-)
+from flo.model.errors import Corrupt, FloError, Invalid, Rejected, TimedOut, Unavailable, error_of
 from flo.wire.codec import Answer
 from flo.wire.connection import ClientEnd
 from flo.wire.opcodes import BATCH_FORM_OF

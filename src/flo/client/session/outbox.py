@@ -13,6 +13,7 @@ from flo.client.payloads.records import length_of
 from flo.model.base import Message
 from flo.model.groups import ReadGroup
 from flo.model.kv import PutKey
+from flo.model.operation import may_repeat
 from flo.model.runs import Claim, Complete, Invoke
 from flo.model.streams import Append
 from flo.model.workflows import StartWorkflow
@@ -36,9 +37,9 @@ LAST = frozenset({FORM_OF[Claim].opcode, FORM_OF[ReadGroup].opcode})
 
 
 class PendingCall:
-    """One word on its way: what is asked, who waits, and until when."""
+    """One message on its way: what is asked, who waits, and until when."""
 
-    __slots__ = ("deadline_s", "form", "future", "message", "repeatable")
+    __slots__ = ("deadline_s", "form", "future", "message", "once")
 
     def __init__(
         self,
@@ -46,13 +47,18 @@ class PendingCall:
         message: Message,
         future: asyncio.Future[Any],
         deadline_s: float,
-        repeatable: bool,
+        once: bool,
     ) -> None:
         self.form = form
         self.message = message
         self.future = future
         self.deadline_s = deadline_s
-        self.repeatable = repeatable
+        self.once = once
+
+    @property
+    def may_be_repeated(self) -> bool:
+        """Whether it may be sent again when its connection has broken."""
+        return not self.once and may_repeat(self.message)
 
     def refuse(self, error: Exception) -> None:
         if not self.future.done():

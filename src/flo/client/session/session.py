@@ -11,7 +11,9 @@ import asyncio
 import random
 from collections.abc import Callable
 from math import inf
+from typing import Protocol, cast
 
+from flo.aio.flush import Flush
 from flo.client.session.connection import ClientConnection
 from flo.client.session.deadlines import DeadlineTimer
 from flo.client.session.outbox import Outbox, PendingCall
@@ -24,6 +26,13 @@ CONNECT_TIMEOUT_S = 5.0
 CLOSE_TIMEOUT_S = 1.0
 DELAY_S_FIRST = 0.05
 DELAY_S_MAX = 5.0
+
+
+class BlockingMessage(Protocol):
+    """A message that may be answered late."""
+
+    @property
+    def block_ms(self) -> int: ...
 
 
 class Session:
@@ -54,22 +63,19 @@ class Session:
     def _start_afresh(self) -> None:
         self._gate = asyncio.Lock()
         self._outbox = Outbox()
-        self._alarm = DeadlineTimer(self._expire)
+        self._timer = DeadlineTimer(self._expire)
         self._connection: ClientConnection | None = None
         self._reaching: asyncio.Task[None] | None = None
-        self._flush_is_due = False
+        self._flush = Flush(self._send)
 
     def call(
-        self,
-        message: Command[R] | Query[R],
-        *,
-        timeout_s: float | None = None,
-        repeatable: bool = True,
+        self, message: Command[R] | Query[R], *, timeout_s: float | None = None, once: bool = False
     ) -> asyncio.Future[R]:
         """Ask, and get the reply or the refusal in time, over as many connections as it takes.
 
-        What is not `repeatable` is sent once at most: if its connection breaks, the caller is
-        told that nobody knows.
+        The time is that of the client, and for a long poll also what it may wait. What may not be
+        repeated, or is to be sent `once`, is sent once at most: if its connection breaks, the
+        caller is told that nobody knows whether it was done.
         """
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
@@ -77,14 +83,15 @@ class Session:
         if self._closed:
             raise Unavailable("the client is closed", code="closed")
         future: asyncio.Future[R] = loop.create_future()
-        deadline_s = loop.time() + (self.timeout_s if timeout_s is None else timeout_s)
-        self._outbox.add(
-            PendingCall(FORM_OF[type(message)], message, future, deadline_s, repeatable)
-        )
-        self._alarm.set(deadline_s)
-        if not self._flush_is_due:
-            self._flush_is_due = True
-            loop.call_soon(self._flush)
+        form = FORM_OF[type(message)]
+        if timeout_s is None:
+            timeout_s = self.timeout_s
+            if form.waits:
+                timeout_s += cast(BlockingMessage, message).block_ms / 1_000
+        deadline_s = loop.time() + timeout_s
+        self._outbox.add(PendingCall(form, message, future, deadline_s, once))
+        self._timer.set(deadline_s)
+        self._flush.soon()
         return future
 
     async def connect(self) -> None:
@@ -97,7 +104,7 @@ class Session:
 
     async def close(self) -> None:
         self._closed = True
-        self._alarm.clear()
+        self._timer.clear()
         if self._reaching is not None:
             self._reaching.cancel()
             await asyncio.wait({self._reaching})
@@ -117,8 +124,7 @@ class Session:
         self._loop = loop
         self._start_afresh()
 
-    def _flush(self) -> None:
-        self._flush_is_due = False
+    def _send(self) -> None:
         if self._connection is not None:
             self._connection.send(self._outbox)
         elif self._outbox and self._reaching is None and not self._closed:
@@ -158,7 +164,7 @@ class Session:
         async with self._gate:
             if self._connection is not None:
                 return
-            connection = ClientConnection(self._client, self._flush, self._lost)
+            connection = ClientConnection(self._client, self._send, self._lost)
             try:
                 async with asyncio.timeout(CONNECT_TIMEOUT_S):
                     await self._open(lambda: connection)
@@ -175,7 +181,7 @@ class Session:
                 raise self._unreachable("the connection was closed at once")
             self._connection = connection
             self._problem = None
-            self._flush()
+            self._send()
 
     def _unreachable(self, reason: str) -> Unavailable:
         return Unavailable(f"cannot reach flo at {self._address}: {reason}", code="unreachable")
@@ -190,12 +196,12 @@ class Session:
         for call in connection.in_flight():
             if self._closed:
                 call.refuse(Unavailable("the client was closed", code="closed"))
-            elif call.repeatable:
+            elif call.may_be_repeated:
                 self._outbox.add(call)
             else:
                 call.refuse(_connection_lost(call, problem))
         self._outbox.clear_done()
-        self._flush()
+        self._send()
 
     def _expire(self) -> float:
         """Give up the calls whose time is over; the deadline to look at next."""

@@ -6,17 +6,15 @@ wait, wait, wait ──flush, once a turn──▸ poll ──▸ ended ──�
 """
 
 import asyncio
-from math import inf
 from typing import Any, TypeAlias
 
+from flo.aio.flush import Flush
+from flo.client.session.long_polls import may_poll_again, poll_times
 from flo.client.session.session import Session
 from flo.model.errors import FloError, NotFound, TimedOut
 from flo.model.ids import Namespace, RunId
 from flo.model.runs import Ended, RunResult, WaitForRuns
 
-POLL_S_MAX = 30.0
-ANSWER_GRACE_S = 1.0
-"""How much later than asked for the answer to a poll may come."""
 RUNS_PER_POLL_MAX = 32
 """Few, because a poll ends with the first of its runs, and the others are asked for again."""
 
@@ -28,16 +26,15 @@ class Waits:
         self._session = session
         self._namespace = namespace
         self._begun: dict[float, list[Waiter]] = {}
+        self._flush = Flush(self._poll)
 
     def wait(self, run_id: RunId, timeout_s: float) -> asyncio.Future[RunResult]:
-        loop = asyncio.get_running_loop()
-        if not self._begun:
-            loop.call_soon(self._flush)
-        future: asyncio.Future[RunResult] = loop.create_future()
+        future: asyncio.Future[RunResult] = asyncio.get_running_loop().create_future()
         self._begun.setdefault(timeout_s, []).append((run_id, future))
+        self._flush.soon()
         return future
 
-    def _flush(self) -> None:
+    def _poll(self) -> None:
         now_s = asyncio.get_running_loop().time()
         begun, self._begun = self._begun, {}
         for timeout_s, waiters in begun.items():
@@ -58,14 +55,11 @@ class RunPoll:
         self._deadline_s = deadline_s
 
     def ask(self) -> None:
-        block_s, timeout_s = POLL_S_MAX, POLL_S_MAX + self._session.timeout_s
-        if self._deadline_s < inf:
-            block_s = min(max(self._remaining_s(), 0.0), POLL_S_MAX)
-            timeout_s = block_s + ANSWER_GRACE_S
+        block_ms, timeout_s = poll_times(self._deadline_s)
         query = WaitForRuns(
             run_ids=list(dict.fromkeys(run_id for run_id, _ in self._waiters)),
             namespace=self._namespace,
-            block_ms=round(block_s * 1_000),
+            block_ms=block_ms,
         )
         try:
             answer = self._session.call(query, timeout_s=timeout_s)
@@ -78,7 +72,7 @@ class RunPoll:
         problem = answer.exception()
         if problem is None:
             self._tell(answer.result())
-        elif not self._may_ask_again(problem):
+        elif not may_poll_again(problem, self._deadline_s):
             self._refuse(problem)
         self._waiters = [waiter for waiter in self._waiters if not waiter[1].done()]
         if not self._waiters:
@@ -100,11 +94,6 @@ class RunPoll:
                 future.set_exception(
                     NotFound(f"run {run_id!r} does not exist", code="run_not_found")
                 )
-
-    def _may_ask_again(self, problem: BaseException) -> bool:
-        """A poll is shorter than the patience of those who have set a deadline."""
-        is_passing = isinstance(problem, TimedOut) or getattr(problem, "code", "") == "unreachable"
-        return is_passing and self._deadline_s < inf
 
     def _refuse(self, error: BaseException) -> None:
         for run_id, future in self._waiters:

@@ -6,36 +6,35 @@ a little for theirs. One that is urgent does not wait, and takes along those tha
 
 import asyncio
 
+from flo.aio.flush import Flush
 from flo.model.base import Message
 from flo.model.errors import FloError
 from flo.shard.loop import Shard
 from flo.shard.submission import Answer
 
-CONTEXT_S = 0.002
+TOGETHER_S = 0.002
 
 
 class Gatherer:
     def __init__(self, shard: Shard) -> None:
         self._shard = shard
         self._waiting: list[tuple[Message, asyncio.Future[Answer]]] = []
+        self._flush = Flush(self._submit, TOGETHER_S)
 
     async def hand_in(self, report: Message, *, is_urgent: bool) -> Message:
         """What the shard says to it; a refusal is raised."""
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Answer] = loop.create_future()
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting.append((report, answer))
         if is_urgent:
-            self._flush()
-        elif len(self._waiting) == 1:
-            loop.call_later(CONTEXT_S, self._flush)
+            self._flush.now()
+        else:
+            self._flush.soon()
         reply = await answer
         if isinstance(reply, FloError):
             raise reply
         return reply
 
-    def _flush(self) -> None:
-        if not self._waiting:
-            return  # they were taken along
+    def _submit(self) -> None:
         together, self._waiting = self._waiting, []
 
         def answered(answers: list[Answer]) -> None:

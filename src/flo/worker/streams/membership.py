@@ -34,7 +34,6 @@ class Membership:
         self.settings = await self._group.join(self._consumer)
 
     async def read(self, limit: int, block_ms: int) -> GroupRecords:
-        session = self._group._session
         command = ReadGroup(
             stream=self.place.stream,
             group=self.place.group,
@@ -45,9 +44,7 @@ class Membership:
             worker_id=self._worker_id,
             join=False,
         )
-        return await session.call(
-            command, timeout_s=block_ms / 1_000 + session.timeout_s, repeatable=False
-        )
+        return await self._group._session.call(command, once=True)
 
     async def give_back_all_but(self, known: Collection[StreamId]) -> int:
         """Whatever the group believes to be with us, and is not; how many there were."""

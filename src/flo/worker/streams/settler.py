@@ -12,6 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeAlias
 
+from flo.aio.flush import Flush
 from flo.model.errors import FloError, Unavailable
 from flo.model.ids import StreamId
 from flo.worker.streams.held import HeldRecord
@@ -28,7 +29,7 @@ class Settler:
     def __init__(self, membership: Membership) -> None:
         self._membership = membership
         self._waiting: dict[str, list[HeldRecord]] = {"nack": [], "give back": [], "ack": []}
-        self._flush_is_due = False
+        self._flush = Flush(self._say_all)
         self._unanswered: dict[StreamId, None] = {}
         self._saying: set[asyncio.Task[None]] = set()
 
@@ -51,7 +52,7 @@ class Settler:
         return set(self._unanswered)
 
     async def all_answered(self) -> None:
-        self._flush()
+        self._flush.now()
         while self._saying:
             await asyncio.wait(self._saying)
 
@@ -65,12 +66,9 @@ class Settler:
         for held in some:
             self._waiting[what].append(held)
             self._unanswered[held.task_id] = None
-        if not self._flush_is_due:
-            self._flush_is_due = True
-            asyncio.get_running_loop().call_soon(self._flush)
+        self._flush.soon()
 
-    def _flush(self) -> None:
-        self._flush_is_due = False
+    def _say_all(self) -> None:
         for what, batch in self._waiting.items():
             if batch:
                 self._waiting[what] = []

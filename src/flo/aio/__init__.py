@@ -1,0 +1,1 @@
+"""Small helpers for event loops, for both halves."""

@@ -1,0 +1,22 @@
+"""What every noun of a client is: the session it asks through, and the namespace it speaks of."""
+
+import asyncio
+
+from msgspec.structs import force_setattr
+
+from flo.client.session.session import Session
+from flo.model.ids import Namespace
+from flo.model.operation import Command, Query, R
+
+
+class Noun:
+    def __init__(self, session: Session, namespace: Namespace) -> None:
+        self._session = session
+        self._namespace = namespace
+
+    def _call(
+        self, message: Command[R] | Query[R], timeout_s: float | None = None
+    ) -> asyncio.Future[R]:
+        """Ask this in the namespace of the client; the message has just been made for it."""
+        force_setattr(message, "namespace", self._namespace)
+        return self._session.call(message, timeout_s=timeout_s)
