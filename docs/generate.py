@@ -12,7 +12,8 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import click
 import msgspec
@@ -193,8 +194,15 @@ def _fields(kind: type[Any]) -> str:
 
 
 def _type_name(kind: Any) -> str:
-    name = kind.__name__ if isinstance(kind, type) and not hasattr(kind, "__args__") else str(kind)
-    return re.sub(r"\b(?:flo\.model\.\w+|builtins)\.", "", name).replace(" | ", " or ")
+    if get_origin(kind) is Annotated:
+        return _type_name(get_args(kind)[0])
+    if kind in (Any, NoneType):
+        return "any" if kind is Any else "None"
+    arguments = [_type_name(one) for one in get_args(kind)]
+    if get_origin(kind) in (Union, UnionType):
+        return " or ".join(arguments)
+    name: str = kind.__name__
+    return f"{name}[{', '.join(arguments)}]" if arguments else name
 
 
 def _shown(value: Any) -> str:

@@ -30,6 +30,7 @@ from flo.model.archive import ArchiveAddress, Archived
 from flo.model.base import Event, Message
 from flo.model.catalog import OPERATIONS
 from flo.model.errors import FloError, Unexpected
+from flo.model.fields import FIELD_CHECKS
 from flo.model.runs import Tick
 
 EVENTS_PER_COMMAND_MAX = 100_000
@@ -123,7 +124,9 @@ def settle(state: State, command: Message, context: Context) -> Decision:
 def decide(state: State, command: Message, context: Context) -> Decision:
     """What the rules say to this command; nothing is changed, and a refusal is raised."""
     try:
-        return RULES[type(command)](state, command, context)
+        kind = type(command)
+        FIELD_CHECKS[kind](command)
+        return RULES[kind](state, command, context)
     except FloError:
         raise
     except Exception as error:  # our mistake, but nothing has happened yet: refuse and go on
@@ -138,7 +141,9 @@ def apply(state: State, event: Event) -> None:
 def answer(state: State, query: Message, context: Context) -> Message:
     """What the state, and what was recalled, say to this question."""
     try:
-        return QUERIES[type(query)](state, query, context)
+        kind = type(query)
+        FIELD_CHECKS[kind](query)
+        return QUERIES[kind](state, query, context)
     except FloError:
         raise
     except Exception as error:

@@ -18,17 +18,14 @@ from flo.engine.workers.records import Process, Worker
 from flo.engine.workers.rules import named_worker, worker_status
 from flo.model.actions import ActionPage, ActionView, GetAction, LimitsView, ListActions
 from flo.model.errors import Invalid, NotFound
+from flo.model.fields import check_fields
 from flo.model.ids import (
-    BLOCK_MS_MAX,
-    LIST_LIMIT_MAX,
     NAMESPACE_DEFAULT,
     Namespace,
-    check_range,
     run_id_of,
 )
 from flo.model.namespaces import GetNamespace, ListNamespaces, NamespacePage, NamespaceView
 from flo.model.runs import (
-    RUNS_PER_WAIT_MAX,
     AttemptView,
     Ended,
     GetRun,
@@ -80,8 +77,6 @@ def get_run(state: State, query: GetRun, context: Context) -> RunView:
 
 
 def wait_for_runs(state: State, query: WaitForRuns, context: Context) -> Ended:
-    check_range(query.block_ms, "block_ms", 0, BLOCK_MS_MAX)
-    check_range(len(query.run_ids), "the number of runs to wait for", 1, RUNS_PER_WAIT_MAX)
     space = state.space(query.namespace)
     results, unknown = [], []
     for run_id in query.run_ids:
@@ -110,7 +105,6 @@ def list_runs(state: State, query: ListRuns, context: Context) -> RunPage:
 
 def list_dead(state: State, query: ListDead, context: Context) -> RunPage:
     """A page of dead letters; one more was asked for, to know whether there is more."""
-    check_range(query.limit, "limit", 1, LIST_LIMIT_MAX)
     space = state.space(query.namespace)
     found = context.recalled.pages[space.archive_name]
     page = list(_within_length(found[: query.limit]))
@@ -130,7 +124,6 @@ def list_namespaces(state: State, query: ListNamespaces, context: Context) -> Na
 
 
 def await_notifications(state: State, query: AwaitNotifications, context: Context) -> Notifications:
-    check_range(query.block_ms, "block_ms", 0, BLOCK_MS_MAX)
     space = state.space(query.namespace)
     worker = named_worker(space, query.worker_id)
     live, after = context.live, query.after
@@ -209,7 +202,7 @@ def run_result(run: Run) -> RunResult:
 
 def numbers_below(space: Space, query: ListRuns | ListDead) -> int:
     """The run numbers a page looks at are under this one."""
-    check_range(query.limit, "limit", 1, LIST_LIMIT_MAX)
+    check_fields(query)
     newest = space.numbers.get(query.action, 0)
     if query.cursor is None:
         return newest + 1
@@ -255,7 +248,6 @@ class Paged(Protocol):
 
 def page_of(names: Iterable[str], query: Paged) -> tuple[list[str], str | None]:
     """The names of one page in order, and the cursor of the next."""
-    check_range(query.limit, "limit", 1, LIST_LIMIT_MAX)
     after = query.cursor
     ordered = sorted(name for name in names if after is None or name > after)
     page = ordered[: query.limit]

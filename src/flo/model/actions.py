@@ -1,9 +1,17 @@
 """An action's registration: commands, queries, replies."""
 
-from typing import Any
+from typing import Annotated, Any
 
 from flo.model.base import Message, Nothing, Record
-from flo.model.ids import LIST_LIMIT_DEFAULT, NAMESPACE_DEFAULT, ActionName, Namespace
+from flo.model.fields import Checked, Cursor, Limit, NewNamespace, Range, Text, about
+from flo.model.ids import (
+    DURATION_MS_MAX,
+    LIST_LIMIT_DEFAULT,
+    NAMESPACE_DEFAULT,
+    ActionName,
+    Namespace,
+    check_action_name,
+)
 from flo.model.operation import Command, Permission, Query, operation
 
 TIMEOUT_MS_DEFAULT = 30_000
@@ -13,17 +21,29 @@ MAX_RETRIES_MAX = 1_000
 ENTRYPOINT_DEFAULT = "handle"
 MEMORY_PAGES_DEFAULT = 256
 """Pages of 64 KB: 16 MB."""
+RUNS_LIMIT_MAX = 1_000_000
 
 
 class ActionLimits(Record):
     """How many runs of an action may be ready or under way at a time, and how many may begin."""
 
-    concurrency_max: int | None = None
-    concurrency_key: str = ""
-    """A text such as "{input.customer_id}": counted for each value of it, otherwise for all."""
-    max_per_second: int | None = None
-    max_per_minute: int | None = None
-    max_per_hour: int | None = None
+    concurrency_max: Annotated[
+        int | None, Range(1, RUNS_LIMIT_MAX), about("The most runs ready or under way at a time.")
+    ] = None
+    concurrency_key: Annotated[
+        str,
+        Text(),
+        about("Such as {input.customer_id}: counted for each value of it, otherwise for all."),
+    ] = ""
+    max_per_second: Annotated[
+        int | None, Range(1, RUNS_LIMIT_MAX), about("The most runs that begin in a second.")
+    ] = None
+    max_per_minute: Annotated[
+        int | None, Range(1, RUNS_LIMIT_MAX), about("The most runs that begin in a minute.")
+    ] = None
+    max_per_hour: Annotated[
+        int | None, Range(1, RUNS_LIMIT_MAX), about("The most runs that begin in an hour.")
+    ] = None
 
 
 class Registered(Message):
@@ -78,24 +98,41 @@ class RegisterAction(Command[Registered]):
     must not be there if it is 0.
     """
 
-    name: ActionName
-    namespace: Namespace = NAMESPACE_DEFAULT
-    timeout_ms: int = TIMEOUT_MS_DEFAULT
-    max_retries: int = MAX_RETRIES_DEFAULT
-    retry_delay_ms: int = RETRY_DELAY_MS_DEFAULT
-    description: str = ""
-    input_schema: dict[str, Any] | None = None
-    output_schema: dict[str, Any] | None = None
-    if_changed: bool = False
-    wasm_module: bytes | None = None
-    """With a module, the server performs the action itself."""
-    wasm_digest: str | None = None
-    """Or with one that the server has already."""
-    wasm_entrypoint: str = ENTRYPOINT_DEFAULT
-    wasm_memory_limit: int = MEMORY_PAGES_DEFAULT
-    """In pages of 64 KB."""
-    limits: ActionLimits | None = None
-    if_version: int | None = None
+    name: Annotated[ActionName, Checked(check_action_name)]
+    namespace: NewNamespace = NAMESPACE_DEFAULT
+    timeout_ms: Annotated[
+        int, Range(0, DURATION_MS_MAX), about("How long an attempt may take; 0 is without end.")
+    ] = TIMEOUT_MS_DEFAULT
+    max_retries: Annotated[
+        int, Range(0, MAX_RETRIES_MAX), about("How often a run that failed is tried again.")
+    ] = MAX_RETRIES_DEFAULT
+    retry_delay_ms: Annotated[
+        int, Range(0, DURATION_MS_MAX), about("The wait before the first retry; it doubles.")
+    ] = RETRY_DELAY_MS_DEFAULT
+    description: Annotated[str, Text(), about("What the action does, for people.")] = ""
+    input_schema: Annotated[
+        dict[str, Any] | None, about("The JSON Schema of the inputs that can be invoked.")
+    ] = None
+    output_schema: Annotated[
+        dict[str, Any] | None, about("The JSON Schema of the results that a worker can report.")
+    ] = None
+    if_changed: Annotated[bool, about("Settings already in force make no new version.")] = False
+    wasm_module: Annotated[
+        bytes | None, about("A WebAssembly module: the server performs the action itself.")
+    ] = None
+    wasm_digest: Annotated[
+        str | None, about("The digest of a module that the server has already.")
+    ] = None
+    wasm_entrypoint: Annotated[str, about("The function to call.")] = ENTRYPOINT_DEFAULT
+    wasm_memory_limit: Annotated[int, about("The most memory, in pages of 64 KB.")] = (
+        MEMORY_PAGES_DEFAULT
+    )
+    limits: Annotated[
+        ActionLimits | None, about("How many runs may be under way, and how many may begin.")
+    ] = None
+    if_version: Annotated[
+        int | None, about("Only if the action has this version; 0: if it is not there.")
+    ] = None
 
 
 @operation(opcode=11, permission=Permission.ACTIONS_WRITE)
@@ -108,6 +145,8 @@ class DeleteAction(Command[Nothing]):
 
 @operation(opcode=14, permission=Permission.ACTIONS_WRITE)
 class EnableAction(Command[Nothing]):
+    """Let a disabled action be invoked again."""
+
     name: ActionName
     namespace: Namespace = NAMESPACE_DEFAULT
 
@@ -122,12 +161,16 @@ class DisableAction(Command[Nothing]):
 
 @operation(opcode=12, permission=Permission.ACTIONS_READ)
 class GetAction(Query[ActionView]):
+    """An action: its settings, and its runs by status."""
+
     name: ActionName
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
 @operation(opcode=13, permission=Permission.ACTIONS_READ)
 class ListActions(Query[ActionPage]):
+    """The registered actions, by name."""
+
     namespace: Namespace = NAMESPACE_DEFAULT
-    limit: int = LIST_LIMIT_DEFAULT
-    cursor: str | None = None
+    limit: Limit = LIST_LIMIT_DEFAULT
+    cursor: Cursor = None

@@ -1,12 +1,14 @@
 """Consumer groups of a stream: commands, queries, replies."""
 
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 import msgspec
 
 from flo.model.base import Message, Nothing, Record
+from flo.model.fields import BlockMs, Checked, Cursor, Items, Limit, Range, about
 from flo.model.ids import (
+    DURATION_MS_MAX,
     LIST_LIMIT_DEFAULT,
     NAMESPACE_DEFAULT,
     ConsumerName,
@@ -15,9 +17,10 @@ from flo.model.ids import (
     StreamId,
     StreamName,
     WorkerId,
+    check_stream_name,
 )
 from flo.model.operation import Command, Permission, Query, operation
-from flo.model.streams import START, StreamRecord
+from flo.model.streams import START, Position, RecordLimit, StreamRecord
 
 ACK_TIMEOUT_MS_DEFAULT = 60_000
 ACK_TIMEOUT_MS_MAX = 24 * 3_600_000
@@ -28,11 +31,30 @@ SLOTS_MAX = 4_096
 STANDBYS_MAX = 65_535
 CONSUMERS_MAX = 10_000
 GROUPS_MAX = 1_000
+DEAD_PER_CALL_DEFAULT = 100
 IDS_PER_COMMAND_MAX = 1_000
 PENDING_PER_GROUP_MAX = 100_000
 """A group that has so many records under way is given no more until some are settled."""
 Sequences: TypeAlias = tuple[tuple[int, int], ...]
 """Sequences as the first and the last of each unbroken part."""
+NewConsumer: TypeAlias = Annotated[
+    ConsumerName, Checked(lambda name: check_stream_name(name, "the name of a consumer"))
+]
+StreamIds: TypeAlias = Annotated[
+    list[StreamId], Items(IDS_PER_COMMAND_MAX, "ids"), about("The ids of the records.")
+]
+ChosenIds: TypeAlias = Annotated[
+    list[StreamId] | None,
+    Items(IDS_PER_COMMAND_MAX, "ids"),
+    about("The ids of the records, all or none of which are taken; without them, any."),
+]
+DeadLimit: TypeAlias = Annotated[Limit, about("The most dead letters, of those without an id.")]
+AlsoJoin: TypeAlias = Annotated[
+    bool, about("Whether a consumer that has not joined is joined; otherwise it is refused.")
+]
+CountedWorker: TypeAlias = Annotated[
+    WorkerId | None, about("The registered worker for which what is settled counts.")
+]
 
 
 class GroupMode(StrEnum):
@@ -45,15 +67,25 @@ class GroupMode(StrEnum):
 
 
 class GroupSettings(Record):
-    mode: GroupMode = GroupMode.SHARED
-    ack_timeout_ms: int = ACK_TIMEOUT_MS_DEFAULT
-    max_deliveries: int = DELIVERIES_MAX_DEFAULT
-    redelivery_delay_ms: int = 0
-    slots: int = SLOTS_DEFAULT
-    """How many sets of keys are told apart in mode key_shared."""
-    max_standbys: int = STANDBYS_MAX
-    no_ack: bool = False
-    """Records count as settled when they are handed out."""
+    """What is asked of a group's consumers."""
+
+    mode: Annotated[GroupMode, about("How records are shared out.")] = GroupMode.SHARED
+    ack_timeout_ms: Annotated[
+        int, Range(1, ACK_TIMEOUT_MS_MAX), about("How long a consumer has for a record.")
+    ] = ACK_TIMEOUT_MS_DEFAULT
+    max_deliveries: Annotated[
+        int, Range(1, DELIVERIES_MAX_MAX), about("After so many, a record is a dead letter.")
+    ] = DELIVERIES_MAX_DEFAULT
+    redelivery_delay_ms: Annotated[
+        int, Range(0, DURATION_MS_MAX), about("The wait before a record is handed out again.")
+    ] = 0
+    slots: Annotated[
+        int, Range(1, SLOTS_MAX), about("How many sets of keys are told apart in key_shared.")
+    ] = SLOTS_DEFAULT
+    max_standbys: Annotated[
+        int, Range(0, STANDBYS_MAX), about("How many consumers may stand by in exclusive.")
+    ] = STANDBYS_MAX
+    no_ack: Annotated[bool, about("Records count as settled when they are handed out.")] = False
 
 
 SETTINGS_DEFAULT = GroupSettings()
@@ -151,13 +183,18 @@ class CreateGroup(Command[Nothing]):
     stream: StreamName
     group: GroupName
     namespace: Namespace = NAMESPACE_DEFAULT
-    settings: GroupSettings = SETTINGS_DEFAULT
-    start: str = START
-    """Where its reading begins: after this id, or at "$", the end."""
+    settings: Annotated[GroupSettings, about("What is asked of the group's consumers.")] = (
+        SETTINGS_DEFAULT
+    )
+    start: Annotated[
+        Position, about("Where its reading begins: after this id, or at $, the end.")
+    ] = START
 
 
 @operation(opcode=71, permission=Permission.STREAMS_MANAGE, repeatable=False)
 class DeleteGroup(Command[Nothing]):
+    """Delete a group and its dead letters; the records of the stream stay."""
+
     stream: StreamName
     group: GroupName
     namespace: Namespace = NAMESPACE_DEFAULT
@@ -165,15 +202,17 @@ class DeleteGroup(Command[Nothing]):
 
 @operation(opcode=72, permission=Permission.STREAMS_READ)
 class JoinGroup(Command[Joined]):
+    """Become a consumer of a group; what is not there is made. To join twice is fine."""
+
     stream: StreamName
     group: GroupName
-    consumer: ConsumerName
+    consumer: NewConsumer
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
 @operation(opcode=73, permission=Permission.STREAMS_READ)
 class LeaveGroup(Command[Nothing]):
-    """The consumer's records go to the others at once."""
+    """Leave a group; what the consumer holds goes to the others at once. Gone already is fine."""
 
     stream: StreamName
     group: GroupName
@@ -193,10 +232,10 @@ class ReadGroup(Command[GroupRecords]):
     group: GroupName
     consumer: ConsumerName
     namespace: Namespace = NAMESPACE_DEFAULT
-    limit: int = 1
-    block_ms: int = 0
-    worker_id: WorkerId | None = None
-    join: bool = True
+    limit: RecordLimit = 1
+    block_ms: BlockMs = 0
+    worker_id: CountedWorker = None
+    join: AlsoJoin = True
 
 
 @operation(opcode=75, permission=Permission.STREAMS_READ)
@@ -205,9 +244,9 @@ class Ack(Command[Settled]):
 
     stream: StreamName
     group: GroupName
-    ids: list[StreamId]
+    ids: StreamIds
     namespace: Namespace = NAMESPACE_DEFAULT
-    worker_id: WorkerId | None = None
+    worker_id: CountedWorker = None
 
 
 @operation(opcode=76, permission=Permission.STREAMS_READ)
@@ -219,11 +258,13 @@ class Nack(Command[Settled]):
 
     stream: StreamName
     group: GroupName
-    ids: list[StreamId]
+    ids: StreamIds
     namespace: Namespace = NAMESPACE_DEFAULT
-    consumer: ConsumerName | None = None
-    delay_ms: int | None = None
-    worker_id: WorkerId | None = None
+    consumer: Annotated[ConsumerName | None, about("Only those that this consumer holds.")] = None
+    delay_ms: Annotated[
+        int | None, Range(0, DURATION_MS_MAX), about("The wait, if not the group's.")
+    ] = None
+    worker_id: CountedWorker = None
 
 
 @operation(opcode=77, permission=Permission.STREAMS_READ)
@@ -233,9 +274,13 @@ class TouchRecords(Command[Settled]):
     stream: StreamName
     group: GroupName
     consumer: ConsumerName
-    ids: list[StreamId]
+    ids: StreamIds
     namespace: Namespace = NAMESPACE_DEFAULT
-    extend_ms: int | None = None
+    extend_ms: Annotated[
+        int | None,
+        Range(1, ACK_TIMEOUT_MS_MAX),
+        about("How long it has from now, if not the ack timeout."),
+    ] = None
 
 
 @operation(
@@ -249,12 +294,14 @@ class ClaimRecords(Command[ClaimedRecords]):
 
     stream: StreamName
     group: GroupName
-    consumer: ConsumerName
+    consumer: NewConsumer
     namespace: Namespace = NAMESPACE_DEFAULT
-    min_idle_ms: int = 0
-    after: StreamId = START
-    limit: int = 100
-    join: bool = True
+    min_idle_ms: Annotated[
+        int, Range(0, ACK_TIMEOUT_MS_MAX), about("How long ago they were handed out, at least.")
+    ] = 0
+    after: Annotated[StreamId, about("Only records after this id.")] = START
+    limit: RecordLimit = 100
+    join: AlsoJoin = True
 
 
 @operation(opcode=83, permission=Permission.STREAMS_MANAGE, repeatable=False)
@@ -264,8 +311,8 @@ class RequeueLetters(Command[LettersChanged]):
     stream: StreamName
     group: GroupName
     namespace: Namespace = NAMESPACE_DEFAULT
-    ids: list[StreamId] | None = None
-    limit: int = 100
+    ids: ChosenIds = None
+    limit: DeadLimit = DEAD_PER_CALL_DEFAULT
 
 
 @operation(opcode=84, permission=Permission.STREAMS_MANAGE, repeatable=False)
@@ -275,12 +322,14 @@ class PurgeLetters(Command[LettersChanged]):
     stream: StreamName
     group: GroupName
     namespace: Namespace = NAMESPACE_DEFAULT
-    ids: list[StreamId] | None = None
-    limit: int = 100
+    ids: ChosenIds = None
+    limit: DeadLimit = DEAD_PER_CALL_DEFAULT
 
 
 @operation(opcode=80, permission=Permission.STREAMS_READ)
 class GetGroup(Query[GroupView]):
+    """A group: its settings, its consumers, and how far it is."""
+
     stream: StreamName
     group: GroupName
     namespace: Namespace = NAMESPACE_DEFAULT
@@ -288,22 +337,24 @@ class GetGroup(Query[GroupView]):
 
 @operation(opcode=81, permission=Permission.STREAMS_READ)
 class ListGroups(Query[GroupPage]):
+    """The groups of a stream, by name."""
+
     stream: StreamName
     namespace: Namespace = NAMESPACE_DEFAULT
-    limit: int = LIST_LIMIT_DEFAULT
-    cursor: str | None = None
+    limit: Limit = LIST_LIMIT_DEFAULT
+    cursor: Cursor = None
 
 
 @operation(opcode=79, permission=Permission.STREAMS_READ)
 class ListPending(Query[PendingPage]):
-    """The records under way, the oldest first."""
+    """The records under way: with whom, since when, until when. The oldest come first."""
 
     stream: StreamName
     group: GroupName
     namespace: Namespace = NAMESPACE_DEFAULT
-    consumer: ConsumerName | None = None
-    limit: int = LIST_LIMIT_DEFAULT
-    cursor: str | None = None
+    consumer: Annotated[ConsumerName | None, about("Only what is with this consumer.")] = None
+    limit: Limit = LIST_LIMIT_DEFAULT
+    cursor: Cursor = None
 
 
 @operation(opcode=82, permission=Permission.STREAMS_READ)
@@ -313,5 +364,5 @@ class ListLetters(Query[LetterPage]):
     stream: StreamName
     group: GroupName
     namespace: Namespace = NAMESPACE_DEFAULT
-    limit: int = LIST_LIMIT_DEFAULT
-    cursor: str | None = None
+    limit: Limit = LIST_LIMIT_DEFAULT
+    cursor: Cursor = None

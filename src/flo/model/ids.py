@@ -2,19 +2,23 @@
 
 import re
 from math import isfinite
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
+
+from msgspec import Meta
 
 from flo.model.errors import Invalid, TooLarge
 
-Namespace: TypeAlias = str
-ActionName: TypeAlias = str
-RunId: TypeAlias = str
-WorkerId: TypeAlias = str
-StreamName: TypeAlias = str
-StreamId: TypeAlias = str
-GroupName: TypeAlias = str
-ConsumerName: TypeAlias = str
-Key: TypeAlias = str
+Namespace: TypeAlias = Annotated[str, Meta(description="The namespace it is in.")]
+ActionName: TypeAlias = Annotated[str, Meta(description="The action's name.")]
+RunId: TypeAlias = Annotated[str, Meta(description="The run's id.")]
+WorkerId: TypeAlias = Annotated[str, Meta(description="The worker's id.")]
+StreamName: TypeAlias = Annotated[str, Meta(description="The stream's name.")]
+StreamId: TypeAlias = Annotated[
+    str, Meta(description="The id of a record in its stream, such as 1700000000000-1.")
+]
+GroupName: TypeAlias = Annotated[str, Meta(description="The group's name.")]
+ConsumerName: TypeAlias = Annotated[str, Meta(description="The consumer's name.")]
+Key: TypeAlias = Annotated[str, Meta(description="The key.")]
 Labels: TypeAlias = dict[str, str | int | float | bool]
 
 NAMESPACE_DEFAULT = "default"
@@ -137,6 +141,12 @@ def check_key(key: Key) -> None:
             f"expected a key of 1 to {KEY_LENGTH_MAX} bytes, got {len(key.encode())}",
             code="invalid_key",
         )
+
+
+def check_idempotency_key(key: str) -> None:
+    if not key:
+        raise Invalid("expected an idempotency key that is not empty")
+    check_text(key, "idempotency_key", IDEMPOTENCY_KEY_LENGTH_MAX)
 
 
 def check_payload(payload: bytes, what: str) -> None:

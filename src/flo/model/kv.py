@@ -4,12 +4,22 @@ Every change in a namespace gets the next number; that number is the version of 
 versions only grow, and a key that was deleted and made again never has an old one.
 """
 
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 import msgspec
 
 from flo.model.base import Message, Nothing
-from flo.model.ids import NAMESPACE_DEFAULT, Key, Namespace
+from flo.model.fields import (
+    BlockMs,
+    CheckedKey,
+    Cursor,
+    Items,
+    NewNamespace,
+    Payload,
+    Range,
+    about,
+)
+from flo.model.ids import DURATION_MS_MAX, NAMESPACE_DEFAULT, Key, Namespace
 from flo.model.operation import Command, Permission, Query, operation
 
 VALUE_LENGTH_MAX = 256 * 1024
@@ -24,6 +34,27 @@ TRANSACTION_LENGTH_MAX = 1024 * 1024
 TRANSACTIONS_OPEN_MAX = 1_024
 TRANSACTION_IDLE_MS_MAX = 60_000
 PATH_LENGTH_MAX = 1_024
+NUMBER_MAX = 2**63 - 1
+
+TtlMs: TypeAlias = Annotated[
+    int, Range(1, DURATION_MS_MAX * 10), about("After so many milliseconds the key is gone.")
+]
+ValueBytes: TypeAlias = Annotated[bytes, Payload("a value", VALUE_LENGTH_MAX), about("The value.")]
+Delta: TypeAlias = Annotated[
+    int, Range(-NUMBER_MAX, NUMBER_MAX), about("How much to add; less than 0 takes away.")
+]
+IfVersion: TypeAlias = Annotated[
+    int | None,
+    about("Only if this is the key's version; 0 stands for a key that does not exist."),
+]
+TransactionId: TypeAlias = Annotated[int, about("The open transaction.")]
+InTransaction: TypeAlias = Annotated[int | None, about("The open transaction to do it in.")]
+JsonPath: TypeAlias = Annotated[
+    str,
+    about(
+        'Where in the document, such as $.user.name, $.items[0] or $["odd name"]; $ is all of it.'
+    ),
+]
 
 
 class Check(Message):
@@ -34,18 +65,24 @@ class Check(Message):
 
 
 class Put(Message, tag="put"):
-    key: Key
-    value: bytes
-    ttl_ms: int | None = None
+    """Set a value."""
+
+    key: CheckedKey
+    value: ValueBytes
+    ttl_ms: TtlMs | None = None
 
 
 class Delete(Message, tag="delete"):
-    key: Key
+    """Delete a key, if it is there."""
+
+    key: CheckedKey
 
 
 class Increment(Message, tag="increment"):
-    key: Key
-    delta: int = 1
+    """Add to a whole number; a key that does not exist counts as 0."""
+
+    key: CheckedKey
+    delta: Delta = 1
 
 
 Change: TypeAlias = Put | Delete | Increment
@@ -121,93 +158,102 @@ class Committed(Message):
 class PutKey(Command[Versioned]):
     """Set a value. What was set to expire no longer is, unless `ttl_ms` says so again."""
 
-    key: Key
-    value: bytes
-    namespace: Namespace = NAMESPACE_DEFAULT
-    ttl_ms: int | None = None
-    if_version: int | None = None
-    """Only if this is the key's version; 0 stands for a key that does not exist."""
-    if_absent: bool = False
-    if_present: bool = False
-    transaction: int | None = None
+    key: CheckedKey
+    value: ValueBytes
+    namespace: NewNamespace = NAMESPACE_DEFAULT
+    ttl_ms: TtlMs | None = None
+    if_version: IfVersion = None
+    if_absent: Annotated[bool, about("Only if the key does not exist.")] = False
+    if_present: Annotated[bool, about("Only if the key exists.")] = False
+    transaction: InTransaction = None
 
 
 @operation(opcode=103, permission=Permission.KV_WRITE, repeatable=False)
 class DeleteKey(Command[Deleted]):
-    key: Key
+    """Delete a key; the answer says whether it existed."""
+
+    key: CheckedKey
     namespace: Namespace = NAMESPACE_DEFAULT
-    if_version: int | None = None
-    transaction: int | None = None
+    if_version: IfVersion = None
+    transaction: InTransaction = None
 
 
 @operation(opcode=107, permission=Permission.KV_WRITE, repeatable=False)
 class IncrementKey(Command[Incremented]):
     """Add to a whole number; a key that does not exist counts as 0."""
 
-    key: Key
-    delta: int = 1
-    namespace: Namespace = NAMESPACE_DEFAULT
-    transaction: int | None = None
+    key: CheckedKey
+    delta: Delta = 1
+    namespace: NewNamespace = NAMESPACE_DEFAULT
+    transaction: InTransaction = None
 
 
 @operation(opcode=108, permission=Permission.KV_WRITE, repeatable=False)
 class ExpireKey(Command[Versioned]):
-    """Let a key expire in `ttl_ms`; with None it stays for good. Its version stays as it is."""
+    """Set when a key is gone, or that it stays for good. Its version does not change."""
 
-    key: Key
-    ttl_ms: int | None = None
+    key: CheckedKey
+    ttl_ms: Annotated[
+        TtlMs | None, about("In so many milliseconds the key is gone; null: it stays.")
+    ] = None
     namespace: Namespace = NAMESPACE_DEFAULT
-    if_version: int | None = None
+    if_version: IfVersion = None
 
 
 @operation(opcode=110, permission=Permission.KV_WRITE, repeatable=False)
 class SetJson(Command[Versioned]):
     """Set what is at a path in a JSON document; `$` is all of it, and makes the key if need be."""
 
-    key: Key
-    document: bytes
-    path: str = "$"
-    namespace: Namespace = NAMESPACE_DEFAULT
-    if_version: int | None = None
+    key: CheckedKey
+    document: Annotated[bytes, about("The JSON to put there.")]
+    path: JsonPath = "$"
+    namespace: NewNamespace = NAMESPACE_DEFAULT
+    if_version: IfVersion = None
 
 
 @operation(opcode=111, permission=Permission.KV_WRITE, repeatable=False)
 class DeleteJson(Command[Versioned]):
     """Delete what is at a path in a JSON document; `$` deletes the key."""
 
-    key: Key
-    path: str = "$"
+    key: CheckedKey
+    path: JsonPath = "$"
     namespace: Namespace = NAMESPACE_DEFAULT
-    if_version: int | None = None
+    if_version: IfVersion = None
 
 
 @operation(opcode=112, permission=Permission.KV_WRITE, repeatable=False)
 class Transact(Command[Committed]):
     """Do all of it or none of it: the checks first, then the changes in their order."""
 
-    namespace: Namespace = NAMESPACE_DEFAULT
-    checks: list[Check] = msgspec.field(default_factory=list)
-    changes: list[Change] = msgspec.field(default_factory=list)
+    namespace: NewNamespace = NAMESPACE_DEFAULT
+    checks: Annotated[list[Check], about("Versions that keys must have.")] = msgspec.field(
+        default_factory=list
+    )
+    changes: Annotated[list[Change], about("What is to be done, in this order.")] = msgspec.field(
+        default_factory=list
+    )
 
 
 @operation(opcode=113, permission=Permission.KV_WRITE, repeatable=False)
 class BeginTransaction(Command[Transaction]):
     """Open a transaction that is filled call by call; it is forgotten when left idle."""
 
-    namespace: Namespace = NAMESPACE_DEFAULT
+    namespace: NewNamespace = NAMESPACE_DEFAULT
 
 
 @operation(opcode=114, permission=Permission.KV_WRITE, repeatable=False)
 class CommitTransaction(Command[Committed]):
     """Do all that the transaction holds, if nothing that it read has changed."""
 
-    transaction: int
+    transaction: TransactionId
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
 @operation(opcode=115, permission=Permission.KV_WRITE, repeatable=False)
 class RollbackTransaction(Command[Nothing]):
-    transaction: int
+    """Forget a transaction; nothing of it happens."""
+
+    transaction: TransactionId
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
@@ -215,31 +261,39 @@ class RollbackTransaction(Command[Nothing]):
 class ReadInTransaction(Command[Value]):
     """The value as the transaction sees it; that it is so is checked when it commits."""
 
-    key: Key
-    transaction: int
+    key: CheckedKey
+    transaction: TransactionId
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
 @operation(opcode=100, permission=Permission.KV_READ)
 class GetKey(Query[Value]):
-    """A value. With `block_ms`, wait for the key to exist, or to have another version than this."""
+    """A value and its version; the answer after a wait is the key as it is."""
 
-    key: Key
+    key: CheckedKey
     namespace: Namespace = NAMESPACE_DEFAULT
-    block_ms: int = 0
-    newer_than: int | None = None
+    block_ms: Annotated[
+        BlockMs, about("Wait so long for the key to exist, or for `newer_than`.")
+    ] = 0
+    newer_than: Annotated[
+        int | None, Range(0), about("Wait for the key to have another version than this.")
+    ] = None
 
 
 @operation(opcode=104, permission=Permission.KV_READ)
 class GetKeys(Query[Values]):
-    keys: list[Key]
+    """The values of many keys, all of the same moment; a key that does not exist has version 0."""
+
+    keys: Annotated[list[Key], Items(KEYS_PER_GET_MAX, "keys"), about("The keys.")]
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
 @operation(opcode=109, permission=Permission.KV_READ)
 class GetJson(Query[Value]):
+    """What is at a path in a JSON document."""
+
     key: Key
-    path: str = "$"
+    path: JsonPath = "$"
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
@@ -247,11 +301,13 @@ class GetJson(Query[Value]):
 class ScanKeys(Query[KeyPage]):
     """Keys that begin with a prefix, in order; their values only if asked for."""
 
-    prefix: str = ""
+    prefix: Annotated[str, about("Only keys that begin so.")] = ""
     namespace: Namespace = NAMESPACE_DEFAULT
-    limit: int = SCAN_LIMIT_DEFAULT
-    cursor: str | None = None
-    with_values: bool = False
+    limit: Annotated[int, Range(1, SCAN_LIMIT_MAX), about("The most keys to answer.")] = (
+        SCAN_LIMIT_DEFAULT
+    )
+    cursor: Cursor = None
+    with_values: Annotated[bool, about("Whether to answer the values too.")] = False
 
 
 @operation(opcode=106, permission=Permission.KV_READ)
@@ -260,4 +316,4 @@ class GetKeyHistory(Query[KeyHistory]):
 
     key: Key
     namespace: Namespace = NAMESPACE_DEFAULT
-    limit: int = 10
+    limit: Annotated[int, Range(1, HISTORY_MAX + 1), about("The most values to answer.")] = 10

@@ -1,8 +1,13 @@
 """A namespace: commands, queries, replies."""
 
+from typing import Annotated, TypeAlias
+
 from flo.model.base import Message, Nothing
-from flo.model.ids import LIST_LIMIT_DEFAULT, Namespace
+from flo.model.fields import Checked, Cursor, Limit, about
+from flo.model.ids import LIST_LIMIT_DEFAULT, Namespace, check_namespace
 from flo.model.operation import Command, Permission, Query, operation
+
+NamespaceName: TypeAlias = Annotated[Namespace, about("The namespace's name.")]
 
 
 class NamespaceView(Message):
@@ -27,23 +32,27 @@ class NamespacePage(Message):
 class CreateNamespace(Command[Nothing]):
     """Make a namespace; the first action or worker registered in one makes it too."""
 
-    name: Namespace
+    name: Annotated[NamespaceName, Checked(check_namespace)]
 
 
 @operation(opcode=51, permission=Permission.NAMESPACES_WRITE, repeatable=False)
 class DeleteNamespace(Command[Nothing]):
     """Delete a namespace; with `force`, also one that still has something in it."""
 
-    name: Namespace
-    force: bool = False
+    name: NamespaceName
+    force: Annotated[bool, about("Also if there is something in it.")] = False
 
 
 @operation(opcode=52, permission=Permission.NAMESPACES_READ)
 class GetNamespace(Query[NamespaceView]):
-    name: Namespace
+    """A namespace: how many actions and workers it has, and its runs by status."""
+
+    name: NamespaceName
 
 
 @operation(opcode=53, permission=Permission.NAMESPACES_READ)
 class ListNamespaces(Query[NamespacePage]):
-    limit: int = LIST_LIMIT_DEFAULT
-    cursor: str | None = None
+    """The namespaces, by name, with how much there is in each; `default` is always there."""
+
+    limit: Limit = LIST_LIMIT_DEFAULT
+    cursor: Cursor = None

@@ -16,8 +16,6 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, get_args
 
-import msgspec
-
 from flo.model.base import Message
 
 R = TypeVar("R", bound=Message)
@@ -144,18 +142,6 @@ def operation(
         return message
 
     return declare
-
-
-def field_help(message: type[Message], name: str) -> str:
-    """What the declaration says of one field; nothing if it says nothing."""
-    for part in get_args(msgspec.structs.fields(message)[_index(message, name)].type):
-        if isinstance(part, msgspec.Meta) and part.description is not None:
-            return part.description
-    return ""
-
-
-def _index(message: type[Message], name: str) -> int:
-    return message.__struct_fields__.index(name)
 
 
 def _reply_of(message: type[Any]) -> type[Message]:

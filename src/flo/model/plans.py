@@ -1,9 +1,12 @@
 """Plans while they are used: queries, replies. Nothing of this outlives the process."""
 
+from typing import Annotated
+
 from flo.model.base import Message
+from flo.model.fields import Text, about
 from flo.model.ids import NAMESPACE_DEFAULT, Namespace
 from flo.model.operation import Command, Permission, Query, operation
-from flo.model.workflows import LATEST, WorkflowName
+from flo.model.workflows import LATEST, Version, WorkflowName
 
 
 class Emitted(Message):
@@ -62,17 +65,25 @@ class PlanView(Message):
 
 @operation(opcode=161, permission=Permission.EVENTS_EMIT)
 class EmitEvent(Command[Emitted]):
-    """Say that something has happened: plans that name it in `invalidate_on` forget results."""
+    """Say that something has happened: plans that name it in `invalidate_on` forget results.
 
-    name: str
+    The answer says how many plans that are in use name it, and how many results they forget.
+    """
+
+    name: Annotated[str, Text(what="the name of an event"), about("The event's name.")]
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
 @operation(opcode=160, permission=Permission.WORKFLOWS_READ)
 class GetPlan(Query[PlanView]):
-    """How the executors of a plan are doing."""
+    """A plan since the server started: breakers, health and rate limits of its executors.
+
+    For each: its breaker (closed, open, half_open, or none) and until when it is open, its score,
+    from how many samples and whether they are enough for it to count, how much of each rate limit
+    is used, and when the next call is let through. `at_ms` is when all this was so.
+    """
 
     workflow: WorkflowName
-    plan: str
+    plan: Annotated[str, about("The plan's name.")]
     namespace: Namespace = NAMESPACE_DEFAULT
-    version: str = LATEST
+    version: Version = LATEST

@@ -1,21 +1,40 @@
 """One run of an action: commands, queries, replies."""
 
 from enum import StrEnum
+from typing import Annotated, TypeAlias
 
 import msgspec
 
 from flo.model.base import Message
+from flo.model.fields import (
+    BlockMs,
+    Checked,
+    Cursor,
+    IdempotencyKey,
+    Items,
+    Limit,
+    Payload,
+    Range,
+    Reason,
+    RequiredLabels,
+    Text,
+    about,
+)
 from flo.model.ids import (
+    DURATION_MS_MAX,
     LIST_LIMIT_DEFAULT,
+    LIST_LIMIT_MAX,
     NAMESPACE_DEFAULT,
     ActionName,
     Labels,
     Namespace,
     RunId,
     WorkerId,
+    check_worker_id,
 )
 from flo.model.kv import Change, Check
 from flo.model.operation import Command, Permission, Query, operation
+from flo.model.workers import ACTIONS_PER_WORKER_MAX
 
 PRIORITY_DEFAULT = 10
 PRIORITY_MAX = 255
@@ -23,6 +42,17 @@ OUTCOME_SUCCESS = "success"
 TASKS_PER_CLAIM_MAX = 1_000
 RUNS_PER_WAIT_MAX = 1_000
 CHECKS_PER_RESULT_MAX = 1_024
+TOUCH_MS_MAX = 3_600_000
+DEAD_PER_CALL_DEFAULT = 100
+
+ChosenRuns: TypeAlias = Annotated[
+    list[RunId] | None,
+    Items(LIST_LIMIT_MAX, "runs"),
+    about("The ids of the runs, all or none of which are taken; without them, any."),
+]
+DeadLimit: TypeAlias = Annotated[Limit, about("The most dead letters, of those without an id.")]
+
+Attempt: TypeAlias = Annotated[int, about("Which attempt; 0 is whichever this worker holds now.")]
 
 
 class RunStatus(StrEnum):
@@ -157,24 +187,34 @@ class RunPage(Message):
     repeatable=lambda invoke: invoke.idempotency_key is not None,
 )
 class Invoke(Command[Invoked]):
+    """Queue a run of the action."""
+
     action: ActionName
-    input: bytes = b""
+    input: Annotated[bytes, about("What the worker is given.")] = b""
     namespace: Namespace = NAMESPACE_DEFAULT
-    priority: int = PRIORITY_DEFAULT
-    delay_ms: int = 0
-    idempotency_key: str | None = None
-    labels: Labels | None = None
+    priority: Annotated[int, Range(0, PRIORITY_MAX), about("The higher, the earlier.")] = (
+        PRIORITY_DEFAULT
+    )
+    delay_ms: Annotated[
+        int, Range(0, DURATION_MS_MAX), about("Not to be run before this has passed.")
+    ] = 0
+    idempotency_key: IdempotencyKey | None = None
+    labels: RequiredLabels | None = None
 
 
 @operation(opcode=22, permission=Permission.TASKS_WORK)
 class Claim(Command[Assigned]):
     """Take up to `max_tasks` ready runs of these actions; wait up to `block_ms` for the first."""
 
-    worker_id: WorkerId
-    actions: list[ActionName]
+    worker_id: Annotated[WorkerId, Checked(check_worker_id)]
+    actions: Annotated[
+        list[ActionName],
+        Items(ACTIONS_PER_WORKER_MAX, "actions to claim"),
+        about("The actions whose tasks it takes."),
+    ]
     namespace: Namespace = NAMESPACE_DEFAULT
-    max_tasks: int = 1
-    block_ms: int = 0
+    max_tasks: Annotated[int, Range(1, TASKS_PER_CLAIM_MAX), about("The most tasks to take.")] = 1
+    block_ms: BlockMs = 0
 
 
 @operation(
@@ -189,12 +229,17 @@ class Complete(Command[Accepted]):
     run_id: RunId
     worker_id: WorkerId
     namespace: Namespace = NAMESPACE_DEFAULT
-    attempt: int = 0
-    output: bytes = b""
-    outcome: str = OUTCOME_SUCCESS
-    checks: list[Check] = msgspec.field(default_factory=list)
-    changes: list[Change] = msgspec.field(default_factory=list)
-    """Changes of keys that happen with the result: both, or neither."""
+    attempt: Attempt = 0
+    output: Annotated[bytes, Payload("an output"), about("The result.")] = b""
+    outcome: Annotated[str, Text(), about("Which way a workflow goes on from here.")] = (
+        OUTCOME_SUCCESS
+    )
+    checks: Annotated[
+        list[Check], about("Versions that keys must have, or the result is refused.")
+    ] = msgspec.field(default_factory=list)
+    changes: Annotated[
+        list[Change], about("Changes of keys that happen with the result: both, or neither.")
+    ] = msgspec.field(default_factory=list)
 
 
 @operation(
@@ -209,12 +254,15 @@ class Fail(Command[Accepted]):
     run_id: RunId
     worker_id: WorkerId
     namespace: Namespace = NAMESPACE_DEFAULT
-    attempt: int = 0
-    error: str = ""
-    retry: bool = False
-    dead_letter: bool = True
-    timed_out: bool = False
-    """For want of time: without a retry the run has timed out."""
+    attempt: Attempt = 0
+    error: Annotated[str, about("What went wrong.")] = ""
+    retry: Annotated[bool, about("Try again while retries are left.")] = False
+    dead_letter: Annotated[
+        bool, about("Keep a run that has failed for good, so that it can be requeued.")
+    ] = True
+    timed_out: Annotated[
+        bool, about("For want of time: without a retry the run has timed out.")
+    ] = False
 
 
 @operation(opcode=26, permission=Permission.TASKS_WORK)
@@ -224,8 +272,10 @@ class Touch(Command[Touched]):
     run_id: RunId
     worker_id: WorkerId
     namespace: Namespace = NAMESPACE_DEFAULT
-    attempt: int = 0
-    extend_ms: int = 30_000
+    attempt: Attempt = 0
+    extend_ms: Annotated[
+        int, Range(1, TOUCH_MS_MAX), about("How long the lease is to last, from now.")
+    ] = 30_000
 
 
 @operation(opcode=27, permission=Permission.RUNS_MANAGE)
@@ -234,7 +284,7 @@ class Cancel(Command[Accepted]):
 
     run_id: RunId
     namespace: Namespace = NAMESPACE_DEFAULT
-    reason: str = ""
+    reason: Reason = ""
 
 
 @operation(opcode=28, permission=Permission.RUNS_MANAGE, repeatable=False)
@@ -243,8 +293,8 @@ class RequeueDead(Command[Requeued]):
 
     action: ActionName
     namespace: Namespace = NAMESPACE_DEFAULT
-    run_ids: list[RunId] | None = None
-    limit: int = 100
+    run_ids: ChosenRuns = None
+    limit: DeadLimit = DEAD_PER_CALL_DEFAULT
 
 
 @operation(opcode=29, permission=Permission.RUNS_MANAGE, repeatable=False)
@@ -253,8 +303,8 @@ class PurgeDead(Command[Purged]):
 
     action: ActionName
     namespace: Namespace = NAMESPACE_DEFAULT
-    run_ids: list[RunId] | None = None
-    limit: int = 100
+    run_ids: ChosenRuns = None
+    limit: DeadLimit = DEAD_PER_CALL_DEFAULT
 
 
 class Tick(Command[Ticked]):
@@ -263,6 +313,8 @@ class Tick(Command[Ticked]):
 
 @operation(opcode=30, permission=Permission.RUNS_READ)
 class GetRun(Query[RunView]):
+    """A run as it is now."""
+
     run_id: RunId
     namespace: Namespace = NAMESPACE_DEFAULT
 
@@ -271,9 +323,13 @@ class GetRun(Query[RunView]):
 class WaitForRuns(Query[Ended]):
     """Those of these runs that have ended, as soon as one has; none of them after `block_ms`."""
 
-    run_ids: list[RunId]
+    run_ids: Annotated[
+        list[RunId],
+        Items(RUNS_PER_WAIT_MAX, "runs to wait for"),
+        about("The ids of the runs to wait for."),
+    ]
     namespace: Namespace = NAMESPACE_DEFAULT
-    block_ms: int = 30_000
+    block_ms: BlockMs = 30_000
 
 
 @operation(opcode=32, permission=Permission.RUNS_READ)
@@ -282,9 +338,9 @@ class ListRuns(Query[RunPage]):
 
     action: ActionName
     namespace: Namespace = NAMESPACE_DEFAULT
-    status: RunStatus | None = None
-    limit: int = LIST_LIMIT_DEFAULT
-    cursor: str | None = None
+    status: Annotated[RunStatus | None, about("Only runs in this status.")] = None
+    limit: Limit = LIST_LIMIT_DEFAULT
+    cursor: Cursor = None
 
 
 @operation(opcode=33, permission=Permission.RUNS_READ)
@@ -293,5 +349,5 @@ class ListDead(Query[RunPage]):
 
     action: ActionName
     namespace: Namespace = NAMESPACE_DEFAULT
-    limit: int = LIST_LIMIT_DEFAULT
-    cursor: str | None = None
+    limit: Limit = LIST_LIMIT_DEFAULT
+    cursor: Cursor = None

@@ -1,6 +1,9 @@
-"""What starts workflow runs by itself: schedules and triggers. Their words and facts."""
+"""What starts workflow runs by itself, schedules and triggers: commands, queries, replies."""
+
+from typing import Annotated
 
 from flo.model.base import Message, Nothing
+from flo.model.fields import Cursor, Limit, Range, about
 from flo.model.groups import ReadGroup
 from flo.model.ids import LIST_LIMIT_DEFAULT, NAMESPACE_DEFAULT, Namespace, RunId
 from flo.model.operation import Command, Permission, Query, operation
@@ -40,19 +43,23 @@ class SchedulePage(Message):
 
 @operation(opcode=150, permission=Permission.SCHEDULES_MANAGE)
 class PauseSchedule(Command[Nothing]):
+    """Let a schedule start nothing until it is resumed."""
+
     workflow: WorkflowName
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
 @operation(opcode=151, permission=Permission.SCHEDULES_MANAGE)
 class ResumeSchedule(Command[Nothing]):
+    """Let a schedule go on; the times that passed while it was paused are not caught up."""
+
     workflow: WorkflowName
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
 @operation(opcode=152, permission=Permission.SCHEDULES_MANAGE, repeatable=False)
 class RunSchedule(Command[WorkflowBegun]):
-    """Start a run now, as the schedule would."""
+    """Start a run at once, as the schedule would, also while it is paused; its times stay."""
 
     workflow: WorkflowName
     namespace: Namespace = NAMESPACE_DEFAULT
@@ -60,18 +67,20 @@ class RunSchedule(Command[WorkflowBegun]):
 
 @operation(opcode=153, permission=Permission.SCHEDULES_READ)
 class GetSchedule(Query[ScheduleView]):
-    """A schedule, with the times at which it falls due next."""
+    """A workflow's schedule, with the times at which it falls due next; none while paused."""
 
     workflow: WorkflowName
     namespace: Namespace = NAMESPACE_DEFAULT
-    times: int = 5
+    times: Annotated[int, Range(0, TIMES_MAX), about("How many of the next times to tell.")] = 5
 
 
 @operation(opcode=154, permission=Permission.SCHEDULES_READ)
 class ListSchedules(Query[SchedulePage]):
+    """The schedules, by workflow, each with its next time and its last."""
+
     namespace: Namespace = NAMESPACE_DEFAULT
-    limit: int = LIST_LIMIT_DEFAULT
-    cursor: str | None = None
+    limit: Limit = LIST_LIMIT_DEFAULT
+    cursor: Cursor = None
 
 
 class PullTrigger(ReadGroup):

@@ -8,17 +8,20 @@ skips one. Ids always grow, even when the clock goes back.
 """
 
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Annotated, NamedTuple, TypeAlias
 
 import msgspec
 
 from flo.model.base import Message, Nothing, Record
+from flo.model.fields import BlockMs, Checked, Cursor, Items, Limit, Range, about
 from flo.model.ids import (
+    DURATION_MS_MAX,
     LIST_LIMIT_DEFAULT,
     NAMESPACE_DEFAULT,
     Namespace,
     StreamId,
     StreamName,
+    parse_stream_id,
     stream_id_of,
 )
 from flo.model.operation import Command, Permission, Query, operation
@@ -29,10 +32,27 @@ RECORDS_PER_READ_MAX = 1_000
 RECORDS_PER_READ_DEFAULT = 100
 HEADERS_MAX = 64
 HEADERS_LENGTH_MAX = 16_384
+LENGTH_MAX = 2**53
 START = "0-0"
 """Before every record."""
 TAIL = "$"
 """After the newest record."""
+
+
+def check_position(position: str) -> None:
+    """Refuse what is neither a stream id nor the end of a stream."""
+    if position != TAIL:
+        parse_stream_id(position)
+
+
+Position: TypeAlias = Annotated[str, Checked(check_position)]
+"""A stream id to begin after, or `$`, the end."""
+GivenStreamId: TypeAlias = Annotated[StreamId, Checked(parse_stream_id)]
+RecordLimit: TypeAlias = Annotated[
+    int,
+    Range(1, RECORDS_PER_READ_MAX),
+    about("The most records to answer; it may be fewer, of about 1 MiB together."),
+]
 
 
 class StreamRecord(Record):
@@ -63,17 +83,23 @@ class NewRecord(Message):
     """What is to be appended. Without a partition, its key chooses one; without either, chance."""
 
     payload: bytes
-    headers: dict[str, str] | None = None
-    key: str | None = None
+    headers: Annotated[dict[str, str] | None, about("Names and values beside the payload.")] = None
+    key: Annotated[str | None, about("The partition key.")] = None
     partition: int | None = None
 
 
 class Retention(Record):
     """What a stream keeps; None keeps everything."""
 
-    max_age_ms: int | None = None
-    max_length: int | None = None
-    max_bytes: int | None = None
+    max_age_ms: Annotated[
+        int | None, Range(1, DURATION_MS_MAX * 100), about("Records older than this go.")
+    ] = None
+    max_length: Annotated[
+        int | None, Range(1, LENGTH_MAX), about("The most records; the oldest go first.")
+    ] = None
+    max_bytes: Annotated[
+        int | None, Range(1, LENGTH_MAX), about("The most bytes; the oldest records go first.")
+    ] = None
 
 
 KEEP_ALL = Retention()
@@ -159,8 +185,10 @@ class CreateStream(Command[Nothing]):
 
     stream: StreamName
     namespace: Namespace = NAMESPACE_DEFAULT
-    partitions: int = 1
-    retention: Retention = KEEP_ALL
+    partitions: Annotated[
+        int, Range(1, PARTITIONS_MAX), about("How many partitions its records are spread over.")
+    ] = 1
+    retention: Annotated[Retention, about("What the stream keeps.")] = KEEP_ALL
 
 
 @operation(opcode=61, permission=Permission.STREAMS_MANAGE)
@@ -168,7 +196,7 @@ class AlterStream(Command[Nothing]):
     """Change what a stream keeps."""
 
     stream: StreamName
-    retention: Retention
+    retention: Annotated[Retention, about("What the stream keeps.")]
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
@@ -182,8 +210,15 @@ class DeleteStream(Command[Nothing]):
 
 @operation(opcode=63, batch_opcode=64, permission=Permission.STREAMS_WRITE, repeatable=False)
 class Append(Command[Appended]):
+    """Append one record, or several; a stream that is not there is made.
+
+    All are appended, in order, or none. The answer has the ids of the first and the last of them.
+    """
+
     stream: StreamName
-    records: list[NewRecord]
+    records: Annotated[
+        list[NewRecord], Items(RECORDS_PER_APPEND_MAX, "records"), about("What to append.")
+    ]
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
@@ -191,47 +226,55 @@ class Append(Command[Appended]):
 class TrimStream(Command[Trimmed]):
     """Let go of the oldest records: all that any of these bounds leaves out.
 
-    With none of them, what the stream's retention leaves out.
+    With none of them, what the stream's retention leaves out. Groups never see what is gone.
     """
 
     stream: StreamName
     namespace: Namespace = NAMESPACE_DEFAULT
-    before: StreamId | None = None
-    max_length: int | None = None
-    max_age_ms: int | None = None
-    max_bytes: int | None = None
-    dry_run: bool = False
+    before: Annotated[GivenStreamId | None, about("The id of the first record to keep.")] = None
+    max_length: Annotated[int | None, Range(0), about("The most records to keep.")] = None
+    max_age_ms: Annotated[int | None, Range(0), about("The greatest age to keep.")] = None
+    max_bytes: Annotated[int | None, Range(0), about("The most bytes to keep.")] = None
+    dry_run: Annotated[bool, about("Only say how much would go.")] = False
 
 
 @operation(opcode=65, permission=Permission.STREAMS_READ)
 class ReadStream(Query[RecordPage]):
-    """Records after an id, up to and with another one; wait up to `block_ms` for the first.
-
-    `after` may be "0-0" (the start) or "$" (the end: only what comes from now on). `last` begins
-    with so many of the newest records, whatever `after` says.
-    """
+    """Records in their order. Reading takes nothing away: whoever asks again gets them again."""
 
     stream: StreamName
     namespace: Namespace = NAMESPACE_DEFAULT
-    after: str = START
-    until: StreamId | None = None
-    last: int = 0
-    limit: int = RECORDS_PER_READ_DEFAULT
-    block_ms: int = 0
-    partition: int | None = None
-    key: str | None = None
-    """Only the partition that this key chooses."""
+    after: Annotated[
+        Position,
+        about("Only records after this id; 0-0 is the start, $ the end: only what comes later."),
+    ] = START
+    until: Annotated[GivenStreamId | None, about("Only records up to this id, and with it.")] = None
+    last: Annotated[
+        int,
+        Range(0, RECORDS_PER_READ_MAX),
+        about("Begin with so many of the newest records, whatever `after` says."),
+    ] = 0
+    limit: RecordLimit = RECORDS_PER_READ_DEFAULT
+    block_ms: Annotated[
+        BlockMs, about("Wait so long for the first record, even for the stream to be made.")
+    ] = 0
+    partition: Annotated[int | None, Range(0), about("Only of this partition.")] = None
+    key: Annotated[str | None, about("Only of the partition that this key chooses.")] = None
 
 
 @operation(opcode=67, permission=Permission.STREAMS_READ)
 class GetStream(Query[StreamView]):
+    """A stream: what it keeps, how much is in it, its groups."""
+
     stream: StreamName
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
 @operation(opcode=68, permission=Permission.STREAMS_READ)
 class ListStreams(Query[StreamPage]):
+    """The streams, by name."""
+
     namespace: Namespace = NAMESPACE_DEFAULT
-    prefix: str = ""
-    limit: int = LIST_LIMIT_DEFAULT
-    cursor: str | None = None
+    prefix: Annotated[str, about("Only streams whose names begin so.")] = ""
+    limit: Limit = LIST_LIMIT_DEFAULT
+    cursor: Cursor = None

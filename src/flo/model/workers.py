@@ -1,11 +1,21 @@
 """A registered worker: commands, queries, replies."""
 
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from flo.model.base import Message, Nothing
+from flo.model.fields import (
+    BlockMs,
+    Checked,
+    Cursor,
+    Limit,
+    NewNamespace,
+    Range,
+    Text,
+    about,
+)
 from flo.model.ids import (
     LIST_LIMIT_DEFAULT,
     NAMESPACE_DEFAULT,
@@ -14,6 +24,8 @@ from flo.model.ids import (
     Namespace,
     RunId,
     WorkerId,
+    check_labels,
+    check_worker_id,
 )
 from flo.model.operation import Command, Permission, Query, operation
 
@@ -89,29 +101,46 @@ class WorkerPage(Message):
 class RegisterWorker(Command[WorkerKnown]):
     """Announce a worker; the same id again replaces the registration."""
 
-    worker_id: WorkerId
-    actions: list[ActionName]
-    namespace: Namespace = NAMESPACE_DEFAULT
-    max_concurrency: int = CONCURRENCY_DEFAULT
-    machine_id: str | None = None
-    labels: Labels | None = None
-    metadata: dict[str, Any] | None = None
-    """Anything worth knowing; without `labels`, its flat values are the labels."""
-    worker_type: WorkerType = WorkerType.ACTION
-    incarnation: str = ""
-    """Another one for every start of the worker's process: a drain lasts as long as it does."""
+    worker_id: Annotated[WorkerId, Checked(check_worker_id)]
+    actions: Annotated[
+        list[ActionName], about("What it performs: actions, or streams as stream/group.")
+    ]
+    namespace: NewNamespace = NAMESPACE_DEFAULT
+    max_concurrency: Annotated[
+        int, Range(1, CONCURRENCY_MAX), about("How many tasks it carries out at a time.")
+    ] = CONCURRENCY_DEFAULT
+    machine_id: Annotated[str | None, Text(), about("The machine it runs on.")] = None
+    labels: Annotated[
+        Labels | None,
+        Checked(lambda labels: check_labels(labels, "labels")),
+        about("What it has, for runs that ask for it."),
+    ] = None
+    metadata: Annotated[
+        dict[str, Any] | None,
+        about("Anything worth knowing; without `labels`, its flat values are the labels."),
+    ] = None
+    worker_type: Annotated[WorkerType, about("What it performs.")] = WorkerType.ACTION
+    incarnation: Annotated[
+        str,
+        Text(),
+        about("Another one for every start of its process: a drain lasts while it is the same."),
+    ] = ""
 
 
 @operation(opcode=41, permission=Permission.TASKS_WORK)
 class Heartbeat(Command[WorkerKnown]):
+    """Say that the worker is alive; the answer tells it when it is to drain."""
+
     worker_id: WorkerId
     namespace: Namespace = NAMESPACE_DEFAULT
-    current_load: int = 0
+    current_load: Annotated[
+        int, Range(0, CONCURRENCY_MAX), about("How many tasks it has in hand.")
+    ] = 0
 
 
 @operation(opcode=42, permission=Permission.WORKERS_MANAGE)
 class DrainWorker(Command[WorkerKnown]):
-    """No new tasks for this worker, for as long as it is registered."""
+    """No new tasks for this worker, for as long as its process lives (see `incarnation`)."""
 
     worker_id: WorkerId
     namespace: Namespace = NAMESPACE_DEFAULT
@@ -119,28 +148,37 @@ class DrainWorker(Command[WorkerKnown]):
 
 @operation(opcode=43, permission=Permission.TASKS_WORK)
 class DeregisterWorker(Command[Nothing]):
+    """Take a worker off the list; what it holds goes back at once. Gone already is fine."""
+
     worker_id: WorkerId
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
 @operation(opcode=44, permission=Permission.WORKERS_READ)
 class GetWorker(Query[WorkerView]):
+    """A worker: its status, its load, and what it has done for each action."""
+
     worker_id: WorkerId
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
 @operation(opcode=45, permission=Permission.WORKERS_READ)
 class ListWorkers(Query[WorkerPage]):
+    """The registered workers, by id."""
+
     namespace: Namespace = NAMESPACE_DEFAULT
-    limit: int = LIST_LIMIT_DEFAULT
-    cursor: str | None = None
+    limit: Limit = LIST_LIMIT_DEFAULT
+    cursor: Cursor = None
 
 
 @operation(opcode=46, permission=Permission.TASKS_WORK)
 class AwaitNotifications(Query[Notifications]):
-    """What the worker should know at once; wait up to `block_ms` for anything after `after`."""
+    """What a worker should know at once: which of its tasks were cancelled, and whether to drain.
+
+    The answer comes as soon as there is any; a worker that drains has it without waiting.
+    """
 
     worker_id: WorkerId
     namespace: Namespace = NAMESPACE_DEFAULT
-    after: int = 0
-    block_ms: int = 30_000
+    after: Annotated[int, Range(0), about("The `last` of the answer before this one.")] = 0
+    block_ms: BlockMs = 30_000

@@ -1,22 +1,35 @@
 """Workflows and their executions: commands, queries, replies."""
 
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
 from flo.model.base import Message, Nothing
+from flo.model.fields import (
+    BlockMs,
+    Cursor,
+    IdempotencyKey,
+    Limit,
+    NewNamespace,
+    Payload,
+    Range,
+    Reason,
+    Text,
+    about,
+)
 from flo.model.ids import LIST_LIMIT_DEFAULT, NAMESPACE_DEFAULT, Namespace, RunId
 from flo.model.operation import Command, Permission, Query, operation
 
-WorkflowName: TypeAlias = str
-StepName: TypeAlias = str
+WorkflowName: TypeAlias = Annotated[str, about("The workflow's name.")]
+WorkflowRunId: TypeAlias = Annotated[RunId, about("The workflow run's id.")]
+StepName: TypeAlias = Annotated[str, about("The step's name.")]
 BranchName: TypeAlias = str
 Attributes: TypeAlias = dict[str, str | int | float]
 
 
 MAIN = ""
-"""The walk of the run itself."""
+"""The branch of the run itself."""
 RUN_PREFIX = "wfrun"
 CHOSEN = ""
 """Stands for a workflow where runs are found by ids that were chosen for them."""
@@ -43,7 +56,7 @@ ENDED = frozenset(
 
 
 class BranchPhase(StrEnum):
-    """What a walk is waiting for."""
+    """What a branch is waiting for."""
 
     BETWEEN = "between"
     """Nothing: its step has ended, and the next one has not begun, because the run is paused."""
@@ -64,6 +77,10 @@ TEXT_LENGTH_MAX = 1024 * 1024
 SIGNALS_KEPT_MAX = 1_000
 HISTORY_LIMIT_DEFAULT = 100
 HISTORY_LIMIT_MAX = 1_000
+
+DefinitionText: TypeAlias = Annotated[str, about("The definition, in YAML or JSON.")]
+Version: TypeAlias = Annotated[str, about("Which version; the newest if left out.")]
+OneVersion: TypeAlias = Annotated[str | None, about("Only this version; all of them if left out.")]
 
 
 class WorkflowDeployed(Message):
@@ -123,7 +140,7 @@ class StepView(Message):
 
 
 class WaitView(Message):
-    """What a walk of a run waits for."""
+    """What a branch of a run waits for."""
 
     branch: BranchName
     step: StepName
@@ -206,15 +223,15 @@ class Explanation(Message):
 class CreateWorkflow(Command[WorkflowDeployed]):
     """Deploy a definition. The same text again changes nothing; another text needs a version."""
 
-    text: str
-    namespace: Namespace = NAMESPACE_DEFAULT
+    text: DefinitionText
+    namespace: NewNamespace = NAMESPACE_DEFAULT
 
 
 @operation(opcode=121, permission=Permission.WORKFLOWS_READ)
 class ValidateWorkflow(Query[Validated]):
-    """What is wrong with a definition, and what might be."""
+    """What is wrong with a definition, and what might be; nothing is deployed."""
 
-    text: str
+    text: DefinitionText
 
 
 @operation(opcode=122, permission=Permission.WORKFLOWS_DEPLOY)
@@ -223,23 +240,25 @@ class DeleteWorkflow(Command[Nothing]):
 
     name: WorkflowName
     namespace: Namespace = NAMESPACE_DEFAULT
-    version: str | None = None
+    version: OneVersion = None
 
 
 @operation(opcode=123, permission=Permission.WORKFLOWS_MANAGE)
 class DisableWorkflow(Command[Nothing]):
-    """Refuse new runs, of one version or of all there are and will be; runs under way go on."""
+    """Refuse new runs of a workflow, by whomever or whatever; those that are there go on."""
 
     name: WorkflowName
     namespace: Namespace = NAMESPACE_DEFAULT
-    version: str | None = None
+    version: OneVersion = None
 
 
 @operation(opcode=124, permission=Permission.WORKFLOWS_MANAGE)
 class EnableWorkflow(Command[Nothing]):
+    """Let a workflow be started again; its schedule goes on."""
+
     name: WorkflowName
     namespace: Namespace = NAMESPACE_DEFAULT
-    version: str | None = None
+    version: OneVersion = None
 
 
 @operation(
@@ -249,45 +268,52 @@ class EnableWorkflow(Command[Nothing]):
     repeatable=lambda start: start.idempotency_key is not None,
 )
 class StartWorkflow(Command[WorkflowBegun]):
+    """Start a run of the workflow."""
+
     name: WorkflowName
-    input: bytes = b"{}"
+    input: Annotated[bytes, Payload("an input"), about("What the run is given.")] = b"{}"
     namespace: Namespace = NAMESPACE_DEFAULT
-    version: str = LATEST
-    idempotency_key: str | None = None
-    run_id: RunId | None = None
-    """What the run is to be called; otherwise it is given a number."""
+    version: Version = LATEST
+    idempotency_key: IdempotencyKey | None = None
+    run_id: Annotated[
+        RunId | None, about("What the run is to be called; otherwise it is given a number.")
+    ] = None
 
 
 @operation(opcode=132, permission=Permission.WORKFLOWS_SIGNAL, repeatable=False)
 class SignalWorkflow(Command[Nothing]):
     """Send a signal; it is kept until a step waits for its type."""
 
-    run_id: RunId
-    type: str
-    payload: bytes = b""
+    run_id: WorkflowRunId
+    type: Annotated[str, Text(what="the type of a signal"), about("The signal's type.")]
+    payload: Annotated[bytes, Payload("the payload of a signal"), about("What comes with it.")] = (
+        b""
+    )
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
 @operation(opcode=133, permission=Permission.WORKFLOWS_MANAGE)
 class CancelWorkflow(Command[Nothing]):
-    """End a run: its actions and children are cancelled, what it has done is undone."""
+    """End a workflow run: its actions and children are cancelled, what it has done is undone."""
 
-    run_id: RunId
+    run_id: WorkflowRunId
     namespace: Namespace = NAMESPACE_DEFAULT
-    reason: str = ""
+    reason: Reason = ""
 
 
 @operation(opcode=134, permission=Permission.WORKFLOWS_MANAGE)
 class PauseWorkflow(Command[Nothing]):
-    """Let what is under way come to its end, and begin nothing new."""
+    """Let what is under way in a workflow run come to its end, and begin nothing new."""
 
-    run_id: RunId
+    run_id: WorkflowRunId
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
 @operation(opcode=135, permission=Permission.WORKFLOWS_MANAGE)
 class ResumeWorkflow(Command[Nothing]):
-    run_id: RunId
+    """Let a workflow run that is paused go on."""
+
+    run_id: WorkflowRunId
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
@@ -295,31 +321,38 @@ class ResumeWorkflow(Command[Nothing]):
 class RerunWorkflow(Command[WorkflowBegun]):
     """Start a run that repeats another one from a step on, with other input or another version."""
 
-    run_id: RunId
+    run_id: WorkflowRunId
     namespace: Namespace = NAMESPACE_DEFAULT
-    step: StepName | None = None
-    """None is the start."""
-    input: bytes | None = None
-    version: str | None = None
+    step: Annotated[StepName | None, about("The step to begin with, if not the start.")] = None
+    input: Annotated[bytes | None, Payload("an input"), about("Another input than the same.")] = (
+        None
+    )
+    version: Annotated[str | None, about("Another version than the same.")] = None
 
 
 @operation(opcode=125, permission=Permission.WORKFLOWS_READ)
 class GetWorkflow(Query[WorkflowView]):
+    """A workflow: its versions, and the text of one of them."""
+
     name: WorkflowName
     namespace: Namespace = NAMESPACE_DEFAULT
-    version: str = LATEST
+    version: Version = LATEST
 
 
 @operation(opcode=126, permission=Permission.WORKFLOWS_READ)
 class ListWorkflows(Query[WorkflowPage]):
+    """The workflows, by name, each in its newest version."""
+
     namespace: Namespace = NAMESPACE_DEFAULT
-    limit: int = LIST_LIMIT_DEFAULT
-    cursor: str | None = None
+    limit: Limit = LIST_LIMIT_DEFAULT
+    cursor: Cursor = None
 
 
 @operation(opcode=137, permission=Permission.WORKFLOWS_READ)
 class GetWorkflowRun(Query[WorkflowRunView]):
-    run_id: RunId
+    """A workflow run as it is now."""
+
+    run_id: WorkflowRunId
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
@@ -327,37 +360,49 @@ class GetWorkflowRun(Query[WorkflowRunView]):
 class WaitForWorkflow(Query[WorkflowRunView]):
     """The run, once it has ended; as it is after `block_ms`."""
 
-    run_id: RunId
+    run_id: WorkflowRunId
     namespace: Namespace = NAMESPACE_DEFAULT
-    block_ms: int = 30_000
+    block_ms: BlockMs = 30_000
 
 
 @operation(opcode=139, permission=Permission.WORKFLOWS_READ)
 class ListWorkflowRuns(Query[WorkflowRunPage]):
-    """Workflow runs, the newest first; `where` is a condition on search attributes."""
+    """Workflow runs, under way or ended, the newest first.
+
+    With `where`, a page may be short, or empty, and there are more nevertheless: as long as there
+    is a cursor.
+    """
 
     namespace: Namespace = NAMESPACE_DEFAULT
-    workflow: WorkflowName | None = None
-    status: WorkflowStatus | None = None
-    where: str | None = None
-    since_ms: int | None = None
-    limit: int = LIST_LIMIT_DEFAULT
-    cursor: str | None = None
+    workflow: Annotated[WorkflowName | None, about("Only runs of this workflow.")] = None
+    status: Annotated[WorkflowStatus | None, about("Only runs in this status.")] = None
+    where: Annotated[
+        str | None,
+        about(
+            "Only runs whose search attributes fit, as in "
+            'customer_id = "42" and order_amount > 100.'
+        ),
+    ] = None
+    since_ms: Annotated[int | None, about("Only runs that were started then or later.")] = None
+    limit: Limit = LIST_LIMIT_DEFAULT
+    cursor: Cursor = None
 
 
 @operation(opcode=140, permission=Permission.WORKFLOWS_READ)
 class GetHistory(Query[HistoryPage]):
-    """The history of a run, the oldest first."""
+    """Everything that has happened in a workflow run, the oldest first."""
 
-    run_id: RunId
+    run_id: WorkflowRunId
     namespace: Namespace = NAMESPACE_DEFAULT
-    limit: int = HISTORY_LIMIT_DEFAULT
-    cursor: str | None = None
+    limit: Annotated[int, Range(1, HISTORY_LIMIT_MAX), about("The most items to answer.")] = (
+        HISTORY_LIMIT_DEFAULT
+    )
+    cursor: Cursor = None
 
 
 @operation(opcode=141, permission=Permission.WORKFLOWS_READ)
 class ExplainWorkflow(Query[Explanation]):
-    """Why a run is where it is, and what would move it."""
+    """Why a workflow run is where it is, when it wakes up, and which commands would help."""
 
-    run_id: RunId
+    run_id: WorkflowRunId
     namespace: Namespace = NAMESPACE_DEFAULT

@@ -23,7 +23,6 @@ from flo.engine.runs.events import RunsRekeyed
 from flo.engine.runs.limits import fit, rekeyed
 from flo.engine.state import NO_RUNS, Space, State
 from flo.model.actions import (
-    MAX_RETRIES_MAX,
     ActionLimits,
     DeleteAction,
     DisableAction,
@@ -34,31 +33,18 @@ from flo.model.actions import (
 from flo.model.base import Event, Nothing
 from flo.model.errors import Conflict, Invalid, NotFound
 from flo.model.ids import (
-    DURATION_MS_MAX,
     ActionName,
-    check_action_name,
-    check_namespace,
-    check_range,
-    check_text,
 )
 from flo.model.workflows import RUN_PREFIX
 from flo.workflow.mapping import Root, compile_template
 
-LIMIT_MAX = 1_000_000
-
 
 def decide_register(state: State, command: RegisterAction, context: Context) -> Decision:
-    check_namespace(command.namespace)
-    check_action_name(command.name)
     if command.name == RUN_PREFIX:
         raise Invalid(
             f"expected another name than {RUN_PREFIX!r}: the runs of workflows are called so",
             code="name_reserved",
         )
-    check_range(command.timeout_ms, "timeout_ms", 0, DURATION_MS_MAX)
-    check_range(command.max_retries, "max_retries", 0, MAX_RETRIES_MAX)
-    check_range(command.retry_delay_ms, "retry_delay_ms", 0, DURATION_MS_MAX)
-    check_text(command.description, "description")
     space = state.space(command.namespace)
     known = space.actions.get(command.name)
     _check_version(command, known)
@@ -164,11 +150,6 @@ def _limits(command: RegisterAction) -> ActionLimits | None:
     limits = command.limits
     if limits is None:
         return None
-    for what in ("concurrency_max", "max_per_second", "max_per_minute", "max_per_hour"):
-        value = getattr(limits, what)
-        if value is not None:
-            check_range(value, what, 1, LIMIT_MAX)
-    check_text(limits.concurrency_key, "concurrency_key")
     if limits.concurrency_key and limits.concurrency_max is None:
         raise Invalid("concurrency_key says what to count, and needs concurrency_max")
     template = compile_template(limits.concurrency_key)

@@ -29,7 +29,7 @@ from flo.model.groups import (
     PurgeLetters,
     RequeueLetters,
 )
-from flo.model.ids import LIST_LIMIT_MAX, GroupName, StreamName, check_range, parse_stream_id
+from flo.model.ids import GroupName, StreamName, parse_stream_id
 
 ARCHIVE_KIND = "letter"
 STATUS = "dead"
@@ -78,7 +78,6 @@ def decide_purge(state: State, command: PurgeLetters, context: Context) -> Decis
 
 def list_letters(state: State, query: ListLetters, context: Context) -> LetterPage:
     """A page of dead letters; one more was asked for, to know whether there is more."""
-    check_range(query.limit, "limit", 1, LIST_LIMIT_MAX)
     group = group_of(state, query)
     if query.cursor is not None:
         parse_cursor(query.cursor)
@@ -161,12 +160,10 @@ def _letters(
     """The letters that are meant, and whether there are more of them."""
     group = group_of(state, command)
     if command.ids is None:
-        check_range(command.limit, "limit", 1, LIST_LIMIT_MAX)
         name = letters_name(command.stream, command.group, group)
         found = context.recalled.letter_pages[name]
         there = [letter for letter in found if letter.deliveries][: command.limit]
         return there, len(there) < len(found)
-    check_range(len(command.ids), "the number of ids", 1, IDS_PER_COMMAND_MAX)
     letters: list[Letter] = []
     for address in letter_addresses(state, command):
         letter = context.recalled.letters.get(address)

@@ -26,7 +26,6 @@ from flo.engine.state import ConsumerGroupState, State, StreamState
 from flo.model.base import Event
 from flo.model.errors import Conflict, NotFound
 from flo.model.groups import (
-    ACK_TIMEOUT_MS_MAX,
     PENDING_PER_GROUP_MAX,
     ClaimedRecords,
     ClaimRecords,
@@ -35,8 +34,8 @@ from flo.model.groups import (
     JoinGroup,
     ReadGroup,
 )
-from flo.model.ids import BLOCK_MS_MAX, check_range, check_stream_name, parse_stream_id
-from flo.model.streams import RECORDS_PER_READ_MAX, StreamRecord
+from flo.model.ids import parse_stream_id
+from flo.model.streams import StreamRecord
 
 PAGE_LENGTH_MAX = 1024 * 1024
 SKIPPED_MAX = 10_000
@@ -78,8 +77,6 @@ class _Picked:
 
 
 def decide_read(state: State, command: ReadGroup, context: Context) -> Decision:
-    check_range(command.limit, "limit", 1, RECORDS_PER_READ_MAX)
-    check_range(command.block_ms, "block_ms", 0, BLOCK_MS_MAX)
     group = _joined_group(state, command)
     if group is None:
         joining = _joining(state, command, context)
@@ -104,9 +101,6 @@ def decide_read(state: State, command: ReadGroup, context: Context) -> Decision:
 
 
 def decide_claim(state: State, command: ClaimRecords, context: Context) -> Decision:
-    check_stream_name(command.consumer, "the name of a consumer")
-    check_range(command.limit, "limit", 1, RECORDS_PER_READ_MAX)
-    check_range(command.min_idle_ms, "min_idle_ms", 0, ACK_TIMEOUT_MS_MAX)
     group = _joined_group(state, command)
     joining: tuple[Event, ...] = ()
     if group is None:

@@ -37,19 +37,13 @@ from flo.engine.workers.rules import count_run
 from flo.model.base import Event, Nothing
 from flo.model.errors import Conflict, NotFound
 from flo.model.groups import (
-    ACK_TIMEOUT_MS_MAX,
     CONSUMERS_MAX,
-    DELIVERIES_MAX_MAX,
     GROUPS_MAX,
-    IDS_PER_COMMAND_MAX,
     SETTINGS_DEFAULT,
-    SLOTS_MAX,
-    STANDBYS_MAX,
     Ack,
     CreateGroup,
     DeleteGroup,
     GroupMode,
-    GroupSettings,
     Joined,
     JoinGroup,
     LeaveGroup,
@@ -58,14 +52,12 @@ from flo.model.groups import (
     TouchRecords,
 )
 from flo.model.ids import (
-    DURATION_MS_MAX,
     ConsumerName,
     GroupName,
     Namespace,
     StreamId,
     StreamName,
     WorkerId,
-    check_range,
     check_stream_name,
     parse_stream_id,
 )
@@ -108,7 +100,6 @@ def decide_delete(state: State, command: DeleteGroup, context: Context) -> Decis
 
 
 def decide_join(state: State, command: JoinGroup, context: Context) -> Decision:
-    check_stream_name(command.consumer, "the name of a consumer")
     stream = state.space(command.namespace).streams.get(command.stream)
     group = stream.groups.get(command.group) if stream is not None else None
     settings = group.settings if group is not None else SETTINGS_DEFAULT
@@ -170,7 +161,6 @@ def decide_nack(state: State, command: Nack, context: Context) -> Decision:
     delay_ms = command.delay_ms
     if delay_ms is None:
         delay_ms = group.settings.redelivery_delay_ms
-    check_range(delay_ms, "delay_ms", 0, DURATION_MS_MAX)
     held = _held_by(group, command.consumer, command.ids)
     if not held:
         return Decision(Settled(count=0))
@@ -183,7 +173,6 @@ def decide_touch(state: State, command: TouchRecords, context: Context) -> Decis
     extend_ms = command.extend_ms
     if extend_ms is None:
         extend_ms = group.settings.ack_timeout_ms
-    check_range(extend_ms, "extend_ms", 1, ACK_TIMEOUT_MS_MAX)
     observation = heard(command, context, max(extend_ms, group.settings.ack_timeout_ms))
     held = _held_by(group, command.consumer, command.ids)
     if not held:
@@ -361,9 +350,6 @@ def _made(
 ) -> tuple[Event, ...]:
     """The facts that make a group, and its stream if need be."""
     check_stream_name(command.group, "the name of a group")
-    _check_settings(command.settings)
-    if command.start != TAIL:
-        parse_stream_id(command.start)
     events: list[Event] = []
     if stream is None:
         make = CreateStream(stream=command.stream, namespace=command.namespace)
@@ -432,7 +418,6 @@ def _room_made(
 
 def _sequences(ids: list[StreamId]) -> list[int]:
     """The sequences that these ids mean, in order."""
-    check_range(len(ids), "the number of ids", 1, IDS_PER_COMMAND_MAX)
     return sorted({parse_stream_id(one)[1] for one in ids})
 
 
@@ -465,14 +450,3 @@ def _count(state: State, event: RecordsAcked | RecordsReturned, *, failed: bool)
             failed=failed,
             count=count,
         )
-
-
-def _check_settings(settings: GroupSettings) -> None:
-    for what, value, least, most in (
-        ("ack_timeout_ms", settings.ack_timeout_ms, 1, ACK_TIMEOUT_MS_MAX),
-        ("max_deliveries", settings.max_deliveries, 1, DELIVERIES_MAX_MAX),
-        ("redelivery_delay_ms", settings.redelivery_delay_ms, 0, DURATION_MS_MAX),
-        ("slots", settings.slots, 1, SLOTS_MAX),
-        ("max_standbys", settings.max_standbys, 0, STANDBYS_MAX),
-    ):
-        check_range(value, what, least, most)

@@ -7,11 +7,8 @@ from flo.engine.kv.json_paths import get_at, parse_document
 from flo.engine.kv.keys import Keys
 from flo.engine.state import State
 from flo.model.errors import NotFound
-from flo.model.ids import BLOCK_MS_MAX, Key, check_key, check_range
+from flo.model.ids import Key
 from flo.model.kv import (
-    HISTORY_MAX,
-    KEYS_PER_GET_MAX,
-    SCAN_LIMIT_MAX,
     GetJson,
     GetKey,
     GetKeyHistory,
@@ -29,13 +26,10 @@ VALUES_PER_ANSWER_LENGTH_MAX = 4 * 1024 * 1024
 
 
 def get_key(state: State, query: GetKey, context: Context) -> Value:
-    check_key(query.key)
-    check_range(query.block_ms, "block_ms", 0, BLOCK_MS_MAX)
     return _value(state.space(query.namespace).kv, query.key, context)
 
 
 def get_keys(state: State, query: GetKeys, context: Context) -> Values:
-    check_range(len(query.keys), "the number of keys", 1, KEYS_PER_GET_MAX)
     keys = state.space(query.namespace).kv
     return Values(items=[_value(keys, key, context) for key in query.keys])
 
@@ -49,7 +43,6 @@ def get_json(state: State, query: GetJson, context: Context) -> Value:
 
 
 def scan_keys(state: State, query: ScanKeys, context: Context) -> KeyPage:
-    check_range(query.limit, "limit", 1, SCAN_LIMIT_MAX)
     keys = state.space(query.namespace).kv
     items: list[KeyView] = []
     length = 0
@@ -78,7 +71,6 @@ def scan_keys(state: State, query: ScanKeys, context: Context) -> KeyPage:
 
 
 def get_key_history(state: State, query: GetKeyHistory, context: Context) -> KeyHistory:
-    check_range(query.limit, "limit", 1, HISTORY_MAX + 1)
     known = state.space(query.namespace).kv.get(query.key, context.now_ms)
     if known is None:
         raise NotFound(f"key {query.key!r} does not exist", code="key_not_found")

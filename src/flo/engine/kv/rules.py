@@ -30,10 +30,12 @@ from flo.engine.state import State
 from flo.engine.volatile import OpenTransaction
 from flo.model.base import Event, Nothing
 from flo.model.errors import Conflict, Invalid, NotFound, TooLarge
-from flo.model.ids import DURATION_MS_MAX, Key, Namespace, check_key, check_namespace, check_range
+from flo.model.fields import check_fields
+from flo.model.ids import Key, Namespace, check_key
 from flo.model.kv import (
     HISTORY_LENGTH_MAX,
     HISTORY_MAX,
+    NUMBER_MAX,
     OPERATIONS_PER_TRANSACTION_MAX,
     TRANSACTION_IDLE_MS_MAX,
     TRANSACTION_LENGTH_MAX,
@@ -63,8 +65,6 @@ from flo.model.kv import (
     Versioned,
 )
 
-NUMBER_MAX = 2**63 - 1
-
 _NUMBER = re.compile(rb"-?[0-9]{1,19}")
 
 
@@ -76,8 +76,8 @@ class _Seen(NamedTuple):
 
 
 def decide_put(state: State, command: PutKey, context: Context) -> Decision:
-    check_namespace(command.namespace)
-    _check_put(command)
+    if command.if_absent and command.if_present:
+        raise Invalid("expected if_absent or if_present, got both")
     if command.transaction is not None:
         change = Put(key=command.key, value=command.value, ttl_ms=command.ttl_ms)
         return _fill(command.transaction, command.namespace, change, command, context)
@@ -90,7 +90,6 @@ def decide_put(state: State, command: PutKey, context: Context) -> Decision:
 
 
 def decide_delete(state: State, command: DeleteKey, context: Context) -> Decision:
-    check_key(command.key)
     if command.transaction is not None:
         change = Delete(key=command.key)
         return _fill(command.transaction, command.namespace, change, command, context)
@@ -102,9 +101,6 @@ def decide_delete(state: State, command: DeleteKey, context: Context) -> Decisio
 
 
 def decide_increment(state: State, command: IncrementKey, context: Context) -> Decision:
-    check_namespace(command.namespace)
-    check_key(command.key)
-    check_range(command.delta, "delta", -NUMBER_MAX, NUMBER_MAX)
     if command.transaction is not None:
         change = Increment(key=command.key, delta=command.delta)
         return _fill(command.transaction, command.namespace, change, None, context)
@@ -121,7 +117,6 @@ def decide_expire(state: State, command: ExpireKey, context: Context) -> Decisio
     _check_version(keys, command.key, command.if_version, context.now_ms)
     expires_at_ms = None
     if command.ttl_ms is not None:
-        check_range(command.ttl_ms, "ttl_ms", 1, DURATION_MS_MAX * 10)
         expires_at_ms = context.now_ms + command.ttl_ms
     kept = KeyKept(
         namespace=command.namespace,
@@ -133,8 +128,6 @@ def decide_expire(state: State, command: ExpireKey, context: Context) -> Decisio
 
 
 def decide_set_json(state: State, command: SetJson, context: Context) -> Decision:
-    check_namespace(command.namespace)
-    check_key(command.key)
     keys = state.space(command.namespace).kv
     _check_version(keys, command.key, command.if_version, context.now_ms)
     value = parse_document(command.document, "the value")
@@ -160,12 +153,10 @@ def decide_delete_json(state: State, command: DeleteJson, context: Context) -> D
 
 
 def decide_transact(state: State, command: Transact, context: Context) -> Decision:
-    check_namespace(command.namespace)
     return _transacted(state, command, context)
 
 
 def decide_begin(state: State, command: BeginTransaction, context: Context) -> Decision:
-    check_namespace(command.namespace)
     live = context.live
     idle = [
         number
@@ -206,7 +197,6 @@ def decide_rollback(state: State, command: RollbackTransaction, context: Context
 
 
 def decide_read(state: State, command: ReadInTransaction, context: Context) -> Decision:
-    check_key(command.key)
     open_ = _open(command.transaction, command.namespace, context)
     known = state.space(command.namespace).kv.get(command.key, context.now_ms)
     seen = known.value if known is not None else None
@@ -277,7 +267,7 @@ def _transacted(state: State, command: Transact, context: Context) -> Decision:
     seen: dict[Key, _Seen] = {}
     sums: dict[Key, int] = {}
     for change in command.changes:
-        _check_change(change)
+        check_fields(change)
         before = seen.get(change.key) or _seen(keys, change.key, context.now_ms)
         value = _changed(change, before.value)
         seen[change.key] = _Seen(value, _expiry(change, before, context.now_ms))
@@ -348,7 +338,7 @@ def _fill(
             "checks that it has not changed",
             code="condition_in_transaction",
         )
-    _check_change(change)
+    check_fields(change)
     _check_size(Transact(changes=[*open_.changes, change]))
     observation = TransactionFilled(transaction=number, change=change)
     reply = {
@@ -433,7 +423,6 @@ def _reschedule(state: State, namespace: Namespace, key: Key, at_ms: int | None)
 
 
 def _known(keys: Keys, key: Key, now_ms: int) -> KeyValue:
-    check_key(key)
     known = keys.get(key, now_ms)
     if known is None:
         raise NotFound(f"key {key!r} does not exist", code="key_not_found")
@@ -466,28 +455,6 @@ def _check_version(keys: Keys, key: Key, version: int | None, now_ms: int) -> No
             code="version_mismatch",
             details={"key": key, "expected": version, "actual": actual},
         )
-
-
-def _check_put(command: PutKey) -> None:
-    check_key(command.key)
-    _check_value(command.value)
-    if command.ttl_ms is not None:
-        check_range(command.ttl_ms, "ttl_ms", 1, DURATION_MS_MAX * 10)
-    if command.if_absent and command.if_present:
-        raise Invalid("expected if_absent or if_present, got both")
-
-
-def _check_change(change: Change) -> None:
-    check_key(change.key)
-    match change:
-        case Put(value=value, ttl_ms=ttl_ms):
-            _check_value(value)
-            if ttl_ms is not None:
-                check_range(ttl_ms, "ttl_ms", 1, DURATION_MS_MAX * 10)
-        case Increment(delta=delta):
-            check_range(delta, "delta", -NUMBER_MAX, NUMBER_MAX)
-        case Delete():
-            pass
 
 
 def _check_value(value: bytes) -> None:

@@ -12,12 +12,11 @@ from flo.engine.state import Space, State
 from flo.engine.workers.events import WorkerLeft
 from flo.model.base import Nothing
 from flo.model.errors import Conflict, NotFound
-from flo.model.ids import NAMESPACE_DEFAULT, Namespace, check_namespace
+from flo.model.ids import NAMESPACE_DEFAULT, Namespace
 from flo.model.namespaces import CreateNamespace, DeleteNamespace
 
 
 def decide_create(state: State, command: CreateNamespace, context: Context) -> Decision:
-    check_namespace(command.name)
     if has_namespace(state, command.name):
         raise Conflict(f"namespace {command.name!r} exists", code="namespace_exists")
     return Decision(Nothing(), (NamespaceCreated(name=command.name, at_ms=context.now_ms),))

@@ -22,18 +22,13 @@ from flo.engine.state import Space, State
 from flo.engine.volatile import VolatileState
 from flo.engine.workers.events import RunsBegun, WorkerHeard
 from flo.model.base import Event, Observation
-from flo.model.errors import Invalid
 from flo.model.ids import (
-    BLOCK_MS_MAX,
     ActionName,
     Labels,
     Namespace,
-    check_range,
-    check_worker_id,
     run_id_of,
 )
-from flo.model.runs import TASKS_PER_CLAIM_MAX, Assigned, Claim, RunStatus, Task
-from flo.model.workers import ACTIONS_PER_WORKER_MAX
+from flo.model.runs import Assigned, Claim, RunStatus, Task
 from flo.workflow.plan.rate import Rate
 
 PAYLOADS_PER_CLAIM_LENGTH_MAX = 4 * 1024 * 1024
@@ -43,13 +38,6 @@ GUEST_GRACE_MS = 10_000
 
 
 def decide_claim(state: State, command: Claim, context: Context) -> Decision:
-    check_worker_id(command.worker_id)
-    check_range(command.max_tasks, "max_tasks", 1, TASKS_PER_CLAIM_MAX)
-    check_range(command.block_ms, "block_ms", 0, BLOCK_MS_MAX)
-    if not 1 <= len(command.actions) <= ACTIONS_PER_WORKER_MAX:
-        raise Invalid(
-            f"expected 1 to {ACTIONS_PER_WORKER_MAX} actions to claim, got {len(command.actions)}"
-        )
     space = state.space(command.namespace)
     worker = space.workers.get(command.worker_id)
     if worker is not None and worker.draining:

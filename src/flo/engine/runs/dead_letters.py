@@ -19,7 +19,7 @@ from flo.engine.runs.records import Run
 from flo.engine.state import Space, State
 from flo.model.archive import ArchiveAddress
 from flo.model.errors import Conflict, NotFound, TooLarge
-from flo.model.ids import LIST_LIMIT_MAX, ActionName, RunId, check_range, run_id_of
+from flo.model.ids import ActionName, RunId, run_id_of
 from flo.model.runs import Purged, PurgeDead, Requeued, RequeueDead, RunStatus
 
 INPUTS_PER_REQUEUE_LENGTH_MAX = 64 * 1024 * 1024
@@ -87,9 +87,7 @@ def _dead_runs(
     space: Space, command: RequeueDead | PurgeDead, context: Context
 ) -> tuple[list[Run], bool]:
     """The dead letters that a command means, and whether there are more that it might mean."""
-    check_range(command.limit, "limit", 1, LIST_LIMIT_MAX)
     if command.run_ids is not None:
-        check_range(len(command.run_ids), "the number of runs", 1, LIST_LIMIT_MAX)
         return list(_named(space, command, dict.fromkeys(command.run_ids), context)), False
     page = context.recalled.pages.get(space.archive_name, ())
     dead = [run for run in page if space.has_dead(run)][: command.limit]

@@ -38,13 +38,8 @@ from flo.model.ids import (
     ERROR_LENGTH_MAX,
     TEXT_LENGTH_MAX,
     Namespace,
-    check_payload,
-    check_range,
-    check_text,
 )
 from flo.model.runs import Accepted, Complete, Fail, RunStatus, Touch, Touched
-
-TOUCH_MS_MAX = 3_600_000
 
 
 def decide_complete(state: State, command: Complete, context: Context) -> Decision:
@@ -52,8 +47,6 @@ def decide_complete(state: State, command: Complete, context: Context) -> Decisi
     if _reported_before(run, command):
         return Decision(Accepted(run_id=command.run_id, status=RunStatus.COMPLETED))
     action = state.space(command.namespace).settings(leased_run(run, command).action)
-    check_payload(command.output, "an output")
-    check_text(command.outcome, "outcome")
     check_schema(action.output_schema, command.output, "the output", "output_invalid")
     completed = RunCompleted(
         namespace=command.namespace,
@@ -92,7 +85,6 @@ def decide_fail(state: State, command: Fail, context: Context) -> Decision:
 
 
 def decide_touch(state: State, command: Touch, context: Context) -> Decision:
-    check_range(command.extend_ms, "extend_ms", 1, TOUCH_MS_MAX)
     run = leased_run(state.space(command.namespace).runs.get(command.run_id), command)
     if run.lease_expires_at_ms is None:
         return Decision(Touched(run_id=run.run_id, lease_expires_at_ms=None))

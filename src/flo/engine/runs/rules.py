@@ -24,23 +24,17 @@ from flo.engine.runs.records import Run
 from flo.engine.state import Space, State
 from flo.engine.volatile import VolatileState
 from flo.engine.workers.events import TaskCancelled
-from flo.model.errors import Conflict, Invalid, NotFound
+from flo.model.errors import Conflict, NotFound
 from flo.model.ids import (
-    DURATION_MS_MAX,
-    IDEMPOTENCY_KEY_LENGTH_MAX,
     ActionName,
     Labels,
     Namespace,
     RunId,
-    check_labels,
     check_payload,
-    check_range,
-    check_text,
     run_id_of,
 )
 from flo.model.runs import (
     PRIORITY_DEFAULT,
-    PRIORITY_MAX,
     Accepted,
     Cancel,
     Invoke,
@@ -52,7 +46,6 @@ from flo.model.runs import (
 def decide_invoke(state: State, command: Invoke, context: Context) -> Decision:
     space = state.space(command.namespace)
     action = named_action(space, command.action)
-    _check_invocation(command)
     inline = action.guest is not None
     if command.idempotency_key is not None:
         known = _run_with_key(space, command, context)
@@ -108,7 +101,6 @@ def queue_run(
 
 
 def decide_cancel(state: State, command: Cancel, context: Context) -> Decision:
-    check_text(command.reason, "reason")
     space = state.space(command.namespace)
     run = space.runs.get(command.run_id)
     if run is None:
@@ -165,17 +157,6 @@ def restore_run(state: State, namespace: Namespace, run: Run) -> None:
             state.due.set((RUN, namespace, run.run_id), run.lease_expires_at_ms)
     elif run.is_delayed:
         state.due.set((RUN, namespace, run.run_id), run.ready_at_ms)
-
-
-def _check_invocation(command: Invoke) -> None:
-    check_range(command.priority, "priority", 0, PRIORITY_MAX)
-    check_range(command.delay_ms, "delay_ms", 0, DURATION_MS_MAX)
-    if command.idempotency_key is not None:
-        if not command.idempotency_key:
-            raise Invalid("expected an idempotency key that is not empty")
-        check_text(command.idempotency_key, "idempotency_key", IDEMPOTENCY_KEY_LENGTH_MAX)
-    if command.labels:
-        check_labels(command.labels, "labels")
 
 
 def _run_with_key(space: Space, command: Invoke, context: Context) -> RunId | None:

@@ -30,9 +30,8 @@ from flo.engine.workflows.rules import check_enabled, named_version, next_run
 from flo.engine.workflows.starts import attributes, slot_of
 from flo.model.base import Event, Nothing
 from flo.model.errors import NotFound
-from flo.model.ids import Namespace, check_range
+from flo.model.ids import Namespace
 from flo.model.schedules import (
-    TIMES_MAX,
     GetSchedule,
     ListSchedules,
     PauseSchedule,
@@ -196,7 +195,6 @@ def reschedule(state: State, namespace: Namespace, workflow: WorkflowName) -> No
 
 
 def get_schedule(state: State, query: GetSchedule, context: Context) -> ScheduleView:
-    check_range(query.times, "times", 0, TIMES_MAX)
     space = state.space(query.namespace)
     _named(space, query.workflow)
     return _view(space, query.namespace, query.workflow, query.times, context)

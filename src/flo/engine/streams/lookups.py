@@ -15,10 +15,11 @@ from flo.engine.groups.dead_letters import letter_addresses, letters_name, parse
 from flo.engine.groups.reads import Part, claimable, parts_wanted
 from flo.engine.groups.rules import group_of
 from flo.engine.state import State, StreamState
-from flo.engine.streams.queries import check_read, pending_wanted, start_of
-from flo.engine.streams.rules import Bound, check_bounds, id_bounds, named_stream, trim_bounds
+from flo.engine.streams.queries import pending_wanted, start_of
+from flo.engine.streams.rules import Bound, id_bounds, named_stream, trim_bounds
 from flo.model.archive import ArchiveAddress
 from flo.model.base import Message
+from flo.model.fields import check_fields
 from flo.model.groups import (
     ClaimRecords,
     CreateGroup,
@@ -29,10 +30,9 @@ from flo.model.groups import (
     ReadGroup,
     RequeueLetters,
 )
-from flo.model.ids import LIST_LIMIT_MAX, check_range, parse_stream_id
+from flo.model.ids import LIST_LIMIT_MAX, parse_stream_id
 from flo.model.schedules import PullTrigger
 from flo.model.streams import (
-    RECORDS_PER_READ_MAX,
     START,
     TAIL,
     PositionBy,
@@ -94,7 +94,7 @@ def recall_read(state: State, query: ReadStream, known: Known) -> Sequence[Strea
     stream = state.space(query.namespace).streams.get(query.stream)
     if stream is None:
         return ()
-    check_read(query)
+    check_fields(query)
     start = start_of(stream, query, known.records, known.recalled.places)
     if start is not None:
         return _out_of_reach(stream, [(start, stream.next - 1)], query.limit, known)
@@ -109,7 +109,7 @@ def recall_read(state: State, query: ReadStream, known: Known) -> Sequence[Strea
 
 def recall_trim(state: State, command: TrimStream, known: Known) -> Sequence[StreamRecall]:
     stream = named_stream(state.space(command.namespace), command.stream)
-    check_bounds(command)
+    check_fields(command)
     return _places(stream, trim_bounds(stream, command, known.now_ms))
 
 
@@ -121,7 +121,7 @@ def recall_group_start(state: State, command: CreateGroup, known: Known) -> Sequ
 
 
 def recall_group_read(state: State, command: ReadGroup, known: Known) -> Sequence[StreamRecall]:
-    check_range(command.limit, "limit", 1, RECORDS_PER_READ_MAX)
+    check_fields(command)
     group = group_of(state, command)
     if group.settings.mode is GroupMode.EXCLUSIVE and group.chosen != command.consumer:
         return ()
@@ -130,7 +130,7 @@ def recall_group_read(state: State, command: ReadGroup, known: Known) -> Sequenc
 
 
 def recall_claim(state: State, command: ClaimRecords, known: Known) -> Sequence[StreamRecall]:
-    check_range(command.limit, "limit", 1, RECORDS_PER_READ_MAX)
+    check_fields(command)
     group = group_of(state, command)
     stream = state.spaces[command.namespace].streams[command.stream]
     wanted = islice(claimable(group, command, known.now_ms), command.limit)

@@ -9,6 +9,7 @@ from flo.engine.groups.rules import group_of
 from flo.engine.queries import page_of
 from flo.engine.state import ConsumerGroupState, State, StreamState
 from flo.engine.streams.rules import first_id, id_place, last_id, named_stream, partition_of
+from flo.model.fields import check_fields
 from flo.model.groups import (
     ConsumerView,
     GetGroup,
@@ -20,8 +21,6 @@ from flo.model.groups import (
     PendingView,
 )
 from flo.model.ids import (
-    BLOCK_MS_MAX,
-    LIST_LIMIT_MAX,
     GroupName,
     Namespace,
     StreamName,
@@ -57,7 +56,6 @@ def list_streams(state: State, query: ListStreams, context: Context) -> StreamPa
 
 
 def read_stream(state: State, query: ReadStream, context: Context) -> RecordPage:
-    check_read(query)
     stream = state.space(query.namespace).streams.get(query.stream)
     if stream is None and query.block_ms:
         return RecordPage(last=START)  # it may come into being
@@ -124,7 +122,7 @@ def list_pending(state: State, query: ListPending, context: Context) -> PendingP
 
 def pending_wanted(group: ConsumerGroupState, query: ListPending) -> list[int]:
     """The records of a page of what is under way, and the first of the next page."""
-    check_range(query.limit, "limit", 1, LIST_LIMIT_MAX)
+    check_fields(query)
     after = parse_stream_id(query.cursor)[1] if query.cursor is not None else 0
     held: Iterable[int]
     if query.consumer is not None:
@@ -165,16 +163,6 @@ def is_at_end(state: State, query: ReadStream, page: RecordPage) -> bool:
     if stream is None or page.last == last_id(stream):
         return True
     return stream.first == stream.next
-
-
-def check_read(query: ReadStream) -> None:
-    check_range(query.limit, "limit", 1, RECORDS_PER_READ_MAX)
-    check_range(query.last, "last", 0, RECORDS_PER_READ_MAX)
-    check_range(query.block_ms, "block_ms", 0, BLOCK_MS_MAX)
-    if query.after != TAIL:
-        parse_stream_id(query.after)
-    if query.until is not None:
-        parse_stream_id(query.until)
 
 
 def _before(query: ReadStream, stream: StreamState) -> str:

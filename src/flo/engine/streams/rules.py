@@ -24,9 +24,8 @@ from flo.engine.streams.events import (
     StreamTrimmed,
 )
 from flo.model.base import Event, Nothing
-from flo.model.errors import Conflict, Invalid, NotFound, TooLarge, Unavailable
+from flo.model.errors import Conflict, NotFound, TooLarge, Unavailable
 from flo.model.ids import (
-    DURATION_MS_MAX,
     KEY_LENGTH_MAX,
     StreamId,
     StreamName,
@@ -41,9 +40,6 @@ from flo.model.ids import (
 from flo.model.streams import (
     HEADERS_LENGTH_MAX,
     HEADERS_MAX,
-    KEEP_ALL,
-    PARTITIONS_MAX,
-    RECORDS_PER_APPEND_MAX,
     AlterStream,
     Append,
     Appended,
@@ -52,14 +48,12 @@ from flo.model.streams import (
     DeleteStream,
     NewRecord,
     PositionBy,
-    Retention,
     StreamPosition,
     StreamRecord,
     Trimmed,
     TrimStream,
 )
 
-LENGTH_MAX = 2**53
 STREAMS_MAX = 100_000
 
 BY_LENGTH = "length"
@@ -82,7 +76,6 @@ def decide_create(state: State, command: CreateStream, context: Context) -> Deci
 
 def decide_alter(state: State, command: AlterStream, context: Context) -> Decision:
     named_stream(state.space(command.namespace), command.stream)
-    _check_retention(command.retention)
     altered = StreamAltered(
         namespace=command.namespace, stream=command.stream, retention=command.retention
     )
@@ -96,7 +89,6 @@ def decide_delete(state: State, command: DeleteStream, context: Context) -> Deci
 
 
 def decide_append(state: State, command: Append, context: Context) -> Decision:
-    check_range(len(command.records), "the number of records", 1, RECORDS_PER_APPEND_MAX)
     stream = state.space(command.namespace).streams.get(command.stream)
     events: list[Event] = []
     if stream is None:
@@ -125,7 +117,6 @@ def decide_append(state: State, command: Append, context: Context) -> Decision:
 
 def decide_trim(state: State, command: TrimStream, context: Context) -> Decision:
     stream = named_stream(state.space(command.namespace), command.stream)
-    check_bounds(command)
     place = _trim_place(stream, command, context)
     removed = place.sequence - stream.first
     left = place.sequence < stream.next
@@ -186,8 +177,6 @@ def created(state: State, command: CreateStream, context: Context) -> StreamCrea
     """The fact that this stream exists from now on, once all is found to be in order."""
     check_namespace(command.namespace)
     check_stream_name(command.stream)
-    check_range(command.partitions, "partitions", 1, PARTITIONS_MAX)
-    _check_retention(command.retention)
     if len(state.space(command.namespace).streams) >= STREAMS_MAX:
         raise Conflict(
             f"there are {STREAMS_MAX} streams, and that is the most: delete some",
@@ -316,27 +305,3 @@ def _check_headers(headers: dict[str, str]) -> None:
     length = sum(len(name) + len(value) for name, value in headers.items())
     if length > HEADERS_LENGTH_MAX:
         raise TooLarge(f"expected headers of at most {HEADERS_LENGTH_MAX} characters, got {length}")
-
-
-def _check_retention(retention: Retention) -> None:
-    if retention is KEEP_ALL:
-        return
-    for what, value, most in (
-        ("max_age_ms", retention.max_age_ms, DURATION_MS_MAX * 100),
-        ("max_length", retention.max_length, LENGTH_MAX),
-        ("max_bytes", retention.max_bytes, LENGTH_MAX),
-    ):
-        if value is not None:
-            check_range(value, what, 1, most)
-
-
-def check_bounds(command: TrimStream) -> None:
-    for what, value in (
-        ("max_length", command.max_length),
-        ("max_age_ms", command.max_age_ms),
-        ("max_bytes", command.max_bytes),
-    ):
-        if value is not None and value < 0:
-            raise Invalid(f"expected {what} of 0 or more, got {value}")
-    if command.before is not None:
-        parse_stream_id(command.before)

@@ -28,22 +28,15 @@ from flo.engine.workers.records import Process, Worker
 from flo.model.base import Event, Nothing, Observation
 from flo.model.errors import Conflict, NotFound, TooLarge
 from flo.model.ids import (
-    TEXT_LENGTH_MAX,
     ActionName,
     Labels,
     Namespace,
     WorkerId,
     check_action_name,
     check_json,
-    check_labels,
-    check_namespace,
-    check_range,
-    check_text,
-    check_worker_id,
 )
 from flo.model.workers import (
     ACTIONS_PER_WORKER_MAX,
-    CONCURRENCY_MAX,
     METADATA_LENGTH_MAX,
     SILENCE_MS_MAX,
     WORKERS_MAX,
@@ -58,9 +51,6 @@ from flo.model.workers import (
 
 
 def decide_register(state: State, command: RegisterWorker, context: Context) -> Decision:
-    check_namespace(command.namespace)
-    check_worker_id(command.worker_id)
-    check_range(command.max_concurrency, "max_concurrency", 1, CONCURRENCY_MAX)
     if len(command.actions) > ACTIONS_PER_WORKER_MAX:
         raise TooLarge(
             f"expected at most {ACTIONS_PER_WORKER_MAX} actions, got {len(command.actions)}"
@@ -68,13 +58,8 @@ def decide_register(state: State, command: RegisterWorker, context: Context) -> 
     for name in command.actions:
         for part in name.split("/", 1) if command.worker_type is WorkerType.STREAM else (name,):
             check_action_name(part)
-    if command.machine_id is not None:
-        check_text(command.machine_id, "machine_id", TEXT_LENGTH_MAX)
-    if command.labels is not None:
-        check_labels(command.labels, "labels")
     if command.metadata is not None:
         _check_metadata(command.metadata)
-    check_text(command.incarnation, "incarnation")
     workers = state.space(command.namespace).workers
     known = workers.get(command.worker_id)
     evicted = None if known else _evicted(command.namespace, workers, context)
@@ -99,7 +84,6 @@ def decide_register(state: State, command: RegisterWorker, context: Context) -> 
 
 
 def decide_heartbeat(state: State, command: Heartbeat, context: Context) -> Decision:
-    check_range(command.current_load, "current_load", 0, CONCURRENCY_MAX)
     worker = named_worker(state.space(command.namespace), command.worker_id)
     status = _status_of(worker, command.current_load)
     return Decision(

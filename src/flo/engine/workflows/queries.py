@@ -12,7 +12,8 @@ from flo.engine.workflows.execution import UNDO, Execution, step_at
 from flo.engine.workflows.records import HistoryEntry, StepResult, WorkflowRecord, WorkflowSummary
 from flo.engine.workflows.rules import named_version, not_found, reading_of
 from flo.model.errors import Invalid
-from flo.model.ids import BLOCK_MS_MAX, LIST_LIMIT_MAX, Namespace, check_range
+from flo.model.fields import check_fields
+from flo.model.ids import Namespace
 from flo.model.workflows import (
     HISTORY_LIMIT_MAX,
     MAIN,
@@ -74,15 +75,13 @@ def list_workflows(state: State, query: ListWorkflows, context: Context) -> Work
 
 def is_under_way(state: State, query: WaitForWorkflow) -> bool:
     """Whether there is nothing yet to tell who waits; a wait that is too long is refused."""
-    check_range(query.block_ms, "block_ms", 0, BLOCK_MS_MAX)
+    check_fields(query)
     return query.run_id in state.space(query.namespace).executions
 
 
 def get_run(
     state: State, query: GetWorkflowRun | WaitForWorkflow, context: Context
 ) -> WorkflowRunView:
-    if isinstance(query, WaitForWorkflow):
-        check_range(query.block_ms, "block_ms", 0, BLOCK_MS_MAX)
     space = state.space(query.namespace)
     execution = space.executions.get(query.run_id)
     if execution is not None:
@@ -119,7 +118,6 @@ def looked_at(query: ListWorkflowRuns) -> int:
 
 
 def get_history(state: State, query: GetHistory, context: Context) -> HistoryPage:
-    check_range(query.limit, "limit", 1, HISTORY_LIMIT_MAX)
     space = state.space(query.namespace)
     execution = space.executions.get(query.run_id)
     record = context.recalled.workflows.get((space.archive_name, query.run_id))
@@ -179,7 +177,7 @@ def live_summaries(space: Space, query: ListWorkflowRuns, below: int) -> Iterato
 
 def items_before(space: Space, query: ListWorkflowRuns) -> int:
     """The number that every run of a page is under."""
-    check_range(query.limit, "limit", 1, LIST_LIMIT_MAX)
+    check_fields(query)
     if query.cursor is None:
         return space.workflow_number + 1
     if not query.cursor.isdecimal() or len(query.cursor) > 18:

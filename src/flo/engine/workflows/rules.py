@@ -41,12 +41,8 @@ from flo.engine.workflows.starts import attributes, slot_of
 from flo.model.base import Event, Nothing
 from flo.model.errors import Conflict, Invalid, NotFound, TooLarge
 from flo.model.ids import (
-    IDEMPOTENCY_KEY_LENGTH_MAX,
     RunId,
-    check_namespace,
-    check_payload,
     check_run_id,
-    check_text,
     run_id_of,
 )
 from flo.model.workflows import (
@@ -86,7 +82,6 @@ def reading_of(text: str) -> Reading:
 
 
 def decide_create(state: State, command: CreateWorkflow, context: Context) -> Decision:
-    check_namespace(command.namespace)
     if len(command.text) > TEXT_LENGTH_MAX:
         raise TooLarge(f"expected a text of at most {TEXT_LENGTH_MAX} characters")
     definition, problems = reading_of(command.text)
@@ -147,7 +142,6 @@ def decide_enable(state: State, command: EnableWorkflow, context: Context) -> De
 def decide_start(state: State, command: StartWorkflow, context: Context) -> Decision:
     space = state.space(command.namespace)
     deployed = named_version(space, command.name, command.version)
-    check_payload(command.input, "an input")
     key = _checked_key(deployed.definition, command.idempotency_key)
     if key is not None:
         known = _run_with_key(space, command, context)
@@ -169,8 +163,6 @@ def decide_start(state: State, command: StartWorkflow, context: Context) -> Deci
 
 
 def decide_signal(state: State, command: SignalWorkflow, context: Context) -> Decision:
-    check_text(command.type, "the type of a signal")
-    check_payload(command.payload, "the payload of a signal")
     execution = live_execution(state, command, context)
     if len(execution.signals) >= SIGNALS_KEPT_MAX:
         raise Conflict(
@@ -183,7 +175,6 @@ def decide_signal(state: State, command: SignalWorkflow, context: Context) -> De
 
 
 def decide_cancel(state: State, command: CancelWorkflow, context: Context) -> Decision:
-    check_text(command.reason, "reason")
     execution = live_execution(state, command, context)
     if execution.ending is not None:
         raise Conflict(
@@ -226,7 +217,6 @@ def decide_rerun(state: State, command: RerunWorkflow, context: Context) -> Deci
     check_enabled(space, deployed.definition)
     step = _first_step(deployed.definition, command.step)
     payload = run.input if command.input is None else command.input
-    check_payload(payload, "an input")
     rerun = WorkflowRun(
         **next_run(space),
         workflow=run.workflow,
@@ -442,9 +432,6 @@ def _checked_key(definition: Definition, key: str | None) -> str | None:
                 code="idempotency_key_required",
             )
         return None
-    if not key:
-        raise Invalid("expected an idempotency key that is not empty")
-    check_text(key, "idempotency_key", IDEMPOTENCY_KEY_LENGTH_MAX)
     return None if definition.idempotency is Idempotency.NONE else key
 
 

@@ -18,7 +18,7 @@ from flo.engine.workflows.advance.scope import mapped, scope_of
 from flo.engine.workflows.events import PlanNoted, SignalReceived, StepEnded
 from flo.engine.workflows.execution import Execution, step_at
 from flo.engine.workflows.records import Branch
-from flo.model.ids import Namespace, check_text
+from flo.model.ids import Namespace
 from flo.model.plans import EmitEvent, Emitted
 from flo.model.workflows import BranchName, BranchPhase, WorkflowName
 from flo.workflow.definition import Plan, RunStep
@@ -223,7 +223,6 @@ def note_signal(state: State, event: SignalReceived, live: VolatileState) -> Non
 
 
 def decide_emit(state: State, command: EmitEvent, context: Context) -> Decision:
-    check_text(command.name, "the name of an event")
     caches = [
         results
         for key, results in context.live.caches.items()
