@@ -10,6 +10,7 @@ import msgspec
 
 from flo.cli.app.options import Format
 from flo.cli.app.printable import printable
+from flo.model.payload import to_json_values
 
 T = TypeVar("T")
 
@@ -17,8 +18,6 @@ Columns: TypeAlias = Mapping[str, Callable[[T], object]]
 """Headings, and what stands under each."""
 
 NOTHING = "-"
-PAYLOADS = {"input", "output", "payload"}
-"""The fields that hold what users sent, and not what we say."""
 
 
 def show(form: Format, value: Any, *, text: str, raw: str | bytes) -> None:
@@ -124,37 +123,7 @@ def to_json(value: Any, indent: int = 2) -> str:
 
     Beside a payload stands its encoding, as in the answers over HTTP.
     """
-    return msgspec.json.format(msgspec.json.encode(_plain(value)), indent=indent).decode()
-
-
-def payload_json(payload: bytes | None) -> tuple[Any, str | None]:
-    """A payload for programs, and how it is to be read."""
-    if not payload:
-        return None, None
-    try:
-        text = payload.decode()
-    except UnicodeDecodeError:
-        return b64encode(payload).decode(), "base64"
-    try:
-        msgspec.json.decode(payload)
-    except (msgspec.DecodeError, RecursionError):
-        return text, "text"
-    return msgspec.Raw(payload), "json"
-
-
-def _plain(value: Any) -> Any:
-    """Structs as dicts, also those inside; payloads as what is in them."""
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    if not isinstance(value, msgspec.Struct):
-        return value
-    fields: dict[str, Any] = {}
-    for name, field in msgspec.structs.asdict(value).items():
-        if name in PAYLOADS:
-            fields[name], fields[f"{name}_encoding"] = payload_json(field)
-        else:
-            fields[name] = _plain(field)
-    return fields
+    return msgspec.json.format(msgspec.json.encode(to_json_values(value)), indent=indent).decode()
 
 
 def _cell(value: object) -> str:

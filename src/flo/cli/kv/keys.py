@@ -7,7 +7,7 @@ import click
 from flo.cli.app.command import CommandGroup
 from flo.cli.app.errors import NOT_FOUND
 from flo.cli.app.options import Format, GlobalSettings, pass_settings
-from flo.cli.app.output import Columns, payload_json, payload_text, show, show_list, time_text
+from flo.cli.app.output import Columns, payload_text, show, show_list, time_text
 from flo.cli.app.pages import collect, page_options
 from flo.cli.app.payload import read_payload
 from flo.cli.app.printable import printable
@@ -17,6 +17,7 @@ from flo.cli.kv.transaction import begin, commit, rollback
 from flo.model.errors import NotFound, TimedOut
 from flo.model.ids import Key
 from flo.model.kv import HISTORY_MAX, KeyPage, KeyView, Value, VersionView
+from flo.model.payload import payload_to_json
 
 if TYPE_CHECKING:
     from flo.client.blocking import BlockingFlo
@@ -366,7 +367,7 @@ def _version_json(view: VersionView) -> dict[str, Any]:
 
 def _value_json(value: bytes | None) -> tuple[Any, str | None]:
     """As a payload, but that nothing is something else than no key."""
-    return ("", "text") if value == b"" else payload_json(value)
+    return ("", "text") if value == b"" else payload_to_json(value)
 
 
 def _number(value: bool) -> str:

@@ -12,9 +12,10 @@ from typing import Any
 import click
 
 from flo.cli.app.options import Format
-from flo.cli.app.output import payload_json, payload_text, show, to_json
+from flo.cli.app.output import payload_text, show, to_json
 from flo.cli.app.printable import printable
 from flo.cli.app.progress import Progress, progress
+from flo.model.payload import payload_to_json
 from flo.model.streams import StreamRecord
 
 TIER = "hot"
@@ -93,7 +94,7 @@ def record_text(record: StreamRecord, deliveries: int = 1) -> str:
 
 
 def record_json(record: StreamRecord) -> dict[str, Any]:
-    data, encoding = payload_json(record.payload)
+    data, encoding = payload_to_json(record.payload)
     fields: dict[str, Any] = {
         "id": record.stream_id,
         "timestamp_ms": record.at_ms,

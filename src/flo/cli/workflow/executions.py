@@ -4,12 +4,13 @@ import click
 
 from flo.cli.app.command import FloCommand
 from flo.cli.app.options import Format, GlobalSettings, pass_settings
-from flo.cli.app.output import Columns, lines, payload_json, show, show_list, time_text, to_json
+from flo.cli.app.output import Columns, lines, show, show_list, time_text, to_json
 from flo.cli.app.pages import collect, page_options
 from flo.cli.app.payload import read_payload
 from flo.cli.app.printable import printable
 from flo.cli.workflow.options import connected, read_since, version_flag
 from flo.model.ids import RunId
+from flo.model.payload import payload_to_json
 from flo.model.workflows import (
     LATEST,
     Explanation,
@@ -326,8 +327,8 @@ def run_value(run: WorkflowRunView) -> dict[str, object]:
     }
     for name in run.__struct_fields__:
         value.setdefault(name, getattr(run, name))
-    value["input"], _ = payload_json(run.input)
-    value["output"], _ = payload_json(run.output)
+    value["input"], _ = payload_to_json(run.input)
+    value["output"], _ = payload_to_json(run.output)
     value["steps"] = [_step_value(step) for step in run.steps]
     return value
 
@@ -339,7 +340,7 @@ def run_line(run: WorkflowRunView) -> str:
 
 
 def _step_value(step: StepView) -> dict[str, object]:
-    output, _ = payload_json(step.output)
+    output, _ = payload_to_json(step.output)
     return {
         "step": step.step,
         "outcome": step.outcome,

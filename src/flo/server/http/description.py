@@ -17,9 +17,9 @@ JSON in, JSON out. `?namespace=` on everything that lives in a namespace. Times 
 since the epoch. Lists are paged: `{"items": [...], "cursor": null | "..."}`. Errors are \
 `{"error": {"code", "message", "details"}}`; programs can rely on the code. A payload that its \
 JSON Schema refuses is a bad request like any other: 400, with the code `input_invalid` or \
-`output_invalid`, and `details.problems` says where and why. Payloads are JSON as JSON and other \
-bytes as base64; the `..._encoding` beside a payload says which. A key may have slashes; if it \
-ends in /history, /increment, /expire or /json, write %2F for that slash.
+`output_invalid`, and `details.problems` says where and why. Payloads are JSON as JSON, other \
+text as text and other bytes in base64; the `..._encoding` beside a payload says which. A key may \
+have slashes; if it ends in /history, /increment, /expire or /json, write %2F for that slash.
 """
 
 

@@ -17,7 +17,7 @@ from litestar.params import PathParameter, QueryParameter
 
 from flo.model.errors import Invalid
 from flo.model.ids import BLOCK_MS_MAX, LIST_LIMIT_MAX, PAYLOAD_LENGTH_MAX
-from flo.server.http.payload import decode_json
+from flo.model.payload import decode_json
 
 BODY_LENGTH_MAX = 1024 * 1024
 """Of a body in which there is no payload: more than any registration needs."""

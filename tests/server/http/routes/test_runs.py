@@ -1,7 +1,6 @@
 """The HTTP routes of runs."""
 
 import asyncio
-from base64 import b64encode
 
 import pytest
 
@@ -78,9 +77,9 @@ async def test_json_is_handed_on_to_the_letter(mail):
     ("content", "shown", "encoding"),
     [
         (b"\x80\x00\xff", "gAD/", "base64"),
-        (b"plain words", "cGxhaW4gd29yZHM=", "base64"),
+        (b"plain words", "plain words", "text"),
         (b'"\xff"', "Iv8i", "base64"),
-        (b"[" * 100_000, b64encode(b"[" * 100_000).decode(), "base64"),
+        (b"[" * 100_000, "[" * 100_000, "text"),
         (b'{"to": "alice"}', {"to": "alice"}, "json"),
         (b"null", None, "json"),
         (b"", None, None),

@@ -28,6 +28,8 @@ async def output_of(http, run_id):
         ({"result": None}, (None, "json")),
         ({}, (None, None)),
         ({"result": "gAD/", "result_encoding": "base64"}, ("gAD/", "base64")),
+        ({"result": "plain words", "result_encoding": "text"}, ("plain words", "text")),
+        ({"result": "{}", "result_encoding": "text"}, ({}, "json")),
         ({"result": "e30=", "result_encoding": "base64"}, ({}, "json")),
         ({"result": "", "result_encoding": "base64"}, (None, None)),
     ],

@@ -11,6 +11,7 @@ from msgspec.structs import asdict
 
 from flo.model.base import Message, Nothing
 from flo.model.ids import LIST_LIMIT_DEFAULT, NAMESPACE_DEFAULT, Namespace, RunId
+from flo.model.payload import Encoding, payload_from_json, payload_to_json
 from flo.model.workflows import (
     HISTORY_LIMIT_DEFAULT,
     LATEST,
@@ -39,7 +40,6 @@ from flo.model.workflows import (
 )
 from flo.server.http.asker import Asker
 from flo.server.http.errors import refusals
-from flo.server.http.payload import Encoding, read, show
 from flo.server.http.request import (
     PAYLOAD_BODY_LENGTH_MAX,
     AnyBody,
@@ -75,7 +75,8 @@ class WorkflowRunJson(Message):
     `steps` are those that have ended, `waits` says what the run waits for, `signals` are those that
     no step has taken yet, `undone` are the steps that were rolled back. `parent` is the run whose
     child it is, `origin` the one that it repeats. `input` and `output` are JSON if their bytes are
-    (encoding json), base64 if not (base64), and null if there are none (null).
+    (encoding json), text if they are text (text), base64 if neither (base64), and null if there are
+    none (null).
     """
 
     run_id: RunId
@@ -106,7 +107,7 @@ class WorkflowRunJson(Message):
 
 
 class SignalBody(Message):
-    """A signal; `payload` is any JSON, or bytes in base64 if `payload_encoding` says so."""
+    """A signal; `payload` is any JSON, or text or bytes in base64 if `payload_encoding` says so."""
 
     type: str
     payload: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
@@ -285,7 +286,7 @@ async def signal_workflow_run(
     command = SignalWorkflow(
         run_id=run_id,
         type=data.type,
-        payload=read(data.payload, data.payload_encoding, "payload"),
+        payload=payload_from_json(data.payload, data.payload_encoding, "payload"),
         namespace=namespace,
     )
     await asker.ask(command, Nothing)
@@ -368,14 +369,16 @@ async def rerun_workflow_run(
         run_id=run_id,
         namespace=namespace,
         step=body.step,
-        input=read(body.input, body.input_encoding, "input") if is_input_given else None,
+        input=payload_from_json(body.input, body.input_encoding, "input")
+        if is_input_given
+        else None,
         version=body.version,
     )
     return await asker.ask(command, WorkflowBegun)
 
 
 def run_json(run: WorkflowRunView) -> WorkflowRunJson:
-    shown_input, shown_output = show(run.input), show(run.output)
+    shown_input, shown_output = payload_to_json(run.input), payload_to_json(run.output)
     fields = asdict(run) | {
         "input": shown_input.value,
         "input_encoding": shown_input.encoding,
@@ -387,7 +390,7 @@ def run_json(run: WorkflowRunView) -> WorkflowRunJson:
 
 
 def _step_json(step: StepView) -> StepJson:
-    shown = show(step.output)
+    shown = payload_to_json(step.output)
     fields = asdict(step) | {"output": shown.value, "output_encoding": shown.encoding}
     return StepJson(**fields)
 

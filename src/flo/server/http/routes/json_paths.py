@@ -11,9 +11,9 @@ from litestar.params import QueryParameter
 
 from flo.model.ids import NAMESPACE_DEFAULT
 from flo.model.kv import DeleteJson, GetJson, SetJson, Value, Versioned
+from flo.model.payload import decode_json
 from flo.server.http.asker import Asker
 from flo.server.http.errors import refusals
-from flo.server.http.payload import decode_json
 from flo.server.http.request import FloRequest, NamespaceQuery
 from flo.server.http.routes.kv import (
     ETAG,

@@ -42,9 +42,9 @@ from flo.model.kv import (
     Values,
     Versioned,
 )
+from flo.model.payload import Encoding, payload_from_json, payload_to_json
 from flo.server.http.asker import Asker
 from flo.server.http.errors import refusals
-from flo.server.http.payload import Encoding, read, show
 from flo.server.http.request import (
     PAYLOAD_BODY_LENGTH_MAX,
     AnyBody,
@@ -107,7 +107,7 @@ class CheckBody(Message):
 
 
 class PutBody(Message, tag="put"):
-    """Set a value: any JSON, or bytes in base64 if `value_encoding` says so."""
+    """Set a value: any JSON, or text or bytes in base64 if `value_encoding` says so."""
 
     key: Key
     value: msgspec.Raw
@@ -461,14 +461,14 @@ def _key_json(view: KeyView) -> KeyJson:
 
 
 def _shown(value: bytes | None) -> dict[str, Any]:
-    shown = show(value)
+    shown = payload_to_json(value)
     return {"value": shown.value, "value_encoding": shown.encoding}
 
 
 def _change(body: PutBody | DeleteBody | AddBody) -> Change:
     match body:
         case PutBody(key=key, value=value, value_encoding=encoding, ttl_ms=ttl_ms):
-            return Put(key=key, value=read(value, encoding, "value"), ttl_ms=ttl_ms)
+            return Put(key=key, value=payload_from_json(value, encoding, "value"), ttl_ms=ttl_ms)
         case DeleteBody(key=key):
             return Delete(key=key)
         case AddBody(key=key, delta=delta):

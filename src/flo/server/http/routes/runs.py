@@ -20,6 +20,7 @@ from flo.model.ids import (
     RunId,
     WorkerId,
 )
+from flo.model.payload import Encoding, decode_json, payload_to_json
 from flo.model.runs import (
     PRIORITY_DEFAULT,
     PRIORITY_MAX,
@@ -38,7 +39,6 @@ from flo.model.runs import (
 )
 from flo.server.http.asker import Asker
 from flo.server.http.errors import refusals
-from flo.server.http.payload import Encoding, decode_json, show
 from flo.server.http.request import (
     PAYLOAD_BODY_LENGTH_MAX,
     ActionPath,
@@ -59,8 +59,8 @@ INLINE_WAIT_MS = 30_000
 class RunJson(Message):
     """A run. Times are in milliseconds since the epoch; null means: not yet, or not at all.
 
-    `input` and `output` are JSON if their bytes are (encoding json), base64 if not (base64), and
-    null if there are none (null).
+    `input` and `output` are JSON if their bytes are (encoding json), text if they are text
+    (text), base64 if neither (base64), and null if there are none (null).
     """
 
     run_id: RunId
@@ -99,7 +99,7 @@ class RunPageJson(Message):
 
 
 def run_json(run: RunView) -> RunJson:
-    shown_input, shown_output = show(run.input), show(run.output)
+    shown_input, shown_output = payload_to_json(run.input), payload_to_json(run.output)
     fields = asdict(run) | {
         "input": shown_input.value,
         "input_encoding": shown_input.encoding,

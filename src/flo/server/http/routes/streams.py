@@ -19,6 +19,7 @@ from flo.model.ids import (
     StreamId,
     StreamName,
 )
+from flo.model.payload import Encoding, payload_from_json, payload_to_json
 from flo.model.streams import (
     RECORDS_PER_READ_DEFAULT,
     RECORDS_PER_READ_MAX,
@@ -42,7 +43,6 @@ from flo.model.streams import (
 )
 from flo.server.http.asker import Asker
 from flo.server.http.errors import refusals
-from flo.server.http.payload import Encoding, read, show
 from flo.server.http.request import (
     PAYLOAD_BODY_LENGTH_MAX,
     CursorQuery,
@@ -72,7 +72,7 @@ class RetentionBody(Message):
 
 
 class RecordBody(Message):
-    """A record: `payload` is any JSON, or bytes in base64 if `payload_encoding` says so.
+    """A record: `payload` is any JSON, or text or bytes in base64 if `payload_encoding` says so.
 
     Without a `partition`, the `key` chooses one; without either, chance.
     """
@@ -159,7 +159,7 @@ def record_json(record: StreamRecord) -> RecordJson:
 
 
 def record_fields(record: StreamRecord) -> dict[str, Any]:
-    shown = show(record.payload)
+    shown = payload_to_json(record.payload)
     return asdict(record) | {
         "stream_id": record.stream_id,
         "payload": shown.value,
@@ -372,7 +372,7 @@ def _new_records(body: AppendBody) -> list[NewRecord]:
 
 def _new_record(body: RecordBody) -> NewRecord:
     return NewRecord(
-        payload=read(body.payload, body.payload_encoding, "payload"),
+        payload=payload_from_json(body.payload, body.payload_encoding, "payload"),
         headers=body.headers,
         key=body.key,
         partition=body.partition,

@@ -8,15 +8,15 @@ from msgspec.structs import asdict
 
 from flo.model.base import Message
 from flo.model.ids import NAMESPACE_DEFAULT, WorkerId
+from flo.model.payload import Encoding, payload_from_json
 from flo.model.runs import OUTCOME_SUCCESS, Accepted, Complete, Fail, Touch, Touched
 from flo.server.http.asker import Asker
 from flo.server.http.errors import refusals
-from flo.server.http.payload import Encoding, read
 from flo.server.http.request import PAYLOAD_BODY_LENGTH_MAX, NamespaceQuery, TaskPath
 
 
 class CompleteBody(Message):
-    """`result` is any JSON, or bytes in base64 if `result_encoding` says so.
+    """`result` is any JSON, or text or bytes in base64 if `result_encoding` says so.
 
     `attempt` 0 means: whichever this worker holds now.
     """
@@ -68,7 +68,7 @@ async def complete_task(
         worker_id=data.worker_id,
         namespace=namespace,
         attempt=data.attempt,
-        output=read(data.result, data.result_encoding, "result"),
+        output=payload_from_json(data.result, data.result_encoding, "result"),
         outcome=data.outcome,
     )
     return await asker.ask(command, Accepted)

@@ -17,6 +17,7 @@ from flo.model.ids import (
     RunId,
     WorkerId,
 )
+from flo.model.payload import Encoding, payload_to_json
 from flo.model.runs import Assigned, Claim, Task
 from flo.model.workers import (
     CONCURRENCY_DEFAULT,
@@ -35,7 +36,6 @@ from flo.model.workers import (
 )
 from flo.server.http.asker import Asker
 from flo.server.http.errors import refusals
-from flo.server.http.payload import Encoding, show
 from flo.server.http.request import (
     BodyOptional,
     CursorQuery,
@@ -217,7 +217,7 @@ async def await_notifications(
 
 
 def task_json(task: Task) -> TaskJson:
-    shown = show(task.payload)
+    shown = payload_to_json(task.payload)
     fields = asdict(task) | {"payload": shown.value, "payload_encoding": shown.encoding}
     return TaskJson(**fields)
 

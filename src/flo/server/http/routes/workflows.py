@@ -18,6 +18,7 @@ from flo.engine.workflows.rules import reading_of
 from flo.model.base import Message, Nothing
 from flo.model.errors import Invalid
 from flo.model.ids import LIST_LIMIT_DEFAULT, NAMESPACE_DEFAULT, Namespace
+from flo.model.payload import decode_json
 from flo.model.workflows import (
     LATEST,
     TEXT_LENGTH_MAX,
@@ -37,7 +38,6 @@ from flo.model.workflows import (
 )
 from flo.server.http.asker import Asker
 from flo.server.http.errors import refusals
-from flo.server.http.payload import decode_json
 from flo.server.http.request import (
     ENVELOPE_LENGTH_MAX,
     CursorQuery,
