@@ -25,6 +25,7 @@ from flo.engine.groups.rules import decide_join, group_of, heard, is_silent, ret
 from flo.engine.state import ConsumerGroupState, State, StreamState
 from flo.model.base import Event
 from flo.model.errors import Conflict, NotFound
+from flo.model.fields import check_fields
 from flo.model.groups import (
     PENDING_PER_GROUP_MAX,
     ClaimedRecords,
@@ -209,6 +210,7 @@ def _joining(state: State, command: ReadGroup | ClaimRecords, context: Context) 
         consumer=command.consumer,
         namespace=command.namespace,
     )
+    check_fields(join)
     return decide_join(state, join, context)
 
 
