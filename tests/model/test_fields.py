@@ -10,7 +10,7 @@ from flo.model.catalog import OPERATIONS
 from flo.model.errors import Invalid, TooLarge
 from flo.model.fields import (
     Checked,
-    Items,
+    ItemCount,
     Payload,
     Range,
     Text,
@@ -29,7 +29,9 @@ class Inner(Record):
 class Sample(Message):
     amount: Annotated[int, Range(0, 9), about("How much.")] = 5
     least: Annotated[int | None, Range(1)] = None
-    names: Annotated[list[str], Items(2, "names")] = msgspec.field(default_factory=lambda: ["a"])
+    names: Annotated[list[str], ItemCount(2, "names")] = msgspec.field(
+        default_factory=lambda: ["a"]
+    )
     text: Annotated[str, Text(3)] = ""
     other: Annotated[str, Text(3, "the other text")] = ""
     payload: Annotated[bytes, Payload("an input", 2)] = b""

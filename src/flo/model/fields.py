@@ -64,7 +64,7 @@ class Range(NamedTuple):
         return refuse
 
 
-class Items(NamedTuple):
+class ItemCount(NamedTuple):
     """A list of 1 to `most` items."""
 
     most: int
@@ -134,7 +134,7 @@ def about(text: str) -> Meta:
     return Meta(description=text)
 
 
-BOUNDS = (Range, Items, Text, Payload, Checked)
+BOUNDS = (Range, ItemCount, Text, Payload, Checked)
 
 Limit: TypeAlias = Annotated[int, Range(1, LIST_LIMIT_MAX), about("The most items to answer.")]
 Cursor: TypeAlias = Annotated[str | None, about("The `cursor` of the page before this one.")]

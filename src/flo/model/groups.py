@@ -6,7 +6,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 
 from flo.model.base import Message, Nothing, Record
-from flo.model.fields import BlockMs, Checked, Cursor, Items, Limit, Range, about
+from flo.model.fields import BlockMs, Checked, Cursor, ItemCount, Limit, Range, about
 from flo.model.ids import (
     DURATION_MS_MAX,
     LIST_LIMIT_DEFAULT,
@@ -41,11 +41,11 @@ NewConsumer: TypeAlias = Annotated[
     ConsumerName, Checked(lambda name: check_stream_name(name, "the name of a consumer"))
 ]
 StreamIds: TypeAlias = Annotated[
-    list[StreamId], Items(IDS_PER_COMMAND_MAX, "ids"), about("The ids of the records.")
+    list[StreamId], ItemCount(IDS_PER_COMMAND_MAX, "ids"), about("The ids of the records.")
 ]
 ChosenIds: TypeAlias = Annotated[
     list[StreamId] | None,
-    Items(IDS_PER_COMMAND_MAX, "ids"),
+    ItemCount(IDS_PER_COMMAND_MAX, "ids"),
     about("The ids of the records, all or none of which are taken; without them, any."),
 ]
 DeadLimit: TypeAlias = Annotated[Limit, about("The most dead letters, of those without an id.")]

@@ -13,7 +13,7 @@ from flo.model.fields import (
     BlockMs,
     CheckedKey,
     Cursor,
-    Items,
+    ItemCount,
     NewNamespace,
     Payload,
     Range,
@@ -284,7 +284,7 @@ class GetKey(Query[Value]):
 class GetKeys(Query[Values]):
     """The values of many keys, all of the same moment; a key that does not exist has version 0."""
 
-    keys: Annotated[list[Key], Items(KEYS_PER_GET_MAX, "keys"), about("The keys.")]
+    keys: Annotated[list[Key], ItemCount(KEYS_PER_GET_MAX, "keys"), about("The keys.")]
     namespace: Namespace = NAMESPACE_DEFAULT
 
 

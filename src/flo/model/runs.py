@@ -11,7 +11,7 @@ from flo.model.fields import (
     Checked,
     Cursor,
     IdempotencyKey,
-    Items,
+    ItemCount,
     Limit,
     Payload,
     Range,
@@ -47,7 +47,7 @@ DEAD_PER_CALL_DEFAULT = 100
 
 ChosenRuns: TypeAlias = Annotated[
     list[RunId] | None,
-    Items(LIST_LIMIT_MAX, "runs"),
+    ItemCount(LIST_LIMIT_MAX, "runs"),
     about("The ids of the runs, all or none of which are taken; without them, any."),
 ]
 DeadLimit: TypeAlias = Annotated[Limit, about("The most dead letters, of those without an id.")]
@@ -209,7 +209,7 @@ class Claim(Command[Assigned]):
     worker_id: Annotated[WorkerId, Checked(check_worker_id)]
     actions: Annotated[
         list[ActionName],
-        Items(ACTIONS_PER_WORKER_MAX, "actions to claim"),
+        ItemCount(ACTIONS_PER_WORKER_MAX, "actions to claim"),
         about("The actions whose tasks it takes."),
     ]
     namespace: Namespace = NAMESPACE_DEFAULT
@@ -325,7 +325,7 @@ class WaitForRuns(Query[Ended]):
 
     run_ids: Annotated[
         list[RunId],
-        Items(RUNS_PER_WAIT_MAX, "runs to wait for"),
+        ItemCount(RUNS_PER_WAIT_MAX, "runs to wait for"),
         about("The ids of the runs to wait for."),
     ]
     namespace: Namespace = NAMESPACE_DEFAULT

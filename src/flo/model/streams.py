@@ -13,7 +13,7 @@ from typing import Annotated, NamedTuple, TypeAlias
 import msgspec
 
 from flo.model.base import Message, Nothing, Record
-from flo.model.fields import BlockMs, Checked, Cursor, Items, Limit, Range, about
+from flo.model.fields import BlockMs, Checked, Cursor, ItemCount, Limit, Range, about
 from flo.model.ids import (
     DURATION_MS_MAX,
     LIST_LIMIT_DEFAULT,
@@ -217,7 +217,7 @@ class Append(Command[Appended]):
 
     stream: StreamName
     records: Annotated[
-        list[NewRecord], Items(RECORDS_PER_APPEND_MAX, "records"), about("What to append.")
+        list[NewRecord], ItemCount(RECORDS_PER_APPEND_MAX, "records"), about("What to append.")
     ]
     namespace: Namespace = NAMESPACE_DEFAULT
 
