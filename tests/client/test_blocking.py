@@ -36,6 +36,7 @@ from flo.client.blocking import (
     BlockingWorkflowHandle,
     BlockingWorkflows,
 )
+from flo.model.actions import RegisterAction
 
 APPROVAL = """
 kind: Workflow
@@ -58,7 +59,7 @@ def address(tmp_path: Path) -> Iterator[str]:
 def test_a_script_invokes_and_gets_a_result(address: str) -> None:
     with BlockingFlo(address) as flo:
         flo.ping()
-        flo.actions.register("add", max_retries=0)
+        flo.call(RegisterAction(name="add", max_retries=0))
         invocation = flo.actions.invoke("add", [1, 2], priority=20)
         assert str(invocation) == "add-1"
         assert invocation.status().status is RunStatus.PENDING

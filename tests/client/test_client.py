@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from flo import Flo, RunStatus, Unavailable
+from flo.model.actions import RegisterAction
+from flo.model.namespaces import ListNamespaces
 from flo.server.server import Server
 from flo.testing.local import local_server
 
@@ -13,6 +15,16 @@ async def test_it_connects_by_itself_with_its_first_call(server: Server) -> None
     flo = Flo(server.address)
     await flo.ping()
     await flo.close()
+
+
+async def test_it_sends_any_operation_in_its_namespace(server: Server) -> None:
+    async with Flo(server.address, namespace="prod") as flo:
+        registered = await flo.call(RegisterAction(name="send-email"))
+        namespaces = await flo.call(ListNamespaces())
+
+        assert registered.version == 1
+        assert "prod" in [namespace.name for namespace in namespaces.items]
+        assert (await flo.actions.get("send-email")).namespace == "prod"
 
 
 async def test_it_says_at_once_that_nobody_listens() -> None:

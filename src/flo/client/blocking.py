@@ -27,6 +27,7 @@ from flo.client.workflows import Workflows
 from flo.model.errors import Unavailable
 from flo.model.ids import GroupName, Key, Namespace, RunId, StreamName
 from flo.model.kv import Committed, Value
+from flo.model.operation import Command, Query, R
 from flo.model.runs import Accepted, RunResult, RunView
 
 P = ParamSpec("P")
@@ -494,6 +495,10 @@ class BlockingFlo:
         if not self._thread.is_stopped:
             self._thread.run(self._flo.close())
             self._thread.stop()
+
+    def call(self, message: Command[R] | Query[R]) -> R:
+        """Send any operation, in the namespace of this client."""
+        return self._thread.run(self._flo.call(message))
 
     def ping(self) -> None:
         self._thread.run(self._flo.ping())

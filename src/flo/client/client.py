@@ -5,6 +5,8 @@ import random
 from collections.abc import Callable
 from typing import Self
 
+import msgspec
+
 from flo.client.actions import Actions
 from flo.client.events import Events
 from flo.client.kv import Kv
@@ -17,6 +19,7 @@ from flo.client.streams import Streams
 from flo.client.workers import Workers
 from flo.client.workflows import Workflows
 from flo.model.ids import NAMESPACE_DEFAULT, Namespace
+from flo.model.operation import Command, Query, R
 from flo.model.version import VERSION
 from flo.wire.opcodes import Ping
 
@@ -78,6 +81,12 @@ class Flo:
 
     async def close(self) -> None:
         await self._session.close()
+
+    async def call(self, message: Command[R] | Query[R]) -> R:
+        """Send any operation, in the namespace of this client."""
+        if "namespace" in message.__struct_fields__:
+            message = msgspec.structs.replace(message, namespace=self.namespace)
+        return await self._session.call(message)
 
     async def ping(self) -> None:
         await self._session.call(Ping())

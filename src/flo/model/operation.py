@@ -18,16 +18,17 @@ from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, get_args
 
 from flo.model.base import Message
 
-R = TypeVar("R", bound=Message)
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 M = TypeVar("M", bound=Message)
 
 
-class Command(Message, Generic[R]):
-    """Asks for a change; R is what the asker hears."""
+class Command(Message, Generic[R_co]):
+    """Asks for a change; R_co is what the asker hears."""
 
 
-class Query(Message, Generic[R]):
-    """Asks what is, and changes nothing; R is the answer."""
+class Query(Message, Generic[R_co]):
+    """Asks what is, and changes nothing; R_co is the answer."""
 
 
 class Permission(StrEnum):
