@@ -13,8 +13,10 @@ from flo.engine.workflows import folds as workflow_folds
 from flo.engine.workflows import queries as workflow_views
 from flo.engine.workflows import rules as workflows
 from flo.engine.workflows.advance import ends as workflow_ends
-from flo.engine.workflows.advance import stepper as advance
-from flo.engine.workflows.advance.stepper import Advance
+from flo.engine.workflows.advance import steps, wakes
+from flo.engine.workflows.advance.base import Advance
+from flo.engine.workflows.advance.moves import EnterStep, Finish
+from flo.engine.workflows.advance.stepper import PARTS, carry_out
 from flo.engine.workflows.events import (
     RollbackBegan,
     SignalMatched,
@@ -39,24 +41,26 @@ def an_attempt_is_taken_for_the_end(monkeypatch):
         if event.run_id not in space.awaited:
             return ()
         run_id, branch = space.awaited[event.run_id]
-        going_on = Advance(state, event.namespace, space.executions[run_id], context)
-        going_on.action_ended(branch, "failure", b"", event.error, answered=True)
-        return going_on.events
+        advance = Advance(state, event.namespace, space.executions[run_id], context)
+        return carry_out(
+            advance, wakes.end_wait(advance, branch, "failure", b"", event.error, answered=True)
+        )
 
     monkeypatch.setitem(REACTIONS, RunRequeued, follow_requeued)
     return {Invariant.OUTCOME_COUNTED_ONCE}
 
 
 def steps_begin_before_the_one_before_has_ended(monkeypatch):
-    call = Advance.call
+    call = steps.call
 
-    def call_and_go_on(self, branch, now, target, payload):
-        call(self, branch, now, target, payload)
-        step = self.execution.definition.step_named("bring")
-        if branch == "" and now.step == "start" and step is not None:
-            self.draft.onward.append((branch, "bring"))
+    def call_and_go_on(advance, move):
+        moves = call(advance, move)
+        step = advance.execution.definition.step_named("bring")
+        if move.branch == "" and move.now.step == "start" and step is not None:
+            return (*moves, EnterStep(move.branch, "bring"))
+        return moves
 
-    monkeypatch.setattr(Advance, "call", call_and_go_on)
+    monkeypatch.setattr(steps, "call", call_and_go_on)
     return {Invariant.STEPS_IN_ORDER}
 
 
@@ -69,14 +73,11 @@ def steps_are_undone_in_the_order_they_were_done(monkeypatch):
 
 
 def what_was_done_is_left_as_it_is(monkeypatch):
-    finish = workflow_ends.finish
+    def finish_at_once(advance, move):
+        advance.execution.done = []
+        return workflow_ends.finish(advance, move)
 
-    def finish_at_once(carrier, status, terminal, error):
-        carrier.execution.done = []
-        finish(carrier, status, terminal, error)
-
-    for module in (advance, workflow_ends):
-        monkeypatch.setattr(module, "finish", finish_at_once)
+    monkeypatch.setitem(PARTS, Finish, finish_at_once)
     return {Invariant.ROLLBACK_ORDER}
 
 

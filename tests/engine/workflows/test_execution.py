@@ -1,4 +1,4 @@
-"""The names of walks, and what a Course makes of events."""
+"""The names of branches, and what an execution makes of events."""
 
 import pytest
 
@@ -59,19 +59,6 @@ def execution():
 )
 def test_a_step_is_found_where_its_branch_goes(execution, branch, name, kind):
     assert isinstance(step_at(execution.definition, branch, name), kind)
-
-
-def test_a_copy_shares_nothing_that_changes(execution):
-    before = (dict(execution.branches), dict(execution.results), list(execution.signals))
-    copy = execution.copy()
-
-    signal = Signal(type="go", payload=b"", at_ms=1)
-    of_run = {"namespace": "default", "run_id": execution.run_id}
-    copy.fold(SignalReceived(**of_run, signal=signal))
-    copy.branches.clear()
-
-    assert (dict(execution.branches), dict(execution.results), list(execution.signals)) == before
-    assert copy.signals == [signal]
 
 
 def test_the_oldest_signal_of_a_type_is_taken_first(execution):

@@ -25,7 +25,7 @@ from flo.engine.workflows.events import (
     WorkflowResumed,
     WorkflowStarted,
 )
-from flo.engine.workflows.execution import UNDO, step_at
+from flo.engine.workflows.execution import COMPENSATION, step_at
 from flo.model.errors import FloError, Unexpected
 from flo.model.runs import Fail, RunStatus
 from flo.model.workflows import MAIN, BranchPhase
@@ -347,7 +347,7 @@ def check_paths(events, definitions):
             places[event.run.run_id, MAIN] = ("between", "start")
             continue
         branch = getattr(event, "branch", None)
-        if branch is None or branch == UNDO or event.run_id not in runs:
+        if branch is None or branch == COMPENSATION or event.run_id not in runs:
             continue
         key, definition = (event.run_id, branch), runs[event.run_id]
         match event:

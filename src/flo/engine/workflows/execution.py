@@ -24,7 +24,6 @@ from flo.engine.workflows.events import (
     StepStarted,
     StepUndone,
     WorkflowAdmitted,
-    WorkflowFinished,
     WorkflowPaused,
     WorkflowResumed,
 )
@@ -42,8 +41,8 @@ from flo.workflow.definition import Definition, ForEachStep, ParallelStep, RunSt
 HISTORY_PART_LENGTH = 200
 """So many entries are in each part of a long history."""
 
-UNDO = "~"
-"""The walk that undoes."""
+COMPENSATION = "~"
+"""The branch that compensates."""
 
 AT_REST = Branch(step="", phase=BranchPhase.BETWEEN)
 """A walk that is not there awaits nothing."""
@@ -66,7 +65,6 @@ ExecutionEvent: TypeAlias = (
     | WorkflowResumed
     | RollbackBegan
     | StepUndone
-    | WorkflowFinished
     | HistoryFiled
     | WorkflowAdmitted
 )
@@ -130,25 +128,9 @@ class Execution:
         self.history: list[HistoryEntry] = []
         self.history_parts = 0
 
-    def copy(self) -> "Execution":
-        """A copy to decide on; its history is of no use there."""
-        copy = Execution.__new__(Execution)
-        copy.run, copy.run_id, copy.definition = self.run, self.run_id, self.definition
-        copy.branches = self.branches.copy()
-        copy.results = self.results.copy()
-        copy.outputs = self.outputs.copy()
-        copy.items = self.items  # they are the same for both
-        copy.signals = self.signals.copy()
-        copy.done = self.done.copy()
-        copy.paused, copy.admitted = self.paused, self.admitted
-        copy.ending, copy.to_undo, copy.undone = self.ending, self.to_undo, self.undone
-        copy.hops, copy.hops_at_ms = self.hops, self.hops_at_ms
-        copy.due_at_ms, copy.history, copy.history_parts = None, [], 0
-        return copy
-
     def step(self, branch: BranchName) -> Step | None:
         """The step that a walk is at; that of an item has none of its own, nor has what undoes."""
-        if branch == UNDO or is_item(self.definition, branch):
+        if branch == COMPENSATION or is_item(self.definition, branch):
             return None
         return step_at(self.definition, branch, self.branches[branch].step)
 
@@ -232,7 +214,7 @@ class Execution:
 
     def _undo(self, event: StepUndone) -> None:
         self.to_undo = tuple(one for one in self.to_undo if one != event.step)
-        self.branches.pop(UNDO, None)
+        self.branches.pop(COMPENSATION, None)
         if event.succeeded:
             self.undone = (*self.undone, event.step)
 
@@ -242,9 +224,6 @@ class Execution:
     def _file(self, event: HistoryFiled) -> None:
         self.history_parts += 1
         self.history = self.history[HISTORY_PART_LENGTH:]
-
-    def _finish(self, event: WorkflowFinished) -> None:
-        self.branches.clear()
 
 
 _FOLDS: dict[type[ExecutionEvent], Callable[[Execution, Any], None]] = {
@@ -264,7 +243,6 @@ _FOLDS: dict[type[ExecutionEvent], Callable[[Execution, Any], None]] = {
     StepUndone: Execution._undo,
     WorkflowAdmitted: Execution._admit,
     HistoryFiled: Execution._file,
-    WorkflowFinished: Execution._finish,
 }
 
 
@@ -289,7 +267,7 @@ def branch_under(parent: BranchName, step: StepName, name: str) -> BranchName:
 
 def step_at(definition: Definition, branch: BranchName, name: StepName) -> Step | None:
     """The step of this name where this walk goes."""
-    if branch in (MAIN, UNDO):
+    if branch in (MAIN, COMPENSATION):
         return definition.step_named(name)
     opener = opener_of(definition, branch)
     if not isinstance(opener, ParallelStep):
@@ -305,7 +283,9 @@ def opener_of(definition: Definition, branch: BranchName) -> Step | None:
 
 def is_item(definition: Definition, branch: BranchName) -> bool:
     """Whether a walk goes through one item of a list."""
-    return branch not in (MAIN, UNDO) and isinstance(opener_of(definition, branch), ForEachStep)
+    return branch not in (MAIN, COMPENSATION) and isinstance(
+        opener_of(definition, branch), ForEachStep
+    )
 
 
 def find_step(definition: Definition, name: StepName) -> Step | None:

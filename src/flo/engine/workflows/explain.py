@@ -10,7 +10,7 @@ from flo.engine.runs.records import Run
 from flo.engine.state import Space, State
 from flo.engine.workers.records import Worker
 from flo.engine.workers.rules import worker_status
-from flo.engine.workflows.execution import UNDO, Execution
+from flo.engine.workflows.execution import COMPENSATION, Execution
 from flo.engine.workflows.queries import status_of, wait_view
 from flo.engine.workflows.records import WorkflowRecord
 from flo.engine.workflows.rules import not_found
@@ -101,7 +101,7 @@ def _under_way(
 
 
 def _where(wait: WaitView) -> str:
-    if wait.branch == UNDO:
+    if wait.branch == COMPENSATION:
         return f"The rollback of step {wait.step!r}"
     return f"Step {wait.step!r}{f' ({wait.branch})' if wait.branch else ''}"
 

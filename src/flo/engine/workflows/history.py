@@ -22,7 +22,7 @@ from flo.engine.workflows.events import (
     WorkflowResumed,
     WorkflowStarted,
 )
-from flo.engine.workflows.execution import AT_REST, UNDO, ExecutionEvent
+from flo.engine.workflows.execution import AT_REST, COMPENSATION, ExecutionEvent
 from flo.engine.workflows.records import Branch, HistoryEntry
 from flo.model.base import Event
 from flo.model.workflows import RUN_PREFIX, BranchPhase, WorkflowStatus
@@ -30,7 +30,7 @@ from flo.workflow.definition import TargetKind
 
 DETAIL_LENGTH_MAX = 1_024
 
-Told: TypeAlias = ExecutionEvent | WorkflowStarted | PlanNoted | PollExhausted
+Told: TypeAlias = ExecutionEvent | WorkflowStarted | WorkflowFinished | PlanNoted | PollExhausted
 Lines: TypeAlias = Sequence[HistoryEntry]
 
 _AWAITING = {
@@ -65,7 +65,7 @@ def _started(event: WorkflowStarted, at: Branch) -> Lines:
 
 def _step_started(event: StepStarted, at: Branch) -> Lines:
     now = event.now
-    kind = "rollback_step" if event.branch == UNDO else "step_started"
+    kind = "rollback_step" if event.branch == COMPENSATION else "step_started"
     started = _line(kind, event, now.step, now.step, now.attempt)
     awaiting = _AWAITING.get(now.phase)
     if awaiting is None:

@@ -7,8 +7,8 @@ import msgspec
 from flo.engine.context import Context
 from flo.engine.queries import page_of
 from flo.engine.state import Deployed, Space, State, Workflow
+from flo.engine.workflows.execution import COMPENSATION, Execution, step_at
 from flo.engine.workflows.execution import HISTORY_PART_LENGTH as PART_LENGTH
-from flo.engine.workflows.execution import UNDO, Execution, step_at
 from flo.engine.workflows.records import HistoryEntry, StepResult, WorkflowRecord, WorkflowSummary
 from flo.engine.workflows.rules import named_version, not_found, reading_of
 from flo.model.errors import Invalid
@@ -206,7 +206,7 @@ def _workflow_item(namespace: Namespace, workflow: Workflow, deployed: Deployed)
 
 def _live_view(namespace: Namespace, execution: Execution) -> WorkflowRunView:
     run = execution.run
-    main = execution.branches.get(MAIN) or execution.branches.get(UNDO)
+    main = execution.branches.get(MAIN) or execution.branches.get(COMPENSATION)
     return WorkflowRunView(
         run_id=run.run_id,
         workflow=run.workflow,

@@ -8,7 +8,7 @@ How an execution advances is in advance/stepper.py, how its events are folded in
 one command leads to is one commit.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -19,7 +19,10 @@ from flo.engine.decision import Decision
 from flo.engine.due import DueKey
 from flo.engine.runs.events import RunCancelled, RunCompleted, RunFailed, RunTimedOut
 from flo.engine.state import Deployed, Space, State, Workflow
-from flo.engine.workflows.advance.stepper import Advance
+from flo.engine.workflows.advance import wakes
+from flo.engine.workflows.advance.base import Advance
+from flo.engine.workflows.advance.moves import Moves
+from flo.engine.workflows.advance.stepper import carry_out
 from flo.engine.workflows.events import (
     ChildCancelled,
     HistoryFiled,
@@ -41,6 +44,7 @@ from flo.engine.workflows.starts import attributes, slot_of
 from flo.model.base import Event, Nothing
 from flo.model.errors import Conflict, Invalid, NotFound, TooLarge
 from flo.model.ids import (
+    Namespace,
     RunId,
     check_run_id,
     run_id_of,
@@ -181,8 +185,7 @@ def decide_cancel(state: State, command: CancelWorkflow, context: Context) -> De
             f"run {command.run_id!r} is ending already, and being undone", code="run_has_ended"
         )
     advance = Advance(state, command.namespace, execution, context)
-    advance.cancel(command.reason)
-    return Decision(Nothing(), advance.events)
+    return Decision(Nothing(), then=carry_out(advance, wakes.cancel(advance, command.reason)))
 
 
 def decide_pause(state: State, command: PauseWorkflow, context: Context) -> Decision:
@@ -237,12 +240,10 @@ def decide_rerun(state: State, command: RerunWorkflow, context: Context) -> Deci
 def fall_due(state: State, key: DueKey, context: Context) -> Iterable[Event]:
     """A time has come that a workflow run has waited for."""
     _, namespace, run_id = key
-    advance = Advance(state, namespace, state.spaces[namespace].executions[run_id], context)
-    advance.fall_due()
-    return advance.events
+    return _advanced(state, namespace, run_id, context, wakes.fall_due)
 
 
-def follow_started(state: State, event: WorkflowStarted, context: Context) -> Iterable[Event]:
+def react_started(state: State, event: WorkflowStarted, context: Context) -> Iterable[Event]:
     """The walk begins, if it is the run's turn.
 
     A child is set in motion with the next tick, so that one command does not start a whole tree.
@@ -252,36 +253,33 @@ def follow_started(state: State, event: WorkflowStarted, context: Context) -> It
         return _admitted(state, event.namespace, (run.workflow, run.slot), context)
     if run.parent is not None:
         return ()
-    return _advanced(state, event.namespace, run.run_id, context, Advance.begin)
+    return _advanced(state, event.namespace, run.run_id, context, wakes.begin)
 
 
-def follow_admitted(state: State, event: WorkflowAdmitted, context: Context) -> Iterable[Event]:
+def react_admitted(state: State, event: WorkflowAdmitted, context: Context) -> Iterable[Event]:
     execution = state.spaces[event.namespace].executions[event.run_id]
     if execution.run.parent is not None:
         return ()
-    return _advanced(state, event.namespace, event.run_id, context, Advance.begin)
+    return _advanced(state, event.namespace, event.run_id, context, wakes.begin)
 
 
-def follow_signal(state: State, event: SignalReceived, context: Context) -> Iterable[Event]:
-    return _advanced(state, event.namespace, event.run_id, context, Advance.match_signals)
+def react_signal(state: State, event: SignalReceived, context: Context) -> Iterable[Event]:
+    return _advanced(state, event.namespace, event.run_id, context, wakes.match_signals)
 
 
-def follow_resumed(state: State, event: WorkflowResumed, context: Context) -> Iterable[Event]:
-    return _advanced(state, event.namespace, event.run_id, context, Advance.resume)
+def react_resumed(state: State, event: WorkflowResumed, context: Context) -> Iterable[Event]:
+    return _advanced(state, event.namespace, event.run_id, context, wakes.resume)
 
 
-def follow_child_cancelled(
-    state: State, event: ChildCancelled, context: Context
-) -> Iterable[Event]:
+def react_child_cancelled(state: State, event: ChildCancelled, context: Context) -> Iterable[Event]:
     execution = state.space(event.namespace).executions.get(event.run_id)
     if execution is None or execution.ending is not None:
         return ()
     advance = Advance(state, event.namespace, execution, context)
-    advance.cancel(event.reason)
-    return advance.events
+    return carry_out(advance, wakes.cancel(advance, event.reason))
 
 
-def follow_run_ended(
+def react_run_ended(
     state: State, event: RunCompleted | RunFailed | RunTimedOut | RunCancelled, context: Context
 ) -> Iterable[Event]:
     """The walk that has waited for the run goes on."""
@@ -291,20 +289,12 @@ def follow_run_ended(
         return ()
     run_id, branch = waiting
     advance = Advance(state, event.namespace, space.executions[run_id], context)
-    match event:
-        case RunCompleted(outcome=outcome, output=output):
-            advance.action_ended(branch, outcome, output, None, answered=True)
-        case RunFailed(error=error):
-            advance.action_ended(branch, FAILURE, b"", error, answered=True)
-        case RunTimedOut(error=error):
-            advance.action_ended(branch, TIMEOUT, b"", error, answered=False)
-        case RunCancelled(reason=reason):
-            error = f"cancelled: {reason}" if reason else "cancelled"
-            advance.action_ended(branch, FAILURE, b"", error, answered=False)
-    return advance.events
+    outcome, output, error, answered = _result_of(event)
+    moves = wakes.end_wait(advance, branch, outcome, output, error, answered=answered)
+    return carry_out(advance, moves)
 
 
-def follow_finished(state: State, event: WorkflowFinished, context: Context) -> Iterable[Event]:
+def react_finished(state: State, event: WorkflowFinished, context: Context) -> Iterable[Event]:
     """Whoever waits in line for its slot goes on, and the parent that has waited for the child."""
     space = state.spaces[event.namespace]
     if event.slot is not None:
@@ -313,11 +303,11 @@ def follow_finished(state: State, event: WorkflowFinished, context: Context) -> 
     if waiting is not None:
         run_id, branch = waiting
         advance = Advance(state, event.namespace, space.executions[run_id], context)
-        advance.child_ended(branch, event.ending, event.output)
-        yield from advance.events
+        moves = wakes.end_child(advance, branch, event.ending, event.output)
+        yield from carry_out(advance, moves)
 
 
-def follow_step_started(state: State, event: StepStarted, context: Context) -> Iterable[Event]:
+def react_step_started(state: State, event: StepStarted, context: Context) -> Iterable[Event]:
     """A history that has become long goes to the archive, part by part."""
     execution = state.spaces[event.namespace].executions[event.run_id]
     if len(execution.history) < HISTORY_PART_LENGTH:
@@ -382,14 +372,29 @@ def not_found(run_id: RunId) -> NotFound:
 
 
 def _advanced(
-    state: State, namespace: str, run_id: RunId, context: Context, move: Any
-) -> tuple[Event, ...]:
-    execution = state.space(namespace).executions.get(run_id)
-    if execution is None:
-        return ()
-    advance = Advance(state, namespace, execution, context)
-    move(advance)
-    return advance.events
+    state: State,
+    namespace: Namespace,
+    run_id: RunId,
+    context: Context,
+    wake: Callable[[Advance], Moves],
+) -> Iterable[Event]:
+    advance = Advance(state, namespace, state.spaces[namespace].executions[run_id], context)
+    return carry_out(advance, wake(advance))
+
+
+def _result_of(
+    event: RunCompleted | RunFailed | RunTimedOut | RunCancelled,
+) -> tuple[str, bytes, str | None, bool]:
+    """The outcome of a run, its output, its error, and whether its worker said so."""
+    match event:
+        case RunCompleted(outcome=outcome, output=output):
+            return outcome, output, None, True
+        case RunFailed(error=error):
+            return FAILURE, b"", error, True
+        case RunTimedOut(error=error):
+            return TIMEOUT, b"", error, False
+        case RunCancelled(reason=reason):
+            return FAILURE, b"", f"cancelled: {reason}" if reason else "cancelled", False
 
 
 def _admitted(

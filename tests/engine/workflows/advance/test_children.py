@@ -3,7 +3,7 @@
 import pytest
 
 from flo.engine.runs.events import RunQueued
-from flo.engine.workflows.advance.children import DEPTH_MAX
+from flo.engine.workflows.advance.targets import DEPTH_MAX
 from flo.engine.workflows.events import WorkflowFinished, WorkflowStarted
 from flo.model.runs import Tick
 from flo.model.workflows import DeleteWorkflow, DisableWorkflow, StartWorkflow
@@ -157,7 +157,7 @@ def test_children_of_children_end_somewhere():
 
 
 def test_a_child_with_an_input_that_has_grown_too_large_is_not_started(monkeypatch):
-    monkeypatch.setattr("flo.engine.workflows.advance.draft.PAYLOAD_LENGTH_MAX", 200)
+    monkeypatch.setattr("flo.engine.workflows.advance.scope.PAYLOAD_LENGTH_MAX", 200)
     doubling = one_step(
         '{run: "@workflow/order", inputMapping: {a: $.input, b: $.input}, '
         "transitions: {success: flo.Completed, failure: flo.Failed}}"

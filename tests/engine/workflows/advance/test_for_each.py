@@ -204,7 +204,7 @@ start:
 
 
 def test_outputs_that_are_too_large_together_fail_the_step(monkeypatch):
-    monkeypatch.setattr("flo.engine.workflows.advance.draft.PAYLOAD_LENGTH_MAX", 100)
+    monkeypatch.setattr("flo.engine.workflows.advance.scope.PAYLOAD_LENGTH_MAX", 100)
     play = started([1, 2])
 
     play.perform("notify", "x" * 60)

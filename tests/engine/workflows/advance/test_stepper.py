@@ -5,7 +5,7 @@ import json
 import pytest
 
 from flo.engine.runs.events import RunQueued
-from flo.engine.workflows.advance.stepper import ADVANCE_STEPS_MAX
+from flo.engine.workflows.advance.steps import ADVANCE_STEPS_MAX
 from flo.engine.workflows.events import (
     ActionEnded,
     BranchClosed,
@@ -68,7 +68,7 @@ def test_the_end_of_an_action_carries_the_run_to_its_next_step_in_one_commit():
     events = play.complete(task.task_id, {"ok": True}).events
 
     kinds = [type(event).__name__ for event in events]
-    assert kinds == ["RunCompleted", "RunQueued", "ActionEnded", "StepEnded", "StepStarted"]
+    assert kinds == ["RunCompleted", "ActionEnded", "StepEnded", "RunQueued", "StepStarted"]
     (ended,) = [event for event in events if isinstance(event, StepEnded)]
     assert (ended.step, ended.outcome, ended.output) == ("start", "success", b'{"ok": true}')
 

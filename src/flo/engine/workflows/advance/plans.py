@@ -1,33 +1,28 @@
-"""A plan on its way: carries the choices of workflow/plan/progress.py out, and keeps the boards.
+"""A plan on its way: carries out what workflow/plan/progress.py chooses.
 
-The board of a plan (breakers, health, rate windows) lives in Live and learns from PlanNoted facts.
-What was decided from it is in the events.
+Breakers, health, rate windows and caches are in VolatileState and learn from the PlanNoted events
+(engine/plans/monitors.py). What was decided from them is in the events.
 """
 
-from typing import TypeAlias
-
 import msgspec
+from msgspec.structs import replace
 
-from flo.engine.context import Context
-from flo.engine.decision import Decision
-from flo.engine.plans.events import EventEmitted
-from flo.engine.state import State
-from flo.engine.volatile import VolatileState
-from flo.engine.workflows.advance.carrier import Stepper
+from flo.engine.plans.monitors import ABANDONED, monitor_key
+from flo.engine.runs.events import RunQueued
+from flo.engine.workflows.advance.base import Advance
+from flo.engine.workflows.advance.moves import BeginPlan, EndAttempt, EndCall, Move, Moves
 from flo.engine.workflows.advance.scope import mapped, scope_of
-from flo.engine.workflows.events import PlanNoted, SignalReceived, StepEnded
-from flo.engine.workflows.execution import Execution, step_at
+from flo.engine.workflows.advance.targets import queued
+from flo.engine.workflows.events import PlanNoted
 from flo.engine.workflows.records import Branch
-from flo.model.ids import Namespace
-from flo.model.plans import EmitEvent, Emitted
-from flo.model.workflows import BranchName, BranchPhase, WorkflowName
-from flo.workflow.definition import Plan, RunStep
+from flo.model.base import Event
+from flo.model.workflows import BranchName, BranchPhase
+from flo.workflow.definition import Executor, Plan, RunStep
 from flo.workflow.mapping import Scope
-from flo.workflow.outcome import SUCCESS, TIMEOUT
-from flo.workflow.plan.cache import Results, cache_key
-from flo.workflow.plan.monitor import CallDecision, PlanEvent, PlanEventType, PlanMonitor, board_of
+from flo.workflow.outcome import TIMEOUT
+from flo.workflow.plan.cache import cache_key
+from flo.workflow.plan.monitor import PlanEvent, PlanMonitor, board_of
 from flo.workflow.plan.progress import (
-    ExecutorCall,
     Finish,
     Next,
     PlanProgress,
@@ -38,95 +33,103 @@ from flo.workflow.plan.progress import (
     resumed,
 )
 
-BoardKey: TypeAlias = tuple[Namespace, WorkflowName, str, str]
-"""Namespace, workflow, version and plan."""
-
-ABANDONED = "plan_executor_abandoned"
-"""A call that was given up, as when its workflow run is cancelled."""
-
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(PlanProgress).decode
 
 
-class PlanRunner:
-    """The plan that a walk is at."""
+def begin_plan(advance: Advance, move: BeginPlan) -> Moves:
+    return _PlanAt(advance, move.branch).begin()
 
-    def __init__(self, carrier: Stepper, branch: BranchName) -> None:
-        step = carrier.execution.step(branch)
+
+def end_call(advance: Advance, move: EndCall) -> Moves:
+    branch, outcome, output, error, answered = move
+    code = TIMEOUT if outcome == TIMEOUT else _code_of(error)
+    return _PlanAt(advance, branch).ended(Result(outcome, output, code, answered))
+
+
+def resume_plan(advance: Advance, branch: BranchName) -> Moves:
+    """The rest is over: the same executor again, or the plan from its beginning."""
+    return _PlanAt(advance, branch).resumed()
+
+
+def abandoned(advance: Advance, branch: BranchName) -> Moves:
+    """The call in hand is given up: it says nothing about its executor."""
+    return _PlanAt(advance, branch).abandoned()
+
+
+class _PlanAt:
+    """The plan that a branch is at."""
+
+    def __init__(self, advance: Advance, branch: BranchName) -> None:
+        step = advance.execution.step(branch)
         assert isinstance(step, RunStep)
-        self._carrier = carrier
-        self._draft = carrier.draft
-        self._context = carrier.draft.context
-        self._branch = branch
-        self._step = step
+        self._advance, self._branch, self._step = advance, branch, step
+        self._context = advance.context
+        self._now = advance.execution.branches[branch]
         self._name = step.run.name
-        self._plan: Plan = carrier.execution.definition.plans[step.run.name]
+        self._plan: Plan = advance.execution.definition.plans[step.run.name]
+        self._key = monitor_key(advance.namespace, advance.execution, self._name)
 
-    def begin(self) -> None:
+    def begin(self) -> Moves:
         context = self._context
-        cached = self._cached()
-        self._carry_out(begin(self._plan, self._board(), context.now_ms, context.rng, cached))
+        first = begin(self._plan, self._board(), context.now_ms, context.rng, self._cached())
+        return self._follow(first)
 
-    def ended(self, outcome: str, output: bytes, error: str | None, *, answered: bool) -> None:
-        code = TIMEOUT if outcome == TIMEOUT else _code_of(error)
-        result = Result(outcome, output, code, answered)
-        context = self._context
-        progress = self._progress()
-        self._carry_out(
-            ended(self._plan, progress, result, self._board(), context.now_ms, context.rng)
+    def ended(self, result: Result) -> Moves:
+        return self._follow(self._after(result, self._progress(), self._board()))
+
+    def resumed(self) -> Moves:
+        context, progress = self._context, self._progress()
+        return self._follow(
+            resumed(self._plan, progress, self._board(), context.now_ms, context.rng)
         )
 
-    def resumed(self) -> None:
-        context, progress = self._context, self._progress()
-        self._carry_out(resumed(self._plan, progress, self._board(), context.now_ms, context.rng))
-
-    def abandon(self) -> None:
-        """The call in hand is given up: it says nothing about its executor."""
+    def abandoned(self) -> Moves:
         progress = self._progress()
         if progress.order and progress.attempt:
-            self._draft.note(self._noted(progress.order[0], progress.called_at_ms))
+            return (self._noted(progress.order[0], progress.called_at_ms),)
+        return ()
 
-    def _carry_out(self, following: Next) -> None:
+    def _follow(self, following: Next) -> Moves:
+        """Call the executors that are chosen until one takes the call, the plan rests or ends."""
+        moves: list[Event | Move] = []
         while True:
-            for event in following.events:
-                self._draft.note(self._told(event))
+            moves.extend(self._noted_event(event) for event in following.events)
             choice, progress = following.choice, following.progress
             if isinstance(choice, Finish):
-                self._carrier.judge(
-                    self._branch, choice.outcome, choice.output or b"", choice.error
-                )
-                return
-            now = msgspec.structs.replace(self._now(), plan=_encode(progress), awaited=None)
+                output = choice.output or b""
+                moves.append(EndAttempt(self._branch, choice.outcome, output, choice.error))
+                return moves
+            now = replace(self._now, plan=_encode(progress), awaited=None)
             if isinstance(choice, Rest):
-                resting = msgspec.structs.replace(
-                    now, phase=BranchPhase.REST, until_ms=choice.until_ms
-                )
-                self._draft.hold(self._branch, resting, self._name)
-                return
-            refused = self._call(choice, now)
-            if refused is None:
-                return
-            result = Result(refused, is_answer=False)
-            context = self._context
-            following = ended(
-                self._plan, progress, result, following.board, context.now_ms, context.rng
-            )
+                resting = replace(now, phase=BranchPhase.REST, until_ms=choice.until_ms)
+                moves.append(self._advance.held(self._branch, resting, self._name))
+                return moves
+            action = choice.executor.action.name
+            run = queued(self._advance, action, self._payload())
+            if isinstance(run, RunQueued):
+                waiting = self._waiting(now, choice.executor, run)
+                moves += (run, self._advance.held(self._branch, waiting, action))
+                return moves
+            refused = Result(run.outcome, is_answer=False)
+            following = self._after(refused, progress, following.board)
 
-    def _call(self, choice: ExecutorCall, now: Branch) -> str | None:
-        executor = choice.executor
+    def _after(self, result: Result, progress: PlanProgress, board: PlanMonitor) -> Next:
+        context = self._context
+        return ended(self._plan, progress, result, board, context.now_ms, context.rng)
+
+    def _waiting(self, now: Branch, executor: Executor, queued: RunQueued) -> Branch:
         timeout_ms = executor.tracking.timeout_ms
         until_ms = self._context.now_ms + timeout_ms if timeout_ms is not None else None
-        return self._carrier.invoke(
-            self._branch, now, executor.action.name, self._payload(), until_ms, held=True
-        )
+        run_id = queued.run.run_id
+        return replace(now, phase=BranchPhase.ACTION, awaited=run_id, until_ms=until_ms)
 
     def _cached(self) -> bytes | None:
         """A result that was kept and is still good."""
         if self._plan.cache is None:
             return None
         found = cache_key(self._plan.cache.key, self._scope())
-        key = board_key(self._draft.namespace, self._carrier.execution, self._name)
-        results = self._context.live.caches.get(key)
+        results = self._context.live.caches.get(self._key)
         if found is None or results is None:
             return None
         kept = results.find(found, self._context.now_ms)
@@ -134,25 +137,21 @@ class PlanRunner:
 
     def _payload(self) -> bytes:
         mapping = self._step.input_mapping
-        return mapped(mapping, self._scope()) if mapping else self._carrier.execution.run.input
+        return mapped(mapping, self._scope()) if mapping else self._advance.execution.run.input
 
     def _scope(self) -> Scope:
-        return scope_of(self._carrier.execution, self._context.now_ms)
-
-    def _now(self) -> Branch:
-        return self._carrier.execution.branches[self._branch]
+        return scope_of(self._advance.execution, self._context.now_ms)
 
     def _progress(self) -> PlanProgress:
-        plan = self._now().plan
-        assert plan is not None
-        return _decode(plan)
+        assert self._now.plan is not None
+        return _decode(self._now.plan)
 
     def _board(self) -> PlanMonitor:
-        key = board_key(self._draft.namespace, self._carrier.execution, self._name)
-        return self._context.live.boards.get(key) or board_of(self._plan, self._context.now_ms)
+        known = self._context.live.boards.get(self._key)
+        return known or board_of(self._plan, self._context.now_ms)
 
-    def _told(self, event: PlanEvent) -> PlanNoted:
-        return msgspec.structs.replace(
+    def _noted_event(self, event: PlanEvent) -> PlanNoted:
+        return replace(
             self._noted(event.executor, event.began_ms),
             what=event.type,
             attempt=event.attempt,
@@ -162,12 +161,12 @@ class PlanRunner:
         )
 
     def _noted(self, executor: str | None, began_ms: int) -> PlanNoted:
-        run = self._carrier.execution.run
+        run = self._advance.execution.run
         return PlanNoted(
-            namespace=self._draft.namespace,
+            namespace=self._advance.namespace,
             run_id=run.run_id,
             branch=self._branch,
-            step=self._now().step,
+            step=self._now.step,
             workflow=run.workflow,
             version=run.version,
             plan=self._name,
@@ -176,81 +175,6 @@ class PlanRunner:
             executor=executor,
             began_ms=began_ms,
         )
-
-
-def note_plan(state: State, event: PlanNoted, live: VolatileState) -> None:
-    """Let the board of the plan learn from what has happened."""
-    execution = state.spaces[event.namespace].executions[event.run_id]
-    key = board_key(event.namespace, execution, event.plan)
-    board = live.boards.get(key) or board_of(execution.definition.plans[event.plan], event.at_ms)
-    if event.what == ABANDONED:
-        if event.executor is not None:
-            live.boards[key] = board.abandoned(event.executor, event.began_ms)
-        return
-    seen = PlanEvent(
-        type=PlanEventType(event.what),
-        executor=event.executor,
-        attempt=event.attempt,
-        error=event.error,
-        verdict=CallDecision(event.verdict) if event.verdict is not None else None,
-        began_ms=event.began_ms,
-        is_turn=event.is_turn,
-    )
-    live.boards[key] = board.observe(seen, event.at_ms)
-    _note_result(execution, event, key, live)
-
-
-def note_step_ended(state: State, event: StepEnded, live: VolatileState) -> None:
-    """Keep the result of a plan, if an executor gave it and the plan wants it kept."""
-    found = live.cacheable.pop((event.namespace, event.run_id, event.branch), None)
-    if found is None or event.outcome != SUCCESS:
-        return
-    execution = state.spaces[event.namespace].executions[event.run_id]
-    step = step_at(execution.definition, event.branch, event.step)
-    assert isinstance(step, RunStep)
-    cache = execution.definition.plans[step.run.name].cache
-    assert cache is not None
-    key = board_key(event.namespace, execution, step.run.name)
-    results = live.caches.setdefault(key, Results(cache))
-    results.keep(found[0], event.output, found[1], event.at_ms)
-
-
-def note_signal(state: State, event: SignalReceived, live: VolatileState) -> None:
-    """A signal is an event of its type, too."""
-    live.observe(
-        EventEmitted(name=event.signal.type, namespace=event.namespace), event.signal.at_ms
-    )
-
-
-def decide_emit(state: State, command: EmitEvent, context: Context) -> Decision:
-    caches = [
-        results
-        for key, results in context.live.caches.items()
-        if key[0] == command.namespace and command.name in results.cache.invalidate_on
-    ]
-    reply = Emitted(plans=len(caches), results=sum(len(results) for results in caches))
-    observation = EventEmitted(name=command.name, namespace=command.namespace)
-    return Decision(reply, observations=(observation,))
-
-
-def _note_result(
-    execution: Execution, event: PlanNoted, key: BoardKey, live: VolatileState
-) -> None:
-    cache = execution.definition.plans[event.plan].cache
-    branch = execution.branches.get(event.branch)
-    if cache is None or branch is None:
-        return
-    found = cache_key(cache.key, scope_of(execution, event.at_ms))
-    if found is None:
-        return
-    if event.what == PlanEventType.CACHE_HIT and key in live.caches:
-        live.caches[key].used(found)
-    elif event.what == PlanEventType.EXECUTOR_SUCCESS:
-        live.cacheable[event.namespace, event.run_id, event.branch] = (found, branch.began_at_ms)
-
-
-def board_key(namespace: Namespace, execution: Execution, plan: str) -> BoardKey:
-    return namespace, execution.run.workflow, execution.run.version, plan
 
 
 def _code_of(error: str | None) -> str | None:

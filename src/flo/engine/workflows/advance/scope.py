@@ -6,6 +6,7 @@ import msgspec
 
 from flo.engine.runs.limits import value_of
 from flo.engine.workflows.execution import Execution
+from flo.model.ids import PAYLOAD_LENGTH_MAX
 from flo.workflow.mapping import Scope, StepValue, compile_mapping
 
 
@@ -42,3 +43,10 @@ def scope_of(execution: Execution, now_ms: int, decoded: Any = None) -> Scope:
 
 def mapped(mapping: str, scope: Scope) -> bytes:
     return msgspec.json.encode(compile_mapping(mapping).resolve(scope))
+
+
+def too_large(what: str, payload: bytes) -> str | None:
+    """Why a payload cannot be passed on; None if it can."""
+    if len(payload) <= PAYLOAD_LENGTH_MAX:
+        return None
+    return f"expected {what} to have at most {PAYLOAD_LENGTH_MAX} bytes, got {len(payload)}"

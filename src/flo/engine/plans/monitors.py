@@ -1,0 +1,86 @@
+"""What is known of plans while the process lives: it is folded from the events of workflows."""
+
+from typing import TypeAlias
+
+from flo.engine.plans.events import EventEmitted
+from flo.engine.state import State
+from flo.engine.volatile import VolatileState
+from flo.engine.workflows.advance.scope import scope_of
+from flo.engine.workflows.events import PlanNoted, SignalReceived, StepEnded
+from flo.engine.workflows.execution import Execution, step_at
+from flo.model.ids import Namespace
+from flo.model.workflows import WorkflowName
+from flo.workflow.definition import RunStep
+from flo.workflow.outcome import SUCCESS
+from flo.workflow.plan.cache import Results, cache_key
+from flo.workflow.plan.monitor import CallDecision, PlanEvent, PlanEventType, board_of
+
+MonitorKey: TypeAlias = tuple[Namespace, WorkflowName, str, str]
+"""Namespace, workflow, version and plan."""
+
+ABANDONED = "plan_executor_abandoned"
+"""A call that was given up, as when its workflow run is cancelled."""
+
+
+def note_plan(state: State, event: PlanNoted, live: VolatileState) -> None:
+    """Let the board of the plan learn from what has happened."""
+    execution = state.spaces[event.namespace].executions[event.run_id]
+    key = monitor_key(event.namespace, execution, event.plan)
+    board = live.boards.get(key) or board_of(execution.definition.plans[event.plan], event.at_ms)
+    if event.what == ABANDONED:
+        if event.executor is not None:
+            live.boards[key] = board.abandoned(event.executor, event.began_ms)
+        return
+    seen = PlanEvent(
+        type=PlanEventType(event.what),
+        executor=event.executor,
+        attempt=event.attempt,
+        error=event.error,
+        verdict=CallDecision(event.verdict) if event.verdict is not None else None,
+        began_ms=event.began_ms,
+        is_turn=event.is_turn,
+    )
+    live.boards[key] = board.observe(seen, event.at_ms)
+    _note_result(execution, event, key, live)
+
+
+def note_step_ended(state: State, event: StepEnded, live: VolatileState) -> None:
+    """Keep the result of a plan, if an executor gave it and the plan wants it kept."""
+    found = live.cacheable.pop((event.namespace, event.run_id, event.branch), None)
+    if found is None or event.outcome != SUCCESS:
+        return
+    execution = state.spaces[event.namespace].executions[event.run_id]
+    step = step_at(execution.definition, event.branch, event.step)
+    assert isinstance(step, RunStep)
+    cache = execution.definition.plans[step.run.name].cache
+    assert cache is not None
+    key = monitor_key(event.namespace, execution, step.run.name)
+    results = live.caches.setdefault(key, Results(cache))
+    results.keep(found[0], event.output, found[1], event.at_ms)
+
+
+def note_signal(state: State, event: SignalReceived, live: VolatileState) -> None:
+    """A signal is an event of its type, too."""
+    live.observe(
+        EventEmitted(name=event.signal.type, namespace=event.namespace), event.signal.at_ms
+    )
+
+
+def _note_result(
+    execution: Execution, event: PlanNoted, key: MonitorKey, live: VolatileState
+) -> None:
+    cache = execution.definition.plans[event.plan].cache
+    branch = execution.branches.get(event.branch)
+    if cache is None or branch is None:
+        return
+    found = cache_key(cache.key, scope_of(execution, event.at_ms))
+    if found is None:
+        return
+    if event.what == PlanEventType.CACHE_HIT and key in live.caches:
+        live.caches[key].used(found)
+    elif event.what == PlanEventType.EXECUTOR_SUCCESS:
+        live.cacheable[event.namespace, event.run_id, event.branch] = (found, branch.began_at_ms)
+
+
+def monitor_key(namespace: Namespace, execution: Execution, plan: str) -> MonitorKey:
+    return namespace, execution.run.workflow, execution.run.version, plan

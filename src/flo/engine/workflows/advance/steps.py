@@ -1,0 +1,192 @@
+"""A step of an execution from its beginning to the transition that its outcome takes.
+
+EnterStep ──▸ it waits: for a run, a child, a signal, a time, its branches
+                 │
+Go ◂── EndStep ◂─┴── EndAttempt: poll again? try again?
+ ├──▸ EnterStep   the next step
+ └──▸ Finish      the end of the execution, or of the branch
+"""
+
+from msgspec.structs import replace
+
+from flo.engine.workflows.advance.base import EVENTS_PER_ADVANCE_MAX, Advance
+from flo.engine.workflows.advance.ends import end_compensation
+from flo.engine.workflows.advance.joins import begin_for_each, begin_parallel
+from flo.engine.workflows.advance.moves import (
+    Call,
+    EndAttempt,
+    EndBranch,
+    EndStep,
+    EnterStep,
+    Finish,
+    Go,
+    Moves,
+    failure,
+)
+from flo.engine.workflows.advance.scope import mapped, scope_of
+from flo.engine.workflows.advance.targets import call
+from flo.engine.workflows.advance.waits import begin_signal, begin_sleep
+from flo.engine.workflows.events import PollExhausted, StepEnded
+from flo.engine.workflows.execution import (
+    COMPENSATION,
+    Execution,
+    find_step,
+    is_item,
+    opener_of,
+    step_at,
+)
+from flo.engine.workflows.records import Branch
+from flo.model.workflows import MAIN, BranchName, BranchPhase, WorkflowStatus
+from flo.workflow.definition import (
+    ForEachStep,
+    ParallelStep,
+    Retry,
+    RunStep,
+    SignalStep,
+    SleepStep,
+    Step,
+    TerminalKind,
+)
+from flo.workflow.outcome import (
+    PENDING,
+    RETRIED,
+    SUCCESS,
+    TARGET_DISABLED,
+    TARGET_NOT_FOUND,
+    TIMEOUT,
+    choose,
+)
+from flo.workflow.retry import next_attempt_at_ms, next_poll_at_ms
+
+ADVANCE_STEPS_MAX = 256
+"""So many steps may follow on each other without a wait."""
+COMPENSATION_RETRY = Retry(max_attempts=5)
+"""How often a compensation is tried, unless the definition says otherwise."""
+
+NOT_BEGUN = (TARGET_NOT_FOUND, TARGET_DISABLED)
+
+
+def enter_step(advance: Advance, move: EnterStep) -> Moves:
+    branch, name = move
+    execution = advance.execution
+    if execution.hops >= ADVANCE_STEPS_MAX and execution.hops_at_ms == advance.now_ms:
+        return (failure(f"{ADVANCE_STEPS_MAX} steps without a wait"),)
+    if advance.event_count > EVENTS_PER_ADVANCE_MAX:
+        return (failure("too much happens at once"),)
+    now = Branch(step=name, phase=BranchPhase.BETWEEN, began_at_ms=advance.now_ms)
+    return begin_step(advance, branch, step_at(execution.definition, branch, name), now)
+
+
+def begin_step(advance: Advance, branch: BranchName, step: Step | None, now: Branch) -> Moves:
+    match step:
+        case RunStep(run=target, input_mapping=mapping):
+            payload = advance.execution.run.input
+            if mapping:
+                payload = mapped(mapping, scope_of(advance.execution, advance.now_ms))
+            return call(advance, Call(branch, now, target, payload))
+        case SignalStep():
+            return begin_signal(advance, branch, now, step)
+        case SleepStep():
+            return begin_sleep(advance, branch, now, step)
+        case ParallelStep():
+            return begin_parallel(advance, branch, now, step)
+        case ForEachStep():
+            return begin_for_each(advance, branch, now, step)
+        case None:
+            return (failure(f"there is no step {now.step!r}"),)
+
+
+def end_attempt(advance: Advance, move: EndAttempt) -> Moves:
+    branch, outcome, output, error = move
+    now, step = advance.execution.branches[branch], advance.execution.step(branch)
+    poll = step.poll if isinstance(step, RunStep) else None
+    rng, now_ms = advance.context.rng, advance.now_ms
+    if branch != COMPENSATION and outcome == PENDING and poll is not None:
+        at_ms = next_poll_at_ms(poll, now.polls, now_ms, rng())
+        if at_ms is None:
+            error = error or f"still pending after {now.polls} polls"
+            return (
+                _poll_exhausted(advance, branch, now),
+                EndAttempt(branch, TIMEOUT, output, error),
+            )
+        polling = replace(
+            now, phase=BranchPhase.POLL, until_ms=at_ms, polls=now.polls + 1, awaited=None
+        )
+        return (advance.held(branch, polling, "poll"),)
+    if outcome in RETRIED and (retry := _retry_of(advance.execution, branch)) is not None:
+        at_ms = next_attempt_at_ms(retry, now.attempt, now.began_at_ms, now_ms, rng())
+        if at_ms is not None:
+            waiting = replace(now, phase=BranchPhase.RETRY, until_ms=at_ms, awaited=None)
+            return (advance.held(branch, waiting),)
+    return end_step(advance, EndStep(branch, outcome, output, error))
+
+
+def end_step(advance: Advance, move: EndStep) -> Moves:
+    branch, outcome, output, error = move
+    definition = advance.execution.definition
+    name = advance.execution.branches[branch].step
+    if branch == COMPENSATION:
+        return end_compensation(advance, name, outcome, error)
+    if is_item(definition, branch):
+        return (EndBranch(branch, outcome == SUCCESS, output),)
+    step = step_at(definition, branch, name)
+    target = str(step.run) if outcome in NOT_BEGUN and isinstance(step, RunStep) else ""
+    ended = StepEnded(
+        namespace=advance.namespace,
+        run_id=advance.run_id,
+        branch=branch,
+        step=name,
+        outcome=outcome,
+        output=output,
+        at_ms=advance.now_ms,
+        error=error,
+        target=target,
+    )
+    goal = choose(step.transitions if step is not None else {}, outcome)
+    if goal is not None:
+        return (ended, Go(branch, goal))
+    if branch != MAIN:
+        return (ended, EndBranch(branch, outcome == SUCCESS, output))
+    reason = f"no transition for outcome {outcome!r} of step {name!r}"
+    return (ended, failure(f"{reason}: {error}" if error else reason))
+
+
+def go(advance: Advance, move: Go) -> Moves:
+    branch, goal = move
+    execution = advance.execution
+    now = execution.branches[branch]
+    if execution.paused:
+        return (advance.held(branch, replace(now, phase=BranchPhase.BETWEEN, goal=goal)),)
+    terminal = execution.definition.ending_of(goal)
+    if terminal is None:
+        return (EnterStep(branch, goal),)
+    last = execution.results.get(now.step)
+    if branch == MAIN:
+        error = last.error if last is not None else None
+        return (Finish(WorkflowStatus(terminal.value), goal, error),)
+    output = last.output if last is not None else b""
+    return (EndBranch(branch, terminal is TerminalKind.COMPLETED, output),)
+
+
+def _poll_exhausted(advance: Advance, branch: BranchName, now: Branch) -> PollExhausted:
+    return PollExhausted(
+        namespace=advance.namespace,
+        run_id=advance.run_id,
+        branch=branch,
+        step=now.step,
+        at_ms=advance.now_ms,
+        attempt=now.attempt,
+    )
+
+
+def _retry_of(execution: Execution, branch: BranchName) -> Retry | None:
+    definition = execution.definition
+    if branch == COMPENSATION:
+        step = find_step(definition, execution.branches[branch].step)
+        rollback = step.rollback if isinstance(step, RunStep) else None
+        return (rollback.retry or COMPENSATION_RETRY) if rollback is not None else None
+    if is_item(definition, branch):
+        opener = opener_of(definition, branch)
+        return opener.for_each.retry if isinstance(opener, ForEachStep) else None
+    step = execution.step(branch)
+    return step.retry if isinstance(step, RunStep) else None

@@ -1,0 +1,145 @@
+"""What makes an execution advance: its start, what it waited for, a time, a resume, a cancel.
+
+Each function returns the first moves.
+"""
+
+from msgspec.structs import replace
+
+from flo.engine.workflows.advance.base import Advance
+from flo.engine.workflows.advance.ends import begin_compensation
+from flo.engine.workflows.advance.moves import (
+    CANCELLED,
+    BeginItem,
+    EndAttempt,
+    EndCall,
+    EndStep,
+    EnterStep,
+    Finish,
+    Go,
+    MatchSignal,
+    Moves,
+    OpenItems,
+    Resume,
+)
+from flo.engine.workflows.advance.plans import resume_plan
+from flo.engine.workflows.advance.steps import begin_step, enter_step
+from flo.engine.workflows.advance.waits import time_out_signal
+from flo.engine.workflows.events import ActionEnded
+from flo.engine.workflows.execution import COMPENSATION, is_item
+from flo.engine.workflows.records import Branch, Ending
+from flo.model.workflows import MAIN, BranchName, BranchPhase, WorkflowStatus
+from flo.workflow.definition import START, ForEachStep, RunStep, SignalStep, TerminalKind
+from flo.workflow.outcome import SUCCESS, TIMEOUT, outcome_of_child
+
+
+def begin(advance: Advance) -> Moves:
+    first = advance.execution.run.first_step or START
+    if advance.execution.paused:
+        waiting = Branch(step=first, phase=BranchPhase.BETWEEN, goal=first)
+        return (advance.held(MAIN, waiting),)
+    return enter_step(advance, EnterStep(MAIN, first))
+
+
+def end_wait(
+    advance: Advance,
+    branch: BranchName,
+    outcome: str,
+    output: bytes,
+    error: str | None,
+    *,
+    answered: bool,
+) -> Moves:
+    """The run or the child that a branch waits for has ended."""
+    now = advance.execution.branches[branch]
+    assert now.awaited is not None
+    ended = ActionEnded(
+        namespace=advance.namespace,
+        run_id=advance.run_id,
+        branch=branch,
+        awaited=now.awaited,
+        outcome=outcome,
+        at_ms=advance.now_ms,
+        error=error,
+    )
+    if now.plan is not None:
+        return (ended, EndCall(branch, outcome, output, error, answered))
+    return (ended, EndAttempt(branch, outcome, output, error))
+
+
+def end_child(advance: Advance, branch: BranchName, ending: Ending, output: bytes) -> Moves:
+    step = advance.execution.step(branch)
+    transitions = step.transitions if isinstance(step, RunStep) else {}
+    outcome = outcome_of_child(TerminalKind(ending.status.value), transitions)
+    return end_wait(advance, branch, outcome, output, ending.error, answered=True)
+
+
+def match_signals(advance: Advance) -> Moves:
+    """Give the signals that are kept to the branches that wait for them."""
+    if advance.execution.paused:
+        return ()
+    return [MatchSignal(branch) for branch in advance.execution.branches]
+
+
+def resume(advance: Advance) -> Moves:
+    return (*map(Resume, advance.execution.branches), *match_signals(advance))
+
+
+def resume_branch(advance: Advance, move: Resume) -> Moves:
+    branch = move.branch
+    now = advance.execution.branches.get(branch)
+    if now is None:
+        return ()
+    if now.phase is BranchPhase.BETWEEN and now.goal is not None:
+        return (Go(branch, now.goal),)
+    if now.phase is BranchPhase.JOIN and isinstance(advance.execution.step(branch), ForEachStep):
+        return (OpenItems(branch, now.step),)
+    return ()
+
+
+def cancel(advance: Advance, reason: str) -> Moves:
+    return (Finish(WorkflowStatus.CANCELLED, CANCELLED, reason or "cancelled by user"),)
+
+
+def fall_due(advance: Advance) -> Moves:
+    """The time has come that the first of the branches has waited for."""
+    for branch, now in advance.execution.branches.items():
+        if now.until_ms is not None and now.until_ms <= advance.now_ms:
+            return _wake(advance, branch, now)
+    return ()
+
+
+def _wake(advance: Advance, branch: BranchName, now: Branch) -> Moves:
+    match now.phase:
+        case BranchPhase.RETRY:
+            return _repeat(advance, branch, replace(now, attempt=now.attempt + 1))
+        case BranchPhase.POLL:
+            return _repeat(advance, branch, now)
+        case BranchPhase.REST:
+            return resume_plan(advance, branch)
+        case BranchPhase.SLEEP:
+            return (EndStep(branch, SUCCESS, b"null", None),)
+        case BranchPhase.SIGNAL:
+            step = advance.execution.step(branch)
+            assert isinstance(step, SignalStep)
+            return time_out_signal(advance, branch, step)
+        case BranchPhase.BETWEEN:
+            return begin(advance)  # a child begins with the tick after its start
+        case _:
+            return _give_up(advance, branch, now)
+
+
+def _repeat(advance: Advance, branch: BranchName, now: Branch) -> Moves:
+    again = replace(now, phase=BranchPhase.BETWEEN, until_ms=None, awaited=None, plan=None)
+    if branch == COMPENSATION:
+        return begin_compensation(advance, again)
+    if is_item(advance.execution.definition, branch):
+        return (BeginItem(branch, again),)
+    return begin_step(advance, branch, advance.execution.step(branch), again)
+
+
+def _give_up(advance: Advance, branch: BranchName, now: Branch) -> Moves:
+    """What was awaited has taken too long."""
+    ended, following = end_wait(advance, branch, TIMEOUT, b"", "no outcome in time", answered=False)
+    if now.awaited is None or now.phase is not BranchPhase.ACTION:
+        return (ended, following)
+    return (ended, *advance.cancelled(now.awaited, "its workflow step has timed out"), following)

@@ -1,0 +1,138 @@
+"""The moves of an advance: who makes them, in which order, and that each sees what came before."""
+
+from typing import get_args
+
+import pytest
+
+from flo.engine.runs.events import RunCancelled, RunQueued
+from flo.engine.workflows.advance.base import Advance
+from flo.engine.workflows.advance.moves import CANCELLED, Close, EnterStep, Finish, Move, OpenItems
+from flo.engine.workflows.advance.stepper import PARTS, carry_out
+from flo.engine.workflows.advance.targets import Refused, queued
+from flo.engine.workflows.advance.wakes import cancel
+from flo.engine.workflows.events import BranchClosed, StepStarted, WorkflowFinished, WorkflowStarted
+from flo.model.actions import DisableAction
+from flo.model.runs import Cancel, Tick
+from flo.model.workflows import MAIN, BranchPhase, CancelWorkflow, WorkflowStatus
+from flows import document, events_of, one_step, playing
+from given import DEFAULT
+
+TEXT = one_step('{run: "@actions/check", transitions: {success: flo.Completed}}')
+PAIR = """
+start:
+  parallel: {branches: {one: "%s", other: "%s"}}
+  transitions: {success: flo.Completed, failure: flo.Failed}
+"""
+
+
+@pytest.fixture
+def play():
+    play = playing(TEXT, "check", "ship")
+    play.start()
+    return play
+
+
+@pytest.fixture
+def advance(play):
+    execution = play.space.executions["wfrun-1"]
+    return Advance(play.state, DEFAULT, execution, play.context(Cancel(run_id="check-1")))
+
+
+def kinds(events):
+    return [type(event) for event in events]
+
+
+def test_every_move_has_a_part_that_makes_it():
+    assert {*PARTS, EnterStep} == set(get_args(Move))
+
+
+def test_a_part_returns_what_follows_and_changes_nothing(play, advance):
+    (finish,) = cancel(advance, "not needed")
+    assert finish == Finish(WorkflowStatus.CANCELLED, CANCELLED, "not needed")
+
+    closing, finished = PARTS[Finish](advance, finish)
+
+    assert closing == Close(MAIN)
+    assert isinstance(finished, WorkflowFinished)
+    assert play.space.executions["wfrun-1"].branches[MAIN].phase is BranchPhase.ACTION
+
+
+def test_the_next_move_is_made_when_the_event_before_it_is_folded(play, advance):
+    coming = carry_out(advance, cancel(advance, "not needed"))
+
+    assert isinstance(next(coming), BranchClosed)
+    assert MAIN in advance.execution.branches  # the event is yet to be folded, by whoever asked
+
+
+def test_what_nobody_waits_for_is_cancelled_before_the_execution_ends(play):
+    events = play.tell(CancelWorkflow(run_id="wfrun-1")).events
+
+    assert kinds(events) == [BranchClosed, RunCancelled, WorkflowFinished]
+
+
+def test_each_run_and_each_child_has_a_number_of_its_own():
+    play = playing(document(PAIR % ("@actions/check", "@actions/check")), "check")
+    play.deploy(document(PAIR % ("@workflow/order", "@workflow/order"), name="outer"))
+    play.start("outer")
+    play.tell(Tick())
+
+    queued_ids = [event.run.run_id for event in events_of(play, RunQueued)]
+    assert queued_ids == ["check-1", "check-2", "check-3", "check-4"]
+    started = [event.run.run_id for event in events_of(play, WorkflowStarted)]
+    assert started == ["wfrun-1", "wfrun-2", "wfrun-3"]
+
+
+def test_all_branches_are_open_before_the_first_of_them_begins():
+    play = playing(document(PAIR % ("@actions/check", "@actions/check")), "check")
+
+    play.start()
+
+    names = [type(event).__name__ for event in play.events[-7:]]
+    assert names == [
+        "StepStarted",
+        *["BranchOpened"] * 2,
+        *["RunQueued", "StepStarted"] * 2,
+    ]
+
+
+def test_a_run_that_is_refused_leaves_no_trace(play, advance):
+    play.tell(DisableAction(name="ship"))
+
+    refused = queued(advance, "ship", b"")
+
+    assert isinstance(refused, Refused)
+    assert refused.outcome == "target_disabled"
+    assert play.space.numbers.get("ship", 0) == 0
+
+
+def test_a_run_that_was_queued_in_the_same_advance_can_be_cancelled():
+    play = playing(document(PAIR % ("@actions/check", "@actions/gone")), "check")
+
+    play.start()
+
+    (run,), (cancelled,) = events_of(play, RunQueued), events_of(play, RunCancelled)
+    assert run.run.run_id == cancelled.run_id == "check-1"
+    assert (cancelled.reason, cancelled.worker_id) == ("its workflow run wfrun-1 moved on", None)
+    assert play.ending()[0] == "failed"
+
+
+def test_the_worker_that_has_a_cancelled_run_is_named(play, advance):
+    task = play.claim("check")
+
+    (cancelled,) = advance.cancelled(task.task_id, "not needed")
+
+    assert (cancelled.worker_id, cancelled.reason) == ("anna", "not needed")
+
+
+def test_a_run_that_has_ended_is_not_cancelled(advance):
+    assert advance.cancelled("check-9", "not needed") == ()
+
+
+def test_items_of_a_step_that_is_no_longer_waited_for_are_not_opened(advance):
+    assert PARTS[OpenItems](advance, OpenItems(MAIN, "start")) == ()
+    assert PARTS[OpenItems](advance, OpenItems("start/0", "start")) == ()
+
+
+def test_a_branch_that_was_closed_meanwhile_enters_nothing(advance):
+    assert [*carry_out(advance, [EnterStep("start/one", "one")])] == []
+    assert kinds(carry_out(advance, [EnterStep(MAIN, "start")])) == [RunQueued, StepStarted]
