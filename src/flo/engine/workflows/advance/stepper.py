@@ -62,12 +62,12 @@ PARTS: dict[type[Move], Callable[[Advance, Any], Moves]] = {
 
 def carry_out(advance: Advance, moves: Moves) -> Iterator[Event]:
     """All that happens until every branch has to wait."""
-    ahead: list[Event | Move] = [*reversed(moves)]
+    ahead = [*reversed(moves)]
     entering: deque[EnterStep] = deque()
     while True:
         while ahead:
             move = ahead.pop()
-            if isinstance(move, Event):
+            if not isinstance(move, tuple):  # no move, but an event
                 advance.event_count += 1
                 yield move
             elif isinstance(move, EnterStep):
