@@ -14,7 +14,7 @@ from flo.workflow.definition import (
 )
 from flo.workflow.plan.breaker import BreakerPhase
 from flo.workflow.plan.monitor import board_of
-from flo.workflow.plan.progress import ExecutorCall, Finish, Rest, Result, begin, ended, resumed
+from flo.workflow.plan.progress import EndPlan, ExecutorCall, Rest, Result, begin, ended, resumed
 from workflow.plans import executor, plan_of
 
 PAYMENT = plan_of(
@@ -77,7 +77,7 @@ class Traffic:
                         resumed(PAYMENT, taken.progress, self.board, at_ms, lambda: 0.5), at_ms
                     ),
                 )
-            case Finish() as finish:
+            case EndPlan() as finish:
                 self.finished.append(finish)
 
     def _end(self, progress, name, now_ms):

@@ -29,7 +29,7 @@ from flo.workflow.definition import (
 from flo.workflow.plan import progress as plans
 from flo.workflow.plan.breaker import PLACE_MS_MIN, BreakerPhase, BreakerState
 from flo.workflow.plan.monitor import PlanEventType, board_of
-from flo.workflow.plan.progress import ExecutorCall, Finish, PlanProgress, Rest, Result
+from flo.workflow.plan.progress import EndPlan, ExecutorCall, PlanProgress, Rest, Result
 from flo.workflow.plan.rate import Rate
 from workflow.plans import executor
 
@@ -184,7 +184,7 @@ class PlansUnderWay(RuleBasedStateMachine):
         is_start = bool(after.events) and after.events[-1].type is PlanEventType.EXECUTOR_START
         assert is_start == isinstance(after.choice, ExecutorCall)
         match after.choice:
-            case Finish(outcome=outcome, error=error):
+            case EndPlan(outcome=outcome, error=error):
                 if after.progress.error is not None:
                     assert error in (after.progress.error, None)
                 assert (outcome == "failure") == (error is not None)

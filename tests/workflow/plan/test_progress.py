@@ -14,8 +14,8 @@ from flo.workflow.definition import (
 from flo.workflow.plan.breaker import BreakerPhase
 from flo.workflow.plan.monitor import CallDecision, PlanEvent, PlanEventType, board_of
 from flo.workflow.plan.progress import (
+    EndPlan,
     ExecutorCall,
-    Finish,
     PlanProgress,
     Rest,
     Result,
@@ -72,7 +72,7 @@ def test_the_first_executor_is_called_and_its_answer_is_the_plan_s():
     )
 
     walk.ends(PAID, after_ms=10)
-    assert walk.choice == Finish("success", b'{"id": 7}', executor="a")
+    assert walk.choice == EndPlan("success", b'{"id": 7}', executor="a")
     assert walk.history == [
         PlanEvent(type=PlanEventType.EXECUTOR_START, executor="a", attempt=1, is_turn=True),
         PlanEvent(
@@ -89,14 +89,14 @@ def test_the_first_executor_is_called_and_its_answer_is_the_plan_s():
 def test_an_outcome_that_is_no_error_is_passed_on(outcome):
     walk = Walk(plan_of(executor("a"), executor("b"))).ends(Result(outcome, b"{}"))
 
-    assert walk.choice == Finish(outcome, b"{}", executor="a")
+    assert walk.choice == EndPlan(outcome, b"{}", executor="a")
     assert not walk.choice.is_cacheable
 
 
 def test_only_the_success_of_an_executor_is_worth_keeping():
-    assert Finish("success", b"{}", executor="a").is_cacheable
-    assert not Finish("success", b"{}").is_cacheable
-    assert not Finish("failure", error="timeout").is_cacheable
+    assert EndPlan("success", b"{}", executor="a").is_cacheable
+    assert not EndPlan("success", b"{}").is_cacheable
+    assert not EndPlan("failure", error="timeout").is_cacheable
 
 
 def test_an_executor_without_retry_is_tried_once():
@@ -151,7 +151,7 @@ def test_the_time_budget_of_an_executor_begins_with_its_first_attempt():
 
     walk.ends(DOWN, after_ms=10_000)
     assert walk.ends(DOWN, after_ms=100).choice == Rest(10_200)
-    assert walk.rests().ends(DOWN).choice == Finish("failure", error="temporary_failure")
+    assert walk.rests().ends(DOWN).choice == EndPlan("failure", error="temporary_failure")
 
 
 def test_a_fatal_error_goes_on_to_the_next_executor_at_once():
@@ -163,14 +163,14 @@ def test_a_fatal_error_goes_on_to_the_next_executor_at_once():
 
     walk = Walk(plan).ends(DECLINED)
     assert walk.choice.executor.name == "b"
-    assert walk.ends(DECLINED).choice == Finish("failure", error="invalid_card")
+    assert walk.ends(DECLINED).choice == EndPlan("failure", error="invalid_card")
 
 
 def test_if_retryable_errors_are_named_the_others_are_not_tried_again():
     plan = plan_of(executor("a", retry=THREE_TIMES), errors=ErrorClasses(retryable=("timeout",)))
 
     assert Walk(plan).ends(LOST).choice == Rest(100)
-    assert Walk(plan).ends(DOWN).choice == Finish("failure", error="temporary_failure")
+    assert Walk(plan).ends(DOWN).choice == EndPlan("failure", error="temporary_failure")
 
 
 def test_if_only_fatal_errors_are_named_all_others_are_tried_again():
@@ -274,7 +274,7 @@ BOTH_USED = Walk(RATE_LIMITED_PLAN, Walk(RATE_LIMITED_PLAN).board).board
 def test_if_all_are_over_their_limits_the_error_is_rate_limited():
     walk = Walk(RATE_LIMITED_PLAN, BOTH_USED)
 
-    assert walk.choice == Finish("failure", error="rate_limited")
+    assert walk.choice == EndPlan("failure", error="rate_limited")
     assert walk.story == ["rate_limited a", "rate_limited b"]
 
 
@@ -299,12 +299,12 @@ def test_a_plan_does_not_begin_again_for_ever():
         walk.board = Walk(plan, walk.board, now_ms=walk.choice.until_ms).board
         walk.rests()
 
-    assert walk.choice == Finish("failure", error="rate_limited")
+    assert walk.choice == EndPlan("failure", error="rate_limited")
 
 
 @pytest.mark.parametrize(
     ("within_ms", "choice"),
-    [(1_000, Rest(6_000)), (999, Finish("failure", error="rate_limited"))],
+    [(1_000, Rest(6_000)), (999, EndPlan("failure", error="rate_limited"))],
 )
 def test_a_limit_that_frees_too_late_for_the_budget_is_not_waited_for(within_ms, choice):
     plan = plan_of(
@@ -330,14 +330,14 @@ def test_an_open_breaker_among_the_skipped_is_what_the_plan_fails_with():
     walk = Walk(plan, board)
 
     assert walk.story == ["breaker_skip a", "rate_limited b"]
-    assert walk.choice == Finish("failure", error="breaker_open")
+    assert walk.choice == EndPlan("failure", error="breaker_open")
 
 
 def test_the_error_of_an_executor_that_was_called_outweighs_those_that_were_skipped():
     plan = plan_of(executor("a"), executor("b", rate_limit=RateLimit(max_per_second=1)))
     board = Walk(plan).ends(DOWN).board
 
-    assert Walk(plan, board).ends(DOWN).choice == Finish("failure", error="temporary_failure")
+    assert Walk(plan, board).ends(DOWN).choice == EndPlan("failure", error="temporary_failure")
 
 
 def test_an_executor_that_failed_and_is_skipped_when_tried_again_has_failed():
@@ -349,7 +349,7 @@ def test_an_executor_that_failed_and_is_skipped_when_tried_again_has_failed():
     walk = Walk(plan).ends(LOST)
 
     assert walk.story == ["executor_start a", "executor_retry a", "rate_limited a"]
-    assert walk.choice == Finish("failure", error="timeout")
+    assert walk.choice == EndPlan("failure", error="timeout")
 
 
 LAST_RESORT = Fallback(value='{"status": "declined"}')
@@ -358,7 +358,7 @@ LAST_RESORT = Fallback(value='{"status": "declined"}')
 def test_when_every_executor_has_failed_the_fallback_is_the_result():
     walk = Walk(plan_of(executor("a"), executor("b"), fallback=LAST_RESORT)).ends(DOWN).ends(LOST)
 
-    assert walk.choice == Finish("success", b'{"status": "declined"}')
+    assert walk.choice == EndPlan("success", b'{"status": "declined"}')
     assert walk.story[-2:] == ["executor_exhausted b", "fallback None"]
     assert walk.history[-1].error == "timeout"
 
@@ -366,7 +366,7 @@ def test_when_every_executor_has_failed_the_fallback_is_the_result():
 def test_when_every_executor_is_skipped_the_fallback_is_the_result():
     walk = Walk(replace(RATE_LIMITED_PLAN, fallback=LAST_RESORT), BOTH_USED)
 
-    assert walk.choice == Finish("success", b'{"status": "declined"}')
+    assert walk.choice == EndPlan("success", b'{"status": "declined"}')
     assert walk.story == ["rate_limited a", "rate_limited b", "fallback None"]
 
 
@@ -380,7 +380,7 @@ def test_a_fallback_at_any_error_does_not_wait_for_the_second_executor():
     walk = Walk(plan)
 
     assert walk.ends(DOWN).choice == Rest(100)
-    assert walk.rests().ends(DOWN).rests().ends(DOWN).choice == Finish(
+    assert walk.rests().ends(DOWN).rests().ends(DOWN).choice == EndPlan(
         "success", b'{"status": "declined"}'
     )
     assert "executor_start b" not in walk.story
@@ -392,7 +392,7 @@ def test_a_cached_result_calls_nobody_and_takes_no_turn():
 
     walk = Walk(plan, board, rng=no_rng, cached=b'{"id": 3}')
 
-    assert walk.choice == Finish("success", b'{"id": 3}')
+    assert walk.choice == EndPlan("success", b'{"id": 3}')
     assert walk.story == ["cache_hit None"]
     assert walk.board == board
 

@@ -1,6 +1,6 @@
 """The way through a plan: which executor is called next, when it is tried again, how it ends.
 
-    begin ──▸ Call ──▸ ended ──┬──▸ Finish     it went well, or nothing is left: the fallback or
+    begin ──▸ Call ──▸ ended ──┬──▸ EndPlan    it went well, or nothing is left: the fallback or
                 ▲              │               a failure
                 │              ├──▸ Call       the next executor
                 └── resumed ◂──┴──▸ Rest       the same one, after its delay
@@ -102,7 +102,7 @@ class Rest(NamedTuple):
     until_ms: int
 
 
-class Finish(NamedTuple):
+class EndPlan(NamedTuple):
     """The plan has ended with this outcome."""
 
     outcome: str
@@ -116,7 +116,7 @@ class Finish(NamedTuple):
         return self.outcome == SUCCESS and self.executor is not None
 
 
-Choice: TypeAlias = ExecutorCall | Rest | Finish
+Choice: TypeAlias = ExecutorCall | Rest | EndPlan
 
 
 class Next(NamedTuple):
@@ -134,7 +134,7 @@ def begin(
     walk = _Walk(plan, board, now_ms, rng, is_turn=True)
     if cached is not None:
         walk.tell(PlanEvent(type=PlanEventType.CACHE_HIT))
-        return walk.do(Finish(SUCCESS, cached), PlanProgress(began_at_ms=now_ms))
+        return walk.do(EndPlan(SUCCESS, cached), PlanProgress(began_at_ms=now_ms))
     return walk.try_all(PlanProgress(began_at_ms=now_ms))
 
 
@@ -201,7 +201,7 @@ class _Walk:
         )
         if verdict is CallDecision.GOOD:
             self.tell(end)
-            finish = Finish(result.outcome, result.output, executor=executor.name)
+            finish = EndPlan(result.outcome, result.output, executor=executor.name)
             return self.do(finish, progress)
 
         standing = self._board.of(executor.name).ended(verdict, end.began_ms, self._now_ms)
@@ -290,9 +290,9 @@ class _Walk:
     def _give_up(self, progress: PlanProgress) -> Next:
         error = progress.error or (BREAKER_OPEN if progress.is_breaker_met else RATE_LIMITED)
         if self._plan.fallback is None:
-            return self.do(Finish(FAILURE, error=error), progress)
+            return self.do(EndPlan(FAILURE, error=error), progress)
         self.tell(PlanEvent(type=PlanEventType.FALLBACK, error=error))
-        return self.do(Finish(SUCCESS, self._plan.fallback.value.encode()), progress)
+        return self.do(EndPlan(SUCCESS, self._plan.fallback.value.encode()), progress)
 
     def _executor(self, name: str) -> Executor:
         return next(executor for executor in self._plan.executors if executor.name == name)

@@ -23,7 +23,7 @@ from flo.workflow.outcome import TIMEOUT
 from flo.workflow.plan.cache import cache_key
 from flo.workflow.plan.monitor import PlanEvent, PlanMonitor, board_of
 from flo.workflow.plan.progress import (
-    Finish,
+    EndPlan,
     Next,
     PlanProgress,
     Rest,
@@ -96,7 +96,7 @@ class _PlanAt:
         while True:
             moves.extend(self._noted_event(event) for event in following.events)
             choice, progress = following.choice, following.progress
-            if isinstance(choice, Finish):
+            if isinstance(choice, EndPlan):
                 output = choice.output or b""
                 moves.append(EndAttempt(self._branch, choice.outcome, output, choice.error))
                 return moves
