@@ -46,8 +46,9 @@ simulate: setup  ## One seed of the simulation: make simulate SEED=7
 bench: setup     ## Every benchmark; prints a table, writes bench/results/latest.json
 	@$(BIN)/python -m bench
 
-docs: setup      ## The parts of the reference that follow from the code
+docs: setup      ## The parts of the reference, and the stubs, that follow from the code
 	@$(BIN)/python docs/generate.py
+	@$(BIN)/python docs/stubs.py
 
 ci: check test   ## What a change must pass
 

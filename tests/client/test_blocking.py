@@ -1,3 +1,4 @@
+import inspect
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -8,34 +9,13 @@ import pytest
 
 from client.threaded import server_in_thread
 from flo import (
-    Actions,
     BlockingFlo,
     Conflict,
-    ConsumerGroup,
-    Kv,
-    KvTransaction,
-    Namespaces,
     NotFound,
     RunStatus,
-    Schedules,
-    Streams,
     Unavailable,
-    Workers,
-    WorkflowHandle,
-    Workflows,
 )
-from flo.client.blocking import (
-    BlockingActions,
-    BlockingConsumerGroup,
-    BlockingKv,
-    BlockingKvTransaction,
-    BlockingNamespaces,
-    BlockingSchedules,
-    BlockingStreams,
-    BlockingWorkers,
-    BlockingWorkflowHandle,
-    BlockingWorkflows,
-)
+from flo.client.proxies.proxy import PROXIES
 from flo.model.actions import RegisterAction
 
 APPROVAL = """
@@ -208,23 +188,32 @@ def test_a_transaction_is_a_plain_block(address: str) -> None:
         assert not flo.kv.exists("never")
 
 
-@pytest.mark.parametrize(
-    ("twin", "noun"),
-    [
-        (BlockingActions, Actions),
-        (BlockingWorkers, Workers),
-        (BlockingNamespaces, Namespaces),
-        (BlockingWorkflows, Workflows),
-        (BlockingWorkflowHandle, WorkflowHandle),
-        (BlockingSchedules, Schedules),
-        (BlockingStreams, Streams),
-        (BlockingConsumerGroup, ConsumerGroup),
-        (BlockingKv, Kv),
-        (BlockingKvTransaction, KvTransaction),
-    ],
-)
-def test_every_method_has_its_blocking_twin(twin: type, noun: type) -> None:
-    assert {name for name in vars(noun) if not name.startswith("_")} <= set(vars(twin))
+@pytest.mark.parametrize("noun", PROXIES)
+def test_every_method_has_a_blocking_form_with_the_same_arguments(noun: type) -> None:
+    for name, method in vars(noun).items():
+        if inspect.isfunction(method) and not name.startswith("_"):
+            blocking = getattr(PROXIES[noun], name)
+            assert not inspect.iscoroutinefunction(blocking)
+            assert inspect.signature(blocking) == inspect.signature(method)
+
+
+def test_the_blocking_client_has_every_noun_of_the_client() -> None:
+    flo = BlockingFlo()
+    flo.close()
+    nouns = {name: type(noun) for name, noun in vars(flo._flo).items() if name[0] != "_"}
+    blocking = {name: type(noun) for name, noun in vars(flo).items() if name[0] != "_"}
+
+    assert blocking == {name: PROXIES.get(noun, noun) for name, noun in nouns.items()}
+
+
+def test_what_is_not_there_is_an_attribute_error() -> None:
+    flo = BlockingFlo()
+    flo.close()
+
+    with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
+        flo.actions.nonsense  # noqa: B018
+    with pytest.raises(AttributeError, match="has no attribute '_session'"):
+        flo.actions._session  # noqa: B018
 
 
 def test_errors_are_raised_where_the_call_was_made(address: str) -> None:

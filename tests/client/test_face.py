@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -17,15 +18,17 @@ def test_every_public_name_can_be_had(name: str) -> None:
 
 
 def test_what_a_checker_sees_is_what_there_is() -> None:
-    tree = ast.parse(Path(flo.__file__).read_text())
+    tree = ast.parse(Path(flo.__file__).with_suffix(".pyi").read_text())
     seen = {
-        alias.asname or alias.name
+        alias.asname: node.module
         for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("flo.")
+        if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
 
-    assert seen == set(flo.__all__)
+    assert {*seen, "__version__"} == set(flo.__all__)
+    for name, home in seen.items():
+        assert getattr(import_module(str(home)), str(name)) is getattr(flo, str(name))
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
