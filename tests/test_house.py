@@ -32,8 +32,6 @@ LAYERS_MAX = 8
 
 LONG_FILES = {
     "src/flo/engine/kv/rules.py": "to be shortened: bounds move into the fields of the operations",
-    "src/flo/workflow/definition.py": "to be split by subject",
-    "src/flo/workflow/document/parse.py": "to be split by subject",
 }
 LONG_FUNCTIONS = {
     "src/flo/server/http/routes/streams.py:read_records": "to be derived from its declaration",
@@ -43,8 +41,7 @@ FULL_FOLDERS = {
     "src/flo/server/http/routes": "the plain routes are to be derived",
 }
 NAMED_TWICE = {
-    "_Reader": "to be renamed: of snapshots, of documents, of the worker inside the server",
-    "_Composer": "to be renamed: of YAML and of JSON",
+    "_Reader": "to be renamed: of snapshots, of the worker inside the server",
 }
 
 NOT_OVER_HTTP = {

@@ -38,7 +38,8 @@ from flo.engine.workflows.records import Branch, WorkflowRecord
 from flo.model.archive import Archived
 from flo.model.ids import Namespace, RunId
 from flo.model.workflows import MAIN, BranchName, WorkflowName, WorkflowStatus
-from flo.workflow.definition import Definition, RunStep, SignalStep, Step
+from flo.workflow.definition import Definition
+from flo.workflow.steps import RunStep, SignalStep, Step
 from simulator.checks.invariants import Invariant
 from simulator.checks.observer import Observer
 from simulator.reference.handlers import reads

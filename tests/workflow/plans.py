@@ -1,6 +1,7 @@
 """Plans to test with."""
 
-from flo.workflow.definition import Executor, Plan, Target, TargetKind
+from flo.workflow.plan.plan import Executor, Plan
+from flo.workflow.steps import Target, TargetKind
 
 
 def executor(name, **fields):

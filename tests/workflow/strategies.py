@@ -5,15 +5,26 @@ from string import ascii_letters, digits
 
 from hypothesis import strategies as st
 
-from flo.workflow import definition as d
+from flo.workflow.definition import START, START_ALIAS, Definition
 from flo.workflow.document.fields import EXACTLY_ONE, TARGETS, fields_of
+from flo.workflow.plan.plan import Executor
+from flo.workflow.steps import (
+    ForEachStep,
+    ParallelBranch,
+    ParallelStep,
+    RunStep,
+    SignalStep,
+    SleepStep,
+    Target,
+    TargetKind,
+)
 
 NAMES = st.text(ascii_letters + digits + "_-", min_size=1, max_size=8)
-STEP_NAMES = NAMES.filter(lambda name: name not in (d.START, d.START_ALIAS))
+STEP_NAMES = NAMES.filter(lambda name: name not in (START, START_ALIAS))
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 FULL_TEXTS = TEXTS.filter(bool)
 KEYS = st.dictionaries(TEXTS, NAMES, max_size=4)
-GOALS = NAMES.filter(lambda name: name != d.START_ALIAS)
+GOALS = NAMES.filter(lambda name: name != START_ALIAS)
 PATHS = st.lists(NAMES, max_size=3).map(lambda names: ".".join(["$.input", *names]))
 
 
@@ -21,10 +32,10 @@ def targets(*kinds):
     return st.one_of(
         *(
             st.builds(
-                d.Target,
+                Target,
                 kind=st.just(kind),
                 name=NAMES,
-                version=st.none() | NAMES if kind is d.TargetKind.WORKFLOW else st.none(),
+                version=st.none() | NAMES if kind is TargetKind.WORKFLOW else st.none(),
             )
             for kind in kinds
         )
@@ -51,10 +62,10 @@ def values(struct, field):
         "duration": lambda: st.integers(kind.least, kind.most),
         "number": lambda: st.floats(kind.over, kind.most, exclude_min=True),
         "choice": lambda: st.sampled_from(kind.type),
-        "target": lambda: targets(*TARGETS.get(struct, d.TargetKind)),
+        "target": lambda: targets(*TARGETS.get(struct, TargetKind)),
         "struct": lambda: structs(kind.type),
         "structs": lambda: st.lists(
-            structs(kind.type), min_size=kind.type is d.Executor, max_size=2
+            structs(kind.type), min_size=kind.type is Executor, max_size=2
         ).map(tuple),
         "table": lambda: st.dictionaries(NAMES, structs(kind.type), max_size=2),
         "step": steps,
@@ -89,21 +100,19 @@ def structs(struct):
 
 
 def flat_steps():
-    return st.one_of(
-        *(structs(one) for one in (d.RunStep, d.SignalStep, d.SleepStep, d.ForEachStep))
-    )
+    return st.one_of(*(structs(one) for one in (RunStep, SignalStep, SleepStep, ForEachStep)))
 
 
 def steps():
-    return flat_steps() | structs(d.ParallelStep)
+    return flat_steps() | structs(ParallelStep)
 
 
 def branches():
     return st.builds(
-        d.ParallelBranch,
+        ParallelBranch,
         start=flat_steps(),
         steps=st.dictionaries(STEP_NAMES, flat_steps(), max_size=2),
     )
 
 
-DEFINITIONS = structs(d.Definition)
+DEFINITIONS = structs(Definition)

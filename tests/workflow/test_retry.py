@@ -2,8 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flo.workflow.definition import Backoff, Poll, Retry
-from flo.workflow.retry import delay_ms, next_attempt_at_ms, next_poll_at_ms
+from flo.workflow.retry import Backoff, Poll, Retry, delay_ms, next_attempt_at_ms, next_poll_at_ms
 
 NOON = 1_000_000
 

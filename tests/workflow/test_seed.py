@@ -5,37 +5,33 @@ import yaml
 
 from flo.workflow.definition import (
     AttributeType,
-    Backoff,
-    Breaker,
-    Cache,
     Catchup,
-    ErrorClasses,
-    Executor,
-    Fallback,
-    FallbackCondition,
-    Health,
     Idempotency,
-    Plan,
-    Poll,
-    RateLimit,
-    Retry,
-    RunStep,
     Schedule,
     SearchAttribute,
-    Selection,
-    SignalStep,
-    SignalWait,
-    Target,
-    TargetKind,
     Terminal,
     TerminalKind,
-    Tracking,
-    TrackingMode,
     Trigger,
     TriggerMode,
 )
 from flo.workflow.document.problem import Severity
 from flo.workflow.document.read import read
+from flo.workflow.plan.plan import (
+    Breaker,
+    Cache,
+    ErrorClasses,
+    Executor,
+    Fallback,
+    FallbackCondition,
+    Health,
+    Plan,
+    RateLimit,
+    Selection,
+    Tracking,
+    TrackingMode,
+)
+from flo.workflow.retry import Backoff, Poll, Retry
+from flo.workflow.steps import RunStep, SignalStep, SignalWait, Target, TargetKind
 
 from .documents import SEED
 

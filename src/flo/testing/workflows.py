@@ -62,11 +62,12 @@ from flo.shard.replay import recover
 from flo.testing.clock import NOON_MS, ManualClock
 from flo.testing.stubs import WORKER, Answer, Stub
 from flo.testing.tested_run import TestedRun
-from flo.workflow.definition import Definition, ForEachStep, RunStep, Step, Target, TargetKind
+from flo.workflow.definition import Definition
 from flo.workflow.document.problem import nearest
 from flo.workflow.document.read import read
 from flo.workflow.document.report import report
 from flo.workflow.graph import areas_of
+from flo.workflow.steps import ForEachStep, RunStep, Step, Target, TargetKind
 
 T = TypeVar("T", bound=Message)
 

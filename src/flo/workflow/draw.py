@@ -8,8 +8,9 @@ start                    @actions/validate-order
 import re
 from typing import Final
 
-from flo.workflow import definition as d
+from flo.workflow.definition import START, Definition
 from flo.workflow.graph import Edge, Graph, Node, NodeKind, graph_of, join_text
+from flo.workflow.steps import ParallelStep
 
 _SHAPES: Final[dict[NodeKind, tuple[str, str]]] = {
     NodeKind.RUN: ("[", "]"),
@@ -23,7 +24,7 @@ _WIDTH: Final = 24
 _UNSAFE = re.compile(r"[^A-Za-z0-9_]")
 
 
-def as_text(definition: d.Definition) -> str:
+def as_text(definition: Definition) -> str:
     graph = graph_of(definition)
     terminals = {node.name for node in graph.nodes if node.kind is NodeKind.TERMINAL}
     parts = [
@@ -56,13 +57,13 @@ def _goal(edge: Edge, terminals: set[str]) -> str:
     return f"■ {edge.target}" if edge.target in terminals else edge.target
 
 
-def as_mermaid(definition: d.Definition) -> str:
+def as_mermaid(definition: Definition) -> str:
     graph = graph_of(definition)
     ids = _ids(graph)
     lines = ["flowchart TD"]
     lines += [f"  {_box(node, ids)}" for node in graph.nodes if not node.inside]
-    for name, step in {d.START: definition.start, **definition.steps}.items():
-        if isinstance(step, d.ParallelStep):
+    for name, step in {START: definition.start, **definition.steps}.items():
+        if isinstance(step, ParallelStep):
             title = f"{name}: {join_text(step.parallel.join)}"
             lines.append(f'  subgraph {ids[name]}_branches["{_quoted(title)}"]')
             lines += [f"    {_box(node, ids)}" for node in graph.nodes if node.inside == name]

@@ -12,9 +12,20 @@ from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
-from flo.workflow import definition as d
+from flo.workflow.definition import START, Definition
 from flo.workflow.document.places import Path
 from flo.workflow.outcome import TIMEOUT
+from flo.workflow.steps import (
+    JOIN_ALL,
+    JOIN_ANY,
+    ForEachStep,
+    ParallelBranch,
+    ParallelStep,
+    RunStep,
+    SignalStep,
+    SleepStep,
+    Step,
+)
 
 
 class NodeKind(StrEnum):
@@ -51,7 +62,7 @@ class Area(NamedTuple):
     """The steps that one token walks through."""
 
     start: str
-    steps: dict[str, d.Step]
+    steps: dict[str, Step]
     paths: dict[str, Path]
     """Where each step stands in the document."""
     parallel: str = ""
@@ -67,31 +78,31 @@ class Leaving(NamedTuple):
     """Relative to the step."""
 
 
-def areas_of(definition: d.Definition) -> Iterator[Area]:
+def areas_of(definition: Definition) -> Iterator[Area]:
     """The main area first, then the branches."""
     main = Area(
-        start=d.START,
-        steps={d.START: definition.start, **definition.steps},
-        paths={d.START: ("start",), **{name: ("steps", name) for name in definition.steps}},
+        start=START,
+        steps={START: definition.start, **definition.steps},
+        paths={START: ("start",), **{name: ("steps", name) for name in definition.steps}},
     )
     yield main
     for name, step in main.steps.items():
-        if isinstance(step, d.ParallelStep):
+        if isinstance(step, ParallelStep):
             for branch_name, branch in step.parallel.branches.items():
                 path = (*main.paths[name], "parallel", "branches", branch_name)
                 yield _branch_area(name, branch_name, branch, path)
 
 
-def _branch_area(parallel: str, name: str, branch: d.ParallelBranch, path: Path) -> Area:
-    steps: dict[str, d.Step] = {name: branch.start, **branch.steps}
+def _branch_area(parallel: str, name: str, branch: ParallelBranch, path: Path) -> Area:
+    steps: dict[str, Step] = {name: branch.start, **branch.steps}
     paths: dict[str, Path] = {inner: (*path, "steps", inner) for inner in branch.steps}
     return Area(start=name, steps=steps, paths={**paths, name: path}, parallel=parallel)
 
 
-def leavings_of(step: d.Step) -> Iterator[Leaving]:
+def leavings_of(step: Step) -> Iterator[Leaving]:
     for outcome, goal in step.transitions.items():
         yield Leaving(outcome, goal, ("transitions", outcome))
-    if isinstance(step, d.SignalStep) and step.wait_for_signal.on_timeout is not None:
+    if isinstance(step, SignalStep) and step.wait_for_signal.on_timeout is not None:
         yield Leaving(TIMEOUT, step.wait_for_signal.on_timeout, ("waitForSignal", "onTimeout"))
 
 
@@ -122,14 +133,14 @@ def reversed_ways(ways: dict[str, set[str]]) -> dict[str, set[str]]:
     return found
 
 
-def graph_of(definition: d.Definition) -> Graph:
+def graph_of(definition: Definition) -> Graph:
     nodes: list[Node] = []
     edges: dict[Edge, None] = {}
     terminals: dict[str, Node] = {}
     for area in areas_of(definition):
         for name, step in area.steps.items():
             nodes.append(Node(name, kind_of_step(step), label_of_step(step), area.parallel))
-            if isinstance(step, d.ParallelStep):
+            if isinstance(step, ParallelStep):
                 for branch in step.parallel.branches:
                     edges[Edge(name, branch, "branch")] = None
             for leaving in leavings_of(step):
@@ -142,36 +153,36 @@ def graph_of(definition: d.Definition) -> Graph:
     return Graph((*nodes, *terminals.values()), tuple(edges))
 
 
-def kind_of_step(step: d.Step) -> NodeKind:
+def kind_of_step(step: Step) -> NodeKind:
     match step:
-        case d.RunStep():
+        case RunStep():
             return NodeKind.RUN
-        case d.SignalStep():
+        case SignalStep():
             return NodeKind.SIGNAL
-        case d.SleepStep():
+        case SleepStep():
             return NodeKind.SLEEP
-        case d.ParallelStep():
+        case ParallelStep():
             return NodeKind.PARALLEL
-        case d.ForEachStep():
+        case ForEachStep():
             return NodeKind.FOR_EACH
 
 
-def label_of_step(step: d.Step) -> str:
+def label_of_step(step: Step) -> str:
     """What the step does, in a few words."""
     match step:
-        case d.RunStep():
+        case RunStep():
             return str(step.run)
-        case d.SignalStep():
+        case SignalStep():
             return f"signal {step.wait_for_signal.type}"
-        case d.SleepStep(sleep=sleep):
+        case SleepStep(sleep=sleep):
             if sleep.duration_ms is not None:
                 return f"sleep {sleep.duration_ms} ms"
             return f"sleep until {sleep.until}" if sleep.until else f"sleep {sleep.duration_from}"
-        case d.ParallelStep():
+        case ParallelStep():
             return f"parallel, join {join_text(step.parallel.join)}"
-        case d.ForEachStep(for_each=each):
+        case ForEachStep(for_each=each):
             return f"{each.run} for each of {each.items}"
 
 
 def join_text(join: int) -> str:
-    return {d.JOIN_ALL: "all", d.JOIN_ANY: "any"}.get(join, str(join))
+    return {JOIN_ALL: "all", JOIN_ANY: "any"}.get(join, str(join))

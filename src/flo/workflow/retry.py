@@ -9,9 +9,64 @@
 to 1 that the caller has thrown.
 """
 
-from typing import Final
+from enum import StrEnum
+from typing import Annotated, Final, TypeAlias
 
-from flo.workflow.definition import Backoff, Poll, Retry
+from msgspec import Meta
+
+from flo.model.base import Record
+from flo.workflow.field_types import Duration, PositiveDuration
+
+ATTEMPTS_MAX: Final = 1_000
+
+
+class Backoff(StrEnum):
+    CONSTANT = "constant"
+    LINEAR = "linear"
+    EXPONENTIAL = "exponential"
+    EXPONENTIAL_JITTER = "exponential_jitter"
+
+
+Attempts: TypeAlias = Annotated[int, Meta(ge=1, le=ATTEMPTS_MAX)]
+
+
+class Retry(Record):
+    """When a failed attempt is repeated.
+
+    ```yaml
+    retry: {max_attempts: 5, backoff: exponential_jitter, initial_delay_ms: 500, within_ms: 120000}
+    ```
+    """
+
+    max_attempts: Annotated[
+        Attempts,
+        Meta(description="Attempts in all, the first included.", extra={"aliases": ("max",)}),
+    ] = 3
+    backoff: Annotated[Backoff, Meta(description="How the delay grows.")] = Backoff.EXPONENTIAL
+    initial_delay_ms: Annotated[
+        Duration, Meta(description="The delay before the first repetition; 0 is at once.")
+    ] = 1_000
+    max_delay_ms: Annotated[Duration, Meta(description="No delay is longer than this.")] = 30_000
+    within_ms: Annotated[
+        PositiveDuration | None,
+        Meta(description="No attempt begins later than this after the first one began."),
+    ] = None
+
+
+class Poll(Record):
+    """How often a step whose outcome is `pending` is run again until the outcome is another.
+
+    When `max_attempts` polls are used up, the outcome is `timeout`.
+    """
+
+    initial_delay_ms: Annotated[Duration, Meta(description="The wait before the first poll.")] = 0
+    max_attempts: Annotated[Attempts, Meta(description="Polls at most.")] = 10
+    backoff: Annotated[Backoff, Meta(description="How the wait grows.")] = Backoff.EXPONENTIAL
+    base_delay_ms: Annotated[
+        Duration, Meta(description="The wait between polls that the backoff starts from.")
+    ] = 1_000
+    max_delay_ms: Annotated[Duration, Meta(description="No wait is longer than this.")] = 60_000
+
 
 JITTER_SHARE: Final = 0.25
 _DOUBLINGS_MAX: Final = 64

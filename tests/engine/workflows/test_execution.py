@@ -6,7 +6,7 @@ from flo.engine.workflows.events import SignalMatched, SignalReceived
 from flo.engine.workflows.execution import branch_under, join_step, leaf_of, parent_branch, step_at
 from flo.engine.workflows.records import Signal
 from flo.model.workflows import MAIN
-from flo.workflow.definition import ForEachStep, RunStep
+from flo.workflow.steps import ForEachStep, RunStep
 from flows import document, playing
 
 NESTED = document(

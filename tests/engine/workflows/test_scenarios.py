@@ -29,8 +29,8 @@ from flo.engine.workflows.execution import COMPENSATION, step_at
 from flo.model.errors import FloError, Unexpected
 from flo.model.runs import Fail, RunStatus
 from flo.model.workflows import MAIN, BranchPhase
-from flo.workflow.definition import RunStep, SignalStep
 from flo.workflow.outcome import choose
+from flo.workflow.steps import RunStep, SignalStep
 from flows import Play, events_of
 from given import DEFAULT
 

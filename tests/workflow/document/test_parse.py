@@ -8,16 +8,29 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from flo.workflow import definition as d
+from flo.workflow.definition import Concurrency, TerminalKind
 from flo.workflow.document.fields import camel
 from flo.workflow.document.parse import parse
 from flo.workflow.document.problem import CODES, Problem
 from flo.workflow.document.read import read
+from flo.workflow.plan.plan import Cache, ErrorClasses, Executor, Health, Plan, RateLimit, Selection
+from flo.workflow.retry import Backoff, Retry
+from flo.workflow.steps import (
+    ForEach,
+    ParallelBranch,
+    Rollback,
+    RunStep,
+    Sleep,
+    SleepStep,
+    Target,
+    TargetKind,
+    needed,
+)
 
 from ..documents import HEAD, SEED, SMALL
 
 DOCUMENTS = sorted(path for path in SEED.glob("*.yaml") if path.name != "fragments.yaml")
-ACTION = d.Target(kind=d.TargetKind.ACTION, name="a")
+ACTION = Target(kind=TargetKind.ACTION, name="a")
 ENDS = {"success": "flo.Completed", "failure": "flo.Failed"}
 
 
@@ -114,17 +127,17 @@ steps:
     transitions: {success: flo.Completed, failure: flo.Failed}
 """
     )
-    assert definition_of(text).steps["b"].retry == d.Retry(max_attempts=9)
+    assert definition_of(text).steps["b"].retry == Retry(max_attempts=9)
 
 
 @pytest.mark.parametrize(
     ("text", "selection"),
     [
-        ("health-weighted", d.Selection.HEALTH_WEIGHTED),
-        ("health_weighted", d.Selection.HEALTH_WEIGHTED),
-        ("static_order", d.Selection.STATIC_ORDER),
-        ("roundRobin", d.Selection.ROUND_ROBIN),
-        ("random", d.Selection.RANDOM),
+        ("health-weighted", Selection.HEALTH_WEIGHTED),
+        ("health_weighted", Selection.HEALTH_WEIGHTED),
+        ("static_order", Selection.STATIC_ORDER),
+        ("roundRobin", Selection.ROUND_ROBIN),
+        ("random", Selection.RANDOM),
     ],
 )
 def test_selections_have_twins(text, selection):
@@ -137,18 +150,18 @@ def test_selections_have_twins(text, selection):
 @pytest.mark.parametrize(
     ("text", "backoff"),
     [
-        ("constant", d.Backoff.CONSTANT),
-        ("linear", d.Backoff.LINEAR),
-        ("exp", d.Backoff.EXPONENTIAL),
-        ("exponential-jitter", d.Backoff.EXPONENTIAL_JITTER),
-        ("exponential_jitter", d.Backoff.EXPONENTIAL_JITTER),
-        ("exp-jitter", d.Backoff.EXPONENTIAL_JITTER),
+        ("constant", Backoff.CONSTANT),
+        ("linear", Backoff.LINEAR),
+        ("exp", Backoff.EXPONENTIAL),
+        ("exponential-jitter", Backoff.EXPONENTIAL_JITTER),
+        ("exponential_jitter", Backoff.EXPONENTIAL_JITTER),
+        ("exp-jitter", Backoff.EXPONENTIAL_JITTER),
     ],
 )
 def test_backoffs_have_twins(text, backoff):
     assert start_of(
         'run: "@actions/a"', f"retry: {{backoff: {text}}}", "transitions: {}"
-    ).retry == d.Retry(backoff=backoff)
+    ).retry == Retry(backoff=backoff)
 
 
 def test_the_names_of_the_published_parser_are_known():
@@ -165,19 +178,19 @@ plans:
     classifyError: {retryable: [t], fatal: [f]}
 """
     )
-    assert definition_of(text).plans["p"] == d.Plan(
-        selection=d.Selection.HEALTH_WEIGHTED,
+    assert definition_of(text).plans["p"] == Plan(
+        selection=Selection.HEALTH_WEIGHTED,
         executors=(
-            d.Executor(
+            Executor(
                 name="a",
                 action=ACTION,
-                rate_limit=d.RateLimit(max_per_second=5),
-                retry=d.Retry(max_attempts=4),
+                rate_limit=RateLimit(max_per_second=5),
+                retry=Retry(max_attempts=4),
             ),
         ),
-        health=d.Health(window_ms=300_000, min_samples=50),
-        cache=d.Cache(ttl_ms=1_000, key="{input.a}", invalidate_on=("x",)),
-        errors=d.ErrorClasses(retryable=("t",), fatal=("f",)),
+        health=Health(window_ms=300_000, min_samples=50),
+        cache=Cache(ttl_ms=1_000, key="{input.a}", invalidate_on=("x",)),
+        errors=ErrorClasses(retryable=("t",), fatal=("f",)),
     )
 
 
@@ -226,7 +239,7 @@ steps:
 def test_durations(text, milliseconds):
     step = start_of(f"sleep: {text}", "transitions: {success: flo.Completed}")
 
-    assert step.sleep == d.Sleep(duration_ms=milliseconds)
+    assert step.sleep == Sleep(duration_ms=milliseconds)
 
 
 def test_what_is_left_empty_is_not_there():
@@ -238,16 +251,16 @@ def test_what_is_left_empty_is_not_there():
 
 def test_a_sleep_may_be_read_from_the_input():
     for line, sleep in {
-        "sleep: $.input.delay_ms": d.Sleep(duration_from="$.input.delay_ms"),
-        "sleep: {duration_from: $.input.delay_ms}": d.Sleep(duration_from="$.input.delay_ms"),
-        "sleep: {until: $.input.due_at}": d.Sleep(until="$.input.due_at"),
-        "sleep: {duration_ms: 5m}": d.Sleep(duration_ms=300_000),
+        "sleep: $.input.delay_ms": Sleep(duration_from="$.input.delay_ms"),
+        "sleep: {duration_from: $.input.delay_ms}": Sleep(duration_from="$.input.delay_ms"),
+        "sleep: {until: $.input.due_at}": Sleep(until="$.input.due_at"),
+        "sleep: {duration_ms: 5m}": Sleep(duration_ms=300_000),
     }.items():
         assert start_of(line, "transitions: {success: flo.Completed}").sleep == sleep
 
 
 def test_a_rollback_in_short_and_in_full():
-    refund = d.Target(kind=d.TargetKind.ACTION, name="refund")
+    refund = Target(kind=TargetKind.ACTION, name="refund")
 
     short = start_of('run: "@actions/a"', 'rollback: "@actions/refund"', "transitions: {}")
     full = start_of(
@@ -259,25 +272,25 @@ def test_a_rollback_in_short_and_in_full():
         "transitions: {}",
     )
 
-    assert short.rollback == d.Rollback(run=refund)
-    assert full.rollback == d.Rollback(
+    assert short.rollback == Rollback(run=refund)
+    assert full.rollback == Rollback(
         run=refund,
         input_mapping='{"id":"$.steps.start.output.id"}',
-        retry=d.Retry(max_attempts=9),
+        retry=Retry(max_attempts=9),
     )
 
 
 def test_a_concurrency_limit_in_short_and_in_full():
-    assert definition_of(SMALL + "concurrency: 20\n").concurrency == d.Concurrency(max=20)
+    assert definition_of(SMALL + "concurrency: 20\n").concurrency == Concurrency(max=20)
     assert definition_of(
         SMALL + 'concurrency: {key: "{input.customer_id}", max: 1}\n'
-    ).concurrency == d.Concurrency(key="{input.customer_id}", max=1)
+    ).concurrency == Concurrency(key="{input.customer_id}", max=1)
 
 
 def test_a_terminal_in_short():
     text = SMALL.replace("failure: flo.Failed", "failure: Bad") + "terminals: {Bad: cancelled}\n"
 
-    assert definition_of(text).ending_of("Bad") is d.TerminalKind.CANCELLED
+    assert definition_of(text).ending_of("Bad") is TerminalKind.CANCELLED
 
 
 def test_a_parallel_step_with_branches_of_three_forms():
@@ -307,10 +320,10 @@ start:
 
     assert parallel.join == 2
     assert list(parallel.branches) == ["email", "stock", "payment"]
-    assert parallel.branches["email"] == d.ParallelBranch(
-        start=d.RunStep(run=d.Target(kind=d.TargetKind.ACTION, name="email"), transitions=ENDS)
+    assert parallel.branches["email"] == ParallelBranch(
+        start=RunStep(run=Target(kind=TargetKind.ACTION, name="email"), transitions=ENDS)
     )
-    assert parallel.branches["stock"].start.retry == d.Retry(max_attempts=3)
+    assert parallel.branches["stock"].start.retry == Retry(max_attempts=3)
     assert parallel.branches["stock"].start.transitions == ENDS
     assert parallel.branches["payment"].start.transitions["success"] == "capture"
     assert list(parallel.branches["payment"].steps) == ["capture"]
@@ -323,7 +336,7 @@ def test_joins(text, join, of_five):
     )
 
     assert step.for_each.join == join
-    assert d.needed(join, 5) == of_five
+    assert needed(join, 5) == of_five
 
 
 def test_a_for_each_step():
@@ -337,7 +350,7 @@ def test_a_for_each_step():
         "transitions: {success: flo.Completed, failure: flo.Failed}",
     )
 
-    assert step.for_each == d.ForEach(
+    assert step.for_each == ForEach(
         items="$.input.customers",
         run=ACTION,
         input_mapping='{"who":"$.item","at":"$.index"}',
@@ -490,5 +503,5 @@ def test_parse_keeps_what_it_could_read_beside_what_it_could_not():
 
     assert parsed.definition is not None
     assert parsed.definition.steps["a"].transitions == {"success": "b"}
-    assert parsed.definition.steps["b"] == d.SleepStep(sleep=d.Sleep(duration_ms=5))
+    assert parsed.definition.steps["b"] == SleepStep(sleep=Sleep(duration_ms=5))
     assert [one.code for one in parsed.problems] == ["E115"]

@@ -7,7 +7,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from flo.workflow import definition as d
+from flo.workflow.definition import Definition
 from flo.workflow.document.parse import parse
 from flo.workflow.document.read import read
 from flo.workflow.document.render import document_of, render
@@ -33,7 +33,7 @@ def test_a_definition_survives_being_written_and_read(definition):
 def test_a_definition_survives_being_kept(definition):
     kept = msgspec.msgpack.encode(definition)
 
-    assert msgspec.msgpack.decode(kept, type=d.Definition) == definition
+    assert msgspec.msgpack.decode(kept, type=Definition) == definition
 
 
 @SLOW

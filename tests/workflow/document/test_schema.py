@@ -6,12 +6,15 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 
-from flo.workflow import definition as d
+from flo.workflow.definition import Definition, Schedule, Trigger
 from flo.workflow.document.fields import fields_of
 from flo.workflow.document.problem import CODES, Severity
 from flo.workflow.document.read import read
 from flo.workflow.document.render import document_of
 from flo.workflow.document.schema import json_schema, reference
+from flo.workflow.plan.plan import Executor, Plan
+from flo.workflow.retry import Poll, Retry
+from flo.workflow.steps import ForEach, RunStep
 
 from ..documents import MARK, SEED, SMALL
 from ..strategies import DEFINITIONS
@@ -84,7 +87,7 @@ def test_an_editor_marks_what_is_missing():
 
 
 def test_the_schema_describes_every_field():
-    for struct in (d.Retry, d.Poll, d.Plan, d.Executor, d.Schedule, d.Trigger, d.ForEach):
+    for struct in (Retry, Poll, Plan, Executor, Schedule, Trigger, ForEach):
         described = json_schema()["$defs"][struct.__name__]["properties"]
         for field in fields_of(struct):
             assert described[field.key]["description"] == field.description != ""
@@ -93,7 +96,7 @@ def test_the_schema_describes_every_field():
 def test_the_reference_names_every_field_and_every_code():
     text = reference()
 
-    for struct in (d.Definition, d.RunStep, d.Retry, d.Poll, d.Plan, d.Executor, d.Trigger):
+    for struct in (Definition, RunStep, Retry, Poll, Plan, Executor, Trigger):
         for field in fields_of(struct):
             assert re.search(
                 rf"^\| `{field.key}`.* \|.*{re.escape(field.description)} \|$", text, re.M

@@ -4,8 +4,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from flo.workflow.definition import Breaker
 from flo.workflow.plan.breaker import PLACE_MS_MIN, BreakerPhase, BreakerState
+from flo.workflow.plan.plan import Breaker
 
 THREE_FAILURES = Breaker(failure_threshold=3, cooldown_ms=30_000, half_open_max_calls=2)
 CLOSED = BreakerState(THREE_FAILURES, since_ms=0)

@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flo.workflow.definition import Cache
 from flo.workflow.mapping import Scope
 from flo.workflow.plan.cache import CacheKey, Results, cache_key
+from flo.workflow.plan.plan import Cache
 
 CHARGES = Cache(
     key="charge:{input.customer_id}:{input.idempotency_key}",

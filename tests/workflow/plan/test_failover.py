@@ -3,18 +3,11 @@
 import heapq
 from itertools import count
 
-from flo.workflow.definition import (
-    Breaker,
-    ErrorClasses,
-    Fallback,
-    Health,
-    RateLimit,
-    Retry,
-    Selection,
-)
 from flo.workflow.plan.breaker import BreakerPhase
 from flo.workflow.plan.monitor import board_of
+from flo.workflow.plan.plan import Breaker, ErrorClasses, Fallback, Health, RateLimit, Selection
 from flo.workflow.plan.progress import EndPlan, ExecutorCall, Rest, Result, begin, ended, resumed
+from flo.workflow.retry import Retry
 from workflow.plans import executor, plan_of
 
 PAYMENT = plan_of(

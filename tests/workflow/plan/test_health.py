@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flo.workflow.definition import Health
 from flo.workflow.plan.breaker import BreakerPhase
 from flo.workflow.plan.health import BUCKETS, ExecutorHealth
+from flo.workflow.plan.plan import Health
 
 STEADY = Health(window_ms=10_000, decay=1.0, min_samples=3)
 DECAYING = Health(window_ms=10_000, decay=0.5, min_samples=3)

@@ -14,8 +14,10 @@ from hypothesis.stateful import (
 )
 from msgspec.structs import replace
 
-from flo.workflow.definition import (
-    Backoff,
+from flo.workflow.plan import progress as plans
+from flo.workflow.plan.breaker import PLACE_MS_MIN, BreakerPhase, BreakerState
+from flo.workflow.plan.monitor import PlanEventType, board_of
+from flo.workflow.plan.plan import (
     Breaker,
     ErrorClasses,
     Fallback,
@@ -23,14 +25,11 @@ from flo.workflow.definition import (
     Health,
     Plan,
     RateLimit,
-    Retry,
     Selection,
 )
-from flo.workflow.plan import progress as plans
-from flo.workflow.plan.breaker import PLACE_MS_MIN, BreakerPhase, BreakerState
-from flo.workflow.plan.monitor import PlanEventType, board_of
 from flo.workflow.plan.progress import EndPlan, ExecutorCall, PlanProgress, Rest, Result
 from flo.workflow.plan.rate import Rate
+from flo.workflow.retry import Backoff, Retry
 from workflow.plans import executor
 
 RESULTS = [

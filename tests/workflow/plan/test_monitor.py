@@ -1,8 +1,8 @@
 import pytest
 
-from flo.workflow.definition import Breaker, Health, RateLimit
 from flo.workflow.plan.breaker import BreakerPhase
 from flo.workflow.plan.monitor import CallDecision, PlanEvent, PlanEventType, board_of
+from flo.workflow.plan.plan import Breaker, Health, RateLimit
 from workflow.plans import executor, plan_of
 
 PLAN = plan_of(

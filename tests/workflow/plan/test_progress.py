@@ -1,18 +1,16 @@
 import pytest
 from msgspec.structs import replace
 
-from flo.workflow.definition import (
-    Backoff,
+from flo.workflow.plan.breaker import BreakerPhase
+from flo.workflow.plan.monitor import CallDecision, PlanEvent, PlanEventType, board_of
+from flo.workflow.plan.plan import (
     Breaker,
     ErrorClasses,
     Fallback,
     FallbackCondition,
     RateLimit,
-    Retry,
     Selection,
 )
-from flo.workflow.plan.breaker import BreakerPhase
-from flo.workflow.plan.monitor import CallDecision, PlanEvent, PlanEventType, board_of
 from flo.workflow.plan.progress import (
     EndPlan,
     ExecutorCall,
@@ -24,6 +22,7 @@ from flo.workflow.plan.progress import (
     resumed,
     verdict_of,
 )
+from flo.workflow.retry import Backoff, Retry
 from workflow.plans import executor, no_rng, plan_of
 
 DOWN = Result("failure", error="temporary_failure")

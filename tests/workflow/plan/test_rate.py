@@ -10,7 +10,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from flo.workflow.definition import RateLimit
+from flo.workflow.plan.plan import RateLimit
 from flo.workflow.plan.rate import HOUR_MS, MINUTE_MS, SECOND_MS, SLOTS_MAX, Rate, Window, rate_of
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flo.workflow.definition import Breaker, Health, Selection
 from flo.workflow.plan.monitor import CallDecision, PlanEvent, PlanEventType, board_of
+from flo.workflow.plan.plan import Breaker, Health, Selection
 from flo.workflow.plan.progress import begin
 from flo.workflow.plan.selection import order_of
 from workflow.plans import executor, names, no_rng, plan_of

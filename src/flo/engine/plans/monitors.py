@@ -10,10 +10,10 @@ from flo.engine.workflows.events import PlanNoted, SignalReceived, StepEnded
 from flo.engine.workflows.execution import Execution, step_at
 from flo.model.ids import Namespace
 from flo.model.workflows import WorkflowName
-from flo.workflow.definition import RunStep
 from flo.workflow.outcome import SUCCESS
 from flo.workflow.plan.cache import Results, cache_key
 from flo.workflow.plan.monitor import CallDecision, PlanEvent, PlanEventType, board_of
+from flo.workflow.steps import RunStep
 
 MonitorKey: TypeAlias = tuple[Namespace, WorkflowName, str, str]
 """Namespace, workflow, version and plan."""

@@ -5,8 +5,8 @@ from flo.engine.state import State
 from flo.engine.workflows.rules import named_version
 from flo.model.errors import NotFound
 from flo.model.plans import ExecutorView, GetPlan, PlanView, WindowView
-from flo.workflow.definition import Executor, Health
 from flo.workflow.plan.monitor import ExecutorState, board_of
+from flo.workflow.plan.plan import Executor, Health
 from flo.workflow.plan.rate import Rate
 
 NO_BREAKER = "none"

@@ -7,7 +7,7 @@ what has begun before as well.
 from functools import lru_cache
 
 from flo.model.actions import ActionLimits
-from flo.workflow.definition import RateLimit
+from flo.workflow.plan.plan import RateLimit
 from flo.workflow.plan.rate import Rate, Window, rate_of
 
 

@@ -36,7 +36,8 @@ from flo.engine.workflows.records import (
     WorkflowRun,
 )
 from flo.model.workflows import MAIN, BranchName, BranchPhase, StepName
-from flo.workflow.definition import Definition, ForEachStep, ParallelStep, RunStep, Step
+from flo.workflow.definition import Definition
+from flo.workflow.steps import ForEachStep, ParallelStep, RunStep, Step
 
 HISTORY_PART_LENGTH = 200
 """So many entries are in each part of a long history."""

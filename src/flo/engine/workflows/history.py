@@ -26,7 +26,7 @@ from flo.engine.workflows.execution import AT_REST, COMPENSATION, ExecutionEvent
 from flo.engine.workflows.records import Branch, HistoryEntry
 from flo.model.base import Event
 from flo.model.workflows import RUN_PREFIX, BranchPhase, WorkflowStatus
-from flo.workflow.definition import TargetKind
+from flo.workflow.steps import TargetKind
 
 DETAIL_LENGTH_MAX = 1_024
 

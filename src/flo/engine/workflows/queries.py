@@ -38,8 +38,8 @@ from flo.model.workflows import (
     WorkflowStatus,
     WorkflowView,
 )
-from flo.workflow.definition import SignalStep
 from flo.workflow.search import matches, parse_where
+from flo.workflow.steps import SignalStep
 
 SCANNED_MAX = 1_000
 """So many runs are looked at for one page of those that fit a condition."""

@@ -7,18 +7,19 @@ check ─┬─ names        no two things with one name
        └─ flow         reachability, outcomes, endings        check_flow.py
 """
 
-from flo.workflow import definition as d
 from flo.workflow.check.findings import Findings
 from flo.workflow.check.flow import check_flow
 from flo.workflow.check.paths import check_order, check_paths
 from flo.workflow.check.settings import check_settings
+from flo.workflow.definition import BUILT_IN_TERMINALS, START, START_ALIAS, Definition
 from flo.workflow.document.places import Places
 from flo.workflow.document.problem import Problems, has_errors, nearest, shown
 from flo.workflow.document.values import WORKFLOW_NAME
 from flo.workflow.graph import Area, areas_of, leavings_of
+from flo.workflow.steps import ForEachStep, RunStep, Target, TargetKind
 
 
-def check(definition: d.Definition, places: Places, *, whole: bool = True) -> Problems:
+def check(definition: Definition, places: Places, *, whole: bool = True) -> Problems:
     """All that is wrong with a definition. `whole` is false if it has placeholders in it."""
     findings = Findings(places)
     check_names(definition, findings)
@@ -34,7 +35,7 @@ def check(definition: d.Definition, places: Places, *, whole: bool = True) -> Pr
 # ── names ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def check_names(definition: d.Definition, findings: Findings) -> None:
+def check_names(definition: Definition, findings: Findings) -> None:
     if not WORKFLOW_NAME.fullmatch(definition.name) and definition.name != "?":
         message = f"expected a name of letters, digits, _, -, . and @, got {shown(definition.name)}"
         findings.error("E119", message, ("name",))
@@ -58,22 +59,22 @@ def check_names(definition: d.Definition, findings: Findings) -> None:
     )
 
 
-def _check_step_names(definition: d.Definition, findings: Findings) -> None:
+def _check_step_names(definition: Definition, findings: Findings) -> None:
     seen: set[str] = set()
     for area in areas_of(definition):
         for name, path in area.paths.items():
-            reserved = name in (d.START, d.START_ALIAS) and path != ("start",)
+            reserved = name in (START, START_ALIAS) and path != ("start",)
             if reserved or name in seen:
                 hint = f"{name!r} is the start step" if reserved else ""
                 findings.error_of_name("E105", f"Duplicate step name: {name!r}", path, hint=hint)
             seen.add(name)
 
 
-def _check_terminal_names(definition: d.Definition, findings: Findings) -> None:
+def _check_terminal_names(definition: Definition, findings: Findings) -> None:
     steps = {name for area in areas_of(definition) for name in area.steps}
     for name in definition.terminals:
         path = ("terminals", name)
-        if name in d.BUILT_IN_TERMINALS or name.startswith("flo."):
+        if name in BUILT_IN_TERMINALS or name.startswith("flo."):
             findings.error_of_name("E107", f"terminal {name!r} is named like a built-in", path)
         elif name in steps:
             findings.error_of_name("E107", f"terminal {name!r} is named like a step", path)
@@ -89,23 +90,23 @@ def _check_twice(names: list[str], path: tuple[str, ...], code: str, findings: F
 # ── references ────────────────────────────────────────────────────────────────────────────────────
 
 
-def check_references(definition: d.Definition, findings: Findings) -> None:
+def check_references(definition: Definition, findings: Findings) -> None:
     for area in areas_of(definition):
-        goals = [*area.steps, *definition.terminals, *d.BUILT_IN_TERMINALS]
+        goals = [*area.steps, *definition.terminals, *BUILT_IN_TERMINALS]
         for name, step in area.steps.items():
             _check_goals(definition, area, name, goals, findings)
-            if isinstance(step, d.RunStep):
+            if isinstance(step, RunStep):
                 _check_target(definition, step.run, (*area.paths[name], "run"), findings)
-            if isinstance(step, d.RunStep) and step.rollback is not None:
+            if isinstance(step, RunStep) and step.rollback is not None:
                 path = (*area.paths[name], "rollback", "run")
                 _check_target(definition, step.rollback.run, path, findings)
-            if isinstance(step, d.ForEachStep):
+            if isinstance(step, ForEachStep):
                 path = (*area.paths[name], "forEach", "run")
                 _check_target(definition, step.for_each.run, path, findings)
 
 
 def _check_goals(
-    definition: d.Definition, area: Area, name: str, goals: list[str], findings: Findings
+    definition: Definition, area: Area, name: str, goals: list[str], findings: Findings
 ) -> None:
     for leaving in leavings_of(area.steps[name]):
         if leaving.goal in area.steps or definition.ending_of(leaving.goal) is not None:
@@ -113,7 +114,7 @@ def _check_goals(
         if findings.problems.full:
             return
         hint = nearest(leaving.goal, goals)
-        if area.parallel and leaving.goal in (d.START, *definition.steps):
+        if area.parallel and leaving.goal in (START, *definition.steps):
             hint = f"a branch ends at a terminal; what follows is said by step {area.parallel!r}"
         findings.error(
             "E201",
@@ -124,13 +125,13 @@ def _check_goals(
 
 
 def _check_target(
-    definition: d.Definition, target: d.Target, path: tuple[str, ...], findings: Findings
+    definition: Definition, target: Target, path: tuple[str, ...], findings: Findings
 ) -> None:
-    if target.kind is d.TargetKind.PLAN and target.name not in definition.plans:
+    if target.kind is TargetKind.PLAN and target.name not in definition.plans:
         hint = nearest(target.name, definition.plans)
         message = f"plan {target.name!r} is not defined under plans"
         findings.error("E203", message, path, hint=hint)
-    if target.kind is d.TargetKind.WORKFLOW and target.name == definition.name:
+    if target.kind is TargetKind.WORKFLOW and target.name == definition.name:
         message = f"workflow {target.name!r} runs itself"
         hint = "make sure that one of its paths does not"
         findings.warning("E204", message, path, hint=hint)

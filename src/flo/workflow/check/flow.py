@@ -2,17 +2,26 @@
 
 from typing import Final
 
-from flo.workflow import definition as d
 from flo.workflow import outcome as o
 from flo.workflow.check.findings import Findings
+from flo.workflow.definition import Definition
 from flo.workflow.document.places import Path
 from flo.workflow.graph import Area, areas_of, leavings_of, reachable, reversed_ways, ways_of
+from flo.workflow.steps import (
+    ForEachStep,
+    ParallelStep,
+    RunStep,
+    SignalStep,
+    SleepStep,
+    Step,
+    TargetKind,
+)
 
 _RUNTIME: Final = frozenset((*o.CHAIN, o.SUCCESS, o.FAILURE, o.TIMEOUT, o.PENDING))
 """Outcomes that are not named by an action itself."""
 
 
-def check_flow(definition: d.Definition, findings: Findings) -> None:
+def check_flow(definition: Definition, findings: Findings) -> None:
     used: set[str] = set()
     for area in areas_of(definition):
         ways = ways_of(area)
@@ -32,7 +41,7 @@ def check_flow(definition: d.Definition, findings: Findings) -> None:
 
 
 def _check_exits(
-    definition: d.Definition,
+    definition: Definition,
     area: Area,
     ways: dict[str, set[str]],
     reached: set[str],
@@ -48,11 +57,11 @@ def _check_exits(
             findings.warning_of_name("E303", message, area.paths[name], hint=hint)
 
 
-def _can_end(definition: d.Definition, step: d.Step, area: Area) -> bool:
+def _can_end(definition: Definition, step: Step, area: Area) -> bool:
     """Whether the step leads to a terminal, or ends the run by having nowhere to go."""
     if any(outcome not in step.transitions for outcome in _expected(step)):
         return True
-    if isinstance(step, d.SignalStep):
+    if isinstance(step, SignalStep):
         wait = step.wait_for_signal
         if wait.timeout_ms is not None and wait.on_timeout is None:
             return True
@@ -65,7 +74,7 @@ def _can_end(definition: d.Definition, step: d.Step, area: Area) -> bool:
 # ── outcomes ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _check_outcomes(name: str, step: d.Step, path: Path, findings: Findings) -> None:
+def _check_outcomes(name: str, step: Step, path: Path, findings: Findings) -> None:
     if not step.transitions:
         message = f"Step {name!r} has no transitions"
         hint = "add transitions: {success: flo.Completed, failure: flo.Failed}"
@@ -81,14 +90,14 @@ def _check_outcomes(name: str, step: d.Step, path: Path, findings: Findings) -> 
         if possible is not None and outcome not in possible:
             message = f"step {name!r} never has the outcome {outcome!r}"
             findings.warning_of_name("E505", message, (*path, "transitions", outcome))
-    if isinstance(step, d.SignalStep):
+    if isinstance(step, SignalStep):
         _check_signal(name, step, path, findings)
 
 
 _POLL_HINT: Final = "it comes when all polls are used up; the run would fail there"
 
 
-def _check_signal(name: str, step: d.SignalStep, path: Path, findings: Findings) -> None:
+def _check_signal(name: str, step: SignalStep, path: Path, findings: Findings) -> None:
     wait = step.wait_for_signal
     inner = (*path, "waitForSignal")
     if wait.timeout_ms is None:
@@ -99,27 +108,27 @@ def _check_signal(name: str, step: d.SignalStep, path: Path, findings: Findings)
             findings.warning("E505", message, (*inner, "onTimeout"))
 
 
-def _expected(step: d.Step) -> list[str]:
+def _expected(step: Step) -> list[str]:
     """The outcomes that are sure to come some day."""
     match step:
-        case d.SignalStep() | d.SleepStep():
+        case SignalStep() | SleepStep():
             return [o.SUCCESS]
-        case d.ParallelStep() | d.ForEachStep():
+        case ParallelStep() | ForEachStep():
             return [o.SUCCESS, o.FAILURE]
-        case d.RunStep():
+        case RunStep():
             named = any(outcome not in _RUNTIME for outcome in step.transitions)
             polled = [o.TIMEOUT] if step.poll is not None else []
             return [*([] if named else [o.SUCCESS]), o.FAILURE, *polled]
 
 
-def _possible(step: d.Step) -> frozenset[str] | None:
+def _possible(step: Step) -> frozenset[str] | None:
     """All the outcomes the step can have; None if it can have any."""
     match step:
-        case d.SignalStep() | d.SleepStep():
+        case SignalStep() | SleepStep():
             return frozenset((o.SUCCESS,))
-        case d.ParallelStep() | d.ForEachStep():
+        case ParallelStep() | ForEachStep():
             return frozenset((o.SUCCESS, o.FAILURE, *o.CHAIN))
-        case d.RunStep():
-            if step.run.kind is d.TargetKind.WORKFLOW:
+        case RunStep():
+            if step.run.kind is TargetKind.WORKFLOW:
                 return frozenset((o.SUCCESS, o.FAILURE, o.TIMEOUT, *o.CHAIN))
             return None

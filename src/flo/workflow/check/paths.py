@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from flo.workflow import definition as d
 from flo.workflow.check.findings import Findings
+from flo.workflow.definition import Definition
 from flo.workflow.document.places import Path
 from flo.workflow.document.problem import nearest
 from flo.workflow.graph import Area, areas_of, ways_of
@@ -16,6 +16,7 @@ from flo.workflow.mapping import (
     compile_template,
 )
 from flo.workflow.mapping import Path as DataPath
+from flo.workflow.steps import ForEachStep, ParallelStep, RunStep, SignalStep, SleepStep, Step
 
 
 class _Use(NamedTuple):
@@ -31,7 +32,7 @@ class _Use(NamedTuple):
     only_input: bool = False
 
 
-def check_paths(definition: d.Definition, findings: Findings) -> None:
+def check_paths(definition: Definition, findings: Findings) -> None:
     known = {name for area in areas_of(definition) for name in area.steps}
     for use in _uses(definition):
         if findings.problems.full:
@@ -70,7 +71,7 @@ def _hint_of(text: str) -> str:
 # ── what can have run before ──────────────────────────────────────────────────────────────────────
 
 
-def check_order(definition: d.Definition, findings: Findings) -> None:
+def check_order(definition: Definition, findings: Findings) -> None:
     earlier = _earlier(definition)
     for use in _uses(definition):
         for path in use.compiled.paths:
@@ -81,7 +82,7 @@ def check_order(definition: d.Definition, findings: Findings) -> None:
                 findings.warning("E207", message, use.path, hint=hint, text=path.text)
 
 
-def _earlier(definition: d.Definition) -> dict[str, set[str]]:
+def _earlier(definition: Definition) -> dict[str, set[str]]:
     """Step → the steps that can have ended when it begins."""
     areas = list(areas_of(definition))
     inside: dict[str, set[str]] = {}
@@ -119,15 +120,15 @@ def _earlier_in(area: Area) -> dict[str, set[str]]:
     return {name: {other for other in names if mask & bits[other]} for name, mask in masks.items()}
 
 
-def _polls(step: d.Step) -> bool:
+def _polls(step: Step) -> bool:
     """Whether the step can see its own last answer."""
-    return isinstance(step, d.RunStep) and step.poll is not None
+    return isinstance(step, RunStep) and step.poll is not None
 
 
 # ── where paths stand ─────────────────────────────────────────────────────────────────────────────
 
 
-def _uses(definition: d.Definition) -> Iterator[_Use]:
+def _uses(definition: Definition) -> Iterator[_Use]:
     for area in areas_of(definition):
         for name, step in area.steps.items():
             yield from _uses_of_step(name, step, area.paths[name])
@@ -145,24 +146,24 @@ def _uses(definition: d.Definition) -> Iterator[_Use]:
             yield _Use(key, ("plans", name, "cache", "key"), code="E208")
 
 
-def _uses_of_step(name: str, step: d.Step, path: Path) -> Iterator[_Use]:
+def _uses_of_step(name: str, step: Step, path: Path) -> Iterator[_Use]:
     match step:
-        case d.RunStep():
+        case RunStep():
             if step.input_mapping is not None:
                 mapping = compile_mapping(step.input_mapping)
                 yield _Use(mapping, (*path, "inputMapping"), before=name)
             if step.rollback is not None and step.rollback.input_mapping is not None:
                 mapping = compile_mapping(step.rollback.input_mapping)
                 yield _Use(mapping, (*path, "rollback", "inputMapping"))
-        case d.ForEachStep(for_each=each):
+        case ForEachStep(for_each=each):
             yield _Use(compile_mapping(each.items), (*path, "forEach", "items"), before=name)
             if each.input_mapping is not None:
                 mapping = compile_mapping(each.input_mapping)
                 where = (*path, "forEach", "inputMapping")
                 yield _Use(mapping, where, before=name, with_item=True)
-        case d.SleepStep(sleep=sleep):
+        case SleepStep(sleep=sleep):
             for key, text in (("duration_from", sleep.duration_from), ("until", sleep.until)):
                 if text is not None:
                     yield _Use(compile_mapping(text), (*path, "sleep", key), before=name)
-        case d.SignalStep() | d.ParallelStep():
+        case SignalStep() | ParallelStep():
             pass

@@ -4,15 +4,18 @@ import msgspec
 
 from flo.model.errors import Rejected
 from flo.model.ids import check_namespace
-from flo.workflow import definition as d
 from flo.workflow.check.findings import Findings
 from flo.workflow.cron import parse_cron
+from flo.workflow.definition import Definition, Schedule, Trigger
 from flo.workflow.document.places import Path
 from flo.workflow.graph import areas_of
 from flo.workflow.mapping import compile_template
+from flo.workflow.plan.plan import Plan, RateLimit, Selection
+from flo.workflow.retry import Poll, Retry
+from flo.workflow.steps import ForEachStep, ParallelStep, RunStep, SignalStep, SleepStep, Step
 
 
-def check_settings(definition: d.Definition, findings: Findings) -> None:
+def check_settings(definition: Definition, findings: Findings) -> None:
     for area in areas_of(definition):
         for name, step in area.steps.items():
             _check_step(step, area.paths[name], findings)
@@ -24,24 +27,24 @@ def check_settings(definition: d.Definition, findings: Findings) -> None:
         _check_trigger(definition.trigger, findings)
 
 
-def _check_step(step: d.Step, path: Path, findings: Findings) -> None:
+def _check_step(step: Step, path: Path, findings: Findings) -> None:
     match step:
-        case d.RunStep():
+        case RunStep():
             _check_retry(step.retry, (*path, "retry"), findings)
             _check_poll(step.poll, (*path, "poll"), findings)
             if step.rollback is not None:
                 _check_retry(step.rollback.retry, (*path, "rollback", "retry"), findings)
-        case d.ForEachStep():
+        case ForEachStep():
             _check_retry(step.for_each.retry, (*path, "forEach", "retry"), findings)
             _check_join(step.for_each.join, step.for_each.max_items, (*path, "forEach"), findings)
-        case d.ParallelStep():
+        case ParallelStep():
             branches = len(step.parallel.branches)
             _check_join(step.parallel.join, branches, (*path, "parallel"), findings)
-        case d.SignalStep() | d.SleepStep():
+        case SignalStep() | SleepStep():
             pass
 
 
-def _check_retry(retry: d.Retry | None, path: Path, findings: Findings) -> None:
+def _check_retry(retry: Retry | None, path: Path, findings: Findings) -> None:
     if retry is None:
         return
     first, most = retry.initial_delay_ms, retry.max_delay_ms
@@ -54,7 +57,7 @@ def _check_retry(retry: d.Retry | None, path: Path, findings: Findings) -> None:
         findings.warning("E401", message, (*path, "within_ms"))
 
 
-def _check_poll(poll: d.Poll | None, path: Path, findings: Findings) -> None:
+def _check_poll(poll: Poll | None, path: Path, findings: Findings) -> None:
     if poll is not None and poll.base_delay_ms > poll.max_delay_ms:
         message = f"baseDelayMs {poll.base_delay_ms} is above maxDelayMs {poll.max_delay_ms}"
         hint = f"set maxDelayMs to {poll.base_delay_ms} or more"
@@ -67,11 +70,11 @@ def _check_join(join: int, all_of_them: int, path: Path, findings: Findings) -> 
         findings.error("E410", message, (*path, "join"))
 
 
-def _check_plan(plan: d.Plan, path: Path, findings: Findings) -> None:
+def _check_plan(plan: Plan, path: Path, findings: Findings) -> None:
     for number, executor in enumerate(plan.executors):
         inner = (*path, "executors", f"[{number}]")
         _check_retry(executor.retry, (*inner, "retry"), findings)
-        if executor.rate_limit == d.RateLimit():
+        if executor.rate_limit == RateLimit():
             message = f"rate_limit of executor {executor.name!r} has no limit"
             hint = "set max_per_second, max_per_minute or max_per_hour"
             findings.warning("E403", message, (*inner, "rate_limit"), hint=hint)
@@ -87,8 +90,8 @@ def _check_plan(plan: d.Plan, path: Path, findings: Findings) -> None:
             findings.error("E501", message, (*path, "errors", "fatal"))
 
 
-def _check_health(plan: d.Plan, path: Path, findings: Findings) -> None:
-    weighted = plan.selection is d.Selection.HEALTH_WEIGHTED
+def _check_health(plan: Plan, path: Path, findings: Findings) -> None:
+    weighted = plan.selection is Selection.HEALTH_WEIGHTED
     if weighted and plan.health is None:
         message = "selection health-weighted needs health"
         hint = "add health: {window_ms: 300000, decay: 0.9, min_samples: 10}"
@@ -98,7 +101,7 @@ def _check_health(plan: d.Plan, path: Path, findings: Findings) -> None:
         findings.warning("E405", message, (*path, "health"))
 
 
-def _check_schedule(schedule: d.Schedule, findings: Findings) -> None:
+def _check_schedule(schedule: Schedule, findings: Findings) -> None:
     if schedule.cron is not None:
         try:
             parse_cron(schedule.cron)
@@ -114,7 +117,7 @@ def _check_schedule(schedule: d.Schedule, findings: Findings) -> None:
         findings.error("E407", f"expected the input as JSON: {error}", ("schedule", "input"))
 
 
-def _check_trigger(trigger: d.Trigger, findings: Findings) -> None:
+def _check_trigger(trigger: Trigger, findings: Findings) -> None:
     if trigger.namespace is not None:
         try:
             check_namespace(trigger.namespace)

@@ -18,42 +18,58 @@ import msgspec
 from msgspec import Meta
 
 from flo.model.base import Record
-from flo.workflow import definition as d
+from flo.workflow.definition import Definition, Schedule
+from flo.workflow.plan.plan import Executor
+from flo.workflow.retry import Poll
+from flo.workflow.steps import (
+    ForEach,
+    ForEachStep,
+    ParallelStep,
+    Rollback,
+    RunStep,
+    SignalStep,
+    SignalWait,
+    Sleep,
+    SleepStep,
+    Step,
+    Target,
+    TargetKind,
+)
 
 CAMEL: Final[tuple[type[Record], ...]] = (
-    d.Definition,
-    d.RunStep,
-    d.SignalStep,
-    d.SleepStep,
-    d.ParallelStep,
-    d.ForEachStep,
-    d.SignalWait,
-    d.Poll,
-    d.Rollback,
-    d.ForEach,
+    Definition,
+    RunStep,
+    SignalStep,
+    SleepStep,
+    ParallelStep,
+    ForEachStep,
+    SignalWait,
+    Poll,
+    Rollback,
+    ForEach,
 )
 """Where the document usually writes camelCase; elsewhere it writes snake_case."""
 
 STEP_KINDS: Final[dict[str, type[Record]]] = {
-    "run": d.RunStep,
-    "waitForSignal": d.SignalStep,
-    "sleep": d.SleepStep,
-    "parallel": d.ParallelStep,
-    "forEach": d.ForEachStep,
+    "run": RunStep,
+    "waitForSignal": SignalStep,
+    "sleep": SleepStep,
+    "parallel": ParallelStep,
+    "forEach": ForEachStep,
 }
 """The key that makes a step what it is."""
 
 
-TARGETS: Final[dict[type[Record], tuple[d.TargetKind, ...]]] = {
-    d.Executor: (d.TargetKind.ACTION,),
-    d.Rollback: (d.TargetKind.ACTION, d.TargetKind.WORKFLOW),
-    d.ForEach: (d.TargetKind.ACTION, d.TargetKind.WORKFLOW),
+TARGETS: Final[dict[type[Record], tuple[TargetKind, ...]]] = {
+    Executor: (TargetKind.ACTION,),
+    Rollback: (TargetKind.ACTION, TargetKind.WORKFLOW),
+    ForEach: (TargetKind.ACTION, TargetKind.WORKFLOW),
 }
 """Where not every kind of target makes sense."""
 
 EXACTLY_ONE: Final[dict[type[Record], tuple[str, ...]]] = {
-    d.Schedule: ("cron", "interval_ms"),
-    d.Sleep: ("duration_ms", "duration_from", "until"),
+    Schedule: ("cron", "interval_ms"),
+    Sleep: ("duration_ms", "duration_from", "until"),
 }
 
 
@@ -154,12 +170,12 @@ def _kind_of_type(base: Any) -> FieldKind:
     arguments = get_args(base)
     if base is bool:
         return FieldKind("boolean")
-    if base is d.Target:
+    if base is Target:
         return FieldKind("target")
-    if base == d.Step:
+    if base == Step:
         return FieldKind("step")
     if get_origin(base) is dict:
-        return FieldKind("steps") if arguments[1] == d.Step else FieldKind("table", arguments[1])
+        return FieldKind("steps") if arguments[1] == Step else FieldKind("table", arguments[1])
     if get_origin(base) is tuple:
         return FieldKind("texts") if arguments[0] is str else FieldKind("structs", arguments[0])
     if issubclass(base, StrEnum):

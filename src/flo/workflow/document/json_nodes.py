@@ -31,10 +31,10 @@ class NotJson(Exception):
 
 def compose_json(text: str) -> Composed:
     """The document of the text; raises NotJson, or Refused for JSON that is past a bound."""
-    return Composed(_Composer(text).document(), ())
+    return Composed(_JsonComposer(text).document(), ())
 
 
-class _Composer:
+class _JsonComposer:
     def __init__(self, text: str) -> None:
         self._text = text
         self._lines = Lines(text)

@@ -6,17 +6,18 @@ from typing import Any
 import msgspec
 
 from flo.model.base import Record
-from flo.workflow import definition as d
+from flo.workflow.definition import Definition
 from flo.workflow.document.fields import Field, fields_of
 from flo.workflow.graph import join_text
+from flo.workflow.steps import JOIN_ANY, ParallelBranch, Target
 
 
-def render(definition: d.Definition) -> str:
+def render(definition: Definition) -> str:
     """The definition as JSON, which is YAML too; parse() gives the same definition back."""
     return msgspec.json.format(msgspec.json.encode(document_of(definition)), indent=2).decode()
 
 
-def document_of(definition: d.Definition) -> dict[str, Any]:
+def document_of(definition: Definition) -> dict[str, Any]:
     """The definition as plain values, as the document writes them."""
     return {"kind": "Workflow", **_struct(definition)}
 
@@ -32,10 +33,10 @@ def _struct(record: Record) -> dict[str, Any]:
 def _value(value: Any, field: Field) -> Any:
     match value:
         case _ if field.kind.word == "join":
-            return value if value > d.JOIN_ANY else join_text(value)
-        case d.Target():
+            return value if value > JOIN_ANY else join_text(value)
+        case Target():
             return str(value)
-        case d.ParallelBranch():
+        case ParallelBranch():
             return {"start": _struct(value.start), "steps": _table(value.steps, field)}
         case Record():
             return _struct(value)

@@ -9,24 +9,61 @@ from typing import Any, Final
 import msgspec
 
 from flo.model.base import Record
-from flo.workflow import definition as d
+from flo.workflow.definition import (
+    START,
+    START_ALIAS,
+    Concurrency,
+    Definition,
+    Schedule,
+    SearchAttribute,
+    Terminal,
+    TerminalKind,
+    Trigger,
+)
 from flo.workflow.document.fields import EXACTLY_ONE, STEP_KINDS, TARGETS, Field, fields_of
 from flo.workflow.document.parse import KIND
 from flo.workflow.document.problem import CODES
+from flo.workflow.plan.plan import (
+    Breaker,
+    Cache,
+    ErrorClasses,
+    Executor,
+    Fallback,
+    Health,
+    Plan,
+    RateLimit,
+    Tracking,
+)
+from flo.workflow.retry import Poll, Retry
+from flo.workflow.steps import (
+    BRANCHES_MAX,
+    TRANSITIONS_MAX,
+    ForEach,
+    ForEachStep,
+    Parallel,
+    ParallelStep,
+    Rollback,
+    RunStep,
+    SignalStep,
+    SignalWait,
+    Sleep,
+    SleepStep,
+    TargetKind,
+)
 
 SCHEMA_ID: Final = "https://json-schema.org/draft/2020-12/schema"
 _DURATION_PATTERN: Final = r"^([0-9]{1,12}(ms|s|m|h|d)){1,5}$"
-_STEP_NAMES: Final = {"pattern": r"^[\w-]+$", "not": {"enum": [d.START, d.START_ALIAS]}}
+_STEP_NAMES: Final = {"pattern": r"^[\w-]+$", "not": {"enum": [START, START_ALIAS]}}
 _TARGET_PATTERNS: Final = {
-    d.TargetKind.ACTION: r"actions/[\w.:@-]+",
-    d.TargetKind.PLAN: r"plan/[\w.-]+",
-    d.TargetKind.WORKFLOW: r"workflow/[\w.@-]+(:[^\s:]+)?",
+    TargetKind.ACTION: r"actions/[\w.:@-]+",
+    TargetKind.PLAN: r"plan/[\w.-]+",
+    TargetKind.WORKFLOW: r"workflow/[\w.@-]+(:[^\s:]+)?",
 }
 _BRANCH_STEPS: Final = ("run", "waitForSignal", "sleep", "forEach")
 _SHORT_FORMS: Final[dict[type[Record], dict[str, Any]]] = {
-    d.Concurrency: {"type": "integer", "minimum": 1},
-    d.Terminal: {"enum": [ending.value for ending in d.TerminalKind]},
-    d.Sleep: {
+    Concurrency: {"type": "integer", "minimum": 1},
+    Terminal: {"enum": [ending.value for ending in TerminalKind]},
+    Sleep: {
         "anyOf": [
             {"type": "integer", "minimum": 0},
             {"type": "string", "pattern": rf"{_DURATION_PATTERN}|^\$\."},
@@ -41,7 +78,7 @@ _SHORT_FORMS: Final[dict[type[Record], dict[str, Any]]] = {
 def json_schema() -> dict[str, Any]:
     """What an editor needs to complete and check a document while it is written."""
     definitions: dict[str, Any] = {}
-    document = _object(d.Definition, definitions)
+    document = _object(Definition, definitions)
     document["properties"] = {"kind": {"const": KIND}, **document["properties"]}
     document["required"] = ["kind", *document["required"]]
     return {
@@ -96,12 +133,12 @@ def _schema_of(struct: type[Record], field: Field, definitions: dict[str, Any]) 
         case "struct":
             return _reference(kind.type, definitions)
         case "structs":
-            least = {"minItems": 1} if kind.type is d.Executor else {}
+            least = {"minItems": 1} if kind.type is Executor else {}
             return {"type": "array", "items": _reference(kind.type, definitions), **least}
         case "table":
             return {"type": "object", "additionalProperties": _reference(kind.type, definitions)}
         case "target":
-            return _target(TARGETS.get(struct, tuple(d.TargetKind)))
+            return _target(TARGETS.get(struct, tuple(TargetKind)))
         case "step":
             return _step_reference(definitions)
         case "steps":
@@ -132,7 +169,7 @@ def _simple(field: Field) -> dict[str, Any]:
         "goal": {"type": "string", "minLength": 1},
         "transitions": {
             "type": "object",
-            "maxProperties": d.TRANSITIONS_MAX,
+            "maxProperties": TRANSITIONS_MAX,
             "additionalProperties": {"type": "string", "minLength": 1},
         },
         "texts": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]},
@@ -140,7 +177,7 @@ def _simple(field: Field) -> dict[str, Any]:
     return schemas[field.kind.word]
 
 
-def _target(kinds: tuple[d.TargetKind, ...]) -> dict[str, Any]:
+def _target(kinds: tuple[TargetKind, ...]) -> dict[str, Any]:
     patterns = "|".join(_TARGET_PATTERNS[kind] for kind in kinds)
     return {"type": "string", "pattern": f"^@({patterns})$"}
 
@@ -164,7 +201,7 @@ def _reference(struct: type[Record], definitions: dict[str, Any]) -> dict[str, A
     if name not in definitions:
         definitions[name] = {}  # it is under way
         schema = _object(struct, definitions)
-        short = _target(TARGETS[struct]) if struct is d.Rollback else _SHORT_FORMS.get(struct)
+        short = _target(TARGETS[struct]) if struct is Rollback else _SHORT_FORMS.get(struct)
         definitions[name] = {"anyOf": [short, schema]} if short else schema
     return {"$ref": f"#/$defs/{name}"}
 
@@ -200,11 +237,11 @@ def _branches(definitions: dict[str, Any]) -> dict[str, Any]:
         "required": ["start"],
         "additionalProperties": False,
     }
-    branch = {"anyOf": [_target(tuple(d.TargetKind)), graph, step]}
+    branch = {"anyOf": [_target(tuple(TargetKind)), graph, step]}
     return {
         "type": "object",
         "minProperties": 1,
-        "maxProperties": d.BRANCHES_MAX,
+        "maxProperties": BRANCHES_MAX,
         "propertyNames": _STEP_NAMES,
         "additionalProperties": branch,
     }
@@ -213,33 +250,33 @@ def _branches(definitions: dict[str, Any]) -> dict[str, Any]:
 # ── reference ─────────────────────────────────────────────────────────────────────────────────────
 
 _SECTIONS: Final[tuple[tuple[str, type[Record]], ...]] = (
-    ("The document", d.Definition),
-    ("Step: `run`", d.RunStep),
-    ("Step: `waitForSignal`", d.SignalStep),
-    ("`waitForSignal`", d.SignalWait),
-    ("Step: `sleep`", d.SleepStep),
-    ("`sleep`", d.Sleep),
-    ("Step: `parallel`", d.ParallelStep),
-    ("`parallel`", d.Parallel),
-    ("Step: `forEach`", d.ForEachStep),
-    ("`forEach`", d.ForEach),
-    ("`retry`", d.Retry),
-    ("`poll`", d.Poll),
-    ("`rollback`", d.Rollback),
-    ("`terminals.NAME`", d.Terminal),
-    ("`plans.NAME`", d.Plan),
-    ("`executors[]`", d.Executor),
-    ("`breaker`", d.Breaker),
-    ("`rate_limit`", d.RateLimit),
-    ("`tracking`", d.Tracking),
-    ("`health`", d.Health),
-    ("`cache`", d.Cache),
-    ("`fallback`", d.Fallback),
-    ("`errors`", d.ErrorClasses),
-    ("`schedule`", d.Schedule),
-    ("`trigger`", d.Trigger),
-    ("`concurrency`", d.Concurrency),
-    ("`searchAttributes[]`", d.SearchAttribute),
+    ("The document", Definition),
+    ("Step: `run`", RunStep),
+    ("Step: `waitForSignal`", SignalStep),
+    ("`waitForSignal`", SignalWait),
+    ("Step: `sleep`", SleepStep),
+    ("`sleep`", Sleep),
+    ("Step: `parallel`", ParallelStep),
+    ("`parallel`", Parallel),
+    ("Step: `forEach`", ForEachStep),
+    ("`forEach`", ForEach),
+    ("`retry`", Retry),
+    ("`poll`", Poll),
+    ("`rollback`", Rollback),
+    ("`terminals.NAME`", Terminal),
+    ("`plans.NAME`", Plan),
+    ("`executors[]`", Executor),
+    ("`breaker`", Breaker),
+    ("`rate_limit`", RateLimit),
+    ("`tracking`", Tracking),
+    ("`health`", Health),
+    ("`cache`", Cache),
+    ("`fallback`", Fallback),
+    ("`errors`", ErrorClasses),
+    ("`schedule`", Schedule),
+    ("`trigger`", Trigger),
+    ("`concurrency`", Concurrency),
+    ("`searchAttributes[]`", SearchAttribute),
 )
 
 _TYPES: Final = {
@@ -291,7 +328,7 @@ def reference() -> str:
 
 def _section(title: str, struct: type[Record]) -> str:
     rows = ["| field | type | default | |", "|---|---|---|---|"]
-    if struct is d.Definition:
+    if struct is Definition:
         rows.append("| `kind` | text | required | Always `Workflow`. |")
     rows += [_row(field) for field in fields_of(struct)]
     return "\n".join([f"### {title}", "", _text_of(struct), "", *rows])

@@ -9,11 +9,12 @@ import msgspec
 
 from flo.model.errors import Rejected
 from flo.model.ids import check_json
-from flo.workflow import definition as d
 from flo.workflow.document.fields import Field
 from flo.workflow.document.nodes import Node, Scalar, kind_of, plain
 from flo.workflow.document.problem import nearest, shown
 from flo.workflow.mapping import MARK, step_name
+from flo.workflow.retry import Backoff
+from flo.workflow.steps import JOIN_ALL, JOIN_ANY, Target, TargetKind
 
 Number = TypeVar("Number", int, float)
 
@@ -28,14 +29,14 @@ _DURATION = re.compile(r"([0-9]{1,12})(ms|s|m|h|d)")
 _DURATIONS = re.compile(r"([0-9]{1,12}(ms|s|m|h|d)){1,5}")
 _UNITS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _MORE_CHOICES: Final[dict[type[StrEnum], dict[str, StrEnum]]] = {
-    d.Backoff: {
-        "exp": d.Backoff.EXPONENTIAL,
-        "expjitter": d.Backoff.EXPONENTIAL_JITTER,
+    Backoff: {
+        "exp": Backoff.EXPONENTIAL,
+        "expjitter": Backoff.EXPONENTIAL_JITTER,
     }
 }
 
 
-class Wrong(Exception):
+class WrongValue(Exception):
     """The value cannot stand there. Without a code, it is a matter of bounds."""
 
     def __init__(self, message: str, code: str = "", hint: str = "") -> None:
@@ -51,9 +52,9 @@ def read_text(node: Node, field: Field) -> str:
         text = _text(node)
     least, most = field.kind.least or 0, field.kind.most
     if len(text) < least:
-        raise Wrong(f"expected {field.key}, got an empty text")
+        raise WrongValue(f"expected {field.key}, got an empty text")
     if most is not None and len(text) > most:
-        raise Wrong(f"expected a text of at most {most} characters, got {len(text)}", "E119")
+        raise WrongValue(f"expected a text of at most {most} characters, got {len(text)}", "E119")
     return text
 
 
@@ -69,7 +70,7 @@ def read_number(node: Node, field: Field) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise _wrong_number("a number", node)
     if field.kind.over is not None and value <= field.kind.over:
-        raise Wrong(f"expected {field.key} above {field.kind.over}, got {value}")
+        raise WrongValue(f"expected {field.key} above {field.kind.over}, got {value}")
     return _bounded(float(value), field)
 
 
@@ -89,7 +90,7 @@ def read_boolean(node: Node, field: Field) -> bool:
         return value
     word = {"yes": "true", "on": "true", "no": "false", "off": "false"}.get(str(value).lower())
     hint = f"write {word}" if word else ""
-    raise Wrong(f"expected true or false, got {kind_of(node)}", "E115", hint)
+    raise WrongValue(f"expected true or false, got {kind_of(node)}", "E115", hint)
 
 
 def read_choice(node: Node, field: Field) -> StrEnum:
@@ -100,7 +101,7 @@ def read_choice(node: Node, field: Field) -> StrEnum:
         expected = ", ".join(one.value for one in choices.values())
         hint = nearest(text, [one.value for one in choices.values()])
         message = f"expected {field.key} to be one of {expected}, got {shown(text)}"
-        raise Wrong(message, "E118", hint)
+        raise WrongValue(message, "E118", hint)
     return found
 
 
@@ -112,22 +113,24 @@ def read_path(node: Node, field: Field) -> str:
 def read_template(node: Node, field: Field) -> str:
     text = _text(node)
     if not text:
-        raise Wrong(f"expected {field.key}, got an empty text")
+        raise WrongValue(f"expected {field.key}, got an empty text")
     return text
 
 
 def read_join(node: Node, field: Field) -> int:
     match node:
         case Scalar(value="all"):
-            return d.JOIN_ALL
+            return JOIN_ALL
         case Scalar(value="any"):
-            return d.JOIN_ANY
+            return JOIN_ANY
         case Scalar(value=int() as count) if not isinstance(count, bool):
             if count < 1:
-                raise Wrong(f"expected join to be all, any or at least 1, got {count}")
+                raise WrongValue(f"expected join to be all, any or at least 1, got {count}")
             return _bounded(count, field)
         case _:
-            raise Wrong(f"expected join to be all, any or a number, got {kind_of(node)}", "E115")
+            raise WrongValue(
+                f"expected join to be all, any or a number, got {kind_of(node)}", "E115"
+            )
 
 
 def read_goal(node: Node, field: Field) -> str:
@@ -153,38 +156,38 @@ def goal_of(node: Node) -> str:
     """The step or terminal that something leads to."""
     text = _text(node)
     if not text:
-        raise Wrong("expected a step or a terminal, got an empty text")
+        raise WrongValue("expected a step or a terminal, got an empty text")
     return step_name(text)
 
 
-def target_of(node: Node, allowed: tuple[d.TargetKind, ...]) -> d.Target:
+def target_of(node: Node, allowed: tuple[TargetKind, ...]) -> Target:
     text = _text(node)
     expected = ", ".join(f"{kind.value}name" for kind in allowed)
-    kind = next((kind for kind in d.TargetKind if text.startswith(kind.value)), None)
+    kind = next((kind for kind in TargetKind if text.startswith(kind.value)), None)
     found = _target(kind, text.removeprefix(kind.value)) if kind else None
     if found is None or found.kind not in allowed:
-        raise Wrong(f"expected {expected}, got {shown(text)}", "E202", _target_hint(text))
+        raise WrongValue(f"expected {expected}, got {shown(text)}", "E202", _target_hint(text))
     return found
 
 
-def _target(kind: d.TargetKind, rest: str) -> d.Target | None:
+def _target(kind: TargetKind, rest: str) -> Target | None:
     name, colon, version = rest.partition(":")
     match kind:
-        case d.TargetKind.ACTION:
-            return d.Target(kind=kind, name=rest) if _ACTION_NAME.fullmatch(rest) else None
-        case d.TargetKind.PLAN:
-            return d.Target(kind=kind, name=rest) if PLAN_NAME.fullmatch(rest) else None
-        case d.TargetKind.WORKFLOW:
+        case TargetKind.ACTION:
+            return Target(kind=kind, name=rest) if _ACTION_NAME.fullmatch(rest) else None
+        case TargetKind.PLAN:
+            return Target(kind=kind, name=rest) if PLAN_NAME.fullmatch(rest) else None
+        case TargetKind.WORKFLOW:
             if not WORKFLOW_NAME.fullmatch(name) or (colon and not _VERSION.fullmatch(version)):
                 return None
-            return d.Target(kind=kind, name=name, version=version or None)
+            return Target(kind=kind, name=name, version=version or None)
 
 
 def _target_hint(text: str) -> str:
     prefix, slash, rest = text.partition("/")
     if slash and rest:
-        hint = nearest(prefix, [kind.value[:-1] for kind in d.TargetKind])
-        return "" if prefix + slash in tuple(d.TargetKind) else hint
+        hint = nearest(prefix, [kind.value[:-1] for kind in TargetKind])
+        return "" if prefix + slash in tuple(TargetKind) else hint
     return f'did you mean "@actions/{text}"?' if _ACTION_NAME.fullmatch(text) else ""
 
 
@@ -196,7 +199,7 @@ def json_text(node: Node) -> str:
     try:
         check_json(value, "the value")
     except Rejected as error:
-        raise Wrong(error.message) from error
+        raise WrongValue(error.message) from error
     return msgspec.json.encode(value).decode()
 
 
@@ -204,25 +207,25 @@ def _text(node: Node) -> str:
     if isinstance(node, Scalar) and isinstance(node.value, str):
         return node.value
     hint = f'write it in quotes: "{node.text}"' if isinstance(node, Scalar) and node.text else ""
-    raise Wrong(f"expected a text, got {kind_of(node)}", "E115", hint)
+    raise WrongValue(f"expected a text, got {kind_of(node)}", "E115", hint)
 
 
 def _bounded(value: Number, field: Field) -> Number:
     least, most = field.kind.least, field.kind.most
     if least is not None and value < least:
-        raise Wrong(f"expected {field.key} of at least {least}, got {value}")
+        raise WrongValue(f"expected {field.key} of at least {least}, got {value}")
     if most is not None and value > most:
-        raise Wrong(f"expected {field.key} of at most {most}, got {value}")
+        raise WrongValue(f"expected {field.key} of at most {most}, got {value}")
     return value
 
 
-def _wrong_number(expected: str, node: Node) -> Wrong:
+def _wrong_number(expected: str, node: Node) -> WrongValue:
     hint = ""
     if isinstance(node, Scalar) and isinstance(node.value, str):
         digits = node.value.replace("_", "").strip()
         if digits.isascii() and digits.isdigit():
             hint = f"write {int(digits)}, without quotes and without leading zeros"
-    return Wrong(f"expected {expected}, got {kind_of(node)}", "E115", hint)
+    return WrongValue(f"expected {expected}, got {kind_of(node)}", "E115", hint)
 
 
 def _folded(text: str) -> str:

@@ -40,12 +40,12 @@ _FLOAT = re.compile(r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]{
 
 def compose_yaml(text: str) -> Composed:
     """The one document of the text; raises Refused where it cannot be read on."""
-    composer = _Composer(text)
+    composer = _YamlComposer(text)
     root = composer.document()
     return Composed(root, tuple(composer.problems))
 
 
-class _Composer:
+class _YamlComposer:
     def __init__(self, text: str) -> None:
         self.problems = Problems()
         self._text = text

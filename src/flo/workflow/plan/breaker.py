@@ -17,7 +17,7 @@ come after all, it counts.
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from flo.workflow.definition import Breaker
+from flo.workflow.plan.plan import Breaker
 
 PLACE_MS_MIN: Final = 1_000
 

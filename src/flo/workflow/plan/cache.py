@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from flo.workflow.definition import Cache
 from flo.workflow.mapping import Scope, compile_template, path_resolver
+from flo.workflow.plan.plan import Cache
 
 ENTRIES_MAX: Final = 1_000
 BYTES_MAX: Final = 16 * 1024 * 1024

@@ -12,8 +12,8 @@ api has succeeded if the executor gave an answer of its own; the business, if th
 
 from typing import Final, NamedTuple
 
-from flo.workflow.definition import Health
 from flo.workflow.plan.breaker import BreakerPhase
+from flo.workflow.plan.plan import Health
 
 BUCKETS: Final = 10
 API_SHARE: Final = 0.7

@@ -20,9 +20,9 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from flo.model.base import Record
-from flo.workflow.definition import Executor, Health, Plan
 from flo.workflow.plan.breaker import BreakerPhase, BreakerState
 from flo.workflow.plan.health import PENALTIES, ExecutorHealth
+from flo.workflow.plan.plan import Executor, Health, Plan
 from flo.workflow.plan.rate import Rate, rate_of
 
 

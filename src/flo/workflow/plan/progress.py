@@ -24,7 +24,6 @@ from typing import Final, NamedTuple, TypeAlias
 from msgspec.structs import replace
 
 from flo.model.base import Record
-from flo.workflow.definition import Executor, FallbackCondition, Plan
 from flo.workflow.outcome import (
     EXECUTION_FAILURE,
     FAILURE,
@@ -41,6 +40,7 @@ from flo.workflow.plan.monitor import (
     PlanEventType,
     PlanMonitor,
 )
+from flo.workflow.plan.plan import Executor, FallbackCondition, Plan
 from flo.workflow.plan.selection import order_of
 from flo.workflow.retry import next_attempt_at_ms
 

@@ -13,7 +13,7 @@ remembered is bounded, however high the limit.
 
 from typing import Final, NamedTuple
 
-from flo.workflow.definition import RateLimit
+from flo.workflow.plan.plan import RateLimit
 
 SLOTS_MAX: Final = 64
 

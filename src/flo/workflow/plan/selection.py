@@ -16,9 +16,9 @@ fails there goes on to the next executor.
 
 from collections.abc import Callable
 
-from flo.workflow.definition import Executor, Plan, Selection
 from flo.workflow.plan.breaker import BreakerPhase
 from flo.workflow.plan.monitor import PlanMonitor
+from flo.workflow.plan.plan import Executor, Plan, Selection
 
 
 def order_of(

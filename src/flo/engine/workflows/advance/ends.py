@@ -19,8 +19,8 @@ from flo.engine.workflows.execution import COMPENSATION, Execution, find_step
 from flo.engine.workflows.records import Branch, Ending
 from flo.model.base import Event
 from flo.model.workflows import BranchPhase, StepName, WorkflowStatus
-from flo.workflow.definition import RunStep
 from flo.workflow.outcome import SUCCESS
+from flo.workflow.steps import RunStep
 
 
 def finish(advance: Advance, move: Finish) -> Moves:

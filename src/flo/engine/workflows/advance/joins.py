@@ -36,9 +36,9 @@ from flo.engine.workflows.execution import (
 )
 from flo.engine.workflows.records import Branch
 from flo.model.workflows import BranchName, BranchPhase, StepName
-from flo.workflow.definition import JOIN_ALL, ForEachStep, ParallelStep, Step, needed
 from flo.workflow.mapping import compile_mapping
 from flo.workflow.outcome import FAILURE, SUCCESS
+from flo.workflow.steps import JOIN_ALL, ForEachStep, ParallelStep, Step, needed
 
 BRANCHES_MAX = 1_000
 

@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeAlias
 from flo.engine.workflows.records import Branch
 from flo.model.base import Event
 from flo.model.workflows import BranchName, StepName, WorkflowStatus
-from flo.workflow.definition import Target
+from flo.workflow.steps import Target
 
 FAILED = "flo.Failed"
 CANCELLED = "flo.Cancelled"

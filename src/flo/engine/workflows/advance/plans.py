@@ -17,11 +17,11 @@ from flo.engine.workflows.events import PlanNoted
 from flo.engine.workflows.records import Branch
 from flo.model.base import Event
 from flo.model.workflows import BranchName, BranchPhase
-from flo.workflow.definition import Executor, Plan, RunStep
 from flo.workflow.mapping import Scope
 from flo.workflow.outcome import TIMEOUT
 from flo.workflow.plan.cache import cache_key
 from flo.workflow.plan.monitor import PlanEvent, PlanMonitor, board_of
+from flo.workflow.plan.plan import Executor, Plan
 from flo.workflow.plan.progress import (
     EndPlan,
     Next,
@@ -32,6 +32,7 @@ from flo.workflow.plan.progress import (
     ended,
     resumed,
 )
+from flo.workflow.steps import RunStep
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(PlanProgress).decode

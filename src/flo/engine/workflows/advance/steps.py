@@ -37,16 +37,7 @@ from flo.engine.workflows.execution import (
 )
 from flo.engine.workflows.records import Branch
 from flo.model.workflows import MAIN, BranchName, BranchPhase, WorkflowStatus
-from flo.workflow.definition import (
-    ForEachStep,
-    ParallelStep,
-    Retry,
-    RunStep,
-    SignalStep,
-    SleepStep,
-    Step,
-    TerminalKind,
-)
+from flo.workflow.definition import TerminalKind
 from flo.workflow.outcome import (
     PENDING,
     RETRIED,
@@ -56,7 +47,8 @@ from flo.workflow.outcome import (
     TIMEOUT,
     choose,
 )
-from flo.workflow.retry import next_attempt_at_ms, next_poll_at_ms
+from flo.workflow.retry import Retry, next_attempt_at_ms, next_poll_at_ms
+from flo.workflow.steps import ForEachStep, ParallelStep, RunStep, SignalStep, SleepStep, Step
 
 ADVANCE_STEPS_MAX = 256
 """So many steps may follow on each other without a wait."""

@@ -15,8 +15,8 @@ from flo.engine.workflows.starts import attributes, slot_of
 from flo.model.errors import Conflict, Invalid, NotFound
 from flo.model.ids import ActionName
 from flo.model.workflows import RUN_PREFIX, BranchName, BranchPhase
-from flo.workflow.definition import Target, TargetKind
 from flo.workflow.outcome import EXECUTION_FAILURE, TARGET_DISABLED, TARGET_NOT_FOUND
+from flo.workflow.steps import Target, TargetKind
 
 DEPTH_MAX = 32
 

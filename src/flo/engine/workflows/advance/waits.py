@@ -9,10 +9,10 @@ from flo.engine.workflows.events import SignalMatched, SignalTimedOut
 from flo.engine.workflows.records import Branch
 from flo.model.ids import DURATION_MS_MAX
 from flo.model.workflows import BranchName, BranchPhase
-from flo.workflow.definition import SignalStep, SleepStep
 from flo.workflow.mapping import compile_mapping
 from flo.workflow.outcome import SUCCESS
 from flo.workflow.search import context_of
+from flo.workflow.steps import SignalStep, SleepStep
 
 TIMED_OUT = "flo.TimedOut"
 

@@ -28,8 +28,9 @@ from flo.engine.workflows.events import ActionEnded
 from flo.engine.workflows.execution import COMPENSATION, is_item
 from flo.engine.workflows.records import Branch, Ending
 from flo.model.workflows import MAIN, BranchName, BranchPhase, WorkflowStatus
-from flo.workflow.definition import START, ForEachStep, RunStep, SignalStep, TerminalKind
+from flo.workflow.definition import START, TerminalKind
 from flo.workflow.outcome import SUCCESS, TIMEOUT, outcome_of_child
+from flo.workflow.steps import ForEachStep, RunStep, SignalStep
 
 
 def begin(advance: Advance) -> Moves:
