@@ -5,7 +5,7 @@ from pathlib import Path
 
 from bench.figure import Figure
 from flo.engine.context import Context
-from flo.engine.machine import settle
+from flo.engine.machine import execute
 from flo.engine.state import State
 from flo.engine.volatile import VolatileState
 from flo.model.actions import RegisterAction
@@ -31,18 +31,18 @@ def _claim_seconds(sets: int) -> float:
     """What the rules take for one claim of one task, by workers of every label set in turn."""
     state = State()
     context = Context(1_000, lambda: 0.5, VolatileState(1_000))
-    settle(state, RegisterAction(name=ACTION), context)
+    execute(state, RegisterAction(name=ACTION), context)
     for number in range(RUNS):
         labels = {"region": f"r{number % sets}", "gpu": True}
-        settle(state, Invoke(action=ACTION, input=b"x" * 100, labels=labels), context)
+        execute(state, Invoke(action=ACTION, input=b"x" * 100, labels=labels), context)
     for number in range(sets):
         labels = {"region": f"r{number}", "gpu": True, "zone": number}
         register = RegisterWorker(worker_id=f"w{number}", actions=[ACTION], labels=labels)
-        settle(state, register, context)
+        execute(state, register, context)
     began = time.perf_counter()
     for number in range(CLAIMS):
         claim = Claim(worker_id=f"w{number % sets}", actions=[ACTION])
-        reply = settle(state, claim, context).reply
+        reply = execute(state, claim, context).reply
         assert isinstance(reply, Assigned)
         assert reply.tasks
     return (time.perf_counter() - began) / CLAIMS

@@ -6,7 +6,7 @@ from pathlib import Path
 from bench.system import ACTION, INPUT
 from flo.engine.codec import EVENT_CODEC
 from flo.engine.context import Context
-from flo.engine.machine import settle
+from flo.engine.machine import execute
 from flo.engine.state import State
 from flo.engine.volatile import VolatileState
 from flo.log.sqlite.log import SqliteLog
@@ -23,9 +23,9 @@ async def make_pending(folder: Path, count: int) -> None:
     state = State()
     now_ms = time.time_ns() // 1_000_000
     context = Context(now_ms, lambda: 0.5, VolatileState(now_ms))
-    events: list[Event] = [*settle(state, RegisterAction(name=ACTION), context).events]
+    events: list[Event] = [*execute(state, RegisterAction(name=ACTION), context).events]
     for number in range(count):
-        events += settle(state, Invoke(action=ACTION, input=INPUT), context).events
+        events += execute(state, Invoke(action=ACTION, input=INPUT), context).events
         if len(events) >= RUNS_PER_APPEND or number == count - 1:
             await log.append(events, [], now_ms)
             events = []

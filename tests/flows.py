@@ -8,8 +8,9 @@ assert play.status("wfrun-1") == "waiting"
 
 import json
 
+from flo.engine.ticks import Tick
 from flo.model.actions import RegisterAction
-from flo.model.runs import Claim, Complete, Fail, Tick
+from flo.model.runs import Claim, Complete, Fail
 from flo.model.workflows import (
     CancelWorkflow,
     CreateWorkflow,

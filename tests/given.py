@@ -4,42 +4,32 @@ story = given(RegisterAction(name="send-email"), Invoke(action="send-email"), La
 decision = story.tell(Claim(worker_id=ANNA, actions=["send-email"]))
 """
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Hashable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
-from flo.engine.context import Context, Recalled
+from flo.engine.context import Context
 from flo.engine.decision import Decision
 from flo.engine.groups.records import Letter
-from flo.engine.lookup import (
-    Recall,
-    RecallKey,
-    RecallPage,
-    RecallRun,
-    is_recalled,
-    recalls_for,
-)
-from flo.engine.machine import answer, apply, settle
+from flo.engine.lookup import Found
+from flo.engine.machine import apply, execute, lookups_for, query
 from flo.engine.runs.records import Run
 from flo.engine.state import State
-from flo.engine.streams.lookups import Known, RecallLetter, RecallLetters, RecallPlace
 from flo.engine.volatile import VolatileState
-from flo.engine.workflows.folds import HISTORY_KIND, ID_KIND, RUN_KIND, SUMMARY_KIND
 from flo.log.memory import MemoryArchive
 from flo.model.archive import ArchiveAddress, address_of
 from flo.model.base import Event, Message, Nothing
 from flo.model.ids import NAMESPACE_DEFAULT, run_id_of
 from flo.model.runs import Claim
 from flo.model.streams import PositionBy, StreamPosition, StreamRecord
-from flo.shard.prefetch import ask_workflows
+from flo.shard.prefetch import fetch_all
 from flo.testing.clock import NOON_MS
 
 ANNA = "anna"
 BORIS = "boris"
 CLARA = "clara"
 DEFAULT = NAMESPACE_DEFAULT
-OF_WORKFLOWS = (RUN_KIND, SUMMARY_KIND, ID_KIND, HISTORY_KIND)
 
 
 class Later(NamedTuple):
@@ -49,7 +39,7 @@ class Later(NamedTuple):
 
 
 class Records:
-    """Every record that was ever appended, within reach of everyone."""
+    """Every record that was ever appended, in memory for everyone."""
 
     def __init__(self) -> None:
         self.stored: dict[tuple[int, int], tuple[StreamRecord, int]] = {}
@@ -59,16 +49,16 @@ class Records:
         found = self.stored.get((stream, sequence))
         return found[0] if found is not None else None
 
-    def place(self, wanted: RecallPlace) -> StreamPosition:
-        for (stream, sequence), (record, offset) in sorted(self.stored.items()):
+    async def place(self, stream: int, by: PositionBy, least: int) -> StreamPosition | None:
+        for (number, sequence), (record, offset) in sorted(self.stored.items()):
             reached = {
                 PositionBy.SEQUENCE: sequence,
                 PositionBy.TIME: record.at_ms,
                 PositionBy.OFFSET: offset,
             }
-            if stream == wanted.stream and reached[wanted.by] >= wanted.least:
+            if number == stream and reached[by] >= least:
                 return StreamPosition(sequence, offset, record.at_ms)
-        return wanted.end
+        return None
 
 
 class Story:
@@ -79,11 +69,11 @@ class Story:
         self.live = VolatileState(now_ms)
         self.now_ms = now_ms
         self.events: list[Event] = []
+        self.archive = MemoryArchive()
         self.ended: dict[tuple[str, str], Run] = {}
-        """The archive: every run that has ended, by what it is filed under and its id."""
+        """Every run in the archive, by the name it is filed under and its id."""
         self.letters: dict[ArchiveAddress, Letter] = {}
-        self.workflows = MemoryArchive()
-        """What the archive keeps of workflow runs."""
+        """Every dead letter of a group in the archive."""
         self.records = Records()
 
     def tell(self, *steps: Message | Later) -> Decision:
@@ -93,7 +83,7 @@ class Story:
             if isinstance(step, Later):
                 self.now_ms += step.ms
                 continue
-            decision = settle(self.state, step, self.context(step))
+            decision = execute(self.state, step, self.context(step))
             self._keep(decision)
         return decision
 
@@ -104,99 +94,42 @@ class Story:
             for record in chunk.records:
                 self.records.stored[chunk.stream, record.sequence] = record, offset
                 offset += record.length
+        self.archive.remove(decision.removed)
+        self.archive.add(decision.archived)
         for address in decision.removed:
             if address.kind == "letter":
                 del self.letters[address]
             else:
                 del self.ended[address.namespace, run_id_of(address.name, address.number)]
         for row in decision.archived:
-            if row.kind in OF_WORKFLOWS:
-                self.workflows.add([row])
-            elif row.kind == "letter":
-                letter = msgspec.msgpack.decode(row.body, type=Letter)
-                self.letters[address_of(row)] = letter
-            else:
+            if row.kind == "letter":
+                self.letters[address_of(row)] = msgspec.msgpack.decode(row.body, type=Letter)
+            elif row.kind == "run":
                 run = msgspec.msgpack.decode(row.body, type=Run)
                 self.ended[row.namespace, run.run_id] = run
 
-    def ask(self, query: Message) -> Message:
-        return answer(self.state, query, self.context(query))
+    def forget_archive(self) -> None:
+        """What has ended is nowhere to be found any more."""
+        self.archive = MemoryArchive()
+        self.ended.clear()
+        self.letters.clear()
+
+    def ask(self, message: Message) -> Message:
+        return query(self.state, message, self.context(message))
 
     def context(self, message: Message) -> Context:
-        recalled = Recalled()
-        for _ in range(3):  # what the archive says may lead to another question
-            known = Known(self.now_ms, recalled, self.records)
-            recalls = recalls_for(self.state, message, known)
-            missing = [recall for recall in recalls if not is_recalled(recalled, recall)]
-            if missing:
-                recalled = self._recall(missing, recalled)
-        return Context(self.now_ms, lambda: 0.5, self.live, recalled, self.records)
+        fetched: dict[Hashable, Any] = {}
+        context = Context(self.now_ms, lambda: 0.5, self.live, Found({}, fetched), self.records)
+        for _ in range(3):  # what the archive says may lead to another lookup
+            lookups = lookups_for(self.state, message, context)
+            missing = [lookup for lookup in lookups if lookup not in context.found]
+            fetched |= at_once(fetch_all(self, missing))
+        return context
 
     def run(self, run_id: str, namespace: str = DEFAULT) -> Run:
         """The run, live or ended."""
         space = self.state.space(namespace)
         return space.runs.get(run_id) or self.ended[space.archive_name, run_id]
-
-    def _recall(self, recalls: Sequence[Recall], known: Recalled) -> Recalled:
-        """The archive answers every question, if only with None."""
-        keys: dict[tuple[str, str, str], str | None] = {}
-        runs: dict[tuple[str, str], Run | None] = {}
-        pages: dict[str, tuple[Run, ...]] = {}
-        places: dict[tuple[int, str], StreamPosition] = {}
-        letters: dict[ArchiveAddress, Letter | None] = {}
-        letter_pages: dict[str, tuple[Letter, ...]] = {}
-        for recall in recalls:
-            match recall:
-                case RecallPlace(stream, what):
-                    places[stream, what] = self.records.place(recall)
-                case RecallLetter(address):
-                    letters[address] = self.letters.get(address)
-                case RecallLetters(name=name):
-                    letter_pages[name] = self._letters(recall)
-                case RecallKey():
-                    keys[recall] = self._run_with(recall)
-                case RecallRun(filed_under, run_id):
-                    runs[filed_under, run_id] = self.ended.get((filed_under, run_id))
-                case RecallPage(filed_under):
-                    pages[filed_under] = (*self._page(recall), *recall.live)
-                case _:
-                    pass  # it is about workflows
-        found = at_once(ask_workflows(self.workflows, recalls))
-        return found._replace(
-            keys=keys,
-            runs=runs,
-            pages=pages,
-            places=places,
-            letters=letters,
-            letter_pages=letter_pages,
-            workflows={**known.workflows, **found.workflows},
-            workflow_keys={**known.workflow_keys, **found.workflow_keys},
-        )
-
-    def _letters(self, recall: RecallLetters) -> tuple[Letter, ...]:
-        found = [
-            letter
-            for address, letter in self.letters.items()
-            if address.name == recall.name and address.number < recall.below
-        ]
-        return tuple(sorted(found, key=lambda letter: -letter.record.sequence)[: recall.limit])
-
-    def _run_with(self, key: RecallKey) -> str | None:
-        for (filed_under, run_id), run in self.ended.items():
-            if (filed_under, run.action, run.idempotency_key) == key:
-                return run_id
-        return None
-
-    def _page(self, recall: RecallPage) -> list[Run]:
-        found = [
-            run
-            for (filed_under, _), run in self.ended.items()
-            if (filed_under, run.action) == (recall.filed_under, recall.action)
-            and run.number < recall.below
-            and recall.status in (None, run.status)
-            and run.dead_lettered >= recall.is_dead
-        ]
-        return sorted(found, key=lambda run: -run.number)[: recall.limit]
 
 
 def claimed(

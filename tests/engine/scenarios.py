@@ -2,6 +2,7 @@
 
 from random import Random
 
+from flo.engine.ticks import Tick
 from flo.model.actions import (
     ActionLimits,
     DeleteAction,
@@ -43,17 +44,7 @@ from flo.model.kv import (
     Transact,
 )
 from flo.model.namespaces import CreateNamespace, DeleteNamespace
-from flo.model.runs import (
-    Cancel,
-    Claim,
-    Complete,
-    Fail,
-    Invoke,
-    PurgeDead,
-    RequeueDead,
-    Tick,
-    Touch,
-)
+from flo.model.runs import Cancel, Claim, Complete, Fail, Invoke, PurgeDead, RequeueDead, Touch
 from flo.model.streams import (
     AlterStream,
     Append,

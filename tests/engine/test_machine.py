@@ -13,9 +13,10 @@ from flo.engine.machine import (
     REMOVALS,
     RULES,
     decide,
-    settle,
+    execute,
 )
 from flo.engine.runs.events import RunQueued
+from flo.engine.ticks import Tick
 from flo.engine.workflows.rules import fall_due
 from flo.model.actions import DeleteAction, DisableAction, EnableAction, RegisterAction
 from flo.model.base import Message
@@ -30,7 +31,6 @@ from flo.model.runs import (
     Invoke,
     PurgeDead,
     RequeueDead,
-    Tick,
     Touch,
 )
 from flo.model.schedules import PullTrigger
@@ -183,7 +183,7 @@ def test_signs_are_observed_and_never_become_events():
     story = given(RegisterWorker(worker_id=ANNA, actions=[]))
     context = replace(story.context(Tick()), live=live)
 
-    decision = settle(story.state, Heartbeat(worker_id=ANNA, current_load=4), context)
+    decision = execute(story.state, Heartbeat(worker_id=ANNA, current_load=4), context)
 
     assert decision.events == ()
     assert live.observed == [(4, NOON_MS)]

@@ -52,6 +52,7 @@ def resumed(story, state):
     """The same story, told on from another copy of its state."""
     other = Story(state, story.now_ms)
     other.live = deepcopy(story.live)
+    other.archive = deepcopy(story.archive)
     other.ended = dict(story.ended)
     other.letters = dict(story.letters)
     other.records = deepcopy(story.records)

@@ -2,10 +2,11 @@ import pytest
 
 from flo.engine import due
 from flo.engine.machine import DUE
+from flo.engine.ticks import Tick, Ticked
 from flo.model.actions import RegisterAction
 from flo.model.groups import CreateGroup, GroupSettings, JoinGroup, Nack, ReadGroup
 from flo.model.kv import PutKey
-from flo.model.runs import Claim, Invoke, Tick, Ticked
+from flo.model.runs import Claim, Invoke
 from flo.model.streams import Append, NewRecord
 from given import ANNA, Later, given
 

@@ -46,7 +46,7 @@ async def bury(shard, count=1, **invocation):
         run_id = (await shard.ask(Invoke(action="send", **invocation))).run_id
         await shard.ask(CLAIM)
         await shard.ask(Fail(run_id=run_id, worker_id=ANNA, error="no"))
-    shard._recaller.recent._rows.clear()
+    shard._prefetch.recent._rows.clear()
 
 
 async def complete(shard, run_id="send-1"):
@@ -402,7 +402,7 @@ async def bury_there(shard):
     await shard.ask(Invoke(action="send", **PROD))
     await shard.ask(Claim(worker_id=ANNA, actions=["send"], **PROD))
     await shard.ask(Fail(run_id="send-1", worker_id=ANNA, **PROD))
-    shard._recaller.recent._rows.clear()
+    shard._prefetch.recent._rows.clear()
 
 
 @pytest.mark.parametrize("made_again", [True, False])

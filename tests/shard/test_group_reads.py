@@ -104,7 +104,7 @@ async def test_who_waits_is_served_in_the_same_append(shard, log):
     assert [[type(event) for event in events] for events in log.begun] == [
         [RecordsAppended, RecordsDelivered]
     ]
-    assert shard._waiters.everyone() == []
+    assert shard._polls.everyone() == []
 
 
 async def test_a_record_goes_to_one_of_those_who_wait(shard):
@@ -248,7 +248,7 @@ async def test_who_has_gone_is_given_nothing(shard):
     waiting = await begun(shard.ask(patient()))
     waiting.cancel()
     await settled()
-    assert shard._waiters.everyone() == []
+    assert shard._polls.everyone() == []
 
     await shard.ask(append(b"a"))
 
@@ -439,7 +439,7 @@ async def deadly(shard, log):
     await shard.ask(read())
     await shard.ask(nack(1, 2, 3))
     assert await shard.ask(read()) == GroupRecords()
-    shard._recaller.recent._rows.clear()
+    shard._prefetch.recent._rows.clear()
     return shard
 
 

@@ -50,7 +50,7 @@ async def test_who_waits_for_a_key_gets_it_when_it_is_made(shard, message):
     await shard.ask(message)
 
     assert (await waiting).value == b"1"
-    assert shard._waiters.everyone() == []
+    assert shard._polls.everyone() == []
 
 
 async def test_who_waits_hears_of_nothing_before_it_is_durable(shard, log):
@@ -142,7 +142,7 @@ async def test_who_has_gone_does_not_wait(shard):
     waiting.cancel()
     await settled()
 
-    assert shard._waiters.everyone() == []
+    assert shard._polls.everyone() == []
     await shard.ask(PUT)
 
 

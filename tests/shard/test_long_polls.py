@@ -1,27 +1,46 @@
-"""How parked claims are served is told in test_shard.py; here is who is woken, and what remains."""
+"""How long polls are served is told in test_loop.py; here is who is woken, and what remains."""
 
 import pytest
 
+from flo.engine.long_poll import Turn
+from flo.engine.machine import LONG_POLLS
+from flo.engine.ticks import Tick
 from flo.model.actions import RegisterAction
+from flo.model.base import Nothing
 from flo.model.groups import Ack, CreateGroup, DeleteGroup, JoinGroup, LeaveGroup, Nack, ReadGroup
 from flo.model.kv import GetKey, PutKey
 from flo.model.namespaces import DeleteNamespace
-from flo.model.runs import Cancel, Claim, Fail, Invoke, RequeueDead, Tick, WaitForRuns
+from flo.model.runs import Cancel, Claim, Fail, Invoke, RequeueDead, WaitForRuns
 from flo.model.streams import Append, DeleteStream, NewRecord, ReadStream, TrimStream
 from flo.model.workers import AwaitNotifications, DeregisterWorker, DrainWorker, RegisterWorker
-from flo.shard.long_polls import KEY, RUN, STREAM, WORKER, Waiters
+from flo.shard.long_polls import LongPolls
 from flo.shard.submission import Submission
+from flo.testing.clock import NOON_MS, ManualClock
 from given import ANNA, BORIS, Later, given
 
 SEND = RegisterAction(name="send", retry_delay_ms=400)
 CLAIM = Claim(worker_id=ANNA, actions=["send"])
 
 
-def parked(waiters, *claims):
-    submissions = [Submission([claim], lambda answers: None) for claim in claims]
-    for submission, claim in zip(submissions, claims, strict=True):
-        waiters.park_claim(submission, claim)
+@pytest.fixture
+def polls():
+    return LongPolls(ManualClock(), None, None)
+
+
+def parked(polls, *messages):
+    submissions = [Submission([message], lambda answers: None) for message in messages]
+    for submission, message in zip(submissions, messages, strict=True):
+        polls.park(submission, LONG_POLLS[type(message)], Nothing(), NOON_MS)
     return submissions
+
+
+def woken(polls, turn, events, story):
+    return [message for _, message in polls.offers(turn, events, story.state)]
+
+
+def news(polls, events, story):
+    """Which queries hear of what has happened."""
+    return [submission for submission, _ in polls.news(events, story.state)]
 
 
 def claim(worker_id, *actions, namespace="default"):
@@ -29,7 +48,7 @@ def claim(worker_id, *actions, namespace="default"):
 
 
 @pytest.mark.parametrize(
-    ("before", "step", "woken"),
+    ("before", "step", "wakes"),
     [
         ([], Invoke(action="send"), [ANNA]),
         ([], Invoke(action="print"), []),
@@ -56,117 +75,130 @@ def claim(worker_id, *actions, namespace="default"):
         ([], DrainWorker(worker_id=BORIS), [BORIS]),
     ],
 )
-def test_a_claim_is_woken_by_what_it_waits_for(before, step, woken):
+def test_a_claim_is_woken_by_what_it_waits_for(polls, before, step, wakes):
     workers = (RegisterWorker(worker_id=worker, actions=[]) for worker in (ANNA, BORIS))
     story = given(SEND, RegisterAction(name="print"), *workers, *before)
-    waiters = Waiters()
-    parked(waiters, claim(ANNA, "send"), claim(BORIS, "fold"))
+    parked(polls, claim(ANNA, "send"), claim(BORIS, "fold"))
 
     events = story.tell(step).events
 
-    assert [woke.worker_id for _, woke in waiters.woken_by(events, story.state)] == woken
+    assert [one.worker_id for one in woken(polls, Turn.CLAIMS, events, story)] == wakes
 
 
-def test_a_claim_of_another_namespace_is_not_woken():
-    story, waiters = given(SEND, RegisterAction(name="send", namespace="prod")), Waiters()
-    parked(waiters, claim(ANNA, "send", namespace="prod"))
+def test_a_claim_of_another_namespace_is_not_woken(polls):
+    story = given(SEND, RegisterAction(name="send", namespace="prod"))
+    parked(polls, claim(ANNA, "send", namespace="prod"))
 
     events = story.tell(Invoke(action="send")).events
 
-    assert list(waiters.woken_by(events, story.state)) == []
+    assert woken(polls, Turn.CLAIMS, events, story) == []
 
 
-def test_nobody_is_woken_for_work_that_went_with_its_namespace():
+def test_nobody_is_woken_for_work_that_went_with_its_namespace(polls):
     prod = {"namespace": "prod"}
-    story, waiters = given(RegisterAction(name="send", **prod)), Waiters()
+    story = given(RegisterAction(name="send", **prod))
     story.tell(RegisterWorker(worker_id=ANNA, actions=["send"], **prod))
-    parked(waiters, claim(ANNA, "send", namespace="prod"))
+    parked(polls, claim(ANNA, "send", namespace="prod"))
     before = len(story.events)
 
     story.tell(Invoke(action="send", **prod), DeleteNamespace(name="prod", force=True))
 
-    assert list(waiters.woken_by(story.events[before:], story.state)) == []
+    assert woken(polls, Turn.CLAIMS, story.events[before:], story) == []
 
 
-def test_nobody_is_woken_for_work_that_was_cancelled_in_the_same_breath():
-    story, waiters = given(SEND), Waiters()
-    parked(waiters, claim(ANNA, "send"))
+def test_nobody_is_woken_for_work_that_was_cancelled_in_the_same_breath(polls):
+    story = given(SEND)
+    parked(polls, claim(ANNA, "send"))
     before = len(story.events)
 
     story.tell(Invoke(action="send"), Cancel(run_id="send-1"))
 
-    assert list(waiters.woken_by(story.events[before:], story.state)) == []
+    assert woken(polls, Turn.CLAIMS, story.events[before:], story) == []
 
 
-def test_the_claim_of_a_worker_that_drained_and_left_is_woken_and_may_find_nothing():
-    story, waiters = given(RegisterWorker(worker_id=ANNA, actions=["send"])), Waiters()
-    (submission,) = parked(waiters, claim(ANNA, "send"))
+def test_the_claim_of_a_worker_that_drained_and_left_ends_with_nothing(polls):
+    story = given(RegisterWorker(worker_id=ANNA, actions=["send"]))
+    (submission,) = parked(polls, claim(ANNA, "send"))
     before = len(story.events)
 
     story.tell(DrainWorker(worker_id=ANNA), DeregisterWorker(worker_id=ANNA))
 
-    woken = waiters.woken_by(story.events[before:], story.state)
-    assert [woke for woke, _ in woken] == [submission]
+    offers = polls.offers(Turn.CLAIMS, story.events[before:], story.state)
+    assert next(offers) == (submission, None)
+    submission.unpark()
+    assert list(offers) == []
 
 
-def asking(waiters, query):
-    submission = Submission([query], lambda answers: None)
-    waiters.park_question(submission, query)
-    return submission
+def test_a_claim_that_is_served_is_not_offered_anything_more(polls):
+    story = given(SEND)
+    first, second = parked(polls, claim(ANNA, "send"), claim(BORIS, "send"))
+    events = story.tell(Invoke(action="send")).events + story.tell(Invoke(action="send")).events
+
+    offered = []
+    for submission, offer in polls.offers(Turn.CLAIMS, events, story.state):
+        submission.unpark()
+        offered.append((submission, offer.max_tasks))
+
+    assert offered == [(first, 1), (second, 10)]
 
 
-def test_those_who_wait_for_notifications_are_known_until_they_leave():
-    waiters, query = Waiters(), AwaitNotifications(worker_id=ANNA)
-    first, second = asking(waiters, query), asking(waiters, query)
+def test_those_who_wait_for_notifications_hear_of_their_own_until_they_leave(polls):
+    story = given(SEND, *(RegisterWorker(worker_id=one, actions=[]) for one in (ANNA, BORIS)))
+    query = AwaitNotifications(worker_id=ANNA)
+    first, second = parked(polls, query, query)
 
-    assert list(waiters.asking_about(WORKER, "default", ANNA)) == [first, second]
-    assert list(waiters.asking_about(WORKER, "default", BORIS)) == []
-    assert list(waiters.asking_about(WORKER, "prod", ANNA)) == []
+    assert news(polls, story.tell(DrainWorker(worker_id=BORIS)).events, story) == []
+    events = story.tell(DrainWorker(worker_id=ANNA)).events
+    assert news(polls, events, story) == [first, second]
 
-    waiters.leave_question(first, query)
-    waiters.leave_question(first, query)
-    assert list(waiters.asking_about(WORKER, "default", ANNA)) == [second]
-
-
-def test_the_questions_of_a_namespace_are_found_each_of_them_once():
-    waiters = Waiters()
-    asking(waiters, WaitForRuns(run_ids=["send-1"]))
-    asking(waiters, AwaitNotifications(worker_id=ANNA))
-    waiting = asking(waiters, WaitForRuns(run_ids=["send-1", "send-2"], namespace="prod"))
-    listening = asking(waiters, AwaitNotifications(worker_id=ANNA, namespace="prod"))
-
-    assert waiters.questions_of("prod") == [waiting, listening]
-    assert waiters.questions_of("test") == []
+    first.unpark()
+    first.unpark()
+    assert news(polls, events, story) == [second]
 
 
-def test_those_who_wait_for_a_run_are_known_until_they_leave():
-    waiters, query = Waiters(), WaitForRuns(run_ids=["send-1", "send-2", "send-1"])
-    submission = Submission([query], lambda answers: None)
+def test_the_queries_of_a_namespace_hear_of_its_end_each_of_them_once(polls):
+    prod = {"namespace": "prod"}
+    story = given(RegisterAction(name="send", **prod), *[Invoke(action="send", **prod)] * 2)
+    parked(polls, WaitForRuns(run_ids=["send-1"]), AwaitNotifications(worker_id=ANNA))
+    waiting, listening = parked(
+        polls,
+        WaitForRuns(run_ids=["send-1", "send-2"], **prod),
+        AwaitNotifications(worker_id=ANNA, **prod),
+    )
 
-    waiters.park_question(submission, query)
-    assert list(waiters.asking_about(RUN, "default", "send-2")) == [submission]
-    assert list(waiters.asking_about(RUN, "prod", "send-2")) == []
+    events = story.tell(DeleteNamespace(name="prod", force=True)).events
 
-    waiters.leave_question(submission, query)
-    waiters.leave_question(submission, query)
-    assert list(waiters.asking_about(RUN, "default", "send-1")) == []
+    assert news(polls, events, story) == [waiting, listening]
 
 
-def test_when_all_have_left_nothing_of_them_remains():
-    waiters, query = Waiters(), WaitForRuns(run_ids=["send-1", "send-2"])
+def test_who_waits_for_several_runs_asks_again_for_those_that_ended(polls):
+    story = given(SEND, *[Invoke(action="send")] * 3)
+    wanted = WaitForRuns(run_ids=["send-1", "send-2", "send-3", "send-1"])
+    (submission,) = parked(polls, wanted)
+    before = len(story.events)
+
+    story.tell(Cancel(run_id="send-3"), Cancel(run_id="send-1"))
+
+    ((asking, query),) = polls.news(story.events[before:], story.state)
+    assert (asking, query.run_ids) == (submission, ["send-3", "send-1"])
+    submission.unpark()
+    submission.unpark()
+    assert news(polls, story.events[before:], story) == []
+
+
+def test_when_all_have_left_nothing_of_them_remains(polls):
     claims = [claim(ANNA, "send", "print"), claim(ANNA, "send"), claim(BORIS, "send", "send")]
-    submissions = parked(waiters, *claims)
-    waiting, notifications = asking(waiters, query), AwaitNotifications(worker_id=ANNA)
-    listening = asking(waiters, notifications)
-    assert waiters.everyone() == [*submissions, waiting, listening]
+    queries = [WaitForRuns(run_ids=["send-1", "send-2"]), AwaitNotifications(worker_id=ANNA)]
+    submissions = parked(polls, *claims, READ, *queries)
+    assert set(polls.everyone()) == set(submissions)
+    assert len(polls.everyone()) == len(submissions)
 
-    for submission, parked_claim in zip(submissions, claims, strict=True):
-        waiters.leave_claim(submission, parked_claim)
-    waiters.leave_question(waiting, query)
-    waiters.leave_question(listening, notifications)
+    for submission in submissions:
+        submission.unpark()
+        submission.unpark()
 
-    assert waiters.everyone() == []
-    assert not any(vars(waiters).values())
+    assert polls.everyone() == []
+    assert not any((*polls._waking, *polls._ending))
 
 
 # Group reads
@@ -203,61 +235,43 @@ READ = ReadGroup(**GROUP, consumer=BORIS)
         ([], PutKey(key="orders", value=b""), False),
     ],
 )
-def test_a_read_is_woken_by_what_it_may_find_or_has_lost(before, step, is_woken):
+def test_a_read_is_woken_by_what_it_may_find_or_has_lost(polls, before, step, is_woken):
     workers = (RegisterWorker(worker_id=worker, actions=[]) for worker in (ANNA, BORIS))
     audit = CreateGroup(stream="orders", group="audit")
     story = given(*workers, audit, JOIN, JoinGroup(**GROUP, consumer=ANNA), *before)
-    waiters = Waiters()
     read = ReadGroup(**GROUP, consumer=ANNA, worker_id=ANNA)
-    submission = Submission([read], lambda answers: None)
-    waiters.park_read(submission, read)
+    parked(polls, read)
 
     events = story.tell(step).events
 
-    woken = waiters.reads_woken_by(events, story.state)
-    assert woken == [(submission, read)] * is_woken
+    assert woken(polls, Turn.READS, events, story) == [read] * is_woken
 
 
-def test_a_read_is_woken_when_its_namespace_is_deleted_and_no_other_is():
+def test_a_read_is_woken_when_its_namespace_is_deleted_and_no_other_is(polls):
     story = given(JOIN, JoinGroup(**GROUP, namespace="prod", consumer=ANNA))
-    waiters = Waiters()
     reads = [ReadGroup(**GROUP, consumer=ANNA, namespace=name) for name in ("default", "prod")]
-    for read in reads:
-        waiters.park_read(Submission([read], lambda answers: None), read)
+    parked(polls, *reads)
 
     events = story.tell(DeleteNamespace(name="prod", force=True)).events
 
-    assert [read for _, read in waiters.reads_woken_by(events, story.state)] == reads[1:]
-
-
-def test_nothing_remains_of_a_read_that_left():
-    waiters = Waiters()
-    submission = Submission([READ], lambda answers: None)
-    waiters.park_read(submission, READ)
-    assert waiters.everyone() == [submission]
-
-    waiters.leave_read(submission, READ)
-    waiters.leave_read(submission, READ)
-
-    assert waiters.everyone() == []
-    assert waiters._reads == {}
+    assert woken(polls, Turn.READS, events, story) == reads[1:]
 
 
 @pytest.mark.parametrize(
-    ("query", "subject"),
+    ("query", "step"),
     [
-        (ReadStream(stream="orders"), (STREAM, "default", "orders")),
-        (GetKey(key="a", namespace="prod"), (KEY, "prod", "a")),
+        (ReadStream(stream="orders"), APPEND),
+        (GetKey(key="a", namespace="prod"), PutKey(key="a", namespace="prod", value=b"")),
     ],
 )
-def test_a_question_about_a_stream_or_a_key_stands_in_its_line(query, subject):
-    waiters = Waiters()
-    submission = Submission([query], lambda answers: None)
-    waiters.park_question(submission, query)
+def test_a_query_about_a_stream_or_a_key_is_woken_by_it_and_by_no_other(polls, query, step):
+    story = given()
+    (submission,) = parked(polls, query)
+    others = [
+        Append(stream="clicks", records=[NewRecord(payload=b"")]),
+        PutKey(key="a", value=b""),
+        PutKey(key="b", namespace="prod", value=b""),
+    ]
 
-    assert list(waiters.asking_about(*subject)) == [submission]
-    assert list(waiters.asking_about(subject[0], subject[1], "other")) == []
-    assert waiters.questions_of(subject[1]) == [submission]
-
-    waiters.leave_question(submission, query)
-    assert waiters.everyone() == []
+    assert news(polls, [event for one in others for event in story.tell(one).events], story) == []
+    assert news(polls, story.tell(step).events, story) == [submission]

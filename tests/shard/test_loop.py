@@ -24,7 +24,7 @@ from flo.model.runs import (
     WaitForRuns,
 )
 from flo.model.workers import DeregisterWorker, DrainWorker, Heartbeat, RegisterWorker, WorkerStatus
-from flo.shard.batch import FEW_EVENTS, SMALL_LENGTH, WORDS_MAX
+from flo.shard.batch import FEW_EVENTS, MESSAGES_MAX, SMALL_LENGTH
 from flo.shard.loop import Shard
 from flo.shard.replay import recover
 from flo.shard.snapshot import fingerprint
@@ -64,7 +64,7 @@ async def finish(shard, count=1, **invocation):
 
 
 def forget_recent(shard):
-    shard._recaller.recent._rows.clear()
+    shard._prefetch.recent._rows.clear()
 
 
 # A reply is a promise
@@ -213,12 +213,12 @@ async def test_a_command_that_changes_nothing_is_not_appended(shard, log):
 
 async def test_a_large_crowd_is_served_batch_by_batch(shard, log):
     answers = []
-    for _ in range(WORDS_MAX + 500):
+    for _ in range(MESSAGES_MAX + 500):
         shard.submit([INVOKE], answers.extend)
     await settled()
 
-    assert [len(events) for events in log.begun] == [WORDS_MAX, 500]
-    assert len(answers) == WORDS_MAX + 500
+    assert [len(events) for events in log.begun] == [MESSAGES_MAX, 500]
+    assert len(answers) == MESSAGES_MAX + 500
 
 
 async def test_large_payloads_are_spread_over_several_appends(shard, log, monkeypatch):
@@ -896,7 +896,7 @@ async def test_a_wait_that_was_withdrawn_is_forgotten(shard):
     waiting.cancel()
     await settled()
 
-    assert shard._waiters.everyone() == []
+    assert shard._polls.everyone() == []
 
 
 @pytest.mark.parametrize(
@@ -1075,7 +1075,7 @@ async def test_a_mistake_of_ours_in_the_archive_refuses_the_question_and_nothing
     with capture_logs() as lines, pytest.raises(Unexpected):
         await shard.ask(GetRun(run_id="send-1"))
 
-    assert [line["event"] for line in lines] == ["recall_failed"]
+    assert [line["event"] for line in lines] == ["lookup_failed"]
     assert await shard.ask(INVOKE) == TWO
 
 

@@ -5,6 +5,7 @@ import asyncio
 import msgspec
 import pytest
 
+from flo.engine.ticks import Tick
 from flo.model.actions import GetAction, ListActions, RegisterAction
 from flo.model.errors import Conflict, NotFound, Unexpected
 from flo.model.groups import Ack, GetGroup, JoinGroup, Nack, ReadGroup
@@ -21,7 +22,6 @@ from flo.model.runs import (
     Invoke,
     Invoked,
     RunStatus,
-    Tick,
     WaitForRuns,
 )
 from flo.model.streams import Append, NewRecord, Retention
@@ -156,8 +156,8 @@ def words_of(operation, fields, settings):
 
 
 def forget_what_is_recent(shard):
-    shard._recaller.recent._rows.clear()
-    shard._recaller.tails = RecordCache()
+    shard._prefetch.recent._rows.clear()
+    shard._prefetch.records = RecordCache()
 
 
 async def test_there_is_something_of_everything_in_the_namespace(busy):
@@ -241,7 +241,7 @@ async def test_who_waits_for_a_run_of_a_deleted_namespace_is_told_that_there_is_
     await busy.ask(DELETE)
 
     assert await waiting == Ended(unknown=["send-1", "send-2"])
-    assert busy._waiters.everyone() == []
+    assert busy._polls.everyone() == []
 
 
 async def test_who_waits_does_not_take_a_run_of_the_next_namespace_for_its_own(busy):

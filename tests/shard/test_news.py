@@ -134,7 +134,7 @@ async def test_a_question_for_notifications_that_was_withdrawn_is_forgotten(busy
     await settled()
     await busy.ask(CANCEL)
 
-    assert busy._waiters.everyone() == []
+    assert busy._polls.everyone() == []
 
 
 async def test_everyone_who_listens_for_a_worker_hears_of_it(busy):
@@ -204,7 +204,7 @@ async def test_a_cancel_that_comes_after_the_end_is_refused(busy):
     for message in (CANCEL, CANCEL):
         busy.submit([message], answers.extend)
     await settled()
-    busy._recaller.recent._rows.clear()
+    busy._prefetch.recent._rows.clear()
     busy.submit([CANCEL], answers.extend)
     await settled()
 

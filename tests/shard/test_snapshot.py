@@ -1,6 +1,7 @@
 import pytest
 from msgspec.structs import replace
 
+from flo.engine.ticks import Tick
 from flo.model.actions import DeleteAction, DisableAction, RegisterAction
 from flo.model.errors import Corrupt
 from flo.model.groups import (
@@ -26,7 +27,6 @@ from flo.model.runs import (
     PurgeDead,
     RequeueDead,
     RunStatus,
-    Tick,
 )
 from flo.model.schedules import PauseSchedule
 from flo.model.streams import (

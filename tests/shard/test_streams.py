@@ -191,7 +191,7 @@ async def test_who_waits_for_more_gets_it_when_it_comes(shard):
     await shard.ask(append(b"a", b"b"))
 
     assert payloads(await waiting) == [b"a", b"b"]
-    assert shard._waiters.everyone() == []
+    assert shard._polls.everyone() == []
 
 
 async def test_who_waits_hears_of_nothing_before_it_is_durable(shard, log):
@@ -265,7 +265,7 @@ async def test_who_has_gone_does_not_wait(shard):
     waiting.cancel()
     await settled()
 
-    assert shard._waiters.everyone() == []
+    assert shard._polls.everyone() == []
     await shard.ask(append(b"a"))
 
 

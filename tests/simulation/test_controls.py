@@ -33,6 +33,7 @@ from flo.engine.runs.events import (
     RunTouched,
 )
 from flo.engine.runs.queue import Lane, Queue
+from flo.engine.ticks import Tick
 from flo.engine.volatile import VolatileState
 from flo.engine.workers import rules as workers
 from flo.engine.workers.events import WorkerDeregistered, WorkerDrained
@@ -47,7 +48,6 @@ from flo.model.runs import (
     RequeueDead,
     RunStatus,
     Task,
-    Tick,
 )
 from flo.shard import snapshot
 from flo.shard.long_polls import RUN, Waiters

@@ -37,7 +37,7 @@ SMALL_BOUNDS = [
     (claims, "PAYLOADS_PER_CLAIM_LENGTH_MAX", 30),
     (views, "PAYLOADS_PER_PAGE_LENGTH_MAX", 100),
     (views, "NUMBERS_PER_PAGE_MAX", 20),
-    (batch, "WORDS_MAX", 4),
+    (batch, "MESSAGES_MAX", 4),
     (recent, "ROWS_MAX", 5),
     (snapshot, "RUNS_PER_CHUNK", 7),
     (tcp, "IN_FLIGHT_MAX", 2),

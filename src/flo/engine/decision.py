@@ -1,4 +1,4 @@
-"""Decision: what a command leads to: events, signs, archive rows, records, reply."""
+"""Decision: what a command leads to: events, observations, archive rows, records, reply."""
 
 from collections.abc import Iterable
 
@@ -14,9 +14,9 @@ class Decision(msgspec.Struct, frozen=True):
     events: tuple[Event, ...] = ()
     observations: tuple[Observation, ...] = ()
     archived: tuple[Archived, ...] = ()
-    """Filled in by settle(): what left the state for the archive."""
+    """Filled in by execute(): what left the state for the archive."""
     removed: tuple[ArchiveAddress, ...] = ()
-    """Filled in by settle(): what the archive is to let go of."""
+    """Filled in by execute(): what the archive is to let go of."""
     chunks: tuple[Chunk, ...] = ()
     """What is to be stored of streams, in the same append as the events."""
     then: Iterable[Event] = ()

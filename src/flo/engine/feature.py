@@ -5,13 +5,15 @@ answer, archive and wake. A table of one noun never names the function of anothe
 reactions.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
 
 from flo.engine.context import Context
 from flo.engine.decision import Decision
+from flo.engine.long_poll import LongPoll, Subject
+from flo.engine.lookup import Lookup
 from flo.engine.state import State
 from flo.engine.ticks import FallDue
 from flo.engine.volatile import VolatileState
@@ -22,6 +24,8 @@ Rule: TypeAlias = Callable[[State, Any, Context], Decision]
 Fold: TypeAlias = Callable[[State, Any], None]
 Reaction: TypeAlias = Callable[[State, Any, Context], Iterable[Event]]
 QueryRule: TypeAlias = Callable[[State, Any, Context], Message]
+LookupRule: TypeAlias = Callable[[State, Any, Context], Sequence[Lookup[Any]]]
+Wake: TypeAlias = Callable[[State, Any], Iterable[Subject]]
 VolatileFold: TypeAlias = Callable[[State, Any, VolatileState], None]
 
 
@@ -34,11 +38,19 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True):
     """Event → the further events that it leads to."""
     queries: Mapping[type[Message], QueryRule] = {}
     """Query → reply."""
+    lookups: Mapping[type[Message], LookupRule] = {}
+    """Command or query → what it needs from the store, as far as memory does not know it."""
     volatile_folds: Mapping[type[Event], VolatileFold] = {}
     """Event → VolatileState."""
     archives: Mapping[type[Event], Callable[[State, Any], Iterable[Archived]]] = {}
     """Event → what goes to the archive with it, as the state is before the event is folded."""
     removals: Mapping[type[Event], Callable[[State, Any], ArchiveAddress]] = {}
     """Event → what the archive forgets with it."""
+    long_polls: Mapping[type[Message], LongPoll] = {}
+    """Command or query that may wait → what it waits for."""
+    wakes: Mapping[type[Event], Wake] = {}
+    """Event → the subjects of which it is news."""
+    payload_lengths: Mapping[type[Message], Callable[[Any], int]] = {}
+    """Command → how many bytes of payload its events will carry."""
     due: Mapping[str, FallDue] = {}
     """Kind of deadline → the events that it leads to; once they are folded, it is no longer due."""

@@ -8,8 +8,8 @@
 The tables are merged from the features of the nouns. A hole or a double is found at import.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from flo.engine import ticks
 from flo.engine.actions.feature import FEATURE as ACTIONS
@@ -18,6 +18,7 @@ from flo.engine.decision import Decision
 from flo.engine.feature import Feature, Rule
 from flo.engine.groups.feature import FEATURE as GROUPS
 from flo.engine.kv.feature import FEATURE as KV
+from flo.engine.lookup import Lookup
 from flo.engine.namespaces.feature import FEATURE as NAMESPACES
 from flo.engine.plans.feature import FEATURE as PLANS
 from flo.engine.runs.feature import FEATURE as RUNS
@@ -31,7 +32,6 @@ from flo.model.base import Event, Message
 from flo.model.catalog import OPERATIONS
 from flo.model.errors import FloError, Unexpected
 from flo.model.fields import FIELD_CHECKS
-from flo.model.runs import Tick
 
 EVENTS_PER_COMMAND_MAX = 100_000
 
@@ -67,10 +67,14 @@ REACTIONS = merged(*(feature.reactions for feature in FEATURES))
 VOLATILE_FOLDS = merged(*(feature.volatile_folds for feature in FEATURES))
 ARCHIVES = merged(*(feature.archives for feature in FEATURES))
 REMOVALS = merged(*(feature.removals for feature in FEATURES))
+LOOKUPS = merged(*(feature.lookups for feature in FEATURES))
+LONG_POLLS = merged(*(feature.long_polls for feature in FEATURES))
+WAKES = merged(*(feature.wakes for feature in FEATURES))
+PAYLOAD_LENGTHS = merged(*(feature.payload_lengths for feature in FEATURES))
 QUERIES = merged(*(feature.queries for feature in FEATURES))
 DUE = merged(*(feature.due for feature in FEATURES))
 RULES: dict[type[Message], Rule] = merged(
-    *(feature.rules for feature in FEATURES), {Tick: ticks.rule_of(DUE)}
+    *(feature.rules for feature in FEATURES), {ticks.Tick: ticks.rule_of(DUE)}
 )
 EVENTS: tuple[type[Event], ...] = tuple(FOLDS)
 """Every event there is: what is not folded cannot be remembered."""
@@ -79,11 +83,14 @@ for _operation in OPERATIONS:
     assert _operation.message in (QUERIES if _operation.is_query else RULES), (
         f"no feature has a rule for {_operation.name}"
     )
-for _table in (REACTIONS, VOLATILE_FOLDS, ARCHIVES, REMOVALS):
+for _messages in (LOOKUPS, LONG_POLLS, PAYLOAD_LENGTHS):
+    _strangers = _messages.keys() - QUERIES.keys() - RULES.keys()
+    assert not _strangers, f"no feature has a rule for {_strangers}"
+for _table in (REACTIONS, VOLATILE_FOLDS, ARCHIVES, REMOVALS, WAKES):
     assert _table.keys() <= FOLDS.keys(), f"no feature folds {_table.keys() - FOLDS.keys()}"
 
 
-def settle(state: State, command: Message, context: Context) -> Decision:
+def execute(state: State, command: Message, context: Context) -> Decision:
     """Carry one command to its end: all its events, already folded into state."""
     decision = decide(state, command, context)
     for observation in decision.observations:
@@ -138,13 +145,24 @@ def apply(state: State, event: Event) -> None:
     FOLDS[type(event)](state, event)
 
 
-def answer(state: State, query: Message, context: Context) -> Message:
-    """What the state, and what was recalled, say to this question."""
+def lookups_for(state: State, message: Message, context: Context) -> Sequence[Lookup[Any]]:
+    """What to look up before this message is decided; nothing if what is known suffices."""
+    look_up = LOOKUPS.get(type(message))
+    if look_up is None:
+        return ()
     try:
-        kind = type(query)
-        FIELD_CHECKS[kind](query)
-        return QUERIES[kind](state, query, context)
+        return look_up(state, message, context)
+    except Exception:  # there is nothing to look up: the rule will refuse the message
+        return ()
+
+
+def query(state: State, message: Message, context: Context) -> Message:
+    """What the state, and what was looked up, say to this query."""
+    try:
+        kind = type(message)
+        FIELD_CHECKS[kind](message)
+        return QUERIES[kind](state, message, context)
     except FloError:
         raise
     except Exception as error:
-        raise Unexpected(f"{type(query).__name__} could not be answered: {error!r}") from error
+        raise Unexpected(f"{type(message).__name__} could not be answered: {error!r}") from error

@@ -253,6 +253,14 @@ class State:
             self.spaces[namespace] = space
         return space
 
+    def keeps_record(self, number: int, sequence: int) -> bool:
+        """Whether the store has a record; its stream may have been trimmed or deleted."""
+        return any(
+            stream.number == number and stream.first <= sequence
+            for space in self.spaces.values()
+            for stream in space.streams.values()
+        )
+
     def let_go_of(self, action: Action) -> None:
         """Forget the module of an action that is gone, unless another one uses it."""
         if action.guest is None or action.guest.digest not in self.modules:

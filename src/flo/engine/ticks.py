@@ -10,13 +10,23 @@ from flo.engine.context import Context
 from flo.engine.decision import Decision
 from flo.engine.due import DueKey
 from flo.engine.state import State
-from flo.model.base import Event
-from flo.model.runs import Tick, Ticked
+from flo.model.base import Event, Message
+from flo.model.operation import Command
 
 DUE_PER_TICK_MAX = 1_000
 EVENTS_PER_TICK_MAX = 20_000
 
 FallDue: TypeAlias = Callable[[State, DueKey, Context], Iterable[Event]]
+
+
+class Ticked(Message):
+    """`more` says that not everything due fitted into one tick."""
+
+    more: bool
+
+
+class Tick(Command[Ticked]):
+    """Time has passed: whatever fell due, falls due now."""
 
 
 def rule_of(table: Mapping[str, FallDue]) -> Callable[[State, Tick, Context], Decision]:

@@ -118,12 +118,6 @@ class Touched(Message):
     lease_expires_at_ms: int | None
 
 
-class Ticked(Message):
-    """`more` says that not everything due fitted into one tick."""
-
-    more: bool
-
-
 class AttemptView(Message):
     number: int
     worker_id: WorkerId
@@ -305,10 +299,6 @@ class PurgeDead(Command[Purged]):
     namespace: Namespace = NAMESPACE_DEFAULT
     run_ids: ChosenRuns = None
     limit: DeadLimit = DEAD_PER_CALL_DEFAULT
-
-
-class Tick(Command[Ticked]):
-    """Time has passed: whatever fell due, falls due now."""
 
 
 @operation(opcode=30, permission=Permission.RUNS_READ)

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import structlog
 
-from flo.engine.streams.rules import trim_bounds
+from flo.engine.streams.positions import trim_bounds
 from flo.log.base import Log
 from flo.log.snapshots import SnapshotFolder
 from flo.model.errors import FloError, NotFound

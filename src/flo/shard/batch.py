@@ -1,21 +1,18 @@
 """What has been decided since the last append: written as a whole, and heard of after that."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from flo.model.actions import RegisterAction
+from flo.engine.long_poll import Turn
+from flo.engine.machine import PAYLOAD_LENGTHS
 from flo.model.archive import ArchiveAddress, Archived
 from flo.model.base import Event, Message
-from flo.model.kv import Change, Put, PutKey, SetJson, Transact
-from flo.model.runs import Complete, Invoke
-from flo.model.streams import Append
 from flo.shard.chunks import Chunks
 from flo.shard.submission import Answer, Submission
 
-WORDS_MAX = 1_000
+MESSAGES_MAX = 1_000
 LENGTH_MAX = 64 * 1024 * 1024
 """Bytes of payload in one append, about: a log has a bound on what it takes at a time."""
-FEW_WORDS = 4
+FEW_MESSAGES = 4
 FEW_EVENTS = 100
 SMALL_LENGTH = 64 * 1024
 
@@ -28,13 +25,13 @@ class Batch:
         self.removed: list[ArchiveAddress] = []
         self.chunks = Chunks()
         self.answered: list[tuple[Submission, list[Answer]]] = []
-        self.asked: list[Submission] = []
-        """Questions: they are answered by the state as this batch leaves it."""
+        self.queries: list[Submission] = []
+        """They are answered by the state as this batch leaves it."""
         self.unready: list[Submission] = []
-        """Those that have to know more of the store."""
-        self._words = 0
+        """Those for which something has to be fetched from the store."""
+        self._message_count = 0
         self._length = 0
-        self._offered_count = 0
+        self._offered_counts = [0] * len(Turn)
 
     @property
     def is_empty(self) -> bool:
@@ -42,25 +39,25 @@ class Batch:
 
     @property
     def is_full(self) -> bool:
-        return self._words >= WORDS_MAX or self._length >= LENGTH_MAX
+        return self._message_count >= MESSAGES_MAX or self._length >= LENGTH_MAX
 
     @property
     def is_small(self) -> bool:
         """Whether it is written so soon, and so few wait for it, that all others can wait too."""
         return (
-            self._words <= FEW_WORDS
+            self._message_count <= FEW_MESSAGES
             and len(self.events) <= FEW_EVENTS
             and self._length <= SMALL_LENGTH
         )
 
     def take(self, submission: Submission) -> None:
         self.taken.append(submission)
-        self._words += len(submission.messages)
+        self._message_count += len(submission.messages)
         self._length += _payload_length(submission.messages)
 
-    def not_offered(self) -> Sequence[Event]:
-        """The events since this was asked last."""
-        begin, self._offered_count = self._offered_count, len(self.events)
+    def not_offered(self, turn: Turn) -> Sequence[Event]:
+        """The events since this was asked last for those of a turn."""
+        begin, self._offered_counts[turn] = self._offered_counts[turn], len(self.events)
         return self.events[begin:]
 
     def remove(self, address: ArchiveAddress) -> None:
@@ -79,24 +76,9 @@ class Batch:
 
 
 def _payload_length(messages: Sequence[Message]) -> int:
-    """How many bytes the events of these words will carry for others."""
+    """How many bytes of payload the events of these messages will carry."""
     length = 0
     for message in messages:
-        if (length_of := _LENGTHS.get(type(message))) is not None:
+        if (length_of := PAYLOAD_LENGTHS.get(type(message))) is not None:
             length += length_of(message)
     return length
-
-
-def _values_length(changes: Sequence[Change]) -> int:
-    return sum(len(change.value) for change in changes if isinstance(change, Put))
-
-
-_LENGTHS: dict[type[Message], Callable[[Any], int]] = {
-    Invoke: lambda message: len(message.input),
-    Complete: lambda message: len(message.output) + _values_length(message.changes),
-    RegisterAction: lambda message: len(message.wasm_module or b""),
-    PutKey: lambda message: len(message.value),
-    SetJson: lambda message: len(message.document),
-    Append: lambda message: sum(len(record.payload) for record in message.records),
-    Transact: lambda message: _values_length(message.changes),
-}

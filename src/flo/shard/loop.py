@@ -1,9 +1,9 @@
 """Submit a command, decide, append, hand out the replies.
 
-    submit ──▸ inbox ──▸ settle each ──▸ open batch ──▸ serve who is parked ──▸ append ──▸ answer
-                                             ▲                                     │
-                                             └──── what arrives meanwhile shares ──┘
-                                                   the next append
+    submit ──▸ inbox ──▸ execute each ──▸ open batch ──▸ serve who waits ──▸ append ──▸ answer
+                                              ▲                                 │
+                                              └── what arrives meanwhile shares ┘
+                                                  the next append
 
 One append is under way at a time. What arrives meanwhile is decided at once: state is ahead of the
 log by the batch that is being written and by the open one, and nobody hears of either before it is
@@ -22,31 +22,21 @@ from typing import Protocol
 import structlog
 from msgspec.structs import replace
 
-from flo.engine.context import NOTHING_RECALLED, Context
-from flo.engine.decision import Decision
-from flo.engine.machine import QUERIES, answer, settle
-from flo.engine.namespaces.events import NamespaceDeleted
-from flo.engine.queries import run_result
-from flo.engine.runs.claims import free_at_ms
-from flo.engine.runs.ends import ARCHIVE_KIND
-from flo.engine.state import State, namespace_of
+from flo.engine.context import Context
+from flo.engine.long_poll import Turn
+from flo.engine.lookup import Found
+from flo.engine.machine import LONG_POLLS, QUERIES, execute, query
+from flo.engine.state import State
+from flo.engine.ticks import Tick, Ticked
 from flo.engine.volatile import VolatileState
-from flo.engine.workflows.queries import is_under_way
 from flo.log.base import Log
 from flo.model.archive import address_of
 from flo.model.base import Event, Message
-from flo.model.errors import FloError, NotFound, Unavailable, Unexpected
-from flo.model.groups import GroupRecords, ReadGroup
-from flo.model.ids import run_id_of
-from flo.model.runs import Assigned, Claim, Ended, Tick, Ticked
-from flo.model.streams import ReadStream, RecordPage
-from flo.model.workflows import WaitForWorkflow
+from flo.model.errors import FloError, Unavailable, Unexpected
 from flo.shard.batch import Batch
 from flo.shard.clock import Clock, SystemClock
-from flo.shard.long_polls import RUN, Patient, Waiters
-from flo.shard.news import found_nothing, is_empty, is_nothing_new, notifications_of
-from flo.shard.parking import Parking
-from flo.shard.prefetch import Recaller, run_of
+from flo.shard.long_polls import LongPolls
+from flo.shard.prefetch import Prefetch
 from flo.shard.submission import Answer, Done, Submission
 from flo.shard.timers import Timer
 
@@ -91,11 +81,12 @@ class Shard:
         self._inbox: list[Submission] = []
         self._filled = asyncio.Event()
         self._batch = Batch()
-        self._waiters = Waiters()
-        self._parking = Parking(self._clock, self._put, self._tell)
+        self._polls = LongPolls(self._clock, self._put, self._tell)
         self._timer = Timer(self._clock, self._tick)
-        self._recaller = Recaller(state, log, self._put, self.written)
-        self._context = Context(self._now_ms, self._rng, self.live, records=self._recaller.tails)
+        self._prefetch = prefetch = Prefetch(state, log, self._put, self.written)
+        self._context = Context(
+            self._now_ms, self._rng, self.live, Found(prefetch.recent, {}), prefetch.records
+        )
         self._appending: asyncio.Future[int] | None = None
         self._begun_count = 0
         self._written_count = 0
@@ -123,15 +114,15 @@ class Shard:
         self._closed = self._closed or stopping
         self._timer.cancel()
         if self._loop is not None:
-            await self._recaller.finish()
+            await self._prefetch.finish()
             self._filled.set()
             await self._loop
             self._loop = None
         self._refuse_everyone(stopping)
-        await self._recaller.finish()
+        await self._prefetch.finish()
 
     def submit(self, messages: Sequence[Message], done: Done) -> Submission:
-        """Hand in commands, or one question; `done` is called with an answer for each."""
+        """Hand in commands, or one query; `done` is called with an answer for each."""
         submission = Submission(messages, done)
         if self._closed is not None:
             submission.refuse(self._closed)
@@ -140,7 +131,7 @@ class Shard:
         return submission
 
     async def ask(self, message: Message) -> Message:
-        """Submit one word and wait for its answer; a refusal is raised."""
+        """Submit one message and wait for its answer; a refusal is raised."""
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
         def done(answers: list[Answer]) -> None:
@@ -206,21 +197,15 @@ class Shard:
         """Close the batch: write what was decided, and then hand out the answers."""
         self._look_at_the_clock()
         batch = self._batch
-        self._let_go_of_who_left(batch)
-        self._serve_parked_reads(batch)
-        self._serve_parked_claims(batch)  # after the reads: those of triggers queue runs
-        self._answer_who_waits_for_what_is_gone(batch)
-        self._answer_waits(batch)
-        self._answer_who_waits_for_more(batch)
-        for submission in batch.asked:
-            self._answer_question(submission, batch)
+        self._serve(batch)
+        self._answer_queries(batch)
         self._batch = Batch()
         if batch.events and not self._append(batch):
             return
         if not batch.events or not self._wait_for_log:
             batch.deliver()
         for submission in batch.unready:
-            self._recaller.fetch(submission, self._now_ms)
+            self._prefetch.fetch(submission, self._context)
         self._timer.set(self.state.due.next_at_ms())
 
     def _look_at_the_clock(self) -> None:
@@ -285,25 +270,26 @@ class Shard:
     def _admit(self, submission: Submission, batch: Batch) -> None:
         first = submission.messages[0]
         if type(first) in QUERIES:
-            batch.asked.append(submission)
-        elif not self._recaller.is_ready(submission, self._now_ms):
-            batch.unready.append(submission)
-        elif isinstance(first, ReadGroup):
-            if submission.is_open:  # else its reader has gone, and would never hear of what it got
-                self._admit_read(submission, first, batch)
-        elif not isinstance(first, Claim):
-            context = self._recalling(submission)
-            answers = [self._settle(message, context, batch) for message in submission.messages]
-            batch.answered.append((submission, answers))
-        elif submission.is_open:
-            self._serve_parked_claims(batch)  # who has waited comes before who comes now
-            reply = self._settle(first, self._recalling(submission), batch)
-            if not self._park_claim(submission, first, reply):
-                batch.answered.append((submission, [reply]))
+            batch.queries.append(submission)
+        elif type(first) not in LONG_POLLS:
+            self._execute_all(submission, batch)
+        elif submission.is_open:  # else whoever asked would never hear of what it got
+            self._serve(batch)  # who has waited comes before who comes now
+            self._poll(submission, first, batch)
 
-    def _settle(self, message: Message, context: Context, batch: Batch) -> Answer:
+    def _execute_all(self, submission: Submission, batch: Batch) -> None:
+        context = self._context_of(submission)
+        if not self._prefetch.is_ready(submission, context):
+            batch.unready.append(submission)
+            return
+        if len(submission.messages) > 1:
+            context = self._context_of(submission)
+        answers = [self._execute(message, context, batch) for message in submission.messages]
+        batch.answered.append((submission, answers))
+
+    def _execute(self, message: Message, context: Context, batch: Batch) -> Answer:
         try:
-            decision = self._settle_or_recall(message, context)
+            decision = execute(self.state, message, context)
         except FloError as refusal:
             self._watcher.refused(refusal.code)
             if isinstance(refusal, Unexpected):
@@ -311,37 +297,52 @@ class Shard:
             return refusal
         batch.events += decision.events
         for chunk in decision.chunks:
-            self._recaller.tails.appended(chunk)
+            self._prefetch.records.appended(chunk)
             batch.chunks.add(chunk)
         for row in decision.archived:
             address = address_of(row)
-            self._recaller.recent[address] = row
+            self._prefetch.recent[address] = row
             batch.archived[address] = row
         for address in decision.removed:
-            self._recaller.recent[address] = None
+            self._prefetch.recent[address] = None
             batch.remove(address)
         return decision.reply
 
-    def _settle_or_recall(self, message: Message, context: Context) -> Decision:
-        """Settle; what a word does not find may have ended with another one of the same batch."""
-        try:
-            return settle(self.state, message, context)
-        except NotFound:
-            recalled = self._recaller.recall_recent(message, self._now_ms)
-            if recalled is NOTHING_RECALLED:
-                raise
-            return settle(self.state, message, replace(context, recalled=recalled))
+    def _serve(self, batch: Batch) -> None:
+        """What has just appeared goes to the commands that wait for it, in the same append."""
+        for turn in (Turn.READS, Turn.CLAIMS):
+            while events := batch.not_offered(turn):
+                for submission, message in self._polls.offers(turn, events, self.state):
+                    if message is not None:
+                        self._poll(submission, message, batch)
+                    elif submission.empty_reply is not None:
+                        submission.unpark()
+                        batch.answered.append((submission, [submission.empty_reply]))
 
-    def _park_claim(self, submission: Submission, claim: Claim, reply: Answer) -> bool:
-        """Let a claim that found nothing wait for something, if it may."""
-        if not found_nothing(reply) or not self._may_park(submission, claim.block_ms):
-            return False
-        self._waiters.park_claim(submission, claim)
-        leave = lambda: self._waiters.leave_claim(submission, claim)  # noqa: E731
-        again_at_ms = free_at_ms(self.state, claim, self._now_ms, self.live)
-        self._parking.park(submission, self._now_ms + claim.block_ms, Assigned(), leave)
-        self._parking.wake_at(submission, again_at_ms)
-        return True
+    def _poll(self, submission: Submission, message: Message, batch: Batch) -> None:
+        """Execute a command that may wait; one that moves on without finding anything, again."""
+        poll = LONG_POLLS[type(message)]
+        context = self._context_of(submission)
+        while True:
+            if self._prefetch.missing((message,), context):
+                submission.unpark()
+                batch.unready.append(submission)
+                return
+            events_before = len(batch.events)
+            reply = self._execute(message, context, batch)
+            is_empty = not isinstance(reply, FloError) and poll.is_empty(self.state, message, reply)
+            if not is_empty or len(batch.events) == events_before:
+                break
+        if is_empty and not submission.is_parked and self._may_wait(submission):
+            self._polls.park(submission, poll, reply, self._now_ms)
+        if is_empty and submission.is_parked:
+            self._polls.wake_at(submission, poll.again_at_ms(self.state, message, context))
+        else:
+            submission.unpark()
+            batch.answered.append((submission, [reply]))
+
+    def _may_wait(self, submission: Submission) -> bool:
+        return self._polls.may_wait(submission, submission.messages[0], self._now_ms)
 
     def _tell(self, submission: Submission, reply: Answer) -> None:
         """Once all that it was made of is durable."""
@@ -350,135 +351,38 @@ class Shard:
         else:
             self._batch.answered.append((submission, [reply]))
 
-    def _admit_read(self, submission: Submission, read: ReadGroup, batch: Batch) -> None:
-        reply = self._read(submission, read, batch)
-        if reply is None:
-            batch.unready.append(submission)
-        elif is_empty(reply) and self._may_park(submission, read.block_ms):
-            self._waiters.park_read(submission, read)
-            leave = lambda: self._waiters.leave_read(submission, read)  # noqa: E731
-            self._parking.park(submission, self._now_ms + read.block_ms, GroupRecords(), leave)
-        else:
-            batch.answered.append((submission, [reply]))
-
-    def _read(self, submission: Submission, read: ReadGroup, batch: Batch) -> Answer | None:
-        """What a read finds, also if it has to move on for it; None if it needs to know more."""
-        while True:
-            events_before = len(batch.events)
-            reply = self._settle(read, self._recalling(submission), batch)
-            if not is_empty(reply) or len(batch.events) == events_before:
-                return reply
-            if not self._recaller.is_ready(submission, self._now_ms):
-                return None
-
-    def _serve_parked_reads(self, batch: Batch) -> None:
-        """Records that can be had now go to those who wait for them, in the same append."""
-        seen = 0
-        while seen < len(batch.events):
-            notifications, seen = batch.events[seen:], len(batch.events)
-            for submission, read in self._waiters.reads_woken_by(notifications, self.state):
-                if not self._recaller.is_ready(submission, self._now_ms):
-                    reply = None
-                else:
-                    reply = self._read(submission, read, batch)
-                if reply is None:
-                    submission.unpark()
-                    batch.unready.append(submission)
-                elif not is_empty(reply):
-                    submission.unpark()
-                    batch.answered.append((submission, [reply]))
-
-    def _may_park(self, submission: Submission, block_ms: int) -> bool:
-        return self._parking.is_open(submission, block_ms, self._now_ms)
-
-    def _let_go_of_who_left(self, batch: Batch) -> None:
-        """A worker that has left waits for nothing more."""
-        for submission, nothing in self._waiters.left_by(batch.events):
+    def _answer_queries(self, batch: Batch) -> None:
+        """Those that wait for what has happened now, and those that came with this batch."""
+        for submission, message in self._polls.news(batch.events, self.state):
             submission.unpark()
-            batch.answered.append((submission, [nothing]))
+            self._answer(submission, message, batch)
+        for submission in batch.queries:
+            self._answer(submission, submission.messages[0], batch)
 
-    def _serve_parked_claims(self, batch: Batch) -> None:
-        """Work that has just appeared goes to those who wait for it, in the same append."""
-        for submission, claim in self._waiters.woken_by(batch.not_offered(), self.state):
-            reply = self._settle(claim, self._context, batch)
-            if not found_nothing(reply):
-                submission.unpark()
-                batch.answered.append((submission, [reply]))
-            else:
-                again_at_ms = free_at_ms(self.state, claim, self._now_ms, self.live)
-                self._parking.wake_at(submission, again_at_ms)
-
-    def _answer_who_waits_for_what_is_gone(self, batch: Batch) -> None:
-        """Ask again what was asked of a namespace that has been deleted."""
-        if NamespaceDeleted not in map(type, batch.events):
-            return
-        for event in batch.events:
-            if isinstance(event, NamespaceDeleted):
-                for submission in self._waiters.questions_of(event.name):
-                    submission.unpark()
-                    self._answer_question(submission, batch)
-
-    def _answer_waits(self, batch: Batch) -> None:
-        """Tell those who wait for runs that ended; who waits for several hears of all at once."""
-        ended: dict[Submission, Ended] = {}
-        for row in batch.archived.values():
-            namespace = namespace_of(row.namespace)
-            if row.kind != ARCHIVE_KIND:
-                continue
-            run_id = run_id_of(row.name, row.number)
-            waiting = self._waiters.asking_about(RUN, namespace, run_id)
-            if waiting:
-                result = run_result(run_of(row))
-                for submission in waiting:
-                    ended.setdefault(submission, Ended()).results.append(result)
-        for submission, reply in ended.items():
-            submission.unpark()
-            batch.answered.append((submission, [reply]))
-
-    def _answer_who_waits_for_more(self, batch: Batch) -> None:
-        """Ask again what was asked about subjects of which there is news."""
-        for subject in notifications_of(batch.events):
-            for submission in tuple(self._waiters.asking_about(*subject)):
-                submission.unpark()
-                self._answer_question(submission, batch)
-
-    def _answer_question(self, submission: Submission, batch: Batch) -> None:
-        query = submission.messages[0]
-        patient = query if isinstance(query, Patient) else None
-        if patient is not None and not self._may_park(submission, patient.block_ms):
-            patient = None
+    def _answer(self, submission: Submission, message: Message, batch: Batch) -> None:
+        poll = LONG_POLLS.get(type(message))
+        if poll is not None and not self._may_wait(submission):
+            poll = None
         try:
-            if isinstance(patient, WaitForWorkflow) and is_under_way(self.state, patient):
-                self._park_question(submission, patient, None)
+            if poll is not None and poll.is_pending(self.state, message):
+                self._polls.park(submission, poll, None, self._now_ms)
                 return
-            if not self._recaller.is_ready(submission, self._now_ms):
+            context = self._context_of(submission)
+            if self._prefetch.missing((message,), context):
                 batch.unready.append(submission)
                 return
-            reply = answer(self.state, query, self._recalling(submission))
+            reply = query(self.state, message, context)
         except FloError as refusal:
             batch.answered.append((submission, [refusal]))
             return
-        if patient is not None and is_nothing_new(self.state, patient, reply):
-            if isinstance(patient, ReadStream) and isinstance(reply, RecordPage):
-                patient = replace(patient, after=reply.last, last=0)
-                submission.messages = [patient]
-            self._park_question(submission, patient, reply)
+        if poll is not None and poll.is_empty(self.state, message, reply):
+            submission.messages = [poll.resumed(submission.messages[0], reply)]
+            self._polls.park(submission, poll, reply, self._now_ms)
         else:
             batch.answered.append((submission, [reply]))
 
-    def _park_question(
-        self, submission: Submission, query: Patient, nothing: Answer | None
-    ) -> None:
-        self._waiters.park_question(submission, query)
-        leave = lambda: self._waiters.leave_question(submission, query)  # noqa: E731
-        self._parking.park(submission, self._now_ms + query.block_ms, nothing, leave)
-
-    def _recalling(self, submission: Submission) -> Context:
-        """The moment, with what was looked up for this submission."""
-        if submission.recalled is NOTHING_RECALLED and not submission.fetched:
-            return self._context
-        reach = self._recaller.reach(submission)
-        return replace(self._context, recalled=submission.recalled, records=reach)
+    def _context_of(self, submission: Submission) -> Context:
+        return self._prefetch.context_of(submission, self._context)
 
     def _tick(self) -> None:
         def ticked(answers: list[Answer]) -> None:
@@ -489,5 +393,5 @@ class Shard:
 
     def _refuse_everyone(self, error: FloError) -> None:
         inbox, self._inbox = self._inbox, []
-        for submission in (*inbox, *self._waiters.everyone(), *self._recaller.everyone()):
+        for submission in (*inbox, *self._polls.everyone(), *self._prefetch.everyone()):
             submission.refuse(error)

@@ -1,11 +1,10 @@
 """What has been handed to the shard and waits for its answers."""
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import structlog
 
-from flo.engine.context import NOTHING_RECALLED, Recalled
 from flo.model.base import Message
 from flo.model.errors import FloError
 from flo.shard.clock import ScheduledCall
@@ -18,28 +17,32 @@ Done: TypeAlias = Callable[[list[Answer]], None]
 
 
 class Submission:
-    """Some commands, or one question; `done` is called once, with an answer for each."""
+    """Some commands, or one query; `done` is called once, with an answer for each."""
 
     __slots__ = (
         "_alarm",
         "_done",
         "_leave",
+        "empty_reply",
         "fetched",
+        "fetched_at",
         "messages",
-        "recalled",
-        "recalled_at",
+        "records",
         "until_ms",
     )
 
     def __init__(self, messages: Sequence[Message], done: Done) -> None:
         self.messages = messages
-        self.recalled: Recalled = NOTHING_RECALLED
-        self.recalled_at = 0
+        self.fetched: Mapping[Hashable, Any] = {}
+        """What was looked up for it, by the keys of the lookups."""
+        self.fetched_at = 0
         """How many keyed runs had finished when the archive was last asked."""
-        self.fetched: Fetched = {}
+        self.records: Fetched = {}
         """The records that were fetched for it last."""
         self.until_ms: int | None = None
         """How long it may wait, once it has begun to."""
+        self.empty_reply: Answer | None = None
+        """What it is told if its wait ends; None if it is to be asked once more."""
         self._done: Done | None = done
         self._alarm: ScheduledCall | None = None
         self._leave: Callable[[], None] | None = None
@@ -51,11 +54,11 @@ class Submission:
 
     @property
     def is_parked(self) -> bool:
-        """Whether it stands in a line."""
+        """Whether it waits as a long poll."""
         return self._leave is not None
 
     def park(self, alarm: ScheduledCall, leave: Callable[[], None]) -> None:
-        """It stands in a line until the alarm rings; `leave` takes it out of the line."""
+        """It waits as a long poll until the alarm rings; `leave` ends that."""
         self._alarm, self._leave = alarm, leave
 
     def ring(self, alarm: ScheduledCall) -> None:
@@ -73,7 +76,7 @@ class Submission:
     def answer(self, answers: list[Answer]) -> None:
         self.unpark()
         done, self._done = self._done, None
-        if done is not None:  # the asker may have gone; the facts stand
+        if done is not None:  # the asker may have gone; the events stand
             try:
                 done(answers)
             except Exception:  # a door's mistake is no reason to stop the shard

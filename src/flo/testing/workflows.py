@@ -23,6 +23,7 @@ from typing import Any, Self, TypeVar
 
 from flo.client.payloads.payload import encode_payload
 from flo.client.workflows import NO_INPUT
+from flo.engine.ticks import Tick
 from flo.log.memory import MemoryLog
 from flo.model.actions import RegisterAction
 from flo.model.base import Message
@@ -30,7 +31,7 @@ from flo.model.errors import Invalid
 from flo.model.groups import CreateGroup, GroupMode, GroupRecords, GroupSettings, JoinGroup
 from flo.model.ids import NAMESPACE_DEFAULT, ActionName, RunId
 from flo.model.plans import EmitEvent, Emitted, GetPlan, PlanView
-from flo.model.runs import OUTCOME_SUCCESS, Assigned, Claim, Tick
+from flo.model.runs import OUTCOME_SUCCESS, Assigned, Claim
 from flo.model.schedules import CONSUMER, BatchWaits, PullTrigger
 from flo.model.streams import Append, NewRecord
 from flo.model.workflows import (

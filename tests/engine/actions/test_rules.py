@@ -5,6 +5,7 @@ from flo.engine.actions.events import ActionDeleted, ActionDisabled, ActionEnabl
 from flo.engine.actions.records import Action
 from flo.engine.machine import apply
 from flo.engine.runs.events import RunRequeued
+from flo.engine.ticks import Tick
 from flo.model.actions import (
     DeleteAction,
     DisableAction,
@@ -16,7 +17,7 @@ from flo.model.actions import (
 from flo.model.base import Nothing
 from flo.model.errors import Conflict, Invalid, NotFound, TooLarge
 from flo.model.ids import DURATION_MS_MAX
-from flo.model.runs import Claim, Complete, Fail, Invoke, RunStatus, Tick
+from flo.model.runs import Claim, Complete, Fail, Invoke, RunStatus
 from flo.testing.clock import NOON_MS
 from given import ANNA, DEFAULT, Later, given
 

@@ -6,10 +6,11 @@ import pytest
 
 from flo.engine.actions.events import ActionRegistered, ModuleStored
 from flo.engine.actions.records import Guest
+from flo.engine.ticks import Tick
 from flo.model.actions import DeleteAction, GetAction, RegisterAction
 from flo.model.errors import NotFound
 from flo.model.namespaces import DeleteNamespace
-from flo.model.runs import Claim, Complete, Invoke, RunStatus, Tick
+from flo.model.runs import Claim, Complete, Invoke, RunStatus
 from flo.shard.snapshot import dump, fingerprint, load
 from given import ANNA, Later, given, replayed
 

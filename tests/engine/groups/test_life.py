@@ -13,6 +13,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from flo.engine.ticks import Tick
 from flo.model.groups import (
     Ack,
     ClaimRecords,
@@ -29,7 +30,6 @@ from flo.model.groups import (
     RequeueLetters,
     TouchRecords,
 )
-from flo.model.runs import Tick
 from flo.model.streams import Append, NewRecord, TrimStream
 from flo.shard.snapshot import dump, fingerprint, load
 from given import ANNA, BORIS, CLARA, Later, given, replayed

@@ -10,6 +10,7 @@ from flo.engine.groups.events import (
 )
 from flo.engine.groups.reads import slot_of
 from flo.engine.streams.events import StreamCreated
+from flo.engine.ticks import Tick
 from flo.model.errors import Conflict, Invalid, NotFound
 from flo.model.groups import (
     Ack,
@@ -26,7 +27,6 @@ from flo.model.groups import (
     ReadGroup,
     TouchRecords,
 )
-from flo.model.runs import Tick
 from flo.model.streams import Append, CreateStream, NewRecord
 from flo.model.workers import DrainWorker, RegisterWorker, WorkerType
 from flo.testing.clock import NOON_MS

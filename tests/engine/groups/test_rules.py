@@ -10,6 +10,7 @@ from flo.engine.groups.events import (
     RecordsTouched,
 )
 from flo.engine.streams.events import StreamCreated
+from flo.engine.ticks import Tick
 from flo.model.errors import Conflict, Invalid, NotFound
 from flo.model.groups import (
     Ack,
@@ -27,7 +28,6 @@ from flo.model.groups import (
     Settled,
     TouchRecords,
 )
-from flo.model.runs import Tick
 from flo.model.streams import Append, CreateStream, DeleteStream, GetStream, NewRecord
 from flo.model.workers import DeregisterWorker, GetWorker, RegisterWorker, WorkerType
 from flo.testing.clock import NOON_MS

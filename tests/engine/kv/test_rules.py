@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from flo.engine.kv.events import KeyDeleted, KeyExpired, KeyKept, KeyPut
 from flo.engine.kv.rules import NUMBER_MAX
+from flo.engine.ticks import Tick
 from flo.model.errors import Conflict, Invalid, NotFound, TooLarge
 from flo.model.kv import (
     HISTORY_LENGTH_MAX,
@@ -37,7 +38,6 @@ from flo.model.kv import (
     Versioned,
 )
 from flo.model.namespaces import DeleteNamespace
-from flo.model.runs import Tick
 from flo.testing.clock import NOON_MS
 from given import DEFAULT, Later, given
 

@@ -2,6 +2,7 @@ import pytest
 
 from flo.engine.namespaces.events import NamespaceCreated, NamespaceDeleted
 from flo.engine.state import namespace_of
+from flo.engine.ticks import Tick, Ticked
 from flo.model.actions import DeleteAction, GetAction, ListActions, RegisterAction
 from flo.model.archive import ArchiveAddress
 from flo.model.base import Nothing
@@ -30,8 +31,6 @@ from flo.model.runs import (
     PurgeDead,
     RequeueDead,
     RunStatus,
-    Tick,
-    Ticked,
     Touch,
     WaitForRuns,
 )

@@ -2,10 +2,11 @@ import pytest
 
 from flo.engine.runs.claims import PAYLOADS_PER_CLAIM_LENGTH_MAX
 from flo.engine.runs.events import RunClaimed
+from flo.engine.ticks import Tick
 from flo.model.actions import RegisterAction
 from flo.model.errors import Invalid
 from flo.model.ids import PAYLOAD_LENGTH_MAX
-from flo.model.runs import Assigned, Claim, Fail, Invoke, Task, Tick
+from flo.model.runs import Assigned, Claim, Fail, Invoke, Task
 from flo.model.workers import DrainWorker, RegisterWorker
 from flo.testing.clock import NOON_MS
 from given import ANNA, BORIS, CLARA, DEFAULT, Later, claimed, given

@@ -3,6 +3,7 @@ from msgspec.structs import replace
 
 from flo.engine.runs import dead_letters as dead
 from flo.engine.runs.events import RunPurged, RunRequeued, RunRevived, RunTimedOut
+from flo.engine.ticks import Tick
 from flo.model.actions import DeleteAction, DisableAction, GetAction, RegisterAction
 from flo.model.archive import ArchiveAddress
 from flo.model.errors import Conflict, Invalid, NotFound, TooLarge
@@ -22,7 +23,6 @@ from flo.model.runs import (
     Requeued,
     RequeueDead,
     RunStatus,
-    Tick,
     Touch,
 )
 from flo.model.workers import RegisterWorker
@@ -95,7 +95,7 @@ def test_a_list_of_dead_letters_shows_what_became_of_them():
 
 
 def test_a_page_of_large_dead_letters_is_shorter_than_its_limit(monkeypatch):
-    monkeypatch.setattr("flo.engine.queries.PAYLOADS_PER_PAGE_LENGTH_MAX", 100)
+    monkeypatch.setattr("flo.engine.runs.queries.PAYLOADS_PER_PAGE_LENGTH_MAX", 100)
 
     assert listed(given_dead(1, 2, 3, 4, 5, input=bytes(60))) == [[5, 4], [3, 2], [1]]
 

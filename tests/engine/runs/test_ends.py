@@ -1,8 +1,9 @@
 from flo.engine.runs.events import RunCompleted
 from flo.engine.runs.records import Attempt
 from flo.engine.state import KEYS_REMEMBERED_MAX
+from flo.engine.ticks import Tick
 from flo.model.actions import DeleteAction, RegisterAction
-from flo.model.runs import Accepted, Claim, Complete, Fail, Invoke, Invoked, RunStatus, Tick
+from flo.model.runs import Accepted, Claim, Complete, Fail, Invoke, Invoked, RunStatus
 from flo.testing.clock import NOON_MS
 from given import ANNA, BORIS, DEFAULT, Later, claimed, given
 
@@ -105,7 +106,7 @@ def test_the_key_of_a_live_run_is_never_forgotten(monkeypatch):
     story = given(SEND, KEYED, Claim(worker_id=BORIS, actions=["send"]))
 
     finish_keyed_runs(story, 10)
-    story.ended.clear()
+    story.forget_archive()
 
     assert story.tell(KEYED).reply == SAME_RUN
 
@@ -114,7 +115,7 @@ def test_a_key_that_the_archive_has_forgotten_too_may_be_used_again(monkeypatch)
     monkeypatch.setattr("flo.engine.runs.ends.KEYS_REMEMBERED_MAX", 3)
     story = given(SEND, KEYED, CLAIM, COMPLETE)
     finish_keyed_runs(story, 4)
-    story.ended.clear()
+    story.forget_archive()
 
     assert story.tell(KEYED).reply == Invoked(run_id="send-6", duplicate=False)
 

@@ -9,10 +9,11 @@ import random
 import pytest
 
 from flo.engine.runs.limits import is_in_line
+from flo.engine.ticks import Tick
 from flo.model.actions import ActionLimits, DeleteAction, GetAction, RegisterAction
 from flo.model.errors import Invalid
 from flo.model.namespaces import DeleteNamespace
-from flo.model.runs import Cancel, Claim, Complete, Fail, Invoke, RequeueDead, RunStatus, Tick
+from flo.model.runs import Cancel, Claim, Complete, Fail, Invoke, RequeueDead, RunStatus
 from flo.model.workers import DeregisterWorker, RegisterWorker
 from flo.shard.snapshot import dump, fingerprint, load
 from given import ANNA, BORIS, DEFAULT, Later, Story, given, replayed

@@ -6,11 +6,12 @@ import pytest
 
 from flo.engine.runs.claims import free_at_ms
 from flo.engine.runs.rates import rate_of_limits, rate_under
+from flo.engine.ticks import Tick
 from flo.engine.volatile import RATES_REMEMBERED_MAX, VolatileState
 from flo.engine.workers.events import RunsBegun
 from flo.model.actions import ActionLimits, DeleteAction, RegisterAction
 from flo.model.namespaces import DeleteNamespace
-from flo.model.runs import Claim, Complete, Fail, Invoke, Tick
+from flo.model.runs import Claim, Complete, Fail, Invoke
 from flo.model.workers import RegisterWorker
 from flo.workflow.plan.rate import HOUR_MS, MINUTE_MS, SECOND_MS
 from given import ANNA, BORIS, DEFAULT, Later, given

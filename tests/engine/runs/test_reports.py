@@ -1,10 +1,11 @@
 import pytest
 
 from flo.engine.runs.events import RunFailed, RunRequeued, RunTimedOut, RunTouched
+from flo.engine.ticks import Tick
 from flo.model.actions import RegisterAction
 from flo.model.errors import Conflict, Invalid, NotFound, TooLarge
 from flo.model.ids import DURATION_MS_MAX, PAYLOAD_LENGTH_MAX
-from flo.model.runs import Accepted, Claim, Complete, Fail, Invoke, RunStatus, Tick, Touch, Touched
+from flo.model.runs import Accepted, Claim, Complete, Fail, Invoke, RunStatus, Touch, Touched
 from flo.model.workers import DeregisterWorker, RegisterWorker
 from flo.testing.clock import NOON_MS
 from given import ANNA, BORIS, DEFAULT, Later, claimed, given

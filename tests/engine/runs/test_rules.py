@@ -2,11 +2,11 @@ import pytest
 
 from flo.engine.runs.events import RunQueued, RunReleased
 from flo.engine.runs.records import Run
-from flo.engine.ticks import DUE_PER_TICK_MAX
+from flo.engine.ticks import DUE_PER_TICK_MAX, Tick, Ticked
 from flo.model.actions import RegisterAction
 from flo.model.errors import Invalid, NotFound, TooLarge
 from flo.model.ids import DURATION_MS_MAX, PAYLOAD_LENGTH_MAX
-from flo.model.runs import Assigned, Cancel, Claim, Complete, Fail, Invoke, Invoked, Tick, Ticked
+from flo.model.runs import Assigned, Cancel, Claim, Complete, Fail, Invoke, Invoked
 from flo.testing.clock import NOON_MS
 from given import ANNA, DEFAULT, Later, claimed, given
 

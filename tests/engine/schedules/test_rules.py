@@ -4,9 +4,9 @@ import pytest
 
 from flo.engine.schedules.events import ScheduleFired, ScheduleRemoved
 from flo.engine.schedules.rules import CAUGHT_UP_MAX
+from flo.engine.ticks import Tick
 from flo.engine.workflows.events import WorkflowStarted
 from flo.model.errors import Conflict, Invalid, NotFound
-from flo.model.runs import Tick
 from flo.model.schedules import (
     GetSchedule,
     ListSchedules,

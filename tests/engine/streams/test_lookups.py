@@ -1,16 +1,14 @@
 import pytest
 
-from flo.engine.context import NO_RECORDS, NOTHING_RECALLED, Recalled
-from flo.engine.lookup import is_recalled, recalls_for
-from flo.engine.streams.lookups import (
-    PARTS_MAX,
-    STREAM_RECALLS,
-    Known,
-    RecallLetter,
-    RecallLetters,
-    RecallPlace,
-    RecallRecords,
-)
+from flo.engine.context import NO_RECORDS, Context
+from flo.engine.groups import lookups as group_lookups
+from flo.engine.groups.lookups import LetterLookup, LetterPageLookup
+from flo.engine.lookup import Found, RecordLookup
+from flo.engine.machine import lookups_for
+from flo.engine.schedules.feature import FEATURE as SCHEDULES
+from flo.engine.streams import lookups as stream_lookups
+from flo.engine.streams.lookups import PARTS_MAX
+from flo.engine.streams.positions import PositionLookup
 from flo.model.archive import ArchiveAddress
 from flo.model.groups import (
     ClaimRecords,
@@ -49,15 +47,16 @@ def story():
     )
 
 
-def wanted(story, message, records=NO_RECORDS, recalled=NOTHING_RECALLED):
-    return list(recalls_for(story.state, message, Known(story.now_ms, recalled, records)))
+def wanted(story, message, records=NO_RECORDS, fetched=None):
+    context = Context(story.now_ms, lambda: 0.5, story.live, Found({}, fetched or {}), records)
+    return list(lookups_for(story.state, message, context))
 
 
 def id_places(at_ms, sequence):
     return [
-        RecallPlace(1, "from_time", PositionBy.TIME, at_ms, END),
-        RecallPlace(1, "from_sequence", PositionBy.SEQUENCE, sequence, END),
-        RecallPlace(1, "until_time", PositionBy.TIME, at_ms + 1, END),
+        PositionLookup(1, "from_time", PositionBy.TIME, at_ms, END),
+        PositionLookup(1, "from_sequence", PositionBy.SEQUENCE, sequence, END),
+        PositionLookup(1, "until_time", PositionBy.TIME, at_ms + 1, END),
     ]
 
 
@@ -65,16 +64,16 @@ LATER = NOON_MS + 1_000
 
 
 @pytest.mark.parametrize(
-    ("message", "recalls"),
+    ("message", "lookups"),
     [
-        (ReadStream(**ORDERS), [RecallRecords(1, 3, 8)]),
-        (ReadStream(**ORDERS, limit=5), [RecallRecords(1, 3, 5)]),
-        (ReadStream(**ORDERS, last=2), [RecallRecords(1, 9, 2)]),
+        (ReadStream(**ORDERS), [RecordLookup(1, 3, 8)]),
+        (ReadStream(**ORDERS, limit=5), [RecordLookup(1, 3, 5)]),
+        (ReadStream(**ORDERS, last=2), [RecordLookup(1, 9, 2)]),
         (ReadStream(**ORDERS, after="$"), []),
         (ReadStream(**ORDERS, after=f"{LATER}-10"), []),
         (
             ReadStream(**ORDERS, after=f"{LATER}-4", limit=5),
-            [RecallRecords(1, 4, 6), *id_places(LATER, 5)],
+            [RecordLookup(1, 4, 6), *id_places(LATER, 5)],
         ),
         (ReadStream(**ORDERS, after=f"{LATER}-0"), id_places(LATER, 1)),
         (ReadStream(**ORDERS, after="x"), []),
@@ -84,10 +83,13 @@ LATER = NOON_MS + 1_000
         (TrimStream(**ORDERS, max_length=8), []),
         (
             TrimStream(**ORDERS, max_length=7),
-            [RecallPlace(1, "length", PositionBy.SEQUENCE, 4, END)],
+            [PositionLookup(1, "length", PositionBy.SEQUENCE, 4, END)],
         ),
         (TrimStream(**ORDERS, max_age_ms=0), []),
-        (TrimStream(**ORDERS, max_bytes=9), [RecallPlace(1, "bytes", PositionBy.OFFSET, 31, END)]),
+        (
+            TrimStream(**ORDERS, max_bytes=9),
+            [PositionLookup(1, "bytes", PositionBy.OFFSET, 31, END)],
+        ),
         (TrimStream(**ORDERS, before=f"{LATER}-5"), id_places(LATER, 5)),
         (TrimStream(**ORDERS, before="x"), []),
         (TrimStream(stream="nobody"), []),
@@ -97,40 +99,40 @@ LATER = NOON_MS + 1_000
         (CreateGroup(stream="nobody", group="new", start="5-5"), []),
         (
             ReadGroup(**GROUP, consumer=ANNA, limit=3),
-            [RecallRecords(1, 3, 1), RecallRecords(1, 5, 1), RecallRecords(1, 7, 3)],
+            [RecordLookup(1, 3, 1), RecordLookup(1, 5, 1), RecordLookup(1, 7, 3)],
         ),
-        (ReadGroup(**GROUP, consumer=ANNA), [RecallRecords(1, 3, 1), RecallRecords(1, 7, 1)]),
+        (ReadGroup(**GROUP, consumer=ANNA), [RecordLookup(1, 3, 1), RecordLookup(1, 7, 1)]),
         (ReadGroup(**GROUP, consumer=ANNA, limit=0), []),
         (ReadGroup(**GROUP, consumer=ANNA, limit=-1), []),
         (ReadGroup(**GROUP, consumer=ANNA, limit=2**64), []),
         (
             ClaimRecords(**GROUP, consumer=ANNA),
-            [RecallRecords(1, 4, 1), RecallRecords(1, 6, 1)],
+            [RecordLookup(1, 4, 1), RecordLookup(1, 6, 1)],
         ),
         (ClaimRecords(**GROUP, consumer=ANNA, limit=-1), []),
         (ClaimRecords(**GROUP, consumer=ANNA, limit=2**64), []),
         (ClaimRecords(**GROUP, consumer=BORIS), []),
-        (ListPending(**GROUP), [RecallRecords(1, 4, 1), RecallRecords(1, 6, 1)]),
+        (ListPending(**GROUP), [RecordLookup(1, 4, 1), RecordLookup(1, 6, 1)]),
         (ListPending(**GROUP, limit=0), []),
-        (ListLetters(**GROUP), [RecallLetters(DEFAULT, "orders/billing/1", 11, 51)]),
+        (ListLetters(**GROUP), [LetterPageLookup(DEFAULT, "orders/billing/1", 11, 51)]),
         (
             ListLetters(**GROUP, cursor="7", limit=5),
-            [RecallLetters(DEFAULT, "orders/billing/1", 7, 6)],
+            [LetterPageLookup(DEFAULT, "orders/billing/1", 7, 6)],
         ),
         (ListLetters(**GROUP, cursor="x"), []),
-        (RequeueLetters(**GROUP), [RecallLetters(DEFAULT, "orders/billing/1", 11, 101)]),
+        (RequeueLetters(**GROUP), [LetterPageLookup(DEFAULT, "orders/billing/1", 11, 101)]),
         (
             PurgeLetters(**GROUP, ids=["0-4", "0-4", "0-9"]),
             [
-                RecallLetter(ArchiveAddress("letter", DEFAULT, "orders/billing/1", number))
+                LetterLookup(ArchiveAddress("letter", DEFAULT, "orders/billing/1", number))
                 for number in (4, 9)
             ],
         ),
         (PurgeLetters(stream="orders", group="nobody"), []),
     ],
 )
-def test_what_is_not_in_memory_has_to_be_looked_up(story, message, recalls):
-    assert wanted(story, message) == recalls
+def test_what_is_not_in_memory_has_to_be_looked_up(story, message, lookups):
+    assert wanted(story, message) == lookups
 
 
 @pytest.mark.parametrize(
@@ -149,9 +151,9 @@ def test_nothing_is_fetched_while_the_first_record_is_within_reach(story, messag
 
 def test_what_was_found_out_about_a_place_is_not_asked_again(story):
     query = ReadStream(**ORDERS, after=f"{LATER}-0")
-    places = {(1, one.what): StreamPosition(3, 8, LATER) for one in wanted(story, query)}
+    fetched = {one.key(): StreamPosition(3, 8, LATER) for one in wanted(story, query)}
 
-    assert wanted(story, query, recalled=Recalled(places=places)) == [RecallRecords(1, 3, 8)]
+    assert wanted(story, query, fetched=fetched) == [RecordLookup(1, 3, 8)]
 
 
 def test_a_stand_by_needs_nothing():
@@ -164,7 +166,7 @@ def test_a_stand_by_needs_nothing():
     )
 
     assert wanted(story, ReadGroup(**GROUP, consumer=BORIS)) == []
-    assert wanted(story, ReadGroup(**GROUP, consumer=ANNA)) == [RecallRecords(1, 1, 1)]
+    assert wanted(story, ReadGroup(**GROUP, consumer=ANNA)) == [RecordLookup(1, 1, 1)]
 
 
 def test_only_so_many_parts_are_fetched_at_a_time():
@@ -175,36 +177,37 @@ def test_only_so_many_parts_are_fetched_at_a_time():
         Nack(**GROUP, ids=[f"0-{number}" for number in range(1, 40, 2)]),
     )
 
-    recalls = wanted(story, ReadGroup(**GROUP, consumer=ANNA, limit=40))
+    lookups = wanted(story, ReadGroup(**GROUP, consumer=ANNA, limit=40))
 
-    assert recalls == [RecallRecords(1, number, 1) for number in range(1, 2 * PARTS_MAX, 2)]
+    assert lookups == [RecordLookup(1, number, 1) for number in range(1, 2 * PARTS_MAX, 2)]
+
+
+AGE = PositionLookup(1, "age", PositionBy.TIME, 5, END)
+LETTERS = LetterPageLookup(DEFAULT, "a/b/1", 5, 5)
+LETTER = LetterLookup(ArchiveAddress("letter", DEFAULT, "orders/billing/1", 4))
 
 
 @pytest.mark.parametrize(
-    ("recalled", "recall", "known"),
+    ("fetched", "lookup", "known"),
     [
-        (Recalled(), RecallRecords(1, 3, 1), False),
-        (Recalled(), RecallPlace(1, "age", PositionBy.TIME, 5, END), False),
-        (Recalled(places={(1, "age"): END}), RecallPlace(1, "age", PositionBy.TIME, 5, END), True),
-        (Recalled(places={(2, "age"): END}), RecallPlace(1, "age", PositionBy.TIME, 5, END), False),
-        (Recalled(), RecallLetters(DEFAULT, "a/b/1", 5, 5), False),
-        (Recalled(letter_pages={"a/b/1": ()}), RecallLetters(DEFAULT, "a/b/1", 5, 5), True),
-        (Recalled(letter_pages={"a/b/2": ()}), RecallLetters(DEFAULT, "a/b/1", 5, 5), False),
+        ({}, RecordLookup(1, 3, 1), False),
+        ({}, AGE, False),
+        ({PositionLookup(1, "age").key(): END}, AGE, True),
+        ({PositionLookup(2, "age").key(): END}, AGE, False),
+        ({}, LETTERS, False),
+        ({LetterPageLookup(DEFAULT, "a/b/1").key(): ()}, LETTERS, True),
+        ({LetterPageLookup(DEFAULT, "a/b/2").key(): ()}, LETTERS, False),
+        ({}, LETTER, False),
+        ({LETTER.key(): None}, LETTER, True),
     ],
 )
-def test_nothing_is_an_answer_too_but_not_one_of_another_life(recalled, recall, known):
-    assert is_recalled(recalled, recall) is known
+def test_nothing_is_an_answer_too_but_not_one_of_another_life(fetched, lookup, known):
+    assert (lookup in Found({}, fetched)) is known
 
 
-def test_a_letter_that_is_not_there_is_an_answer_too():
-    address = ArchiveAddress("letter", DEFAULT, "orders/billing/1", 4)
-
-    assert not is_recalled(Recalled(), RecallLetter(address))
-    assert is_recalled(Recalled(letters={address: None}), RecallLetter(address))
-
-
-def test_every_word_that_needs_the_store_is_in_the_table():
-    assert {message.__name__ for message in STREAM_RECALLS} == {
+def test_every_message_that_needs_the_store_is_in_the_table():
+    tables = stream_lookups.LOOKUPS, group_lookups.LOOKUPS, SCHEDULES.lookups
+    assert {message.__name__ for table in tables for message in table} == {
         "ReadStream",
         "TrimStream",
         "CreateGroup",

@@ -2,6 +2,7 @@ import msgspec
 import pytest
 
 from flo.engine.context import Context
+from flo.engine.ticks import Tick
 from flo.engine.workers.events import (
     WorkerAskedToDrain,
     WorkerDeregistered,
@@ -15,7 +16,7 @@ from flo.engine.workers.rules import decide_register
 from flo.model.actions import RegisterAction
 from flo.model.base import Nothing
 from flo.model.errors import Conflict, Invalid, NotFound, TooLarge
-from flo.model.runs import Claim, Complete, Fail, Invoke, Tick
+from flo.model.runs import Claim, Complete, Fail, Invoke
 from flo.model.workers import (
     METADATA_LENGTH_MAX,
     WORKERS_MAX,

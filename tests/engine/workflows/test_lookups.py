@@ -2,14 +2,14 @@
 
 import pytest
 
-from flo.engine.context import Recalled
-from flo.engine.lookup import recalls_for
-from flo.engine.streams.lookups import NOTHING_KNOWN
+from flo.engine.context import Context
+from flo.engine.lookup import Found
+from flo.engine.machine import lookups_for
 from flo.engine.workflows.lookups import (
-    RecallHistory,
-    RecallWorkflow,
-    RecallWorkflowKey,
-    RecallWorkflows,
+    HistoryLookup,
+    WorkflowKeyLookup,
+    WorkflowLookup,
+    WorkflowPageLookup,
 )
 from flo.model.workflows import (
     CHOSEN,
@@ -40,6 +40,11 @@ OF_A_RUN = [
 ]
 
 
+def wanted(play, message, fetched=None):
+    context = Context(play.now_ms, lambda: 0.5, play.live, Found({}, fetched or {}))
+    return lookups_for(play.state, message, context)
+
+
 @pytest.fixture
 def play():
     """The first run has ended, the second one lives."""
@@ -52,57 +57,55 @@ def play():
 
 @pytest.mark.parametrize("message", OF_A_RUN)
 def test_a_run_that_has_ended_is_looked_up_and_one_that_lives_is_not(play, message):
-    assert list(recalls_for(play.state, message(run_id="wfrun-1"))) == [
-        RecallWorkflow("default", "wfrun-1", 1)
-    ]
-    assert list(recalls_for(play.state, message(run_id="wfrun-2"))) == []
+    assert list(wanted(play, message(run_id="wfrun-1"))) == [WorkflowLookup("default", 1)]
+    assert list(wanted(play, message(run_id="wfrun-2"))) == []
 
 
 @pytest.mark.parametrize("run_id", ["wfrun-3", "wfrun-x", "a b", "x" * 257, ""])
 def test_a_run_that_cannot_be_is_not_looked_up(play, run_id):
-    assert list(recalls_for(play.state, SignalWorkflow(run_id=run_id, type="t"))) == []
+    assert list(wanted(play, SignalWorkflow(run_id=run_id, type="t"))) == []
 
 
 def test_an_id_that_may_have_been_chosen_leads_to_its_number_first(play):
-    named = RecallWorkflowKey("default", CHOSEN, "order-7")
+    named = WorkflowKeyLookup("default", CHOSEN, "order-7")
     query = GetWorkflowRun(run_id="order-7")
-    assert list(recalls_for(play.state, query)) == [named]
+    assert list(wanted(play, query)) == [named]
 
-    known = NOTHING_KNOWN._replace(recalled=Recalled(workflow_keys={named: "wfrun-1"}))
-    assert list(recalls_for(play.state, query, known)) == [RecallWorkflow("default", "order-7", 1)]
+    fetched = {named: "wfrun-1"}
+    assert list(wanted(play, query, fetched)) == [WorkflowLookup("default", 1)]
 
 
 def test_a_chosen_id_is_looked_up_if_memory_does_not_know_it(play):
     play.start(run_id="order-7")
 
     def needed(**fields):
-        return list(recalls_for(play.state, StartWorkflow(name="order", **fields)))
+        return list(wanted(play, StartWorkflow(name="order", **fields)))
 
     assert needed(run_id="order-7") == []
     assert needed(run_id="order-8", idempotency_key="k1") == [
-        RecallWorkflowKey("default", CHOSEN, "order-8")
+        WorkflowKeyLookup("default", CHOSEN, "order-8")
     ]
 
 
 def test_a_key_is_looked_up_if_memory_does_not_know_it(play):
     def needed(**fields):
-        return list(recalls_for(play.state, StartWorkflow(name="order", **fields)))
+        return list(wanted(play, StartWorkflow(name="order", **fields)))
 
     assert needed() == needed(idempotency_key="k1") == needed(idempotency_key="k2") == []
-    assert needed(idempotency_key="k3") == [RecallWorkflowKey("default", "order", "k3")]
+    assert needed(idempotency_key="k3") == [WorkflowKeyLookup("default", "order", "k3")]
 
 
 def test_a_list_takes_along_what_lives_now(play):
-    (recall,) = recalls_for(play.state, ListWorkflowRuns(limit=5, workflow="order"))
+    (lookup,) = wanted(play, ListWorkflowRuns(limit=5, workflow="order"))
 
-    assert isinstance(recall, RecallWorkflows)
-    assert (recall.below, recall.limit, recall.workflow) == (3, 6, "order")
-    assert [one.run_id for one in recall.live] == ["wfrun-2"]
+    assert isinstance(lookup, WorkflowPageLookup)
+    assert (lookup.below, lookup.limit, lookup.workflow) == (3, 6, "order")
+    assert [one.run_id for one in lookup.live] == ["wfrun-2"]
 
 
 @pytest.mark.parametrize("asked", [{"cursor": "x"}, {"limit": -5}, {"limit": 10**9}])
 def test_a_list_that_will_be_refused_asks_the_archive_for_nothing(play, asked):
-    assert list(recalls_for(play.state, ListWorkflowRuns(**asked))) == []
+    assert list(wanted(play, ListWorkflowRuns(**asked))) == []
 
 
 def test_only_the_parts_of_a_history_are_looked_up_that_a_page_lies_in():
@@ -113,9 +116,9 @@ def test_only_the_parts_of_a_history_are_looked_up_that_a_page_lies_in():
         play.perform("check")
 
     def parts(**fields):
-        recalls = recalls_for(play.state, GetHistory(run_id="wfrun-1", **fields))
-        assert all(isinstance(recall, RecallHistory) for recall in recalls)
-        return [recall.part for recall in recalls]
+        lookups = wanted(play, GetHistory(run_id="wfrun-1", **fields))
+        assert all(isinstance(lookup, HistoryLookup) for lookup in lookups)
+        return [lookup.part for lookup in lookups]
 
     assert play.space.executions["wfrun-1"].history_parts == 3
     assert parts(limit=10) == [0]

@@ -1,7 +1,6 @@
 """Actions: what the machine knows of them."""
 
-from flo.engine import queries
-from flo.engine.actions import rules
+from flo.engine.actions import queries, rules
 from flo.engine.actions.events import (
     ActionDeleted,
     ActionDisabled,
@@ -10,6 +9,7 @@ from flo.engine.actions.events import (
     ModuleStored,
 )
 from flo.engine.feature import Feature
+from flo.engine.long_poll import ACTION
 from flo.model.actions import (
     DeleteAction,
     DisableAction,
@@ -36,5 +36,12 @@ FEATURE = Feature(
     queries={
         GetAction: queries.get_action,
         ListActions: queries.list_actions,
+    },
+    wakes={
+        # it may be limited otherwise now
+        ActionRegistered: lambda state, event: [(ACTION, event.namespace, event.action.name)],
+    },
+    payload_lengths={
+        RegisterAction: lambda command: len(command.wasm_module or b""),
     },
 )

@@ -1,40 +1,36 @@
 """Rules of the dead letters of a group: what was handed out too often, to be requeued or purged.
 
-A letter is in the archive, with all that was in its record: it outlives the record itself. The
-shard recalls it, the rule decides on what was recalled, and the archive lets go of it in the same
-append.
+A dead letter is in the archive, with all that was in its record: it outlives the record itself. It
+is looked up there, and the archive lets go of it in the same append as the rule decides.
 """
 
-import re
 from collections.abc import Sequence
 
 import msgspec
-from msgspec.structs import replace
 
 from flo.engine.context import Context
 from flo.engine.decision import Decision
 from flo.engine.groups.events import LetterPurged, LetterRevived, RecordDied
+from flo.engine.groups.lookups import (
+    LetterLookup,
+    found_letters,
+    letter_address,
+    letter_addresses,
+)
 from flo.engine.groups.reads import slot_of
 from flo.engine.groups.records import Delivery, Letter
 from flo.engine.groups.rules import OfGroup, group_of
 from flo.engine.state import ConsumerGroupState, State
 from flo.model.archive import ArchiveAddress, Archived
-from flo.model.errors import Conflict, Invalid, NotFound
+from flo.model.errors import Conflict, NotFound
 from flo.model.groups import (
-    IDS_PER_COMMAND_MAX,
-    LetterPage,
     LettersChanged,
-    LetterView,
-    ListLetters,
     PurgeLetters,
     RequeueLetters,
 )
-from flo.model.ids import GroupName, StreamName, parse_stream_id
 
-ARCHIVE_KIND = "letter"
 STATUS = "dead"
 
-_CURSOR = re.compile(r"[0-9]{1,18}")
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -76,22 +72,6 @@ def decide_purge(state: State, command: PurgeLetters, context: Context) -> Decis
     return Decision(LettersChanged(ids=_ids(letters), more=more), purged)
 
 
-def list_letters(state: State, query: ListLetters, context: Context) -> LetterPage:
-    """A page of dead letters; one more was asked for, to know whether there is more."""
-    group = group_of(state, query)
-    if query.cursor is not None:
-        parse_cursor(query.cursor)
-    found = context.recalled.letter_pages[letters_name(query.stream, query.group, group)]
-    page = found[: query.limit]
-    views = [
-        LetterView(record=letter.record, deliveries=letter.deliveries, died_at_ms=letter.at_ms)
-        for letter in page
-        if letter.deliveries
-    ]
-    more = len(found) > len(page)
-    return LetterPage(items=views, cursor=str(page[-1].record.sequence) if more else None)
-
-
 def apply_died(state: State, event: RecordDied) -> None:
     group = _group(state, event)
     group.backlog.remove(event.letter.record.sequence)
@@ -110,7 +90,7 @@ def apply_purged(state: State, event: LetterPurged) -> None:
 
 
 def archive_letter(state: State, event: RecordDied) -> tuple[Archived]:
-    address = _address(state, event, event.letter.record.sequence)
+    address = letter_address(state, event, event.letter.record.sequence)
     row = Archived(
         kind=address.kind,
         namespace=address.namespace,
@@ -126,47 +106,21 @@ def archive_letter(state: State, event: RecordDied) -> tuple[Archived]:
 
 
 def address_of(state: State, event: LetterRevived | LetterPurged) -> ArchiveAddress:
-    return _address(state, event, event.sequence)
-
-
-def parse_cursor(cursor: str) -> int:
-    """The sequence that a page of dead letters goes on below."""
-    if not _CURSOR.fullmatch(cursor):
-        raise Invalid(f"expected the cursor of an earlier page, got {cursor[:80]!r}")
-    return int(cursor)
-
-
-def gone(letter: Letter) -> Letter:
-    """A letter that has left the archive since that was asked: nothing of it counts any more."""
-    return replace(letter, deliveries=0)
-
-
-def letters_name(stream: StreamName, name: GroupName, group: ConsumerGroupState) -> str:
-    """What the letters of a group are filed under; no two groups ever share it."""
-    return f"{stream}/{name}/{group.number}"
-
-
-def letter_addresses(state: State, command: RequeueLetters | PurgeLetters) -> list[ArchiveAddress]:
-    """Where the letters that are named would be."""
-    sequences = dict.fromkeys(
-        parse_stream_id(one)[1] for one in (command.ids or ())[:IDS_PER_COMMAND_MAX]
-    )
-    return [_address(state, command, sequence) for sequence in sequences]
+    return letter_address(state, event, event.sequence)
 
 
 def _letters(
     state: State, command: RequeueLetters | PurgeLetters, context: Context
 ) -> tuple[Sequence[Letter], bool]:
     """The letters that are meant, and whether there are more of them."""
-    group = group_of(state, command)
+    group_of(state, command)
     if command.ids is None:
-        name = letters_name(command.stream, command.group, group)
-        found = context.recalled.letter_pages[name]
+        found = found_letters(state, command, context)
         there = [letter for letter in found if letter.deliveries][: command.limit]
         return there, len(there) < len(found)
     letters: list[Letter] = []
     for address in letter_addresses(state, command):
-        letter = context.recalled.letters.get(address)
+        letter = context.found.get(LetterLookup(address))
         if letter is None:
             raise NotFound(
                 f"record {address.number} is no dead letter of group {command.group!r}",
@@ -174,13 +128,6 @@ def _letters(
             )
         letters.append(letter)
     return letters, False
-
-
-def _address(state: State, message: OfGroup, sequence: int) -> ArchiveAddress:
-    space = state.spaces[message.namespace]
-    group = _group(state, message)
-    name = letters_name(message.stream, message.group, group)
-    return ArchiveAddress(ARCHIVE_KIND, space.archive_name, name, sequence)
 
 
 def _group(state: State, message: OfGroup) -> ConsumerGroupState:

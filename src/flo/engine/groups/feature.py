@@ -2,7 +2,7 @@
 
 from flo.engine.due import GROUP
 from flo.engine.feature import Feature
-from flo.engine.groups import dead_letters, reads, rules
+from flo.engine.groups import dead_letters, long_polls, lookups, queries, reads, rules
 from flo.engine.groups.events import (
     ConsumerChosen,
     ConsumerJoined,
@@ -23,9 +23,12 @@ from flo.model.groups import (
     ClaimRecords,
     CreateGroup,
     DeleteGroup,
+    GetGroup,
     JoinGroup,
     LeaveGroup,
+    ListGroups,
     ListLetters,
+    ListPending,
     Nack,
     PurgeLetters,
     ReadGroup,
@@ -63,8 +66,14 @@ FEATURE = Feature(
         LetterPurged: dead_letters.apply_purged,
     },
     queries={
-        ListLetters: dead_letters.list_letters,
+        GetGroup: queries.get_group,
+        ListGroups: queries.list_groups,
+        ListPending: queries.list_pending,
+        ListLetters: queries.list_letters,
     },
+    lookups=lookups.LOOKUPS,
+    long_polls=long_polls.LONG_POLLS,
+    wakes=long_polls.WAKES,
     archives={
         RecordDied: dead_letters.archive_letter,
     },

@@ -13,7 +13,6 @@ it took over from another consumer) is simply asked again.
 from collections import Counter
 from collections.abc import Iterator
 from itertools import chain, islice
-from typing import TypeAlias
 from zlib import crc32
 
 from flo.engine.context import Context
@@ -23,6 +22,7 @@ from flo.engine.groups.events import ConsumerChosen, RecordDied, RecordsDelivere
 from flo.engine.groups.records import Delivery, Letter
 from flo.engine.groups.rules import decide_join, group_of, heard, is_silent, returned
 from flo.engine.state import ConsumerGroupState, State, StreamState
+from flo.engine.streams.queries import PAGE_LENGTH_MAX
 from flo.model.base import Event
 from flo.model.errors import Conflict, NotFound
 from flo.model.fields import check_fields
@@ -38,13 +38,10 @@ from flo.model.groups import (
 from flo.model.ids import parse_stream_id
 from flo.model.streams import StreamRecord
 
-PAGE_LENGTH_MAX = 1024 * 1024
 SKIPPED_MAX = 10_000
 """So many records may wait for their keys; until there are fewer, nothing new is looked at."""
 LOOK_AHEAD_MAX = 1_000
 """How many new records one read looks at."""
-
-Part: TypeAlias = tuple[int, int]
 
 
 class _Picked:
@@ -139,7 +136,7 @@ def decide_claim(state: State, command: ClaimRecords, context: Context) -> Decis
     return Decision(reply, (*joining, event), (observation,))
 
 
-def parts_wanted(state: State, command: ReadGroup) -> list[Part]:
+def parts_wanted(state: State, command: ReadGroup) -> list[tuple[int, int]]:
     """The records a read would look at first, as unbroken parts; the first one comes first."""
     group = group_of(state, command)
     stream = state.spaces[command.namespace].streams[command.stream]

@@ -6,6 +6,8 @@ from flo.model.ids import (
 )
 from flo.model.streams import StreamRecord
 
+ARCHIVE_KIND = "letter"
+
 
 class Delivery(Record):
     """A record on its way through a group.

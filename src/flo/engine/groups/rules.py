@@ -32,7 +32,8 @@ from flo.engine.groups.events import (
 )
 from flo.engine.groups.records import Delivery
 from flo.engine.state import ConsumerGroupState, State, StreamState
-from flo.engine.streams.rules import created, id_place, named_stream
+from flo.engine.streams.positions import id_position
+from flo.engine.streams.rules import created, named_stream
 from flo.engine.workers.rules import count_run
 from flo.model.base import Event, Nothing
 from flo.model.errors import Conflict, NotFound
@@ -378,8 +379,9 @@ def _start(stream: StreamState | None, command: CreateGroup, context: Context) -
         return stream.first if stream is not None else 1
     if command.start == TAIL:
         return stream.next
-    place = id_place(stream, context.recalled.places)
-    return max(stream.first, place.sequence)
+    position = id_position(stream, context)
+    assert position is not None
+    return max(stream.first, position.sequence)
 
 
 def _room_made(

@@ -2,7 +2,7 @@
 
 from flo.engine.due import KEY
 from flo.engine.feature import Feature
-from flo.engine.kv import queries, rules
+from flo.engine.kv import long_polls, queries, rules
 from flo.engine.kv.events import KeyDeleted, KeyExpired, KeyKept, KeyPut
 from flo.model.kv import (
     BeginTransaction,
@@ -49,6 +49,13 @@ FEATURE = Feature(
         GetJson: queries.get_json,
         ScanKeys: queries.scan_keys,
         GetKeyHistory: queries.get_key_history,
+    },
+    long_polls=long_polls.LONG_POLLS,
+    wakes=long_polls.WAKES,
+    payload_lengths={
+        PutKey: lambda command: len(command.value),
+        SetJson: lambda command: len(command.document),
+        Transact: lambda command: rules.changes_length(command.changes),
     },
     due={KEY: rules.fall_due},
 )

@@ -6,7 +6,7 @@ any of it before, and it commits only if nothing that it read has changed.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -256,6 +256,11 @@ def restore_key(state: State, namespace: Namespace, key: Key, value: KeyValue) -
     _reschedule(state, namespace, key, value.expires_at_ms)
 
 
+def changes_length(changes: Sequence[Change]) -> int:
+    """How many bytes of values these changes write."""
+    return sum(len(change.value) for change in changes if isinstance(change, Put))
+
+
 def _transacted(state: State, command: Transact, context: Context) -> Decision:
     """All of it: the checks on what is, the changes each on what the ones before it leave."""
     _check_size(command)
@@ -470,7 +475,7 @@ def _check_size(command: Transact) -> None:
             f"got {operations}",
             code="transaction_too_large",
         )
-    length = sum(len(change.value) for change in command.changes if isinstance(change, Put))
+    length = changes_length(command.changes)
     if length > TRANSACTION_LENGTH_MAX:
         raise TooLarge(
             f"expected at most {TRANSACTION_LENGTH_MAX} bytes of values in a transaction, "

@@ -1,8 +1,8 @@
 """Namespaces: what the machine knows of them."""
 
-from flo.engine import queries
 from flo.engine.feature import Feature
-from flo.engine.namespaces import rules
+from flo.engine.long_poll import whole_namespace
+from flo.engine.namespaces import queries, rules
 from flo.engine.namespaces.events import NamespaceCreated, NamespaceDeleted
 from flo.model.namespaces import CreateNamespace, DeleteNamespace, GetNamespace, ListNamespaces
 
@@ -18,5 +18,8 @@ FEATURE = Feature(
     queries={
         GetNamespace: queries.get_namespace,
         ListNamespaces: queries.list_namespaces,
+    },
+    wakes={
+        NamespaceDeleted: lambda state, event: [whole_namespace(event.name)],
     },
 )

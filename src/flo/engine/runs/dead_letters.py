@@ -1,7 +1,7 @@
 """Rules of dead letters: requeue and purge.
 
-A dead letter is in the archive. The shard recalls it, the rule decides on what was recalled, and
-the archive lets go of it in the same append: it is either pending again or forgotten.
+A dead letter is in the archive, where it is looked up. The archive lets go of it in the same append
+as the rule decides: it is either pending again or forgotten.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,10 +12,10 @@ from flo.engine.actions.records import Action
 from flo.engine.actions.rules import named_action
 from flo.engine.context import Context
 from flo.engine.decision import Decision
-from flo.engine.runs.ends import ARCHIVE_KIND
 from flo.engine.runs.events import RunPurged, RunRevived
 from flo.engine.runs.limits import enter_queue, slot_of
-from flo.engine.runs.records import Run
+from flo.engine.runs.lookups import ended_run, found_dead
+from flo.engine.runs.records import ARCHIVE_KIND, Run
 from flo.engine.state import Space, State
 from flo.model.archive import ArchiveAddress
 from flo.model.errors import Conflict, NotFound, TooLarge
@@ -89,7 +89,7 @@ def _dead_runs(
     """The dead letters that a command means, and whether there are more that it might mean."""
     if command.run_ids is not None:
         return list(_named(space, command, dict.fromkeys(command.run_ids), context)), False
-    page = context.recalled.pages.get(space.archive_name, ())
+    page = found_dead(space, command.action, context)
     dead = [run for run in page if space.has_dead(run)][: command.limit]
     return dead, len(dead) < len(page)
 
@@ -98,7 +98,7 @@ def _named(
     space: Space, command: RequeueDead | PurgeDead, run_ids: Iterable[RunId], context: Context
 ) -> Iterator[Run]:
     for run_id in run_ids:
-        found = context.recalled.runs.get((space.archive_name, run_id))
+        found = ended_run(space, run_id, context)
         if run_id in space.runs:
             raise Conflict(f"run {run_id!r} has not ended: it is no dead letter", code="not_dead")
         if found is None or found.action != command.action:

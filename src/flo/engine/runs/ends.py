@@ -12,14 +12,13 @@ from msgspec.structs import replace
 from flo.engine.due import RUN
 from flo.engine.runs.events import RunCancelled, RunCompleted, RunFailed, RunTimedOut
 from flo.engine.runs.limits import leave_queue, leave_slot
-from flo.engine.runs.records import Attempt, Run
+from flo.engine.runs.records import ARCHIVE_KIND, Attempt, Run
 from flo.engine.state import KEYS_REMEMBERED_MAX, Space, State
 from flo.engine.workers.rules import count_run
 from flo.model.archive import Archived
 from flo.model.ids import TEXT_LENGTH_MAX, ActionName, Namespace, RunId
 from flo.model.runs import RunStatus
 
-ARCHIVE_KIND = "run"
 ATTEMPTS_KEPT_MAX = 100
 
 RunEnd: TypeAlias = RunCompleted | RunFailed | RunTimedOut | RunCancelled

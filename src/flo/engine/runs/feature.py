@@ -1,9 +1,20 @@
 """Runs: what the machine knows of them."""
 
-from flo.engine import queries
 from flo.engine.due import RUN
 from flo.engine.feature import Feature
-from flo.engine.runs import claims, dead_letters, effects, ends, limits, reports, rules
+from flo.engine.kv.rules import changes_length
+from flo.engine.runs import (
+    claims,
+    dead_letters,
+    effects,
+    ends,
+    limits,
+    long_polls,
+    lookups,
+    queries,
+    reports,
+    rules,
+)
 from flo.engine.runs.events import (
     RunCancelled,
     RunClaimed,
@@ -67,6 +78,13 @@ FEATURE = Feature(
         WaitForRuns: queries.wait_for_runs,
         ListRuns: queries.list_runs,
         ListDead: queries.list_dead,
+    },
+    lookups=lookups.LOOKUPS,
+    long_polls=long_polls.LONG_POLLS,
+    wakes=long_polls.WAKES,
+    payload_lengths={
+        Invoke: lambda command: len(command.input),
+        Complete: lambda command: len(command.output) + changes_length(command.changes),
     },
     volatile_folds={
         RunCancelled: rules.note_cancelled,

@@ -9,6 +9,8 @@ from flo.model.ids import (
 )
 from flo.model.runs import RunStatus
 
+ARCHIVE_KIND = "run"
+
 
 class Attempt(Record):
     """One try that ended without a result."""

@@ -28,6 +28,7 @@ from flo.engine.runs.events import (
     RunTouched,
 )
 from flo.engine.runs.limits import enter_queue
+from flo.engine.runs.lookups import ended_run
 from flo.engine.runs.records import Run
 from flo.engine.state import Space, State
 from flo.engine.workers.events import WorkerDeregistered
@@ -177,8 +178,7 @@ def has_retries(run: Run, action: Action) -> bool:
 
 def _reported_run(state: State, command: Complete | Fail, context: Context) -> Run | None:
     space = state.space(command.namespace)
-    run = space.runs.get(command.run_id)
-    return run or context.recalled.runs.get((space.archive_name, command.run_id))
+    return space.runs.get(command.run_id) or ended_run(space, command.run_id, context)
 
 
 def _reported_before(run: Run | None, command: Complete | Fail) -> bool:

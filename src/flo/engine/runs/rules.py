@@ -20,6 +20,7 @@ from flo.engine.decision import Decision
 from flo.engine.due import RUN
 from flo.engine.runs.events import RunCancelled, RunQueued, RunReleased
 from flo.engine.runs.limits import enter_queue, slot_of
+from flo.engine.runs.lookups import ended_run, run_with_key
 from flo.engine.runs.records import Run
 from flo.engine.state import Space, State
 from flo.engine.volatile import VolatileState
@@ -29,7 +30,6 @@ from flo.model.ids import (
     ActionName,
     Labels,
     Namespace,
-    RunId,
     check_payload,
     run_id_of,
 )
@@ -48,7 +48,7 @@ def decide_invoke(state: State, command: Invoke, context: Context) -> Decision:
     action = named_action(space, command.action)
     inline = action.guest is not None
     if command.idempotency_key is not None:
-        known = _run_with_key(space, command, context)
+        known = run_with_key(space, command.action, command.idempotency_key, context)
         if known is not None:
             return Decision(Invoked(run_id=known, duplicate=True, inline=inline))
     number = space.numbers.get(action.name, 0) + 1
@@ -159,16 +159,8 @@ def restore_run(state: State, namespace: Namespace, run: Run) -> None:
         state.due.set((RUN, namespace, run.run_id), run.ready_at_ms)
 
 
-def _run_with_key(space: Space, command: Invoke, context: Context) -> RunId | None:
-    key = command.idempotency_key
-    assert key is not None
-    return space.keys.get((command.action, key)) or context.recalled.keys.get(
-        (space.archive_name, command.action, key)
-    )
-
-
 def _cannot_cancel(space: Space, command: Cancel, context: Context) -> NotFound | Conflict:
-    ended = context.recalled.runs.get((space.archive_name, command.run_id))
+    ended = ended_run(space, command.run_id, context)
     if ended is None:
         return NotFound(f"run {command.run_id!r} does not exist", code="run_not_found")
     return Conflict(

@@ -2,7 +2,8 @@
 
 from flo.engine.due import SCHEDULE
 from flo.engine.feature import Feature
-from flo.engine.schedules import rules, triggers
+from flo.engine.groups import lookups
+from flo.engine.schedules import queries, rules, triggers
 from flo.engine.schedules.events import ScheduleFired, ScheduleRemoved, ScheduleSet
 from flo.engine.workflows.events import (
     WorkflowCreated,
@@ -38,8 +39,14 @@ FEATURE = Feature(
         WorkflowEnabled: rules.follow_deployed,
     },
     queries={
-        GetSchedule: rules.get_schedule,
-        ListSchedules: rules.list_schedules,
+        GetSchedule: queries.get_schedule,
+        ListSchedules: queries.list_schedules,
+    },
+    lookups={
+        PullTrigger: lookups.for_read,
+    },
+    long_polls={
+        PullTrigger: triggers.PULL,
     },
     due={SCHEDULE: rules.fall_due},
 )

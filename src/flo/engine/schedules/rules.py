@@ -14,7 +14,6 @@ from collections.abc import Iterable
 from flo.engine.context import Context
 from flo.engine.decision import Decision
 from flo.engine.due import SCHEDULE, DueKey
-from flo.engine.queries import page_of
 from flo.engine.schedules.events import ScheduleFired, ScheduleRemoved, ScheduleSet
 from flo.engine.schedules.records import ScheduleState
 from flo.engine.state import Space, State
@@ -32,16 +31,12 @@ from flo.model.base import Event, Nothing
 from flo.model.errors import NotFound
 from flo.model.ids import Namespace
 from flo.model.schedules import (
-    GetSchedule,
-    ListSchedules,
     PauseSchedule,
     ResumeSchedule,
     RunSchedule,
-    SchedulePage,
-    ScheduleView,
 )
 from flo.model.workflows import WorkflowBegun, WorkflowName
-from flo.workflow.cron import Timetable, missed, timetable_of, upcoming
+from flo.workflow.cron import Timetable, missed, timetable_of
 from flo.workflow.definition import Catchup, Schedule
 
 BY_SCHEDULE = "schedule"
@@ -51,7 +46,7 @@ LATE_MS_MAX = 60_000
 
 
 def decide_pause(state: State, command: PauseSchedule, context: Context) -> Decision:
-    known = _named(state.space(command.namespace), command.workflow)
+    known = named_schedule(state.space(command.namespace), command.workflow)
     event = ScheduleSet(
         namespace=command.namespace,
         workflow=command.workflow,
@@ -64,7 +59,7 @@ def decide_pause(state: State, command: PauseSchedule, context: Context) -> Deci
 
 def decide_resume(state: State, command: ResumeSchedule, context: Context) -> Decision:
     space = state.space(command.namespace)
-    known = _named(space, command.workflow)
+    known = named_schedule(space, command.workflow)
     if not known.paused:
         return Decision(Nothing())
     if _is_enabled(space, command.workflow):
@@ -82,7 +77,7 @@ def decide_resume(state: State, command: ResumeSchedule, context: Context) -> De
 
 def decide_run_now(state: State, command: RunSchedule, context: Context) -> Decision:
     space = state.space(command.namespace)
-    _named(space, command.workflow)
+    named_schedule(space, command.workflow)
     check_enabled(space, named_version(space, command.workflow).definition)
     run = _run(space, command.workflow, context)
     started = WorkflowStarted(namespace=command.namespace, run=run)
@@ -93,7 +88,7 @@ def fall_due(state: State, key: DueKey, context: Context) -> Iterable[Event]:
     """A time has come, or several have passed while nobody was there."""
     _, namespace, name = key
     space = state.spaces[namespace]
-    known, schedule = space.schedules[name], _schedule(space, name)
+    known, schedule = space.schedules[name], deployed_schedule(space, name)
     assert known.next_at_ms is not None
     assert schedule is not None
     timetable = timetable_of(schedule, known.anchor_ms)
@@ -129,7 +124,7 @@ def follow_deployed(
 ) -> Iterable[Event]:
     """The newest version of a workflow says when it starts."""
     space = state.spaces[event.namespace]
-    known, schedule = space.schedules.get(event.name), _schedule(space, event.name)
+    known, schedule = space.schedules.get(event.name), deployed_schedule(space, event.name)
     if schedule is None:
         if known is not None:
             yield ScheduleRemoved(namespace=event.namespace, workflow=event.name)
@@ -194,19 +189,6 @@ def reschedule(state: State, namespace: Namespace, workflow: WorkflowName) -> No
         state.due.set(key, at_ms)
 
 
-def get_schedule(state: State, query: GetSchedule, context: Context) -> ScheduleView:
-    space = state.space(query.namespace)
-    _named(space, query.workflow)
-    return _view(space, query.namespace, query.workflow, query.times, context)
-
-
-def list_schedules(state: State, query: ListSchedules, context: Context) -> SchedulePage:
-    space = state.space(query.namespace)
-    names, cursor = page_of(space.schedules, query)
-    views = [_view(space, query.namespace, name, 1, context) for name in names]
-    return SchedulePage(items=views, cursor=cursor)
-
-
 def _to_fire(schedule: Schedule, timetable: Timetable, first_ms: int, now_ms: int) -> list[int]:
     """Which of the times that have come start a run; of very many, those that came first."""
     match schedule.catchup:
@@ -222,7 +204,7 @@ def _to_fire(schedule: Schedule, timetable: Timetable, first_ms: int, now_ms: in
 def _armed(
     space: Space, namespace: Namespace, workflow: WorkflowName, context: Context
 ) -> ScheduleSet:
-    schedule = _schedule(space, workflow)
+    schedule = deployed_schedule(space, workflow)
     assert schedule is not None
     return ScheduleSet(
         namespace=namespace,
@@ -251,7 +233,7 @@ def _run(space: Space, name: WorkflowName, context: Context) -> WorkflowRun:
     )
 
 
-def _schedule(space: Space, name: WorkflowName) -> Schedule | None:
+def deployed_schedule(space: Space, name: WorkflowName) -> Schedule | None:
     workflow = space.workflows.get(name)
     deployed = workflow.version(None) if workflow is not None else None
     return deployed.definition.schedule if deployed is not None else None
@@ -263,36 +245,8 @@ def _is_enabled(space: Space, name: WorkflowName) -> bool:
     return workflow.is_enabled(workflow.latest)
 
 
-def _named(space: Space, workflow: WorkflowName) -> ScheduleState:
+def named_schedule(space: Space, workflow: WorkflowName) -> ScheduleState:
     known = space.schedules.get(workflow)
     if known is None:
         raise NotFound(f"workflow {workflow!r} has no schedule", code="schedule_not_found")
     return known
-
-
-def _view(
-    space: Space, namespace: Namespace, name: WorkflowName, count: int, context: Context
-) -> ScheduleView:
-    known, schedule = space.schedules[name], _schedule(space, name)
-    assert schedule is not None
-    times: list[int] = []
-    if known.next_at_ms is not None and count:
-        timetable = timetable_of(schedule, known.anchor_ms)
-        times = [known.next_at_ms, *upcoming(timetable, known.next_at_ms, count - 1)]
-    workflow = space.workflows[name]
-    return ScheduleView(
-        workflow=name,
-        namespace=namespace,
-        cron=schedule.cron,
-        interval_ms=schedule.interval_ms,
-        timezone=schedule.timezone,
-        paused=known.paused,
-        enabled=workflow.is_enabled(workflow.latest),
-        next_at_ms=known.next_at_ms,
-        last_at_ms=known.last_at_ms,
-        last_run_id=known.last_run_id,
-        live_runs=workflow.live_by[BY_SCHEDULE],
-        max_concurrent=schedule.max_concurrent,
-        skipped=known.skipped,
-        times=times,
-    )

@@ -14,8 +14,15 @@ from flo.engine.context import Context
 from flo.engine.decision import Decision
 from flo.engine.groups.backlog import in_parts
 from flo.engine.groups.events import RecordsAcked
+from flo.engine.groups.long_polls import (
+    is_nothing_read,
+    read_ended_by,
+    read_offers,
+    read_subjects,
+)
 from flo.engine.groups.reads import decide_read
 from flo.engine.groups.rules import group_of
+from flo.engine.long_poll import TRIGGERS, LongPoll, Subject, Turn
 from flo.engine.state import Deployed, State
 from flo.engine.workflows.events import WorkflowStarted
 from flo.engine.workflows.records import WorkflowRun
@@ -30,6 +37,20 @@ from flo.workflow.definition import Trigger
 BY_TRIGGER = "trigger"
 
 _encode = msgspec.json.encode
+
+
+def _pull_subjects(command: PullTrigger) -> Iterator[Subject]:
+    yield from read_subjects(command)
+    yield TRIGGERS, command.workflow_namespace, ""
+
+
+PULL = LongPoll(
+    subjects=_pull_subjects,
+    is_empty=is_nothing_read,
+    turn=Turn.READS,
+    ended_by=read_ended_by,
+    offers=read_offers,
+)
 
 
 def decide_pull(state: State, command: PullTrigger, context: Context) -> Decision:

@@ -1,7 +1,7 @@
 """Streams: what the machine knows of them."""
 
 from flo.engine.feature import Feature
-from flo.engine.streams import queries, rules
+from flo.engine.streams import long_polls, lookups, queries, rules
 from flo.engine.streams.events import (
     RecordsAppended,
     StreamAltered,
@@ -9,7 +9,6 @@ from flo.engine.streams.events import (
     StreamDeleted,
     StreamTrimmed,
 )
-from flo.model.groups import GetGroup, ListGroups, ListPending
 from flo.model.streams import (
     AlterStream,
     Append,
@@ -40,8 +39,11 @@ FEATURE = Feature(
         ReadStream: queries.read_stream,
         GetStream: queries.get_stream,
         ListStreams: queries.list_streams,
-        GetGroup: queries.get_group,
-        ListGroups: queries.list_groups,
-        ListPending: queries.list_pending,
+    },
+    lookups=lookups.LOOKUPS,
+    long_polls=long_polls.LONG_POLLS,
+    wakes=long_polls.WAKES,
+    payload_lengths={
+        Append: lambda command: sum(len(record.payload) for record in command.records),
     },
 )

@@ -1,15 +1,12 @@
-"""Rules of streams: create, append, trim, delete; where a read begins.
+"""Rules of streams: create, append, trim, delete.
 
     first                     next
       ▾                         ▾
   … │ 4   5   6   7   8   9   10 …       what is before `first` has been trimmed
 
-The records themselves are in the store. A rule that needs to see one finds it within the reach of
-its Moment, or it says what is missing and is asked again (engine/lookup.py).
+The records themselves are in the store; what a rule needs to see of them is looked up before.
 """
 
-from collections.abc import Mapping
-from typing import TypeAlias
 from zlib import crc32
 
 from flo.engine.context import Context
@@ -23,18 +20,17 @@ from flo.engine.streams.events import (
     StreamDeleted,
     StreamTrimmed,
 )
+from flo.engine.streams.positions import trim_position
 from flo.model.base import Event, Nothing
-from flo.model.errors import Conflict, NotFound, TooLarge, Unavailable
+from flo.model.errors import Conflict, NotFound, TooLarge
 from flo.model.ids import (
     KEY_LENGTH_MAX,
-    StreamId,
     StreamName,
     check_namespace,
     check_payload,
     check_range,
     check_stream_name,
     check_text,
-    parse_stream_id,
     stream_id_of,
 )
 from flo.model.streams import (
@@ -47,24 +43,12 @@ from flo.model.streams import (
     CreateStream,
     DeleteStream,
     NewRecord,
-    PositionBy,
-    StreamPosition,
     StreamRecord,
     Trimmed,
     TrimStream,
 )
 
 STREAMS_MAX = 100_000
-
-BY_LENGTH = "length"
-BY_AGE = "age"
-BY_BYTES = "bytes"
-FROM_TIME = "from_time"
-FROM_SEQUENCE = "from_sequence"
-UNTIL_TIME = "until_time"
-
-Bound: TypeAlias = tuple[PositionBy, int]
-"""What is to be reached, and how much of it."""
 
 
 def decide_create(state: State, command: CreateStream, context: Context) -> Decision:
@@ -117,7 +101,7 @@ def decide_append(state: State, command: Append, context: Context) -> Decision:
 
 def decide_trim(state: State, command: TrimStream, context: Context) -> Decision:
     stream = named_stream(state.space(command.namespace), command.stream)
-    place = _trim_place(stream, command, context)
+    place = trim_position(stream, command, context)
     removed = place.sequence - stream.first
     left = place.sequence < stream.next
     reply = Trimmed(
@@ -201,73 +185,6 @@ def named_stream(space: Space, name: StreamName) -> StreamState:
 
 def partition_of(key: str, partitions: int) -> int:
     return crc32(key.encode()) % partitions
-
-
-def trim_bounds(stream: StreamState, command: TrimStream, now_ms: int) -> dict[str, Bound]:
-    """The bounds that a trim sets: what is before such a place goes."""
-    kept = stream.retention if _has_no_bound(command) else command
-    bounds: dict[str, Bound] = {}
-    if kept.max_length is not None and stream.next - stream.first > kept.max_length:
-        bounds[BY_LENGTH] = (PositionBy.SEQUENCE, stream.next - kept.max_length)
-    if kept.max_age_ms is not None and 0 < stream.first_at_ms < now_ms - kept.max_age_ms:
-        bounds[BY_AGE] = (PositionBy.TIME, now_ms - kept.max_age_ms)
-    if kept.max_bytes is not None and stream.length - stream.offset > kept.max_bytes:
-        bounds[BY_BYTES] = (PositionBy.OFFSET, stream.length - kept.max_bytes)
-    if command.before is not None:
-        bounds |= id_bounds(command.before)
-    return bounds
-
-
-def id_bounds(stream_id: StreamId, *, after: bool = False) -> dict[str, Bound]:
-    """What the first record that has this id, or comes after it, lies between."""
-    at_ms, sequence = parse_stream_id(stream_id)
-    return {
-        FROM_TIME: (PositionBy.TIME, at_ms),
-        FROM_SEQUENCE: (PositionBy.SEQUENCE, sequence + after),
-        UNTIL_TIME: (PositionBy.TIME, at_ms + 1),
-    }
-
-
-def id_place(
-    stream: StreamState, places: Mapping[tuple[int, str], StreamPosition]
-) -> StreamPosition:
-    """The place that these bounds say."""
-    bounds = (FROM_TIME, FROM_SEQUENCE, UNTIL_TIME)
-    return sorted(places[stream.number, bound] for bound in bounds)[1]
-
-
-def first_id(stream: StreamState) -> StreamId | None:
-    """The id of the first record that is kept, if there is one."""
-    if stream.first == stream.next:
-        return None
-    return stream_id_of(stream.first_at_ms, stream.first)
-
-
-def last_id(stream: StreamState) -> StreamId:
-    """The id of the newest record there has been; 0-0 if there has been none."""
-    return stream_id_of(stream.last_at_ms, stream.next - 1)
-
-
-def _trim_place(stream: StreamState, command: TrimStream, context: Context) -> StreamPosition:
-    """Where the stream would begin; places that were found a little earlier are good enough."""
-    recalled = context.recalled.places
-    by_bounds = (BY_LENGTH, BY_AGE, BY_BYTES)
-    places = [recalled[stream.number, by] for by in by_bounds if (stream.number, by) in recalled]
-    if command.before is not None:
-        places.append(id_place(stream, recalled))
-    beginning = StreamPosition(stream.first, stream.offset, stream.first_at_ms)
-    place = max([beginning, *places], key=lambda place: place.sequence)
-    if place.at_ms or place.sequence == stream.next:
-        return place
-    record = context.records.record(stream.number, place.sequence)  # it has come in meanwhile
-    if record is None:
-        raise Unavailable(f"stream {command.stream!r} is being appended to: try again")
-    return place._replace(at_ms=record.at_ms)
-
-
-def _has_no_bound(command: TrimStream) -> bool:
-    bounds = (command.before, command.max_length, command.max_age_ms, command.max_bytes)
-    return all(bound is None for bound in bounds)
 
 
 def _record(

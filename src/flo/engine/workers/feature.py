@@ -1,8 +1,7 @@
 """Workers: what the machine knows of them."""
 
-from flo.engine import queries
 from flo.engine.feature import Feature
-from flo.engine.workers import rules
+from flo.engine.workers import long_polls, queries, rules
 from flo.engine.workers.events import WorkerDeregistered, WorkerDrained, WorkerRegistered
 from flo.model.workers import (
     AwaitNotifications,
@@ -31,4 +30,6 @@ FEATURE = Feature(
         ListWorkers: queries.list_workers,
         AwaitNotifications: queries.await_notifications,
     },
+    long_polls=long_polls.LONG_POLLS,
+    wakes=long_polls.WAKES,
 )

@@ -11,7 +11,8 @@ from flo.engine.state import Space, State
 from flo.engine.workers.records import Worker
 from flo.engine.workers.rules import worker_status
 from flo.engine.workflows.execution import COMPENSATION, Execution
-from flo.engine.workflows.queries import status_of, wait_view
+from flo.engine.workflows.lookups import ended_workflow, status_of
+from flo.engine.workflows.queries import wait_view
 from flo.engine.workflows.records import WorkflowRecord
 from flo.engine.workflows.rules import not_found
 from flo.model.ids import Namespace
@@ -50,7 +51,7 @@ def explain(state: State, query: ExplainWorkflow, context: Context) -> Explanati
     execution = space.executions.get(query.run_id)
     if execution is not None:
         return _under_way(space, query.namespace, execution, context)
-    record = context.recalled.workflows.get((space.archive_name, query.run_id))
+    record = ended_workflow(space, query.run_id, context)
     if record is None:
         raise not_found(query.run_id)
     return _ended(record)

@@ -3,7 +3,7 @@
 from flo.engine.due import WORKFLOW
 from flo.engine.feature import Feature
 from flo.engine.runs.events import RunCancelled, RunCompleted, RunFailed, RunTimedOut
-from flo.engine.workflows import explain, folds, queries, rules
+from flo.engine.workflows import explain, folds, long_polls, lookups, queries, rules
 from flo.engine.workflows.events import (
     ActionEnded,
     BranchClosed,
@@ -115,6 +115,9 @@ FEATURE = Feature(
         GetHistory: queries.get_history,
         ExplainWorkflow: explain.explain,
     },
+    lookups=lookups.LOOKUPS,
+    long_polls=long_polls.LONG_POLLS,
+    wakes=long_polls.WAKES,
     archives={
         WorkflowFinished: folds.archive_run,
         HistoryFiled: folds.archive_history,

@@ -1,18 +1,36 @@
-"""What a word about workflows needs to know of the archive before it can be settled."""
+"""What messages about workflow runs need from the archive: ended runs, keys, pages, history."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
-from flo.engine.context import Recalled
+import msgspec
+
+from flo.engine.context import Context
+from flo.engine.feature import LookupRule
+from flo.engine.lookup import Lookup, RowLookup
+from flo.engine.paging import number_below, parse_number
 from flo.engine.state import Space, State
-from flo.engine.streams.lookups import Known
-from flo.engine.workflows.queries import items_before, live_summaries, looked_at, parts_wanted
-from flo.engine.workflows.records import WorkflowSummary
+from flo.engine.workflows.execution import HISTORY_PART_LENGTH as PART_LENGTH
+from flo.engine.workflows.execution import Execution
+from flo.engine.workflows.folds import (
+    HISTORY_KIND,
+    ID_KIND,
+    RUN_KIND,
+    SUMMARY_KIND,
+    workflow_key,
+)
+from flo.engine.workflows.records import HistoryEntry, WorkflowRecord, WorkflowSummary
+from flo.model.archive import ArchiveAddress, Archived
 from flo.model.base import Message
-from flo.model.ids import RunId, is_run_id, parse_run_id
+from flo.model.fields import check_fields
+from flo.model.ids import RunId, is_run_id, parse_run_id, run_id_of
+from flo.model.store import Store
 from flo.model.workflows import (
     CHOSEN,
+    HISTORY_LIMIT_MAX,
+    MAIN,
     RUN_PREFIX,
+    BranchPhase,
     CancelWorkflow,
     ExplainWorkflow,
     GetHistory,
@@ -25,9 +43,13 @@ from flo.model.workflows import (
     StartWorkflow,
     WaitForWorkflow,
     WorkflowName,
+    WorkflowStatus,
 )
 
-OfRun: TypeAlias = (
+SCANNED_MAX = 1_000
+"""So many runs are looked at for one page of those that fit a condition."""
+
+OfWorkflowRun: TypeAlias = (
     GetWorkflowRun
     | WaitForWorkflow
     | GetHistory
@@ -39,70 +61,187 @@ OfRun: TypeAlias = (
     | RerunWorkflow
 )
 
+_decode_record = msgspec.msgpack.Decoder(WorkflowRecord).decode
+_decode_summary = msgspec.msgpack.Decoder(WorkflowSummary).decode
+_decode_history = msgspec.msgpack.Decoder(tuple[HistoryEntry, ...]).decode
 
-class RecallWorkflow(NamedTuple):
+
+class WorkflowLookup(RowLookup[WorkflowRecord], frozen=True):
     """The workflow run with this number, which has ended if it ever was."""
 
-    filed_under: str
-    run_id: RunId
+    archive_name: str
     number: int
 
+    def address(self) -> ArchiveAddress:
+        return ArchiveAddress(RUN_KIND, self.archive_name, RUN_PREFIX, self.number)
 
-class RecallWorkflowKey(NamedTuple):
+    def decode(self, body: bytes) -> WorkflowRecord:
+        return _decode_record(body)
+
+
+class WorkflowKeyLookup(Lookup[RunId | None], frozen=True):
     """Which workflow run was started with this idempotency key?
 
     With CHOSEN in place of a workflow: which number has the run whose id was chosen so?
     """
 
-    filed_under: str
+    archive_name: str
     workflow: WorkflowName
-    key: str
+    idempotency_key: str
+
+    async def fetch(self, store: Store) -> RunId | None:
+        is_chosen = self.workflow == CHOSEN
+        wanted = (
+            self.archive_name,
+            RUN_PREFIX,
+            workflow_key(self.workflow, self.idempotency_key),
+        )
+        found = await store.archive.find_keys(ID_KIND if is_chosen else RUN_KIND, [wanted])
+        number = found.get(wanted)
+        if number is None or is_chosen:
+            return run_id_of(RUN_PREFIX, number) if number is not None else None
+        record = await WorkflowLookup(self.archive_name, number).fetch(store)
+        return record.run.run_id if record is not None else None
 
 
-class RecallWorkflows(NamedTuple):
-    """The newest workflow runs under a number, to go with those that are live now."""
+class WorkflowPageLookup(Lookup[tuple[WorkflowSummary, ...]], frozen=True):
+    """The newest workflow runs under a number, together with those that are live now."""
 
-    filed_under: str
-    workflow: WorkflowName | None
-    below: int
-    limit: int
-    status: str | None
-    live: tuple[WorkflowSummary, ...]
+    archive_name: str
+    workflow: WorkflowName | None = None
+    below: int = 0
+    limit: int = 0
+    status: str | None = None
+    live: tuple[WorkflowSummary, ...] = ()
+
+    def key(self) -> Hashable:
+        return WorkflowPageLookup, self.archive_name
+
+    async def fetch(self, store: Store) -> tuple[WorkflowSummary, ...]:
+        kind, name = SUMMARY_KIND, self.workflow
+        if name is None:
+            kind, name = RUN_KIND, RUN_PREFIX
+        rows = await store.archive.page(
+            kind,
+            self.archive_name,
+            name,
+            below=self.below,
+            limit=self.limit,
+            status=self.status,
+        )
+        found = {row.number: _summary_of(row) for row in rows}
+        found |= {one.number: one for one in self.live}
+        return tuple(found[number] for number in sorted(found, reverse=True)[: self.limit])
 
 
-class RecallHistory(NamedTuple):
+class HistoryLookup(RowLookup[tuple[HistoryEntry, ...]], frozen=True):
     """A part of a long history."""
 
-    filed_under: str
+    archive_name: str
     run_id: RunId
     part: int
 
+    def address(self) -> ArchiveAddress:
+        return ArchiveAddress(HISTORY_KIND, self.archive_name, self.run_id, self.part)
 
-WorkflowRecall: TypeAlias = RecallWorkflow | RecallWorkflowKey | RecallWorkflows | RecallHistory
-
-
-def is_workflow_recalled(recalled: Recalled, recall: WorkflowRecall) -> bool:
-    match recall:
-        case RecallWorkflow(filed_under=filed_under, run_id=run_id):
-            return (filed_under, run_id) in recalled.workflows
-        case RecallWorkflowKey():
-            return recall in recalled.workflow_keys
-        case RecallWorkflows(filed_under=filed_under):
-            return filed_under in recalled.workflow_pages
-        case RecallHistory():
-            return recall in recalled.history_parts
+    def decode(self, body: bytes) -> tuple[HistoryEntry, ...]:
+        return _decode_history(body)
 
 
-def recall_run(state: State, message: OfRun, known: Known) -> Sequence[WorkflowRecall]:
+def ended_workflow(space: Space, run_id: RunId, context: Context) -> WorkflowRecord | None:
+    """The workflow run that is no longer live; None if there never was such a run."""
+    for lookup in _lookups_of(space, run_id, context):
+        if isinstance(lookup, WorkflowLookup):
+            return context.found.get(lookup)
+    return None
+
+
+def workflow_with_key(
+    space: Space, workflow: WorkflowName, key: str, context: Context
+) -> RunId | None:
+    """The run that was started with this key, live or ended."""
+    return space.workflow_keys.get((workflow, key)) or context.found.get(
+        WorkflowKeyLookup(space.archive_name, workflow, key)
+    )
+
+
+def found_summaries(space: Space, context: Context) -> tuple[WorkflowSummary, ...]:
+    """The page of workflow runs that was looked up."""
+    return context.found.get(WorkflowPageLookup(space.archive_name)) or ()
+
+
+def history_part(
+    space: Space, run_id: RunId, part: int, context: Context
+) -> tuple[HistoryEntry, ...]:
+    return context.found.get(HistoryLookup(space.archive_name, run_id, part)) or ()
+
+
+def parts_wanted(parts: int, query: GetHistory) -> range:
+    """The parts of a history that a page of it lies in."""
+    first = first_part(query)
+    last = (history_start(query) + min(query.limit, HISTORY_LIMIT_MAX)) // PART_LENGTH
+    return range(min(first, parts), min(last + 1, parts))
+
+
+def history_start(query: GetHistory) -> int:
+    """Where in its history a page begins."""
+    return parse_number(query.cursor) if query.cursor is not None else 0
+
+
+def first_part(query: GetHistory) -> int:
+    return history_start(query) // PART_LENGTH
+
+
+def numbers_below(space: Space, query: ListWorkflowRuns) -> int:
+    """The number that every run of a page is under."""
+    check_fields(query)
+    return number_below(query, space.workflow_number + 1)
+
+
+def looked_at(query: ListWorkflowRuns) -> int:
+    """How many runs are looked at for one page."""
+    return max(query.limit + 1, SCANNED_MAX if query.where else 0)
+
+
+def status_of(execution: Execution) -> WorkflowStatus:
+    """Pending before its first step; then it waits, for between two waits no time passes."""
+    main = execution.branches.get(MAIN)
+    is_new = main is None or (main.phase is BranchPhase.BETWEEN and main.until_ms is not None)
+    return WorkflowStatus.PENDING if is_new and not execution.ending else WorkflowStatus.WAITING
+
+
+def _live_summaries(space: Space, query: ListWorkflowRuns, below: int) -> Iterator[WorkflowSummary]:
+    """The runs under way that a list may show."""
+    for execution in space.executions.values():
+        run, status = execution.run, status_of(execution)
+        is_asked_for = query.workflow in (None, run.workflow)
+        if run.number < below and is_asked_for and query.status in (None, status):
+            yield WorkflowSummary(
+                run_id=run.run_id,
+                number=run.number,
+                workflow=run.workflow,
+                version=run.version,
+                status=status,
+                created_at_ms=run.created_at_ms,
+                finished_at_ms=0,
+                attributes=run.attributes,
+            )
+
+
+def _for_run(state: State, message: OfWorkflowRun, context: Context) -> Sequence[Lookup[Any]]:
     space = state.space(message.namespace)
-    return () if message.run_id in space.executions else ended(space, message.run_id, known)
+    if message.run_id in space.executions:
+        return ()
+    return _lookups_of(space, message.run_id, context)
 
 
-def recall_keys(state: State, command: StartWorkflow, known: Known) -> Sequence[WorkflowRecall]:
+def _for_start(
+    state: State, command: StartWorkflow, context: Context
+) -> Sequence[WorkflowKeyLookup]:
     """Whether there was a run with the same idempotency key, or with the id that was chosen."""
     space = state.space(command.namespace)
     return [
-        RecallWorkflowKey(space.archive_name, workflow, key)
+        WorkflowKeyLookup(space.archive_name, workflow, key)
         for workflow, key in (
             (command.name, command.idempotency_key),
             (CHOSEN, command.run_id),
@@ -111,57 +250,73 @@ def recall_keys(state: State, command: StartWorkflow, known: Known) -> Sequence[
     ]
 
 
-def recall_page(state: State, query: ListWorkflowRuns, known: Known) -> Sequence[WorkflowRecall]:
+def _for_list(
+    state: State, query: ListWorkflowRuns, context: Context
+) -> Sequence[WorkflowPageLookup]:
     space = state.space(query.namespace)
-    below = items_before(space, query)
-    live = tuple(live_summaries(space, query, below))
+    below = numbers_below(space, query)
+    live = tuple(_live_summaries(space, query, below))
     wanted = query.workflow, below, looked_at(query), query.status, live
-    return (RecallWorkflows(space.archive_name, *wanted),)
+    return (WorkflowPageLookup(space.archive_name, *wanted),)
 
 
-def recall_history(state: State, query: GetHistory, known: Known) -> Sequence[WorkflowRecall]:
+def _for_history(state: State, query: GetHistory, context: Context) -> Sequence[Lookup[Any]]:
+    """First the run, if it has ended; then the parts of its history."""
     space = state.space(query.namespace)
     if query.run_id not in space.executions:
-        record = known.recalled.workflows.get((space.archive_name, query.run_id))
+        record = ended_workflow(space, query.run_id, context)
         if record is None:
-            return ended(space, query.run_id, known)
+            return _lookups_of(space, query.run_id, context)
         parts = parts_wanted(record.history_parts, query)
     else:
         parts = parts_wanted(space.executions[query.run_id].history_parts, query)
-    return [RecallHistory(space.archive_name, query.run_id, part) for part in parts]
+    return [HistoryLookup(space.archive_name, query.run_id, part) for part in parts]
 
 
-def ended(space: Space, run_id: RunId, known: Known) -> Sequence[WorkflowRecall]:
+def _lookups_of(space: Space, run_id: RunId, context: Context) -> Sequence[Lookup[Any]]:
     """Where to look for a run that is not live; nowhere if there never was such a run.
 
     Of an id that was chosen, the number of its run has to be known first.
     """
     given = run_id
     if not run_id.startswith(f"{RUN_PREFIX}-"):
-        named = RecallWorkflowKey(space.archive_name, CHOSEN, run_id)
-        found = space.workflow_keys.get((CHOSEN, run_id)) or known.recalled.workflow_keys.get(named)
+        found = workflow_with_key(space, CHOSEN, run_id, context)
         if found is None:
+            named = WorkflowKeyLookup(space.archive_name, CHOSEN, run_id)
             return (named,) if is_run_id(run_id) else ()
         given = found
     address = parse_run_id(given)
     if address is None or address[0] != RUN_PREFIX or address[1] > space.workflow_number:
         return ()
-    return (RecallWorkflow(space.archive_name, run_id, address[1]),)
+    return (WorkflowLookup(space.archive_name, address[1]),)
 
 
-WORKFLOW_RECALLS: dict[type[Message], Callable[[State, Any, Known], Sequence[WorkflowRecall]]] = {
-    StartWorkflow: recall_keys,
-    SignalWorkflow: recall_run,
-    CancelWorkflow: recall_run,
-    PauseWorkflow: recall_run,
-    ResumeWorkflow: recall_run,
-    RerunWorkflow: recall_run,
-    GetWorkflowRun: recall_run,
-    WaitForWorkflow: recall_run,
-    ExplainWorkflow: recall_run,
-    GetHistory: recall_history,
-    ListWorkflowRuns: recall_page,
+def _summary_of(row: Archived) -> WorkflowSummary:
+    if row.kind == SUMMARY_KIND:
+        return _decode_summary(row.body)
+    record = _decode_record(row.body)
+    return WorkflowSummary(
+        run_id=record.run.run_id,
+        number=record.run.number,
+        workflow=record.run.workflow,
+        version=record.run.version,
+        status=record.status,
+        created_at_ms=record.run.created_at_ms,
+        finished_at_ms=record.finished_at_ms,
+        attributes=record.run.attributes,
+    )
+
+
+LOOKUPS: Mapping[type[Message], LookupRule] = {
+    StartWorkflow: _for_start,
+    SignalWorkflow: _for_run,
+    CancelWorkflow: _for_run,
+    PauseWorkflow: _for_run,
+    ResumeWorkflow: _for_run,
+    RerunWorkflow: _for_run,
+    GetWorkflowRun: _for_run,
+    WaitForWorkflow: _for_run,
+    ExplainWorkflow: _for_run,
+    GetHistory: _for_history,
+    ListWorkflowRuns: _for_list,
 }
-
-LEADING_ON = frozenset({GetHistory})
-"""Those that need to know more, once they know a run."""

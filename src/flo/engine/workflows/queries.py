@@ -1,21 +1,29 @@
-"""Read-only answers about workflows and workflow runs."""
+"""Queries about workflows and workflow runs."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import msgspec
 
 from flo.engine.context import Context
-from flo.engine.queries import page_of
-from flo.engine.state import Deployed, Space, State, Workflow
+from flo.engine.paging import page_of
+from flo.engine.state import Deployed, State, Workflow
 from flo.engine.workflows.execution import COMPENSATION, Execution, step_at
 from flo.engine.workflows.execution import HISTORY_PART_LENGTH as PART_LENGTH
+from flo.engine.workflows.lookups import (
+    ended_workflow,
+    first_part,
+    found_summaries,
+    history_part,
+    history_start,
+    looked_at,
+    numbers_below,
+    parts_wanted,
+    status_of,
+)
 from flo.engine.workflows.records import HistoryEntry, StepResult, WorkflowRecord, WorkflowSummary
 from flo.engine.workflows.rules import named_version, not_found, reading_of
-from flo.model.errors import Invalid
-from flo.model.fields import check_fields
 from flo.model.ids import Namespace
 from flo.model.workflows import (
-    HISTORY_LIMIT_MAX,
     MAIN,
     BranchPhase,
     GetHistory,
@@ -35,14 +43,10 @@ from flo.model.workflows import (
     WorkflowRunItem,
     WorkflowRunPage,
     WorkflowRunView,
-    WorkflowStatus,
     WorkflowView,
 )
 from flo.workflow.search import matches, parse_where
 from flo.workflow.steps import SignalStep
-
-SCANNED_MAX = 1_000
-"""So many runs are looked at for one page of those that fit a condition."""
 
 
 def validate(state: State, query: ValidateWorkflow, context: Context) -> Validated:
@@ -73,12 +77,6 @@ def list_workflows(state: State, query: ListWorkflows, context: Context) -> Work
     return WorkflowPage(items=items, cursor=cursor)
 
 
-def is_under_way(state: State, query: WaitForWorkflow) -> bool:
-    """Whether there is nothing yet to tell who waits; a wait that is too long is refused."""
-    check_fields(query)
-    return query.run_id in state.space(query.namespace).executions
-
-
 def get_run(
     state: State, query: GetWorkflowRun | WaitForWorkflow, context: Context
 ) -> WorkflowRunView:
@@ -86,7 +84,7 @@ def get_run(
     execution = space.executions.get(query.run_id)
     if execution is not None:
         return _live_view(query.namespace, execution)
-    record = context.recalled.workflows.get((space.archive_name, query.run_id))
+    record = ended_workflow(space, query.run_id, context)
     if record is None:
         raise not_found(query.run_id)
     return _ended_view(query.namespace, record)
@@ -95,8 +93,8 @@ def get_run(
 def list_runs(state: State, query: ListWorkflowRuns, context: Context) -> WorkflowRunPage:
     """A page of what was live when the archive was asked, and what it knew."""
     space = state.space(query.namespace)
-    items_before(space, query)
-    found = context.recalled.workflow_pages[space.archive_name]
+    numbers_below(space, query)
+    found = found_summaries(space, context)
     condition = parse_where(query.where) if query.where else None
     items: list[WorkflowRunItem] = []
     last = 0
@@ -112,15 +110,10 @@ def list_runs(state: State, query: ListWorkflowRuns, context: Context) -> Workfl
     return WorkflowRunPage(items=items, cursor=None if is_whole else str(last))
 
 
-def looked_at(query: ListWorkflowRuns) -> int:
-    """How many runs are looked at for one page."""
-    return max(query.limit + 1, SCANNED_MAX if query.where else 0)
-
-
 def get_history(state: State, query: GetHistory, context: Context) -> HistoryPage:
     space = state.space(query.namespace)
     execution = space.executions.get(query.run_id)
-    record = context.recalled.workflows.get((space.archive_name, query.run_id))
+    record = ended_workflow(space, query.run_id, context)
     tail: Iterable[HistoryEntry]
     if execution is not None:
         tail, parts = execution.history, execution.history_parts
@@ -130,9 +123,9 @@ def get_history(state: State, query: GetHistory, context: Context) -> HistoryPag
         raise not_found(query.run_id)
     entries: list[HistoryEntry] = []
     for part in parts_wanted(parts, query):
-        entries += context.recalled.history_parts.get((space.archive_name, query.run_id, part), ())
-    start = _history_start(query)
-    skipped = start - min(_first_part(query), parts) * PART_LENGTH
+        entries += history_part(space, query.run_id, part, context)
+    start = history_start(query)
+    skipped = start - min(first_part(query), parts) * PART_LENGTH
     entries += tail if _reaches_tail(parts, query) else ()
     page = entries[skipped : skipped + query.limit + 1]
     views = [
@@ -148,48 +141,6 @@ def get_history(state: State, query: GetHistory, context: Context) -> HistoryPag
     ]
     more = len(page) > query.limit
     return HistoryPage(items=views, cursor=str(start + query.limit) if more else None)
-
-
-def parts_wanted(parts: int, query: GetHistory) -> range:
-    """The parts of a history that a page of it lies in."""
-    first = _first_part(query)
-    last = (_history_start(query) + min(query.limit, HISTORY_LIMIT_MAX)) // PART_LENGTH
-    return range(min(first, parts), min(last + 1, parts))
-
-
-def live_summaries(space: Space, query: ListWorkflowRuns, below: int) -> Iterator[WorkflowSummary]:
-    """The runs under way that a list may show."""
-    for execution in space.executions.values():
-        run, status = execution.run, status_of(execution)
-        is_asked_for = query.workflow in (None, run.workflow)
-        if run.number < below and is_asked_for and query.status in (None, status):
-            yield WorkflowSummary(
-                run_id=run.run_id,
-                number=run.number,
-                workflow=run.workflow,
-                version=run.version,
-                status=status,
-                created_at_ms=run.created_at_ms,
-                finished_at_ms=0,
-                attributes=run.attributes,
-            )
-
-
-def items_before(space: Space, query: ListWorkflowRuns) -> int:
-    """The number that every run of a page is under."""
-    check_fields(query)
-    if query.cursor is None:
-        return space.workflow_number + 1
-    if not query.cursor.isdecimal() or len(query.cursor) > 18:
-        raise Invalid(f"expected a cursor of an earlier page, got {query.cursor[:80]!r}")
-    return int(query.cursor)
-
-
-def status_of(execution: Execution) -> WorkflowStatus:
-    """Pending before its first step; then it waits, for between two waits no time passes."""
-    main = execution.branches.get(MAIN)
-    is_new = main is None or (main.phase is BranchPhase.BETWEEN and main.until_ms is not None)
-    return WorkflowStatus.PENDING if is_new and not execution.ending else WorkflowStatus.WAITING
 
 
 def _workflow_item(namespace: Namespace, workflow: Workflow, deployed: Deployed) -> WorkflowItem:
@@ -304,17 +255,5 @@ def _item(summary: WorkflowSummary) -> WorkflowRunItem:
     )
 
 
-def _history_start(query: GetHistory) -> int:
-    if query.cursor is None:
-        return 0
-    if not query.cursor.isdecimal() or len(query.cursor) > 12:
-        raise Invalid(f"expected a cursor of an earlier page, got {query.cursor[:80]!r}")
-    return int(query.cursor)
-
-
-def _first_part(query: GetHistory) -> int:
-    return _history_start(query) // PART_LENGTH
-
-
 def _reaches_tail(parts: int, query: GetHistory) -> bool:
-    return _history_start(query) + query.limit >= parts * PART_LENGTH
+    return history_start(query) + query.limit >= parts * PART_LENGTH

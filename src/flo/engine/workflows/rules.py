@@ -39,6 +39,7 @@ from flo.engine.workflows.events import (
     WorkflowStarted,
 )
 from flo.engine.workflows.execution import HISTORY_PART_LENGTH, Execution
+from flo.engine.workflows.lookups import ended_workflow, workflow_with_key
 from flo.engine.workflows.records import Origin, Signal, WorkflowRun
 from flo.engine.workflows.starts import attributes, slot_of
 from flo.model.base import Event, Nothing
@@ -148,7 +149,7 @@ def decide_start(state: State, command: StartWorkflow, context: Context) -> Deci
     deployed = named_version(space, command.name, command.version)
     key = _checked_key(deployed.definition, command.idempotency_key)
     if key is not None:
-        known = _run_with_key(space, command, context)
+        known = workflow_with_key(space, command.name, key, context)
         if known is not None:
             return Decision(WorkflowBegun(run_id=known, duplicate=True))
     check_enabled(space, deployed.definition)
@@ -210,8 +211,8 @@ def decide_resume(state: State, command: ResumeWorkflow, context: Context) -> De
 
 def decide_rerun(state: State, command: RerunWorkflow, context: Context) -> Decision:
     space = state.space(command.namespace)
-    repeated = space.executions.get(command.run_id) or context.recalled.workflows.get(
-        (space.archive_name, command.run_id)
+    repeated = space.executions.get(command.run_id) or ended_workflow(
+        space, command.run_id, context
     )
     if repeated is None:
         raise not_found(command.run_id)
@@ -359,7 +360,7 @@ def live_execution(
     execution = space.executions.get(command.run_id)
     if execution is not None:
         return execution
-    ended = context.recalled.workflows.get((space.archive_name, command.run_id))
+    ended = ended_workflow(space, command.run_id, context)
     if ended is None:
         raise not_found(command.run_id)
     raise Conflict(
@@ -421,8 +422,7 @@ def _checked_id(space: Space, run_id: RunId | None, context: Context) -> RunId |
     if run_id is None:
         return None
     check_run_id(run_id, RUN_PREFIX)
-    known = context.recalled.workflow_keys.get((space.archive_name, CHOSEN, run_id))
-    if known is not None or (CHOSEN, run_id) in space.workflow_keys:
+    if workflow_with_key(space, CHOSEN, run_id, context) is not None:
         raise Conflict(f"there is a workflow run {run_id!r} already", code="run_exists")
     return run_id
 
@@ -438,13 +438,6 @@ def _checked_key(definition: Definition, key: str | None) -> str | None:
             )
         return None
     return None if definition.idempotency is Idempotency.NONE else key
-
-
-def _run_with_key(space: Space, command: StartWorkflow, context: Context) -> RunId | None:
-    assert command.idempotency_key is not None
-    key = command.name, command.idempotency_key
-    known = space.workflow_keys.get(key)
-    return known or context.recalled.workflow_keys.get((space.archive_name, *key))
 
 
 def _first_step(definition: Definition, step: StepName | None) -> StepName | None:

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from flo.engine.runs.events import RunQueued
+from flo.engine.ticks import Tick
 from flo.engine.workflows.advance.steps import ADVANCE_STEPS_MAX
 from flo.engine.workflows.events import (
     ActionEnded,
@@ -15,7 +16,7 @@ from flo.engine.workflows.events import (
     WorkflowStarted,
 )
 from flo.model.actions import DisableAction, RegisterAction
-from flo.model.runs import Cancel, Fail, Tick
+from flo.model.runs import Cancel, Fail
 from flo.model.workers import DeregisterWorker, RegisterWorker
 from flo.model.workflows import BranchPhase, CreateWorkflow, GetWorkflowRun, StartWorkflow
 from flo.testing.clock import NOON_MS

@@ -1,7 +1,9 @@
 import pytest
 
-from flo.engine.context import Recalled
-from flo.engine.lookup import RecallKey, RecallPage, RecallRun, is_recalled, recalls_for
+from flo.engine.context import Context
+from flo.engine.lookup import Found
+from flo.engine.machine import lookups_for
+from flo.engine.runs.lookups import RunKeyLookup, RunLookup, RunPageLookup
 from flo.model.actions import GetAction, RegisterAction
 from flo.model.errors import Invalid
 from flo.model.namespaces import DeleteNamespace
@@ -20,18 +22,23 @@ from flo.model.runs import (
     Touch,
     WaitForRuns,
 )
-from given import ANNA, DEFAULT, given
+from given import ANNA, DEFAULT, Story, given
 
-ENDED = RecallRun(DEFAULT, "send-1", "send", 1)
-KEY = RecallKey(DEFAULT, "send", "new")
+ENDED = RunLookup(DEFAULT, "send", 1)
+KEY = RunKeyLookup(DEFAULT, "send", "new")
+
+
+def wanted(story, message):
+    context = Context(story.now_ms, lambda: 0.5, story.live)
+    return [*lookups_for(story.state, message, context)]
 
 
 def page(below, limit=50, status=None, live=()):
-    return RecallPage(DEFAULT, "send", below, limit, status, live=live)
+    return RunPageLookup(DEFAULT, "send", below, limit, status, live=live)
 
 
 def dead_page(below, limit):
-    return RecallPage(DEFAULT, "send", below, limit, is_dead=True)
+    return RunPageLookup(DEFAULT, "send", below, limit, is_dead=True)
 
 
 STATE = given(
@@ -46,7 +53,7 @@ WAITING = STATE.spaces[DEFAULT].runs["send-2"]
 
 
 @pytest.mark.parametrize(
-    ("message", "recalls"),
+    ("message", "lookups"),
     [
         (Invoke(action="send"), []),
         (Invoke(action="send", idempotency_key="one"), []),
@@ -86,14 +93,18 @@ WAITING = STATE.spaces[DEFAULT].runs["send-2"]
         (Claim(worker_id=ANNA, actions=["send"]), []),
     ],
 )
-def test_the_archive_is_asked_for_what_the_state_cannot_know_and_for_nothing_else(message, recalls):
-    assert [*recalls_for(STATE, message)] == recalls
+def test_the_archive_is_asked_for_what_the_state_cannot_know_and_for_nothing_else(message, lookups):
+    assert wanted(Story(STATE), message) == lookups
 
 
 @pytest.mark.parametrize("query", [ListRuns, ListDead])
-def test_a_question_that_makes_no_sense_is_refused_before_the_archive_is_asked(query):
+def test_a_query_that_makes_no_sense_is_refused_and_the_archive_is_not_asked(query):
+    story = Story(STATE)
+    senseless = query(action="send", limit=0)
+
+    assert wanted(story, senseless) == []
     with pytest.raises(Invalid):
-        recalls_for(STATE, query(action="send", limit=0))
+        story.ask(senseless)
 
 
 def test_of_very_many_runs_no_more_are_looked_up_than_may_be_named_at_once():
@@ -104,7 +115,7 @@ def test_of_very_many_runs_no_more_are_looked_up_than_may_be_named_at_once():
     story.tell(*(Complete(run_id=run_id, worker_id=ANNA) for run_id in run_ids))
 
     for message in (WaitForRuns(run_ids=run_ids), RequeueDead(action="send", run_ids=run_ids)):
-        assert len(recalls_for(story.state, message)) == 1_000
+        assert len(wanted(story, message)) == 1_000
 
 
 def test_what_ended_in_a_namespace_is_looked_for_under_the_name_it_was_filed_under():
@@ -115,30 +126,28 @@ def test_what_ended_in_a_namespace_is_looked_for_under_the_name_it_was_filed_und
 
     keyed = Invoke(action="send", idempotency_key="k", **prod)
 
-    assert [*recalls_for(story.state, keyed)] == [RecallKey("prod~1", "send", "k")]
-    assert [*recalls_for(story.state, GetRun(run_id="send-1", **prod))] == [
-        RecallRun("prod~1", "send-1", "send", 1)
-    ]
-    (page,) = recalls_for(story.state, ListDead(action="send", **prod))
-    assert page.filed_under == "prod~1"
+    assert wanted(story, keyed) == [RunKeyLookup("prod~1", "send", "k")]
+    assert wanted(story, GetRun(run_id="send-1", **prod)) == [RunLookup("prod~1", "send", 1)]
+    (page,) = wanted(story, ListDead(action="send", **prod))
+    assert page.archive_name == "prod~1"
 
 
 @pytest.mark.parametrize(
-    ("recalled", "recall", "known"),
+    ("fetched", "lookup", "known"),
     [
-        (Recalled(), KEY, False),
-        (Recalled(keys={KEY: None}), KEY, True),
-        (Recalled(keys={KEY: "send-1"}), KEY, True),
-        (Recalled(keys={("default~1", "send", "new"): "send-1"}), KEY, False),
-        (Recalled(), ENDED, False),
-        (Recalled(runs={(DEFAULT, "send-1"): None}), ENDED, True),
-        (Recalled(runs={("default~1", "send-1"): None}), ENDED, False),
-        (Recalled(), page(3), False),
-        (Recalled(pages={DEFAULT: ()}), page(3), True),
-        (Recalled(pages={"default~1": ()}), page(3), False),
+        ({}, KEY, False),
+        ({KEY: None}, KEY, True),
+        ({KEY: "send-1"}, KEY, True),
+        ({RunKeyLookup("default~1", "send", "new"): "send-1"}, KEY, False),
+        ({}, ENDED, False),
+        ({ENDED: None}, ENDED, True),
+        ({RunLookup("default~1", "send", 1): None}, ENDED, False),
+        ({}, page(3), False),
+        ({page(2).key(): ()}, page(3), True),
+        ({RunPageLookup("default~1", "send").key(): ()}, page(3), False),
     ],
 )
 def test_no_such_is_an_answer_too_but_not_one_of_another_life_of_the_namespace(
-    recalled, recall, known
+    fetched, lookup, known
 ):
-    assert is_recalled(recalled, recall) is known
+    assert (lookup in Found({}, fetched)) is known

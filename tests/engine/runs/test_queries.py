@@ -1,13 +1,13 @@
 import pytest
 from msgspec.structs import replace
 
-from flo.engine import queries as views
-from flo.engine.volatile import VolatileState
-from flo.model.actions import GetAction, ListActions, RegisterAction
+from flo.engine.runs import lookups
+from flo.engine.runs.queries import PAYLOADS_PER_PAGE_LENGTH_MAX
+from flo.engine.ticks import Tick
+from flo.model.actions import RegisterAction
 from flo.model.errors import Invalid, NotFound
 from flo.model.runs import (
     AttemptView,
-    Cancel,
     Claim,
     Complete,
     Ended,
@@ -18,18 +18,13 @@ from flo.model.runs import (
     RunResult,
     RunStatus,
     RunView,
-    Tick,
     WaitForRuns,
 )
 from flo.model.workers import (
-    AwaitNotifications,
-    DrainWorker,
-    ListWorkers,
-    Notifications,
     RegisterWorker,
 )
 from flo.testing.clock import NOON_MS
-from given import ANNA, BORIS, DEFAULT, Later, given
+from given import ANNA, DEFAULT, Later, given
 
 SEND = RegisterAction(name="send")
 INVOKE = Invoke(action="send")
@@ -56,17 +51,6 @@ def name_of(item):
 
 
 # One thing
-
-
-def test_an_action_shows_its_settings_and_its_counts():
-    story = given(RegisterAction(name="send", timeout_ms=5, description="Sends."), INVOKE)
-
-    view = story.ask(GetAction(name="send"))
-
-    assert (view.name, view.namespace, view.type) == ("send", DEFAULT, "user")
-    assert (view.timeout_ms, view.max_retries, view.retry_delay_ms) == (5, 3, 1_000)
-    assert (view.description, view.version, view.enabled) == ("Sends.", 1, True)
-    assert view.runs["pending"] == 1
 
 
 def test_a_live_run_shows_everything_about_itself():
@@ -175,83 +159,6 @@ def test_a_wait_past_its_bounds_is_refused(settings):
         given().ask(WaitForRuns(**{"run_ids": ["send-1"], **settings}))
 
 
-# News
-
-
-ANNA_WORKS = RegisterWorker(worker_id=ANNA, actions=["send"])
-NUMBER = NOON_MS * 1_000
-
-
-def notifications(story, after=0, worker_id=ANNA):
-    return story.ask(AwaitNotifications(worker_id=worker_id, after=after))
-
-
-def test_a_worker_that_nothing_happened_to_has_no_notifications():
-    assert notifications(given(ANNA_WORKS)) == Notifications(last=NUMBER)
-
-
-def test_a_worker_hears_once_of_every_task_that_was_cancelled():
-    story = given(SEND, ANNA_WORKS, *[INVOKE] * 3, claim_all())
-    story.tell(Cancel(run_id="send-1"), Cancel(run_id="send-3"))
-
-    first = notifications(story)
-    assert first == Notifications(last=NUMBER + 2, cancelled=["send-1", "send-3"])
-    assert notifications(story, after=NUMBER + 1) == Notifications(
-        last=NUMBER + 2, cancelled=["send-3"]
-    )
-    assert notifications(story, after=first.last) == Notifications(last=first.last)
-
-    story.tell(Cancel(run_id="send-2"))
-    assert notifications(story, after=first.last) == Notifications(
-        last=NUMBER + 3, cancelled=["send-2"]
-    )
-
-
-def test_a_worker_does_not_hear_of_the_tasks_of_others_or_of_runs_that_waited():
-    boris = RegisterWorker(worker_id=BORIS, actions=["send"])
-    story = given(SEND, ANNA_WORKS, boris, *[INVOKE] * 2, claim_all(BORIS, max_tasks=1))
-
-    story.tell(Cancel(run_id="send-1"), Cancel(run_id="send-2"))
-
-    assert notifications(story).cancelled == []
-    assert notifications(story, worker_id=BORIS).cancelled == ["send-1"]
-
-
-def test_a_drain_is_notifications_and_true_from_then_on():
-    story = given(ANNA_WORKS, DrainWorker(worker_id=ANNA))
-
-    assert notifications(story) == Notifications(last=NUMBER + 1, draining=True)
-    assert notifications(story, after=NUMBER + 1) == Notifications(last=NUMBER + 1, draining=True)
-
-
-@pytest.mark.parametrize("later_ms", [1, -60_000])
-def test_notifications_are_heard_after_a_restart_of_the_server_whatever_its_clock_says(later_ms):
-    story = given(SEND, ANNA_WORKS, *[INVOKE] * 2, claim_all(), Cancel(run_id="send-1"))
-    last = notifications(story).last
-
-    story.live = VolatileState(NOON_MS + later_ms)
-    begin = notifications(story, after=last)
-    story.tell(Cancel(run_id="send-2"))
-
-    assert begin == Notifications(last=(NOON_MS + later_ms) * 1_000)
-    assert notifications(story, after=last).cancelled == ["send-2"]
-    assert notifications(story, after=begin.last).cancelled == ["send-2"]
-    assert notifications(story, after=begin.last + 1).cancelled == []
-
-
-@pytest.mark.parametrize("settings", [{"block_ms": -1}, {"block_ms": 300_001}])
-def test_a_wait_for_notifications_past_its_bounds_is_refused(settings):
-    with pytest.raises(Invalid):
-        given(ANNA_WORKS).ask(AwaitNotifications(worker_id=ANNA, **settings))
-
-
-def test_a_worker_nobody_registered_has_no_notifications():
-    with pytest.raises(NotFound) as refusal:
-        given(ANNA_WORKS).ask(AwaitNotifications(worker_id=BORIS))
-
-    assert refusal.value.code == "worker_not_found"
-
-
 # Pages of runs
 
 
@@ -288,7 +195,7 @@ def test_live_and_ended_runs_are_listed_together_the_newest_first(settings, expe
 
 
 def test_a_page_looks_at_a_bounded_number_of_runs(monkeypatch):
-    monkeypatch.setattr(views, "NUMBERS_PER_PAGE_MAX", 4)
+    monkeypatch.setattr(lookups, "NUMBERS_PER_PAGE_MAX", 4)
 
     query = ListRuns(action="send", status=RunStatus.RUNNING)
 
@@ -296,7 +203,7 @@ def test_a_page_looks_at_a_bounded_number_of_runs(monkeypatch):
 
 
 def test_a_page_of_large_runs_is_shorter_than_its_limit():
-    half = bytes(views.PAYLOADS_PER_PAGE_LENGTH_MAX // 2)
+    half = bytes(PAYLOADS_PER_PAGE_LENGTH_MAX // 2)
     story = given(SEND, *[Invoke(action="send", input=half)] * 5)
     story.tell(claim_all(max_tasks=2))
     story.tell(Complete(run_id="send-1", worker_id=ANNA, output=half))
@@ -331,42 +238,3 @@ def test_a_cursor_far_ahead_begins_with_the_newest():
     page = mixed_story().ask(ListRuns(action="send", cursor="1000000", limit=2))
 
     assert [name_of(run) for run in page.items] == [9, 8]
-
-
-# Pages of actions and workers
-
-
-def test_actions_are_listed_by_name():
-    story = given(*(RegisterAction(name=name) for name in ["send", "print", "fold", "Zip", "a"]))
-
-    assert pages(story, ListActions()) == [["Zip", "a", "fold", "print", "send"]]
-    assert pages(story, ListActions(limit=2)) == [["Zip", "a"], ["fold", "print"], ["send"]]
-    assert pages(story, ListActions(limit=5)) == [["Zip", "a", "fold", "print", "send"]]
-    assert pages(story, ListActions(namespace="prod")) == [[]]
-
-
-def test_workers_are_listed_by_id():
-    story = given(*(RegisterWorker(worker_id=name, actions=["send"]) for name in (BORIS, ANNA)))
-
-    assert pages(story, ListWorkers()) == [[ANNA, BORIS]]
-    assert pages(story, ListWorkers(limit=1)) == [[ANNA], [BORIS]]
-
-
-@pytest.mark.parametrize("query", [ListActions, ListWorkers, ListRuns])
-@pytest.mark.parametrize("limit", [-1, 0, 1_001])
-def test_a_limit_past_its_bounds_is_refused(query, limit):
-    action = {"action": "send"} if query is ListRuns else {}
-    with pytest.raises(Invalid, match="expected limit from 1 to 1000"):
-        given().ask(query(limit=limit, **action))
-
-
-def test_a_question_leaves_no_trace():
-    story = given()
-    for query in (
-        ListActions(namespace="nowhere"),
-        ListRuns(action="send", namespace="nowhere"),
-        WaitForRuns(run_ids=["send-1"], namespace="nowhere"),
-    ):
-        story.ask(query)
-
-    assert story.state.spaces == {}

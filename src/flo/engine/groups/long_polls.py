@@ -1,0 +1,88 @@
+"""Reads of a group wait for records to be handed out."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from flo.engine.feature import Wake
+from flo.engine.groups.events import (
+    ConsumerLeft,
+    GroupDeleted,
+    LetterRevived,
+    RecordDied,
+    RecordsAcked,
+    RecordsReleased,
+    RecordsReturned,
+)
+from flo.engine.groups.reads import has_something
+from flo.engine.long_poll import (
+    GROUPS,
+    TRIGGERS,
+    WORKER_DRAINS,
+    WORKER_LEFT,
+    LongPoll,
+    Subject,
+    Turn,
+    whole_namespace,
+)
+from flo.engine.state import State
+from flo.model.base import Event, Message
+from flo.model.errors import NotFound
+from flo.model.groups import GroupRecords, ReadGroup
+
+
+def read_subjects(read: ReadGroup) -> Iterable[Subject]:
+    yield GROUPS, read.namespace, read.stream
+    yield whole_namespace(read.namespace)
+    if read.worker_id is not None:
+        yield WORKER_DRAINS, read.namespace, read.worker_id
+
+
+def read_ended_by(read: ReadGroup) -> Iterable[Subject]:
+    if read.worker_id is not None:
+        yield WORKER_LEFT, read.namespace, read.worker_id
+
+
+def is_nothing_read(state: State, read: ReadGroup, reply: Message) -> bool:
+    return isinstance(reply, GroupRecords) and not reply.items and not reply.draining
+
+
+def read_offers(
+    state: State, subject: Subject, waiting: Sequence[ReadGroup]
+) -> Iterator[tuple[int, ReadGroup]]:
+    """Whoever may find something; when all is over, everyone."""
+    is_over = subject[0] not in (GROUPS, TRIGGERS)
+    for index, read in enumerate(waiting):
+        if is_over or _is_worth_while(state, read):
+            yield index, read
+
+
+def _is_worth_while(state: State, read: ReadGroup) -> bool:
+    """Whether a read finds anything if it is asked again, if only that its group is gone."""
+    try:
+        return has_something(state, read)
+    except NotFound:
+        return True
+
+
+def _may_be_read(state: State, event: RecordsAcked) -> Iterable[Subject]:
+    return ((GROUPS, event.namespace, event.stream),)
+
+
+LONG_POLLS: Mapping[type[Message], LongPoll] = {
+    ReadGroup: LongPoll(
+        subjects=read_subjects,
+        is_empty=is_nothing_read,
+        turn=Turn.READS,
+        ended_by=read_ended_by,
+        offers=read_offers,
+    ),
+}
+
+WAKES: Mapping[type[Event], Wake] = {
+    RecordsReturned: _may_be_read,
+    RecordsReleased: _may_be_read,
+    RecordsAcked: _may_be_read,
+    RecordDied: _may_be_read,
+    LetterRevived: _may_be_read,
+    ConsumerLeft: _may_be_read,
+    GroupDeleted: _may_be_read,
+}

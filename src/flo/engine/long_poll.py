@@ -1,0 +1,80 @@
+"""A long poll: a message that waits until there is something to say, or its time is over.
+
+A noun declares for such a message which subjects wake it, and for its events of which subjects
+they are news. A message that is woken is asked again; while its reply is empty, it waits on.
+
+    event ──wakes──▸ subjects ──▸ who waits for them ──offers──▸ asked again, with a reply or not
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import IntEnum
+from typing import Any, TypeAlias
+
+import msgspec
+
+from flo.engine.context import Context
+from flo.engine.state import State
+from flo.model.base import Message
+from flo.model.ids import Namespace
+
+Subject: TypeAlias = tuple[str, Namespace, str]
+"""The kind of thing, its namespace and its name."""
+
+ACTION = "action"
+"""A run of this action may be claimed now."""
+RUN = "run"
+"""This run has ended."""
+WORKER_DRAINS = "worker drains"
+WORKER_LEFT = "worker left"
+NOTIFICATIONS = "notifications"
+"""This worker should hear something."""
+STREAM = "stream"
+"""Records were appended to this stream, or it is gone."""
+GROUPS = "groups"
+"""A group of this stream may have something for a consumer, or is gone."""
+KEY = "key"
+WORKFLOW_RUN = "workflow run"
+"""This workflow run has ended."""
+TRIGGERS = "triggers"
+"""A workflow run has ended, so that a trigger may start another one."""
+NAMESPACE = "namespace"
+"""The whole namespace is gone."""
+
+
+def whole_namespace(namespace: Namespace) -> Subject:
+    return NAMESPACE, namespace, ""
+
+
+class Turn(IntEnum):
+    """Who is served first when a commit has news for many: one may lead to what another wants."""
+
+    READS = 0
+    CLAIMS = 1
+    QUERIES = 2
+    """They see the state as the commit leaves it."""
+
+
+def _everyone(
+    state: State, subject: Subject, waiting: Sequence[Any]
+) -> Iterator[tuple[int, Message]]:
+    return enumerate(waiting)
+
+
+class LongPoll(msgspec.Struct, frozen=True, kw_only=True):
+    subjects: Callable[[Any], Iterable[Subject]]
+    """What wakes it."""
+    is_empty: Callable[[State, Any, Message], bool]
+    """Whether a reply says nothing, so that the message may wait."""
+    turn: Turn = Turn.QUERIES
+    ended_by: Callable[[Any], Iterable[Subject]] = lambda message: ()
+    """What ends the wait: the message is not asked again, but told its empty reply."""
+    offers: Callable[[State, Subject, Sequence[Any]], Iterable[tuple[int, Message]]] = _everyone
+    """Of those who wait for a subject: who is asked now, one after the other, and what."""
+    again_at_ms: Callable[[State, Any, Context], int | None] = lambda state, message, context: None
+    """When a message that found nothing is to be asked again, though no event wakes it."""
+    is_pending: Callable[[State, Any], bool] = lambda state, message: False
+    """Whether it is clear without asking that there is nothing to say yet."""
+    resumed: Callable[[Any, Any], Message] = lambda message, reply: message
+    """How to ask on from an empty reply."""
+    narrowed: Callable[[Any, Sequence[Subject]], Message] = lambda message, subjects: message
+    """The message, about no more than the subjects of which there is news."""

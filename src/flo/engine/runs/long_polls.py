@@ -1,0 +1,152 @@
+"""Claims wait for runs that are ready, and whoever wants a result waits for runs that end."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from flo.engine.context import Context
+from flo.engine.feature import Wake
+from flo.engine.long_poll import (
+    ACTION,
+    NOTIFICATIONS,
+    RUN,
+    WORKER_DRAINS,
+    WORKER_LEFT,
+    LongPoll,
+    Subject,
+    Turn,
+    whole_namespace,
+)
+from flo.engine.runs.claims import free_at_ms
+from flo.engine.runs.events import (
+    RunCancelled,
+    RunCompleted,
+    RunFailed,
+    RunQueued,
+    RunReleased,
+    RunRequeued,
+    RunRevived,
+    RunTimedOut,
+)
+from flo.engine.state import State
+from flo.model.base import Event, Message
+from flo.model.ids import ActionName, Namespace
+from flo.model.runs import Assigned, Claim, Ended, WaitForRuns
+
+
+def _claim_subjects(claim: Claim) -> Iterable[Subject]:
+    yield WORKER_DRAINS, claim.namespace, claim.worker_id
+    for name in claim.actions:
+        yield ACTION, claim.namespace, name
+
+
+def _is_nothing_assigned(state: State, claim: Claim, reply: Message) -> bool:
+    return isinstance(reply, Assigned) and not reply.tasks and not reply.draining
+
+
+def _offers(
+    state: State, subject: Subject, waiting: Sequence[Claim]
+) -> Iterator[tuple[int, Claim]]:
+    """From the least busy worker on, while something is ready: each gets an equal share."""
+    kind, namespace, name = subject
+    if kind != ACTION:
+        yield from enumerate(waiting)
+        return
+    space = state.space(namespace)
+    ahead = sorted(range(len(waiting)), key=lambda index: _load(state, waiting[index]))
+    for left, index in zip(range(len(ahead), 0, -1), ahead, strict=True):
+        if not space.has_ready(name):
+            return
+        claim = waiting[index]
+        share = -(-space.tallies[name].pending // left)
+        if left > 1 and share < claim.max_tasks:
+            claim = replace(claim, max_tasks=share)
+        yield index, claim
+
+
+def _load(state: State, claim: Claim) -> float:
+    """How busy a worker is: what it holds, against what it can hold."""
+    space = state.space(claim.namespace)
+    held = len(space.held.get(claim.worker_id, ()))
+    worker = space.workers.get(claim.worker_id)
+    return held / (worker.max_concurrency if worker else held + claim.max_tasks)
+
+
+def _again_at_ms(state: State, claim: Claim, context: Context) -> int | None:
+    return free_at_ms(state, claim, context.now_ms, context.live)
+
+
+def _wait_subjects(query: WaitForRuns) -> Iterable[Subject]:
+    yield whole_namespace(query.namespace)
+    for run_id in query.run_ids:
+        yield RUN, query.namespace, run_id
+
+
+def _is_none_ended(state: State, query: WaitForRuns, reply: Message) -> bool:
+    return isinstance(reply, Ended) and not reply.results and not reply.unknown
+
+
+def _those_that_ended(query: WaitForRuns, subjects: Sequence[Subject]) -> WaitForRuns:
+    run_ids = [name for kind, _, name in subjects if kind == RUN]
+    return replace(query, run_ids=run_ids) if len(run_ids) == len(subjects) else query
+
+
+def _queued(state: State, event: RunQueued | RunRevived) -> Iterable[Subject]:
+    return ((ACTION, event.namespace, event.run.action),)
+
+
+def _back(state: State, event: RunReleased | RunRequeued) -> Iterable[Subject]:
+    run = state.space(event.namespace).runs.get(event.run_id)
+    return ((ACTION, event.namespace, run.action),) if run is not None else ()
+
+
+def _ended(state: State, event: RunCompleted | RunFailed | RunTimedOut) -> Iterable[Subject]:
+    """With a run that ends, another one of its action may get a permit."""
+    ended = RUN, event.namespace, event.run_id
+    name = event.run_id.rpartition("-")[0]
+    if _is_limited(state, event.namespace, name):
+        return ended, (ACTION, event.namespace, name)
+    return (ended,)
+
+
+def _cancelled(state: State, event: RunCancelled) -> Iterable[Subject]:
+    yield RUN, event.namespace, event.run_id
+    if event.worker_id is not None:
+        yield NOTIFICATIONS, event.namespace, event.worker_id
+    name = event.run_id.rpartition("-")[0]
+    if _is_limited(state, event.namespace, name):
+        yield ACTION, event.namespace, name
+
+
+def _is_limited(state: State, namespace: Namespace, name: ActionName) -> bool:
+    space = state.space(namespace)
+    action = space.actions.get(name) or space.deleted.get(name)
+    return action is not None and action.limits is not None
+
+
+LONG_POLLS: Mapping[type[Message], LongPoll] = {
+    Claim: LongPoll(
+        subjects=_claim_subjects,
+        is_empty=_is_nothing_assigned,
+        turn=Turn.CLAIMS,
+        ended_by=lambda claim: [(WORKER_LEFT, claim.namespace, claim.worker_id)],
+        offers=_offers,
+        again_at_ms=_again_at_ms,
+    ),
+    WaitForRuns: LongPoll(
+        subjects=_wait_subjects,
+        is_empty=_is_none_ended,
+        narrowed=_those_that_ended,
+    ),
+}
+
+WAKES: Mapping[type[Event], Wake] = {
+    RunQueued: _queued,
+    RunRevived: _queued,
+    RunReleased: _back,
+    RunRequeued: _back,
+    RunCompleted: _ended,
+    RunFailed: _ended,
+    RunTimedOut: _ended,
+    RunCancelled: _cancelled,
+}

@@ -1,0 +1,243 @@
+"""What messages about runs need from the archive: runs that have ended, keys, pages."""
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import Self
+
+import msgspec
+from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
+
+from flo.engine.context import Context
+from flo.engine.feature import LookupRule
+from flo.engine.lookup import Lookup, RecentRows, RowLookup
+from flo.engine.paging import number_below
+from flo.engine.runs.records import ARCHIVE_KIND, Run
+from flo.engine.state import Space, State
+from flo.model.archive import ArchiveAddress
+from flo.model.base import Message
+from flo.model.fields import check_fields
+from flo.model.ids import LIST_LIMIT_MAX, ActionName, RunId, parse_run_id, run_id_of
+from flo.model.runs import (
+    RUNS_PER_WAIT_MAX,
+    Cancel,
+    Complete,
+    Fail,
+    GetRun,
+    Invoke,
+    ListDead,
+    ListRuns,
+    PurgeDead,
+    RequeueDead,
+    WaitForRuns,
+)
+from flo.model.store import Store
+
+NUMBERS_PER_PAGE_MAX = 10_000
+"""A page of runs looks at no more run numbers than this; an empty page may have a cursor."""
+
+_decode = msgspec.msgpack.Decoder(Run).decode
+
+
+class RunLookup(RowLookup[Run], frozen=True):
+    """The run with this number, which has ended if it ever was."""
+
+    archive_name: str
+    action: ActionName
+    number: int
+
+    def address(self) -> ArchiveAddress:
+        return ArchiveAddress(ARCHIVE_KIND, self.archive_name, self.action, self.number)
+
+    def decode(self, body: bytes) -> Run:
+        return _decode(body)
+
+
+class RunKeyLookup(Lookup[RunId | None], frozen=True):
+    """Which run was made with this idempotency key?"""
+
+    archive_name: str
+    action: ActionName
+    idempotency_key: str
+
+    @classmethod
+    async def fetch_all(cls, lookups: Sequence[Self], store: Store) -> list[RunId | None]:
+        keys = [(one.archive_name, one.action, one.idempotency_key) for one in lookups]
+        numbers = await store.archive.find_keys(ARCHIVE_KIND, keys)
+        return [run_id_of(key[1], numbers[key]) if key in numbers else None for key in keys]
+
+
+class RunPageLookup(Lookup[tuple[Run, ...]], frozen=True):
+    """The newest ended runs under a number, together with those that are live now."""
+
+    archive_name: str
+    action: ActionName
+    below: int = 0
+    limit: int = 0
+    status: str | None = None
+    is_dead: bool = False
+    live: tuple[Run, ...] = ()
+
+    def key(self) -> Hashable:
+        return RunPageLookup, self.archive_name, self.action
+
+    def refreshed(
+        self, recent: RecentRows, fetched: tuple[Run, ...] | UnsetType
+    ) -> tuple[Run, ...] | UnsetType:
+        """Dead letters as they are now: some may have left the archive."""
+        if fetched is UNSET or not self.is_dead:
+            return fetched
+        return tuple(self._as_of_now(recent, run) for run in fetched)
+
+    async def fetch(self, store: Store) -> tuple[Run, ...]:
+        rows = await store.archive.page(
+            ARCHIVE_KIND,
+            self.archive_name,
+            self.action,
+            below=self.below,
+            limit=self.limit,
+            status=self.status,
+            is_dead=self.is_dead,
+        )
+        found = {row.number: _decode(row.body) for row in rows}
+        found |= {run.number: run for run in self.live}
+        return tuple(found.values())
+
+    def _as_of_now(self, recent: RecentRows, run: Run) -> Run:
+        address = ArchiveAddress(ARCHIVE_KIND, self.archive_name, run.action, run.number)
+        if address not in recent:
+            return run
+        row = recent[address]
+        return _decode(row.body) if row is not None else replace(run, dead_lettered=False)
+
+
+def ended_run(space: Space, run_id: RunId, context: Context) -> Run | None:
+    """The run that is no longer live; None if there never was such a run."""
+    lookup = _lookup_of(space, run_id)
+    return context.found.get(lookup) if lookup is not None else None
+
+
+def run_with_key(space: Space, action: ActionName, key: str, context: Context) -> RunId | None:
+    """The run that was made with this idempotency key, live or ended."""
+    return space.keys.get((action, key)) or context.found.get(
+        RunKeyLookup(space.archive_name, action, key)
+    )
+
+
+def found_runs(space: Space, action: ActionName, context: Context) -> tuple[Run, ...]:
+    """The page of runs that was looked up."""
+    return context.found.get(RunPageLookup(space.archive_name, action)) or ()
+
+
+def found_dead(space: Space, action: ActionName, context: Context) -> tuple[Run, ...]:
+    """The page of dead letters that was looked up; some may not be dead letters any more."""
+    return context.found.get(RunPageLookup(space.archive_name, action, is_dead=True)) or ()
+
+
+def numbers_below(space: Space, query: ListRuns | ListDead) -> int:
+    """The run numbers a page looks at are under this one."""
+    check_fields(query)
+    return number_below(query, space.numbers.get(query.action, 0) + 1)
+
+
+def lowest_number(below: int) -> int:
+    """The lowest run number that a page looks at."""
+    return max(1, below - NUMBERS_PER_PAGE_MAX)
+
+
+def _live_runs(space: Space, query: ListRuns, below: int) -> Iterator[Run]:
+    """The live runs that may be on a page, the newest first."""
+    found = 0
+    for number in range(below - 1, lowest_number(below) - 1, -1):
+        run = space.runs.get(run_id_of(query.action, number))
+        if run is not None and query.status in (None, run.status):
+            yield run
+            found += 1
+            if found == query.limit:
+                return
+
+
+def _for_invoke(state: State, command: Invoke, context: Context) -> Sequence[RunKeyLookup]:
+    key = command.idempotency_key
+    if key is None:
+        return ()
+    space = state.space(command.namespace)
+    if (command.action, key) in space.keys:
+        return ()
+    return (RunKeyLookup(space.archive_name, command.action, key),)
+
+
+def _for_run(
+    state: State, message: Complete | Fail | Cancel | GetRun, context: Context
+) -> Sequence[RunLookup]:
+    space = state.space(message.namespace)
+    if message.run_id in space.runs:
+        return ()
+    lookup = _lookup_of(space, message.run_id)
+    return (lookup,) if lookup is not None else ()
+
+
+def _for_wait(state: State, query: WaitForRuns, context: Context) -> Sequence[RunLookup]:
+    return _ended_among(state.space(query.namespace), query.run_ids)
+
+
+def _for_list(state: State, query: ListRuns, context: Context) -> Sequence[RunPageLookup]:
+    space = state.space(query.namespace)
+    below = numbers_below(space, query)
+    page = RunPageLookup(
+        space.archive_name,
+        query.action,
+        below,
+        query.limit,
+        query.status,
+        live=tuple(_live_runs(space, query, below)),
+    )
+    return (page,)
+
+
+def _for_dead(
+    state: State, message: ListDead | RequeueDead | PurgeDead, context: Context
+) -> Sequence[RunLookup | RunPageLookup]:
+    """Dead letters: those that are named, or a page of them and one more."""
+    space = state.space(message.namespace)
+    if isinstance(message, ListDead):
+        below = numbers_below(space, message)
+    elif message.run_ids is not None:
+        return _ended_among(space, message.run_ids)
+    else:
+        below = space.numbers.get(message.action, 0) + 1
+    limit = max(1, min(message.limit, LIST_LIMIT_MAX)) + 1
+    return (RunPageLookup(space.archive_name, message.action, below, limit, is_dead=True),)
+
+
+def _ended_among(space: Space, run_ids: Sequence[RunId]) -> Sequence[RunLookup]:
+    """Where to look for those that are not live; no more than the rules allow to be named."""
+    return [
+        lookup
+        for run_id in dict.fromkeys(run_ids[:RUNS_PER_WAIT_MAX])
+        if run_id not in space.runs and (lookup := _lookup_of(space, run_id)) is not None
+    ]
+
+
+def _lookup_of(space: Space, run_id: RunId) -> RunLookup | None:
+    """Where to look for a run that is not live; nowhere if there never was such a run."""
+    address = parse_run_id(run_id)
+    if address is None:
+        return None
+    action, number = address
+    if not 1 <= number <= space.numbers.get(action, 0):
+        return None
+    return RunLookup(space.archive_name, action, number)
+
+
+LOOKUPS: Mapping[type[Message], LookupRule] = {
+    Invoke: _for_invoke,
+    Complete: _for_run,
+    Fail: _for_run,
+    Cancel: _for_run,
+    RequeueDead: _for_dead,
+    PurgeDead: _for_dead,
+    ListDead: _for_dead,
+    GetRun: _for_run,
+    WaitForRuns: _for_wait,
+    ListRuns: _for_list,
+}

@@ -1,0 +1,132 @@
+"""Queries about runs: one of them, lists, and which of those that are waited for have ended."""
+
+from collections.abc import Iterable
+from itertools import islice
+
+from flo.engine.context import Context
+from flo.engine.runs.lookups import (
+    ended_run,
+    found_dead,
+    found_runs,
+    lowest_number,
+    numbers_below,
+)
+from flo.engine.runs.records import Attempt, Run
+from flo.engine.state import State
+from flo.model.errors import NotFound
+from flo.model.ids import Namespace
+from flo.model.runs import (
+    AttemptView,
+    Ended,
+    GetRun,
+    ListDead,
+    ListRuns,
+    RunPage,
+    RunResult,
+    RunView,
+    WaitForRuns,
+)
+
+PAYLOADS_PER_PAGE_LENGTH_MAX = 2 * 1024 * 1024
+
+
+def get_run(state: State, query: GetRun, context: Context) -> RunView:
+    space = state.space(query.namespace)
+    run = space.runs.get(query.run_id) or ended_run(space, query.run_id, context)
+    if run is None:
+        raise NotFound(f"run {query.run_id!r} does not exist", code="run_not_found")
+    return run_view(query.namespace, run)
+
+
+def wait_for_runs(state: State, query: WaitForRuns, context: Context) -> Ended:
+    space = state.space(query.namespace)
+    results, unknown = [], []
+    for run_id in query.run_ids:
+        if run_id not in space.runs:
+            run = ended_run(space, run_id, context)
+            if run is None:
+                unknown.append(run_id)
+            else:
+                results.append(run_result(run))
+    return Ended(results=results, unknown=unknown)
+
+
+def list_runs(state: State, query: ListRuns, context: Context) -> RunPage:
+    """A page of what was live when the archive was asked, and what it knew."""
+    space = state.space(query.namespace)
+    below = numbers_below(space, query)
+    floor = lowest_number(below)
+    runs = [run for run in found_runs(space, query.action, context) if run.number >= floor]
+    runs.sort(key=lambda run: run.number, reverse=True)
+    fitting = list(islice(_within_length(runs), query.limit))
+    is_whole = len(fitting) == len(runs) < query.limit
+    last = floor if is_whole else fitting[-1].number
+    views = [run_view(query.namespace, run) for run in fitting]
+    return RunPage(items=views, cursor=str(last) if last > 1 else None)
+
+
+def list_dead(state: State, query: ListDead, context: Context) -> RunPage:
+    """A page of dead letters; one more was asked for, to know whether there is more."""
+    space = state.space(query.namespace)
+    numbers_below(space, query)  # a cursor that makes no sense is refused
+    found = found_dead(space, query.action, context)
+    page = list(_within_length(found[: query.limit]))
+    views = [run_view(query.namespace, run) for run in page if space.has_dead(run)]
+    is_whole = len(page) == len(found)
+    return RunPage(items=views, cursor=None if is_whole else str(page[-1].number))
+
+
+def run_view(namespace: Namespace, run: Run) -> RunView:
+    return RunView(
+        run_id=run.run_id,
+        action=run.action,
+        namespace=namespace,
+        status=run.status,
+        priority=run.priority,
+        attempt=run.attempt,
+        input=run.input,
+        created_at_ms=run.created_at_ms,
+        ready_at_ms=run.ready_at_ms,
+        started_at_ms=run.started_at_ms,
+        finished_at_ms=run.finished_at_ms,
+        worker_id=run.worker_id,
+        lease_expires_at_ms=run.lease_expires_at_ms,
+        output=run.output,
+        outcome=run.outcome,
+        error=run.error,
+        dead_lettered=run.dead_lettered,
+        idempotency_key=run.idempotency_key,
+        labels=run.labels,
+        attempts=[_attempt_view(attempt) for attempt in run.attempts],
+    )
+
+
+def _attempt_view(attempt: Attempt) -> AttemptView:
+    return AttemptView(
+        number=attempt.number,
+        worker_id=attempt.worker_id,
+        started_at_ms=attempt.started_at_ms,
+        ended_at_ms=attempt.ended_at_ms,
+        error=attempt.error,
+    )
+
+
+def run_result(run: Run) -> RunResult:
+    return RunResult(
+        run_id=run.run_id,
+        status=run.status,
+        attempt=run.attempt,
+        output=run.output,
+        outcome=run.outcome,
+        error=run.error,
+    )
+
+
+def _within_length(runs: Iterable[Run]) -> Iterable[Run]:
+    """As many as one reply may carry, and at least one."""
+    length = 0
+    for run in runs:
+        yield run
+        length += len(run.input) + len(run.output or b"")
+        if length > PAYLOADS_PER_PAGE_LENGTH_MAX:
+            return

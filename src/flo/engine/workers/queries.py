@@ -1,0 +1,82 @@
+"""Queries about workers, and what a worker should know at once."""
+
+from flo.engine.context import Context
+from flo.engine.paging import page_of
+from flo.engine.state import Space, State
+from flo.engine.workers.records import Process, Worker
+from flo.engine.workers.rules import named_worker, worker_status
+from flo.model.ids import Namespace
+from flo.model.workers import (
+    AwaitNotifications,
+    GetWorker,
+    ListWorkers,
+    Notifications,
+    ProcessView,
+    WorkerPage,
+    WorkerType,
+    WorkerView,
+)
+
+
+def get_worker(state: State, query: GetWorker, context: Context) -> WorkerView:
+    space = state.space(query.namespace)
+    worker = named_worker(space, query.worker_id)
+    return _worker_view(query.namespace, space, worker, context)
+
+
+def list_workers(state: State, query: ListWorkers, context: Context) -> WorkerPage:
+    space = state.space(query.namespace)
+    ids, cursor = page_of(space.workers, query)
+    views = [
+        _worker_view(query.namespace, space, space.workers[worker_id], context) for worker_id in ids
+    ]
+    return WorkerPage(items=views, cursor=cursor)
+
+
+def await_notifications(state: State, query: AwaitNotifications, context: Context) -> Notifications:
+    space = state.space(query.namespace)
+    worker = named_worker(space, query.worker_id)
+    live, after = context.live, query.after
+    if (
+        after > live.notifications_last
+    ):  # a number of an earlier life of the server, whose clock was ahead
+        after = 0
+    headlines = live.notifications_after(query.namespace, query.worker_id, after)
+    return Notifications(
+        last=headlines[-1].number if headlines else max(after, live.notifications_first),
+        cancelled=[one.cancelled for one in headlines if one.cancelled is not None],
+        draining=worker.draining,
+    )
+
+
+def _worker_view(
+    namespace: Namespace, space: Space, worker: Worker, context: Context
+) -> WorkerView:
+    presence = context.live.heard(namespace, worker.worker_id)
+    processes = space.processes[worker.worker_id].values()
+    return WorkerView(
+        worker_id=worker.worker_id,
+        worker_type=worker.worker_type,
+        status=worker_status(worker, namespace, context),
+        namespace=namespace,
+        max_concurrency=worker.max_concurrency,
+        current_load=presence.current_load,
+        tasks_completed=sum(process.run_count for process in processes),
+        tasks_failed=sum(process.fail_count for process in processes),
+        registered_at_ms=worker.registered_at_ms,
+        last_heartbeat_ms=presence.heard_at_ms,
+        machine_id=worker.machine_id,
+        labels=worker.labels,
+        metadata=worker.metadata,
+        processes=[_process_view(worker.worker_type, process) for process in processes],
+    )
+
+
+def _process_view(worker_type: WorkerType, process: Process) -> ProcessView:
+    return ProcessView(
+        name=process.name,
+        kind="action" if worker_type is WorkerType.ACTION else "stream_consumer",
+        run_count=process.run_count,
+        fail_count=process.fail_count,
+        last_run_at_ms=process.last_run_at_ms,
+    )

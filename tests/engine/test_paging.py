@@ -1,0 +1,85 @@
+import pytest
+from msgspec.structs import replace
+
+from flo.model.actions import GetAction, ListActions, RegisterAction
+from flo.model.errors import Invalid
+from flo.model.runs import (
+    Invoke,
+    ListRuns,
+    RunView,
+    WaitForRuns,
+)
+from flo.model.workers import (
+    ListWorkers,
+    RegisterWorker,
+)
+from given import ANNA, BORIS, DEFAULT, given
+
+SEND = RegisterAction(name="send")
+INVOKE = Invoke(action="send")
+
+
+def pages(story, query):
+    """The items of every page, from the first to the one without a cursor."""
+    page = story.ask(query)
+    found = [[name_of(item) for item in page.items]]
+    while page.cursor is not None:
+        page = story.ask(replace(query, cursor=page.cursor))
+        found.append([name_of(item) for item in page.items])
+    return found
+
+
+def name_of(item):
+    if isinstance(item, RunView):
+        return int(item.run_id.removeprefix("send-"))
+    return getattr(item, "name", None) or item.worker_id
+
+
+def test_an_action_shows_its_settings_and_its_counts():
+    story = given(RegisterAction(name="send", timeout_ms=5, description="Sends."), INVOKE)
+
+    view = story.ask(GetAction(name="send"))
+
+    assert (view.name, view.namespace, view.type) == ("send", DEFAULT, "user")
+    assert (view.timeout_ms, view.max_retries, view.retry_delay_ms) == (5, 3, 1_000)
+    assert (view.description, view.version, view.enabled) == ("Sends.", 1, True)
+    assert view.runs["pending"] == 1
+
+
+# Pages of actions and workers
+
+
+def test_actions_are_listed_by_name():
+    story = given(*(RegisterAction(name=name) for name in ["send", "print", "fold", "Zip", "a"]))
+
+    assert pages(story, ListActions()) == [["Zip", "a", "fold", "print", "send"]]
+    assert pages(story, ListActions(limit=2)) == [["Zip", "a"], ["fold", "print"], ["send"]]
+    assert pages(story, ListActions(limit=5)) == [["Zip", "a", "fold", "print", "send"]]
+    assert pages(story, ListActions(namespace="prod")) == [[]]
+
+
+def test_workers_are_listed_by_id():
+    story = given(*(RegisterWorker(worker_id=name, actions=["send"]) for name in (BORIS, ANNA)))
+
+    assert pages(story, ListWorkers()) == [[ANNA, BORIS]]
+    assert pages(story, ListWorkers(limit=1)) == [[ANNA], [BORIS]]
+
+
+@pytest.mark.parametrize("query", [ListActions, ListWorkers, ListRuns])
+@pytest.mark.parametrize("limit", [-1, 0, 1_001])
+def test_a_limit_past_its_bounds_is_refused(query, limit):
+    action = {"action": "send"} if query is ListRuns else {}
+    with pytest.raises(Invalid, match="expected limit from 1 to 1000"):
+        given().ask(query(limit=limit, **action))
+
+
+def test_a_question_leaves_no_trace():
+    story = given()
+    for query in (
+        ListActions(namespace="nowhere"),
+        ListRuns(action="send", namespace="nowhere"),
+        WaitForRuns(run_ids=["send-1"], namespace="nowhere"),
+    ):
+        story.ask(query)
+
+    assert story.state.spaces == {}
