@@ -1,9 +1,20 @@
 import pytest
 
+from flo.engine.machine import WAKES
 from simulator.simulation import Simulation
 
 SEEDS_MAX = 20
 OPERATIONS = 1_500
+
+
+def silence(monkeypatch, *kinds):
+    """Nobody who waits hears of subjects of these kinds."""
+    for event, wake in list(WAKES.items()):
+
+        def others(state, event, wake=wake):
+            return [subject for subject in wake(state, event) if subject[0] not in kinds]
+
+        monkeypatch.setitem(WAKES, event, others)
 
 
 @pytest.fixture

@@ -9,14 +9,14 @@ from itertools import count
 import pytest
 from msgspec.structs import replace
 
-from flo.engine import queries as views
 from flo.engine import ticks
 from flo.engine.actions.events import ActionDisabled
 from flo.engine.decision import Decision
+from flo.engine.long_poll import ACTION, RUN, WORKER_DRAINS
 from flo.engine.machine import ARCHIVES, FOLDS, QUERIES, REACTIONS, REMOVALS, RULES
 from flo.engine.namespaces import rules as namespaces
 from flo.engine.namespaces.events import NamespaceDeleted
-from flo.engine.runs import claims, reports
+from flo.engine.runs import claims, queries, reports
 from flo.engine.runs import dead_letters as dead
 from flo.engine.runs import ends as run_ends
 from flo.engine.runs import rules as runs
@@ -32,6 +32,7 @@ from flo.engine.runs.events import (
     RunTimedOut,
     RunTouched,
 )
+from flo.engine.runs.lookups import ended_run
 from flo.engine.runs.queue import Lane, Queue
 from flo.engine.ticks import Tick
 from flo.engine.volatile import VolatileState
@@ -50,7 +51,7 @@ from flo.model.runs import (
     Task,
 )
 from flo.shard import snapshot
-from flo.shard.long_polls import RUN, Waiters
+from simulation.conftest import silence
 from simulator.checks.invariants import Invariant
 
 
@@ -231,17 +232,12 @@ def labels_are_ignored(monkeypatch):
 
 
 def parked_claims_are_not_woken(monkeypatch):
-    monkeypatch.setattr(Waiters, "woken_by", lambda waiters, events, state: ())
+    silence(monkeypatch, ACTION, WORKER_DRAINS)
     return {Invariant.CLAIMS_WAKE}
 
 
 def parked_waits_are_not_woken(monkeypatch):
-    asking_about = Waiters.asking_about
-
-    def asking_about_others(waiters, *subject):
-        return () if subject[0] == RUN else asking_about(waiters, *subject)
-
-    monkeypatch.setattr(Waiters, "asking_about", asking_about_others)
+    silence(monkeypatch, RUN)
     return {Invariant.WAITS_WAKE}
 
 
@@ -270,7 +266,7 @@ def cancelled_runs_are_still_claimed(monkeypatch):
 
 def results_of_cancelled_runs_are_accepted(monkeypatch):
     def complete(state, command, context):
-        found = context.recalled.runs.get((command.namespace, command.run_id))
+        found = ended_run(state.space(command.namespace), command.run_id, context)
         if found is None or found.status is not RunStatus.CANCELLED:
             return reports.decide_complete(state, command, context)
         return Decision(Accepted(run_id=command.run_id, status=RunStatus.COMPLETED))
@@ -310,7 +306,7 @@ def what_is_requeued_stays_in_the_archive(monkeypatch):
 def whatever_has_ended_is_treated_as_dead(monkeypatch):
     def named(space, command, run_ids, context):
         for run_id in run_ids:
-            found = context.recalled.runs.get((space.archive_name, run_id))
+            found = ended_run(space, run_id, context)
             if found is not None and run_id not in space.runs:
                 yield found
 
@@ -320,7 +316,7 @@ def whatever_has_ended_is_treated_as_dead(monkeypatch):
 
 def a_dead_letter_is_left_out(monkeypatch):
     def list_dead(state, query, context):
-        page = views.list_dead(state, query, context)
+        page = queries.list_dead(state, query, context)
         return replace(page, items=page.items[1:])
 
     monkeypatch.setitem(QUERIES, ListDead, list_dead)

@@ -8,14 +8,13 @@ import pytest
 
 from flo.engine.actions import rules as actions
 from flo.engine.machine import FOLDS
-from flo.engine.runs import claims, limits, reports
+from flo.engine.runs import claims, limits, long_polls, reports
 from flo.engine.runs import ends as run_ends
 from flo.engine.runs import rules as runs
 from flo.engine.runs.events import RunCancelled, RunRequeued, RunTimedOut
 from flo.engine.runs.limits import slot_of
 from flo.engine.volatile import VolatileState
 from flo.model.runs import RunStatus
-from flo.shard import loop as shard
 from flo.shard import snapshot
 from simulator.checks.invariants import Invariant
 
@@ -115,7 +114,7 @@ def one_of_several_counts(monkeypatch):
 
 
 def whoever_waits_for_a_rate_is_not_asked_again(monkeypatch):
-    monkeypatch.setattr(shard, "free_at_ms", lambda state, claim, now_ms, live: None)
+    monkeypatch.setattr(long_polls, "free_at_ms", lambda state, claim, now_ms, live: None)
     return {Invariant.CLAIMS_WAKE}
 
 

@@ -8,7 +8,6 @@ import time
 import pytest
 
 from flo.client.session import connection, outbox, waits
-from flo.engine import queries as views
 from flo.engine import ticks
 from flo.engine.groups import reads as group_reads
 from flo.engine.groups import rules as groups
@@ -16,11 +15,12 @@ from flo.engine.kv import queries as kv_views
 from flo.engine.machine import FOLDS
 from flo.engine.runs import claims
 from flo.engine.runs import ends as run_ends
-from flo.engine.streams import lookups as stream_recall
+from flo.engine.runs import lookups as run_lookups
+from flo.engine.runs import queries as run_queries
+from flo.engine.streams import lookups as stream_lookups
 from flo.engine.streams import queries as stream_views
 from flo.server.rpc import listener as tcp
-from flo.shard import batch, chunks, recent, snapshot
-from flo.shard import prefetch as recall
+from flo.shard import batch, chunks, prefetch, recent, snapshot
 from flo.shard import record_cache as tails
 from flo.wire.opcodes import FORMS
 from simulator.checks.invariants import Invariant
@@ -32,11 +32,11 @@ OPERATIONS_MIN = 200_000
 
 SMALL_BOUNDS = [
     (run_ends, "KEYS_REMEMBERED_MAX", 5),
-    (recall, "KEYS_REMEMBERED_MAX", 5),
+    (prefetch, "KEYS_REMEMBERED_MAX", 5),
     (ticks, "DUE_PER_TICK_MAX", 3),
     (claims, "PAYLOADS_PER_CLAIM_LENGTH_MAX", 30),
-    (views, "PAYLOADS_PER_PAGE_LENGTH_MAX", 100),
-    (views, "NUMBERS_PER_PAGE_MAX", 20),
+    (run_queries, "PAYLOADS_PER_PAGE_LENGTH_MAX", 100),
+    (run_lookups, "NUMBERS_PER_PAGE_MAX", 20),
     (batch, "MESSAGES_MAX", 4),
     (recent, "ROWS_MAX", 5),
     (snapshot, "RUNS_PER_CHUNK", 7),
@@ -48,10 +48,10 @@ SMALL_BOUNDS = [
     (group_reads, "PAGE_LENGTH_MAX", 60),
     (group_reads, "LOOK_AHEAD_MAX", 3),
     (stream_views, "PAGE_LENGTH_MAX", 60),
-    (stream_recall, "PARTS_MAX", 1),
+    (stream_lookups, "PARTS_MAX", 1),
     (kv_views, "VALUES_PER_ANSWER_LENGTH_MAX", 20),
     (chunks, "CHUNK_RECORDS_MAX", 3),
-    (recall, "FETCH_LENGTH_MAX", 50),
+    (prefetch, "FETCH_LENGTH_MAX", 50),
     (tails, "TAILS_LENGTH_MAX", 2_000),
     (tails, "PAGES_LENGTH_MAX", 1_000),
     (snapshot, "DELIVERIES_PER_CHUNK", 3),

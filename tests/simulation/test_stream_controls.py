@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from flo.engine.decision import Decision
-from flo.engine.groups import dead_letters as letters
+from flo.engine.groups import queries as group_queries
 from flo.engine.groups import reads as group_reads
 from flo.engine.groups import rules as groups
 from flo.engine.groups.backlog import Backlog
@@ -22,6 +22,7 @@ from flo.engine.groups.events import (
 from flo.engine.kv import queries as kv_views
 from flo.engine.kv import rules as kv
 from flo.engine.kv.keys import Keys
+from flo.engine.long_poll import GROUPS, KEY, STREAM, TRIGGERS
 from flo.engine.machine import ARCHIVES, FOLDS, QUERIES, REMOVALS, RULES
 from flo.engine.streams import queries as stream_views
 from flo.engine.streams import rules as streams
@@ -32,8 +33,8 @@ from flo.model.groups import Ack, LeaveGroup, ListLetters, Nack, ReadGroup, Sett
 from flo.model.kv import PutKey, ScanKeys, Transact
 from flo.model.streams import Append, ReadStream, TrimStream
 from flo.shard import snapshot
-from flo.shard.long_polls import KEY, STREAM, Waiters
 from flo.shard.record_cache import RecordStore
+from simulation.conftest import silence
 from simulator.checks.invariants import Invariant
 
 
@@ -188,17 +189,17 @@ def the_store_lets_go_too_early(monkeypatch):
 
 
 def parked_group_reads_are_not_woken(monkeypatch):
-    monkeypatch.setattr(Waiters, "reads_woken_by", lambda waiters, events, state: [])
+    silence(monkeypatch, GROUPS, TRIGGERS)
     return {Invariant.READS_WAKE}
 
 
 def parked_reads_are_not_woken(monkeypatch):
-    monkeypatch.setattr(Waiters, "asking_about", _but_about(STREAM))
+    silence(monkeypatch, STREAM)
     return {Invariant.READS_WAKE, Invariant.READS_WHOLE}
 
 
 def parked_waits_for_keys_are_not_woken(monkeypatch):
-    monkeypatch.setattr(Waiters, "asking_about", _but_about(KEY))
+    silence(monkeypatch, KEY)
     return {Invariant.READS_WAKE}
 
 
@@ -219,7 +220,7 @@ def dead_letters_are_miscounted(monkeypatch):
 
 def a_letter_is_left_out(monkeypatch):
     def list_letters(state, query, context):
-        page = letters.list_letters(state, query, context)
+        page = group_queries.list_letters(state, query, context)
         return replace(page, items=page.items[1:])
 
     monkeypatch.setitem(QUERIES, ListLetters, list_letters)
@@ -403,12 +404,3 @@ def test_a_bug_is_found(put_in, monkeypatch, find):
     makes_untrue = put_in(monkeypatch)
 
     assert find() in makes_untrue
-
-
-def _but_about(kind):
-    asking_about = Waiters.asking_about
-
-    def asking_about_others(waiters, *subject):
-        return () if subject[0] == kind else asking_about(waiters, *subject)
-
-    return asking_about_others

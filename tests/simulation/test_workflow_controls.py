@@ -4,6 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from flo.engine.groups.events import RecordsAcked
+from flo.engine.long_poll import WORKFLOW_RUN
 from flo.engine.machine import ARCHIVES, FOLDS, QUERIES, REACTIONS, RULES
 from flo.engine.runs.events import RunCompleted, RunRequeued
 from flo.engine.schedules import rules as schedules
@@ -25,8 +26,8 @@ from flo.engine.workflows.events import (
     WorkflowPaused,
 )
 from flo.model.schedules import PullTrigger
-from flo.model.workflows import RUN_PREFIX, GetHistory
-from flo.shard.long_polls import Waiters
+from flo.model.workflows import GetHistory
+from simulation.conftest import silence
 from simulator.checks.invariants import Invariant
 
 
@@ -178,12 +179,7 @@ def a_history_leaves_outcomes_out(monkeypatch):
 
 
 def parked_waits_for_workflows_are_not_woken(monkeypatch):
-    asking_about = Waiters.asking_about
-
-    def asking_about_others(waiters, *subject):
-        return () if subject[2].startswith(f"{RUN_PREFIX}-") else asking_about(waiters, *subject)
-
-    monkeypatch.setattr(Waiters, "asking_about", asking_about_others)
+    silence(monkeypatch, WORKFLOW_RUN)
     return {Invariant.WAITS_WAKE}
 
 
