@@ -4,6 +4,7 @@ import asyncio
 import threading
 from contextlib import contextmanager
 
+from flo.engine.long_poll import Turn
 from flo.server.config import Durability, ServerConfig
 from flo.server.server import Server
 from flo.testing.clock import ManualClock
@@ -102,7 +103,7 @@ def running_server(clock=None):
 
 def until_asked(server, kind, namespace, name):
     """Return once somebody waits for news of this thing."""
-    while not server.shard._waiters.asking_about(kind, namespace, name):
+    while (kind, namespace, name) not in server.shard._polls._waking[Turn.QUERIES]:
         pass
 
 

@@ -75,7 +75,7 @@ class HttpWorld:
 
     async def until_waiting(self, count):
         """Until so many long polls are parked."""
-        await self.until(lambda: len(self.shard._waiters.everyone()) == count)
+        await self.until(lambda: len(self.shard._polls.everyone()) == count)
 
     async def send_raw(self, data):
         """All that comes back for these bytes, until the door hangs up."""

@@ -639,7 +639,7 @@ class Target:
     async def is_healthy(self):
         await settled()
         assert self.shard.closed is None
-        assert self.shard._waiters.everyone() == []
+        assert self.shard._polls.everyone() == []
         assert not self.listener._connections
         said = replies(await self.attack(HELLO_FRAME, QUESTION_FRAME))
         return [isinstance(reply.body, FloError) for reply in said] == [False, False]

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from flo.model.errors import Invalid
 
-_NUMBER = re.compile(r"[0-9]{1,18}")
+_NUMBER = re.compile(r"[0-9]+")
 
 
 class Paged(Protocol):
@@ -32,7 +32,7 @@ def number_below(query: Paged, end: int) -> int:
     return min(parse_number(query.cursor), end)
 
 
-def parse_number(cursor: str) -> int:
-    if not _NUMBER.fullmatch(cursor):
+def parse_number(cursor: str, digits_max: int = 18) -> int:
+    if not _NUMBER.fullmatch(cursor) or len(cursor) > digits_max:
         raise Invalid(f"expected a cursor of an earlier page, got {cursor[:80]!r}")
     return int(cursor)

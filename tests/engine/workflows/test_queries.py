@@ -88,7 +88,7 @@ def test_a_search_finds_what_it_says_among_live_and_finished_runs(play, asked, e
 
 
 def test_a_search_that_has_to_look_at_very_many_goes_on_page_by_page(monkeypatch, play):
-    monkeypatch.setattr("flo.engine.workflows.queries.SCANNED_MAX", 4)
+    monkeypatch.setattr("flo.engine.workflows.lookups.SCANNED_MAX", 4)
 
     first = play.ask(ListWorkflowRuns(where="amount < 3", limit=2))
 
@@ -97,7 +97,7 @@ def test_a_search_that_has_to_look_at_very_many_goes_on_page_by_page(monkeypatch
 
 
 def test_the_largest_page_with_a_condition_loses_nothing(monkeypatch, play):
-    monkeypatch.setattr("flo.engine.workflows.queries.SCANNED_MAX", 3)
+    monkeypatch.setattr("flo.engine.workflows.lookups.SCANNED_MAX", 3)
 
     assert found(play, where="amount > 0", limit=3) == [7, 6, 5, 4, 3, 2, 1]
 

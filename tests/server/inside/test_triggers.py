@@ -74,7 +74,7 @@ class World:
                 await asyncio.sleep(0)
 
     async def until_parked(self, count=1):
-        await self.until(lambda: len(self.shard._waiters.everyone()) == count)
+        await self.until(lambda: len(self.shard._polls.everyone()) == count)
 
     async def rest(self):
         for _ in range(200):
@@ -174,7 +174,7 @@ async def test_while_a_workflow_is_disabled_nothing_is_started_and_nothing_lost(
     await world.router.ask(DisableWorkflow(name="ship"))
     await world.append(b"1")
     assert await world.inputs(0) == []
-    assert world.shard._waiters.everyone() == []
+    assert world.shard._polls.everyone() == []
 
     await world.router.ask(EnableWorkflow(name="ship"))
 
@@ -187,7 +187,7 @@ async def test_a_workflow_that_is_deleted_pulls_no_longer(world):
     await world.router.ask(DeleteWorkflow(name="ship"))
     await world.append(b"1")
     assert await world.inputs(0) == []
-    assert world.shard._waiters.everyone() == []
+    assert world.shard._polls.everyone() == []
 
 
 async def test_a_new_version_may_listen_to_another_stream(world):
@@ -217,7 +217,7 @@ async def test_a_namespace_that_is_deleted_stays_so(world):
 
     page = await world.shard.ask(ListNamespaces())
     assert [one.name for one in page.items] == ["default"]
-    assert world.shard._waiters.everyone() == []
+    assert world.shard._polls.everyone() == []
 
 
 async def test_triggers_go_on_after_a_restart_where_they_were(world):

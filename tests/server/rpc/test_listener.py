@@ -354,7 +354,7 @@ async def test_a_claim_whose_caller_has_left_takes_nothing(door, anna, boris):
     await boris.call("invoke", INVOKE)
 
     assert (await boris.call("get_run", GetRun(run_id="send-1"))).status is RunStatus.PENDING
-    assert door.shard._waiters.everyone() == []
+    assert door.shard._polls.everyone() == []
 
 
 async def test_a_caller_that_is_hung_up_on_leaves_no_claim_behind(door, anna, boris):
@@ -365,7 +365,7 @@ async def test_a_caller_that_is_hung_up_on_leaves_no_claim_behind(door, anna, bo
     await anna.reason()
     await door.open_connections(1)
 
-    assert door.shard._waiters.everyone() == []
+    assert door.shard._polls.everyone() == []
 
 
 async def test_what_was_submitted_happens_though_its_caller_has_left(door, anna, boris):
@@ -398,7 +398,7 @@ async def test_a_caller_with_too_much_in_flight_is_not_listened_to_until_somethi
 
 async def parked(door, caller, count):
     """Wait until so many claims are parked."""
-    while len(door.shard._waiters.everyone()) < count:
+    while len(door.shard._polls.everyone()) < count:
         await caller.ping()
 
 

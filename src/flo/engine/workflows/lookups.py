@@ -185,7 +185,7 @@ def parts_wanted(parts: int, query: GetHistory) -> range:
 
 def history_start(query: GetHistory) -> int:
     """Where in its history a page begins."""
-    return parse_number(query.cursor) if query.cursor is not None else 0
+    return parse_number(query.cursor, digits_max=12) if query.cursor is not None else 0
 
 
 def first_part(query: GetHistory) -> int:
