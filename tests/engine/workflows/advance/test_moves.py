@@ -5,6 +5,7 @@ from typing import get_args
 import pytest
 
 from flo.engine.runs.events import RunCancelled, RunQueued
+from flo.engine.ticks import Tick
 from flo.engine.workflows.advance.base import Advance
 from flo.engine.workflows.advance.moves import CANCELLED, Close, EnterStep, Finish, Move, OpenItems
 from flo.engine.workflows.advance.stepper import PARTS, carry_out
@@ -12,7 +13,7 @@ from flo.engine.workflows.advance.targets import Refused, queued
 from flo.engine.workflows.advance.wakes import cancel
 from flo.engine.workflows.events import BranchClosed, StepStarted, WorkflowFinished, WorkflowStarted
 from flo.model.actions import DisableAction
-from flo.model.runs import Cancel, Tick
+from flo.model.runs import Cancel
 from flo.model.workflows import MAIN, BranchPhase, CancelWorkflow, WorkflowStatus
 from flows import document, events_of, one_step, playing
 from given import DEFAULT
