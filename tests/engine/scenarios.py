@@ -432,7 +432,7 @@ class GroupNarrator:
         """Some dead letters of a group that has any, mostly."""
         message, ids = self._group(story), None
         known = [address for address in story.letters if address.namespace == message["namespace"]]
-        if known and self._rng.random() < 0.8:
+        if known and self._rng.random() < 0.9:
             address = self._any(known)
             message["stream"], message["group"], _ = address.name.split("/")
             ids = self._any([None, [stream_id_of(1, address.number)]])
