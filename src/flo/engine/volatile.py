@@ -20,7 +20,7 @@ from flo.engine.workers.events import (
 from flo.model.base import Observation
 from flo.model.ids import ConsumerName, GroupName, Namespace, RunId, StreamName, WorkerId
 from flo.model.kv import Change, Check
-from flo.workflow.plan.cache import CacheKey, Results
+from flo.workflow.plan.cache import CacheKey, ResultCache
 from flo.workflow.plan.monitor import PlanMonitor
 from flo.workflow.plan.rate import Rate
 
@@ -62,11 +62,11 @@ class VolatileState:
         """Headlines are numbered from here; numbers go on across restarts."""
         self.consumers: dict[tuple[Namespace, StreamName, GroupName, ConsumerName], int] = {}
         """Until when a consumer is taken to be there."""
-        self.boards: dict[tuple[str, str, str, str], PlanMonitor] = {}
+        self.monitors: dict[tuple[str, str, str, str], PlanMonitor] = {}
         """What is known of the executors of plans: by namespace, workflow, version and plan."""
         self.rates: dict[tuple[Namespace, str], Rate] = {}
         """How many runs have begun lately of the actions that are limited by rate."""
-        self.caches: dict[tuple[str, str, str, str], Results] = {}
+        self.caches: dict[tuple[str, str, str, str], ResultCache] = {}
         self.cacheable: dict[tuple[str, str, str], tuple[CacheKey, int]] = {}
         """Where the result of a step is to be kept, once it has one: by namespace, run and walk."""
         self.transactions: dict[int, OpenTransaction] = {}
@@ -103,7 +103,7 @@ class VolatileState:
             case EventEmitted(namespace=namespace, name=name):
                 for key, results in self.caches.items():
                     if key[0] == namespace:
-                        results.heard(name, now_ms)
+                        results.invalidate(name, now_ms)
             case _:
                 assert isinstance(observation, TransactionClosed), (
                     f"nobody remembers {observation!r}"

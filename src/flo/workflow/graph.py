@@ -69,7 +69,7 @@ class Area(NamedTuple):
     """The parallel step that the area is a branch of; empty for the main area."""
 
 
-class Leaving(NamedTuple):
+class Transition(NamedTuple):
     """A way out of a step."""
 
     outcome: str
@@ -99,35 +99,37 @@ def _branch_area(parallel: str, name: str, branch: ParallelBranch, path: Path) -
     return Area(start=name, steps=steps, paths={**paths, name: path}, parallel=parallel)
 
 
-def leavings_of(step: Step) -> Iterator[Leaving]:
+def transitions_of(step: Step) -> Iterator[Transition]:
     for outcome, goal in step.transitions.items():
-        yield Leaving(outcome, goal, ("transitions", outcome))
+        yield Transition(outcome, goal, ("transitions", outcome))
     if isinstance(step, SignalStep) and step.wait_for_signal.on_timeout is not None:
-        yield Leaving(TIMEOUT, step.wait_for_signal.on_timeout, ("waitForSignal", "onTimeout"))
+        yield Transition(TIMEOUT, step.wait_for_signal.on_timeout, ("waitForSignal", "onTimeout"))
 
 
-def ways_of(area: Area) -> dict[str, set[str]]:
+def successors_of(area: Area) -> dict[str, set[str]]:
     """Step → the steps of the same area that it leads to directly."""
     return {
-        name: {leaving.goal for leaving in leavings_of(step) if leaving.goal in area.steps}
+        name: {
+            transition.goal for transition in transitions_of(step) if transition.goal in area.steps
+        }
         for name, step in area.steps.items()
     }
 
 
-def reachable(ways: dict[str, set[str]], origins: Iterable[str]) -> set[str]:
+def reachable(successors: dict[str, set[str]], origins: Iterable[str]) -> set[str]:
     """All that can be reached from the origins, themselves included."""
     found = set(origins)
     waiting = list(found)
     while waiting:
-        fresh = ways[waiting.pop()] - found
+        fresh = successors[waiting.pop()] - found
         found |= fresh
         waiting.extend(fresh)
     return found
 
 
-def reversed_ways(ways: dict[str, set[str]]) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {name: set() for name in ways}
-    for origin, goals in ways.items():
+def predecessors_of(successors: dict[str, set[str]]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {name: set() for name in successors}
+    for origin, goals in successors.items():
         for goal in goals:
             found[goal].add(origin)
     return found
@@ -143,13 +145,15 @@ def graph_of(definition: Definition) -> Graph:
             if isinstance(step, ParallelStep):
                 for branch in step.parallel.branches:
                     edges[Edge(name, branch, "branch")] = None
-            for leaving in leavings_of(step):
-                ending = definition.ending_of(leaving.goal)
-                if ending is not None and leaving.goal not in area.steps:
+            for transition in transitions_of(step):
+                ending = definition.ending_of(transition.goal)
+                if ending is not None and transition.goal not in area.steps:
                     if area.parallel:
                         continue  # the end of a branch is where its parallel step goes on
-                    terminals[leaving.goal] = Node(leaving.goal, NodeKind.TERMINAL, ending.value)
-                edges[Edge(name, leaving.goal, leaving.outcome)] = None
+                    terminals[transition.goal] = Node(
+                        transition.goal, NodeKind.TERMINAL, ending.value
+                    )
+                edges[Edge(name, transition.goal, transition.outcome)] = None
     return Graph((*nodes, *terminals.values()), tuple(edges))
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from flo.engine.workflows.events import BranchClosed, HistoryFiled, WorkflowAdmitted
 from flo.engine.workflows.execution import HISTORY_PART_LENGTH, ExecutionEvent
-from flo.engine.workflows.history import DETAIL_LENGTH_MAX, LINES
+from flo.engine.workflows.history import DETAIL_LENGTH_MAX, ENTRIES
 from flo.model.errors import Invalid, NotFound
 from flo.model.workflows import GetHistory
 from flo.testing.clock import NOON_MS
@@ -170,6 +170,6 @@ def test_a_run_that_never_was_has_no_history(long_play):
 
 
 def test_every_event_of_a_run_is_known_to_the_history_or_left_out_on_purpose():
-    untold = set(get_args(ExecutionEvent)) - set(LINES)
+    untold = set(get_args(ExecutionEvent)) - set(ENTRIES)
 
     assert untold == {BranchClosed, HistoryFiled, WorkflowAdmitted}

@@ -11,10 +11,10 @@ THREE_FAILURES = Breaker(failure_threshold=3, cooldown_ms=30_000, half_open_max_
 CLOSED = BreakerState(THREE_FAILURES, since_ms=0)
 
 
-def failed_times(circuit, times, now_ms=0):
+def failed_times(breaker, times, now_ms=0):
     for _ in range(times):
-        circuit = circuit.called(now_ms).failed(now_ms, now_ms)
-    return circuit
+        breaker = breaker.called(now_ms).failed(now_ms, now_ms)
+    return breaker
 
 
 OPENED_AT_0 = failed_times(CLOSED, 3)
@@ -34,10 +34,10 @@ def test_so_many_failures_in_a_row_open_it():
 
 
 def test_a_success_in_between_starts_the_row_anew():
-    circuit = failed_times(CLOSED, 2).succeeded(0, 0)
+    breaker = failed_times(CLOSED, 2).succeeded(0, 0)
 
-    assert failed_times(circuit, 2).phase(0) is BreakerPhase.CLOSED
-    assert failed_times(circuit, 3).phase(0) is BreakerPhase.OPEN
+    assert failed_times(breaker, 2).phase(0) is BreakerPhase.CLOSED
+    assert failed_times(breaker, 3).phase(0) is BreakerPhase.OPEN
 
 
 def test_an_open_breaker_lets_nothing_through_until_the_cooldown_is_over():
@@ -56,18 +56,18 @@ def test_half_open_lets_so_many_probes_through_and_no_more():
 
 
 def test_a_probe_that_succeeds_closes_it():
-    circuit = OPENED_AT_0.called(30_000).succeeded(30_000, 30_500)
+    breaker = OPENED_AT_0.called(30_000).succeeded(30_000, 30_500)
 
-    assert circuit == BreakerState(THREE_FAILURES, since_ms=30_500)
-    assert circuit.may_call(30_500)
+    assert breaker == BreakerState(THREE_FAILURES, since_ms=30_500)
+    assert breaker.may_call(30_500)
 
 
 def test_a_probe_that_fails_opens_it_for_another_cooldown():
-    circuit = OPENED_AT_0.called(30_000).failed(30_000, 30_500)
+    breaker = OPENED_AT_0.called(30_000).failed(30_000, 30_500)
 
-    assert circuit.phase(60_499) is BreakerPhase.OPEN
-    assert circuit.phase(60_500) is BreakerPhase.HALF_OPEN
-    assert circuit.probes == ()
+    assert breaker.phase(60_499) is BreakerPhase.OPEN
+    assert breaker.phase(60_500) is BreakerPhase.HALF_OPEN
+    assert breaker.probes == ()
 
 
 def test_the_other_probe_of_a_phase_that_is_over_says_nothing():
@@ -99,9 +99,9 @@ def test_probes_that_are_never_heard_of_give_their_places_back():
 
 
 def test_a_probe_slower_than_its_place_still_closes_the_breaker():
-    circuit = OPENED_AT_0.called(30_000).called(30_000).called(60_000)
+    breaker = OPENED_AT_0.called(30_000).called(30_000).called(60_000)
 
-    assert circuit.succeeded(30_000, 90_000).phase(90_000) is BreakerPhase.CLOSED
+    assert breaker.succeeded(30_000, 90_000).phase(90_000) is BreakerPhase.CLOSED
 
 
 def test_a_probe_that_was_abandoned_gives_its_place_back_and_says_nothing():
@@ -136,7 +136,7 @@ class BreakerUnderCalls(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.now_ms = 1_000
-        self.circuit = self.circuit_type(
+        self.breaker = self.circuit_type(
             Breaker(failure_threshold=2, cooldown_ms=2_000, half_open_max_calls=2), self.now_ms
         )
         self.under_way = []
@@ -150,12 +150,12 @@ class BreakerUnderCalls(RuleBasedStateMachine):
 
     @rule()
     def someone_calls(self):
-        phase = self.circuit.phase(self.now_ms)
-        if not self.circuit.may_call(self.now_ms):
+        phase = self.breaker.phase(self.now_ms)
+        if not self.breaker.may_call(self.now_ms):
             assert phase is not BreakerPhase.CLOSED
             return
         assert phase is not BreakerPhase.OPEN
-        self.circuit = self.circuit.called(self.now_ms)
+        self.breaker = self.breaker.called(self.now_ms)
         self.under_way.append((self.now_ms, phase))
         if phase is BreakerPhase.HALF_OPEN:
             self.probes.append(self.now_ms)
@@ -165,31 +165,31 @@ class BreakerUnderCalls(RuleBasedStateMachine):
         if not self.under_way:
             return
         began_ms, _ = self.under_way.pop(which % len(self.under_way))
-        before = self.circuit
+        before = self.breaker
         if how == "abandoned":
-            self.circuit = before.abandoned(began_ms)
+            self.breaker = before.abandoned(began_ms)
         else:
-            self.circuit = getattr(before, how)(began_ms, self.now_ms)
+            self.breaker = getattr(before, how)(began_ms, self.now_ms)
         if began_ms in self.probes:
             self.probes.remove(began_ms)
-        if (before.is_open, before.since_ms) != (self.circuit.is_open, self.circuit.since_ms):
+        if (before.is_open, before.since_ms) != (self.breaker.is_open, self.breaker.since_ms):
             self.probes = []
-        if before.is_open and not self.circuit.is_open:
+        if before.is_open and not self.breaker.is_open:
             assert how == "succeeded"
-        if not before.is_open and self.circuit.is_open:
+        if not before.is_open and self.breaker.is_open:
             assert how == "failed"
 
     @invariant()
     def never_more_probes_than_allowed(self):
         fresh = [at_ms for at_ms in self.probes if self.now_ms - at_ms < 2_000]
         assert len(fresh) <= 2
-        assert len(self.circuit.probes) <= 2
+        assert len(self.breaker.probes) <= 2
 
     @invariant()
     def it_is_never_stuck(self):
-        at_ms = self.circuit.next_at_ms(self.now_ms)
+        at_ms = self.breaker.next_at_ms(self.now_ms)
         assert self.now_ms <= at_ms <= self.now_ms + 2_000
-        assert self.circuit.may_call(at_ms)
+        assert self.breaker.may_call(at_ms)
 
 
 class ForgetfulCircuit(BreakerState):

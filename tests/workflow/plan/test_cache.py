@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flo.workflow.mapping import Scope
-from flo.workflow.plan.cache import CacheKey, Results, cache_key
+from flo.workflow.plan.cache import CacheKey, ResultCache, cache_key
 from flo.workflow.plan.plan import Cache
 
 CHARGES = Cache(
@@ -53,7 +53,7 @@ def test_where_a_value_is_missing_there_is_no_key(given):
 
 
 def test_what_was_kept_is_found_until_its_time_is_over():
-    results = Results(CHARGES)
+    results = ResultCache(CHARGES)
     results.keep(ANNA, b"paid", began_ms=50, now_ms=100)
 
     assert results.find(ANNA, 1_099).output == b"paid"
@@ -62,7 +62,7 @@ def test_what_was_kept_is_found_until_its_time_is_over():
 
 
 def test_a_newer_result_takes_the_place_of_the_older_one():
-    results = Results(CHARGES)
+    results = ResultCache(CHARGES)
     results.keep(ANNA, b"paid", began_ms=0, now_ms=0)
     results.keep(ANNA, b"paid again", began_ms=0, now_ms=500)
 
@@ -71,20 +71,20 @@ def test_a_newer_result_takes_the_place_of_the_older_one():
 
 
 def test_an_event_that_is_named_throws_the_results_away():
-    results = Results(CHARGES)
+    results = ResultCache(CHARGES)
     results.keep(ANNA, b"paid", began_ms=0, now_ms=0)
     results.keep(BORIS, b"paid", began_ms=0, now_ms=0)
 
-    assert results.heard("payment.made", 10) == 0
+    assert results.invalidate("payment.made", 10) == 0
     assert results.find(ANNA, 10) is not None
-    assert results.heard("payment.refunded", 10) == 2
+    assert results.invalidate("payment.refunded", 10) == 2
     assert results.find(ANNA, 10) is None
     assert results.size == 0
 
 
 def test_a_plan_that_began_before_the_event_is_not_kept_after_it():
-    results = Results(CHARGES)
-    results.heard("customer.deleted", 10)
+    results = ResultCache(CHARGES)
+    results.invalidate("customer.deleted", 10)
 
     results.keep(ANNA, b"paid", began_ms=10, now_ms=12)
     results.keep(BORIS, b"paid", began_ms=11, now_ms=12)
@@ -94,7 +94,7 @@ def test_a_plan_that_began_before_the_event_is_not_kept_after_it():
 
 
 def test_what_was_used_longest_ago_goes_first():
-    results = Results(CHARGES, entries_max=2)
+    results = ResultCache(CHARGES, entries_max=2)
     results.keep(ANNA, b"1", began_ms=0, now_ms=0)
     results.keep(BORIS, b"2", began_ms=0, now_ms=0)
     results.used(ANNA)
@@ -107,7 +107,7 @@ def test_what_was_used_longest_ago_goes_first():
 
 
 def test_looking_does_not_count_as_using():
-    results = Results(CHARGES, entries_max=2)
+    results = ResultCache(CHARGES, entries_max=2)
     results.keep(ANNA, b"1", began_ms=0, now_ms=0)
     results.keep(BORIS, b"2", began_ms=0, now_ms=0)
     results.find(ANNA, 0)
@@ -119,7 +119,7 @@ def test_looking_does_not_count_as_using():
 
 
 def test_a_result_that_is_too_large_for_the_cache_leaves_the_others_in_peace():
-    results = Results(CHARGES, bytes_max=100)
+    results = ResultCache(CHARGES, bytes_max=100)
     results.keep(ANNA, b"1", began_ms=0, now_ms=0)
 
     results.keep(BORIS, b"2" * 100, began_ms=0, now_ms=0)
@@ -130,7 +130,7 @@ def test_a_result_that_is_too_large_for_the_cache_leaves_the_others_in_peace():
 
 def test_the_cache_may_be_filled_to_the_last_byte():
     anna_bytes = len("anna" + '"anna"')
-    results = Results(CHARGES, bytes_max=anna_bytes + 90)
+    results = ResultCache(CHARGES, bytes_max=anna_bytes + 90)
     assert results.size == 0
 
     results.keep(ANNA, b"1" * 90, began_ms=0, now_ms=0)
@@ -143,7 +143,7 @@ def test_the_cache_may_be_filled_to_the_last_byte():
 
 
 def test_what_is_no_longer_good_can_be_let_go():
-    results = Results(CHARGES)
+    results = ResultCache(CHARGES)
     results.keep(ANNA, b"1", began_ms=0, now_ms=0)
     results.keep(BORIS, b"2", began_ms=0, now_ms=500)
 
@@ -156,7 +156,7 @@ def test_what_is_no_longer_good_can_be_let_go():
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from(["keep", "used", "heard", "expire"]),
+            st.sampled_from(["keep", "used", "invalidate", "expire"]),
             st.integers(0, 6),
             st.integers(0, 60),
             st.integers(0, 400),
@@ -164,7 +164,7 @@ def test_what_is_no_longer_good_can_be_let_go():
     )
 )
 def test_the_bounds_hold_and_nothing_stale_is_found(moves):
-    results, now_ms, expected = Results(CHARGES, entries_max=4, bytes_max=150), 0, {}
+    results, now_ms, expected = ResultCache(CHARGES, entries_max=4, bytes_max=150), 0, {}
     for move, number, length, ms in moves:
         now_ms += ms
         key = CacheKey(f"k{number}", (b"1",))
@@ -173,15 +173,15 @@ def test_the_bounds_hold_and_nothing_stale_is_found(moves):
             expected[key] = (b"x" * length, now_ms + 1_000)
         elif move == "used":
             results.used(key)
-        elif move == "heard":
-            results.heard("payment.refunded", now_ms)
+        elif move == "invalidate":
+            results.invalidate("payment.refunded", now_ms)
             expected = {}
         else:
             results.expire(now_ms)
         found = {key: results.find(key, now_ms) for key in expected}
-        kept = {key: one for key, one in found.items() if one is not None}
-        assert all(expected[key] == one for key, one in kept.items())
-        assert all(one.until_ms > now_ms for one in kept.values())
+        cached = {key: one for key, one in found.items() if one is not None}
+        assert all(expected[key] == one for key, one in cached.items())
+        assert all(one.until_ms > now_ms for one in cached.values())
         assert len(results) <= 4
         assert results.size <= 150
-        assert results.size >= sum(len(one.output) for one in kept.values())
+        assert results.size >= sum(len(one.output) for one in cached.values())

@@ -4,9 +4,17 @@ import heapq
 from itertools import count
 
 from flo.workflow.plan.breaker import BreakerPhase
-from flo.workflow.plan.monitor import board_of
+from flo.workflow.plan.monitor import new_monitor
 from flo.workflow.plan.plan import Breaker, ErrorClasses, Fallback, Health, RateLimit, Selection
-from flo.workflow.plan.progress import EndPlan, ExecutorCall, Rest, Result, begin, ended, resumed
+from flo.workflow.plan.progress import (
+    EndPlan,
+    ExecutorCall,
+    Result,
+    WaitUntil,
+    begin,
+    ended,
+    resumed,
+)
 from flo.workflow.retry import Retry
 from workflow.plans import executor, plan_of
 
@@ -37,7 +45,7 @@ class Traffic:
 
     def __init__(self, dead_from_ms, dead_until_ms):
         self.dead_from_ms, self.dead_until_ms = dead_from_ms, dead_until_ms
-        self.board = board_of(PAYMENT, 0)
+        self.monitor = new_monitor(PAYMENT, 0)
         self.calls = []
         self.finished = []
         self._due = []
@@ -55,19 +63,19 @@ class Traffic:
         return [at for at, called in self.calls if called == name and from_ms <= at < until_ms]
 
     def _begin(self, now_ms):
-        self._take(begin(PAYMENT, self.board, now_ms, lambda: 0.5), now_ms)
+        self._take(begin(PAYMENT, self.monitor, now_ms, lambda: 0.5), now_ms)
 
     def _take(self, taken, now_ms):
-        self.board = taken.board
+        self.monitor = taken.monitor
         match taken.choice:
             case ExecutorCall(executor=one):
                 self.calls.append((now_ms, one.name))
                 self._at(now_ms + CALL_MS, lambda at_ms: self._end(taken.progress, one.name, at_ms))
-            case Rest(until_ms=until_ms):
+            case WaitUntil(until_ms=until_ms):
                 self._at(
                     until_ms,
                     lambda at_ms: self._take(
-                        resumed(PAYMENT, taken.progress, self.board, at_ms, lambda: 0.5), at_ms
+                        resumed(PAYMENT, taken.progress, self.monitor, at_ms, lambda: 0.5), at_ms
                     ),
                 )
             case EndPlan() as finish:
@@ -76,7 +84,7 @@ class Traffic:
     def _end(self, progress, name, now_ms):
         is_dead = name == "stripe-primary" and self.dead_from_ms <= now_ms < self.dead_until_ms
         result = LOST if is_dead else PAID
-        self._take(ended(PAYMENT, progress, result, self.board, now_ms, lambda: 0.5), now_ms)
+        self._take(ended(PAYMENT, progress, result, self.monitor, now_ms, lambda: 0.5), now_ms)
 
     def _at(self, at_ms, move):
         heapq.heappush(self._due, (at_ms, next(self._numbers), move))
@@ -99,7 +107,7 @@ def test_a_dead_provider_is_left_alone_but_for_probes_and_taken_back_when_it_rec
     assert len(traffic.calls_to("stripe-primary", recovered_ms, end_ms)) == (
         (end_ms - recovered_ms) // EVERY_MS
     )
-    assert traffic.board.of("stripe-primary").phase(end_ms) is BreakerPhase.CLOSED
+    assert traffic.monitor.of("stripe-primary").phase(end_ms) is BreakerPhase.CLOSED
 
 
 def test_without_trouble_only_the_provider_of_the_highest_priority_is_called():

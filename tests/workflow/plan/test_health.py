@@ -11,14 +11,14 @@ DECAYING = Health(window_ms=10_000, decay=0.5, min_samples=3)
 BUCKET_MS = 1_000
 
 
-def sampled(vitals, *samples, now_ms=0):
+def sampled(health, *samples, now_ms=0):
     for api, business in samples:
-        vitals = vitals.sampled(api, business, now_ms)
-    return vitals
+        health = health.sampled(api, business, now_ms)
+    return health
 
 
-def score(vitals, now_ms=0, phase=BreakerPhase.CLOSED):
-    return pytest.approx(vitals.score(phase, now_ms))
+def score(health, now_ms=0, phase=BreakerPhase.CLOSED):
+    return pytest.approx(health.score(phase, now_ms))
 
 
 def test_an_executor_that_nothing_is_known_of_is_as_good_as_any():
@@ -27,10 +27,10 @@ def test_an_executor_that_nothing_is_known_of_is_as_good_as_any():
 
 
 def test_an_executor_without_failures_scores_1():
-    vitals = sampled(ExecutorHealth(DECAYING), *[(True, True)] * 7)
-    vitals = sampled(vitals, *[(True, True)] * 5, now_ms=3_000)
+    health = sampled(ExecutorHealth(DECAYING), *[(True, True)] * 7)
+    health = sampled(health, *[(True, True)] * 5, now_ms=3_000)
 
-    assert vitals.score(BreakerPhase.CLOSED, 3_500) == 1.0
+    assert health.score(BreakerPhase.CLOSED, 3_500) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -48,35 +48,35 @@ def test_the_score_is_api_times_70_and_business_times_30_percent(samples, expect
 
 
 def test_a_breaker_that_is_open_or_half_open_lowers_the_score():
-    vitals = sampled(ExecutorHealth(STEADY), (True, True), (False, False))
+    health = sampled(ExecutorHealth(STEADY), (True, True), (False, False))
 
-    assert score(vitals, phase=BreakerPhase.OPEN) == 0.05
-    assert score(vitals, phase=BreakerPhase.HALF_OPEN) == 0.25
+    assert score(health, phase=BreakerPhase.OPEN) == 0.05
+    assert score(health, phase=BreakerPhase.HALF_OPEN) == 0.25
     assert score(ExecutorHealth(STEADY), phase=BreakerPhase.OPEN) == 0.1
 
 
 def test_a_sample_weighs_less_with_every_bucket_that_begins_after_it():
-    vitals = sampled(ExecutorHealth(DECAYING), (False, False))
-    vitals = sampled(vitals, (True, True), now_ms=2 * BUCKET_MS)
+    health = sampled(ExecutorHealth(DECAYING), (False, False))
+    health = sampled(health, (True, True), now_ms=2 * BUCKET_MS)
 
-    assert score(vitals, now_ms=2 * BUCKET_MS) == 1 / (1 + 0.25)
-    assert score(vitals, now_ms=5 * BUCKET_MS) == 1 / (1 + 0.25)
+    assert score(health, now_ms=2 * BUCKET_MS) == 1 / (1 + 0.25)
+    assert score(health, now_ms=5 * BUCKET_MS) == 1 / (1 + 0.25)
 
 
 def test_without_decay_old_and_new_weigh_the_same():
-    vitals = sampled(ExecutorHealth(STEADY), (False, False))
-    vitals = sampled(vitals, (True, True), now_ms=9_000)
+    health = sampled(ExecutorHealth(STEADY), (False, False))
+    health = sampled(health, (True, True), now_ms=9_000)
 
-    assert score(vitals, now_ms=9_000) == 0.5
+    assert score(health, now_ms=9_000) == 0.5
 
 
 def test_what_has_left_the_window_is_forgotten():
-    vitals = sampled(ExecutorHealth(STEADY), *[(False, False)] * 3)
+    health = sampled(ExecutorHealth(STEADY), *[(False, False)] * 3)
 
-    assert vitals.is_measured(9_999)
-    assert score(vitals, now_ms=9_999) == 0.0
-    assert not vitals.is_measured(10_000)
-    assert score(vitals, now_ms=10_000) == 1.0
+    assert health.is_measured(9_999)
+    assert score(health, now_ms=9_999) == 0.0
+    assert not health.is_measured(10_000)
+    assert score(health, now_ms=10_000) == 1.0
 
 
 def test_it_is_measured_from_min_samples_on():
@@ -92,13 +92,13 @@ def test_it_is_measured_from_min_samples_on():
     )
 )
 def test_few_buckets_are_remembered_and_the_score_stays_between_0_and_1(samples):
-    vitals, now_ms = ExecutorHealth(DECAYING), 0
+    health, now_ms = ExecutorHealth(DECAYING), 0
     for ms, api, business in samples:
         now_ms += ms
-        vitals = vitals.sampled(api, business, now_ms)
-        assert len(vitals.buckets) <= BUCKETS
-        assert 0.0 <= vitals.score(BreakerPhase.CLOSED, now_ms) <= 1.0
-        assert 1 <= vitals.samples(now_ms) <= len(samples)
+        health = health.sampled(api, business, now_ms)
+        assert len(health.buckets) <= BUCKETS
+        assert 0.0 <= health.score(BreakerPhase.CLOSED, now_ms) <= 1.0
+        assert 1 <= health.samples(now_ms) <= len(samples)
 
 
 @given(
@@ -108,10 +108,10 @@ def test_few_buckets_are_remembered_and_the_score_stays_between_0_and_1(samples)
     st.sampled_from([0.3, 0.9, 1.0]),
 )
 def test_the_buckets_give_what_a_list_of_all_samples_gives(samples, decay):
-    vitals, now_ms, all_of_them = ExecutorHealth(Health(window_ms=10_000, decay=decay)), 0, []
+    health, now_ms, all_of_them = ExecutorHealth(Health(window_ms=10_000, decay=decay)), 0, []
     for ms, api, business in samples:
         now_ms += ms
-        vitals = vitals.sampled(api, business, now_ms)
+        health = health.sampled(api, business, now_ms)
         all_of_them.append((now_ms // BUCKET_MS, api, business))
 
     ages = [(now_ms // BUCKET_MS - bucket, api, business) for bucket, api, business in all_of_them]
@@ -120,12 +120,12 @@ def test_the_buckets_give_what_a_list_of_all_samples_gives(samples, decay):
     api_rate = sum(weight for weight, api, _ in weights if api) / total
     business_rate = sum(weight for weight, _, business in weights if business) / total
 
-    assert score(vitals, now_ms) == api_rate * 0.7 + business_rate * 0.3
-    assert vitals.samples(now_ms) == len(weights)
+    assert score(health, now_ms) == api_rate * 0.7 + business_rate * 0.3
+    assert health.samples(now_ms) == len(weights)
 
 
 def test_a_clock_that_is_set_back_adds_to_the_newest_bucket():
-    vitals = sampled(ExecutorHealth(STEADY), (True, True), now_ms=5_000)
-    vitals = sampled(vitals, (False, False), now_ms=1_000)
+    health = sampled(ExecutorHealth(STEADY), (True, True), now_ms=5_000)
+    health = sampled(health, (False, False), now_ms=1_000)
 
-    assert [bucket.samples for bucket in vitals.buckets] == [2]
+    assert [bucket.samples for bucket in health.buckets] == [2]

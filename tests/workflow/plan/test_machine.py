@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from flo.workflow.plan import progress as plans
 from flo.workflow.plan.breaker import PLACE_MS_MIN, BreakerPhase, BreakerState
-from flo.workflow.plan.monitor import PlanEventType, board_of
+from flo.workflow.plan.monitor import PlanEventType, new_monitor
 from flo.workflow.plan.plan import (
     Breaker,
     ErrorClasses,
@@ -27,7 +27,7 @@ from flo.workflow.plan.plan import (
     RateLimit,
     Selection,
 )
-from flo.workflow.plan.progress import EndPlan, ExecutorCall, PlanProgress, Rest, Result
+from flo.workflow.plan.progress import EndPlan, ExecutorCall, PlanProgress, Result, WaitUntil
 from flo.workflow.plan.rate import Rate
 from flo.workflow.retry import Backoff, Retry
 from workflow.plans import executor
@@ -88,14 +88,14 @@ any_plan = st.builds(
 class PlansUnderWay(RuleBasedStateMachine):
     """Many ways through one plan at the same time, on one board."""
 
-    fresh = staticmethod(board_of)
+    fresh = staticmethod(new_monitor)
     ended = staticmethod(plans.ended)
 
     @initialize(plan=any_plan, throws=st.randoms(use_true_random=False))
     def begin_with(self, plan, throws):
         self.plan, self.rng = plan, throws.random
         self.now_ms = 10_000
-        self.board = self.fresh(plan, self.now_ms)
+        self.monitor = self.fresh(plan, self.now_ms)
         self.under_way = []
         """(choice, progress, how many moves it has made)"""
         self.started = {one.name: [] for one in plan.executors}
@@ -107,7 +107,7 @@ class PlansUnderWay(RuleBasedStateMachine):
 
     @rule()
     def one_begins(self):
-        self._take(plans.begin(self.plan, self.board, self.now_ms, self.rng), moves=1)
+        self._take(plans.begin(self.plan, self.monitor, self.now_ms, self.rng), moves=1)
 
     @rule(which=st.integers(0, 20), result=st.sampled_from(RESULTS))
     def a_call_ends(self, which, result):
@@ -122,13 +122,13 @@ class PlansUnderWay(RuleBasedStateMachine):
             one = calls[which % len(calls)]
             self.under_way.remove(one)
             name, began_ms = one[1].order[0], one[1].called_at_ms
-            self.board = self.board.abandoned(name, began_ms)
+            self.monitor = self.monitor.abandoned(name, began_ms)
             self._forget_probe(name, began_ms)
 
     @rule()
     def rests_are_over(self):
         for one in list(self.under_way):
-            if isinstance(one[0], Rest) and one[0].until_ms <= self.now_ms:
+            if isinstance(one[0], WaitUntil) and one[0].until_ms <= self.now_ms:
                 self._resume(one)
 
     def teardown(self):
@@ -163,22 +163,22 @@ class PlansUnderWay(RuleBasedStateMachine):
         _, progress, moves = one
         self.under_way.remove(one)
         self._forget_probe(progress.order[0], progress.called_at_ms)
-        after = self.ended(self.plan, progress, result, self.board, self.now_ms, self.rng)
+        after = self.ended(self.plan, progress, result, self.monitor, self.now_ms, self.rng)
         self._take(after, moves + 1)
 
     def _resume(self, one):
         _, progress, moves = one
         self.under_way.remove(one)
-        after = plans.resumed(self.plan, progress, self.board, self.now_ms, self.rng)
+        after = plans.resumed(self.plan, progress, self.monitor, self.now_ms, self.rng)
         self._take(after, moves + 1)
 
     def _take(self, after, moves):
         assert moves <= self._moves_max()
-        before = self.board
+        before = self.monitor
         for event in after.events:
             before = self._observe(before, event)
-        assert before == after.board
-        self.board = after.board
+        assert before == after.monitor
+        self.monitor = after.monitor
         assert _after_a_snapshot(after.progress) == after.progress
         is_start = bool(after.events) and after.events[-1].type is PlanEventType.EXECUTOR_START
         assert is_start == isinstance(after.choice, ExecutorCall)
@@ -188,24 +188,24 @@ class PlansUnderWay(RuleBasedStateMachine):
                     assert error in (after.progress.error, None)
                 assert (outcome == "failure") == (error is not None)
                 assert self.plan.fallback is None or error is None
-            case Rest(until_ms=until_ms):
+            case WaitUntil(until_ms=until_ms):
                 assert until_ms > self.now_ms
                 self.under_way.append((after.choice, after.progress, moves))
             case ExecutorCall():
                 self.under_way.append((after.choice, after.progress, moves))
 
-    def _observe(self, board, event):
+    def _observe(self, monitor, event):
         name = event.executor
         if event.type is PlanEventType.EXECUTOR_START:
-            phase = board.of(name).phase(self.now_ms)
+            phase = monitor.of(name).phase(self.now_ms)
             assert phase is not BreakerPhase.OPEN
             if phase is BreakerPhase.HALF_OPEN:
                 self.probes[name].append(self.now_ms)
             self.started[name].append(self.now_ms)
-        observed = board.observe(event, self.now_ms)
+        observed = monitor.observe(event, self.now_ms)
         for one in self.plan.executors:
-            circuit, then = board.of(one.name).circuit, observed.of(one.name).circuit
-            if circuit and (circuit.is_open, circuit.since_ms) != (then.is_open, then.since_ms):
+            breaker, then = monitor.of(one.name).breaker, observed.of(one.name).breaker
+            if breaker and (breaker.is_open, breaker.since_ms) != (then.is_open, then.since_ms):
                 self.probes[one.name] = []
         return observed
 
@@ -237,20 +237,20 @@ class BreakerThatForgetsProbes(BreakerState):
 
 
 def without_limits(plan, now_ms):
-    board = board_of(plan, now_ms)
-    return board._replace(
-        standings=tuple(
-            one._replace(rate=LimitThatLetsAllThrough(*one.rate)) for one in board.standings
+    monitor = new_monitor(plan, now_ms)
+    return monitor._replace(
+        states=tuple(
+            one._replace(rate=LimitThatLetsAllThrough(*one.rate)) for one in monitor.states
         )
     )
 
 
 def without_probes(plan, now_ms):
-    board = board_of(plan, now_ms)
-    return board._replace(
-        standings=tuple(
-            one._replace(circuit=one.circuit and BreakerThatForgetsProbes(*one.circuit))
-            for one in board.standings
+    monitor = new_monitor(plan, now_ms)
+    return monitor._replace(
+        states=tuple(
+            one._replace(breaker=one.breaker and BreakerThatForgetsProbes(*one.breaker))
+            for one in monitor.states
         )
     )
 

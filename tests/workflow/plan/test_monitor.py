@@ -1,7 +1,7 @@
 import pytest
 
 from flo.workflow.plan.breaker import BreakerPhase
-from flo.workflow.plan.monitor import CallDecision, PlanEvent, PlanEventType, board_of
+from flo.workflow.plan.monitor import CallDecision, PlanEvent, PlanEventType, new_monitor
 from flo.workflow.plan.plan import Breaker, Health, RateLimit
 from workflow.plans import executor, plan_of
 
@@ -14,7 +14,7 @@ PLAN = plan_of(
     executor("backup"),
     health=Health(min_samples=2),
 )
-BOARD = board_of(PLAN, 0)
+BOARD = new_monitor(PLAN, 0)
 
 
 def started(name="primary", **fields):
@@ -27,25 +27,25 @@ def ended(verdict, name="primary", began_ms=0):
     )
 
 
-def after(board, *events, now_ms=0):
+def after(monitor, *events, now_ms=0):
     for event in events:
-        board = board.observe(event, now_ms)
-    return board
+        monitor = monitor.observe(event, now_ms)
+    return monitor
 
 
 def test_on_a_fresh_board_everyone_is_healthy_and_may_be_called():
     for name in ("primary", "backup"):
-        standing = BOARD.of(name)
-        assert standing.is_let_through(0)
-        assert standing.rate.may_call(0)
-        assert standing.score(0) == 1.0
+        state = BOARD.of(name)
+        assert state.is_let_through(0)
+        assert state.rate.may_call(0)
+        assert state.score(0) == 1.0
 
 
 def test_a_start_counts_against_the_limit_of_its_executor_only():
-    board = after(BOARD, *[started()] * 3)
+    monitor = after(BOARD, *[started()] * 3)
 
-    assert not board.of("primary").rate.may_call(0)
-    assert board.of("backup") == BOARD.of("backup")
+    assert not monitor.of("primary").rate.may_call(0)
+    assert monitor.of("backup") == BOARD.of("backup")
 
 
 @pytest.mark.parametrize(
@@ -58,21 +58,21 @@ def test_a_start_counts_against_the_limit_of_its_executor_only():
     ],
 )
 def test_what_each_verdict_means_for_breaker_and_health(verdict, phase, score):
-    standing = after(BOARD, ended(verdict), ended(verdict)).of("primary")
+    state = after(BOARD, ended(verdict), ended(verdict)).of("primary")
 
-    assert standing.phase(0) is phase
-    assert standing.score(0) == pytest.approx(score)
+    assert state.phase(0) is phase
+    assert state.score(0) == pytest.approx(score)
 
 
 def test_with_few_samples_only_the_breaker_lowers_the_score():
-    board = board_of(
+    monitor = new_monitor(
         plan_of(executor("primary", breaker=Breaker(failure_threshold=1, cooldown_ms=1_000))), 0
     )
 
-    standing = after(board, ended(CallDecision.SILENT)).of("primary")
+    state = after(monitor, ended(CallDecision.SILENT)).of("primary")
 
-    assert standing.score(0) == 0.1
-    assert standing.score(1_000) == 0.5
+    assert state.score(0) == 0.1
+    assert state.score(1_000) == 0.5
 
 
 def test_when_a_breaker_closes_the_health_before_it_is_forgotten():
@@ -94,7 +94,9 @@ def test_a_call_that_is_abandoned_gives_its_probe_back():
         ),
         executor("backup"),
     )
-    probing = after(after(board_of(plan, 0), ended(CallDecision.SILENT)), started(), now_ms=1_000)
+    probing = after(
+        after(new_monitor(plan, 0), ended(CallDecision.SILENT)), started(), now_ms=1_000
+    )
 
     assert not probing.of("primary").is_let_through(1_000)
     assert probing.abandoned("primary", 1_000).of("primary").is_let_through(1_000)
@@ -102,9 +104,9 @@ def test_a_call_that_is_abandoned_gives_its_probe_back():
 
 
 def test_only_what_begins_a_plan_moves_the_turn_on():
-    board = after(BOARD, started(is_turn=True), started(), ended(CallDecision.GOOD))
+    monitor = after(BOARD, started(is_turn=True), started(), ended(CallDecision.GOOD))
 
-    assert board.turn == 1
+    assert monitor.turn == 1
 
 
 def test_an_executor_that_is_no_longer_there_is_ignored():
@@ -115,4 +117,4 @@ def test_a_board_can_be_observed_again_from_the_same_events():
     events = [started(is_turn=True), ended(CallDecision.BAD), started(), ended(CallDecision.GOOD)]
 
     assert after(BOARD, *events) == after(BOARD, *events)
-    assert board_of(PLAN, 0) == BOARD
+    assert new_monitor(PLAN, 0) == BOARD

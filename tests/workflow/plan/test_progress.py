@@ -2,7 +2,7 @@ import pytest
 from msgspec.structs import replace
 
 from flo.workflow.plan.breaker import BreakerPhase
-from flo.workflow.plan.monitor import CallDecision, PlanEvent, PlanEventType, board_of
+from flo.workflow.plan.monitor import CallDecision, PlanEvent, PlanEventType, new_monitor
 from flo.workflow.plan.plan import (
     Breaker,
     ErrorClasses,
@@ -15,8 +15,8 @@ from flo.workflow.plan.progress import (
     EndPlan,
     ExecutorCall,
     PlanProgress,
-    Rest,
     Result,
+    WaitUntil,
     begin,
     ended,
     resumed,
@@ -37,19 +37,19 @@ AT_ONCE = Retry(max_attempts=3, backoff=Backoff.CONSTANT, initial_delay_ms=0)
 class Walk:
     """One way through a plan, told from call to call."""
 
-    def __init__(self, plan, board=None, now_ms=0, rng=lambda: 0.0, cached=None):
+    def __init__(self, plan, monitor=None, now_ms=0, rng=lambda: 0.0, cached=None):
         self.plan, self.rng, self.now_ms = plan, rng, now_ms
         self.history = []
-        self._take(begin(plan, board or board_of(plan, now_ms), now_ms, rng, cached))
+        self._take(begin(plan, monitor or new_monitor(plan, now_ms), now_ms, rng, cached))
 
     def ends(self, result, after_ms=0):
         self.now_ms += after_ms
-        self._take(ended(self.plan, self.progress, result, self.board, self.now_ms, self.rng))
+        self._take(ended(self.plan, self.progress, result, self.monitor, self.now_ms, self.rng))
         return self
 
     def rests(self):
         self.now_ms = max(self.now_ms, self.choice.until_ms)
-        self._take(resumed(self.plan, self.progress, self.board, self.now_ms, self.rng))
+        self._take(resumed(self.plan, self.progress, self.monitor, self.now_ms, self.rng))
         return self
 
     @property
@@ -57,22 +57,22 @@ class Walk:
         return [f"{event.type.removeprefix('plan_')} {event.executor}" for event in self.history]
 
     def _take(self, taken):
-        self.choice, self.progress, events, self.board = taken
+        self.choice, self.progress, events, self.monitor = taken
         self.history.extend(events)
 
 
 def test_the_first_executor_is_called_and_its_answer_is_the_plan_s():
     plan = plan_of(executor("a"), executor("b"))
 
-    walk = Walk(plan, now_ms=5)
-    assert walk.choice == ExecutorCall(plan.executors[0], attempt=1)
-    assert walk.progress == PlanProgress(
+    chooser = Walk(plan, now_ms=5)
+    assert chooser.choice == ExecutorCall(plan.executors[0], attempt=1)
+    assert chooser.progress == PlanProgress(
         began_at_ms=5, order=("a", "b"), attempt=1, first_at_ms=5, called_at_ms=5
     )
 
-    walk.ends(PAID, after_ms=10)
-    assert walk.choice == EndPlan("success", b'{"id": 7}', executor="a")
-    assert walk.history == [
+    chooser.ends(PAID, after_ms=10)
+    assert chooser.choice == EndPlan("success", b'{"id": 7}', executor="a")
+    assert chooser.history == [
         PlanEvent(type=PlanEventType.EXECUTOR_START, executor="a", attempt=1, is_turn=True),
         PlanEvent(
             type=PlanEventType.EXECUTOR_SUCCESS,
@@ -86,10 +86,10 @@ def test_the_first_executor_is_called_and_its_answer_is_the_plan_s():
 
 @pytest.mark.parametrize("outcome", ["pending", "partly_paid"])
 def test_an_outcome_that_is_no_error_is_passed_on(outcome):
-    walk = Walk(plan_of(executor("a"), executor("b"))).ends(Result(outcome, b"{}"))
+    chooser = Walk(plan_of(executor("a"), executor("b"))).ends(Result(outcome, b"{}"))
 
-    assert walk.choice == EndPlan(outcome, b"{}", executor="a")
-    assert not walk.choice.is_cacheable
+    assert chooser.choice == EndPlan(outcome, b"{}", executor="a")
+    assert not chooser.choice.is_cacheable
 
 
 def test_only_the_success_of_an_executor_is_worth_keeping():
@@ -99,21 +99,21 @@ def test_only_the_success_of_an_executor_is_worth_keeping():
 
 
 def test_an_executor_without_retry_is_tried_once():
-    walk = Walk(plan_of(executor("a"), executor("b"))).ends(DOWN)
+    chooser = Walk(plan_of(executor("a"), executor("b"))).ends(DOWN)
 
-    assert walk.choice.executor.name == "b"
-    assert walk.story == ["executor_start a", "executor_exhausted a", "executor_start b"]
+    assert chooser.choice.executor.name == "b"
+    assert chooser.story == ["executor_start a", "executor_exhausted a", "executor_start b"]
 
 
 def test_an_error_is_tried_again_on_the_same_executor_after_its_delay():
-    walk = Walk(plan_of(executor("a", retry=THREE_TIMES), executor("b")))
+    chooser = Walk(plan_of(executor("a", retry=THREE_TIMES), executor("b")))
 
-    assert walk.ends(DOWN, after_ms=50).choice == Rest(150)
-    assert walk.rests().choice.attempt == 2
-    assert walk.ends(LOST).choice == Rest(250)
-    assert walk.rests().choice.attempt == 3
-    assert walk.ends(DOWN).choice.executor.name == "b"
-    assert walk.story == [
+    assert chooser.ends(DOWN, after_ms=50).choice == WaitUntil(150)
+    assert chooser.rests().choice.attempt == 2
+    assert chooser.ends(LOST).choice == WaitUntil(250)
+    assert chooser.rests().choice.attempt == 3
+    assert chooser.ends(DOWN).choice.executor.name == "b"
+    assert chooser.story == [
         "executor_start a",
         "executor_retry a",
         "executor_start a",
@@ -122,7 +122,7 @@ def test_an_error_is_tried_again_on_the_same_executor_after_its_delay():
         "executor_exhausted a",
         "executor_start b",
     ]
-    assert [event.error for event in walk.history if event.error] == [
+    assert [event.error for event in chooser.history if event.error] == [
         "temporary_failure",
         "timeout",
         "temporary_failure",
@@ -130,27 +130,27 @@ def test_an_error_is_tried_again_on_the_same_executor_after_its_delay():
 
 
 def test_each_executor_counts_its_own_attempts():
-    walk = Walk(plan_of(executor("a", retry=AT_ONCE), executor("b", retry=AT_ONCE)))
+    chooser = Walk(plan_of(executor("a", retry=AT_ONCE), executor("b", retry=AT_ONCE)))
     for _ in range(4):
-        walk.ends(DOWN)
+        chooser.ends(DOWN)
 
-    assert walk.choice.executor.name == "b"
-    assert walk.choice.attempt == 2
+    assert chooser.choice.executor.name == "b"
+    assert chooser.choice.attempt == 2
 
 
 def test_a_delay_of_nothing_tries_again_at_once():
-    walk = Walk(plan_of(executor("a", retry=AT_ONCE))).ends(DOWN)
+    chooser = Walk(plan_of(executor("a", retry=AT_ONCE))).ends(DOWN)
 
-    assert walk.choice == ExecutorCall(walk.plan.executors[0], attempt=2)
+    assert chooser.choice == ExecutorCall(chooser.plan.executors[0], attempt=2)
 
 
 def test_the_time_budget_of_an_executor_begins_with_its_first_attempt():
     impatient = replace(THREE_TIMES, within_ms=250)
-    walk = Walk(plan_of(executor("a"), executor("b", retry=impatient)))
+    chooser = Walk(plan_of(executor("a"), executor("b", retry=impatient)))
 
-    walk.ends(DOWN, after_ms=10_000)
-    assert walk.ends(DOWN, after_ms=100).choice == Rest(10_200)
-    assert walk.rests().ends(DOWN).choice == EndPlan("failure", error="temporary_failure")
+    chooser.ends(DOWN, after_ms=10_000)
+    assert chooser.ends(DOWN, after_ms=100).choice == WaitUntil(10_200)
+    assert chooser.rests().ends(DOWN).choice == EndPlan("failure", error="temporary_failure")
 
 
 def test_a_fatal_error_goes_on_to_the_next_executor_at_once():
@@ -160,22 +160,22 @@ def test_a_fatal_error_goes_on_to_the_next_executor_at_once():
         errors=ErrorClasses(fatal=("invalid_card",)),
     )
 
-    walk = Walk(plan).ends(DECLINED)
-    assert walk.choice.executor.name == "b"
-    assert walk.ends(DECLINED).choice == EndPlan("failure", error="invalid_card")
+    chooser = Walk(plan).ends(DECLINED)
+    assert chooser.choice.executor.name == "b"
+    assert chooser.ends(DECLINED).choice == EndPlan("failure", error="invalid_card")
 
 
 def test_if_retryable_errors_are_named_the_others_are_not_tried_again():
     plan = plan_of(executor("a", retry=THREE_TIMES), errors=ErrorClasses(retryable=("timeout",)))
 
-    assert Walk(plan).ends(LOST).choice == Rest(100)
+    assert Walk(plan).ends(LOST).choice == WaitUntil(100)
     assert Walk(plan).ends(DOWN).choice == EndPlan("failure", error="temporary_failure")
 
 
 def test_if_only_fatal_errors_are_named_all_others_are_tried_again():
     plan = plan_of(executor("a", retry=THREE_TIMES), errors=ErrorClasses(fatal=("invalid_card",)))
 
-    assert Walk(plan).ends(DOWN).choice == Rest(100)
+    assert Walk(plan).ends(DOWN).choice == WaitUntil(100)
 
 
 @pytest.mark.parametrize(
@@ -206,11 +206,11 @@ def test_an_executor_whose_breaker_is_open_is_skipped():
     plan = plan_of(
         executor("a", breaker=Breaker(failure_threshold=1, cooldown_ms=1_000)), executor("b")
     )
-    board = Walk(plan).ends(DOWN).board
+    monitor = Walk(plan).ends(DOWN).monitor
 
-    walk = Walk(plan, board, now_ms=999)
-    assert walk.story == ["breaker_skip a", "executor_start b"]
-    assert Walk(plan, board, now_ms=1_000).story == ["executor_start a"]
+    chooser = Walk(plan, monitor, now_ms=999)
+    assert chooser.story == ["breaker_skip a", "executor_start b"]
+    assert Walk(plan, monitor, now_ms=1_000).story == ["executor_start a"]
 
 
 def test_a_breaker_that_opens_ends_the_retries():
@@ -218,19 +218,19 @@ def test_a_breaker_that_opens_ends_the_retries():
         executor("a", retry=THREE_TIMES, breaker=Breaker(failure_threshold=2)), executor("b")
     )
 
-    walk = Walk(plan).ends(DOWN).rests().ends(DOWN)
+    chooser = Walk(plan).ends(DOWN).rests().ends(DOWN)
 
-    assert walk.story[-3:] == ["executor_start a", "executor_exhausted a", "executor_start b"]
+    assert chooser.story[-3:] == ["executor_start a", "executor_exhausted a", "executor_start b"]
 
 
 def test_a_breaker_that_others_opened_during_the_rest_is_respected():
     plan = plan_of(
         executor("a", retry=THREE_TIMES, breaker=Breaker(failure_threshold=2)), executor("b")
     )
-    walk = Walk(plan).ends(DOWN)
-    walk.board = Walk(plan, walk.board).ends(DOWN).board
+    chooser = Walk(plan).ends(DOWN)
+    chooser.monitor = Walk(plan, chooser.monitor).ends(DOWN).monitor
 
-    assert walk.rests().story[-2:] == ["breaker_skip a", "executor_start b"]
+    assert chooser.rests().story[-2:] == ["breaker_skip a", "executor_start b"]
 
 
 def test_a_declined_card_opens_no_breaker():
@@ -238,19 +238,19 @@ def test_a_declined_card_opens_no_breaker():
         executor("a", breaker=Breaker(failure_threshold=1)),
         errors=ErrorClasses(fatal=("invalid_card",)),
     )
-    board = None
+    monitor = None
     for _ in range(5):
-        board = Walk(plan, board).ends(DECLINED).board
+        monitor = Walk(plan, monitor).ends(DECLINED).monitor
 
-    assert board.of("a").phase(0) is BreakerPhase.CLOSED
+    assert monitor.of("a").phase(0) is BreakerPhase.CLOSED
 
 
 def test_an_executor_over_its_limit_is_skipped():
     plan = plan_of(executor("a", rate_limit=RateLimit(max_per_second=1)), executor("b"))
-    board = Walk(plan).board
+    monitor = Walk(plan).monitor
 
-    assert Walk(plan, board, now_ms=999).story == ["rate_limited a", "executor_start b"]
-    assert Walk(plan, board, now_ms=1_000).story == ["executor_start a"]
+    assert Walk(plan, monitor, now_ms=999).story == ["rate_limited a", "executor_start b"]
+    assert Walk(plan, monitor, now_ms=1_000).story == ["executor_start a"]
 
 
 def test_retries_count_against_the_limit_too():
@@ -258,33 +258,33 @@ def test_retries_count_against_the_limit_too():
         executor("a", retry=AT_ONCE, rate_limit=RateLimit(max_per_second=2)), executor("b")
     )
 
-    walk = Walk(plan).ends(DOWN).ends(DOWN)
+    chooser = Walk(plan).ends(DOWN).ends(DOWN)
 
-    assert walk.story[-3:] == ["executor_retry a", "rate_limited a", "executor_start b"]
+    assert chooser.story[-3:] == ["executor_retry a", "rate_limited a", "executor_start b"]
 
 
 RATE_LIMITED_PLAN = plan_of(
     executor("a", rate_limit=RateLimit(max_per_minute=1), retry=THREE_TIMES),
     executor("b", rate_limit=RateLimit(max_per_second=1), retry=THREE_TIMES),
 )
-BOTH_USED = Walk(RATE_LIMITED_PLAN, Walk(RATE_LIMITED_PLAN).board).board
+BOTH_USED = Walk(RATE_LIMITED_PLAN, Walk(RATE_LIMITED_PLAN).monitor).monitor
 
 
 def test_if_all_are_over_their_limits_the_error_is_rate_limited():
-    walk = Walk(RATE_LIMITED_PLAN, BOTH_USED)
+    chooser = Walk(RATE_LIMITED_PLAN, BOTH_USED)
 
-    assert walk.choice == EndPlan("failure", error="rate_limited")
-    assert walk.story == ["rate_limited a", "rate_limited b"]
+    assert chooser.choice == EndPlan("failure", error="rate_limited")
+    assert chooser.story == ["rate_limited a", "rate_limited b"]
 
 
 def test_if_rate_limited_is_retryable_the_plan_begins_again_when_a_limit_allows():
     plan = replace(RATE_LIMITED_PLAN, errors=ErrorClasses(retryable=("rate_limited",)))
 
-    walk = Walk(plan, BOTH_USED)
+    chooser = Walk(plan, BOTH_USED)
 
-    assert walk.choice == Rest(1_000)
-    assert walk.rests().choice == ExecutorCall(plan.executors[1], attempt=1)
-    assert walk.board.turn == BOTH_USED.turn + 1
+    assert chooser.choice == WaitUntil(1_000)
+    assert chooser.rests().choice == ExecutorCall(plan.executors[1], attempt=1)
+    assert chooser.monitor.turn == BOTH_USED.turn + 1
 
 
 def test_a_plan_does_not_begin_again_for_ever():
@@ -292,18 +292,18 @@ def test_a_plan_does_not_begin_again_for_ever():
         executor("a", rate_limit=RateLimit(max_per_second=1), retry=THREE_TIMES),
         errors=ErrorClasses(retryable=("rate_limited",)),
     )
-    board = Walk(plan).board
-    walk = Walk(plan, board)
+    monitor = Walk(plan).monitor
+    chooser = Walk(plan, monitor)
     for _ in range(2):
-        walk.board = Walk(plan, walk.board, now_ms=walk.choice.until_ms).board
-        walk.rests()
+        chooser.monitor = Walk(plan, chooser.monitor, now_ms=chooser.choice.until_ms).monitor
+        chooser.rests()
 
-    assert walk.choice == EndPlan("failure", error="rate_limited")
+    assert chooser.choice == EndPlan("failure", error="rate_limited")
 
 
 @pytest.mark.parametrize(
     ("within_ms", "choice"),
-    [(1_000, Rest(6_000)), (999, EndPlan("failure", error="rate_limited"))],
+    [(1_000, WaitUntil(6_000)), (999, EndPlan("failure", error="rate_limited"))],
 )
 def test_a_limit_that_frees_too_late_for_the_budget_is_not_waited_for(within_ms, choice):
     plan = plan_of(
@@ -315,7 +315,7 @@ def test_a_limit_that_frees_too_late_for_the_budget_is_not_waited_for(within_ms,
         errors=ErrorClasses(retryable=("rate_limited",)),
     )
 
-    assert Walk(plan, Walk(plan, now_ms=5_000).board, now_ms=5_000).choice == choice
+    assert Walk(plan, Walk(plan, now_ms=5_000).monitor, now_ms=5_000).choice == choice
 
 
 def test_an_open_breaker_among_the_skipped_is_what_the_plan_fails_with():
@@ -324,19 +324,19 @@ def test_an_open_breaker_among_the_skipped_is_what_the_plan_fails_with():
         executor("b", rate_limit=RateLimit(max_per_second=1)),
         errors=ErrorClasses(retryable=("rate_limited",)),
     )
-    board = Walk(plan).ends(LOST).board
+    monitor = Walk(plan).ends(LOST).monitor
 
-    walk = Walk(plan, board)
+    chooser = Walk(plan, monitor)
 
-    assert walk.story == ["breaker_skip a", "rate_limited b"]
-    assert walk.choice == EndPlan("failure", error="breaker_open")
+    assert chooser.story == ["breaker_skip a", "rate_limited b"]
+    assert chooser.choice == EndPlan("failure", error="breaker_open")
 
 
 def test_the_error_of_an_executor_that_was_called_outweighs_those_that_were_skipped():
     plan = plan_of(executor("a"), executor("b", rate_limit=RateLimit(max_per_second=1)))
-    board = Walk(plan).ends(DOWN).board
+    monitor = Walk(plan).ends(DOWN).monitor
 
-    assert Walk(plan, board).ends(DOWN).choice == EndPlan("failure", error="temporary_failure")
+    assert Walk(plan, monitor).ends(DOWN).choice == EndPlan("failure", error="temporary_failure")
 
 
 def test_an_executor_that_failed_and_is_skipped_when_tried_again_has_failed():
@@ -345,28 +345,30 @@ def test_an_executor_that_failed_and_is_skipped_when_tried_again_has_failed():
         errors=ErrorClasses(retryable=("timeout", "rate_limited")),
     )
 
-    walk = Walk(plan).ends(LOST)
+    chooser = Walk(plan).ends(LOST)
 
-    assert walk.story == ["executor_start a", "executor_retry a", "rate_limited a"]
-    assert walk.choice == EndPlan("failure", error="timeout")
+    assert chooser.story == ["executor_start a", "executor_retry a", "rate_limited a"]
+    assert chooser.choice == EndPlan("failure", error="timeout")
 
 
 LAST_RESORT = Fallback(value='{"status": "declined"}')
 
 
 def test_when_every_executor_has_failed_the_fallback_is_the_result():
-    walk = Walk(plan_of(executor("a"), executor("b"), fallback=LAST_RESORT)).ends(DOWN).ends(LOST)
+    chooser = (
+        Walk(plan_of(executor("a"), executor("b"), fallback=LAST_RESORT)).ends(DOWN).ends(LOST)
+    )
 
-    assert walk.choice == EndPlan("success", b'{"status": "declined"}')
-    assert walk.story[-2:] == ["executor_exhausted b", "fallback None"]
-    assert walk.history[-1].error == "timeout"
+    assert chooser.choice == EndPlan("success", b'{"status": "declined"}')
+    assert chooser.story[-2:] == ["executor_exhausted b", "fallback None"]
+    assert chooser.history[-1].error == "timeout"
 
 
 def test_when_every_executor_is_skipped_the_fallback_is_the_result():
-    walk = Walk(replace(RATE_LIMITED_PLAN, fallback=LAST_RESORT), BOTH_USED)
+    chooser = Walk(replace(RATE_LIMITED_PLAN, fallback=LAST_RESORT), BOTH_USED)
 
-    assert walk.choice == EndPlan("success", b'{"status": "declined"}')
-    assert walk.story == ["rate_limited a", "rate_limited b", "fallback None"]
+    assert chooser.choice == EndPlan("success", b'{"status": "declined"}')
+    assert chooser.story == ["rate_limited a", "rate_limited b", "fallback None"]
 
 
 def test_a_fallback_at_any_error_does_not_wait_for_the_second_executor():
@@ -376,24 +378,24 @@ def test_a_fallback_at_any_error_does_not_wait_for_the_second_executor():
         fallback=replace(LAST_RESORT, condition=FallbackCondition.ANY_ERROR),
     )
 
-    walk = Walk(plan)
+    chooser = Walk(plan)
 
-    assert walk.ends(DOWN).choice == Rest(100)
-    assert walk.rests().ends(DOWN).rests().ends(DOWN).choice == EndPlan(
+    assert chooser.ends(DOWN).choice == WaitUntil(100)
+    assert chooser.rests().ends(DOWN).rests().ends(DOWN).choice == EndPlan(
         "success", b'{"status": "declined"}'
     )
-    assert "executor_start b" not in walk.story
+    assert "executor_start b" not in chooser.story
 
 
 def test_a_cached_result_calls_nobody_and_takes_no_turn():
     plan = plan_of(executor("a"), executor("b"), selection=Selection.ROUND_ROBIN)
-    board = board_of(plan, 0)
+    monitor = new_monitor(plan, 0)
 
-    walk = Walk(plan, board, rng=no_rng, cached=b'{"id": 3}')
+    chooser = Walk(plan, monitor, rng=no_rng, cached=b'{"id": 3}')
 
-    assert walk.choice == EndPlan("success", b'{"id": 3}')
-    assert walk.story == ["cache_hit None"]
-    assert walk.board == board
+    assert chooser.choice == EndPlan("success", b'{"id": 3}')
+    assert chooser.story == ["cache_hit None"]
+    assert chooser.monitor == monitor
 
 
 def test_round_robin_skips_and_still_moves_on_by_one():
@@ -403,11 +405,11 @@ def test_round_robin_skips_and_still_moves_on_by_one():
         executor("c"),
         selection=Selection.ROUND_ROBIN,
     )
-    board = Walk(plan).ends(DOWN).board
+    monitor = Walk(plan).ends(DOWN).monitor
     first = []
     for _ in range(6):
-        walk = Walk(plan, board)
-        first.append(walk.choice.executor.name)
-        board = walk.board
+        chooser = Walk(plan, monitor)
+        first.append(chooser.choice.executor.name)
+        monitor = chooser.monitor
 
     assert first == ["b", "c", "b", "b", "c", "b"]

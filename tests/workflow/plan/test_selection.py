@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flo.workflow.plan.monitor import CallDecision, PlanEvent, PlanEventType, board_of
+from flo.workflow.plan.monitor import CallDecision, PlanEvent, PlanEventType, new_monitor
 from flo.workflow.plan.plan import Breaker, Health, Selection
 from flo.workflow.plan.progress import begin
 from flo.workflow.plan.selection import order_of
@@ -26,7 +26,7 @@ def chi_square(counts, shares):
     )
 
 
-def observed(board, executor, verdicts, now_ms=0):
+def observed(monitor, executor, verdicts, now_ms=0):
     for verdict in verdicts:
         event = PlanEvent(
             type=PlanEventType.EXECUTOR_EXHAUSTED,
@@ -34,8 +34,8 @@ def observed(board, executor, verdicts, now_ms=0):
             verdict=verdict,
             began_ms=now_ms,
         )
-        board = board.observe(event, now_ms)
-    return board
+        monitor = monitor.observe(event, now_ms)
+    return monitor
 
 
 def test_static_order_is_by_priority_and_then_as_written():
@@ -48,30 +48,30 @@ def test_static_order_is_by_priority_and_then_as_written():
     )
 
     for _ in range(3):
-        assert names(order_of(plan, board_of(plan, 0), 0, no_rng)) == ["high", "a", "b", "low"]
+        assert names(order_of(plan, new_monitor(plan, 0), 0, no_rng)) == ["high", "a", "b", "low"]
 
 
 def test_round_robin_begins_one_further_every_time_exactly():
     plan = plan_of(
         executor("a", priority=1), executor("b"), executor("c"), selection=Selection.ROUND_ROBIN
     )
-    board = board_of(plan, 0)
+    monitor = new_monitor(plan, 0)
     first = []
     for _ in range(CHOICES):
-        taken = begin(plan, board, 0, no_rng)
-        board = taken.board
+        taken = begin(plan, monitor, 0, no_rng)
+        monitor = taken.monitor
         first.append(taken.choice.executor.name)
 
     assert first == (["a", "b", "c"] * CHOICES)[:CHOICES]
-    assert names(order_of(plan, board._replace(turn=1), 0, no_rng)) == ["b", "c", "a"]
+    assert names(order_of(plan, monitor._replace(turn=1), 0, no_rng)) == ["b", "c", "a"]
 
 
 def test_random_gives_every_order_the_same_chance():
     plan = plan_of(*map(executor, "abcd"), selection=Selection.RANDOM)
-    board = board_of(plan, 0)
+    monitor = new_monitor(plan, 0)
     rng = Random(7).random
 
-    counts = Counter("".join(names(order_of(plan, board, 0, rng))) for _ in range(CHOICES))
+    counts = Counter("".join(names(order_of(plan, monitor, 0, rng))) for _ in range(CHOICES))
 
     orders = ["".join(order) for order in permutations("abcd")]
     assert set(counts) == set(orders)
@@ -80,23 +80,23 @@ def test_random_gives_every_order_the_same_chance():
 
 def test_random_gives_every_executor_the_same_chance_to_be_first_whatever_its_priority():
     plan = plan_of(*(executor(n, priority=ord(n)) for n in "abc"), selection=Selection.RANDOM)
-    board = board_of(plan, 0)
+    monitor = new_monitor(plan, 0)
     rng = Random(8).random
 
-    counts = Counter(order_of(plan, board, 0, rng)[0].name for _ in range(CHOICES))
+    counts = Counter(order_of(plan, monitor, 0, rng)[0].name for _ in range(CHOICES))
 
     assert chi_square(counts, dict.fromkeys("abc", 1 / 3)) < CHI_SQUARE_MAX[2]
 
 
 def test_loaded_rng_would_be_noticed():
     plan = plan_of(*map(executor, "abc"), selection=Selection.RANDOM)
-    board, fair = board_of(plan, 0), Random(8)
+    monitor, fair = new_monitor(plan, 0), Random(8)
     throws = iter(range(10**9))
 
     def loaded():
         return fair.random() * (0.97 if next(throws) % 3 == 0 else 1.0)
 
-    counts = Counter(order_of(plan, board, 0, loaded)[0].name for _ in range(CHOICES))
+    counts = Counter(order_of(plan, monitor, 0, loaded)[0].name for _ in range(CHOICES))
 
     assert chi_square(counts, dict.fromkeys("abc", 1 / 3)) > CHI_SQUARE_MAX[2]
 
@@ -104,11 +104,12 @@ def test_loaded_rng_would_be_noticed():
 def test_the_same_rng_give_the_same_choices():
     for selection in (Selection.RANDOM, Selection.HEALTH_WEIGHTED):
         plan = plan_of(*map(executor, "abcde"), selection=selection)
-        board = board_of(plan, 0)
+        monitor = new_monitor(plan, 0)
         one, same, other = (Random(seed).random for seed in (3, 3, 4))
 
         choices = [
-            [names(order_of(plan, board, 0, rng)) for _ in range(100)] for rng in (one, same, other)
+            [names(order_of(plan, monitor, 0, rng)) for _ in range(100)]
+            for rng in (one, same, other)
         ]
 
         assert choices[0] == choices[1] != choices[2]
@@ -121,12 +122,12 @@ def test_before_anything_is_known_health_weighted_goes_by_priority():
         health=Health(min_samples=3),
         selection=Selection.HEALTH_WEIGHTED,
     )
-    board = observed(board_of(plan, 0), "primary", [CallDecision.SILENT] * 2)
+    monitor = observed(new_monitor(plan, 0), "primary", [CallDecision.SILENT] * 2)
 
-    assert names(order_of(plan, board, 0, Random(1).random)) == ["primary", "backup"]
+    assert names(order_of(plan, monitor, 0, Random(1).random)) == ["primary", "backup"]
 
-    board = observed(board, "primary", [CallDecision.SILENT])
-    assert names(order_of(plan, board, 0, Random(1).random)) == ["backup", "primary"]
+    monitor = observed(monitor, "primary", [CallDecision.SILENT])
+    assert names(order_of(plan, monitor, 0, Random(1).random)) == ["backup", "primary"]
 
 
 def test_executors_that_are_equally_healthy_and_important_take_turns_at_random():
@@ -137,11 +138,11 @@ def test_executors_that_are_equally_healthy_and_important_take_turns_at_random()
         health=Health(min_samples=1),
         selection=Selection.HEALTH_WEIGHTED,
     )
-    board = observed(board_of(plan, 0), "sick", [CallDecision.SILENT])
+    monitor = observed(new_monitor(plan, 0), "sick", [CallDecision.SILENT])
     rng = Random(9).random
 
     counts = Counter(
-        "".join(n[0] for n in names(order_of(plan, board, 0, rng))) for _ in range(CHOICES)
+        "".join(n[0] for n in names(order_of(plan, monitor, 0, rng))) for _ in range(CHOICES)
     )
 
     orders = ["".join(order) + "ds" for order in permutations("abc")]
@@ -164,13 +165,13 @@ def test_health_weighted_is_by_descending_score_then_by_descending_priority(
         for name, priority, _ in zip("abcde", priorities, verdicts, strict=False)
     ]
     plan = plan_of(*executors, health=Health(min_samples=4), selection=Selection.HEALTH_WEIGHTED)
-    board = board_of(plan, 0)
+    monitor = new_monitor(plan, 0)
     for one, seen in zip(executors, verdicts, strict=True):
-        board = observed(board, one.name, seen)
+        monitor = observed(monitor, one.name, seen)
 
-    order = order_of(plan, board, 0, Random(seed).random)
+    order = order_of(plan, monitor, 0, Random(seed).random)
 
-    ranks = [(-board.of(one.name).score(0), -one.priority) for one in order]
+    ranks = [(-monitor.of(one.name).score(0), -one.priority) for one in order]
     assert ranks == sorted(ranks)
     assert sorted(names(order)) == sorted(names(executors))
 
@@ -182,11 +183,15 @@ def test_an_open_breaker_puts_its_executor_last():
         health=Health(min_samples=2),
         selection=Selection.HEALTH_WEIGHTED,
     )
-    board = observed(board_of(plan, 0), "primary", [CallDecision.GOOD] * 9 + [CallDecision.BAD])
-    board = observed(board, "shaky", [CallDecision.GOOD, CallDecision.SILENT, CallDecision.SILENT])
+    monitor = observed(
+        new_monitor(plan, 0), "primary", [CallDecision.GOOD] * 9 + [CallDecision.BAD]
+    )
+    monitor = observed(
+        monitor, "shaky", [CallDecision.GOOD, CallDecision.SILENT, CallDecision.SILENT]
+    )
 
-    assert board.of("primary").score(999) < 0.1 < board.of("shaky").score(999)
-    assert names(order_of(plan, board, 999, Random(1).random)) == ["shaky", "primary"]
+    assert monitor.of("primary").score(999) < 0.1 < monitor.of("shaky").score(999)
+    assert names(order_of(plan, monitor, 999, Random(1).random)) == ["shaky", "primary"]
 
 
 def test_a_half_open_executor_goes_first_while_it_has_probes_to_give():
@@ -199,16 +204,16 @@ def test_a_half_open_executor_goes_first_while_it_has_probes_to_give():
         health=Health(min_samples=1),
         selection=Selection.HEALTH_WEIGHTED,
     )
-    board = observed(board_of(plan, 0), "primary", [CallDecision.SILENT])
+    monitor = observed(new_monitor(plan, 0), "primary", [CallDecision.SILENT])
 
-    taken = begin(plan, board, 1_000, Random(1).random)
+    taken = begin(plan, monitor, 1_000, Random(1).random)
 
     assert taken.choice.executor.name == "primary"
-    assert names(order_of(plan, taken.board, 1_000, Random(1).random)) == ["backup", "primary"]
+    assert names(order_of(plan, taken.monitor, 1_000, Random(1).random)) == ["backup", "primary"]
 
 
 @pytest.mark.parametrize("selection", list(Selection))
 def test_one_executor_alone_is_always_first(selection):
     plan = plan_of(executor("only"), selection=selection)
 
-    assert names(order_of(plan, board_of(plan, 0), 0, Random(1).random)) == ["only"]
+    assert names(order_of(plan, new_monitor(plan, 0), 0, Random(1).random)) == ["only"]

@@ -11,8 +11,8 @@ from flo.engine.workflows.execution import Execution, step_at
 from flo.model.ids import Namespace
 from flo.model.workflows import WorkflowName
 from flo.workflow.outcome import SUCCESS
-from flo.workflow.plan.cache import Results, cache_key
-from flo.workflow.plan.monitor import CallDecision, PlanEvent, PlanEventType, board_of
+from flo.workflow.plan.cache import ResultCache, cache_key
+from flo.workflow.plan.monitor import CallDecision, PlanEvent, PlanEventType, new_monitor
 from flo.workflow.steps import RunStep
 
 MonitorKey: TypeAlias = tuple[Namespace, WorkflowName, str, str]
@@ -26,10 +26,12 @@ def note_plan(state: State, event: PlanNoted, live: VolatileState) -> None:
     """Let the board of the plan learn from what has happened."""
     execution = state.spaces[event.namespace].executions[event.run_id]
     key = monitor_key(event.namespace, execution, event.plan)
-    board = live.boards.get(key) or board_of(execution.definition.plans[event.plan], event.at_ms)
+    monitor = live.monitors.get(key) or new_monitor(
+        execution.definition.plans[event.plan], event.at_ms
+    )
     if event.what == ABANDONED:
         if event.executor is not None:
-            live.boards[key] = board.abandoned(event.executor, event.began_ms)
+            live.monitors[key] = monitor.abandoned(event.executor, event.began_ms)
         return
     seen = PlanEvent(
         type=PlanEventType(event.what),
@@ -40,7 +42,7 @@ def note_plan(state: State, event: PlanNoted, live: VolatileState) -> None:
         began_ms=event.began_ms,
         is_turn=event.is_turn,
     )
-    live.boards[key] = board.observe(seen, event.at_ms)
+    live.monitors[key] = monitor.observe(seen, event.at_ms)
     _note_result(execution, event, key, live)
 
 
@@ -55,7 +57,7 @@ def note_step_ended(state: State, event: StepEnded, live: VolatileState) -> None
     cache = execution.definition.plans[step.run.name].cache
     assert cache is not None
     key = monitor_key(event.namespace, execution, step.run.name)
-    results = live.caches.setdefault(key, Results(cache))
+    results = live.caches.setdefault(key, ResultCache(cache))
     results.keep(found[0], event.output, found[1], event.at_ms)
 
 

@@ -5,7 +5,7 @@ from flo.engine.state import State
 from flo.engine.workflows.rules import named_version
 from flo.model.errors import NotFound
 from flo.model.plans import ExecutorView, GetPlan, PlanView, WindowView
-from flo.workflow.plan.monitor import ExecutorState, board_of
+from flo.workflow.plan.monitor import ExecutorState, new_monitor
 from flo.workflow.plan.plan import Executor, Health
 from flo.workflow.plan.rate import Rate
 
@@ -23,7 +23,7 @@ def get_plan(state: State, query: GetPlan, context: Context) -> PlanView:
             code="plan_not_found",
         )
     key = (query.namespace, query.workflow, definition.version, query.plan)
-    board = context.live.boards.get(key) or board_of(plan, context.now_ms)
+    monitor = context.live.monitors.get(key) or new_monitor(plan, context.now_ms)
     results = context.live.caches.get(key)
     return PlanView(
         workflow=query.workflow,
@@ -31,36 +31,36 @@ def get_plan(state: State, query: GetPlan, context: Context) -> PlanView:
         plan=query.plan,
         selection=plan.selection,
         at_ms=context.now_ms,
-        begun=board.turn,
+        begun=monitor.turn,
         min_samples=(plan.health or Health()).min_samples,
         executors=[
-            _executor_view(executor, board.of(executor.name), context.now_ms)
+            _executor_view(executor, monitor.of(executor.name), context.now_ms)
             for executor in plan.executors
         ],
         cached=len(results) if results is not None else 0,
     )
 
 
-def _executor_view(executor: Executor, standing: ExecutorState, now_ms: int) -> ExecutorView:
-    circuit, vitals = standing.circuit, standing.vitals
-    answered, succeeded = vitals.rates(now_ms)
+def _executor_view(executor: Executor, state: ExecutorState, now_ms: int) -> ExecutorView:
+    breaker, health = state.breaker, state.health
+    answered, succeeded = health.rates(now_ms)
     return ExecutorView(
         name=executor.name,
         action=executor.action.name,
         priority=executor.priority,
-        breaker=standing.phase(now_ms) if circuit is not None else NO_BREAKER,
-        failures=circuit.failures if circuit is not None else 0,
-        failures_max=circuit.breaker.failure_threshold if circuit is not None else None,
+        breaker=state.phase(now_ms) if breaker is not None else NO_BREAKER,
+        failures=breaker.failures if breaker is not None else 0,
+        failures_max=breaker.settings.failure_threshold if breaker is not None else None,
         half_open_at_ms=(
-            circuit.half_open_at_ms if circuit is not None and circuit.is_open else None
+            breaker.half_open_at_ms if breaker is not None and breaker.is_open else None
         ),
-        score=standing.score(now_ms),
-        samples=vitals.samples(now_ms),
-        is_measured=vitals.is_measured(now_ms),
+        score=state.score(now_ms),
+        samples=health.samples(now_ms),
+        is_measured=health.is_measured(now_ms),
         answered=round(answered, 9),
         succeeded=round(succeeded, 9),
-        windows=_windows(standing.rate, now_ms),
-        free_at_ms=standing.rate.next_at_ms(now_ms),
+        windows=_windows(state.rate, now_ms),
+        free_at_ms=state.rate.next_at_ms(now_ms),
     )
 
 

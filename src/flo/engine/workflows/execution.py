@@ -45,7 +45,7 @@ HISTORY_PART_LENGTH = 200
 COMPENSATION = "~"
 """The branch that compensates."""
 
-AT_REST = Branch(step="", phase=BranchPhase.BETWEEN)
+NO_BRANCH = Branch(step="", phase=BranchPhase.BETWEEN)
 """A walk that is not there awaits nothing."""
 
 BranchEvent: TypeAlias = (

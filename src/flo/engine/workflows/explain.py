@@ -34,15 +34,15 @@ _WAITS = {
 }
 
 
-class _Told:
+class _Reasons:
     """Reasons, and the commands that would help."""
 
     def __init__(self) -> None:
-        self.reasons: list[str] = []
+        self.found: list[str] = []
         self.advice: list[str] = []
 
-    def tell(self, reason: str, *advice: str) -> None:
-        self.reasons.append(reason)
+    def add(self, reason: str, *advice: str) -> None:
+        self.found.append(reason)
         self.advice += [one for one in advice if one not in self.advice]
 
 
@@ -77,27 +77,27 @@ def _ended(record: WorkflowRecord) -> Explanation:
 def _under_way(
     space: Space, namespace: Namespace, execution: Execution, context: Context
 ) -> Explanation:
-    told = _Told()
+    reasons = _Reasons()
     if execution.paused:
-        told.tell("The run is paused.", f"flo workflow resume {execution.run_id}")
+        reasons.add("The run is paused.", f"flo workflow resume {execution.run_id}")
     if not execution.admitted:
-        _explain_line(told, space, execution)
+        _explain_wait_queue(reasons, space, execution)
     if execution.ending is not None:
-        told.tell(f"It ends {execution.ending.status}, and is being undone first.")
+        reasons.add(f"It ends {execution.ending.status}, and is being undone first.")
     for name in execution.branches:
         wait = wait_view(execution, name)
         run = space.runs.get(wait.awaited) if wait.awaited is not None else None
         if wait.phase is BranchPhase.ACTION and run is not None:
-            _explain_run(told, space, namespace, _where(wait), run, context)
+            _explain_run(reasons, space, namespace, _where(wait), run, context)
         else:
-            _explain_wait(told, execution, wait)
+            _explain_wait(reasons, execution, wait)
     return Explanation(
         run_id=execution.run_id,
         status=status_of(execution),
-        summary=told.reasons[0] if told.reasons else "It is about to begin.",
-        reasons=told.reasons,
+        summary=reasons.found[0] if reasons.found else "It is about to begin.",
+        reasons=reasons.found,
         next_at_ms=execution.next_at_ms(),
-        advice=told.advice,
+        advice=reasons.advice,
     )
 
 
@@ -107,7 +107,7 @@ def _where(wait: WaitView) -> str:
     return f"Step {wait.step!r}{f' ({wait.branch})' if wait.branch else ''}"
 
 
-def _explain_line(told: _Told, space: Space, execution: Execution) -> None:
+def _explain_wait_queue(reasons: _Reasons, space: Space, execution: Execution) -> None:
     """It waits for its turn."""
     run, limit = execution.run, execution.definition.concurrency
     if run.slot is None or limit is None:
@@ -115,85 +115,87 @@ def _explain_line(told: _Told, space: Space, execution: Execution) -> None:
     slots = space.slots[run.workflow, run.slot]
     before = list(slots.line).index(run.run_id)
     key = f" with the key {run.slot!r}" if run.slot else ""
-    told.tell(
+    reasons.add(
         f"It waits in line: {limit.max} at a time of workflow {run.workflow!r}{key} may run, "
         f"and {before} are before it.",
         *(f"flo workflow explain {holder}" for holder in islice(slots.holders, HOLDERS_MAX)),
     )
 
 
-def _explain_wait(told: _Told, execution: Execution, wait: WaitView) -> None:
+def _explain_wait(reasons: _Reasons, execution: Execution, wait: WaitView) -> None:
     match wait.phase:
         case BranchPhase.CHILD:
-            told.tell(
+            reasons.add(
                 f"{_where(wait)} waits for its child {wait.awaited}.",
                 f"flo workflow explain {wait.awaited}",
             )
         case BranchPhase.SIGNAL:
-            told.tell(
+            reasons.add(
                 f"{_where(wait)} waits for a signal of type {wait.signal!r}.",
                 f"flo workflow signal {execution.run_id} --type {wait.signal} '{{}}'",
             )
         case BranchPhase.BETWEEN if wait.until_ms is not None:
-            told.tell("It is about to begin.")
+            reasons.add("It is about to begin.")
         case _:
-            told.tell(f"{_where(wait)} {_WAITS.get(wait.phase, 'waits.')}")
+            reasons.add(f"{_where(wait)} {_WAITS.get(wait.phase, 'waits.')}")
 
 
 def _explain_run(
-    told: _Told, space: Space, namespace: Namespace, where: str, run: Run, context: Context
+    reasons: _Reasons, space: Space, namespace: Namespace, where: str, run: Run, context: Context
 ) -> None:
     """A run that is awaited: in whose hands it is, or why it is in nobody's."""
     status = f"flo action status {run.run_id}"
     if run.status is RunStatus.RUNNING:
-        told.tell(
+        reasons.add(
             f"{where} waits for run {run.run_id}, which worker {run.worker_id!r} has "
             f"(attempt {run.attempt}).",
             status,
         )
     elif run.is_delayed:
-        told.tell(f"{where} waits for run {run.run_id}, which is tried again: {run.error}", status)
+        reasons.add(
+            f"{where} waits for run {run.run_id}, which is tried again: {run.error}", status
+        )
     else:
-        _explain_pending(told, space, namespace, where, run, context)
+        _explain_pending(reasons, space, namespace, where, run, context)
 
 
 def _explain_pending(
-    told: _Told, space: Space, namespace: Namespace, where: str, run: Run, context: Context
+    reasons: _Reasons, space: Space, namespace: Namespace, where: str, run: Run, context: Context
 ) -> None:
     waits = f"{where} waits for run {run.run_id}:"
-    if _explain_limits(told, space, namespace, waits, run, context):
+    if _explain_limits(reasons, space, namespace, waits, run, context):
         return
     serving = [one for one in space.workers.values() if run.action in one.actions]
     fit = [one for one in serving if _has_labels(one, run)]
     awake = [one for one in fit if worker_status(one, namespace, context) not in _ASLEEP]
     if not serving:
-        told.tell(
+        reasons.add(
             f"{waits} no worker is registered for action {run.action!r}.",
             f"flo worker run MODULE  # one that performs {run.action}",
         )
     elif not fit:
-        told.tell(f"{waits} no worker for {run.action!r} has the labels {run.labels}.")
+        reasons.add(f"{waits} no worker for {run.action!r} has the labels {run.labels}.")
     elif not awake:
-        told.tell(
+        reasons.add(
             f"{waits} every worker for {run.action!r} is draining or has fallen silent.",
             "flo worker list",
         )
     else:
-        told.tell(
+        reasons.add(
             f"{waits} {len(awake)} of its workers could take it, and are busy.",
             f"flo action runs {run.action} --status running",
         )
 
 
 def _explain_limits(
-    told: _Told, space: Space, namespace: Namespace, waits: str, run: Run, context: Context
+    reasons: _Reasons, space: Space, namespace: Namespace, waits: str, run: Run, context: Context
 ) -> bool:
     """Whether it is the limits of its action that a run waits for."""
     limits = space.settings(run.action).limits
     settings = f"flo action info {run.action}"
     if limits is not None and is_in_line(space, run):
         key = f" with the key {run.slot!r}" if run.slot else ""
-        told.tell(
+        reasons.add(
             f"{waits} {limits.concurrency_max} at a time of action {run.action!r}{key} may be "
             "under way, and others are before it.",
             settings,
@@ -201,7 +203,7 @@ def _explain_limits(
         return True
     rate = rate_now(space, namespace, run.action, context.live)
     if rate is not None and not rate.may_call(context.now_ms):
-        told.tell(f"{waits} no more runs of action {run.action!r} may begin for now.", settings)
+        reasons.add(f"{waits} no more runs of action {run.action!r} may begin for now.", settings)
         return True
     return False
 

@@ -26,8 +26,8 @@ from flo.engine.workflows.events import (
     WorkflowStarted,
 )
 from flo.engine.workflows.execution import (
-    AT_REST,
     HISTORY_PART_LENGTH,
+    NO_BRANCH,
     BranchEvent,
     Execution,
     ExecutionEvent,
@@ -129,9 +129,9 @@ def apply_branch(state: State, event: BranchEvent) -> None:
     """An event of one walk of a run: the others await and do what they did before."""
     space = state.spaces[event.namespace]
     execution = space.executions[event.run_id]
-    before = execution.branches.get(event.branch, AT_REST)
+    before = execution.branches.get(event.branch, NO_BRANCH)
     execution.fold(event)
-    after = execution.branches.get(event.branch, AT_REST)
+    after = execution.branches.get(event.branch, NO_BRANCH)
     if before.awaited != after.awaited:
         if before.awaited is not None:
             space.awaited.pop(before.awaited, None)

@@ -22,7 +22,7 @@ from flo.engine.workflows.events import (
     WorkflowResumed,
     WorkflowStarted,
 )
-from flo.engine.workflows.execution import AT_REST, COMPENSATION, ExecutionEvent
+from flo.engine.workflows.execution import COMPENSATION, NO_BRANCH, ExecutionEvent
 from flo.engine.workflows.records import Branch, HistoryEntry
 from flo.model.base import Event
 from flo.model.workflows import RUN_PREFIX, BranchPhase, WorkflowStatus
@@ -30,8 +30,10 @@ from flo.workflow.steps import TargetKind
 
 DETAIL_LENGTH_MAX = 1_024
 
-Told: TypeAlias = ExecutionEvent | WorkflowStarted | WorkflowFinished | PlanNoted | PollExhausted
-Lines: TypeAlias = Sequence[HistoryEntry]
+HistoryEvent: TypeAlias = (
+    ExecutionEvent | WorkflowStarted | WorkflowFinished | PlanNoted | PollExhausted
+)
+Entries: TypeAlias = Sequence[HistoryEntry]
 
 _AWAITING = {
     BranchPhase.ACTION: "awaiting_action",
@@ -52,106 +54,108 @@ _FINISHED = {
 }
 
 
-def entries_of(event: Told, at: Branch = AT_REST) -> Lines:
+def entries_of(event: HistoryEvent, at: Branch = NO_BRANCH) -> Entries:
     """The lines of the history that an event makes, if its walk was here when it happened."""
-    lines = LINES.get(type(event))
-    return lines(event, at) if lines is not None else ()
+    entries = ENTRIES.get(type(event))
+    return entries(event, at) if entries is not None else ()
 
 
-def _started(event: WorkflowStarted, at: Branch) -> Lines:
+def _started(event: WorkflowStarted, at: Branch) -> Entries:
     text = event.run.input[:DETAIL_LENGTH_MAX].decode(errors="replace")
     return (HistoryEntry(type="workflow_started", at_ms=event.run.created_at_ms, detail=text),)
 
 
-def _step_started(event: StepStarted, at: Branch) -> Lines:
+def _step_started(event: StepStarted, at: Branch) -> Entries:
     now = event.now
     kind = "rollback_step" if event.branch == COMPENSATION else "step_started"
-    started = _line(kind, event, now.step, now.step, now.attempt)
+    started = _entry(kind, event, now.step, now.step, now.attempt)
     awaiting = _AWAITING.get(now.phase)
     if awaiting is None:
         return (started,)
-    waits = _line(awaiting, event, event.detail, now.step, now.attempt)
+    waits = _entry(awaiting, event, event.detail, now.step, now.attempt)
     if now.phase is not BranchPhase.CHILD:
         return started, waits
-    child = _line("child_started", event, now.awaited or "", now.step, now.attempt)
+    child = _entry("child_started", event, now.awaited or "", now.step, now.attempt)
     return started, child, waits
 
 
-def _step_held(event: StepHeld, at: Branch) -> Lines:
+def _step_held(event: StepHeld, at: Branch) -> Entries:
     now = event.now
     kind = _HELD.get(now.phase)
     if kind is None:
         return ()
     detail = event.detail if now.phase is BranchPhase.ACTION else now.step
-    return (_line(kind, event, detail, now.step, now.attempt),)
+    return (_entry(kind, event, detail, now.step, now.attempt),)
 
 
-def _action_ended(event: ActionEnded, at: Branch) -> Lines:
+def _action_ended(event: ActionEnded, at: Branch) -> Entries:
     is_child = event.awaited.startswith(f"{RUN_PREFIX}-")
     kind = "child_completed" if is_child else "action_completed"
-    return (_line(kind, event, event.outcome, at.step, at.attempt),)
+    return (_entry(kind, event, event.outcome, at.step, at.attempt),)
 
 
-def _step_ended(event: StepEnded, at: Branch) -> Lines:
-    ended = _line("step_completed", event, event.step, event.step)
+def _step_ended(event: StepEnded, at: Branch) -> Entries:
+    ended = _entry("step_completed", event, event.step, event.step)
     not_begun = _NOT_BEGUN.get(event.outcome)
     if not_begun is None:
         return (ended,)
     what = "child" if event.target.startswith(TargetKind.WORKFLOW) else "action"
     name = event.target.rpartition("/")[2].partition(":")[0]
-    return _line(f"{what}_{not_begun}", event, name or event.step, event.step), ended
+    return _entry(f"{what}_{not_begun}", event, name or event.step, event.step), ended
 
 
-def _branch_opened(event: BranchOpened, at: Branch) -> Lines:
-    return (_line("branch_started", event, event.branch),)
+def _branch_opened(event: BranchOpened, at: Branch) -> Entries:
+    return (_entry("branch_started", event, event.branch),)
 
 
-def _branch_ended(event: BranchEnded, at: Branch) -> Lines:
-    return (_line("branch_completed" if event.succeeded else "branch_failed", event, event.branch),)
+def _branch_ended(event: BranchEnded, at: Branch) -> Entries:
+    return (
+        _entry("branch_completed" if event.succeeded else "branch_failed", event, event.branch),
+    )
 
 
-def _plan_noted(event: PlanNoted, at: Branch) -> Lines:
+def _plan_noted(event: PlanNoted, at: Branch) -> Entries:
     detail = event.executor or event.error or ""
-    return (_line(event.what, event, detail, event.step, event.attempt),)
+    return (_entry(event.what, event, detail, event.step, event.attempt),)
 
 
-def _poll_exhausted(event: PollExhausted, at: Branch) -> Lines:
-    return (_line("poll_exhausted", event, event.step, event.step, event.attempt),)
+def _poll_exhausted(event: PollExhausted, at: Branch) -> Entries:
+    return (_entry("poll_exhausted", event, event.step, event.step, event.attempt),)
 
 
-def _signal_received(event: SignalReceived, at: Branch) -> Lines:
+def _signal_received(event: SignalReceived, at: Branch) -> Entries:
     signal = event.signal
     return (HistoryEntry(type="signal_received", at_ms=signal.at_ms, detail=signal.type),)
 
 
-def _signal_matched(event: SignalMatched, at: Branch) -> Lines:
-    return (_line("signal_matched", event, event.signal_type, at.step, at.attempt),)
+def _signal_matched(event: SignalMatched, at: Branch) -> Entries:
+    return (_entry("signal_matched", event, event.signal_type, at.step, at.attempt),)
 
 
-def _signal_timed_out(event: SignalTimedOut, at: Branch) -> Lines:
-    return (_line("signal_timeout", event, event.goal, at.step, at.attempt),)
+def _signal_timed_out(event: SignalTimedOut, at: Branch) -> Entries:
+    return (_entry("signal_timeout", event, event.goal, at.step, at.attempt),)
 
 
-def _paused(event: WorkflowPaused, at: Branch) -> Lines:
+def _paused(event: WorkflowPaused, at: Branch) -> Entries:
     return (HistoryEntry(type="workflow_paused", at_ms=event.at_ms),)
 
 
-def _resumed(event: WorkflowResumed, at: Branch) -> Lines:
+def _resumed(event: WorkflowResumed, at: Branch) -> Entries:
     return (HistoryEntry(type="workflow_resumed", at_ms=event.at_ms),)
 
 
-def _rollback_began(event: RollbackBegan, at: Branch) -> Lines:
+def _rollback_began(event: RollbackBegan, at: Branch) -> Entries:
     detail = ", ".join(event.steps)[:DETAIL_LENGTH_MAX]
     return (HistoryEntry(type="rollback_started", at_ms=event.at_ms, detail=detail),)
 
 
-def _step_undone(event: StepUndone, at: Branch) -> Lines:
+def _step_undone(event: StepUndone, at: Branch) -> Entries:
     kind = "rollback_completed" if event.succeeded else "rollback_failed"
     detail = (event.error or event.step)[:DETAIL_LENGTH_MAX]
     return (HistoryEntry(type=kind, at_ms=event.at_ms, step=event.step, detail=detail),)
 
 
-def _finished(event: WorkflowFinished, at: Branch) -> Lines:
+def _finished(event: WorkflowFinished, at: Branch) -> Entries:
     ending = event.ending
     detail = ending.terminal
     if ending.status is WorkflowStatus.CANCELLED:
@@ -162,7 +166,7 @@ def _finished(event: WorkflowFinished, at: Branch) -> Lines:
     return (HistoryEntry(type=kind, at_ms=event.at_ms, detail=detail[:DETAIL_LENGTH_MAX]),)
 
 
-def _line(
+def _entry(
     kind: str, event: Any, detail: str, step: str | None = None, attempt: int = 0
 ) -> HistoryEntry:
     return HistoryEntry(
@@ -175,7 +179,7 @@ def _line(
     )
 
 
-LINES: dict[type[Event], Callable[[Any, Branch], Lines]] = {
+ENTRIES: dict[type[Event], Callable[[Any, Branch], Entries]] = {
     WorkflowStarted: _started,
     StepStarted: _step_started,
     StepHeld: _step_held,

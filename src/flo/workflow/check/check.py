@@ -15,7 +15,7 @@ from flo.workflow.definition import BUILT_IN_TERMINALS, START, START_ALIAS, Defi
 from flo.workflow.document.places import Places
 from flo.workflow.document.problem import Problems, has_errors, nearest, shown
 from flo.workflow.document.values import WORKFLOW_NAME
-from flo.workflow.graph import Area, areas_of, leavings_of
+from flo.workflow.graph import Area, areas_of, transitions_of
 from flo.workflow.steps import ForEachStep, RunStep, Target, TargetKind
 
 
@@ -108,18 +108,18 @@ def check_references(definition: Definition, findings: Findings) -> None:
 def _check_goals(
     definition: Definition, area: Area, name: str, goals: list[str], findings: Findings
 ) -> None:
-    for leaving in leavings_of(area.steps[name]):
-        if leaving.goal in area.steps or definition.ending_of(leaving.goal) is not None:
+    for transition in transitions_of(area.steps[name]):
+        if transition.goal in area.steps or definition.ending_of(transition.goal) is not None:
             continue
         if findings.problems.full:
             return
-        hint = nearest(leaving.goal, goals)
-        if area.parallel and leaving.goal in (START, *definition.steps):
+        hint = nearest(transition.goal, goals)
+        if area.parallel and transition.goal in (START, *definition.steps):
             hint = f"a branch ends at a terminal; what follows is said by step {area.parallel!r}"
         findings.error(
             "E201",
-            f"Invalid transition target {leaving.goal!r} from step {name!r}",
-            (*area.paths[name], *leaving.path),
+            f"Invalid transition target {transition.goal!r} from step {name!r}",
+            (*area.paths[name], *transition.path),
             hint=hint,
         )
 

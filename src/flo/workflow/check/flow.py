@@ -6,7 +6,14 @@ from flo.workflow import outcome as o
 from flo.workflow.check.findings import Findings
 from flo.workflow.definition import Definition
 from flo.workflow.document.places import Path
-from flo.workflow.graph import Area, areas_of, leavings_of, reachable, reversed_ways, ways_of
+from flo.workflow.graph import (
+    Area,
+    areas_of,
+    predecessors_of,
+    reachable,
+    successors_of,
+    transitions_of,
+)
 from flo.workflow.steps import (
     ForEachStep,
     ParallelStep,
@@ -24,16 +31,16 @@ _RUNTIME: Final = frozenset((*o.CHAIN, o.SUCCESS, o.FAILURE, o.TIMEOUT, o.PENDIN
 def check_flow(definition: Definition, findings: Findings) -> None:
     used: set[str] = set()
     for area in areas_of(definition):
-        ways = ways_of(area)
-        reached = reachable(ways, [area.start])
+        successors = successors_of(area)
+        reached = reachable(successors, [area.start])
         for name, step in area.steps.items():
             if name not in reached:
                 message = f"Step {name!r} is unreachable from start"
                 findings.warning_of_name("E301", message, area.paths[name])
             else:
-                used.update(leaving.goal for leaving in leavings_of(step))
+                used.update(transition.goal for transition in transitions_of(step))
             _check_outcomes(name, step, area.paths[name], findings)
-        _check_exits(definition, area, ways, reached, findings)
+        _check_exits(definition, area, successors, reached, findings)
     for name in definition.terminals:
         if name not in used:
             message = f"terminal {name!r} is never reached"
@@ -43,13 +50,13 @@ def check_flow(definition: Definition, findings: Findings) -> None:
 def _check_exits(
     definition: Definition,
     area: Area,
-    ways: dict[str, set[str]],
+    successors: dict[str, set[str]],
     reached: set[str],
     findings: Findings,
 ) -> None:
     """Warn of steps from which every way leads back into the same circle."""
     ends = [name for name, step in area.steps.items() if _can_end(definition, step, area)]
-    escaping = reachable(reversed_ways(ways), ends)
+    escaping = reachable(predecessors_of(successors), ends)
     for name in area.steps:
         if name in reached and name not in escaping:
             message = f"no terminal can be reached from step {name!r}"
@@ -66,8 +73,8 @@ def _can_end(definition: Definition, step: Step, area: Area) -> bool:
         if wait.timeout_ms is not None and wait.on_timeout is None:
             return True
     return any(
-        leaving.goal not in area.steps and definition.ending_of(leaving.goal) is not None
-        for leaving in leavings_of(step)
+        transition.goal not in area.steps and definition.ending_of(transition.goal) is not None
+        for transition in transitions_of(step)
     )
 
 

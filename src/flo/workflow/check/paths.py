@@ -7,7 +7,7 @@ from flo.workflow.check.findings import Findings
 from flo.workflow.definition import Definition
 from flo.workflow.document.places import Path
 from flo.workflow.document.problem import nearest
-from flo.workflow.graph import Area, areas_of, ways_of
+from flo.workflow.graph import Area, areas_of, successors_of
 from flo.workflow.mapping import (
     MARK,
     Compiled,
@@ -107,12 +107,12 @@ def _earlier_in(area: Area) -> dict[str, set[str]]:
     names = list(area.steps)
     bits = {name: 1 << number for number, name in enumerate(names)}
     masks = {name: bits[name] if _polls(step) else 0 for name, step in area.steps.items()}
-    ways = ways_of(area)
+    successors = successors_of(area)
     waiting = dict.fromkeys(names)
     while waiting:
         origin = next(iter(waiting))
         del waiting[origin]
-        for goal in ways[origin]:
+        for goal in successors[origin]:
             mask = masks[goal] | masks[origin] | bits[origin]
             if mask != masks[goal]:
                 masks[goal] = mask

@@ -29,7 +29,7 @@ class BreakerPhase(StrEnum):
 
 
 class BreakerState(NamedTuple):
-    breaker: Breaker
+    settings: Breaker
     since_ms: int
     """When it was opened or closed, or came to be."""
     is_open: bool = False
@@ -46,7 +46,7 @@ class BreakerState(NamedTuple):
     @property
     def half_open_at_ms(self) -> int:
         """When probes are let through, if it is open."""
-        return self.since_ms + self.breaker.cooldown_ms
+        return self.since_ms + self.settings.cooldown_ms
 
     def may_call(self, now_ms: int) -> bool:
         match self.phase(now_ms):
@@ -55,7 +55,7 @@ class BreakerState(NamedTuple):
             case BreakerPhase.OPEN:
                 return False
             case BreakerPhase.HALF_OPEN:
-                return len(self._places(now_ms)) < self.breaker.half_open_max_calls
+                return len(self._places(now_ms)) < self.settings.half_open_max_calls
 
     def next_at_ms(self, now_ms: int) -> int:
         """The first time from now on at which a call is let through, if nothing else happens."""
@@ -83,7 +83,7 @@ class BreakerState(NamedTuple):
         if not self._counts(began_ms, now_ms):
             return self
         failures = self.failures + 1
-        if self.is_open or failures >= self.breaker.failure_threshold:
+        if self.is_open or failures >= self.settings.failure_threshold:
             return self._turned(now_ms, is_open=True)
         return self._replace(failures=failures)
 
@@ -111,4 +111,4 @@ class BreakerState(NamedTuple):
 
     @property
     def _place_ms(self) -> int:
-        return max(self.breaker.cooldown_ms, PLACE_MS_MIN)
+        return max(self.settings.cooldown_ms, PLACE_MS_MIN)

@@ -34,7 +34,7 @@ class CacheKey(NamedTuple):
         return len(self.text) + sum(map(len, self.values))
 
 
-class Kept(NamedTuple):
+class CachedResult(NamedTuple):
     output: bytes
     until_ms: int
 
@@ -48,7 +48,7 @@ def cache_key(template: str, scope: Scope) -> CacheKey | None:
     return CacheKey(compiled.resolve(scope), tuple(_encode(value) for value in values))
 
 
-class Results:
+class ResultCache:
     """The cache of one plan."""
 
     def __init__(
@@ -57,28 +57,28 @@ class Results:
         self.cache = cache
         self._entries_max = entries_max
         self._bytes_max = bytes_max
-        self._kept: OrderedDict[CacheKey, Kept] = OrderedDict()
+        self._cached: OrderedDict[CacheKey, CachedResult] = OrderedDict()
         """What was used longest ago comes first."""
         self._bytes = 0
         self._invalidated_at_ms = -1
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._cached)
 
     @property
     def size(self) -> int:
         """How many bytes are kept: outputs and keys."""
         return self._bytes
 
-    def find(self, key: CacheKey, now_ms: int) -> Kept | None:
+    def find(self, key: CacheKey, now_ms: int) -> CachedResult | None:
         """What is kept under this key and still good. Looking changes nothing."""
-        kept = self._kept.get(key)
-        return kept if kept is not None and now_ms < kept.until_ms else None
+        cached = self._cached.get(key)
+        return cached if cached is not None and now_ms < cached.until_ms else None
 
     def used(self, key: CacheKey) -> None:
         """It was found and used; others go before it."""
-        if key in self._kept:
-            self._kept.move_to_end(key)
+        if key in self._cached:
+            self._cached.move_to_end(key)
 
     def keep(self, key: CacheKey, output: bytes, began_ms: int, now_ms: int) -> None:
         """Keep what a plan that began then has come to, unless it was invalidated meanwhile."""
@@ -86,30 +86,30 @@ class Results:
         size = _size(key, output)
         if began_ms <= self._invalidated_at_ms or size > self._bytes_max:
             return
-        self._kept[key] = Kept(output, now_ms + self.cache.ttl_ms)
+        self._cached[key] = CachedResult(output, now_ms + self.cache.ttl_ms)
         self._bytes += size
-        while len(self._kept) > self._entries_max or self._bytes > self._bytes_max:
-            self._drop(next(iter(self._kept)))
+        while len(self._cached) > self._entries_max or self._bytes > self._bytes_max:
+            self._drop(next(iter(self._cached)))
 
-    def heard(self, event: str, now_ms: int) -> int:
+    def invalidate(self, event: str, now_ms: int) -> int:
         """An event of this name has been emitted; returns how many results it made void."""
         if event not in self.cache.invalidate_on:
             return 0
-        void = len(self._kept)
-        self._kept.clear()
+        void = len(self._cached)
+        self._cached.clear()
         self._bytes = 0
         self._invalidated_at_ms = max(now_ms, self._invalidated_at_ms)
         return void
 
     def expire(self, now_ms: int) -> None:
         """Let go of what is no longer good."""
-        for key in [key for key, kept in self._kept.items() if now_ms >= kept.until_ms]:
+        for key in [key for key, cached in self._cached.items() if now_ms >= cached.until_ms]:
             self._drop(key)
 
     def _drop(self, key: CacheKey) -> None:
-        kept = self._kept.pop(key, None)
-        if kept is not None:
-            self._bytes -= _size(key, kept.output)
+        cached = self._cached.pop(key, None)
+        if cached is not None:
+            self._bytes -= _size(key, cached.output)
 
 
 def _size(key: CacheKey, output: bytes) -> int:

@@ -33,23 +33,23 @@ class Bucket(NamedTuple):
 class ExecutorHealth(NamedTuple):
     """What is remembered of the calls of an executor; a sample makes another one."""
 
-    health: Health
+    settings: Health
     buckets: tuple[Bucket, ...] = ()
     """The oldest first; none is empty."""
 
     def sampled(self, api: bool, business: bool, now_ms: int) -> "ExecutorHealth":
         number = max(self._bucket_at(now_ms), self.buckets[-1].number if self.buckets else 0)
-        kept = self._standing(now_ms)
-        last = kept[-1] if kept and kept[-1].number == number else Bucket(number, 0, 0, 0)
+        cached = self._standing(now_ms)
+        last = cached[-1] if cached and cached[-1].number == number else Bucket(number, 0, 0, 0)
         last = Bucket(number, last.samples + 1, last.api + api, last.business + business)
-        return self._replace(buckets=(*(one for one in kept if one.number != number), last))
+        return self._replace(buckets=(*(one for one in cached if one.number != number), last))
 
     def samples(self, now_ms: int) -> int:
         """In the window."""
         return sum(bucket.samples for bucket in self._standing(now_ms))
 
     def is_measured(self, now_ms: int) -> bool:
-        return self.samples(now_ms) >= self.health.min_samples
+        return self.samples(now_ms) >= self.settings.min_samples
 
     def score(self, phase: BreakerPhase, now_ms: int) -> float:
         """From 0 to 1; an executor that nothing is known of is as good as any."""
@@ -61,7 +61,7 @@ class ExecutorHealth(NamedTuple):
         newest = self._bucket_at(now_ms)
         samples = api = business = 0.0
         for bucket in self._standing(now_ms):
-            weight = self.health.decay ** max(newest - bucket.number, 0)
+            weight = self.settings.decay ** max(newest - bucket.number, 0)
             samples += bucket.samples * weight
             api += bucket.api * weight
             business += bucket.business * weight
@@ -74,4 +74,4 @@ class ExecutorHealth(NamedTuple):
         return tuple(bucket for bucket in self.buckets if bucket.number >= oldest)
 
     def _bucket_at(self, now_ms: int) -> int:
-        return now_ms // -(-self.health.window_ms // BUCKETS)
+        return now_ms // -(-self.settings.window_ms // BUCKETS)

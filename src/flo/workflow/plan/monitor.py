@@ -66,87 +66,87 @@ class PlanEvent(Record):
 class ExecutorState(NamedTuple):
     """What is known of one executor; a breaker or a limit that it has not got never stops it."""
 
-    vitals: ExecutorHealth
+    health: ExecutorHealth
     rate: Rate
-    circuit: BreakerState | None = None
+    breaker: BreakerState | None = None
 
     def phase(self, now_ms: int) -> BreakerPhase:
-        return BreakerPhase.CLOSED if self.circuit is None else self.circuit.phase(now_ms)
+        return BreakerPhase.CLOSED if self.breaker is None else self.breaker.phase(now_ms)
 
     def is_let_through(self, now_ms: int) -> bool:
-        return self.circuit is None or self.circuit.may_call(now_ms)
+        return self.breaker is None or self.breaker.may_call(now_ms)
 
     def score(self, now_ms: int) -> float:
         """From 0 to 1; with fewer samples than `min_samples`, only the breaker counts."""
         phase = self.phase(now_ms)
-        if not self.vitals.is_measured(now_ms):
+        if not self.health.is_measured(now_ms):
             return PENALTIES[phase]
-        return round(self.vitals.score(phase, now_ms), 9)
+        return round(self.health.score(phase, now_ms), 9)
 
     def called(self, now_ms: int) -> "ExecutorState":
         return self._replace(
             rate=self.rate.called(now_ms),
-            circuit=self.circuit and self.circuit.called(now_ms),
+            breaker=self.breaker and self.breaker.called(now_ms),
         )
 
     def ended(self, verdict: CallDecision, began_ms: int, now_ms: int) -> "ExecutorState":
         is_answer = verdict is not CallDecision.SILENT
-        vitals = self.vitals.sampled(is_answer, verdict is CallDecision.GOOD, now_ms)
-        if self.circuit is None:
-            return self._replace(vitals=vitals)
+        health = self.health.sampled(is_answer, verdict is CallDecision.GOOD, now_ms)
+        if self.breaker is None:
+            return self._replace(health=health)
         if verdict in (CallDecision.BAD, CallDecision.SILENT):
-            return self._replace(vitals=vitals, circuit=self.circuit.failed(began_ms, now_ms))
-        circuit = self.circuit.succeeded(began_ms, now_ms)
-        if self.circuit.is_open and not circuit.is_open:
-            vitals = ExecutorHealth(self.vitals.health)
-        return self._replace(vitals=vitals, circuit=circuit)
+            return self._replace(health=health, breaker=self.breaker.failed(began_ms, now_ms))
+        breaker = self.breaker.succeeded(began_ms, now_ms)
+        if self.breaker.is_open and not breaker.is_open:
+            health = ExecutorHealth(self.health.settings)
+        return self._replace(health=health, breaker=breaker)
 
     def abandoned(self, began_ms: int) -> "ExecutorState":
-        return self._replace(circuit=self.circuit and self.circuit.abandoned(began_ms))
+        return self._replace(breaker=self.breaker and self.breaker.abandoned(began_ms))
 
 
 class PlanMonitor(NamedTuple):
     names: tuple[str, ...]
-    standings: tuple[ExecutorState, ...]
+    states: tuple[ExecutorState, ...]
     turn: int = 0
     """How many times the plan has begun."""
 
     def of(self, executor: str) -> ExecutorState:
-        return self.standings[self.names.index(executor)]
+        return self.states[self.names.index(executor)]
 
     def observe(self, event: PlanEvent, now_ms: int) -> "PlanMonitor":
-        board = self._replace(turn=self.turn + 1) if event.is_turn else self
+        monitor = self._replace(turn=self.turn + 1) if event.is_turn else self
         if event.executor not in self.names:
-            return board
-        standing = board.of(event.executor)
+            return monitor
+        state = monitor.of(event.executor)
         if event.verdict is not None:
-            standing = standing.ended(event.verdict, event.began_ms, now_ms)
+            state = state.ended(event.verdict, event.began_ms, now_ms)
         if event.type is PlanEventType.EXECUTOR_START:
-            standing = standing.called(now_ms)
-        return board._with(event.executor, standing)
+            state = state.called(now_ms)
+        return monitor._with(event.executor, state)
 
     def abandoned(self, executor: str, began_ms: int) -> "PlanMonitor":
         """The call was given up, as when its workflow run is cancelled: it says nothing."""
         return self._with(executor, self.of(executor).abandoned(began_ms))
 
-    def _with(self, executor: str, standing: ExecutorState) -> "PlanMonitor":
+    def _with(self, executor: str, state: ExecutorState) -> "PlanMonitor":
         place = self.names.index(executor)
-        standings = (*self.standings[:place], standing, *self.standings[place + 1 :])
-        return self._replace(standings=standings)
+        states = (*self.states[:place], state, *self.states[place + 1 :])
+        return self._replace(states=states)
 
 
-def board_of(plan: Plan, now_ms: int) -> PlanMonitor:
+def new_monitor(plan: Plan, now_ms: int) -> PlanMonitor:
     """Nothing is known yet."""
     health = plan.health or Health()
     return PlanMonitor(
         names=tuple(executor.name for executor in plan.executors),
-        standings=tuple(_standing_of(executor, health, now_ms) for executor in plan.executors),
+        states=tuple(_new_state(executor, health, now_ms) for executor in plan.executors),
     )
 
 
-def _standing_of(executor: Executor, health: Health, now_ms: int) -> ExecutorState:
+def _new_state(executor: Executor, health: Health, now_ms: int) -> ExecutorState:
     return ExecutorState(
-        vitals=ExecutorHealth(health),
+        health=ExecutorHealth(health),
         rate=rate_of(executor.rate_limit),
-        circuit=BreakerState(executor.breaker, since_ms=now_ms) if executor.breaker else None,
+        breaker=BreakerState(executor.breaker, since_ms=now_ms) if executor.breaker else None,
     )

@@ -96,7 +96,7 @@ class ExecutorCall(NamedTuple):
     attempt: int
 
 
-class Rest(NamedTuple):
+class WaitUntil(NamedTuple):
     """Wait, and then ask `resumed`."""
 
     until_ms: int
@@ -116,7 +116,7 @@ class EndPlan(NamedTuple):
         return self.outcome == SUCCESS and self.executor is not None
 
 
-Choice: TypeAlias = ExecutorCall | Rest | EndPlan
+Choice: TypeAlias = ExecutorCall | WaitUntil | EndPlan
 
 
 class Next(NamedTuple):
@@ -125,30 +125,32 @@ class Next(NamedTuple):
     choice: Choice
     progress: PlanProgress
     events: tuple[PlanEvent, ...]
-    board: PlanMonitor
+    monitor: PlanMonitor
 
 
 def begin(
-    plan: Plan, board: PlanMonitor, now_ms: int, rng: Rng, cached: bytes | None = None
+    plan: Plan, monitor: PlanMonitor, now_ms: int, rng: Rng, cached: bytes | None = None
 ) -> Next:
-    walk = _Walk(plan, board, now_ms, rng, is_turn=True)
+    chooser = _Chooser(plan, monitor, now_ms, rng, is_turn=True)
     if cached is not None:
-        walk.tell(PlanEvent(type=PlanEventType.CACHE_HIT))
-        return walk.do(EndPlan(SUCCESS, cached), PlanProgress(began_at_ms=now_ms))
-    return walk.try_all(PlanProgress(began_at_ms=now_ms))
+        chooser.note(PlanEvent(type=PlanEventType.CACHE_HIT))
+        return chooser.choose(EndPlan(SUCCESS, cached), PlanProgress(began_at_ms=now_ms))
+    return chooser.try_all(PlanProgress(began_at_ms=now_ms))
 
 
 def ended(
-    plan: Plan, progress: PlanProgress, result: Result, board: PlanMonitor, now_ms: int, rng: Rng
+    plan: Plan, progress: PlanProgress, result: Result, monitor: PlanMonitor, now_ms: int, rng: Rng
 ) -> Next:
     """The executor in hand has ended its call."""
-    return _Walk(plan, board, now_ms, rng).judge(progress, result)
+    return _Chooser(plan, monitor, now_ms, rng).judge(progress, result)
 
 
-def resumed(plan: Plan, progress: PlanProgress, board: PlanMonitor, now_ms: int, rng: Rng) -> Next:
+def resumed(
+    plan: Plan, progress: PlanProgress, monitor: PlanMonitor, now_ms: int, rng: Rng
+) -> Next:
     """The rest is over."""
-    walk = _Walk(plan, board, now_ms, rng)
-    return walk.try_next(progress) if progress.attempt else walk.try_all(progress)
+    chooser = _Chooser(plan, monitor, now_ms, rng)
+    return chooser.try_next(progress) if progress.attempt else chooser.try_all(progress)
 
 
 def verdict_of(plan: Plan, result: Result) -> CallDecision:
@@ -160,30 +162,30 @@ def verdict_of(plan: Plan, result: Result) -> CallDecision:
     return CallDecision.BAD if is_answer else CallDecision.SILENT
 
 
-class _Walk:
+class _Chooser:
     """One of the three under way."""
 
     def __init__(
-        self, plan: Plan, board: PlanMonitor, now_ms: int, rng: Rng, is_turn: bool = False
+        self, plan: Plan, monitor: PlanMonitor, now_ms: int, rng: Rng, is_turn: bool = False
     ) -> None:
         self._plan = plan
-        self._board = board
+        self._monitor = monitor
         self._now_ms = now_ms
         self._rng = rng
         self._is_turn = is_turn
         self._events: list[PlanEvent] = []
 
     def try_all(self, progress: PlanProgress) -> Next:
-        order = order_of(self._plan, self._board, self._now_ms, self._rng)
+        order = order_of(self._plan, self._monitor, self._now_ms, self._rng)
         return self.try_next(replace(progress, order=tuple(one.name for one in order)))
 
     def try_next(self, progress: PlanProgress) -> Next:
         """Call the executor in hand, or the first after it that may be called."""
         while progress.order:
-            standing = self._board.of(progress.order[0])
-            if not standing.is_let_through(self._now_ms):
+            state = self._monitor.of(progress.order[0])
+            if not state.is_let_through(self._now_ms):
                 progress = self._skip(progress, PlanEventType.BREAKER_SKIP)
-            elif not standing.rate.may_call(self._now_ms):
+            elif not state.rate.may_call(self._now_ms):
                 progress = self._skip(progress, PlanEventType.RATE_LIMITED)
             else:
                 return self._call(progress)
@@ -200,39 +202,39 @@ class _Walk:
             began_ms=progress.called_at_ms,
         )
         if verdict is CallDecision.GOOD:
-            self.tell(end)
+            self.note(end)
             finish = EndPlan(result.outcome, result.output, executor=executor.name)
-            return self.do(finish, progress)
+            return self.choose(finish, progress)
 
-        standing = self._board.of(executor.name).ended(verdict, end.began_ms, self._now_ms)
-        retry_at_ms = self._retry_at_ms(executor, progress, result, standing)
+        state = self._monitor.of(executor.name).ended(verdict, end.began_ms, self._now_ms)
+        retry_at_ms = self._retry_at_ms(executor, progress, result, state)
         if retry_at_ms is None:
-            self.tell(replace(end, type=PlanEventType.EXECUTOR_EXHAUSTED, error=result.code))
+            self.note(replace(end, type=PlanEventType.EXECUTOR_EXHAUSTED, error=result.code))
             return self._leave(replace(_without_first(progress), error=result.code))
-        self.tell(replace(end, type=PlanEventType.EXECUTOR_RETRY, error=result.code))
+        self.note(replace(end, type=PlanEventType.EXECUTOR_RETRY, error=result.code))
         progress = replace(progress, error=result.code)
         if retry_at_ms > self._now_ms:
-            return self.do(Rest(retry_at_ms), progress)
+            return self.choose(WaitUntil(retry_at_ms), progress)
         return self.try_next(progress)
 
-    def do(self, choice: Choice, progress: PlanProgress) -> Next:
-        return Next(choice, progress, tuple(self._events), self._board)
+    def choose(self, choice: Choice, progress: PlanProgress) -> Next:
+        return Next(choice, progress, tuple(self._events), self._monitor)
 
-    def tell(self, event: PlanEvent) -> None:
+    def note(self, event: PlanEvent) -> None:
         if self._is_turn and event.type is not PlanEventType.CACHE_HIT:
             event, self._is_turn = replace(event, is_turn=True), False
         self._events.append(event)
-        self._board = self._board.observe(event, self._now_ms)
+        self._monitor = self._monitor.observe(event, self._now_ms)
 
     def _skip(self, progress: PlanProgress, reason: PlanEventType) -> PlanProgress:
-        self.tell(PlanEvent(type=reason, executor=progress.order[0]))
+        self.note(PlanEvent(type=reason, executor=progress.order[0]))
         is_breaker_met = progress.is_breaker_met or reason is PlanEventType.BREAKER_SKIP
         return replace(_without_first(progress), is_breaker_met=is_breaker_met)
 
     def _call(self, progress: PlanProgress) -> Next:
         executor = self._executor(progress.order[0])
         attempt = progress.attempt + 1
-        self.tell(
+        self.note(
             PlanEvent(type=PlanEventType.EXECUTOR_START, executor=executor.name, attempt=attempt)
         )
         progress = replace(
@@ -241,10 +243,10 @@ class _Walk:
             first_at_ms=self._now_ms if attempt == 1 else progress.first_at_ms,
             called_at_ms=self._now_ms,
         )
-        return self.do(ExecutorCall(executor, attempt), progress)
+        return self.choose(ExecutorCall(executor, attempt), progress)
 
     def _retry_at_ms(
-        self, executor: Executor, progress: PlanProgress, result: Result, standing: ExecutorState
+        self, executor: Executor, progress: PlanProgress, result: Result, state: ExecutorState
     ) -> int | None:
         """When the executor in hand is tried again; None if it is not."""
         if executor.retry is None or not _is_retryable(self._plan, result.code):
@@ -252,7 +254,7 @@ class _Walk:
         at_ms = next_attempt_at_ms(
             executor.retry, progress.attempt, progress.first_at_ms, self._now_ms, self._rng()
         )
-        if at_ms is None or standing.phase(at_ms) is BreakerPhase.OPEN:
+        if at_ms is None or state.phase(at_ms) is BreakerPhase.OPEN:
             return None
         return at_ms
 
@@ -269,7 +271,7 @@ class _Walk:
             again_at_ms = min(self._times_to_begin_again(progress), default=None)
             if again_at_ms is not None:
                 rested = replace(progress, rounds=progress.rounds + 1)
-                return self.do(Rest(again_at_ms), rested)
+                return self.choose(WaitUntil(again_at_ms), rested)
         return self._give_up(progress)
 
     def _times_to_begin_again(self, progress: PlanProgress) -> Iterator[int]:
@@ -277,7 +279,7 @@ class _Walk:
         for executor in self._plan.executors:
             if executor.retry is None:
                 continue
-            free_at_ms = self._board.of(executor.name).rate.next_at_ms(self._now_ms)
+            free_at_ms = self._monitor.of(executor.name).rate.next_at_ms(self._now_ms)
             at_ms = next_attempt_at_ms(
                 executor.retry, progress.rounds, progress.began_at_ms, self._now_ms, self._rng()
             )
@@ -290,9 +292,9 @@ class _Walk:
     def _give_up(self, progress: PlanProgress) -> Next:
         error = progress.error or (BREAKER_OPEN if progress.is_breaker_met else RATE_LIMITED)
         if self._plan.fallback is None:
-            return self.do(EndPlan(FAILURE, error=error), progress)
-        self.tell(PlanEvent(type=PlanEventType.FALLBACK, error=error))
-        return self.do(EndPlan(SUCCESS, self._plan.fallback.value.encode()), progress)
+            return self.choose(EndPlan(FAILURE, error=error), progress)
+        self.note(PlanEvent(type=PlanEventType.FALLBACK, error=error))
+        return self.choose(EndPlan(SUCCESS, self._plan.fallback.value.encode()), progress)
 
     def _executor(self, name: str) -> Executor:
         return next(executor for executor in self._plan.executors if executor.name == name)

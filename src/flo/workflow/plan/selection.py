@@ -22,7 +22,7 @@ from flo.workflow.plan.plan import Executor, Plan, Selection
 
 
 def order_of(
-    plan: Plan, board: PlanMonitor, now_ms: int, rng: Callable[[], float]
+    plan: Plan, monitor: PlanMonitor, now_ms: int, rng: Callable[[], float]
 ) -> tuple[Executor, ...]:
     """The dice is thrown once for each executor where chance has a say, and otherwise not."""
     written = plan.executors
@@ -30,12 +30,12 @@ def order_of(
         case Selection.STATIC_ORDER:
             return _by_priority(written)
         case Selection.ROUND_ROBIN:
-            first = board.turn % len(written)
+            first = monitor.turn % len(written)
             return written[first:] + written[:first]
         case Selection.RANDOM:
             return _shuffled(written, rng)
         case Selection.HEALTH_WEIGHTED:
-            return _by_health(_by_priority(_shuffled(written, rng)), board, now_ms)
+            return _by_health(_by_priority(_shuffled(written, rng)), monitor, now_ms)
 
 
 def _by_priority(executors: tuple[Executor, ...]) -> tuple[Executor, ...]:
@@ -47,13 +47,11 @@ def _shuffled(executors: tuple[Executor, ...], rng: Callable[[], float]) -> tupl
 
 
 def _by_health(
-    executors: tuple[Executor, ...], board: PlanMonitor, now_ms: int
+    executors: tuple[Executor, ...], monitor: PlanMonitor, now_ms: int
 ) -> tuple[Executor, ...]:
     def rank(executor: Executor) -> tuple[bool, float]:
-        standing = board.of(executor.name)
-        has_probe = standing.phase(now_ms) is BreakerPhase.HALF_OPEN and standing.is_let_through(
-            now_ms
-        )
-        return (not has_probe, -standing.score(now_ms))
+        state = monitor.of(executor.name)
+        has_probe = state.phase(now_ms) is BreakerPhase.HALF_OPEN and state.is_let_through(now_ms)
+        return (not has_probe, -state.score(now_ms))
 
     return tuple(sorted(executors, key=rank))

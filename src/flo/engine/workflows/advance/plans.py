@@ -20,14 +20,14 @@ from flo.model.workflows import BranchName, BranchPhase
 from flo.workflow.mapping import Scope
 from flo.workflow.outcome import TIMEOUT
 from flo.workflow.plan.cache import cache_key
-from flo.workflow.plan.monitor import PlanEvent, PlanMonitor, board_of
+from flo.workflow.plan.monitor import PlanEvent, PlanMonitor, new_monitor
 from flo.workflow.plan.plan import Executor, Plan
 from flo.workflow.plan.progress import (
     EndPlan,
     Next,
     PlanProgress,
-    Rest,
     Result,
+    WaitUntil,
     begin,
     ended,
     resumed,
@@ -73,16 +73,16 @@ class _PlanAt:
 
     def begin(self) -> Moves:
         context = self._context
-        first = begin(self._plan, self._board(), context.now_ms, context.rng, self._cached())
+        first = begin(self._plan, self._monitor(), context.now_ms, context.rng, self._cached())
         return self._follow(first)
 
     def ended(self, result: Result) -> Moves:
-        return self._follow(self._after(result, self._progress(), self._board()))
+        return self._follow(self._after(result, self._progress(), self._monitor()))
 
     def resumed(self) -> Moves:
         context, progress = self._context, self._progress()
         return self._follow(
-            resumed(self._plan, progress, self._board(), context.now_ms, context.rng)
+            resumed(self._plan, progress, self._monitor(), context.now_ms, context.rng)
         )
 
     def abandoned(self) -> Moves:
@@ -102,7 +102,7 @@ class _PlanAt:
                 moves.append(EndAttempt(self._branch, choice.outcome, output, choice.error))
                 return moves
             now = replace(self._now, plan=_encode(progress), awaited=None)
-            if isinstance(choice, Rest):
+            if isinstance(choice, WaitUntil):
                 resting = replace(now, phase=BranchPhase.REST, until_ms=choice.until_ms)
                 moves.append(self._advance.held(self._branch, resting, self._name))
                 return moves
@@ -113,11 +113,11 @@ class _PlanAt:
                 moves += (run, self._advance.held(self._branch, waiting, action))
                 return moves
             refused = Result(run.outcome, is_answer=False)
-            following = self._after(refused, progress, following.board)
+            following = self._after(refused, progress, following.monitor)
 
-    def _after(self, result: Result, progress: PlanProgress, board: PlanMonitor) -> Next:
+    def _after(self, result: Result, progress: PlanProgress, monitor: PlanMonitor) -> Next:
         context = self._context
-        return ended(self._plan, progress, result, board, context.now_ms, context.rng)
+        return ended(self._plan, progress, result, monitor, context.now_ms, context.rng)
 
     def _waiting(self, now: Branch, executor: Executor, queued: RunQueued) -> Branch:
         timeout_ms = executor.tracking.timeout_ms
@@ -133,8 +133,8 @@ class _PlanAt:
         results = self._context.live.caches.get(self._key)
         if found is None or results is None:
             return None
-        kept = results.find(found, self._context.now_ms)
-        return kept.output if kept is not None else None
+        cached = results.find(found, self._context.now_ms)
+        return cached.output if cached is not None else None
 
     def _payload(self) -> bytes:
         mapping = self._step.input_mapping
@@ -147,9 +147,9 @@ class _PlanAt:
         assert self._now.plan is not None
         return _decode(self._now.plan)
 
-    def _board(self) -> PlanMonitor:
-        known = self._context.live.boards.get(self._key)
-        return known or board_of(self._plan, self._context.now_ms)
+    def _monitor(self) -> PlanMonitor:
+        known = self._context.live.monitors.get(self._key)
+        return known or new_monitor(self._plan, self._context.now_ms)
 
     def _noted_event(self, event: PlanEvent) -> PlanNoted:
         return replace(
