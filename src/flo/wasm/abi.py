@@ -1,4 +1,4 @@
-"""What guest and host agree on: the signatures, the packed result, and the range of pointers.
+"""The ABI of guests: signatures, the packed result, and the range of pointers.
 
     handle(ptr, len) ──▸ i64      63          32 31           0
                           ≥ 0     │   pointer   │   length    │   the output

@@ -47,16 +47,16 @@ def _compiled_elsewhere(wasm: bytes, seconds_max: float) -> bytes:
             f"expected a module that is compiled within {seconds_max} seconds",
             code="wasm_too_large",
         ) from None
-    told = done.stderr.decode(errors="replace")
+    message = done.stderr.decode(errors="replace")
     if done.returncode == _REFUSED:
-        raise Invalid(told, code="wasm_invalid")
+        raise Invalid(message, code="wasm_invalid")
     if done.returncode < 0:
         raise TooLarge(
             f"expected a module that the compiler survives; it ended by signal {-done.returncode}",
             code="wasm_too_large",
         )
     if done.returncode != 0:
-        raise Unexpected(f"the compiler ended with {done.returncode}: {told}")
+        raise Unexpected(f"the compiler ended with {done.returncode}: {message}")
     return done.stdout
 
 

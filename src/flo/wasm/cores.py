@@ -1,7 +1,7 @@
-"""Leaves a core to the others: guests compute on what is left of the machine.
+"""Keeps guests away from one core of the machine, so that the event loop always has one.
 
 There may be as many guests as cores, or more, and each may compute for as long as its timeout lets
-it. The loop that serves everybody else, and whoever it talks to, always find one core without them.
+it.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The engine that guests run in, and the thread that keeps their time.
+"""The wasmtime engine that guests run in, and the thread that ends them at their deadline.
 
     start ──▸ the ticker counts the engine's epoch up, every 10 ms while a guest runs
     enter ──▸ a run, with the tick at which it is over

@@ -231,8 +231,8 @@ def _fault_of_trap(trap: wasmtime.Trap, stopping: bool) -> Fault:
         if stopping:
             return Fault(TrapKind.INTERRUPTED, "the server stopped while the guest was running")
         return Fault(TrapKind.TIMED_OUT, "the guest ran longer than its timeout")
-    told = trap.message.rpartition("wasm trap: ")[2].strip() or "a trap"
-    kind, meaning = _KINDS.get(trap.trap_code, (TrapKind.TRAP, f"it trapped ({told})"))
+    said = trap.message.rpartition("wasm trap: ")[2].strip() or "a trap"
+    kind, meaning = _KINDS.get(trap.trap_code, (TrapKind.TRAP, f"it trapped ({said})"))
     names = [frame.func_name for frame in trap.frames[:FRAMES_TOLD_MAX]]
     where = " ← ".join(repr(name[:NAME_LENGTH_MAX]) for name in names if name)
     return Fault(kind, f"the guest failed: {meaning}{' in ' if where else ''}{where}")
@@ -241,9 +241,9 @@ def _fault_of_trap(trap: wasmtime.Trap, stopping: bool) -> Fault:
 def _fault_of_error(error: wasmtime.WasmtimeError) -> Fault:
     if isinstance(error, wasmtime.ExitTrap):
         return Fault(TrapKind.EXITED, f"the guest exited with {error.code} instead of returning")
-    told = str(error).strip().splitlines()[-1].strip()
-    kind = next((kind for mark, kind in _MARKS.items() if mark in told), TrapKind.TRAP)
-    return Fault(kind, f"the guest failed: {told}")
+    said = str(error).strip().splitlines()[-1].strip()
+    kind = next((kind for mark, kind in _MARKS.items() if mark in said), TrapKind.TRAP)
+    return Fault(kind, f"the guest failed: {said}")
 
 
 def _trapped(fault: Fault, host: Host) -> Trapped:

@@ -1,4 +1,4 @@
-"""What an instance exports, called with as little ado as the package allows.
+"""Calls the exported functions of an instance, without the overhead of the package.
 
 The package's own way of calling a function asks for its type each time and converts value by value:
 most of the time of a short guest. All functions of the ABI take numbers of 32 bits and return one

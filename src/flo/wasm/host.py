@@ -1,4 +1,4 @@
-"""The functions a guest may call, as they look from inside one run.
+"""The host functions that a guest may call during one run.
 
 log(level, message)
 kv_get(key, buffer) -> i32     the length of the value; it is in the buffer if it fits, and nothing

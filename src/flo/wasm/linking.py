@@ -1,8 +1,8 @@
-"""Binds what a guest imports to what it may have: the functions of its Host, and a bare WASI.
+"""Binds the imports of a guest: to the functions of its Host, and to an empty WASI.
 
 WASI is wasmtime's own with nothing in it: no files, no environment, no arguments, no sockets, and
-output that goes nowhere. Clocks and dice are there. `poll_oneoff` is the one exception: wasmtime
-would sleep in it past every deadline, so it answers that it is not supported.
+output that goes nowhere. Clocks and random numbers are there. `poll_oneoff` is the one exception:
+wasmtime would sleep in it past every deadline, so it answers that it is not supported.
 
 A host function must not raise: wasmtime for Python keeps the last exception of *any* thread, and
 hands it to whichever guest traps next. What goes wrong is noted in the run instead, its fuel is

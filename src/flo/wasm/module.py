@@ -4,7 +4,7 @@
                                               ▲
                               a cache of the modules used last
 
-Every problem is told at once, with what was expected and what came.
+All problems are reported together, each with what was expected and what came.
 """
 
 from collections import OrderedDict
@@ -257,10 +257,10 @@ def _nearest(unknown: wasmtime.ImportType) -> str:
 
 def _refusal(problems: list[str]) -> Invalid:
     shown = [problem[:PROBLEM_LENGTH_MAX] for problem in problems[:PROBLEMS_MAX]]
-    told = "; ".join(shown)
+    listed = "; ".join(shown)
     more = f"; and {len(problems) - PROBLEMS_MAX} more" if len(problems) > PROBLEMS_MAX else ""
     return Invalid(
-        f"the module cannot be an action: {told}{more}",
+        f"the module cannot be an action: {listed}{more}",
         code="wasm_invalid",
         details={"problems": shown},
     )

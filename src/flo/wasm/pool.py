@@ -1,4 +1,4 @@
-"""Guests for an event loop: at most so many at a time, and none of them holds up the loop.
+"""Runs guests for an event loop: a bounded number at a time, without blocking the loop.
 
 pool = Pool(engine, modules)
 pool.start()

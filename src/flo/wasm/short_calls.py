@@ -1,8 +1,8 @@
-"""Calls into wasmtime that are over at once keep the interpreter.
+"""Makes short calls into wasmtime without letting go of the interpreter.
 
 The package lets go of the interpreter around every call, and has to win it back afterwards: some
-fifty times for one guest, each time in a race with the loop and the other guests. What instantiates
-a guest, runs it or gives its memory back still lets go.
+fifty times for one guest, each time in a race with the loop and the other guests. Calls that
+instantiate a guest, run it or free its memory still let go.
 """
 
 from ctypes import PyDLL

@@ -1,4 +1,4 @@
-"""So many jobs at a time, each in a thread; a bounded queue for the others, fair between lanes.
+"""Runs a bounded number of jobs at a time in threads; the others queue, fairly between lanes.
 
     do ──▸ a slot is free? ──▸ a thread does it ──▸ its result
                │ no                ▲

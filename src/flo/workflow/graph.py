@@ -1,6 +1,6 @@
 """Nodes and edges of a definition, for checks and for drawing.
 
-An area is what one token walks through: the document itself, and each branch of a parallel step.
+An area is what one branch goes through: the document itself, and each branch of a parallel step.
 
     main      start ──▸ prepare ══▸ ship ──▸ flo.Completed
                           ║
@@ -59,7 +59,7 @@ class Graph(NamedTuple):
 
 
 class Area(NamedTuple):
-    """The steps that one token walks through."""
+    """The steps that one branch goes through."""
 
     start: str
     steps: dict[str, Step]

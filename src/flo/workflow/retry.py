@@ -5,8 +5,8 @@
     exponential           d × 2^a
     exponential_jitter    d × 2^a, and up to a quarter more
 
-`a` counts the repetitions from 0; nothing is longer than the maximum. The dice is a number from 0
-to 1 that the caller has thrown.
+`a` counts the repetitions from 0; nothing is longer than the maximum. `rng` is a
+random number from 0 to 1.
 """
 
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""Search attributes: taken from an input, and found again by an expression.
+"""Search attributes: taken from an input, and matched by an expression.
 
     customer_id = "42" and (order_amount > 100 or created_at >= "2026-01-31")
 

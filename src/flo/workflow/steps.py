@@ -227,7 +227,7 @@ FlatStep: TypeAlias = RunStep | SignalStep | SleepStep | ForEachStep
 
 
 class ParallelBranch(Record):
-    """A small graph that is walked beside others.
+    """A small graph that runs beside others.
 
     Its first step bears the name of the branch. A branch ends at a terminal: one with the status
     `completed` means that the branch succeeded, any other that it failed.
@@ -250,7 +250,7 @@ class Parallel(Record):
 
 
 class ParallelStep(Record, tag="parallel"):
-    """Walks several branches at the same time.
+    """Runs several branches at the same time.
 
     The outcome is `success` as soon as enough branches have succeeded (`join`), and `failure` as
     soon as they no longer can; branches that are still under way are then cancelled. The output is

@@ -1,4 +1,4 @@
-"""What is known of plans while the process lives: it is folded from the events of workflows."""
+"""What is known of plans while the process lives: monitors and caches, folded from events."""
 
 from typing import TypeAlias
 
@@ -23,7 +23,7 @@ ABANDONED = "plan_executor_abandoned"
 
 
 def note_plan(state: State, event: PlanNoted, live: VolatileState) -> None:
-    """Let the board of the plan learn from what has happened."""
+    """Fold an event of a plan into its monitor."""
     execution = state.spaces[event.namespace].executions[event.run_id]
     key = monitor_key(event.namespace, execution, event.plan)
     monitor = live.monitors.get(key) or new_monitor(

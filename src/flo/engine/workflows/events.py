@@ -48,7 +48,7 @@ class WorkflowAdmitted(Event):
 
 
 class StepStarted(Event):
-    """A walk has begun a step, or another attempt at it."""
+    """A branch has begun a step, or another attempt at it."""
 
     namespace: Namespace
     run_id: RunId
@@ -60,7 +60,7 @@ class StepStarted(Event):
 
 
 class StepHeld(Event):
-    """The walk waits at its step in another way: for a repetition, a poll, the rest of a plan."""
+    """A branch waits at its step for something else: a retry, a poll, the next call of a plan."""
 
     namespace: Namespace
     run_id: RunId
@@ -71,7 +71,7 @@ class StepHeld(Event):
 
 
 class ActionEnded(Event):
-    """What a walk waited for has an outcome: an action, or a child."""
+    """The run or the child that a branch waited for has an outcome."""
 
     namespace: Namespace
     run_id: RunId
@@ -83,7 +83,7 @@ class ActionEnded(Event):
 
 
 class StepEnded(Event):
-    """A step has its outcome; where the walk goes from here, follows."""
+    """A step has its outcome; the next events say where the branch goes from here."""
 
     namespace: Namespace
     run_id: RunId
@@ -119,7 +119,7 @@ class BranchEnded(Event):
 
 
 class BranchClosed(Event):
-    """A walk is given up: it is not needed any more, or the run ends."""
+    """A branch is given up: it is not needed any more, or the run ends."""
 
     namespace: Namespace
     run_id: RunId
@@ -139,7 +139,7 @@ class PollExhausted(Event):
 
 
 class PlanNoted(Event):
-    """Something that happened on the way through a plan; breakers and health learn from it."""
+    """Something that happened in a plan; its breakers and the health of its executors follow."""
 
     namespace: Namespace
     run_id: RunId
@@ -174,7 +174,7 @@ class SignalReceived(Event):
 
 
 class SignalMatched(Event):
-    """The oldest signal of its type has found a walk that waits for it."""
+    """The oldest signal of its type was given to a branch that waited for one."""
 
     namespace: Namespace
     run_id: RunId
@@ -205,7 +205,7 @@ class WorkflowResumed(Event):
 
 
 class RollbackBegan(Event):
-    """The run ends badly: what it has done is undone first, the last step first."""
+    """The run does not complete: its steps are undone before it ends, the last one first."""
 
     namespace: Namespace
     run_id: RunId

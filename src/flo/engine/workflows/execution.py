@@ -1,7 +1,7 @@
-"""How far a workflow run has come: its walks, the results of its steps, its signals.
+"""A workflow execution: its branches, the results of its steps, its signals.
 
-A Course is changed by the events of its run and by nothing else. The rules work on a copy of it:
-they fold each event that they decide on into the copy, and so always see where they are.
+It is changed by folding the events of its run and by nothing else. Only `items` is filled in while
+it advances: what is there follows from the log and can be computed again.
 """
 
 from collections.abc import Callable
@@ -46,7 +46,7 @@ COMPENSATION = "~"
 """The branch that compensates."""
 
 NO_BRANCH = Branch(step="", phase=BranchPhase.BETWEEN)
-"""A walk that is not there awaits nothing."""
+"""What a branch that is not there waits for: nothing."""
 
 BranchEvent: TypeAlias = (
     StepStarted
@@ -72,8 +72,7 @@ ExecutionEvent: TypeAlias = (
 
 
 class Items(NamedTuple):
-    """The list of a forEach step under way, and the input of its run: both decoded, once for all
-    of the items. They follow from what is in the log, and are found again when they are missing."""
+    """The list of a forEach step and the input of its run, decoded once for all items."""
 
     values: list[Any] | None
     input: Any
@@ -118,11 +117,11 @@ class Execution:
         """Whether it may run; without a limit, it always may."""
         self.paused = False
         self.ending: Ending | None = None
-        """How the run ends, while it is undone."""
+        """How the run ends, while its steps are undone."""
         self.to_undo: tuple[StepName, ...] = ()
         self.undone: tuple[StepName, ...] = ()
         self.due_at_ms: int | None = None
-        """When it is down to fall due."""
+        """The time under which it stands in the queue of what falls due."""
         self.hops = 0
         """How many steps have ended at the same time, without an action that was waited for."""
         self.hops_at_ms = 0
@@ -130,7 +129,7 @@ class Execution:
         self.history_parts = 0
 
     def step(self, branch: BranchName) -> Step | None:
-        """The step that a walk is at; that of an item has none of its own, nor has what undoes."""
+        """The step that a branch is at; None for an item and for the compensation."""
         if branch == COMPENSATION or is_item(self.definition, branch):
             return None
         return step_at(self.definition, branch, self.branches[branch].step)
@@ -248,12 +247,12 @@ _FOLDS: dict[type[ExecutionEvent], Callable[[Execution, Any], None]] = {
 
 
 def parent_branch(branch: BranchName) -> BranchName:
-    """The walk whose step has opened this one: "prepare/email" was opened by the main walk."""
+    """The branch whose step has opened this one: of "prepare/email" it is the main branch."""
     return branch.rpartition("/")[0].rpartition("/")[0]
 
 
 def join_step(branch: BranchName) -> StepName:
-    """The step that has opened a walk."""
+    """The name of the step that has opened a branch."""
     return branch.rpartition("/")[0].rpartition("/")[2]
 
 
@@ -267,23 +266,23 @@ def branch_under(parent: BranchName, step: StepName, name: str) -> BranchName:
 
 
 def step_at(definition: Definition, branch: BranchName, name: StepName) -> Step | None:
-    """The step of this name where this walk goes."""
+    """The step of this name in the graph of this branch."""
     if branch in (MAIN, COMPENSATION):
         return definition.step_named(name)
     opener = opener_of(definition, branch)
     if not isinstance(opener, ParallelStep):
-        return None  # the walk of an item has no steps of its own
+        return None  # an item has no steps of its own
     parallel = opener.parallel.branches[leaf_of(branch)]
     return parallel.start if name == leaf_of(branch) else parallel.steps.get(name)
 
 
 def opener_of(definition: Definition, branch: BranchName) -> Step | None:
-    """The step that has opened a walk, as the definition has it."""
+    """The step that has opened a branch."""
     return step_at(definition, parent_branch(branch), join_step(branch))
 
 
 def is_item(definition: Definition, branch: BranchName) -> bool:
-    """Whether a walk goes through one item of a list."""
+    """Whether a branch is one item of a list."""
     return branch not in (MAIN, COMPENSATION) and isinstance(
         opener_of(definition, branch), ForEachStep
     )

@@ -35,7 +35,7 @@ _WAITS = {
 
 
 class _Reasons:
-    """Reasons, and the commands that would help."""
+    """The reasons found so far, and the commands that would help."""
 
     def __init__(self) -> None:
         self.found: list[str] = []
@@ -108,7 +108,7 @@ def _where(wait: WaitView) -> str:
 
 
 def _explain_wait_queue(reasons: _Reasons, space: Space, execution: Execution) -> None:
-    """It waits for its turn."""
+    """It waits for a permit."""
     run, limit = execution.run, execution.definition.concurrency
     if run.slot is None or limit is None:
         return

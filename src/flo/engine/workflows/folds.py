@@ -118,7 +118,7 @@ def apply_admitted(state: State, event: WorkflowAdmitted) -> None:
 
 
 def apply_execution(state: State, event: ExecutionEvent) -> None:
-    """An event of a run that goes on."""
+    """An event of an execution that is not over."""
     execution = state.spaces[event.namespace].executions[event.run_id]
     execution.fold(event)
     execution.history += entries_of(event)
@@ -126,7 +126,7 @@ def apply_execution(state: State, event: ExecutionEvent) -> None:
 
 
 def apply_branch(state: State, event: BranchEvent) -> None:
-    """An event of one walk of a run: the others await and do what they did before."""
+    """An event of one branch; the others go on waiting for what they waited for."""
     space = state.spaces[event.namespace]
     execution = space.executions[event.run_id]
     before = execution.branches.get(event.branch, NO_BRANCH)
@@ -147,7 +147,7 @@ def apply_noted(state: State, event: PlanNoted | PollExhausted) -> None:
 
 
 def apply_child_cancelled(state: State, event: ChildCancelled) -> None:
-    """The child itself says what comes of it."""
+    """Nothing changes here: the events of the child follow."""
 
 
 def apply_finished(state: State, event: WorkflowFinished) -> None:
@@ -173,7 +173,7 @@ def apply_finished(state: State, event: WorkflowFinished) -> None:
 
 
 def archive_run(state: State, event: WorkflowFinished) -> Iterable[Archived]:
-    """What the archive keeps of a run that ends with this event, which is yet to be applied."""
+    """What the archive keeps of a run; its last event is yet to be folded."""
     space = state.spaces[event.namespace]
     execution = space.executions[event.run_id]
     run, ending = execution.run, event.ending
@@ -271,7 +271,7 @@ def keys_of(run: WorkflowRun) -> Iterator[tuple[tuple[WorkflowName, str], RunId]
 
 
 def restore_execution(state: State, namespace: Namespace, run: WorkflowRun) -> Execution:
-    """A run as it is before anything has happened in it."""
+    """An execution as it is before anything has happened in it."""
     space = state.spaces[namespace]
     workflow = space.workflows[run.workflow]
     execution = Execution(run, workflow.pinned(run.version).definition)
@@ -310,7 +310,7 @@ def restore_awaited(space: Space, run_id: RunId, execution: Execution) -> None:
 
 
 def _set_in_motion(execution: Execution, at_ms: int) -> None:
-    """With the next tick."""
+    """It begins with the next tick."""
     execution.branches[MAIN] = Branch(step="start", phase=BranchPhase.BETWEEN, until_ms=at_ms)
 
 

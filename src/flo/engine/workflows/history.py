@@ -1,4 +1,4 @@
-"""What people read in the history of a workflow run: one line or two for each event."""
+"""The history of a workflow run: one to three entries for each of its events."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
@@ -55,7 +55,7 @@ _FINISHED = {
 
 
 def entries_of(event: HistoryEvent, at: Branch = NO_BRANCH) -> Entries:
-    """The lines of the history that an event makes, if its walk was here when it happened."""
+    """The entries of an event; `at` is its branch as it was before."""
     entries = ENTRIES.get(type(event))
     return entries(event, at) if entries is not None else ()
 

@@ -215,7 +215,7 @@ def _ended_view(namespace: Namespace, record: WorkflowRecord) -> WorkflowRunView
 
 
 def wait_view(execution: Execution, name: str) -> WaitView:
-    """What a walk waits for."""
+    """What a branch waits for."""
     branch = execution.branches[name]
     step = step_at(execution.definition, name, branch.step)
     is_signal = branch.phase is BranchPhase.SIGNAL and isinstance(step, SignalStep)

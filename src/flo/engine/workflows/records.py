@@ -16,7 +16,7 @@ from flo.model.workflows import (
 
 
 class Branch(Record):
-    """How far a walk has come: the step it is at, and what it waits for there."""
+    """One way through the graph: the step it is at, and what it waits for there."""
 
     step: StepName
     phase: BranchPhase
@@ -52,7 +52,7 @@ class Signal(Record):
 
 
 class Parent(Record):
-    """The run and the walk that wait for a child."""
+    """The run and the branch that wait for a child."""
 
     run_id: RunId
     branch: BranchName
@@ -66,7 +66,7 @@ class Origin(Record):
 
 
 class Ending(Record):
-    """How a run ends, once everything that must be undone is undone."""
+    """How a run ends, after the steps that have to be undone."""
 
     status: WorkflowStatus
     terminal: str

@@ -1,11 +1,11 @@
-"""Rules of workflows: deploy, start, signal, pause, cancel, rerun; and what follows for them.
+"""Rules and reactions of workflows: deploy, start, signal, pause, cancel, rerun, fall due.
 
-    StartWorkflow ──▸ WorkflowStarted ──follow──▸ the walk begins
-    RunCompleted, RunFailed, … ──follow──▸ the walk that waited for the run goes on
-    WorkflowFinished ──follow──▸ the parent that waited for the child goes on
+    StartWorkflow ──▸ WorkflowStarted ──react──▸ the first step begins
+    RunCompleted, RunFailed, … ──react──▸ the branch that waited for the run goes on
+    WorkflowFinished ──react──▸ the parent that waited for the child goes on
 
-How an execution advances is in advance/stepper.py, how its events are folded in folds.py. All that
-one command leads to is one commit.
+How an execution advances is in advance/, how its events are folded in folds.py. All that one
+command leads to is one commit.
 """
 
 from collections.abc import Callable, Iterable
@@ -82,7 +82,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 @lru_cache(maxsize=TEXTS_REMEMBERED_MAX)
 def reading_of(text: str) -> Reading:
-    """What a text says. It may take a while: doors read it first, where nobody has to wait."""
+    """The definition in a text. It may take a while, so a server reads it before the rule does."""
     return read(text)
 
 
@@ -90,15 +90,15 @@ def decide_create(state: State, command: CreateWorkflow, context: Context) -> De
     if len(command.text) > TEXT_LENGTH_MAX:
         raise TooLarge(f"expected a text of at most {TEXT_LENGTH_MAX} characters")
     definition, problems = reading_of(command.text)
-    told: list[dict[str, Any]] = msgspec.to_builtins(list(problems))
+    found: list[dict[str, Any]] = msgspec.to_builtins(list(problems))
     if definition is None:
         first = next(one for one in problems if one.severity == "error")
-        raise Invalid(one_line(first), code="invalid_workflow", details={"problems": told})
+        raise Invalid(one_line(first), code="invalid_workflow", details={"problems": found})
     workflow = state.space(command.namespace).workflows.get(definition.name)
     known = workflow.versions.get(definition.version) if workflow is not None else None
     gone = workflow.gone.get(definition.version) if workflow is not None else None
     reply = WorkflowDeployed(
-        name=definition.name, version=definition.version, created=known is None, problems=told
+        name=definition.name, version=definition.version, created=known is None, problems=found
     )
     if known is not None and known.text == command.text:
         return Decision(reply)
@@ -130,9 +130,9 @@ def decide_delete(state: State, command: DeleteWorkflow, context: Context) -> De
 
 def decide_disable(state: State, command: DisableWorkflow, context: Context) -> Decision:
     workflow, version = _steered(state, command)
-    is_notifications = workflow.enabled if version is None else workflow.is_enabled(version)
+    is_enabled = workflow.enabled if version is None else workflow.is_enabled(version)
     event = WorkflowDisabled(namespace=command.namespace, name=command.name, version=version)
-    return Decision(Nothing(), (event,) if is_notifications else ())
+    return Decision(Nothing(), (event,) if is_enabled else ())
 
 
 def decide_enable(state: State, command: EnableWorkflow, context: Context) -> Decision:
@@ -245,7 +245,7 @@ def fall_due(state: State, key: DueKey, context: Context) -> Iterable[Event]:
 
 
 def react_started(state: State, event: WorkflowStarted, context: Context) -> Iterable[Event]:
-    """The walk begins, if it is the run's turn.
+    """The first step begins, if there is a permit.
 
     A child is set in motion with the next tick, so that one command does not start a whole tree.
     """
@@ -283,7 +283,7 @@ def react_child_cancelled(state: State, event: ChildCancelled, context: Context)
 def react_run_ended(
     state: State, event: RunCompleted | RunFailed | RunTimedOut | RunCancelled, context: Context
 ) -> Iterable[Event]:
-    """The walk that has waited for the run goes on."""
+    """The branch that has waited for the run goes on."""
     space = state.spaces[event.namespace]
     waiting = space.awaited.get(event.run_id)
     if waiting is None:
@@ -296,7 +296,7 @@ def react_run_ended(
 
 
 def react_finished(state: State, event: WorkflowFinished, context: Context) -> Iterable[Event]:
-    """Whoever waits in line for its slot goes on, and the parent that has waited for the child."""
+    """The next run that waits for its permit begins, and the parent of a child goes on."""
     space = state.spaces[event.namespace]
     if event.slot is not None:
         yield from _admitted(state, event.namespace, (event.workflow, event.slot), context)
@@ -343,7 +343,7 @@ def check_enabled(space: Space, definition: Definition) -> None:
 def _steered(
     state: State, command: DisableWorkflow | EnableWorkflow
 ) -> tuple[Workflow, str | None]:
-    """The workflow that is enabled or disabled, and its version if it is about one."""
+    """The workflow to enable or disable, and the version if only one is meant."""
     space = state.space(command.namespace)
     deployed = named_version(space, command.name, command.version)
     version = deployed.definition.version if command.version is not None else None
@@ -401,7 +401,7 @@ def _result_of(
 def _admitted(
     state: State, namespace: str, key: tuple[WorkflowName, str], context: Context
 ) -> Iterable[Event]:
-    """Those in line for whom there is a slot: each when the one before it has taken its own."""
+    """The runs that get a permit: each is found when the one before it has taken its own."""
     space = state.spaces[namespace]
     while (slots := space.slots.get(key)) is not None and slots.line:
         run_id = next(iter(slots.line))
@@ -418,7 +418,7 @@ def next_run(space: Space, chosen: RunId | None = None) -> dict[str, Any]:
 
 
 def _checked_id(space: Space, run_id: RunId | None, context: Context) -> RunId | None:
-    """An id that someone has chosen for a run, if no other run has it."""
+    """The id that was chosen for a run, unless another run has it."""
     if run_id is None:
         return None
     check_run_id(run_id, RUN_PREFIX)

@@ -1,4 +1,4 @@
-"""What a workflow run that starts takes from its input: search attributes, the key of its slot."""
+"""What a new workflow run takes from its input: search attributes and the key of its permit."""
 
 from typing import Any
 

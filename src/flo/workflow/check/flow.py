@@ -1,4 +1,4 @@
-"""Checks of the walk: steps nobody reaches, endings nobody reaches, outcomes nobody awaits."""
+"""Checks of the graph: steps and terminals out of reach, outcomes without a transition."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Checks of numbers that are at odds with each other, and of blocks that do nothing."""
+"""Checks of settings that contradict each other or have no effect."""
 
 import msgspec
 

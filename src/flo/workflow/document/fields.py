@@ -1,4 +1,4 @@
-"""What the document may write in each struct, derived from the types of definition.py.
+"""What the document may write in each struct, derived from its type hints.
 
     class Retry:
         max_attempts: Annotated[Attempts, Meta(description=…, extra={"aliases": ("max",)})] = 3
@@ -6,7 +6,7 @@
                  ▼
     Field(name="max_attempts", key="max_attempts", keys=("max_attempts", "maxAttempts", "max"), …)
 
-The reader, the writer, the JSON Schema and the reference all walk these fields.
+The reader, the writer, the JSON Schema and the reference all go by these fields.
 """
 
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""JSON text to nodes: what YAML cannot read of it (surrogate escapes) is read here too."""
+"""JSON text to nodes, with the surrogate escapes that YAML does not have."""
 
 import json
 import re

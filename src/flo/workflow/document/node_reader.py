@@ -1,4 +1,4 @@
-"""Reads parts of a document that are alike everywhere: mappings, tables by name, texts, JSON.
+"""Reads the parts that many fields share: mappings, tables of named things, texts, JSON.
 
 What is wrong is noted as a Problem, and where things stand in Places.
 """
@@ -92,7 +92,7 @@ class NodeReader:
                 pass
 
     def _note_paths(self, node: Scalar, path: Path) -> None:
-        """Remember where the paths of a text stand, if that can be told."""
+        """Remember where the paths of a text stand, if that is known."""
         if node.text.startswith(MARK):
             self._places.note_text(path, node.text, node.place)
         elif node.inside is not None:

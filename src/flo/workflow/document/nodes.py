@@ -1,4 +1,4 @@
-"""A document before it means anything: scalars, mappings and sequences, each with its place.
+"""The nodes of a document: scalars, mappings and sequences, each with its place.
 
 text ──▸ yaml_nodes.py ─┐
      └─▸ json_nodes.py ─┴─▸ Node ──▸ parse.py ──▸ Definition

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from flo.model.base import Message
 
 PROBLEMS_MAX: Final = 100
-"""So many errors are told, and so many warnings; nobody reads more at once."""
+"""So many errors are reported, and so many warnings: nobody reads more at once."""
 
 CODES: Final[dict[str, str]] = {
     "E101": "`name` is missing or empty",
@@ -116,7 +116,7 @@ def has_errors(problems: Iterable[Problem]) -> bool:
 
 
 class Problems:
-    """A list of problems that does not grow beyond what can be told."""
+    """A list of problems that does not grow beyond what is reported."""
 
     def __init__(self) -> None:
         self._found: dict[Severity, list[Problem]] = {Severity.ERROR: [], Severity.WARNING: []}
@@ -128,7 +128,7 @@ class Problems:
 
     @property
     def full(self) -> bool:
-        """Whether more errors would not be told: time to stop looking for hints."""
+        """Whether further errors would not be reported, so that hints are not worth looking for."""
         return len(self._found[Severity.ERROR]) >= PROBLEMS_MAX
 
     def __iter__(self) -> Iterator[Problem]:
@@ -138,10 +138,10 @@ class Problems:
 
 def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     """As the eye meets them: from the top of the text to its end, each once."""
-    told = Problems()
+    reported = Problems()
     for one in {(one.code, one.line, one.column, one.message): one for one in problems}.values():
-        told.add(one)
-    return tuple(sorted(told, key=lambda one: (one.line, one.column, one.code)))
+        reported.add(one)
+    return tuple(sorted(reported, key=lambda one: (one.line, one.column, one.code)))
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

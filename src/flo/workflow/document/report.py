@@ -1,4 +1,4 @@
-"""Problems as text for people, with a caret under the place.
+"""Problems as text, with a caret under the place.
 
 [E201] error: Invalid transition target 'shp' from step 'charge' at 'steps.charge.transitions'
   order.yaml:14:16

@@ -1,4 +1,4 @@
-"""A JSON Schema of the document for editors, and a reference of it for readers.
+"""The JSON Schema of documents, and their reference in Markdown.
 
 Both are derived from the fields of definition.py, as the reader itself is.
 """

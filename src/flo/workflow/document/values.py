@@ -1,4 +1,4 @@
-"""Single values of the document: numbers, durations, choices, names, targets."""
+"""Reads single values of a document: numbers, durations, choices, names, targets."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A plan as its document defines it: executors, and how one of them is chosen."""
+"""A plan as its document defines it: its executors and how they are chosen."""
 
 from enum import StrEnum
 from typing import Annotated

@@ -1,12 +1,12 @@
-"""The way through a plan: which executor is called next, when it is tried again, how it ends.
+"""How a plan proceeds: which executor is called next, when it is tried again, how it ends.
 
     begin ──▸ Call ──▸ ended ──┬──▸ EndPlan    it went well, or nothing is left: the fallback or
                 ▲              │               a failure
                 │              ├──▸ Call       the next executor
                 └── resumed ◂──┴──▸ Rest       the same one, after its delay
 
-Each of the three functions takes how far one has come and gives a Next: what to do now, how far one
-has come with it, the events to remember, and the Board as these events leave it. Time and dice are
+Each of the three functions takes the progress of a plan and returns a Next: what to do now, the new
+progress, the events, and the PlanMonitor that these events lead to. Time and randomness are
 arguments.
 
 - An executor whose breaker is open, or which is over its rate limit, is skipped.

@@ -24,7 +24,7 @@ from flo.workflow.plan.plan import Executor, Plan, Selection
 def order_of(
     plan: Plan, monitor: PlanMonitor, now_ms: int, rng: Callable[[], float]
 ) -> tuple[Executor, ...]:
-    """The dice is thrown once for each executor where chance has a say, and otherwise not."""
+    """A random number is drawn once for each executor, if the selection is random at all."""
     written = plan.executors
     match plan.selection:
         case Selection.STATIC_ORDER:

@@ -1,4 +1,4 @@
-"""The end of an execution: its branches are closed, its steps compensated unless it completes.
+"""The end of an execution: branches are closed, and steps compensated unless it completes.
 
 Finish ──▸ Close every branch ──▸ completed, or nothing to compensate ──▸ WorkflowFinished
                               └─▸ compensate step by step, the last first ──▸ WorkflowFinished

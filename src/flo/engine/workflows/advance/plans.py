@@ -1,4 +1,4 @@
-"""A plan on its way: carries out what workflow/plan/progress.py chooses.
+"""A plan of a step: carries out what workflow/plan/progress.py chooses.
 
 Breakers, health, rate windows and caches are in VolatileState and learn from the PlanNoted events
 (engine/plans/monitors.py). What was decided from them is in the events.
