@@ -46,7 +46,7 @@ OUTPUT_LENGTH_MAX = PAYLOAD_LENGTH_MAX
 DESCRIPTION_LENGTH_MAX = 65_536
 DESCRIBE_TIMEOUT_MS = 1_000
 MESSAGE_LENGTH_MAX = 1_024
-FRAMES_TOLD_MAX = 3
+FRAMES_SHOWN_MAX = 3
 NAME_LENGTH_MAX = 100
 
 _KINDS: dict[wasmtime.TrapCode | None, tuple[TrapKind, str]] = {
@@ -67,7 +67,7 @@ _MARKS = {
     "limit exceeded": TrapKind.LIMIT_EXCEEDED,
     "out of bounds": TrapKind.OUT_OF_BOUNDS,
 }
-"""By which errors without a code are told apart: limits of a store, and pointers handed to WASI."""
+"""Texts of errors that have no code: limits of a store, and pointers handed to WASI."""
 
 
 class GuestCall(NamedTuple):
@@ -85,7 +85,7 @@ class GuestCall(NamedTuple):
 
 
 class GuestExecutor:
-    """Runs guests in the thread that calls it. For any number of threads."""
+    """Runs guests in the calling thread; may be used by any number of threads."""
 
     def __init__(self, engine: WasmEngine, modules: Modules) -> None:
         self._engine = engine
@@ -106,7 +106,7 @@ class GuestExecutor:
         return replace(outcome, effects=()) if isinstance(outcome, Finished) else outcome
 
     def _contained(self, call: GuestCall, host: Host, talk: Callable[["_Guest"], bytes]) -> Outcome:
-        """What comes of a talk with a fresh guest, whatever the guest does."""
+        """Talk to a fresh guest, and make an outcome of whatever it does."""
         try:
             with self._engine.enter(_timeout_ms(call)) as ticks:
                 output, fuel_used = self._visited(call, host, ticks, talk)
@@ -233,7 +233,7 @@ def _fault_of_trap(trap: wasmtime.Trap, stopping: bool) -> Fault:
         return Fault(TrapKind.TIMED_OUT, "the guest ran longer than its timeout")
     said = trap.message.rpartition("wasm trap: ")[2].strip() or "a trap"
     kind, meaning = _KINDS.get(trap.trap_code, (TrapKind.TRAP, f"it trapped ({said})"))
-    names = [frame.func_name for frame in trap.frames[:FRAMES_TOLD_MAX]]
+    names = [frame.func_name for frame in trap.frames[:FRAMES_SHOWN_MAX]]
     where = " ← ".join(repr(name[:NAME_LENGTH_MAX]) for name in names if name)
     return Fault(kind, f"the guest failed: {meaning}{' in ' if where else ''}{where}")
 

@@ -51,7 +51,7 @@ class Stored(Message):
 
 
 class Reader(Protocol):
-    """The world outside, as far as a guest may read it: the keys of its namespace."""
+    """What a guest may read from outside: the keys of its namespace."""
 
     def read(self, key: str) -> Stored | None:
         """What is stored under a key now.

@@ -135,7 +135,7 @@ class Links:
     def _guarded(
         self, function: HostFunction, has_result: bool
     ) -> Callable[..., wasmtime.Val | None]:
-        """The function for wasmtime. A run that is over hears −1, and does not hear it for long."""
+        """The function for wasmtime; a run that is over gets −1 until it has stopped."""
 
         def guarded(caller: wasmtime.Caller, *numbers: int) -> wasmtime.Val | None:
             visit: Visit = self._here.visit

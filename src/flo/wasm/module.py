@@ -93,7 +93,7 @@ class Modules:
         entrypoint: str = ENTRYPOINT_DEFAULT,
         memory_pages_max: int = MEMORY_PAGES_DEFAULT,
     ) -> Module:
-        """The module, once it has been found fit to be an action. Takes a while, as compile."""
+        """The module, checked to be an action. Takes a while, as compile does."""
         check_range(memory_pages_max, "a memory limit in pages of 64 KB", 1, MEMORY_PAGES_MAX)
         check_text(entrypoint, "an entrypoint", ENTRYPOINT_LENGTH_MAX)
 

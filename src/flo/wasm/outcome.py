@@ -47,8 +47,8 @@ RETRIED = frozenset(
         TrapKind.HOST_FAILED,
     }
 )
-"""What a fresh instance would only repeat is not retried: a bound stays a bound. A panic is, like an
-exception in a worker, for it may depend on time, randomness or stored values."""
+"""What a fresh instance would only repeat is not retried: a bound stays a bound. A panic is retried
+like an exception in a worker, for it may depend on time, randomness or stored values."""
 
 
 class GuestPut(Message):

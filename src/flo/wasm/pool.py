@@ -3,7 +3,7 @@
 pool = Pool(engine, modules)
 pool.start()
 module = await pool.check(wasm)                  # once, when the action is registered
-outcome = await pool.execute(Call(module=module, input=b"{}"), reader, lane="rules-engine")
+outcome = await pool.execute(GuestCall(module=module, input=b"{}"), reader, lane="rules-engine")
 await pool.stop()
 """
 

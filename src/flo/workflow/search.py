@@ -81,7 +81,7 @@ def _typed(value: Any, kind: AttributeType) -> Value | None:
         case AttributeType.NUMBER:
             return _number(value)
         case AttributeType.TIMESTAMP:
-            return context_of(value)
+            return epoch_ms_of(value)
 
 
 def _number(value: Any) -> int | float | None:
@@ -94,7 +94,7 @@ def _number(value: Any) -> int | float | None:
     return value if isfinite(value) and -(2**63) <= value < 2**63 else None
 
 
-def context_of(value: Any) -> int | None:
+def epoch_ms_of(value: Any) -> int | None:
     """Epoch milliseconds: a number is that already, a text is read as RFC 3339."""
     number = _number(value)
     return _context(value) if number is None else int(number)

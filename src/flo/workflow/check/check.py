@@ -2,9 +2,9 @@
 
 check ─┬─ names        no two things with one name
        ├─ references   transitions, plans, workflows          here
-       ├─ settings     numbers that are at odds               check_settings.py
-       ├─ paths        $.steps that exist, and ran before     check_paths.py
-       └─ flow         reachability, outcomes, endings        check_flow.py
+       ├─ settings     numbers that are at odds               settings.py
+       ├─ paths        $.steps that exist, and ran before     paths.py
+       └─ flow         reachability, outcomes, endings        flow.py
 """
 
 from flo.workflow.check.findings import Findings
@@ -26,7 +26,7 @@ def check(definition: Definition, places: Places, *, whole: bool = True) -> Prob
     check_references(definition, findings)
     check_settings(definition, findings)
     check_paths(definition, findings)
-    if whole and not has_errors(findings.problems):  # a wrong turn would mislead the rest
+    if whole and not has_errors(findings.problems):  # other findings would only follow from these
         check_order(definition, findings)
         check_flow(definition, findings)
     return findings.problems

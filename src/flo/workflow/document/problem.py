@@ -137,7 +137,7 @@ class Problems:
 
 
 def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """As the eye meets them: from the top of the text to its end, each once."""
+    """From the top of the text to its end, each once."""
     reported = Problems()
     for one in {(one.code, one.line, one.column, one.message): one for one in problems}.values():
         reported.add(one)

@@ -1,6 +1,6 @@
 """The JSON Schema of documents, and their reference in Markdown.
 
-Both are derived from the fields of definition.py, as the reader itself is.
+Both are derived from the fields of the definition, as the reader is.
 """
 
 from inspect import cleandoc

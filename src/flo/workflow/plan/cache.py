@@ -76,12 +76,12 @@ class ResultCache:
         return cached if cached is not None and now_ms < cached.until_ms else None
 
     def used(self, key: CacheKey) -> None:
-        """It was found and used; others go before it."""
+        """It was found and used: others are dropped before it."""
         if key in self._cached:
             self._cached.move_to_end(key)
 
     def keep(self, key: CacheKey, output: bytes, began_ms: int, now_ms: int) -> None:
-        """Keep what a plan that began then has come to, unless it was invalidated meanwhile."""
+        """Keep the result of a plan that began then, unless it was invalidated meanwhile."""
         self._drop(key)
         size = _size(key, output)
         if began_ms <= self._invalidated_at_ms or size > self._bytes_max:
@@ -102,7 +102,7 @@ class ResultCache:
         return void
 
     def expire(self, now_ms: int) -> None:
-        """Let go of what is no longer good."""
+        """Drop what has expired."""
         for key in [key for key, cached in self._cached.items() if now_ms >= cached.until_ms]:
             self._drop(key)
 

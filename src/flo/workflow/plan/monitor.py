@@ -1,10 +1,10 @@
 """What is known of a plan's executors while the process lives: breakers, health, rate windows.
 
-    PlanMonitor ── ExecutorState for each executor: circuit, rate, vitals
+    PlanMonitor ── ExecutorState for each executor: breaker, rate, health
           └─ turn, for round-robin
 
-A PlanMonitor is a value. It is folded from the events of the plan and nothing else, so whoever has
-the events of this process can rebuild it; a restart forgets both, and every executor starts fresh.
+A PlanMonitor is a value, folded from the events of the plan and nothing else. A restart forgets it,
+and every executor starts afresh.
 
     verdict        what came                                     breaker    api      business
     good           an answer that is no error                    success    good     good
@@ -49,7 +49,7 @@ class CallDecision(StrEnum):
 
 
 class PlanEvent(Record):
-    """Something that happened on the way through a plan."""
+    """Something that happened in a plan."""
 
     type: PlanEventType
     executor: str | None = None
@@ -64,7 +64,7 @@ class PlanEvent(Record):
 
 
 class ExecutorState(NamedTuple):
-    """What is known of one executor; a breaker or a limit that it has not got never stops it."""
+    """What is known of one executor."""
 
     health: ExecutorHealth
     rate: Rate

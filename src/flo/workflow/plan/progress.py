@@ -1,9 +1,8 @@
 """How a plan proceeds: which executor is called next, when it is tried again, how it ends.
 
-    begin ──▸ Call ──▸ ended ──┬──▸ EndPlan    it went well, or nothing is left: the fallback or
-                ▲              │               a failure
-                │              ├──▸ Call       the next executor
-                └── resumed ◂──┴──▸ Rest       the same one, after its delay
+    begin ──▸ ExecutorCall ──▸ ended ──┬──▸ EndPlan        an answer, the fallback, or a failure
+                    ▲                  ├──▸ ExecutorCall   the next executor
+                    └───── resumed ◂───┴──▸ WaitUntil      the same one, after its delay
 
 Each of the three functions takes the progress of a plan and returns a Next: what to do now, the new
 progress, the events, and the PlanMonitor that these events lead to. Time and randomness are
@@ -97,7 +96,7 @@ class ExecutorCall(NamedTuple):
 
 
 class WaitUntil(NamedTuple):
-    """Wait, and then ask `resumed`."""
+    """Wait until then, and ask `resumed`."""
 
     until_ms: int
 
@@ -120,7 +119,7 @@ Choice: TypeAlias = ExecutorCall | WaitUntil | EndPlan
 
 
 class Next(NamedTuple):
-    """What to do now, and all that has changed."""
+    """What to do now, and what has changed."""
 
     choice: Choice
     progress: PlanProgress
@@ -148,7 +147,7 @@ def ended(
 def resumed(
     plan: Plan, progress: PlanProgress, monitor: PlanMonitor, now_ms: int, rng: Rng
 ) -> Next:
-    """The rest is over."""
+    """The wait is over."""
     chooser = _Chooser(plan, monitor, now_ms, rng)
     return chooser.try_next(progress) if progress.attempt else chooser.try_all(progress)
 
@@ -163,7 +162,7 @@ def verdict_of(plan: Plan, result: Result) -> CallDecision:
 
 
 class _Chooser:
-    """One of the three under way."""
+    """Finds the next choice of a plan, and collects the events on the way to it."""
 
     def __init__(
         self, plan: Plan, monitor: PlanMonitor, now_ms: int, rng: Rng, is_turn: bool = False

@@ -11,7 +11,7 @@ from flo.model.ids import DURATION_MS_MAX
 from flo.model.workflows import BranchName, BranchPhase
 from flo.workflow.mapping import compile_mapping
 from flo.workflow.outcome import SUCCESS
-from flo.workflow.search import context_of
+from flo.workflow.search import epoch_ms_of
 from flo.workflow.steps import SignalStep, SleepStep
 
 TIMED_OUT = "flo.TimedOut"
@@ -73,5 +73,5 @@ def _sleep_until_ms(advance: Advance, step: SleepStep) -> int:
     if sleep.duration_from is not None:
         usable = isinstance(value, int | float) and not isinstance(value, bool) and value > 0
         return now_ms + int(min(value, DURATION_MS_MAX)) if usable else now_ms
-    until_ms = context_of(value) or now_ms
+    until_ms = epoch_ms_of(value) or now_ms
     return max(now_ms, min(until_ms, now_ms + DURATION_MS_MAX))
