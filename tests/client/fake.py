@@ -1,4 +1,4 @@
-"""A server that does what the test says, and remembers what it was asked."""
+"""A server that answers as the test says, and remembers what it was asked."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ def silence(operation: Form, messages: Sequence[Message]) -> None:
 
 
 class FakeServer:
-    """`answer` is asked for every request; None leaves it open. `connect` is the client's seam.
+    """`answer` is asked for every request; None leaves it open. `connect` is what a client connects with.
 
     As long as `refusals` is above zero, connections are refused, and it goes down by one.
     """

@@ -84,8 +84,8 @@ async def test_namespaces_do_not_see_each_other(server: Server) -> None:
         assert not (await other.workers.claim("anna", ["a"])).tasks
 
 
-class Cable:
-    """Connects a client to whatever server there is, and can be pulled."""
+class BreakableConnection:
+    """Connects a client to whatever server there is, and can be cut."""
 
     def __init__(self) -> None:
         self.server: Server | None = None
@@ -99,41 +99,41 @@ class Cable:
         self.transports.append(transport)
         return transport
 
-    def pull(self) -> None:
+    def cut(self) -> None:
         self.transports[-1].abort()
 
 
 @pytest.fixture
-def cable(server: Server) -> Cable:
-    cable = Cable()
-    cable.server = server
-    return cable
+def connection(server: Server) -> BreakableConnection:
+    connection = BreakableConnection()
+    connection.server = server
+    return connection
 
 
-async def test_a_wait_survives_a_broken_connection(cable: Cable) -> None:
-    async with Flo("cable", connect=cable.connect) as flo:
+async def test_a_wait_survives_a_broken_connection(connection: BreakableConnection) -> None:
+    async with Flo("connection", connect=connection.connect) as flo:
         await flo.actions.register("a")
         invocation = await flo.actions.invoke("a")
         waiting = asyncio.ensure_future(invocation.wait())
         await flo.ping()  # the wait is on its way as well
-        cable.pull()
+        connection.cut()
         await flo.workers.claim("anna", ["a"])
         await flo.workers.complete("a-1", "anna", b"done", attempt=1)
 
         assert (await waiting).output == b"done"
-        assert len(cable.transports) == 2
+        assert len(connection.transports) == 2
 
 
 async def test_a_keyed_invoke_makes_one_run_however_often_the_connection_breaks(
-    cable: Cable,
+    connection: BreakableConnection,
 ) -> None:
-    async with Flo("cable", connect=cable.connect) as flo:
+    async with Flo("connection", connect=connection.connect) as flo:
         await flo.actions.register("a")
         for round_number in range(5):
             invoking = asyncio.ensure_future(flo.actions.invoke("a", idempotency_key="once"))
             for _ in range(round_number):
                 await asyncio.sleep(0)
-            cable.pull()
+            connection.cut()
             assert (await invoking).run_id == "a-1"
 
         assert len((await flo.actions.runs("a")).items) == 1
@@ -142,18 +142,18 @@ async def test_a_keyed_invoke_makes_one_run_however_often_the_connection_breaks(
 async def test_calls_made_while_the_server_is_away_are_answered_when_it_is_back(
     tmp_path: Path,
 ) -> None:
-    cable = Cable()
-    async with local_server(tmp_path) as cable.server:
-        flo = Flo("cable", connect=cable.connect)
+    connection = BreakableConnection()
+    async with local_server(tmp_path) as connection.server:
+        flo = Flo("connection", connect=connection.connect)
         await flo.actions.register("a")
         await flo.actions.invoke("a")
         waiting = asyncio.ensure_future(flo.actions.wait("a-1"))
         await flo.ping()
-        cable.pull()
-        cable.server = None
+        connection.cut()
+        connection.server = None
     asking = asyncio.ensure_future(flo.actions.status("a-1"))
 
-    async with local_server(tmp_path) as cable.server:
+    async with local_server(tmp_path) as connection.server:
         assert (await asking).status is RunStatus.PENDING
         await flo.workers.claim("anna", ["a"])
         await flo.workers.complete("a-1", "anna", attempt=1)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from client.fake import FakeServer
-from client.gate import Gate
+from client.network import Network
 from client.virtual import run_virtual, turns
 from flo import Conflict, Flo, Invalid, NewRecord, NotFound, StreamRecord, Unavailable
 from flo.client.streams import FOLLOW_BLOCK_S
@@ -244,10 +244,10 @@ async def sequences_seen(
 ) -> list[int]:
     """What a follower sees while the server ends, comes back and is appended to without it."""
     with ServerProcess(folder) as server:
-        gate = Gate(server.address)
+        network = Network(server.address)
         async with (
             Flo(server.address) as writer,
-            Flo(server.address, connect=gate.connect, timeout=5.0) as reader,
+            Flo(server.address, connect=network.connect, timeout=5.0) as reader,
         ):
             following = follow(reader)
             seen = await seen_until(following, b'"before"', writer)
@@ -255,11 +255,11 @@ async def sequences_seen(
             while await is_answered(waiting, reader):
                 seen.append((await waiting).sequence)
                 waiting = asyncio.ensure_future(anext(following))
-            gate.is_open = False
+            network.is_up = False
             await asyncio.to_thread(end, server)
             await asyncio.to_thread(server.start)
             await writer.streams.append_many("orders", ["meanwhile"] * 50)
-            gate.is_open = True
+            network.is_up = True
             seen += await seen_until(waiting_first(waiting, following), b'"end"', writer)
     return seen
 

@@ -11,7 +11,7 @@ import pytest
 from flo.worker.actions.context import ActionContext
 from flo.worker.handler import bind
 from flo.worker.outcome import NonRetryableError
-from worker.foreman import task
+from worker.task_server import task
 
 if TYPE_CHECKING:
     from decimal import Decimal

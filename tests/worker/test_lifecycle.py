@@ -22,7 +22,7 @@ from flo.model.workers import (
     WorkerKnown,
     WorkerStatus,
 )
-from worker.foreman import Foreman, task
+from worker.task_server import TaskServer, task
 
 
 async def at_once(ctx: ActionContext) -> None:
@@ -38,12 +38,12 @@ async def soon() -> None:
     await asyncio.sleep(0.1)
 
 
-class Shift:
-    """A worker at work, its foreman, and the way to wait for its end."""
+class WorkerSetup:
+    """A running worker, the server it talks to, and a way to wait for its end."""
 
     def __init__(self, handler: Callable[..., Any], **options: Any) -> None:
-        self.foreman = Foreman()
-        self._flo = Flo("flo:9000", connect=self.foreman.connect, rng=lambda: 1.0)
+        self.server = TaskServer()
+        self._flo = Flo("flo:9000", connect=self.server.connect, rng=lambda: 1.0)
         self.worker = ActionWorker(self._flo, worker_id="anna", **options)
         self.worker.register_action("a", handler)
         self.serving = asyncio.ensure_future(self.worker.serve())
@@ -54,24 +54,24 @@ class Shift:
 
 
 def play(
-    scenario: Callable[[Shift], Awaitable[None]],
+    scenario: Callable[[WorkerSetup], Awaitable[None]],
     handler: Callable[..., Any] = at_once,
     **options: Any,
-) -> Foreman:
+) -> TaskServer:
     """Play the scenario, then stop the worker, unless it has ended by itself."""
 
-    async def main() -> Foreman:
-        shift = Shift(handler, **options)
-        await scenario(shift)
-        shift.worker.stop()
-        await shift.end()
-        return shift.foreman
+    async def main() -> TaskServer:
+        setup = WorkerSetup(handler, **options)
+        await scenario(setup)
+        setup.worker.stop()
+        await setup.end()
+        return setup.server
 
     return run_virtual(main())
 
 
 def test_a_worker_registers_before_it_claims_and_deregisters_at_the_end() -> None:
-    async def scenario(shift: Shift) -> None:
+    async def scenario(setup: WorkerSetup) -> None:
         await soon()
 
     names = play(scenario, concurrency=7, machine_id="host", labels={"gpu": True}).names
@@ -88,17 +88,17 @@ def test_a_worker_registers_before_it_claims_and_deregisters_at_the_end() -> Non
 
 
 def test_a_worker_says_who_it_is() -> None:
-    async def scenario(shift: Shift) -> None:
+    async def scenario(setup: WorkerSetup) -> None:
         await soon()
 
-    foreman = play(
+    server = play(
         scenario,
         concurrency=7,
         machine_id="host",
         labels={"gpu": True},
         metadata={"version": "1.2", "disks": ["a", "b"]},
     )
-    (registration,) = foreman.heard(RegisterWorker)
+    (registration,) = server.heard(RegisterWorker)
     assert re.fullmatch("[0-9a-f]{16}", registration.incarnation)
     assert registration == RegisterWorker(
         worker_id="anna",
@@ -109,23 +109,23 @@ def test_a_worker_says_who_it_is() -> None:
         metadata={"version": "1.2", "disks": ["a", "b"]},
         incarnation=registration.incarnation,
     )
-    assert foreman.heard(Claim) == [
+    assert server.heard(Claim) == [
         Claim(worker_id="anna", actions=["a"], max_tasks=7, block_ms=30_000)
     ]
-    assert [command.if_changed for command in foreman.heard(RegisterAction)] == [True]
+    assert [command.if_changed for command in server.heard(RegisterAction)] == [True]
 
 
 def test_tasks_that_end_in_one_turn_are_reported_in_one_frame_with_the_next_claim() -> None:
-    async def scenario(shift: Shift) -> None:
+    async def scenario(setup: WorkerSetup) -> None:
         await soon()
-        shift.foreman.assign(*(task(number) for number in range(1, 11)))
+        setup.server.assign(*(task(number) for number in range(1, 11)))
         await soon()
-        writes = shift.foreman.ends[0].client_transport.writes
-        assert shift.foreman.names[-2:] == ["complete_many", "claim"]
+        writes = setup.server.ends[0].client_transport.writes
+        assert setup.server.names[-2:] == ["complete_many", "claim"]
         assert len(writes) == 6  # hello, get, register, register, claim, and these two
 
-    foreman = play(scenario, concurrency=10)
-    assert len(foreman.heard(Complete)) == 10
+    server = play(scenario, concurrency=10)
+    assert len(server.heard(Complete)) == 10
 
 
 def test_a_worker_never_holds_more_tasks_than_it_may() -> None:
@@ -138,35 +138,35 @@ def test_a_worker_never_holds_more_tasks_than_it_may() -> None:
         await asyncio.sleep(1 + int(ctx.task_id[2:]) % 3)
         running.discard(ctx.task_id)
 
-    async def scenario(shift: Shift) -> None:
+    async def scenario(setup: WorkerSetup) -> None:
         await soon()
-        shift.foreman.assign(*(task(number) for number in range(50)))
+        setup.server.assign(*(task(number) for number in range(50)))
         await asyncio.sleep(100)
 
-    foreman = play(scenario, handler, concurrency=4)
+    server = play(scenario, handler, concurrency=4)
     assert most == 4
-    assert len(foreman.heard(Complete)) == 50
-    assert max(claim.max_tasks for claim in foreman.heard(Claim)) == 4
+    assert len(server.heard(Complete)) == 50
+    assert max(claim.max_tasks for claim in server.heard(Claim)) == 4
 
 
 def test_a_full_worker_does_not_claim() -> None:
-    async def scenario(shift: Shift) -> None:
+    async def scenario(setup: WorkerSetup) -> None:
         await soon()
-        shift.foreman.assign(task(1), task(2))
+        setup.server.assign(task(1), task(2))
         await asyncio.sleep(60)
-        assert len(shift.foreman.heard(Claim)) == 1
+        assert len(setup.server.heard(Claim)) == 1
 
     play(scenario, for_an_hour, concurrency=2, drain_timeout=0.0)
 
 
 def test_a_worker_beats_with_its_load() -> None:
-    async def scenario(shift: Shift) -> None:
+    async def scenario(setup: WorkerSetup) -> None:
         await soon()
-        shift.foreman.assign(task(1), task(2))
+        setup.server.assign(task(1), task(2))
         await asyncio.sleep(61)
 
-    foreman = play(scenario, for_an_hour, heartbeat_interval=20.0, drain_timeout=0.0)
-    assert [beat.current_load for beat in foreman.heard(Heartbeat)] == [2, 2, 2]
+    server = play(scenario, for_an_hour, heartbeat_interval=20.0, drain_timeout=0.0)
+    assert [beat.current_load for beat in server.heard(Heartbeat)] == [2, 2, 2]
 
 
 @pytest.mark.parametrize("channel", ["heartbeat", "claim"])
@@ -174,52 +174,52 @@ def test_a_worker_that_is_drained_by_the_server_finishes_and_leaves(channel: str
     async def handler(ctx: ActionContext) -> None:
         await asyncio.sleep(40)
 
-    async def scenario(shift: Shift) -> None:
+    async def scenario(setup: WorkerSetup) -> None:
         await soon()
-        shift.foreman.assign(task(1))
+        setup.server.assign(task(1))
         await soon()
         if channel == "heartbeat":
             draining = WorkerKnown(worker_id="anna", status=WorkerStatus.DRAINING)
-            shift.foreman.answers[Heartbeat] = draining
+            setup.server.answers[Heartbeat] = draining
         else:
-            shift.foreman.reply([Assigned(draining=True)])
-        await shift.serving
-        assert len(shift.foreman.heard(Complete)) == 1
-        assert shift.foreman.names[-1] == "deregister_worker"
+            setup.server.reply([Assigned(draining=True)])
+        await setup.serving
+        assert len(setup.server.heard(Complete)) == 1
+        assert setup.server.names[-1] == "deregister_worker"
 
     play(scenario, handler, drain_timeout=60.0)
 
 
 def test_a_stopped_worker_takes_what_its_last_claim_still_brings() -> None:
-    async def scenario(shift: Shift) -> None:
+    async def scenario(setup: WorkerSetup) -> None:
         await soon()
         draining = WorkerKnown(worker_id="anna", status=WorkerStatus.DRAINING)
-        shift.foreman.answers[DrainWorker] = draining
-        shift.worker.stop()
+        setup.server.answers[DrainWorker] = draining
+        setup.worker.stop()
         await soon()
-        shift.foreman.assign(task(1))  # it was on its way
-        await shift.serving
+        setup.server.assign(task(1))  # it was on its way
+        await setup.serving
 
-    foreman = play(scenario)
-    assert [complete.run_id for complete in foreman.heard(Complete)] == ["a-1"]
+    server = play(scenario)
+    assert [complete.run_id for complete in server.heard(Complete)] == ["a-1"]
 
 
 def test_a_worker_waits_for_its_tasks_as_long_as_it_may_and_then_gives_them_up() -> None:
-    async def scenario(shift: Shift) -> None:
+    async def scenario(setup: WorkerSetup) -> None:
         await soon()
-        shift.foreman.assign(task(1))
+        setup.server.assign(task(1))
         await soon()
         started_at_s = asyncio.get_running_loop().time()
-        shift.worker.stop()
-        await shift.serving
+        setup.worker.stop()
+        await setup.serving
         assert asyncio.get_running_loop().time() - started_at_s == pytest.approx(30.0)
 
-    foreman = play(scenario, for_an_hour, concurrency=1, drain_timeout=30.0)
-    assert len(foreman.heard(DrainWorker)) == 1
-    (fail,) = foreman.heard(Fail)
+    server = play(scenario, for_an_hour, concurrency=1, drain_timeout=30.0)
+    assert len(server.heard(DrainWorker)) == 1
+    (fail,) = server.heard(Fail)
     assert (fail.retry, fail.dead_letter) == (False, True)
     assert "drain_timeout of 30 s" in fail.error
-    assert foreman.names[-1] == "deregister_worker"
+    assert server.names[-1] == "deregister_worker"
 
 
 @pytest.mark.parametrize("was_draining", [True, False])
@@ -235,28 +235,28 @@ def test_a_worker_stopped_at_once_reports_nothing_and_leaves_nothing_behind(
             ended.append(error)
             raise
 
-    async def scenario(shift: Shift) -> None:
+    async def scenario(setup: WorkerSetup) -> None:
         await soon()
-        shift.foreman.assign(task(1))
+        setup.server.assign(task(1))
         await soon()
         if was_draining:
-            shift.worker.stop()
+            setup.worker.stop()
         await soon()
-        shift.worker.stop(at_once=True)
-        await shift.serving
+        setup.worker.stop(at_once=True)
+        await setup.serving
         assert asyncio.get_running_loop().time() < 1
         assert len(ended) == 1
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
-    foreman = play(scenario, handler)
-    assert foreman.heard(Fail) == []
-    assert len(foreman.heard(DeregisterWorker)) == 1
+    server = play(scenario, handler)
+    assert server.heard(Fail) == []
+    assert len(server.heard(DeregisterWorker)) == 1
 
 
 def test_a_worker_that_was_forgotten_registers_again() -> None:
-    async def scenario(shift: Shift) -> None:
+    async def scenario(setup: WorkerSetup) -> None:
         await soon()
-        shift.foreman.answers[Heartbeat] = NotFound("who?", code="worker_not_found")
+        setup.server.answers[Heartbeat] = NotFound("who?", code="worker_not_found")
         await asyncio.sleep(31)
 
     first, second = play(scenario).heard(RegisterWorker)
@@ -264,7 +264,7 @@ def test_a_worker_that_was_forgotten_registers_again() -> None:
 
 
 def test_every_start_of_a_worker_is_another_incarnation() -> None:
-    async def scenario(shift: Shift) -> None:
+    async def scenario(setup: WorkerSetup) -> None:
         await soon()
 
     first, second = (play(scenario).heard(RegisterWorker)[0].incarnation for _ in range(2))
@@ -272,40 +272,40 @@ def test_every_start_of_a_worker_is_another_incarnation() -> None:
 
 
 def test_a_worker_of_which_the_server_has_no_notifications_registers_again() -> None:
-    async def scenario(shift: Shift) -> None:
+    async def scenario(setup: WorkerSetup) -> None:
         await soon()
-        shift.foreman.reply(NotFound("who?", code="worker_not_found"), to=0)
+        setup.server.reply(NotFound("who?", code="worker_not_found"), to=0)
         await asyncio.sleep(2)
-        assert len(shift.foreman.heard(AwaitNotifications)) == 2
+        assert len(setup.server.heard(AwaitNotifications)) == 2
 
     assert len(play(scenario).heard(RegisterWorker)) == 2
 
 
 def test_notifications_go_on_where_they_ended() -> None:
-    async def scenario(shift: Shift) -> None:
+    async def scenario(setup: WorkerSetup) -> None:
         await soon()
-        shift.foreman.tell("b-1")
+        setup.server.tell("b-1")
         await soon()
-        shift.foreman.hang_up()
+        setup.server.hang_up()
         await asyncio.sleep(1)
-        shift.foreman.tell("b-2")
+        setup.server.tell("b-2")
         await soon()
-        assert len(shift.foreman.ends) == 2
-        assert [query.after for query in shift.foreman.heard(AwaitNotifications)] == [0, 1, 1, 2]
+        assert len(setup.server.ends) == 2
+        assert [query.after for query in setup.server.heard(AwaitNotifications)] == [0, 1, 1, 2]
 
     play(scenario)
 
 
 def test_a_worker_without_notifications_asks_again(caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario(shift: Shift) -> None:
-        shift.foreman.answers[AwaitNotifications] = Unavailable("busy")
+    async def scenario(setup: WorkerSetup) -> None:
+        setup.server.answers[AwaitNotifications] = Unavailable("busy")
         await asyncio.sleep(2.5)
-        del shift.foreman.answers[AwaitNotifications]
+        del setup.server.answers[AwaitNotifications]
         await asyncio.sleep(60)
-        assert len(shift.foreman.heard(AwaitNotifications)) == 3 + 2
+        assert len(setup.server.heard(AwaitNotifications)) == 3 + 2
 
     play(scenario)
-    assert "no news: busy" in caplog.text
+    assert "no notifications: busy" in caplog.text
 
 
 class Observer:
@@ -328,20 +328,20 @@ class Observer:
 def test_a_cancelled_run_reaches_its_handler_at_once_and_is_not_reported() -> None:
     observer = Observer(cleanup_s=5.0)
 
-    async def scenario(shift: Shift) -> None:
+    async def scenario(setup: WorkerSetup) -> None:
         await soon()
-        shift.foreman.assign(task(1), task(2))
+        setup.server.assign(task(1), task(2))
         await soon()
-        shift.foreman.tell("a-2", "b-1")
+        setup.server.tell("a-2", "b-1")
         await soon()
         assert observer.seen == ["a-2 cancelled: True"]
         await asyncio.sleep(6)
         assert observer.seen[1:] == ["a-2 cleaned up"]
-        shift.worker.stop(at_once=True)
-        await shift.serving
+        setup.worker.stop(at_once=True)
+        await setup.serving
 
-    foreman = play(scenario, observer)
-    assert foreman.heard(Complete) == foreman.heard(Fail) == []
+    server = play(scenario, observer)
+    assert server.heard(Complete) == server.heard(Fail) == []
 
 
 def test_a_run_that_is_cancelled_before_its_handler_begins_never_begins() -> None:
@@ -350,48 +350,48 @@ def test_a_run_that_is_cancelled_before_its_handler_begins_never_begins() -> Non
     async def handler(ctx: ActionContext) -> None:
         begun.append(ctx.task_id)
 
-    async def scenario(shift: Shift) -> None:
+    async def scenario(setup: WorkerSetup) -> None:
         await soon()
-        shift.foreman.assign(task(1), task(2))
-        shift.foreman.tell("a-1")  # on its way together with the task
+        setup.server.assign(task(1), task(2))
+        setup.server.tell("a-1")  # on its way together with the task
         await soon()
 
-    foreman = play(scenario, handler)
+    server = play(scenario, handler)
     assert begun == ["a-2"]
-    assert [complete.run_id for complete in foreman.heard(Complete)] == ["a-2"]
+    assert [complete.run_id for complete in server.heard(Complete)] == ["a-2"]
 
 
 def test_a_busy_worker_hears_of_its_drain_at_once() -> None:
     async def handler(ctx: ActionContext) -> None:
         await asyncio.sleep(10)
 
-    async def scenario(shift: Shift) -> None:
+    async def scenario(setup: WorkerSetup) -> None:
         await soon()
-        shift.foreman.assign(task(1), task(2))
+        setup.server.assign(task(1), task(2))
         await soon()
-        shift.foreman.tell(draining=True)
+        setup.server.tell(draining=True)
         await soon()
-        assert shift.foreman.names[-1] != "deregister_worker"
-        await shift.serving
+        assert setup.server.names[-1] != "deregister_worker"
+        await setup.serving
         assert asyncio.get_running_loop().time() < 11
 
-    foreman = play(scenario, handler, concurrency=1)
-    assert [complete.run_id for complete in foreman.heard(Complete)] == ["a-1"]
-    assert len(foreman.heard(Claim)) == 1
-    assert foreman.names[-1] == "deregister_worker"
+    server = play(scenario, handler, concurrency=1)
+    assert [complete.run_id for complete in server.heard(Complete)] == ["a-1"]
+    assert len(server.heard(Claim)) == 1
+    assert server.names[-1] == "deregister_worker"
 
 
 def test_a_draining_worker_still_hears_of_cancelled_runs() -> None:
     observer = Observer()
 
-    async def scenario(shift: Shift) -> None:
+    async def scenario(setup: WorkerSetup) -> None:
         await soon()
-        shift.foreman.assign(task(1))
+        setup.server.assign(task(1))
         await soon()
-        shift.foreman.tell(draining=True)
+        setup.server.tell(draining=True)
         await soon()
-        shift.foreman.tell("a-1", draining=True)
-        await shift.serving
+        setup.server.tell("a-1", draining=True)
+        await setup.serving
         assert asyncio.get_running_loop().time() < 2
 
     play(scenario, observer)
@@ -401,28 +401,28 @@ def test_a_draining_worker_still_hears_of_cancelled_runs() -> None:
 def test_a_handler_that_is_given_up_on_shutdown_may_clean_up() -> None:
     observer = Observer(cleanup_s=4.0)
 
-    async def scenario(shift: Shift) -> None:
+    async def scenario(setup: WorkerSetup) -> None:
         await soon()
-        shift.foreman.assign(task(1))
+        setup.server.assign(task(1))
         await soon()
-        shift.worker.stop()
-        await shift.serving
+        setup.worker.stop()
+        await setup.serving
         assert asyncio.get_running_loop().time() == pytest.approx(34, abs=1)
 
-    foreman = play(scenario, observer, drain_timeout=30.0)
+    server = play(scenario, observer, drain_timeout=30.0)
     assert observer.seen == ["a-1 cancelled: True", "a-1 cleaned up"]
-    assert [fail.retry for fail in foreman.heard(Fail)] == [False]
+    assert [fail.retry for fail in server.heard(Fail)] == [False]
 
 
 def test_a_handler_that_cleans_up_for_ever_does_not_keep_its_worker() -> None:
     observer = Observer(cleanup_s=3_600.0)
 
-    async def scenario(shift: Shift) -> None:
+    async def scenario(setup: WorkerSetup) -> None:
         await soon()
-        shift.foreman.assign(task(1))
+        setup.server.assign(task(1))
         await soon()
-        shift.worker.stop()
-        await shift.serving
+        setup.worker.stop()
+        await setup.serving
         assert asyncio.get_running_loop().time() == pytest.approx(40, abs=1)
 
     play(scenario, observer, drain_timeout=30.0, cancel_grace=10.0)
@@ -430,71 +430,71 @@ def test_a_handler_that_cleans_up_for_ever_does_not_keep_its_worker() -> None:
 
 
 def test_a_worker_waits_for_its_server_to_come_up(caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario(shift: Shift) -> None:
-        shift.foreman.refusals = 30
+    async def scenario(setup: WorkerSetup) -> None:
+        setup.server.refusals = 30
         await asyncio.sleep(300)
-        shift.foreman.assign(task(1))
+        setup.server.assign(task(1))
         await soon()
 
-    foreman = play(scenario)
-    assert len(foreman.heard(Complete)) == 1
+    server = play(scenario)
+    assert len(server.heard(Complete)) == 1
     assert "cannot register yet" in caplog.text
 
 
 def test_a_worker_that_was_never_heard_of_can_be_stopped() -> None:
-    async def scenario(shift: Shift) -> None:
-        shift.foreman.refusals = 1_000_000
+    async def scenario(setup: WorkerSetup) -> None:
+        setup.server.refusals = 1_000_000
         await asyncio.sleep(3)
-        shift.worker.stop()
-        await shift.serving
+        setup.worker.stop()
+        await setup.serving
         assert asyncio.get_running_loop().time() < 4
 
     assert play(scenario).names == []
 
 
 def test_a_worker_claims_again_after_a_failure(caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario(shift: Shift) -> None:
-        shift.foreman.answers[Claim] = Unavailable("busy")
+    async def scenario(setup: WorkerSetup) -> None:
+        setup.server.answers[Claim] = Unavailable("busy")
         await asyncio.sleep(3.5)
-        assert len(shift.foreman.heard(Claim)) == 4
-        del shift.foreman.answers[Claim]
+        assert len(setup.server.heard(Claim)) == 4
+        del setup.server.answers[Claim]
         await asyncio.sleep(1)
-        shift.foreman.assign(task(1))
+        setup.server.assign(task(1))
         await soon()
-        assert len(shift.foreman.heard(Complete)) == 1
+        assert len(setup.server.heard(Complete)) == 1
 
     play(scenario)
 
 
 def test_a_broken_connection_is_claimed_over_again() -> None:
-    async def scenario(shift: Shift) -> None:
+    async def scenario(setup: WorkerSetup) -> None:
         await soon()
-        shift.foreman.hang_up()
+        setup.server.hang_up()
         await asyncio.sleep(1)
-        shift.foreman.assign(task(1))
+        setup.server.assign(task(1))
         await soon()
 
-    foreman = play(scenario)
-    assert len(foreman.ends) == 2
-    assert len(foreman.heard(Complete)) == 1
+    server = play(scenario)
+    assert len(server.ends) == 2
+    assert len(server.heard(Complete)) == 1
 
 
 def test_a_worker_whose_registration_is_refused_says_why() -> None:
     async def main() -> None:
-        shift = Shift(at_once)
-        shift.foreman.answers[RegisterWorker] = Invalid("too many actions")
+        setup = WorkerSetup(at_once)
+        setup.server.answers[RegisterWorker] = Invalid("too many actions")
         with pytest.raises(Invalid, match="too many actions"):
-            await shift.end()
+            await setup.end()
 
     run_virtual(main())
 
 
 def test_a_worker_leaves_even_if_nobody_answers() -> None:
-    async def scenario(shift: Shift) -> None:
+    async def scenario(setup: WorkerSetup) -> None:
         await soon()
-        shift.foreman.answer = lambda *_: None
-        shift.worker.stop()
-        await shift.serving
+        setup.server.answer = lambda *_: None
+        setup.worker.stop()
+        await setup.serving
         assert asyncio.get_running_loop().time() < 10
 
     assert len(play(scenario).heard(DrainWorker)) == 1
@@ -503,12 +503,12 @@ def test_a_worker_leaves_even_if_nobody_answers() -> None:
 def test_a_mistake_of_ours_does_not_end_the_worker(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario(shift: Shift) -> None:
+    async def scenario(setup: WorkerSetup) -> None:
         await soon()
-        shift.foreman.assign(task(1, action="unknown"), task(2))
+        setup.server.assign(task(1, action="unknown"), task(2))
         await soon()
 
     with caplog.at_level(logging.ERROR, "flo.worker"):
-        foreman = play(scenario)
+        server = play(scenario)
     assert "could not be performed" in caplog.text
-    assert [complete.run_id for complete in foreman.heard(Complete)] == ["a-2"]
+    assert [complete.run_id for complete in server.heard(Complete)] == ["a-2"]

@@ -5,8 +5,8 @@ import threading
 import pytest
 
 from flo.worker.watchdog import BlockedLoop, Running, Watchdog, watching
-from worker.foreman import task
-from worker.listener import Listener, listening
+from worker.log_watcher import LogWatcher, watching_log
+from worker.task_server import task
 
 LIMIT_S = 0.02
 
@@ -20,36 +20,36 @@ running_now: list[asyncio.Task[None] | None] = [None]
 
 async def test_a_handler_that_blocks_the_loop_is_named_with_the_place_where_it_is() -> None:
     running_now[0] = asyncio.current_task()
-    with listening("blocks the event loop") as listener, watching(the_current_task, LIMIT_S):
-        block_the_loop(listener)
+    with watching_log("blocks the event loop") as watcher, watching(the_current_task, LIMIT_S):
+        block_the_loop(watcher)
 
-    (line,) = [line for line in listener.lines if "blocks" in line]
+    (line,) = [line for line in watcher.lines if "blocks" in line]
     assert line.startswith("the handler of 'resize' (task resize-7) blocks the event loop for ")
     assert re.search(r"test_watchdog\.py.* in block_the_loop\n", line)
 
 
-def block_the_loop(listener: Listener) -> None:
-    listener.heard.wait()
+def block_the_loop(watcher: LogWatcher) -> None:
+    watcher.heard.wait()
 
 
 async def test_a_block_is_told_once_and_its_end_too() -> None:
     running_now[0] = asyncio.current_task()
-    with listening("moves again") as listener, watching(the_current_task, LIMIT_S):
-        with listening("blocks the event loop") as blocked:
+    with watching_log("runs again") as watcher, watching(the_current_task, LIMIT_S):
+        with watching_log("blocks the event loop") as blocked:
             block_the_loop(blocked)
-        await asyncio.to_thread(listener.heard.wait)
+        await asyncio.to_thread(watcher.heard.wait)
 
-    assert [line.partition(" after ")[0] for line in listener.lines[1:]] == [
-        "the event loop moves again,"
+    assert [line.partition(" after ")[0] for line in watcher.lines[1:]] == [
+        "the event loop runs again,"
     ]
 
 
 async def test_what_blocks_beside_the_handlers_is_told_too() -> None:
     running_now[0] = None
-    with listening("blocks the event loop") as listener, watching(the_current_task, LIMIT_S):
-        block_the_loop(listener)
+    with watching_log("blocks the event loop") as watcher, watching(the_current_task, LIMIT_S):
+        block_the_loop(watcher)
 
-    assert "something beside the handlers (running: resize-7) blocks" in listener.lines[0]
+    assert "something beside the handlers (running: resize-7) blocks" in watcher.lines[0]
 
 
 async def test_a_loop_that_moves_is_left_in_peace() -> None:
@@ -64,21 +64,21 @@ async def test_a_loop_that_moves_is_left_in_peace() -> None:
 
     enough = asyncio.Event()
     watchdog = Counting(the_current_task, limit_s=0.4)
-    with listening("") as listener:
+    with watching_log("") as watcher:
         watchdog.start()
         await enough.wait()
         watchdog.stop()
 
-    assert listener.lines == []
+    assert watcher.lines == []
 
 
 async def test_a_handler_that_holds_the_interpreter_is_named_afterwards() -> None:
     running_now[0] = asyncio.current_task()
-    with listening("blocks the event loop") as listener, watching(the_current_task, LIMIT_S):
-        while not listener.heard.is_set():
+    with watching_log("blocks the event loop") as watcher, watching(the_current_task, LIMIT_S):
+        while not watcher.heard.is_set():
             sum(range(3_000_000))  # in C: nobody else can look meanwhile
 
-    assert "test_a_handler_that_holds_the_interpreter" in listener.lines[0]
+    assert "test_a_handler_that_holds_the_interpreter" in watcher.lines[0]
 
 
 async def test_no_limit_means_no_watchdog() -> None:
@@ -98,7 +98,7 @@ def test_a_watchdog_of_a_loop_that_is_gone_goes_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("looks", "still_s"),
+    ("looks", "blocked_s"),
     [
         ([(0.25, 0.0), (0.25, 0.0)], 0.5),  # it waits for something
         ([(0.25, 0.25), (0.26, 0.26)], 0.51),  # it computes
@@ -109,10 +109,10 @@ def test_a_watchdog_of_a_loop_that_is_gone_goes_too() -> None:
     ],
 )
 def test_the_sleep_of_the_whole_machine_is_no_stillness(
-    looks: list[tuple[float, float]], still_s: float
+    looks: list[tuple[float, float]], blocked_s: float
 ) -> None:
-    stillness = BlockedLoop(0.25)
+    blocked = BlockedLoop(0.25)
     for elapsed_s, busy_s in looks:
-        stillness.add(elapsed_s, busy_s)
+        blocked.add(elapsed_s, busy_s)
 
-    assert stillness.still_s == pytest.approx(still_s)
+    assert blocked.blocked_s == pytest.approx(blocked_s)

@@ -24,12 +24,12 @@ from flo.worker.watchdog import watching
 
 
 class BaseWorker:
-    """An ActionWorker or a StreamWorker; what it does is its `_new_work`."""
+    """What ActionWorker and StreamWorker share; they define `_new_work`."""
 
     def __init__(
         self,
         address: str | Flo | None,
-        manners: LifecyclePolicy,
+        policy: LifecyclePolicy,
         *,
         namespace: Namespace | None,
         worker_id: WorkerId | None,
@@ -38,7 +38,7 @@ class BaseWorker:
         metadata: dict[str, Any] | None,
         blocking_limit_s: float,
     ) -> None:
-        _check(manners)
+        _check(policy)
         self.worker_id = worker_id or f"{socket.gethostname()}-{secrets.token_hex(4)}"
         check_worker_id(self.worker_id)
         self.machine_id = machine_id or socket.gethostname()
@@ -50,7 +50,7 @@ class BaseWorker:
             )
         self._owns_flo = not isinstance(address, Flo)
         self._flo = address if isinstance(address, Flo) else Flo(address, namespace=namespace)
-        self._manners = manners
+        self._policy = policy
         self._blocking_limit_s = blocking_limit_s
         self._incarnation = ""
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -64,13 +64,13 @@ class BaseWorker:
         namespace: Namespace | None = None,
         concurrency: int | None = None,
     ) -> None:
-        """Before it starts: what is given here counts for more than what it was made with."""
+        """Replace, before it starts, what the worker was made with."""
         if self._lifecycle is not None:
-            raise Invalid("this worker has been started: it can be overruled before that")
+            raise Invalid("this worker has been started: it can only be overruled before that")
         if concurrency is not None:
-            manners = self._manners._replace(concurrency=concurrency)
-            _check(manners)
-            self._manners = manners
+            policy = self._policy._replace(concurrency=concurrency)
+            _check(policy)
+            self._policy = policy
         if address is not None or namespace is not None:
             own = self._flo
             self._flo = Flo(address or own.address, namespace=namespace or own.namespace)
@@ -88,7 +88,7 @@ class BaseWorker:
         work = self._new_work()
         self._loop = asyncio.get_running_loop()
         self._incarnation = secrets.token_hex(8)
-        self._lifecycle = Lifecycle(self._flo.workers, self.worker_id, self._manners, work)
+        self._lifecycle = Lifecycle(self._flo.workers, self.worker_id, self._policy, work)
         if self._is_stopped:
             self._lifecycle.drain()
         try:
@@ -116,7 +116,7 @@ class BaseWorker:
         await self._flo.workers.register(
             self.worker_id,
             processes,
-            max_concurrency=self._manners.concurrency,
+            max_concurrency=self._policy.concurrency,
             machine_id=self.machine_id,
             labels=self.labels,
             metadata=self.metadata,
@@ -129,9 +129,9 @@ class BaseWorker:
             await self.serve()
 
 
-def _check(manners: LifecyclePolicy) -> None:
-    check_range(manners.concurrency, "concurrency", 1, CONCURRENCY_MAX)
-    check_range(manners.block_ms, "block_ms", 0, BLOCK_MS_MAX)
+def _check(policy: LifecyclePolicy) -> None:
+    check_range(policy.concurrency, "concurrency", 1, CONCURRENCY_MAX)
+    check_range(policy.block_ms, "block_ms", 0, BLOCK_MS_MAX)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -1,4 +1,4 @@
-"""Register, heartbeat, hear news, drain, deregister: shared by every kind of worker.
+"""Register, send heartbeats, await notifications, drain, deregister: for every kind of worker.
 
 announce ──▸ take work ──▸ finish it ──▸ leave
                  │   ▲            ▲
@@ -18,8 +18,8 @@ from flo.model.ids import RunId, WorkerId
 from flo.model.workers import WorkerStatus
 from flo.worker.watchdog import Running
 
-AGAIN_S = 1.0
-"""The pause after a call that failed although the session had tried for long."""
+RETRY_S = 1.0
+"""The pause after a call that failed although the session has retried it."""
 NOTIFICATIONS_BLOCK_MS = 30_000
 LEAVE_S_MAX = 2.0
 """How long a leaving worker waits for any one answer."""
@@ -28,7 +28,7 @@ _logger = logging.getLogger("flo.worker")
 
 
 class LifecyclePolicy(NamedTuple):
-    """How a worker behaves."""
+    """How many handlers run at a time, and how long a worker waits for what."""
 
     concurrency: int
     block_ms: int
@@ -45,7 +45,7 @@ class Work(Protocol):
         """How many handlers run."""
 
     def running(self) -> Running:
-        """What they work on; may be asked from any thread."""
+        """What they work on; may be called from any thread."""
 
     async def announce(self) -> None:
         """Register the worker."""
@@ -60,13 +60,13 @@ class Work(Protocol):
         """Stop the task of a run that was cancelled."""
 
     async def finish(self) -> None:
-        """Wait for what is at hand, for as long as the worker may, and end the rest."""
+        """Wait for the handlers that run, at most for the drain timeout, and stop the rest."""
 
     def abandon(self) -> None:
-        """Leave as it is whatever still runs."""
+        """Stop waiting for whatever still runs."""
 
     async def leave(self) -> None:
-        """Say goodbye to whom only this kind knows."""
+        """Leave what only this kind of worker has joined."""
 
     def close(self) -> None:
         """Let go of threads and timers."""
@@ -74,22 +74,22 @@ class Work(Protocol):
 
 class Lifecycle:
     def __init__(
-        self, workers: Workers, worker_id: WorkerId, manners: LifecyclePolicy, work: Work
+        self, workers: Workers, worker_id: WorkerId, policy: LifecyclePolicy, work: Work
     ) -> None:
         self._workers = workers
         self._worker_id = worker_id
-        self._manners = manners
+        self._policy = policy
         self._work = work
         self._draining = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
         self._stopped_at_once = False
 
     async def run(self) -> None:
-        """From the registration to the departure; returns when the worker has drained."""
+        """Register, work, deregister; returns when the worker has drained."""
         self._running = asyncio.current_task()
         try:
-            if await self._arrive():
-                await self._stay()
+            if await self._register():
+                await self._work_and_leave()
         except asyncio.CancelledError:
             if not self._stopped_at_once:
                 raise
@@ -97,44 +97,45 @@ class Lifecycle:
             self._running.uncancel()
 
     def drain(self) -> None:
-        """Take no more work, finish what is at hand, leave."""
+        """Take no more work, finish what runs, leave."""
         self._draining.set()
         self._work.drain()
 
     def stop_at_once(self) -> None:
-        """Leave everything as it is; the server gives it to others."""
+        """Finish nothing; the server gives it to others."""
         self._stopped_at_once = True
         if self._running is not None:
             self._running.cancel()
 
-    async def _arrive(self) -> bool:
+    async def _register(self) -> bool:
         """Whether the worker is registered, or was told to drain before it could be."""
-        arriving = asyncio.create_task(self._announce_until_heard())
+        registering = asyncio.create_task(self._announce_until_accepted())
         try:
-            await self._until_draining(arriving)
+            await self._until_draining(registering)
         finally:
-            arriving.cancel()
-        return await _ended_well(arriving)
+            registering.cancel()
+        return await _ended_well(registering)
 
-    async def _announce_until_heard(self) -> None:
+    async def _announce_until_accepted(self) -> None:
         while True:
             try:
                 await self._work.announce()
             except Unavailable as error:
                 _logger.warning("worker %s cannot register yet: %s", self._worker_id, error)
-                await asyncio.sleep(AGAIN_S)
+                await asyncio.sleep(RETRY_S)
             else:
                 _logger.info("worker %s is registered", self._worker_id)
                 return
 
-    async def _stay(self) -> None:
-        heart, ear = asyncio.create_task(self._beat()), asyncio.create_task(self._listen())
+    async def _work_and_leave(self) -> None:
+        heartbeats = asyncio.create_task(self._send_heartbeats())
+        notifications = asyncio.create_task(self._await_notifications())
         try:
             await self._take()
             await self._work.finish()
         finally:
-            heart.cancel()
-            ear.cancel()
+            heartbeats.cancel()
+            notifications.cancel()
             self._work.abandon()
             await self._try(self._work.leave())
             await self._try(self._workers.deregister(self._worker_id))
@@ -144,7 +145,7 @@ class Lifecycle:
         taking = asyncio.create_task(self._work.take())
         try:
             await self._until_draining(taking)
-            if self._draining.is_set():  # the server shows it, and answers who is parked there
+            if self._draining.is_set():  # the server shows it, and answers the waiting claim
                 await self._try(self._workers.drain(self._worker_id))
                 await asyncio.wait({taking}, timeout=LEAVE_S_MAX)
             self.drain()
@@ -152,9 +153,9 @@ class Lifecycle:
             taking.cancel()
         await _ended_well(taking)
 
-    async def _beat(self) -> None:
+    async def _send_heartbeats(self) -> None:
         while True:
-            await asyncio.sleep(self._manners.heartbeat_interval_s)
+            await asyncio.sleep(self._policy.heartbeat_interval_s)
             try:
                 known = await self._workers.heartbeat(self._worker_id, self._work.load)
                 if known.status is WorkerStatus.DRAINING:
@@ -164,8 +165,8 @@ class Lifecycle:
             except FloError as error:
                 _logger.warning("worker %s: no heartbeat: %s", self._worker_id, error)
 
-    async def _listen(self) -> None:
-        """Hear at once of runs that are cancelled, and of a drain although no slot is free."""
+    async def _await_notifications(self) -> None:
+        """Learn at once of runs that are cancelled, and of a drain even if no slot is free."""
         last = 0
         while True:
             try:
@@ -174,10 +175,10 @@ class Lifecycle:
                 )
             except NotFound:
                 await self._announce_again()
-                await asyncio.sleep(AGAIN_S)
+                await asyncio.sleep(RETRY_S)
             except FloError as error:
-                _logger.warning("worker %s: no news: %s", self._worker_id, error)
-                await asyncio.sleep(AGAIN_S)
+                _logger.warning("worker %s: no notifications: %s", self._worker_id, error)
+                await asyncio.sleep(RETRY_S)
             else:
                 last = notifications.last
                 for run_id in notifications.cancelled:
@@ -186,7 +187,7 @@ class Lifecycle:
                     self.drain()
 
     async def _announce_again(self) -> None:
-        """The server has forgotten us."""
+        """The server does not know this worker any more."""
         if not self._draining.is_set():
             await self._try(self._work.announce())
 
@@ -202,7 +203,7 @@ class Lifecycle:
 
 
 async def try_soon(worker_id: WorkerId, doing: Awaitable[object]) -> None:
-    """Do it if it can be done soon; a worker that leaves does not insist."""
+    """Try it once, and log if it fails; a worker that leaves does not wait for long."""
     try:
         async with asyncio.timeout(LEAVE_S_MAX):
             await doing
@@ -213,7 +214,7 @@ async def try_soon(worker_id: WorkerId, doing: Awaitable[object]) -> None:
 
 
 async def _ended_well(task: asyncio.Task[None]) -> bool:
-    """Whether the task came to its own end, and was not cancelled. Its error is ours."""
+    """Whether the task ended without being cancelled; its error is raised here."""
     await asyncio.wait({task})
     if task.cancelled():
         return False

@@ -24,21 +24,21 @@ ATTRIBUTE_DEFAULT = "worker"
 
 def load_worker(target: str) -> BaseWorker:
     """The worker that the target names; Invalid says what is wrong with the target."""
-    place, attribute = parse_target(target)
-    module = _load_file(Path(place)) if place.endswith(".py") else _load_module(place)
-    return _worker_of(_attribute_of(module, place, attribute), target)
+    position, attribute = parse_target(target)
+    module = _load_file(Path(position)) if position.endswith(".py") else _load_module(position)
+    return _worker_of(_attribute_of(module, position, attribute), target)
 
 
 def parse_target(target: str) -> tuple[str, str]:
     """Where to look, and for what."""
     if target.endswith(".py"):
         return target, ATTRIBUTE_DEFAULT
-    place, colon, attribute = target.rpartition(":")
+    position, colon, attribute = target.rpartition(":")
     if not colon:
-        place, attribute = target, ATTRIBUTE_DEFAULT
-    if not place or not all(part.isidentifier() for part in attribute.split(".")):
+        position, attribute = target, ATTRIBUTE_DEFAULT
+    if not position or not all(part.isidentifier() for part in attribute.split(".")):
         raise _refusal(f"expected module:worker or path/to/file.py:worker, got {target!r}")
-    return place, attribute
+    return position, attribute
 
 
 def _load_file(path: Path) -> ModuleType:
@@ -77,7 +77,7 @@ def _load_module(name: str) -> ModuleType:
         raise _cannot_import(name, error) from error
 
 
-def _attribute_of(module: ModuleType, place: str, attribute: str) -> Any:
+def _attribute_of(module: ModuleType, position: str, attribute: str) -> Any:
     value: Any = module
     for part in attribute.split("."):
         try:
@@ -86,13 +86,13 @@ def _attribute_of(module: ModuleType, place: str, attribute: str) -> Any:
             known = sorted(name for name, it in vars(module).items() if _is_worker(it))
             near = difflib.get_close_matches(part, known, n=1)
             hint = (
-                f"did you mean {place}:{near[0]}?"
+                f"did you mean {position}:{near[0]}?"
                 if near
                 else f"its workers are {', '.join(known)}"
                 if known
                 else "and no worker by another name"
             )
-            raise _refusal(f"{place!r} has no {attribute!r}; {hint}") from None
+            raise _refusal(f"{position!r} has no {attribute!r}; {hint}") from None
     return value
 
 
@@ -120,10 +120,10 @@ def _search(folder: Path) -> None:
         sys.path.insert(0, str(folder))
 
 
-def _cannot_import(place: str, error: Exception) -> Invalid:
+def _cannot_import(position: str, error: Exception) -> Invalid:
     frames = traceback.extract_tb(error.__traceback__)
     where = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
-    return _refusal(f"{place!r} cannot be loaded: {type(error).__name__}: {error}{where}")
+    return _refusal(f"{position!r} cannot be loaded: {type(error).__name__}: {error}{where}")
 
 
 def _refusal(message: str) -> Invalid:

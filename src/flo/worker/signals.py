@@ -11,7 +11,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def on_signals(first: Callable[[], None], second: Callable[[], None]) -> Iterator[None]:
-    """The first signal asks politely, any further one does not."""
+    """Call `first` on the first signal, and `second` on every further one."""
     if threading.current_thread() is not threading.main_thread():  # signals go elsewhere
         yield
         return

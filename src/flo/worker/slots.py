@@ -1,4 +1,4 @@
-"""The handlers that run, and how many more may."""
+"""Concurrency slots: the handlers that run, and how many more may."""
 
 import asyncio
 import logging
@@ -9,9 +9,9 @@ _logger = logging.getLogger("flo.worker")
 
 
 class ConcurrencySlots:
-    """A slot is taken by `start`, and free again after `release`; its runner may go on to report.
+    """A slot is taken by `start`, and free again after `release`; its task may go on to report.
 
-    `changed` is set whenever a slot becomes free or a runner ends.
+    `changed` is set whenever a slot becomes free or a task ends.
     """
 
     def __init__(self, count: int) -> None:
@@ -28,9 +28,9 @@ class ConcurrencySlots:
     def runners_count(self) -> int:
         return len(self._runners)
 
-    def start(self, performing: Coroutine[Any, Any, None]) -> None:
+    def start(self, coroutine: Coroutine[Any, Any, None]) -> None:
         self.free_count -= 1
-        runner = asyncio.create_task(performing)
+        runner = asyncio.create_task(coroutine)
         self._runners.add(runner)
         runner.add_done_callback(self._ended)
 
@@ -44,7 +44,7 @@ class ConcurrencySlots:
         await self.changed.wait()
 
     async def all_ended(self, timeout_s: float) -> None:
-        """Wait until no runner is left, for so long at most."""
+        """Wait until no task is left, for so long at most."""
         if self._runners:
             await asyncio.wait(self._runners, timeout=timeout_s)
 

@@ -2,7 +2,7 @@
 
 watchdog ──ping──▸ loop ──pong──▸ all is well
     │
-    └── no pong for too long ──▸ who runs, and the stack of the loop's thread
+    └── no pong for too long ──▸ log which handler runs, and the stack of the loop's thread
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol, TypeAlias
 
-LOOKS_PER_LIMIT = 4
+CHECKS_PER_LIMIT = 4
 BUSY_SHARE_MIN = 0.1
 FRAMES_MAX = 20
 
@@ -53,24 +53,24 @@ def watching(running: Callable[[], Running], limit_s: float) -> Iterator[None]:
 class BlockedLoop:
     """How long the loop has not answered, without the time in which the whole process slept.
 
-    A look that comes much too late, and hardly any processor time spent meanwhile: the machine was
-    asleep, or the process was stopped. Whoever holds the interpreter for himself spends time.
+    A check that comes much too late, with hardly any processor time spent meanwhile, means that the
+    machine was asleep or the process stopped: a handler that blocks the interpreter spends time.
     """
 
-    def __init__(self, look_s: float) -> None:
-        self._look_s = look_s
-        self.still_s = 0.0
+    def __init__(self, check_s: float) -> None:
+        self._check_s = check_s
+        self.blocked_s = 0.0
 
     def add(self, elapsed_s: float, busy_s: float) -> None:
-        slept = elapsed_s > 2 * self._look_s and busy_s < elapsed_s * BUSY_SHARE_MIN
-        self.still_s = 0.0 if slept else self.still_s + elapsed_s
+        slept = elapsed_s > 2 * self._check_s and busy_s < elapsed_s * BUSY_SHARE_MIN
+        self.blocked_s = 0.0 if slept else self.blocked_s + elapsed_s
 
 
 class Watchdog:
     def __init__(self, running: Callable[[], Running], limit_s: float) -> None:
         self._running = running
         self._limit_s = limit_s
-        self._look_s = limit_s / LOOKS_PER_LIMIT
+        self._check_s = limit_s / CHECKS_PER_LIMIT
         self._loop = asyncio.get_running_loop()
         self._loop_thread_id = threading.get_ident()
         self._answered = True
@@ -85,25 +85,25 @@ class Watchdog:
         self._thread.join()
 
     def _watch(self) -> None:
-        stillness = BlockedLoop(self._look_s)
-        blocked_s = 0.0
-        looked_at_s, busy_s = time.monotonic(), time.process_time()
-        while not self._stopping.wait(self._look_s):
-            before_s, busy_before_s = looked_at_s, busy_s
-            looked_at_s, busy_s = time.monotonic(), time.process_time()
+        blocked = BlockedLoop(self._check_s)
+        warned_s = 0.0
+        checked_at_s, busy_s = time.monotonic(), time.process_time()
+        while not self._stopping.wait(self._check_s):
+            before_s, busy_before_s = checked_at_s, busy_s
+            checked_at_s, busy_s = time.monotonic(), time.process_time()
             answered = self._answered
-            if answered:  # at the latest when this look began: what came before is over
-                stillness = BlockedLoop(self._look_s)
-            stillness.add(looked_at_s - before_s, busy_s - busy_before_s)
-            if stillness.still_s >= self._limit_s:
-                if not blocked_s:
-                    self._bark(stillness.still_s)
-                blocked_s = stillness.still_s
-            elif blocked_s and answered:
-                _logger.warning("the event loop moves again, after %.1f s", blocked_s)
-                blocked_s = 0.0
+            if answered:  # at the latest when this check began: what came before is over
+                blocked = BlockedLoop(self._check_s)
+            blocked.add(checked_at_s - before_s, busy_s - busy_before_s)
+            if blocked.blocked_s >= self._limit_s:
+                if not warned_s:
+                    self._warn(blocked.blocked_s)
+                warned_s = blocked.blocked_s
+            elif warned_s and answered:
+                _logger.warning("the event loop runs again, after %.1f s", warned_s)
+                warned_s = 0.0
             if answered:
-                stillness = BlockedLoop(self._look_s)
+                blocked = BlockedLoop(self._check_s)
                 if not self._ping():
                     return
 
@@ -118,15 +118,15 @@ class Watchdog:
     def _pong(self) -> None:
         self._answered = True
 
-    def _bark(self, still_s: float) -> None:
+    def _warn(self, blocked_s: float) -> None:
         runner = asyncio.current_task(self._loop)
         frame = sys._current_frames().get(self._loop_thread_id)
         stack = "".join(traceback.format_stack(frame, FRAMES_MAX)) if frame else "unknown\n"
         _logger.warning(
-            "%s the event loop for %.1f s: nothing else moves, heartbeats and leases neither. "
+            "%s the event loop for %.1f s: nothing else runs, not even heartbeats and leases. "
             "Make it a plain `def`, which runs in a thread, or await. It is here:\n%s",
             _who(self._running(), runner),
-            still_s,
+            blocked_s,
             stack.rstrip(),
         )
 

@@ -12,7 +12,7 @@ from flo.model.errors import Conflict
 from flo.model.runs import Touch
 from flo.worker.actions.context import ActionContext
 from flo.worker.outcome import ActionResult, NonRetryableError
-from worker.foreman import Foreman, task
+from worker.task_server import TaskServer, task
 
 
 class Order(msgspec.Struct):
@@ -46,19 +46,19 @@ async def test_an_input_that_cannot_be_read_is_not_worth_another_attempt() -> No
         broken.json()
 
 
-def touching(foreman: Foreman) -> tuple[ActionContext, Session]:
-    session = Session(foreman.connect, "flo:9000")
+def touching(server: TaskServer) -> tuple[ActionContext, Session]:
+    session = Session(server.connect, "flo:9000")
     return ActionContext(task(attempt=2), "prod", "anna", Workers(session, "prod")), session
 
 
 def test_an_async_handler_awaits_a_touch() -> None:
     async def main() -> None:
-        foreman = Foreman()
-        context, session = touching(foreman)
+        server = TaskServer()
+        context, session = touching(server)
         await context.touch(5_000)
         await session.close()
 
-        assert foreman.heard(Touch) == [
+        assert server.heard(Touch) == [
             Touch(run_id="a-1", worker_id="anna", namespace="prod", attempt=2, extend_ms=5_000)
         ]
 
@@ -66,22 +66,22 @@ def test_an_async_handler_awaits_a_touch() -> None:
 
 
 async def test_in_a_thread_a_touch_has_happened_when_it_returns() -> None:
-    foreman = Foreman()
-    context, session = touching(foreman)
+    server = TaskServer()
+    context, session = touching(server)
 
     def handler() -> int:
         assert threading.current_thread() is not threading.main_thread()
         context.touch(5_000)
-        return len(foreman.heard(Touch))
+        return len(server.heard(Touch))
 
     assert await asyncio.to_thread(handler) == 1
     await session.close()
 
 
 async def test_a_lost_lease_is_raised_to_whoever_touches() -> None:
-    foreman = Foreman()
-    foreman.answers[Touch] = Conflict("the lease is lost", code="lease_lost")
-    context, session = touching(foreman)
+    server = TaskServer()
+    server.answers[Touch] = Conflict("the lease is lost", code="lease_lost")
+    context, session = touching(server)
 
     with pytest.raises(Conflict, match="lost"):
         await context.touch()

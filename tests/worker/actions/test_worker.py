@@ -35,7 +35,7 @@ from flo import (
 from flo.client.session.transport import tcp
 from flo.model.ids import PAYLOAD_LENGTH_MAX
 from flo.server.server import Server
-from worker.listener import listening
+from worker.log_watcher import watching_log
 
 
 class Order(msgspec.Struct):
@@ -383,17 +383,17 @@ async def test_a_sync_handler_sees_that_its_run_was_cancelled(flo: Flo) -> None:
 async def test_a_handler_that_blocks_the_loop_is_named_in_the_log(flo: Flo) -> None:
     worker = ActionWorker(flo, blocking_limit=0.02)
 
-    with listening("blocks the event loop") as listener:
+    with watching_log("blocks the event loop") as watcher:
 
         @worker.action("resize-image")
         async def resize_image(ctx: ActionContext) -> None:
-            listener.heard.wait()
+            watcher.heard.wait()
 
         async with at_work(worker):
             await registered(flo, worker)
             await (await flo.actions.invoke("resize-image")).result()
 
-    (line,) = [line for line in listener.lines if "blocks" in line]
+    (line,) = [line for line in watcher.lines if "blocks" in line]
     assert "the handler of 'resize-image' (task resize-image-1) blocks the event loop" in line
     assert "in resize_image" in line
 

@@ -64,5 +64,5 @@ def test_a_handler_may_end_when_its_result_no_longer_counts() -> None:
     ctx.raise_if_cancelled()
     ctx.cancelled = True
 
-    with pytest.raises(asyncio.CancelledError, match="1790000000000-3 is with others"):
+    with pytest.raises(asyncio.CancelledError, match="1790000000000-3 is with another consumer"):
         ctx.raise_if_cancelled()

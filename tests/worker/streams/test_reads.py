@@ -21,12 +21,12 @@ from flo.model.groups import (
     TouchRecords,
 )
 from flo.model.workers import DeregisterWorker, RegisterWorker, WorkerType
-from worker.clerk import Shift, play, soon
+from worker.shard_server import WorkerSetup, play, soon
 
 KEYED = {"mode": "key_shared"}
 
 
-class Diary:
+class RecordingHandler:
     """A handler that writes down what it sees; it takes `takes_s` for each record.
 
     A record in `fails` raises that many times.
@@ -63,11 +63,11 @@ def named(count: int, key: str = "k") -> list[str]:
 
 
 def test_a_worker_joins_and_registers_before_it_reads_and_leaves_at_the_end() -> None:
-    async def scenario(shift: Shift) -> None:
-        shift.start()
+    async def scenario(setup: WorkerSetup) -> None:
+        setup.start()
         await soon()
 
-    assert play(scenario, Diary()).names == [
+    assert play(scenario, RecordingHandler()).names == [
         "join_group",
         "register_worker",
         "await_notifications",
@@ -81,13 +81,13 @@ def test_a_worker_joins_and_registers_before_it_reads_and_leaves_at_the_end() ->
 
 
 def test_a_worker_says_who_it_is_and_what_it_reads() -> None:
-    async def scenario(shift: Shift) -> None:
-        shift.start()
+    async def scenario(setup: WorkerSetup) -> None:
+        setup.start()
         await soon()
 
-    clerk = play(
+    server = play(
         scenario,
-        Diary(),
+        RecordingHandler(),
         concurrency=7,
         batch_size=3,
         block_ms=9_000,
@@ -95,7 +95,7 @@ def test_a_worker_says_who_it_is_and_what_it_reads() -> None:
         machine_id="host",
         metadata={"version": "1.2"},
     )
-    (registration,) = clerk.heard(RegisterWorker)
+    (registration,) = server.heard(RegisterWorker)
     assert re.fullmatch("[0-9a-f]{16}", registration.incarnation)
     assert registration == RegisterWorker(
         worker_id="anna",
@@ -106,8 +106,8 @@ def test_a_worker_says_who_it_is_and_what_it_reads() -> None:
         worker_type=WorkerType.STREAM,
         incarnation=registration.incarnation,
     )
-    assert clerk.heard(JoinGroup) == [JoinGroup(stream="events", group="g", consumer="boris")]
-    assert clerk.heard(ReadGroup) == [
+    assert server.heard(JoinGroup) == [JoinGroup(stream="events", group="g", consumer="boris")]
+    assert server.heard(ReadGroup) == [
         ReadGroup(
             stream="events",
             group="g",
@@ -121,365 +121,365 @@ def test_a_worker_says_who_it_is_and_what_it_reads() -> None:
 
 
 def test_what_ends_well_in_one_turn_is_acked_in_one_call_and_what_fails_is_nacked_in_one() -> None:
-    diary = Diary(takes_s=1.0, fails={"b2": 1, "b4": 1})
+    recorded = RecordingHandler(takes_s=1.0, fails={"b2": 1, "b4": 1})
 
-    async def scenario(shift: Shift) -> None:
-        await shift.append("a1", "b2", "a3", "b4", "a5")
-        shift.start()
+    async def scenario(setup: WorkerSetup) -> None:
+        await setup.append("a1", "b2", "a3", "b4", "a5")
+        setup.start()
         await asyncio.sleep(1.1)
-        first_ack, first_nack = shift.clerk.heard(Ack)[0], shift.clerk.heard(Nack)[0]
+        first_ack, first_nack = setup.server.heard(Ack)[0], setup.server.heard(Nack)[0]
         assert sorted(one.rpartition("-")[2] for one in first_ack.ids) == ["1", "3", "5"]
         assert sorted(one.rpartition("-")[2] for one in first_nack.ids) == ["2", "4"]
         assert (first_ack.worker_id, first_nack.worker_id) == ("anna", "anna")
         assert first_nack.consumer == "anna"
         await asyncio.sleep(2)
-        process = (await shift.beside.workers.get("anna")).processes[0]
+        process = (await setup.beside.workers.get("anna")).processes[0]
         assert (process.name, process.run_count, process.fail_count) == ("events/g", 5, 2)
 
-    clerk = play(scenario, diary)
-    assert len(clerk.heard(Ack)) == 2
-    assert len(clerk.heard(Nack)) == 1
-    assert sorted(diary.done) == ["a1", "a3", "a5", "b2", "b4"]
+    server = play(scenario, recorded)
+    assert len(server.heard(Ack)) == 2
+    assert len(server.heard(Nack)) == 1
+    assert sorted(recorded.done) == ["a1", "a3", "a5", "b2", "b4"]
 
 
 def test_what_a_handler_raises_is_logged_and_the_record_comes_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    diary = Diary(fails={"k1": 2})
+    recorded = RecordingHandler(fails={"k1": 2})
 
-    async def scenario(shift: Shift) -> None:
-        await shift.append("k1")
-        shift.start()
+    async def scenario(setup: WorkerSetup) -> None:
+        await setup.append("k1")
+        setup.start()
         await soon()
 
     with caplog.at_level(logging.ERROR, "flo.worker"):
-        play(scenario, diary)
-    assert diary.deliveries == [1, 2, 3]
-    assert diary.done == ["k1"]
+        play(scenario, recorded)
+    assert recorded.deliveries == [1, 2, 3]
+    assert recorded.done == ["k1"]
     assert "of events/g has failed, delivery 2 of 10" in caplog.text
     assert "ValueError: k1 cannot be handled" in caplog.text
 
 
 def test_reading_goes_on_while_handlers_run_up_to_a_batch_more() -> None:
-    diary = Diary(takes_s=30.0)
+    recorded = RecordingHandler(takes_s=30.0)
     most = 0
 
-    async def scenario(shift: Shift) -> None:
+    async def scenario(setup: WorkerSetup) -> None:
         nonlocal most
-        await shift.append(*named(40))
-        shift.start()
+        await setup.append(*named(40))
+        setup.start()
         await asyncio.sleep(0.5)  # while acks are on their way, the group counts them as pending
         for _ in range(400):
             await asyncio.sleep(1.0)
-            most = max(most, (await shift.group.info()).pending)
-        assert len(diary.done) == 40
+            most = max(most, (await setup.group.info()).pending)
+        assert len(recorded.done) == 40
 
-    play(scenario, diary, concurrency=4, batch_size=5)
+    play(scenario, recorded, concurrency=4, batch_size=5)
     assert most == 4 + 5
-    assert len(set(diary.begun)) == len(diary.begun)
+    assert len(set(recorded.begun)) == len(recorded.begun)
 
 
 @pytest.mark.parametrize("are_touched", [True, False])
 def test_a_handler_may_take_longer_than_the_ack_timeout_because_its_record_is_touched(
     are_touched: bool,
 ) -> None:
-    diary = Diary(takes_s=20.0)
+    recorded = RecordingHandler(takes_s=20.0)
 
-    async def scenario(shift: Shift) -> None:
+    async def scenario(setup: WorkerSetup) -> None:
         if not are_touched:  # the control: without touches, others get it
-            shift.clerk.answers[TouchRecords] = Settled(count=1_000)
-        await shift.append("k1", "k2")
-        shift.start()
+            setup.server.answers[TouchRecords] = Settled(count=1_000)
+        await setup.append("k1", "k2")
+        setup.start()
         await soon()
-        taken = await shift.group.read("boris", block=19.0)
+        taken = await setup.group.read("boris", block=19.0)
         assert bool(taken.items) is not are_touched
         await asyncio.sleep(30.0)
 
-    play(scenario, diary, group={"ack_timeout": 2.0}, concurrency=1)
-    assert "k1" in diary.done
+    play(scenario, recorded, group={"ack_timeout": 2.0}, concurrency=1)
+    assert "k1" in recorded.done
 
 
 def test_a_handler_that_takes_too_long_is_given_up_and_its_record_comes_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    diary = Diary(takes_s=50.0)
+    recorded = RecordingHandler(takes_s=50.0)
 
-    async def scenario(shift: Shift) -> None:
-        await shift.append("k1")
-        shift.start()
+    async def scenario(setup: WorkerSetup) -> None:
+        await setup.append("k1")
+        setup.start()
         await asyncio.sleep(25.0)
 
-    play(scenario, diary, message_timeout=10.0, drain_timeout=0.0)
-    assert diary.deliveries == [1, 2, 3]
-    assert diary.cancelled == ["k1"] * 3
+    play(scenario, recorded, message_timeout=10.0, drain_timeout=0.0)
+    assert recorded.deliveries == [1, 2, 3]
+    assert recorded.cancelled == ["k1"] * 3
     assert "the handler ran over its message_timeout of 10 s" in caplog.text
 
 
 @pytest.mark.parametrize("mode", ["key_shared", "shared"])
 def test_the_records_of_a_key_are_done_in_order_although_some_fail_at_first(mode: str) -> None:
     fails = {"k2": 2, "k5": 1, "k6": 3, "j3": 1}
-    diary = Diary(takes_s=0.5, fails=fails)
+    recorded = RecordingHandler(takes_s=0.5, fails=fails)
 
-    async def scenario(shift: Shift) -> None:
+    async def scenario(setup: WorkerSetup) -> None:
         for k, j in zip(named(8), named(8, "j"), strict=True):
-            await shift.append(k, j)
-        shift.start()
+            await setup.append(k, j)
+        setup.start()
         await asyncio.sleep(60.0)
-        worker = await shift.beside.workers.get("anna")
+        worker = await setup.beside.workers.get("anna")
         assert worker.tasks_completed == 16
         assert worker.tasks_failed >= sum(fails.values())
 
-    play(scenario, diary, group={"mode": mode}, concurrency=4, batch_size=3)
-    in_order = diary.done_of("k") == named(8) and diary.done_of("j") == named(8, "j")
+    play(scenario, recorded, group={"mode": mode}, concurrency=4, batch_size=3)
+    in_order = recorded.done_of("k") == named(8) and recorded.done_of("j") == named(8, "j")
     assert in_order is (mode == "key_shared")  # the control: without keys, they overtake
-    assert sorted(diary.done) == sorted(named(8) + named(8, "j"))
+    assert sorted(recorded.done) == sorted(named(8) + named(8, "j"))
 
 
 def test_a_failed_record_is_not_overtaken_by_one_that_was_on_its_way() -> None:
-    diary = Diary(takes_s=1.0, fails={"k1": 1})
+    recorded = RecordingHandler(takes_s=1.0, fails={"k1": 1})
 
-    async def scenario(shift: Shift) -> None:
-        await shift.append("k1")
-        shift.start()
+    async def scenario(setup: WorkerSetup) -> None:
+        await setup.append("k1")
+        setup.start()
         await asyncio.sleep(1.0 - 1e-9)  # the handler is about to fail, and a read is parked
-        await shift.append("k2")
+        await setup.append("k2")
         await asyncio.sleep(10.0)
 
-    play(scenario, diary, group=KEYED)
-    assert diary.done == ["k1", "k2"]
+    play(scenario, recorded, group=KEYED)
+    assert recorded.done == ["k1", "k2"]
 
 
 def test_a_record_given_up_for_good_does_not_take_the_others_of_its_key_along() -> None:
-    diary = Diary(fails={"k2": 1_000})
+    recorded = RecordingHandler(fails={"k2": 1_000})
 
-    async def scenario(shift: Shift) -> None:
-        await shift.append(*named(6))
-        shift.start()
+    async def scenario(setup: WorkerSetup) -> None:
+        await setup.append(*named(6))
+        setup.start()
         await asyncio.sleep(10.0)
-        letters = (await shift.group.letters()).items
+        letters = (await setup.group.letters()).items
         assert [(letter.record.payload, letter.deliveries) for letter in letters] == [(b"k2", 3)]
 
-    play(scenario, diary, group={**KEYED, "max_deliveries": 3}, batch_size=4)
-    assert diary.done == ["k1", "k3", "k4", "k5", "k6"]
-    assert diary.begun.count("k2") == 3
+    play(scenario, recorded, group={**KEYED, "max_deliveries": 3}, batch_size=4)
+    assert recorded.done == ["k1", "k3", "k4", "k5", "k6"]
+    assert recorded.begun.count("k2") == 3
 
 
 @pytest.mark.parametrize("strays_are_known", [True, False])
 def test_records_whose_answer_was_lost_come_again_at_once_and_before_later_ones(
     strays_are_known: bool,
 ) -> None:
-    diary = Diary()
+    recorded = RecordingHandler()
 
-    async def scenario(shift: Shift) -> None:
-        shift.clerk.lost.append(ReadGroup)
+    async def scenario(setup: WorkerSetup) -> None:
+        setup.server.lost.append(ReadGroup)
         if not strays_are_known:  # the control: then later ones overtake them
-            shift.clerk.answers[ListPending] = PendingPage(items=[])
-        await shift.append(*named(6))
-        shift.start()
+            setup.server.answers[ListPending] = PendingPage(items=[])
+        await setup.append(*named(6))
+        setup.start()
         await asyncio.sleep(10.0)
 
-    play(scenario, diary, group=KEYED, batch_size=3)
-    assert diary.done == (named(6) if strays_are_known else ["k4", "k5", "k6"])
+    play(scenario, recorded, group=KEYED, batch_size=3)
+    assert recorded.done == (named(6) if strays_are_known else ["k4", "k5", "k6"])
 
 
 def test_an_ack_whose_answer_was_lost_is_said_again_and_nothing_is_done_twice() -> None:
-    diary = Diary()
+    recorded = RecordingHandler()
 
-    async def scenario(shift: Shift) -> None:
-        shift.clerk.lost.append(Ack)
-        await shift.append(*named(3))
-        shift.start()
+    async def scenario(setup: WorkerSetup) -> None:
+        setup.server.lost.append(Ack)
+        await setup.append(*named(3))
+        setup.start()
         await asyncio.sleep(10.0)
-        assert (await shift.group.info()).pending == 0
+        assert (await setup.group.info()).pending == 0
 
-    clerk = play(scenario, diary)
-    assert diary.begun == named(3)
-    assert clerk.heard(Ack)[0] == clerk.heard(Ack)[1]
-    assert len(clerk.ends) == 2
+    server = play(scenario, recorded)
+    assert recorded.begun == named(3)
+    assert server.heard(Ack)[0] == server.heard(Ack)[1]
+    assert len(server.ends) == 2
 
 
 def test_a_worker_goes_on_after_its_connection_was_lost() -> None:
-    diary = Diary(takes_s=3.0)
+    recorded = RecordingHandler(takes_s=3.0)
 
-    async def scenario(shift: Shift) -> None:
-        await shift.append("k1", "k2")
-        shift.start()
+    async def scenario(setup: WorkerSetup) -> None:
+        await setup.append("k1", "k2")
+        setup.start()
         await asyncio.sleep(1.0)
-        shift.clerk.cut()
-        await shift.append("k3")
+        setup.server.cut()
+        await setup.append("k3")
         await asyncio.sleep(10.0)
 
-    clerk = play(scenario, diary)
-    assert diary.begun == diary.done == ["k1", "k2", "k3"]
-    assert clerk.heard(Nack) == []
+    server = play(scenario, recorded)
+    assert recorded.begun == recorded.done == ["k1", "k2", "k3"]
+    assert server.heard(Nack) == []
 
 
 def test_what_is_not_ours_any_more_is_not_begun() -> None:
-    diary = Diary(takes_s=5.0)
+    recorded = RecordingHandler(takes_s=5.0)
     begun_at_s: dict[str, float] = {}
 
     async def handler(ctx: StreamContext) -> None:
         begun_at_s[ctx.payload.decode()] = asyncio.get_running_loop().time()
-        await diary(ctx)
+        await recorded(ctx)
 
-    async def scenario(shift: Shift) -> None:
-        await shift.append("k1", "k2")
-        shift.start()
+    async def scenario(setup: WorkerSetup) -> None:
+        await setup.append("k1", "k2")
+        setup.start()
         await asyncio.sleep(1.0)
-        shift.clerk.refusals = 1_000_000
-        shift.clerk.cut()
+        setup.server.refusals = 1_000_000
+        setup.server.cut()
         await asyncio.sleep(9.0)
-        assert diary.done == ["k1"]
+        assert recorded.done == ["k1"]
         assert begun_at_s.keys() == {"k1"}
-        shift.clerk.refusals = 0
+        setup.server.refusals = 0
         await asyncio.sleep(20.0)
 
     play(scenario, handler, group={"ack_timeout": 2.0}, concurrency=1)
-    assert diary.begun == diary.done == ["k1", "k2"]
+    assert recorded.begun == recorded.done == ["k1", "k2"]
     assert begun_at_s["k2"] > 10.0
 
 
 def test_a_record_that_another_consumer_has_taken_over_is_stopped_and_not_settled(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    diary = Diary(takes_s=20.0)
+    recorded = RecordingHandler(takes_s=20.0)
 
-    async def scenario(shift: Shift) -> None:
-        await shift.append("k1", "k2")
-        shift.start()
+    async def scenario(setup: WorkerSetup) -> None:
+        await setup.append("k1", "k2")
+        setup.start()
         await asyncio.sleep(1.0)
-        claimed = await shift.group.claim("boris", min_idle=0.5, limit=1)
+        claimed = await setup.group.claim("boris", min_idle=0.5, limit=1)
         assert [record.payload for record in claimed.items] == [b"k1"]
         await asyncio.sleep(2.0)
-        assert diary.cancelled == ["k1"]
-        await shift.group.touch(claimed.items, "boris", extend=600.0)
+        assert recorded.cancelled == ["k1"]
+        await setup.group.touch(claimed.items, "boris", extend=600.0)
         await asyncio.sleep(30.0)
-        assert (await shift.group.info()).pending == 1
+        assert (await setup.group.info()).pending == 1
 
-    play(scenario, diary, group={"ack_timeout": 3.0})
-    assert diary.done == ["k2"]
+    play(scenario, recorded, group={"ack_timeout": 3.0})
+    assert recorded.done == ["k2"]
     assert "is lost: others may have it" in caplog.text
 
 
-async def _joined_boris(shift: Shift) -> None:
-    await shift.group.join("boris")
+async def _joined_boris(setup: WorkerSetup) -> None:
+    await setup.group.join("boris")
 
 
 def test_a_worker_that_is_drained_by_the_server_finishes_what_it_has_and_leaves() -> None:
-    diary = Diary(takes_s=5.0)
+    recorded = RecordingHandler(takes_s=5.0)
 
-    async def scenario(shift: Shift) -> None:
-        await shift.append(*named(9))
-        shift.start()
+    async def scenario(setup: WorkerSetup) -> None:
+        await setup.append(*named(9))
+        setup.start()
         await asyncio.sleep(1.0)
-        await shift.beside.workers.drain("anna")
-        await shift.append("k10")
-        await shift.serving
-        group = await shift.group.info()
+        await setup.beside.workers.drain("anna")
+        await setup.append("k10")
+        await setup.serving
+        group = await setup.group.info()
         assert (group.pending, group.waiting, group.lag, group.consumers) == (0, 0, 6, [])
 
-    clerk = play(scenario, diary, concurrency=2, batch_size=2)
-    assert sorted(diary.done) == named(4)
-    assert clerk.names[-2:] == ["leave_group", "deregister_worker"]
+    server = play(scenario, recorded, concurrency=2, batch_size=2)
+    assert sorted(recorded.done) == named(4)
+    assert server.names[-2:] == ["leave_group", "deregister_worker"]
 
 
 def test_a_worker_gives_back_what_it_cannot_finish_in_time() -> None:
-    diary = Diary(takes_s=100.0)
+    recorded = RecordingHandler(takes_s=100.0)
 
-    async def scenario(shift: Shift) -> None:
-        await shift.append(*named(6))
-        shift.start()
+    async def scenario(setup: WorkerSetup) -> None:
+        await setup.append(*named(6))
+        setup.start()
         await asyncio.sleep(1.0)
-        shift.worker.stop()
-        await shift.serving
+        setup.worker.stop()
+        await setup.serving
         assert asyncio.get_running_loop().time() == pytest.approx(21.0, abs=1.0)
-        group = await shift.group.info()
+        group = await setup.group.info()
         assert (group.pending, group.waiting, group.consumers) == (0, 4, [])
-        again = await shift.group.read("boris", limit=10)
+        again = await setup.group.read("boris", limit=10)
         assert [record.payload.decode() for record in again.items] == named(6)
 
-    clerk = play(scenario, diary, concurrency=2, batch_size=2, drain_timeout=20.0)
-    assert sorted(diary.cancelled) == ["k1", "k2"]
-    failed, given_back = clerk.heard(Nack)
+    server = play(scenario, recorded, concurrency=2, batch_size=2, drain_timeout=20.0)
+    assert sorted(recorded.cancelled) == ["k1", "k2"]
+    failed, given_back = server.heard(Nack)
     assert (len(failed.ids), failed.worker_id) == (2, "anna")
     assert (len(given_back.ids), given_back.worker_id, given_back.delay_ms) == (2, None, 0)
 
 
 def test_a_worker_stopped_at_once_leaves_its_records_to_the_others() -> None:
-    diary = Diary(takes_s=100.0)
+    recorded = RecordingHandler(takes_s=100.0)
 
-    async def scenario(shift: Shift) -> None:
-        await shift.append(*named(3))
-        shift.start()
+    async def scenario(setup: WorkerSetup) -> None:
+        await setup.append(*named(3))
+        setup.start()
         await asyncio.sleep(1.0)
-        shift.worker.stop(at_once=True)
-        await shift.serving
+        setup.worker.stop(at_once=True)
+        await setup.serving
         assert asyncio.get_running_loop().time() < 2.0
-        again = await shift.group.read("boris", limit=10)
+        again = await setup.group.read("boris", limit=10)
         assert [record.payload.decode() for record in again.items] == named(3)
 
-    clerk = play(scenario, diary)
-    assert sorted(diary.cancelled) == named(3)
-    assert len(clerk.heard(LeaveGroup)) == len(clerk.heard(DeregisterWorker)) == 1
+    server = play(scenario, recorded)
+    assert sorted(recorded.cancelled) == named(3)
+    assert len(server.heard(LeaveGroup)) == len(server.heard(DeregisterWorker)) == 1
 
 
 def test_a_worker_that_comes_back_by_its_name_has_at_once_what_it_had_before() -> None:
-    diary = Diary()
+    recorded = RecordingHandler()
 
-    async def scenario(shift: Shift) -> None:
-        await shift.append(*named(6))
-        await shift.group.join("anna")
-        await shift.group.read("anna", limit=3)  # in an earlier life, which ended with a kill
-        shift.start()
+    async def scenario(setup: WorkerSetup) -> None:
+        await setup.append(*named(6))
+        await setup.group.join("anna")
+        await setup.group.read("anna", limit=3)  # in an earlier life, which ended with a kill
+        setup.start()
         await soon()
 
-    play(scenario, diary, group=KEYED)
-    assert diary.done == named(6)
-    assert diary.deliveries == [2, 2, 2, 1, 1, 1]
+    play(scenario, recorded, group=KEYED)
+    assert recorded.done == named(6)
+    assert recorded.deliveries == [2, 2, 2, 1, 1, 1]
 
 
 @pytest.mark.parametrize("what", ["group", "stream"])
 def test_a_worker_whose_group_is_deleted_makes_it_again(what: str) -> None:
-    diary = Diary()
+    recorded = RecordingHandler()
 
-    async def scenario(shift: Shift) -> None:
-        await shift.append("k1")
-        shift.start()
+    async def scenario(setup: WorkerSetup) -> None:
+        await setup.append("k1")
+        setup.start()
         await soon()
         if what == "group":
-            await shift.group.delete()
+            await setup.group.delete()
         else:
-            await shift.beside.streams.delete("events")
+            await setup.beside.streams.delete("events")
         await asyncio.sleep(3.0)
-        await shift.append("k2")
+        await setup.append("k2")
         await soon()
 
-    play(scenario, diary)
-    assert diary.done == (["k1", "k1", "k2"] if what == "group" else ["k1", "k2"])
+    play(scenario, recorded)
+    assert recorded.done == (["k1", "k1", "k2"] if what == "group" else ["k1", "k2"])
 
 
 def test_a_group_that_wants_no_acks_gets_none() -> None:
-    diary = Diary(takes_s=10.0, fails={"k2": 1})
+    recorded = RecordingHandler(takes_s=10.0, fails={"k2": 1})
 
-    async def scenario(shift: Shift) -> None:
-        await shift.append(*named(4))
-        shift.start()
+    async def scenario(setup: WorkerSetup) -> None:
+        await setup.append(*named(4))
+        setup.start()
         await asyncio.sleep(60.0)
 
-    clerk = play(scenario, diary, group={**KEYED, "no_ack": True, "ack_timeout": 1.0})
-    assert diary.done == ["k1", "k3", "k4"]
-    assert clerk.heard(Ack) == clerk.heard(Nack) == clerk.heard(TouchRecords) == []
+    server = play(scenario, recorded, group={**KEYED, "no_ack": True, "ack_timeout": 1.0})
+    assert recorded.done == ["k1", "k3", "k4"]
+    assert server.heard(Ack) == server.heard(Nack) == server.heard(TouchRecords) == []
 
 
 def test_a_refused_join_is_told() -> None:
-    async def scenario(shift: Shift) -> None:
-        await _joined_boris(shift)
-        shift.start()
+    async def scenario(setup: WorkerSetup) -> None:
+        await _joined_boris(setup)
+        setup.start()
         with pytest.raises(Exception, match="no more may stand by"):
-            await shift.serving
-        shift.serving = _nothing()
+            await setup.serving
+        setup.serving = _nothing()
 
-    play(scenario, Diary(), group={"mode": "exclusive", "max_standbys": 0})
+    play(scenario, RecordingHandler(), group={"mode": "exclusive", "max_standbys": 0})
 
 
 def _nothing() -> asyncio.Future[Any]:

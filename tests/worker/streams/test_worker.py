@@ -14,7 +14,7 @@ import pytest
 
 from flo import Flo, Invalid, StreamContext, StreamWorker, TooLarge
 from flo.model.workers import WorkerType
-from worker.listener import listening
+from worker.log_watcher import watching_log
 
 
 class Order(msgspec.Struct):
@@ -161,19 +161,19 @@ async def test_two_workers_share_the_records_of_a_group(flo: Flo) -> None:
 
 
 async def test_a_handler_that_blocks_the_loop_is_named_in_the_log(flo: Flo) -> None:
-    with listening("blocks the event loop") as listener:
+    with watching_log("blocks the event loop") as watcher:
 
         async def handle(ctx: StreamContext) -> None:
-            listener.heard.wait()
+            watcher.heard.wait()
 
         appended = await flo.streams.append("orders")
         worker = StreamWorker(flo, stream="orders", handler=handle, blocking_limit=0.02)
         async with at_work(worker):
-            while not listener.heard.is_set():
+            while not watcher.heard.is_set():
                 await flo.ping()
             await until_settled(flo)
 
-    (line,) = [line for line in listener.lines if "blocks" in line]
+    (line,) = [line for line in watcher.lines if "blocks" in line]
     assert f"the handler of 'orders/default' (task {appended.stream_id})" in line
 
 
@@ -184,7 +184,7 @@ def test_what_is_not_given_has_its_default() -> None:
     assert re.fullmatch(rf"{re.escape(socket.gethostname())}-[0-9a-f]{{8}}", worker.worker_id)
     assert worker.consumer == worker.worker_id
     assert worker.machine_id == socket.gethostname()
-    assert (worker._manners.concurrency, worker._manners.block_ms) == (10, 30_000)
+    assert (worker._policy.concurrency, worker._policy.block_ms) == (10, 30_000)
     assert (worker._pace.batch_size, worker._pace.message_timeout_s) == (10, 300.0)
 
 

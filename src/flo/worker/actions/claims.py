@@ -8,8 +8,8 @@ from flo.client.workers import Workers
 from flo.model.errors import Unavailable
 from flo.model.ids import ActionName, RunId, WorkerId
 from flo.model.runs import TASKS_PER_CLAIM_MAX, Assigned
-from flo.worker.actions.performer import Performer
-from flo.worker.lifecycle import AGAIN_S, LifecyclePolicy, try_soon
+from flo.worker.actions.runner import TaskRunner
+from flo.worker.lifecycle import RETRY_S, LifecyclePolicy, try_soon
 from flo.worker.slots import ConcurrencySlots
 from flo.worker.watchdog import Running
 
@@ -24,17 +24,17 @@ class Claims:
         workers: Workers,
         worker_id: WorkerId,
         actions: list[ActionName],
-        manners: LifecyclePolicy,
+        policy: LifecyclePolicy,
         announce: Callable[[], Awaitable[None]],
-        performer: Performer,
+        runner: TaskRunner,
     ) -> None:
         self._workers = workers
         self._worker_id = worker_id
         self._actions = actions
-        self._manners = manners
+        self._policy = policy
         self._announce = announce
-        self._performer = performer
-        self._slots = ConcurrencySlots(manners.concurrency)
+        self._runner = runner
+        self._slots = ConcurrencySlots(policy.concurrency)
         self._is_draining = False
 
     @property
@@ -42,7 +42,7 @@ class Claims:
         return self._slots.busy_count
 
     def running(self) -> Running:
-        return self._performer.running()
+        return self._runner.running()
 
     async def announce(self) -> None:
         await self._announce()
@@ -54,7 +54,7 @@ class Claims:
                 continue
             assigned = await self._claim()
             for task in assigned.tasks:
-                self._slots.start(self._performer.perform(task, self._slots.release))
+                self._slots.start(self._runner.run(task, self._slots.release))
             if assigned.draining:
                 return
 
@@ -63,19 +63,19 @@ class Claims:
         self._slots.changed.set()
 
     def cancel(self, run_id: RunId) -> None:
-        self._performer.cancel(run_id)
+        self._runner.cancel(run_id)
 
     async def finish(self) -> None:
-        slots, manners = self._slots, self._manners
-        await slots.all_ended(manners.drain_timeout_s)
+        slots, policy = self._slots, self._policy
+        await slots.all_ended(policy.drain_timeout_s)
         if slots.runners_count:
             _logger.warning("worker %s gives up %d tasks", self._worker_id, slots.runners_count)
             reason = (
                 "the worker was shut down, and the handler took longer than its "
-                f"drain_timeout of {manners.drain_timeout_s:g} s"
+                f"drain_timeout of {policy.drain_timeout_s:g} s"
             )
-            await try_soon(self._worker_id, self._performer.give_up_all(reason))
-            await slots.all_ended(manners.cancel_grace_s)
+            await try_soon(self._worker_id, self._runner.give_up_all(reason))
+            await slots.all_ended(policy.cancel_grace_s)
 
     def abandon(self) -> None:
         self._slots.cancel()
@@ -84,7 +84,7 @@ class Claims:
         pass
 
     def close(self) -> None:
-        self._performer.stop()
+        self._runner.stop()
 
     async def _claim(self) -> Assigned:
         try:
@@ -92,9 +92,9 @@ class Claims:
                 self._worker_id,
                 self._actions,
                 max_tasks=min(self._slots.free_count, TASKS_PER_CLAIM_MAX),
-                block_ms=self._manners.block_ms,
+                block_ms=self._policy.block_ms,
             )
         except Unavailable as error:
             _logger.warning("worker %s cannot claim: %s", self._worker_id, error)
-            await asyncio.sleep(AGAIN_S)
+            await asyncio.sleep(RETRY_S)
             return Assigned()

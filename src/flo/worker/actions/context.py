@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 class ActionContext:
     """`cancelled` turns true when the run is cancelled, the lease is lost or the time is over: the
-    result no longer counts. An async handler is cancelled then as well; a sync one must look.
+    result no longer counts. An async handler is cancelled then as well; a sync one must check it.
     """
 
     __slots__ = ("_loop", "_task", "_worker_id", "_workers", "cancelled", "namespace")

@@ -19,7 +19,7 @@ from flo.model.errors import Conflict, Invalid, NotFound
 from flo.model.ids import ActionName, Labels, Namespace, WorkerId, check_action_name
 from flo.model.workers import CONCURRENCY_DEFAULT, WorkerType
 from flo.worker.actions.claims import Claims
-from flo.worker.actions.performer import Performer
+from flo.worker.actions.runner import TaskRunner
 from flo.worker.base import BaseWorker
 from flo.worker.handler import BoundHandler, Handler, bind
 from flo.worker.lifecycle import LifecyclePolicy, Work
@@ -163,23 +163,23 @@ class ActionWorker(BaseWorker):
     def _new_work(self) -> Work:
         if not self._handlers:
             raise Invalid("this worker has no handlers: register an action first")
-        performer = Performer(
+        runner = TaskRunner(
             self._flo.workers,
             self.worker_id,
             self._flo.namespace,
             self._handlers,
             self._leases_ms,
             action_timeout_s=self._action_timeout_s,
-            cancel_grace_s=self._manners.cancel_grace_s,
+            cancel_grace_s=self._policy.cancel_grace_s,
             auto_touch=self._auto_touch,
         )
         return Claims(
             self._flo.workers,
             self.worker_id,
             list(self._handlers),
-            self._manners,
+            self._policy,
             self._announce,
-            performer,
+            runner,
         )
 
     async def _announce(self) -> None:
@@ -187,12 +187,12 @@ class ActionWorker(BaseWorker):
         await self._register(WorkerType.ACTION, list(self._handlers))
 
     async def _announce_action(self, name: ActionName) -> None:
-        while (settings := await self._settle(name)) is None:
+        while (settings := await self._register_settings(name)) is None:
             pass
         self._leases_ms[name] = settings.timeout_ms or 0
 
-    async def _settle(self, name: ActionName) -> HandlerSettings | None:
-        """The settings that hold from now on; None if somebody else has changed them meanwhile."""
+    async def _register_settings(self, name: ActionName) -> HandlerSettings | None:
+        """The settings that hold from now on; None if they were changed meanwhile: try again."""
         try:
             action = await self._flo.actions.get(name)
             known, version = _settings_of(action), action.version

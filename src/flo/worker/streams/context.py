@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class RecordPosition(NamedTuple):
-    """Who reads, and where."""
+    """Which consumer reads which stream, and through which group."""
 
     namespace: Namespace
     stream: StreamName
@@ -22,16 +22,16 @@ class RecordPosition(NamedTuple):
 
 class StreamContext:
     """`cancelled` turns true when the time is over or another consumer has the record: the result
-    no longer counts. An async handler is cancelled then as well; a sync one must look.
+    no longer counts. An async handler is cancelled then as well; a sync one must check it.
     """
 
-    __slots__ = ("_place", "_record", "cancelled", "deliveries")
+    __slots__ = ("_position", "_record", "cancelled", "deliveries")
 
-    def __init__(self, record: StreamRecord, deliveries: int, place: RecordPosition) -> None:
+    def __init__(self, record: StreamRecord, deliveries: int, position: RecordPosition) -> None:
         self._record = record
-        self._place = place
+        self._position = position
         self.deliveries = deliveries
-        """How often the record has been handed out, this time included."""
+        """How often the record has been delivered, this time included."""
         self.cancelled = False
 
     def __repr__(self) -> str:
@@ -64,24 +64,24 @@ class StreamContext:
 
     @property
     def stream(self) -> StreamName:
-        return self._place.stream
+        return self._position.stream
 
     @property
     def group(self) -> GroupName:
-        return self._place.group
+        return self._position.group
 
     @property
     def consumer(self) -> ConsumerName:
-        return self._place.consumer
+        return self._position.consumer
 
     @property
     def namespace(self) -> Namespace:
-        return self._place.namespace
+        return self._position.namespace
 
     def raise_if_cancelled(self) -> None:
         """For sync handlers: end here, as an async one would, if the result no longer counts."""
         if self.cancelled:
-            raise asyncio.CancelledError(f"record {self.stream_id} is with others now")
+            raise asyncio.CancelledError(f"record {self.stream_id} is with another consumer")
 
     def json(self) -> Any:
         return self.into(Any)

@@ -1,13 +1,13 @@
-"""The records a stream worker has in hand, and which of them may begin.
+"""The records that a stream worker holds, and which of them may begin.
 
     add ──▸ ready ──begin──▸ begun ──done──▸ the next of its key is ready
               │                │
               └── withdraw ────┴──▸ given back, and with it all that is behind it
 
 In mode key_shared the records of one key are handled one after the other: the first is ready, the
-others are behind it. When one is given back, its key is closed: what the group had handed out
-before it heard of that must not overtake, and is turned away. The key is open again when one of
-those given back comes again, or for a read that is begun after the group has answered.
+others are behind it. When one is given back, its key is closed: records that the group delivered
+before it knew of that must not overtake, and are given back too. The key is open again when one of
+those given back is redelivered, or for a read that is begun after the group has answered.
 """
 
 from collections import deque
@@ -18,7 +18,7 @@ from flo.model.streams import StreamRecord
 
 
 class HeldRecord:
-    """A record in hand; it is ours until `until_s`, on the clock of the loop."""
+    """A record that was delivered to this worker until `until_s`, on the clock of the loop."""
 
     __slots__ = ("deliveries", "is_begun", "key", "record", "task_type", "until_s")
 
@@ -30,7 +30,7 @@ class HeldRecord:
         self.until_s = until_s
         self.task_type = task_type
         self.key: str | None = None
-        """What it stands in line for; None if it may begin at once."""
+        """The key whose records are handled in order; None if it may begin at once."""
         self.is_begun = False
 
     @property
@@ -46,7 +46,7 @@ class HeldRecords:
         self._held: dict[StreamId, HeldRecord] = {}
         self._ready: deque[HeldRecord] = deque()
         self._behind: dict[str, deque[HeldRecord]] = {}
-        """Of each key that is in hand, what comes after its first record."""
+        """Of each key that is held, what comes after its first record."""
         self._closed: dict[str, dict[StreamId, int]] = {}
         """Of each closed key, the deliveries of what was given back."""
 
@@ -67,7 +67,7 @@ class HeldRecords:
     def add(self, held: HeldRecord) -> bool:
         """Take it, unless its key is closed: then it is to be given back."""
         known = self._held.get(held.task_id)
-        if known is not None:  # its time had run out, and it has come to us again
+        if known is not None:  # its ack timeout had ended, and it was redelivered to us
             known.deliveries, known.until_s = held.deliveries, held.until_s
             return True
         held.key = held.record.key if self.is_keyed else None
@@ -95,7 +95,7 @@ class HeldRecords:
         return None
 
     def done(self, held: HeldRecord) -> None:
-        """It is out of our hands, and the next of its key may begin."""
+        """It is no longer held, and the next of its key may begin."""
         self._let_go(held)
         if held.key is not None:
             behind = self._behind[held.key]
@@ -113,7 +113,7 @@ class HeldRecords:
         return withdrawn
 
     def reopen(self) -> None:
-        """The group has answered: what a read brings from now on was handed out after that."""
+        """The group has answered: what a read brings from now on was delivered after that."""
         self._closed.clear()
 
     def _may_come(self, held: HeldRecord) -> bool:
@@ -127,7 +127,7 @@ class HeldRecords:
         return False
 
     def _after(self, held: HeldRecord) -> list[HeldRecord]:
-        """What comes after it of its key, and will come after nobody any more."""
+        """Remove and return what comes after it of its key."""
         if held.key is None:
             return []
         behind = self._behind[held.key]

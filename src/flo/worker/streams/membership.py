@@ -1,9 +1,8 @@
 """What a stream worker says to its group: join, read, ack, nack, touch, leave.
 
-A read is sent once at most. Records whose answer was lost on its way are with this consumer, as far
-as the group knows: they are given back before the next read, so that later ones of their key do
-not overtake them, and nobody waits for their ack timeout. The same goes for what an earlier life
-of this consumer has left behind.
+A read is sent once at most. If its answer is lost, the group believes that its records are with
+this consumer: they are given back before the next read, so that later ones of their key do not
+overtake them and nobody waits for their ack timeout. So is what an earlier process has left behind.
 """
 
 from collections.abc import Collection, Sequence
@@ -15,11 +14,11 @@ from flo.worker.streams.context import RecordPosition
 
 
 class Membership:
-    def __init__(self, group: ConsumerGroup, place: RecordPosition, worker_id: WorkerId) -> None:
+    def __init__(self, group: ConsumerGroup, position: RecordPosition, worker_id: WorkerId) -> None:
         self._group = group
-        self._consumer: ConsumerName = place.consumer
+        self._consumer: ConsumerName = position.consumer
         self._worker_id = worker_id
-        self.place = place
+        self.position = position
         self.settings = SETTINGS_DEFAULT
 
     @property
@@ -35,10 +34,10 @@ class Membership:
 
     async def read(self, limit: int, block_ms: int) -> GroupRecords:
         command = ReadGroup(
-            stream=self.place.stream,
-            group=self.place.group,
+            stream=self.position.stream,
+            group=self.position.group,
             consumer=self._consumer,
-            namespace=self.place.namespace,
+            namespace=self.position.namespace,
             limit=limit,
             block_ms=block_ms,
             worker_id=self._worker_id,
@@ -46,17 +45,17 @@ class Membership:
         )
         return await self._group._session.call(command, once=True)
 
-    async def give_back_all_but(self, known: Collection[StreamId]) -> int:
-        """Whatever the group believes to be with us, and is not; how many there were."""
+    async def give_back_unknown(self, known: Collection[StreamId]) -> int:
+        """Give back what the group believes to be with us, and is not; how many there were."""
         count = 0
         cursor: str | None = None
         while True:
             page = await self._group.pending(
                 consumer=self._consumer, limit=LIST_LIMIT_MAX, cursor=cursor
             )
-            strays = [one.stream_id for one in page.items if one.stream_id not in known]
-            if strays:
-                count += await self.give_back(strays)
+            unknown = [one.stream_id for one in page.items if one.stream_id not in known]
+            if unknown:
+                count += await self.give_back(unknown)
             cursor = page.cursor
             if cursor is None:
                 return count
@@ -65,7 +64,7 @@ class Membership:
         return await self._group.ack(ids, worker_id=self._worker_id)
 
     async def nack(self, ids: Sequence[StreamId]) -> int:
-        """They have failed, and count as that."""
+        """They have failed, which counts as a failure of the worker."""
         return await self._group.nack(ids, consumer=self._consumer, worker_id=self._worker_id)
 
     async def give_back(self, ids: Sequence[StreamId]) -> int:

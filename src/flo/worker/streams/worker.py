@@ -41,9 +41,9 @@ class StreamWorker(BaseWorker):
         worker.run()
 
     A record whose handler returns is acked; one whose handler raises, or takes too long, is nacked
-    and handed out again, here or elsewhere. So a handler may see a record twice, and never not at
-    all. Handlers are async, or sync and then run in threads; flo.worker.handler says what they are
-    called with. Durations without a unit are seconds.
+    and redelivered, here or elsewhere. So a handler may see a record more than once, and sees each
+    at least once. Handlers are async, or sync and then run in threads; flo.worker.handler says what
+    they are called with. Durations without a unit are seconds.
     """
 
     def __init__(
@@ -69,8 +69,8 @@ class StreamWorker(BaseWorker):
         blocking_limit: float = 1.0,
     ) -> None:
         """`message_timeout` is how long a handler may take for one record, however short the ack
-        timeout of the group is: records in hand are touched. `batch_size` is how many records are
-        read at a time; at most that many wait here for one of `concurrency` slots. No two workers
+        timeout of the group is: held records are touched. `batch_size` is how many records are read
+        at a time; at most that many wait here for one of `concurrency` slots. No two workers
         may use the same `consumer` at a time; unless it is given, it is the worker's id.
         """
         super().__init__(
@@ -105,12 +105,12 @@ class StreamWorker(BaseWorker):
     def _new_work(self) -> Work:
         if self._handler is None:
             raise Invalid("this worker has no handler: give it one first")
-        place = RecordPosition(self._flo.namespace, self.stream, self.group, self.consumer)
+        position = RecordPosition(self._flo.namespace, self.stream, self.group, self.consumer)
         group = self._flo.streams.group(self.stream, self.group)
         return Reads(
-            Membership(group, place, self.worker_id),
+            Membership(group, position, self.worker_id),
             self.worker_id,
-            self._manners,
+            self._policy,
             self._pace,
             self._announce,
             self._handler,

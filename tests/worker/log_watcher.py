@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class Listener(logging.Handler):
+class LogWatcher(logging.Handler):
     """`heard` holds once a line with this text has been written."""
 
     def __init__(self, text: str) -> None:
@@ -22,11 +22,11 @@ class Listener(logging.Handler):
 
 
 @contextmanager
-def listening(text: str) -> Iterator[Listener]:
-    listener = Listener(text)
+def watching_log(text: str) -> Iterator[LogWatcher]:
+    watcher = LogWatcher(text)
     logger = logging.getLogger("flo.worker")
-    logger.addHandler(listener)
+    logger.addHandler(watcher)
     try:
-        yield listener
+        yield watcher
     finally:
-        logger.removeHandler(listener)
+        logger.removeHandler(watcher)

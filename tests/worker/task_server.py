@@ -44,8 +44,8 @@ def task(number: int = 1, action: str = "a", payload: bytes = b"", attempt: int 
     )
 
 
-class Foreman(FakeServer):
-    """`answers` overrides the answer to one kind of word."""
+class TaskServer(FakeServer):
+    """`answers` overrides the answer to one type of message."""
 
     def __init__(self) -> None:
         super().__init__(self._answer)
@@ -55,7 +55,7 @@ class Foreman(FakeServer):
         self.notifications_count = 0
 
     def heard(self, kind: type[Message]) -> list[Any]:
-        """Every word of this kind, in the order in which they came."""
+        """Every message of this type, in the order in which they came."""
         return [
             message
             for _, messages in self.requests
@@ -69,11 +69,11 @@ class Foreman(FakeServer):
         self._answer_parked_claim()
 
     def tell(self, *cancelled: str, draining: bool = False) -> None:
-        """News for whoever listens."""
+        """Notifications for the worker that waits for them."""
         self.notifications_count += 1
         self.is_draining = self.is_draining or draining
         index = self._parked(AwaitNotifications)
-        assert index is not None, "nobody listens"
+        assert index is not None, "nobody waits for notifications"
         self.reply(
             [
                 Notifications(

@@ -20,11 +20,11 @@ STREAM = "events"
 GROUP = "g"
 
 
-class Clerk(FakeServer):
-    """Asks the shard, and remembers what it was asked.
+class ShardServer(FakeServer):
+    """A server in front of a real shard, which remembers what it was asked.
 
-    The answer to a word of a kind in `lost` never arrives: the line breaks instead, once for each.
-    What `answers` says of a kind is answered to it, and the shard is not asked.
+    The answer to a message of a type in `lost` never arrives: the connection breaks instead, once
+    for each. A message of a type in `answers` gets that answer, and the shard is not asked.
     """
 
     def __init__(self, shard: Shard | None = None) -> None:
@@ -35,7 +35,7 @@ class Clerk(FakeServer):
         self._asked: list[Submission] = []
 
     def heard(self, kind: type[Message]) -> list[Any]:
-        """Every word of this kind, in the order in which they came."""
+        """Every message of this type, in the order in which they came."""
         return [
             message
             for _, messages in self.requests
@@ -44,12 +44,12 @@ class Clerk(FakeServer):
         ]
 
     def cut(self) -> None:
-        """Break the line, with all that is under way on it."""
+        """Break the connection, with all that is in flight on it."""
         self.forget()
         self.hang_up()
 
     def forget(self) -> None:
-        """Nobody waits for answers any more, as when the line was closed at the other end."""
+        """Nobody waits for answers any more, as when the client has closed the connection."""
         for submission in self._asked:
             submission.withdraw()
         self._asked.clear()
@@ -72,16 +72,16 @@ class Clerk(FakeServer):
         return None
 
 
-class Shift:
-    """A worker at work, the clerk it talks to, and a client of one's own beside it."""
+class WorkerSetup:
+    """A running worker, the server it talks to, and a client with a connection of its own."""
 
     def __init__(self, handler: Callable[..., Any], **options: Any) -> None:
-        self.clerk = Clerk()
+        self.server = ShardServer()
         self._options: dict[str, Any] = {"worker_id": "anna", **options}
         self._handler = handler
-        self._flo = Flo("flo:9000", connect=self.clerk.connect, rng=lambda: 1.0)
-        another_door = Clerk(self.clerk.shard)  # breaking the worker's line does not break this
-        self.beside = Flo("flo:9000", connect=another_door.connect)
+        self._flo = Flo("flo:9000", connect=self.server.connect, rng=lambda: 1.0)
+        other = ShardServer(self.server.shard)  # which does not break with that of the worker
+        self.beside = Flo("flo:9000", connect=other.connect)
         self.group = self.beside.streams.group(STREAM, GROUP)
 
     def start(self) -> None:
@@ -100,26 +100,26 @@ class Shift:
         await self.serving
         await self._flo.close()
         await self.beside.close()
-        await self.clerk.shard.stop()
+        await self.server.shard.stop()
 
 
 def play(
-    scenario: Callable[[Shift], Awaitable[None]],
+    scenario: Callable[[WorkerSetup], Awaitable[None]],
     handler: Callable[..., Any],
     *,
     group: dict[str, Any] | None = None,
     **options: Any,
-) -> Clerk:
+) -> ShardServer:
     """Make the group, play the scenario, then stop the worker, unless it has ended by itself."""
 
-    async def main() -> Clerk:
-        shift = Shift(handler, **options)
-        await shift.clerk.shard.start()
-        await shift.group.create(**(group or {}))
-        await scenario(shift)
-        shift.worker.stop()
-        await shift.end()
-        return shift.clerk
+    async def main() -> ShardServer:
+        setup = WorkerSetup(handler, **options)
+        await setup.server.shard.start()
+        await setup.group.create(**(group or {}))
+        await scenario(setup)
+        setup.worker.stop()
+        await setup.end()
+        return setup.server
 
     return run_virtual(main())
 

@@ -1,10 +1,10 @@
-"""Acks and nacks of a stream worker: those of the same turn of the loop go as one call.
+"""Acks and nacks of a stream worker: those of one turn of the loop are sent together.
 
-    handler returns ──▸ ack ──────┐
-    handler fails ────▸ nack ─────┼── once a turn ──▸ one call each
-    not to be tried ──▸ give_back ┘
+    handler returned ──▸ ack ───────┐
+    handler failed ────▸ nack ──────┼── once a turn ──▸ one call each
+    not tried ─────────▸ give_back ─┘
 
-What cannot be said is said again for as long as the record may be ours; after that it comes again.
+A call that fails is retried until the ack timeout ends; after that the record is redelivered.
 """
 
 import asyncio
@@ -15,29 +15,33 @@ from typing import TypeAlias
 from flo.aio.flush import Flush
 from flo.model.errors import FloError, Unavailable
 from flo.model.ids import StreamId
+from flo.worker.lifecycle import RETRY_S
 from flo.worker.streams.held import HeldRecord
 from flo.worker.streams.membership import Membership
 
-SETTLE_AGAIN_S = 1.0
-
-Say: TypeAlias = Callable[[Sequence[StreamId]], Awaitable[int]]
+Send: TypeAlias = Callable[[Sequence[StreamId]], Awaitable[int]]
 
 _logger = logging.getLogger("flo.worker")
 
 
-class Settler:
+class Acks:
     def __init__(self, membership: Membership) -> None:
         self._membership = membership
-        self._waiting: dict[str, list[HeldRecord]] = {"nack": [], "give back": [], "ack": []}
-        self._flush = Flush(self._say_all)
+        self._senders: dict[str, Send] = {
+            "nack": membership.nack,
+            "give back": membership.give_back,
+            "ack": membership.ack,
+        }
+        self._waiting: dict[str, list[HeldRecord]] = {what: [] for what in self._senders}
+        self._flush = Flush(self._send_all)
         self._unanswered: dict[StreamId, None] = {}
-        self._saying: set[asyncio.Task[None]] = set()
+        self._sending: set[asyncio.Task[None]] = set()
 
     def ack(self, held: HeldRecord) -> None:
         self._put("ack", [held])
 
     def nack(self, some: Iterable[HeldRecord]) -> None:
-        """What has failed, and with it the later ones of its key: they come again together."""
+        """What has failed, and the later ones of its key, which are redelivered after it."""
         self._put("nack", some)
 
     def give_back(self, some: Iterable[HeldRecord]) -> None:
@@ -45,7 +49,7 @@ class Settler:
         self._put("give back", some)
 
     def is_unanswered(self, stream_id: StreamId) -> bool:
-        """Whether the group may not have heard yet what became of this record."""
+        """Whether the group may not have answered yet to the ack or nack of this record."""
         return stream_id in self._unanswered
 
     def unanswered(self) -> set[StreamId]:
@@ -53,43 +57,43 @@ class Settler:
 
     async def all_answered(self) -> None:
         self._flush.now()
-        while self._saying:
-            await asyncio.wait(self._saying)
+        while self._sending:
+            await asyncio.wait(self._sending)
 
     def stop(self) -> None:
-        for saying in self._saying:
-            saying.cancel()
+        for sending in self._sending:
+            sending.cancel()
 
     def _put(self, what: str, some: Iterable[HeldRecord]) -> None:
-        if self._membership.settings.no_ack:  # they count as settled, whatever became of them
+        if self._membership.settings.no_ack:  # a record counts as acked when it is delivered
             return
         for held in some:
             self._waiting[what].append(held)
             self._unanswered[held.task_id] = None
         self._flush.soon()
 
-    def _say_all(self) -> None:
+    def _send_all(self) -> None:
         for what, batch in self._waiting.items():
             if batch:
                 self._waiting[what] = []
-                saying = asyncio.create_task(self._say(what, batch))
-                self._saying.add(saying)
-                saying.add_done_callback(self._saying.discard)
+                sending = asyncio.create_task(self._send(what, batch))
+                self._sending.add(sending)
+                sending.add_done_callback(self._sending.discard)
 
-    async def _say(self, what: str, batch: list[HeldRecord]) -> None:
+    async def _send(self, what: str, batch: list[HeldRecord]) -> None:
         try:
-            await self._say_in_time(what, batch)
+            await self._send_in_time(what, batch)
         finally:
             for held in batch:
                 self._unanswered.pop(held.task_id, None)
 
-    async def _say_in_time(self, what: str, batch: list[HeldRecord]) -> None:
-        say, ids = self._way_to(what), [held.task_id for held in batch]
+    async def _send_in_time(self, what: str, batch: list[HeldRecord]) -> None:
+        send, ids = self._senders[what], [held.task_id for held in batch]
         loop = asyncio.get_running_loop()
         give_up_at_s = loop.time() + self._membership.ack_timeout_s
         while True:
             try:
-                await say(ids)
+                await send(ids)
             except Unavailable as error:
                 _logger.warning("no %s of %d records: %s", what, len(ids), error)
             except FloError as refusal:
@@ -99,12 +103,4 @@ class Settler:
                 return
             if loop.time() >= give_up_at_s:
                 return
-            await asyncio.sleep(SETTLE_AGAIN_S)
-
-    def _way_to(self, what: str) -> Say:
-        ways = {
-            "ack": self._membership.ack,
-            "nack": self._membership.nack,
-            "give back": self._membership.give_back,
-        }
-        return ways[what]
+            await asyncio.sleep(RETRY_S)

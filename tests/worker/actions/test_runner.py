@@ -12,17 +12,17 @@ from flo.client.workers import Workers
 from flo.model.errors import Conflict, NotFound, TooLarge, Unavailable
 from flo.model.runs import Accepted, Complete, Fail, RunStatus, Touch
 from flo.worker.actions.context import ActionContext
-from flo.worker.actions.performer import Performer
+from flo.worker.actions.runner import TaskRunner
 from flo.worker.handler import bind
 from flo.worker.outcome import NonRetryableError
-from worker.foreman import Foreman, task
+from worker.task_server import TaskServer, task
 
 LEASE_MS = 30_000
 GRACE_S = 10.0
 
 
-class Stage:
-    """A performer of one handler, and the foreman it reports to."""
+class RunnerSetup:
+    """A runner of one handler, and the server it reports to."""
 
     def __init__(
         self,
@@ -32,10 +32,10 @@ class Stage:
         action_timeout_s: float = 300.0,
         auto_touch: bool = True,
     ) -> None:
-        self.foreman = Foreman()
-        self.session = Session(self.foreman.connect, "flo:9000", rng=lambda: 1.0)
+        self.server = TaskServer()
+        self.session = Session(self.server.connect, "flo:9000", rng=lambda: 1.0)
         self.released_count = 0
-        self.performer = Performer(
+        self.runner = TaskRunner(
             Workers(self.session, "default"),
             "anna",
             "default",
@@ -46,35 +46,35 @@ class Stage:
             auto_touch=auto_touch,
         )
 
-    async def perform(self, payload: bytes = b"") -> None:
-        await self.performer.perform(task(payload=payload), self._release)
+    async def run(self, payload: bytes = b"") -> None:
+        await self.runner.run(task(payload=payload), self._release)
 
     async def close(self) -> None:
-        self.performer.stop()
+        self.runner.stop()
         await self.session.close()
 
     @property
     def reports(self) -> list[Complete | Fail]:
-        return [*self.foreman.heard(Complete), *self.foreman.heard(Fail)]
+        return [*self.server.heard(Complete), *self.server.heard(Fail)]
 
     def _release(self) -> None:
         self.released_count += 1
 
 
-def play(stage: Stage, scenario: Callable[[Stage], Awaitable[Any]]) -> Stage:
+def play(setup: RunnerSetup, scenario: Callable[[RunnerSetup], Awaitable[Any]]) -> RunnerSetup:
     async def main() -> None:
         try:
-            await scenario(stage)
+            await scenario(setup)
         finally:
-            await stage.close()
+            await setup.close()
 
     run_virtual(main())
-    return stage
+    return setup
 
 
 def performed(handler: Callable[..., Any], payload: bytes = b"") -> Complete | Fail:
     """The one report about a task of this handler."""
-    (report,) = play(Stage(handler), lambda stage: stage.perform(payload)).reports
+    (report,) = play(RunnerSetup(handler), lambda setup: setup.run(payload)).reports
     return report
 
 
@@ -135,18 +135,18 @@ def test_a_handler_that_runs_over_its_time_is_cancelled_and_given_up() -> None:
         contexts.append(ctx)
         await asyncio.sleep(1_000)
 
-    async def scenario(stage: Stage) -> None:
-        await stage.perform()
+    async def scenario(setup: RunnerSetup) -> None:
+        await setup.run()
         assert asyncio.get_running_loop().time() == pytest.approx(60.0)
         await turns()
 
-    stage = play(Stage(handler, action_timeout_s=60.0), scenario)
-    (fail,) = stage.reports
+    setup = play(RunnerSetup(handler, action_timeout_s=60.0), scenario)
+    (fail,) = setup.reports
     assert isinstance(fail, Fail)
     assert (fail.retry, fail.dead_letter) == (False, True)
     assert "action_timeout of 60 s" in fail.error
     assert contexts[0].cancelled
-    assert stage.released_count == 1
+    assert setup.released_count == 1
 
 
 def test_a_handler_that_will_not_be_cancelled_is_reported_once_but_keeps_its_slot() -> None:
@@ -157,16 +157,16 @@ def test_a_handler_that_will_not_be_cancelled_is_reported_once_but_keeps_its_slo
             await asyncio.sleep(100)
         return "too late"
 
-    async def scenario(stage: Stage) -> None:
-        performing = asyncio.ensure_future(stage.perform())
+    async def scenario(setup: RunnerSetup) -> None:
+        running_task = asyncio.ensure_future(setup.run())
         await asyncio.sleep(61)
-        assert len(stage.reports) == 1
-        assert stage.released_count == 0
-        await performing
-        assert stage.released_count == 1
+        assert len(setup.reports) == 1
+        assert setup.released_count == 0
+        await running_task
+        assert setup.released_count == 1
 
-    stage = play(Stage(handler, action_timeout_s=60.0), scenario)
-    assert [type(one) for one in stage.reports] == [Fail]
+    setup = play(RunnerSetup(handler, action_timeout_s=60.0), scenario)
+    assert [type(one) for one in setup.reports] == [Fail]
 
 
 async def sleeping(ctx: ActionContext) -> None:
@@ -187,21 +187,21 @@ def test_a_lease_is_extended_when_a_third_of_it_has_passed(
 ) -> None:
     seen_at_s: list[float] = []
 
-    async def scenario(stage: Stage) -> None:
+    async def scenario(setup: RunnerSetup) -> None:
         loop = asyncio.get_running_loop()
-        answer = stage.foreman.answer
+        answer = setup.server.answer
 
         def watch(operation: Any, messages: Any) -> Any:
             if operation.name == "touch":
                 seen_at_s.append(loop.time())
             return answer(operation, messages)
 
-        stage.foreman.answer = watch
-        await stage.perform()
+        setup.server.answer = watch
+        await setup.run()
 
-    stage = play(Stage(sleeping, lease_ms=lease_ms), scenario)
+    setup = play(RunnerSetup(sleeping, lease_ms=lease_ms), scenario)
     assert seen_at_s == pytest.approx(touched_at_s, abs=0.2)
-    assert {touch.extend_ms for touch in stage.foreman.heard(Touch)} == (
+    assert {touch.extend_ms for touch in setup.server.heard(Touch)} == (
         {extend_ms} if extend_ms else set()
     )
 
@@ -210,74 +210,74 @@ def test_a_long_lease_is_never_shortened_by_its_extension() -> None:
     async def handler(ctx: ActionContext) -> None:
         await asyncio.sleep(2.9 * 3_600)
 
-    stage = Stage(handler, lease_ms=2 * 3_600_000, action_timeout_s=1e6)
-    play(stage, lambda stage: stage.perform())
+    setup = RunnerSetup(handler, lease_ms=2 * 3_600_000, action_timeout_s=1e6)
+    play(setup, lambda setup: setup.run())
 
-    assert {touch.extend_ms for touch in stage.foreman.heard(Touch)} == {3_600_000}
-    assert len(stage.foreman.heard(Touch)) == 5  # at 1:20, then every 20 minutes
+    assert {touch.extend_ms for touch in setup.server.heard(Touch)} == {3_600_000}
+    assert len(setup.server.heard(Touch)) == 5  # at 1:20, then every 20 minutes
 
 
 def test_leases_are_left_alone_when_told_so() -> None:
-    stage = play(Stage(sleeping, auto_touch=False), lambda stage: stage.perform())
+    setup = play(RunnerSetup(sleeping, auto_touch=False), lambda setup: setup.run())
 
-    assert stage.foreman.heard(Touch) == []
-    assert len(stage.reports) == 1
+    assert setup.server.heard(Touch) == []
+    assert len(setup.reports) == 1
 
 
 @pytest.mark.parametrize("refusal", [Conflict("lost", code="lease_lost"), NotFound("ended")])
 def test_a_handler_whose_lease_is_lost_is_cancelled_and_not_reported(refusal: Any) -> None:
-    async def scenario(stage: Stage) -> None:
-        stage.foreman.answers[Touch] = refusal
-        await stage.perform()
+    async def scenario(setup: RunnerSetup) -> None:
+        setup.server.answers[Touch] = refusal
+        await setup.run()
         assert asyncio.get_running_loop().time() < 11
 
-    stage = play(Stage(sleeping), scenario)
-    assert stage.reports == []
-    assert stage.released_count == 1
+    setup = play(RunnerSetup(sleeping), scenario)
+    assert setup.reports == []
+    assert setup.released_count == 1
 
 
 def test_a_lease_that_ends_with_the_report_is_not_lost() -> None:
     async def handler(ctx: ActionContext) -> None:
         await asyncio.sleep(11)
 
-    async def scenario(stage: Stage) -> None:
-        stage.foreman.answer = lambda *_: None
-        performing = asyncio.ensure_future(stage.perform())
+    async def scenario(setup: RunnerSetup) -> None:
+        setup.server.answer = lambda *_: None
+        running_task = asyncio.ensure_future(setup.run())
         await asyncio.sleep(12)
-        assert stage.foreman.names == ["touch", "complete"]
-        stage.foreman.reply(NotFound("the run has ended"), to=0)
+        assert setup.server.names == ["touch", "complete"]
+        setup.server.reply(NotFound("the run has ended"), to=0)
         await turns()
-        assert not performing.done()
-        stage.foreman.reply([Accepted(run_id="a-1", status=RunStatus.COMPLETED)])
-        await performing
+        assert not running_task.done()
+        setup.server.reply([Accepted(run_id="a-1", status=RunStatus.COMPLETED)])
+        await running_task
 
-    play(Stage(handler), scenario)
+    play(RunnerSetup(handler), scenario)
 
 
 def test_a_touch_that_does_not_get_through_is_tried_again() -> None:
-    async def scenario(stage: Stage) -> None:
-        stage.foreman.answers[Touch] = Unavailable("busy")
-        await stage.perform()
+    async def scenario(setup: RunnerSetup) -> None:
+        setup.server.answers[Touch] = Unavailable("busy")
+        await setup.run()
 
-    stage = play(Stage(sleeping), scenario)
-    assert len(stage.foreman.heard(Touch)) == 9
-    assert len(stage.reports) == 1
+    setup = play(RunnerSetup(sleeping), scenario)
+    assert len(setup.server.heard(Touch)) == 9
+    assert len(setup.reports) == 1
 
 
 def test_a_cancelled_run_stops_its_handler_and_is_not_reported() -> None:
-    async def scenario(stage: Stage) -> None:
-        performing = asyncio.ensure_future(stage.perform())
+    async def scenario(setup: RunnerSetup) -> None:
+        running_task = asyncio.ensure_future(setup.run())
         await turns()
-        stage.performer.cancel("a-2")
+        setup.runner.cancel("a-2")
         await turns()
-        assert not performing.done()
-        stage.performer.cancel("a-1")
-        await performing
+        assert not running_task.done()
+        setup.runner.cancel("a-1")
+        await running_task
         assert asyncio.get_running_loop().time() < 1
 
-    stage = play(Stage(sleeping), scenario)
-    assert stage.reports == []
-    assert stage.released_count == 1
+    setup = play(RunnerSetup(sleeping), scenario)
+    assert setup.reports == []
+    assert setup.released_count == 1
 
 
 def test_a_cancelled_handler_may_clean_up_for_a_while_and_is_then_cancelled_again(
@@ -290,17 +290,17 @@ def test_a_cancelled_handler_may_clean_up_for_a_while_and_is_then_cancelled_agai
             except asyncio.CancelledError:
                 cancelled_at_s.append(asyncio.get_running_loop().time())
 
-    async def scenario(stage: Stage) -> None:
-        performing = asyncio.ensure_future(stage.perform())
+    async def scenario(setup: RunnerSetup) -> None:
+        running_task = asyncio.ensure_future(setup.run())
         await turns()
-        stage.performer.cancel("a-1")
-        await performing
+        setup.runner.cancel("a-1")
+        await running_task
 
     cancelled_at_s: list[float] = []
-    stage = play(Stage(handler), scenario)
+    setup = play(RunnerSetup(handler), scenario)
     assert cancelled_at_s == pytest.approx([0.0, GRACE_S], abs=0.1)
-    assert "a-1: its handler has been told to end, and runs on" in caplog.text
-    assert stage.reports == []
+    assert "a-1: its handler was told to stop, and still runs" in caplog.text
+    assert setup.reports == []
 
 
 @pytest.mark.parametrize("refusal", [Conflict("lost", code="lease_lost"), NotFound("cancelled")])
@@ -312,11 +312,11 @@ def test_a_handler_that_finds_its_lease_lost_is_not_reported(refusal: Any) -> No
         assert ctx.cancelled
         return "in vain"
 
-    async def scenario(stage: Stage) -> None:
-        stage.foreman.answers[Touch] = refusal
-        await stage.perform()
+    async def scenario(setup: RunnerSetup) -> None:
+        setup.server.answers[Touch] = refusal
+        await setup.run()
 
-    assert play(Stage(handler), scenario).reports == []
+    assert play(RunnerSetup(handler), scenario).reports == []
 
 
 async def returning(ctx: ActionContext) -> str:
@@ -324,34 +324,34 @@ async def returning(ctx: ActionContext) -> str:
 
 
 def test_a_slot_is_free_before_the_report_is_answered() -> None:
-    async def scenario(stage: Stage) -> None:
-        stage.foreman.answer = lambda *_: None
-        performing = asyncio.ensure_future(stage.perform())
+    async def scenario(setup: RunnerSetup) -> None:
+        setup.server.answer = lambda *_: None
+        running_task = asyncio.ensure_future(setup.run())
         await turns()
-        assert stage.released_count == 1
-        assert not performing.done()
-        performing.cancel()
+        assert setup.released_count == 1
+        assert not running_task.done()
+        running_task.cancel()
 
-    play(Stage(returning), scenario)
+    play(RunnerSetup(returning), scenario)
 
 
 def test_a_refused_report_is_not_repeated(caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario(stage: Stage) -> None:
-        stage.foreman.answers[Complete] = Conflict("the lease is lost", code="lease_lost")
-        await stage.perform()
+    async def scenario(setup: RunnerSetup) -> None:
+        setup.server.answers[Complete] = Conflict("the lease is lost", code="lease_lost")
+        await setup.run()
 
     with caplog.at_level(logging.WARNING, "flo.worker"):
-        stage = play(Stage(returning), scenario)
-    assert len(stage.reports) == 1
+        setup = play(RunnerSetup(returning), scenario)
+    assert len(setup.reports) == 1
     assert "the lease is lost" in caplog.text
 
 
 def test_a_result_that_is_refused_for_what_it_is_fails_the_run() -> None:
-    async def scenario(stage: Stage) -> None:
-        stage.foreman.answers[Complete] = TooLarge("16 MiB at most")
-        await stage.perform()
+    async def scenario(setup: RunnerSetup) -> None:
+        setup.server.answers[Complete] = TooLarge("16 MiB at most")
+        await setup.run()
 
-    complete, fail = play(Stage(returning), scenario).reports
+    complete, fail = play(RunnerSetup(returning), scenario).reports
     assert isinstance(complete, Complete)
     assert isinstance(fail, Fail)
     assert not fail.retry
@@ -359,33 +359,33 @@ def test_a_result_that_is_refused_for_what_it_is_fails_the_run() -> None:
 
 
 def test_a_report_is_repeated_for_as_long_as_the_lease_may_last() -> None:
-    async def scenario(stage: Stage) -> None:
-        stage.foreman.answers[Complete] = Unavailable("the server is stopping")
-        await stage.perform()
+    async def scenario(setup: RunnerSetup) -> None:
+        setup.server.answers[Complete] = Unavailable("the server is stopping")
+        await setup.run()
         assert asyncio.get_running_loop().time() == pytest.approx(LEASE_MS / 1_000)
 
-    assert len(play(Stage(returning), scenario).reports) == 31
+    assert len(play(RunnerSetup(returning), scenario).reports) == 31
 
 
 def test_a_report_about_a_lease_that_never_ends_is_repeated_until_it_is_heard() -> None:
-    async def scenario(stage: Stage) -> None:
-        stage.foreman.answers[Complete] = Unavailable("the server is stopping")
-        performing = asyncio.ensure_future(stage.perform())
+    async def scenario(setup: RunnerSetup) -> None:
+        setup.server.answers[Complete] = Unavailable("the server is stopping")
+        running_task = asyncio.ensure_future(setup.run())
         await asyncio.sleep(1_000)
-        del stage.foreman.answers[Complete]
-        await performing
+        del setup.server.answers[Complete]
+        await running_task
 
-    assert len(play(Stage(returning, lease_ms=0), scenario).reports) > 900
+    assert len(play(RunnerSetup(returning, lease_ms=0), scenario).reports) > 900
 
 
 def test_everything_is_given_up_when_the_worker_must_leave() -> None:
-    async def scenario(stage: Stage) -> None:
-        performing = asyncio.ensure_future(stage.perform())
+    async def scenario(setup: RunnerSetup) -> None:
+        running_task = asyncio.ensure_future(setup.run())
         await turns()
-        await stage.performer.give_up_all("the worker was shut down")
-        await performing
+        await setup.runner.give_up_all("the worker was shut down")
+        await running_task
 
-    (fail,) = play(Stage(sleeping), scenario).reports
+    (fail,) = play(RunnerSetup(sleeping), scenario).reports
     assert fail == report(Fail, error="the worker was shut down", retry=False, dead_letter=True)
 
 
@@ -393,11 +393,11 @@ async def test_a_sync_handler_runs_in_a_thread() -> None:
     def handler(ctx: ActionContext) -> bool:
         return threading.current_thread() is threading.main_thread()
 
-    stage = Stage(handler)
-    await stage.perform()
-    await stage.close()
+    setup = RunnerSetup(handler)
+    await setup.run()
+    await setup.close()
 
-    assert stage.reports == [report(Complete, output=b"false")]
+    assert setup.reports == [report(Complete, output=b"false")]
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), StopIteration("no"), SystemExit("no")])
@@ -405,21 +405,21 @@ async def test_whatever_a_sync_handler_raises_is_reported(error: BaseException) 
     def handler(ctx: ActionContext) -> None:
         raise error
 
-    stage = Stage(handler)
-    await stage.perform()
-    await stage.close()
+    setup = RunnerSetup(handler)
+    await setup.run()
+    await setup.close()
 
-    (fail,) = stage.reports
+    (fail,) = setup.reports
     assert isinstance(fail, Fail)
     assert fail.error.startswith(f"{type(error).__name__}: no")
 
 
 async def test_a_sync_handler_that_returns_an_awaitable_is_awaited() -> None:
-    stage = Stage(lambda ctx: returning(ctx))
-    await stage.perform()
-    await stage.close()
+    setup = RunnerSetup(lambda ctx: returning(ctx))
+    await setup.run()
+    await setup.close()
 
-    assert stage.reports == [report(Complete, output=b'"done"')]
+    assert setup.reports == [report(Complete, output=b'"done"')]
 
 
 async def test_a_sync_handler_may_end_where_it_finds_itself_cancelled() -> None:
@@ -436,16 +436,16 @@ async def test_a_sync_handler_may_end_where_it_finds_itself_cancelled() -> None:
                 seen.append(type(error).__name__)
                 raise
 
-    stage = Stage(handler)
-    performing = asyncio.ensure_future(stage.perform())
+    setup = RunnerSetup(handler)
+    running_task = asyncio.ensure_future(setup.run())
     await begun.wait()
-    stage.performer.cancel("a-1")
-    await performing
-    await stage.close()
+    setup.runner.cancel("a-1")
+    await running_task
+    await setup.close()
 
     assert seen == ["CancelledError"]
-    assert stage.reports == []
-    assert stage.released_count == 1
+    assert setup.reports == []
+    assert setup.released_count == 1
 
 
 async def test_what_a_sync_handler_returns_to_be_awaited_can_be_cancelled() -> None:
@@ -459,15 +459,15 @@ async def test_what_a_sync_handler_returns_to_be_awaited_can_be_cancelled() -> N
         finally:
             ended.append("rest")
 
-    stage = Stage(lambda ctx: rest())
-    performing = asyncio.ensure_future(stage.perform())
+    setup = RunnerSetup(lambda ctx: rest())
+    running_task = asyncio.ensure_future(setup.run())
     await begun.wait()
-    stage.performer.cancel("a-1")
-    await performing
-    await stage.close()
+    setup.runner.cancel("a-1")
+    await running_task
+    await setup.close()
 
     assert ended == ["rest"]
-    assert stage.reports == []
+    assert setup.reports == []
 
 
 async def test_threads_that_are_left_behind_see_that_nobody_waits_for_them() -> None:
@@ -481,11 +481,11 @@ async def test_threads_that_are_left_behind_see_that_nobody_waits_for_them() -> 
         while not ctx.cancelled:
             pass
 
-    stage = Stage(handler)
-    performing = asyncio.ensure_future(stage.perform())
+    setup = RunnerSetup(handler)
+    running_task = asyncio.ensure_future(setup.run())
     await begun.wait()
-    await stage.close()
-    await performing
+    await setup.close()
+    await running_task
 
     assert contexts[0].cancelled
 
@@ -500,15 +500,15 @@ async def test_a_sync_handler_that_is_given_up_keeps_its_slot_until_it_returns()
         may_return.wait()
 
     may_return = threading.Event()
-    stage = Stage(handler)
-    performing = asyncio.ensure_future(stage.perform())
+    setup = RunnerSetup(handler)
+    running_task = asyncio.ensure_future(setup.run())
     await turns()
-    await stage.performer.give_up_all("shut down")
+    await setup.runner.give_up_all("shut down")
     await asyncio.to_thread(seen_cancelled.wait)
-    assert stage.released_count == 0
+    assert setup.released_count == 0
 
     may_return.set()
-    await performing
-    await stage.close()
-    assert stage.released_count == 1
-    assert [type(one) for one in stage.reports] == [Fail]
+    await running_task
+    await setup.close()
+    assert setup.released_count == 1
+    assert [type(one) for one in setup.reports] == [Fail]

@@ -1,0 +1,200 @@
+"""Runs handlers, any number at a time, each for as long as it may take.
+
+    begin ──▸ handler runs ──▸ report
+                  │
+                  └── its time is over, or the result no longer counts ──▸ stop it
+
+An async handler is stopped by cancelling it; a sync one sees `cancelled` in its context. One that
+has not ended after a grace period is cancelled again and named in the log, and keeps its slot.
+"""
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
+from math import inf
+from typing import Any, Generic, Protocol, TypeVar
+
+from flo.client.session.deadlines import DeadlineTimer
+from flo.worker.handler import BoundHandler
+from flo.worker.threads import Threads
+from flo.worker.watchdog import Running, Subject
+
+_logger = logging.getLogger("flo.worker")
+
+
+class Stoppable(Protocol):
+    """What every context has."""
+
+    cancelled: bool
+
+
+S = TypeVar("S", bound=Subject)
+C = TypeVar("C", bound=Stoppable)
+R = TypeVar("R")
+
+
+class HandlerCall(Generic[S, C]):
+    """One call of a handler: for a task, or for a record.
+
+    `is_in_loop` says that the handler runs in the event loop, and not in a thread.
+    """
+
+    __slots__ = (
+        "asyncio_task",
+        "context",
+        "ends_at_s",
+        "extend_ms",
+        "is_in_loop",
+        "task",
+        "touch_at_s",
+    )
+
+    def __init__(self, task: S, context: C) -> None:
+        self.task = task
+        self.context = context
+        self.asyncio_task: asyncio.Task[None] | None = None
+        self.is_in_loop = False
+        self.ends_at_s = inf
+        self.touch_at_s = inf
+        self.extend_ms = 0
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether its result no longer counts."""
+        return self.context.cancelled
+
+    def enter_loop(self) -> None:
+        """From now on, the handler runs in the loop, and can be cancelled there."""
+        self.is_in_loop = True
+        if self.is_stopped:  # while it was in a thread
+            self.stop()
+
+    def stop(self) -> None:
+        """Stop the handler as far as one can: a thread goes on until it looks at its context."""
+        self.context.cancelled = True
+        if self.asyncio_task is not None and self.is_in_loop:
+            self.asyncio_task.cancel()
+
+
+class HandlerRunner(Generic[S, C]):
+    """What the runners of tasks and of records share; they define `_overdue` and `_touch_due`."""
+
+    def __init__(self, *, timeout_s: float, cancel_grace_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._cancel_grace_s = cancel_grace_s
+        self._threads = Threads("flo-handler")
+        self._timer = DeadlineTimer(self._check_deadlines)
+        self._running: set[HandlerCall[S, C]] = set()
+        self._background: set[asyncio.Task[None]] = set()
+
+    def running(self) -> Running:
+        """What the handlers work on, each with its asyncio task; may be called from any thread."""
+        return [(call.task, call.asyncio_task) for call in tuple(self._running)]
+
+    def stop(self) -> None:
+        self._timer.clear()
+        for call in self._running:
+            call.context.cancelled = True
+        self._threads.stop()
+        for background in self._background:
+            background.cancel()
+
+    def _overdue(self, call: HandlerCall[S, C]) -> None:
+        """Its time is over."""
+        raise NotImplementedError
+
+    def _touch_due(self, call: HandlerCall[S, C], now_s: float) -> None:
+        """Its `touch_at_s` has come."""
+        raise NotImplementedError
+
+    def _track(self, call: HandlerCall[S, C]) -> None:
+        """From now on it can be stopped, and its time is running."""
+        call.ends_at_s = asyncio.get_running_loop().time() + self._timeout_s
+        self._running.add(call)
+        self._timer.set(min(call.ends_at_s, call.touch_at_s))
+
+    async def _call(
+        self,
+        handler: BoundHandler,
+        call: HandlerCall[S, C],
+        returned: Callable[[Any], R],
+        raised: Callable[[BaseException], R],
+    ) -> R:
+        """Call the handler; what `returned` makes of its value, or `raised` of its error."""
+        asyncio_task = call.asyncio_task
+        assert asyncio_task is not None
+        try:
+            if handler.is_async:
+                doing = handler.call(call.context)
+            else:
+                job = partial(_call_in_thread, handler, call.context, returned, raised)
+                in_thread = await self._threads.run(job)
+                if isinstance(in_thread, _Ended):
+                    return in_thread.result
+                doing = in_thread
+            call.enter_loop()
+            return returned(await doing)
+        except asyncio.CancelledError as error:
+            if call.is_stopped or not asyncio_task.cancelling():
+                return raised(error)
+            raise
+        except (Exception, SystemExit) as error:  # whatever a handler raises is an outcome
+            return raised(error)
+
+    def _check_deadlines(self) -> float:
+        """Stop handlers that are overdue, extend the leases of the rest; when to check again."""
+        now_s = asyncio.get_running_loop().time()
+        next_s = inf
+        for call in tuple(self._running):
+            if call.is_stopped:
+                if call.ends_at_s <= now_s:
+                    self._stop_again(call)
+                next_s = min(next_s, call.ends_at_s)
+                continue
+            if call.ends_at_s <= now_s:
+                self._overdue(call)
+                continue
+            if call.touch_at_s <= now_s:
+                self._touch_due(call, now_s)
+            next_s = min(next_s, call.ends_at_s, call.touch_at_s)
+        return next_s
+
+    def _stop(self, call: HandlerCall[S, C]) -> None:
+        """Tell the handler to stop, and check after the grace period whether it has."""
+        call.stop()
+        call.ends_at_s = asyncio.get_running_loop().time() + self._cancel_grace_s
+        self._timer.set(call.ends_at_s)
+
+    def _stop_again(self, call: HandlerCall[S, C]) -> None:
+        task_id = call.task.task_id
+        _logger.warning("task %s: its handler was told to stop, and still runs", task_id)
+        call.stop()
+        call.ends_at_s = inf
+
+    def _in_background(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        background = asyncio.get_running_loop().create_task(coroutine)
+        self._background.add(background)
+        background.add_done_callback(self._background.discard)
+
+
+class _Ended(Generic[R]):
+    """The result of a handler that has returned or raised in its thread."""
+
+    def __init__(self, result: R) -> None:
+        self.result = result
+
+
+def _call_in_thread(
+    handler: BoundHandler,
+    context: Any,
+    returned: Callable[[Any], R],
+    raised: Callable[[BaseException], R],
+) -> "_Ended[R] | Awaitable[Any]":
+    """The result, or what must still be awaited for it."""
+    try:
+        value = handler.call(context)
+        return value if inspect.isawaitable(value) else _Ended(returned(value))
+    except BaseException as error:  # whatever a handler raises is an outcome
+        return _Ended(raised(error))
