@@ -19,7 +19,7 @@ def silence(operation: Form, messages: Sequence[Message]) -> None:
 
 
 class FakeServer:
-    """`answer` is asked for every request; None leaves it open. `connect` is what a client connects with.
+    """`answer` is called for every request; None leaves it open. `connect` is for clients.
 
     As long as `refusals` is above zero, connections are refused, and it goes down by one.
     """

@@ -402,7 +402,7 @@ def test_a_wait_with_a_deadline_outlives_a_server_that_is_away() -> None:
         while len(server.ends) < 2:  # noqa: ASYNC110 -- virtual time
             await asyncio.sleep(1.0)
         await asyncio.sleep(1.0)
-        assert loop.time() > POLL_S_MAX + ANSWER_GRACE_S  # longer than one poll has patience
+        assert loop.time() > POLL_S_MAX + ANSWER_GRACE_S  # longer than one poll
         server.reply([ended("wfrun-1")])
 
         assert (await waiting).run_id == "wfrun-1"

@@ -206,11 +206,11 @@ class Actions(Noun):
     async def requeue(
         self, name: ActionName, run_ids: Iterable[RunId] | None = None
     ) -> list[RunId]:
-        """Give dead letters another life, with all their retries: these, or all there are."""
+        """Queue dead letters again, with all their retries: these, or all there are."""
         return await treat_dead(self, RequeueDead(action=name), run_ids)
 
     async def purge(self, name: ActionName, run_ids: Iterable[RunId] | None = None) -> list[RunId]:
-        """Forget dead letters: these, or all there are."""
+        """Delete dead letters: these, or all there are."""
         return await treat_dead(self, PurgeDead(action=name), run_ids)
 
     async def get(self, name: ActionName) -> ActionView:
@@ -244,7 +244,7 @@ class Actions(Noun):
         await self._call(DisableAction(name=name))
 
     async def delete(self, name: ActionName) -> None:
-        """Remove the action; its live runs go on to their end, new ones are refused."""
+        """Remove the action; its unfinished runs go on to their end, new ones are refused."""
         await self._call(DeleteAction(name=name))
 
 

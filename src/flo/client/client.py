@@ -36,8 +36,8 @@ class Flo:
 
     The address is the argument, else FLO_ENDPOINT, else 127.0.0.1:9000; the namespace is the
     argument, else FLO_NAMESPACE, else "default". `timeout` is how many seconds a call may take.
-    `connect` opens connections in place of TCP; `dice` keep the reconnects of many clients apart.
-    A client that is not connected, yet or any longer, connects with its next call.
+    `connect` opens connections in place of TCP; `rng` spreads the reconnects of many clients. A
+    client that is not connected connects with its next call.
     """
 
     def __init__(

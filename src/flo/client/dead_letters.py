@@ -13,7 +13,7 @@ from flo.model.runs import Purged, PurgeDead, Requeued, RequeueDead
 async def treat_dead(
     noun: Noun, command: RequeueDead | PurgeDead, run_ids: Iterable[RunId] | None
 ) -> list[RunId]:
-    """Do to these dead letters what the command says, or to all there are; which ones it was."""
+    """Requeue or purge these dead letters, or all there are; returns which ones it was."""
     if run_ids is None:
         return await _treat_all(noun, command)
     treated: list[RunId] = []

@@ -1,4 +1,4 @@
-"""One consumer group of a stream: join, read, settle; its dead letters."""
+"""One consumer group of a stream: join, read, ack, nack; its dead letters."""
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
@@ -54,13 +54,13 @@ Ids: TypeAlias = StreamId | Iterable[StreamId | StreamRecord]
 
 
 class ConsumerGroup(Noun):
-    """What a group's members say; `flo.streams.group(stream, name)` gives one.
+    """A consumer group; `flo.streams.group(stream, name)` returns one.
 
-    Questions, `join`, `leave`, `ack`, `nack` and `touch` are repeated by themselves when the
-    connection breaks: what is settled already is passed over, and a nack that is done twice costs
-    a delivery at worst. A `read` is repeated too; records whose answer was lost on the way stay
-    with the consumer until their ack timeout ends, or until it claims them. `create`, `delete`,
-    `requeue`, `purge` and a `claim` of the records of others are sent once at most.
+    Queries, `join`, `leave`, `ack`, `nack` and `touch` are repeated automatically when the
+    connection breaks: records that are acked already are ignored, and a repeated nack costs a
+    delivery at worst. A `read` is repeated too; if its answer was lost, its records stay with the
+    consumer until their ack timeout ends, or until it claims them. `create`, `delete`, `requeue`,
+    `purge` and a `claim` of the records of others are sent once at most.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class ConsumerGroup(Noun):
         no_ack: bool = False,
         start: str = START,
     ) -> None:
-        """Make the group; whoever joins or reads one that is not there makes it, with the defaults.
+        """Create the group; joining or reading one that does not exist creates it with defaults.
 
         Its reading begins after the id `start`: "0-0" is the start of the stream, "$" its end.
         Times are in seconds.
@@ -108,12 +108,12 @@ class ConsumerGroup(Noun):
         await self._call(DeleteGroup(stream=self.stream, group=self.name))
 
     async def join(self, consumer: ConsumerName) -> GroupSettings:
-        """Become a consumer of the group; it and its stream are made if they are not there."""
+        """Become a consumer of the group; it and its stream are created if they do not exist."""
         joined = await self._call(JoinGroup(stream=self.stream, group=self.name, consumer=consumer))
         return joined.settings
 
     async def leave(self, consumer: ConsumerName) -> None:
-        """What the consumer has not settled goes to the others at once."""
+        """Leave the group; what the consumer has not acked goes to the others at once."""
         await self._call(LeaveGroup(stream=self.stream, group=self.name, consumer=consumer))
 
     async def read(
@@ -126,7 +126,7 @@ class ConsumerGroup(Noun):
     ) -> GroupRecords:
         """Take up to `limit` records; wait up to `block` seconds for the first.
 
-        Each is to be settled within the ack timeout, or it is handed out again. A consumer that
+        Each must be acked or nacked within the ack timeout, or it is redelivered. A consumer that
         has not joined yet joins. With a `worker_id`, a drain of that worker ends the wait.
         """
         return await self._call(
@@ -141,7 +141,7 @@ class ConsumerGroup(Noun):
         )
 
     async def ack(self, ids: Ids, *, worker_id: WorkerId | None = None) -> int:
-        """These records are done; how many of them were under way. Anyone may say so."""
+        """Say that these records are done, whoever holds them; how many of them were pending."""
         return await self._settle(
             ids,
             lambda some: Ack(stream=self.stream, group=self.name, ids=some, worker_id=worker_id),
@@ -155,7 +155,7 @@ class ConsumerGroup(Noun):
         delay: float | None = None,
         worker_id: WorkerId | None = None,
     ) -> int:
-        """These records are to be handed out again, after `delay` seconds or the group's delay.
+        """Have these records redelivered, after `delay` seconds or the group's delay.
 
         With a `consumer`, only those that it holds.
         """
@@ -192,9 +192,9 @@ class ConsumerGroup(Noun):
         after: StreamId = START,
         limit: int = 100,
     ) -> ClaimedRecords:
-        """Take over records that have been under way for `min_idle` seconds; with 0, one's own.
+        """Take over records that have been pending for `min_idle` seconds; with 0, one's own.
 
-        The `next` of one answer is `after` in the next; None says that this was all.
+        The `next` of one reply is the `after` of the next call; None says that this was all.
         """
         return await self._call(
             ClaimRecords(
@@ -214,7 +214,7 @@ class ConsumerGroup(Noun):
         limit: int = LIST_LIMIT_DEFAULT,
         cursor: str | None = None,
     ) -> PendingPage:
-        """The records under way, the oldest first."""
+        """The pending records, the oldest first."""
         return await self._call(
             ListPending(
                 stream=self.stream, group=self.name, consumer=consumer, limit=limit, cursor=cursor
@@ -233,19 +233,19 @@ class ConsumerGroup(Noun):
         )
 
     async def requeue(self, ids: Ids | None = None, *, limit: int = 100) -> LettersChanged:
-        """Hand out dead letters again: these, or the newest `limit` there are."""
+        """Redeliver dead letters: these, or the newest `limit` there are."""
         return await self._call(
             RequeueLetters(stream=self.stream, group=self.name, ids=_listed(ids), limit=limit)
         )
 
     async def purge(self, ids: Ids | None = None, *, limit: int = 100) -> LettersChanged:
-        """Forget dead letters: these, or the newest `limit` there are."""
+        """Delete dead letters: these, or the newest `limit` there are."""
         return await self._call(
             PurgeLetters(stream=self.stream, group=self.name, ids=_listed(ids), limit=limit)
         )
 
     async def _settle(self, ids: Ids, message: Callable[[list[StreamId]], Command[Settled]]) -> int:
-        """Say it of all these ids, of as many at a time as one command may name."""
+        """Send a message about all these ids, as many at a time as one message may name."""
         count = 0
         rest = _ids_of(ids)
         while some := list(islice(rest, IDS_PER_COMMAND_MAX)):

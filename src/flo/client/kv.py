@@ -1,4 +1,4 @@
-"""Keys and values: get, wait, put, delete, count, JSON, scan, history; transactions beside it."""
+"""Keys and values: get, wait, put, delete, increment, JSON, scan, history, transactions."""
 
 # ruff: noqa: ASYNC109 -- here a timeout is the server's business too
 
@@ -14,7 +14,7 @@ from flo.client.noun import Noun
 from flo.client.payloads.durations import ms_if_any, ms_of
 from flo.client.payloads.payload import decode_payload, encode_payload
 from flo.client.session.long_polls import poll_times
-from flo.client.session.reconnect import until_answered
+from flo.client.session.reconnect import retry_until_answered
 from flo.model.errors import TimedOut
 from flo.model.ids import Key
 from flo.model.kv import (
@@ -48,12 +48,12 @@ from flo.model.kv import (
 
 
 class Kv(Noun):
-    """Questions are repeated by themselves when the connection breaks.
+    """Queries are repeated automatically when the connection breaks.
 
-    Changes are sent once at most: if the connection breaks under one, Unavailable with the code
-    `connection_lost` says that nobody knows whether it was done. For a repeated condition could be
-    refused though the first had been met, a repeated sum could count twice, and even a plain put
-    could undo what somebody else has written in between.
+    Changes are sent once at most: if the connection breaks before the answer, Unavailable with the
+    code `connection_lost` says that it is not known whether the change was made. A repeated
+    condition could be refused though the first had been met, a repeated increment could count
+    twice, and even a plain put could undo what another client has written in between.
     """
 
     async def get(self, key: Key, *, transaction: int | None = None) -> Value:
@@ -72,13 +72,13 @@ class Kv(Noun):
         """The value once the key exists, or once its version is another than `newer_than`.
 
         A key that is deleted has version 0 then. TimedOut if it takes more than `timeout` seconds;
-        None waits for good.
+        None waits forever.
         """
         now_s = asyncio.get_running_loop().time
         deadline_s = inf if timeout is None else now_s() + timeout
         while True:
             ask = partial(self._poll, key, newer_than, deadline_s)
-            value = await until_answered(ask, deadline_s)
+            value = await retry_until_answered(ask, deadline_s)
             if value.value is not None if newer_than is None else value.version != newer_than:
                 return value
             if now_s() >= deadline_s:

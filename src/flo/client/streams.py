@@ -8,7 +8,7 @@ from flo.client.groups import ConsumerGroup
 from flo.client.noun import Noun
 from flo.client.payloads.durations import ms_if_any, ms_of
 from flo.client.payloads.records import in_appends, record_of
-from flo.client.session.reconnect import until_answered
+from flo.client.session.reconnect import retry_until_answered
 from flo.model.errors import FloError, NotFound, error_of
 from flo.model.groups import GroupPage, ListGroups
 from flo.model.ids import LIST_LIMIT_DEFAULT, GroupName, StreamId, StreamName
@@ -39,10 +39,11 @@ FOLLOW_BLOCK_S = 30.0
 
 
 class Streams(Noun):
-    """Questions are repeated by themselves when the connection breaks, and so is `alter`.
+    """Queries are repeated automatically when the connection breaks, and so is `alter`.
 
-    `create`, `append`, `trim` and `delete` are sent once at most: if the connection breaks under
-    one, Unavailable with the code `connection_lost` says that nobody knows whether it was done.
+    `create`, `append`, `trim` and `delete` are sent once at most: if the connection breaks before
+    the answer, Unavailable with the code `connection_lost` says that it is not known whether it
+    was done.
     """
 
     async def create(
@@ -56,8 +57,8 @@ class Streams(Noun):
     ) -> None:
         """Make a stream; the first append to one makes it too, with the defaults.
 
-        Records older than `max_age` seconds are let go of, and the oldest of more than
-        `max_length` records or `max_bytes` bytes; without any of them, everything is kept.
+        Records older than `max_age` seconds are removed, and the oldest of more than `max_length`
+        records or `max_bytes` bytes; without any of these bounds, everything is kept.
         """
         await self._call(
             CreateStream(
@@ -75,7 +76,7 @@ class Streams(Noun):
         max_length: int | None = None,
         max_bytes: int | None = None,
     ) -> None:
-        """Say anew what a stream keeps; a bound that is not given no longer holds."""
+        """Replace the retention of a stream; a bound that is not given no longer holds."""
         await self._call(
             AlterStream(stream=stream, retention=_retention(max_age, max_length, max_bytes))
         )
@@ -96,7 +97,7 @@ class Streams(Noun):
         """Append one record; it is durable when this returns.
 
         Bytes are passed as they are, everything else as JSON. Appends made in the same turn of
-        the loop travel together, in their order. Never repeated by itself: see the class.
+        the loop are sent together, in their order. Never repeated automatically: see the class.
         """
         record = NewRecord(payload=payload, headers=headers, key=key, partition=partition)
         return await self._append(stream, [record_of(record)])
@@ -170,10 +171,10 @@ class Streams(Noun):
         """
         place = after
         if after == TAIL and not last:
-            place = await until_answered(partial(self._end_of, stream))
+            place = await retry_until_answered(partial(self._end_of, stream))
         while True:
             ask = partial(self.read, stream, after=place, last=last, limit=limit)
-            page = await until_answered(
+            page = await retry_until_answered(
                 partial(ask, block=FOLLOW_BLOCK_S, partition=partition, key=key)
             )
             place, last = page.last, 0
@@ -190,7 +191,7 @@ class Streams(Noun):
         max_bytes: int | None = None,
         dry_run: bool = False,
     ) -> Trimmed:
-        """Let go of the oldest records: all that any of these bounds leaves out.
+        """Remove the oldest records: all that any of these bounds leaves out.
 
         Without a bound, what the stream's retention leaves out. `dry_run` only counts.
         """
@@ -206,7 +207,7 @@ class Streams(Noun):
         )
 
     def group(self, stream: StreamName, name: GroupName) -> ConsumerGroup:
-        """A consumer group of a stream, to be spoken to; this asks nobody anything."""
+        """A consumer group of a stream; this sends nothing."""
         return ConsumerGroup(self._session, self._namespace, stream, name)
 
     async def groups(

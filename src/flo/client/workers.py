@@ -1,4 +1,4 @@
-"""What a worker says to the server: register, claim, complete, fail, touch, news, drain."""
+"""What a worker sends to the server: register, claim, complete, fail, touch, drain."""
 
 from typing import Any
 
@@ -145,7 +145,7 @@ class Workers(Noun):
     async def await_notifications(
         self, worker_id: WorkerId, *, after: int = 0, block_ms: int = BLOCK_MS_DEFAULT
     ) -> Notifications:
-        """What the worker should know at once; the `last` of one answer is `after` in the next."""
+        """What the worker must know at once; the `last` of one reply is the next `after`."""
         return await self._call(
             AwaitNotifications(worker_id=worker_id, after=after, block_ms=block_ms)
         )
@@ -155,7 +155,7 @@ class Workers(Noun):
         return await self._call(DrainWorker(worker_id=worker_id))
 
     async def deregister(self, worker_id: WorkerId) -> None:
-        """Forget the worker; what it still holds is free at once."""
+        """Remove the worker; the tasks that it still holds are free at once."""
         await self._call(DeregisterWorker(worker_id=worker_id))
 
     async def get(self, worker_id: WorkerId) -> WorkerView:

@@ -42,7 +42,7 @@ class _Envelope(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Request(NamedTuple):
-    """A request as it came; `words` is what is asked, or the refusal of what cannot be read."""
+    """A request as received; `messages` is what it asks, or why it cannot be read."""
 
     request_id: int
     form: Form | None
@@ -111,7 +111,7 @@ def decode_reply(frame: bytes) -> Reply:
 
 
 def decode_answers(form: Form, body: msgspec.Raw) -> list[Answer]:
-    """What the body of an accepted reply says, one answer for every word that was sent."""
+    """The answers in the body of an accepted reply, one for every message that was sent."""
     decode = _decode_reply[form.reply]
     try:
         if not form.many:

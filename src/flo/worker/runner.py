@@ -16,7 +16,7 @@ from functools import partial
 from math import inf
 from typing import Any, Generic, Protocol, TypeVar
 
-from flo.client.session.deadlines import DeadlineTimer
+from flo.aio.deadlines import DeadlineTimer
 from flo.worker.handler import BoundHandler
 from flo.worker.threads import Threads
 from flo.worker.watchdog import Running, Subject

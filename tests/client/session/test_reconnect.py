@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from client.virtual import run_virtual
-from flo.client.session.reconnect import AGAIN_S, until_answered
+from flo.client.session.reconnect import RETRY_S, retry_until_answered
 from flo.model.errors import FloError, NotFound, TimedOut, Unavailable
 
 
@@ -25,10 +25,10 @@ def test_who_is_patient_asks_again_until_there_is_an_answer() -> None:
     ask = Asked(Unavailable("stopping", code="server_stopping"), TimedOut("too late"))
 
     async def main() -> float:
-        assert await until_answered(ask) == "an answer"
+        assert await retry_until_answered(ask) == "an answer"
         return asyncio.get_running_loop().time()
 
-    assert run_virtual(main()) == pytest.approx(2 * AGAIN_S)
+    assert run_virtual(main()) == pytest.approx(2 * RETRY_S)
     assert ask.count == 3
 
 
@@ -39,13 +39,13 @@ def test_what_another_attempt_cannot_change_is_raised_at_once(refusal: FloError)
     ask = Asked(refusal)
 
     with pytest.raises(type(refusal)):
-        run_virtual(until_answered(ask))
+        run_virtual(retry_until_answered(ask))
     assert ask.count == 1
 
 
-def test_patience_ends_at_the_deadline() -> None:
+def test_retries_end_at_the_deadline() -> None:
     ask = Asked(*(Unavailable("away") for _ in range(100)))
 
     with pytest.raises(Unavailable, match="away"):
-        run_virtual(until_answered(ask, deadline_s=10 * AGAIN_S))
+        run_virtual(retry_until_answered(ask, deadline_s=10 * RETRY_S))
     assert ask.count == 11

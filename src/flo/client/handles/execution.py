@@ -1,4 +1,4 @@
-"""A workflow run as whoever started it holds it."""
+"""The handle of a workflow run."""
 
 # ruff: noqa: ASYNC109 -- here a timeout is the server's business too
 

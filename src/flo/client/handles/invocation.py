@@ -1,4 +1,4 @@
-"""A run as its invoker holds it."""
+"""The handle of a run."""
 
 # ruff: noqa: ASYNC109 -- here a timeout is the server's business too
 
@@ -35,8 +35,8 @@ class RunUnsuccessful(FloError):
 class Invocation:
     """What an invoke gives back.
 
-    `duplicate` says that the idempotency key was known already, `inline` that the server performs
-    the run itself, so that its result is not far.
+    `duplicate` says that the idempotency key was known already, `inline` that the server runs it
+    itself, so that its result comes soon.
     """
 
     __slots__ = ("_actions", "duplicate", "inline", "run_id")

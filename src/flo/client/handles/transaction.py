@@ -3,8 +3,8 @@
     get ──▸ remembered with its version ──┐
     put, delete, increment ──▸ kept ──────┴──▸ end of the block ──▸ checked and done in one step
 
-Nothing is held on the server meanwhile, so nobody waits for anybody: whoever ends first wins, and
-the other is told that what it read is no longer so.
+Nothing is locked on the server meanwhile, so nobody waits: whoever commits first wins, and the
+other gets a Conflict, because what it read has changed.
 """
 
 import re
@@ -27,8 +27,8 @@ class KvTransaction:
 
     A key is asked for once; what was changed in the block is seen by it. If the block raises,
     nothing happens. If it ends, all of it does, or Conflict says why not (`version_mismatch`, with
-    the key in its details): begin again, from the first read. Never repeated by itself when the
-    connection breaks: Unavailable with the code `connection_lost` says that nobody knows.
+    the key in its details): begin again, from the first read. Never repeated automatically: if the
+    connection breaks, Unavailable with the code `connection_lost` says that the outcome is unknown.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Seconds, as people say them, to the milliseconds of the wire."""
+"""Seconds, as the client takes them, to the milliseconds of the wire."""
 
 
 def ms_of(seconds: float) -> int:

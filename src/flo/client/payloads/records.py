@@ -11,7 +11,7 @@ from flo.model.streams import RECORDS_PER_APPEND_MAX, NewRecord
 
 APPEND_LENGTH_MAX = 1024 * 1024
 RECORD_OVERHEAD = 64
-"""About what a record takes on the wire beside what is in it."""
+"""About how many bytes a record takes on the wire beside its content."""
 
 
 def record_of(given: Any) -> NewRecord:
@@ -53,7 +53,7 @@ def length_of(record: NewRecord) -> int:
 
 
 def _check(value: Any, kind: type, what: str) -> None:
-    """One record that cannot be read would spoil the frame for those that travel with it."""
+    """Checked here, since one invalid record would make the server refuse the whole frame."""
     if value is not None and not isinstance(value, kind):
         raise Invalid(
             f"expected {kind.__name__} for {what}, got {type(value).__name__}",

@@ -24,10 +24,10 @@ class Frame(NamedTuple):
 
 
 class ClientConnection(asyncio.Protocol):
-    """Greets the server as soon as it is connected; `greeted` holds once it has answered.
+    """Says hello as soon as it is connected; `greeted` is done once the server has answered.
 
-    `on_room` is called when there is room to send again, `on_lost` once when all is over: the
-    calls in flight are then the owner's to repeat or to give up.
+    `on_room` is called when there is room to send again, `on_lost` once when the connection has
+    ended: the calls in flight are then the owner's to repeat or to give up.
     """
 
     def __init__(self, client: str, on_room: Callable[[], None], on_lost: Lost) -> None:
@@ -39,7 +39,7 @@ class ClientConnection(asyncio.Protocol):
         self._frames: dict[int, Frame] = {}
         self._hello_id = 0
         self._problem: FloError | None = None
-        self._heard_at_s = 0.0
+        self._received_at_s = 0.0
         self.paused = False
         self.answered = False
         self.greeted: asyncio.Future[None] = self._loop.create_future()
@@ -66,7 +66,7 @@ class ClientConnection(asyncio.Protocol):
     def expire(self, now_s: float) -> float:
         """Give up the calls whose time is over; the deadline to look at next.
 
-        If one of them was followed by silence, so is every other: the connection is given up.
+        If nothing at all was received since one of them was sent, the connection is given up.
         """
         next_s, silent = inf, False
         for request_id, (calls, sent_at_s) in list(self._frames.items()):
@@ -79,7 +79,7 @@ class ClientConnection(asyncio.Protocol):
                     next_s = min(next_s, call.deadline_s)
                 else:
                     call.refuse(TimedOut(f"no answer to {call.form.name} in time"))
-                    silent = silent or sent_at_s > self._heard_at_s
+                    silent = silent or sent_at_s > self._received_at_s
             if not still_open:
                 del self._frames[request_id]
                 self._end.forget(request_id)
@@ -103,7 +103,7 @@ class ClientConnection(asyncio.Protocol):
         self._transport.write(frame)
 
     def data_received(self, data: bytes) -> None:
-        self._heard_at_s = self._loop.time()
+        self._received_at_s = self._loop.time()
         try:
             for request_id, answers in self._end.receive(data):
                 if request_id == self._hello_id:
@@ -179,7 +179,8 @@ class ClientConnection(asyncio.Protocol):
                 future.set_result(answer)
 
     def _refuse(self, calls: list[PendingCall], error: FloError) -> None:
-        """A frame was refused as a whole; if one call spoiled it, the others must not suffer."""
+        """A frame was refused as a whole: send its calls again one by one, since only one of them
+        may be wrong."""
         if len(calls) > 1 and isinstance(error, Rejected):
             assert self._transport is not None
             self._transport.write(b"".join(self._frame([call]) for call in calls))

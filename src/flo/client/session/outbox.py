@@ -1,4 +1,4 @@
-"""What waits to be sent, cut into batches.
+"""Calls that wait to be sent, and how they are cut into batches.
 
 Calls of the same operation made in one turn of the loop become one frame where the wire has a
 batch form for them.
@@ -29,11 +29,11 @@ LENGTHS: dict[type[Message], Callable[[Any], int]] = {
     PutKey: lambda message: len(message.key) + len(message.value),
     StartWorkflow: lambda message: len(message.input),
 }
-"""How long a message of a batch form is, about."""
+"""About how many bytes a message of a batch form takes."""
 assert LENGTHS.keys() == BATCH_FORM_OF.keys()
 
 LAST = frozenset({FORM_OF[Claim].opcode, FORM_OF[ReadGroup].opcode})
-"""Those who ask for work: what is reported before it may lead to what they find."""
+"""Sent after all others: they ask for work, which reports of the same turn may make ready."""
 
 
 class PendingCall:

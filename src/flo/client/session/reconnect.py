@@ -1,4 +1,4 @@
-"""Asking again while the server is out of reach, for those who wait longer than one call."""
+"""Retries while the server is unreachable, for waits that are longer than one call."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -9,11 +9,11 @@ from flo.model.errors import Unavailable
 
 T = TypeVar("T")
 
-AGAIN_S = 0.25
+RETRY_S = 0.25
 
 
-async def until_answered(ask: Callable[[], Awaitable[T]], deadline_s: float = inf) -> T:
-    """The answer, as soon as the server gives one; a refusal is an answer too.
+async def retry_until_answered(ask: Callable[[], Awaitable[T]], deadline_s: float = inf) -> T:
+    """The answer as soon as the server gives one; a refusal is an answer too, and raised.
 
     Gives up at the deadline, and when the client has been closed.
     """
@@ -22,6 +22,6 @@ async def until_answered(ask: Callable[[], Awaitable[T]], deadline_s: float = in
             return await ask()
         except Unavailable as problem:
             now_s = asyncio.get_running_loop().time()
-            if problem.code == "closed" or now_s + AGAIN_S > deadline_s:
+            if problem.code == "closed" or now_s + RETRY_S > deadline_s:
                 raise
-        await asyncio.sleep(AGAIN_S)
+        await asyncio.sleep(RETRY_S)

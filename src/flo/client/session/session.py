@@ -1,10 +1,10 @@
-"""A conversation that outlives its connections: calls, deadlines, reconnects.
+"""Calls that outlive a connection: deadlines, reconnects, what may be repeated.
 
     call ──▸ outbox ──flush, once a turn──▸ connection ──▸ answer
                ▲                                │
                └──── repeatable ──── lost ──────┴──▸ refused: it may have been done
 
-A session connects when somebody needs it, and tries again for as long as somebody waits.
+A session connects with its first call, and tries again for as long as a call waits.
 """
 
 import asyncio
@@ -13,9 +13,9 @@ from collections.abc import Callable
 from math import inf
 from typing import Protocol, cast
 
+from flo.aio.deadlines import DeadlineTimer
 from flo.aio.flush import Flush
 from flo.client.session.connection import ClientConnection
-from flo.client.session.deadlines import DeadlineTimer
 from flo.client.session.outbox import Outbox, PendingCall
 from flo.client.session.transport import Connect
 from flo.model.errors import FloError, Rejected, TimedOut, Unavailable
@@ -29,7 +29,7 @@ DELAY_S_MAX = 5.0
 
 
 class BlockingMessage(Protocol):
-    """A message that may be answered late."""
+    """A message that says how long its answer may take."""
 
     @property
     def block_ms(self) -> int: ...
@@ -58,20 +58,20 @@ class Session:
         self._closed = False
         self._attempts = 0
         self._problem: FloError | None = None
-        self._start_afresh()
+        self._reset()
 
-    def _start_afresh(self) -> None:
-        self._gate = asyncio.Lock()
+    def _reset(self) -> None:
+        self._connect_lock = asyncio.Lock()
         self._outbox = Outbox()
         self._timer = DeadlineTimer(self._expire)
         self._connection: ClientConnection | None = None
-        self._reaching: asyncio.Task[None] | None = None
+        self._connecting: asyncio.Task[None] | None = None
         self._flush = Flush(self._send)
 
     def call(
         self, message: Command[R] | Query[R], *, timeout_s: float | None = None, once: bool = False
     ) -> asyncio.Future[R]:
-        """Ask, and get the reply or the refusal in time, over as many connections as it takes.
+        """The reply, or the refusal as an error, in time and over as many connections as it takes.
 
         The time is that of the client, and for a long poll also what it may wait. What may not be
         repeated, or is to be sent `once`, is sent once at most: if its connection breaks, the
@@ -79,7 +79,7 @@ class Session:
         """
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
-            self._settle_in(loop)
+            self._use_loop(loop)
         if self._closed:
             raise Unavailable("the client is closed", code="closed")
         future: asyncio.Future[R] = loop.create_future()
@@ -98,16 +98,16 @@ class Session:
         """Connect now, or say why not; calls do the same when they need to, and try longer."""
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
-            self._settle_in(loop)
+            self._use_loop(loop)
         self._closed = False
         await self._connect_once()
 
     async def close(self) -> None:
         self._closed = True
         self._timer.clear()
-        if self._reaching is not None:
-            self._reaching.cancel()
-            await asyncio.wait({self._reaching})
+        if self._connecting is not None:
+            self._connecting.cancel()
+            await asyncio.wait({self._connecting})
         for call in self._outbox:
             call.refuse(Unavailable("the client was closed", code="closed"))
         self._outbox.clear_done()
@@ -117,27 +117,27 @@ class Session:
             await asyncio.wait({connection.closed}, timeout=CLOSE_TIMEOUT_S)
             connection.abort()
 
-    def _settle_in(self, loop: asyncio.AbstractEventLoop) -> None:
-        """A session lives in one loop at a time; what a closed loop left behind is void."""
+    def _use_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        """A session belongs to one loop at a time; what was pending in a closed loop is dropped."""
         if self._loop is not None and not self._loop.is_closed() and self._connection is not None:
             raise RuntimeError("this client is connected in another event loop: close it there")
         self._loop = loop
-        self._start_afresh()
+        self._reset()
 
     def _send(self) -> None:
         if self._connection is not None:
             self._connection.send(self._outbox)
-        elif self._outbox and self._reaching is None and not self._closed:
-            self._reaching = asyncio.get_running_loop().create_task(self._reach())
+        elif self._outbox and self._connecting is None and not self._closed:
+            self._connecting = asyncio.get_running_loop().create_task(self._connect_in_background())
 
-    async def _reach(self) -> None:
+    async def _connect_in_background(self) -> None:
         try:
             await self._connect_while_needed()
         finally:
-            self._reaching = None
+            self._connecting = None
 
     async def _connect_while_needed(self) -> None:
-        """Connect, again and again, for as long as somebody waits."""
+        """Try to connect for as long as a call waits."""
         while self._outbox:
             if self._attempts:
                 await asyncio.sleep(self._delay_s())
@@ -154,14 +154,14 @@ class Session:
             self._outbox.clear_done()
 
     def _delay_s(self) -> float:
-        """Doubles with every attempt since the last answer; the dice keep a crowd apart."""
+        """Doubles with every attempt since the last answer; jitter spreads many clients."""
         most: float = min(
             self._delay_s_first * 2.0 ** min(self._attempts - 1, 32), self._delay_s_max
         )
         return most * (0.5 + self._rng() / 2)
 
     async def _connect_once(self) -> None:
-        async with self._gate:
+        async with self._connect_lock:
             if self._connection is not None:
                 return
             connection = ClientConnection(self._client, self._send, self._lost)

@@ -1,4 +1,4 @@
-"""How a connection is opened: the seam, and TCP behind it."""
+"""How a connection is opened: over TCP, or by what is given in its place."""
 
 import asyncio
 import socket

@@ -1,4 +1,4 @@
-"""Waiting for runs to end: those who begin to wait in the same turn share their long polls.
+"""Waiting for runs to end: waits that begin in the same turn of the loop share long polls.
 
 wait, wait, wait ──flush, once a turn──▸ poll ──▸ ended ──▸ those who waited
                                           ▲         │
@@ -16,7 +16,7 @@ from flo.model.ids import Namespace, RunId
 from flo.model.runs import Ended, RunResult, WaitForRuns
 
 RUNS_PER_POLL_MAX = 32
-"""Few, because a poll ends with the first of its runs, and the others are asked for again."""
+"""Few, because a poll ends with the first run that ends, and the others are polled for again."""
 
 Waiter: TypeAlias = tuple[RunId, asyncio.Future[RunResult]]
 
@@ -44,7 +44,7 @@ class Waits:
 
 
 class RunPoll:
-    """Asks for some runs until all have ended, or their common time is over."""
+    """Polls for some runs until all have ended, or their common deadline has passed."""
 
     def __init__(
         self, session: Session, namespace: Namespace, waiters: list[Waiter], deadline_s: float

@@ -4,7 +4,7 @@ from math import inf
 import pytest
 
 from client.virtual import run_virtual
-from flo.client.session.deadlines import REST_S, DeadlineTimer
+from flo.aio.deadlines import INTERVAL_S_MIN, DeadlineTimer
 
 
 def rings(settings: list[float], answers: list[float]) -> list[float]:
@@ -15,11 +15,11 @@ def rings(settings: list[float], answers: list[float]) -> list[float]:
     async def main() -> None:
         loop = asyncio.get_running_loop()
 
-        def ring() -> float:
+        def check() -> float:
             rung_at_s.append(loop.time())
             return next(rest, inf)
 
-        alarm = DeadlineTimer(ring)
+        alarm = DeadlineTimer(check)
         for at_s in settings:
             alarm.set(at_s)
         await asyncio.sleep(100)
@@ -39,18 +39,18 @@ def test_it_rings_again_at_the_context_its_owner_names() -> None:
 def test_it_rests_between_two_rings() -> None:
     first, second = rings([3.0], [3.0])
 
-    assert second == pytest.approx(first + REST_S)
+    assert second == pytest.approx(first + INTERVAL_S_MIN)
 
 
 def test_a_cleared_alarm_does_not_ring() -> None:
     async def main() -> None:
         rung: list[bool] = []
 
-        def ring() -> float:
+        def check() -> float:
             rung.append(True)
             return inf
 
-        alarm = DeadlineTimer(ring)
+        alarm = DeadlineTimer(check)
         alarm.set(3.0)
         alarm.clear()
         await asyncio.sleep(10)
