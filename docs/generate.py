@@ -134,17 +134,36 @@ def settings() -> str:
 
 
 def commands() -> str:
-    """What `--help` says, command by command."""
-    return "".join(_helps(flo, click.Context(flo, info_name="flo", **flo.context_settings)))
+    """What `flo --help` says, and a line for every command there is."""
+    context = click.Context(flo, info_name="flo", **flo.context_settings)
+    return f"```\n{flo.get_help(context)}\n```\n{''.join(_command_tables(flo, context))}"
 
 
-def _helps(command: click.Command, context: click.Context) -> Iterator[str]:
-    yield f"## {context.command_path}\n\n```\n{command.get_help(context)}\n```\n\n"
-    if isinstance(command, click.Group):
-        for name in command.list_commands(context):
-            part = command.get_command(context, name)
-            assert part is not None
-            yield from _helps(part, click.Context(part, info_name=name, parent=context))
+def _command_tables(group: click.Group, context: click.Context) -> Iterator[str]:
+    """A table of the commands of a group, and then those of the groups in it."""
+    parts = {
+        name: command
+        for name in group.list_commands(context)
+        if (command := group.get_command(context, name)) is not None
+    }
+    leaves = {name: one for name, one in parts.items() if not isinstance(one, click.Group)}
+    yield f"\n## {context.command_path}\n\n| command | what it does |\n|---|---|\n"
+    for name, command in leaves.items():
+        part = click.Context(command, info_name=name, parent=context)
+        arguments = (one.make_metavar(part) for one in _arguments(command))
+        line = " ".join([context.command_path, name, *arguments]).replace("|", "\\|")
+        aliases = "".join(f", `{one}`" for one in getattr(command, "aliases", ()))
+        summary = " ".join((command.help or "").partition("\n\n")[0].split())
+        yield f"| `{line}`{aliases} | {summary} |\n"
+    for name, command in parts.items():
+        if isinstance(command, click.Group):
+            yield from _command_tables(
+                command, click.Context(command, info_name=name, parent=context)
+            )
+
+
+def _arguments(command: click.Command) -> Iterator[click.Argument]:
+    return (one for one in command.params if isinstance(one, click.Argument))
 
 
 def routes() -> str:

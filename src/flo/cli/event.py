@@ -3,8 +3,8 @@
 import click
 
 from flo.cli.app.command import CommandGroup
-from flo.cli.app.options import GlobalSettings, pass_settings
-from flo.cli.app.output import count_text, show
+from flo.cli.app.derive import plain_command
+from flo.model.plans import EmitEvent
 
 
 @click.group(cls=CommandGroup, examples=["flo event emit payment.refunded"])
@@ -12,22 +12,16 @@ def event() -> None:
     """Say that something has happened."""
 
 
-@event.command(
-    "emit",
-    examples=[
-        "flo event emit payment.refunded",
-        "flo event emit customer.deleted --namespace prod",
-    ],
+event.add(
+    plain_command(
+        "emit",
+        EmitEvent,
+        "name",
+        text="Emitted event: {name} ({reply.results:result(s)} of {reply.plans:plan(s)} forgotten)",
+        json=["name", "reply.plans", "reply.results"],
+        examples=[
+            "flo event emit payment.refunded",
+            "flo event emit customer.deleted --namespace prod",
+        ],
+    ),
 )
-@click.argument("name")
-@pass_settings
-def emit(settings: GlobalSettings, name: str) -> None:
-    """Emit the event NAME: plans that name it in `invalidate_on` forget the results they keep.
-
-    Only plans that keep results now can forget them; an event that none names changes nothing.
-    """
-    with settings.connect() as flo:
-        emitted = flo.events.emit(name)
-    value = {"name": name, "plans": emitted.plans, "results": emitted.results}
-    forgotten = f"{count_text(emitted.results, 'result')} of {count_text(emitted.plans, 'plan')}"
-    show(settings.format, value, text=f"Emitted event: {name} ({forgotten} forgotten)", raw=name)

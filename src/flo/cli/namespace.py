@@ -9,10 +9,16 @@ import sys
 import click
 
 from flo.cli.app.command import CommandGroup
-from flo.cli.app.options import GlobalSettings, pass_settings
-from flo.cli.app.output import Columns, aligned, counts_text, show, show_list, time_text
-from flo.cli.app.pages import collect, page_options
-from flo.model.namespaces import NamespaceView
+from flo.cli.app.derive import list_command, plain_command
+from flo.cli.app.output import Columns, aligned, counts_text, time_text
+from flo.cli.app.parameters import Flag
+from flo.model.namespaces import (
+    CreateNamespace,
+    DeleteNamespace,
+    GetNamespace,
+    ListNamespaces,
+    NamespaceView,
+)
 from flo.model.runs import RunStatus
 
 NAMESPACE_COLUMNS: Columns[NamespaceView] = {
@@ -33,59 +39,54 @@ def namespace() -> None:
     """
 
 
-@namespace.command("create", examples=["flo namespace create myapp"])
-@click.argument("name")
-@pass_settings
-def create(settings: GlobalSettings, name: str) -> None:
-    """Create the namespace NAME."""
-    with settings.connect() as flo:
-        flo.namespaces.create(name)
-    show(settings.format, {"name": name}, text=f"Created namespace: {name}", raw=name)
+def _details(view: NamespaceView) -> str:
+    return aligned(
+        {
+            "Namespace": view.name,
+            "Created": time_text(view.created_at_ms),
+            "Actions": view.actions,
+            "Workers": view.workers,
+            "Runs": counts_text(view.runs),
+        }
+    )
 
 
-@namespace.command(
-    "delete",
-    aliases=["rm", "remove"],
-    examples=["flo namespace delete staging", "flo namespace delete prod --force"],
+namespace.add(
+    plain_command(
+        "create",
+        CreateNamespace,
+        "name",
+        text="Created namespace: {name}",
+        examples=["flo namespace create myapp"],
+    ),
+    plain_command(
+        "delete",
+        DeleteNamespace,
+        "name",
+        Flag("force", "-f"),
+        text="Deleted namespace: {name}",
+        examples=["flo namespace delete staging", "flo namespace delete prod --force"],
+        aliases=["rm", "remove"],
+    ),
+    list_command(
+        "list",
+        ListNamespaces,
+        click.Option(
+            ["-a", "--all", "limit"],
+            is_flag=True,
+            flag_value=sys.maxsize,
+            default=None,
+            help="However many there are.",
+        ),
+        columns=NAMESPACE_COLUMNS,
+        none="no namespaces",
+        examples=["flo namespace list", "flo namespace list --format json"],
+    ),
+    plain_command(
+        "info",
+        GetNamespace,
+        "name",
+        text=_details,
+        examples=["flo namespace info prod"],
+    ),
 )
-@click.argument("name")
-@click.option("-f", "--force", is_flag=True, help="With everything that is in it.")
-@pass_settings
-def delete(settings: GlobalSettings, name: str, force: bool) -> None:
-    """Delete the namespace NAME."""
-    with settings.connect() as flo:
-        flo.namespaces.delete(name, force=force)
-    show(settings.format, {"name": name}, text=f"Deleted namespace: {name}", raw=name)
-
-
-@namespace.command(
-    "list", aliases=["ls"], examples=["flo namespace list", "flo namespace list --format json"]
-)
-@click.option("-a", "--all", "everything", is_flag=True, help="However many there are.")
-@page_options(limit_default=100)
-@pass_settings
-def list_namespaces(
-    settings: GlobalSettings, everything: bool, limit: int, cursor: str | None
-) -> None:
-    """List the namespaces."""
-    with settings.connect() as flo:
-        limit = sys.maxsize if everything else limit
-        namespaces, cursor = collect(flo.namespaces.list, limit, cursor)
-    show_list(settings.format, namespaces, NAMESPACE_COLUMNS, none="no namespaces", cursor=cursor)
-
-
-@namespace.command("info", examples=["flo namespace info prod"])
-@click.argument("name")
-@pass_settings
-def info(settings: GlobalSettings, name: str) -> None:
-    """Show how much there is in the namespace NAME."""
-    with settings.connect() as flo:
-        view = flo.namespaces.get(name)
-    details = {
-        "Namespace": view.name,
-        "Created": time_text(view.created_at_ms),
-        "Actions": view.actions,
-        "Workers": view.workers,
-        "Runs": counts_text(view.runs),
-    }
-    show(settings.format, view, text=aligned(details), raw=view.name)

@@ -3,11 +3,10 @@
 import click
 
 from flo.cli.app.command import CommandGroup
-from flo.cli.app.options import GlobalSettings, pass_settings
-from flo.cli.app.output import Columns, aligned, count_text, show, table, time_text
-from flo.cli.workflow.options import version_flag
-from flo.model.plans import ExecutorView, PlanView, WindowView
-from flo.model.workflows import LATEST
+from flo.cli.app.derive import plain_command
+from flo.cli.app.output import Columns, aligned, count_text, table, time_text
+from flo.cli.app.parameters import Flag
+from flo.model.plans import ExecutorView, GetPlan, PlanView, WindowView
 
 UNITS = {1_000: "s", 60_000: "min", 3_600_000: "h"}
 
@@ -15,31 +14,6 @@ UNITS = {1_000: "s", 60_000: "min", 3_600_000: "h"}
 @click.group(cls=CommandGroup, examples=["flo plan status payment-processing charge-payment"])
 def plan() -> None:
     """See how the executors of a plan are doing."""
-
-
-@plan.command(
-    "status",
-    aliases=["get"],
-    examples=[
-        "flo plan status payment-processing charge-payment",
-        "flo plan status payment-processing charge-payment --format json",
-    ],
-)
-@click.argument("workflow")
-@click.argument("plan")
-@version_flag("Which version of the workflow.", LATEST)
-@pass_settings
-def show_plan(settings: GlobalSettings, workflow: str, plan: str, version: str) -> None:
-    """Show breakers, health and rate limits of the plan PLAN of the workflow WORKFLOW.
-
-    All of it is known since the server started, and of this version alone. With too few SAMPLES a
-    score says nothing but what the breaker does. With --format raw: the executors that may be
-    called now.
-    """
-    with settings.connect() as flo:
-        view = flo.plans.get(workflow, plan, version)
-    callable_now = [one.name for one in view.executors if _is_callable(one, view)]
-    show(settings.format, view, text=_text(view), raw="\n".join(callable_now))
 
 
 def _text(view: PlanView) -> str:
@@ -95,5 +69,29 @@ def _free(executor: ExecutorView, view: PlanView) -> str | None:
     return "now" if executor.free_at_ms <= view.at_ms else time_text(executor.free_at_ms)
 
 
+def _callable_now(view: PlanView) -> str:
+    return "\n".join(one.name for one in view.executors if _is_callable(one, view))
+
+
 def _is_callable(executor: ExecutorView, view: PlanView) -> bool:
     return executor.breaker != "open" and executor.free_at_ms <= view.at_ms
+
+
+plan.add(
+    plain_command(
+        "status",
+        GetPlan,
+        "workflow",
+        "plan",
+        Flag("version", "-v", metavar="VERSION"),
+        text=_text,
+        raw=_callable_now,
+        examples=[
+            "flo plan status payment-processing charge-payment",
+            "flo plan status payment-processing charge-payment --format json",
+        ],
+        aliases=["get"],
+        more="""With too few SAMPLES a score says nothing but what the breaker does. With --format
+        raw: the executors that may be called now.""",
+    ),
+)

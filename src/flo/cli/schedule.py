@@ -3,11 +3,18 @@
 import click
 
 from flo.cli.app.command import CommandGroup
-from flo.cli.app.options import GlobalSettings, pass_settings
-from flo.cli.app.output import Columns, duration_text, show, show_list, time_text
-from flo.cli.app.pages import collect, page_options
-from flo.model.schedules import TIMES_MAX, ScheduleView
-from flo.model.workflows import WorkflowName
+from flo.cli.app.derive import list_command, plain_command
+from flo.cli.app.output import Columns, duration_text, time_text
+from flo.cli.app.parameters import Flag
+from flo.model.schedules import (
+    TIMES_MAX,
+    GetSchedule,
+    ListSchedules,
+    PauseSchedule,
+    ResumeSchedule,
+    RunSchedule,
+    ScheduleView,
+)
 
 SECOND_MS = 1_000
 
@@ -31,75 +38,8 @@ def schedule() -> None:
     """See when workflows start by themselves; hold them back."""
 
 
-@schedule.command(
-    "list", aliases=["ls"], examples=["flo schedule list", "flo schedule list --format json"]
-)
-@page_options(limit_default=100)
-@pass_settings
-def list_schedules(settings: GlobalSettings, limit: int, cursor: str | None) -> None:
-    """List the schedules of all workflows; times are in UTC."""
-    with settings.connect() as flo:
-        schedules, cursor = collect(flo.schedules.list, limit, cursor)
-    show_list(settings.format, schedules, SCHEDULE_COLUMNS, none="no schedules", cursor=cursor)
-
-
-@schedule.command(
-    "next",
-    examples=[
-        "flo schedule next reconcile-accounts",
-        "flo schedule next reconcile-accounts --times 10",
-    ],
-)
-@click.argument("workflow")
-@click.option(
-    "-t",
-    "--times",
-    type=click.IntRange(1, TIMES_MAX),
-    metavar="N",
-    default=5,
-    show_default=True,
-    help="How many times to show.",
-)
-@pass_settings
-def show_next(settings: GlobalSettings, workflow: WorkflowName, times: int) -> None:
-    """Show when the workflow WORKFLOW starts next, in UTC."""
-    with settings.connect() as flo:
-        view = flo.schedules.get(workflow, times)
-    shown = "\n".join(str(time_text(at_ms)) for at_ms in view.times)
-    show(settings.format, view, text=shown or f"(never: it is {_state(view)})", raw=shown)
-
-
-@schedule.command("pause", examples=["flo schedule pause reconcile-accounts"])
-@click.argument("workflow")
-@pass_settings
-def pause(settings: GlobalSettings, workflow: WorkflowName) -> None:
-    """Start no runs of WORKFLOW by its schedule until it is resumed; by hand they still start."""
-    with settings.connect() as flo:
-        flo.schedules.pause(workflow)
-    value = {"workflow": workflow, "paused": True}
-    show(settings.format, value, text=f"Schedule of {workflow!r} paused", raw=workflow)
-
-
-@schedule.command("resume", examples=["flo schedule resume reconcile-accounts"])
-@click.argument("workflow")
-@pass_settings
-def resume(settings: GlobalSettings, workflow: WorkflowName) -> None:
-    """Let the schedule of WORKFLOW start runs again; times that have passed are not caught up."""
-    with settings.connect() as flo:
-        flo.schedules.resume(workflow)
-    value = {"workflow": workflow, "paused": False}
-    show(settings.format, value, text=f"Schedule of {workflow!r} resumed", raw=workflow)
-
-
-@schedule.command("run-now", examples=["flo schedule run-now reconcile-accounts"])
-@click.argument("workflow")
-@pass_settings
-def run_now(settings: GlobalSettings, workflow: WorkflowName) -> None:
-    """Start a run of WORKFLOW now, with the input of its schedule; its times stay as they are."""
-    with settings.connect() as flo:
-        run = flo.schedules.run_now(workflow)
-    value = {"run_id": run.run_id, "workflow": workflow}
-    show(settings.format, value, text=f"Started workflow run: {run.run_id}", raw=run.run_id)
+def _times(schedule: ScheduleView) -> str:
+    return "\n".join(str(time_text(at_ms)) for at_ms in schedule.times)
 
 
 def _when(schedule: ScheduleView) -> str:
@@ -114,3 +54,53 @@ def _state(schedule: ScheduleView) -> str:
     if not schedule.enabled:
         return "disabled"
     return "paused" if schedule.paused else "active"
+
+
+schedule.add(
+    list_command(
+        "list",
+        ListSchedules,
+        columns=SCHEDULE_COLUMNS,
+        none="no schedules",
+        examples=["flo schedule list", "flo schedule list --format json"],
+        more="Times are in UTC.",
+    ),
+    plain_command(
+        "next",
+        GetSchedule,
+        "workflow",
+        Flag("times", "-t", type=click.IntRange(1, TIMES_MAX)),
+        text=lambda view: _times(view) or f"(never: it is {_state(view)})",
+        raw=lambda view: _times(view),
+        examples=[
+            "flo schedule next reconcile-accounts",
+            "flo schedule next reconcile-accounts --times 10",
+        ],
+        help="Show when the workflow WORKFLOW starts next, in UTC.",
+    ),
+    plain_command(
+        "pause",
+        PauseSchedule,
+        "workflow",
+        text="Schedule of {workflow!r} paused",
+        also={"paused": True},
+        examples=["flo schedule pause reconcile-accounts"],
+    ),
+    plain_command(
+        "resume",
+        ResumeSchedule,
+        "workflow",
+        text="Schedule of {workflow!r} resumed",
+        also={"paused": False},
+        examples=["flo schedule resume reconcile-accounts"],
+    ),
+    plain_command(
+        "run-now",
+        RunSchedule,
+        "workflow",
+        text="Started workflow run: {reply.run_id}",
+        raw="{reply.run_id}",
+        json=["reply.run_id", "workflow"],
+        examples=["flo schedule run-now reconcile-accounts"],
+    ),
+)

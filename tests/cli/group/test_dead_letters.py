@@ -27,7 +27,7 @@ def dead(client):
 
 
 def test_dead_letters_are_listed_the_newest_first(shell, ids):
-    heading, *rows = shell(f"flo stream group letters {GROUP}").out.splitlines()
+    heading, *rows = shell(f"flo stream group dead-letters {GROUP}").out.splitlines()
 
     assert heading.split() == ["ID", "DELIVERIES", "DIED", "PAYLOAD"]
     assert [[row.split()[0], row.split()[1], row.split()[-1]] for row in rows] == [
@@ -38,17 +38,17 @@ def test_dead_letters_are_listed_the_newest_first(shell, ids):
 
 
 def test_dead_letters_come_in_pages(shell, ids):
-    printed = shell(f"flo stream group letters {GROUP} -l 2 -o raw")
+    printed = shell(f"flo stream group dead-letters {GROUP} -l 2 -o raw")
 
     assert printed.out.split() == [ids[2], ids[1]]
     cursor = printed.err.split()[-1]
-    assert shell(f"flo stream group letters {GROUP} --cursor {cursor} -o raw").out.split() == [
+    assert shell(f"flo stream group dead-letters {GROUP} --cursor {cursor} -o raw").out.split() == [
         ids[0]
     ]
 
 
 def test_dead_letters_in_json_are_whole_records(shell, ids):
-    letters = json.loads(shell(f"flo stream group letters {GROUP} --format json").out)
+    letters = json.loads(shell(f"flo stream group dead-letters {GROUP} --format json").out)
 
     assert [letter["id"] for letter in letters] == ids[::-1]
     assert letters[0]["data"] == 3
@@ -60,7 +60,7 @@ def test_dead_letters_in_json_are_whole_records(shell, ids):
 def test_a_group_may_have_no_dead_letters(shell, client):
     client.streams.group("orders", "billing").join("worker-1")
 
-    for verb in ("letters", "requeue --all", "purge --all"):
+    for verb in ("dead-letters", "requeue --all", "purge --all"):
         assert shell(f"flo stream group {verb} {GROUP}").out == "(no dead letters)\n"
 
 
@@ -97,7 +97,7 @@ def test_more_dead_letters_than_one_command_may_change(shell, client):
 
 def test_some_dead_letters_are_purged(shell, client, ids):
     assert shell(f"flo stream group purge {GROUP} -i {ids[1]}") == (0, "Purged 1 record\n", "")
-    assert shell(f"flo stream group letters {GROUP} -o raw").out.split() == [ids[2], ids[0]]
+    assert shell(f"flo stream group dead-letters {GROUP} -o raw").out.split() == [ids[2], ids[0]]
 
 
 def test_all_dead_letters_are_purged(shell, client, ids):
@@ -121,7 +121,7 @@ def test_a_record_that_is_no_dead_letter_is_not_found(shell, client, ids, verb):
 
     assert printed.code == 1
     assert "[letter_not_found]" in printed.err
-    assert printed.err.endswith("flo stream group letters STREAM GROUP\n")
+    assert printed.err.endswith("flo stream group dead-letters STREAM GROUP\n")
     assert dead(client) == 3
 
 

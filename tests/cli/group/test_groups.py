@@ -209,7 +209,7 @@ def test_on_a_terminal_a_delete_asks_first(client, billing, answer, code, left):
     assert len(client.streams.info("orders").groups) == left
 
 
-@pytest.mark.parametrize("verb", ["info", "delete", "pending", "letters"])
+@pytest.mark.parametrize("verb", ["info", "delete", "pending", "dead-letters"])
 def test_a_group_that_is_not_there_is_not_found(shell, client, verb):
     client.streams.create("orders")
 

@@ -4,18 +4,7 @@ import sys
 import click
 import pytest
 
-from flo.cli.group.options import one_of, read_ids
-
-
-@pytest.mark.parametrize(("name", "in_flag"), [("a", None), (None, "a"), ("a", "a")])
-def test_a_name_is_an_argument_or_a_flag(name, in_flag):
-    assert one_of(name, in_flag, "group", "GROUP") == "a"
-
-
-@pytest.mark.parametrize(("name", "in_flag"), [(None, None), ("a", "b")])
-def test_a_name_is_one(name, in_flag):
-    with pytest.raises(click.UsageError, match="name one group, as GROUP or with --group"):
-        one_of(name, in_flag, "group", "GROUP")
+from flo.cli.group.options import read_ids
 
 
 @pytest.mark.parametrize(
@@ -40,17 +29,17 @@ def test_what_is_not_named_is_a_wrong_line(shell, line):
 
 @pytest.mark.parametrize("text", ["1-1,1-2", "1-1, 1-2", "1-1 1-2", ",1-1,,1-2,"])
 def test_ids_have_commas_or_blanks_between_them(text):
-    assert read_ids(text) == ["1-1", "1-2"]
+    assert read_ids(text, "--ids") == ["1-1", "1-2"]
 
 
 def test_ids_may_come_on_stdin_or_from_a_file(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"1-1\n1-2\n")))
     (tmp_path / "ids").write_text("1-1\n1-2\n")
 
-    assert read_ids("-") == read_ids(f"@{tmp_path}/ids") == ["1-1", "1-2"]
+    assert read_ids("-", "--ids") == read_ids(f"@{tmp_path}/ids", "--ids") == ["1-1", "1-2"]
 
 
 @pytest.mark.parametrize("text", ["", " ", ","])
 def test_no_ids_are_a_wrong_line(text):
     with pytest.raises(click.UsageError, match="expected ids such as 1700000000000-1, got none"):
-        read_ids(text)
+        read_ids(text, "--ids")

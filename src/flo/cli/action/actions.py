@@ -1,16 +1,33 @@
-"""flo action ...: actions and their lists. The commands about one run are in action_runs.py."""
+"""flo action ...: actions, and the lists of their runs."""
 
 import click
 
 from flo.cli.action.dlq import dlq
+from flo.cli.action.invoke import invoke
 from flo.cli.action.register import RATE_UNITS, register
-from flo.cli.action.runs import cancel, invoke, show_status
 from flo.cli.app.command import CommandGroup
-from flo.cli.app.options import GlobalSettings, pass_settings
-from flo.cli.app.output import Columns, aligned, counts_text, show, show_list, time_text, to_json
-from flo.cli.app.pages import collect, page_options
-from flo.model.actions import ActionView, LimitsView
-from flo.model.runs import RunPage, RunStatus, RunView
+from flo.cli.app.derive import NOTHING_IS_ASKED, list_command, plain_command
+from flo.cli.app.output import (
+    Columns,
+    aligned,
+    counts_text,
+    lines,
+    payload_text,
+    table,
+    time_text,
+    to_json,
+)
+from flo.cli.app.parameters import Argument, Flag
+from flo.model.actions import (
+    ActionView,
+    DeleteAction,
+    DisableAction,
+    EnableAction,
+    GetAction,
+    LimitsView,
+    ListActions,
+)
+from flo.model.runs import Cancel, GetRun, ListRuns, RunStatus, RunView
 
 DESCRIPTION_SHOWN_MAX = 60
 
@@ -34,6 +51,12 @@ RUN_COLUMNS: Columns[RunView] = {
     "COMPLETED": lambda run: time_text(run.finished_at_ms),
 }
 
+STATUS_COLUMNS: Columns[RunView] = {
+    "RUN ID": lambda run: run.run_id,
+    "STATUS": lambda run: run.status,
+    "CREATED": lambda run: time_text(run.created_at_ms),
+}
+
 
 @click.group(
     cls=CommandGroup,
@@ -47,96 +70,30 @@ def action() -> None:
     """Register actions, invoke them, see their runs."""
 
 
-for command in (register, invoke, show_status, cancel):
-    action.add_command(command)
+def _run_text(run: RunView) -> str:
+    return "\n".join(filter(None, [table(STATUS_COLUMNS, [run]), _run_details(run)]))
 
 
-@action.command(
-    "list", aliases=["ls"], examples=["flo action list", "flo action list --format json"]
-)
-@page_options(limit_default=100)
-@pass_settings
-def list_actions(settings: GlobalSettings, limit: int, cursor: str | None) -> None:
-    """List the registered actions."""
-    with settings.connect() as flo:
-        actions, cursor = collect(flo.actions.list, limit, cursor)
-    show_list(settings.format, actions, ACTION_COLUMNS, none="no actions", cursor=cursor)
-
-
-@action.command(
-    "info", examples=["flo action info send-email", "flo action info send-email --format json"]
-)
-@click.argument("name")
-@pass_settings
-def info(settings: GlobalSettings, name: str) -> None:
-    """Show the settings of the action NAME, its schemas, and how many runs it has."""
-    with settings.connect() as flo:
-        view = flo.actions.get(name)
-    raw = "enabled" if view.enabled else "disabled"
-    show(settings.format, view, text=_settings_text(view), raw=raw)
-
-
-@action.command("enable", examples=["flo action enable send-email"])
-@click.argument("name")
-@pass_settings
-def enable(settings: GlobalSettings, name: str) -> None:
-    """Let the action NAME be invoked again."""
-    with settings.connect() as flo:
-        flo.actions.enable(name)
-    value = {"name": name, "enabled": True}
-    show(settings.format, value, text=f"Enabled action: {name}", raw=name)
-
-
-@action.command("disable", examples=["flo action disable send-email"])
-@click.argument("name")
-@pass_settings
-def disable(settings: GlobalSettings, name: str) -> None:
-    """Refuse new runs of the action NAME; those that are there go on."""
-    with settings.connect() as flo:
-        flo.actions.disable(name)
-    value = {"name": name, "enabled": False}
-    show(settings.format, value, text=f"Disabled action: {name}", raw=name)
-
-
-@action.command(
-    "runs",
-    aliases=["tasks"],
-    examples=["flo action runs send-email", "flo action runs send-email --status failed"],
-)
-@click.argument("name")
-@click.option(
-    "-s",
-    "--status",
-    type=click.Choice([status.value for status in RunStatus]),
-    help="Only runs in this status.",
-)
-@page_options(limit_default=50)
-@pass_settings
-def list_runs(
-    settings: GlobalSettings, name: str, status: str | None, limit: int, cursor: str | None
-) -> None:
-    """List the runs of the action NAME, the newest first."""
-    with settings.connect() as flo:
-
-        def ask(limit: int, cursor: str | None) -> RunPage:
-            return flo.actions.runs(name, status, limit, cursor)
-
-        runs, cursor = collect(ask, limit, cursor)
-    show_list(settings.format, runs, RUN_COLUMNS, none="no runs", cursor=cursor)
-
-
-@action.command("delete", aliases=["rm"], examples=["flo action delete send-email"])
-@click.argument("name")
-@click.option("-f", "--force", is_flag=True, help="Accepted, but nothing is asked anyway.")
-@pass_settings
-def delete(settings: GlobalSettings, name: str, force: bool) -> None:
-    """Delete the action NAME: its live runs go on to their end, new ones are refused."""
-    with settings.connect() as flo:
-        flo.actions.delete(name)
-    show(settings.format, {"name": name}, text=f"Deleted action: {name}", raw=name)
-
-
-action.add_command(dlq)
+def _run_details(run: RunView) -> str:
+    """What there is to tell of a run that its table leaves out."""
+    is_running = run.status is RunStatus.RUNNING
+    is_delayed = run.status is RunStatus.PENDING and run.ready_at_ms > run.created_at_ms
+    details: dict[str, object] = {
+        "ready": time_text(run.ready_at_ms) if is_delayed else None,
+        "attempt": run.attempt or None,
+        "worker": run.worker_id,
+        "started": time_text(run.started_at_ms),
+        "lease until": time_text(run.lease_expires_at_ms) if is_running else None,
+        "finished": time_text(run.finished_at_ms),
+        "outcome": run.outcome,
+        "output": payload_text(run.output),
+        "error": run.error,
+        "dead-lettered": "yes" if run.dead_lettered else None,
+    }
+    for attempt in run.attempts:
+        ended = f"{time_text(attempt.ended_at_ms)} on {attempt.worker_id}"
+        details[f"attempt {attempt.number}"] = f"ended {ended}: {attempt.error}"
+    return lines(details)
 
 
 def _settings_text(action: ActionView) -> str:
@@ -176,3 +133,81 @@ def _rate_text(limits: LimitsView | None) -> str:
 
 def _yes_or_no(value: bool) -> str:
     return "yes" if value else "no"
+
+
+action.add(
+    register,
+    invoke,
+    plain_command(
+        "status",
+        GetRun,
+        "run_id",
+        text=_run_text,
+        raw="{reply.status}",
+        examples=["flo action status send-email-1"],
+    ),
+    plain_command(
+        "cancel",
+        Cancel,
+        "run_id",
+        Flag("reason", "-r"),
+        text="Cancelled run: {run_id}",
+        raw="{reply.status}",
+        examples=[
+            "flo action cancel render-video-1",
+            "flo action cancel render-video-1 --reason 'the customer has left'",
+        ],
+    ),
+    list_command(
+        "list",
+        ListActions,
+        columns=ACTION_COLUMNS,
+        none="no actions",
+        examples=["flo action list", "flo action list --format json"],
+    ),
+    plain_command(
+        "info",
+        GetAction,
+        "name",
+        text=_settings_text,
+        raw=lambda view: "enabled" if view.enabled else "disabled",
+        examples=["flo action info send-email", "flo action info send-email --format json"],
+    ),
+    plain_command(
+        "enable",
+        EnableAction,
+        "name",
+        text="Enabled action: {name}",
+        also={"enabled": True},
+        examples=["flo action enable send-email"],
+    ),
+    plain_command(
+        "disable",
+        DisableAction,
+        "name",
+        text="Disabled action: {name}",
+        also={"enabled": False},
+        examples=["flo action disable send-email"],
+    ),
+    list_command(
+        "runs",
+        ListRuns,
+        Argument("action", "NAME"),
+        Flag("status", "-s"),
+        columns=RUN_COLUMNS,
+        none="no runs",
+        limit=50,
+        examples=["flo action runs send-email", "flo action runs send-email --status failed"],
+        aliases=["tasks"],
+    ),
+    plain_command(
+        "delete",
+        DeleteAction,
+        "name",
+        NOTHING_IS_ASKED,
+        text="Deleted action: {name}",
+        examples=["flo action delete send-email"],
+        aliases=["rm"],
+    ),
+    dlq,
+)

@@ -1,21 +1,18 @@
 """flo action dlq ..."""
 
-import sys
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Sequence
 
 import click
 
 from flo.cli.app.command import CommandGroup
-from flo.cli.app.options import GlobalSettings, pass_settings
-from flo.cli.app.output import Columns, count_text, show, show_list, time_text
-from flo.cli.app.pages import collect, page_options
+from flo.cli.app.derive import YES, confirm, list_command, operation_command
+from flo.cli.app.options import GlobalSettings
+from flo.cli.app.output import Columns, count_text, show, time_text
+from flo.cli.app.parameters import Argument
 from flo.model.ids import RunId
-from flo.model.runs import RunPage, RunView
+from flo.model.runs import ListDead, PurgeDead, RequeueDead, RunView
 
 ERROR_SHOWN_MAX = 60
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 DEAD_COLUMNS: Columns[RunView] = {
     "RUN ID": lambda run: run.run_id,
@@ -39,77 +36,70 @@ def dlq() -> None:
     """
 
 
-def which_runs(command: F) -> F:
-    """The dead letters meant: those named, or all."""
-    everything = click.option(
-        "-a", "--all", "everything", is_flag=True, help="All dead letters of the action."
-    )
-    runs = click.argument("runs", metavar="[RUN]...", nargs=-1)
-    return click.argument("action")(runs(everything(command)))
+EVERYTHING = click.Option(
+    ["-a", "--all", "everything"], is_flag=True, help="All dead letters of the action."
+)
+WHICH = ("action", Argument("run_ids", "RUN"), EVERYTHING)
+"""The dead letters that are meant: those named, or all."""
 
 
-@dlq.command("list", aliases=["ls"], examples=["flo action dlq list send-email"])
-@click.argument("action")
-@page_options(limit_default=50)
-@pass_settings
-def list_dead(settings: GlobalSettings, action: str, limit: int, cursor: str | None) -> None:
-    """List the dead letters of ACTION, the newest first."""
-    with settings.connect() as flo:
-
-        def ask(limit: int, cursor: str | None) -> RunPage:
-            return flo.actions.dead(action, limit, cursor)
-
-        runs, cursor = collect(ask, limit, cursor)
-    show_list(settings.format, runs, DEAD_COLUMNS, none="no dead letters", cursor=cursor)
-
-
-@dlq.command(
+@operation_command(
     "requeue",
+    RequeueDead,
+    *WHICH,
     examples=[
         "flo action dlq requeue charge-payment charge-payment-1",
         "flo action dlq requeue charge-payment --all",
     ],
 )
-@which_runs
-@pass_settings
-def requeue(
-    settings: GlobalSettings, action: str, runs: tuple[RunId, ...], everything: bool
-) -> None:
+def requeue(settings: GlobalSettings, command: RequeueDead, everything: bool) -> None:
     """Run dead letters of ACTION again, with all their retries."""
-    _check_choice(runs, everything)
+    _check_choice(command.run_ids, everything)
     with settings.connect() as flo:
-        requeued = flo.actions.requeue(action, runs or None)
+        requeued = flo.actions.requeue(command.action, command.run_ids)
     _show(settings, "Requeued", requeued)
 
 
-@dlq.command(
+@operation_command(
     "purge",
+    PurgeDead,
+    *WHICH,
+    YES,
     examples=[
         "flo action dlq purge charge-payment charge-payment-1",
         "flo action dlq purge charge-payment --all --yes",
     ],
 )
-@which_runs
-@click.option("-y", "--yes", is_flag=True, help="Do not ask, even on a terminal.")
-@pass_settings
-def purge(
-    settings: GlobalSettings, action: str, runs: tuple[RunId, ...], everything: bool, yes: bool
-) -> None:
+def purge(settings: GlobalSettings, command: PurgeDead, everything: bool, yes: bool) -> None:
     """Forget dead letters of ACTION for good. On a terminal it asks first."""
-    _check_choice(runs, everything)
-    if not yes and sys.stdin.isatty():
-        what = "all its dead letters" if everything else ", ".join(runs)
-        click.confirm(f"Forget {what} of {action!r} for good?", abort=True, err=True)
+    _check_choice(command.run_ids, everything)
+    what = ", ".join(command.run_ids or ["all its dead letters"])
+    confirm(f"Forget {what} of {command.action!r} for good?", yes)
     with settings.connect() as flo:
-        purged = flo.actions.purge(action, runs or None)
+        purged = flo.actions.purge(command.action, command.run_ids)
     _show(settings, "Purged", purged)
 
 
-def _check_choice(runs: tuple[RunId, ...], everything: bool) -> None:
-    if everything == bool(runs):
+def _check_choice(run_ids: Sequence[RunId] | None, everything: bool) -> None:
+    if everything == bool(run_ids):
         raise click.UsageError("name the runs, or say --all")
 
 
 def _show(settings: GlobalSettings, word: str, run_ids: list[RunId]) -> None:
     text = f"{word} {count_text(len(run_ids), 'run')}" if run_ids else "(no dead letters)"
     show(settings.format, {"run_ids": run_ids}, text=text, raw="\n".join(run_ids))
+
+
+dlq.add(
+    list_command(
+        "list",
+        ListDead,
+        "action",
+        columns=DEAD_COLUMNS,
+        none="no dead letters",
+        limit=50,
+        examples=["flo action dlq list send-email"],
+    ),
+    requeue,
+    purge,
+)

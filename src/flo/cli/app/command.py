@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import click
 
 from flo.cli.app.options import GlobalOption, global_options
+from flo.model.errors import FloError
 
 
 class CommandTree(NamedTuple):
@@ -55,6 +56,7 @@ class CommandGroup(click.Group):
         examples: Sequence[str] = (),
         aliases: Sequence[str] = (),
         notes: Mapping[str, Mapping[str, str]] | None = None,
+        hints: Mapping[str, str] | None = None,
         **kwargs: Any,
     ) -> None:
         kwargs.setdefault("no_args_is_help", False)
@@ -63,12 +65,26 @@ class CommandGroup(click.Group):
         self.examples = examples
         self.aliases = aliases
         self.notes = notes or {}
+        self.hints = hints or {}
         self.params += global_options(self.params)
+
+    def add(self, *commands: click.Command) -> None:
+        for command in commands:
+            self.add_command(command)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args and not ctx.resilient_parsing:
             args = ["--help"]
         return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; an error gets the hint that helps here, in place of the general one."""
+        try:
+            return super().invoke(ctx)
+        except FloError as error:
+            if hint := self.hints.get(error.code):
+                error.add_note(hint)
+            raise
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(dict.fromkeys([*self.branches, *self.commands]))

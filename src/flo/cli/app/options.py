@@ -13,6 +13,7 @@ import click
 
 if TYPE_CHECKING:
     from flo.client.blocking import BlockingFlo
+    from flo.model.operation import Command, Query, R
 
 HOST_DEFAULT = "127.0.0.1"
 PORT_DEFAULT = 9000
@@ -46,6 +47,11 @@ class GlobalSettings:
         from flo.client.blocking import BlockingFlo
 
         return BlockingFlo(self.address, namespace=self.namespace)
+
+    def call(self, message: "Command[R] | Query[R]") -> "R":
+        """Connect, and send one operation."""
+        with self.connect() as flo:
+            return flo.call(message)
 
 
 pass_settings = click.make_pass_decorator(GlobalSettings, ensure=True)

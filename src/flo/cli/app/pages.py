@@ -1,15 +1,18 @@
 """Lists that come in pages: how many items to show, and after which."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import click
+import msgspec
 
 from flo.model.ids import LIST_LIMIT_MAX
+from flo.model.operation import Query
 
-F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
+
+LIMIT_DEFAULT = 100
 
 
 class Page(Protocol[T_co]):
@@ -20,22 +23,22 @@ class Page(Protocol[T_co]):
     def cursor(self) -> str | None: ...
 
 
-def page_options(limit_default: int) -> Callable[[F], F]:
-    limit = click.option(
-        "-l",
-        "--limit",
-        type=click.IntRange(min=1),
-        metavar="N",
-        default=limit_default,
-        show_default=True,
-        help="How many to show at most.",
-    )
-    cursor = click.option("--cursor", help="Go on where an earlier list ended.")
-    return lambda command: limit(cursor(command))
+def page_options(limit_default: int) -> list[click.Parameter]:
+    return [
+        click.Option(
+            ["-l", "--limit"],
+            type=click.IntRange(min=1),
+            metavar="N",
+            default=limit_default,
+            show_default=True,
+            help="How many to show at most.",
+        ),
+        click.Option(["--cursor"], help="Go on where an earlier list ended."),
+    ]
 
 
 def collect(
-    ask: Callable[[int, str | None], Page[T]], limit: int, cursor: str | None
+    call: Callable[[Query[Page[T]]], Page[T]], query: Query[Page[T]], limit: int
 ) -> tuple[list[T], str | None]:
     """Up to `limit` items, over as many pages as it takes, and where the next would begin.
 
@@ -43,8 +46,9 @@ def collect(
     """
     items: list[T] = []
     while True:
-        page = ask(min(limit - len(items), LIST_LIMIT_MAX), cursor)
+        left = min(limit - len(items), LIST_LIMIT_MAX)
+        page = call(msgspec.structs.replace(query, limit=left))
         items += page.items
-        cursor = page.cursor
-        if cursor is None or len(items) >= limit:
-            return items, cursor
+        if page.cursor is None or len(items) >= limit:
+            return items, page.cursor
+        query = msgspec.structs.replace(query, cursor=page.cursor)

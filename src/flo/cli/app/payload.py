@@ -2,19 +2,20 @@
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 import msgspec
 
 from flo.model.ids import Labels
 
+T = TypeVar("T")
 
-def read_payload(text: str | None) -> bytes:
+
+def read_payload(text: str) -> bytes:
     """The text itself, `-` for what comes on stdin, `@file` for what a file holds."""
-    if text is None:
-        return b""
     if text == "-":
         return sys.stdin.buffer.read()
     if not text.startswith("@"):
@@ -25,9 +26,7 @@ def read_payload(text: str | None) -> bytes:
         raise click.UsageError(f"cannot read {text[1:]!r}: {error.strerror}") from error
 
 
-def read_labels(text: str | None) -> Labels | None:
-    if text is None:
-        return None
+def read_labels(text: str) -> Labels:
     try:
         return msgspec.json.decode(text, type=Labels)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -36,16 +35,49 @@ def read_labels(text: str | None) -> Labels | None:
         ) from error
 
 
-def read_object(text: str | None, what: str) -> dict[str, Any] | None:
+def read_object(text: str, what: str) -> dict[str, Any]:
     """A JSON object: the text itself if it begins with a brace, else what is in the file it names.
 
     `-` reads stdin, and `@file` is a file too.
     """
-    if text is None:
-        return None
     names_file = text != "-" and not text.lstrip().startswith(("{", "@"))
     payload = read_payload(f"@{text}" if names_file else text)
     try:
         return msgspec.json.decode(payload, type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError) as error:
         raise click.UsageError(f"{what}: expected a JSON object: {error}") from error
+
+
+def read_json(text: str) -> bytes:
+    """A payload that is JSON."""
+    payload = read_payload(text)
+    try:
+        msgspec.json.decode(payload)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise click.UsageError(f"expected JSON: {error}; a text stands in quotes") from error
+    return payload
+
+
+class ReadFrom(click.ParamType[T]):
+    """A value that is read from what was typed; its reader is told the name of the flag too."""
+
+    def __init__(self, read: Callable[[str, str], T], name: str) -> None:
+        self._read = read
+        self.name = name
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> T:
+        flag = param.opts[-1] if param is not None else self.name
+        return self._read(value, flag) if isinstance(value, str) else value
+
+
+class Seconds(click.FloatRange):
+    """A duration that is typed in seconds and kept in milliseconds."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        return round(super().convert(value, param, ctx) * 1_000)
+
+
+PAYLOAD = ReadFrom(lambda text, flag: read_payload(text), "payload")
+JSON = ReadFrom(lambda text, flag: read_json(text), "json")
+LABELS = ReadFrom(lambda text, flag: read_labels(text), "json")
+OBJECT = ReadFrom(read_object, "file|json")

@@ -1,64 +1,31 @@
-"""What several commands on keys share: flags, and how they tell of a version."""
-
-from collections.abc import Callable
-from typing import Any, TypeVar
+"""The flags that several commands on keys share."""
 
 import click
 
-from flo.cli.app.options import GlobalSettings
-from flo.cli.app.output import show
-from flo.model.ids import Key
+from flo.cli.app.parameters import Either, Flag
+from flo.cli.app.payload import Seconds
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-txn_flag = click.option(
-    "-t",
-    "--txn",
-    "transaction",
+TRANSACTION_FLAG = click.Option(
+    ["-t", "--txn", "transaction"],
     type=click.IntRange(min=1),
     metavar="NUMBER",
     help="As a part of this transaction: see flo kv begin.",
 )
-
-cas_flag = click.option(
-    "--cas",
-    "if_version",
-    type=click.IntRange(min=0),
-    metavar="VERSION",
-    help="Only if this is the key's version; 0 if it must not exist.",
+TRANSACTION = Either(
+    "transaction", "-t", "--txn", argument="NUMBER", metavar="NUMBER", type=click.IntRange(min=1)
 )
-
-routing_flag = click.option(
-    "-r",
-    "--routing-key",
+VERSION_FLAG = Flag("if_version", "--cas", type=click.IntRange(min=0), metavar="VERSION")
+PATH_FLAG = Flag("path", "-p", metavar="PATH")
+TTL_FLAG = Flag(
+    "ttl_ms",
+    "--ttl",
+    type=Seconds(min=0, min_open=True),
+    metavar="SECONDS",
+    help="How long it stays, in seconds.  [default: for good]",
+)
+ROUTING_FLAG = click.Option(
+    ["-r", "--routing-key"],
     metavar="KEY",
     expose_value=False,
     help="Accepted, but a namespace is in one place anyway.",
 )
-
-
-def ttl_flag(*, required: bool = False) -> Callable[[F], F]:
-    return click.option(
-        "--ttl",
-        "ttl_s",
-        type=click.FloatRange(min=0, min_open=True),
-        metavar="SECONDS",
-        required=required,
-        help="How long it stays, in seconds." + ("" if required else "  [default: for good]"),
-    )
-
-
-def path_flag(command: F) -> F:
-    return click.option(
-        "-p",
-        "--path",
-        metavar="PATH",
-        default="$",
-        show_default=True,
-        help="""Where in the document, as $.user.name, $.items[0] or $["odd name"].""",
-    )(command)
-
-
-def show_version(settings: GlobalSettings, key: Key, version: int | None) -> None:
-    """What a change came to; in a transaction there is no version yet."""
-    show(settings.format, {"key": key, "version": version}, text="OK", raw=f"{version or ''}")

@@ -1,24 +1,29 @@
 """flo stream ..."""
 
-import sys
-from collections.abc import Callable
-from typing import Any, TypeVar
-
 import click
+import msgspec
 
 from flo.cli.app.command import CommandGroup
-from flo.cli.app.options import GlobalSettings, pass_settings
-from flo.cli.app.output import Columns, aligned, count_text, show, show_list, time_text
-from flo.cli.app.pages import collect, page_options
+from flo.cli.app.derive import list_command, operation_command, plain_command
+from flo.cli.app.options import GlobalSettings
+from flo.cli.app.output import Columns, aligned, count_text, show, time_text
+from flo.cli.app.parameters import Flag
+from flo.cli.app.payload import Seconds
 from flo.cli.group.groups import group
 from flo.cli.stream.append import append
 from flo.cli.stream.read import read
-from flo.model.ids import StreamId, StreamName
-from flo.model.streams import Retention, StreamPage, StreamView
+from flo.model.streams import (
+    AlterStream,
+    CreateStream,
+    DeleteStream,
+    GetStream,
+    ListStreams,
+    Retention,
+    StreamView,
+    TrimStream,
+)
 
-HOUR_S = 3_600
-
-F = TypeVar("F", bound=Callable[..., Any])
+HOUR_MS = 3_600_000
 
 STREAM_COLUMNS: Columns[StreamView] = {
     "NAME": lambda stream: stream.name,
@@ -42,127 +47,66 @@ def stream() -> None:
     """Append records, read them, share them out to consumers."""
 
 
-def bounds(command: F) -> F:
-    """What a stream keeps."""
-    hours = click.option(
-        "-r",
-        "--retention",
-        "retention_h",
+BOUNDS = (
+    click.Option(
+        ["-r", "--retention", "retention_h"],
         type=click.FloatRange(min=0),
         metavar="HOURS",
         help="Keep records for so many hours; 0 for ever.",
-    )
-    length = click.option(
-        "--maxlen",
-        "max_length",
+    ),
+    click.Option(
+        ["--maxlen", "max_length"],
         type=click.IntRange(min=0),
         metavar="N",
         help="Keep the newest N records; 0 for all.",
-    )
-    size = click.option(
-        "--maxbytes",
-        "max_bytes",
+    ),
+    click.Option(
+        ["--maxbytes", "max_bytes"],
         type=click.IntRange(min=0),
         metavar="BYTES",
         help="Keep so many bytes of the newest records; 0 for all.",
-    )
-    return hours(length(size(command)))
+    ),
+)
+"""What a stream keeps."""
 
 
-stream.add_command(append)
-stream.add_command(read)
-
-
-@stream.command(
+@operation_command(
     "create",
+    CreateStream,
+    "stream",
+    Flag("partitions", "-p"),
+    *BOUNDS,
     examples=[
         "flo stream create payments",
         "flo stream create payments --partitions 4 --retention 72",
     ],
 )
-@click.argument("name", metavar="STREAM")
-@click.option(
-    "-p",
-    "--partitions",
-    type=click.IntRange(min=1),
-    metavar="N",
-    default=1,
-    show_default=True,
-    help="Into how many parts keys are spread.",
-)
-@bounds
-@pass_settings
 def create(
     settings: GlobalSettings,
-    name: StreamName,
-    partitions: int,
+    command: CreateStream,
     retention_h: float | None,
     max_length: int | None,
     max_bytes: int | None,
 ) -> None:
     """Create STREAM. The first record appended to one creates it too, with the defaults."""
-    with settings.connect() as flo:
-        flo.streams.create(
-            name,
-            partitions=partitions,
-            max_age=(retention_h or 0) * HOUR_S or None,
-            max_length=max_length or None,
-            max_bytes=max_bytes or None,
-        )
-    show(settings.format, {"name": name}, text=f"Created stream: {name}", raw=name)
+    retention = _retention(Retention(), retention_h, max_length, max_bytes)
+    settings.call(msgspec.structs.replace(command, retention=retention))
+    _show_name(settings, "Created", command.stream)
 
 
-@stream.command("info", examples=["flo stream info orders"])
-@click.argument("name", metavar="STREAM")
-@pass_settings
-def info(settings: GlobalSettings, name: StreamName) -> None:
-    """Show how much there is in STREAM, and what it keeps."""
-    with settings.connect() as flo:
-        view = flo.streams.info(name)
-    details = {
-        "Stream": view.name,
-        "Created": time_text(view.created_at_ms),
-        "Partitions": view.partitions,
-        "Records": view.count,
-        "Bytes": view.bytes,
-        "First ID": view.first_id,
-        "Last ID": view.last_id,
-        "Keeps": _retention_text(view.retention),
-        "Groups": ", ".join(view.groups),
-    }
-    show(settings.format, view, text=aligned(details), raw=f"{view.count}")
-
-
-@stream.command(
-    "list", aliases=["ls"], examples=["flo stream list", "flo stream list --prefix ord"]
-)
-@click.option("--prefix", metavar="TEXT", default="", help="Only those that begin so.")
-@page_options(limit_default=100)
-@pass_settings
-def list_streams(settings: GlobalSettings, prefix: str, limit: int, cursor: str | None) -> None:
-    """List the streams."""
-    with settings.connect() as flo:
-
-        def ask(limit: int, cursor: str | None) -> StreamPage:
-            return flo.streams.list(prefix, limit=limit, cursor=cursor)
-
-        streams, cursor = collect(ask, limit, cursor)
-    show_list(settings.format, streams, STREAM_COLUMNS, none="no streams", cursor=cursor)
-
-
-@stream.command(
+@operation_command(
     "alter",
+    GetStream,
+    "stream",
+    *BOUNDS,
     examples=[
         "flo stream alter orders --retention 24",
         "flo stream alter orders --maxlen 1000000 --retention 0",
     ],
 )
-@click.argument("name", metavar="STREAM")
-@bounds
-@pass_settings
 def alter(
     settings: GlobalSettings,
-    name: StreamName,
+    query: GetStream,
     retention_h: float | None,
     max_length: int | None,
     max_bytes: int | None,
@@ -171,105 +115,119 @@ def alter(
     if retention_h is None and max_length is None and max_bytes is None:
         raise click.UsageError("say what to keep: --retention, --maxlen or --maxbytes")
     with settings.connect() as flo:
-        before = flo.streams.info(name).retention
-        age_s = before.max_age_ms / 1_000 if before.max_age_ms is not None else None
-        flo.streams.alter(
-            name,
-            max_age=age_s if retention_h is None else retention_h * HOUR_S or None,
-            max_length=before.max_length if max_length is None else max_length or None,
-            max_bytes=before.max_bytes if max_bytes is None else max_bytes or None,
-        )
-    show(settings.format, {"name": name}, text=f"Altered stream: {name}", raw=name)
+        before = flo.call(query).retention
+        retention = _retention(before, retention_h, max_length, max_bytes)
+        flo.call(AlterStream(stream=query.stream, retention=retention))
+    _show_name(settings, "Altered", query.stream)
 
 
-@stream.command(
-    "delete",
-    aliases=["rm"],
-    examples=["flo stream delete orders", "flo stream delete orders --force"],
-)
-@click.argument("name", metavar="STREAM")
-@click.option("-f", "--force", is_flag=True, help="Do not ask, even on a terminal.")
-@pass_settings
-def delete(settings: GlobalSettings, name: StreamName, force: bool) -> None:
-    """Delete STREAM, its records and its groups. On a terminal it asks first."""
-    if not force and sys.stdin.isatty():
-        query = f"Delete stream {name!r} with all its records and groups?"
-        click.confirm(query, abort=True, err=True)
-    with settings.connect() as flo:
-        flo.streams.delete(name)
-    show(settings.format, {"name": name}, text=f"Deleted stream: {name}", raw=name)
-
-
-@stream.command(
+@operation_command(
     "trim",
+    TrimStream,
+    "stream",
+    Flag("before", metavar="ID"),
+    Flag("max_length", "--maxlen"),
+    Flag(
+        "max_age_ms",
+        "--maxage",
+        type=Seconds(min=0),
+        metavar="SECONDS",
+        help="Keep what is no older than so many seconds.",
+    ),
+    Flag("max_bytes", "--maxbytes", metavar="BYTES"),
+    Flag("dry_run", "-d"),
     examples=[
         "flo stream trim orders --maxlen 1000 --dry-run",
         "flo stream trim orders --maxage 86400",
         "flo stream trim orders --before 1700000000000-1",
     ],
 )
-@click.argument("name", metavar="STREAM")
-@click.option("--before", metavar="ID", help="Let go of what comes before this id.")
-@click.option(
-    "--maxlen",
-    "max_length",
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="Keep the newest N records.",
-)
-@click.option(
-    "--maxage",
-    "max_age_s",
-    type=click.FloatRange(min=0),
-    metavar="SECONDS",
-    help="Keep what is no older than so many seconds.",
-)
-@click.option(
-    "--maxbytes",
-    "max_bytes",
-    type=click.IntRange(min=0),
-    metavar="BYTES",
-    help="Keep so many bytes of the newest records.",
-)
-@click.option("-d", "--dry-run", is_flag=True, help="Only say what would be let go of.")
-@pass_settings
-def trim(
-    settings: GlobalSettings,
-    name: StreamName,
-    before: StreamId | None,
-    max_length: int | None,
-    max_age_s: float | None,
-    max_bytes: int | None,
-    dry_run: bool,
-) -> None:
+def trim(settings: GlobalSettings, command: TrimStream) -> None:
     """Let go of the oldest records of STREAM.
 
     Of several bounds each counts; without any, what its retention leaves out goes.
     """
-    with settings.connect() as flo:
-        trimmed = flo.streams.trim(
-            name,
-            before=before,
-            max_length=max_length,
-            max_age=max_age_s,
-            max_bytes=max_bytes,
-            dry_run=dry_run,
-        )
-    word = "Would trim" if dry_run else "Trimmed"
+    trimmed = settings.call(command)
+    word = "Would trim" if command.dry_run else "Trimmed"
     first = f"; the first is {trimmed.first_id}" if trimmed.first_id is not None else ""
     text = f"{word} {count_text(trimmed.removed, 'record')}{first}"
     show(settings.format, trimmed, text=text, raw=f"{trimmed.removed}")
 
 
-stream.add_command(group)
+def _retention(
+    before: Retention, retention_h: float | None, max_length: int | None, max_bytes: int | None
+) -> Retention:
+    """What the flags say, where 0 is no bound; what they do not say stays as it was."""
+    max_age_ms = None if retention_h is None else round(retention_h * HOUR_MS)
+    return Retention(
+        max_age_ms=before.max_age_ms if max_age_ms is None else max_age_ms or None,
+        max_length=before.max_length if max_length is None else max_length or None,
+        max_bytes=before.max_bytes if max_bytes is None else max_bytes or None,
+    )
+
+
+def _show_name(settings: GlobalSettings, word: str, name: str) -> None:
+    show(settings.format, {"name": name}, text=f"{word} stream: {name}", raw=name)
+
+
+def _details(view: StreamView) -> str:
+    return aligned(
+        {
+            "Stream": view.name,
+            "Created": time_text(view.created_at_ms),
+            "Partitions": view.partitions,
+            "Records": view.count,
+            "Bytes": view.bytes,
+            "First ID": view.first_id,
+            "Last ID": view.last_id,
+            "Keeps": _retention_text(view.retention),
+            "Groups": ", ".join(view.groups),
+        }
+    )
 
 
 def _retention_text(retention: Retention) -> str:
     kept = []
     if retention.max_age_ms is not None:
-        kept.append(f"{retention.max_age_ms / 1_000 / HOUR_S:g} h")
+        kept.append(f"{retention.max_age_ms / HOUR_MS:g} h")
     if retention.max_length is not None:
         kept.append(count_text(retention.max_length, "record"))
     if retention.max_bytes is not None:
         kept.append(count_text(retention.max_bytes, "byte"))
     return f"at most {', '.join(kept)}" if kept else "everything"
+
+
+stream.add(
+    append,
+    read,
+    create,
+    plain_command(
+        "info",
+        GetStream,
+        "stream",
+        text=_details,
+        raw="{reply.count}",
+        examples=["flo stream info orders"],
+    ),
+    list_command(
+        "list",
+        ListStreams,
+        "prefix",
+        columns=STREAM_COLUMNS,
+        none="no streams",
+        examples=["flo stream list", "flo stream list --prefix ord"],
+    ),
+    alter,
+    plain_command(
+        "delete",
+        DeleteStream,
+        "stream",
+        asks="Delete stream {stream!r} with all its records and groups?",
+        text="Deleted stream: {stream}",
+        json={"name": "stream"},
+        examples=["flo stream delete orders", "flo stream delete orders --force"],
+        aliases=["rm"],
+    ),
+    trim,
+    group,
+)

@@ -7,13 +7,7 @@ import click
 from flo.cli.app.command import FloCommand
 from flo.cli.app.options import Format, GlobalSettings, pass_settings
 from flo.cli.app.output import to_json
-from flo.cli.workflow.options import (
-    Document,
-    connected,
-    file_flag,
-    read_document,
-    version_flag,
-)
+from flo.cli.workflow.options import FILE, FILE_HELP, Document, read_document
 from flo.cli.workflow.problems import refused
 from flo.model.errors import Invalid
 from flo.model.workflows import LATEST
@@ -33,8 +27,15 @@ MERMAID = "mermaid"
     ],
 )
 @click.argument("name", required=False)
-@file_flag(required=False)
-@version_flag("Which version of NAME.", LATEST)
+@click.option(*FILE, metavar="FILE", help=FILE_HELP)
+@click.option(
+    "-v",
+    "--version",
+    metavar="VERSION",
+    default=LATEST,
+    show_default=True,
+    help="Which version of NAME.",
+)
 @click.option(
     "--format",
     "drawing",
@@ -55,7 +56,7 @@ def graph(
 
 def _deployed(settings: GlobalSettings, name: str | None, version: str) -> Document:
     assert name is not None
-    with connected(settings) as flo:
+    with settings.connect() as flo:
         return Document(flo.workflows.get(name, version).text, name)
 
 

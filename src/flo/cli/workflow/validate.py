@@ -4,7 +4,7 @@ import click
 
 from flo.cli.app.command import CommandGroup
 from flo.cli.app.options import GlobalSettings, pass_settings
-from flo.cli.workflow.options import file_flag, read_document
+from flo.cli.workflow.options import file_option, read_document
 from flo.cli.workflow.problems import show_validation
 
 
@@ -20,7 +20,7 @@ def validate() -> None:
         "flo validate workflow -f process-order.yaml --format json",
     ],
 )
-@file_flag(required=True)
+@file_option
 @pass_settings
 def validate_workflow(settings: GlobalSettings, file: str) -> None:
     """Check the definition of a workflow; no server is asked.

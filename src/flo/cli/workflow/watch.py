@@ -22,7 +22,6 @@ from flo.cli.app.options import Format, GlobalSettings, pass_settings
 from flo.cli.app.output import NOTHING, payload_text, time_text, to_json
 from flo.cli.app.printable import printable
 from flo.cli.workflow.executions import place_text, run_value
-from flo.cli.workflow.options import connected
 from flo.model.errors import TimedOut, Unavailable
 from flo.model.ids import RunId
 from flo.model.workflows import ENDED, HistoryView, WaitView, WorkflowRunView, WorkflowStatus
@@ -58,7 +57,7 @@ def watch(settings: GlobalSettings, run: RunId) -> None:
     exit code is 3 if the run ends unsuccessfully. Leaving with Ctrl-C does nothing to it. A server
     that is restarted meanwhile is waited for.
     """
-    with connected(settings) as flo:
+    with settings.connect() as flo:
         following = Following(flo, run)
         with live_line() as line:
             for view in glances(flo, run, line):
