@@ -1,4 +1,4 @@
-"""A whole worker in virtual time, under a foreman who says what happens."""
+"""A whole worker in virtual time, with a server that does what the test says."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""What every noun of a client is: the session it asks through, and the namespace it speaks of."""
+"""What every noun of a client has: the session that sends its messages, and a namespace."""
 
 import asyncio
 
@@ -17,6 +17,6 @@ class Noun:
     def _call(
         self, message: Command[R] | Query[R], timeout_s: float | None = None
     ) -> asyncio.Future[R]:
-        """Ask this in the namespace of the client; the message has just been made for it."""
+        """Send a message, which was made for this call, to the namespace of the client."""
         force_setattr(message, "namespace", self._namespace)
         return self._session.call(message, timeout_s=timeout_s)

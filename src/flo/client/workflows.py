@@ -101,7 +101,7 @@ class Workflows(Noun):
         """Start a run. With an `idempotency_key` it is repeated safely if the connection breaks.
 
         It is called `run_id`, which no other run may be, or else is given a number. Those started
-        in the same turn of the loop travel together.
+        in the same turn of the loop are sent together.
         """
         begun = await self._call(
             StartWorkflow(
@@ -121,7 +121,7 @@ class Workflows(Noun):
     async def signal(self, run_id: RunId, type: str, payload: Any = None) -> None:
         """Send a signal; it is kept until a step waits for its type.
 
-        It is sent once at most: nobody knows whether it has arrived if the connection breaks.
+        It is sent once at most: if the connection breaks, it is not known whether it has arrived.
         """
         await self._call(SignalWorkflow(run_id=run_id, type=type, payload=encode_payload(payload)))
 

@@ -1,4 +1,4 @@
-"""The conversation on one connection, seen from each end: hello first, then requests and replies.
+"""The two ends of a connection: hello first, then requests and replies.
 
 Neither end knows a socket: bytes go in, requests or answers come out, and what is to be sent is
 returned as bytes.

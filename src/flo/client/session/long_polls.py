@@ -1,4 +1,4 @@
-"""Waiting is made of long polls: how long each of them may take, and which of them may fail."""
+"""The long polls that a wait consists of: how long each may take, and when to poll again."""
 
 import asyncio
 from math import inf

@@ -75,7 +75,7 @@ class Session:
 
         The time is that of the client, and for a long poll also what it may wait. What may not be
         repeated, or is to be sent `once`, is sent once at most: if its connection breaks, the
-        caller is told that nobody knows whether it was done.
+        caller is told that it may or may not have been done.
         """
         loop = asyncio.get_running_loop()
         if loop is not self._loop:

@@ -1,4 +1,4 @@
-"""The work of an action worker: claim tasks while slots are free, and perform them."""
+"""The work of an action worker: claim tasks while slots are free, and run them."""
 
 import asyncio
 import logging
