@@ -5,8 +5,8 @@
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from flo.client.payloads.payload import decode_payload
-from flo.model.errors import FloError, Invalid
+from flo.client.handles.results import ENDED, decoded_output
+from flo.model.errors import FloError
 from flo.model.ids import RunId
 from flo.model.workflows import Explanation, HistoryView, WorkflowRunView, WorkflowStatus
 
@@ -26,7 +26,7 @@ class WorkflowUnsuccessful(FloError):
 
     def __init__(self, run: WorkflowRunView) -> None:
         super().__init__(
-            f"workflow run {run.run_id!r} has {_ENDED[run.status]} at {run.terminal}: "
+            f"workflow run {run.run_id!r} has {ENDED[run.status]} at {run.terminal}: "
             f"{run.error or 'no reason was given'}",
             code=f"workflow_{run.status}",
             details={
@@ -99,16 +99,4 @@ def result_of(run: WorkflowRunView, type: Any) -> Any:
     """The decoded output of a workflow run that has ended."""
     if run.status is not WorkflowStatus.COMPLETED:
         raise WorkflowUnsuccessful(run)
-    try:
-        return decode_payload(run.output or b"", type)
-    except Invalid as error:
-        raise Invalid(
-            f"the output of workflow run {run.run_id!r}: {error.message}", code=error.code
-        ) from error
-
-
-_ENDED = {
-    WorkflowStatus.FAILED: "failed",
-    WorkflowStatus.CANCELLED: "been cancelled",
-    WorkflowStatus.TIMED_OUT: "timed out",
-}
+    return decoded_output(f"workflow run {run.run_id!r}", run.output, type)

@@ -4,8 +4,8 @@
 
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from flo.client.payloads.payload import decode_payload
-from flo.model.errors import FloError, Invalid
+from flo.client.handles.results import ENDED, decoded_output
+from flo.model.errors import FloError
 from flo.model.ids import RunId
 from flo.model.runs import Accepted, RunResult, RunStatus, RunView
 
@@ -25,7 +25,7 @@ class RunUnsuccessful(FloError):
 
     def __init__(self, run: RunResult) -> None:
         super().__init__(
-            f"run {run.run_id!r} has {_ENDED[run.status]}: {run.error or 'no reason was given'}",
+            f"run {run.run_id!r} has {ENDED[run.status]}: {run.error or 'no reason was given'}",
             code=f"run_{run.status}",
             details={"run_id": run.run_id, "status": str(run.status), "attempt": run.attempt},
         )
@@ -76,16 +76,4 @@ def result_of(run: RunResult, type: Any) -> Any:
     """The decoded output of a run that has ended."""
     if run.status is not RunStatus.COMPLETED:
         raise RunUnsuccessful(run)
-    try:
-        return decode_payload(run.output or b"", type)
-    except Invalid as error:
-        raise Invalid(
-            f"the output of run {run.run_id!r}: {error.message}", code=error.code
-        ) from error
-
-
-_ENDED = {
-    RunStatus.FAILED: "failed",
-    RunStatus.CANCELLED: "been cancelled",
-    RunStatus.TIMED_OUT: "timed out",
-}
+    return decoded_output(f"run {run.run_id!r}", run.output, type)

@@ -49,7 +49,7 @@ def blocking(target: type[Any]) -> type[BlockingProxy]:
         members |= {"__enter__": _enter, "__exit__": _exit}
     if "__str__" in vars(target):
         members["__str__"] = lambda proxy: str(proxy._target)
-    members["__doc__"] = f"{target.__name__}, blocking."
+    members |= {"__doc__": f"{target.__name__}, blocking.", "__module__": f"{__package__}.nouns"}
     proxy = type(f"Blocking{target.__name__}", (BlockingProxy,), members)
     PROXIES[target] = proxy
     return proxy
