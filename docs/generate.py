@@ -169,7 +169,7 @@ def _arguments(command: click.Command) -> Iterator[click.Argument]:
 def routes() -> str:
     """Every route of the HTTP door, as its own description tells it."""
     lines = ["| method and path | what |", "|---|---|"]
-    for path, methods in openapi()["paths"].items():
+    for path, methods in sorted(openapi()["paths"].items()):
         for method, route in methods.items():
             parameters = [
                 one["name"] for one in route.get("parameters", ()) if one["in"] == "query"

@@ -13,6 +13,7 @@ from flo.model.ids import (
     check_action_name,
 )
 from flo.model.operation import Command, Permission, Query, operation
+from flo.model.route import Route
 
 TIMEOUT_MS_DEFAULT = 30_000
 MAX_RETRIES_DEFAULT = 3
@@ -135,9 +136,13 @@ class RegisterAction(Command[Registered]):
     ] = None
 
 
-@operation(opcode=11, permission=Permission.ACTIONS_WRITE)
+@operation(
+    opcode=11,
+    permission=Permission.ACTIONS_WRITE,
+    http=Route("DELETE", "/actions/{name}", errors=(404,)),
+)
 class DeleteAction(Command[Nothing]):
-    """Remove the action; its live runs go on to their end, new ones are refused."""
+    """Delete an action; its live runs go on to their end, new ones are refused."""
 
     name: ActionName
     namespace: Namespace = NAMESPACE_DEFAULT
@@ -167,7 +172,7 @@ class GetAction(Query[ActionView]):
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-@operation(opcode=13, permission=Permission.ACTIONS_READ)
+@operation(opcode=13, permission=Permission.ACTIONS_READ, http=Route("GET", "/actions"))
 class ListActions(Query[ActionPage]):
     """The registered actions, by name."""
 

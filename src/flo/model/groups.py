@@ -20,6 +20,7 @@ from flo.model.ids import (
     check_stream_name,
 )
 from flo.model.operation import Command, Permission, Query, operation
+from flo.model.route import Route
 from flo.model.streams import START, Position, RecordLimit, StreamRecord
 
 ACK_TIMEOUT_MS_DEFAULT = 60_000
@@ -55,6 +56,9 @@ AlsoJoin: TypeAlias = Annotated[
 CountedWorker: TypeAlias = Annotated[
     WorkerId | None, about("The registered worker for which what is settled counts.")
 ]
+
+IN_PATH = {"name": "stream"}
+"""In the paths of the HTTP API, a stream is called `name`."""
 
 
 class GroupMode(StrEnum):
@@ -178,7 +182,11 @@ class LettersChanged(Message):
 
 @operation(opcode=70, permission=Permission.STREAMS_MANAGE, repeatable=False)
 class CreateGroup(Command[Nothing]):
-    """Make a group; whoever joins or reads one that is not there makes it, with the defaults."""
+    """Make a group, and its stream if it is not there.
+
+    A group that is there already is refused: `group_exists`. Whoever joins or reads one that is not
+    there makes it too, with the defaults.
+    """
 
     stream: StreamName
     group: GroupName
@@ -191,7 +199,12 @@ class CreateGroup(Command[Nothing]):
     ] = START
 
 
-@operation(opcode=71, permission=Permission.STREAMS_MANAGE, repeatable=False)
+@operation(
+    opcode=71,
+    permission=Permission.STREAMS_MANAGE,
+    repeatable=False,
+    http=Route("DELETE", "/streams/{name}/groups/{group}", errors=(404,), names=IN_PATH),
+)
 class DeleteGroup(Command[Nothing]):
     """Delete a group and its dead letters; the records of the stream stay."""
 
@@ -200,7 +213,11 @@ class DeleteGroup(Command[Nothing]):
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-@operation(opcode=72, permission=Permission.STREAMS_READ)
+@operation(
+    opcode=72,
+    permission=Permission.STREAMS_READ,
+    http=Route("POST", "/streams/{name}/groups/{group}/join", errors=(409,), names=IN_PATH),
+)
 class JoinGroup(Command[Joined]):
     """Become a consumer of a group; what is not there is made. To join twice is fine."""
 
@@ -210,7 +227,11 @@ class JoinGroup(Command[Joined]):
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-@operation(opcode=73, permission=Permission.STREAMS_READ)
+@operation(
+    opcode=73,
+    permission=Permission.STREAMS_READ,
+    http=Route("POST", "/streams/{name}/groups/{group}/leave", errors=(404,), names=IN_PATH),
+)
 class LeaveGroup(Command[Nothing]):
     """Leave a group; what the consumer holds goes to the others at once. Gone already is fine."""
 
@@ -220,12 +241,25 @@ class LeaveGroup(Command[Nothing]):
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-@operation(opcode=74, permission=Permission.STREAMS_READ)
+@operation(
+    opcode=74,
+    permission=Permission.STREAMS_READ,
+    http=Route(
+        "POST",
+        "/streams/{name}/groups/{group}/read",
+        errors=(409,),
+        names=IN_PATH,
+        without=("join",),
+        defaults={"limit": 10, "block_ms": 30_000},
+    ),
+)
 class ReadGroup(Command[GroupRecords]):
-    """Take up to `limit` records for a consumer; wait up to `block_ms` for the first.
+    """Take up to `limit` records, waiting up to `block_ms` for the first.
 
-    A consumer that has not joined joins, unless `join` is off: then it is refused. With the id of
-    a registered worker, what is settled counts for it, and its drain ends the wait.
+    A consumer that has not joined joins, unless `join` is false. The records are the consumer's
+    until they are acked, nacked, or the ack timeout ends. A client that hangs up while it waits
+    gets none; if they were on their way to it already, they come back when their ack timeout ends.
+    The drain of the worker that is named ends the wait.
     """
 
     stream: StreamName
@@ -238,9 +272,19 @@ class ReadGroup(Command[GroupRecords]):
     join: AlsoJoin = True
 
 
-@operation(opcode=75, permission=Permission.STREAMS_READ)
+@operation(
+    opcode=75,
+    permission=Permission.STREAMS_READ,
+    http=Route(
+        "POST",
+        "/streams/{name}/groups/{group}/ack",
+        errors=(404,),
+        name="ack_records",
+        names=IN_PATH,
+    ),
+)
 class Ack(Command[Settled]):
-    """These records are done. Ids that are not under way are passed over."""
+    """Say that records are done; ids that are not under way are passed over, and not counted."""
 
     stream: StreamName
     group: GroupName
@@ -249,12 +293,19 @@ class Ack(Command[Settled]):
     worker_id: CountedWorker = None
 
 
-@operation(opcode=76, permission=Permission.STREAMS_READ)
+@operation(
+    opcode=76,
+    permission=Permission.STREAMS_READ,
+    http=Route(
+        "POST",
+        "/streams/{name}/groups/{group}/nack",
+        errors=(404,),
+        name="nack_records",
+        names=IN_PATH,
+    ),
+)
 class Nack(Command[Settled]):
-    """These records are not done: hand them out again, after `delay_ms` or the group's delay.
-
-    With a consumer, only those that it holds.
-    """
+    """Say that records are not done: they are handed out again, or become dead letters."""
 
     stream: StreamName
     group: GroupName
@@ -267,9 +318,13 @@ class Nack(Command[Settled]):
     worker_id: CountedWorker = None
 
 
-@operation(opcode=77, permission=Permission.STREAMS_READ)
+@operation(
+    opcode=77,
+    permission=Permission.STREAMS_READ,
+    http=Route("POST", "/streams/{name}/groups/{group}/touch", errors=(404,), names=IN_PATH),
+)
 class TouchRecords(Command[Settled]):
-    """Give the consumer more time for these records: `extend_ms` from now, or the ack timeout."""
+    """Give the consumer more time for records that it holds."""
 
     stream: StreamName
     group: GroupName
@@ -284,12 +339,22 @@ class TouchRecords(Command[Settled]):
 
 
 @operation(
-    opcode=78, permission=Permission.STREAMS_READ, repeatable=lambda claim: not claim.min_idle_ms
+    opcode=78,
+    permission=Permission.STREAMS_READ,
+    repeatable=lambda claim: not claim.min_idle_ms,
+    http=Route(
+        "POST",
+        "/streams/{name}/groups/{group}/claim",
+        errors=(404, 409),
+        names=IN_PATH,
+        without=("join",),
+        defaults={"join": False},
+    ),
 )
 class ClaimRecords(Command[ClaimedRecords]):
-    """Take over records that have been under way for `min_idle_ms`; with 0, only one's own.
+    """Take over records that others let lie, or see again what one holds.
 
-    A consumer that has not joined joins, unless `join` is off: then it is refused.
+    A consumer that has not joined joins, unless `join` is false: then it is refused.
     """
 
     stream: StreamName
@@ -304,9 +369,19 @@ class ClaimRecords(Command[ClaimedRecords]):
     join: AlsoJoin = True
 
 
-@operation(opcode=83, permission=Permission.STREAMS_MANAGE, repeatable=False)
+@operation(
+    opcode=83,
+    permission=Permission.STREAMS_MANAGE,
+    repeatable=False,
+    http=Route(
+        "POST", "/streams/{name}/groups/{group}/dlq/requeue", errors=(404, 409), names=IN_PATH
+    ),
+)
 class RequeueLetters(Command[LettersChanged]):
-    """Hand out dead letters again: these, or the newest `limit` there are."""
+    """Hand out dead letters again, as if for the first time: some, or all.
+
+    While the answer says `more`, there are others: ask again.
+    """
 
     stream: StreamName
     group: GroupName
@@ -315,9 +390,18 @@ class RequeueLetters(Command[LettersChanged]):
     limit: DeadLimit = DEAD_PER_CALL_DEFAULT
 
 
-@operation(opcode=84, permission=Permission.STREAMS_MANAGE, repeatable=False)
+@operation(
+    opcode=84,
+    permission=Permission.STREAMS_MANAGE,
+    repeatable=False,
+    http=Route("DELETE", "/streams/{name}/groups/{group}/dlq", errors=(404,), names=IN_PATH),
+)
 class PurgeLetters(Command[LettersChanged]):
-    """Forget dead letters: these, or the newest `limit` there are."""
+    """Forget dead letters: some, or all.
+
+    Over HTTP the body must be there, with `{}` for all, so that one lost on the way does not forget
+    more than was meant. While the answer says `more`, there are others: ask again.
+    """
 
     stream: StreamName
     group: GroupName
@@ -326,7 +410,11 @@ class PurgeLetters(Command[LettersChanged]):
     limit: DeadLimit = DEAD_PER_CALL_DEFAULT
 
 
-@operation(opcode=80, permission=Permission.STREAMS_READ)
+@operation(
+    opcode=80,
+    permission=Permission.STREAMS_READ,
+    http=Route("GET", "/streams/{name}/groups/{group}", errors=(404,), names=IN_PATH),
+)
 class GetGroup(Query[GroupView]):
     """A group: its settings, its consumers, and how far it is."""
 
@@ -335,7 +423,11 @@ class GetGroup(Query[GroupView]):
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-@operation(opcode=81, permission=Permission.STREAMS_READ)
+@operation(
+    opcode=81,
+    permission=Permission.STREAMS_READ,
+    http=Route("GET", "/streams/{name}/groups", errors=(404,), names=IN_PATH),
+)
 class ListGroups(Query[GroupPage]):
     """The groups of a stream, by name."""
 
@@ -345,7 +437,11 @@ class ListGroups(Query[GroupPage]):
     cursor: Cursor = None
 
 
-@operation(opcode=79, permission=Permission.STREAMS_READ)
+@operation(
+    opcode=79,
+    permission=Permission.STREAMS_READ,
+    http=Route("GET", "/streams/{name}/groups/{group}/pending", errors=(404,), names=IN_PATH),
+)
 class ListPending(Query[PendingPage]):
     """The records under way: with whom, since when, until when. The oldest come first."""
 
@@ -357,7 +453,11 @@ class ListPending(Query[PendingPage]):
     cursor: Cursor = None
 
 
-@operation(opcode=82, permission=Permission.STREAMS_READ)
+@operation(
+    opcode=82,
+    permission=Permission.STREAMS_READ,
+    http=Route("GET", "/streams/{name}/groups/{group}/dlq", errors=(404,), names=IN_PATH),
+)
 class ListLetters(Query[LetterPage]):
     """The dead letters of a group, the newest first."""
 

@@ -21,6 +21,7 @@ from flo.model.fields import (
 )
 from flo.model.ids import DURATION_MS_MAX, NAMESPACE_DEFAULT, Key, Namespace
 from flo.model.operation import Command, Permission, Query, operation
+from flo.model.route import Route
 
 VALUE_LENGTH_MAX = 256 * 1024
 KEYS_PER_GET_MAX = 256
@@ -178,9 +179,23 @@ class DeleteKey(Command[Deleted]):
     transaction: InTransaction = None
 
 
-@operation(opcode=107, permission=Permission.KV_WRITE, repeatable=False)
+@operation(
+    opcode=107,
+    permission=Permission.KV_WRITE,
+    repeatable=False,
+    http=Route(
+        "POST",
+        "/kv/{key}/increment",
+        errors=(409,),
+        without=("transaction",),
+        is_body_optional=True,
+    ),
+)
 class IncrementKey(Command[Incremented]):
-    """Add to a whole number; a key that does not exist counts as 0."""
+    """Add to a whole number; a key that does not exist counts as 0.
+
+    A value that is no number is refused: `wrong_type`.
+    """
 
     key: CheckedKey
     delta: Delta = 1
@@ -297,9 +312,13 @@ class GetJson(Query[Value]):
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-@operation(opcode=105, permission=Permission.KV_READ)
+@operation(
+    opcode=105,
+    permission=Permission.KV_READ,
+    http=Route("GET", "/kv", names={"values": "with_values"}),
+)
 class ScanKeys(Query[KeyPage]):
-    """Keys that begin with a prefix, in order; their values only if asked for."""
+    """The keys, in order. With their values, a page may be shorter: about 4 MiB of them."""
 
     prefix: Annotated[str, about("Only keys that begin so.")] = ""
     namespace: Namespace = NAMESPACE_DEFAULT
@@ -310,9 +329,14 @@ class ScanKeys(Query[KeyPage]):
     with_values: Annotated[bool, about("Whether to answer the values too.")] = False
 
 
-@operation(opcode=106, permission=Permission.KV_READ)
+@operation(
+    opcode=106, permission=Permission.KV_READ, http=Route("GET", "/kv/{key}/history", errors=(404,))
+)
 class GetKeyHistory(Query[KeyHistory]):
-    """The values a key had since it was made, the newest first, the present one included."""
+    """The values a key had since it was made, the newest first, the present one included.
+
+    Of older ones, 64 are kept, and no more than 64 KiB.
+    """
 
     key: Key
     namespace: Namespace = NAMESPACE_DEFAULT

@@ -6,6 +6,7 @@ from flo.model.base import Message, Nothing
 from flo.model.fields import Checked, Cursor, Limit, about
 from flo.model.ids import LIST_LIMIT_DEFAULT, Namespace, check_namespace
 from flo.model.operation import Command, Permission, Query, operation
+from flo.model.route import Route
 
 NamespaceName: TypeAlias = Annotated[Namespace, about("The namespace's name.")]
 
@@ -23,34 +24,57 @@ class NamespaceView(Message):
     keys: int = 0
 
 
+class NamespaceMade(Message):
+    """The namespace that was made."""
+
+    name: Namespace
+
+
 class NamespacePage(Message):
     items: list[NamespaceView]
     cursor: str | None = None
 
 
-@operation(opcode=50, permission=Permission.NAMESPACES_WRITE, repeatable=False)
-class CreateNamespace(Command[Nothing]):
+@operation(
+    opcode=50,
+    permission=Permission.NAMESPACES_WRITE,
+    repeatable=False,
+    http=Route("POST", "/namespaces", status=201, errors=(409,)),
+)
+class CreateNamespace(Command[NamespaceMade]):
     """Make a namespace; the first action or worker registered in one makes it too."""
 
     name: Annotated[NamespaceName, Checked(check_namespace)]
 
 
-@operation(opcode=51, permission=Permission.NAMESPACES_WRITE, repeatable=False)
+@operation(
+    opcode=51,
+    permission=Permission.NAMESPACES_WRITE,
+    repeatable=False,
+    http=Route("DELETE", "/namespaces/{name}", errors=(404, 409)),
+)
 class DeleteNamespace(Command[Nothing]):
-    """Delete a namespace; with `force`, also one that still has something in it."""
+    """Delete a namespace.
+
+    One that has something in it is refused (`namespace_not_empty`), unless `force` is given.
+    """
 
     name: NamespaceName
     force: Annotated[bool, about("Also if there is something in it.")] = False
 
 
-@operation(opcode=52, permission=Permission.NAMESPACES_READ)
+@operation(
+    opcode=52,
+    permission=Permission.NAMESPACES_READ,
+    http=Route("GET", "/namespaces/{name}", errors=(404,)),
+)
 class GetNamespace(Query[NamespaceView]):
     """A namespace: how many actions and workers it has, and its runs by status."""
 
     name: NamespaceName
 
 
-@operation(opcode=53, permission=Permission.NAMESPACES_READ)
+@operation(opcode=53, permission=Permission.NAMESPACES_READ, http=Route("GET", "/namespaces"))
 class ListNamespaces(Query[NamespacePage]):
     """The namespaces, by name, with how much there is in each; `default` is always there."""
 

@@ -1,8 +1,12 @@
 """An operation is declared once: what is asked, what is answered, and how every door offers it.
 
-    @operation(opcode=15, http="POST /actions/{name}/disable", permission=Permission.ACTIONS_WRITE)
-    class DisableAction(Command[Nothing]):
-        \"\"\"Refuse new runs of the action; those that are there go on.\"\"\"
+    @operation(
+        opcode=11,
+        permission=Permission.ACTIONS_WRITE,
+        http=Route("DELETE", "/actions/{name}", errors=(404,)),
+    )
+    class DeleteAction(Command[Nothing]):
+        \"\"\"Delete an action; its live runs go on to their end, new ones are refused.\"\"\"
 
         name: ActionName
         namespace: Namespace = NAMESPACE_DEFAULT
@@ -17,6 +21,7 @@ from enum import StrEnum
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, get_args
 
 from flo.model.base import Message
+from flo.model.route import Route
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
@@ -57,21 +62,6 @@ class Permission(StrEnum):
     SCHEDULES_READ = "schedules:read"
     SCHEDULES_MANAGE = "schedules:manage"
     EVENTS_EMIT = "events:emit"
-
-
-class Route(NamedTuple):
-    """The HTTP method and path of an operation, and the status of its success."""
-
-    method: str
-    path: str
-    status: int
-
-
-def route(text: str) -> Route:
-    """ "POST /actions/{name}/disable" as a Route; one that answers nothing says so: "… -> 204"."""
-    target, _, status = text.partition(" -> ")
-    method, path = target.split(" ")
-    return Route(method, path, int(status or 200))
 
 
 Repeatable: TypeAlias = bool | Callable[[Any], bool]
@@ -123,7 +113,7 @@ def operation(
     opcode: int,
     permission: Permission,
     batch_opcode: int | None = None,
-    http: str | None = None,
+    http: Route | None = None,
     repeatable: Repeatable = True,
 ) -> Callable[[type[M]], type[M]]:
     """Declare a command or a query as an operation that the doors offer."""
@@ -137,7 +127,7 @@ def operation(
             opcode,
             permission,
             batch_opcode,
-            route(http) if http is not None else None,
+            http,
             repeatable,
         )
         return message

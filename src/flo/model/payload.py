@@ -10,6 +10,7 @@ Beside every payload stands its encoding:
 
 import binascii
 from base64 import b64decode, b64encode
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
@@ -18,6 +19,9 @@ import msgspec
 from flo.model.errors import Invalid
 
 Encoding: TypeAlias = Literal["json", "text", "base64"]
+
+Makers: TypeAlias = Mapping[type, Callable[[Any], Any]]
+NO_MAKERS: Makers = {}
 
 T = TypeVar("T")
 
@@ -52,12 +56,17 @@ def payload_from_json(value: msgspec.Raw, encoding: Encoding, what: str) -> byte
         raise Invalid(f"expected {what} in base64, got {error}") from error
 
 
-def to_json_values(value: Any) -> Any:
-    """Structs as dicts, also those inside, each payload with its encoding beside it."""
+def to_json_values(value: Any, makers: Makers = NO_MAKERS) -> Any:
+    """Structs as dicts, also those inside, each payload with its encoding beside it.
+
+    Structs that are not to be told as they are have a maker.
+    """
     if isinstance(value, list | tuple):
-        return [to_json_values(one) for one in value]
+        return [to_json_values(one, makers) for one in value]
     if not isinstance(value, msgspec.Struct):
         return value
+    if (make := makers.get(type(value))) is not None:
+        return make(value)
     fields: dict[str, Any] = {}
     payloads = payload_fields(type(value))
     for name in value.__struct_fields__:
@@ -65,7 +74,7 @@ def to_json_values(value: Any) -> Any:
         if name in payloads:
             fields[name], fields[encoding_field(name)] = payload_to_json(field)
         else:
-            fields[name] = to_json_values(field)
+            fields[name] = to_json_values(field, makers)
     return fields
 
 

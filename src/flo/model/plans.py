@@ -6,6 +6,7 @@ from flo.model.base import Message
 from flo.model.fields import Text, about
 from flo.model.ids import NAMESPACE_DEFAULT, Namespace
 from flo.model.operation import Command, Permission, Query, operation
+from flo.model.route import Route
 from flo.model.workflows import LATEST, Version, WorkflowName
 
 
@@ -63,7 +64,11 @@ class PlanView(Message):
     cached: int
 
 
-@operation(opcode=161, permission=Permission.EVENTS_EMIT)
+@operation(
+    opcode=161,
+    permission=Permission.EVENTS_EMIT,
+    http=Route("POST", "/events/{name}", errors=(413,)),
+)
 class EmitEvent(Command[Emitted]):
     """Say that something has happened: plans that name it in `invalidate_on` forget results.
 
@@ -74,7 +79,11 @@ class EmitEvent(Command[Emitted]):
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-@operation(opcode=160, permission=Permission.WORKFLOWS_READ)
+@operation(
+    opcode=160,
+    permission=Permission.WORKFLOWS_READ,
+    http=Route("GET", "/workflows/{name}/plans/{plan}", errors=(404,), names={"name": "workflow"}),
+)
 class GetPlan(Query[PlanView]):
     """A plan since the server started: breakers, health and rate limits of its executors.
 

@@ -34,6 +34,7 @@ from flo.model.ids import (
 )
 from flo.model.kv import Change, Check
 from flo.model.operation import Command, Permission, Query, operation
+from flo.model.route import Route
 from flo.model.workers import ACTIONS_PER_WORKER_MAX
 
 PRIORITY_DEFAULT = 10
@@ -181,7 +182,11 @@ class RunPage(Message):
     repeatable=lambda invoke: invoke.idempotency_key is not None,
 )
 class Invoke(Command[Invoked]):
-    """Queue a run of the action."""
+    """Queue a run of the action.
+
+    A disabled action takes no runs (`action_disabled`), and its schema may refuse the input
+    (`input_invalid`).
+    """
 
     action: ActionName
     input: Annotated[bytes, about("What the worker is given.")] = b""
@@ -196,9 +201,15 @@ class Invoke(Command[Invoked]):
     labels: RequiredLabels | None = None
 
 
-@operation(opcode=22, permission=Permission.TASKS_WORK)
+@operation(
+    opcode=22,
+    permission=Permission.TASKS_WORK,
+    http=Route(
+        "POST", "/workers/{worker_id}/await", name="await_tasks", defaults={"block_ms": 30_000}
+    ),
+)
 class Claim(Command[Assigned]):
-    """Take up to `max_tasks` ready runs of these actions; wait up to `block_ms` for the first."""
+    """Take up to `max_tasks` tasks, waiting up to `block_ms` for the first."""
 
     worker_id: Annotated[WorkerId, Checked(check_worker_id)]
     actions: Annotated[
@@ -216,9 +227,21 @@ class Claim(Command[Assigned]):
     batch_opcode=24,
     permission=Permission.TASKS_WORK,
     repeatable=lambda report: report.attempt > 0,
+    http=Route(
+        "POST",
+        "/tasks/{task_id}/complete",
+        errors=(404, 409),
+        name="complete_task",
+        names={"task_id": "run_id", "result": "output"},
+        without=("checks", "changes"),
+    ),
 )
 class Complete(Command[Accepted]):
-    """The result of a task. `attempt` 0 means: whichever attempt this worker holds now."""
+    """Report the result of a task.
+
+    A result that the schema of the action refuses is `output_invalid`; the task is still the
+    worker's.
+    """
 
     run_id: RunId
     worker_id: WorkerId
@@ -237,13 +260,21 @@ class Complete(Command[Accepted]):
 
 
 @operation(
-    opcode=25, permission=Permission.TASKS_WORK, repeatable=lambda report: report.attempt > 0
+    opcode=25,
+    permission=Permission.TASKS_WORK,
+    repeatable=lambda report: report.attempt > 0,
+    http=Route(
+        "POST",
+        "/tasks/{task_id}/fail",
+        errors=(404, 409),
+        name="fail_task",
+        names={"task_id": "run_id"},
+        without=("timed_out",),
+        is_body_long=True,
+    ),
 )
 class Fail(Command[Accepted]):
-    """An attempt that failed. Without `retry` the run has failed for good.
-
-    `dead_letter` says whether a run that has failed for good is kept for a requeue.
-    """
+    """Report that an attempt has failed; without `retry` the run has failed for good."""
 
     run_id: RunId
     worker_id: WorkerId
@@ -259,9 +290,19 @@ class Fail(Command[Accepted]):
     ] = False
 
 
-@operation(opcode=26, permission=Permission.TASKS_WORK)
+@operation(
+    opcode=26,
+    permission=Permission.TASKS_WORK,
+    http=Route(
+        "POST",
+        "/tasks/{task_id}/touch",
+        errors=(404, 409),
+        name="touch_task",
+        names={"task_id": "run_id"},
+    ),
+)
 class Touch(Command[Touched]):
-    """Extend the lease to `extend_ms` from now."""
+    """Extend the lease of a task that takes longer."""
 
     run_id: RunId
     worker_id: WorkerId
@@ -274,16 +315,27 @@ class Touch(Command[Touched]):
 
 @operation(opcode=27, permission=Permission.RUNS_MANAGE)
 class Cancel(Command[Accepted]):
-    """End a run that has not ended; the worker that holds it is told."""
+    """End a run that is pending or running; the worker that holds it hears of it at once.
+
+    A run that has ended already is refused: `run_has_ended`.
+    """
 
     run_id: RunId
     namespace: Namespace = NAMESPACE_DEFAULT
     reason: Reason = ""
 
 
-@operation(opcode=28, permission=Permission.RUNS_MANAGE, repeatable=False)
+@operation(
+    opcode=28,
+    permission=Permission.RUNS_MANAGE,
+    repeatable=False,
+    http=Route("POST", "/actions/{name}/dlq/requeue", errors=(404, 409), names={"name": "action"}),
+)
 class RequeueDead(Command[Requeued]):
-    """Give dead letters of an action another life: these, or the first `limit` there are."""
+    """Make dead letters of an action pending again, with all their retries: some, or all.
+
+    While the answer says `more`, there are others: ask again.
+    """
 
     action: ActionName
     namespace: Namespace = NAMESPACE_DEFAULT
@@ -291,9 +343,18 @@ class RequeueDead(Command[Requeued]):
     limit: DeadLimit = DEAD_PER_CALL_DEFAULT
 
 
-@operation(opcode=29, permission=Permission.RUNS_MANAGE, repeatable=False)
+@operation(
+    opcode=29,
+    permission=Permission.RUNS_MANAGE,
+    repeatable=False,
+    http=Route("DELETE", "/actions/{name}/dlq", errors=(404, 409), names={"name": "action"}),
+)
 class PurgeDead(Command[Purged]):
-    """Forget dead letters of an action: these, or the first `limit` there are."""
+    """Forget dead letters of an action: some, or all.
+
+    Over HTTP the body must be there, with `{}` for all, so that one lost on the way does not forget
+    more than was meant. While the answer says `more`, there are others: ask again.
+    """
 
     action: ActionName
     namespace: Namespace = NAMESPACE_DEFAULT
@@ -322,9 +383,13 @@ class WaitForRuns(Query[Ended]):
     block_ms: BlockMs = 30_000
 
 
-@operation(opcode=32, permission=Permission.RUNS_READ)
+@operation(
+    opcode=32,
+    permission=Permission.RUNS_READ,
+    http=Route("GET", "/actions/{name}/runs", names={"name": "action"}),
+)
 class ListRuns(Query[RunPage]):
-    """The runs of one action, the newest first."""
+    """The runs of an action, the newest first."""
 
     action: ActionName
     namespace: Namespace = NAMESPACE_DEFAULT
@@ -333,9 +398,13 @@ class ListRuns(Query[RunPage]):
     cursor: Cursor = None
 
 
-@operation(opcode=33, permission=Permission.RUNS_READ)
+@operation(
+    opcode=33,
+    permission=Permission.RUNS_READ,
+    http=Route("GET", "/actions/{name}/dlq", names={"name": "action"}),
+)
 class ListDead(Query[RunPage]):
-    """The dead letters of one action, the newest first."""
+    """The dead letters of an action, the newest first."""
 
     action: ActionName
     namespace: Namespace = NAMESPACE_DEFAULT

@@ -7,6 +7,7 @@ from flo.model.fields import Cursor, Limit, Range, about
 from flo.model.groups import ReadGroup
 from flo.model.ids import LIST_LIMIT_DEFAULT, NAMESPACE_DEFAULT, Namespace, RunId
 from flo.model.operation import Command, Permission, Query, operation
+from flo.model.route import Route
 from flo.model.workflows import WorkflowBegun, WorkflowName
 
 TIMES_MAX = 100
@@ -41,7 +42,11 @@ class SchedulePage(Message):
     cursor: str | None = None
 
 
-@operation(opcode=150, permission=Permission.SCHEDULES_MANAGE)
+@operation(
+    opcode=150,
+    permission=Permission.SCHEDULES_MANAGE,
+    http=Route("PUT", "/schedules/{workflow}/pause", errors=(404,)),
+)
 class PauseSchedule(Command[Nothing]):
     """Let a schedule start nothing until it is resumed."""
 
@@ -49,7 +54,11 @@ class PauseSchedule(Command[Nothing]):
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-@operation(opcode=151, permission=Permission.SCHEDULES_MANAGE)
+@operation(
+    opcode=151,
+    permission=Permission.SCHEDULES_MANAGE,
+    http=Route("PUT", "/schedules/{workflow}/resume", errors=(404,)),
+)
 class ResumeSchedule(Command[Nothing]):
     """Let a schedule go on; the times that passed while it was paused are not caught up."""
 
@@ -57,7 +66,18 @@ class ResumeSchedule(Command[Nothing]):
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-@operation(opcode=152, permission=Permission.SCHEDULES_MANAGE, repeatable=False)
+@operation(
+    opcode=152,
+    permission=Permission.SCHEDULES_MANAGE,
+    repeatable=False,
+    http=Route(
+        "POST",
+        "/schedules/{workflow}/run-now",
+        status=202,
+        errors=(404, 409),
+        name="run_schedule_now",
+    ),
+)
 class RunSchedule(Command[WorkflowBegun]):
     """Start a run at once, as the schedule would, also while it is paused; its times stay."""
 
@@ -65,7 +85,11 @@ class RunSchedule(Command[WorkflowBegun]):
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-@operation(opcode=153, permission=Permission.SCHEDULES_READ)
+@operation(
+    opcode=153,
+    permission=Permission.SCHEDULES_READ,
+    http=Route("GET", "/schedules/{workflow}", errors=(404,)),
+)
 class GetSchedule(Query[ScheduleView]):
     """A workflow's schedule, with the times at which it falls due next; none while paused."""
 
@@ -74,7 +98,7 @@ class GetSchedule(Query[ScheduleView]):
     times: Annotated[int, Range(0, TIMES_MAX), about("How many of the next times to tell.")] = 5
 
 
-@operation(opcode=154, permission=Permission.SCHEDULES_READ)
+@operation(opcode=154, permission=Permission.SCHEDULES_READ, http=Route("GET", "/schedules"))
 class ListSchedules(Query[SchedulePage]):
     """The schedules, by workflow, each with its next time and its last."""
 

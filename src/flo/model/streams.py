@@ -25,6 +25,7 @@ from flo.model.ids import (
     stream_id_of,
 )
 from flo.model.operation import Command, Permission, Query, operation
+from flo.model.route import Route
 
 PARTITIONS_MAX = 1_024
 RECORDS_PER_APPEND_MAX = 1_000
@@ -181,7 +182,10 @@ class StreamPosition(NamedTuple):
 
 @operation(opcode=60, permission=Permission.STREAMS_MANAGE, repeatable=False)
 class CreateStream(Command[Nothing]):
-    """Make a stream; the first append to one makes it too, with the defaults."""
+    """Make a stream; the first append to one makes it too, with the defaults.
+
+    One that is there already is refused: `stream_exists`.
+    """
 
     stream: StreamName
     namespace: Namespace = NAMESPACE_DEFAULT
@@ -200,7 +204,12 @@ class AlterStream(Command[Nothing]):
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-@operation(opcode=62, permission=Permission.STREAMS_MANAGE, repeatable=False)
+@operation(
+    opcode=62,
+    permission=Permission.STREAMS_MANAGE,
+    repeatable=False,
+    http=Route("DELETE", "/streams/{name}", errors=(404,), names={"name": "stream"}),
+)
 class DeleteStream(Command[Nothing]):
     """Delete a stream, its records and its groups."""
 
@@ -222,11 +231,16 @@ class Append(Command[Appended]):
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-@operation(opcode=66, permission=Permission.STREAMS_MANAGE, repeatable=lambda trim: trim.dry_run)
+@operation(
+    opcode=66,
+    permission=Permission.STREAMS_MANAGE,
+    repeatable=lambda trim: trim.dry_run,
+    http=Route("POST", "/streams/{name}/trim", errors=(404,), names={"name": "stream"}),
+)
 class TrimStream(Command[Trimmed]):
     """Let go of the oldest records: all that any of these bounds leaves out.
 
-    With none of them, what the stream's retention leaves out. Groups never see what is gone.
+    Without any of them, what the stream need not keep. Groups never see what is gone.
     """
 
     stream: StreamName
@@ -238,7 +252,17 @@ class TrimStream(Command[Trimmed]):
     dry_run: Annotated[bool, about("Only say how much would go.")] = False
 
 
-@operation(opcode=65, permission=Permission.STREAMS_READ)
+@operation(
+    opcode=65,
+    permission=Permission.STREAMS_READ,
+    http=Route(
+        "GET",
+        "/streams/{name}/records",
+        errors=(404,),
+        name="read_records",
+        names={"name": "stream"},
+    ),
+)
 class ReadStream(Query[RecordPage]):
     """Records in their order. Reading takes nothing away: whoever asks again gets them again."""
 
@@ -262,7 +286,11 @@ class ReadStream(Query[RecordPage]):
     key: Annotated[str | None, about("Only of the partition that this key chooses.")] = None
 
 
-@operation(opcode=67, permission=Permission.STREAMS_READ)
+@operation(
+    opcode=67,
+    permission=Permission.STREAMS_READ,
+    http=Route("GET", "/streams/{name}", errors=(404,), names={"name": "stream"}),
+)
 class GetStream(Query[StreamView]):
     """A stream: what it keeps, how much is in it, its groups."""
 
@@ -270,7 +298,7 @@ class GetStream(Query[StreamView]):
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-@operation(opcode=68, permission=Permission.STREAMS_READ)
+@operation(opcode=68, permission=Permission.STREAMS_READ, http=Route("GET", "/streams"))
 class ListStreams(Query[StreamPage]):
     """The streams, by name."""
 

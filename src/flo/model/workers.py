@@ -28,6 +28,7 @@ from flo.model.ids import (
     check_worker_id,
 )
 from flo.model.operation import Command, Permission, Query, operation
+from flo.model.route import Route
 
 WORKERS_MAX = 10_000
 ACTIONS_PER_WORKER_MAX = 1_000
@@ -97,9 +98,13 @@ class WorkerPage(Message):
     cursor: str | None = None
 
 
-@operation(opcode=40, permission=Permission.TASKS_WORK)
+@operation(
+    opcode=40,
+    permission=Permission.TASKS_WORK,
+    http=Route("POST", "/workers", status=201, errors=(409,)),
+)
 class RegisterWorker(Command[WorkerKnown]):
-    """Announce a worker; the same id again replaces the registration."""
+    """Register a worker, or replace its registration."""
 
     worker_id: Annotated[WorkerId, Checked(check_worker_id)]
     actions: Annotated[
@@ -127,7 +132,17 @@ class RegisterWorker(Command[WorkerKnown]):
     ] = ""
 
 
-@operation(opcode=41, permission=Permission.TASKS_WORK)
+@operation(
+    opcode=41,
+    permission=Permission.TASKS_WORK,
+    http=Route(
+        "POST",
+        "/workers/{worker_id}/heartbeat",
+        errors=(404,),
+        name="heartbeat_worker",
+        is_body_optional=True,
+    ),
+)
 class Heartbeat(Command[WorkerKnown]):
     """Say that the worker is alive; the answer tells it when it is to drain."""
 
@@ -138,7 +153,11 @@ class Heartbeat(Command[WorkerKnown]):
     ] = 0
 
 
-@operation(opcode=42, permission=Permission.WORKERS_MANAGE)
+@operation(
+    opcode=42,
+    permission=Permission.WORKERS_MANAGE,
+    http=Route("POST", "/workers/{worker_id}/drain", errors=(404,)),
+)
 class DrainWorker(Command[WorkerKnown]):
     """No new tasks for this worker, for as long as its process lives (see `incarnation`)."""
 
@@ -146,7 +165,9 @@ class DrainWorker(Command[WorkerKnown]):
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-@operation(opcode=43, permission=Permission.TASKS_WORK)
+@operation(
+    opcode=43, permission=Permission.TASKS_WORK, http=Route("DELETE", "/workers/{worker_id}")
+)
 class DeregisterWorker(Command[Nothing]):
     """Take a worker off the list; what it holds goes back at once. Gone already is fine."""
 
@@ -154,7 +175,11 @@ class DeregisterWorker(Command[Nothing]):
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-@operation(opcode=44, permission=Permission.WORKERS_READ)
+@operation(
+    opcode=44,
+    permission=Permission.WORKERS_READ,
+    http=Route("GET", "/workers/{worker_id}", errors=(404,)),
+)
 class GetWorker(Query[WorkerView]):
     """A worker: its status, its load, and what it has done for each action."""
 
@@ -162,7 +187,7 @@ class GetWorker(Query[WorkerView]):
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-@operation(opcode=45, permission=Permission.WORKERS_READ)
+@operation(opcode=45, permission=Permission.WORKERS_READ, http=Route("GET", "/workers"))
 class ListWorkers(Query[WorkerPage]):
     """The registered workers, by id."""
 
@@ -171,7 +196,11 @@ class ListWorkers(Query[WorkerPage]):
     cursor: Cursor = None
 
 
-@operation(opcode=46, permission=Permission.TASKS_WORK)
+@operation(
+    opcode=46,
+    permission=Permission.TASKS_WORK,
+    http=Route("GET", "/workers/{worker_id}/news", errors=(404,)),
+)
 class AwaitNotifications(Query[Notifications]):
     """What a worker should know at once: which of its tasks were cancelled, and whether to drain.
 

@@ -20,6 +20,7 @@ from flo.model.fields import (
 )
 from flo.model.ids import LIST_LIMIT_DEFAULT, NAMESPACE_DEFAULT, Namespace, RunId
 from flo.model.operation import Command, Permission, Query, operation
+from flo.model.route import Route
 
 WorkflowName: TypeAlias = Annotated[str, about("The workflow's name.")]
 WorkflowRunId: TypeAlias = Annotated[RunId, about("The workflow run's id.")]
@@ -221,7 +222,11 @@ class Explanation(Message):
 
 @operation(opcode=120, permission=Permission.WORKFLOWS_DEPLOY)
 class CreateWorkflow(Command[WorkflowDeployed]):
-    """Deploy a definition. The same text again changes nothing; another text needs a version."""
+    """Deploy a definition; the same text again changes nothing.
+
+    One with errors is `invalid_workflow`, with all of them in `details.problems`. Another text for
+    a version that is there already is `version_exists`.
+    """
 
     text: DefinitionText
     namespace: NewNamespace = NAMESPACE_DEFAULT
@@ -234,16 +239,24 @@ class ValidateWorkflow(Query[Validated]):
     text: DefinitionText
 
 
-@operation(opcode=122, permission=Permission.WORKFLOWS_DEPLOY)
+@operation(
+    opcode=122,
+    permission=Permission.WORKFLOWS_DEPLOY,
+    http=Route("DELETE", "/workflows/{name}", errors=(404,)),
+)
 class DeleteWorkflow(Command[Nothing]):
-    """Delete a version, or all of them; runs that are under way go on to their end."""
+    """Delete a workflow, or one version of it; runs that are under way go on to their end."""
 
     name: WorkflowName
     namespace: Namespace = NAMESPACE_DEFAULT
     version: OneVersion = None
 
 
-@operation(opcode=123, permission=Permission.WORKFLOWS_MANAGE)
+@operation(
+    opcode=123,
+    permission=Permission.WORKFLOWS_MANAGE,
+    http=Route("PUT", "/workflows/{name}/disable", errors=(404,)),
+)
 class DisableWorkflow(Command[Nothing]):
     """Refuse new runs of a workflow, by whomever or whatever; those that are there go on."""
 
@@ -252,7 +265,11 @@ class DisableWorkflow(Command[Nothing]):
     version: OneVersion = None
 
 
-@operation(opcode=124, permission=Permission.WORKFLOWS_MANAGE)
+@operation(
+    opcode=124,
+    permission=Permission.WORKFLOWS_MANAGE,
+    http=Route("PUT", "/workflows/{name}/enable", errors=(404,)),
+)
 class EnableWorkflow(Command[Nothing]):
     """Let a workflow be started again; its schedule goes on."""
 
@@ -268,7 +285,12 @@ class EnableWorkflow(Command[Nothing]):
     repeatable=lambda start: start.idempotency_key is not None,
 )
 class StartWorkflow(Command[WorkflowBegun]):
-    """Start a run of the workflow."""
+    """Start a run of the workflow.
+
+    It is refused if the workflow is disabled (`workflow_disabled`), if there is a run with the
+    chosen `run_id` already (`run_exists`), or if the workflow wants an idempotency key and there is
+    none (`idempotency_key_required`).
+    """
 
     name: WorkflowName
     input: Annotated[bytes, Payload("an input"), about("What the run is given.")] = b"{}"
@@ -280,9 +302,19 @@ class StartWorkflow(Command[WorkflowBegun]):
     ] = None
 
 
-@operation(opcode=132, permission=Permission.WORKFLOWS_SIGNAL, repeatable=False)
+@operation(
+    opcode=132,
+    permission=Permission.WORKFLOWS_SIGNAL,
+    repeatable=False,
+    http=Route(
+        "POST", "/workflow-runs/{run_id}/signal", errors=(404, 409), name="signal_workflow_run"
+    ),
+)
 class SignalWorkflow(Command[Nothing]):
-    """Send a signal; it is kept until a step waits for its type."""
+    """Send a signal to a workflow run; it is kept until a step waits for its type.
+
+    A run that has ended already is refused: `run_has_ended`.
+    """
 
     run_id: WorkflowRunId
     type: Annotated[str, Text(what="the type of a signal"), about("The signal's type.")]
@@ -292,16 +324,35 @@ class SignalWorkflow(Command[Nothing]):
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-@operation(opcode=133, permission=Permission.WORKFLOWS_MANAGE)
+@operation(
+    opcode=133,
+    permission=Permission.WORKFLOWS_MANAGE,
+    http=Route(
+        "POST",
+        "/workflow-runs/{run_id}/cancel",
+        errors=(404, 409),
+        name="cancel_workflow_run",
+        is_body_optional=True,
+    ),
+)
 class CancelWorkflow(Command[Nothing]):
-    """End a workflow run: its actions and children are cancelled, what it has done is undone."""
+    """End a workflow run: its actions and children are cancelled, what it has done is undone.
+
+    A run that has ended already, or is being undone, is refused: `run_has_ended`.
+    """
 
     run_id: WorkflowRunId
     namespace: Namespace = NAMESPACE_DEFAULT
     reason: Reason = ""
 
 
-@operation(opcode=134, permission=Permission.WORKFLOWS_MANAGE)
+@operation(
+    opcode=134,
+    permission=Permission.WORKFLOWS_MANAGE,
+    http=Route(
+        "POST", "/workflow-runs/{run_id}/pause", errors=(404, 409), name="pause_workflow_run"
+    ),
+)
 class PauseWorkflow(Command[Nothing]):
     """Let what is under way in a workflow run come to its end, and begin nothing new."""
 
@@ -309,7 +360,13 @@ class PauseWorkflow(Command[Nothing]):
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-@operation(opcode=135, permission=Permission.WORKFLOWS_MANAGE)
+@operation(
+    opcode=135,
+    permission=Permission.WORKFLOWS_MANAGE,
+    http=Route(
+        "POST", "/workflow-runs/{run_id}/resume", errors=(404, 409), name="resume_workflow_run"
+    ),
+)
 class ResumeWorkflow(Command[Nothing]):
     """Let a workflow run that is paused go on."""
 
@@ -317,9 +374,24 @@ class ResumeWorkflow(Command[Nothing]):
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-@operation(opcode=136, permission=Permission.WORKFLOWS_START, repeatable=False)
+@operation(
+    opcode=136,
+    permission=Permission.WORKFLOWS_START,
+    repeatable=False,
+    http=Route(
+        "POST",
+        "/workflow-runs/{run_id}/rerun",
+        status=202,
+        errors=(404, 409),
+        name="rerun_workflow_run",
+        is_body_optional=True,
+    ),
+)
 class RerunWorkflow(Command[WorkflowBegun]):
-    """Start a run that repeats another one from a step on, with other input or another version."""
+    """Start a run that repeats another, from any step on, with other input or another version.
+
+    A step that the definition does not have is `step_not_found`.
+    """
 
     run_id: WorkflowRunId
     namespace: Namespace = NAMESPACE_DEFAULT
@@ -339,7 +411,7 @@ class GetWorkflow(Query[WorkflowView]):
     version: Version = LATEST
 
 
-@operation(opcode=126, permission=Permission.WORKFLOWS_READ)
+@operation(opcode=126, permission=Permission.WORKFLOWS_READ, http=Route("GET", "/workflows"))
 class ListWorkflows(Query[WorkflowPage]):
     """The workflows, by name, each in its newest version."""
 
@@ -365,7 +437,7 @@ class WaitForWorkflow(Query[WorkflowRunView]):
     block_ms: BlockMs = 30_000
 
 
-@operation(opcode=139, permission=Permission.WORKFLOWS_READ)
+@operation(opcode=139, permission=Permission.WORKFLOWS_READ, http=Route("GET", "/workflow-runs"))
 class ListWorkflowRuns(Query[WorkflowRunPage]):
     """Workflow runs, under way or ended, the newest first.
 
@@ -388,7 +460,13 @@ class ListWorkflowRuns(Query[WorkflowRunPage]):
     cursor: Cursor = None
 
 
-@operation(opcode=140, permission=Permission.WORKFLOWS_READ)
+@operation(
+    opcode=140,
+    permission=Permission.WORKFLOWS_READ,
+    http=Route(
+        "GET", "/workflow-runs/{run_id}/history", errors=(404,), name="get_workflow_history"
+    ),
+)
 class GetHistory(Query[HistoryPage]):
     """Everything that has happened in a workflow run, the oldest first."""
 
@@ -400,7 +478,13 @@ class GetHistory(Query[HistoryPage]):
     cursor: Cursor = None
 
 
-@operation(opcode=141, permission=Permission.WORKFLOWS_READ)
+@operation(
+    opcode=141,
+    permission=Permission.WORKFLOWS_READ,
+    http=Route(
+        "GET", "/workflow-runs/{run_id}/explain", errors=(404,), name="explain_workflow_run"
+    ),
+)
 class ExplainWorkflow(Query[Explanation]):
     """Why a workflow run is where it is, when it wakes up, and which commands would help."""
 

@@ -14,6 +14,7 @@ from flo.model.namespaces import (
     DeleteNamespace,
     GetNamespace,
     ListNamespaces,
+    NamespaceMade,
     NamespaceView,
 )
 from flo.model.runs import (
@@ -72,7 +73,7 @@ def test_a_namespace_is_made_by_name():
 
     decision = story.tell(CREATE)
 
-    assert decision.reply == Nothing()
+    assert decision.reply == NamespaceMade(name="prod")
     assert decision.events == (NamespaceCreated(name="prod", at_ms=NOON_MS + 500),)
     assert story.ask(GetNamespace(name="prod")) == NamespaceView(
         name="prod",

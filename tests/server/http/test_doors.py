@@ -267,7 +267,7 @@ async def test_the_description_tells_the_changes_of_a_transaction_apart(http):
 async def test_the_description_says_that_a_record_comes_as_an_object(http):
     document = (await http.client.get("/openapi.json")).json()
     schemas = document["components"]["schemas"]
-    for name in ("RecordJson", "DeliveredJson", "LetterJson", "SettingsJson", "StreamJson"):
+    for name in ("RecordJson", "DeliveredJson", "LetterJson", "GroupSettingsJson", "StreamJson"):
         assert schemas[name]["type"] == "object"
     assert "StreamRecord" not in schemas
     assert "GroupSettings" not in schemas

@@ -13,13 +13,14 @@ from flo.engine.workers.events import WorkerLeft
 from flo.model.base import Nothing
 from flo.model.errors import Conflict, NotFound
 from flo.model.ids import NAMESPACE_DEFAULT, Namespace
-from flo.model.namespaces import CreateNamespace, DeleteNamespace
+from flo.model.namespaces import CreateNamespace, DeleteNamespace, NamespaceMade
 
 
 def decide_create(state: State, command: CreateNamespace, context: Context) -> Decision:
     if has_namespace(state, command.name):
         raise Conflict(f"namespace {command.name!r} exists", code="namespace_exists")
-    return Decision(Nothing(), (NamespaceCreated(name=command.name, at_ms=context.now_ms),))
+    created = NamespaceCreated(name=command.name, at_ms=context.now_ms)
+    return Decision(NamespaceMade(name=command.name), (created,))
 
 
 def decide_delete(state: State, command: DeleteNamespace, context: Context) -> Decision:

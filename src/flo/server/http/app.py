@@ -8,58 +8,46 @@ from litestar import Litestar, Router
 from litestar.di import Provide
 from litestar.types import ControllerRouterHandler
 
-from flo.server.http.asker import Asker
+from flo.server.http.derive import derived_routes
 from flo.server.http.description import Description
 from flo.server.http.errors import EXCEPTION_HANDLERS
+from flo.server.http.gateway import EngineGateway
 from flo.server.http.request import BODY_LENGTH_MAX, FloRequest, prepare
-from flo.server.http.routes import actions as http_actions
-from flo.server.http.routes import dead_letters as http_dead
-from flo.server.http.routes import executions as http_workflow_runs
-from flo.server.http.routes import group_dead_letters as http_letters
-from flo.server.http.routes import groups as http_groups
-from flo.server.http.routes import json_paths as http_json_paths
-from flo.server.http.routes import kv as http_kv
-from flo.server.http.routes import namespaces as http_namespaces
-from flo.server.http.routes import plans as http_plans
-from flo.server.http.routes import runs as http_runs
-from flo.server.http.routes import schedules as http_schedules
-from flo.server.http.routes import streams as http_streams
-from flo.server.http.routes import system as http_system
-from flo.server.http.routes import tasks as http_tasks
-from flo.server.http.routes import workers as http_workers
-from flo.server.http.routes import workflows as http_workflows
+from flo.server.http.routes import (
+    actions,
+    executions,
+    json_paths,
+    kv,
+    runs,
+    streams,
+    system,
+    workflows,
+)
 from flo.server.http.routes.system import ServerInfo
 from flo.server.metrics import Metrics
 
 API_PATH = "/api/v1"
 
 
-def build_app(asker: Asker, info: ServerInfo, metrics: Metrics) -> Litestar:
+def build_app(gateway: EngineGateway, info: ServerInfo, metrics: Metrics) -> Litestar:
     api = Router(
         API_PATH,
         route_handlers=[
-            *http_system.API_ROUTES,
-            *http_namespaces.ROUTES,
-            *http_actions.ROUTES,
-            *http_runs.ROUTES,
-            *http_dead.ROUTES,
-            *http_workers.ROUTES,
-            *http_tasks.ROUTES,
-            *http_streams.ROUTES,
-            *http_groups.ROUTES,
-            *http_letters.ROUTES,
-            *http_kv.ROUTES,
-            *http_json_paths.ROUTES,
-            *http_workflows.ROUTES,
-            *http_workflow_runs.ROUTES,
-            *http_schedules.ROUTES,
-            *http_plans.ROUTES,
+            *derived_routes(),
+            *system.API_ROUTES,
+            *actions.ROUTES,
+            *runs.ROUTES,
+            *streams.ROUTES,
+            *kv.ROUTES,
+            *json_paths.ROUTES,
+            *workflows.ROUTES,
+            *executions.ROUTES,
         ],
         before_request=prepare,
     )
-    routes: list[ControllerRouterHandler] = [*http_system.ROOT_ROUTES, api]
+    routes: list[ControllerRouterHandler] = [*system.ROOT_ROUTES, api]
     dependencies = {
-        "asker": _given(lambda: asker),
+        "gateway": _given(lambda: gateway),
         "info": _given(lambda: info),
         "metrics": _given(lambda: metrics),
         "description": _given(lambda: description),
@@ -79,7 +67,7 @@ def build_app(asker: Asker, info: ServerInfo, metrics: Metrics) -> Litestar:
 
 def build_metrics_app(metrics: Metrics) -> Litestar:
     return Litestar(
-        [http_system.get_metrics],
+        [system.get_metrics],
         dependencies={"metrics": _given(lambda: metrics)},
         exception_handlers=EXCEPTION_HANDLERS,
         logging_config=None,

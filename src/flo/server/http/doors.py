@@ -1,17 +1,17 @@
 """The HTTP doors: the API with its pages, and the metrics alone.
 
-    socket ──▸ BoundedProtocol ──▸ Threshold ──▸ KeyPaths ──▸ Litestar: routes ──▸ Asker ──▸ engine
-               time and length     strangers     slashes      parameters,          until the
-                                   and counts    in keys      bodies, errors       client leaves
+    socket ─▸ BoundedProtocol ─▸ EdgeMiddleware ─▸ KeyPaths ─▸ Litestar: routes ─▸ EngineGateway
+              time and length    other sites,      slashes     parameters,         until the
+                                 counts            in keys     bodies, errors      client leaves
 
 A door has a port once it has started; stopping it lets go of everyone.
 """
 
 from flo.server.http.app import API_PATH, build_app, build_metrics_app
-from flo.server.http.asker import Asker, Backend
+from flo.server.http.gateway import Backend, EngineGateway
 from flo.server.http.key_paths import KeyPaths
 from flo.server.http.listener import HttpListener
-from flo.server.http.middleware import Threshold
+from flo.server.http.middleware import EdgeMiddleware
 from flo.server.http.protocol import Bounds
 from flo.server.http.routes.system import ServerInfo
 from flo.server.metrics import Metrics
@@ -33,13 +33,13 @@ class HttpDoor(HttpListener):
         port: int,
         bounds: Bounds = BOUNDS,
     ) -> None:
-        self._asker = Asker(engine)
-        self.app = build_app(self._asker, info, metrics)
-        app = Threshold(KeyPaths(self.app, API_PATH), metrics)
+        self._gateway = EngineGateway(engine)
+        self.app = build_app(self._gateway, info, metrics)
+        app = EdgeMiddleware(KeyPaths(self.app, API_PATH), metrics)
         super().__init__(app, metrics, host, port, bounds)
 
     async def stop(self) -> None:
-        self._asker.stop()
+        self._gateway.stop()
         await super().stop()
 
 
@@ -47,5 +47,5 @@ class MetricsDoor(HttpListener):
     """/metrics and nothing else, for a port that only the monitoring can reach."""
 
     def __init__(self, metrics: Metrics, host: str, port: int, bounds: Bounds = BOUNDS) -> None:
-        app = Threshold(build_metrics_app(metrics), metrics)
+        app = EdgeMiddleware(build_metrics_app(metrics), metrics)
         super().__init__(app, metrics, host, port, bounds)

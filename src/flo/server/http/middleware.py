@@ -19,7 +19,7 @@ SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 NO_ROUTE = "none"
 
 
-class Threshold:
+class EdgeMiddleware:
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app = app
         self._metrics = metrics

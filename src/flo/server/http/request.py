@@ -1,6 +1,7 @@
 """What is read from a request: strict bodies, known parameters, names as they were meant."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Annotated, Any, TypeAlias
@@ -13,10 +14,10 @@ from litestar.exceptions import InternalServerException
 from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.spec import OpenAPIMediaType, Operation, RequestBody, Schema
 from litestar.openapi.spec.enums import OpenAPIType
-from litestar.params import PathParameter, QueryParameter
+from litestar.params import HeaderParameter, PathParameter, QueryParameter
 
-from flo.model.errors import Invalid
-from flo.model.ids import BLOCK_MS_MAX, LIST_LIMIT_MAX, PAYLOAD_LENGTH_MAX
+from flo.model.errors import FloError, Invalid, error_of
+from flo.model.ids import BLOCK_MS_MAX, PAYLOAD_LENGTH_MAX, RunId
 from flo.model.payload import decode_json
 
 BODY_LENGTH_MAX = 1024 * 1024
@@ -26,15 +27,7 @@ PAYLOAD_BODY_LENGTH_MAX = PAYLOAD_LENGTH_MAX * 4 // 3 + ENVELOPE_LENGTH_MAX
 """The longest payload in base64, and what stands around it."""
 
 NamespaceQuery: TypeAlias = Annotated[
-    str, QueryParameter(name="namespace", description="Where the thing lives.")
-]
-LimitQuery: TypeAlias = Annotated[
-    int,
-    QueryParameter(name="limit", ge=1, le=LIST_LIMIT_MAX, description="The most items to answer."),
-]
-CursorQuery: TypeAlias = Annotated[
-    str | None,
-    QueryParameter(name="cursor", description="The `cursor` of the page before this one."),
+    str, QueryParameter(name="namespace", description="The namespace it is in.")
 ]
 WaitQuery: TypeAlias = Annotated[
     int,
@@ -45,14 +38,23 @@ WaitQuery: TypeAlias = Annotated[
         description="Wait so long for the run to end, then answer it as it is.",
     ),
 ]
-NamespacePath: TypeAlias = Annotated[str, PathParameter(description="The namespace's name.")]
 ActionPath: TypeAlias = Annotated[str, PathParameter(description="The action's name.")]
 RunPath: TypeAlias = Annotated[str, PathParameter(description="The run's id.")]
-WorkerPath: TypeAlias = Annotated[str, PathParameter(description="The worker's id.")]
 StreamPath: TypeAlias = Annotated[str, PathParameter(description="The stream's name.")]
 GroupPath: TypeAlias = Annotated[str, PathParameter(description="The group's name.")]
-TaskPath: TypeAlias = Annotated[
-    str, PathParameter(description="The `task_id` of the assignment: the id of its run.")
+WorkflowPath: TypeAlias = Annotated[str, PathParameter(description="The workflow's name.")]
+VersionQuery: TypeAlias = Annotated[
+    str, QueryParameter(name="version", description="Which version; the newest if left out.")
+]
+IdempotencyKeyQuery: TypeAlias = Annotated[
+    str | None,
+    QueryParameter(
+        name="idempotency_key",
+        description="The same key never makes two runs of one action or workflow.",
+    ),
+]
+IdempotencyKeyHeader: TypeAlias = Annotated[
+    str | None, HeaderParameter(name="Idempotency-Key", description="The same, as a header.")
 ]
 
 
@@ -155,3 +157,24 @@ def check_known(names: Iterable[str], known: tuple[str, ...]) -> None:
         code="unknown_parameter",
         details={"parameter": unknown, "known": list(known)},
     )
+
+
+def one_of(what: str, in_query: str | None, other: str | None, place: str) -> str | None:
+    """What may be said in two places, but not twice differently."""
+    if in_query is not None and other is not None and in_query != other:
+        raise Invalid(f"expected one {what}, got {in_query!r} as a parameter and {other!r} {place}")
+    return other if in_query is None else in_query
+
+
+def one_key(in_query: str | None, in_header: str | None) -> str | None:
+    return one_of("idempotency key", in_query, in_header, "as a header")
+
+
+@contextmanager
+def naming(run_id: RunId) -> Iterator[None]:
+    """An error says which run was begun: it goes on, whoever waits."""
+    try:
+        yield
+    except FloError as error:
+        details = {**error.details, "run_id": run_id}
+        raise error_of(error.kind, error.code, error.message, details) from error

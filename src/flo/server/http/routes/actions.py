@@ -1,11 +1,11 @@
-"""The HTTP routes of actions: register, inspect, change, enable, disable, delete, list."""
+"""The HTTP routes of actions that do more than ask: register, inspect, change."""
 
 from base64 import b64decode
 from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
-from litestar import Response, delete, get, post, put
+from litestar import Response, get, post, put
 from litestar.di import NamedDependency
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import JSONBody
@@ -19,32 +19,28 @@ from flo.model.actions import (
     RETRY_DELAY_MS_DEFAULT,
     TIMEOUT_MS_DEFAULT,
     ActionLimits,
-    ActionPage,
     ActionView,
-    DeleteAction,
     DisableAction,
     EnableAction,
     GetAction,
-    ListActions,
     RegisterAction,
     Registered,
 )
 from flo.model.base import Message, Nothing
-from flo.model.errors import Invalid
+from flo.model.errors import Conflict, Invalid
 from flo.model.ids import (
-    LIST_LIMIT_DEFAULT,
     LIST_LIMIT_MAX,
     NAMESPACE_DEFAULT,
     ActionName,
     Namespace,
     WorkerId,
 )
-from flo.model.runs import ListRuns, RunPage
+from flo.model.runs import ListRuns, RunPage, RunView
 from flo.model.workers import ListWorkers, WorkerPage, WorkerView
-from flo.server.http.asker import Asker
+from flo.server.http.answers import answered, answers
 from flo.server.http.errors import refusals
-from flo.server.http.request import ActionPath, CursorQuery, LimitQuery, NamespaceQuery
-from flo.server.http.routes.runs import RunJson, run_json
+from flo.server.http.gateway import EngineGateway
+from flo.server.http.request import ActionPath, NamespaceQuery
 
 RECENT_RUNS = 10
 
@@ -100,20 +96,8 @@ class SettingsBody(Message):
 class ActionDetail(ActionView):
     """An action, its newest runs, and the workers that serve it."""
 
-    recent_runs: list[RunJson] = msgspec.field(default_factory=list)
+    recent_runs: list[RunView] = msgspec.field(default_factory=list)
     workers: list[WorkerId] = msgspec.field(default_factory=list)
-
-
-@get("/actions", tags=["actions"], responses=refusals())
-async def list_actions(
-    asker: NamedDependency[Asker],
-    namespace: NamespaceQuery = NAMESPACE_DEFAULT,
-    limit: LimitQuery = LIST_LIMIT_DEFAULT,
-    cursor: CursorQuery = None,
-) -> ActionPage:
-    """The registered actions, by name."""
-    query = ListActions(namespace=namespace, limit=limit, cursor=cursor)
-    return await asker.ask(query, ActionPage)
 
 
 @post(
@@ -128,40 +112,42 @@ async def list_actions(
     },
 )
 async def register_action(
-    asker: NamedDependency[Asker],
+    gateway: NamedDependency[EngineGateway],
     data: JSONBody[ActionBody],
     namespace: NamespaceQuery = NAMESPACE_DEFAULT,
 ) -> Response[Registered]:
     """Register an action, or replace its settings."""
     settings = asdict(data) | {"wasm_module": _module_of(data), "limits": _limits_of(data.limits)}
     command = RegisterAction(namespace=namespace, **settings)
-    async with asker.changes:
-        registered = await asker.ask(command, Registered)
+    registered = await gateway.ask(command, Registered)
     return Response(registered, status_code=201 if registered.version == 1 else 200)
 
 
-@get("/actions/{name:str}", tags=["actions"], responses=refusals(404))
+@get(
+    "/actions/{name:str}",
+    tags=["actions"],
+    responses=answers(ActionDetail, "The action.", 404),
+)
 async def get_action(
-    asker: NamedDependency[Asker],
+    gateway: NamedDependency[EngineGateway],
     name: ActionPath,
     namespace: NamespaceQuery = NAMESPACE_DEFAULT,
-) -> ActionDetail:
+) -> Any:
     """An action: its settings, its runs by status, its newest runs, its workers."""
-    action = await asker.ask(GetAction(name=name, namespace=namespace), ActionView)
+    action = await gateway.ask(GetAction(name=name, namespace=namespace), ActionView)
     newest = ListRuns(action=name, namespace=namespace, limit=RECENT_RUNS)
-    page = await asker.ask(newest, RunPage)
+    page = await gateway.ask(newest, RunPage)
     workers = [
         worker.worker_id
-        async for worker in _all_workers(asker, namespace)
+        async for worker in _all_workers(gateway, namespace)
         if any(process.name == name for process in worker.processes)
     ]
-    recent_runs = [run_json(run) for run in page.items]
-    return ActionDetail(**asdict(action), recent_runs=recent_runs, workers=workers)
+    return answered(ActionDetail(**asdict(action), recent_runs=page.items, workers=workers))
 
 
 @put("/actions/{name:str}", tags=["actions"], responses=refusals(404, 413))
 async def change_action(
-    asker: NamedDependency[Asker],
+    gateway: NamedDependency[EngineGateway],
     name: ActionPath,
     data: JSONBody[SettingsBody],
     namespace: NamespaceQuery = NAMESPACE_DEFAULT,
@@ -174,27 +160,26 @@ async def change_action(
     enabled = wanted.pop("enabled", None)
     if "limits" in wanted:
         wanted["limits"] = _limits_of(wanted["limits"])
-    async with asker.changes:
-        action = await asker.ask(GetAction(name=name, namespace=namespace), ActionView)
-        changed = Registered(name=name, version=action.version)
-        if wanted:
-            command = _registration_of(action, wanted)
-            changed = await asker.ask(command, Registered)
-        if enabled is not None:
-            switch = EnableAction if enabled else DisableAction
-            await asker.ask(switch(name=name, namespace=namespace), Nothing)
+    changed = await _register_with(gateway, name, namespace, wanted)
+    if enabled is not None:
+        switch = EnableAction if enabled else DisableAction
+        await gateway.ask(switch(name=name, namespace=namespace), Nothing)
     return changed
 
 
-@delete("/actions/{name:str}", tags=["actions"], responses=refusals(404))
-async def delete_action(
-    asker: NamedDependency[Asker],
-    name: ActionPath,
-    namespace: NamespaceQuery = NAMESPACE_DEFAULT,
-) -> None:
-    """Delete an action; its live runs go on to their end, new ones are refused."""
-    async with asker.changes:
-        await asker.ask(DeleteAction(name=name, namespace=namespace), Nothing)
+async def _register_with(
+    gateway: EngineGateway, name: ActionName, namespace: Namespace, changes: dict[str, Any]
+) -> Registered:
+    """Register the action anew with these changes, whoever else changes it meanwhile."""
+    while True:
+        action = await gateway.ask(GetAction(name=name, namespace=namespace), ActionView)
+        if not changes:
+            return Registered(name=name, version=action.version)
+        try:
+            return await gateway.ask(_registration_of(action, changes), Registered)
+        except Conflict as conflict:
+            if conflict.code != "version_changed":
+                raise
 
 
 def _limits_of(body: LimitsBody | None) -> ActionLimits | None:
@@ -227,15 +212,19 @@ def _registration_of(action: ActionView, changes: dict[str, Any]) -> RegisterAct
         settings["wasm_entrypoint"] = action.wasm_entrypoint
         settings["wasm_memory_limit"] = action.wasm_memory_limit
     return RegisterAction(
-        name=action.name, namespace=action.namespace, if_changed=True, **settings | changes
+        name=action.name,
+        namespace=action.namespace,
+        if_changed=True,
+        if_version=action.version,
+        **settings | changes,
     )
 
 
-async def _all_workers(asker: Asker, namespace: Namespace) -> AsyncIterator[WorkerView]:
+async def _all_workers(gateway: EngineGateway, namespace: Namespace) -> AsyncIterator[WorkerView]:
     cursor: str | None = None
     while True:
         query = ListWorkers(namespace=namespace, limit=LIST_LIMIT_MAX, cursor=cursor)
-        page = await asker.ask(query, WorkerPage)
+        page = await gateway.ask(query, WorkerPage)
         for worker in page.items:
             yield worker
         cursor = page.cursor
@@ -243,4 +232,4 @@ async def _all_workers(asker: Asker, namespace: Namespace) -> AsyncIterator[Work
             return
 
 
-ROUTES = (list_actions, register_action, get_action, change_action, delete_action)
+ROUTES = (register_action, get_action, change_action)

@@ -12,8 +12,8 @@ from litestar.params import QueryParameter
 from flo.model.ids import NAMESPACE_DEFAULT
 from flo.model.kv import DeleteJson, GetJson, SetJson, Value, Versioned
 from flo.model.payload import decode_json
-from flo.server.http.asker import Asker
 from flo.server.http.errors import refusals
+from flo.server.http.gateway import EngineGateway
 from flo.server.http.request import FloRequest, NamespaceQuery
 from flo.server.http.routes.kv import (
     ETAG,
@@ -53,7 +53,7 @@ class JsonOperation(Operation):
 
 @get("/kv/{key:str}/json", tags=["keys"], response_headers=[ETAG], responses=refusals(404, 409))
 async def get_json(
-    asker: NamedDependency[Asker],
+    gateway: NamedDependency[EngineGateway],
     key: KeyPath,
     path: PathQuery = ROOT,
     namespace: NamespaceQuery = NAMESPACE_DEFAULT,
@@ -62,7 +62,7 @@ async def get_json(
 
     If nothing is there: 404 `path_not_found`. If the value is no JSON: 409 `wrong_type`.
     """
-    value = await asker.ask(GetJson(key=key, path=path, namespace=namespace), Value)
+    value = await gateway.ask(GetJson(key=key, path=path, namespace=namespace), Value)
     return tagged(value_json(key, value), value.version)
 
 
@@ -74,7 +74,7 @@ async def get_json(
     responses=refusals(404, 409, 413),
 )
 async def set_json(
-    asker: NamedDependency[Asker],
+    gateway: NamedDependency[EngineGateway],
     request: FloRequest,
     key: KeyPath,
     path: PathQuery = ROOT,
@@ -95,12 +95,12 @@ async def set_json(
         namespace=namespace,
         if_version=version_of(if_match),
     )
-    return put_json(await asker.ask(command, Versioned))
+    return put_json(await gateway.ask(command, Versioned))
 
 
 @delete("/kv/{key:str}/json", status_code=200, tags=["keys"], responses=refusals(404, 409))
 async def delete_json(
-    asker: NamedDependency[Asker],
+    gateway: NamedDependency[EngineGateway],
     key: KeyPath,
     path: PathQuery = ROOT,
     namespace: NamespaceQuery = NAMESPACE_DEFAULT,
@@ -108,7 +108,7 @@ async def delete_json(
 ) -> Versioned:
     """Delete what is at a path; `$` deletes the key, and then there is no version."""
     command = DeleteJson(key=key, path=path, namespace=namespace, if_version=version_of(if_match))
-    return await asker.ask(command, Versioned)
+    return await gateway.ask(command, Versioned)
 
 
 ROUTES = (get_json, set_json, delete_json)

@@ -10,14 +10,11 @@ from litestar import Response, delete, get, post, put
 from litestar.datastructures import ResponseHeader
 from litestar.di import NamedDependency
 from litestar.params import HeaderParameter, JSONBody, PathParameter, QueryParameter
-from msgspec.structs import asdict
 
 from flo.model.base import Message
 from flo.model.errors import Invalid, NotFound
 from flo.model.ids import BLOCK_MS_MAX, NAMESPACE_DEFAULT, Key
 from flo.model.kv import (
-    HISTORY_MAX,
-    SCAN_LIMIT_DEFAULT,
     Change,
     Check,
     Committed,
@@ -26,36 +23,25 @@ from flo.model.kv import (
     DeleteKey,
     ExpireKey,
     GetKey,
-    GetKeyHistory,
     GetKeys,
     Increment,
-    Incremented,
-    IncrementKey,
-    KeyHistory,
-    KeyPage,
-    KeyView,
     Put,
     PutKey,
-    ScanKeys,
     Transact,
     Value,
     Values,
     Versioned,
 )
 from flo.model.payload import Encoding, payload_from_json, payload_to_json
-from flo.server.http.asker import Asker
 from flo.server.http.errors import refusals
+from flo.server.http.gateway import EngineGateway
 from flo.server.http.request import (
     PAYLOAD_BODY_LENGTH_MAX,
     AnyBody,
-    BodyOptional,
-    CursorQuery,
     FloRequest,
-    LimitQuery,
     NamespaceQuery,
 )
 
-HISTORY_LIMIT_DEFAULT = 10
 ANY = "*"
 ETAG = ResponseHeader(
     name="ETag",
@@ -79,12 +65,6 @@ IfMatch: TypeAlias = Annotated[
         "not. `0` stands for a key that does not exist.",
     ),
 ]
-
-
-class IncrementBody(Message):
-    """How much to add; less than 0 takes away."""
-
-    delta: int = 1
 
 
 class ExpireBody(Message):
@@ -139,7 +119,7 @@ class TransactionBody(Message):
 
 
 class ValueJson(Message):
-    """A value: JSON if its bytes are, base64 if not, null if there are none: see `value_encoding`.
+    """A value: JSON if its bytes are, text if they are text, base64 if neither (see its encoding).
 
     Of a key that does not exist, the version is 0.
     """
@@ -157,65 +137,15 @@ class ValuesJson(Message):
     items: list[ValueJson]
 
 
-class KeyJson(Message):
-    """A key; its value only if that was asked for."""
-
-    key: Key
-    version: int
-    at_ms: int
-    expires_at_ms: int | None
-    value: Any
-    value_encoding: Encoding | None
-
-
-class KeyPageJson(Message):
-    items: list[KeyJson]
-    cursor: str | None
-
-
-class VersionJson(Message):
-    """A value that the key had from this time on."""
-
-    version: int
-    at_ms: int
-    value: Any
-    value_encoding: Encoding | None
-
-
-class KeyHistoryJson(Message):
-    items: list[VersionJson]
-
-
 class PutJson(Message):
     """The version that the change gave the key."""
 
     version: int
 
 
-@get("/kv", tags=["keys"], responses=refusals())
-async def scan_keys(
-    asker: NamedDependency[Asker],
-    namespace: NamespaceQuery = NAMESPACE_DEFAULT,
-    prefix: Annotated[
-        str, QueryParameter(name="prefix", description="Only keys that begin so.")
-    ] = "",
-    limit: LimitQuery = SCAN_LIMIT_DEFAULT,
-    cursor: CursorQuery = None,
-    values: Annotated[
-        bool, QueryParameter(name="values", description="Whether to answer the values too.")
-    ] = False,
-) -> KeyPageJson:
-    """The keys, in order. With their values, a page may be shorter: about 4 MiB of them."""
-    query = ScanKeys(
-        prefix=prefix, namespace=namespace, limit=limit, cursor=cursor, with_values=values
-    )
-    page = await asker.ask(query, KeyPage)
-    return KeyPageJson(items=[_key_json(view) for view in page.items], cursor=page.cursor)
-
-
 @get("/kv/{key:str}", tags=["keys"], response_headers=[ETAG], responses=refusals(404))
 async def get_key(
-    asker: NamedDependency[Asker],
+    gateway: NamedDependency[EngineGateway],
     request: FloRequest,
     key: KeyPath,
     namespace: NamespaceQuery = NAMESPACE_DEFAULT,
@@ -242,7 +172,7 @@ async def get_key(
     When a wait is over, the answer is the key as it is.
     """
     query = GetKey(key=key, namespace=namespace, block_ms=wait_ms, newer_than=newer_than)
-    waits = asker.wait(query, Value, request) if wait_ms else asker.ask(query, Value)
+    waits = gateway.wait(query, Value, request) if wait_ms else gateway.ask(query, Value)
     value = await waits
     if value.value is None:
         raise NotFound(f"key {key!r} does not exist", code="key_not_found")
@@ -257,7 +187,7 @@ async def get_key(
     responses=refusals(409, 413),
 )
 async def put_key(
-    asker: NamedDependency[Asker],
+    gateway: NamedDependency[EngineGateway],
     request: FloRequest,
     key: KeyPath,
     namespace: NamespaceQuery = NAMESPACE_DEFAULT,
@@ -292,66 +222,19 @@ async def put_key(
         if_absent=if_none_match == ANY,
         if_present=condition.is_any,
     )
-    return put_json(await asker.ask(command, Versioned))
+    return put_json(await gateway.ask(command, Versioned))
 
 
 @delete("/kv/{key:str}", status_code=200, tags=["keys"], responses=refusals(409))
 async def delete_key(
-    asker: NamedDependency[Asker],
+    gateway: NamedDependency[EngineGateway],
     key: KeyPath,
     namespace: NamespaceQuery = NAMESPACE_DEFAULT,
     if_match: IfMatch = None,
 ) -> Deleted:
     """Delete a key; the answer says whether it existed."""
     command = DeleteKey(key=key, namespace=namespace, if_version=version_of(if_match))
-    return await asker.ask(command, Deleted)
-
-
-@get("/kv/{key:str}/history", tags=["keys"], responses=refusals(404))
-async def get_key_history(
-    asker: NamedDependency[Asker],
-    key: KeyPath,
-    namespace: NamespaceQuery = NAMESPACE_DEFAULT,
-    limit: Annotated[
-        int,
-        QueryParameter(
-            name="limit", ge=1, le=HISTORY_MAX + 1, description="The most values to answer."
-        ),
-    ] = HISTORY_LIMIT_DEFAULT,
-) -> KeyHistoryJson:
-    """The values a key had since it was made, the newest first, the present one included.
-
-    Of older ones, 64 are kept, and no more than 64 KiB.
-    """
-    query = GetKeyHistory(key=key, namespace=namespace, limit=limit)
-    history = await asker.ask(query, KeyHistory)
-    return KeyHistoryJson(
-        items=[
-            VersionJson(version=one.version, at_ms=one.at_ms, **_shown(one.value))
-            for one in history.items
-        ]
-    )
-
-
-@post(
-    "/kv/{key:str}/increment",
-    status_code=200,
-    tags=["keys"],
-    operation_class=BodyOptional,
-    responses=refusals(409, 413),
-)
-async def increment_key(
-    asker: NamedDependency[Asker],
-    key: KeyPath,
-    data: JSONBody[IncrementBody | None] = None,
-    namespace: NamespaceQuery = NAMESPACE_DEFAULT,
-) -> Incremented:
-    """Add to a whole number; a key that does not exist counts as 0.
-
-    A value that is no number is 409 `wrong_type`.
-    """
-    delta = data.delta if data else 1
-    return await asker.ask(IncrementKey(key=key, delta=delta, namespace=namespace), Incremented)
+    return await gateway.ask(command, Deleted)
 
 
 @post(
@@ -362,7 +245,7 @@ async def increment_key(
     responses=refusals(404, 409, 413),
 )
 async def expire_key(
-    asker: NamedDependency[Asker],
+    gateway: NamedDependency[EngineGateway],
     key: KeyPath,
     data: JSONBody[ExpireBody],
     namespace: NamespaceQuery = NAMESPACE_DEFAULT,
@@ -372,17 +255,17 @@ async def expire_key(
     command = ExpireKey(
         key=key, ttl_ms=data.ttl_ms, namespace=namespace, if_version=version_of(if_match)
     )
-    return put_json(await asker.ask(command, Versioned))
+    return put_json(await gateway.ask(command, Versioned))
 
 
 @post("/kv-get", status_code=200, tags=["keys"], responses=refusals(413))
 async def get_keys(
-    asker: NamedDependency[Asker],
+    gateway: NamedDependency[EngineGateway],
     data: JSONBody[KeysBody],
     namespace: NamespaceQuery = NAMESPACE_DEFAULT,
 ) -> ValuesJson:
     """The values of many keys, all of the same moment; a key that does not exist has version 0."""
-    values = await asker.ask(GetKeys(keys=data.keys, namespace=namespace), Values)
+    values = await gateway.ask(GetKeys(keys=data.keys, namespace=namespace), Values)
     found = zip(data.keys, values.items, strict=True)
     return ValuesJson(items=[value_json(key, value) for key, value in found])
 
@@ -395,7 +278,7 @@ async def get_keys(
     responses=refusals(409, 413),
 )
 async def transact(
-    asker: NamedDependency[Asker],
+    gateway: NamedDependency[EngineGateway],
     data: JSONBody[TransactionBody],
     namespace: NamespaceQuery = NAMESPACE_DEFAULT,
 ) -> Committed:
@@ -409,7 +292,7 @@ async def transact(
         checks=[Check(key=check.key, version=check.version) for check in data.checks],
         changes=[_change(change) for change in data.changes],
     )
-    return await asker.ask(command, Committed)
+    return await gateway.ask(command, Committed)
 
 
 class Condition(NamedTuple):
@@ -456,10 +339,6 @@ def tagged(answer: Any, version: int) -> Response[Any]:
     return Response(answer, headers={"ETag": f'"{version}"'})
 
 
-def _key_json(view: KeyView) -> KeyJson:
-    return KeyJson(**asdict(view) | _shown(view.value))
-
-
 def _shown(value: bytes | None) -> dict[str, Any]:
     shown = payload_to_json(value)
     return {"value": shown.value, "value_encoding": shown.encoding}
@@ -476,12 +355,9 @@ def _change(body: PutBody | DeleteBody | AddBody) -> Change:
 
 
 ROUTES = (
-    scan_keys,
     get_key,
     put_key,
     delete_key,
-    get_key_history,
-    increment_key,
     expire_key,
     get_keys,
     transact,

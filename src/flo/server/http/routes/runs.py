@@ -1,116 +1,64 @@
-"""The HTTP routes of runs: invoke an action, look at a run, list them, cancel one."""
+"""The HTTP routes of runs that do more than ask: invoke, wait, cancel, one dead letter."""
 
 from typing import Annotated, Any
 
-from litestar import Response, get, post
+from litestar import Response, delete, get, post
 from litestar.di import NamedDependency
-from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import JSONBody, QueryParameter
-from msgspec.structs import asdict
 
 from flo.model.base import Message
 from flo.model.errors import Invalid
 from flo.model.ids import (
     BLOCK_MS_MAX,
-    LIST_LIMIT_DEFAULT,
     NAMESPACE_DEFAULT,
-    ActionName,
     Labels,
     Namespace,
     RunId,
-    WorkerId,
 )
-from flo.model.payload import Encoding, decode_json, payload_to_json
+from flo.model.payload import decode_json
 from flo.model.runs import (
     PRIORITY_DEFAULT,
     PRIORITY_MAX,
     Accepted,
-    AttemptView,
     Cancel,
     Ended,
     GetRun,
     Invoke,
     Invoked,
-    ListRuns,
-    RunPage,
-    RunStatus,
+    Purged,
+    PurgeDead,
+    Requeued,
+    RequeueDead,
     RunView,
     WaitForRuns,
 )
-from flo.server.http.asker import Asker
+from flo.server.http.answers import answered, answers
 from flo.server.http.errors import refusals
+from flo.server.http.gateway import EngineGateway
 from flo.server.http.request import (
     PAYLOAD_BODY_LENGTH_MAX,
     ActionPath,
     AnyBody,
     BodyOptional,
-    CursorQuery,
     FloRequest,
-    LimitQuery,
+    IdempotencyKeyHeader,
+    IdempotencyKeyQuery,
     NamespaceQuery,
     RunPath,
     WaitQuery,
+    naming,
+    one_key,
+    one_of,
 )
-from flo.server.http.routes.begin import KeyHeader, KeyQuery, naming, one_key, one_of
 
 INLINE_WAIT_MS = 30_000
-
-
-class RunJson(Message):
-    """A run. Times are in milliseconds since the epoch; null means: not yet, or not at all.
-
-    `input` and `output` are JSON if their bytes are (encoding json), text if they are text
-    (text), base64 if neither (base64), and null if there are none (null).
-    """
-
-    run_id: RunId
-    action: ActionName
-    namespace: Namespace
-    status: RunStatus
-    priority: int
-    attempt: int
-    input: Any
-    input_encoding: Encoding | None
-    created_at_ms: int
-    ready_at_ms: int
-    started_at_ms: int | None
-    finished_at_ms: int | None
-    worker_id: WorkerId | None
-    lease_expires_at_ms: int | None
-    output: Any
-    output_encoding: Encoding | None
-    outcome: str | None
-    error: str | None
-    dead_lettered: bool
-    idempotency_key: str | None
-    labels: Labels | None
-    attempts: list[AttemptView]
+QUEUED = "Queued. The same idempotency key again answers the same run."
 
 
 class CancelBody(Message):
     """Why the run is not wanted any more; it becomes the run's `error`."""
 
     reason: str | None = None
-
-
-class RunPageJson(Message):
-    items: list[RunJson]
-    cursor: str | None
-
-
-def run_json(run: RunView) -> RunJson:
-    shown_input, shown_output = payload_to_json(run.input), payload_to_json(run.output)
-    fields = asdict(run) | {
-        "input": shown_input.value,
-        "input_encoding": shown_input.encoding,
-        "output": shown_output.value,
-        "output_encoding": shown_output.encoding,
-    }
-    return RunJson(**fields)
-
-
-def page_json(page: RunPage) -> RunPageJson:
-    return RunPageJson(items=[run_json(run) for run in page.items], cursor=page.cursor)
 
 
 @post(
@@ -120,21 +68,12 @@ def page_json(page: RunPage) -> RunPageJson:
     operation_class=AnyBody,
     request_max_body_size=PAYLOAD_BODY_LENGTH_MAX,
     responses={
-        200: ResponseSpec(
-            RunJson,
-            description="With `wait_ms`: the run, ended or as it is when the wait is over.",
-            generate_examples=False,
-        ),
-        202: ResponseSpec(
-            Invoked,
-            description="Queued. The same idempotency key again answers the same run.",
-            generate_examples=False,
-        ),
-        **refusals(404, 409, 413),
+        **answers(RunView, "With `wait_ms`: the run, ended or as it is when the wait is over."),
+        **answers(Invoked, QUEUED, 404, 409, 413, status=202),
     },
 )
 async def invoke_action(
-    asker: NamedDependency[Asker],
+    gateway: NamedDependency[EngineGateway],
     request: FloRequest,
     name: ActionPath,
     namespace: NamespaceQuery = NAMESPACE_DEFAULT,
@@ -147,8 +86,8 @@ async def invoke_action(
     delay_ms: Annotated[
         int, QueryParameter(name="delay_ms", ge=0, description="Not to be run before this passed.")
     ] = 0,
-    idempotency_key: KeyQuery = None,
-    idempotency_key_header: KeyHeader = None,
+    idempotency_key: IdempotencyKeyQuery = None,
+    idempotency_key_header: IdempotencyKeyHeader = None,
     labels: Annotated[
         str | None,
         QueryParameter(
@@ -181,42 +120,26 @@ async def invoke_action(
         idempotency_key=one_key(idempotency_key, idempotency_key_header),
         labels=None if labels is None else _labels(labels),
     )
-    invoked = await asker.ask(command, Invoked)
+    invoked = await gateway.ask(command, Invoked)
     if wait_ms is None and invoked.inline and not delay_ms:
         wait_ms = INLINE_WAIT_MS
     if not wait_ms:
         return Response(invoked, status_code=202)
     with naming(invoked.run_id):
-        run = await _run_after(asker, request, invoked.run_id, namespace, wait_ms)
-    return Response(run_json(run), status_code=200)
+        run = await _run_after(gateway, request, invoked.run_id, namespace, wait_ms)
+    return Response(answered(run), status_code=200)
 
 
-@get("/actions/{name:str}/runs", tags=["runs"], responses=refusals())
-async def list_runs(
-    asker: NamedDependency[Asker],
-    name: ActionPath,
-    namespace: NamespaceQuery = NAMESPACE_DEFAULT,
-    status: Annotated[
-        RunStatus | None, QueryParameter(name="status", description="Only runs in this status.")
-    ] = None,
-    limit: LimitQuery = LIST_LIMIT_DEFAULT,
-    cursor: CursorQuery = None,
-) -> RunPageJson:
-    """The runs of an action, the newest first."""
-    query = ListRuns(action=name, namespace=namespace, status=status, limit=limit, cursor=cursor)
-    return page_json(await asker.ask(query, RunPage))
-
-
-@get("/runs/{run_id:str}", tags=["runs"], responses=refusals(404))
+@get("/runs/{run_id:str}", tags=["runs"], responses=answers(RunView, "The run.", 404))
 async def get_run(
-    asker: NamedDependency[Asker],
+    gateway: NamedDependency[EngineGateway],
     request: FloRequest,
     run_id: RunPath,
     namespace: NamespaceQuery = NAMESPACE_DEFAULT,
     wait_ms: WaitQuery = 0,
-) -> RunJson:
+) -> Any:
     """A run as it is now, or once it has ended."""
-    return run_json(await _run_after(asker, request, run_id, namespace, wait_ms))
+    return answered(await _run_after(gateway, request, run_id, namespace, wait_ms))
 
 
 @post(
@@ -227,7 +150,7 @@ async def get_run(
     responses=refusals(404, 409, 413),
 )
 async def cancel_run(
-    asker: NamedDependency[Asker],
+    gateway: NamedDependency[EngineGateway],
     run_id: RunPath,
     data: JSONBody[CancelBody | None] = None,
     namespace: NamespaceQuery = NAMESPACE_DEFAULT,
@@ -241,17 +164,46 @@ async def cancel_run(
     """
     in_body = data.reason if data else None
     why = one_of("reason", reason, in_body, "in the body") or ""
-    return await asker.ask(Cancel(run_id=run_id, namespace=namespace, reason=why), Accepted)
+    return await gateway.ask(Cancel(run_id=run_id, namespace=namespace, reason=why), Accepted)
+
+
+@post(
+    "/actions/{name:str}/dlq/{run_id:str}/requeue",
+    status_code=200,
+    tags=["dead letters"],
+    responses=refusals(404, 409),
+)
+async def requeue_dead_run(
+    gateway: NamedDependency[EngineGateway],
+    name: ActionPath,
+    run_id: RunPath,
+    namespace: NamespaceQuery = NAMESPACE_DEFAULT,
+) -> Requeued:
+    """Make one dead letter pending again, with all its retries."""
+    command = RequeueDead(action=name, namespace=namespace, run_ids=[run_id])
+    return await gateway.ask(command, Requeued)
+
+
+@delete("/actions/{name:str}/dlq/{run_id:str}", tags=["dead letters"], responses=refusals(404, 409))
+async def purge_dead_run(
+    gateway: NamedDependency[EngineGateway],
+    name: ActionPath,
+    run_id: RunPath,
+    namespace: NamespaceQuery = NAMESPACE_DEFAULT,
+) -> None:
+    """Forget one dead letter."""
+    command = PurgeDead(action=name, namespace=namespace, run_ids=[run_id])
+    await gateway.ask(command, Purged)
 
 
 async def _run_after(
-    asker: Asker, request: FloRequest, run_id: RunId, namespace: Namespace, wait_ms: int
+    gateway: EngineGateway, request: FloRequest, run_id: RunId, namespace: Namespace, wait_ms: int
 ) -> RunView:
     """The run once it has ended, or as it is when the wait is over."""
     if wait_ms:
         wait = WaitForRuns(run_ids=[run_id], namespace=namespace, block_ms=wait_ms)
-        await asker.wait(wait, Ended, request)
-    return await asker.ask(GetRun(run_id=run_id, namespace=namespace), RunView)
+        await gateway.wait(wait, Ended, request)
+    return await gateway.ask(GetRun(run_id=run_id, namespace=namespace), RunView)
 
 
 def _labels(text: str) -> Labels:
@@ -261,4 +213,4 @@ def _labels(text: str) -> Labels:
         raise Invalid(f"labels: {error.message}") from error
 
 
-ROUTES = (invoke_action, list_runs, get_run, cancel_run)
+ROUTES = (invoke_action, get_run, cancel_run, requeue_dead_run, purge_dead_run)

@@ -1,53 +1,52 @@
-"""The HTTP routes of streams: create, alter, append, read, trim, delete, list."""
+"""The HTTP routes of streams and groups that do more than ask: create, alter, append."""
 
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-from litestar import delete, get, post, put
+from litestar import post, put
 from litestar.di import NamedDependency
-from litestar.params import JSONBody, QueryParameter
+from litestar.params import JSONBody
 from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict, replace
 
 from flo.model.base import Message, Nothing
 from flo.model.errors import Invalid
+from flo.model.groups import (
+    ACK_TIMEOUT_MS_DEFAULT,
+    DELIVERIES_MAX_DEFAULT,
+    SLOTS_DEFAULT,
+    STANDBYS_MAX,
+    CreateGroup,
+    GetGroup,
+    GroupMode,
+    GroupSettings,
+    GroupView,
+)
 from flo.model.ids import (
-    BLOCK_MS_MAX,
-    LIST_LIMIT_DEFAULT,
     NAMESPACE_DEFAULT,
     Namespace,
-    StreamId,
     StreamName,
 )
-from flo.model.payload import Encoding, payload_from_json, payload_to_json
+from flo.model.payload import Encoding, payload_from_json
 from flo.model.streams import (
-    RECORDS_PER_READ_DEFAULT,
-    RECORDS_PER_READ_MAX,
     START,
     AlterStream,
     Append,
     Appended,
     CreateStream,
-    DeleteStream,
     GetStream,
-    ListStreams,
     NewRecord,
-    ReadStream,
-    RecordPage,
     Retention,
-    StreamPage,
-    StreamRecord,
     StreamView,
-    Trimmed,
-    TrimStream,
 )
-from flo.server.http.asker import Asker
+from flo.server.http.answers import answered, answers
 from flo.server.http.errors import refusals
+from flo.server.http.gateway import EngineGateway
+from flo.server.http.records import StreamJson, stream_json
 from flo.server.http.request import (
     PAYLOAD_BODY_LENGTH_MAX,
-    CursorQuery,
-    FloRequest,
-    LimitQuery,
+    BodyOptional,
+    GroupPath,
     NamespaceQuery,
     StreamPath,
 )
@@ -95,97 +94,28 @@ class AppendBody(Message):
     records: list[RecordBody] | None = None
 
 
-class TrimBody(Message):
-    """What is to go: all that any of these bounds leaves out; without any, see the retention.
+class GroupBody(Message):
+    """What is asked of a group's consumers, and where its reading begins.
 
-    `before` is the id of the first record to keep. With `dry_run`, nothing goes.
+    `shared`: every consumer takes what comes next. `exclusive`: one takes everything, up to
+    `max_standbys` others stand by. `key_shared`: records with the same key are with one consumer at
+    a time, in order; `slots` is how many sets of keys are told apart. With `no_ack`, records count
+    as settled when they are handed out. `start` is 0-0, $ (the end), or the id to begin after.
     """
 
-    before: StreamId | None = None
-    max_length: int | None = None
-    max_age_ms: int | None = None
-    max_bytes: int | None = None
-    dry_run: bool = False
-
-
-class StreamJson(Message):
-    """A stream. `first_id` and `last_id` are null while there is no record in it."""
-
-    name: StreamName
-    namespace: Namespace
-    created_at_ms: int
-    partitions: int
-    max_age_ms: int | None
-    max_length: int | None
-    max_bytes: int | None
-    count: int
-    bytes: int
-    first_id: StreamId | None
-    last_id: StreamId | None
-    groups: list[str]
-
-
-class StreamPageJson(Message):
-    items: list[StreamJson]
-    cursor: str | None
-
-
-class RecordJson(Message):
-    """A record.
-
-    `payload` is JSON if its bytes are, base64 if not, and null if there are none: see
-    `payload_encoding`.
-    """
-
-    stream_id: StreamId
-    sequence: int
-    at_ms: int
-    payload: Any
-    payload_encoding: Encoding | None
-    headers: dict[str, str] | None
-    key: str | None
-    partition: int
-
-
-class RecordPageJson(Message):
-    """Records in their order. To go on, give `last` as `after`, also if there are none."""
-
-    items: list[RecordJson]
-    last: StreamId
-
-
-def record_json(record: StreamRecord) -> RecordJson:
-    return RecordJson(**record_fields(record))
-
-
-def record_fields(record: StreamRecord) -> dict[str, Any]:
-    shown = payload_to_json(record.payload)
-    return asdict(record) | {
-        "stream_id": record.stream_id,
-        "payload": shown.value,
-        "payload_encoding": shown.encoding,
-    }
-
-
-@get("/streams", tags=["streams"], responses=refusals())
-async def list_streams(
-    asker: NamedDependency[Asker],
-    namespace: NamespaceQuery = NAMESPACE_DEFAULT,
-    prefix: Annotated[
-        str, QueryParameter(name="prefix", description="Only streams whose names begin so.")
-    ] = "",
-    limit: LimitQuery = LIST_LIMIT_DEFAULT,
-    cursor: CursorQuery = None,
-) -> StreamPageJson:
-    """The streams, by name."""
-    query = ListStreams(namespace=namespace, prefix=prefix, limit=limit, cursor=cursor)
-    page = await asker.ask(query, StreamPage)
-    return StreamPageJson(items=[_stream_json(view) for view in page.items], cursor=page.cursor)
+    mode: GroupMode = GroupMode.SHARED
+    ack_timeout_ms: int = ACK_TIMEOUT_MS_DEFAULT
+    max_deliveries: int = DELIVERIES_MAX_DEFAULT
+    redelivery_delay_ms: int = 0
+    slots: int = SLOTS_DEFAULT
+    max_standbys: int = STANDBYS_MAX
+    no_ack: bool = False
+    start: str = START
 
 
 @post("/streams", tags=["streams"], responses=refusals(409, 413))
 async def create_stream(
-    asker: NamedDependency[Asker],
+    gateway: NamedDependency[EngineGateway],
     data: JSONBody[StreamBody],
     namespace: NamespaceQuery = NAMESPACE_DEFAULT,
 ) -> StreamJson:
@@ -201,47 +131,26 @@ async def create_stream(
             max_age_ms=data.max_age_ms, max_length=data.max_length, max_bytes=data.max_bytes
         ),
     )
-    await asker.ask(command, Nothing)
-    return await _stream(asker, data.name, namespace)
-
-
-@get("/streams/{name:str}", tags=["streams"], responses=refusals(404))
-async def get_stream(
-    asker: NamedDependency[Asker],
-    name: StreamPath,
-    namespace: NamespaceQuery = NAMESPACE_DEFAULT,
-) -> StreamJson:
-    """A stream: what it keeps, how much is in it, its groups."""
-    return await _stream(asker, name, namespace)
+    await gateway.ask(command, Nothing)
+    return await _stream(gateway, data.name, namespace)
 
 
 @put("/streams/{name:str}", tags=["streams"], responses=refusals(404, 413))
 async def alter_stream(
-    asker: NamedDependency[Asker],
+    gateway: NamedDependency[EngineGateway],
     name: StreamPath,
     data: JSONBody[RetentionBody],
     namespace: NamespaceQuery = NAMESPACE_DEFAULT,
 ) -> StreamJson:
     """Change what a stream keeps; its number of partitions stays."""
     wanted = {bound: value for bound, value in asdict(data).items() if value is not UNSET}
-    async with asker.changes:
-        stream = await asker.ask(GetStream(stream=name, namespace=namespace), StreamView)
+    async with gateway.changes:
+        stream = await gateway.ask(GetStream(stream=name, namespace=namespace), StreamView)
         if wanted:
             retention = replace(stream.retention, **wanted)
             command = AlterStream(stream=name, namespace=namespace, retention=retention)
-            await asker.ask(command, Nothing)
-    return await _stream(asker, name, namespace)
-
-
-@delete("/streams/{name:str}", tags=["streams"], responses=refusals(404))
-async def delete_stream(
-    asker: NamedDependency[Asker],
-    name: StreamPath,
-    namespace: NamespaceQuery = NAMESPACE_DEFAULT,
-) -> None:
-    """Delete a stream, its records and its groups."""
-    async with asker.changes:
-        await asker.ask(DeleteStream(stream=name, namespace=namespace), Nothing)
+            await gateway.ask(command, Nothing)
+    return await _stream(gateway, name, namespace)
 
 
 @post(
@@ -251,7 +160,7 @@ async def delete_stream(
     responses=refusals(413),
 )
 async def append_records(
-    asker: NamedDependency[Asker],
+    gateway: NamedDependency[EngineGateway],
     name: StreamPath,
     data: JSONBody[AppendBody],
     namespace: NamespaceQuery = NAMESPACE_DEFAULT,
@@ -261,101 +170,43 @@ async def append_records(
     A stream that is not there is made.
     """
     command = Append(stream=name, namespace=namespace, records=_new_records(data))
-    return await asker.ask(command, Appended)
+    return await gateway.ask(command, Appended)
 
 
-@get("/streams/{name:str}/records", tags=["streams"], responses=refusals(404))
-async def read_records(
-    asker: NamedDependency[Asker],
-    request: FloRequest,
+@post(
+    "/streams/{name:str}/groups/{group:str}",
+    tags=["consumer groups"],
+    operation_class=BodyOptional,
+    responses=answers(GroupView, "The group.", 409, 413, status=201),
+)
+async def create_group(
+    gateway: NamedDependency[EngineGateway],
     name: StreamPath,
+    group: GroupPath,
+    data: JSONBody[GroupBody | None] = None,
     namespace: NamespaceQuery = NAMESPACE_DEFAULT,
-    after: Annotated[
-        str,
-        QueryParameter(
-            name="after",
-            description="Only records after this id; 0-0 is the start, $ is the end: only what "
-            "comes from now on.",
-        ),
-    ] = START,
-    until: Annotated[
-        str | None,
-        QueryParameter(name="until", description="Only records up to this id, and with it."),
-    ] = None,
-    last: Annotated[
-        int,
-        QueryParameter(
-            name="last",
-            ge=0,
-            le=RECORDS_PER_READ_MAX,
-            description="Begin with so many of the newest records, whatever `after` says.",
-        ),
-    ] = 0,
-    limit: Annotated[
-        int,
-        QueryParameter(
-            name="limit",
-            ge=1,
-            le=RECORDS_PER_READ_MAX,
-            description="The most records to answer; it may be fewer, of about 1 MiB together.",
-        ),
-    ] = RECORDS_PER_READ_DEFAULT,
-    block_ms: Annotated[
-        int,
-        QueryParameter(
-            name="block_ms",
-            ge=0,
-            le=BLOCK_MS_MAX,
-            description="Wait so long for the first record, even for the stream to be made.",
-        ),
-    ] = 0,
-    partition: Annotated[
-        int | None, QueryParameter(name="partition", ge=0, description="Only of this partition.")
-    ] = None,
-    key: Annotated[
-        str | None,
-        QueryParameter(name="key", description="Only of the partition that this key chooses."),
-    ] = None,
-) -> RecordPageJson:
-    """Records in their order. Reading takes nothing away: whoever asks again gets them again."""
-    query = ReadStream(
-        stream=name,
-        namespace=namespace,
-        after=after,
-        until=until,
-        last=last,
-        limit=limit,
-        block_ms=block_ms,
-        partition=partition,
-        key=key,
-    )
-    reads = asker.wait(query, RecordPage, request) if block_ms else asker.ask(query, RecordPage)
-    page = await reads
-    return RecordPageJson(items=[record_json(record) for record in page.items], last=page.last)
+) -> Any:
+    """Make a group, and its stream if it is not there.
 
-
-@post("/streams/{name:str}/trim", status_code=200, tags=["streams"], responses=refusals(404, 413))
-async def trim_stream(
-    asker: NamedDependency[Asker],
-    name: StreamPath,
-    data: JSONBody[TrimBody],
-    namespace: NamespaceQuery = NAMESPACE_DEFAULT,
-) -> Trimmed:
-    """Let go of the oldest records: with `{}`, of what the stream need not keep.
-
-    Groups never see what is gone.
+    A group that is there already is 409 `group_exists`. Whoever joins or reads one that is not
+    there makes it too, with the defaults.
     """
-    command = TrimStream(stream=name, namespace=namespace, **asdict(data))
-    return await asker.ask(command, Trimmed)
+    settings = asdict(data or GroupBody())
+    start = settings.pop("start")
+    command = CreateGroup(
+        stream=name,
+        group=group,
+        namespace=namespace,
+        settings=GroupSettings(**settings),
+        start=start,
+    )
+    await gateway.ask(command, Nothing)
+    made = GetGroup(stream=name, group=group, namespace=namespace)
+    return answered(await gateway.ask(made, GroupView))
 
 
-async def _stream(asker: Asker, name: StreamName, namespace: Namespace) -> StreamJson:
-    return _stream_json(await asker.ask(GetStream(stream=name, namespace=namespace), StreamView))
-
-
-def _stream_json(view: StreamView) -> StreamJson:
-    fields = asdict(view)
-    return StreamJson(**asdict(fields.pop("retention")), **fields)
+async def _stream(gateway: EngineGateway, name: StreamName, namespace: Namespace) -> StreamJson:
+    return stream_json(await gateway.ask(GetStream(stream=name, namespace=namespace), StreamView))
 
 
 def _new_records(body: AppendBody) -> list[NewRecord]:
@@ -379,13 +230,4 @@ def _new_record(body: RecordBody) -> NewRecord:
     )
 
 
-ROUTES = (
-    list_streams,
-    create_stream,
-    get_stream,
-    alter_stream,
-    delete_stream,
-    append_records,
-    read_records,
-    trim_stream,
-)
+ROUTES = (create_stream, alter_stream, append_records, create_group)

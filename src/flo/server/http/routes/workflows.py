@@ -1,49 +1,43 @@
-"""The HTTP routes of workflow definitions: create, validate, inspect, switch, delete, list."""
+"""The HTTP routes of workflow definitions that do more than ask: create, validate, inspect."""
 
 import asyncio
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, TypeAlias
+from typing import Any
 
 import msgspec
-from litestar import Response, delete, get, post, put
+from litestar import Response, get, post
 from litestar.di import NamedDependency
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.openapi.spec import OpenAPIMediaType, Operation, RequestBody, Schema
 from litestar.openapi.spec.enums import OpenAPIType
-from litestar.params import PathParameter, QueryParameter
 from msgspec.structs import asdict
 
 from flo.engine.workflows.rules import reading_of
-from flo.model.base import Message, Nothing
+from flo.model.base import Message
 from flo.model.errors import Invalid
-from flo.model.ids import LIST_LIMIT_DEFAULT, NAMESPACE_DEFAULT, Namespace
+from flo.model.ids import NAMESPACE_DEFAULT, Namespace
 from flo.model.payload import decode_json
 from flo.model.workflows import (
     LATEST,
     TEXT_LENGTH_MAX,
     CreateWorkflow,
-    DeleteWorkflow,
-    DisableWorkflow,
-    EnableWorkflow,
     GetWorkflow,
-    ListWorkflows,
     Validated,
     ValidateWorkflow,
     WorkflowDeployed,
     WorkflowItem,
     WorkflowName,
-    WorkflowPage,
     WorkflowView,
 )
-from flo.server.http.asker import Asker
 from flo.server.http.errors import refusals
+from flo.server.http.gateway import EngineGateway
 from flo.server.http.request import (
     ENVELOPE_LENGTH_MAX,
-    CursorQuery,
     FloRequest,
-    LimitQuery,
     NamespaceQuery,
+    VersionQuery,
+    WorkflowPath,
 )
 from flo.workflow.document.problem import Severity
 from flo.workflow.document.schema import json_schema
@@ -51,14 +45,6 @@ from flo.workflow.graph import NodeKind, graph_of
 
 TEXT_BODY_LENGTH_MAX = 4 * TEXT_LENGTH_MAX + ENVELOPE_LENGTH_MAX
 """The longest text in UTF-8; which texts are too long, is for the rules to say."""
-
-WorkflowPath: TypeAlias = Annotated[str, PathParameter(description="The workflow's name.")]
-VersionQuery: TypeAlias = Annotated[
-    str, QueryParameter(name="version", description="Which version; the newest if left out.")
-]
-OneVersionQuery: TypeAlias = Annotated[
-    str | None, QueryParameter(name="version", description="Only this version; else all of them.")
-]
 
 
 class TextBody(Message):
@@ -147,11 +133,6 @@ class WorkflowDetail(WorkflowJson):
     graph: GraphJson | None
 
 
-class WorkflowPageJson(Message):
-    items: list[WorkflowJson]
-    cursor: str | None
-
-
 @dataclass
 class TextOperation(Operation):
     """The description of a body that is a definition."""
@@ -188,7 +169,7 @@ class TextOperation(Operation):
     },
 )
 async def create_workflow(
-    asker: NamedDependency[Asker],
+    gateway: NamedDependency[EngineGateway],
     request: FloRequest,
     namespace: NamespaceQuery = NAMESPACE_DEFAULT,
 ) -> Response[DeployedJson]:
@@ -198,7 +179,7 @@ async def create_workflow(
     for a version that is there already is 409 `version_exists`.
     """
     command = CreateWorkflow(text=await _text_of(request), namespace=namespace)
-    deployed = await asker.ask(command, WorkflowDeployed)
+    deployed = await gateway.ask(command, WorkflowDeployed)
     shown = msgspec.convert(asdict(deployed), DeployedJson)
     return Response(shown, status_code=201 if deployed.created else 200)
 
@@ -211,76 +192,26 @@ async def create_workflow(
     request_max_body_size=TEXT_BODY_LENGTH_MAX,
     responses=refusals(413),
 )
-async def validate_workflow(asker: NamedDependency[Asker], request: FloRequest) -> ValidatedJson:
+async def validate_workflow(
+    gateway: NamedDependency[EngineGateway], request: FloRequest
+) -> ValidatedJson:
     """What is wrong with a definition, and what might be; nothing is deployed."""
     query = ValidateWorkflow(text=await _text_of(request))
-    return msgspec.convert(asdict(await asker.ask(query, Validated)), ValidatedJson)
-
-
-@get("/workflows", tags=["workflows"], responses=refusals())
-async def list_workflows(
-    asker: NamedDependency[Asker],
-    namespace: NamespaceQuery = NAMESPACE_DEFAULT,
-    limit: LimitQuery = LIST_LIMIT_DEFAULT,
-    cursor: CursorQuery = None,
-) -> WorkflowPageJson:
-    """The workflows, by name, each in its newest version."""
-    query = ListWorkflows(namespace=namespace, limit=limit, cursor=cursor)
-    page = await asker.ask(query, WorkflowPage)
-    items = [WorkflowJson(**_fields(view)) for view in page.items]
-    return WorkflowPageJson(items=items, cursor=page.cursor)
+    return msgspec.convert(asdict(await gateway.ask(query, Validated)), ValidatedJson)
 
 
 @get("/workflows/{name:str}", tags=["workflows"], responses=refusals(404))
 async def get_workflow(
-    asker: NamedDependency[Asker],
+    gateway: NamedDependency[EngineGateway],
     name: WorkflowPath,
     namespace: NamespaceQuery = NAMESPACE_DEFAULT,
     version: VersionQuery = LATEST,
 ) -> WorkflowDetail:
     """A workflow: its versions, the text of one of them, and its graph for drawing."""
     query = GetWorkflow(name=name, namespace=namespace, version=version)
-    view = await asker.ask(query, WorkflowView)
+    view = await gateway.ask(query, WorkflowView)
     graph = await asyncio.to_thread(_graph_of, view.text)
     return WorkflowDetail(**_fields(view), text=view.text, graph=graph)
-
-
-@put("/workflows/{name:str}/enable", status_code=204, tags=["workflows"], responses=refusals(404))
-async def enable_workflow(
-    asker: NamedDependency[Asker],
-    name: WorkflowPath,
-    namespace: NamespaceQuery = NAMESPACE_DEFAULT,
-    version: OneVersionQuery = None,
-) -> None:
-    """Let a workflow be started again; its schedule goes on."""
-    command = EnableWorkflow(name=name, namespace=namespace, version=version)
-    await asker.ask(command, Nothing)
-
-
-@put("/workflows/{name:str}/disable", status_code=204, tags=["workflows"], responses=refusals(404))
-async def disable_workflow(
-    asker: NamedDependency[Asker],
-    name: WorkflowPath,
-    namespace: NamespaceQuery = NAMESPACE_DEFAULT,
-    version: OneVersionQuery = None,
-) -> None:
-    """Refuse new runs of a workflow, by whomever or whatever; those that are there go on."""
-    command = DisableWorkflow(name=name, namespace=namespace, version=version)
-    await asker.ask(command, Nothing)
-
-
-@delete("/workflows/{name:str}", tags=["workflows"], responses=refusals(404))
-async def delete_workflow(
-    asker: NamedDependency[Asker],
-    name: WorkflowPath,
-    namespace: NamespaceQuery = NAMESPACE_DEFAULT,
-    version: Annotated[
-        str | None, QueryParameter(name="version", description="Only this one, not all of them.")
-    ] = None,
-) -> None:
-    """Delete a workflow, or one version of it; runs that are under way go on to their end."""
-    command = DeleteWorkflow(name=name, namespace=namespace, version=version)
-    await asker.ask(command, Nothing)
 
 
 @get("/workflow-schema.json", tags=["workflows"], sync_to_thread=True, responses=refusals())
@@ -330,10 +261,6 @@ def _graph_of(text: str) -> GraphJson | None:
 ROUTES = (
     create_workflow,
     validate_workflow,
-    list_workflows,
     get_workflow,
-    enable_workflow,
-    disable_workflow,
-    delete_workflow,
     get_workflow_schema,
 )

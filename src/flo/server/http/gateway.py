@@ -17,7 +17,7 @@ class Backend(Protocol):
         ...
 
 
-class Asker:
+class EngineGateway:
     def __init__(self, engine: Backend) -> None:
         self._engine = engine
         self._waits: set[asyncio.Future[Message]] = set()
