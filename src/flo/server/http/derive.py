@@ -110,11 +110,11 @@ def _function(operation: Operation, route: Route, shape: RequestShape) -> Callab
     ) -> Any:
         fields = {field.field: given[field.name] for field in outside}
         fields |= default_body if data is None else _fields_in(data, shape.in_body)
-        message = operation.message(**fields, **fixed)
+        message: Any = operation.message(**fields, **fixed)
         if request is not None and fields["block_ms"]:
-            reply = await gateway.wait(message, operation.reply, request)
+            reply = await gateway.wait(message, request)
         else:
-            reply = await gateway.ask(message, operation.reply)
+            reply = await gateway.ask(message)
         return None if operation.reply is Nothing else answered(reply)
 
     return answer

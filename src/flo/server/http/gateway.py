@@ -1,19 +1,20 @@
 """Asks the engine on behalf of HTTP requests, and no longer than their clients wait."""
 
 import asyncio
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 from litestar import Request
 
 from flo.model.base import Message
 from flo.model.errors import Unavailable
+from flo.model.operation import DECLARED, Command, Query
 
-Reply = TypeVar("Reply", bound=Message)
+R = TypeVar("R", bound=Message)
 
 
 class Backend(Protocol):
     async def ask(self, message: Message) -> Message:
-        """Carry out a command or answer a question; a refusal is raised."""
+        """Carry out a command or answer a query; a refusal is raised."""
         ...
 
 
@@ -23,16 +24,12 @@ class EngineGateway:
         self._waits: set[asyncio.Future[Message]] = set()
         self._is_stopping = False
         self.changes = asyncio.Lock()
-        """Held by whoever changes an action, so that none is undone by one that read before it."""
+        """Held by whoever changes some settings and keeps the others as they were read."""
 
-    async def ask(self, message: Message, expected: type[Reply]) -> Reply:
-        reply = await self._engine.ask(message)
-        assert isinstance(reply, expected)
-        return reply
+    async def ask(self, message: Command[R] | Query[R]) -> R:
+        return _reply_to(message, await self._engine.ask(message))
 
-    async def wait(
-        self, message: Message, expected: type[Reply], request: Request[Any, Any, Any]
-    ) -> Reply:
+    async def wait(self, message: Command[R] | Query[R], request: Request[Any, Any, Any]) -> R:
         """Ask for what may take long. It is given up when the client leaves or the door closes.
 
         A task that is given to a client who has left would be lost until its lease ends.
@@ -51,15 +48,18 @@ class EngineGateway:
             await asyncio.gather(asked, left, return_exceptions=True)
         if asked.cancelled():  # if it is the client who left, nobody hears this
             raise Unavailable("the server is stopping", code="server_stopping")
-        reply = asked.result()
-        assert isinstance(reply, expected)
-        return reply
+        return _reply_to(message, asked.result())
 
     def stop(self) -> None:
         """Nobody waits any longer."""
         self._is_stopping = True
         for wait in tuple(self._waits):
             wait.cancel()
+
+
+def _reply_to(message: Command[R] | Query[R], reply: Message) -> R:
+    assert isinstance(reply, DECLARED[type(message)].reply)
+    return cast(R, reply)
 
 
 async def _departure(request: Request[Any, Any, Any]) -> None:

@@ -26,7 +26,7 @@ from flo.model.actions import (
     RegisterAction,
     Registered,
 )
-from flo.model.base import Message, Nothing
+from flo.model.base import Message
 from flo.model.errors import Conflict, Invalid
 from flo.model.ids import (
     LIST_LIMIT_MAX,
@@ -35,8 +35,8 @@ from flo.model.ids import (
     Namespace,
     WorkerId,
 )
-from flo.model.runs import ListRuns, RunPage, RunView
-from flo.model.workers import ListWorkers, WorkerPage, WorkerView
+from flo.model.runs import ListRuns, RunView
+from flo.model.workers import ListWorkers, WorkerView
 from flo.server.http.answers import answered, answers
 from flo.server.http.errors import refusals
 from flo.server.http.gateway import EngineGateway
@@ -119,7 +119,7 @@ async def register_action(
     """Register an action, or replace its settings."""
     settings = asdict(data) | {"wasm_module": _module_of(data), "limits": _limits_of(data.limits)}
     command = RegisterAction(namespace=namespace, **settings)
-    registered = await gateway.ask(command, Registered)
+    registered = await gateway.ask(command)
     return Response(registered, status_code=201 if registered.version == 1 else 200)
 
 
@@ -134,9 +134,9 @@ async def get_action(
     namespace: NamespaceQuery = NAMESPACE_DEFAULT,
 ) -> Any:
     """An action: its settings, its runs by status, its newest runs, its workers."""
-    action = await gateway.ask(GetAction(name=name, namespace=namespace), ActionView)
+    action = await gateway.ask(GetAction(name=name, namespace=namespace))
     newest = ListRuns(action=name, namespace=namespace, limit=RECENT_RUNS)
-    page = await gateway.ask(newest, RunPage)
+    page = await gateway.ask(newest)
     workers = [
         worker.worker_id
         async for worker in _all_workers(gateway, namespace)
@@ -163,7 +163,7 @@ async def change_action(
     changed = await _register_with(gateway, name, namespace, wanted)
     if enabled is not None:
         switch = EnableAction if enabled else DisableAction
-        await gateway.ask(switch(name=name, namespace=namespace), Nothing)
+        await gateway.ask(switch(name=name, namespace=namespace))
     return changed
 
 
@@ -172,11 +172,11 @@ async def _register_with(
 ) -> Registered:
     """Register the action anew with these changes, whoever else changes it meanwhile."""
     while True:
-        action = await gateway.ask(GetAction(name=name, namespace=namespace), ActionView)
+        action = await gateway.ask(GetAction(name=name, namespace=namespace))
         if not changes:
             return Registered(name=name, version=action.version)
         try:
-            return await gateway.ask(_registration_of(action, changes), Registered)
+            return await gateway.ask(_registration_of(action, changes))
         except Conflict as conflict:
             if conflict.code != "version_changed":
                 raise
@@ -224,7 +224,7 @@ async def _all_workers(gateway: EngineGateway, namespace: Namespace) -> AsyncIte
     cursor: str | None = None
     while True:
         query = ListWorkers(namespace=namespace, limit=LIST_LIMIT_MAX, cursor=cursor)
-        page = await gateway.ask(query, WorkerPage)
+        page = await gateway.ask(query)
         for worker in page.items:
             yield worker
         cursor = page.cursor

@@ -83,7 +83,7 @@ async def start_workflow(
         idempotency_key=one_key(idempotency_key, idempotency_key_header),
         run_id=run_id,
     )
-    begun = await gateway.ask(command, WorkflowBegun)
+    begun = await gateway.ask(command)
     if not wait_ms:
         return Response(begun, status_code=202)
     with naming(begun.run_id):
@@ -112,11 +112,9 @@ async def _run_after(
 ) -> WorkflowRunView:
     """The run once it has ended, or as it is when the wait is over."""
     if not wait_ms:
-        return await gateway.ask(
-            GetWorkflowRun(run_id=run_id, namespace=namespace), WorkflowRunView
-        )
+        return await gateway.ask(GetWorkflowRun(run_id=run_id, namespace=namespace))
     wait = WaitForWorkflow(run_id=run_id, namespace=namespace, block_ms=wait_ms)
-    return await gateway.wait(wait, WorkflowRunView, request)
+    return await gateway.wait(wait, request)
 
 
 ROUTES = (start_workflow, get_workflow_run)

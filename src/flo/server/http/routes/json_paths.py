@@ -10,7 +10,7 @@ from litestar.openapi.spec import OpenAPIMediaType, Operation, RequestBody, Sche
 from litestar.params import QueryParameter
 
 from flo.model.ids import NAMESPACE_DEFAULT
-from flo.model.kv import DeleteJson, GetJson, SetJson, Value, Versioned
+from flo.model.kv import DeleteJson, GetJson, SetJson, Versioned
 from flo.model.payload import decode_json
 from flo.server.http.errors import refusals
 from flo.server.http.gateway import EngineGateway
@@ -62,7 +62,7 @@ async def get_json(
 
     If nothing is there: 404 `path_not_found`. If the value is no JSON: 409 `wrong_type`.
     """
-    value = await gateway.ask(GetJson(key=key, path=path, namespace=namespace), Value)
+    value = await gateway.ask(GetJson(key=key, path=path, namespace=namespace))
     return tagged(value_json(key, value), value.version)
 
 
@@ -95,7 +95,7 @@ async def set_json(
         namespace=namespace,
         if_version=version_of(if_match),
     )
-    return put_json(await gateway.ask(command, Versioned))
+    return put_json(await gateway.ask(command))
 
 
 @delete("/kv/{key:str}/json", status_code=200, tags=["keys"], responses=refusals(404, 409))
@@ -108,7 +108,7 @@ async def delete_json(
 ) -> Versioned:
     """Delete what is at a path; `$` deletes the key, and then there is no version."""
     command = DeleteJson(key=key, path=path, namespace=namespace, if_version=version_of(if_match))
-    return await gateway.ask(command, Versioned)
+    return await gateway.ask(command)
 
 
 ROUTES = (get_json, set_json, delete_json)

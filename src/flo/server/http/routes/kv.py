@@ -29,7 +29,6 @@ from flo.model.kv import (
     PutKey,
     Transact,
     Value,
-    Values,
     Versioned,
 )
 from flo.model.payload import Encoding, payload_from_json, payload_to_json
@@ -172,7 +171,7 @@ async def get_key(
     When a wait is over, the answer is the key as it is.
     """
     query = GetKey(key=key, namespace=namespace, block_ms=wait_ms, newer_than=newer_than)
-    waits = gateway.wait(query, Value, request) if wait_ms else gateway.ask(query, Value)
+    waits = gateway.wait(query, request) if wait_ms else gateway.ask(query)
     value = await waits
     if value.value is None:
         raise NotFound(f"key {key!r} does not exist", code="key_not_found")
@@ -222,7 +221,7 @@ async def put_key(
         if_absent=if_none_match == ANY,
         if_present=condition.is_any,
     )
-    return put_json(await gateway.ask(command, Versioned))
+    return put_json(await gateway.ask(command))
 
 
 @delete("/kv/{key:str}", status_code=200, tags=["keys"], responses=refusals(409))
@@ -234,7 +233,7 @@ async def delete_key(
 ) -> Deleted:
     """Delete a key; the answer says whether it existed."""
     command = DeleteKey(key=key, namespace=namespace, if_version=version_of(if_match))
-    return await gateway.ask(command, Deleted)
+    return await gateway.ask(command)
 
 
 @post(
@@ -255,7 +254,7 @@ async def expire_key(
     command = ExpireKey(
         key=key, ttl_ms=data.ttl_ms, namespace=namespace, if_version=version_of(if_match)
     )
-    return put_json(await gateway.ask(command, Versioned))
+    return put_json(await gateway.ask(command))
 
 
 @post("/kv-get", status_code=200, tags=["keys"], responses=refusals(413))
@@ -265,7 +264,7 @@ async def get_keys(
     namespace: NamespaceQuery = NAMESPACE_DEFAULT,
 ) -> ValuesJson:
     """The values of many keys, all of the same moment; a key that does not exist has version 0."""
-    values = await gateway.ask(GetKeys(keys=data.keys, namespace=namespace), Values)
+    values = await gateway.ask(GetKeys(keys=data.keys, namespace=namespace))
     found = zip(data.keys, values.items, strict=True)
     return ValuesJson(items=[value_json(key, value) for key, value in found])
 
@@ -292,7 +291,7 @@ async def transact(
         checks=[Check(key=check.key, version=check.version) for check in data.checks],
         changes=[_change(change) for change in data.changes],
     )
-    return await gateway.ask(command, Committed)
+    return await gateway.ask(command)
 
 
 class Condition(NamedTuple):

@@ -21,11 +21,9 @@ from flo.model.runs import (
     PRIORITY_MAX,
     Accepted,
     Cancel,
-    Ended,
     GetRun,
     Invoke,
     Invoked,
-    Purged,
     PurgeDead,
     Requeued,
     RequeueDead,
@@ -120,7 +118,7 @@ async def invoke_action(
         idempotency_key=one_key(idempotency_key, idempotency_key_header),
         labels=None if labels is None else _labels(labels),
     )
-    invoked = await gateway.ask(command, Invoked)
+    invoked = await gateway.ask(command)
     if wait_ms is None and invoked.inline and not delay_ms:
         wait_ms = INLINE_WAIT_MS
     if not wait_ms:
@@ -164,7 +162,7 @@ async def cancel_run(
     """
     in_body = data.reason if data else None
     why = one_of("reason", reason, in_body, "in the body") or ""
-    return await gateway.ask(Cancel(run_id=run_id, namespace=namespace, reason=why), Accepted)
+    return await gateway.ask(Cancel(run_id=run_id, namespace=namespace, reason=why))
 
 
 @post(
@@ -181,7 +179,7 @@ async def requeue_dead_run(
 ) -> Requeued:
     """Make one dead letter pending again, with all its retries."""
     command = RequeueDead(action=name, namespace=namespace, run_ids=[run_id])
-    return await gateway.ask(command, Requeued)
+    return await gateway.ask(command)
 
 
 @delete("/actions/{name:str}/dlq/{run_id:str}", tags=["dead letters"], responses=refusals(404, 409))
@@ -193,7 +191,7 @@ async def purge_dead_run(
 ) -> None:
     """Forget one dead letter."""
     command = PurgeDead(action=name, namespace=namespace, run_ids=[run_id])
-    await gateway.ask(command, Purged)
+    await gateway.ask(command)
 
 
 async def _run_after(
@@ -202,8 +200,8 @@ async def _run_after(
     """The run once it has ended, or as it is when the wait is over."""
     if wait_ms:
         wait = WaitForRuns(run_ids=[run_id], namespace=namespace, block_ms=wait_ms)
-        await gateway.wait(wait, Ended, request)
-    return await gateway.ask(GetRun(run_id=run_id, namespace=namespace), RunView)
+        await gateway.wait(wait, request)
+    return await gateway.ask(GetRun(run_id=run_id, namespace=namespace))
 
 
 def _labels(text: str) -> Labels:

@@ -9,7 +9,7 @@ from litestar.params import JSONBody
 from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict, replace
 
-from flo.model.base import Message, Nothing
+from flo.model.base import Message
 from flo.model.errors import Invalid
 from flo.model.groups import (
     ACK_TIMEOUT_MS_DEFAULT,
@@ -37,7 +37,6 @@ from flo.model.streams import (
     GetStream,
     NewRecord,
     Retention,
-    StreamView,
 )
 from flo.server.http.answers import answered, answers
 from flo.server.http.errors import refusals
@@ -131,7 +130,7 @@ async def create_stream(
             max_age_ms=data.max_age_ms, max_length=data.max_length, max_bytes=data.max_bytes
         ),
     )
-    await gateway.ask(command, Nothing)
+    await gateway.ask(command)
     return await _stream(gateway, data.name, namespace)
 
 
@@ -145,11 +144,11 @@ async def alter_stream(
     """Change what a stream keeps; its number of partitions stays."""
     wanted = {bound: value for bound, value in asdict(data).items() if value is not UNSET}
     async with gateway.changes:
-        stream = await gateway.ask(GetStream(stream=name, namespace=namespace), StreamView)
+        stream = await gateway.ask(GetStream(stream=name, namespace=namespace))
         if wanted:
             retention = replace(stream.retention, **wanted)
             command = AlterStream(stream=name, namespace=namespace, retention=retention)
-            await gateway.ask(command, Nothing)
+            await gateway.ask(command)
     return await _stream(gateway, name, namespace)
 
 
@@ -170,7 +169,7 @@ async def append_records(
     A stream that is not there is made.
     """
     command = Append(stream=name, namespace=namespace, records=_new_records(data))
-    return await gateway.ask(command, Appended)
+    return await gateway.ask(command)
 
 
 @post(
@@ -200,13 +199,13 @@ async def create_group(
         settings=GroupSettings(**settings),
         start=start,
     )
-    await gateway.ask(command, Nothing)
-    made = GetGroup(stream=name, group=group, namespace=namespace)
-    return answered(await gateway.ask(made, GroupView))
+    await gateway.ask(command)
+    made = await gateway.ask(GetGroup(stream=name, group=group, namespace=namespace))
+    return answered(made)
 
 
 async def _stream(gateway: EngineGateway, name: StreamName, namespace: Namespace) -> StreamJson:
-    return stream_json(await gateway.ask(GetStream(stream=name, namespace=namespace), StreamView))
+    return stream_json(await gateway.ask(GetStream(stream=name, namespace=namespace)))
 
 
 def _new_records(body: AppendBody) -> list[NewRecord]:

@@ -23,9 +23,7 @@ from flo.model.workflows import (
     TEXT_LENGTH_MAX,
     CreateWorkflow,
     GetWorkflow,
-    Validated,
     ValidateWorkflow,
-    WorkflowDeployed,
     WorkflowItem,
     WorkflowName,
     WorkflowView,
@@ -179,7 +177,7 @@ async def create_workflow(
     for a version that is there already is 409 `version_exists`.
     """
     command = CreateWorkflow(text=await _text_of(request), namespace=namespace)
-    deployed = await gateway.ask(command, WorkflowDeployed)
+    deployed = await gateway.ask(command)
     shown = msgspec.convert(asdict(deployed), DeployedJson)
     return Response(shown, status_code=201 if deployed.created else 200)
 
@@ -197,7 +195,7 @@ async def validate_workflow(
 ) -> ValidatedJson:
     """What is wrong with a definition, and what might be; nothing is deployed."""
     query = ValidateWorkflow(text=await _text_of(request))
-    return msgspec.convert(asdict(await gateway.ask(query, Validated)), ValidatedJson)
+    return msgspec.convert(asdict(await gateway.ask(query)), ValidatedJson)
 
 
 @get("/workflows/{name:str}", tags=["workflows"], responses=refusals(404))
@@ -209,7 +207,7 @@ async def get_workflow(
 ) -> WorkflowDetail:
     """A workflow: its versions, the text of one of them, and its graph for drawing."""
     query = GetWorkflow(name=name, namespace=namespace, version=version)
-    view = await gateway.ask(query, WorkflowView)
+    view = await gateway.ask(query)
     graph = await asyncio.to_thread(_graph_of, view.text)
     return WorkflowDetail(**_fields(view), text=view.text, graph=graph)
 
