@@ -9,7 +9,8 @@ import re
 import sys
 import tempfile
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
@@ -19,73 +20,15 @@ import click
 import msgspec
 
 from flo.cli.app.main import flo
-from flo.model.actions import ActionView
-from flo.model.groups import (
-    ConsumerView,
-    GroupMode,
-    GroupSettings,
-    GroupView,
-    LetterView,
-    PendingView,
-)
-from flo.model.kv import Check, Delete, Increment, KeyView, Put, Value, VersionView
-from flo.model.plans import ExecutorView, WindowView
-from flo.model.runs import AttemptView, RunResult, RunStatus, RunView, Task
-from flo.model.schedules import ScheduleView
-from flo.model.streams import NewRecord, Retention, StreamRecord, StreamView
-from flo.model.workers import ProcessView, WorkerStatus, WorkerView
-from flo.model.workflows import (
-    BranchPhase,
-    HistoryView,
-    StepView,
-    WaitView,
-    WorkflowItem,
-    WorkflowRunItem,
-    WorkflowRunView,
-    WorkflowStatus,
-)
+from flo.model.fields import range_of
 from flo.server.config import ENVIRONMENT_PREFIX, ServerConfig
 from flo.testing.local import local_server
 from flo.wire.connection import ClientEnd
-from flo.wire.opcodes import FORMS
+from flo.wire.opcodes import FORMS, Form
 from flo.workflow.document.schema import json_schema, reference
 
 DOCS = Path(__file__).parent
 SCHEMA = DOCS / "reference" / "workflow.schema.json"
-STRUCTURES: tuple[type[msgspec.Struct], ...] = (
-    Task,
-    RunResult,
-    RunView,
-    AttemptView,
-    ActionView,
-    WorkerView,
-    ProcessView,
-    NewRecord,
-    StreamRecord,
-    Retention,
-    StreamView,
-    GroupSettings,
-    GroupView,
-    ConsumerView,
-    PendingView,
-    LetterView,
-    Value,
-    KeyView,
-    VersionView,
-    Check,
-    Put,
-    Delete,
-    Increment,
-    WorkflowItem,
-    WorkflowRunView,
-    WorkflowRunItem,
-    StepView,
-    WaitView,
-    HistoryView,
-    ScheduleView,
-    ExecutorView,
-    WindowView,
-)
 PART = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -103,26 +46,54 @@ def generate(text: str) -> str:
 
 
 def operations() -> str:
-    lines = ["| opcode | operation | request | reply |", "|--:|---|---|---|"]
+    lines = ["| opcode | operation | request | reply | what it does |", "|--:|---|---|---|---|"]
     for operation in FORMS:
         request, reply = _fields(operation.request), _fields(operation.reply)
         if operation.many:
             request, reply = f"list of: {request}", f"list of: {reply}"
-        lines.append(f"| {operation.opcode} | {operation.name} | {request} | {reply} |")
+        about = (operation.request.__doc__ or "").strip().partition("\n")[0]
+        lines.append(f"| {operation.opcode} | {operation.name} | {request} | {reply} | {about} |")
     return "\n".join(lines) + "\n"
 
 
 def structures() -> str:
     """What the fields of requests and replies are made of."""
     lines = ["| name | is |", "|---|---|"]
-    for kind in STRUCTURES:
-        config = kind.__struct_config__
-        is_array = "an array: " if config.array_like else ""
-        tag = f'`{config.tag_field}: "{config.tag}"`, ' if config.tag is not None else ""
-        lines.append(f"| {kind.__name__} | {is_array}{tag}{_fields(kind)} |")
-    for status in (RunStatus, WorkerStatus, GroupMode, WorkflowStatus, BranchPhase):
-        lines.append(f"| {status.__name__} | {', '.join(f'`{one}`' for one in status)} |")
+    for kind in _parts_of(FORMS):
+        lines.append(f"| {kind.__name__} | {_told(kind)} |")
     return "\n".join(lines) + "\n"
+
+
+def _parts_of(forms: Iterable[Form]) -> list[type]:
+    """The structs and enumerations in the fields of all messages, in the order they are met."""
+    met: dict[type, None] = {}
+    for form in forms:
+        for message in (form.request, form.reply):
+            for field in msgspec.structs.fields(message):
+                _meet(field.type, met)
+    return list(met)
+
+
+def _meet(kind: Any, met: dict[type, None]) -> None:
+    for part in get_args(kind):
+        _meet(part, met)
+    if not isinstance(kind, type) or kind in met or get_args(kind):
+        return
+    if issubclass(kind, StrEnum):
+        met[kind] = None
+    elif issubclass(kind, msgspec.Struct):
+        met[kind] = None
+        for field in msgspec.structs.fields(kind):
+            _meet(field.type, met)
+
+
+def _told(kind: type[Any]) -> str:
+    if issubclass(kind, StrEnum):
+        return ", ".join(f"`{one}`" for one in kind)
+    config = kind.__struct_config__
+    is_array = "an array: " if config.array_like else ""
+    tag = f'`{config.tag_field}: "{config.tag}"`, ' if config.tag is not None else ""
+    return f"{is_array}{tag}{_fields(kind)}"
 
 
 def settings() -> str:
@@ -208,8 +179,17 @@ def _fields(kind: type[Any]) -> str:
     fields = []
     for field in msgspec.structs.fields(kind):
         default = "" if field.default is msgspec.NODEFAULT else f" = {_shown(field.default)}"
-        fields.append(f"`{field.name}: {_type_name(field.type)}{default}`")
+        fields.append(f"`{field.name}: {_type_name(field.type)}{_range(field.type)}{default}`")
     return ", ".join(fields) or "–"
+
+
+def _range(kind: Any) -> str:
+    within = range_of(kind)
+    if within is None:
+        return ""
+    return (
+        f" (from {within.least})" if within.most is None else f" ({within.least} to {within.most})"
+    )
 
 
 def _type_name(kind: Any) -> str:

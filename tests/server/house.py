@@ -8,7 +8,7 @@ from flo.log.memory import MemoryLog
 from flo.model.actions import RegisterAction
 from flo.model.kv import GetKey
 from flo.model.runs import GetRun, Invoke, WaitForRuns
-from flo.server.inside.guests import Guests
+from flo.server.inside.lazy_worker import LazyWasmWorker
 from flo.server.router import Router
 from flo.shard.clock import SystemClock
 from flo.shard.loop import Shard
@@ -73,7 +73,7 @@ async def open_house(concurrency=4, seen_as=lambda shard: shard):
     clock = SystemClock()
     shard = Shard(State(), MemoryLog(), clock)
     await shard.start()
-    guests = Guests(seen_as(shard), clock, concurrency)
+    guests = LazyWasmWorker(seen_as(shard), clock, concurrency)
     await guests.start()
     try:
         yield House(shard, guests)

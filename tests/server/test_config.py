@@ -172,11 +172,11 @@ def test_a_flag_that_was_not_given_says_nothing():
 
 
 @pytest.mark.parametrize("count", [0, -1])
-def test_guests_that_could_never_run_are_refused_at_the_start(count):
+def test_modules_that_could_never_run_are_refused_at_the_start(count):
     flags = {"max_concurrent_executions": count}
 
     assert f"max_concurrent_executions to be 1 or more, got {count}" in refusal(flags)
     written(f"[server]\nmax_concurrent_executions = {count}")
     assert f"max_concurrent_executions to be 1 or more, got {count}" in refusal()
-    with pytest.raises(Invalid, match="no guest would ever run"):
+    with pytest.raises(Invalid, match="no WebAssembly action would run"):
         ServerConfig(**flags)

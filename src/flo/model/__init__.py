@@ -1,1 +1,1 @@
-"""The words: frozen structs every other package speaks in."""
+"""The model: the frozen structs that travel between all other packages."""

@@ -44,7 +44,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     log_level: str = "info"
     log_format: LogFormat = LogFormat.CONSOLE
     max_concurrent_executions: int = 4
-    """WebAssembly guests that run at a time; the others wait."""
+    """WebAssembly runs at a time; the others wait."""
     snapshot_events: int = 200_000
     """A snapshot is taken once so many events, and half as many as there are live runs, are new."""
     log_retention_events: int = 0
@@ -60,7 +60,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         if self.max_concurrent_executions < 1:
             raise Invalid(
                 "configuration: expected max_concurrent_executions to be 1 or more, got "
-                f"{self.max_concurrent_executions}: with none at a time, no guest would ever run",
+                f"{self.max_concurrent_executions}: with none, no WebAssembly action would run",
                 code="invalid_configuration",
             )
 

@@ -1,8 +1,8 @@
 """Which shard a command belongs to, and what must be found out before it goes there.
 
 An action that comes with a WebAssembly module is checked first, and the text of a workflow is read
-first: both may take a while, and nobody else is to wait for that. What concerns those who work
-inside the server is told to them.
+first: both may take a while, and nobody else is to wait for that. The WASM worker and the triggers
+are told when actions or workflows have changed.
 """
 
 import asyncio
@@ -38,13 +38,13 @@ class ShardHandler(Protocol):
     def serve(self, namespace: Namespace) -> None: ...
 
 
-class GuestHost(ShardHandler, Protocol):
+class WasmHost(ShardHandler, Protocol):
     """Performs the actions that have a module."""
 
     async def checked(self, command: RegisterAction) -> RegisterAction: ...
 
 
-class NoGuests:
+class NoWasm:
     """A server that runs no modules."""
 
     async def checked(self, command: RegisterAction) -> RegisterAction:
@@ -54,17 +54,17 @@ class NoGuests:
         pass
 
 
-NO_GUESTS = NoGuests()
+NO_WASM = NoWasm()
 
 
 class Router:
     """The way in for every door. There is one shard yet; a namespace always lives on one."""
 
     def __init__(
-        self, shard: Shard, guests: GuestHost = NO_GUESTS, triggers: ShardHandler = NO_GUESTS
+        self, shard: Shard, wasm: WasmHost = NO_WASM, triggers: ShardHandler = NO_WASM
     ) -> None:
         self._shard = shard
-        self._guests = guests
+        self._wasm = wasm
         self._triggers = triggers
         self._checking: dict[asyncio.Task[None], None] = {}
 
@@ -83,7 +83,7 @@ class Router:
 
     async def ask(self, message: Message) -> Message:
         if _has_a_module(message):
-            message = await self._guests.checked(message)
+            message = await self._wasm.checked(message)
         elif isinstance(message, CreateWorkflow | ValidateWorkflow):
             await asyncio.to_thread(reading_of, message.text)
         reply = await self._shard.ask(message)
@@ -107,10 +107,10 @@ class Router:
     def _notice(self, message: Message) -> None:
         """Actions or workflows have come or gone: they are to be served, or no longer."""
         if isinstance(message, DeleteNamespace):
-            self._guests.serve(message.name)
+            self._wasm.serve(message.name)
             self._triggers.serve(message.name)
         elif isinstance(message, OF_ACTIONS):
-            self._guests.serve(message.namespace)
+            self._wasm.serve(message.namespace)
         elif isinstance(message, OF_WORKFLOWS):
             self._triggers.serve(message.namespace)
 

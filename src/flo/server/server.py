@@ -21,7 +21,7 @@ from flo.log.sqlite.log import SqliteLog
 from flo.model.version import VERSION
 from flo.server.config import Durability, ServerConfig
 from flo.server.counts import Counts
-from flo.server.inside.guests import Guests
+from flo.server.inside.lazy_worker import LazyWasmWorker
 from flo.server.inside.triggers import Triggers
 from flo.server.logs import set_up_logs
 from flo.server.metrics import Metrics
@@ -113,9 +113,9 @@ class Server:
         counts = Counts(self.shard, log, upkeep)
         counts.show_in(metrics)
         concurrency = self.config.max_concurrent_executions
-        guests = await self._run(Guests(self.shard, self._clock, concurrency))
+        wasm_worker = await self._run(LazyWasmWorker(self.shard, self._clock, concurrency))
         triggers = await self._run(Triggers(self.shard))
-        router = Router(self.shard, guests, triggers)
+        router = Router(self.shard, wasm_worker, triggers)
         await self._open_doors(router, metrics, counts, started_at_ms)
         # The doors stay open until the shard has answered everyone.
         self._running.push_async_callback(self.shard.stop)

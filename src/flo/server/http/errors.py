@@ -74,7 +74,7 @@ def answer_refusal(request: Request[Any, Any, Any], error: FloError) -> Response
 
 
 def answer_litestar(request: Request[Any, Any, Any], error: HTTPException) -> Response[ErrorBody]:
-    """What the framework refuses before a route of ours is reached."""
+    """What the framework refuses before a route of ours is called."""
     match error:
         case NotFoundException():
             problem = HttpProblem("no_such_route", f"there is no {request.url.path!r} here", {})

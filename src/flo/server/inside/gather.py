@@ -1,6 +1,6 @@
-"""Results of guests that end within a moment of each other are handed in together.
+"""Results of WASM runs that end within milliseconds of each other are submitted together.
 
-A short guest takes less time than a commit of its own: while others are under way, its result waits
+A short run takes less time than a commit of its own: while others are under way, its result waits
 a little for theirs. One that is urgent does not wait, and takes along those that do.
 """
 

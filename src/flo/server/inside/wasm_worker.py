@@ -1,11 +1,11 @@
-"""The worker inside the server: takes the runs of WebAssembly actions, submits their results.
+"""The WASM worker: takes the runs of WebAssembly actions, runs their modules, submits results.
 
     register ──▸ check, compile ──▸ shard                     refused before anything is stored
-    invoke ──▸ queue ──claim──▸ guest, in a thread ──▸ Complete, with what the guest has written
+    invoke ──▸ queue ──claim──▸ module, in a thread ──▸ Complete, with what it has written
 
 It is a worker like any other: its runs have leases and retries, and what it holds when the server
-dies is taken up again. A guest's result and its writes are one commit; if something that it read
-has changed meanwhile, it is run again.
+dies is taken up again. A result and the keys it writes are one commit; if something that was read
+has changed meanwhile, the module is run again.
 """
 
 import asyncio
@@ -41,15 +41,15 @@ CLAIM_BLOCK_MS = 300_000
 TOUCH_EVERY_S = 3
 TOUCH_MS = 60_000
 AHEAD = 8
-"""So many times as many runs are claimed at once as can be performed: guests are often short."""
+"""So many times as many runs are claimed at once as can be performed: they are often short."""
 TRIES_MAX = 20
-"""So often a guest is run again because what it read has changed; then its attempt has failed."""
+"""So often a run is repeated because what it read has changed; then its attempt has failed."""
 
 _logger = structlog.get_logger("flo.wasm")
 
 
-class InlineWorker:
-    """At most so many guests at a time; the others wait in the queues of their actions."""
+class WasmWorker:
+    """Runs at most so many at a time; the others wait in the queues of their actions."""
 
     def __init__(self, shard: Shard, clock: Clock, concurrency: int) -> None:
         self._shard = shard
@@ -62,11 +62,11 @@ class InlineWorker:
         self._modules = Modules(engine)
         self._pool = Pool(engine, self._modules, running_max=concurrency)
         self._serving: dict[Namespace, list[str]] = {}
-        self._lines: dict[Namespace, list[_Line]] = {}
+        self._claim_loops: dict[Namespace, list[_ClaimLoop]] = {}
         self._tasks: dict[asyncio.Task[None], None] = {}
 
     async def start(self) -> None:
-        """Take up what the last process left undone, then serve every action that has a guest."""
+        """Take up what the last process left undone, then serve every action that has a module."""
         self._pool.start()
         for namespace, space in list(self._shard.state.spaces.items()):
             if WORKER_ID in space.held:
@@ -96,24 +96,24 @@ class InlineWorker:
         return replace(command, description=text[:TEXT_LENGTH_MAX])
 
     def serve(self, namespace: Namespace) -> None:
-        """Claim the runs of all guests in this namespace from now on."""
-        actions = sorted(_guests(self._shard.state, namespace))
+        """Claim the runs of all actions with a module in this namespace from now on."""
+        actions = sorted(_module_actions(self._shard.state, namespace))
         if actions == self._serving.get(namespace, []):
             return
-        for line in self._lines.pop(namespace, ()):
-            line.leave()
+        for loop in self._claim_loops.pop(namespace, ()):
+            loop.leave()
         self._serving[namespace] = actions
         for start in range(0, len(actions), ACTIONS_PER_WORKER_MAX):
             some = actions[start : start + ACTIONS_PER_WORKER_MAX]
             most = min(self._concurrency * AHEAD, TASKS_PER_CLAIM_MAX)
-            line = _Line(self._shard, namespace, some, most)
-            self._lines.setdefault(namespace, []).append(line)
-            self._spawn(self._claim_for_ever(line))
+            loop = _ClaimLoop(self._shard, namespace, some, most)
+            self._claim_loops.setdefault(namespace, []).append(loop)
+            self._spawn(self._claim_for_ever(loop))
 
-    async def _claim_for_ever(self, line: "_Line") -> None:
-        while line.is_open:
+    async def _claim_for_ever(self, loop: "_ClaimLoop") -> None:
+        while loop.is_open:
             try:
-                tasks = await line.claim()
+                tasks = await loop.claim()
             except FloError as error:
                 if self._shard.closed is None:
                     _logger.warning("inline_claim_refused", error=str(error))
@@ -121,7 +121,7 @@ class InlineWorker:
                 continue
             begun = [asyncio.Event() for _ in tasks]
             for task, event in zip(tasks, begun, strict=True):
-                self._spawn(self._perform(line.namespace, task, event))
+                self._spawn(self._perform(loop.namespace, task, event))
             for event in begun:
                 await event.wait()
 
@@ -139,21 +139,21 @@ class InlineWorker:
         """One run from its claim to its report."""
         self._under_way_count += 1
         try:
-            await self._perform_in_a_slot(namespace, task, begun)
+            await self._perform_in_turn(namespace, task, begun)
         finally:
             self._under_way_count -= 1
 
-    async def _perform_in_a_slot(
+    async def _perform_in_turn(
         self, namespace: Namespace, task: Task, begun: asyncio.Event
     ) -> None:
-        await self._slot_for(namespace, task)
+        await self._turn_of(namespace, task)
         begun.set()
         try:
             outcome = await self._outcome(namespace, task)
         finally:
             self._free.release()
         for _ in range(TRIES_MAX):
-            _tell(task, outcome)
+            _log(task, outcome)
             if isinstance(outcome, Trapped):
                 await self._fail(namespace, task, outcome)
                 return
@@ -164,8 +164,8 @@ class InlineWorker:
         unlucky = Trapped(kind=TrapKind.HOST_FAILED, message=message, retry=True)
         await self._fail(namespace, task, unlucky)
 
-    async def _slot_for(self, namespace: Namespace, task: Task) -> None:
-        """Wait for a slot to fall free, and keep the lease meanwhile."""
+    async def _turn_of(self, namespace: Namespace, task: Task) -> None:
+        """Wait until another one may run, and keep the lease meanwhile."""
         while True:
             try:
                 await asyncio.wait_for(self._free.acquire(), TOUCH_EVERY_S)
@@ -190,7 +190,7 @@ class InlineWorker:
             )
         try:
             call = await self._call(action, action.guest, task)
-            reader = _Reader(self._shard.state, namespace, self._clock)
+            reader = _KeyReader(self._shard.state, namespace, self._clock)
             return await self._pool.execute(call, reader, lane=f"{namespace}/{action.name}")
         except (NotFound, Unavailable) as error:
             return Trapped(kind=TrapKind.INTERRUPTED, message=error.message, retry=True)
@@ -208,7 +208,7 @@ class InlineWorker:
         )
 
     async def _completed(self, namespace: Namespace, task: Task, outcome: Finished) -> bool:
-        """Whether the result stands; it does not if what the guest read has changed."""
+        """Whether the result stands; it does not if what the module read has changed."""
         report = Complete(
             run_id=task.task_id,
             worker_id=WORKER_ID,
@@ -251,7 +251,7 @@ class InlineWorker:
             _logger.info("inline_report_refused", run=task.task_id, code=refusal.code)
 
 
-class _Line:
+class _ClaimLoop:
     """The claims for some actions of a namespace, one after the other.
 
     A claim that is called off while its runs are being handed out would take them with it: so only
@@ -295,8 +295,8 @@ class _Line:
             self._submission.answer([Assigned()])
 
 
-class _Reader:
-    """The keys of a namespace, as a guest's thread may read them: a look into a dict."""
+class _KeyReader:
+    """The keys of a namespace, as the thread of a module may read them: a look into a dict."""
 
     def __init__(self, state: State, namespace: Namespace, clock: Clock) -> None:
         self._state = state
@@ -313,7 +313,7 @@ def _resolve(answered: "asyncio.Future[list[Answer]]", answers: list[Answer]) ->
         answered.set_result(answers)
 
 
-def _guests(state: State, namespace: Namespace) -> Iterable[str]:
+def _module_actions(state: State, namespace: Namespace) -> Iterable[str]:
     space = state.space(namespace)
     for action in (*space.actions.values(), *space.deleted.values()):
         if action.guest is not None:
@@ -328,7 +328,7 @@ def _changes(outcome: Finished) -> Iterable[Change]:
             yield Delete(key=effect.key)
 
 
-def _tell(task: Task, outcome: Outcome) -> None:
+def _log(task: Task, outcome: Outcome) -> None:
     line: LogLine
     for line in outcome.logs:
         _logger.log(_NUMBERS[line.level], line.message, run=task.task_id)

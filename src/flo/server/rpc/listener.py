@@ -26,7 +26,7 @@ IN_FLIGHT_MAX = 10_000
 CONNECTIONS_MAX = 10_000
 ALONE = 1
 """With so few other requests under way, no other answer is waited for: a worker always has one that
-waits for news."""
+waits for notifications."""
 
 _logger = structlog.get_logger("flo.rpc")
 

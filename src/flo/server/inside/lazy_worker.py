@@ -1,4 +1,4 @@
-"""The worker inside the server, once there is something for it to do.
+"""The WASM worker, started once there is something for it to do.
 
 Its engine takes time and memory to load; a server without WebAssembly actions is spared both.
 """
@@ -11,15 +11,15 @@ from flo.shard.clock import Clock
 from flo.shard.loop import Shard
 
 if TYPE_CHECKING:
-    from flo.server.inside.wasm_worker import InlineWorker
+    from flo.server.inside.wasm_worker import WasmWorker
 
 
-class Guests:
+class LazyWasmWorker:
     def __init__(self, shard: Shard, clock: Clock, concurrency: int) -> None:
         self._shard = shard
         self._clock = clock
         self._concurrency = concurrency
-        self._worker: InlineWorker | None = None
+        self._worker: WasmWorker | None = None
 
     async def start(self) -> None:
         if self._shard.state.modules:
@@ -37,10 +37,10 @@ class Guests:
         if self._worker is not None:
             self._worker.serve(namespace)
 
-    async def _started(self) -> "InlineWorker":
+    async def _started(self) -> "WasmWorker":
         if self._worker is None:
-            from flo.server.inside.wasm_worker import InlineWorker
+            from flo.server.inside.wasm_worker import WasmWorker
 
-            self._worker = InlineWorker(self._shard, self._clock, self._concurrency)
+            self._worker = WasmWorker(self._shard, self._clock, self._concurrency)
             await self._worker.start()
         return self._worker
