@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from cli.stage import deploy_order, deploy_pay, running_server
+from cli.servers import deploy_order, deploy_pay, running_server
 from flo.cli.app.main import main
 from flo.client.blocking import BlockingFlo
 

@@ -1,11 +1,11 @@
 import json
 
-from cli.stage import carry_out_pay
+from cli.servers import run_pay
 
 
 def test_an_event_lets_plans_forget_their_results(shell, pay):
-    carry_out_pay(pay, {"order": 1})
-    carry_out_pay(pay, {"order": 2})
+    run_pay(pay, {"order": 1})
+    run_pay(pay, {"order": 2})
 
     assert shell("flo event emit prices-changed") == (
         0,
@@ -16,7 +16,7 @@ def test_an_event_lets_plans_forget_their_results(shell, pay):
 
 
 def test_an_event_that_no_plan_names_changes_nothing(shell, pay):
-    carry_out_pay(pay, {"order": 1})
+    run_pay(pay, {"order": 1})
 
     assert shell("flo event emit something-else").out == (
         "Emitted event: something-else (0 results of 0 plans forgotten)\n"
@@ -25,14 +25,14 @@ def test_an_event_that_no_plan_names_changes_nothing(shell, pay):
 
 
 def test_an_event_stays_in_its_namespace(shell, pay):
-    carry_out_pay(pay, {"order": 1})
+    run_pay(pay, {"order": 1})
 
     assert "0 results" in shell("flo event emit prices-changed -n elsewhere").out
     assert "1 result of 1 plan" in shell("flo event emit prices-changed").out
 
 
 def test_what_was_emitted_is_told_to_programs(shell, pay):
-    carry_out_pay(pay, {"order": 1})
+    run_pay(pay, {"order": 1})
 
     assert json.loads(shell("flo event emit prices-changed --format json").out) == {
         "name": "prices-changed",

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from cli.stage import ServerClock, carry_out_pay, deploy_pay, running_server
+from cli.servers import ServerClock, deploy_pay, run_pay, running_server
 from flo.client.blocking import BlockingFlo
 
 TEN_O_CLOCK_MS = 1_773_482_400_000
@@ -37,7 +37,7 @@ def test_a_plan_in_use_shows_breakers_health_and_windows(shell, monkeypatch, nam
     with running_server(clock) as server, BlockingFlo(server.address, namespace=namespace) as pay:
         monkeypatch.setenv("FLO_ENDPOINT", server.address)
         deploy_pay(pay)
-        carry_out_pay(pay, {"order": 1}, fails=True)
+        run_pay(pay, {"order": 1}, fails=True)
         once = shell("flo plan status pay charge")
         assert row(once, "stripe") == (
             "stripe charge-stripe 100 closed (1 of 2 failures) 1.00 1 / 10 100% 0% "
@@ -45,7 +45,7 @@ def test_a_plan_in_use_shows_breakers_health_and_windows(shell, monkeypatch, nam
         )
         assert row(once, "adyen") == "adyen charge-adyen 50 - 1.00 1 / 10 100% 100% - -"
 
-        carry_out_pay(pay, {"order": 2}, fails=True)
+        run_pay(pay, {"order": 2}, fails=True)
         assert row(shell("flo plan status pay charge"), "stripe") == (
             "stripe charge-stripe 100 open until 2026-03-14 10:00:30 0.10 2 / 10 100% 0% "
             "2 of 2/s, 2 of 50/min 2026-03-14 10:00:01"
@@ -60,7 +60,7 @@ def test_a_plan_in_use_shows_breakers_health_and_windows(shell, monkeypatch, nam
 
 
 def test_a_plan_in_json_is_all_there_is(shell, pay):
-    carry_out_pay(pay, {"order": 1})
+    run_pay(pay, {"order": 1})
     plan = json.loads(shell("flo plan status pay charge --format json").out)
 
     assert (plan["workflow"], plan["version"], plan["plan"]) == ("pay", "1", "charge")
@@ -72,7 +72,7 @@ def test_a_plan_in_json_is_all_there_is(shell, pay):
 
 
 def test_each_version_of_a_workflow_has_plans_of_its_own(shell, pay):
-    carry_out_pay(pay, {"order": 1})
+    run_pay(pay, {"order": 1})
     text = pay.workflows.get("pay").text
     pay.workflows.create(text.replace('version: "1"', 'version: "2"'))
 

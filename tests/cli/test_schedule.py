@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from cli.stage import ServerClock, running_server
+from cli.servers import ServerClock, running_server
 from flo.client.blocking import BlockingFlo
 
 TEN_O_CLOCK_MS = 1_773_482_400_000

@@ -1,6 +1,6 @@
 import json
 
-from cli.stage import obedient_worker, running_server
+from cli.servers import running_server, worker_in_thread
 from flo.testing.clock import ManualClock
 
 TEN_O_CLOCK_MS = 1_773_482_400_000
@@ -73,7 +73,7 @@ def test_a_raw_answer_is_the_bare_run_id(shell):
 def test_waiting_brings_the_output(shell, client):
     shell("flo action register send-email")
 
-    with obedient_worker(client, ["send-email"], succeed(client)):
+    with worker_in_thread(client, ["send-email"], succeed(client)):
         printed = shell("flo action invoke send-email '{}' --wait --timeout 60")
 
     assert printed == (0, 'Result: send-email-1\nOutput: {"status":"sent"}\n', "")
@@ -82,7 +82,7 @@ def test_waiting_brings_the_output(shell, client):
 def test_waiting_in_json_brings_one_object(shell, client):
     shell("flo action register send-email")
 
-    with obedient_worker(client, ["send-email"], succeed(client)):
+    with worker_in_thread(client, ["send-email"], succeed(client)):
         printed = shell("flo action invoke send-email '{}' -w --format json")
 
     assert json.loads(printed.out) == {
@@ -99,7 +99,7 @@ def test_waiting_in_json_brings_one_object(shell, client):
 def test_waiting_in_raw_brings_the_bytes_of_the_output(shell, client):
     shell("flo action register send-email")
 
-    with obedient_worker(client, ["send-email"], succeed(client)):
+    with worker_in_thread(client, ["send-email"], succeed(client)):
         printed = shell("flo action invoke send-email '{}' --wait -o raw")
 
     assert printed.out == '{"status":"sent"}'
@@ -111,7 +111,7 @@ def test_a_named_outcome_is_told(shell, client):
     def approve(task):
         client.workers.complete(task.task_id, "worker-1", b"{}", outcome="approved")
 
-    with obedient_worker(client, ["review-order"], approve):
+    with worker_in_thread(client, ["review-order"], approve):
         printed = shell("flo action invoke review-order --wait")
 
     assert printed.out == "Result: review-order-1\nOutcome: approved\nOutput: {}\n"
@@ -123,7 +123,7 @@ def test_a_run_that_fails_is_an_error_for_whoever_waits(shell, client):
     def fail(task):
         client.workers.fail(task.task_id, "worker-1", "no such mailbox")
 
-    with obedient_worker(client, ["send-email"], fail):
+    with worker_in_thread(client, ["send-email"], fail):
         printed = shell("flo action invoke send-email '{}' --wait")
 
     assert printed == (
@@ -265,7 +265,7 @@ def test_whoever_waits_for_a_cancelled_run_hears_it(shell, client):
     def cancel(task):
         client.actions.cancel(task.task_id, "not needed")
 
-    with obedient_worker(client, ["send-email"], cancel):
+    with worker_in_thread(client, ["send-email"], cancel):
         printed = shell("flo action invoke send-email --wait")
 
     assert printed.code == 3

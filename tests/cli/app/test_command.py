@@ -11,8 +11,8 @@ import wasmtime
 import flo.cli.worker.reload
 import flo.server.server
 import flo.worker.actions.worker
-from cli.stage import obedient_worker
-from flo.cli.app.command import CommandGroup, CommandTree, FloCommand
+from cli.servers import worker_in_thread
+from flo.cli.app.command import CommandGroup, FloCommand, LazyCommand
 from flo.cli.app.main import flo as root
 from flo.model.errors import NotFound
 
@@ -75,7 +75,7 @@ GUEST = Path(__file__).parents[3] / "examples" / "wasm" / "counter.wat"
 
 
 @pytest.fixture
-def stage(shell, client, tmp_path, monkeypatch):
+def prepared(shell, client, tmp_path, monkeypatch):
     """Everything the examples speak of."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "email.json").write_text('{"to":"alice@example.com"}')
@@ -98,7 +98,7 @@ def stage(shell, client, tmp_path, monkeypatch):
     def complete(task):
         client.workers.complete(task.task_id, "worker-1", {"status": "sent"})
 
-    with obedient_worker(client, ["send-email"], complete):
+    with worker_in_thread(client, ["send-email"], complete):
         client.actions.wait("send-email-1")
         yield
 
@@ -145,7 +145,7 @@ def prepare_workflows(client, folder):
     client.workflows.wait("wfrun-2")
 
 
-@pytest.mark.usefixtures("stage")
+@pytest.mark.usefixtures("prepared")
 @pytest.mark.parametrize(("path", "example"), EXAMPLES)
 def test_every_example_works(shell, path, example):
     printed = shell(example)
@@ -202,9 +202,9 @@ def test_a_group_by_itself_shows_its_help(shell, line):
     assert shell(line) == shell(f"{line} --help")
 
 
-def test_a_branch_tells_of_itself_what_the_tree_tells_of_it():
-    for name, branch in root.branches.items():
-        assert COMMANDS[f"flo {name}"].get_short_help_str(limit=200) == branch.reason
+def test_the_summary_of_a_lazy_command_is_that_of_the_command():
+    for name, lazy in root.lazy.items():
+        assert COMMANDS[f"flo {name}"].get_short_help_str(limit=200) == lazy.summary
 
 
 def test_other_names_stand_beside_the_first(shell):
@@ -237,8 +237,8 @@ def test_a_name_that_is_near_to_none_is_refused(shell):
     )
 
 
-def test_a_branch_is_imported_when_it_is_used():
-    group = CommandGroup("g", branches={"json": CommandTree("json.decoder:scanner", "Reads.")})
+def test_a_lazy_command_is_imported_when_it_is_used():
+    group = CommandGroup("g", lazy={"json": LazyCommand("json.decoder:scanner", "Reads.")})
     context = click.Context(group)
 
     assert group.list_commands(context) == ["json"]
@@ -249,10 +249,8 @@ def test_a_branch_is_imported_when_it_is_used():
     assert list(group.commands) == ["json"]
 
 
-def test_a_branch_may_have_other_names():
-    group = CommandGroup(
-        "g", branches={"json": CommandTree("json.decoder:scanner", "Reads.", ("js",))}
-    )
+def test_a_lazy_command_may_have_aliases():
+    group = CommandGroup("g", lazy={"json": LazyCommand("json.decoder:scanner", "Reads.", ("js",))})
     context = click.Context(group)
 
     assert group.get_command(context, "js") is group.get_command(context, "json")
@@ -261,7 +259,7 @@ def test_a_branch_may_have_other_names():
 
 
 @pytest.mark.parametrize("used", ["flo ns list", "flo namespace list"])
-def test_the_names_of_a_branch_stand_in_the_help_once(shell, used):
+def test_the_names_of_a_lazy_command_stand_in_the_help_once(shell, used):
     shell(used)
 
     assert shell("flo --help").out.count("namespace, ns  ") == 1

@@ -140,7 +140,7 @@ def test_a_name_is_one(line):
 
 @pytest.mark.parametrize(("line", "name"), [("n", None), ("n ann", "ann"), ("n -n ann", "ann")])
 def test_what_need_not_be_named_is_named_once_at_most(line, name):
-    given = ("wall", Either("name", "-n", mistake="say it once"))
+    given = ("wall", Either("name", "-n", error="say it once"))
 
     assert paint(line, *given, message=Sign).name == name
     with pytest.raises(click.UsageError, match="say it once"):

@@ -3,11 +3,11 @@ import pty
 import subprocess
 import sys
 
-from cli.stage import obedient_worker
-from flo.cli.app.waiting import live_line
+from cli.servers import worker_in_thread
+from flo.cli.app.waiting import status_line
 
 
-def test_a_terminal_shows_a_live_line(environment, client):
+def test_a_terminal_shows_a_status_line(environment, client):
     client.actions.register("send-email")
     terminal, end = pty.openpty()
     command = [sys.executable, "-m", "flo.cli.app.main", "action", "invoke", "send-email", "--wait"]
@@ -17,7 +17,7 @@ def test_a_terminal_shows_a_live_line(environment, client):
         os.close(end)
         shown = read_until(terminal, b"pending")
 
-        with obedient_worker(client, ["send-email"], complete(client)):
+        with worker_in_thread(client, ["send-email"], complete(client)):
             out = waiting.stdout.read()
 
     os.close(terminal)
@@ -26,7 +26,7 @@ def test_a_terminal_shows_a_live_line(environment, client):
 
 
 def test_what_is_no_terminal_is_left_alone(client, capsys):
-    with live_line(client, "send-email-1"):
+    with status_line(client, "send-email-1"):
         pass
 
     assert capsys.readouterr().err == ""

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from cli.stage import ServerClock, running_server
+from cli.servers import ServerClock, running_server
 
 TEN_O_CLOCK_MS = 1_773_482_400_000
 """2026-03-14 10:00:00"""

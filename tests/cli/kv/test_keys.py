@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from cli.stage import ServerClock, running_server, until_asked
+from cli.servers import ServerClock, running_server, until_asked
 
 FLO = [sys.executable, "-m", "flo.cli.app.main"]
 

@@ -8,10 +8,11 @@ import threading
 
 import pytest
 
-from cli.stage import until_asked
-from flo.cli.stream.read import Wanted, pages
+from cli.servers import until_asked
+from flo.cli.stream.read import StreamReading, pages
 from flo.client.blocking import BlockingFlo
 from flo.model.errors import Unavailable
+from flo.model.streams import ReadStream
 from flo.testing.process import ServerProcess
 
 FLO = [sys.executable, "-m", "flo.cli.app.main"]
@@ -220,10 +221,11 @@ def test_a_follower_goes_on_when_the_server_is_back(environment, tmp_path):
 
 
 def test_a_follower_says_that_it_waits_for_a_server_that_stays_away(tmp_path, capfd):
-    wanted = Wanted(stream="orders", after="$", follow=True, wait_s=None, poll_s=0.01)
+    query = ReadStream(stream="orders", after="$")
+    reading = StreamReading(query, follow=True, wait_s=None, poll_s=0.01)
     with ServerProcess(tmp_path) as server, BlockingFlo(server.address, timeout=0.1) as client:
         found = []
-        following = threading.Thread(target=lambda: found.append(first_of(client, wanted)))
+        following = threading.Thread(target=lambda: found.append(first_of(client, reading)))
         client.streams.append("orders", b"before")
         server.kill()
         following.start()
@@ -239,12 +241,12 @@ def test_a_follower_says_that_it_waits_for_a_server_that_stays_away(tmp_path, ca
 
 def test_who_does_not_follow_is_told_that_the_server_has_gone(tmp_path):
     """The control of the tests above."""
-    wanted = Wanted(stream="orders", after="0-0", follow=False, wait_s=0.1)
+    reading = StreamReading(ReadStream(stream="orders"), follow=False, wait_s=0.1)
     with ServerProcess(tmp_path) as server, BlockingFlo(server.address, timeout=0.1) as client:
         server.kill()
 
         with pytest.raises(Unavailable):
-            first_of(client, wanted)
+            first_of(client, reading)
 
 
 def test_what_goes_to_a_file_is_counted_on_the_terminal(environment, client):
@@ -265,5 +267,5 @@ def test_what_goes_to_a_file_is_counted_on_the_terminal(environment, client):
     assert b"records" in shown
 
 
-def first_of(client, wanted):
-    return next(record.payload for records in pages(client, wanted) for record in records)
+def first_of(client, reading):
+    return next(record.payload for records in pages(client, reading) for record in records)

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from cli.stage import ServerClock, running_server
+from cli.servers import ServerClock, running_server
 from flo.testing.clock import ManualClock
 
 TEN_O_CLOCK_MS = 1_773_482_400_000

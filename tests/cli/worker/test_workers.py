@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from cli.stage import running_server
+from cli.servers import running_server
 from flo.testing.clock import ManualClock
 
 TEN_O_CLOCK_MS = 1_773_482_400_000

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from cli.stage import charge
+from cli.servers import charge
 
 NOT_FOUND = (
     "Error: workflow run 'wfrun-9' does not exist [run_not_found]\n"

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from cli.stage import ORDER
+from cli.servers import ORDER
 
 DRAWN = """\
 order 1

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from cli.stage import ServerClock, charge, deploy_order, running_server
+from cli.servers import ServerClock, charge, deploy_order, running_server
 from flo.client.blocking import BlockingFlo
 
 TEN_O_CLOCK_MS = 1_773_482_400_000

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from cli.stage import ORDER, WAITS_FOR_EVER
+from cli.servers import ORDER, WAITS_FOR_EVER
 
 WRONG = ORDER.replace("success: ship", "success: shp")
 

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from cli.stage import charge, until_asked
+from cli.servers import charge, until_asked
 from flo import BlockingFlo
-from flo.cli.workflow.watch import Following
+from flo.cli.workflow.watch import HistoryReader
 from flo.testing.process import ServerProcess
 
 APPROVED = """
@@ -180,7 +180,7 @@ def test_a_long_history_is_read_on_from_where_it_has_come_to(client):
         " transitions: {success: flo.Completed}}}"
     )
     run = client.workflows.start("long")
-    following = Following(client, run.run_id)
+    following = HistoryReader(client, run.run_id)
     seen = []
     for _ in range(2):
         for _ in range(120):

@@ -75,7 +75,7 @@ def _run_text(run: RunView) -> str:
 
 
 def _run_details(run: RunView) -> str:
-    """What there is to tell of a run that its table leaves out."""
+    """What the table of a run leaves out."""
     is_running = run.status is RunStatus.RUNNING
     is_delayed = run.status is RunStatus.PENDING and run.ready_at_ms > run.created_at_ms
     details: dict[str, object] = {

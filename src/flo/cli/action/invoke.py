@@ -8,7 +8,7 @@ from flo.cli.app.derive import operation_command
 from flo.cli.app.options import Format, GlobalSettings
 from flo.cli.app.output import lines, payload_text, show
 from flo.cli.app.parameters import Argument, Flag
-from flo.cli.app.waiting import live_line
+from flo.cli.app.waiting import status_line
 from flo.model.errors import Unavailable
 from flo.model.ids import RunId
 from flo.model.runs import OUTCOME_SUCCESS, Invoke, RunStatus
@@ -79,7 +79,7 @@ def _wait(
     if settings.format is Format.TEXT and not is_immediate:
         click.echo(f"Result: {run_id}")
     try:
-        with live_line(flo, run_id):
+        with status_line(flo, run_id):
             result = flo.actions.wait(run_id, timeout_s)
     except Unavailable as error:
         error.add_note(f"The run goes on. See how it is doing with: flo action status {run_id}")

@@ -1,4 +1,4 @@
-"""What every command of ours has: examples, the global flags, other names, the nearest name."""
+"""Commands and groups of them: with examples, global flags, aliases and the nearest name."""
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
@@ -11,17 +11,17 @@ from flo.cli.app.options import GlobalOption, global_options
 from flo.model.errors import FloError
 
 
-class CommandTree(NamedTuple):
+class LazyCommand(NamedTuple):
     """A command that is imported when it is used."""
 
-    home: str
+    target: str
     """module:name"""
-    reason: str
+    summary: str
     aliases: tuple[str, ...] = ()
 
 
 class FloCommand(click.Command):
-    """A leaf. `examples` are whole command lines, and tests run them."""
+    """A command. `examples` are whole command lines, and tests run them."""
 
     def __init__(
         self,
@@ -45,14 +45,14 @@ class FloCommand(click.Command):
 
 
 class CommandGroup(click.Group):
-    """A fork. Its commands stand in the order in which they are declared."""
+    """A group of commands, in the order in which they are declared."""
 
     command_class = FloCommand
 
     def __init__(
         self,
         *args: Any,
-        branches: Mapping[str, CommandTree] | None = None,
+        lazy: Mapping[str, LazyCommand] | None = None,
         examples: Sequence[str] = (),
         aliases: Sequence[str] = (),
         notes: Mapping[str, Mapping[str, str]] | None = None,
@@ -61,7 +61,7 @@ class CommandGroup(click.Group):
     ) -> None:
         kwargs.setdefault("no_args_is_help", False)
         super().__init__(*args, **kwargs)
-        self.branches = branches or {}
+        self.lazy = lazy or {}
         self.examples = examples
         self.aliases = aliases
         self.notes = notes or {}
@@ -87,15 +87,15 @@ class CommandGroup(click.Group):
             raise
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(dict.fromkeys([*self.branches, *self.commands]))
+        return list(dict.fromkeys([*self.lazy, *self.commands]))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         for name, command in self.commands.items():
             if cmd_name == name or cmd_name in _aliases(command):
                 return command
-        for name, branch in self.branches.items():
-            if cmd_name == name or cmd_name in branch.aliases:
-                module, _, attribute = branch.home.partition(":")
+        for name, lazy in self.lazy.items():
+            if cmd_name == name or cmd_name in lazy.aliases:
+                module, _, attribute = lazy.target.partition(":")
                 loaded: click.Command = getattr(import_module(module), attribute)
                 self.commands[name] = loaded
                 return loaded
@@ -123,15 +123,15 @@ class CommandGroup(click.Group):
                 formatter.write_dl(meanings.items())
 
     def _table_of_commands(self) -> list[tuple[str, str]]:
-        """Names and reasons, without importing what is not needed yet."""
-        reasons = {}
-        for name, branch in self.branches.items():
-            reasons[", ".join([name, *branch.aliases])] = branch.reason
+        """Names and summaries, without importing what is not needed yet."""
+        summaries = {}
+        for name, lazy in self.lazy.items():
+            summaries[", ".join([name, *lazy.aliases])] = lazy.summary
         for name, command in self.commands.items():
-            if name not in self.branches:
+            if name not in self.lazy:
                 names = ", ".join([name, *_aliases(command)])
-                reasons[names] = command.get_short_help_str(limit=80)
-        return list(reasons.items())
+                summaries[names] = command.get_short_help_str(limit=80)
+        return list(summaries.items())
 
 
 def _aliases(command: click.Command) -> Sequence[str]:

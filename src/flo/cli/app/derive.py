@@ -176,7 +176,7 @@ def _paragraphs(*texts: str) -> str:
 
 
 def confirm(question: str, is_forced: bool) -> None:
-    """Ask whoever is at a terminal, unless that is not wanted; whoever says no leaves."""
+    """Ask at a terminal, unless it is forced; without a yes, the command ends."""
     if not is_forced and is_at_terminal():
         click.confirm(question, abort=True, err=True)
 

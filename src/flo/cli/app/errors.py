@@ -1,4 +1,4 @@
-"""Errors as people see them, and as exit codes.
+"""How an error is shown, and the exit code it leads to.
 
     Error: run 'send-email-9' does not exist [run_not_found]
     See which there are with: flo action runs NAME
@@ -18,8 +18,8 @@ NOT_FOUND = 1
 USAGE = 2
 REFUSED = 3
 TRY_AGAIN = 4
-OUT_OF_REACH = 5
-OUR_MISTAKE = 70
+UNREACHABLE = 5
+INTERNAL = 70
 INTERRUPTED = 130
 PIPE_BROKEN = 141
 
@@ -29,8 +29,8 @@ EXIT_CODES = {
     USAGE: "the command line is wrong",
     REFUSED: "refused: a conflict, invalid, or a run that ended unsuccessfully",
     TRY_AGAIN: "try again: unavailable, or timed out",
-    OUT_OF_REACH: "the server is out of reach",
-    OUR_MISTAKE: "a mistake of ours",
+    UNREACHABLE: "the server cannot be reached",
+    INTERNAL: "an internal error",
 }
 
 HINTS = {
@@ -55,9 +55,9 @@ HINTS = {
 
 
 def report(error: Exception) -> int:
-    """Tell it on stderr; return the exit code."""
+    """Print it on stderr; return the exit code."""
     code = _exit_code(error)
-    if code == OUR_MISTAKE or os.environ.get("FLO_DEBUG"):
+    if code == INTERNAL or os.environ.get("FLO_DEBUG"):
         traceback.print_exception(error)
     for line in (f"Error: {_message(error)} [{_code(error)}]", *_hints(error)):
         click.echo(printable(line), err=True)
@@ -69,17 +69,17 @@ def _exit_code(error: Exception) -> int:
         case click.ClickException() | FloError(code="invalid_address"):
             return USAGE
         case FloError(code="unreachable" | "connection_lost"):
-            return OUT_OF_REACH
+            return UNREACHABLE
         case NotFound():
             return NOT_FOUND
         case Unavailable():
             return TRY_AGAIN
         case Unexpected() | Corrupt():
-            return OUR_MISTAKE
+            return INTERNAL
         case FloError() | OSError():
             return REFUSED
         case _:
-            return OUR_MISTAKE
+            return INTERNAL
 
 
 def _message(error: Exception) -> str:

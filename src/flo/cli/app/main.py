@@ -1,6 +1,6 @@
-"""The tree of commands, and the way in.
+"""The `flo` command: what is in it, and how it is run.
 
-What this file imports is paid for by every `flo`, so a branch is imported when it is used.
+What this file imports is paid for by every `flo`, so a command is imported when it is used.
 """
 
 import os
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import click
 
-from flo.cli.app.command import CommandGroup, CommandTree
+from flo.cli.app.command import CommandGroup, LazyCommand
 from flo.cli.app.errors import EXIT_CODES, INTERRUPTED, PIPE_BROKEN, report
 from flo.cli.app.options import GlobalSettings, pass_settings
 from flo.model.version import VERSION
@@ -45,39 +45,39 @@ def _run(arguments: list[str]) -> int:
 
 
 def _forget_stdout() -> None:
-    """Whoever read the output has gone; the last flush must not complain about it."""
+    """Nobody reads the output any more; the last flush must not complain about it."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @click.group(
     cls=CommandGroup,
-    branches={
-        "server": CommandTree("flo.cli.server.server:server", "Start a server, or ask how it is."),
-        "action": CommandTree(
+    lazy={
+        "server": LazyCommand("flo.cli.server.server:server", "Start a server, or ask how it is."),
+        "action": LazyCommand(
             "flo.cli.action.actions:action", "Register actions, invoke them, see their runs."
         ),
-        "worker": CommandTree(
+        "worker": LazyCommand(
             "flo.cli.worker.workers:worker", "Run workers, do tasks by hand, see who works."
         ),
-        "stream": CommandTree(
+        "stream": LazyCommand(
             "flo.cli.stream.streams:stream",
             "Append records, read them, share them out to consumers.",
         ),
-        "kv": CommandTree("flo.cli.kv.keys:kv", "Keep values under keys, with versions."),
-        "workflow": CommandTree(
+        "kv": LazyCommand("flo.cli.kv.keys:kv", "Keep values under keys, with versions."),
+        "workflow": LazyCommand(
             "flo.cli.workflow.workflows:workflow",
             "Deploy workflows, start them, see where their runs are.",
         ),
-        "schedule": CommandTree(
+        "schedule": LazyCommand(
             "flo.cli.schedule:schedule",
             "See when workflows start by themselves; hold them back.",
         ),
-        "plan": CommandTree("flo.cli.plan:plan", "See how the executors of a plan are doing."),
-        "event": CommandTree("flo.cli.event:event", "Say that something has happened."),
-        "validate": CommandTree(
+        "plan": LazyCommand("flo.cli.plan:plan", "See how the executors of a plan are doing."),
+        "event": LazyCommand("flo.cli.event:event", "Say that something has happened."),
+        "validate": LazyCommand(
             "flo.cli.workflow.validate:validate", "Check a file before it is deployed."
         ),
-        "namespace": CommandTree(
+        "namespace": LazyCommand(
             "flo.cli.namespace:namespace", "Keep things apart from each other.", ("ns",)
         ),
     },

@@ -1,4 +1,4 @@
-"""The global flags: where the server is, in which namespace, in which form to answer.
+"""The global flags: the server, the namespace, the format of what is shown.
 
 They may stand before the subcommand or after it; of two, the later wins. A subcommand that has a
 flag of the same name keeps it for itself.

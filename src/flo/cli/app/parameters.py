@@ -102,7 +102,7 @@ class Either:
         what: str | None = None,
         argument: str | None = None,
         metavar: str = "NAME",
-        mistake: str | None = None,
+        error: str | None = None,
         type: click.ParamType[Any] | None = None,
     ) -> None:
         self._field = field
@@ -111,8 +111,8 @@ class Either:
         self._argument = argument or field.upper()
         self._metavar = metavar
         self._type = type
-        self._mistake = (
-            mistake or f"name one {self._what}, as {self._argument} or with {self._names[-1]}"
+        self._error = (
+            error or f"name one {self._what}, as {self._argument} or with {self._names[-1]}"
         )
 
     def parameters(self, message: type[msgspec.Struct]) -> Iterator[click.Parameter]:
@@ -126,7 +126,7 @@ class Either:
         def choose(context: click.Context, argument: click.Parameter, value: Any) -> Any:
             given = [one for one in (value, context.meta.get(key)) if one is not None]
             if (field.required and len(set(given)) != 1) or (not field.required and len(given) > 1):
-                raise click.UsageError(self._mistake)
+                raise click.UsageError(self._error)
             return given[0] if given else None
 
         yield click.Argument(

@@ -1,4 +1,4 @@
-"""Values given on the command line: payloads, labels and other JSON objects."""
+"""Values typed on the command line: payloads, labels, JSON, durations."""
 
 import os
 import sys
@@ -59,7 +59,7 @@ def read_json(text: str) -> bytes:
 
 
 class ReadFrom(click.ParamType[T]):
-    """A value that is read from what was typed; its reader is told the name of the flag too."""
+    """A value that is read from what was typed; its reader gets the name of the flag too."""
 
     def __init__(self, read: Callable[[str, str], T], name: str) -> None:
         self._read = read

@@ -1,4 +1,4 @@
-"""Text from elsewhere, made fit for a terminal."""
+"""Text that cannot do anything to a terminal but be read."""
 
 
 def printable(text: str) -> str:

@@ -1,4 +1,4 @@
-"""A count that grows while long work goes on, for those who watch a terminal."""
+"""A growing count on the terminal while long work goes on."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -17,5 +17,5 @@ def progress(what: str, *, hidden: bool = False) -> Iterator[Progress]:
         return
     from rich.console import Console
 
-    with Console(stderr=True).status(f"0 {what}") as line:
-        yield lambda count: line.update(f"{count:,} {what}")
+    with Console(stderr=True).status(f"0 {what}") as status:
+        yield lambda count: status.update(f"{count:,} {what}")

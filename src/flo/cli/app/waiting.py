@@ -1,4 +1,4 @@
-"""Waiting for a run, with a live line for those who watch a terminal."""
+"""A status line on the terminal while a run is waited for."""
 
 import sys
 import threading
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
     from flo.client.blocking import BlockingFlo
 
-GLANCE_S = 1.0
-"""How often the live line looks at the run."""
+POLL_S = 1.0
+"""How often the status line looks at the run."""
 
 
 @contextmanager
-def live_line(flo: "BlockingFlo", run_id: RunId) -> Iterator[None]:
+def status_line(flo: "BlockingFlo", run_id: RunId) -> Iterator[None]:
     """While this lasts, a terminal shows how the run is doing; what is not one is left alone."""
     if not sys.stderr.isatty():
         yield
@@ -28,24 +28,24 @@ def live_line(flo: "BlockingFlo", run_id: RunId) -> Iterator[None]:
     from rich.console import Console
 
     ended = threading.Event()
-    with Console(stderr=True).status(f"{run_id}  {RunStatus.PENDING}") as line:
-        watch = threading.Thread(target=_watch, args=(flo, run_id, line, ended), daemon=True)
+    with Console(stderr=True).status(f"{run_id}  {RunStatus.PENDING}") as status:
+        watch = threading.Thread(target=_watch, args=(flo, run_id, status, ended), daemon=True)
         watch.start()
         try:
             yield
         finally:
             ended.set()
-            watch.join(GLANCE_S)
+            watch.join(POLL_S)
 
 
-def _watch(flo: "BlockingFlo", run_id: RunId, line: "Status", ended: threading.Event) -> None:
-    while not ended.wait(GLANCE_S):
+def _watch(flo: "BlockingFlo", run_id: RunId, status: "Status", ended: threading.Event) -> None:
+    while not ended.wait(POLL_S):
         try:
             run = flo.actions.status(run_id)
-        except FloError:  # whoever waits for the run hears of it too
+        except FloError:  # the wait for the run fails with it too
             continue
         if not ended.is_set():
-            line.update(_progress(run))
+            status.update(_progress(run))
 
 
 def _progress(run: RunView) -> str:

@@ -76,7 +76,7 @@ def kv() -> None:
     aliases=["del"],
 )
 def delete(settings: GlobalSettings, command: DeleteKey) -> None:
-    """Delete KEY. One that does not exist is no mistake."""
+    """Delete KEY. It is no error if it does not exist."""
     existed = settings.call(command).existed
     value = {"key": command.key, "existed": existed}
     if command.transaction is not None:

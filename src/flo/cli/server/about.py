@@ -1,4 +1,4 @@
-"""What a running server tells of itself over HTTP."""
+"""What a running server says about itself over HTTP."""
 
 from http.client import HTTPException
 from urllib.request import ProxyHandler, build_opener
@@ -20,7 +20,7 @@ class About(msgspec.Struct):
 
 
 def ask_about(address: str, http_port: int) -> About | None:
-    """What the server at this address tells on its HTTP port; None if no one does."""
+    """What the server at this address says on its HTTP port; None if nothing answers."""
     host, _, port = address.rpartition(":")
     opener = build_opener(ProxyHandler({}))
     try:

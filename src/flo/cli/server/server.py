@@ -59,11 +59,11 @@ def start(file: Path | None, **flags: Any) -> int:
     metavar="PORT",
     default=ServerConfig().http_port,
     show_default=True,
-    help="Where the server tells its version and uptime.",
+    help="The HTTP port that tells version and uptime.",
 )
 @pass_settings
 def status(settings: GlobalSettings, http_port: int) -> None:
-    """Ask the running server how it is: within reach, ready, and since when."""
+    """Ask the running server how it is: reachable, ready, and since when."""
     from flo.cli.server.about import ask_about
 
     with settings.connect() as flo:
@@ -86,7 +86,8 @@ def status(settings: GlobalSettings, http_port: int) -> None:
     show(settings.format, value, text=f"{headline}\n{lines(details)}", raw=word)
     if about is None:
         click.echo(
-            f"It tells no more on HTTP port {http_port}; is it another --http-port?", err=True
+            f"No answer on HTTP port {http_port}, which knows more; is it another --http-port?",
+            err=True,
         )
     if problem is not None:
         raise problem

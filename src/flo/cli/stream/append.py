@@ -12,8 +12,8 @@ from flo.cli.app.options import GlobalSettings, pass_settings
 from flo.cli.app.output import count_text, show
 from flo.cli.app.payload import read_payload
 from flo.cli.app.progress import progress
-from flo.cli.stream.intake import batches_of_lines
 from flo.cli.stream.records import NONE
+from flo.cli.stream.stdin import batches_of_lines
 from flo.model.errors import FloError
 from flo.model.ids import StreamId, StreamName
 from flo.model.streams import NewRecord

@@ -29,7 +29,7 @@ Times: TypeAlias = Mapping[str, int]
 class Reloader:
     """The command gets one SIGTERM for every signal that comes here, and none besides.
 
-    For this it is in a process group of its own: a Ctrl-C on the terminal does not reach it.
+    For this it is in a process group of its own: it does not get a Ctrl-C on the terminal.
     """
 
     def __init__(self, command: Sequence[str], folder: Path, look_s: float = LOOK_S) -> None:
@@ -48,19 +48,19 @@ class Reloader:
                 changed = self._watch(self._process, times)
                 code = _as_in_shells(self._process.wait())
                 if not changed and code != 0:
-                    _say(f"The worker has ended with exit code {code}; waiting for a change")
+                    _print(f"The worker has ended with exit code {code}; waiting for a change")
                     changed = self._wait_for_change(times)
                 if self._is_stopping or not changed:
                     return code
-                _say("Starting again")
+                _print("Starting again")
 
     def _watch(self, process: "subprocess.Popen[bytes]", times: Times) -> list[str]:
-        """What has changed while the process ran; it is told to end. Nothing if it has ended."""
+        """What has changed while the process ran, which ends it; nothing if it ended by itself."""
         while process.poll() is None:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(self._look_s)
             if not self._is_stopping and (changed := self._changed_since(times)):
-                _say(f"Changed: {_names(changed)}")
+                _print(f"Changed: {_names(changed)}")
                 process.terminate()
                 return changed
         return []
@@ -68,7 +68,7 @@ class Reloader:
     def _wait_for_change(self, times: Times) -> list[str]:
         while not self._is_stopping:
             if changed := self._changed_since(times):
-                _say(f"Changed: {_names(changed)}")
+                _print(f"Changed: {_names(changed)}")
                 return changed
             time.sleep(self._look_s)
         return []
@@ -112,7 +112,7 @@ def _names(changed: Sequence[str]) -> str:
     return ", ".join(changed[:NAMES_SHOWN_MAX]) + more
 
 
-def _say(line: str) -> None:
+def _print(line: str) -> None:
     click.echo(line, err=True)
 
 

@@ -51,8 +51,8 @@ def run(
     """Run a worker written in Python, until SIGTERM or Ctrl-C.
 
     MODULE is a module in this folder or an installed one, or the path of a file. Flags count for
-    more than what the worker was made with, and that for more than the environment. Told to stop,
-    it finishes what it has in hand; told twice, it leaves at once.
+    more than what the worker was made with, and that for more than the environment. The first
+    signal lets it finish what it has in hand; the second ends it at once.
     """
     if reload:
         from flo.cli.worker.reload import Reloader

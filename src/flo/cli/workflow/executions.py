@@ -87,12 +87,12 @@ def _step_value(step: StepView) -> dict[str, object]:
 
 def _explanation_text(explanation: Explanation) -> str:
     others = [reason for reason in explanation.reasons if reason != explanation.summary]
-    told = [f"{explanation.run_id} is {explanation.status}. {explanation.summary}"]
-    told += [f"  - {reason}" for reason in others]
+    text_lines = [f"{explanation.run_id} is {explanation.status}. {explanation.summary}"]
+    text_lines += [f"  - {reason}" for reason in others]
     if next_at := time_text(explanation.next_at_ms):
-        told.append(lines({"Next": next_at}))
-    told += [f"Try: {command}" for command in explanation.advice]
-    return printable("\n".join(told))
+        text_lines.append(lines({"Next": next_at}))
+    text_lines += [f"Try: {command}" for command in explanation.advice]
+    return printable("\n".join(text_lines))
 
 
 def _started_text(begun: WorkflowBegun) -> str:
@@ -129,7 +129,7 @@ RUN_COMMANDS = (
             "payload",
             "-p",
             metavar="PAYLOAD",
-            mistake="give the payload once: as an argument, or with --payload",
+            error="give the payload once: as an argument, or with --payload",
         ),
         Flag("type", "-t", metavar="TYPE"),
         text="Signal {type!r} sent to workflow {run_id}",

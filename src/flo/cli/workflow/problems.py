@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def show_validation(settings: GlobalSettings, document: Document) -> None:
-    """Tell all problems of a document; with errors among them, leave."""
+    """Show all problems of a document; exit if there are errors among them."""
     from flo.workflow.document.read import read
 
     definition, problems = read(document.text)
@@ -50,24 +50,24 @@ def show_validation(settings: GlobalSettings, document: Document) -> None:
 
 
 def refused(error: Invalid, document: Document) -> Invalid:
-    """Tell on stderr what is wrong with a definition; the error that is left to be raised."""
+    """Print on stderr what is wrong with a definition; return the error to raise."""
     from flo.workflow.document.problem import Problem
     from flo.workflow.document.report import summary
 
-    told = error.details.get("problems")
-    if not told:
+    found = error.details.get("problems")
+    if not found:
         return error
-    tell_problems(told, document)
-    count = summary(msgspec.convert(told, list[Problem])).removeprefix("Total: ")
+    print_problems(found, document)
+    count = summary(msgspec.convert(found, list[Problem])).removeprefix("Total: ")
     return Invalid(f"{document.name}: {count}", code=error.code, details=error.details)
 
 
-def tell_problems(told: list[dict[str, Any]], document: Document) -> None:
-    """Tell on stderr what the server has found."""
+def print_problems(found: list[dict[str, Any]], document: Document) -> None:
+    """Print on stderr what the server has found."""
     from flo.workflow.document.problem import Problem
 
-    if told:
-        problems = msgspec.convert(told, list[Problem])
+    if found:
+        problems = msgspec.convert(found, list[Problem])
         click.echo(printable(problems_text(problems, document)), err=True)
 
 

@@ -2,9 +2,9 @@
 
 run ──is there more history?──▸ new entries ──▸ stdout
  ▲                                  │
- └── wait for the end, a glance at most ──▸ ended: how
+ └── wait for the end, a poll at most ──▸ ended: how
 
-The end is heard of at once. For everything else the run is glanced at: soon after something has
+The end is known at once. For everything else the run is polled: soon after something has
 happened, and less often while nothing does. A server that goes away meanwhile is waited for.
 """
 
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
     from flo.client.blocking import BlockingFlo
 
-GLANCE_S_MIN = 0.05
-GLANCE_S_MAX = 1.0
+POLL_S_MIN = 0.05
+POLL_S_MAX = 1.0
 """How long nothing new is looked for, unless the run ends."""
-AGAIN_S = 1.0
+RETRY_S = 1.0
 """The pause before a server that is away is asked again."""
 TYPE_WIDTH = 20
 STEP_WIDTH = 16
@@ -58,48 +58,48 @@ def watch(settings: GlobalSettings, run: RunId) -> None:
     that is restarted meanwhile is waited for.
     """
     with settings.connect() as flo:
-        following = Following(flo, run)
-        with live_line() as line:
-            for view in glances(flo, run, line):
-                read = partial(following.entries_up_to, view.history_count)
-                for entry in patiently(line, read):
+        history = HistoryReader(flo, run)
+        with status_line() as line:
+            for view in polls(flo, run, line):
+                read = partial(history.entries_up_to, view.history_count)
+                for entry in retrying(line, read):
                     line.hide()
                     click.echo(_entry_text(settings.format, entry))
                 line.show(view)
     _show_end(settings, view)
 
 
-def glances(flo: "BlockingFlo", run_id: RunId, line: "LiveLine") -> Iterator[WorkflowRunView]:
+def polls(flo: "BlockingFlo", run_id: RunId, line: "StatusLine") -> Iterator[WorkflowRunView]:
     """The run as it is, again and again, until it has ended."""
     run = flo.workflows.status(run_id)
-    pause_s = GLANCE_S_MIN
+    pause_s = POLL_S_MIN
     while True:
         yield run
         if run.status in ENDED:
             return
-        known, run = run, patiently(line, partial(_glance, flo, run_id, pause_s))
+        known, run = run, retrying(line, partial(_poll, flo, run_id, pause_s))
         is_new = run.history_count > known.history_count
-        pause_s = GLANCE_S_MIN if is_new else min(2 * pause_s, GLANCE_S_MAX)
+        pause_s = POLL_S_MIN if is_new else min(2 * pause_s, POLL_S_MAX)
 
 
-def patiently(line: "LiveLine", ask: Callable[[], _Answer]) -> _Answer:
-    """Ask until there is somebody to answer."""
-    is_told = False
+def retrying(line: "StatusLine", ask: Callable[[], _Answer]) -> _Answer:
+    """Ask again and again while the server is away."""
+    is_reported = False
     while True:
         try:
             return ask()
         except Unavailable as error:
             if error.code not in _AWAY:
                 raise
-            if not is_told:
+            if not is_reported:
                 line.hide()
                 click.echo(f"Waiting for the server: {error.message}", err=True)
-            is_told = True
-            time.sleep(AGAIN_S)
+            is_reported = True
+            time.sleep(RETRY_S)
 
 
-class Following:
-    """Reads a history on from where it has come to."""
+class HistoryReader:
+    """Reads a history, and later goes on from there."""
 
     def __init__(self, flo: "BlockingFlo", run_id: RunId) -> None:
         self._flo = flo
@@ -127,7 +127,7 @@ class Following:
         return found
 
 
-class LiveLine:
+class StatusLine:
     """What the run waits for, under what has happened; without a terminal there is none."""
 
     def __init__(self, status: "Status | None") -> None:
@@ -147,20 +147,20 @@ class LiveLine:
 
 
 @contextmanager
-def live_line() -> Iterator[LiveLine]:
+def status_line() -> Iterator[StatusLine]:
     if not sys.stderr.isatty():
-        yield LiveLine(None)
+        yield StatusLine(None)
         return
     from rich.console import Console
 
-    line = LiveLine(Console(stderr=True).status(""))
+    line = StatusLine(Console(stderr=True).status(""))
     try:
         yield line
     finally:
         line.hide()
 
 
-def _glance(flo: "BlockingFlo", run_id: RunId, pause_s: float) -> WorkflowRunView:
+def _poll(flo: "BlockingFlo", run_id: RunId, pause_s: float) -> WorkflowRunView:
     try:
         return flo.workflows.wait(run_id, pause_s)
     except TimedOut:

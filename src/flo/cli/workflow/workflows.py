@@ -9,7 +9,7 @@ from flo.cli.app.output import Columns, show, time_text
 from flo.cli.workflow.executions import RUN_COMMANDS
 from flo.cli.workflow.graph import graph
 from flo.cli.workflow.options import VERSION, file_option, read_document
-from flo.cli.workflow.problems import refused, show_validation, tell_problems
+from flo.cli.workflow.problems import print_problems, refused, show_validation
 from flo.cli.workflow.watch import watch
 from flo.model.errors import Invalid
 from flo.model.workflows import (
@@ -52,7 +52,7 @@ def workflow() -> None:
 @file_option
 @pass_settings
 def create(settings: GlobalSettings, file: str) -> None:
-    """Deploy a definition; warnings are told on stderr.
+    """Deploy a definition; warnings go to stderr.
 
     The same text again changes nothing. Another text needs another version: runs that are under
     way keep theirs.
@@ -63,7 +63,7 @@ def create(settings: GlobalSettings, file: str) -> None:
             deployed = flo.workflows.create(document.text)
         except Invalid as error:
             raise refused(error, document) from error
-    tell_problems(deployed.problems, document)
+    print_problems(deployed.problems, document)
     word = "Created" if deployed.created else "Unchanged"
     text = f"{word} workflow: {deployed.name}"
     show(settings.format, deployed, text=text, raw=deployed.name)

@@ -1,4 +1,4 @@
-"""What stands behind the shell: a real server, and a worker."""
+"""A real server and a worker for the shell, and workflows to deploy on them."""
 
 import asyncio
 import threading
@@ -61,7 +61,7 @@ start:
 
 
 class ServerClock(ManualClock):
-    """A manual clock for a server in another thread: its alarms ring there."""
+    """A manual clock for a server in another thread: its timers fire there."""
 
     def call_at(self, at_ms, callback):
         self._loop = asyncio.get_running_loop()
@@ -102,13 +102,13 @@ def running_server(clock=None):
 
 
 def until_asked(server, kind, namespace, name):
-    """Return once somebody waits for news of this thing."""
+    """Return once a call waits for a change of this thing."""
     while (kind, namespace, name) not in server.shard._polls._waking[Turn.QUERIES]:
         pass
 
 
 @contextmanager
-def obedient_worker(client, actions, perform):
+def worker_in_thread(client, actions, perform):
     """A worker in a thread of its own; `perform` does one task."""
     client.workers.register("worker-1", actions, machine_id="host-01")
     enough = threading.Event()
@@ -143,7 +143,7 @@ def deploy_pay(client):
     client.workflows.create(PAY)
 
 
-def carry_out_pay(client, value, *, fails=False):
+def run_pay(client, value, *, fails=False):
     """A run of `pay` to its end; the first executor may fail, and then the second does it."""
     run = client.workflows.start("pay", value)
     if fails:

@@ -2,7 +2,7 @@ import io
 
 import pytest
 
-from flo.cli.stream.intake import batches_of_lines
+from flo.cli.stream.stdin import batches_of_lines
 from flo.model.errors import TooLarge
 from flo.model.ids import PAYLOAD_LENGTH_MAX
 
