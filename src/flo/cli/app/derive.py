@@ -100,9 +100,9 @@ def plain_command(
 ) -> FloCommand:
     """A command that connects, calls one operation and shows the reply.
 
-    `raw` is the first argument unless said otherwise. `json` is the reply, or the arguments where
-    the reply says nothing; `also` stands beside it. `asks` is what has to be confirmed. `help` is
-    that of the operation, and `more` a paragraph below it.
+    `raw` is the first argument unless said otherwise. `json` is the reply; where that says nothing,
+    it is the arguments, and `also` beside them. `asks` is what has to be confirmed. `help` is that
+    of the operation, and `more` a paragraph below it.
     """
     help = help or summary_of(message, "Show")
     if asks is not None:
@@ -125,7 +125,8 @@ def plain_command(
 
     arguments = [one.name for one in call.params if isinstance(one, click.Argument) and one.name]
     first = f"{{{arguments[0]}}}" if arguments else ""
-    shown = arguments if json is None and DECLARED[message].reply is Nothing else json
+    says_nothing = DECLARED[message].reply is Nothing or also is not None
+    shown = arguments if json is None and says_nothing else json
     return call
 
 
