@@ -130,7 +130,7 @@ class Play(Story):
             if cursor is None:
                 return items
 
-    def told(self, run_id="wfrun-1"):
+    def history_pairs(self, run_id="wfrun-1"):
         """The history as pairs."""
         return [(one.type, one.detail) for one in self.history(run_id)]
 

@@ -519,7 +519,7 @@ def test_branches_are_opened_in_the_order_of_the_document_after_a_snapshot_too()
     play.state = load(dump(play.state))
     play.start()
 
-    opened = [detail for kind, detail in play.told() if kind == "branch_started"]
+    opened = [detail for kind, detail in play.history_pairs() if kind == "branch_started"]
     assert opened == ["start/zebra", "start/ape", "start/mole"]
 
 

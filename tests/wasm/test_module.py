@@ -21,7 +21,7 @@ from wasm.guests import ECHO, guest
 
 
 def refused(modules, wasm, *arguments):
-    """The problems that are told of a module."""
+    """The problems that are reported of a module."""
     with pytest.raises(Invalid) as refusal:
         modules.check(wasm, *arguments)
     assert refusal.value.code == "wasm_invalid"

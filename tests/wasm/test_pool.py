@@ -17,7 +17,7 @@ READING = "(drop (call $kv_get (i32.const 0) (i32.const 1) (i32.const 8) (i32.co
 
 
 class Gate:
-    """Keys that are told only when the gate opens: a guest that reads one waits."""
+    """Keys that are given only when the gate opens: a guest that reads one waits."""
 
     def __init__(self):
         self.open = threading.Event()

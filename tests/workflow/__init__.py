@@ -1,1 +1,1 @@
-"""The workflow language: read YAML, check it, walk the graph; knows no log and no queue."""
+"""The workflow language."""

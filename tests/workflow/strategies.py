@@ -1,4 +1,4 @@
-"""Random definitions, made from the same fields that the reader walks."""
+"""Random definitions, made from the same fields that the reader goes by."""
 
 import json
 from string import ascii_letters, digits

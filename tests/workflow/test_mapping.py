@@ -182,14 +182,14 @@ def test_no_text_is_too_odd_to_compile(text, rest):
     )
 )
 def test_every_value_of_an_input_is_found_by_its_path(value):
-    def walk(found, path):
+    def check_all(found, path):
         if isinstance(found, dict):
             for key, inner in found.items():
                 if '"' not in key:
-                    walk(inner, f'{path}["{key}"]')
+                    check_all(inner, f'{path}["{key}"]')
         elif isinstance(found, list):
             for number, inner in enumerate(found):
-                walk(inner, f"{path}[{number}]")
+                check_all(inner, f"{path}[{number}]")
         assert compile_mapping(json.dumps(path)).resolve(Scope(input=value)) == found
 
-    walk(value, "$.input")
+    check_all(value, "$.input")

@@ -329,7 +329,7 @@ class TestChosenIds:
         with pytest.raises(Conflict, match="already"):
             play.start(run_id="order-7")
         assert play.status("order-7") == "completed"
-        assert play.told("order-7")[0][0] == "workflow_started"
+        assert play.history_pairs("order-7")[0][0] == "workflow_started"
         assert play.start(idempotency_key="k", run_id="order-8") == "order-7"
         with pytest.raises(NotFound):
             play.view("order-8")

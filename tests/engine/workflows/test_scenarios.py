@@ -448,7 +448,7 @@ SAGA = {
 }
 
 
-def told():
+def performed_saga():
     play = staged(SAGA)
     definitions = definitions_of(play)
     for action in ("a", "a", "b", "b", "undo", "undo", "undo", "undo"):
@@ -458,7 +458,7 @@ def told():
 
 
 def test_a_story_that_is_right_passes_every_check():
-    events, definitions = told()
+    events, definitions = performed_saga()
 
     check_endings(events)
     check_paths(events, definitions)
@@ -480,7 +480,7 @@ def swapped(events, kind):
 
 
 def test_a_run_that_ends_twice_or_never_is_noticed():
-    events, _ = told()
+    events, _ = performed_saga()
 
     with pytest.raises(AssertionError):
         check_endings(without(events, WorkflowFinished))
@@ -489,14 +489,14 @@ def test_a_run_that_ends_twice_or_never_is_noticed():
 
 
 def test_a_step_that_starts_too_early_is_noticed():
-    events, definitions = told()
+    events, definitions = performed_saga()
 
     with pytest.raises(AssertionError):
         check_paths(without(events, StepEnded), definitions)
 
 
 def test_what_is_undone_in_the_wrong_order_is_noticed():
-    events, definitions = told()
+    events, definitions = performed_saga()
 
     with pytest.raises(AssertionError):
         check_rollbacks(swapped(events, StepUndone), definitions)

@@ -35,7 +35,7 @@ AT_ONCE = Retry(max_attempts=3, backoff=Backoff.CONSTANT, initial_delay_ms=0)
 
 
 class Walk:
-    """One way through a plan, told from call to call."""
+    """One plan, from call to call."""
 
     def __init__(self, plan, monitor=None, now_ms=0, rng=lambda: 0.0, cached=None):
         self.plan, self.rng, self.now_ms = plan, rng, now_ms

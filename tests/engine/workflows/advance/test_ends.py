@@ -105,7 +105,7 @@ def test_a_cancelled_run_is_undone_and_then_cancelled():
     play.perform("refund")
     play.perform("release")
     assert play.ending() == ("cancelled", "flo.Cancelled", "changed my mind")
-    assert play.told()[-1] == ("workflow_cancelled", "changed my mind")
+    assert play.history_pairs()[-1] == ("workflow_cancelled", "changed my mind")
     assert play.leftovers() == []
 
 
@@ -134,7 +134,7 @@ def test_what_cannot_be_undone_is_written_down_and_the_rest_is_undone_all_the_sa
     undone = [(one.step, one.succeeded, one.error) for one in events_of(play, StepUndone)]
     assert undone == [("charge", False, "bank is still closed"), ("start", True, None)]
     assert play.view("wfrun-1").undone == ["start"]
-    assert ("rollback_failed", "bank is still closed") in play.told()
+    assert ("rollback_failed", "bank is still closed") in play.history_pairs()
     assert play.status() == "failed"
 
 
@@ -188,8 +188,8 @@ def test_the_history_has_a_ledger_of_what_was_undone():
     play.perform("refund")
     play.perform("release")
 
-    told = [pair for pair in play.told() if pair[0].startswith("rollback")]
-    assert told == [
+    history_pairs = [pair for pair in play.history_pairs() if pair[0].startswith("rollback")]
+    assert history_pairs == [
         ("rollback_started", "charge, start"),
         ("rollback_step", "charge"),
         ("rollback_completed", "charge"),

@@ -38,7 +38,7 @@ def paying(*executors, more="", step="", actions=ACTIONS):
 
 
 def noted(play, run_id="wfrun-1"):
-    return [pair for pair in play.told(run_id) if pair[0].startswith("plan_")]
+    return [pair for pair in play.history_pairs(run_id) if pair[0].startswith("plan_")]
 
 
 TWO = (("stripe", 100, ""), ("adyen", 50, ""))

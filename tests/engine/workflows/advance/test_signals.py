@@ -31,7 +31,7 @@ def test_a_signal_that_is_waited_for_moves_the_run_and_is_the_output_of_its_step
     assert isinstance(matched, SignalMatched)
     assert play.status() == "completed"
     assert play.output() == {"by": "m"}
-    assert [kind for kind, _ in play.told()] == [
+    assert [kind for kind, _ in play.history_pairs()] == [
         "workflow_started",
         "step_started",
         "waiting_for_signal",
@@ -107,7 +107,7 @@ steps:
     assert play.view("wfrun-1").current_step == "remind"
     (timed_out,) = events_of(play, SignalTimedOut)
     assert timed_out.goal == "remind"
-    assert ("signal_timeout", "remind") in play.told()
+    assert ("signal_timeout", "remind") in play.history_pairs()
 
 
 def test_on_timeout_may_be_a_terminal():

@@ -1,504 +1,139 @@
-"""The walk: outcomes, transitions, endings, inputs."""
+"""The moves of an advance: who makes them, in which order, and that each sees what came before."""
 
-import json
+from typing import get_args
 
 import pytest
 
-from flo.engine.runs.events import RunQueued
+from flo.engine.runs.events import RunCancelled, RunQueued
 from flo.engine.ticks import Tick
-from flo.engine.workflows.advance.steps import ADVANCE_STEPS_MAX
-from flo.engine.workflows.events import (
-    ActionEnded,
-    BranchClosed,
-    StepEnded,
-    StepStarted,
-    WorkflowFinished,
-    WorkflowStarted,
-)
-from flo.model.actions import DisableAction, RegisterAction
-from flo.model.runs import Cancel, Fail
-from flo.model.workers import DeregisterWorker, RegisterWorker
-from flo.model.workflows import BranchPhase, CreateWorkflow, GetWorkflowRun, StartWorkflow
-from flo.testing.clock import NOON_MS
-from flows import Play, document, events_of, one_step, playing
-from given import ANNA, DEFAULT, Later
+from flo.engine.workflows.advance.base import Advance
+from flo.engine.workflows.advance.moves import CANCELLED, Close, EnterStep, Finish, Move, OpenItems
+from flo.engine.workflows.advance.stepper import PARTS, carry_out
+from flo.engine.workflows.advance.targets import Refused, queued
+from flo.engine.workflows.advance.wakes import cancel
+from flo.engine.workflows.events import BranchClosed, StepStarted, WorkflowFinished, WorkflowStarted
+from flo.model.actions import DisableAction
+from flo.model.runs import Cancel
+from flo.model.workflows import MAIN, BranchPhase, CancelWorkflow, WorkflowStatus
+from flows import document, events_of, one_step, playing
+from given import DEFAULT
 
-ORDER = document(
-    """
+TEXT = one_step('{run: "@actions/check", transitions: {success: flo.Completed}}')
+PAIR = """
 start:
-  run: "@actions/check"
-  transitions: {success: ship, failure: flo.Failed}
-steps:
-  ship:
-    run: "@actions/ship"
-    transitions: {success: flo.Completed, failure: flo.Failed}
-"""
-)
-
-
-def branching(transitions):
-    """A run whose only step may lead to many places."""
-    goals = "\n".join(
-        f"  at_{name}: {{run: '@actions/rest', transitions: {{success: flo.Completed}}}}"
-        for name in dict.fromkeys(transitions)
-    )
-    table = ", ".join(f"{name}: at_{name}" for name in transitions)
-    head = f"start: {{run: '@actions/check', transitions: {{{table}}}}}"
-    return document(f"{head}\nsteps:\n{goals}\n")
-
-
-def test_a_start_begins_the_first_step_and_queues_its_action():
-    play = playing(ORDER, "check", "ship")
-
-    play.start(value={"id": 7})
-
-    started, queued, begun = play.events[-3:]
-    assert isinstance(started, WorkflowStarted)
-    assert isinstance(queued, RunQueued)
-    assert (queued.run.run_id, queued.run.input) == ("check-1", b'{"id": 7}')
-    assert isinstance(begun, StepStarted)
-    assert (begun.branch, begun.now.step, begun.now.phase) == ("", "start", BranchPhase.ACTION)
-    assert (begun.now.awaited, begun.detail, begun.at_ms) == ("check-1", "check", NOON_MS)
-
-
-def test_the_end_of_an_action_carries_the_run_to_its_next_step_in_one_commit():
-    play = playing(ORDER, "check", "ship")
-    play.start()
-    task = play.claim("check")
-
-    events = play.complete(task.task_id, {"ok": True}).events
-
-    kinds = [type(event).__name__ for event in events]
-    assert kinds == ["RunCompleted", "ActionEnded", "StepEnded", "RunQueued", "StepStarted"]
-    (ended,) = [event for event in events if isinstance(event, StepEnded)]
-    assert (ended.step, ended.outcome, ended.output) == ("start", "success", b'{"ok": true}')
-
-
-def test_a_run_ends_at_a_terminal_and_leaves_nothing_behind():
-    play = playing(ORDER, "check", "ship")
-    play.start()
-    play.perform("check")
-
-    play.perform("ship", {"parcel": 1})
-
-    assert play.ending() == ("completed", "flo.Completed", None)
-    assert play.output() == {"parcel": 1}
-    assert play.leftovers() == []
-
-
-def test_the_output_of_a_run_is_that_of_the_step_that_ended_last_not_of_the_first():
-    play = playing(ORDER, "check", "ship")
-    play.start()
-    play.perform("check", "checked")
-    play.restart()
-    play.perform("ship", "shipped")
-
-    assert play.output() == "shipped"
-
-
-def test_the_output_may_be_put_together_from_all_that_is_known():
-    text = document(
-        """
-start: {run: "@actions/check", transitions: {success: flo.Completed}}
-output: {total: $.steps.start.output.total, for: $.input.customer, run: $.flo.run_id}
-"""
-    )
-    play = playing(text, "check")
-    play.start(value={"customer": "c"})
-
-    play.perform("check", {"total": 12})
-
-    assert play.output() == {"total": 12, "for": "c", "run": "wfrun-1"}
-
-
-@pytest.mark.parametrize("outcome", ["success", "failure", "timeout", "pending", "needs_review"])
-def test_a_business_outcome_leads_where_it_says_exactly(outcome):
-    play = playing(branching(["success", "failure", "timeout", "pending", "needs_review"]), "check")
-    play.register("rest")
-    play.start()
-
-    play.perform("check", outcome=outcome)
-
-    assert play.view("wfrun-1").current_step == f"at_{outcome}"
-
-
-@pytest.mark.parametrize("outcome", ["timeout", "pending", "needs_review", "target_not_foundx"])
-def test_an_outcome_without_a_transition_fails_the_run_and_names_step_and_outcome(outcome):
-    play = playing(branching(["success", "failure"]), "check", "rest")
-    play.start()
-
-    play.perform("check", outcome=outcome)
-
-    status, terminal, error = play.ending()
-    assert (status, terminal) == ("failed", "flo.Failed")
-    assert error == f"no transition for outcome {outcome!r} of step 'start'"
-
-
-def test_the_error_of_an_action_is_told_when_nothing_is_said_about_its_failure():
-    play = playing(one_step('{run: "@actions/check", transitions: {success: flo.Completed}}'))
-    play.register("check")
-    play.start()
-
-    play.fail("check", "the card is lost")
-
-    assert play.ending()[2].endswith("of step 'start': the card is lost")
-
-
-@pytest.mark.parametrize(
-    ("transitions", "goal"),
-    [
-        (["target_not_found", "execution_failure", "failure"], "at_target_not_found"),
-        (["execution_failure", "failure"], "at_execution_failure"),
-        (["failure"], "at_failure"),
-    ],
-)
-def test_an_action_that_does_not_exist_falls_back_along_the_chain(transitions, goal):
-    play = playing(branching(transitions)).register("rest")
-
-    play.start()
-
-    assert play.view("wfrun-1").current_step == goal
-    assert play.outcomes() == {"start": "target_not_found"}
-    assert "action_not_found" in play.kinds()
-
-
-@pytest.mark.parametrize(
-    ("transitions", "goal"),
-    [
-        (["target_disabled", "execution_failure", "failure"], "at_target_disabled"),
-        (["execution_failure", "failure", "target_not_found"], "at_execution_failure"),
-        (["failure", "target_not_found"], "at_failure"),
-    ],
-)
-def test_an_action_that_is_disabled_falls_back_along_the_chain(transitions, goal):
-    play = playing(branching(transitions), "check", "rest")
-    play.tell(DisableAction(name="check"))
-
-    play.start()
-
-    assert play.view("wfrun-1").current_step == goal
-    assert "action_disabled" in play.kinds()
-
-
-def test_an_input_that_the_action_refuses_is_an_execution_failure():
-    play = playing(branching(["execution_failure", "failure"])).register("rest")
-    play.tell(RegisterAction(name="check", input_schema={"required": ["id"]}))
-
-    play.start(value={})
-
-    assert play.view("wfrun-1").current_step == "at_execution_failure"
-
-
-def test_an_outcome_of_the_runtime_without_any_transition_of_its_chain_fails_the_run():
-    play = playing(branching(["success"])).register("rest")
-
-    play.start()
-
-    assert "no transition for outcome 'target_not_found' of step 'start'" in play.ending()[2]
-
-
-def test_a_lease_that_runs_out_is_the_outcome_timeout():
-    play = playing(branching(["success", "timeout"])).register("rest")
-    play.register("check", timeout_ms=1_000)
-    play.start()
-    play.claim("check")
-
-    play.later(1_000)
-
-    assert play.view("wfrun-1").current_step == "at_timeout"
-
-
-def test_an_action_that_is_cancelled_by_hand_is_a_failure():
-    play = playing(branching(["success", "failure"]), "check", "rest")
-    play.start()
-
-    play.tell(Cancel(run_id="check-1", reason="not today"))
-
-    assert play.view("wfrun-1").current_step == "at_failure"
-    (ended,) = events_of(play, ActionEnded)
-    assert ended.error == "cancelled: not today"
-
-
-def test_the_retries_of_the_action_come_first_and_the_step_hears_of_the_last():
-    play = playing(branching(["success", "failure"])).register("rest")
-    play.register("check", max_retries=1, retry_delay_ms=0)
-    play.start()
-    task = play.claim("check")
-    play.tell(fail(task, retry=True))
-    assert play.view("wfrun-1").current_step == "start"
-
-    play.fail("check")
-
-    assert play.view("wfrun-1").current_step == "at_failure"
-
-
-def fail(task, **fields):
-    return Fail(run_id=task.task_id, worker_id=ANNA, error="no", **fields)
-
-
-@pytest.mark.parametrize(
-    ("terminal", "status"),
-    [
-        ("flo.Completed", "completed"),
-        ("flo.Failed", "failed"),
-        ("flo.Cancelled", "cancelled"),
-        ("flo.TimedOut", "timed_out"),
-        ("Shipped", "completed"),
-        ("Fraud", "failed"),
-        ("Late", "timed_out"),
-    ],
-)
-def test_a_terminal_gives_the_run_its_status_and_stands_in_the_history(terminal, status):
-    more = (
-        "terminals: {Shipped: {status: completed}, Fraud: {status: failed}, "
-        "Late: {status: timed_out}}\n"
-    )
-    step = f'{{run: "@actions/check", transitions: {{success: {terminal}}}}}'
-    play = playing(one_step(step, more=more), "check")
-    play.start()
-
-    play.perform("check")
-
-    assert play.ending()[:2] == (status, terminal)
-    assert play.kinds()[-1] == f"workflow_{status}"
-    if status != "cancelled":
-        assert play.told()[-1][1].startswith(terminal)
-
-
-def test_every_path_of_the_seed_finds_its_way_into_an_input():
-    mapping = {
-        "all": "$.input",
-        "deep": "$.input.a.b",
-        "out": "$.steps.start.output",
-        "part": "$.steps._start.output.id",
-        "how": "$.steps.start.outcome",
-        "run": "$.flo.run_id",
-        "at": "$.flo.timestamp",
-        "missing": "$.input.nowhere.at.all",
-        "plain": "text",
-        "number": 5,
-        "nested": {"list": ["$.input.a.b", 1]},
-    }
-    text = document(
-        f"""
-start: {{run: "@actions/check", transitions: {{success: ship}}}}
-steps:
-  ship:
-    run: "@actions/ship"
-    inputMapping: '{json.dumps(mapping)}'
-    transitions: {{success: flo.Completed}}
-"""
-    )
-    play = playing(text, "check", "ship")
-    play.start(value={"a": {"b": 3}})
-    play.perform("check", {"id": "x"})
-    play.later(5)
-
-    assert play.perform("ship") == {
-        "all": {"a": {"b": 3}},
-        "deep": 3,
-        "out": {"id": "x"},
-        "part": "x",
-        "how": "success",
-        "run": "wfrun-1",
-        "at": NOON_MS,
-        "missing": None,
-        "plain": "text",
-        "number": 5,
-        "nested": {"list": [3, 1]},
-    }
-
-
-def test_without_a_mapping_every_step_is_given_the_input_of_the_run():
-    play = playing(ORDER, "check", "ship")
-    play.start(value={"id": 7})
-
-    assert play.perform("check", "other") == {"id": 7}
-    assert play.perform("ship") == {"id": 7}
-
-
-@pytest.mark.parametrize("payload", [b"", b"not json", b"\xff\xfe", b"[" * 100_000])
-def test_an_input_that_is_no_json_is_passed_on_and_mapped_as_text(payload):
-    text = one_step(
-        '{run: "@actions/check", inputMapping: {got: $.input}, '
-        "transitions: {success: flo.Completed}}"
-    )
-    play = playing(text, "check")
-
-    play.tell(StartWorkflow(name="order", input=payload))
-
-    got = play.perform("check")["got"]
-    assert got == (payload.decode(errors="replace") or None)
-    assert play.status() == "completed"
-
-
-@pytest.mark.parametrize("depth", [*range(100, 1_100, 100), *range(900, 1_000, 5), 5_000, 50_000])
-def test_an_input_nested_however_deep_does_no_harm(depth):
-    text = one_step(
-        '{run: "@actions/check", inputMapping: {a: {b: $.input}}, '
-        "transitions: {success: flo.Completed, failure: flo.Failed}}"
-    )
-    play = playing(text, "check")
-
-    play.tell(StartWorkflow(name="order", input=b"[" * depth + b"]" * depth))
-
-    if play.pending("check"):
-        play.complete(play.claim("check").task_id)
-    assert play.leftovers() == []
-
-
-def test_steps_that_never_wait_come_to_an_end():
-    text = document(
-        """
-start: {run: "@actions/nobody", transitions: {failure: again}}
-steps:
-  again: {run: "@actions/nobody", transitions: {failure: again}}
-"""
-    )
-    play = playing(text)
-
-    play.start()
-
-    status, _, error = play.ending()
-    assert (status, error) == ("failed", f"{ADVANCE_STEPS_MAX} steps without a wait")
-    assert len(play.steps()) == ADVANCE_STEPS_MAX
-    assert play.leftovers() == []
-
-
-def test_sleeps_of_no_length_are_no_waits():
-    text = document(
-        """
-start: {sleep: 0, transitions: {success: again}}
-steps:
-  again: {sleep: 0, transitions: {success: again}}
-"""
-    )
-    play = playing(text)
-    play.start()
-
-    play.later()
-
-    assert "steps without a wait" in play.ending()[2]
-
-
-def test_a_loop_that_waits_for_its_action_may_go_on_for_ever_even_if_the_clock_stands_still():
-    text = document(
-        """
-start: {run: "@actions/check", transitions: {success: again}}
-steps:
-  again: {run: "@actions/check", transitions: {success: again, done: flo.Completed}}
-"""
-    )
-    play = playing(text, "check")
-    play.start()
-
-    for _ in range(2 * ADVANCE_STEPS_MAX):
-        play.perform("check")
-    play.perform("check", outcome="done")
-
-    assert play.status() == "completed"
-
-
-def test_two_runs_that_wake_in_the_same_tick_do_not_get_in_each_others_way():
-    text = document(
-        """
-start: {sleep: 1s, transitions: {success: ship}}
-steps:
-  ship: {run: "@actions/ship", transitions: {success: flo.Completed}}
-"""
-    )
-    play = playing(text, "ship")
-    runs = [play.start() for _ in range(3)]
-
-    events = play.tell(Later(1_000), Tick()).events
-
-    queued = [event.run.run_id for event in events if isinstance(event, RunQueued)]
-    assert queued == ["ship-1", "ship-2", "ship-3"]
-    for run_id in runs:
-        play.perform("ship")
-        assert play.status(run_id) == "completed"
-
-
-BOTH = document(
-    """
-start:
-  parallel: {branches: {left: "@actions/left", right: "@actions/right"}}
+  parallel: {branches: {one: "%s", other: "%s"}}
   transitions: {success: flo.Completed, failure: flo.Failed}
 """
-)
 
 
-def test_two_leases_that_end_in_the_same_tick_end_a_run_once():
-    play = playing(BOTH).register("left", "right", timeout_ms=1_000)
+@pytest.fixture
+def play():
+    play = playing(TEXT, "check", "ship")
     play.start()
-    play.claim("left")
-    play.claim("right")
-
-    play.tell(Later(1_000), Tick())
-
-    assert play.status() == "failed"
-    assert len(events_of(play, WorkflowFinished)) == 1
-    assert play.leftovers() == []
+    return play
 
 
-def test_a_worker_that_leaves_with_two_actions_of_a_run_ends_it_once():
-    play = playing(BOTH, "left", "right")
-    play.tell(RegisterWorker(worker_id=ANNA, actions=["left", "right"]))
+@pytest.fixture
+def advance(play):
+    execution = play.space.executions["wfrun-1"]
+    return Advance(play.state, DEFAULT, execution, play.context(Cancel(run_id="check-1")))
+
+
+def kinds(events):
+    return [type(event) for event in events]
+
+
+def test_every_move_has_a_part_that_makes_it():
+    assert {*PARTS, EnterStep} == set(get_args(Move))
+
+
+def test_a_part_returns_what_follows_and_changes_nothing(play, advance):
+    (finish,) = cancel(advance, "not needed")
+    assert finish == Finish(WorkflowStatus.CANCELLED, CANCELLED, "not needed")
+
+    closing, finished = PARTS[Finish](advance, finish)
+
+    assert closing == Close(MAIN)
+    assert isinstance(finished, WorkflowFinished)
+    assert play.space.executions["wfrun-1"].branches[MAIN].phase is BranchPhase.ACTION
+
+
+def test_the_next_move_is_made_when_the_event_before_it_is_folded(play, advance):
+    coming = carry_out(advance, cancel(advance, "not needed"))
+
+    assert isinstance(next(coming), BranchClosed)
+    assert MAIN in advance.execution.branches  # the event is yet to be folded, by whoever asked
+
+
+def test_what_nobody_waits_for_is_cancelled_before_the_execution_ends(play):
+    events = play.tell(CancelWorkflow(run_id="wfrun-1")).events
+
+    assert kinds(events) == [BranchClosed, RunCancelled, WorkflowFinished]
+
+
+def test_each_run_and_each_child_has_a_number_of_its_own():
+    play = playing(document(PAIR % ("@actions/check", "@actions/check")), "check")
+    play.deploy(document(PAIR % ("@workflow/order", "@workflow/order"), name="outer"))
+    play.start("outer")
+    play.tell(Tick())
+
+    queued_ids = [event.run.run_id for event in events_of(play, RunQueued)]
+    assert queued_ids == ["check-1", "check-2", "check-3", "check-4"]
+    started = [event.run.run_id for event in events_of(play, WorkflowStarted)]
+    assert started == ["wfrun-1", "wfrun-2", "wfrun-3"]
+
+
+def test_all_branches_are_open_before_the_first_of_them_begins():
+    play = playing(document(PAIR % ("@actions/check", "@actions/check")), "check")
+
     play.start()
-    play.claim("left")
-    play.claim("right")
 
-    play.tell(DeregisterWorker(worker_id=ANNA))
+    names = [type(event).__name__ for event in play.events[-7:]]
+    assert names == [
+        "StepStarted",
+        *["BranchOpened"] * 2,
+        *["RunQueued", "StepStarted"] * 2,
+    ]
 
-    assert play.status() == "failed"
-    assert play.leftovers() == []
+
+def test_a_run_that_is_refused_leaves_no_trace(play, advance):
+    play.tell(DisableAction(name="ship"))
+
+    refused = queued(advance, "ship", b"")
+
+    assert isinstance(refused, Refused)
+    assert refused.outcome == "target_disabled"
+    assert play.space.numbers.get("ship", 0) == 0
 
 
-def test_a_run_that_ends_at_once_leaves_its_numbers_to_nobody_else():
-    """A branch is queued and called off as its run fails, and the parent queues the same action."""
-    child = document(
-        """
-start:
-  parallel: {branches: {left: "@actions/left", right: "@actions/nobody"}}
-  transitions: {failure: flo.Failed}
-""",
-        name="child",
-    )
-    parent = document(
-        """
-start: {run: "@workflow/child", transitions: {failure: left}}
-steps:
-  left: {run: "@actions/left", transitions: {success: flo.Completed}}
-"""
-    )
-    play = playing(child, "left").deploy(parent)
+def test_a_run_that_was_queued_in_the_same_advance_can_be_cancelled():
+    play = playing(document(PAIR % ("@actions/check", "@actions/gone")), "check")
+
     play.start()
 
-    play.later()
-    play.perform("left")
-
-    assert play.status() == "completed"
-    assert play.leftovers() == []
-
-
-def test_whatever_a_run_waits_for_is_closed_before_it_ends():
-    play = playing(BOTH, "left", "right")
-    play.start()
-
-    play.fail("left")
-
-    closed = [event.branch for event in events_of(play, BranchClosed)]
-    assert closed == ["start/right", ""]
-    assert play.space.awaited == {}
-    assert play.pending("right") == 0
+    (run,), (cancelled,) = events_of(play, RunQueued), events_of(play, RunCancelled)
+    assert run.run.run_id == cancelled.run_id == "check-1"
+    assert (cancelled.reason, cancelled.worker_id) == ("its workflow run wfrun-1 moved on", None)
+    assert play.ending()[0] == "failed"
 
 
-def test_a_namespace_has_runs_of_its_own():
-    play = Play()
-    play.tell(CreateWorkflow(text=ORDER, namespace="prod"))
-    play.tell(RegisterAction(name="check", namespace="prod"))
-    run_id = play.tell(StartWorkflow(name="order", namespace="prod")).reply.run_id
+def test_the_worker_that_has_a_cancelled_run_is_named(play, advance):
+    task = play.claim("check")
 
-    assert run_id == "wfrun-1"
-    assert play.ask(GetWorkflowRun(run_id=run_id, namespace="prod")).status == "waiting"
-    assert not play.state.space(DEFAULT).executions
+    (cancelled,) = advance.cancelled(task.task_id, "not needed")
+
+    assert (cancelled.worker_id, cancelled.reason) == ("anna", "not needed")
+
+
+def test_a_run_that_has_ended_is_not_cancelled(advance):
+    assert advance.cancelled("check-9", "not needed") == ()
+
+
+def test_items_of_a_step_that_is_no_longer_waited_for_are_not_opened(advance):
+    assert PARTS[OpenItems](advance, OpenItems(MAIN, "start")) == ()
+    assert PARTS[OpenItems](advance, OpenItems("start/0", "start")) == ()
+
+
+def test_a_branch_that_was_closed_meanwhile_enters_nothing(advance):
+    assert [*carry_out(advance, [EnterStep("start/one", "one")])] == []
+    assert kinds(carry_out(advance, [EnterStep(MAIN, "start")])) == [RunQueued, StepStarted]

@@ -40,7 +40,8 @@ from flo.workflow.mapping import compile_mapping
 from flo.workflow.outcome import FAILURE, SUCCESS
 from flo.workflow.steps import JOIN_ALL, ForEachStep, ParallelStep, Step, needed
 
-BRANCHES_MAX = 1_000
+ITEMS_OPEN_MAX = 1_000
+"""So many items of a step are under way at a time, whatever its `concurrency` says."""
 
 _encode = msgspec.json.encode
 
@@ -80,7 +81,7 @@ def open_items(advance: Advance, move: OpenItems) -> Moves:
         return ()  # the step has been decided meanwhile
     assert isinstance(step, ForEachStep)
     under_way = join.opened - join.succeeded - join.failed
-    most = min(step.for_each.concurrency, BRANCHES_MAX)
+    most = min(step.for_each.concurrency, ITEMS_OPEN_MAX)
     if execution.paused or join.opened >= join.items or under_way >= most:
         return ()
     if advance.event_count > EVENTS_PER_ADVANCE_MAX:

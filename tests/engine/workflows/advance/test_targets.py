@@ -32,7 +32,7 @@ def test_a_child_is_a_run_of_its_own_that_knows_its_parent():
 
     assert (view.workflow, view.parent, view.triggered_by) == ("child", "wfrun-1", "parent")
     assert play.view("wfrun-1").waits[0].awaited == "wfrun-2"
-    assert play.told("wfrun-1")[-1] == ("awaiting_child", "child")
+    assert play.history_pairs("wfrun-1")[-1] == ("awaiting_child", "child")
 
 
 def test_a_child_is_set_in_motion_with_the_next_tick():
@@ -52,7 +52,7 @@ def test_the_output_of_a_child_is_the_output_of_its_step():
 
     assert play.status() == "completed"
     assert play.output() == {"ok": 1}
-    assert ("child_completed", "success") in play.told()
+    assert ("child_completed", "success") in play.history_pairs()
     assert play.leftovers() == []
 
 
@@ -114,7 +114,7 @@ def test_a_version_that_is_not_deployed_is_a_target_that_is_not_there():
     play = begun(child(), parent("target_not_found: flo.TimedOut", target="child:9"))
 
     assert play.status() == "timed_out"
-    assert ("child_not_found", "child") in play.told()
+    assert ("child_not_found", "child") in play.history_pairs()
 
 
 @pytest.mark.parametrize("version", [None, "1"])
