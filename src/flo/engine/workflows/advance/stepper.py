@@ -12,7 +12,6 @@ Between two events of an advance the machine follows up on the first one. That n
 execution itself: by then it waits for nothing that could end.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -63,7 +62,7 @@ PARTS: dict[type[Move], Callable[[Advance, Any], Moves]] = {
 def carry_out(advance: Advance, moves: Moves) -> Iterator[Event]:
     """All that happens until every branch has to wait."""
     ahead = [*reversed(moves)]
-    entering: deque[EnterStep] = deque()
+    entering: list[EnterStep] = []
     while True:
         while ahead:
             move = ahead.pop()
@@ -76,6 +75,6 @@ def carry_out(advance: Advance, moves: Moves) -> Iterator[Event]:
                 ahead.extend(reversed(PARTS[type(move)](advance, move)))
         if not entering:
             return
-        entered = entering.popleft()
+        entered = entering.pop(0)
         if entered.branch in advance.execution.branches:  # it may have been closed meanwhile
             ahead.extend(reversed(steps.enter_step(advance, entered)))

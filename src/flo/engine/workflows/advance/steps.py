@@ -47,7 +47,7 @@ from flo.workflow.outcome import (
     TIMEOUT,
     choose,
 )
-from flo.workflow.retry import Retry, next_attempt_at_ms, next_poll_at_ms
+from flo.workflow.retry import Poll, Retry, next_attempt_at_ms, next_poll_at_ms
 from flo.workflow.steps import ForEachStep, ParallelStep, RunStep, SignalStep, SleepStep, Step
 
 ADVANCE_STEPS_MAX = 256
@@ -89,31 +89,20 @@ def begin_step(advance: Advance, branch: BranchName, step: Step | None, now: Bra
 
 
 def end_attempt(advance: Advance, move: EndAttempt) -> Moves:
-    branch, outcome, output, error = move
-    now, step = advance.execution.branches[branch], advance.execution.step(branch)
-    poll = step.poll if isinstance(step, RunStep) else None
-    rng, now_ms = advance.context.rng, advance.now_ms
-    if branch != COMPENSATION and outcome == PENDING and poll is not None:
-        at_ms = next_poll_at_ms(poll, now.polls, now_ms, rng())
-        if at_ms is None:
-            error = error or f"still pending after {now.polls} polls"
-            return (
-                _poll_exhausted(advance, branch, now),
-                EndAttempt(branch, TIMEOUT, output, error),
-            )
-        polling = replace(
-            now, phase=BranchPhase.POLL, until_ms=at_ms, polls=now.polls + 1, awaited=None
-        )
-        return (advance.held(branch, polling, "poll"),)
-    if outcome in RETRIED and (retry := _retry_of(advance.execution, branch)) is not None:
-        at_ms = next_attempt_at_ms(retry, now.attempt, now.began_at_ms, now_ms, rng())
+    branch, outcome, _, _ = move
+    execution = advance.execution
+    if outcome == PENDING and (poll := _poll_of(execution, branch)) is not None:
+        return _poll_again(advance, move, poll)
+    if outcome in RETRIED and (retry := _retry_of(execution, branch)) is not None:
+        now, rng = execution.branches[branch], advance.context.rng
+        at_ms = next_attempt_at_ms(retry, now.attempt, now.began_at_ms, advance.now_ms, rng())
         if at_ms is not None:
             waiting = replace(now, phase=BranchPhase.RETRY, until_ms=at_ms, awaited=None)
             return (advance.held(branch, waiting),)
-    return end_step(advance, EndStep(branch, outcome, output, error))
+    return end_step(advance, move)
 
 
-def end_step(advance: Advance, move: EndStep) -> Moves:
+def end_step(advance: Advance, move: EndStep | EndAttempt) -> Moves:
     branch, outcome, output, error = move
     definition = advance.execution.definition
     name = advance.execution.branches[branch].step
@@ -160,8 +149,16 @@ def go(advance: Advance, move: Go) -> Moves:
     return (EndBranch(branch, terminal is TerminalKind.COMPLETED, output),)
 
 
-def _poll_exhausted(advance: Advance, branch: BranchName, now: Branch) -> PollExhausted:
-    return PollExhausted(
+def _poll_again(advance: Advance, move: EndAttempt, poll: Poll) -> Moves:
+    branch, _, output, error = move
+    now = advance.execution.branches[branch]
+    at_ms = next_poll_at_ms(poll, now.polls, advance.now_ms, advance.context.rng())
+    if at_ms is not None:
+        polling = replace(
+            now, phase=BranchPhase.POLL, until_ms=at_ms, polls=now.polls + 1, awaited=None
+        )
+        return (advance.held(branch, polling, "poll"),)
+    exhausted = PollExhausted(
         namespace=advance.namespace,
         run_id=advance.run_id,
         branch=branch,
@@ -169,6 +166,13 @@ def _poll_exhausted(advance: Advance, branch: BranchName, now: Branch) -> PollEx
         at_ms=advance.now_ms,
         attempt=now.attempt,
     )
+    error = error or f"still pending after {now.polls} polls"
+    return (exhausted, EndAttempt(branch, TIMEOUT, output, error))
+
+
+def _poll_of(execution: Execution, branch: BranchName) -> Poll | None:
+    step = execution.step(branch)
+    return step.poll if isinstance(step, RunStep) else None
 
 
 def _retry_of(execution: Execution, branch: BranchName) -> Retry | None:
