@@ -16,7 +16,7 @@ from flo.engine.long_poll import ACTION, RUN, WORKER_DRAINS
 from flo.engine.machine import ARCHIVES, FOLDS, QUERIES, REACTIONS, REMOVALS, RULES
 from flo.engine.namespaces import rules as namespaces
 from flo.engine.namespaces.events import NamespaceDeleted
-from flo.engine.runs import claims, queries, reports
+from flo.engine.runs import claims, queries, reports, snapshot
 from flo.engine.runs import dead_letters as dead
 from flo.engine.runs import ends as run_ends
 from flo.engine.runs import rules as runs
@@ -50,7 +50,6 @@ from flo.model.runs import (
     RunStatus,
     Task,
 )
-from flo.shard import snapshot
 from simulation.conftest import silence
 from simulator.checks.invariants import Invariant
 
@@ -242,11 +241,13 @@ def parked_waits_are_not_woken(monkeypatch):
 
 
 def a_snapshot_forgets_what_falls_due(monkeypatch):
-    def restore_run(state, namespace, run):
-        runs.restore_run(state, namespace, run)
+    restore_run = snapshot.restore_run
+
+    def forgetful(state, namespace, run):
+        restore_run(state, namespace, run)
         state.due.clear(("run", namespace, run.run_id))
 
-    monkeypatch.setattr(snapshot, "restore_run", restore_run)
+    monkeypatch.setattr(snapshot, "restore_run", forgetful)
     return {Invariant.LEASES_DUE, Invariant.TIMERS_NOT_LATE, Invariant.EVERY_RUN_ENDS}
 
 

@@ -13,6 +13,7 @@ from flo.engine.runs import ends as run_ends
 from flo.engine.runs import rules as runs
 from flo.engine.runs.events import RunCancelled, RunRequeued, RunTimedOut
 from flo.engine.runs.limits import slot_of
+from flo.engine.runs.snapshot import RunQueuesPart, restore_queues
 from flo.engine.volatile import VolatileState
 from flo.model.runs import RunStatus
 from flo.shard import snapshot
@@ -86,15 +87,16 @@ def whoever_is_cancelled_stays_in_line(monkeypatch):
 
 
 def a_snapshot_forgets_who_has_a_slot(monkeypatch):
-    load_space = snapshot._space
+    def forgetful(state, part):
+        restore_queues(state, part)
+        for permits in state.spaces[part.namespace].action_slots.values():
+            permits.holders.clear()
 
-    def forgetful(head):
-        space = load_space(head)
-        for slots in space.action_slots.values():
-            slots.holders.clear()
-        return space
-
-    monkeypatch.setattr(snapshot, "_space", forgetful)
+    monkeypatch.setitem(
+        snapshot._SECTIONS,
+        RunQueuesPart,
+        snapshot._SECTIONS[RunQueuesPart]._replace(restore=forgetful),
+    )
     return {Invariant.SNAPSHOT_IS_STATE, Invariant.REPLAY_IS_STATE}
 
 

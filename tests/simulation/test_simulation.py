@@ -11,16 +11,19 @@ from flo.client.session import connection, outbox, waits
 from flo.engine import ticks
 from flo.engine.groups import reads as group_reads
 from flo.engine.groups import rules as groups
+from flo.engine.groups import snapshot as group_snapshot
 from flo.engine.kv import queries as kv_views
+from flo.engine.kv import snapshot as kv_snapshot
 from flo.engine.machine import FOLDS
 from flo.engine.runs import claims
 from flo.engine.runs import ends as run_ends
 from flo.engine.runs import lookups as run_lookups
 from flo.engine.runs import queries as run_queries
+from flo.engine.runs import snapshot as run_snapshot
 from flo.engine.streams import lookups as stream_lookups
 from flo.engine.streams import queries as stream_views
 from flo.server.rpc import listener as tcp
-from flo.shard import batch, chunks, prefetch, recent, snapshot
+from flo.shard import batch, chunks, prefetch, recent
 from flo.shard import record_cache as tails
 from flo.wire.opcodes import FORMS
 from simulator.checks.invariants import Invariant
@@ -39,7 +42,7 @@ SMALL_BOUNDS = [
     (run_lookups, "NUMBERS_PER_PAGE_MAX", 20),
     (batch, "MESSAGES_MAX", 4),
     (recent, "ROWS_MAX", 5),
-    (snapshot, "RUNS_PER_CHUNK", 7),
+    (run_snapshot, "RUNS_PER_CHUNK", 7),
     (tcp, "IN_FLIGHT_MAX", 2),
     (connection, "WRITE_LENGTH_MAX", 200),
     (outbox, "BATCH_PAYLOAD_LENGTH_MAX", 50),
@@ -54,8 +57,8 @@ SMALL_BOUNDS = [
     (prefetch, "FETCH_LENGTH_MAX", 50),
     (tails, "TAILS_LENGTH_MAX", 2_000),
     (tails, "PAGES_LENGTH_MAX", 1_000),
-    (snapshot, "DELIVERIES_PER_CHUNK", 3),
-    (snapshot, "KEYS_PER_CHUNK", 2),
+    (group_snapshot, "DELIVERIES_PER_CHUNK", 3),
+    (kv_snapshot, "KEYS_PER_CHUNK", 2),
 ]
 
 

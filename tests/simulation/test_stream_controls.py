@@ -19,6 +19,7 @@ from flo.engine.groups.events import (
     RecordsReturned,
     RecordsTouched,
 )
+from flo.engine.groups.snapshot import BacklogPart
 from flo.engine.kv import queries as kv_views
 from flo.engine.kv import rules as kv
 from flo.engine.kv.keys import Keys
@@ -299,13 +300,9 @@ def what_a_consumer_leaves_is_lost(monkeypatch):
 
 
 def a_snapshot_forgets_the_backlog(monkeypatch):
-    restore = snapshot._restore
-
-    def restore_some(state, part):
-        if not isinstance(part, snapshot._Backlog):
-            restore(state, part)
-
-    monkeypatch.setattr(snapshot, "_restore", restore_some)
+    section = snapshot._SECTIONS[BacklogPart]
+    forgetful = section._replace(restore=lambda state, part: None)
+    monkeypatch.setitem(snapshot._SECTIONS, BacklogPart, forgetful)
     return {Invariant.REPLAY_IS_STATE, Invariant.SNAPSHOT_IS_STATE}
 
 
@@ -337,7 +334,7 @@ def expired_keys_are_served(monkeypatch):
         return keys._values.get(key)
 
     monkeypatch.setattr(Keys, "get", get)
-    monkeypatch.setattr(kv, "_reschedule", lambda state, namespace, key, at_ms: None)
+    monkeypatch.setattr(kv, "reschedule", lambda state, namespace, key, at_ms: None)
     return {Invariant.EXPIRED_UNSEEN, Invariant.LEASES_DUE, Invariant.CAS_HONOURED}
 
 

@@ -14,6 +14,7 @@ from flo.engine.context import Context
 from flo.engine.decision import Decision
 from flo.engine.long_poll import LongPoll, Subject
 from flo.engine.lookup import Lookup
+from flo.engine.snapshot import Section
 from flo.engine.state import State
 from flo.engine.ticks import FallDue
 from flo.engine.volatile import VolatileState
@@ -52,5 +53,7 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True):
     """Event → the subjects of which it is news."""
     payload_lengths: Mapping[type[Message], Callable[[Any], int]] = {}
     """Command → how many bytes of payload its events will carry."""
+    snapshot: Sequence[Section] = ()
+    """Its part of the state, as a snapshot holds it; sections are restored in this order."""
     due: Mapping[str, FallDue] = {}
     """Kind of deadline → the events that it leads to; once they are folded, it is no longer due."""

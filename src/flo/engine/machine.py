@@ -71,6 +71,7 @@ LOOKUPS = merged(*(feature.lookups for feature in FEATURES))
 LONG_POLLS = merged(*(feature.long_polls for feature in FEATURES))
 WAKES = merged(*(feature.wakes for feature in FEATURES))
 PAYLOAD_LENGTHS = merged(*(feature.payload_lengths for feature in FEATURES))
+SNAPSHOT = tuple(section for feature in FEATURES for section in feature.snapshot)
 QUERIES = merged(*(feature.queries for feature in FEATURES))
 DUE = merged(*(feature.due for feature in FEATURES))
 RULES: dict[type[Message], Rule] = merged(

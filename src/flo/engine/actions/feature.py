@@ -8,6 +8,7 @@ from flo.engine.actions.events import (
     ActionRegistered,
     ModuleStored,
 )
+from flo.engine.actions.snapshot import SNAPSHOT
 from flo.engine.feature import Feature
 from flo.engine.long_poll import ACTION
 from flo.model.actions import (
@@ -44,4 +45,5 @@ FEATURE = Feature(
     payload_lengths={
         RegisterAction: lambda command: len(command.wasm_module or b""),
     },
+    snapshot=SNAPSHOT,
 )

@@ -18,6 +18,7 @@ from flo.engine.groups.events import (
     RecordsReturned,
     RecordsTouched,
 )
+from flo.engine.groups.snapshot import SNAPSHOT
 from flo.model.groups import (
     Ack,
     ClaimRecords,
@@ -82,4 +83,5 @@ FEATURE = Feature(
         LetterPurged: dead_letters.address_of,
     },
     due={GROUP: rules.fall_due},
+    snapshot=SNAPSHOT,
 )

@@ -4,6 +4,7 @@ from flo.engine.due import KEY
 from flo.engine.feature import Feature
 from flo.engine.kv import long_polls, queries, rules
 from flo.engine.kv.events import KeyDeleted, KeyExpired, KeyKept, KeyPut
+from flo.engine.kv.snapshot import SNAPSHOT
 from flo.model.kv import (
     BeginTransaction,
     CommitTransaction,
@@ -58,4 +59,5 @@ FEATURE = Feature(
         Transact: lambda command: rules.changes_length(command.changes),
     },
     due={KEY: rules.fall_due},
+    snapshot=SNAPSHOT,
 )

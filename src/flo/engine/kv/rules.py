@@ -233,27 +233,21 @@ def apply_put(state: State, event: KeyPut) -> None:
             history=_history(known) if known is not None else (),
         ),
     )
-    _reschedule(state, event.namespace, event.key, event.expires_at_ms)
+    reschedule(state, event.namespace, event.key, event.expires_at_ms)
 
 
 def apply_deleted(state: State, event: KeyDeleted | KeyExpired) -> None:
     keys = state.spaces[event.namespace].kv
     keys.remove(event.key)
     keys.version = event.version
-    _reschedule(state, event.namespace, event.key, None)
+    reschedule(state, event.namespace, event.key, None)
 
 
 def apply_kept(state: State, event: KeyKept) -> None:
     keys = state.spaces[event.namespace].kv
     known = keys[event.key]
     keys.put(event.key, replace(known, expires_at_ms=event.expires_at_ms))
-    _reschedule(state, event.namespace, event.key, event.expires_at_ms)
-
-
-def restore_key(state: State, namespace: Namespace, key: Key, value: KeyValue) -> None:
-    """Put a key of a snapshot back, with when it falls due."""
-    state.spaces[namespace].kv.put(key, value)
-    _reschedule(state, namespace, key, value.expires_at_ms)
+    reschedule(state, event.namespace, event.key, event.expires_at_ms)
 
 
 def changes_length(changes: Sequence[Change]) -> int:
@@ -420,7 +414,7 @@ def _history(known: KeyValue) -> tuple[Version, ...]:
     return older[:HISTORY_MAX]
 
 
-def _reschedule(state: State, namespace: Namespace, key: Key, at_ms: int | None) -> None:
+def reschedule(state: State, namespace: Namespace, key: Key, at_ms: int | None) -> None:
     if at_ms is None:
         state.due.clear((KEY, namespace, key))
     else:

@@ -4,6 +4,7 @@ from flo.engine.feature import Feature
 from flo.engine.long_poll import whole_namespace
 from flo.engine.namespaces import queries, rules
 from flo.engine.namespaces.events import NamespaceCreated, NamespaceDeleted
+from flo.engine.namespaces.snapshot import SNAPSHOT
 from flo.model.namespaces import CreateNamespace, DeleteNamespace, GetNamespace, ListNamespaces
 
 FEATURE = Feature(
@@ -22,4 +23,5 @@ FEATURE = Feature(
     wakes={
         NamespaceDeleted: lambda state, event: [whole_namespace(event.name)],
     },
+    snapshot=SNAPSHOT,
 )

@@ -29,6 +29,7 @@ from flo.engine.runs.events import (
     RunTimedOut,
     RunTouched,
 )
+from flo.engine.runs.snapshot import SNAPSHOT
 from flo.engine.workers.events import WorkerDeregistered
 from flo.model.runs import (
     Cancel,
@@ -100,4 +101,5 @@ FEATURE = Feature(
         RunPurged: dead_letters.address_of,
     },
     due={RUN: reports.fall_due},
+    snapshot=SNAPSHOT,
 )

@@ -29,7 +29,6 @@ from flo.model.errors import Conflict, NotFound
 from flo.model.ids import (
     ActionName,
     Labels,
-    Namespace,
     check_payload,
     run_id_of,
 )
@@ -143,20 +142,6 @@ def apply_released(state: State, event: RunReleased) -> None:
     state.due.clear((RUN, event.namespace, event.run_id))
     run = space.runs[event.run_id] = replace(space.runs[event.run_id], is_delayed=False)
     enter_queue(space, run)
-
-
-def restore_run(state: State, namespace: Namespace, run: Run) -> None:
-    """Put a run of a snapshot back, with the indexes that follow from it; queues are there."""
-    space = state.spaces[namespace]
-    space.runs[run.run_id] = run
-    if run.idempotency_key is not None:
-        space.keys[run.action, run.idempotency_key] = run.run_id
-    if run.worker_id is not None:
-        space.held.setdefault(run.worker_id, {})[run.run_id] = None
-        if run.lease_expires_at_ms is not None:
-            state.due.set((RUN, namespace, run.run_id), run.lease_expires_at_ms)
-    elif run.is_delayed:
-        state.due.set((RUN, namespace, run.run_id), run.ready_at_ms)
 
 
 def _cannot_cancel(space: Space, command: Cancel, context: Context) -> NotFound | Conflict:

@@ -5,6 +5,7 @@ from flo.engine.feature import Feature
 from flo.engine.groups import lookups
 from flo.engine.schedules import queries, rules, triggers
 from flo.engine.schedules.events import ScheduleFired, ScheduleRemoved, ScheduleSet
+from flo.engine.schedules.snapshot import SNAPSHOT
 from flo.engine.workflows.events import (
     WorkflowCreated,
     WorkflowDeleted,
@@ -49,4 +50,5 @@ FEATURE = Feature(
         PullTrigger: triggers.PULL,
     },
     due={SCHEDULE: rules.fall_due},
+    snapshot=SNAPSHOT,
 )

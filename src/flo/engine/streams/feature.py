@@ -9,6 +9,7 @@ from flo.engine.streams.events import (
     StreamDeleted,
     StreamTrimmed,
 )
+from flo.engine.streams.snapshot import SNAPSHOT
 from flo.model.streams import (
     AlterStream,
     Append,
@@ -46,4 +47,5 @@ FEATURE = Feature(
     payload_lengths={
         Append: lambda command: sum(len(record.payload) for record in command.records),
     },
+    snapshot=SNAPSHOT,
 )

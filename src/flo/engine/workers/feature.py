@@ -3,6 +3,7 @@
 from flo.engine.feature import Feature
 from flo.engine.workers import long_polls, queries, rules
 from flo.engine.workers.events import WorkerDeregistered, WorkerDrained, WorkerRegistered
+from flo.engine.workers.snapshot import SNAPSHOT
 from flo.model.workers import (
     AwaitNotifications,
     DeregisterWorker,
@@ -32,4 +33,5 @@ FEATURE = Feature(
     },
     long_polls=long_polls.LONG_POLLS,
     wakes=long_polls.WAKES,
+    snapshot=SNAPSHOT,
 )

@@ -31,6 +31,7 @@ from flo.engine.workflows.events import (
     WorkflowResumed,
     WorkflowStarted,
 )
+from flo.engine.workflows.snapshot import SNAPSHOT
 from flo.model.workflows import (
     CancelWorkflow,
     CreateWorkflow,
@@ -123,4 +124,5 @@ FEATURE = Feature(
         HistoryFiled: folds.archive_history,
     },
     due={WORKFLOW: rules.fall_due},
+    snapshot=SNAPSHOT,
 )

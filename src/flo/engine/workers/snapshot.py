@@ -1,0 +1,28 @@
+"""Workers in a snapshot."""
+
+from collections.abc import Iterable
+
+from flo.engine.snapshot import Section, SnapshotPart
+from flo.engine.state import State
+from flo.engine.workers.records import Process, Worker
+from flo.model.ids import ActionName, Namespace, WorkerId
+
+
+class WorkersPart(SnapshotPart):
+    namespace: Namespace
+    workers: dict[WorkerId, Worker]
+    processes: dict[WorkerId, dict[ActionName, Process]]
+
+
+def _dump(state: State) -> Iterable[WorkersPart]:
+    for namespace, space in sorted(state.spaces.items()):
+        if space.workers or space.processes:
+            yield WorkersPart(namespace=namespace, workers=space.workers, processes=space.processes)
+
+
+def _restore(state: State, part: WorkersPart) -> None:
+    space = state.spaces[part.namespace]
+    space.workers, space.processes = part.workers, part.processes
+
+
+SNAPSHOT = (Section(WorkersPart, _dump, _restore),)

@@ -1,0 +1,190 @@
+"""Workflows and the executions under way in a snapshot."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from flo.engine.snapshot import Section, SnapshotPart, in_chunks
+from flo.engine.state import Deployed, State, Workflow
+from flo.engine.workflows.execution import Execution
+from flo.engine.workflows.folds import (
+    keys_of,
+    reschedule,
+    restore_awaited,
+    restore_execution,
+    restore_slot,
+)
+from flo.engine.workflows.records import (
+    Branch,
+    Ending,
+    HistoryEntry,
+    Signal,
+    StepResult,
+    WorkflowRun,
+)
+from flo.model.base import Record
+from flo.model.ids import Namespace, RunId
+from flo.model.workflows import BranchName, StepName, WorkflowName
+from flo.workflow.definition import Definition
+
+EXECUTIONS_PER_CHUNK = 500
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Definition).decode
+
+
+class WorkflowNumbersPart(SnapshotPart):
+    namespace: Namespace
+    number: int
+    """The number of the newest run."""
+    keys_finished: list[tuple[WorkflowName, str, RunId]]
+
+
+class _Deployed(Record):
+    text: str
+    definition: bytes
+    """Encoded by itself, in the order of the document: branches are opened in that order."""
+    created_at_ms: int
+
+
+class WorkflowPart(SnapshotPart):
+    namespace: Namespace
+    name: WorkflowName
+    versions: list[_Deployed]
+    gone: list[_Deployed]
+    enabled: bool
+    disabled: tuple[str, ...] = ()
+
+
+class _Execution(Record):
+    run: WorkflowRun
+    branches: list[tuple[BranchName, Branch]]
+    """In the order in which they were opened."""
+    results: list[tuple[StepName, StepResult]]
+    """In the order in which the steps have ended."""
+    outputs: dict[BranchName, bytes]
+    signals: list[Signal]
+    done: list[StepName]
+    paused: bool
+    ending: Ending | None
+    to_undo: tuple[StepName, ...]
+    undone: tuple[StepName, ...]
+    history: list[HistoryEntry]
+    history_parts: int
+    hops: int
+    hops_at_ms: int
+    admitted: bool
+
+
+class ExecutionsPart(SnapshotPart):
+    namespace: Namespace
+    executions: list[_Execution]
+
+
+def _dump_numbers(state: State) -> Iterable[WorkflowNumbersPart]:
+    for namespace, space in sorted(state.spaces.items()):
+        if space.workflow_number:
+            yield WorkflowNumbersPart(
+                namespace=namespace,
+                number=space.workflow_number,
+                keys_finished=[
+                    (workflow, key, space.workflow_keys[workflow, key])
+                    for workflow, key in space.workflow_keys_finished
+                ],
+            )
+
+
+def _restore_numbers(state: State, part: WorkflowNumbersPart) -> None:
+    space = state.spaces[part.namespace]
+    space.workflow_number = part.number
+    for workflow, key, run_id in part.keys_finished:
+        space.workflow_keys_finished[workflow, key] = None
+        space.workflow_keys[workflow, key] = run_id
+
+
+def _dump_workflows(state: State) -> Iterable[WorkflowPart]:
+    for namespace, space in sorted(state.spaces.items()):
+        for name, workflow in sorted(space.workflows.items()):
+            yield WorkflowPart(
+                namespace=namespace,
+                name=name,
+                versions=[_dumped(one) for one in workflow.versions.values()],
+                gone=[_dumped(one) for _, one in sorted(workflow.gone.items())],
+                enabled=workflow.enabled,
+                disabled=tuple(workflow.disabled),
+            )
+
+
+def _dumped(deployed: Deployed) -> _Deployed:
+    return _Deployed(
+        text=deployed.text,
+        definition=_encode(deployed.definition),
+        created_at_ms=deployed.created_at_ms,
+    )
+
+
+def _restore_workflow(state: State, part: WorkflowPart) -> None:
+    workflow = Workflow()
+    for each, versions in ((part.versions, workflow.versions), (part.gone, workflow.gone)):
+        for one in each:
+            deployed = Deployed(_decode(one.definition), one.text, one.created_at_ms)
+            versions[deployed.definition.version] = deployed
+    workflow.enabled = part.enabled
+    workflow.disabled = dict.fromkeys(part.disabled)
+    state.spaces[part.namespace].workflows[part.name] = workflow
+
+
+def _dump_executions(state: State) -> Iterable[ExecutionsPart]:
+    for namespace, space in sorted(state.spaces.items()):
+        ordered = sorted(space.executions.values(), key=lambda execution: execution.run.number)
+        for some in in_chunks(ordered, EXECUTIONS_PER_CHUNK):
+            parts = [_execution_part(execution) for execution in some]
+            yield ExecutionsPart(namespace=namespace, executions=parts)
+
+
+def _execution_part(execution: Execution) -> _Execution:
+    return _Execution(
+        run=execution.run,
+        branches=list(execution.branches.items()),
+        results=list(execution.results.items()),
+        outputs=execution.outputs,
+        signals=execution.signals,
+        done=execution.done,
+        paused=execution.paused,
+        ending=execution.ending,
+        to_undo=execution.to_undo,
+        undone=execution.undone,
+        history=execution.history,
+        history_parts=execution.history_parts,
+        hops=execution.hops,
+        hops_at_ms=execution.hops_at_ms,
+        admitted=execution.admitted,
+    )
+
+
+def _restore_executions(state: State, part: ExecutionsPart) -> None:
+    for execution in part.executions:
+        _restore_execution(state, part.namespace, execution)
+
+
+def _restore_execution(state: State, namespace: Namespace, part: _Execution) -> None:
+    space, run = state.spaces[namespace], part.run
+    execution = restore_execution(state, namespace, run)
+    execution.branches, execution.results = dict(part.branches), dict(part.results)
+    execution.outputs, execution.signals, execution.done = part.outputs, part.signals, part.done
+    execution.paused, execution.ending = part.paused, part.ending
+    execution.to_undo, execution.undone = part.to_undo, part.undone
+    execution.history, execution.history_parts = part.history, part.history_parts
+    execution.hops, execution.hops_at_ms = part.hops, part.hops_at_ms
+    execution.admitted = part.admitted
+    restore_slot(space, execution)
+    space.workflow_keys.update(keys_of(run))
+    restore_awaited(space, run.run_id, execution)
+    reschedule(state, namespace, execution)
+
+
+SNAPSHOT = (
+    Section(WorkflowNumbersPart, _dump_numbers, _restore_numbers),
+    Section(WorkflowPart, _dump_workflows, _restore_workflow),
+    Section(ExecutionsPart, _dump_executions, _restore_executions),
+)
