@@ -1,9 +1,15 @@
 from flo.engine.groups.events import ConsumerHeard
 from flo.engine.kv.events import TransactionClosed, TransactionFilled, TransactionOpened
-from flo.engine.volatile import HEADLINES_MAX, Headline, Presence, VolatileState
+from flo.engine.machine import OBSERVATIONS
+from flo.engine.volatile import Notification, Presence, VolatileState
 from flo.engine.workers.events import TaskCancelled, WorkerAskedToDrain, WorkerHeard, WorkerLeft
+from flo.engine.workers.observations import NOTIFICATIONS_MAX
 from flo.model.kv import Check, Delete, Put
 from given import ANNA, BORIS, DEFAULT
+
+
+def observe(volatile, observation, now_ms):
+    OBSERVATIONS[type(observation)](volatile, observation, now_ms)
 
 
 def heard(load=None):
@@ -17,8 +23,8 @@ def cancelled(run_id, worker_id=ANNA, namespace=DEFAULT):
 def test_a_worker_is_present_since_it_was_last_heard_of():
     live = VolatileState(1_000)
 
-    live.observe(heard(load=3), 2_000)
-    live.observe(heard(load=5), 3_000)
+    observe(live, heard(load=3), 2_000)
+    observe(live, heard(load=5), 3_000)
 
     assert live.heard(DEFAULT, ANNA) == Presence(heard_at_ms=3_000, current_load=5)
 
@@ -26,8 +32,8 @@ def test_a_worker_is_present_since_it_was_last_heard_of():
 def test_a_sign_of_life_without_a_load_leaves_the_load_as_it_was():
     live = VolatileState(1_000)
 
-    live.observe(heard(load=3), 2_000)
-    live.observe(heard(), 3_000)
+    observe(live, heard(load=3), 2_000)
+    observe(live, heard(), 3_000)
 
     assert live.heard(DEFAULT, ANNA) == Presence(heard_at_ms=3_000, current_load=3)
 
@@ -38,10 +44,10 @@ def test_after_a_restart_every_worker_has_time_to_speak_up():
 
 def test_a_worker_that_left_is_no_longer_present():
     live = VolatileState(1_000)
-    live.observe(heard(load=3), 2_000)
+    observe(live, heard(load=3), 2_000)
 
-    live.observe(WorkerLeft(namespace=DEFAULT, worker_id=ANNA), 3_000)
-    live.observe(WorkerLeft(namespace=DEFAULT, worker_id=ANNA), 3_000)
+    observe(live, WorkerLeft(namespace=DEFAULT, worker_id=ANNA), 3_000)
+    observe(live, WorkerLeft(namespace=DEFAULT, worker_id=ANNA), 3_000)
 
     assert live.presence == {}
 
@@ -54,24 +60,24 @@ def test_notifications_are_numbered_and_kept_for_whom_they_concern():
         WorkerAskedToDrain(namespace=DEFAULT, worker_id=ANNA),
         cancelled("send-3", namespace="prod"),
     ):
-        live.observe(observation, 8)
+        observe(live, observation, 8)
 
     assert live.notifications_after(DEFAULT, ANNA, 0) == [
-        Headline(7_001, "send-1"),
-        Headline(7_003),
+        Notification(7_001, "send-1"),
+        Notification(7_003),
     ]
-    assert live.notifications_after(DEFAULT, ANNA, 7_001) == [Headline(7_003)]
+    assert live.notifications_after(DEFAULT, ANNA, 7_001) == [Notification(7_003)]
     assert live.notifications_after(DEFAULT, ANNA, 7_003) == []
-    assert live.notifications_after(DEFAULT, BORIS, 0) == [Headline(7_002, "send-2")]
-    assert live.notifications_after("prod", ANNA, 0) == [Headline(7_004, "send-3")]
+    assert live.notifications_after(DEFAULT, BORIS, 0) == [Notification(7_002, "send-2")]
+    assert live.notifications_after("prod", ANNA, 0) == [Notification(7_004, "send-3")]
 
 
 def test_the_numbers_of_notifications_go_on_after_a_restart():
     before, after = VolatileState(1_000), VolatileState(1_001)
     for number in range(500):
-        before.observe(cancelled(f"send-{number}"), 1_000)
+        observe(before, cancelled(f"send-{number}"), 1_000)
 
-    after.observe(cancelled("send-501"), 1_001)
+    observe(after, cancelled("send-501"), 1_001)
 
     assert [
         one.cancelled for one in after.notifications_after(DEFAULT, ANNA, before.notifications_last)
@@ -80,12 +86,12 @@ def test_the_numbers_of_notifications_go_on_after_a_restart():
 
 def test_of_very_much_notifications_the_last_is_kept():
     live = VolatileState(1_000)
-    for number in range(HEADLINES_MAX + 5):
-        live.observe(cancelled(f"send-{number}"), 2_000)
+    for number in range(NOTIFICATIONS_MAX + 5):
+        observe(live, cancelled(f"send-{number}"), 2_000)
 
     notifications = live.notifications_after(DEFAULT, ANNA, 0)
 
-    assert (len(notifications), notifications[0].cancelled) == (HEADLINES_MAX, "send-5")
+    assert (len(notifications), notifications[0].cancelled) == (NOTIFICATIONS_MAX, "send-5")
 
 
 def spoke(consumer, until_ms):
@@ -96,8 +102,8 @@ def spoke(consumer, until_ms):
 
 def test_a_consumer_is_taken_to_be_there_until_a_time():
     live = VolatileState(1_000)
-    live.observe(spoke(ANNA, 5_000), 2_000)
-    live.observe(spoke(ANNA, 4_000), 3_000)
+    observe(live, spoke(ANNA, 5_000), 2_000)
+    observe(live, spoke(ANNA, 4_000), 3_000)
 
     assert live.consumer_until_ms(DEFAULT, "orders", "billing", ANNA) == 4_000
     assert live.consumer_until_ms(DEFAULT, "orders", "billing", BORIS) is None
@@ -105,12 +111,12 @@ def test_a_consumer_is_taken_to_be_there_until_a_time():
 
 
 def test_of_very_many_consumers_those_are_forgotten_who_have_been_silent(monkeypatch):
-    monkeypatch.setattr("flo.engine.volatile.CONSUMERS_REMEMBERED_MAX", 10)
+    monkeypatch.setattr("flo.engine.groups.observations.CONSUMERS_REMEMBERED_MAX", 10)
     live = VolatileState(1_000)
     for number in range(11):
-        live.observe(spoke(f"c{number}", 2_000 + number), 1_000)
+        observe(live, spoke(f"c{number}", 2_000 + number), 1_000)
 
-    live.observe(spoke(ANNA, 9_000), 2_006)
+    observe(live, spoke(ANNA, 9_000), 2_006)
 
     names = [consumer for *_, consumer in live.consumers]
     assert names == ["c6", "c7", "c8", "c9", "c10", ANNA]
@@ -129,23 +135,23 @@ def test_a_transaction_keeps_what_is_put_into_it_until_it_is_closed():
             TransactionFilled(transaction=number, change=delete),
         ]
     ):
-        live.observe(observation, now_ms)
+        observe(live, observation, now_ms)
 
     transaction = live.transactions[number]
     assert transaction.changes == [put, delete]
     assert transaction.reads == {"a": Check(key="a", version=1)}
     assert (transaction.namespace, transaction.touched_at_ms) == (DEFAULT, 4)
 
-    live.observe(TransactionClosed(transaction=number), 9)
-    live.observe(TransactionClosed(transaction=number), 9)
+    observe(live, TransactionClosed(transaction=number), 9)
+    observe(live, TransactionClosed(transaction=number), 9)
     assert live.transactions == {}
     assert live.transactions_opened == number
 
 
 def test_the_notifications_of_a_worker_that_left_are_forgotten():
     live = VolatileState(1_000)
-    live.observe(cancelled("send-1"), 2_000)
+    observe(live, cancelled("send-1"), 2_000)
 
-    live.observe(WorkerLeft(namespace=DEFAULT, worker_id=ANNA), 3_000)
+    observe(live, WorkerLeft(namespace=DEFAULT, worker_id=ANNA), 3_000)
 
     assert live.notifications == {}

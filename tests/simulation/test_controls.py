@@ -35,7 +35,6 @@ from flo.engine.runs.events import (
 from flo.engine.runs.lookups import ended_run
 from flo.engine.runs.queue import Lane, Queue
 from flo.engine.ticks import Tick
-from flo.engine.volatile import VolatileState
 from flo.engine.workers import rules as workers
 from flo.engine.workers.events import WorkerDeregistered, WorkerDrained
 from flo.model.runs import (
@@ -277,7 +276,7 @@ def results_of_cancelled_runs_are_accepted(monkeypatch):
 
 
 def nobody_is_told_of_a_cancel(monkeypatch):
-    monkeypatch.setattr(VolatileState, "_tell", lambda live, namespace, worker_id, cancelled: None)
+    monkeypatch.setattr(runs, "notify", lambda volatile, namespace, worker_id, run_id: None)
     return {Invariant.CANCELS_HEARD}
 
 

@@ -7,14 +7,14 @@ is always another claim soon.
 import pytest
 
 from flo.engine.actions import rules as actions
-from flo.engine.machine import FOLDS
+from flo.engine.machine import FOLDS, OBSERVATIONS
 from flo.engine.runs import claims, limits, long_polls, reports
 from flo.engine.runs import ends as run_ends
 from flo.engine.runs import rules as runs
 from flo.engine.runs.events import RunCancelled, RunRequeued, RunTimedOut
 from flo.engine.runs.limits import slot_of
 from flo.engine.runs.snapshot import RunQueuesPart, restore_queues
-from flo.engine.volatile import VolatileState
+from flo.engine.workers.events import RunsBegun
 from flo.model.runs import RunStatus
 from flo.shard import snapshot
 from simulator.checks.invariants import Invariant
@@ -101,7 +101,7 @@ def a_snapshot_forgets_who_has_a_slot(monkeypatch):
 
 
 def what_has_begun_is_forgotten(monkeypatch):
-    monkeypatch.setattr(VolatileState, "_count", lambda live, observation, now_ms: None)
+    monkeypatch.setitem(OBSERVATIONS, RunsBegun, lambda volatile, observation, now_ms: None)
     return {Invariant.RATES_BOUNDED}
 
 

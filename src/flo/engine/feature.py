@@ -19,13 +19,14 @@ from flo.engine.state import State
 from flo.engine.ticks import FallDue
 from flo.engine.volatile import VolatileState
 from flo.model.archive import ArchiveAddress, Archived
-from flo.model.base import Event, Message
+from flo.model.base import Event, Message, Observation
 
 Rule: TypeAlias = Callable[[State, Any, Context], Decision]
 Fold: TypeAlias = Callable[[State, Any], None]
 Reaction: TypeAlias = Callable[[State, Any, Context], Iterable[Event]]
 QueryRule: TypeAlias = Callable[[State, Any, Context], Message]
 LookupRule: TypeAlias = Callable[[State, Any, Context], Sequence[Lookup[Any]]]
+Observe: TypeAlias = Callable[[VolatileState, Any, int], None]
 Wake: TypeAlias = Callable[[State, Any], Iterable[Subject]]
 VolatileFold: TypeAlias = Callable[[State, Any, VolatileState], None]
 
@@ -43,6 +44,8 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True):
     """Command or query → what it needs from the store, as far as memory does not know it."""
     volatile_folds: Mapping[type[Event], VolatileFold] = {}
     """Event → VolatileState."""
+    observations: Mapping[type[Observation], Observe] = {}
+    """Observation → VolatileState."""
     archives: Mapping[type[Event], Callable[[State, Any], Iterable[Archived]]] = {}
     """Event → what goes to the archive with it, as the state is before the event is folded."""
     removals: Mapping[type[Event], Callable[[State, Any], ArchiveAddress]] = {}

@@ -65,6 +65,7 @@ def merged(*tables: Mapping[K, V]) -> dict[K, V]:
 FOLDS = merged(*(feature.folds for feature in FEATURES))
 REACTIONS = merged(*(feature.reactions for feature in FEATURES))
 VOLATILE_FOLDS = merged(*(feature.volatile_folds for feature in FEATURES))
+OBSERVATIONS = merged(*(feature.observations for feature in FEATURES))
 ARCHIVES = merged(*(feature.archives for feature in FEATURES))
 REMOVALS = merged(*(feature.removals for feature in FEATURES))
 LOOKUPS = merged(*(feature.lookups for feature in FEATURES))
@@ -95,7 +96,7 @@ def execute(state: State, command: Message, context: Context) -> Decision:
     """Carry one command to its end: all its events, already folded into state."""
     decision = decide(state, command, context)
     for observation in decision.observations:
-        context.live.observe(observation, context.now_ms)
+        OBSERVATIONS[type(observation)](context.live, observation, context.now_ms)
     if not decision.events and not decision.then:
         return decision
     ahead: list[Iterator[Event]] = [iter(decision.then), iter(decision.events)]

@@ -5,9 +5,9 @@ import random
 import pytest
 
 from flo.engine.runs.claims import free_at_ms
-from flo.engine.runs.rates import rate_of_limits, rate_under
+from flo.engine.runs.rates import RATES_REMEMBERED_MAX, observe_begun, rate_of_limits, rate_under
 from flo.engine.ticks import Tick
-from flo.engine.volatile import RATES_REMEMBERED_MAX, VolatileState
+from flo.engine.volatile import VolatileState
 from flo.engine.workers.events import RunsBegun
 from flo.model.actions import ActionLimits, DeleteAction, RegisterAction
 from flo.model.namespaces import DeleteNamespace
@@ -196,8 +196,8 @@ def test_a_rate_knows_nothing_of_the_same_name_elsewhere():
 def test_what_is_remembered_of_rates_is_bounded():
     live, limits = VolatileState(0), ActionLimits(max_per_second=1)
     for number in range(3 * RATES_REMEMBERED_MAX):
-        live.observe(
-            RunsBegun(namespace=f"n{number}", action="call", count=1, limits=limits), number
+        observe_begun(
+            live, RunsBegun(namespace=f"n{number}", action="call", count=1, limits=limits), number
         )
 
     assert len(live.rates) <= RATES_REMEMBERED_MAX + SECOND_MS + 1

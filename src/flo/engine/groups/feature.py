@@ -2,9 +2,10 @@
 
 from flo.engine.due import GROUP
 from flo.engine.feature import Feature
-from flo.engine.groups import dead_letters, long_polls, lookups, queries, reads, rules
+from flo.engine.groups import dead_letters, long_polls, lookups, observations, queries, reads, rules
 from flo.engine.groups.events import (
     ConsumerChosen,
+    ConsumerHeard,
     ConsumerJoined,
     ConsumerLeft,
     GroupCreated,
@@ -83,5 +84,6 @@ FEATURE = Feature(
         LetterPurged: dead_letters.address_of,
     },
     due={GROUP: rules.fall_due},
+    observations={ConsumerHeard: observations.observe_heard},
     snapshot=SNAPSHOT,
 )

@@ -2,7 +2,7 @@
 
 from flo.engine.due import KEY
 from flo.engine.feature import Feature
-from flo.engine.kv import long_polls, queries, rules
+from flo.engine.kv import long_polls, observations, queries, rules
 from flo.engine.kv.events import KeyDeleted, KeyExpired, KeyKept, KeyPut
 from flo.engine.kv.snapshot import SNAPSHOT
 from flo.model.kv import (
@@ -59,5 +59,6 @@ FEATURE = Feature(
         Transact: lambda command: rules.changes_length(command.changes),
     },
     due={KEY: rules.fall_due},
+    observations=observations.OBSERVATIONS,
     snapshot=SNAPSHOT,
 )

@@ -2,6 +2,7 @@
 
 from flo.engine.feature import Feature
 from flo.engine.plans import monitors, queries, rules
+from flo.engine.plans.events import EventEmitted
 from flo.engine.workflows.events import PlanNoted, SignalReceived, StepEnded
 from flo.model.plans import EmitEvent, GetPlan
 
@@ -17,4 +18,5 @@ FEATURE = Feature(
         StepEnded: monitors.note_step_ended,
         SignalReceived: monitors.note_signal,
     },
+    observations={EventEmitted: monitors.observe_emitted},
 )

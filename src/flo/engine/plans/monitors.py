@@ -63,9 +63,15 @@ def note_step_ended(state: State, event: StepEnded, live: VolatileState) -> None
 
 def note_signal(state: State, event: SignalReceived, live: VolatileState) -> None:
     """A signal is an event of its type, too."""
-    live.observe(
-        EventEmitted(name=event.signal.type, namespace=event.namespace), event.signal.at_ms
-    )
+    emitted = EventEmitted(name=event.signal.type, namespace=event.namespace)
+    observe_emitted(live, emitted, event.signal.at_ms)
+
+
+def observe_emitted(live: VolatileState, observation: EventEmitted, now_ms: int) -> None:
+    """What is cached until this event happens is no longer valid."""
+    for key, results in live.caches.items():
+        if key[0] == observation.namespace:
+            results.heard(observation.name, now_ms)
 
 
 def _note_result(

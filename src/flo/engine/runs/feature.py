@@ -12,6 +12,7 @@ from flo.engine.runs import (
     long_polls,
     lookups,
     queries,
+    rates,
     reports,
     rules,
 )
@@ -30,7 +31,7 @@ from flo.engine.runs.events import (
     RunTouched,
 )
 from flo.engine.runs.snapshot import SNAPSHOT
-from flo.engine.workers.events import WorkerDeregistered
+from flo.engine.workers.events import RunsBegun, WorkerDeregistered
 from flo.model.runs import (
     Cancel,
     Claim,
@@ -101,5 +102,6 @@ FEATURE = Feature(
         RunPurged: dead_letters.address_of,
     },
     due={RUN: reports.fall_due},
+    observations={RunsBegun: rates.observe_begun},
     snapshot=SNAPSHOT,
 )

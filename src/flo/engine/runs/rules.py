@@ -24,7 +24,7 @@ from flo.engine.runs.lookups import ended_run, run_with_key
 from flo.engine.runs.records import Run
 from flo.engine.state import Space, State
 from flo.engine.volatile import VolatileState
-from flo.engine.workers.events import TaskCancelled
+from flo.engine.workers.observations import notify
 from flo.model.errors import Conflict, NotFound
 from flo.model.ids import (
     ActionName,
@@ -118,8 +118,7 @@ def note_cancelled(state: State, event: RunCancelled, live: VolatileState) -> No
     """The worker that had the run should know at once."""
     worker_id = event.worker_id
     if worker_id is not None and worker_id in state.spaces[event.namespace].workers:
-        told = TaskCancelled(namespace=event.namespace, worker_id=worker_id, run_id=event.run_id)
-        live.observe(told, event.at_ms)
+        notify(live, event.namespace, worker_id, event.run_id)
 
 
 def apply_queued(state: State, event: RunQueued) -> None:

@@ -1,7 +1,7 @@
 """Workers: what the machine knows of them."""
 
 from flo.engine.feature import Feature
-from flo.engine.workers import long_polls, queries, rules
+from flo.engine.workers import long_polls, observations, queries, rules
 from flo.engine.workers.events import WorkerDeregistered, WorkerDrained, WorkerRegistered
 from flo.engine.workers.snapshot import SNAPSHOT
 from flo.model.workers import (
@@ -33,5 +33,6 @@ FEATURE = Feature(
     },
     long_polls=long_polls.LONG_POLLS,
     wakes=long_polls.WAKES,
+    observations=observations.OBSERVATIONS,
     snapshot=SNAPSHOT,
 )

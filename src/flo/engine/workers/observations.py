@@ -1,0 +1,56 @@
+"""What is observed of workers: that they are there, and what they should know at once."""
+
+from collections import deque
+from collections.abc import Mapping
+
+from flo.engine.feature import Observe
+from flo.engine.volatile import Notification, Presence, VolatileState
+from flo.engine.workers.events import TaskCancelled, WorkerAskedToDrain, WorkerHeard, WorkerLeft
+from flo.model.base import Observation
+from flo.model.ids import Namespace, RunId, WorkerId
+
+NOTIFICATIONS_MAX = 1_000
+
+
+def observe_heard(volatile: VolatileState, observation: WorkerHeard, now_ms: int) -> None:
+    namespace, worker_id, load = (
+        observation.namespace,
+        observation.worker_id,
+        observation.current_load,
+    )
+    if load is None:
+        load = volatile.heard(namespace, worker_id).current_load
+    volatile.presence[namespace, worker_id] = Presence(now_ms, load)
+
+
+def observe_cancelled(volatile: VolatileState, observation: TaskCancelled, now_ms: int) -> None:
+    notify(volatile, observation.namespace, observation.worker_id, observation.run_id)
+
+
+def observe_drain(volatile: VolatileState, observation: WorkerAskedToDrain, now_ms: int) -> None:
+    notify(volatile, observation.namespace, observation.worker_id, None)
+
+
+def observe_left(volatile: VolatileState, observation: WorkerLeft, now_ms: int) -> None:
+    worker = observation.namespace, observation.worker_id
+    volatile.presence.pop(worker, None)
+    volatile.notifications.pop(worker, None)
+
+
+def notify(
+    volatile: VolatileState, namespace: Namespace, worker_id: WorkerId, cancelled: RunId | None
+) -> None:
+    """The worker should hear that a task is cancelled or, if none is, that it is to drain."""
+    volatile.notifications_last += 1
+    notifications = volatile.notifications.setdefault(
+        (namespace, worker_id), deque(maxlen=NOTIFICATIONS_MAX)
+    )
+    notifications.append(Notification(volatile.notifications_last, cancelled))
+
+
+OBSERVATIONS: Mapping[type[Observation], Observe] = {
+    WorkerHeard: observe_heard,
+    TaskCancelled: observe_cancelled,
+    WorkerAskedToDrain: observe_drain,
+    WorkerLeft: observe_left,
+}
