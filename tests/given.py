@@ -21,8 +21,8 @@ from flo.log.memory import MemoryArchive
 from flo.model.archive import ArchiveAddress, address_of
 from flo.model.base import Event, Message, Nothing
 from flo.model.ids import NAMESPACE_DEFAULT, run_id_of
+from flo.model.records import PositionBy, StreamPosition, StreamRecord
 from flo.model.runs import Claim
-from flo.model.streams import PositionBy, StreamPosition, StreamRecord
 from flo.shard.prefetch import fetch_all
 from flo.testing.clock import NOON_MS
 

@@ -14,7 +14,8 @@ from flo.client.streams import Streams
 from flo.model.errors import Conflict, FloError, NotFound
 from flo.model.groups import Ack, ClaimRecords, GroupMode, LettersChanged, Nack, TouchRecords
 from flo.model.ids import Namespace, StreamId, StreamName
-from flo.model.streams import START, TAIL, StreamRecord
+from flo.model.records import StreamRecord
+from flo.model.streams import START, TAIL
 from simulator.actors.actor import SimulatedActor
 from simulator.actors.streams import LASTING, STREAMS
 from simulator.ledgers.requests import GroupKey

@@ -11,7 +11,7 @@ from flo.log.snapshots import Snapshot, SnapshotFolder
 from flo.model.archive import ArchiveAddress, Archived
 from flo.model.base import Event
 from flo.model.errors import FloError
-from flo.model.streams import Chunk
+from flo.model.records import Chunk
 from flo.server.config import ServerConfig
 from flo.server.inside.triggers import Triggers
 from flo.server.router import Router

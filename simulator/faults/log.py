@@ -16,7 +16,7 @@ from flo.log.memory import MemoryArchive, MemoryLog, MemoryRecords
 from flo.model.archive import ArchiveAddress, Archived, ArchiveKey
 from flo.model.base import Event
 from flo.model.ids import Namespace
-from flo.model.streams import Chunk, PositionBy, StreamPosition
+from flo.model.records import Chunk, PositionBy, StreamPosition
 
 Durable: TypeAlias = Callable[
     [Sequence[Event], Sequence[Archived], Sequence[ArchiveAddress], int], None

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from flo.model.groups import GroupMode, GroupView, LetterPage, LettersChanged, PendingPage
 from flo.model.ids import ConsumerName, StreamId, parse_stream_id
-from flo.model.streams import StreamRecord
+from flo.model.records import StreamRecord
 from simulator.checks.invariants import Checks, Invariant
 from simulator.checks.observer import Observer
 from simulator.ledgers.requests import GroupKey, sequences_of

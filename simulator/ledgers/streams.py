@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from flo.model.ids import Namespace, StreamId, StreamName, parse_stream_id, stream_id_of
+from flo.model.records import StreamRecord
 from flo.model.streams import (
     TAIL,
     Append,
@@ -11,7 +12,6 @@ from flo.model.streams import (
     ReadStream,
     RecordPage,
     StreamPage,
-    StreamRecord,
     StreamView,
     Trimmed,
     TrimStream,

@@ -11,7 +11,7 @@ from flo.engine.machine import FOLDS, merged
 from flo.engine.streams.events import StreamTrimmed
 from flo.model.archive import ArchiveAddress, Archived
 from flo.model.base import Event
-from flo.model.streams import Chunk
+from flo.model.records import Chunk
 from simulator.checks.invariants import Checks, Invariant
 from simulator.checks.observer import Observer
 from simulator.ledgers.reports import Reports

@@ -46,9 +46,8 @@ _HOMES = {
         "Accepted Assigned AttemptView Invoke RunPage RunResult RunStatus RunView Task Touched"
     ),
     "flo.model.schedules": "SchedulePage ScheduleView",
-    "flo.model.streams": (
-        "Appended NewRecord RecordPage Retention StreamPage StreamRecord StreamView Trimmed"
-    ),
+    "flo.model.records": "StreamRecord",
+    "flo.model.streams": ("Appended NewRecord RecordPage Retention StreamPage StreamView Trimmed"),
     "flo.model.workers": "Notifications WorkerKnown WorkerPage WorkerStatus WorkerType WorkerView",
     "flo.model.workflows": (
         "BranchPhase Explanation HistoryPage HistoryView StepView Validated WaitView "

@@ -63,6 +63,7 @@ from flo.model.plans import Emitted as Emitted
 from flo.model.plans import ExecutorView as ExecutorView
 from flo.model.plans import PlanView as PlanView
 from flo.model.plans import WindowView as WindowView
+from flo.model.records import StreamRecord as StreamRecord
 from flo.model.runs import Accepted as Accepted
 from flo.model.runs import Assigned as Assigned
 from flo.model.runs import AttemptView as AttemptView
@@ -80,7 +81,6 @@ from flo.model.streams import NewRecord as NewRecord
 from flo.model.streams import RecordPage as RecordPage
 from flo.model.streams import Retention as Retention
 from flo.model.streams import StreamPage as StreamPage
-from flo.model.streams import StreamRecord as StreamRecord
 from flo.model.streams import StreamView as StreamView
 from flo.model.streams import Trimmed as Trimmed
 from flo.model.workers import Notifications as Notifications

@@ -18,7 +18,7 @@ from flo.log.sqlite.records import SqliteRecords
 from flo.model.archive import Archived, address_of
 from flo.model.base import Event
 from flo.model.errors import FloError
-from flo.model.streams import Chunk
+from flo.model.records import Chunk
 from flo.testing.log_examples import MEBIBYTE, NOON_MS, chunk_of, finished, released, run_completed
 from simulator.faults.disk import Act, Change, PowerlessDisk, RecordingDisk, image
 

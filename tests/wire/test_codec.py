@@ -44,6 +44,7 @@ from flo.model.kv import (
     Versioned,
 )
 from flo.model.namespaces import DeleteNamespace, NamespacePage, NamespaceView
+from flo.model.records import StreamRecord
 from flo.model.runs import (
     Assigned,
     Cancel,
@@ -69,7 +70,6 @@ from flo.model.streams import (
     RecordPage,
     Retention,
     StreamPage,
-    StreamRecord,
     StreamView,
     Trimmed,
     TrimStream,

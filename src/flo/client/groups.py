@@ -47,7 +47,8 @@ from flo.model.ids import (
     WorkerId,
 )
 from flo.model.operation import Command
-from flo.model.streams import START, StreamRecord
+from flo.model.records import StreamRecord
+from flo.model.streams import START
 
 Ids: TypeAlias = StreamId | Iterable[StreamId | StreamRecord]
 """One id or many; a record stands for its own."""

@@ -6,7 +6,7 @@ import msgspec
 
 from flo.model.archive import ArchiveAddress, Archived
 from flo.model.base import Event, Message, Observation
-from flo.model.streams import Chunk
+from flo.model.records import Chunk
 
 
 class Decision(msgspec.Struct, frozen=True):

@@ -12,8 +12,8 @@ from typing import NamedTuple, Protocol
 
 from flo.model.archive import ArchiveAddress, Archived
 from flo.model.base import Event
+from flo.model.records import Chunk
 from flo.model.store import Store
-from flo.model.streams import Chunk
 
 
 class Codec(Protocol):

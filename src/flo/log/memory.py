@@ -12,7 +12,7 @@ from flo.model.archive import ArchiveAddress, Archived, ArchiveKey, address_of
 from flo.model.base import Event
 from flo.model.errors import Corrupt, NotFound, Unavailable
 from flo.model.ids import Namespace
-from flo.model.streams import Chunk, PositionBy, StreamPosition
+from flo.model.records import Chunk, PositionBy, StreamPosition
 
 
 class MemoryLog:

@@ -20,8 +20,9 @@ from flo.model.ids import (
     check_stream_name,
 )
 from flo.model.operation import Command, Permission, Query, operation
+from flo.model.records import StreamRecord
 from flo.model.route import Route
-from flo.model.streams import START, Position, RecordLimit, StreamRecord
+from flo.model.streams import START, Position, RecordLimit
 
 ACK_TIMEOUT_MS_DEFAULT = 60_000
 ACK_TIMEOUT_MS_MAX = 24 * 3_600_000

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from flo.model.archive import Archived, ArchiveKey
 from flo.model.ids import Namespace
-from flo.model.streams import Chunk, PositionBy, StreamPosition
+from flo.model.records import Chunk, PositionBy, StreamPosition
 
 
 class Archive(Protocol):

@@ -7,8 +7,7 @@ A stream id is the time of a record and its sequence in the stream, which begins
 skips one. Ids always grow, even when the clock goes back.
 """
 
-from enum import StrEnum
-from typing import Annotated, NamedTuple, TypeAlias
+from typing import Annotated, TypeAlias
 
 import msgspec
 
@@ -22,9 +21,9 @@ from flo.model.ids import (
     StreamId,
     StreamName,
     parse_stream_id,
-    stream_id_of,
 )
 from flo.model.operation import Command, Permission, Query, operation
+from flo.model.records import StreamRecord
 from flo.model.route import Route
 
 PARTITIONS_MAX = 1_024
@@ -54,30 +53,6 @@ RecordLimit: TypeAlias = Annotated[
     Range(1, RECORDS_PER_READ_MAX),
     about("The most records to answer; it may be fewer, of about 1 MiB together."),
 ]
-
-
-class StreamRecord(Record):
-    """One record as it is stored and read."""
-
-    sequence: int
-    at_ms: int
-    payload: bytes
-    headers: dict[str, str] | None = None
-    key: str | None = None
-    """The partition key."""
-    partition: int = 0
-
-    @property
-    def stream_id(self) -> StreamId:
-        return stream_id_of(self.at_ms, self.sequence)
-
-    @property
-    def length(self) -> int:
-        """How many bytes it counts for in a stream."""
-        length = len(self.payload) + len(self.key or "")
-        for name, value in (self.headers or {}).items():
-            length += len(name) + len(value)
-        return length
 
 
 class NewRecord(Message):
@@ -144,40 +119,6 @@ class StreamView(Message):
 class StreamPage(Message):
     items: list[StreamView]
     cursor: str | None = None
-
-
-class Chunk(Record):
-    """Records of one stream that were appended together, on their way to the store or from it."""
-
-    stream: int
-    first: int
-    offset: int
-    """How many bytes of the stream came before it."""
-    records: tuple[StreamRecord, ...]
-
-    @property
-    def end(self) -> int:
-        """The sequence after its last."""
-        return self.first + len(self.records)
-
-
-class PositionBy(StrEnum):
-    """What a place in a stream is looked for by; all of them grow along it."""
-
-    SEQUENCE = "sequence"
-    TIME = "time"
-    OFFSET = "offset"
-
-
-class StreamPosition(NamedTuple):
-    """A place in a stream: the first record there and its time, and the bytes that come before it.
-
-    At the end of the stream there is no record, and the time is 0.
-    """
-
-    sequence: int
-    offset: int
-    at_ms: int
 
 
 @operation(opcode=60, permission=Permission.STREAMS_MANAGE, repeatable=False)

@@ -12,7 +12,7 @@ import pytest
 from flo.log.base import Log, LogEntry, LogTrimmed
 from flo.model.archive import ArchiveAddress, address_of
 from flo.model.errors import Corrupt, NotFound, Unavailable
-from flo.model.streams import Chunk, PositionBy, StreamPosition
+from flo.model.records import Chunk, PositionBy, StreamPosition
 from flo.testing.log_examples import (
     MEBIBYTE,
     NOON_MS,

@@ -23,7 +23,8 @@ from flo.model.groups import (
     ReadGroup,
     RequeueLetters,
 )
-from flo.model.streams import Append, NewRecord, PositionBy, ReadStream, StreamPosition, TrimStream
+from flo.model.records import PositionBy, StreamPosition
+from flo.model.streams import Append, NewRecord, ReadStream, TrimStream
 from flo.testing.clock import NOON_MS
 from given import ANNA, BORIS, DEFAULT, Later, given
 

@@ -25,7 +25,7 @@ from flo.log.sqlite.log import ROOM_BYTES_MAX, SqliteLog, read_log
 from flo.log.sqlite.records import SqliteRecords
 from flo.model.archive import address_of
 from flo.model.errors import Conflict, Corrupt, FloError, NotFound, Unavailable
-from flo.model.streams import Chunk, PositionBy
+from flo.model.records import Chunk, PositionBy
 from flo.testing.log_examples import (
     MEBIBYTE,
     NOON_MS,

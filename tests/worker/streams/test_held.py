@@ -1,4 +1,4 @@
-from flo.model.streams import StreamRecord
+from flo.model.records import StreamRecord
 from flo.worker.streams.held import HeldRecord, HeldRecords
 
 

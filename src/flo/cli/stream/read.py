@@ -14,7 +14,8 @@ from flo.cli.app.parameters import Flag
 from flo.cli.stream.records import printing
 from flo.model.errors import Unavailable
 from flo.model.ids import BLOCK_MS_MAX
-from flo.model.streams import RECORDS_PER_READ_MAX, ReadStream, RecordPage, StreamRecord
+from flo.model.records import StreamRecord
+from flo.model.streams import RECORDS_PER_READ_MAX, ReadStream, RecordPage
 
 if TYPE_CHECKING:
     from flo.client.blocking import BlockingFlo

@@ -35,6 +35,7 @@ from flo.model.ids import (
 from flo.model.kv import Change, Check, Committed, KeyPage, Transaction, Value, VersionView
 from flo.model.namespaces import NamespacePage, NamespaceView
 from flo.model.plans import Emitted, PlanView
+from flo.model.records import StreamRecord
 from flo.model.runs import (
     Accepted,
     Assigned,
@@ -46,15 +47,7 @@ from flo.model.runs import (
     Touched,
 )
 from flo.model.schedules import SchedulePage, ScheduleView
-from flo.model.streams import (
-    Appended,
-    NewRecord,
-    RecordPage,
-    StreamPage,
-    StreamRecord,
-    StreamView,
-    Trimmed,
-)
+from flo.model.streams import Appended, NewRecord, RecordPage, StreamPage, StreamView, Trimmed
 from flo.model.workers import Notifications, WorkerKnown, WorkerPage, WorkerType, WorkerView
 from flo.model.workflows import (
     Explanation,

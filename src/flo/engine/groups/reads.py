@@ -36,7 +36,7 @@ from flo.model.groups import (
     ReadGroup,
 )
 from flo.model.ids import parse_stream_id
-from flo.model.streams import StreamRecord
+from flo.model.records import StreamRecord
 
 SKIPPED_MAX = 10_000
 """So many records may wait for their keys; until there are fewer, nothing new is looked at."""

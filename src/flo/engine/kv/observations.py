@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from flo.engine.kv.events import TransactionClosed, TransactionFilled, TransactionOpened
 from flo.engine.feature import Observe
+from flo.engine.kv.events import TransactionClosed, TransactionFilled, TransactionOpened
 from flo.engine.volatile import OpenTransaction, VolatileState
 from flo.model.base import Observation
 

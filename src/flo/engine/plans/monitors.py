@@ -71,7 +71,7 @@ def observe_emitted(live: VolatileState, observation: EventEmitted, now_ms: int)
     """What is cached until this event happens is no longer valid."""
     for key, results in live.caches.items():
         if key[0] == observation.namespace:
-            results.heard(observation.name, now_ms)
+            results.invalidate(observation.name, now_ms)
 
 
 def _note_result(

@@ -6,7 +6,6 @@ from flo.engine.kv.rules import changes_length
 from flo.engine.runs import (
     claims,
     dead_letters,
-    effects,
     ends,
     limits,
     long_polls,
@@ -51,7 +50,7 @@ FEATURE = Feature(
     rules={
         Invoke: rules.decide_invoke,
         Claim: claims.decide_claim,
-        Complete: effects.decide_complete,
+        Complete: reports.decide_complete,
         Fail: reports.decide_fail,
         Touch: reports.decide_touch,
         Cancel: rules.decide_cancel,

@@ -18,6 +18,7 @@ from flo.engine.actions.schemas import check_schema
 from flo.engine.context import Context
 from flo.engine.decision import Decision
 from flo.engine.due import RUN, DueKey
+from flo.engine.kv.rules import decide_transact
 from flo.engine.runs.ends import attempts_after, release_lease
 from flo.engine.runs.events import (
     RunCompleted,
@@ -33,14 +34,23 @@ from flo.engine.runs.records import Run
 from flo.engine.state import Space, State
 from flo.engine.workers.events import WorkerDeregistered
 from flo.model.base import Event
-from flo.model.errors import Conflict, NotFound
+from flo.model.errors import Conflict, NotFound, TooLarge
 from flo.model.ids import (
     DURATION_MS_MAX,
     ERROR_LENGTH_MAX,
     TEXT_LENGTH_MAX,
     Namespace,
 )
-from flo.model.runs import Accepted, Complete, Fail, RunStatus, Touch, Touched
+from flo.model.kv import OPERATIONS_PER_TRANSACTION_MAX, Transact
+from flo.model.runs import (
+    CHECKS_PER_RESULT_MAX,
+    Accepted,
+    Complete,
+    Fail,
+    RunStatus,
+    Touch,
+    Touched,
+)
 
 
 def decide_complete(state: State, command: Complete, context: Context) -> Decision:
@@ -56,7 +66,28 @@ def decide_complete(state: State, command: Complete, context: Context) -> Decisi
         output=command.output,
         outcome=command.outcome,
     )
-    return Decision(Accepted(run_id=command.run_id, status=RunStatus.COMPLETED), (completed,))
+    changed = _changed_keys(state, command, context) if command.checks or command.changes else ()
+    reply = Accepted(run_id=command.run_id, status=RunStatus.COMPLETED)
+    return Decision(reply, (*changed, completed))
+
+
+def _changed_keys(state: State, command: Complete, context: Context) -> Iterable[Event]:
+    """The keys that a result changes: the run ends and they change in one step, or neither."""
+    _check_what_was_read(state, command, context)
+    changes = Transact(namespace=command.namespace, changes=command.changes)
+    return decide_transact(state, changes, context).events
+
+
+def _check_what_was_read(state: State, command: Complete, context: Context) -> None:
+    """A run may read more keys than a transaction may name."""
+    checks = command.checks
+    if len(checks) > CHECKS_PER_RESULT_MAX:
+        raise TooLarge(
+            f"expected at most {CHECKS_PER_RESULT_MAX} checks with a result, got {len(checks)}"
+        )
+    for start in range(0, len(checks), OPERATIONS_PER_TRANSACTION_MAX):
+        some = checks[start : start + OPERATIONS_PER_TRANSACTION_MAX]
+        decide_transact(state, Transact(namespace=command.namespace, checks=some), context)
 
 
 def decide_fail(state: State, command: Fail, context: Context) -> Decision:

@@ -30,8 +30,9 @@ from flo.engine.workflows.rules import next_run
 from flo.engine.workflows.starts import attributes, slot_of
 from flo.model.base import Event
 from flo.model.groups import GroupRecords
+from flo.model.records import StreamRecord
 from flo.model.schedules import BatchWaits, PullTrigger
-from flo.model.streams import RECORDS_PER_READ_MAX, StreamRecord
+from flo.model.streams import RECORDS_PER_READ_MAX
 from flo.workflow.definition import Trigger
 
 BY_TRIGGER = "trigger"

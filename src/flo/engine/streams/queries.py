@@ -13,6 +13,7 @@ from flo.model.ids import (
     check_range,
     parse_stream_id,
 )
+from flo.model.records import StreamRecord
 from flo.model.streams import (
     RECORDS_PER_READ_MAX,
     START,
@@ -22,7 +23,6 @@ from flo.model.streams import (
     ReadStream,
     RecordPage,
     StreamPage,
-    StreamRecord,
     StreamView,
 )
 

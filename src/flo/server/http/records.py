@@ -9,7 +9,8 @@ from flo.model.base import Message
 from flo.model.groups import ClaimedRecords, GroupRecords, LetterView
 from flo.model.ids import Namespace, StreamId, StreamName
 from flo.model.payload import Encoding, Makers, payload_to_json
-from flo.model.streams import StreamRecord, StreamView
+from flo.model.records import StreamRecord
+from flo.model.streams import StreamView
 
 
 class StreamJson(Message):
