@@ -158,7 +158,7 @@ class Play(Story):
         loaded, again = load(dump(self.state)), replayed(self.events)
         assert fingerprint(loaded) == fingerprint(again) == fingerprint(self.state)
         self.state = loaded
-        self.live = type(self.live)(self.now_ms)
+        self.volatile = type(self.volatile)(self.now_ms)
         return self
 
     def leftovers(self):

@@ -66,7 +66,7 @@ class Story:
 
     def __init__(self, state: State | None = None, now_ms: int = NOON_MS) -> None:
         self.state = state or State()
-        self.live = VolatileState(now_ms)
+        self.volatile = VolatileState(now_ms)
         self.now_ms = now_ms
         self.events: list[Event] = []
         self.archive = MemoryArchive()
@@ -119,7 +119,7 @@ class Story:
 
     def context(self, message: Message) -> Context:
         fetched: dict[Hashable, Any] = {}
-        context = Context(self.now_ms, lambda: 0.5, self.live, Found({}, fetched), self.records)
+        context = Context(self.now_ms, lambda: 0.5, self.volatile, Found({}, fetched), self.records)
         for _ in range(3):  # what the archive says may lead to another lookup
             lookups = lookups_for(self.state, message, context)
             missing = [lookup for lookup in lookups if lookup not in context.found]

@@ -515,13 +515,13 @@ class KeyNarrator:
         return ReadInTransaction(**self._open(story), key=self._any(KEYS))
 
     def _open(self, story):
-        number = self._any([*story.live.transactions] or [0])
-        known = story.live.transactions.get(number)
+        number = self._any([*story.volatile.transactions] or [0])
+        known = story.volatile.transactions.get(number)
         namespace = known.namespace if known is not None else DEFAULT
         return {"transaction": number, "namespace": namespace}
 
     def _transaction(self, story):
-        return self._any([None, None, None, *story.live.transactions])
+        return self._any([None, None, None, *story.volatile.transactions])
 
     def _version(self, story, message):
         known = story.state.space(message["namespace"]).kv.get(message["key"], story.now_ms)

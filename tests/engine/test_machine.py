@@ -1,7 +1,4 @@
-from types import SimpleNamespace
-
 import pytest
-from msgspec.structs import replace
 
 from flo.engine import machine
 from flo.engine.machine import (
@@ -17,6 +14,7 @@ from flo.engine.machine import (
 )
 from flo.engine.runs.events import RunQueued
 from flo.engine.ticks import Tick
+from flo.engine.volatile import Presence
 from flo.engine.workflows.rules import fall_due
 from flo.model.actions import DeleteAction, DisableAction, EnableAction, RegisterAction
 from flo.model.base import Message
@@ -101,15 +99,19 @@ def test_a_refused_command_leaves_no_trace(refused):
         Claim(worker_id=ANNA, actions=["send"], max_tasks=2),
         Fail(run_id="send-2", worker_id=ANNA),
     )
-    before = fingerprint(story.state), dict(story.live.presence), dict(story.live.notifications)
+    before = (
+        fingerprint(story.state),
+        dict(story.volatile.presence),
+        dict(story.volatile.notifications),
+    )
 
     with pytest.raises(FloError):
         story.tell(refused)
 
     assert (
         fingerprint(story.state),
-        dict(story.live.presence),
-        dict(story.live.notifications),
+        dict(story.volatile.presence),
+        dict(story.volatile.notifications),
     ) == before
 
 
@@ -175,18 +177,14 @@ def test_time_and_rng_are_all_that_a_decision_needs_from_outside():
     assert given(*steps).events == given(*steps).events
 
 
-def test_signs_are_observed_and_never_become_events():
-    live = SimpleNamespace(observed=[])
-    live.observe = lambda observation, now_ms: live.observed.append(
-        (observation.current_load, now_ms)
-    )
+def test_observations_change_the_volatile_state_and_never_become_events():
     story = given(RegisterWorker(worker_id=ANNA, actions=[]))
-    context = replace(story.context(Tick()), live=live)
+    context = story.context(Tick())
 
     decision = execute(story.state, Heartbeat(worker_id=ANNA, current_load=4), context)
 
     assert decision.events == ()
-    assert live.observed == [(4, NOON_MS)]
+    assert story.volatile.heard(DEFAULT, ANNA) == Presence(NOON_MS, 4)
 
 
 def test_what_is_decided_later_sees_what_was_folded_before():

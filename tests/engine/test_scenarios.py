@@ -51,7 +51,7 @@ def try_to_tell(story, step):
 def resumed(story, state):
     """The same story, told on from another copy of its state."""
     other = Story(state, story.now_ms)
-    other.live = deepcopy(story.live)
+    other.volatile = deepcopy(story.volatile)
     other.archive = deepcopy(story.archive)
     other.ended = dict(story.ended)
     other.letters = dict(story.letters)

@@ -21,21 +21,21 @@ def cancelled(run_id, worker_id=ANNA, namespace=DEFAULT):
 
 
 def test_a_worker_is_present_since_it_was_last_heard_of():
-    live = VolatileState(1_000)
+    volatile = VolatileState(1_000)
 
-    observe(live, heard(load=3), 2_000)
-    observe(live, heard(load=5), 3_000)
+    observe(volatile, heard(load=3), 2_000)
+    observe(volatile, heard(load=5), 3_000)
 
-    assert live.heard(DEFAULT, ANNA) == Presence(heard_at_ms=3_000, current_load=5)
+    assert volatile.heard(DEFAULT, ANNA) == Presence(heard_at_ms=3_000, current_load=5)
 
 
 def test_a_sign_of_life_without_a_load_leaves_the_load_as_it_was():
-    live = VolatileState(1_000)
+    volatile = VolatileState(1_000)
 
-    observe(live, heard(load=3), 2_000)
-    observe(live, heard(), 3_000)
+    observe(volatile, heard(load=3), 2_000)
+    observe(volatile, heard(), 3_000)
 
-    assert live.heard(DEFAULT, ANNA) == Presence(heard_at_ms=3_000, current_load=3)
+    assert volatile.heard(DEFAULT, ANNA) == Presence(heard_at_ms=3_000, current_load=3)
 
 
 def test_after_a_restart_every_worker_has_time_to_speak_up():
@@ -43,33 +43,33 @@ def test_after_a_restart_every_worker_has_time_to_speak_up():
 
 
 def test_a_worker_that_left_is_no_longer_present():
-    live = VolatileState(1_000)
-    observe(live, heard(load=3), 2_000)
+    volatile = VolatileState(1_000)
+    observe(volatile, heard(load=3), 2_000)
 
-    observe(live, WorkerLeft(namespace=DEFAULT, worker_id=ANNA), 3_000)
-    observe(live, WorkerLeft(namespace=DEFAULT, worker_id=ANNA), 3_000)
+    observe(volatile, WorkerLeft(namespace=DEFAULT, worker_id=ANNA), 3_000)
+    observe(volatile, WorkerLeft(namespace=DEFAULT, worker_id=ANNA), 3_000)
 
-    assert live.presence == {}
+    assert volatile.presence == {}
 
 
 def test_notifications_are_numbered_and_kept_for_whom_they_concern():
-    live = VolatileState(7)
+    volatile = VolatileState(7)
     for observation in (
         cancelled("send-1"),
         cancelled("send-2", worker_id=BORIS),
         WorkerAskedToDrain(namespace=DEFAULT, worker_id=ANNA),
         cancelled("send-3", namespace="prod"),
     ):
-        observe(live, observation, 8)
+        observe(volatile, observation, 8)
 
-    assert live.notifications_after(DEFAULT, ANNA, 0) == [
+    assert volatile.notifications_after(DEFAULT, ANNA, 0) == [
         Notification(7_001, "send-1"),
         Notification(7_003),
     ]
-    assert live.notifications_after(DEFAULT, ANNA, 7_001) == [Notification(7_003)]
-    assert live.notifications_after(DEFAULT, ANNA, 7_003) == []
-    assert live.notifications_after(DEFAULT, BORIS, 0) == [Notification(7_002, "send-2")]
-    assert live.notifications_after("prod", ANNA, 0) == [Notification(7_004, "send-3")]
+    assert volatile.notifications_after(DEFAULT, ANNA, 7_001) == [Notification(7_003)]
+    assert volatile.notifications_after(DEFAULT, ANNA, 7_003) == []
+    assert volatile.notifications_after(DEFAULT, BORIS, 0) == [Notification(7_002, "send-2")]
+    assert volatile.notifications_after("prod", ANNA, 0) == [Notification(7_004, "send-3")]
 
 
 def test_the_numbers_of_notifications_go_on_after_a_restart():
@@ -85,11 +85,11 @@ def test_the_numbers_of_notifications_go_on_after_a_restart():
 
 
 def test_of_very_much_notifications_the_last_is_kept():
-    live = VolatileState(1_000)
+    volatile = VolatileState(1_000)
     for number in range(NOTIFICATIONS_MAX + 5):
-        observe(live, cancelled(f"send-{number}"), 2_000)
+        observe(volatile, cancelled(f"send-{number}"), 2_000)
 
-    notifications = live.notifications_after(DEFAULT, ANNA, 0)
+    notifications = volatile.notifications_after(DEFAULT, ANNA, 0)
 
     assert (len(notifications), notifications[0].cancelled) == (NOTIFICATIONS_MAX, "send-5")
 
@@ -101,29 +101,29 @@ def spoke(consumer, until_ms):
 
 
 def test_a_consumer_is_taken_to_be_there_until_a_time():
-    live = VolatileState(1_000)
-    observe(live, spoke(ANNA, 5_000), 2_000)
-    observe(live, spoke(ANNA, 4_000), 3_000)
+    volatile = VolatileState(1_000)
+    observe(volatile, spoke(ANNA, 5_000), 2_000)
+    observe(volatile, spoke(ANNA, 4_000), 3_000)
 
-    assert live.consumer_until_ms(DEFAULT, "orders", "billing", ANNA) == 4_000
-    assert live.consumer_until_ms(DEFAULT, "orders", "billing", BORIS) is None
-    assert live.consumer_until_ms("prod", "orders", "billing", ANNA) is None
+    assert volatile.consumer_until_ms(DEFAULT, "orders", "billing", ANNA) == 4_000
+    assert volatile.consumer_until_ms(DEFAULT, "orders", "billing", BORIS) is None
+    assert volatile.consumer_until_ms("prod", "orders", "billing", ANNA) is None
 
 
 def test_of_very_many_consumers_those_are_forgotten_who_have_been_silent(monkeypatch):
     monkeypatch.setattr("flo.engine.groups.observations.CONSUMERS_REMEMBERED_MAX", 10)
-    live = VolatileState(1_000)
+    volatile = VolatileState(1_000)
     for number in range(11):
-        observe(live, spoke(f"c{number}", 2_000 + number), 1_000)
+        observe(volatile, spoke(f"c{number}", 2_000 + number), 1_000)
 
-    observe(live, spoke(ANNA, 9_000), 2_006)
+    observe(volatile, spoke(ANNA, 9_000), 2_006)
 
-    names = [consumer for *_, consumer in live.consumers]
+    names = [consumer for *_, consumer in volatile.consumers]
     assert names == ["c6", "c7", "c8", "c9", "c10", ANNA]
 
 
 def test_a_transaction_keeps_what_is_put_into_it_until_it_is_closed():
-    live = VolatileState(1_000)
+    volatile = VolatileState(1_000)
     number = 1_000_001
     put, delete = Put(key="a", value=b"1"), Delete(key="b")
     for now_ms, observation in enumerate(
@@ -135,23 +135,23 @@ def test_a_transaction_keeps_what_is_put_into_it_until_it_is_closed():
             TransactionFilled(transaction=number, change=delete),
         ]
     ):
-        observe(live, observation, now_ms)
+        observe(volatile, observation, now_ms)
 
-    transaction = live.transactions[number]
+    transaction = volatile.transactions[number]
     assert transaction.changes == [put, delete]
     assert transaction.reads == {"a": Check(key="a", version=1)}
     assert (transaction.namespace, transaction.touched_at_ms) == (DEFAULT, 4)
 
-    observe(live, TransactionClosed(transaction=number), 9)
-    observe(live, TransactionClosed(transaction=number), 9)
-    assert live.transactions == {}
-    assert live.transactions_opened == number
+    observe(volatile, TransactionClosed(transaction=number), 9)
+    observe(volatile, TransactionClosed(transaction=number), 9)
+    assert volatile.transactions == {}
+    assert volatile.transactions_opened == number
 
 
 def test_the_notifications_of_a_worker_that_left_are_forgotten():
-    live = VolatileState(1_000)
-    observe(live, cancelled("send-1"), 2_000)
+    volatile = VolatileState(1_000)
+    observe(volatile, cancelled("send-1"), 2_000)
 
-    observe(live, WorkerLeft(namespace=DEFAULT, worker_id=ANNA), 3_000)
+    observe(volatile, WorkerLeft(namespace=DEFAULT, worker_id=ANNA), 3_000)
 
-    assert live.notifications == {}
+    assert volatile.notifications == {}

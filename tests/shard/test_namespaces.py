@@ -164,7 +164,7 @@ async def test_there_is_something_of_everything_in_the_namespace(busy):
     group = await busy.ask(GetGroup(**GROUP))
 
     assert (group.pending, group.waiting, group.dead, group.lag) == (2, 2, 1, 0)
-    assert TRANSACTION in busy.live.transactions
+    assert TRANSACTION in busy.volatile.transactions
     assert len(busy.state.due) == 4  # two runs, the group and a key
 
 

@@ -28,6 +28,6 @@ class Context(msgspec.Struct, frozen=True):
     now_ms: int
     rng: Callable[[], float]
     """A number from 0 up to 1, another one at every call."""
-    live: VolatileState
+    volatile: VolatileState
     found: Found = NOTHING_FOUND
     records: RecordReader = NO_RECORDS

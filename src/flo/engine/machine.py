@@ -96,7 +96,7 @@ def execute(state: State, command: Message, context: Context) -> Decision:
     """Carry one command to its end: all its events, already folded into state."""
     decision = decide(state, command, context)
     for observation in decision.observations:
-        OBSERVATIONS[type(observation)](context.live, observation, context.now_ms)
+        OBSERVATIONS[type(observation)](context.volatile, observation, context.now_ms)
     if not decision.events and not decision.then:
         return decision
     ahead: list[Iterator[Event]] = [iter(decision.then), iter(decision.events)]
@@ -116,7 +116,7 @@ def execute(state: State, command: Message, context: Context) -> Decision:
         FOLDS[kind](state, event)
         events.append(event)
         if kind in VOLATILE_FOLDS:
-            VOLATILE_FOLDS[kind](state, event, context.live)
+            VOLATILE_FOLDS[kind](state, event, context.volatile)
         if kind in REACTIONS and (further := REACTIONS[kind](state, event, context)):
             ahead.append(iter(further))
         assert len(events) <= EVENTS_PER_COMMAND_MAX

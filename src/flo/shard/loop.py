@@ -77,7 +77,7 @@ class Shard:
         self._wait_for_log = wait_for_log
         self._watcher = watcher or Unwatched()
         self._now_ms = self._clock.now_ms()
-        self.live = VolatileState(self._now_ms)
+        self.volatile = VolatileState(self._now_ms)
         self._inbox: list[Submission] = []
         self._filled = asyncio.Event()
         self._batch = Batch()
@@ -85,7 +85,7 @@ class Shard:
         self._timer = Timer(self._clock, self._tick)
         self._prefetch = prefetch = Prefetch(state, log, self._put, self.written)
         self._context = Context(
-            self._now_ms, self._rng, self.live, Found(prefetch.recent, {}), prefetch.records
+            self._now_ms, self._rng, self.volatile, Found(prefetch.recent, {}), prefetch.records
         )
         self._appending: asyncio.Future[int] | None = None
         self._begun_count = 0

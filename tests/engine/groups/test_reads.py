@@ -302,7 +302,7 @@ def test_who_waits_for_long_is_there_for_as_long():
 def test_a_chosen_one_not_heard_of_since_the_start_is_given_the_ack_timeout():
     story = given(some(2), *group(ALONE))
     taken(story, limit=1)
-    story.live = type(story.live)(story.now_ms + 60_000)  # the server has been restarted
+    story.volatile = type(story.volatile)(story.now_ms + 60_000)  # the server has been restarted
     story.tell(Later(60_000))
 
     story.tell(Later(1_000))

@@ -611,7 +611,7 @@ def test_a_transaction_that_is_left_idle_is_forgotten():
     with pytest.raises(NotFound):
         story.tell(CommitTransaction(transaction=number))
     story.tell(BeginTransaction())
-    assert number not in story.live.transactions
+    assert number not in story.volatile.transactions
 
 
 def test_only_so_many_are_open_and_the_idle_make_room(monkeypatch):
@@ -624,7 +624,7 @@ def test_only_so_many_are_open_and_the_idle_make_room(monkeypatch):
     assert refusal.value.code == "too_many_transactions"
 
     story.tell(Later(TRANSACTION_IDLE_MS_MAX - 500), BeginTransaction())
-    assert len(story.live.transactions) == 2
+    assert len(story.volatile.transactions) == 2
 
 
 def test_a_transaction_belongs_to_its_namespace():

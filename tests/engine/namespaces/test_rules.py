@@ -274,8 +274,8 @@ def test_the_workers_of_a_deleted_namespace_are_heard_of_no_more():
 
     story.tell(FORCE)
 
-    assert story.live.presence == {}
-    assert story.live.notifications == {}
+    assert story.volatile.presence == {}
+    assert story.volatile.notifications == {}
 
 
 QUESTIONS = [

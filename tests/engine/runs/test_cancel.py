@@ -89,7 +89,9 @@ def test_a_running_run_is_cancelled_and_its_worker_is_told():
 
     assert decision.reply == Accepted(run_id="send-1", status=RunStatus.CANCELLED)
     assert decision.events == (cancelled(ANNA, NOON_MS + 5),)
-    assert [one.cancelled for one in story.live.notifications_after(DEFAULT, ANNA, 0)] == ["send-1"]
+    assert [one.cancelled for one in story.volatile.notifications_after(DEFAULT, ANNA, 0)] == [
+        "send-1"
+    ]
     run = story.run("send-1")
     assert (run.status, run.worker_id, run.attempt) == (RunStatus.CANCELLED, ANNA, 1)
     assert run.attempts == ()
@@ -116,7 +118,7 @@ def test_the_worker_of_a_cancelled_run_that_nobody_registered_is_not_told():
 
     story.tell(CANCEL)
 
-    assert story.live.notifications == {}
+    assert story.volatile.notifications == {}
 
 
 @pytest.mark.parametrize("report", [COMPLETE, FAIL, GIVE_UP])

@@ -29,7 +29,7 @@ KEY = RunKeyLookup(DEFAULT, "send", "new")
 
 
 def wanted(story, message):
-    context = Context(story.now_ms, lambda: 0.5, story.live)
+    context = Context(story.now_ms, lambda: 0.5, story.volatile)
     return [*lookups_for(story.state, message, context)]
 
 

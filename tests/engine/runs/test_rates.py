@@ -32,7 +32,7 @@ def claimed(story, worker_id=ANNA, max_tasks=100, actions=("call",), **fields):
 def free_in(story, **fields):
     """In how many milliseconds a claim that waits should be asked again."""
     claim = Claim(worker_id=ANNA, actions=["call"], **fields)
-    at_ms = free_at_ms(story.state, claim, story.now_ms, story.live)
+    at_ms = free_at_ms(story.state, claim, story.now_ms, story.volatile)
     return at_ms - story.now_ms if at_ms is not None else None
 
 
@@ -178,7 +178,7 @@ def test_a_restart_forgets_what_has_begun():
     story = given(call(max_per_hour=2), *[Invoke(action="call")] * 9)
     assert len(claimed(story)) == 2
 
-    story.live = VolatileState(story.now_ms)
+    story.volatile = VolatileState(story.now_ms)
 
     assert len(claimed(story)) == 2
     assert claimed(story) == []

@@ -49,7 +49,7 @@ def story():
 
 
 def wanted(story, message, records=NO_RECORDS, fetched=None):
-    context = Context(story.now_ms, lambda: 0.5, story.live, Found({}, fetched or {}), records)
+    context = Context(story.now_ms, lambda: 0.5, story.volatile, Found({}, fetched or {}), records)
     return list(lookups_for(story.state, message, context))
 
 

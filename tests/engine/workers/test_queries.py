@@ -79,7 +79,7 @@ def test_notifications_are_heard_after_a_restart_of_the_server_whatever_its_cloc
     story = given(SEND, ANNA_WORKS, *[INVOKE] * 2, claim_all(), Cancel(run_id="send-1"))
     last = notifications(story).last
 
-    story.live = VolatileState(NOON_MS + later_ms)
+    story.volatile = VolatileState(NOON_MS + later_ms)
     begin = notifications(story, after=last)
     story.tell(Cancel(run_id="send-2"))
 

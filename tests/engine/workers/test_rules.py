@@ -229,7 +229,7 @@ def test_there_is_room_for_ten_thousand_workers_and_each_of_them_may_register_ag
     assert refusal.value.code == "too_many_workers"
 
     again = RegisterWorker(worker_id="w-0", actions=["send"])
-    assert decide_register(story.state, again, Context(NOON_MS, float, story.live)).events
+    assert decide_register(story.state, again, Context(NOON_MS, float, story.volatile)).events
 
     story.tell(DeregisterWorker(worker_id="w-0"))
     assert story.tell(REGISTER).reply.status is WorkerStatus.IDLE
@@ -238,7 +238,7 @@ def test_there_is_room_for_ten_thousand_workers_and_each_of_them_may_register_ag
 def test_when_the_registry_is_full_the_worker_that_was_silent_for_longest_makes_room():
     story = full([SEND, REGISTER, INVOKE, CLAIM])
     story.tell(Heartbeat(worker_id="w-0"), Later(90_000))
-    heard = story.live.presence[DEFAULT, ANNA]
+    heard = story.volatile.presence[DEFAULT, ANNA]
 
     decision = story.tell(RegisterWorker(worker_id=BORIS, actions=["send"]))
 
@@ -248,9 +248,9 @@ def test_when_the_registry_is_full_the_worker_that_was_silent_for_longest_makes_
     )
     assert registered.worker.worker_id == BORIS
     assert (requeued.run_id, requeued.error) == ("send-1", "worker 'anna' left")
-    assert (DEFAULT, ANNA) not in story.live.presence
+    assert (DEFAULT, ANNA) not in story.volatile.presence
     assert len(story.state.spaces[DEFAULT].workers) == WORKERS_MAX
-    assert len(story.live.presence) == WORKERS_MAX
+    assert len(story.volatile.presence) == WORKERS_MAX
 
     story.tell(RegisterWorker(worker_id="clara", actions=["send"]))
     assert "w-1" not in story.state.spaces[DEFAULT].workers  # w-0 was heard of again
@@ -335,7 +335,7 @@ def test_a_claim_of_a_worker_nobody_registered_is_not_a_sign_of_life_of_any_work
     story = given(SEND)
 
     assert story.tell(CLAIM).observations == ()
-    assert story.live.presence == {}
+    assert story.volatile.presence == {}
 
 
 @pytest.mark.parametrize("load", [-1, 100_001])
@@ -417,7 +417,7 @@ def test_a_worker_that_leaves_is_forgotten():
     assert decision.events == (left,)
     assert decision.observations == (WorkerLeft(namespace=DEFAULT, worker_id=ANNA),)
     space = story.state.spaces[DEFAULT]
-    assert (space.workers, space.processes, story.live.presence) == ({}, {}, {})
+    assert (space.workers, space.processes, story.volatile.presence) == ({}, {}, {})
 
 
 def test_a_worker_that_has_left_may_leave_again():

@@ -41,7 +41,7 @@ OF_A_RUN = [
 
 
 def wanted(play, message, fetched=None):
-    context = Context(play.now_ms, lambda: 0.5, play.live, Found({}, fetched or {}))
+    context = Context(play.now_ms, lambda: 0.5, play.volatile, Found({}, fetched or {}))
     return lookups_for(play.state, message, context)
 
 

@@ -424,7 +424,7 @@ def test_every_run_waits_for_something_or_has_ended_and_leaves_nothing(document,
     wind_up(play)
 
     assert play.leftovers() == []
-    assert play.live.cacheable == {}
+    assert play.volatile.cacheable == {}
     check_endings(play.events)
     check_paths(play.events, definitions)
     check_rollbacks(play.events, definitions)

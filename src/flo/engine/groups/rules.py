@@ -312,10 +312,12 @@ def is_silent(
     message: OfGroup, group: ConsumerGroupState, consumer: ConsumerName, context: Context
 ) -> bool:
     """Whether a consumer has said nothing for longer than it may."""
-    until_ms = context.live.consumer_until_ms(
+    until_ms = context.volatile.consumer_until_ms(
         message.namespace, message.stream, message.group, consumer
     )
-    return context.now_ms > (until_ms or context.live.started_at_ms + group.settings.ack_timeout_ms)
+    return context.now_ms > (
+        until_ms or context.volatile.started_at_ms + group.settings.ack_timeout_ms
+    )
 
 
 def heard(message: OfConsumer, context: Context, patience_ms: int) -> ConsumerHeard:

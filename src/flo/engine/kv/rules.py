@@ -157,19 +157,19 @@ def decide_transact(state: State, command: Transact, context: Context) -> Decisi
 
 
 def decide_begin(state: State, command: BeginTransaction, context: Context) -> Decision:
-    live = context.live
+    volatile = context.volatile
     idle = [
         number
-        for number, open_ in live.transactions.items()
+        for number, open_ in volatile.transactions.items()
         if context.now_ms - open_.touched_at_ms > TRANSACTION_IDLE_MS_MAX
     ]
-    if len(live.transactions) - len(idle) >= TRANSACTIONS_OPEN_MAX:
+    if len(volatile.transactions) - len(idle) >= TRANSACTIONS_OPEN_MAX:
         raise Conflict(
             f"{TRANSACTIONS_OPEN_MAX} transactions are open, and that is the most: commit or roll "
             "back some",
             code="too_many_transactions",
         )
-    number = live.transactions_opened + 1
+    number = volatile.transactions_opened + 1
     closed = (TransactionClosed(transaction=one) for one in idle)
     opened = TransactionOpened(transaction=number, namespace=command.namespace)
     version = state.space(command.namespace).kv.version
@@ -349,7 +349,7 @@ def _fill(
 
 
 def _open(number: int, namespace: Namespace, context: Context) -> OpenTransaction:
-    open_ = context.live.transactions.get(number)
+    open_ = context.volatile.transactions.get(number)
     if (
         open_ is None
         or open_.namespace != namespace

@@ -22,16 +22,16 @@ ABANDONED = "plan_executor_abandoned"
 """A call that was given up, as when its workflow run is cancelled."""
 
 
-def note_plan(state: State, event: PlanNoted, live: VolatileState) -> None:
+def note_plan(state: State, event: PlanNoted, volatile: VolatileState) -> None:
     """Fold an event of a plan into its monitor."""
     execution = state.spaces[event.namespace].executions[event.run_id]
     key = monitor_key(event.namespace, execution, event.plan)
-    monitor = live.monitors.get(key) or new_monitor(
+    monitor = volatile.monitors.get(key) or new_monitor(
         execution.definition.plans[event.plan], event.at_ms
     )
     if event.what == ABANDONED:
         if event.executor is not None:
-            live.monitors[key] = monitor.abandoned(event.executor, event.began_ms)
+            volatile.monitors[key] = monitor.abandoned(event.executor, event.began_ms)
         return
     seen = PlanEvent(
         type=PlanEventType(event.what),
@@ -42,13 +42,13 @@ def note_plan(state: State, event: PlanNoted, live: VolatileState) -> None:
         began_ms=event.began_ms,
         is_turn=event.is_turn,
     )
-    live.monitors[key] = monitor.observe(seen, event.at_ms)
-    _note_result(execution, event, key, live)
+    volatile.monitors[key] = monitor.observe(seen, event.at_ms)
+    _note_result(execution, event, key, volatile)
 
 
-def note_step_ended(state: State, event: StepEnded, live: VolatileState) -> None:
+def note_step_ended(state: State, event: StepEnded, volatile: VolatileState) -> None:
     """Keep the result of a plan, if an executor gave it and the plan wants it kept."""
-    found = live.cacheable.pop((event.namespace, event.run_id, event.branch), None)
+    found = volatile.cacheable.pop((event.namespace, event.run_id, event.branch), None)
     if found is None or event.outcome != SUCCESS:
         return
     execution = state.spaces[event.namespace].executions[event.run_id]
@@ -57,25 +57,25 @@ def note_step_ended(state: State, event: StepEnded, live: VolatileState) -> None
     cache = execution.definition.plans[step.run.name].cache
     assert cache is not None
     key = monitor_key(event.namespace, execution, step.run.name)
-    results = live.caches.setdefault(key, ResultCache(cache))
+    results = volatile.caches.setdefault(key, ResultCache(cache))
     results.keep(found[0], event.output, found[1], event.at_ms)
 
 
-def note_signal(state: State, event: SignalReceived, live: VolatileState) -> None:
+def note_signal(state: State, event: SignalReceived, volatile: VolatileState) -> None:
     """A signal is an event of its type, too."""
     emitted = EventEmitted(name=event.signal.type, namespace=event.namespace)
-    observe_emitted(live, emitted, event.signal.at_ms)
+    observe_emitted(volatile, emitted, event.signal.at_ms)
 
 
-def observe_emitted(live: VolatileState, observation: EventEmitted, now_ms: int) -> None:
+def observe_emitted(volatile: VolatileState, observation: EventEmitted, now_ms: int) -> None:
     """What is cached until this event happens is no longer valid."""
-    for key, results in live.caches.items():
+    for key, results in volatile.caches.items():
         if key[0] == observation.namespace:
             results.invalidate(observation.name, now_ms)
 
 
 def _note_result(
-    execution: Execution, event: PlanNoted, key: MonitorKey, live: VolatileState
+    execution: Execution, event: PlanNoted, key: MonitorKey, volatile: VolatileState
 ) -> None:
     cache = execution.definition.plans[event.plan].cache
     branch = execution.branches.get(event.branch)
@@ -84,10 +84,13 @@ def _note_result(
     found = cache_key(cache.key, scope_of(execution, event.at_ms))
     if found is None:
         return
-    if event.what == PlanEventType.CACHE_HIT and key in live.caches:
-        live.caches[key].used(found)
+    if event.what == PlanEventType.CACHE_HIT and key in volatile.caches:
+        volatile.caches[key].used(found)
     elif event.what == PlanEventType.EXECUTOR_SUCCESS:
-        live.cacheable[event.namespace, event.run_id, event.branch] = (found, branch.began_at_ms)
+        volatile.cacheable[event.namespace, event.run_id, event.branch] = (
+            found,
+            branch.began_at_ms,
+        )
 
 
 def monitor_key(namespace: Namespace, execution: Execution, plan: str) -> MonitorKey:

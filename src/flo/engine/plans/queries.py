@@ -23,8 +23,8 @@ def get_plan(state: State, query: GetPlan, context: Context) -> PlanView:
             code="plan_not_found",
         )
     key = (query.namespace, query.workflow, definition.version, query.plan)
-    monitor = context.live.monitors.get(key) or new_monitor(plan, context.now_ms)
-    results = context.live.caches.get(key)
+    monitor = context.volatile.monitors.get(key) or new_monitor(plan, context.now_ms)
+    results = context.volatile.caches.get(key)
     return PlanView(
         workflow=query.workflow,
         version=definition.version,

@@ -10,7 +10,7 @@ from flo.model.plans import EmitEvent, Emitted
 def decide_emit(state: State, command: EmitEvent, context: Context) -> Decision:
     caches = [
         results
-        for key, results in context.live.caches.items()
+        for key, results in context.volatile.caches.items()
         if key[0] == command.namespace and command.name in results.cache.invalidate_on
     ]
     reply = Emitted(plans=len(caches), results=sum(len(results) for results in caches))

@@ -102,26 +102,26 @@ def apply_claimed(state: State, event: RunClaimed) -> None:
         state.due.set((RUN, event.namespace, run.run_id), event.lease_expires_at_ms)
 
 
-def free_at_ms(state: State, claim: Claim, now_ms: int, live: VolatileState) -> int | None:
+def free_at_ms(state: State, claim: Claim, now_ms: int, volatile: VolatileState) -> int | None:
     """When an action whose runs wait for its rate may begin one; None if none has to."""
     space = state.space(claim.namespace)
     times = [
         rate.next_at_ms(now_ms)
         for name in claim.actions
         if space.has_ready(name)
-        and (rate := rate_now(space, claim.namespace, name, live)) is not None
+        and (rate := rate_now(space, claim.namespace, name, volatile)) is not None
     ]
     return min((at_ms for at_ms in times if at_ms > now_ms), default=None)
 
 
 def rate_now(
-    space: Space, namespace: Namespace, name: ActionName, live: VolatileState
+    space: Space, namespace: Namespace, name: ActionName, volatile: VolatileState
 ) -> Rate | None:
     """How many runs of an action have begun lately; None if it is not limited by rate."""
     action = space.actions.get(name) or space.deleted.get(name)
     if action is None or action.limits is None:
         return None
-    return rate_under(action.limits, live.rates.get((namespace, name)))
+    return rate_under(action.limits, volatile.rates.get((namespace, name)))
 
 
 def _ready_runs(
@@ -134,7 +134,10 @@ def _ready_runs(
         if queue is None:
             continue
         open_to = [_runs(space, name, lane) for lane in queue.open_to(labels) if lane]
-        if open_to and (rate := rate_now(space, command.namespace, name, context.live)) is not None:
+        if (
+            open_to
+            and (rate := rate_now(space, command.namespace, name, context.volatile)) is not None
+        ):
             open_to = [_within(rate, _merged(open_to), context.now_ms)]
         lanes += open_to
     return _merged(lanes)

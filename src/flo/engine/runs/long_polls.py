@@ -73,7 +73,7 @@ def _load(state: State, claim: Claim) -> float:
 
 
 def _again_at_ms(state: State, claim: Claim, context: Context) -> int | None:
-    return free_at_ms(state, claim, context.now_ms, context.live)
+    return free_at_ms(state, claim, context.now_ms, context.volatile)
 
 
 def _wait_subjects(query: WaitForRuns) -> Iterable[Subject]:

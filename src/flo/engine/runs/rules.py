@@ -114,11 +114,11 @@ def decide_cancel(state: State, command: Cancel, context: Context) -> Decision:
     return Decision(Accepted(run_id=run.run_id, status=RunStatus.CANCELLED), (cancelled,))
 
 
-def note_cancelled(state: State, event: RunCancelled, live: VolatileState) -> None:
+def note_cancelled(state: State, event: RunCancelled, volatile: VolatileState) -> None:
     """The worker that had the run should know at once."""
     worker_id = event.worker_id
     if worker_id is not None and worker_id in state.spaces[event.namespace].workers:
-        notify(live, event.namespace, worker_id, event.run_id)
+        notify(volatile, event.namespace, worker_id, event.run_id)
 
 
 def apply_queued(state: State, event: RunQueued) -> None:

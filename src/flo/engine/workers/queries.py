@@ -34,17 +34,14 @@ def list_workers(state: State, query: ListWorkers, context: Context) -> WorkerPa
 
 
 def await_notifications(state: State, query: AwaitNotifications, context: Context) -> Notifications:
-    space = state.space(query.namespace)
-    worker = named_worker(space, query.worker_id)
-    live, after = context.live, query.after
-    if (
-        after > live.notifications_last
-    ):  # a number of an earlier life of the server, whose clock was ahead
+    worker = named_worker(state.space(query.namespace), query.worker_id)
+    volatile, after = context.volatile, query.after
+    if after > volatile.notifications_last:  # a number of an earlier start, with the clock ahead
         after = 0
-    headlines = live.notifications_after(query.namespace, query.worker_id, after)
+    found = volatile.notifications_after(query.namespace, query.worker_id, after)
     return Notifications(
-        last=headlines[-1].number if headlines else max(after, live.notifications_first),
-        cancelled=[one.cancelled for one in headlines if one.cancelled is not None],
+        last=found[-1].number if found else max(after, volatile.notifications_first),
+        cancelled=[one.cancelled for one in found if one.cancelled is not None],
         draining=worker.draining,
     )
 
@@ -52,7 +49,7 @@ def await_notifications(state: State, query: AwaitNotifications, context: Contex
 def _worker_view(
     namespace: Namespace, space: Space, worker: Worker, context: Context
 ) -> WorkerView:
-    presence = context.live.heard(namespace, worker.worker_id)
+    presence = context.volatile.heard(namespace, worker.worker_id)
     processes = space.processes[worker.worker_id].values()
     return WorkerView(
         worker_id=worker.worker_id,

@@ -162,7 +162,7 @@ def named_worker(space: Space, worker_id: WorkerId) -> Worker:
 def worker_status(worker: Worker, namespace: Namespace, context: Context) -> WorkerStatus:
     if not worker.draining and _is_silent(namespace, worker.worker_id, context):
         return WorkerStatus.UNHEALTHY
-    return _status_of(worker, context.live.heard(namespace, worker.worker_id).current_load)
+    return _status_of(worker, context.volatile.heard(namespace, worker.worker_id).current_load)
 
 
 def _labels_of(command: RegisterWorker) -> Labels | None:
@@ -187,7 +187,7 @@ def _evicted(
     """Who makes room when the registry is full: whoever has been silent for longest."""
     if len(workers) < WORKERS_MAX:
         return None
-    oldest = min(workers, key=lambda one: (context.live.heard(namespace, one).heard_at_ms, one))
+    oldest = min(workers, key=lambda one: (context.volatile.heard(namespace, one).heard_at_ms, one))
     if not _is_silent(namespace, oldest, context):
         raise Conflict(
             f"{WORKERS_MAX} workers are registered, and that is the most: deregister some",
@@ -197,7 +197,9 @@ def _evicted(
 
 
 def _is_silent(namespace: Namespace, worker_id: WorkerId, context: Context) -> bool:
-    return context.now_ms - context.live.heard(namespace, worker_id).heard_at_ms > SILENCE_MS_MAX
+    return (
+        context.now_ms - context.volatile.heard(namespace, worker_id).heard_at_ms > SILENCE_MS_MAX
+    )
 
 
 def _leave(

@@ -201,7 +201,7 @@ def _explain_limits(
             settings,
         )
         return True
-    rate = rate_now(space, namespace, run.action, context.live)
+    rate = rate_now(space, namespace, run.action, context.volatile)
     if rate is not None and not rate.may_call(context.now_ms):
         reasons.add(f"{waits} no more runs of action {run.action!r} may begin for now.", settings)
         return True

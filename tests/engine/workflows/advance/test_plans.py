@@ -379,4 +379,4 @@ start:
 
     assert play.status() == "completed"
     assert play.leftovers() == []
-    assert play.live.cacheable == {}
+    assert play.volatile.cacheable == {}

@@ -130,7 +130,7 @@ class _PlanAt:
         if self._plan.cache is None:
             return None
         found = cache_key(self._plan.cache.key, self._scope())
-        results = self._context.live.caches.get(self._key)
+        results = self._context.volatile.caches.get(self._key)
         if found is None or results is None:
             return None
         cached = results.find(found, self._context.now_ms)
@@ -148,7 +148,7 @@ class _PlanAt:
         return _decode(self._now.plan)
 
     def _monitor(self) -> PlanMonitor:
-        known = self._context.live.monitors.get(self._key)
+        known = self._context.volatile.monitors.get(self._key)
         return known or new_monitor(self._plan, self._context.now_ms)
 
     def _noted_event(self, event: PlanEvent) -> PlanNoted:
