@@ -189,7 +189,7 @@ def check_fields(message: Message) -> None:
 def bounds_of(annotation: Any) -> tuple[Bound, ...]:
     """The bounds that a field's type states, those of the structs in it included."""
     found: list[Bound] = [one for one in _metadata(annotation) if isinstance(one, BOUNDS)]
-    found += [Checked(check_fields) for one in _plain_types(annotation) if _has_bounds(one)]
+    found += [Checked(check_fields) for one in plain_types(annotation) if _has_bounds(one)]
     return tuple(found)
 
 
@@ -213,11 +213,12 @@ def _metadata(annotation: Any) -> list[Any]:
     return []
 
 
-def _plain_types(annotation: Any) -> list[Any]:
+def plain_types(annotation: Any) -> list[Any]:
+    """The types of a field, without what stands beside them."""
     if get_origin(annotation) is Annotated:
-        return _plain_types(get_args(annotation)[0])
+        return plain_types(get_args(annotation)[0])
     if get_origin(annotation) in (Union, UnionType):
-        return [one for part in get_args(annotation) for one in _plain_types(part)]
+        return [one for part in get_args(annotation) for one in plain_types(part)]
     return [annotation]
 
 

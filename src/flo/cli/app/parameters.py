@@ -11,24 +11,14 @@ something else.
 
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
-from types import NoneType, UnionType
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-    Protocol,
-    TypeAlias,
-    TypeVar,
-    Union,
-    get_args,
-    get_origin,
-)
+from types import NoneType
+from typing import Any, Protocol, TypeAlias, TypeVar, get_args, get_origin
 
 import click
 import msgspec
 
 from flo.cli.app.payload import LABELS, OBJECT, PAYLOAD
-from flo.model.fields import Range, help_of, range_of
+from flo.model.fields import Range, help_of, plain_types, range_of
 from flo.model.ids import Labels
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -125,7 +115,8 @@ class Either:
 
         def choose(context: click.Context, argument: click.Parameter, value: Any) -> Any:
             given = [one for one in (value, context.meta.get(key)) if one is not None]
-            if (field.required and len(set(given)) != 1) or (not field.required and len(given) > 1):
+            is_one = len(set(given)) == 1 if field.required else len(given) <= 1
+            if not is_one:
                 raise click.UsageError(self._error)
             return given[0] if given else None
 
@@ -194,21 +185,21 @@ def _option(field: msgspec.structs.FieldInfo, attributes: Mapping[str, Any]) -> 
     default = field.default.value if isinstance(field.default, Enum) else field.default
     option = {**option, "default": default, **attributes}
     if "help" not in attributes:
-        option["help"] += _remark(
-            "type" not in attributes and range_of(field.type), option["default"]
-        )
+        bounds = None if "type" in attributes else range_of(field.type)
+        option["help"] += _remark(bounds, option["default"])
     return option
 
 
-def _remark(bounds: Range | Literal[False] | None, default: object) -> str:
-    """The range of a number and the default, for people; whoever is asked checks the range."""
-    remarks = [range_text(bounds)] if bounds else []
+def _remark(bounds: Range | None, default: object) -> str:
+    """The range and the default of a number; whoever carries out the operation checks the range."""
+    remarks = [] if bounds is None else [_range_text(bounds)]
     if default not in (None, "", b""):
         remarks.append(f"default: {default}")
-    return f"  [{'; '.join(filter(None, remarks))}]" if any(remarks) else ""
+    remark = "; ".join(filter(None, remarks))
+    return f"  [{remark}]" if remark else ""
 
 
-def range_text(bounds: Range) -> str:
+def _range_text(bounds: Range) -> str:
     if bounds.most is not None and bounds.most <= MOST_SHOWN:
         return f"{bounds.least} to {bounds.most}"
     return f"{bounds.least} or more" if bounds.least >= 0 else ""
@@ -231,11 +222,7 @@ def _is_list(field: msgspec.structs.FieldInfo) -> bool:
     return get_origin(_plain(field.type)) is list
 
 
-def _plain(kind: Any) -> Any:
-    """A type without what stands beside it, and without None."""
-    if get_origin(kind) is Annotated:
-        return _plain(get_args(kind)[0])
-    if get_origin(kind) in (Union, UnionType):
-        (other,) = (one for one in get_args(kind) if one is not NoneType)
-        return _plain(other)
+def _plain(annotation: Any) -> Any:
+    """The one type of a field, without what stands beside it, and without None."""
+    (kind,) = (one for one in plain_types(annotation) if one is not NoneType)
     return kind
