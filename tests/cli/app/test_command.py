@@ -274,3 +274,17 @@ def test_a_flag_of_its_own_keeps_its_name():
 
     assert names["number"] == ["-n", "--number"]
     assert names["namespace"] == ["--namespace"]
+
+
+@pytest.mark.parametrize(
+    ("type", "words"),
+    [
+        (click.IntRange(1, 9), "[1 to 9]"),
+        (click.IntRange(min=0), "[0 or more]"),
+        (click.FloatRange(min=0, min_open=True), "[more than 0]"),
+    ],
+)
+def test_ranges_are_written_in_words(type, words):
+    command = FloCommand("paint", params=[click.Option(["--layers"], type=type, help="How many.")])
+
+    assert words in command.get_help(click.Context(command))

@@ -1,5 +1,6 @@
 """Commands and groups of them: with examples, global flags, aliases and the nearest name."""
 
+import re
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
@@ -9,6 +10,12 @@ import click
 
 from flo.cli.app.options import GlobalOption, global_options
 from flo.model.errors import FloError
+
+_RANGES = (
+    (re.compile(r"(\d+)<=x<=(\d+)"), r"\1 to \2"),
+    (re.compile(r"x>=(\d+)"), r"\1 or more"),
+    (re.compile(r"x>(\d+)"), r"more than \1"),
+)
 
 
 class LazyCommand(NamedTuple):
@@ -146,11 +153,19 @@ def _write_options(
         record = param.get_help_record(ctx)
         if record is not None and not isinstance(param, click.Argument):
             title = "Global options" if isinstance(param, GlobalOption) else "Options"
-            sections[title].append(record)
+            names, help = record
+            sections[title].append((names, _ranges_in_words(help)))
     for title, records in sections.items():
         if records:
             with formatter.section(title):
                 formatter.write_dl(records)
+
+
+def _ranges_in_words(help: str) -> str:
+    """What click writes as 0<=x<=9, as it stands in derived help."""
+    for pattern, words in _RANGES:
+        help = pattern.sub(words, help)
+    return help
 
 
 def _write_examples(examples: Sequence[str], formatter: click.HelpFormatter) -> None:
