@@ -43,9 +43,7 @@ WHICH = (
         metavar="ID,...",
         help="The dead letters, by their ids; - reads them from stdin, @ from a file.",
     ),
-    click.Option(
-        ["-a", "--all", "everything"], is_flag=True, help="All dead letters of the group."
-    ),
+    EVERYTHING,
 )
 """The group, and its dead letters that are meant: those named, or all."""
 
@@ -59,7 +57,7 @@ WHICH = (
 def requeue(settings: GlobalSettings, command: RequeueLetters, everything: bool) -> None:
     """Hand out dead letters of GROUP again, as if for the first time."""
     _check_choice(command.ids, everything)
-    _change(settings, "Requeued", command)
+    _change(settings, "Requeued", command, everything)
 
 
 @operation_command(
@@ -74,7 +72,7 @@ def purge(settings: GlobalSettings, command: PurgeLetters, everything: bool, yes
     _check_choice(command.ids, everything)
     what = ", ".join(command.ids or ["all dead letters"])
     confirm(f"Forget {what} of group {command.group!r} for good?", yes)
-    _change(settings, "Purged", command)
+    _change(settings, "Purged", command, everything)
 
 
 def _check_choice(ids: list[StreamId] | None, everything: bool) -> None:
@@ -82,16 +80,19 @@ def _check_choice(ids: list[StreamId] | None, everything: bool) -> None:
         raise click.UsageError("name the dead letters with --ids, or say --all")
 
 
-def _change(settings: GlobalSettings, word: str, command: Command[LettersChanged]) -> None:
-    """Change the dead letters that are meant, part by part until there are no more; show which."""
+def _change(
+    settings: GlobalSettings, word: str, command: Command[LettersChanged], everything: bool
+) -> None:
+    """Change the dead letters that are meant, part by part if there are many; show which."""
     part = msgspec.structs.replace(command, limit=LIST_LIMIT_MAX)
     ids: list[StreamId] = []
+    is_done = False
     with settings.connect() as flo, progress("dead letters") as count:
-        changed = LettersChanged(ids=[], more=True)
-        while changed.more:
+        while not is_done:
             changed = flo.call(part)
             ids += changed.ids
             count(len(ids))
+            is_done = not (everything and changed.more)
     text = f"{word} {count_text(len(ids), 'record')}" if ids else "(no dead letters)"
     show(settings.format, {"ids": ids}, text=text, raw="\n".join(ids))
 
