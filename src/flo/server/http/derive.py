@@ -1,11 +1,13 @@
 """The HTTP routes that follow from the declarations of operations: build, ask, return.
 
-    Route("POST", "/streams/{name}/groups/{group}/ack", names={"name": "stream"}, …)
-         │            │                                   namespace, and what a POST has not in
-         │            └─ path parameters                  its body: query parameters
-         └─ the other fields: a body whose unknown fields are refused
+    Route("POST", "/streams/{name}/groups/{group}/ack", names={"name": "stream"}, errors=(404,))
+    Ack(stream, group, ids, namespace, worker_id)
 
-Types, defaults, bounds and help are those of the fields, the errors those of the route.
+    stream, group      path parameters, since they are in the path; a stream is called `name` there
+    namespace          a query parameter, as are all other fields of a GET, a PUT and a DELETE
+    ids, worker_id     the JSON body, since it is a POST; unknown fields in it are refused
+
+Types, defaults, bounds and help are those of the fields, the answer is the operation's reply.
 """
 
 from collections.abc import Callable, Iterable
