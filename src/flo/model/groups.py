@@ -181,7 +181,21 @@ class LettersChanged(Message):
     more: bool = False
 
 
-@operation(opcode=70, permission=Permission.STREAMS_MANAGE, repeatable=False)
+@operation(
+    opcode=70,
+    permission=Permission.STREAMS_MANAGE,
+    repeatable=False,
+    http=Route(
+        "POST",
+        "/streams/{name}/groups/{group}",
+        status=201,
+        errors=(409,),
+        names=IN_PATH,
+        flat="settings",
+        answer="get_group",
+        is_body_optional=True,
+    ),
+)
 class CreateGroup(Command[Nothing]):
     """Make a group, and its stream if it is not there.
 

@@ -18,6 +18,7 @@ permission and the reference follow from this. All of them are listed in model/c
 import re
 from collections.abc import Callable
 from enum import StrEnum
+from inspect import cleandoc
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, get_args
 
 from flo.model.base import Message
@@ -94,7 +95,7 @@ class Operation(NamedTuple):
 
     @property
     def help(self) -> str:
-        return (self.message.__doc__ or "").strip()
+        return cleandoc(self.message.__doc__ or "")
 
 
 def may_repeat(message: Message) -> bool:

@@ -28,6 +28,10 @@ class Route(NamedTuple):
     """Field → its default over HTTP, where that differs."""
     without: tuple[str, ...] = ()
     """Fields that cannot be given over HTTP: they have their default."""
+    flat: str = ""
+    """A field that is a struct, and whose own fields are given instead of it."""
+    answer: str = ""
+    """The query whose reply is the answer, if not the operation's own."""
     is_body_optional: bool = False
     is_body_long: bool = False
     """Whether the body may be as long as a payload, though there is none in it."""

@@ -121,7 +121,20 @@ class StreamPage(Message):
     cursor: str | None = None
 
 
-@operation(opcode=60, permission=Permission.STREAMS_MANAGE, repeatable=False)
+@operation(
+    opcode=60,
+    permission=Permission.STREAMS_MANAGE,
+    repeatable=False,
+    http=Route(
+        "POST",
+        "/streams",
+        status=201,
+        errors=(409,),
+        names={"name": "stream"},
+        flat="retention",
+        answer="get_stream",
+    ),
+)
 class CreateStream(Command[Nothing]):
     """Make a stream; the first append to one makes it too, with the defaults.
 

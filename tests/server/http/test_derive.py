@@ -8,7 +8,7 @@ from litestar import Litestar, Router
 from litestar.di import Provide
 from litestar.testing import TestClient
 
-from flo.model.base import Message, Nothing
+from flo.model.base import Message, Nothing, Record
 from flo.model.catalog import OPERATIONS
 from flo.model.fields import Range, about
 from flo.model.operation import DECLARED, Command, Operation, Permission, Query
@@ -43,6 +43,20 @@ class Paint(Command[Nothing]):
     is_secret: Annotated[bool, about("Not to be seen.")] = False
 
 
+class Measures(Record):
+    height: Annotated[int, Range(1, 9), about("How high.")] = 3
+    is_round: Annotated[bool, about("Whether it is round.")] = False
+
+
+class Make(Command[Nothing]):
+    """Make a thing."""
+
+    thing: Annotated[str, about("The thing's name.")]
+    namespace: Annotated[str, about("Where it is.")] = "default"
+    measures: Annotated[Measures, about("How big it is.")] = Measures()
+    times: Annotated[int, about("How many.")] = 1
+
+
 class Recorder:
     """An engine that notes what it is asked."""
 
@@ -64,13 +78,25 @@ PAINT = Route(
 )
 
 
+MAKE = Route(
+    "POST",
+    "/things",
+    status=201,
+    names={"name": "thing"},
+    flat="measures",
+    answer="weigh",
+)
+
+
 @pytest.fixture
 def things(monkeypatch):
     declared = {
         Weigh: Operation("weigh", Weigh, Weighed, 1, Permission.RUNS_READ, http=WEIGH),
         Paint: Operation("paint", Paint, Nothing, 2, Permission.RUNS_MANAGE, http=PAINT),
+        Make: Operation("make", Make, Nothing, 3, Permission.RUNS_MANAGE, http=MAKE),
     }
     monkeypatch.setattr(derive, "OPERATIONS", tuple(declared.values()))
+    monkeypatch.setattr(derive, "BY_NAME", {one.name: one for one in declared.values()})
     for message, operation in declared.items():
         monkeypatch.setitem(DECLARED, message, operation)
     recorder = Recorder()
@@ -99,6 +125,16 @@ def test_a_command_has_its_fields_in_a_body_and_what_answers_nothing_is_204(thin
     assert (answer.status_code, answer.content) == (204, b"")
     assert things.recorder.asked == [
         Paint(thing="cup", colour="red", coats=2, picture=b"\x80\x00\xff", is_secret=True)
+    ]
+
+
+def test_a_struct_may_be_given_flat_and_the_answer_may_be_that_of_a_query(things):
+    answer = things.post("/things", json={"name": "cup", "height": 5, "times": 2})
+    assert answer.status_code == 201
+    assert answer.json()["grams"] == 5
+    assert things.recorder.asked == [
+        Make(thing="cup", measures=Measures(height=5), times=2),
+        Weigh(thing="cup", times=2),
     ]
 
 
