@@ -106,6 +106,7 @@ def things(monkeypatch):
         dependencies={"gateway": Provide(lambda: gateway, sync_to_thread=False)},
         exception_handlers=EXCEPTION_HANDLERS,
         request_class=FloRequest,
+        logging_config=None,
     )
     with TestClient(app) as client:
         client.recorder = recorder
