@@ -81,18 +81,18 @@ def test_each_version_of_a_workflow_has_plans_of_its_own(shell, pay):
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "shown"),
     [
         ("pay chrge", "workflow 'pay' has no plan 'chrge'; it has charge [plan_not_found]"),
         ("pya charge", "workflow 'pya' is not deployed: flo workflow create -f FILE"),
         ("pay charge -v 7", "workflow 'pay' has no version '7'; it has 1 [workflow_not_found]"),
     ],
 )
-def test_a_plan_that_is_not_there_is_not_found(shell, pay, line, told):
+def test_a_plan_that_is_not_there_is_not_found(shell, pay, line, shown):
     printed = shell(f"flo plan status {line}")
 
     assert printed.code == 1
-    assert printed.err.startswith(f"Error: {told}")
+    assert printed.err.startswith(f"Error: {shown}")
     assert printed.out == ""
 
 

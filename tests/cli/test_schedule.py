@@ -79,8 +79,8 @@ def test_the_next_times_are_told_in_utc(shell):
         "2026-03-15 01:00:00\n2026-03-16 01:00:00\n"
     )
     assert len(shell("flo schedule next often").out.splitlines()) == 5
-    told = json.loads(shell("flo schedule next often -t 1 --format json").out)
-    assert told["times"] == [TEN_O_CLOCK_MS + MINUTE_MS]
+    shown = json.loads(shell("flo schedule next often -t 1 --format json").out)
+    assert shown["times"] == [TEN_O_CLOCK_MS + MINUTE_MS]
 
 
 def test_a_paused_schedule_starts_nothing_until_it_is_resumed(shell, scheduled, clock):
@@ -98,8 +98,8 @@ def test_a_paused_schedule_starts_nothing_until_it_is_resumed(shell, scheduled, 
 @pytest.mark.usefixtures("scheduled")
 def test_a_pause_in_json_and_raw(shell):
     for verb, paused in (("pause", True), ("resume", False)):
-        told = json.loads(shell(f"flo schedule {verb} often --format json").out)
-        assert told == {"workflow": "often", "paused": paused}
+        shown = json.loads(shell(f"flo schedule {verb} often --format json").out)
+        assert shown == {"workflow": "often", "paused": paused}
         assert shell(f"flo schedule {verb} often -o raw").out == "often\n"
 
 
@@ -116,8 +116,8 @@ def test_a_disabled_workflow_has_no_times(shell):
 def test_a_run_may_be_had_now(shell, scheduled):
     assert shell("flo schedule run-now nightly").out == "Started workflow run: wfrun-1\n"
     assert scheduled.workflows.status("wfrun-1").input == b'{"mode": "full"}'
-    told = json.loads(shell("flo schedule run-now nightly --format json").out)
-    assert told == {"run_id": "wfrun-2", "workflow": "nightly"}
+    shown = json.loads(shell("flo schedule run-now nightly --format json").out)
+    assert shown == {"run_id": "wfrun-2", "workflow": "nightly"}
     assert shell("flo schedule run-now nightly -o raw").out == "wfrun-3\n"
 
 

@@ -48,13 +48,13 @@ def test_dead_letters_come_in_pages(shell, ids):
 
 
 def test_dead_letters_in_json_are_whole_records(shell, ids):
-    letters = json.loads(shell(f"flo stream group dead-letters {GROUP} --format json").out)
+    dead = json.loads(shell(f"flo stream group dead-letters {GROUP} --format json").out)
 
-    assert [letter["id"] for letter in letters] == ids[::-1]
-    assert letters[0]["data"] == 3
-    assert letters[0]["headers"] == {"n": "3"}
-    assert letters[0]["deliveries"] == 1
-    assert letters[0]["died_at_ms"] > 0
+    assert [letter["id"] for letter in dead] == ids[::-1]
+    assert dead[0]["data"] == 3
+    assert dead[0]["headers"] == {"n": "3"}
+    assert dead[0]["deliveries"] == 1
+    assert dead[0]["died_at_ms"] > 0
 
 
 def test_a_group_may_have_no_dead_letters(shell, client):

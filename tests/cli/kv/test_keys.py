@@ -127,8 +127,8 @@ def test_a_value_expires(shell, monkeypatch):
         monkeypatch.setenv("FLO_ENDPOINT", server.address)
         for key in "abc":
             shell(f"flo kv set {key} 1 --ttl 60")
-        told = json.loads(shell("flo kv get a --format json").out)
-        assert told["expires_at_ms"] == clock.now_ms() + 60_000
+        shown = json.loads(shell("flo kv get a --format json").out)
+        assert shown["expires_at_ms"] == clock.now_ms() + 60_000
         assert shell("flo kv touch b --ttl 3600") == (0, "OK\n", "")
         assert shell("flo kv persist c") == (0, "OK\n", "")
 
@@ -170,8 +170,8 @@ def test_several_values_at_once(shell, client):
         f"b       {two}        two words",
     ]
     assert shell("flo kv mget a nobody b -o raw").out == "1\n\ntwo words\n"
-    told = json.loads(shell("flo kv mget a nobody --format json").out)
-    assert [(item["key"], item["value"], item["version"]) for item in told] == [
+    shown = json.loads(shell("flo kv mget a nobody --format json").out)
+    assert [(item["key"], item["value"], item["version"]) for item in shown] == [
         ("a", 1, one),
         ("nobody", None, 0),
     ]
@@ -252,8 +252,8 @@ def test_older_values_are_listed_the_newest_first(shell, client, verb):
 
     assert heading.split() == ["VERSION", "CHANGED", "VALUE"]
     assert [row.split()[0] for row in rows] == [str(one) for one in versions[:1:-1]]
-    told = json.loads(shell(f"flo kv {verb} a -l 1 --format json").out)
-    assert [(one["version"], one["value"], one["value_encoding"]) for one in told] == [
+    shown = json.loads(shell(f"flo kv {verb} a -l 1 --format json").out)
+    assert [(one["version"], one["value"], one["value_encoding"]) for one in shown] == [
         (versions[-1], 11, "json")
     ]
 

@@ -149,9 +149,9 @@ def test_a_server_tells_how_it_is(shell, server):
 def test_a_server_tells_programs_how_it_is(shell, server):
     printed = shell(f"flo server status --format json --http-port {server.http_port}")
 
-    told = json.loads(printed.out)
-    assert told.pop("uptime_ms") >= 0
-    assert told == {
+    shown = json.loads(printed.out)
+    assert shown.pop("uptime_ms") >= 0
+    assert shown == {
         "status": "healthy",
         "endpoint": server.address,
         "ready": True,

@@ -47,10 +47,10 @@ def test_several_records_are_one_batch(shell, client):
 
 
 def test_what_was_appended_is_told_to_programs(shell, client):
-    told = json.loads(shell("flo stream append orders a b --format json").out)
+    shown = json.loads(shell("flo stream append orders a b --format json").out)
 
     first = client.streams.read("orders").items[0]
-    assert told == {"stream_id": first.stream_id, "count": 2}
+    assert shown == {"stream_id": first.stream_id, "count": 2}
     assert shell("flo stream append orders c -o raw").out.endswith("-3\n")
 
 

@@ -229,9 +229,9 @@ def test_a_follower_says_that_it_waits_for_a_server_that_stays_away(tmp_path, ca
         client.streams.append("orders", b"before")
         server.kill()
         following.start()
-        told = ""
-        while "Waiting for the server: " not in told:
-            told += capfd.readouterr().err
+        shown = ""
+        while "Waiting for the server: " not in shown:
+            shown += capfd.readouterr().err
         server.start()
         while following.is_alive():
             with BlockingFlo(server.address) as other:

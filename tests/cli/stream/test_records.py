@@ -57,8 +57,8 @@ def test_pages_make_one_array(capsys, pages):
         for page in pages:
             printer.show([record(b"%d" % number, number) for number in page])
 
-    told = [item["data"] for item in json.loads(capsys.readouterr().out)]
-    assert told == [number for page in pages for number in page]
+    shown = [item["data"] for item in json.loads(capsys.readouterr().out)]
+    assert shown == [number for page in pages for number in page]
 
 
 def test_without_an_end_there_is_an_object_in_each_line(capsys):

@@ -71,8 +71,8 @@ def test_the_same_idempotency_key_is_the_same_run(shell, order):
     again = shell("flo workflow start order -k order-123")
 
     assert again.out == "Started workflow run: wfrun-1 (the same run: this key is known)\n"
-    told = json.loads(shell("flo workflow start order -k order-123 --format json").out)
-    assert told == {"run_id": "wfrun-1", "duplicate": True}
+    shown = json.loads(shell("flo workflow start order -k order-123 --format json").out)
+    assert shown == {"run_id": "wfrun-1", "duplicate": True}
     assert len(order.workflows.runs().items) == 1
 
 
@@ -114,18 +114,18 @@ def test_a_status_is_one_line_that_begins_with_what_everyone_looks_for(shell, be
     start = '{"run_id":"wfrun-1","workflow":"order","version":"1","status":"waiting",'
     assert line.startswith(start)
     assert line.count("\n") == 1
-    told = json.loads(line)
-    assert told["current_step"] == "approve"
-    assert told["steps"][0]["output"] == {"charged": 7}
-    assert told["waits"][0]["signal"] == "approval"
-    assert "error" not in told
+    shown = json.loads(line)
+    assert shown["current_step"] == "approve"
+    assert shown["steps"][0]["output"] == {"charged": 7}
+    assert shown["waits"][0]["signal"] == "approval"
+    assert "error" not in shown
 
 
 def test_a_status_in_json_is_all_there_is(shell, begun):
-    told = json.loads(shell("flo workflow get wfrun-1 --format json").out)
+    shown = json.loads(shell("flo workflow get wfrun-1 --format json").out)
 
-    assert (told["error"], told["paused"], told["undone"]) == (None, False, [])
-    assert told["input"] == {"amount": 7}
+    assert (shown["error"], shown["paused"], shown["undone"]) == (None, False, [])
+    assert shown["input"] == {"amount": 7}
 
 
 def test_a_raw_status_is_one_word(shell, begun):
@@ -147,9 +147,9 @@ def test_a_signal_of_another_type_moves_nothing(shell, begun):
 
 
 def test_a_signal_in_json_and_raw(shell, begun):
-    told = json.loads(shell("flo workflow signal wfrun-1 -t other --format json").out)
+    shown = json.loads(shell("flo workflow signal wfrun-1 -t other --format json").out)
 
-    assert told == {"run_id": "wfrun-1", "type": "other"}
+    assert shown == {"run_id": "wfrun-1", "type": "other"}
     assert shell("flo workflow signal wfrun-1 -t other -o raw").out == "wfrun-1\n"
 
 
@@ -181,8 +181,8 @@ def test_a_cancellation_in_json_and_raw(shell, order):
     for _ in range(2):
         order.workflows.start("order")
 
-    told = json.loads(shell("flo workflow cancel wfrun-1 -r no --format json").out)
-    assert told == {"run_id": "wfrun-1", "reason": "no"}
+    shown = json.loads(shell("flo workflow cancel wfrun-1 -r no --format json").out)
+    assert shown == {"run_id": "wfrun-1", "reason": "no"}
     assert shell("flo workflow cancel wfrun-2 -o raw").out == "wfrun-2\n"
 
 
@@ -206,8 +206,8 @@ def test_a_paused_run_begins_nothing_until_it_is_resumed(shell, order):
 
 def test_a_pause_in_json_and_raw(shell, begun):
     for verb, paused in (("pause", True), ("resume", False)):
-        told = json.loads(shell(f"flo workflow {verb} wfrun-1 --format json").out)
-        assert told == {"run_id": "wfrun-1", "paused": paused}
+        shown = json.loads(shell(f"flo workflow {verb} wfrun-1 --format json").out)
+        assert shown == {"run_id": "wfrun-1", "paused": paused}
         assert shell(f"flo workflow {verb} wfrun-1 -o raw").out == "wfrun-1\n"
 
 
@@ -216,9 +216,9 @@ def test_a_run_is_repeated_from_a_step_on(shell, begun):
     again = shell("flo workflow rerun wfrun-1 --from approve")
 
     assert again.out == "Started workflow run: wfrun-2 (repeats wfrun-1)\n"
-    told = line_of(shell, "wfrun-2")
-    assert (told["current_step"], told["origin"]) == ("approve", "wfrun-1")
-    assert told["steps"][0]["output"] == {"charged": 7}
+    shown = line_of(shell, "wfrun-2")
+    assert (shown["current_step"], shown["origin"]) == ("approve", "wfrun-1")
+    assert shown["steps"][0]["output"] == {"charged": 7}
 
 
 def test_a_run_is_repeated_with_another_input_and_version(shell, begun):
@@ -226,16 +226,16 @@ def test_a_run_is_repeated_with_another_input_and_version(shell, begun):
     begun.workflows.create(text.replace('version: "1"', 'version: "2"'))
     shell("flo workflow rerun wfrun-1 --input '{\"amount\": 50}' --version 2")
 
-    told = line_of(shell, "wfrun-2")
-    assert (told["current_step"], told["version"]) == ("start", "2")
-    assert told["input"] == {"amount": 50}
-    assert told["attributes"] == {"amount": 50}
+    shown = line_of(shell, "wfrun-2")
+    assert (shown["current_step"], shown["version"]) == ("start", "2")
+    assert shown["input"] == {"amount": 50}
+    assert shown["attributes"] == {"amount": 50}
 
 
 def test_a_repetition_in_json_and_raw(shell, begun):
-    told = json.loads(shell("flo workflow rerun wfrun-1 --format json").out)
+    shown = json.loads(shell("flo workflow rerun wfrun-1 --format json").out)
 
-    assert told == {"run_id": "wfrun-2", "origin": "wfrun-1"}
+    assert shown == {"run_id": "wfrun-2", "origin": "wfrun-1"}
     assert shell("flo workflow rerun wfrun-1 -o raw").out == "wfrun-3\n"
 
 

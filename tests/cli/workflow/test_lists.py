@@ -201,23 +201,23 @@ def test_a_run_explains_that_it_is_paused(shell, three):
 
 
 def test_a_run_explains_how_it_has_ended(shell, three):
-    told = shell("flo workflow explain wfrun-1").out
+    shown = shell("flo workflow explain wfrun-1").out
 
-    assert told.startswith("wfrun-1 is cancelled. ")
-    assert "\n  - not wanted\n" in told
-    assert "Try: flo workflow rerun wfrun-1" in told
+    assert shown.startswith("wfrun-1 is cancelled. ")
+    assert "\n  - not wanted\n" in shown
+    assert "Try: flo workflow rerun wfrun-1" in shown
 
 
 def test_an_explanation_in_json_and_raw(shell, three):
-    told = json.loads(shell("flo workflow explain wfrun-2 --format json").out)
+    shown = json.loads(shell("flo workflow explain wfrun-2 --format json").out)
 
-    assert (told["run_id"], told["status"]) == ("wfrun-2", "waiting")
-    assert told["next_at_ms"] > 0
-    assert shell("flo workflow explain wfrun-2 -o raw").out == told["summary"] + "\n"
+    assert (shown["run_id"], shown["status"]) == ("wfrun-2", "waiting")
+    assert shown["next_at_ms"] > 0
+    assert shell("flo workflow explain wfrun-2 -o raw").out == shown["summary"] + "\n"
 
 
 def test_what_is_advised_works(shell, three):
-    told = json.loads(shell("flo workflow explain wfrun-2 --format json").out)
+    shown = json.loads(shell("flo workflow explain wfrun-2 --format json").out)
 
-    assert [shell(line).code for line in told["advice"]] == [0] * len(told["advice"])
+    assert [shell(line).code for line in shown["advice"]] == [0] * len(shown["advice"])
     assert shell("flo workflow status wfrun-2 -o raw").out == "completed\n"

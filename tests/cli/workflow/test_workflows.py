@@ -194,8 +194,8 @@ def test_one_version_is_disabled_and_enabled(shell, order):
 
 def test_a_switch_in_json_and_raw(shell, order):
     for verb, enabled in (("disable", False), ("enable", True)):
-        told = json.loads(shell(f"flo workflow {verb} order --format json").out)
-        assert told == {"name": "order", "version": None, "enabled": enabled}
+        shown = json.loads(shell(f"flo workflow {verb} order --format json").out)
+        assert shown == {"name": "order", "version": None, "enabled": enabled}
         assert shell(f"flo workflow {verb} order -o raw").out == "order\n"
 
 
@@ -215,8 +215,8 @@ def test_a_version_is_deleted_and_then_all_of_them(shell, order):
 def test_a_deletion_in_json_and_raw(shell, order):
     order.workflows.create(second())
 
-    told = json.loads(shell("flo workflow delete order -v 1 --format json").out)
-    assert told == {"name": "order", "version": "1"}
+    shown = json.loads(shell("flo workflow delete order -v 1 --format json").out)
+    assert shown == {"name": "order", "version": "1"}
     assert shell("flo workflow delete order -o raw").out == "order\n"
 
 

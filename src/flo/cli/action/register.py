@@ -8,7 +8,7 @@ import msgspec
 from flo.cli.app.derive import operation_command
 from flo.cli.app.options import GlobalSettings
 from flo.cli.app.output import show
-from flo.cli.app.parameters import Flag
+from flo.cli.app.parameters import Flag, parameters_of
 from flo.model.actions import ActionLimits, RegisterAction
 
 RATE_UNITS = {"s": "max_per_second", "m": "max_per_minute", "h": "max_per_hour"}
@@ -32,15 +32,8 @@ RATE_UNITS = {"s": "max_per_second", "m": "max_per_minute", "h": "max_per_hour"}
     ),
     Flag("wasm_entrypoint", metavar="NAME"),
     Flag("wasm_memory_limit", metavar="PAGES"),
-    click.Option(
-        ["--concurrency"], type=int, metavar="N", help="So many runs at a time, over all workers."
-    ),
-    click.Option(
-        ["--concurrency-key"],
-        metavar="TEMPLATE",
-        default="",
-        help="Count them for each value of this: '{input.customer_id}'.",
-    ),
+    *parameters_of(ActionLimits, Flag("concurrency_max", "--concurrency")),
+    *parameters_of(ActionLimits, Flag("concurrency_key", metavar="TEMPLATE")),
     click.Option(
         ["--rate"],
         metavar="N/s|N/m|N/h",
@@ -60,7 +53,7 @@ def register(
     settings: GlobalSettings,
     command: RegisterAction,
     wasm: Path | None,
-    concurrency: int | None,
+    concurrency_max: int | None,
     concurrency_key: str,
     rate: tuple[str, ...],
 ) -> None:
@@ -68,7 +61,7 @@ def register(
     command = msgspec.structs.replace(
         command,
         wasm_module=wasm.read_bytes() if wasm is not None else None,
-        limits=_limits(concurrency, concurrency_key, rate),
+        limits=_limits(concurrency_max, concurrency_key, rate),
     )
     registered = settings.call(command)
     show(settings.format, registered, text=f"Registered action: {command.name}", raw=command.name)
