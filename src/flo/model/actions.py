@@ -1,6 +1,6 @@
 """An action's registration: commands, queries, replies."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 from flo.model.base import Message, Nothing, Record
 from flo.model.fields import Checked, Cursor, Limit, NewNamespace, Range, Text, about
@@ -24,27 +24,52 @@ MEMORY_PAGES_DEFAULT = 256
 """Pages of 64 KB: 16 MB."""
 RUNS_LIMIT_MAX = 1_000_000
 
+AttemptTimeoutMs: TypeAlias = Annotated[
+    int, Range(0, DURATION_MS_MAX), about("How long an attempt may take; 0 is without end.")
+]
+MaxRetries: TypeAlias = Annotated[
+    int, Range(0, MAX_RETRIES_MAX), about("How often a run that failed is tried again.")
+]
+RetryDelayMs: TypeAlias = Annotated[
+    int, Range(0, DURATION_MS_MAX), about("The wait before the first retry; it doubles.")
+]
+Description: TypeAlias = Annotated[str, Text(), about("What the action does, for people.")]
+InputSchema: TypeAlias = Annotated[
+    dict[str, Any] | None, about("The JSON Schema of the inputs that can be invoked.")
+]
+OutputSchema: TypeAlias = Annotated[
+    dict[str, Any] | None, about("The JSON Schema of the results that a worker can report.")
+]
+IfChanged: TypeAlias = Annotated[bool, about("Settings already in force make no new version.")]
+WasmEntrypoint: TypeAlias = Annotated[str, about("The function to call.")]
+WasmMemoryLimit: TypeAlias = Annotated[int, about("The most memory, in pages of 64 KB.")]
+MaxRuns: TypeAlias = Annotated[
+    int | None, Range(1, RUNS_LIMIT_MAX), about("The most runs ready or under way at a time.")
+]
+ConcurrencyKey: TypeAlias = Annotated[
+    str,
+    Text(),
+    about("Such as {input.customer_id}: counted for each value of it, otherwise for all."),
+]
+MaxPerSecond: TypeAlias = Annotated[
+    int | None, Range(1, RUNS_LIMIT_MAX), about("The most runs that begin in a second.")
+]
+MaxPerMinute: TypeAlias = Annotated[
+    int | None, Range(1, RUNS_LIMIT_MAX), about("The most runs that begin in a minute.")
+]
+MaxPerHour: TypeAlias = Annotated[
+    int | None, Range(1, RUNS_LIMIT_MAX), about("The most runs that begin in an hour.")
+]
+
 
 class ActionLimits(Record):
     """How many runs of an action may be ready or under way at a time, and how many may begin."""
 
-    concurrency_max: Annotated[
-        int | None, Range(1, RUNS_LIMIT_MAX), about("The most runs ready or under way at a time.")
-    ] = None
-    concurrency_key: Annotated[
-        str,
-        Text(),
-        about("Such as {input.customer_id}: counted for each value of it, otherwise for all."),
-    ] = ""
-    max_per_second: Annotated[
-        int | None, Range(1, RUNS_LIMIT_MAX), about("The most runs that begin in a second.")
-    ] = None
-    max_per_minute: Annotated[
-        int | None, Range(1, RUNS_LIMIT_MAX), about("The most runs that begin in a minute.")
-    ] = None
-    max_per_hour: Annotated[
-        int | None, Range(1, RUNS_LIMIT_MAX), about("The most runs that begin in an hour.")
-    ] = None
+    concurrency_max: MaxRuns = None
+    concurrency_key: ConcurrencyKey = ""
+    max_per_second: MaxPerSecond = None
+    max_per_minute: MaxPerMinute = None
+    max_per_hour: MaxPerHour = None
 
 
 class Registered(Message):
@@ -101,33 +126,21 @@ class RegisterAction(Command[Registered]):
 
     name: Annotated[ActionName, Checked(check_action_name)]
     namespace: NewNamespace = NAMESPACE_DEFAULT
-    timeout_ms: Annotated[
-        int, Range(0, DURATION_MS_MAX), about("How long an attempt may take; 0 is without end.")
-    ] = TIMEOUT_MS_DEFAULT
-    max_retries: Annotated[
-        int, Range(0, MAX_RETRIES_MAX), about("How often a run that failed is tried again.")
-    ] = MAX_RETRIES_DEFAULT
-    retry_delay_ms: Annotated[
-        int, Range(0, DURATION_MS_MAX), about("The wait before the first retry; it doubles.")
-    ] = RETRY_DELAY_MS_DEFAULT
-    description: Annotated[str, Text(), about("What the action does, for people.")] = ""
-    input_schema: Annotated[
-        dict[str, Any] | None, about("The JSON Schema of the inputs that can be invoked.")
-    ] = None
-    output_schema: Annotated[
-        dict[str, Any] | None, about("The JSON Schema of the results that a worker can report.")
-    ] = None
-    if_changed: Annotated[bool, about("Settings already in force make no new version.")] = False
+    timeout_ms: AttemptTimeoutMs = TIMEOUT_MS_DEFAULT
+    max_retries: MaxRetries = MAX_RETRIES_DEFAULT
+    retry_delay_ms: RetryDelayMs = RETRY_DELAY_MS_DEFAULT
+    description: Description = ""
+    input_schema: InputSchema = None
+    output_schema: OutputSchema = None
+    if_changed: IfChanged = False
     wasm_module: Annotated[
         bytes | None, about("A WebAssembly module: the server performs the action itself.")
     ] = None
     wasm_digest: Annotated[
         str | None, about("The digest of a module that the server has already.")
     ] = None
-    wasm_entrypoint: Annotated[str, about("The function to call.")] = ENTRYPOINT_DEFAULT
-    wasm_memory_limit: Annotated[int, about("The most memory, in pages of 64 KB.")] = (
-        MEMORY_PAGES_DEFAULT
-    )
+    wasm_entrypoint: WasmEntrypoint = ENTRYPOINT_DEFAULT
+    wasm_memory_limit: WasmMemoryLimit = MEMORY_PAGES_DEFAULT
     limits: Annotated[
         ActionLimits | None, about("How many runs may be under way, and how many may begin.")
     ] = None

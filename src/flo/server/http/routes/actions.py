@@ -2,7 +2,7 @@
 
 from base64 import b64decode
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from litestar import Response, get, post, put
@@ -20,14 +20,29 @@ from flo.model.actions import (
     TIMEOUT_MS_DEFAULT,
     ActionLimits,
     ActionView,
+    AttemptTimeoutMs,
+    ConcurrencyKey,
+    Description,
     DisableAction,
     EnableAction,
     GetAction,
+    IfChanged,
+    InputSchema,
+    MaxPerHour,
+    MaxPerMinute,
+    MaxPerSecond,
+    MaxRetries,
+    MaxRuns,
+    OutputSchema,
     RegisterAction,
     Registered,
+    RetryDelayMs,
+    WasmEntrypoint,
+    WasmMemoryLimit,
 )
 from flo.model.base import Message
 from flo.model.errors import Conflict, Invalid
+from flo.model.fields import about
 from flo.model.ids import (
     LIST_LIMIT_MAX,
     NAMESPACE_DEFAULT,
@@ -48,32 +63,30 @@ RECENT_RUNS = 10
 class LimitsBody(Message):
     """How many runs may be under way at a time, for each value of a key, and how many may begin."""
 
-    concurrency_max: int | None = None
-    concurrency_key: str = ""
-    max_per_second: int | None = None
-    max_per_minute: int | None = None
-    max_per_hour: int | None = None
+    concurrency_max: MaxRuns = None
+    concurrency_key: ConcurrencyKey = ""
+    max_per_second: MaxPerSecond = None
+    max_per_minute: MaxPerMinute = None
+    max_per_hour: MaxPerHour = None
 
 
 class ActionBody(Message):
-    """A registration. With `if_changed`, settings already in force do not make a new version.
-
-    `input_schema` and `output_schema` are JSON Schemas: of the inputs that can be invoked, and of
-    the results that a worker can report.
-    """
+    """A registration."""
 
     name: ActionName
-    timeout_ms: int = TIMEOUT_MS_DEFAULT
-    max_retries: int = MAX_RETRIES_DEFAULT
-    retry_delay_ms: int = RETRY_DELAY_MS_DEFAULT
-    description: str = ""
-    input_schema: dict[str, Any] | None = None
-    output_schema: dict[str, Any] | None = None
-    if_changed: bool = False
-    wasm_module: str | None = None
-    """The bytes of a WebAssembly module, in base64: the server performs the action itself."""
-    wasm_entrypoint: str = ENTRYPOINT_DEFAULT
-    wasm_memory_limit: int = MEMORY_PAGES_DEFAULT
+    timeout_ms: AttemptTimeoutMs = TIMEOUT_MS_DEFAULT
+    max_retries: MaxRetries = MAX_RETRIES_DEFAULT
+    retry_delay_ms: RetryDelayMs = RETRY_DELAY_MS_DEFAULT
+    description: Description = ""
+    input_schema: InputSchema = None
+    output_schema: OutputSchema = None
+    if_changed: IfChanged = False
+    wasm_module: Annotated[
+        str | None,
+        about("A WebAssembly module, in base64: the server performs the action itself."),
+    ] = None
+    wasm_entrypoint: WasmEntrypoint = ENTRYPOINT_DEFAULT
+    wasm_memory_limit: WasmMemoryLimit = MEMORY_PAGES_DEFAULT
     limits: LimitsBody | None = None
 
 
@@ -83,12 +96,12 @@ class SettingsBody(Message):
     While `enabled` is false, new invocations are refused; runs that are there already go on.
     """
 
-    timeout_ms: int | UnsetType = UNSET
-    max_retries: int | UnsetType = UNSET
-    retry_delay_ms: int | UnsetType = UNSET
-    description: str | UnsetType = UNSET
-    input_schema: dict[str, Any] | UnsetType | None = UNSET
-    output_schema: dict[str, Any] | UnsetType | None = UNSET
+    timeout_ms: AttemptTimeoutMs | UnsetType = UNSET
+    max_retries: MaxRetries | UnsetType = UNSET
+    retry_delay_ms: RetryDelayMs | UnsetType = UNSET
+    description: Description | UnsetType = UNSET
+    input_schema: InputSchema | UnsetType = UNSET
+    output_schema: OutputSchema | UnsetType = UNSET
     limits: LimitsBody | UnsetType | None = UNSET
     enabled: bool | UnsetType = UNSET
 

@@ -21,6 +21,7 @@ from flo.model.kv import (
     Delete,
     Deleted,
     DeleteKey,
+    Delta,
     ExpireKey,
     GetKey,
     GetKeys,
@@ -28,6 +29,7 @@ from flo.model.kv import (
     Put,
     PutKey,
     Transact,
+    TtlMs,
     Value,
     Versioned,
 )
@@ -69,7 +71,7 @@ IfMatch: TypeAlias = Annotated[
 class ExpireBody(Message):
     """In how many milliseconds the key is to be gone; null: it stays."""
 
-    ttl_ms: int | None
+    ttl_ms: TtlMs | None
 
 
 class KeysBody(Message):
@@ -91,7 +93,7 @@ class PutBody(Message, tag="put"):
     key: Key
     value: msgspec.Raw
     value_encoding: Encoding = "json"
-    ttl_ms: int | None = None
+    ttl_ms: TtlMs | None = None
 
 
 class DeleteBody(Message, tag="delete"):
@@ -104,7 +106,7 @@ class AddBody(Message, tag="increment"):
     """Add to a whole number; a key that does not exist counts as 0."""
 
     key: Key
-    delta: int = 1
+    delta: Delta = 1
 
 
 class TransactionBody(Message):
