@@ -171,7 +171,7 @@ class Play(Story):
             for found in (
                 space.executions,
                 space.awaited,
-                space.slots,
+                space.workflow_permits,
                 space.runs,
                 live,
                 gone,

@@ -17,20 +17,22 @@ def audit_permits(
     }
     kept = {
         (action, key): (
-            set(slots.holders),
-            _by_priority([space.runs[run_id_of(action, number)] for number in slots.line]),
+            set(permits.holders),
+            _by_priority([space.runs[run_id_of(action, number)] for number in permits.waiting]),
         )
-        for (action, key), slots in space.action_slots.items()
+        for (action, key), permits in space.action_permits.items()
     }
     checks.hold(Invariant.PERMITS_RIGHT, kept == expected, kept, expected)
     for run in space.runs.values():
         wanted = reference.limits.key_of(namespace, run)
-        checks.hold(Invariant.PERMITS_RIGHT, run.slot == wanted, run, "should have the key", wanted)
-    for (action, key), slots in space.action_slots.items():
+        checks.hold(
+            Invariant.PERMITS_RIGHT, run.limit_key == wanted, run, "should have the key", wanted
+        )
+    for (action, key), permits in space.action_permits.items():
         limits = space.settings(action).limits
         most = limits.concurrency_max if limits is not None else None
-        full = most is not None and len(slots.holders) >= most
-        checks.hold(Invariant.PERMITS_RIGHT, full or not slots.line, action, key, "has room")
+        full = most is not None and len(permits.holders) >= most
+        checks.hold(Invariant.PERMITS_RIGHT, full or not permits.waiting, action, key, "has room")
 
 
 def _by_priority(runs: list[Run]) -> list[RunId]:

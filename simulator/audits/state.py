@@ -102,8 +102,8 @@ def _audit_queues(
     )
     queued.update(
         (action, number)
-        for (action, _), slots in space.action_slots.items()
-        for number in slots.line
+        for (action, _), permits in space.action_permits.items()
+        for number in permits.waiting
     )
     ready = Counter((run.action, run.number) for run in space.runs.values() if _is_ready(run))
     checks.hold(Invariant.QUEUED_OR_DUE, queued == ready, queued - ready, ready - queued)

@@ -90,21 +90,29 @@ def _audit_permits(
     checks: Checks,
 ) -> None:
     expected = {
-        (workflow, slot): holders
-        for (theirs, workflow, slot), holders in reference.workflows.holders.items()
+        (workflow, limit_key): holders
+        for (theirs, workflow, limit_key), holders in reference.workflows.holders.items()
         if theirs == namespace and holders
     }
-    kept = {key: set(slots.holders) for key, slots in space.slots.items() if slots.holders}
+    kept = {
+        key: set(permits.holders)
+        for key, permits in space.workflow_permits.items()
+        if permits.holders
+    }
     checks.hold(Invariant.PERMITS_RIGHT, kept == expected, kept, expected)
-    line = {run_id for slots in space.slots.values() for run_id in slots.line}
+    queued = {run_id for permits in space.workflow_permits.values() for run_id in permits.waiting}
     waiting = {timeline.run_id for timeline in timelines if not timeline.admitted}
-    checks.hold(Invariant.PERMITS_RIGHT, line == waiting, line, waiting)
-    for (workflow, slot), slots in space.slots.items():
+    checks.hold(Invariant.PERMITS_RIGHT, queued == waiting, queued, waiting)
+    for (workflow, limit_key), permits in space.workflow_permits.items():
         limit = (
-            space.executions[next(iter(slots.line))].definition.concurrency if slots.line else None
+            space.executions[next(iter(permits.waiting))].definition.concurrency
+            if permits.waiting
+            else None
         )
-        full = limit is None or len(slots.holders) >= limit.max
-        checks.hold(Invariant.PERMITS_RIGHT, full, workflow, slot, "has room, and runs that wait")
+        full = limit is None or len(permits.holders) >= limit.max
+        checks.hold(
+            Invariant.PERMITS_RIGHT, full, workflow, limit_key, "has room, and runs that wait"
+        )
 
 
 def _audit_counts(space: Space, timelines: list[WorkflowTimeline], checks: Checks) -> None:

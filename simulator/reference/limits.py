@@ -91,7 +91,7 @@ class LimitReference:
     def made(self, namespace: Namespace, run: Run) -> None:
         """A run is limited by what the action says when it is made, or made again."""
         key = self.key_of(namespace, run)
-        self._hold(Invariant.PERMITS_BOUNDED, run.slot == key, run, "should have the key", key)
+        self._hold(Invariant.PERMITS_BOUNDED, run.limit_key == key, run, "should have the key", key)
 
     def key_of(self, namespace: Namespace, run: Run) -> str | None:
         """By what the limits of its action, as they are now, count a run."""

@@ -35,7 +35,7 @@ class RunTimeline:
         self.is_dead = False
         self.is_purged = False
         self.ready_at_ms = run.ready_at_ms
-        self.limit_key = run.slot
+        self.limit_key = run.limit_key
         self.holder: WorkerId | None = None
         self.claimers: dict[int, WorkerId] = {}
         self.in_vain: dict[int, tuple[WorkerId, str]] = {}

@@ -139,13 +139,13 @@ class RunReference:
     @reads
     def _rekeyed(self, event: RunsRekeyed) -> None:
         ready: list[RunTimeline] = []
-        for number, slot in event.slots:
+        for number, limit_key in event.keys:
             timeline = self._live_run(event.namespace, run_id_of(event.action, number))
             if timeline.holder is None and timeline.timer is None:
                 ready.append(timeline)
                 if not self._limits.is_waiting(timeline):
                     self._queues.remove(timeline)
-            self._limits.moved(timeline, slot)
+            self._limits.moved(timeline, limit_key)
         ready.sort(key=lambda timeline: (timeline.ready_at_ms, timeline.made.number))
         for timeline in self._limits.moved_all(event.namespace, event.action, ready):
             self._queues.add(timeline)
@@ -273,7 +273,7 @@ class RunReference:
         )
         self._limits.made(event.namespace, run)
         timeline.is_dead = False
-        timeline.limit_key = run.slot
+        timeline.limit_key = run.limit_key
         timeline.attempts_before = timeline.attempt
         timeline.ready_at_ms = run.ready_at_ms
         timeline.ended_at_s = None

@@ -29,7 +29,7 @@ class WorkflowTimeline:
         self.rolled_back = False
         self.signals: Counter[str] = Counter()
         self.paused = False
-        self.admitted = run.slot is None
+        self.admitted = run.limit_key is None
         self.ending: Ending | None = None
         self.ended_at = 0
         """The append that ended it."""

@@ -209,10 +209,10 @@ class WorkflowReference:
     @reads
     def _admitted(self, event: WorkflowAdmitted) -> None:
         timeline = self._live_run(event)
-        slot, limit = timeline.made.slot, timeline.definition.concurrency
-        assert slot is not None
+        limit_key, limit = timeline.made.limit_key, timeline.definition.concurrency
+        assert limit_key is not None
         assert limit is not None
-        holders = self.holders[timeline.namespace, timeline.made.workflow, slot]
+        holders = self.holders[timeline.namespace, timeline.made.workflow, limit_key]
         self._hold(Invariant.PERMITS_BOUNDED, not timeline.admitted, event)
         holders.add(timeline.run_id)
         timeline.admitted = True
@@ -386,9 +386,9 @@ class WorkflowReference:
         timeline.branches.clear()
         timeline.at_rest.clear()
         del self.live[timeline.key]
-        if timeline.made.slot is not None:
-            slot = (timeline.namespace, timeline.made.workflow, timeline.made.slot)
-            self.holders[slot].discard(timeline.run_id)
+        if timeline.made.limit_key is not None:
+            limit_key = (timeline.namespace, timeline.made.workflow, timeline.made.limit_key)
+            self.holders[limit_key].discard(timeline.run_id)
         self._finished.append((*timeline.key, ending.status))
 
     @reads

@@ -19,17 +19,19 @@ def leaky() -> None:
         space = state.spaces[event.namespace]
         run = space.runs[event.run_id]
         reports.apply_requeued(state, event)
-        if run.slot is not None:
-            slots = space.action_slots.setdefault((run.action, run.slot), limits.ActionSlots())
-            slots.holders[f"{run.run_id}, attempt {run.attempt}"] = None
+        if run.limit_key is not None:
+            permits = space.action_permits.setdefault(
+                (run.action, run.limit_key), limits.ActionPermits()
+            )
+            permits.holders[f"{run.run_id}, attempt {run.attempt}"] = None
 
     FOLDS[RunRequeued] = apply_requeued
 
 
 def careless() -> None:
     def admitted(state, namespace, key, context):
-        slots = state.spaces[namespace].slots.get(key)
-        for run_id in list(slots.line) if slots is not None else ():
+        permits = state.spaces[namespace].workflow_permits.get(key)
+        for run_id in list(permits.waiting) if permits is not None else ():
             yield WorkflowAdmitted(namespace=namespace, run_id=run_id, at_ms=context.now_ms)
 
     limits._most = lambda space, name: None

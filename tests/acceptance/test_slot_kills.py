@@ -293,22 +293,22 @@ def most_at_once(tasks: list[Task]) -> Counter[str]:
 
 def crowds_in(events: Iterable[Event]) -> list[str]:
     """Where the log itself has more under way of a key than its limit."""
-    slot_of: dict[str, tuple[str, str]] = {}
+    key_of: dict[str, tuple[str, str]] = {}
     under_way: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
     problems = []
     for event in events:
         match event:
-            case RunQueued(run=run) if run.slot is not None:
-                slot_of[run.run_id] = run.action, run.slot
-            case WorkflowStarted(run=run) if run.slot is not None:
-                slot_of[run.run_id] = PACK, run.slot
-            case RunClaimed(run_id=run_id) | WorkflowAdmitted(run_id=run_id) if run_id in slot_of:
-                crowd = under_way[slot_of[run_id]]
+            case RunQueued(run=run) if run.limit_key is not None:
+                key_of[run.run_id] = run.action, run.limit_key
+            case WorkflowStarted(run=run) if run.limit_key is not None:
+                key_of[run.run_id] = PACK, run.limit_key
+            case RunClaimed(run_id=run_id) | WorkflowAdmitted(run_id=run_id) if run_id in key_of:
+                crowd = under_way[key_of[run_id]]
                 crowd.add(run_id)
-                if len(crowd) > LIMITS[slot_of[run_id][0]]:
-                    problems.append(f"the log has under way of {slot_of[run_id]}: {sorted(crowd)}")
-            case _ if isinstance(event, (*ENDS, WorkflowFinished)) and event.run_id in slot_of:
-                under_way[slot_of[event.run_id]].discard(event.run_id)
+                if len(crowd) > LIMITS[key_of[run_id][0]]:
+                    problems.append(f"the log has under way of {key_of[run_id]}: {sorted(crowd)}")
+            case _ if isinstance(event, (*ENDS, WorkflowFinished)) and event.run_id in key_of:
+                under_way[key_of[event.run_id]].discard(event.run_id)
             case _:
                 pass
     return problems
@@ -318,8 +318,8 @@ def leftovers(state: State) -> list[str]:
     """Slots that somebody has although everything is done."""
     space = state.space("default")
     live = [f"{run_id} is not done" for run_id in (*space.runs, *space.executions)]
-    slots = {**space.action_slots, **space.slots}
-    return live + [f"{key} is held by {list(one.holders)}" for key, one in slots.items()]
+    permits = {**space.action_permits, **space.workflow_permits}
+    return live + [f"{key} is held by {list(one.holders)}" for key, one in permits.items()]
 
 
 async def _register(flo: Flo) -> None:

@@ -119,7 +119,7 @@ def check(story):
         assert all(run.number <= space.numbers[run.action] for run in runs)
         assert set(space.deleted) == {run.action for run in runs} - set(space.actions)
         check_queues(space)
-        check_slots(space)
+        check_permits(space)
         check_leases(space)
         check_keys(space, story.ended)
         check_tallies(space, story.ended)
@@ -198,31 +198,33 @@ def check_queues(space):
     ]
     line = [
         run_id_of(action, number)
-        for (action, _), slots in space.action_slots.items()
-        for number in slots.line
+        for (action, _), permits in space.action_permits.items()
+        for number in permits.waiting
     ]
     assert sorted(queued + line) == sorted(ready)
     assert sum(map(len, space.queues.values())) == len(queued)
 
 
-def check_slots(space):
-    holders = {run_id: key for key, slots in space.action_slots.items() for run_id in slots.holders}
+def check_permits(space):
+    holders = {
+        run_id: key for key, permits in space.action_permits.items() for run_id in permits.holders
+    }
     in_line = {
         run_id_of(key[0], number): key
-        for key, slots in space.action_slots.items()
-        for number in slots.line
+        for key, permits in space.action_permits.items()
+        for number in permits.waiting
     }
-    due = {run.run_id: run for run in space.runs.values() if run.slot and not run.is_delayed}
+    due = {run.run_id: run for run in space.runs.values() if run.limit_key and not run.is_delayed}
     for run_id, run in due.items():
-        assert (holders | in_line)[run_id] == (run.action, run.slot)
+        assert (holders | in_line)[run_id] == (run.action, run.limit_key)
         assert (run_id in holders) is (run_id not in in_line)
     assert {*holders, *in_line} <= {*space.runs}
-    for (action, key), slots in space.action_slots.items():
-        assert slots.holders or slots.line
+    for (action, key), permits in space.action_permits.items():
+        assert permits.holders or permits.waiting
         limits = space.settings(action).limits
-        assert all(space.runs[run_id].slot == key for run_id in slots.holders)
-        assert not slots.line or len(slots.holders) >= limits.concurrency_max
-        ready = [space.runs[run_id].status is RunStatus.PENDING for run_id in slots.holders]
+        assert all(space.runs[run_id].limit_key == key for run_id in permits.holders)
+        assert not permits.waiting or len(permits.holders) >= limits.concurrency_max
+        ready = [space.runs[run_id].status is RunStatus.PENDING for run_id in permits.holders]
         assert not any(ready) or len(ready) <= limits.concurrency_max
 
 

@@ -58,7 +58,7 @@ RUN = WorkflowRun(
     results={"r": StepResult(outcome="success", output=b"o", error="e", at_ms=6)},
     triggered_by="parent",
     depth=1,
-    slot="p",
+    limit_key="p",
 )
 BRANCH = Branch(
     step="s",
@@ -189,7 +189,9 @@ OF_WORKFLOWS: list[tuple[Event, bytes]] = [
         b"\x91\x97\xaaStepUndone\xa1n\xa7wfrun-2\xa1s\xc2\x07\xa1e",
     ),
     (
-        WorkflowFinished(**OF_RUN, ending=ENDING, output=b"o", at_ms=7, workflow="w", slot="p"),
+        WorkflowFinished(
+            **OF_RUN, ending=ENDING, output=b"o", at_ms=7, workflow="w", limit_key="p"
+        ),
         b"\x91\x98\xb0WorkflowFinished\xa1n\xa7wfrun-2\x93\xa9timed_out\xacflo.TimedOut\xa1e\xc4\x01o\x07\xa1w\xa1p",
     ),
     (

@@ -1,4 +1,4 @@
-"""Claims that are parked wake when a slot falls free, or when a rate lets another run begin."""
+"""Claims that are parked wake when a permit falls free, or when a rate lets another run begin."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def tasks_of(assigned):
     return [task.task_id for task in assigned.tasks]
 
 
-# A slot falls free
+# A permit falls free
 
 ENDS = {
     "completed": Complete(run_id="send-1", worker_id=ANNA),
@@ -43,7 +43,7 @@ ENDS = {
 
 @pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
 @pytest.mark.parametrize("deleted", [False, True], ids=["", "deleted"])
-async def test_a_parked_claim_wakes_when_a_slot_falls_free(shard, end, deleted):
+async def test_a_parked_claim_wakes_when_a_permit_falls_free(shard, end, deleted):
     await shard.ask(limited(concurrency_max=1))
     shard.submit([INVOKE] * 2, lambda answers: None)
     assert tasks_of(await shard.ask(patient(ANNA, max_tasks=2))) == ["send-1"]
@@ -73,7 +73,7 @@ async def test_a_parked_claim_wakes_when_the_lease_of_a_holder_ends(shard, clock
     assert tasks_of(await parked) == ["send-2"]
 
 
-async def test_a_slot_that_falls_free_wakes_one_claim_and_the_others_wait(shard):
+async def test_a_permit_that_falls_free_wakes_one_claim_and_the_others_wait(shard):
     await shard.ask(limited(concurrency_max=1))
     shard.submit([INVOKE] * 3, lambda answers: None)
     await shard.ask(patient(ANNA))
@@ -191,7 +191,7 @@ async def test_a_claim_that_was_withdrawn_takes_nothing_when_its_rate_allows(sha
     assert (await shard.ask(GetRun(run_id="send-2"))).status is RunStatus.PENDING
 
 
-async def test_after_a_restart_the_slots_are_taken_and_the_windows_empty(log, clock, shard):
+async def test_after_a_restart_the_permits_are_taken_and_the_windows_empty(log, clock, shard):
     await shard.ask(limited(concurrency_max=2, max_per_hour=1))
     shard.submit([INVOKE] * 3, lambda answers: None)
     assert tasks_of(await shard.ask(patient(ANNA, max_tasks=3))) == ["send-1"]

@@ -498,8 +498,8 @@ def test_workflows_come_back_from_a_snapshot_as_they_were(tell):
     assert restored.workflow_number == space.workflow_number
     for name, workflow in space.workflows.items():
         assert vars(restored.workflows[name]) == vars(workflow)
-    assert {key: vars(slots) for key, slots in restored.slots.items()} == {
-        key: vars(slots) for key, slots in space.slots.items()
+    assert {key: vars(permits) for key, permits in restored.workflow_permits.items()} == {
+        key: vars(permits) for key, permits in space.workflow_permits.items()
     }
     for run_id, execution in space.executions.items():
         twin = restored.executions[run_id]

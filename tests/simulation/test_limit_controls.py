@@ -1,7 +1,7 @@
 """Bugs in the limits of actions that the simulation must find.
 
-That a slot which falls free wakes a parked claim is told in tests/shard/test_limits.py: here there
-is always another claim soon.
+That a permit which falls free wakes a claim that waits is told in tests/shard/test_limits.py: here
+there is always another claim soon.
 """
 
 import pytest
@@ -12,7 +12,7 @@ from flo.engine.runs import claims, limits, long_polls, reports
 from flo.engine.runs import ends as run_ends
 from flo.engine.runs import rules as runs
 from flo.engine.runs.events import RunCancelled, RunRequeued, RunTimedOut
-from flo.engine.runs.limits import slot_of
+from flo.engine.runs.limits import limit_key_of
 from flo.engine.runs.snapshot import RunQueuesPart, restore_queues
 from flo.engine.workers.events import RunsBegun
 from flo.model.runs import RunStatus
@@ -20,16 +20,16 @@ from flo.shard import snapshot
 from simulator.checks.invariants import Invariant
 
 
-def slots_are_leaked_when_a_worker_is_given_up(monkeypatch):
+def permits_are_leaked_when_a_worker_is_given_up(monkeypatch):
     def leaking(fold):
         def apply_given_up(state, event):
             space = state.spaces[event.namespace]
             run = space.runs[event.run_id]
-            slots = space.action_slots.get((run.action, run.slot))
+            permits = space.action_permits.get((run.action, run.limit_key))
             fold(state, event)
-            if slots is not None and "no result from worker" in event.error:
-                slots.holders[f"{run.action}-0"] = None
-                space.action_slots[run.action, run.slot] = slots
+            if permits is not None and "no result from worker" in event.error:
+                permits.holders[f"{run.action}-0"] = None
+                space.action_permits[run.action, run.limit_key] = permits
 
         return apply_given_up
 
@@ -38,12 +38,12 @@ def slots_are_leaked_when_a_worker_is_given_up(monkeypatch):
     return {Invariant.PERMITS_RIGHT, Invariant.NO_ACCIDENT}
 
 
-def slots_are_not_counted(monkeypatch):
+def permits_are_not_counted(monkeypatch):
     monkeypatch.setattr(limits, "_most", lambda space, name: None)
     return {Invariant.PERMITS_BOUNDED, Invariant.QUEUE_ORDER}  # whoever should wait is in the way
 
 
-def one_more_has_a_slot(monkeypatch):
+def one_more_has_a_permit(monkeypatch):
     most = limits._most
 
     def one_more(space, name):
@@ -56,9 +56,9 @@ def one_more_has_a_slot(monkeypatch):
 
 def all_keys_are_one(monkeypatch):
     def one_key(action, payload):
-        return "" if slot_of(action, payload) is not None else None
+        return "" if limit_key_of(action, payload) is not None else None
 
-    monkeypatch.setattr(runs, "slot_of", one_key)
+    monkeypatch.setattr(runs, "limit_key_of", one_key)
     return {Invariant.PERMITS_BOUNDED}
 
 
@@ -76,20 +76,22 @@ def whoever_is_cancelled_stays_in_line(monkeypatch):
     def apply_cancelled(state, event):
         space = state.spaces[event.namespace]
         run = space.runs[event.run_id]
-        waits = run.status is RunStatus.PENDING and limits.is_in_line(space, run)
+        waits = run.status is RunStatus.PENDING and limits.waits_for_permit(space, run)
         run_ends.apply_cancelled(state, event)
         if waits:
-            slots = space.action_slots.setdefault((run.action, run.slot), limits.ActionSlots())
-            slots.line.push(run.priority, run.number)
+            permits = space.action_permits.setdefault(
+                (run.action, run.limit_key), limits.ActionPermits()
+            )
+            permits.waiting.push(run.priority, run.number)
 
     monkeypatch.setitem(FOLDS, RunCancelled, apply_cancelled)
     return {Invariant.PERMITS_RIGHT, Invariant.QUEUED_OR_DUE, Invariant.NO_ACCIDENT}
 
 
-def a_snapshot_forgets_who_has_a_slot(monkeypatch):
+def a_snapshot_forgets_who_has_a_permit(monkeypatch):
     def forgetful(state, part):
         restore_queues(state, part)
-        for permits in state.spaces[part.namespace].action_slots.values():
+        for permits in state.spaces[part.namespace].action_permits.values():
             permits.holders.clear()
 
     monkeypatch.setitem(
@@ -121,14 +123,14 @@ def whoever_waits_for_a_rate_is_not_asked_again(monkeypatch):
 
 
 CONTROLS = (
-    slots_are_leaked_when_a_worker_is_given_up,
-    slots_are_not_counted,
-    one_more_has_a_slot,
+    permits_are_leaked_when_a_worker_is_given_up,
+    permits_are_not_counted,
+    one_more_has_a_permit,
     all_keys_are_one,
     a_changed_limit_is_not_heeded,
     a_new_limit_does_not_hold_for_what_waits,
     whoever_is_cancelled_stays_in_line,
-    a_snapshot_forgets_who_has_a_slot,
+    a_snapshot_forgets_who_has_a_permit,
     what_has_begun_is_forgotten,
     one_of_several_counts,
     whoever_waits_for_a_rate_is_not_asked_again,

@@ -108,27 +108,27 @@ def ends_are_not_archived(monkeypatch):
     return {Invariant.ARCHIVED_AT_END}
 
 
-def slots_are_not_counted(monkeypatch):
+def permits_are_not_counted(monkeypatch):
     def admitted(state, namespace, key, context):
-        slots = state.spaces[namespace].slots.get(key)
-        for run_id in list(slots.line) if slots is not None else ():
+        permits = state.spaces[namespace].workflow_permits.get(key)
+        for run_id in list(permits.waiting) if permits is not None else ():
             yield WorkflowAdmitted(namespace=namespace, run_id=run_id, at_ms=context.now_ms)
 
     monkeypatch.setattr(workflows, "_admitted", admitted)
     return {Invariant.PERMITS_BOUNDED}
 
 
-def slots_are_leaked(monkeypatch):
+def permits_are_leaked(monkeypatch):
     def leave_the_line(space, run):
-        if run.slot is not None:
-            space.slots[run.workflow, run.slot].line.pop(run.run_id, None)
+        if run.limit_key is not None:
+            space.workflow_permits[run.workflow, run.limit_key].waiting.pop(run.run_id, None)
 
-    monkeypatch.setattr(workflow_folds, "_give_back_slot", leave_the_line)
+    monkeypatch.setattr(workflow_folds, "_give_back_permit", leave_the_line)
     return {
         Invariant.PERMITS_RIGHT,
         Invariant.SNAPSHOT_IS_STATE,
         Invariant.REPLAY_IS_STATE,
-        Invariant.EVERY_WORKFLOW_ENDS,  # who stands in line for a slot that is never free
+        Invariant.EVERY_WORKFLOW_ENDS,  # who waits for a permit that is never free
     }
 
 
@@ -192,8 +192,8 @@ CONTROLS = (
     runs_end_where_nobody_said,
     a_run_that_has_ended_goes_on,
     ends_are_not_archived,
-    slots_are_not_counted,
-    slots_are_leaked,
+    permits_are_not_counted,
+    permits_are_leaked,
     a_trigger_keeps_its_place,
     a_trigger_moves_on_without_a_run,
     a_time_comes_again,

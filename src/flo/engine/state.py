@@ -144,19 +144,19 @@ class Workflow:
 
 
 class Permits:
-    """Who may run at a time under one key, and who waits in line."""
+    """Who may run at a time under one key of a workflow, and who waits."""
 
     def __init__(self) -> None:
         self.holders: dict[RunId, None] = {}
-        self.line: dict[RunId, None] = {}
+        self.waiting: dict[RunId, None] = {}
 
 
 class ActionPermits:
-    """The same for the runs of an action; those in line by priority, and by their numbers."""
+    """The same for the runs of an action; those who wait by priority, and by their numbers."""
 
     def __init__(self) -> None:
         self.holders: dict[RunId, None] = {}
-        self.line = Lane()
+        self.waiting = Lane()
 
 
 class Space:
@@ -190,8 +190,8 @@ class Space:
         """The workflow runs under way."""
         self.awaited: dict[RunId, tuple[RunId, BranchName]] = {}
         """The runs and children that workflow runs wait for, and which walk of which."""
-        self.slots: dict[tuple[WorkflowName, str], Permits] = {}
-        self.action_slots: dict[tuple[ActionName, str], ActionPermits] = {}
+        self.workflow_permits: dict[tuple[WorkflowName, str], Permits] = {}
+        self.action_permits: dict[tuple[ActionName, str], ActionPermits] = {}
         self.schedules: dict[WorkflowName, ScheduleState] = {}
         self.workflow_keys: dict[tuple[WorkflowName, str], RunId] = {}
         self.workflow_keys_finished: OrderedDict[tuple[WorkflowName, str], None] = OrderedDict()

@@ -1,6 +1,6 @@
-"""Limits on how many runs of an action are under way, by a key: who has a slot, who waits in line.
+"""Concurrency limits of actions: under each key, who has a permit and who waits.
 
-The slots of workflows are told of in test_workflows.py.
+The permits of workflows are told of in workflows/test_rules.py.
 """
 
 import json
@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from flo.engine.runs.limits import is_in_line
+from flo.engine.runs.limits import waits_for_permit
 from flo.engine.ticks import Tick
 from flo.model.actions import ActionLimits, DeleteAction, GetAction, RegisterAction
 from flo.model.errors import Invalid
@@ -47,8 +47,8 @@ def charges(*numbers):
 
 
 def held(story, namespace=DEFAULT):
-    slots = story.state.space(namespace).action_slots
-    return {key: sorted(one.holders) for (_, key), one in slots.items()}
+    permits = story.state.space(namespace).action_permits
+    return {key: sorted(one.holders) for (_, key), one in permits.items()}
 
 
 def check_replay(story):
@@ -65,7 +65,7 @@ def restarted(story):
     return again
 
 
-# Who has a slot
+# Who has a permit
 
 
 def test_no_more_runs_of_a_key_are_handed_out_than_its_limit():
@@ -129,7 +129,7 @@ def test_a_key_may_be_anything_that_an_input_holds(payload, key):
     check_replay(story)
 
 
-def test_a_delayed_run_has_no_slot_before_it_is_ready():
+def test_a_delayed_run_has_no_permit_before_it_is_ready():
     story = given(charge(1), invoke("p", delay_ms=500), invoke("p"))
 
     assert claim(story) == charges(2)
@@ -152,7 +152,7 @@ def test_the_highest_priority_comes_first_in_line_then_who_has_waited_for_longes
     assert order == charges(4, 3, 5, 2)
 
 
-def test_a_run_that_no_worker_may_have_keeps_its_slot_and_the_order():
+def test_a_run_that_no_worker_may_have_keeps_its_permit_and_the_order():
     story = given(charge(1), invoke("p", labels={"gpu": True}), invoke("p"))
     assert claim(story) == []
 
@@ -165,7 +165,7 @@ def test_whoever_is_in_line_is_known():
     story = given(charge(1), *[invoke("p")] * 2, invoke("p", delay_ms=5), Invoke(action="charge"))
     space = story.state.space(DEFAULT)
 
-    assert [is_in_line(space, story.run(run_id)) for run_id in charges(1, 2, 3, 4)] == [
+    assert [waits_for_permit(space, story.run(run_id)) for run_id in charges(1, 2, 3, 4)] == [
         False,
         True,
         False,
@@ -173,7 +173,7 @@ def test_whoever_is_in_line_is_known():
     ]
 
 
-# However a run ends, its slot is free
+# However a run ends, its permit is free
 
 
 def ends(story):
@@ -205,7 +205,7 @@ WAYS = (
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("deleted", [False, True], ids=["", "deleted"])
-def test_a_run_that_ends_in_any_way_gives_its_slot_to_the_next(way, deleted):
+def test_a_run_that_ends_in_any_way_gives_its_permit_to_the_next(way, deleted):
     story = given(charge(1, max_retries=0), *[invoke("p")] * 2)
     story.tell(RegisterWorker(worker_id=ANNA, actions=["charge"]))
     assert claim(story) == charges(1)
@@ -231,7 +231,7 @@ def test_a_run_that_ends_in_any_way_gives_its_slot_to_the_next(way, deleted):
     ],
     ids=["reported", "lease over", "worker gone"],
 )
-def test_a_run_that_is_tried_again_later_has_no_slot_meanwhile(way):
+def test_a_run_that_is_tried_again_later_has_no_permit_meanwhile(way):
     story = given(charge(1), *[invoke("p")] * 2)
     story.tell(RegisterWorker(worker_id=ANNA, actions=["charge"]))
     assert claim(story) == charges(1)
@@ -270,7 +270,7 @@ def test_whoever_leaves_the_line_is_not_waited_for():
     assert held(story) == {}
 
 
-def test_a_run_that_is_cancelled_before_it_is_claimed_gives_its_slot_back():
+def test_a_run_that_is_cancelled_before_it_is_claimed_gives_its_permit_back():
     story = given(charge(1), *[invoke("p")] * 2, Cancel(run_id="charge-1"))
 
     assert claim(story) == charges(2)
@@ -278,7 +278,7 @@ def test_a_run_that_is_cancelled_before_it_is_claimed_gives_its_slot_back():
     assert held(story) == {}
 
 
-def test_a_cancelled_delay_never_had_a_slot():
+def test_a_cancelled_delay_never_had_a_permit():
     story = given(charge(1), invoke("p", delay_ms=500), invoke("p"), Cancel(run_id="charge-1"))
 
     assert claim(story) == charges(2)
@@ -286,7 +286,7 @@ def test_a_cancelled_delay_never_had_a_slot():
     assert held(story) == {}
 
 
-def test_a_namespace_takes_its_slots_with_it():
+def test_a_namespace_takes_its_permits_with_it():
     prod = {"namespace": "prod"}
     story = given(charge(1, **prod), *[invoke("p", **prod)] * 2)
     claim(story, **prod)
@@ -367,7 +367,7 @@ def test_of_those_in_the_queue_the_first_stay_when_a_limit_is_lowered():
 
 
 def test_a_limit_may_go_up_and_down_while_many_wait():
-    """A run that goes back in line and comes again is handed out once."""
+    """A run that waits again and comes back is handed out once."""
     rng = random.Random(11)
     story = given(charge(5), *[invoke(rng.choice("pq"), priority=n % 3) for n in range(40)])
     under_way, seen = [], []
@@ -445,7 +445,7 @@ def test_a_limit_that_is_taken_away_leaves_no_key_behind():
     story.tell(charge(None))
 
     assert held(story) == {}
-    assert {run.slot for run in story.state.space(DEFAULT).runs.values()} == {None}
+    assert {run.limit_key for run in story.state.space(DEFAULT).runs.values()} == {None}
     assert claim(story) == charges(3, 2)
     check_replay(story)
 

@@ -223,7 +223,7 @@ def test_records_whose_runs_start_children_each_start_one_run():
     assert play.leftovers() == []
 
 
-def test_triggered_runs_wait_in_line_for_their_slot():
+def test_triggered_runs_wait_for_their_permit():
     play = listening(triggered(more="concurrency: 1\n"), "check")
     append(play, 1, 2)
 

@@ -36,7 +36,7 @@ def test_the_workers_are_busy():
     assert "1 of its workers could take it, and are busy" in play.explain().summary
 
 
-def test_the_run_waits_in_line_for_a_slot_of_its_action():
+def test_the_run_waits_for_a_permit_of_its_action():
     play = playing(CHECK)
     limits = ActionLimits(concurrency_max=1, concurrency_key="{input.who}")
     play.tell(RegisterAction(name="check", limits=limits))
@@ -195,7 +195,7 @@ def test_a_run_in_line_says_who_is_before_it():
 
     assert explained.status == "pending"
     assert explained.summary == (
-        "It waits in line: 1 at a time of workflow 'order' may run, and 1 are before it."
+        "It waits for a permit: 1 at a time of workflow 'order' may run, and 1 are before it."
     )
     assert explained.advice == ["flo workflow explain wfrun-1"]
 

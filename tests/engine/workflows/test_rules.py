@@ -1,4 +1,4 @@
-"""Rules of workflows: deploying, versions, starting, idempotency, repeating, slots."""
+"""Rules of workflows: deploying, versions, starting, idempotency, repeating, permits."""
 
 import pytest
 
@@ -520,7 +520,9 @@ class TestSlots:
     LIMITED = text(more='concurrency: {key: "{input.customer}", max: 2}\n')
 
     def held(self, play):
-        return {key[1]: list(slots.holders) for key, slots in play.space.slots.items()}
+        return {
+            key[1]: list(permits.holders) for key, permits in play.space.workflow_permits.items()
+        }
 
     def test_never_more_runs_than_the_limit_are_under_way_for_a_key(self):
         play = playing(self.LIMITED, "check")
@@ -545,7 +547,7 @@ class TestSlots:
         assert play.leftovers() == []
 
     @pytest.mark.parametrize("end", ["fail", "cancel"])
-    def test_a_slot_is_given_back_however_a_run_ends(self, end):
+    def test_a_permit_is_given_back_however_a_run_ends(self, end):
         play = playing(text(more="concurrency: 1\n"), "check")
         play.start()
         play.start()
@@ -571,7 +573,7 @@ class TestSlots:
         play.perform("check")
         assert play.leftovers() == []
 
-    def test_a_deleted_workflow_leaves_no_slot_behind(self):
+    def test_a_deleted_workflow_leaves_no_permit_behind(self):
         play = playing(text(more="concurrency: 1\n"), "check")
         play.start()
         play.start()
@@ -582,7 +584,7 @@ class TestSlots:
 
         assert play.leftovers() == []
 
-    def test_a_run_keeps_its_slot_until_all_is_undone(self):
+    def test_a_run_keeps_its_permit_until_all_is_undone(self):
         saga = one_step(
             '{run: "@actions/check", rollback: "@actions/undo", '
             "transitions: {success: flo.Failed}}",
@@ -635,7 +637,7 @@ class TestSlots:
         play.tell(StartWorkflow(name="order", input=b"no json"))
 
         assert play.pending("check") == 2
-        assert max(len(key) for _, key in play.space.slots) <= 1_024
+        assert max(len(key) for _, key in play.space.workflow_permits) <= 1_024
 
 
 def test_a_run_knows_when_it_was_made_and_with_what():

@@ -301,11 +301,11 @@ def check_indexes(play):
         if branch.awaited is not None
     }
     assert space.awaited == awaited
-    for (name, _), slots in space.slots.items():
+    for (name, _), permits in space.workflow_permits.items():
         limit = space.workflows[name].pinned("1").definition.concurrency.max
-        assert len(slots.holders) <= limit
-        assert not slots.line or len(slots.holders) == limit
-        assert {*slots.holders, *slots.line} <= set(space.executions)
+        assert len(permits.holders) <= limit
+        assert not permits.waiting or len(permits.holders) == limit
+        assert {*permits.holders, *permits.waiting} <= set(space.executions)
 
 
 def check_endings(events):

@@ -70,9 +70,9 @@ def decide_register(state: State, command: RegisterAction, context: Context) -> 
     module = command.wasm_module
     if guest is not None and module is not None and guest.digest not in state.modules:
         events.insert(0, ModuleStored(digest=guest.digest, body=module))
-    if slots := rekeyed(space, action):
+    if keys := rekeyed(space, action):
         events.append(
-            RunsRekeyed(namespace=command.namespace, action=action.name, slots=tuple(slots))
+            RunsRekeyed(namespace=command.namespace, action=action.name, keys=tuple(keys))
         )
     return Decision(Registered(name=action.name, version=action.version), tuple(events))
 

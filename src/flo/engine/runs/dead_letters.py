@@ -13,7 +13,7 @@ from flo.engine.actions.rules import named_action
 from flo.engine.context import Context
 from flo.engine.decision import Decision
 from flo.engine.runs.events import RunPurged, RunRevived
-from flo.engine.runs.limits import enter_queue, slot_of
+from flo.engine.runs.limits import enter_queue, limit_key_of
 from flo.engine.runs.lookups import ended_run, found_dead
 from flo.engine.runs.records import ARCHIVE_KIND, Run
 from flo.engine.state import Space, State
@@ -120,7 +120,7 @@ def _revived(run: Run, action: Action, context: Context) -> Run:
         lease_expires_at_ms=None,
         finished_at_ms=None,
         dead_lettered=False,
-        slot=slot_of(action, run.input),
+        limit_key=limit_key_of(action, run.input),
     )
 
 

@@ -1,7 +1,7 @@
 """A run that has ended: it leaves the state, and the archive keeps it.
 
 finished_run says what it has come to, archive_run what the archive is to keep of it; the folds let
-go of its lease, its slot and its place in the queue, and remember its idempotency key for a while.
+go of its lease, its permit and its place in the queue, and remember its idempotency key a while.
 """
 
 from typing import TypeAlias
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from flo.engine.due import RUN
 from flo.engine.runs.events import RunCancelled, RunCompleted, RunFailed, RunTimedOut
-from flo.engine.runs.limits import leave_queue, leave_slot
+from flo.engine.runs.limits import give_back_permit, leave_queue
 from flo.engine.runs.records import ARCHIVE_KIND, Attempt, Run
 from flo.engine.state import KEYS_REMEMBERED_MAX, Space, State
 from flo.engine.workers.rules import count_run
@@ -125,7 +125,7 @@ def release_lease(
     if run.lease_expires_at_ms is not None:
         state.due.clear((RUN, namespace, run_id))
     space.tallies[run.action].running -= 1
-    leave_slot(space, run)
+    give_back_permit(space, run)
     if failed is not None:
         count_run(space, run.worker_id, run.action, at_ms, failed=failed)
     return run

@@ -28,7 +28,7 @@ class RunsRekeyed(Event):
 
     namespace: Namespace
     action: ActionName
-    slots: tuple[tuple[int, str | None], ...]
+    keys: tuple[tuple[int, str | None], ...]
 
 
 class RunClaimed(Event):

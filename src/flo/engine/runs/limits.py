@@ -1,16 +1,17 @@
-"""Limits on how many may run at a time, by a key from the input: who has a slot, who waits in line.
+"""Concurrency limits of actions: under each key from the input, who has a permit and who waits.
 
     RegisterAction(limits=ActionLimits(concurrency_key="{input.customer_id}", concurrency_max=1))
 
-    ready ──▸ line ──▸ slot, and in the queue ──claim──▸ under way ──▸ ended, or tried again later
-                ▲        │                                                │
-                └────────┘ the limit is lower now                         └──▸ the next has its slot
+    ready ──▸ wait queue ──▸ permit, and ready to be claimed ──▸ running ──▸ ended, or tried again
+                  ▲               │                                             │
+                  └───────────────┘ the limit is lower now                      └──▸ the next one
+                                                                                     has the permit
 
-A run has a slot from the moment it may be claimed until it ends, or until it has to be tried again:
-then it stands in line anew when it is ready. Runs without a slot are in no queue, so a claim never
-sees them. In line the highest priority comes first, then who has been ready for longest. All of it
-follows from the runs themselves: no slot can be leaked. When the limits of an action are changed,
-they hold for all of its live runs; what is under way goes on, and counts.
+A run has a permit from the moment it may be claimed until it ends, or until it has to be tried
+again: then it waits anew when it is ready. Runs without a permit are in no lane, so a claim never
+sees them. In the wait queue the highest priority comes first, then who has been ready for longest.
+All of it follows from the runs themselves: no permit can be leaked. When the limits of an action
+are changed, they hold for all of its live runs; what is running goes on, and counts.
 """
 
 from operator import itemgetter
@@ -28,64 +29,66 @@ from flo.model.ids import ActionName, run_id_of
 from flo.model.runs import RunStatus
 from flo.workflow.mapping import Scope, compile_template
 
-SLOT_LENGTH_MAX = 1_024
+LIMIT_KEY_LENGTH_MAX = 1_024
 
 
-def slot_key(template: str, payload: bytes) -> str:
+def key_from(template: str, payload: bytes) -> str:
     """What a template says for this input."""
     text: str = compile_template(template).resolve(Scope(input=value_of(payload)))
-    return text[:SLOT_LENGTH_MAX]
+    return text[:LIMIT_KEY_LENGTH_MAX]
 
 
-def slot_of(action: Action, payload: bytes) -> str | None:
+def limit_key_of(action: Action, payload: bytes) -> str | None:
     """The key under which the runs of an action are limited; None if they are not."""
     limits = action.limits
     if limits is None or limits.concurrency_max is None:
         return None
-    return slot_key(limits.concurrency_key, payload)
+    return key_from(limits.concurrency_key, payload)
 
 
 def enter_queue(space: Space, run: Run) -> None:
-    """The run is ready: into the queue, or in line behind those who have the slots of its key."""
-    if run.slot is None:
+    """The run is ready: into the queue, or behind those who wait for a permit of its key."""
+    if run.limit_key is None:
         space.queue(run.action).push(run.labels, run.priority, run.number)
         return
-    slots = _slots(space, run.action, run.slot)
-    slots.line.push(run.priority, run.number)
-    _admit(space, run.action, slots)
+    permits = _permits(space, run.action, run.limit_key)
+    permits.waiting.push(run.priority, run.number)
+    _admit(space, run.action, permits)
 
 
-def leave_slot(space: Space, run: Run) -> None:
-    """The run has ended, or rests: the next in line has its slot."""
-    if run.slot is None:
+def give_back_permit(space: Space, run: Run) -> None:
+    """The run has ended, or rests: the next one that waits has its permit."""
+    if run.limit_key is None:
         return
-    slots = space.action_slots[run.action, run.slot]
-    del slots.holders[run.run_id]
-    _admit(space, run.action, slots)
-    _forget_if_empty(space, run.action, run.slot)
+    permits = space.action_permits[run.action, run.limit_key]
+    del permits.holders[run.run_id]
+    _admit(space, run.action, permits)
+    _forget_if_empty(space, run.action, run.limit_key)
 
 
 def leave_queue(space: Space, run: Run) -> None:
     """A run that was ready is not wanted any more."""
     _step_out(space, run)
-    if run.slot is not None:
-        _admit(space, run.action, space.action_slots[run.action, run.slot])
-        _forget_if_empty(space, run.action, run.slot)
+    if run.limit_key is not None:
+        _admit(space, run.action, space.action_permits[run.action, run.limit_key])
+        _forget_if_empty(space, run.action, run.limit_key)
 
 
-def is_in_line(space: Space, run: Run) -> bool:
-    """Whether a run is ready, but for a slot."""
-    if run.slot is None or not _is_ready(run):
+def waits_for_permit(space: Space, run: Run) -> bool:
+    """Whether a run is ready, but for a permit."""
+    if run.limit_key is None or not _is_ready(run):
         return False
-    return run.run_id not in space.action_slots[run.action, run.slot].holders
+    return run.run_id not in space.action_permits[run.action, run.limit_key].holders
 
 
 def fit(space: Space, name: ActionName) -> None:
-    """The limits of an action are others now: more have a slot, or some go back in line."""
-    named = [(key, slots) for (action, key), slots in space.action_slots.items() if action == name]
-    for key, slots in sorted(named, key=itemgetter(0)):  # no other order is kept
-        _put_back(space, name, slots)
-        _admit(space, name, slots)
+    """The limits of an action are others now: more have a permit, or some wait again."""
+    named = [
+        (key, permits) for (action, key), permits in space.action_permits.items() if action == name
+    ]
+    for key, permits in sorted(named, key=itemgetter(0)):  # no other order is kept
+        _put_back(space, name, permits)
+        _admit(space, name, permits)
         _forget_if_empty(space, name, key)
 
 
@@ -95,28 +98,28 @@ def rekeyed(space: Space, action: Action) -> list[tuple[int, str | None]]:
     if known is None or _counted_by(known) == _counted_by(action):
         return []
     live = (run for run in space.runs.values() if run.action == action.name)
-    keys = ((run, slot_of(action, run.input)) for run in live)
-    return sorted((run.number, key) for run, key in keys if key != run.slot)
+    keys = ((run, limit_key_of(action, run.input)) for run in live)
+    return sorted((run.number, key) for run, key in keys if key != run.limit_key)
 
 
 def apply_rekeyed(state: State, event: RunsRekeyed) -> None:
     space = state.spaces[event.namespace]
     ready: list[Run] = []
-    for number, slot in event.slots:
+    for number, limit_key in event.keys:
         run = space.runs[run_id_of(event.action, number)]
         if _is_ready(run):
             _step_out(space, run)
-            ready.append(replace(run, slot=slot))
-        elif run.slot is not None and run.status is RunStatus.RUNNING:
-            del space.action_slots[run.action, run.slot].holders[run.run_id]
-        space.runs[run.run_id] = replace(run, slot=slot)
-        if slot is not None and run.status is RunStatus.RUNNING:
-            _slots(space, run.action, slot).holders[run.run_id] = None
+            ready.append(replace(run, limit_key=limit_key))
+        elif run.limit_key is not None and run.status is RunStatus.RUNNING:
+            del space.action_permits[run.action, run.limit_key].holders[run.run_id]
+        space.runs[run.run_id] = replace(run, limit_key=limit_key)
+        if limit_key is not None and run.status is RunStatus.RUNNING:
+            _permits(space, run.action, limit_key).holders[run.run_id] = None
     for run in sorted(ready, key=lambda run: (run.ready_at_ms, run.number)):
-        if run.slot is None:
+        if run.limit_key is None:
             space.queue(run.action).push(run.labels, run.priority, run.number)
         else:
-            _slots(space, run.action, run.slot).line.push(run.priority, run.number)
+            _permits(space, run.action, run.limit_key).waiting.push(run.priority, run.number)
     fit(space, event.action)
 
 
@@ -130,33 +133,33 @@ def value_of(payload: bytes) -> Any:
         return payload.decode(errors="replace")
 
 
-def _admit(space: Space, name: ActionName, slots: ActionPermits) -> None:
+def _admit(space: Space, name: ActionName, permits: ActionPermits) -> None:
     most = _most(space, name)
-    while slots.line and (most is None or len(slots.holders) < most):
-        run = space.runs[run_id_of(name, next(iter(slots.line)))]
-        slots.line.take(run.priority, run.number)
-        slots.holders[run.run_id] = None
+    while permits.waiting and (most is None or len(permits.holders) < most):
+        run = space.runs[run_id_of(name, next(iter(permits.waiting)))]
+        permits.waiting.take(run.priority, run.number)
+        permits.holders[run.run_id] = None
         space.queue(name).push(run.labels, run.priority, run.number)
 
 
-def _put_back(space: Space, name: ActionName, slots: ActionPermits) -> None:
-    """Those in the queue for whom there is no slot any more; what is under way goes on."""
+def _put_back(space: Space, name: ActionName, permits: ActionPermits) -> None:
+    """Those in the queue for whom there is no permit any more; what is running goes on."""
     most = _most(space, name)
-    held = [space.runs[run_id] for run_id in slots.holders]
+    held = [space.runs[run_id] for run_id in permits.holders]
     ready = [run for run in held if run.status is RunStatus.PENDING]
     if most is None or len(held) <= most or not ready:
         return
     ready.sort(key=lambda run: (-run.priority, run.ready_at_ms, run.number))
     back = ready[max(0, most - (len(held) - len(ready))) :]
-    line = Lane()
+    waiting = Lane()
     for run in back:
-        del slots.holders[run.run_id]
+        del permits.holders[run.run_id]
         space.queue(name).call_off(run.labels, run.priority, run.number)
-        line.push(run.priority, run.number)
-    for priority, numbers in slots.line.parts():
+        waiting.push(run.priority, run.number)
+    for priority, numbers in permits.waiting.parts():
         for number in numbers:
-            line.push(priority, number)
-    slots.line = line
+            waiting.push(priority, number)
+    permits.waiting = waiting
 
 
 def _most(space: Space, name: ActionName) -> int | None:
@@ -170,8 +173,8 @@ def _counted_by(action: Action) -> str | None:
     return limits.concurrency_key if limits and limits.concurrency_max is not None else None
 
 
-def _slots(space: Space, name: ActionName, key: str) -> ActionPermits:
-    return space.action_slots.setdefault((name, key), ActionPermits())
+def _permits(space: Space, name: ActionName, key: str) -> ActionPermits:
+    return space.action_permits.setdefault((name, key), ActionPermits())
 
 
 def _is_ready(run: Run) -> bool:
@@ -179,17 +182,17 @@ def _is_ready(run: Run) -> bool:
 
 
 def _step_out(space: Space, run: Run) -> None:
-    """Out of the queue or the line, wherever a ready run stands; its slot is nobody's yet."""
-    slots = space.action_slots[run.action, run.slot] if run.slot is not None else None
-    if slots is not None and run.run_id not in slots.holders:
-        slots.line.call_off(run.priority, run.number)
+    """Out of its lane or the wait queue, wherever a ready run is; its permit is nobody's yet."""
+    permits = space.action_permits[run.action, run.limit_key] if run.limit_key is not None else None
+    if permits is not None and run.run_id not in permits.holders:
+        permits.waiting.call_off(run.priority, run.number)
         return
     space.queues[run.action].call_off(run.labels, run.priority, run.number)
-    if slots is not None:
-        del slots.holders[run.run_id]
+    if permits is not None:
+        del permits.holders[run.run_id]
 
 
 def _forget_if_empty(space: Space, name: ActionName, key: str) -> None:
-    slots = space.action_slots[name, key]
-    if not slots.holders and not slots.line:
-        del space.action_slots[name, key]
+    permits = space.action_permits[name, key]
+    if not permits.holders and not permits.waiting:
+        del space.action_permits[name, key]

@@ -49,5 +49,5 @@ class Run(Record):
     """Pending, but not in the queue before `ready_at_ms`."""
     attempts_before: int = 0
     """The attempts of earlier lives; they do not count against the retries."""
-    slot: str | None = None
+    limit_key: str | None = None
     """The key under which its action limits how many are under way."""

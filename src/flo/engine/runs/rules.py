@@ -19,7 +19,7 @@ from flo.engine.context import Context
 from flo.engine.decision import Decision
 from flo.engine.due import RUN
 from flo.engine.runs.events import RunCancelled, RunQueued, RunReleased
-from flo.engine.runs.limits import enter_queue, slot_of
+from flo.engine.runs.limits import enter_queue, limit_key_of
 from flo.engine.runs.lookups import ended_run, run_with_key
 from flo.engine.runs.records import Run
 from flo.engine.state import Space, State
@@ -95,7 +95,7 @@ def queue_run(
         is_delayed=delay_ms > 0,
         idempotency_key=idempotency_key,
         labels=labels,
-        slot=slot_of(action, payload),
+        limit_key=limit_key_of(action, payload),
     )
 
 

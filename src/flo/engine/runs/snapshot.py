@@ -68,9 +68,9 @@ def _queues(namespace: Namespace, space: Space) -> RunQueuesPart:
                 action,
                 key,
                 sorted(permits.holders),
-                [(priority, list(numbers)) for priority, numbers in permits.line.parts()],
+                [(priority, list(numbers)) for priority, numbers in permits.waiting.parts()],
             )
-            for (action, key), permits in sorted(space.action_slots.items())
+            for (action, key), permits in sorted(space.action_permits.items())
         ],
     )
 
@@ -84,11 +84,11 @@ def restore_queues(state: State, part: RunQueuesPart) -> None:
     for action, lane_key, priority, numbers in part.lanes:
         space.queue(action).restore(lane_key, priority, numbers)
     for action, key, holders, waiting in part.permits:
-        permits = space.action_slots[action, key] = ActionPermits()
+        permits = space.action_permits[action, key] = ActionPermits()
         permits.holders = dict.fromkeys(holders)
         for priority, numbers in waiting:
             for number in numbers:
-                permits.line.push(priority, number)
+                permits.waiting.push(priority, number)
 
 
 def _dump_runs(state: State) -> Iterable[RunsPart]:

@@ -27,7 +27,7 @@ from flo.engine.state import Deployed, State
 from flo.engine.workflows.events import WorkflowStarted
 from flo.engine.workflows.records import WorkflowRun
 from flo.engine.workflows.rules import next_run
-from flo.engine.workflows.starts import attributes, slot_of
+from flo.engine.workflows.starts import attributes, limit_key_of
 from flo.model.base import Event
 from flo.model.groups import GroupRecords
 from flo.model.records import StreamRecord
@@ -129,7 +129,7 @@ def _starts(
             created_at_ms=context.now_ms,
             attributes=attributes(definition, payload),
             triggered_by=BY_TRIGGER,
-            slot=slot_of(definition, payload),
+            limit_key=limit_key_of(definition, payload),
         )
         yield WorkflowStarted(namespace=command.workflow_namespace, run=run)
 

@@ -40,7 +40,7 @@ class WorkflowStarted(Event):
 
 
 class WorkflowAdmitted(Event):
-    """It was the run's turn: one of the slots of its key is its own until it ends."""
+    """It was the run's turn: it has a permit of its key until it ends."""
 
     namespace: Namespace
     run_id: RunId
@@ -230,7 +230,7 @@ class WorkflowFinished(Event):
     output: bytes
     at_ms: int
     workflow: WorkflowName
-    slot: str | None = None
+    limit_key: str | None = None
 
 
 class HistoryFiled(Event):

@@ -113,7 +113,7 @@ class Execution:
         """Those that no step has waited for yet."""
         self.done: list[StepName] = []
         """The steps that have succeeded and can be undone, in order."""
-        self.admitted = run.slot is None
+        self.admitted = run.limit_key is None
         """Whether it may run; without a limit, it always may."""
         self.paused = False
         self.ending: Ending | None = None

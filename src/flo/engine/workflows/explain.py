@@ -4,7 +4,7 @@ from itertools import islice
 
 from flo.engine.context import Context
 from flo.engine.runs.claims import rate_now
-from flo.engine.runs.limits import is_in_line
+from flo.engine.runs.limits import waits_for_permit
 from flo.engine.runs.queue import lane_key
 from flo.engine.runs.records import Run
 from flo.engine.state import Space, State
@@ -110,15 +110,15 @@ def _where(wait: WaitView) -> str:
 def _explain_wait_queue(reasons: _Reasons, space: Space, execution: Execution) -> None:
     """It waits for a permit."""
     run, limit = execution.run, execution.definition.concurrency
-    if run.slot is None or limit is None:
+    if run.limit_key is None or limit is None:
         return
-    slots = space.slots[run.workflow, run.slot]
-    before = list(slots.line).index(run.run_id)
-    key = f" with the key {run.slot!r}" if run.slot else ""
+    permits = space.workflow_permits[run.workflow, run.limit_key]
+    before = list(permits.waiting).index(run.run_id)
+    key = f" with the key {run.limit_key!r}" if run.limit_key else ""
     reasons.add(
-        f"It waits in line: {limit.max} at a time of workflow {run.workflow!r}{key} may run, "
+        f"It waits for a permit: {limit.max} at a time of workflow {run.workflow!r}{key} may run, "
         f"and {before} are before it.",
-        *(f"flo workflow explain {holder}" for holder in islice(slots.holders, HOLDERS_MAX)),
+        *(f"flo workflow explain {holder}" for holder in islice(permits.holders, HOLDERS_MAX)),
     )
 
 
@@ -193,8 +193,8 @@ def _explain_limits(
     """Whether it is the limits of its action that a run waits for."""
     limits = space.settings(run.action).limits
     settings = f"flo action info {run.action}"
-    if limits is not None and is_in_line(space, run):
-        key = f" with the key {run.slot!r}" if run.slot else ""
+    if limits is not None and waits_for_permit(space, run):
+        key = f" with the key {run.limit_key!r}" if run.limit_key else ""
         reasons.add(
             f"{waits} {limits.concurrency_max} at a time of action {run.action!r}{key} may be "
             "under way, and others are before it.",

@@ -108,9 +108,9 @@ def apply_started(state: State, event: WorkflowStarted) -> None:
 def apply_admitted(state: State, event: WorkflowAdmitted) -> None:
     space = state.spaces[event.namespace]
     execution = space.executions[event.run_id]
-    slots = _slots(space, execution.run)
-    del slots.line[event.run_id]
-    slots.holders[event.run_id] = None
+    permits = _permits(space, execution.run)
+    del permits.waiting[event.run_id]
+    permits.holders[event.run_id] = None
     execution.fold(event)
     if execution.run.parent is not None:
         _set_in_motion(execution, event.at_ms)
@@ -158,7 +158,7 @@ def apply_finished(state: State, event: WorkflowFinished) -> None:
             space.awaited.pop(branch.awaited, None)
     state.due.clear((WORKFLOW, event.namespace, event.run_id))
     run = execution.run
-    _give_back_slot(space, run)
+    _give_back_permit(space, run)
     workflow = space.workflows[run.workflow]
     workflow.live_by[run.triggered_by] -= 1
     if not workflow.live_by[run.triggered_by]:
@@ -278,17 +278,17 @@ def restore_execution(state: State, namespace: Namespace, run: WorkflowRun) -> E
     workflow.live[run.version] += 1
     workflow.live_by[run.triggered_by] += 1
     space.executions[run.run_id] = execution
-    if run.slot is not None:
-        _slots(space, run).line[run.run_id] = None
+    if run.limit_key is not None:
+        _permits(space, run).waiting[run.run_id] = None
     return execution
 
 
-def restore_slot(space: Space, execution: Execution) -> None:
-    """A run of a snapshot that had a slot has it again."""
-    if execution.run.slot is not None and execution.admitted:
-        slots = _slots(space, execution.run)
-        del slots.line[execution.run_id]
-        slots.holders[execution.run_id] = None
+def restore_permit(space: Space, execution: Execution) -> None:
+    """A run of a snapshot that had a permit has it again."""
+    if execution.run.limit_key is not None and execution.admitted:
+        permits = _permits(space, execution.run)
+        del permits.waiting[execution.run_id]
+        permits.holders[execution.run_id] = None
 
 
 def reschedule(state: State, namespace: Namespace, execution: Execution) -> None:
@@ -314,19 +314,19 @@ def _set_in_motion(execution: Execution, at_ms: int) -> None:
     execution.branches[MAIN] = Branch(step="start", phase=BranchPhase.BETWEEN, until_ms=at_ms)
 
 
-def _slots(space: Space, run: WorkflowRun) -> Permits:
-    assert run.slot is not None
-    return space.slots.setdefault((run.workflow, run.slot), Permits())
+def _permits(space: Space, run: WorkflowRun) -> Permits:
+    assert run.limit_key is not None
+    return space.workflow_permits.setdefault((run.workflow, run.limit_key), Permits())
 
 
-def _give_back_slot(space: Space, run: WorkflowRun) -> None:
-    if run.slot is None:
+def _give_back_permit(space: Space, run: WorkflowRun) -> None:
+    if run.limit_key is None:
         return
-    slots = _slots(space, run)
-    slots.holders.pop(run.run_id, None)
-    slots.line.pop(run.run_id, None)
-    if not slots.holders and not slots.line:
-        del space.slots[run.workflow, run.slot]
+    permits = _permits(space, run)
+    permits.holders.pop(run.run_id, None)
+    permits.waiting.pop(run.run_id, None)
+    if not permits.holders and not permits.waiting:
+        del space.workflow_permits[run.workflow, run.limit_key]
 
 
 def _forget_workflow(space: Space, name: str) -> None:

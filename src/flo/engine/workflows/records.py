@@ -93,7 +93,7 @@ class WorkflowRun(Record):
     triggered_by: str = "manual"
     depth: int = 0
     """How many parents it has."""
-    slot: str | None = None
+    limit_key: str | None = None
     """The key under which its workflow limits how many run at a time."""
 
 

@@ -41,7 +41,7 @@ from flo.engine.workflows.events import (
 from flo.engine.workflows.execution import HISTORY_PART_LENGTH, Execution
 from flo.engine.workflows.lookups import ended_workflow, workflow_with_key
 from flo.engine.workflows.records import Origin, Signal, WorkflowRun
-from flo.engine.workflows.starts import attributes, slot_of
+from flo.engine.workflows.starts import attributes, limit_key_of
 from flo.model.base import Event, Nothing
 from flo.model.errors import Conflict, Invalid, NotFound, TooLarge
 from flo.model.ids import (
@@ -161,7 +161,7 @@ def decide_start(state: State, command: StartWorkflow, context: Context) -> Deci
         created_at_ms=context.now_ms,
         idempotency_key=key,
         attributes=attributes(deployed.definition, command.input),
-        slot=slot_of(deployed.definition, command.input),
+        limit_key=limit_key_of(deployed.definition, command.input),
     )
     started = WorkflowStarted(namespace=command.namespace, run=run)
     return Decision(WorkflowBegun(run_id=run.run_id), (started,))
@@ -232,7 +232,7 @@ def decide_rerun(state: State, command: RerunWorkflow, context: Context) -> Deci
         first_step=step,
         results=dict(repeated.results) if step is not None else {},
         triggered_by="rerun",
-        slot=slot_of(deployed.definition, payload),
+        limit_key=limit_key_of(deployed.definition, payload),
     )
     started = WorkflowStarted(namespace=command.namespace, run=rerun)
     return Decision(WorkflowBegun(run_id=rerun.run_id), (started,))
@@ -250,8 +250,8 @@ def react_started(state: State, event: WorkflowStarted, context: Context) -> Ite
     A child is set in motion with the next tick, so that one command does not start a whole tree.
     """
     run = event.run
-    if run.slot is not None:
-        return _admitted(state, event.namespace, (run.workflow, run.slot), context)
+    if run.limit_key is not None:
+        return _admitted(state, event.namespace, (run.workflow, run.limit_key), context)
     if run.parent is not None:
         return ()
     return _advanced(state, event.namespace, run.run_id, context, wakes.begin)
@@ -298,8 +298,8 @@ def react_run_ended(
 def react_finished(state: State, event: WorkflowFinished, context: Context) -> Iterable[Event]:
     """The next run that waits for its permit begins, and the parent of a child goes on."""
     space = state.spaces[event.namespace]
-    if event.slot is not None:
-        yield from _admitted(state, event.namespace, (event.workflow, event.slot), context)
+    if event.limit_key is not None:
+        yield from _admitted(state, event.namespace, (event.workflow, event.limit_key), context)
     waiting = space.awaited.get(event.run_id)
     if waiting is not None:
         run_id, branch = waiting
@@ -403,10 +403,10 @@ def _admitted(
 ) -> Iterable[Event]:
     """The runs that get a permit: each is found when the one before it has taken its own."""
     space = state.spaces[namespace]
-    while (slots := space.slots.get(key)) is not None and slots.line:
-        run_id = next(iter(slots.line))
+    while (permits := space.workflow_permits.get(key)) is not None and permits.waiting:
+        run_id = next(iter(permits.waiting))
         limit = space.executions[run_id].definition.concurrency
-        if limit is not None and len(slots.holders) >= limit.max:
+        if limit is not None and len(permits.holders) >= limit.max:
             return
         yield WorkflowAdmitted(namespace=namespace, run_id=run_id, at_ms=context.now_ms)
 

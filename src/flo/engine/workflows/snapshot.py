@@ -12,7 +12,7 @@ from flo.engine.workflows.folds import (
     reschedule,
     restore_awaited,
     restore_execution,
-    restore_slot,
+    restore_permit,
 )
 from flo.engine.workflows.records import (
     Branch,
@@ -177,7 +177,7 @@ def _restore_execution(state: State, namespace: Namespace, part: _Execution) -> 
     execution.history, execution.history_parts = part.history, part.history_parts
     execution.hops, execution.hops_at_ms = part.hops, part.hops_at_ms
     execution.admitted = part.admitted
-    restore_slot(space, execution)
+    restore_permit(space, execution)
     space.workflow_keys.update(keys_of(run))
     restore_awaited(space, run.run_id, execution)
     reschedule(state, namespace, execution)

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from flo.engine.runs.limits import slot_key
+from flo.engine.runs.limits import key_from
 from flo.workflow.definition import Definition
 from flo.workflow.search import attributes_of
 
@@ -20,8 +20,8 @@ def attributes(definition: Definition, payload: bytes) -> dict[str, Any]:
     return attributes_of(definition.search_attributes, value)
 
 
-def slot_of(definition: Definition, payload: bytes) -> str | None:
+def limit_key_of(definition: Definition, payload: bytes) -> str | None:
     """The key under which the runs of a workflow are limited; None if they are not."""
     if definition.concurrency is None:
         return None
-    return slot_key(definition.concurrency.key, payload)
+    return key_from(definition.concurrency.key, payload)

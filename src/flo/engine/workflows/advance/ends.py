@@ -121,7 +121,7 @@ def _finished(advance: Advance, ending: Ending) -> Event:
         output=output,
         at_ms=advance.now_ms,
         workflow=execution.run.workflow,
-        slot=execution.run.slot,
+        limit_key=execution.run.limit_key,
     )
 
 

@@ -11,7 +11,7 @@ from flo.engine.workflows.advance.moves import BeginPlan, Call, EndAttempt, Move
 from flo.engine.workflows.advance.scope import too_large
 from flo.engine.workflows.events import WorkflowStarted
 from flo.engine.workflows.records import Parent, WorkflowRun
-from flo.engine.workflows.starts import attributes, slot_of
+from flo.engine.workflows.starts import attributes, limit_key_of
 from flo.model.errors import Conflict, Invalid, NotFound
 from flo.model.ids import ActionName
 from flo.model.workflows import RUN_PREFIX, BranchName, BranchPhase
@@ -93,6 +93,6 @@ def _child(
         attributes=attributes(deployed.definition, payload),
         triggered_by="parent",
         depth=parent.depth + 1,
-        slot=slot_of(deployed.definition, payload),
+        limit_key=limit_key_of(deployed.definition, payload),
     )
     return WorkflowStarted(namespace=advance.namespace, run=child)
