@@ -252,7 +252,7 @@ REFUSED = {
     "delete_group": {"stream": "nobody", "group": "nobody"},
     "join_group": {"stream": "not a name", "group": "not a name", "consumer": "mallory"},
     "leave_group": {"stream": "nobody", "group": "nobody", "consumer": "mallory"},
-    "read_group": {"stream": "nobody", "group": "nobody", "consumer": "mallory"},
+    "read_group": {"stream": "nobody", "group": "nobody", "consumer": "mallory", "join": False},
     "ack": {"stream": "nobody", "group": "nobody", "ids": ["1-1"]},
     "nack": {"stream": "nobody", "group": "nobody", "ids": ["1-1"]},
     "touch_records": {
@@ -261,7 +261,7 @@ REFUSED = {
         "consumer": "mallory",
         "ids": ["1-1"],
     },
-    "claim_records": {"stream": "nobody", "group": "nobody", "consumer": "mallory"},
+    "claim_records": {"stream": "nobody", "group": "nobody", "consumer": "mallory", "join": False},
     "list_pending": {"stream": "nobody", "group": "nobody"},
     "get_group": {"stream": "nobody", "group": "nobody"},
     "list_groups": {"stream": "nobody"},
@@ -435,7 +435,8 @@ HOSTILE_TO_A_GROUP = [
     ("join_group", {"consumer": "anna"}),
     *[("join_group", {"consumer": bad}) for bad in ("", "a b", "x" * 9_999)],
     ("leave_group", {"consumer": "mallory"}),
-    ("read_group", {"consumer": "mallory"}),
+    ("read_group", {"consumer": "mallory", "join": False}),
+    *[("read_group", {"consumer": bad}) for bad in ("", "a b", "x" * 9_999)],
     *[("read_group", {"consumer": "anna", "limit": number}) for number in BAD_NUMBERS],
     *[("read_group", {"consumer": "anna", "block_ms": number}) for number in (-1, 2**63)],
     ("read_group", {"consumer": "anna"}),
@@ -451,7 +452,7 @@ HOSTILE_TO_A_GROUP = [
         ("touch_records", {"ids": ["1-1"], "consumer": "anna", "extend_ms": number})
         for number in (-1, 0, 2**63)
     ],
-    ("claim_records", {"consumer": "mallory"}),
+    ("claim_records", {"consumer": "mallory", "join": False}),
     ("claim_records", {"consumer": "anna", "min_idle_ms": 60_000}),
     *[("claim_records", {"consumer": "anna", "min_idle_ms": n}) for n in (-1, 2**63)],
     *[("claim_records", {"consumer": "anna", "limit": number}) for number in BAD_NUMBERS],
