@@ -37,7 +37,7 @@ def an_outcome_is_not_heard(monkeypatch):
 
 
 def an_attempt_is_taken_for_the_end(monkeypatch):
-    def follow_requeued(state, event, context):
+    def react_requeued(state, event, context):
         space = state.spaces[event.namespace]
         if event.run_id not in space.awaited:
             return ()
@@ -47,7 +47,7 @@ def an_attempt_is_taken_for_the_end(monkeypatch):
             advance, wakes.end_wait(advance, branch, "failure", b"", event.error, answered=True)
         )
 
-    monkeypatch.setitem(REACTIONS, RunRequeued, follow_requeued)
+    monkeypatch.setitem(REACTIONS, RunRequeued, react_requeued)
     return {Invariant.OUTCOME_COUNTED_ONCE}
 
 

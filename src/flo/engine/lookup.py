@@ -31,10 +31,10 @@ class RecentRows(Protocol):
 
 
 class Lookup(msgspec.Struct, Generic[T], frozen=True):
-    """A question to the store; T is its answer."""
+    """What is asked of the store; T is its answer."""
 
     def key(self) -> Hashable:
-        """What the answer is found under: all that tells this question from another."""
+        """What the answer is found under: all that tells this lookup from another."""
         return self
 
     def is_recent(self, recent: RecentRows) -> bool:

@@ -189,7 +189,7 @@ class Space:
         self.executions: dict[RunId, Execution] = {}
         """The workflow runs under way."""
         self.awaited: dict[RunId, tuple[RunId, BranchName]] = {}
-        """The runs and children that workflow runs wait for, and which walk of which."""
+        """The runs and children that workflow runs wait for, and which branch of which."""
         self.workflow_permits: dict[tuple[WorkflowName, str], Permits] = {}
         self.action_permits: dict[tuple[ActionName, str], ActionPermits] = {}
         self.schedules: dict[WorkflowName, ScheduleState] = {}
@@ -216,7 +216,7 @@ class Space:
         return tally
 
     def has_dead(self, run: Run) -> bool:
-        """Whether a run that was recalled is a dead letter, and still is one."""
+        """Whether a run that was looked up is a dead letter, and still is one."""
         return run.dead_lettered and run.run_id not in self.runs
 
     def settings(self, name: ActionName) -> Action:

@@ -53,7 +53,7 @@ class VolatileState:
         """How many runs have begun lately of the actions that are limited by rate."""
         self.caches: dict[tuple[str, str, str, str], ResultCache] = {}
         self.cacheable: dict[tuple[str, str, str], tuple[CacheKey, int]] = {}
-        """Where the result of a step is to be kept, once it has one: by namespace, run and walk."""
+        """Where the result of a step is to be kept: by namespace, run and branch."""
         self.transactions: dict[int, OpenTransaction] = {}
         self.transactions_opened = started_at_ms * 1_000
 

@@ -65,7 +65,7 @@ class LongPolls:
         submission.park(alarm, leave)
 
     def wake_at(self, submission: Submission, at_ms: int | None) -> None:
-        """Ask again what is parked at this time, unless its time is over before that."""
+        """Ask again at this time what waits, unless its time is over before that."""
         if at_ms is not None and submission.until_ms is not None and at_ms < submission.until_ms:
             submission.ring(self._clock.call_at(at_ms, partial(self._ask_again, submission)))
 

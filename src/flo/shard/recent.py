@@ -1,7 +1,7 @@
-"""What became of the archive last, so that a question about it needs no look into the archive.
+"""The rows of the archive that changed last, so that a lookup of them need not ask the archive.
 
-A quick run has often ended before its caller's question about it arrives; and a row that has left
-the archive must not be found in an answer that was on its way.
+A quick run has often ended before its caller asks about it; and a row that has left the archive
+must not be found in an answer that was on its way.
 """
 
 from collections import OrderedDict

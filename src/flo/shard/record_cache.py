@@ -60,7 +60,7 @@ class RecordStore:
 
 
 class RecordCache:
-    """Both shelves."""
+    """Both of them."""
 
     def __init__(self) -> None:
         self._tails = RecordStore(TAILS_LENGTH_MAX)

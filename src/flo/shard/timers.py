@@ -1,4 +1,4 @@
-"""Sleeps until the next due moment, then rings."""
+"""Sleeps until something falls due, then says so."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""The records of a group that are neither new to it nor settled.
+"""The records of a group that are neither new to it nor acked.
 
     handed out    a consumer has it, until a time
     waiting       to be handed out again, in the order of the stream

@@ -1,6 +1,6 @@
 """Rules of consumer groups: create, join, ack, nack, touch, leave, run out of time.
 
-    new ──read──▸ handed out ──ack──▸ settled
+    new ──read──▸ handed out ──ack──▸ done
                     ▲    │
                     │    └── nack, time runs out, consumer leaves ──▸ waiting, perhaps delayed
                     └──────────────────── read ────────────────────────┘
@@ -68,7 +68,7 @@ DUE_PER_GROUP_MAX = 1_000
 
 
 class OfGroup(Protocol):
-    """What a word or a fact of a group says: which one is meant."""
+    """A message or an event about a group: it says which one is meant."""
 
     @property
     def namespace(self) -> Namespace: ...
@@ -351,7 +351,7 @@ def returned(
 def _made(
     state: State, stream: StreamState | None, command: CreateGroup, context: Context
 ) -> tuple[Event, ...]:
-    """The facts that make a group, and its stream if need be."""
+    """The events that make a group, and its stream if need be."""
     check_stream_name(command.group, "the name of a group")
     events: list[Event] = []
     if stream is None:
@@ -443,7 +443,7 @@ def _group(state: State, event: OfGroup) -> ConsumerGroupState:
 
 
 def _count(state: State, event: RecordsAcked | RecordsReturned, *, failed: bool) -> None:
-    """What a registered worker has settled counts for it."""
+    """What a registered worker has acked or nacked counts for it."""
     if event.worker_id is not None:
         count = sum(last - first + 1 for first, last in event.sequences)
         count_run(

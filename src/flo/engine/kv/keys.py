@@ -27,7 +27,7 @@ class Keys:
         return iter(self._values)
 
     def get(self, key: Key, now_ms: int) -> KeyValue | None:
-        """The key as it is at this time; what has expired is gone, even before that is a fact."""
+        """The key as it is at this time; what has expired is gone, even before its event."""
         value = self._values.get(key)
         if value is None or (value.expires_at_ms is not None and value.expires_at_ms <= now_ms):
             return None

@@ -1,4 +1,4 @@
-"""Read-only answers about keys and values."""
+"""Queries about keys and values."""
 
 from itertools import islice
 

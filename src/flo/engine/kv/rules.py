@@ -1,8 +1,8 @@
 """Rules of keys and values: put, delete, count, expire, change JSON, do several at once.
 
 Every change is decided here in one step, so that what is checked and what is written cannot come
-apart. A transaction that is filled call by call lives in Live until it commits: nobody else sees
-any of it before, and it commits only if nothing that it read has changed.
+apart. A transaction that is filled call by call is in VolatileState until it commits: nobody else
+sees any of it before, and it commits only if nothing that it read has changed.
 """
 
 import re

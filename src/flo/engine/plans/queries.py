@@ -1,4 +1,4 @@
-"""Read-only answers about plans: how their executors are doing since the server started."""
+"""Queries about plans: how their executors are doing since the server started."""
 
 from flo.engine.context import Context
 from flo.engine.state import State

@@ -72,7 +72,7 @@ FEATURE = Feature(
         RunPurged: dead_letters.apply_purged,
     },
     reactions={
-        WorkerDeregistered: reports.follow_worker_deregistered,
+        WorkerDeregistered: reports.react_worker_deregistered,
     },
     queries={
         GetRun: queries.get_run,

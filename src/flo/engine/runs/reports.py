@@ -142,7 +142,7 @@ def fall_due(state: State, key: DueKey, context: Context) -> Iterable[Event]:
         yield _lease_ended(namespace, space, run, context)
 
 
-def follow_worker_deregistered(
+def react_worker_deregistered(
     state: State, event: WorkerDeregistered, context: Context
 ) -> Iterable[Event]:
     """What a worker leaves undone is free at once; nobody needs to wait for the lease to end."""

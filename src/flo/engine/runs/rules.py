@@ -1,4 +1,4 @@
-"""Rules of a run, as whoever wants it asks for them: invoke and cancel, and the way to the queue.
+"""Rules of runs: invoke and cancel, and the way into the queue.
 
     pending ──claim──▸ running ──complete──▸ completed
        ▲ │                │
@@ -7,7 +7,7 @@
                           └── lease ends ──▸ timed_out
 
 How a run comes into the hands of a worker is in claims.py, what the worker reports in reports.py,
-what is left of a run that has ended in run_ends.py. Every decide_* reads state and returns a
+what is left of a run that has ended in ends.py. Every decide_* reads state and returns a
 Decision; every apply_* folds one event.
 """
 

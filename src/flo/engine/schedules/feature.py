@@ -34,10 +34,10 @@ FEATURE = Feature(
         ScheduleFired: rules.apply_fired,
     },
     reactions={
-        WorkflowCreated: rules.follow_deployed,
-        WorkflowDeleted: rules.follow_deployed,
-        WorkflowDisabled: rules.follow_deployed,
-        WorkflowEnabled: rules.follow_deployed,
+        WorkflowCreated: rules.react_deployed,
+        WorkflowDeleted: rules.react_deployed,
+        WorkflowDisabled: rules.react_deployed,
+        WorkflowEnabled: rules.react_deployed,
     },
     queries={
         GetSchedule: queries.get_schedule,

@@ -4,7 +4,7 @@
                                                           ▲          │
                                                           └──────────┘
 
-The fact that a time has fired, and the run that it has started, are one commit: no time fires twice
+That a time has fired, and the run that it has started, are one commit: no time fires twice
 and none is lost, whenever the server stops. What it missed while it was down is caught up as the
 schedule says.
 """
@@ -117,7 +117,7 @@ def fall_due(state: State, key: DueKey, context: Context) -> Iterable[Event]:
         )
 
 
-def follow_deployed(
+def react_deployed(
     state: State,
     event: WorkflowCreated | WorkflowEnabled | WorkflowDisabled | WorkflowDeleted,
     context: Context,

@@ -157,7 +157,7 @@ def apply_trimmed(state: State, event: StreamTrimmed) -> None:
 
 
 def created(state: State, command: CreateStream, context: Context) -> StreamCreated:
-    """The fact that this stream exists from now on, once all is found to be in order."""
+    """The event that makes this stream, once all is found to be in order."""
     check_namespace(command.namespace)
     check_stream_name(command.stream)
     if len(state.space(command.namespace).streams) >= STREAMS_MAX:

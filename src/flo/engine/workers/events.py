@@ -40,7 +40,7 @@ class WorkerHeard(Observation):
     namespace: Namespace
     worker_id: WorkerId
     current_load: int | None = None
-    """None when the sign of life was not a heartbeat."""
+    """None when it was heard of otherwise than by a heartbeat."""
 
 
 class TaskCancelled(Observation):

@@ -2,10 +2,10 @@
 
     register ──▸ active / idle ──drain──▸ draining ──▸ deregister
                       │  ▲
-       90 s of silence▾  │any sign of life
+       90 s of silence▾  │heard of again
                     unhealthy
 
-What must outlive a restart (the registration, the drain) is an event; a heartbeat is a sign.
+What must outlive a restart (the registration, the drain) is an event; a heartbeat is an observation.
 """
 
 from typing import Any
