@@ -5,7 +5,7 @@
        90 s of silence▾  │heard of again
                     unhealthy
 
-What must outlive a restart (the registration, the drain) is an event; a heartbeat is an observation.
+What must outlive a restart (the registration, the drain) is an event; a heartbeat is observed.
 """
 
 from typing import Any
