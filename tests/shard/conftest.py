@@ -12,18 +12,18 @@ from flo.testing.clock import ManualClock
 
 
 class Gate:
-    """What comes through waits while the gate is shut; who opens it may send bad news along."""
+    """What comes through waits while the gate is shut; who opens it may send an error along."""
 
     def __init__(self):
-        self._notifications = None
+        self._error = None
         self._is_open = True
         self._waiting = []
 
     def shut(self):
         self._is_open = False
 
-    def open(self, notifications=None):
-        self._notifications = notifications
+    def open(self, error=None):
+        self._error = error
         self._is_open = True
         while self._waiting:
             self.pass_one()
@@ -36,8 +36,8 @@ class Gate:
         if not self._is_open:
             self._waiting.append(asyncio.Event())
             await self._waiting[-1].wait()
-        if self._notifications is not None:
-            raise self._notifications
+        if self._error is not None:
+            raise self._error
 
 
 class GatedArchive(MemoryArchive):

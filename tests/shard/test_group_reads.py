@@ -7,7 +7,7 @@ import pytest
 from flo.engine.groups.events import RecordsDelivered
 from flo.engine.state import State
 from flo.engine.streams.events import RecordsAppended
-from flo.model.errors import Corrupt, NotFound
+from flo.model.errors import Corrupt, NotFound, Unavailable
 from flo.model.groups import (
     Ack,
     ClaimRecords,
@@ -241,6 +241,21 @@ async def test_a_wait_whose_end_has_come_while_it_fetched_ends(forgetful, log, c
     log.records.gate.open()
 
     assert await waiting == GroupRecords()
+
+
+async def test_who_is_woken_by_an_append_that_cannot_begin_is_told_so(forgetful, log, monkeypatch):
+    await forgetful.ask(read())
+    waiting = await begun(forgetful.ask(patient(BORIS)))
+
+    def fail(*arguments, **named):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(log, "append", fail)
+    with pytest.raises(Unavailable):
+        await forgetful.ask(nack(1))  # the read is woken, and has to fetch the record
+
+    with pytest.raises(Unavailable, match="no space left"):
+        await waiting
 
 
 async def test_who_has_gone_is_given_nothing(shard):

@@ -125,7 +125,7 @@ async def test_a_key_that_is_made_and_deleted_at_once_is_waited_for_still(shard,
     assert await waiting == Value()
 
 
-async def test_what_only_expires_later_is_no_notifications(shard):
+async def test_what_only_expires_later_wakes_nobody(shard):
     await shard.ask(PUT)
     waiting = await begun(shard.ask(wait(newer_than=1)))
 

@@ -145,7 +145,7 @@ async def test_everyone_who_listens_for_a_worker_hears_of_it(busy):
     assert [(await one).cancelled for one in both] == [["send-1"]] * 2
 
 
-async def test_a_task_cancelled_as_it_was_claimed_is_notifications(shard):
+async def test_a_worker_hears_of_a_task_cancelled_as_it_was_claimed(shard):
     await shard.ask(RegisterWorker(worker_id=ANNA, actions=["send"]))
     claiming = await begun(shard.ask(Claim(worker_id=ANNA, actions=["send"], block_ms=5_000)))
     listening = await begun(shard.ask(LISTEN))

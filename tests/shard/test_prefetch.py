@@ -158,7 +158,11 @@ async def test_what_is_recent_goes_before_what_the_archive_said(log, story):
     assert context_of(prefetch, asking).found.get(FIRST) is None
 
 
-async def test_what_several_messages_need_is_there_until_the_last_of_them(log, story):
+@pytest.mark.parametrize("keys_finished", [0, 1_000_000])
+async def test_what_several_messages_need_is_there_until_the_last_of_them(
+    log, story, keys_finished
+):
+    story.state.keys_finished_count = keys_finished
     prefetch = prefetch_of(story, log)
     prefetch.recent[address_of(story.rows[0])] = story.rows[0]
     asking = submission(Cancel(run_id="send-3"), Cancel(run_id="send-1"))

@@ -96,16 +96,16 @@ class JobThread:
         job: Callable[[], Result],
     ) -> None:
         try:
-            notifications = partial(_finish, future, job())
+            report = partial(_finish, future, job())
         except Exception as error:
-            notifications = partial(_fail, future, error)
+            report = partial(_fail, future, error)
         self._done_count += 1
-        _tell(loop, notifications)
+        _tell(loop, report)
 
 
-def _tell(loop: asyncio.AbstractEventLoop, notifications: Callable[[], None]) -> None:
+def _tell(loop: asyncio.AbstractEventLoop, report: Callable[[], None]) -> None:
     with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-        loop.call_soon_threadsafe(notifications)
+        loop.call_soon_threadsafe(report)
 
 
 def _finish(future: asyncio.Future[Result], result: Result) -> None:

@@ -72,7 +72,8 @@ class Batch:
 
     def everyone(self) -> list[Submission]:
         """All who wait for what becomes of this batch."""
-        return [*self.taken, *(submission for submission, _ in self.answered)]
+        answered = (submission for submission, _ in self.answered)
+        return [*self.taken, *self.unready, *answered]
 
 
 def _payload_length(messages: Sequence[Message]) -> int:

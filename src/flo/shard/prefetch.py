@@ -51,10 +51,10 @@ class Prefetch:
 
     def context_of(self, submission: Submission, context: Context) -> Context:
         """The context, with what was fetched for this submission."""
-        if self._state.keys_finished_count - submission.fetched_at >= KEYS_REMEMBERED_MAX:
-            submission.fetched = {}  # what it knows of idempotency keys has aged too much
         if not (submission.fetched or submission.records):
             return context
+        if self._state.keys_finished_count - submission.fetched_at >= KEYS_REMEMBERED_MAX:
+            submission.fetched = {}  # what it knows of idempotency keys has aged too much
         return replace(
             context,
             found=Found(self.recent, submission.fetched),
@@ -73,6 +73,7 @@ class Prefetch:
                     recent[lookup.key()] = context.found.get(lookup)
         if recent:
             submission.fetched = {**submission.fetched, **recent}
+            submission.fetched_at = self._state.keys_finished_count
         return True
 
     def missing(self, messages: Sequence[Message], context: Context) -> list[Lookup[Any]]:
