@@ -87,7 +87,7 @@ def _audit_holders(space: Space, checks: Checks) -> None:
 def _audit_keys(space: Space, checks: Checks) -> None:
     for run in space.runs.values():
         if run.idempotency_key is not None:
-            found = space.keys.get((run.action, run.idempotency_key))
+            found = space.run_keys.run_ids.get((run.action, run.idempotency_key))
             checks.hold(Invariant.KEYS_RIGHT, found == run.run_id, run.idempotency_key, found)
 
 

@@ -20,7 +20,7 @@ from given import ANNA, Later, Story, given, replayed
 @pytest.fixture(autouse=True)
 def memory_is_short(monkeypatch):
     """Whatever is swept, forgotten or looked up when there is very much of it, is so soon."""
-    monkeypatch.setattr("flo.engine.runs.ends.KEYS_REMEMBERED_MAX", 3)
+    monkeypatch.setattr("flo.engine.idempotency.KEYS_REMEMBERED_MAX", 3)
     monkeypatch.setattr("flo.engine.runs.ends.ATTEMPTS_KEPT_MAX", 2)
     monkeypatch.setattr("flo.engine.runs.queue.CALLED_OFF_MAX", 1)
     monkeypatch.setattr("flo.engine.runs.queue.LANES_EMPTY_MAX", 2)
@@ -243,9 +243,9 @@ def check_keys(space, ended):
         for run in space.runs.values()
         if run.idempotency_key is not None
     }
-    assert live.items() <= space.keys.items()
-    assert set(space.keys) == live.keys() | set(space.keys_finished)
-    assert not live.keys() & set(space.keys_finished)
+    assert live.items() <= space.run_keys.run_ids.items()
+    assert set(space.run_keys.run_ids) == live.keys() | set(space.run_keys.finished)
+    assert not live.keys() & set(space.run_keys.finished)
     keyed = [
         (run.action, run.idempotency_key)
         for run in (*space.runs.values(), *filed(space, ended))

@@ -444,7 +444,7 @@ async def test_what_comes_from_the_archive_as_its_namespace_is_deleted_disturbs_
 async def test_a_key_that_was_recalled_for_a_deleted_namespace_does_not_count_in_the_next(
     shard, log, monkeypatch
 ):
-    monkeypatch.setattr("flo.engine.runs.ends.KEYS_REMEMBERED_MAX", 0)
+    monkeypatch.setattr("flo.engine.idempotency.KEYS_REMEMBERED_MAX", 0)
     keyed = Invoke(action="send", idempotency_key="k", **PROD)
     await shard.ask(REGISTER_THERE)
     await shard.ask(keyed)

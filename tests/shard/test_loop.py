@@ -998,7 +998,7 @@ async def test_the_same_key_in_one_batch_makes_one_run(shard):
 async def test_a_key_is_looked_up_in_the_archive_once_memory_has_forgotten_it(
     shard, log, monkeypatch
 ):
-    monkeypatch.setattr("flo.engine.runs.ends.KEYS_REMEMBERED_MAX", 1)
+    monkeypatch.setattr("flo.engine.idempotency.KEYS_REMEMBERED_MAX", 1)
     await finish(shard, idempotency_key="order-7")
     await finish(shard, idempotency_key="order-8")
 
@@ -1010,7 +1010,7 @@ async def test_a_key_is_looked_up_in_the_archive_once_memory_has_forgotten_it(
 async def test_a_key_that_came_and_went_while_the_archive_was_asked_is_asked_for_again(
     shard, log, monkeypatch
 ):
-    for module in ("flo.engine.runs.ends", "flo.shard.prefetch"):
+    for module in ("flo.engine.idempotency", "flo.shard.prefetch"):
         monkeypatch.setattr(f"{module}.KEYS_REMEMBERED_MAX", 2)
     keyed = Invoke(action="send", idempotency_key="order-7")
     archive_before, log.archive.gate = log.archive.gate, type(log.archive.gate)()
@@ -1019,7 +1019,7 @@ async def test_a_key_that_came_and_went_while_the_archive_was_asked_is_asked_for
     shut, log.archive.gate = log.archive.gate, archive_before
     for key in ("order-7", "order-8", "order-9"):
         await finish(shard, idempotency_key=key)
-    assert ("send", "order-7") not in shard.state.spaces[DEFAULT].keys
+    assert ("send", "order-7") not in shard.state.spaces[DEFAULT].run_keys.run_ids
 
     shut.open()
 

@@ -145,7 +145,7 @@ async def test_runs_that_sleep_as_long_as_each_other_all_wake(shard, clock):
 
 
 async def test_a_key_is_found_in_the_archive_when_memory_has_forgotten_it(shard, log, monkeypatch):
-    monkeypatch.setattr("flo.engine.workflows.folds.KEYS_REMEMBERED_MAX", 1)
+    monkeypatch.setattr("flo.engine.idempotency.KEYS_REMEMBERED_MAX", 1)
     await shard.ask(CreateWorkflow(text=SEND))
     for number in range(3):
         await start(shard, idempotency_key=f"k{number}")
@@ -197,7 +197,7 @@ async def test_a_chosen_id_is_found_in_the_archive(shard, log):
     await shard.ask(CreateWorkflow(text=SEND))
     await start(shard, run_id="order-7")
     await perform(shard)
-    shard.state.spaces["default"].workflow_keys.clear()
+    shard.state.spaces["default"].workflow_keys.run_ids.clear()
     log.archive.asked.clear()
 
     assert await status(shard, "order-7") == "completed"
@@ -215,7 +215,7 @@ async def test_a_run_that_ends_while_the_archive_is_asked_is_found(shard, log):
     await shard.ask(CreateWorkflow(text=SEND))
     await start(shard, idempotency_key="k")
     await perform(shard)
-    shard.state.spaces["default"].workflow_keys.clear()
+    shard.state.spaces["default"].workflow_keys.run_ids.clear()
     log.archive.gate.shut()
     asking = await begun(shard.ask(StartWorkflow(name="order", idempotency_key="k")))
     log.archive.gate.open()

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from flo.client.session import connection, outbox, waits
-from flo.engine import ticks
+from flo.engine import idempotency, ticks
 from flo.engine.groups import reads as group_reads
 from flo.engine.groups import rules as groups
 from flo.engine.groups import snapshot as group_snapshot
@@ -16,7 +16,6 @@ from flo.engine.kv import queries as kv_views
 from flo.engine.kv import snapshot as kv_snapshot
 from flo.engine.machine import FOLDS
 from flo.engine.runs import claims
-from flo.engine.runs import ends as run_ends
 from flo.engine.runs import lookups as run_lookups
 from flo.engine.runs import queries as run_queries
 from flo.engine.runs import snapshot as run_snapshot
@@ -34,7 +33,7 @@ SEEDS = range(1, 51)
 OPERATIONS_MIN = 200_000
 
 SMALL_BOUNDS = [
-    (run_ends, "KEYS_REMEMBERED_MAX", 5),
+    (idempotency, "KEYS_REMEMBERED_MAX", 5),
     (prefetch, "KEYS_REMEMBERED_MAX", 5),
     (ticks, "DUE_PER_TICK_MAX", 3),
     (claims, "PAYLOADS_PER_CLAIM_LENGTH_MAX", 30),

@@ -3,7 +3,7 @@
 A Space is one namespace's part of it. Records in it are frozen; folds put new ones in their place.
 """
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from typing import NamedTuple
 
 import msgspec
@@ -11,6 +11,7 @@ import msgspec
 from flo.engine.actions.records import Action
 from flo.engine.due import GROUP, Due
 from flo.engine.groups.backlog import Backlog
+from flo.engine.idempotency import IdempotencyIndex
 from flo.engine.kv.keys import Keys
 from flo.engine.runs.queue import Lane, Queue
 from flo.engine.runs.records import Run
@@ -33,8 +34,6 @@ from flo.workflow.definition import Definition
 
 DELETION_MARK = "~"
 """No namespace has it in its name."""
-KEYS_REMEMBERED_MAX = 10_000
-"""So many idempotency keys of finished runs stay in memory; the archive knows them all."""
 
 
 def namespace_of(archive_name: str) -> Namespace:
@@ -174,9 +173,7 @@ class Space:
         self.tallies: dict[ActionName, Tally] = {}
         self.runs: dict[RunId, Run] = {}
         self.queues: dict[ActionName, Queue] = {}
-        self.keys: dict[tuple[ActionName, str], RunId] = {}
-        self.keys_finished: OrderedDict[tuple[ActionName, str], None] = OrderedDict()
-        """Those of them whose runs have ended, in the order in which they did."""
+        self.run_keys = IdempotencyIndex()
         self.workers: dict[WorkerId, Worker] = {}
         self.processes: dict[WorkerId, dict[ActionName, Process]] = {}
         self.held: dict[WorkerId, dict[RunId, None]] = {}
@@ -193,8 +190,7 @@ class Space:
         self.workflow_permits: dict[tuple[WorkflowName, str], Permits] = {}
         self.action_permits: dict[tuple[ActionName, str], ActionPermits] = {}
         self.schedules: dict[WorkflowName, ScheduleState] = {}
-        self.workflow_keys: dict[tuple[WorkflowName, str], RunId] = {}
-        self.workflow_keys_finished: OrderedDict[tuple[WorkflowName, str], None] = OrderedDict()
+        self.workflow_keys = IdempotencyIndex()
 
     def queue(self, name: ActionName) -> Queue:
         """The ready queue of an action, for a fold that is about to put something into it."""

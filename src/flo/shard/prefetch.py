@@ -16,9 +16,10 @@ import structlog
 from msgspec.structs import replace
 
 from flo.engine.context import Context
+from flo.engine.idempotency import KEYS_REMEMBERED_MAX
 from flo.engine.lookup import Found, Lookup, RecordLookup
 from flo.engine.machine import lookups_for
-from flo.engine.state import KEYS_REMEMBERED_MAX, State
+from flo.engine.state import State
 from flo.log.base import Log
 from flo.model.base import Message
 from flo.model.errors import Corrupt, FloError, Unexpected

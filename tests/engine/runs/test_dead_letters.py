@@ -454,9 +454,9 @@ SAME_RUN = Invoked(run_id="send-1", duplicate=True)
 
 @pytest.mark.parametrize("remembered", [True, False])
 def test_a_requeued_run_keeps_its_idempotency_key(remembered, monkeypatch):
-    monkeypatch.setattr("flo.engine.runs.ends.KEYS_REMEMBERED_MAX", 100 if remembered else 0)
+    monkeypatch.setattr("flo.engine.idempotency.KEYS_REMEMBERED_MAX", 100 if remembered else 0)
     story = given(SEND, KEYED, CLAIM, Fail(run_id="send-1", worker_id=ANNA))
-    assert (("send", "order-7") in story.state.spaces[DEFAULT].keys) is remembered
+    assert (("send", "order-7") in story.state.spaces[DEFAULT].run_keys.run_ids) is remembered
     assert story.tell(KEYED).reply == SAME_RUN
 
     for since in (REQUEUE, CLAIM, Complete(run_id="send-1", worker_id=ANNA)):
@@ -465,25 +465,28 @@ def test_a_requeued_run_keeps_its_idempotency_key(remembered, monkeypatch):
 
 
 def test_a_key_is_remembered_from_the_last_end_of_its_run(monkeypatch):
-    monkeypatch.setattr("flo.engine.runs.ends.KEYS_REMEMBERED_MAX", 2)
+    monkeypatch.setattr("flo.engine.idempotency.KEYS_REMEMBERED_MAX", 2)
     story = given(SEND, KEYED, CLAIM, Fail(run_id="send-1", worker_id=ANNA))
     other = Invoke(action="send", idempotency_key="other")
     story.tell(other, CLAIM, Complete(run_id="send-2", worker_id=ANNA))
 
     story.tell(REQUEUE, CLAIM, Complete(run_id="send-1", worker_id=ANNA))
-    assert list(story.state.spaces[DEFAULT].keys_finished) == [
+    assert list(story.state.spaces[DEFAULT].run_keys.finished) == [
         ("send", "other"),
         ("send", "order-7"),
     ]
 
     third = Invoke(action="send", idempotency_key="third")
     story.tell(third, CLAIM, Complete(run_id="send-3", worker_id=ANNA))
-    assert set(story.state.spaces[DEFAULT].keys) == {("send", "order-7"), ("send", "third")}
+    assert set(story.state.spaces[DEFAULT].run_keys.run_ids) == {
+        ("send", "order-7"),
+        ("send", "third"),
+    }
 
 
 @pytest.mark.parametrize("remembered", [True, False])
 def test_the_key_of_a_purged_run_may_be_used_again(remembered, monkeypatch):
-    monkeypatch.setattr("flo.engine.runs.ends.KEYS_REMEMBERED_MAX", 100 if remembered else 0)
+    monkeypatch.setattr("flo.engine.idempotency.KEYS_REMEMBERED_MAX", 100 if remembered else 0)
     story = given(SEND, KEYED, CLAIM, Fail(run_id="send-1", worker_id=ANNA))
 
     story.tell(PURGE)

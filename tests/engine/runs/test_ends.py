@@ -1,6 +1,6 @@
+from flo.engine.idempotency import KEYS_REMEMBERED_MAX
 from flo.engine.runs.events import RunCompleted
 from flo.engine.runs.records import Attempt
-from flo.engine.state import KEYS_REMEMBERED_MAX
 from flo.engine.ticks import Tick
 from flo.model.actions import DeleteAction, RegisterAction
 from flo.model.runs import Accepted, Claim, Complete, Fail, Invoke, Invoked, RunStatus
@@ -76,7 +76,7 @@ def test_when_every_run_has_ended_nothing_of_them_is_left_in_memory():
     assert not space.runs
     assert not any(space.queues.values())
     assert not space.held
-    assert not space.keys
+    assert not space.run_keys.run_ids
     assert len(story.state.due) == 0
 
 
@@ -88,21 +88,21 @@ def finish_keyed_runs(story, count):
 
 
 def test_a_key_that_memory_has_forgotten_is_recalled_from_the_archive(monkeypatch):
-    monkeypatch.setattr("flo.engine.runs.ends.KEYS_REMEMBERED_MAX", 3)
+    monkeypatch.setattr("flo.engine.idempotency.KEYS_REMEMBERED_MAX", 3)
     story = given(SEND, KEYED, CLAIM, COMPLETE)
     space = story.state.spaces[DEFAULT]
 
     finish_keyed_runs(story, 2)
-    assert ("send", "order-7") in space.keys
+    assert ("send", "order-7") in space.run_keys.run_ids
 
     finish_keyed_runs(story, 1)
-    assert ("send", "order-7") not in space.keys
-    assert (len(space.keys), len(space.keys_finished)) == (3, 3)
+    assert ("send", "order-7") not in space.run_keys.run_ids
+    assert (len(space.run_keys.run_ids), len(space.run_keys.finished)) == (3, 3)
     assert story.tell(KEYED).reply == SAME_RUN
 
 
 def test_the_key_of_a_live_run_is_never_forgotten(monkeypatch):
-    monkeypatch.setattr("flo.engine.runs.ends.KEYS_REMEMBERED_MAX", 3)
+    monkeypatch.setattr("flo.engine.idempotency.KEYS_REMEMBERED_MAX", 3)
     story = given(SEND, KEYED, Claim(worker_id=BORIS, actions=["send"]))
 
     finish_keyed_runs(story, 10)
@@ -112,7 +112,7 @@ def test_the_key_of_a_live_run_is_never_forgotten(monkeypatch):
 
 
 def test_a_key_that_the_archive_has_forgotten_too_may_be_used_again(monkeypatch):
-    monkeypatch.setattr("flo.engine.runs.ends.KEYS_REMEMBERED_MAX", 3)
+    monkeypatch.setattr("flo.engine.idempotency.KEYS_REMEMBERED_MAX", 3)
     story = given(SEND, KEYED, CLAIM, COMPLETE)
     finish_keyed_runs(story, 4)
     story.forget_archive()

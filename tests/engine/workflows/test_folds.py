@@ -55,7 +55,7 @@ def test_memory_holds_only_what_lives():
         play.perform("check")
 
     assert play.leftovers() == []
-    assert len(play.space.workflow_keys) == 20
+    assert len(play.space.workflow_keys.run_ids) == 20
 
 
 def test_what_is_filed_in_a_namespace_that_was_made_again_is_not_mistaken_for_its_own():

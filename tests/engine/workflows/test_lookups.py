@@ -6,13 +6,13 @@ from flo.engine.context import Context
 from flo.engine.lookup import Found
 from flo.engine.machine import lookups_for
 from flo.engine.workflows.lookups import (
+    ChosenIdLookup,
     HistoryLookup,
     WorkflowKeyLookup,
     WorkflowLookup,
     WorkflowPageLookup,
 )
 from flo.model.workflows import (
-    CHOSEN,
     CancelWorkflow,
     ExplainWorkflow,
     GetHistory,
@@ -67,7 +67,7 @@ def test_a_run_that_cannot_be_is_not_looked_up(play, run_id):
 
 
 def test_an_id_that_may_have_been_chosen_leads_to_its_number_first(play):
-    named = WorkflowKeyLookup("default", CHOSEN, "order-7")
+    named = ChosenIdLookup("default", "wfrun", "/order-7")
     query = GetWorkflowRun(run_id="order-7")
     assert list(wanted(play, query)) == [named]
 
@@ -83,7 +83,7 @@ def test_a_chosen_id_is_looked_up_if_memory_does_not_know_it(play):
 
     assert needed(run_id="order-7") == []
     assert needed(run_id="order-8", idempotency_key="k1") == [
-        WorkflowKeyLookup("default", CHOSEN, "order-8")
+        ChosenIdLookup("default", "wfrun", "/order-8")
     ]
 
 
@@ -92,7 +92,7 @@ def test_a_key_is_looked_up_if_memory_does_not_know_it(play):
         return list(wanted(play, StartWorkflow(name="order", **fields)))
 
     assert needed() == needed(idempotency_key="k1") == needed(idempotency_key="k2") == []
-    assert needed(idempotency_key="k3") == [WorkflowKeyLookup("default", "order", "k3")]
+    assert needed(idempotency_key="k3") == [WorkflowKeyLookup("default", "wfrun", "order/k3")]
 
 
 def test_a_list_takes_along_what_lives_now(play):

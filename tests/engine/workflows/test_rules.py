@@ -324,7 +324,7 @@ class TestChosenIds:
         play = playing(text(more="idempotency: optional\n"), "check")
         play.start(run_id="order-7", idempotency_key="k")
         play.perform("check")
-        play.state.spaces["default"].workflow_keys.clear()
+        play.state.spaces["default"].workflow_keys.run_ids.clear()
 
         with pytest.raises(Conflict, match="already"):
             play.start(run_id="order-7")
@@ -381,13 +381,13 @@ class TestIdempotency:
         assert play.restart().start(idempotency_key="k") == "wfrun-1"
 
     def test_the_archive_knows_the_keys_that_memory_has_forgotten(self, monkeypatch):
-        monkeypatch.setattr("flo.engine.workflows.folds.KEYS_REMEMBERED_MAX", 2)
+        monkeypatch.setattr("flo.engine.idempotency.KEYS_REMEMBERED_MAX", 2)
         play = playing(text(more="idempotency: optional\n"), "check")
         for number in range(5):
             play.start(idempotency_key=f"k{number}")
             play.perform("check")
 
-        assert len(play.space.workflow_keys) == 2
+        assert len(play.space.workflow_keys.run_ids) == 2
         assert play.restart().start(idempotency_key="k0") == "wfrun-1"
 
     def test_optional_wants_no_key(self):

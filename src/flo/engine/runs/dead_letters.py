@@ -60,8 +60,7 @@ def apply_revived(state: State, event: RunRevived) -> None:
     run = event.run
     space.runs[run.run_id] = run
     if run.idempotency_key is not None:
-        space.keys[run.action, run.idempotency_key] = run.run_id
-        space.keys_finished.pop((run.action, run.idempotency_key), None)
+        space.run_keys.revive((run.action, run.idempotency_key), run.run_id)
     _uncount(space, run.action, event.was)
     space.tallies[run.action].pending += 1
     enter_queue(space, run)
@@ -71,9 +70,8 @@ def apply_purged(state: State, event: RunPurged) -> None:
     space = state.spaces[event.namespace]
     _uncount(space, event.action, event.was)
     if event.key is not None:
-        key = event.action, event.key
-        if space.keys.get(key) == run_id_of(event.action, event.number):
-            del space.keys[key], space.keys_finished[key]
+        run_id = run_id_of(event.action, event.number)
+        space.run_keys.purge((event.action, event.key), run_id)
 
 
 def address_of(state: State, event: RunRevived | RunPurged) -> ArchiveAddress:

@@ -13,10 +13,10 @@ from flo.engine.due import RUN
 from flo.engine.runs.events import RunCancelled, RunCompleted, RunFailed, RunTimedOut
 from flo.engine.runs.limits import give_back_permit, leave_queue
 from flo.engine.runs.records import ARCHIVE_KIND, Attempt, Run
-from flo.engine.state import KEYS_REMEMBERED_MAX, Space, State
+from flo.engine.state import State
 from flo.engine.workers.rules import count_run
 from flo.model.archive import Archived
-from flo.model.ids import TEXT_LENGTH_MAX, ActionName, Namespace, RunId
+from flo.model.ids import TEXT_LENGTH_MAX, Namespace, RunId
 from flo.model.runs import RunStatus
 
 ATTEMPTS_KEPT_MAX = 100
@@ -149,14 +149,7 @@ def _finish(state: State, namespace: Namespace, run: Run) -> None:
     space = state.spaces[namespace]
     del space.runs[run.run_id]
     if run.idempotency_key is not None:
-        _remember_key(state, space, (run.action, run.idempotency_key))
+        state.keys_finished_count += 1
+        space.run_keys.finish((run.action, run.idempotency_key))
     if run.action in space.deleted and not space.tallies[run.action].live:
         state.let_go_of(space.deleted.pop(run.action))
-
-
-def _remember_key(state: State, space: Space, key: tuple[ActionName, str]) -> None:
-    state.keys_finished_count += 1
-    space.keys_finished[key] = None
-    if len(space.keys_finished) > KEYS_REMEMBERED_MAX:
-        oldest, _ = space.keys_finished.popitem(last=False)
-        del space.keys[oldest]

@@ -1,7 +1,6 @@
 """What messages about runs need from the archive: runs that have ended, keys, pages."""
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import Self
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -9,6 +8,7 @@ from msgspec.structs import replace
 
 from flo.engine.context import Context
 from flo.engine.feature import LookupRule
+from flo.engine.idempotency import KeyLookup
 from flo.engine.lookup import Lookup, RecentRows, RowLookup
 from flo.engine.paging import number_below
 from flo.engine.runs.records import ARCHIVE_KIND, Run
@@ -52,18 +52,10 @@ class RunLookup(RowLookup[Run], frozen=True):
         return _decode(body)
 
 
-class RunKeyLookup(Lookup[RunId | None], frozen=True):
-    """Which run was made with this idempotency key?"""
+class RunKeyLookup(KeyLookup, frozen=True):
+    """Which run of an action was made with this idempotency key?"""
 
-    archive_name: str
-    action: ActionName
-    idempotency_key: str
-
-    @classmethod
-    async def fetch_all(cls, lookups: Sequence[Self], store: Store) -> list[RunId | None]:
-        keys = [(one.archive_name, one.action, one.idempotency_key) for one in lookups]
-        numbers = await store.archive.find_keys(ARCHIVE_KIND, keys)
-        return [run_id_of(key[1], numbers[key]) if key in numbers else None for key in keys]
+    KIND = ARCHIVE_KIND
 
 
 class RunPageLookup(Lookup[tuple[Run, ...]], frozen=True):
@@ -118,7 +110,7 @@ def ended_run(space: Space, run_id: RunId, context: Context) -> Run | None:
 
 def run_with_key(space: Space, action: ActionName, key: str, context: Context) -> RunId | None:
     """The run that was made with this idempotency key, live or ended."""
-    return space.keys.get((action, key)) or context.found.get(
+    return space.run_keys.run_ids.get((action, key)) or context.found.get(
         RunKeyLookup(space.archive_name, action, key)
     )
 
@@ -161,7 +153,7 @@ def _for_invoke(state: State, command: Invoke, context: Context) -> Sequence[Run
     if key is None:
         return ()
     space = state.space(command.namespace)
-    if (command.action, key) in space.keys:
+    if (command.action, key) in space.run_keys.run_ids:
         return ()
     return (RunKeyLookup(space.archive_name, command.action, key),)
 

@@ -128,7 +128,7 @@ def apply_queued(state: State, event: RunQueued) -> None:
     space.runs[run.run_id] = run
     space.numbers[run.action] = run.number
     if run.idempotency_key is not None:
-        space.keys[run.action, run.idempotency_key] = run.run_id
+        space.run_keys.run_ids[run.action, run.idempotency_key] = run.run_id
     space.tally(run.action).pending += 1
     if run.is_delayed:
         state.due.set((RUN, event.namespace, run.run_id), run.ready_at_ms)

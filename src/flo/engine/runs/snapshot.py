@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from flo.engine.due import RUN
+from flo.engine.idempotency import FinishedKeys
 from flo.engine.runs.queue import LaneKey
 from flo.engine.runs.records import Run
 from flo.engine.snapshot import Section, SnapshotPart, in_chunks
@@ -22,7 +23,7 @@ class RunQueuesPart(SnapshotPart):
     namespace: Namespace
     numbers: dict[ActionName, int]
     tallies: dict[ActionName, Tally]
-    keys_finished: list[tuple[ActionName, str, RunId]]
+    keys_finished: FinishedKeys
     lanes: list[tuple[ActionName, LaneKey, int, list[int]]]
     permits: list[tuple[ActionName, str, list[RunId], list[tuple[int, list[int]]]]]
     """Under each limit key: who has a permit, and who waits for one, by priority."""
@@ -53,9 +54,7 @@ def _queues(namespace: Namespace, space: Space) -> RunQueuesPart:
         namespace=namespace,
         numbers=space.numbers,
         tallies=space.tallies,
-        keys_finished=[
-            (action, key, space.keys[action, key]) for action, key in space.keys_finished
-        ],
+        keys_finished=space.run_keys.dump_finished(),
         lanes=[
             (action, key, priority, standing)
             for action, queue in sorted(space.queues.items())
@@ -78,9 +77,7 @@ def _queues(namespace: Namespace, space: Space) -> RunQueuesPart:
 def restore_queues(state: State, part: RunQueuesPart) -> None:
     space = state.spaces[part.namespace]
     space.numbers, space.tallies = part.numbers, part.tallies
-    for action, key, run_id in part.keys_finished:
-        space.keys_finished[action, key] = None
-        space.keys[action, key] = run_id
+    space.run_keys.restore_finished(part.keys_finished)
     for action, lane_key, priority, numbers in part.lanes:
         space.queue(action).restore(lane_key, priority, numbers)
     for action, key, holders, waiting in part.permits:
@@ -108,7 +105,7 @@ def restore_run(state: State, namespace: Namespace, run: Run) -> None:
     space = state.spaces[namespace]
     space.runs[run.run_id] = run
     if run.idempotency_key is not None:
-        space.keys[run.action, run.idempotency_key] = run.run_id
+        space.run_keys.run_ids[run.action, run.idempotency_key] = run.run_id
     if run.worker_id is not None:
         space.held.setdefault(run.worker_id, {})[run.run_id] = None
         if run.lease_expires_at_ms is not None:

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from flo.engine.due import WORKFLOW
-from flo.engine.state import KEYS_REMEMBERED_MAX, Deployed, Permits, Space, State, Workflow
+from flo.engine.idempotency import IdempotencyKey
+from flo.engine.state import Deployed, Permits, Space, State, Workflow
 from flo.engine.workflows.events import (
     ChildCancelled,
     HistoryFiled,
@@ -42,7 +43,7 @@ from flo.engine.workflows.records import (
 )
 from flo.model.archive import Archived
 from flo.model.ids import Namespace, RunId, run_id_of
-from flo.model.workflows import CHOSEN, MAIN, RUN_PREFIX, BranchPhase, WorkflowName
+from flo.model.workflows import CHOSEN, MAIN, RUN_PREFIX, BranchPhase
 from flo.workflow.definition import Definition
 
 RUN_KIND = "workflow"
@@ -98,7 +99,7 @@ def apply_started(state: State, event: WorkflowStarted) -> None:
     space, run = state.spaces[event.namespace], event.run
     execution = restore_execution(state, event.namespace, run)
     space.workflow_number = max(space.workflow_number, run.number)
-    space.workflow_keys.update(keys_of(run))
+    space.workflow_keys.run_ids.update(keys_of(run))
     execution.history += entries_of(event)
     if run.parent is not None and execution.admitted:
         _set_in_motion(execution, run.created_at_ms)
@@ -169,7 +170,8 @@ def apply_finished(state: State, event: WorkflowFinished) -> None:
         workflow.gone.pop(run.version, None)
     _forget_workflow(space, run.workflow)
     for key, _ in keys_of(run):
-        _remember_key(state, space, key)
+        state.keys_finished_count += 1
+        space.workflow_keys.finish(key)
 
 
 def archive_run(state: State, event: WorkflowFinished) -> Iterable[Archived]:
@@ -259,7 +261,7 @@ def is_chosen(run: WorkflowRun) -> bool:
     return run.run_id != run_id_of(RUN_PREFIX, run.number)
 
 
-def keys_of(run: WorkflowRun) -> Iterator[tuple[tuple[WorkflowName, str], RunId]]:
+def keys_of(run: WorkflowRun) -> Iterator[tuple[IdempotencyKey, RunId]]:
     """What a run is found by: its idempotency key, and its id if that was chosen.
 
     The key leads to the id of the run, a chosen id to the one that its number would have given it.
@@ -333,11 +335,3 @@ def _forget_workflow(space: Space, name: str) -> None:
     workflow = space.workflows[name]
     if not workflow.versions and not workflow.gone:
         del space.workflows[name]
-
-
-def _remember_key(state: State, space: Space, key: tuple[WorkflowName, str]) -> None:
-    state.keys_finished_count += 1
-    space.workflow_keys_finished[key] = None
-    if len(space.workflow_keys_finished) > KEYS_REMEMBERED_MAX:
-        oldest, _ = space.workflow_keys_finished.popitem(last=False)
-        space.workflow_keys.pop(oldest, None)

@@ -7,6 +7,7 @@ import msgspec
 
 from flo.engine.context import Context
 from flo.engine.feature import LookupRule
+from flo.engine.idempotency import KeyLookup
 from flo.engine.lookup import Lookup, RowLookup
 from flo.engine.paging import number_below, parse_number
 from flo.engine.state import Space, State
@@ -23,7 +24,7 @@ from flo.engine.workflows.records import HistoryEntry, WorkflowRecord, WorkflowS
 from flo.model.archive import ArchiveAddress, Archived
 from flo.model.base import Message
 from flo.model.fields import check_fields
-from flo.model.ids import RunId, is_run_id, parse_run_id, run_id_of
+from flo.model.ids import RunId, is_run_id, parse_run_id
 from flo.model.store import Store
 from flo.model.workflows import (
     CHOSEN,
@@ -79,29 +80,20 @@ class WorkflowLookup(RowLookup[WorkflowRecord], frozen=True):
         return _decode_record(body)
 
 
-class WorkflowKeyLookup(Lookup[RunId | None], frozen=True):
-    """Which workflow run was started with this idempotency key?
+class WorkflowKeyLookup(KeyLookup, frozen=True):
+    """Which workflow run was started with this idempotency key? Its id may have been chosen."""
 
-    With CHOSEN in place of a workflow: which number has the run whose id was chosen so?
-    """
+    KIND = RUN_KIND
 
-    archive_name: str
-    workflow: WorkflowName
-    idempotency_key: str
-
-    async def fetch(self, store: Store) -> RunId | None:
-        is_chosen = self.workflow == CHOSEN
-        wanted = (
-            self.archive_name,
-            RUN_PREFIX,
-            workflow_key(self.workflow, self.idempotency_key),
-        )
-        found = await store.archive.find_keys(ID_KIND if is_chosen else RUN_KIND, [wanted])
-        number = found.get(wanted)
-        if number is None or is_chosen:
-            return run_id_of(RUN_PREFIX, number) if number is not None else None
+    async def run_id(self, number: int, store: Store) -> RunId | None:
         record = await WorkflowLookup(self.archive_name, number).fetch(store)
         return record.run.run_id if record is not None else None
+
+
+class ChosenIdLookup(KeyLookup, frozen=True):
+    """Which number has the workflow run whose id was chosen so?"""
+
+    KIND = ID_KIND
 
 
 class WorkflowPageLookup(Lookup[tuple[WorkflowSummary, ...]], frozen=True):
@@ -160,8 +152,8 @@ def workflow_with_key(
     space: Space, workflow: WorkflowName, key: str, context: Context
 ) -> RunId | None:
     """The run that was started with this key, live or ended."""
-    return space.workflow_keys.get((workflow, key)) or context.found.get(
-        WorkflowKeyLookup(space.archive_name, workflow, key)
+    return space.workflow_keys.run_ids.get((workflow, key)) or context.found.get(
+        _key_lookup(space, workflow, key)
     )
 
 
@@ -235,18 +227,16 @@ def _for_run(state: State, message: OfWorkflowRun, context: Context) -> Sequence
     return _lookups_of(space, message.run_id, context)
 
 
-def _for_start(
-    state: State, command: StartWorkflow, context: Context
-) -> Sequence[WorkflowKeyLookup]:
+def _for_start(state: State, command: StartWorkflow, context: Context) -> Sequence[KeyLookup]:
     """Whether there was a run with the same idempotency key, or with the id that was chosen."""
     space = state.space(command.namespace)
     return [
-        WorkflowKeyLookup(space.archive_name, workflow, key)
+        _key_lookup(space, workflow, key)
         for workflow, key in (
             (command.name, command.idempotency_key),
             (CHOSEN, command.run_id),
         )
-        if key is not None and (workflow, key) not in space.workflow_keys
+        if key is not None and (workflow, key) not in space.workflow_keys.run_ids
     ]
 
 
@@ -282,13 +272,19 @@ def _lookups_of(space: Space, run_id: RunId, context: Context) -> Sequence[Looku
     if not run_id.startswith(f"{RUN_PREFIX}-"):
         found = workflow_with_key(space, CHOSEN, run_id, context)
         if found is None:
-            named = WorkflowKeyLookup(space.archive_name, CHOSEN, run_id)
+            named = _key_lookup(space, CHOSEN, run_id)
             return (named,) if is_run_id(run_id) else ()
         given = found
     address = parse_run_id(given)
     if address is None or address[0] != RUN_PREFIX or address[1] > space.workflow_number:
         return ()
     return (WorkflowLookup(space.archive_name, address[1]),)
+
+
+def _key_lookup(space: Space, workflow: WorkflowName, key: str) -> KeyLookup:
+    """Where to look for a key that memory does not know; with CHOSEN for an id that was chosen."""
+    lookup = ChosenIdLookup if workflow == CHOSEN else WorkflowKeyLookup
+    return lookup(space.archive_name, RUN_PREFIX, workflow_key(workflow, key))
 
 
 def _summary_of(row: Archived) -> WorkflowSummary:

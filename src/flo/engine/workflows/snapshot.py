@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from flo.engine.idempotency import FinishedKeys
 from flo.engine.snapshot import Section, SnapshotPart, in_chunks
 from flo.engine.state import Deployed, State, Workflow
 from flo.engine.workflows.execution import Execution
@@ -23,7 +24,7 @@ from flo.engine.workflows.records import (
     WorkflowRun,
 )
 from flo.model.base import Record
-from flo.model.ids import Namespace, RunId
+from flo.model.ids import Namespace
 from flo.model.workflows import BranchName, StepName, WorkflowName
 from flo.workflow.definition import Definition
 
@@ -37,7 +38,7 @@ class WorkflowNumbersPart(SnapshotPart):
     namespace: Namespace
     number: int
     """The number of the newest run."""
-    keys_finished: list[tuple[WorkflowName, str, RunId]]
+    keys_finished: FinishedKeys
 
 
 class _Deployed(Record):
@@ -87,19 +88,14 @@ def _dump_numbers(state: State) -> Iterable[WorkflowNumbersPart]:
             yield WorkflowNumbersPart(
                 namespace=namespace,
                 number=space.workflow_number,
-                keys_finished=[
-                    (workflow, key, space.workflow_keys[workflow, key])
-                    for workflow, key in space.workflow_keys_finished
-                ],
+                keys_finished=space.workflow_keys.dump_finished(),
             )
 
 
 def _restore_numbers(state: State, part: WorkflowNumbersPart) -> None:
     space = state.spaces[part.namespace]
     space.workflow_number = part.number
-    for workflow, key, run_id in part.keys_finished:
-        space.workflow_keys_finished[workflow, key] = None
-        space.workflow_keys[workflow, key] = run_id
+    space.workflow_keys.restore_finished(part.keys_finished)
 
 
 def _dump_workflows(state: State) -> Iterable[WorkflowPart]:
@@ -178,7 +174,7 @@ def _restore_execution(state: State, namespace: Namespace, part: _Execution) -> 
     execution.hops, execution.hops_at_ms = part.hops, part.hops_at_ms
     execution.admitted = part.admitted
     restore_permit(space, execution)
-    space.workflow_keys.update(keys_of(run))
+    space.workflow_keys.run_ids.update(keys_of(run))
     restore_awaited(space, run.run_id, execution)
     reschedule(state, namespace, execution)
 
