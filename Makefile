@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 
-.PHONY: help setup demo serve test check format simulate bench docs ci clean
+.PHONY: help setup demo serve test proofs check format simulate bench docs ci clean
 
 help:            ## What can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## +/\t/' | expand -t 12
@@ -29,6 +29,14 @@ serve: setup     ## A server that keeps running, with its data in ./flo-data
 
 test: setup      ## All tests
 	@$(BIN)/python -m pytest -n 2 --dist loadfile
+
+proofs: setup    ## The proofs at full size: kills, races, 500 seeds; takes hours
+	@set -e; for proof in $(PROOFS); do echo "== $$proof"; $(BIN)/python tests/acceptance/$$proof; done
+	@$(BIN)/python -m simulator --seed 1 --seeds 500 --operations 20000
+
+PROOFS := test_kill.py test_permit_kills.py test_linearizable_kv.py test_trigger_kills.py \
+	"test_trigger_kills.py --batch-size 10" "test_workflow_kills.py --all" test_payment_failover.py \
+	wasm_kills.py "wasm_kills.py --workflow" hostile_wasm.py
 
 check: setup     ## Format, lint, types, import contracts
 	@$(BIN)/ruff format --check .

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import uvloop
 
-from bench import crowd, guests, keys, labels, streams, throughput, workflows
+from bench import keys, labels, pending, streams, throughput, wasm, workflows
 from bench.figure import Figure, write
 
 PARTS = {
     "throughput": throughput.run,
-    "crowd": crowd.run,
+    "pending": pending.run,
     "labels": labels.run,
     "streams": streams.run,
     "keys": keys.run,
     "workflows": workflows.run,
-    "guests": guests.run,
+    "wasm": wasm.run,
 }
 CONFIGURED = sysconfig.get_config_var("CONFIG_ARGS") or ""
 RESULTS = Path(__file__).parent / "results" / "latest.json"

@@ -31,7 +31,7 @@ async def run(folder: Path) -> list[Figure]:
             batched = ACTIONS / (time.perf_counter() - began)
             cpu_batch = (cpu_seconds(process.pid) - used) / ACTIONS * 1e6
             alone = await _latencies(flo, ALONE, 1)
-            crowded = await _latencies(flo, ALONE * 4, 32)
+            loaded = await _latencies(flo, ALONE * 4, 32)
     commit = commit_p50(folder)
     echo = await echo_p50()
     floor_rate = grouped_rate(folder, IN_FLIGHT)
@@ -50,8 +50,8 @@ async def run(folder: Path) -> list[Figure]:
                floor_name="ms, bare commit p50"),
         Figure(name="one action at a time, p99", value=quantile(alone, 0.99) * 1e3, unit="ms",
                floor=echo * 1e3, floor_name="ms, bare echo p50"),
-        Figure(name="32 at a time, p50", value=quantile(crowded, 0.5) * 1e3, unit="ms"),
-        Figure(name="32 at a time, p99", value=quantile(crowded, 0.99) * 1e3, unit="ms"),
+        Figure(name="32 at a time, p50", value=quantile(loaded, 0.5) * 1e3, unit="ms"),
+        Figure(name="32 at a time, p99", value=quantile(loaded, 0.99) * 1e3, unit="ms"),
     ]  # fmt: skip
 
 

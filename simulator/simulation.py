@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, Protocol
 
 import structlog.testing
 
+from flo.model.base import Event
 from flo.model.errors import FloError
 from flo.model.ids import Namespace
 from simulator.actors.client import SimulatedClient
@@ -43,6 +44,7 @@ from simulator.reference.groups import TRIGGER_PREFIX
 from simulator.world import NAMESPACES, World, rng_from
 
 OPERATIONS_DEFAULT = 4_000
+COMMITS_PER_AUDIT = 100
 FAULTS_S_MAX = 30 * 24 * 3_600.0
 RECOVERY_S_MAX = 12 * 3_600.0
 
@@ -86,6 +88,7 @@ class Summary(NamedTuple):
     runs: int
     happened: Counter[str]
     requested: Counter[str]
+    events: Counter[type[Event]]
     checked: Counter[Invariant]
     digest: str
     broken: Broken | None
@@ -99,11 +102,17 @@ class Simulation:
     """
 
     def __init__(
-        self, seed: int, operations: int = OPERATIONS_DEFAULT, *, wait_for_log: bool = True
+        self,
+        seed: int,
+        operations: int = OPERATIONS_DEFAULT,
+        *,
+        wait_for_log: bool = True,
+        commits_per_audit: int = COMMITS_PER_AUDIT,
     ) -> None:
         self._seed = seed
         self._operations = operations
         self._wait_for_log = wait_for_log
+        self._commits_per_audit = commits_per_audit
         self._rng = random.Random(seed)
 
     def run(self) -> Summary:
@@ -130,6 +139,7 @@ class Simulation:
             runs=len(world.reference.runs.by_id),
             happened=world.trace.incidents,
             requested=world.trace.requested,
+            events=world.trace.events,
             checked=world.checks.counts,
             digest=world.trace.digest,
             broken=world.checks.broken,
@@ -138,7 +148,12 @@ class Simulation:
 
     async def _play(self) -> None:
         world = self._world
-        server = SimulatedServer(world, rng_from(self._rng), wait_for_log=self._wait_for_log)
+        server = SimulatedServer(
+            world,
+            rng_from(self._rng),
+            wait_for_log=self._wait_for_log,
+            commits_per_audit=self._commits_per_audit,
+        )
         await server.start()
         await self._run_with_faults(server)
         await self._recover()
@@ -218,8 +233,7 @@ class Simulation:
             self._tasks.append(asyncio.create_task(worker.run()))
         await self._recover_workflows()
         await self._until(lambda: not world.reference.runs.live, RECOVERY_S_MAX, rest_s=60.0)
-        some = [str(run) for run in world.reference.runs.live.values()][:5]
-        world.checks.hold(Invariant.EVERY_RUN_ENDS, not some, *some)
+        self._check_runs_ended()
         for worker in workers:
             await worker.close()
         for namespace in NAMESPACES:
@@ -239,6 +253,7 @@ class Simulation:
         await self._until(
             lambda: not self._world.reference.awaits_workers, RECOVERY_S_MAX, rest_s=60.0
         )
+        self._check_runs_ended()
         for workflow_client in workflow_clients:
             await workflow_client.end_what_waits()
         await self._until(lambda: not live, RECOVERY_S_MAX, rest_s=60.0)
@@ -246,6 +261,10 @@ class Simulation:
         self._world.checks.hold(Invariant.EVERY_WORKFLOW_ENDS, not some, *some)
         for workflow_client in workflow_clients:
             await workflow_client.close()
+
+    def _check_runs_ended(self) -> None:
+        some = [str(run) for run in self._world.reference.runs.live.values()][:5]
+        self._world.checks.hold(Invariant.EVERY_RUN_ENDS, not some, *some)
 
     async def _recover_groups(self, namespace: Namespace) -> None:
         """Every record that a group has not settled yet is settled, or dies."""

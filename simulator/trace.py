@@ -24,6 +24,8 @@ class Trace:
         self.incidents: Counter[str] = Counter()
         self.requested: Counter[str] = Counter()
         """The operations that came to the server."""
+        self.events: Counter[type[Event]] = Counter()
+        """What became durable."""
         self._checks = checks
         self._loop = asyncio.get_running_loop()
         self._digest = hashlib.blake2b(digest_size=16)
@@ -47,6 +49,7 @@ class Trace:
         self._record(f"* {what}", detail)
 
     def committed(self, events: Sequence[Event]) -> None:
+        self.events.update(map(type, events))
         self._digest.update(_encode(events))
         self._note("log", events)
 

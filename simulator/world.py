@@ -39,7 +39,9 @@ class World:
         self.profile = profile
         self.time = ServerTime()
         self.network = Network(rng_from(rng), profile.links)
-        self.checks = Checks()
+        self.awake = asyncio.Event()
+        self.awake.set()
+        self.checks = Checks(self.awake.set)  # nobody is idle once something is broken
         self.reports = Reports()
         self.trace = Trace(self.checks)
         self.requests = Requests()
@@ -51,8 +53,6 @@ class World:
         self.kv_ledger = KvLedger(self.checks, self.reference, self.observer)
         self.workflow_ledger = WorkflowLedger(self.checks, self.reference, self.observer)
         self.is_closing = False
-        self.awake = asyncio.Event()
-        self.awake.set()
 
     def session(self, place: str, rng: random.Random) -> Session:
         return Session(

@@ -62,7 +62,7 @@ class SimulatedClient:
             *[self._cancel] * 6,
             *[self._list_dead] * 4,
             *[self._requeue] * 3,
-            *[self._purge] * 2,
+            *[self._purge] * 4,
             self._disable,
             *[self._enable] * 2,
         ]

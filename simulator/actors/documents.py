@@ -25,7 +25,7 @@ steps:
     transitions: {success: plant, failure: Burnt, timeout: Burnt}
   plant:
     run: "@actions/dig"
-    poll: {max_attempts: 3, base_delay_ms: 200}
+    poll: {max_attempts: 1, base_delay_ms: 200}
     transitions: {success: Served, failure: Burnt, timeout: flo.TimedOut}
 """
 

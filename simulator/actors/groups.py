@@ -53,6 +53,7 @@ class SimulatedConsumer(SimulatedActor):
         self._enter(self._some_stream(), rng.choice(list(GROUPS)))
         self._operations = [
             *[self._read_and_settle] * 30,
+            self._join,
             *[self._settle_kept] * 4,
             *[self._claim] * 9,
             *[self._pending] * 2,
@@ -153,6 +154,15 @@ class SimulatedConsumer(SimulatedActor):
             self._refused("create_group", error)
         else:
             self._did("create_group", self._key[1:])
+
+    async def _join(self) -> None:
+        """Whoever reads joins anyway; this only comes before."""
+        try:
+            await self._group.join(self._consumer)
+        except FloError as error:
+            self._refused("join_group", error, *NOT_THERE, "group_locked")
+        else:
+            self._did("join_group", self._consumer)
 
     def _start(self) -> StreamId:
         """From the start, from the end, or from some record on."""

@@ -26,16 +26,17 @@ from simulator.faults.log import FaultyLog
 from simulator.trace import Trace
 from simulator.world import World, rng_from
 
-COMMITS_PER_AUDIT = 100
-
 
 class SimulatedServer:
     """`wait_for_log` off is durability `async`: it must be caught acknowledging too early."""
 
-    def __init__(self, world: World, rng: random.Random, *, wait_for_log: bool = True) -> None:
+    def __init__(
+        self, world: World, rng: random.Random, *, wait_for_log: bool, commits_per_audit: int
+    ) -> None:
         self._world = world
         self._rng = rng
         self._wait_for_log = wait_for_log
+        self._commits_per_audit = commits_per_audit
         self._log = FaultyLog(
             rng_from(rng), durable=self._heard, stored=self._stored, failed=world.time.down
         )
@@ -130,6 +131,7 @@ class SimulatedServer:
         with suppress(FloError, OSError):  # the server is stopping
             await upkeep.retain_streams()
             await upkeep.trim_records()
+            self._check_store()
             self._world.trace.happened("streams trimmed")
 
     def check_health(self) -> None:
@@ -145,6 +147,7 @@ class SimulatedServer:
         self._check_replay(state, ())
         audit(state, self._world.reference, self._world.checks)
         self._check_store()
+        self._check_nothing_left_in_store()
         replayed = State()
         for event in self._world.reference.history:
             apply(replayed, event)
@@ -152,17 +155,19 @@ class SimulatedServer:
         self._world.checks.hold(Invariant.REPLAY_IS_STATE, same, "from the first event on")
 
     def _check_store(self) -> None:
-        """The store has all that streams keep, and nothing of those that are gone."""
-        streams = self._world.reference.streams
-        kept = {
-            number: [record for chunk in chunks for record in chunk.records]
-            for number, chunks in self._log.records._chunks.items()
-        }
-        for timeline in streams.streams.values():
+        """The store has all that streams keep."""
+        chunks = self._log.records._chunks
+        for timeline in self._world.reference.streams.streams.values():
             wanted = timeline.records[timeline.first - 1 :]
-            stored = kept.get(timeline.number, [])[-len(wanted) :] if wanted else []
+            kept = [record for chunk in chunks.get(timeline.number, ()) for record in chunk.records]
+            stored = kept[-len(wanted) :] if wanted else []
             self._world.checks.hold(Invariant.STORE_KEPT, stored == wanted, timeline)
-        gone = [number for number in kept if streams.by_number[number].gone_at is not None]
+
+    def _check_nothing_left_in_store(self) -> None:
+        """The store has nothing of streams that are gone."""
+        by_number = self._world.reference.streams.by_number
+        kept = self._log.records._chunks
+        gone = [number for number in kept if by_number[number].gone_at is not None]
         self._world.checks.hold(Invariant.STORE_KEPT, not gone, "still there:", gone)
 
     def _accept(self, listener: Listener) -> RpcConnection:
@@ -187,7 +192,7 @@ class SimulatedServer:
         world.reference.append(events, archived, removed, at_ms, self._chunks)
         self._commits += 1
         assert self._shard is not None
-        if self._commits >= COMMITS_PER_AUDIT and not self._shard.ahead:
+        if self._commits >= self._commits_per_audit and not self._shard.ahead:
             self._commits = 0
             audit(self._shard.state, world.reference, world.checks)
 
@@ -205,13 +210,13 @@ class SimulatedServer:
     def _check_replay(self, lived: State, unwritten: Sequence[Event]) -> State:
         """What lived, and the log replayed with what was about to be written, are the same."""
         checks = self._world.checks
+        audit_snapshot(lived, checks)
         recovered = recover(self._log.read, self._snapshots).state
         replayed = load(dump(recovered))
         for event in unwritten:
             apply(replayed, event)
         same = fingerprint(replayed) == fingerprint(lived)
         checks.hold(Invariant.REPLAY_IS_STATE, same, f"with {len(unwritten)} events unwritten")
-        audit_snapshot(lived, checks)
         return recovered
 
 

@@ -15,7 +15,7 @@ STREAMS = ("orders", "events", "notes")
 LASTING = "orders"
 """This stream is never deleted."""
 KEYS = ("ant", "bee", "cat", "dog", "eel")
-BLOCKS_S = (0.0, 0.0, 4.0, 8.0)
+BLOCKS_S = (0.0, 0.0, 4.0, 15.0)
 FOLLOW_S = 2.0
 
 
@@ -110,6 +110,7 @@ class SimulatedProducer(SimulatedActor):
 
     async def _read(self, query: ReadStream) -> StreamId | None:
         before, link = self._ledger.before(), self._link()
+        asked_s = asyncio.get_running_loop().time()
         try:
             page = await self._streams.read(
                 query.stream,
@@ -129,8 +130,11 @@ class SimulatedProducer(SimulatedActor):
         else:
             self._did("read_stream", [record.sequence for record in page.items])
             self._ledger.read(before, query, page)
-            if not page.items and query.block_ms and self._was_good(link):
-                self._ledger.waited_in_vain(before, query, page.last)
+            if query.block_ms and self._was_good(link):
+                if page.items:
+                    self._ledger.waited(before, query, asked_s, page.items[0])
+                else:
+                    self._ledger.waited_in_vain(before, query, page.last)
             return page.last
         return None
 

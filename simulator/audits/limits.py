@@ -15,6 +15,9 @@ def audit_permits(
         for (theirs, action, key), timeline in reference.limits.permits.items()
         if theirs == namespace
     }
+    for (action, _), permits in space.action_permits.items():
+        gone = [number for number in permits.waiting if run_id_of(action, number) not in space.runs]
+        checks.hold(Invariant.PERMITS_RIGHT, not gone, action, "has no runs", gone)
     kept = {
         (action, key): (
             set(permits.holders),

@@ -32,8 +32,8 @@ def audit(state: State, reference: ReferenceModel, checks: Checks) -> None:
         _audit_tallies(namespace, space, reference, checks)
         _audit_holders(space, checks)
         _audit_keys(space, checks)
-        _audit_queues(namespace, space, reference, checks)
         audit_permits(namespace, space, reference, checks)
+        _audit_queues(namespace, space, reference, checks)
     audit_streams(state, reference, checks)
     audit_keys(state, reference, checks)
     audit_workflows(state, reference, checks)
@@ -46,6 +46,8 @@ def audit(state: State, reference: ReferenceModel, checks: Checks) -> None:
 def audit_snapshot(state: State, checks: Checks) -> None:
     again = load(dump(state))
     checks.hold(Invariant.SNAPSHOT_IS_STATE, fingerprint(again) == fingerprint(state))
+    due, expected = again.due._at_ms, state.due._at_ms
+    checks.hold(Invariant.SNAPSHOT_IS_STATE, due == expected, due.items() ^ expected.items())
 
 
 def _audit_runs(

@@ -6,6 +6,7 @@ audits/      checks the engine's own state and indexes by counting again
 """
 
 from collections import Counter
+from collections.abc import Callable
 from enum import StrEnum
 
 
@@ -148,7 +149,8 @@ class Broken(AssertionError):
 class Checks:
     """Counts what is checked, and keeps the first that did not hold."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_broken: Callable[[], None] = lambda: None) -> None:
+        self._on_broken = on_broken
         self.counts: Counter[Invariant] = Counter()
         self.broken: Broken | None = None
 
@@ -158,4 +160,5 @@ class Checks:
         if not holds:
             broken = Broken(invariant, evidence)
             self.broken = self.broken or broken
+            self._on_broken()
             raise broken

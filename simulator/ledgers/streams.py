@@ -87,6 +87,14 @@ class StreamLedger:
             seen = timeline.next_at(before)
             self._hold(Invariant.READS_WHOLE, seen <= high, query, page, (high, seen), timeline)
 
+    def waited(self, before: int, query: ReadStream, asked_s: float, first: StreamRecord) -> None:
+        """A read that may have waited, without any trouble on the way, brought something."""
+        timeline = self._streams.throughout(query.namespace, query.stream, before)
+        if timeline is not None:
+            stored_s = timeline.stored_s[first.sequence - 1]
+            waited_s = self._observer.now_s() - max(asked_s, stored_s)
+            self._hold(Invariant.READS_WAKE, waited_s < WAKE_S_MAX, query, first, waited_s)
+
     def waited_in_vain(self, before: int, query: ReadStream, reached: StreamId) -> None:
         """A read that waited, without any trouble on the way, brought nothing."""
         timeline = self._streams.throughout(query.namespace, query.stream, before)

@@ -1,7 +1,7 @@
-"""A provider of payments: python payment_provider.py ADDRESS ACTION NAME DIARY SECONDS.
+"""A provider of payments: python payment_provider.py ADDRESS ACTION NAME FILE SECONDS.
 
-It takes its time for every payment, and writes into its diary how it answered. SIGUSR1 puts it out
-of order, and with it all that it has in hand; SIGUSR2 repairs it.
+It takes its time for every payment, and writes into its work log how it answered. SIGUSR1 puts it
+out of order, and with it all that it has in hand; SIGUSR2 repairs it.
 """
 
 import asyncio
@@ -15,9 +15,9 @@ from flo import ActionWorker, NonRetryableError
 LEASE_MS = 10_000
 CONCURRENCY = 50
 
-address, action, name, diary, seconds = sys.argv[1:]
+address, action, name, work_log, seconds = sys.argv[1:]
 worker = ActionWorker(address, worker_id=name, concurrency=CONCURRENCY)
-pages = os.open(diary, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+records = os.open(work_log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 is_up = True
 
 
@@ -28,7 +28,7 @@ class OutOfOrder(NonRetryableError):
 @worker.action(action, max_retries=0, timeout_ms=LEASE_MS)
 async def charge(payment: dict[str, Any]) -> dict[str, Any]:
     await asyncio.sleep(float(seconds))
-    os.write(pages, b"up\n" if is_up else b"down\n")
+    os.write(records, b"up\n" if is_up else b"down\n")
     if not is_up:
         raise OutOfOrder("the provider does not answer")
     return {"payment_id": f"{name}-{payment['customer_id']}", "provider": name}

@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from acceptance.nursery import Nursery, nursery
+from acceptance.fork_server import ForkServer, fork_server
 from flo import Flo, FloError, NotFound, Rejected, Unavailable
 from flo.engine.codec import EVENT_CODEC
 from flo.log.snapshots import SnapshotFolder
@@ -31,7 +31,7 @@ ACTION = "charge"
 
 
 class Trace:
-    """What the server has acknowledged, told by those it acknowledged it to."""
+    """What the server has acknowledged, noted by those it acknowledged it to."""
 
     def __init__(self) -> None:
         self.invoked: set[str] = set()
@@ -150,7 +150,7 @@ async def look_back(flo: Flo, trace: Trace) -> list[str]:
 
 
 async def test_nothing_acknowledged_is_lost_in_fifty_kills(tmp_path: Path) -> None:
-    with nursery() as servers, kept_log(servers, tmp_path) as server:
+    with fork_server() as servers, kept_log(servers, tmp_path) as server:
         snapshots = SnapshotFolder(tmp_path / SNAPSHOT_FOLDER)
         trace, problems = await live_through(server, seed=1, kills=KILLS, snapshots=snapshots)
 
@@ -165,7 +165,7 @@ async def test_nothing_acknowledged_is_lost_in_fifty_kills(tmp_path: Path) -> No
 
 async def test_a_server_that_keeps_nothing_is_found_out(tmp_path: Path) -> None:
     with (
-        nursery() as servers,
+        fork_server() as servers,
         servers.server(tmp_path, http_port=-1, durability="ephemeral") as server,
     ):
         trace, problems = await live_through(server, seed=1, kills=3)
@@ -174,7 +174,7 @@ async def test_a_server_that_keeps_nothing_is_found_out(tmp_path: Path) -> None:
     assert trace.registrations > 1
 
 
-def kept_log(servers: Nursery, folder: Path) -> ServerProcess:
+def kept_log(servers: ForkServer, folder: Path) -> ServerProcess:
     """A server that takes many snapshots and keeps its whole log all the same."""
     return servers.server(
         folder, http_port=-1, snapshot_events=500, log_retention_events=1_000_000_000
@@ -188,7 +188,7 @@ def main() -> int:
     chosen = parser.parse_args()
     with (
         tempfile.TemporaryDirectory(prefix="flo-kill-") as folder,
-        nursery() as servers,
+        fork_server() as servers,
         kept_log(servers, Path(folder)) as server,
     ):
         trace, problems = asyncio.run(live_through(server, chosen.seed, chosen.kills))

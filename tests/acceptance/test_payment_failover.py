@@ -75,12 +75,12 @@ class Provider:
     """A process that serves one action."""
 
     def __init__(
-        self, server: ServerProcess, action: str, name: str, diary: Path, seconds: float
+        self, server: ServerProcess, action: str, name: str, work_log: Path, seconds: float
     ) -> None:
         script = HERE / "payment_provider.py"
-        arguments = [server.address, action, name, diary, str(seconds)]
+        arguments = [server.address, action, name, work_log, str(seconds)]
         self._command = [sys.executable, script, *arguments]
-        self._diary = diary
+        self._work_log = work_log
         self.start()
 
     def start(self) -> None:
@@ -98,7 +98,7 @@ class Provider:
 
     def answers(self) -> Counter[str]:
         """How often it has answered while it was up, and while it was down."""
-        return Counter(self._diary.read_text("utf-8").splitlines())
+        return Counter(self._work_log.read_text("utf-8").splitlines())
 
 
 class Death(NamedTuple):
@@ -158,8 +158,8 @@ class Payment(NamedTuple):
 
     @property
     def timeline(self) -> str:
-        told = [line for line in self.history if line.type.startswith("plan_")]
-        return "".join(LETTERS.get((line.type, line.detail), "?") for line in told)
+        plan_entries = [line for line in self.history if line.type.startswith("plan_")]
+        return "".join(LETTERS.get((line.type, line.detail), "?") for line in plan_entries)
 
     @property
     def provider(self) -> str | None:
@@ -169,7 +169,7 @@ class Payment(NamedTuple):
         return provider
 
     @property
-    def is_told(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether the history tells how the payment came to who has served it."""
         last = {"stripe": "s", "adyen": "a"}.get(self.provider or "")
         return TIMELINE.fullmatch(self.timeline) is not None and self.timeline[-1] == last
@@ -234,7 +234,7 @@ class Outcome(NamedTuple):
         problems = {
             "payments that have failed": [p for p in load.payments if p.run.status != "completed"],
             "payments that nobody has served": [p for p in load.payments if p.provider is None],
-            "histories that do not tell it": [p for p in load.payments if not p.is_told],
+            "histories with something missing": [p for p in load.payments if not p.is_complete],
             "payments that stripe has not served in good times": [
                 p for p in served if p.provider != "stripe"
             ],
@@ -310,9 +310,9 @@ async def test_a_dead_provider_gets_probes_only_and_no_payment_fails(tmp_path, h
     assert failed == (load.doomed() if how == "answers with errors" else 0)
     assert load.calls(STRIPE, "outage") > 0, "it was tried again while it was dead"
     assert load.calls(ADYEN, "outage") > load.calls(STRIPE, "outage")
-    told = {one.timeline for one in load.payments}
-    assert {"Ss", "Aa", "Sr-Aa"} <= told
-    assert "SxAa" in told, "not tried again with an open breaker"
+    plan_entries = {one.timeline for one in load.payments}
+    assert {"Ss", "Aa", "Sr-Aa"} <= plan_entries
+    assert "SxAa" in plan_entries, "not tried again with an open breaker"
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 from flo import Flo, NewRecord, NotFound, StreamRecord, Unavailable
 from flo.testing.process import ServerProcess
 
-SCRIPT = Path(__file__).with_name("diary_worker.py")
+SCRIPT = Path(__file__).with_name("recording_worker.py")
 STREAM, GROUP, GATE = "orders", "shipping", "gate"
 CONCURRENCY, BATCH_SIZE = 5, 10
 KEYS = 40
@@ -27,7 +27,7 @@ class Line(NamedTuple):
     number: int
 
 
-class Diary:
+class WorkLog:
     """What the workers have written, in the order in which it happened."""
 
     def __init__(self, path: Path) -> None:
@@ -59,8 +59,8 @@ def _line(text: str) -> Line:
 
 
 @pytest.fixture
-def diary(tmp_path: Path) -> Diary:
-    return Diary(tmp_path / "diary")
+def work_log(tmp_path: Path) -> WorkLog:
+    return WorkLog(tmp_path / "work_log")
 
 
 @pytest.fixture
@@ -71,9 +71,9 @@ def server(tmp_path: Path) -> Iterator[ServerProcess]:
 
 @contextmanager
 def worker(
-    server: ServerProcess, worker_id: str, diary: Diary, *manners: str
+    server: ServerProcess, worker_id: str, work_log: WorkLog, *flags: str
 ) -> Iterator[Callable[[], None]]:
-    command = [sys.executable, SCRIPT, server.address, worker_id, diary.path, *manners]
+    command = [sys.executable, SCRIPT, server.address, worker_id, work_log.path, *flags]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
         try:
             yield process.kill
@@ -116,26 +116,28 @@ async def until_written(flo: Flo, holds: Callable[[], bool]) -> None:
 
 
 async def kill_one_of_two_at_the_gate(
-    server: ServerProcess, diary: Diary, *manners: str, mode: str = "key_shared"
+    server: ServerProcess, work_log: WorkLog, *flags: str, mode: str = "key_shared"
 ) -> set[int]:
     """Both workers have done something and have all hands full; what the dead one had begun."""
     async with Flo(server.address) as flo:
         await make_group(flo, mode)
         with (
-            worker(server, "anna", diary, *manners) as kill_anna,
-            worker(server, "boris", diary, *manners),
+            worker(server, "anna", work_log, *flags) as kill_anna,
+            worker(server, "boris", work_log, *flags),
         ):
             await until(lambda: _have_joined(flo, 2))
             await flo.streams.append_many(STREAM, records(0, 240))
             await until_all_is_settled(flo)
             await flo.streams.append_many(STREAM, records(240, 480, gated=True))
             for name in ("anna", "boris"):
-                await until_written(flo, lambda name=name: _has_hands_full(diary, name))
+                await until_written(flo, lambda name=name: _has_hands_full(work_log, name))
             kill_anna()
-            in_flight = set(diary.numbers("begun", "anna")) - set(diary.numbers("done", "anna"))
+            in_flight = set(work_log.numbers("begun", "anna")) - set(
+                work_log.numbers("done", "anna")
+            )
             await flo.streams.append(GATE, "open")
             await until_all_is_settled(flo)
-            await until_written(flo, lambda: _is_at_rest(diary, in_flight))
+            await until_written(flo, lambda: _is_at_rest(work_log, in_flight))
     return in_flight
 
 
@@ -143,74 +145,74 @@ async def _have_joined(flo: Flo, count: int) -> bool:
     return len((await flo.streams.group(STREAM, GROUP).info()).consumers) == count
 
 
-def _has_hands_full(diary: Diary, name: str) -> bool:
-    begun, done = diary.numbers("begun", name), diary.numbers("done", name)
+def _has_hands_full(work_log: WorkLog, name: str) -> bool:
+    begun, done = work_log.numbers("begun", name), work_log.numbers("done", name)
     return len(begun) - len(done) == CONCURRENCY
 
 
-def _is_at_rest(diary: Diary, lost: set[int]) -> bool:
+def _is_at_rest(work_log: WorkLog, lost: set[int]) -> bool:
     """Nobody is in the middle of anything, but the dead."""
-    open_ends = Counter(diary.numbers("begun")) - Counter(diary.numbers("done"))
+    open_ends = Counter(work_log.numbers("begun")) - Counter(work_log.numbers("done"))
     return set(open_ends) <= lost
 
 
 async def test_a_killed_consumer_loses_nothing_and_its_keys_stay_in_order(
-    server: ServerProcess, diary: Diary
+    server: ServerProcess, work_log: WorkLog
 ) -> None:
-    in_flight = await kill_one_of_two_at_the_gate(server, diary)
+    in_flight = await kill_one_of_two_at_the_gate(server, work_log)
 
-    done = diary.numbers("done")
+    done = work_log.numbers("done")
     assert len(in_flight) == CONCURRENCY
     assert sorted(done) == list(range(480)), "each record exactly once, as none was done twice"
-    begun_twice = {n for n, count in Counter(diary.numbers("begun")).items() if count > 1}
+    begun_twice = {n for n, count in Counter(work_log.numbers("begun")).items() if count > 1}
     assert begun_twice == in_flight
-    assert diary.overtakings(set(done)) == []
+    assert work_log.overtakings(set(done)) == []
 
 
 async def test_without_regard_to_keys_others_overtake_what_the_dead_one_had(
-    server: ServerProcess, diary: Diary
+    server: ServerProcess, work_log: WorkLog
 ) -> None:
-    in_flight = await kill_one_of_two_at_the_gate(server, diary, mode="shared")
+    in_flight = await kill_one_of_two_at_the_gate(server, work_log, mode="shared")
 
     assert in_flight
-    assert sorted(diary.numbers("done")) == list(range(480))
-    assert diary.overtakings(set(range(480))) != []
+    assert sorted(work_log.numbers("done")) == list(range(480))
+    assert work_log.overtakings(set(range(480))) != []
 
 
 async def test_consumers_that_ack_before_they_have_done_it_lose_records(
-    server: ServerProcess, diary: Diary
+    server: ServerProcess, work_log: WorkLog
 ) -> None:
-    in_flight = await kill_one_of_two_at_the_gate(server, diary, "careless")
+    in_flight = await kill_one_of_two_at_the_gate(server, work_log, "careless")
 
-    assert set(range(480)) - set(diary.numbers("done")) == in_flight
+    assert set(range(480)) - set(work_log.numbers("done")) == in_flight
     assert in_flight
 
 
 @pytest.mark.parametrize("mode", ["shared", "key_shared"])
 async def test_a_consumer_killed_at_any_context_costs_no_more_than_what_it_had_in_hand(
-    server: ServerProcess, diary: Diary, mode: str
+    server: ServerProcess, work_log: WorkLog, mode: str
 ) -> None:
     async with Flo(server.address) as flo:
         await make_group(flo, mode)
-        with worker(server, "anna", diary) as kill_anna, worker(server, "boris", diary):
+        with worker(server, "anna", work_log) as kill_anna, worker(server, "boris", work_log):
             await until(lambda: _have_joined(flo, 2))
             count = 0
-            while len(diary.numbers("done", "anna")) < 60:
+            while len(work_log.numbers("done", "anna")) < 60:
                 await flo.streams.append_many(STREAM, records(count, count + 100))
                 count += 100
             kill_anna()
             await until_all_is_settled(flo)
 
-    done = Counter(diary.numbers("done"))
+    done = Counter(work_log.numbers("done"))
     assert set(done) == set(range(count))
     twice = {number for number, count in done.items() if count > 1}
     assert max(done.values()) <= 2
     assert len(twice) <= CONCURRENCY + BATCH_SIZE
-    assert twice <= set(diary.numbers("done", "anna"))
-    assert mode == "shared" or diary.overtakings(set(done)) == []
+    assert twice <= set(work_log.numbers("done", "anna"))
+    assert mode == "shared" or work_log.overtakings(set(done)) == []
 
 
-class Told:
+class Acknowledged:
     """What the server has acknowledged to those who appended."""
 
     def __init__(self) -> None:
@@ -218,35 +220,35 @@ class Told:
         self.next = 0
 
 
-async def append_some(flo: Flo, told: Told, count: int) -> None:
-    for record in records(told.next, told.next + count):
-        number, told.next = told.next, told.next + 1
+async def append_some(flo: Flo, acknowledged: Acknowledged, count: int) -> None:
+    for record in records(acknowledged.next, acknowledged.next + count):
+        number, acknowledged.next = acknowledged.next, acknowledged.next + 1
         try:
             await flo.streams.append(STREAM, record.payload, key=record.key)
         except Unavailable:
             continue  # nobody knows
-        told.numbers.add(number)
+        acknowledged.numbers.add(number)
 
 
 async def kill_the_server_again_and_again(
-    server: ServerProcess, diary: Diary, mode: str, kills: int
-) -> tuple[Told, set[int]]:
+    server: ServerProcess, work_log: WorkLog, mode: str, kills: int
+) -> tuple[Acknowledged, set[int]]:
     """What was acknowledged, and what is in the stream at the end."""
-    told = Told()
+    acknowledged = Acknowledged()
     async with Flo(server.address) as flo:
         await make_group(flo, mode)
-        with worker(server, "anna", diary), worker(server, "boris", diary):
+        with worker(server, "anna", work_log), worker(server, "boris", work_log):
             for _ in range(kills):
-                aim = len(diary.numbers("done")) + 20
-                await append_some(flo, told, 80)
-                await until_written(flo, lambda aim=aim: len(diary.numbers("done")) >= aim)
-                appending = asyncio.create_task(append_some(flo, told, 40))
+                aim = len(work_log.numbers("done")) + 20
+                await append_some(flo, acknowledged, 80)
+                await until_written(flo, lambda aim=aim: len(work_log.numbers("done")) >= aim)
+                appending = asyncio.create_task(append_some(flo, acknowledged, 40))
                 await asyncio.to_thread(server.kill)
                 await asyncio.to_thread(server.start)
                 await appending
             stored = {record.sequence: _number(record) for record in await everything(flo)}
             await until_all_is_settled(flo)
-    return told, set(stored.values())
+    return acknowledged, set(stored.values())
 
 
 async def everything(flo: Flo) -> list[StreamRecord]:
@@ -266,22 +268,24 @@ def _number(record: StreamRecord) -> int:
 
 @pytest.mark.parametrize("mode", ["shared", "key_shared"])
 async def test_a_server_killed_again_and_again_costs_the_workers_no_record(
-    server: ServerProcess, diary: Diary, mode: str
+    server: ServerProcess, work_log: WorkLog, mode: str
 ) -> None:
-    told, stored = await kill_the_server_again_and_again(server, diary, mode, kills=3)
+    acknowledged, stored = await kill_the_server_again_and_again(server, work_log, mode, kills=3)
 
-    assert len(told.numbers) > 200
-    assert told.numbers <= stored
-    assert set(diary.numbers("done")) == stored
-    assert mode == "shared" or diary.overtakings(stored) == []
+    assert len(acknowledged.numbers) > 200
+    assert acknowledged.numbers <= stored
+    assert set(work_log.numbers("done")) == stored
+    assert mode == "shared" or work_log.overtakings(stored) == []
 
 
-async def test_a_server_that_keeps_nothing_is_found_out(tmp_path: Path, diary: Diary) -> None:
+async def test_a_server_that_keeps_nothing_is_found_out(tmp_path: Path, work_log: WorkLog) -> None:
     with ServerProcess(tmp_path / "data", http_port=-1, durability="ephemeral") as server:
         try:
-            told, stored = await kill_the_server_again_and_again(server, diary, "shared", kills=1)
-            lost = told.numbers - stored
+            acknowledged, stored = await kill_the_server_again_and_again(
+                server, work_log, "shared", kills=1
+            )
+            lost = acknowledged.numbers - stored
         except NotFound:  # the stream itself, or the group
-            lost = set(diary.numbers("done"))
+            lost = set(work_log.numbers("done"))
 
     assert lost

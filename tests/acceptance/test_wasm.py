@@ -15,9 +15,9 @@ from typing import TypeAlias
 import httpx
 import pytest
 
-from acceptance.effects_kill import ACTION, LETTERS, live_through
-from acceptance.hostile_guests import Contained, answer_all_along, attack_all
-from acceptance.nursery import Nursery, nursery
+from acceptance.fork_server import ForkServer, fork_server
+from acceptance.hostile_wasm import Contained, answer_all_along, attack_all
+from acceptance.wasm_kills import ACTION, LETTERS, live_through
 from flo import Flo
 from flo.client.handles.execution import WorkflowHandle
 from flo.model.kv import Check, GetKeys, Put, Transact
@@ -60,13 +60,13 @@ def module(rules_engine: Path) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def servers() -> Iterator[Nursery]:
-    with nursery() as servers:
+def servers() -> Iterator[ForkServer]:
+    with fork_server() as servers:
         yield servers
 
 
 @pytest.fixture
-def server(servers: Nursery, tmp_path: Path) -> Iterator[ServerProcess]:
+def server(servers: ForkServer, tmp_path: Path) -> Iterator[ServerProcess]:
     with servers.server(tmp_path) as server:
         yield server
 

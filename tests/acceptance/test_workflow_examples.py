@@ -41,15 +41,17 @@ async def test_a_provider_that_dies_is_left_out_and_comes_back() -> None:
 
         first = await pay(test, 1)
         assert len(stripe.calls) == 3, "its retries come before the other provider"
-        assert first.told("plan_executor_start") == ["stripe-primary"] * 3 + ["adyen-fallback"]
-        assert first.told("plan_executor_exhausted") == ["stripe-primary"]
+        assert first.details_of("plan_executor_start") == ["stripe-primary"] * 3 + [
+            "adyen-fallback"
+        ]
+        assert first.details_of("plan_executor_exhausted") == ["stripe-primary"]
         runs = [first, *[await pay(test, number) for number in range(2, 21)]]
 
         assert {run.status for run in runs} == {"completed"}
         assert await breaker(test) == "open"
         assert len(stripe.calls) == THRESHOLD, "an open breaker lets nothing through"
         assert len(adyen.calls) == 20
-        assert runs[-1].told("plan_executor_start") == ["adyen-fallback"]
+        assert runs[-1].details_of("plan_executor_start") == ["adyen-fallback"]
 
         await test.pass_time(seconds=30)
         assert await breaker(test) == "half_open"
@@ -64,7 +66,7 @@ async def test_a_provider_that_dies_is_left_out_and_comes_back() -> None:
         assert await breaker(test) == "closed"
         assert {run.status for run in recovered} == {"completed"}
         assert len(stripe.calls) == 20
-        assert recovered[0].told("plan_executor_success") == ["stripe-primary"]
+        assert recovered[0].details_of("plan_executor_success") == ["stripe-primary"]
 
 
 async def test_a_card_that_is_not_valid_goes_on_to_the_other_provider_at_once() -> None:
@@ -89,7 +91,7 @@ async def test_when_every_provider_is_down_the_fallback_answers() -> None:
     assert run.step("start").output == (
         b'{"status": "declined", "reason": "all_providers_unavailable"}'
     )
-    assert run.told("plan_fallback") == ["timeout"]
+    assert run.details_of("plan_fallback") == ["timeout"]
 
 
 async def test_a_payment_that_is_pending_is_asked_for_until_it_is_settled() -> None:
@@ -110,7 +112,7 @@ async def test_a_result_is_kept_until_the_payment_is_refunded() -> None:
         payment = {"customer_id": "C-1", "amount": 20, "idempotency_key": "P-1"}
         for key in ("a", "b"):
             run = await test.start(payment, idempotency_key=key)
-        assert (len(stripe.calls), run.told("plan_cache_hit")) == (1, [""])
+        assert (len(stripe.calls), run.details_of("plan_cache_hit")) == (1, [""])
         assert (await test.emit("payment.refunded")).results == 1
         await test.start(payment, idempotency_key="c")
 

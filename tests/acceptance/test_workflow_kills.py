@@ -22,10 +22,10 @@ from typing import NamedTuple
 
 import pytest
 from msgspec.structs import replace
-from workflow_kills_account import Account, completions, differences, told_by
-from workflow_kills_driver import Astray, Death, Driver, Held, Stage
-from workflow_kills_script import DELAY_MS, ENDINGS, SCRIPTS, SHIPPED, Operation
-from workflow_kills_wal import commits_in, cut, keep
+from workflow_kills.account import Account, completions, differences, outcomes_in
+from workflow_kills.driver import Astray, Death, Driver, Held, Stage
+from workflow_kills.script import DELAY_MS, ENDINGS, SCRIPTS, SHIPPED, Operation
+from workflow_kills.wal import commits_in, cut, keep
 
 from flo import Flo, FloError
 from flo.engine.codec import EVENT_CODEC
@@ -203,7 +203,7 @@ async def drive_on(
             for operation in baseline.script[heard + 1 :]:
                 await driver.perform(operation)
             await driver.end()
-            return differences(baseline.account, await told_by(flo, folder))
+            return differences(baseline.account, await outcomes_in(flo, folder))
     except (Astray, FloError, TimeoutError) as error:
         return [f"{type(error).__name__}: {error}"]
 
@@ -334,7 +334,7 @@ async def test_a_client_that_starts_again_with_another_key_is_found_out(
         for operation in once_more(SHIPPED):
             await driver.perform(operation)
         await driver.end()
-        problems = differences(baseline.account, await told_by(flo, folder))
+        problems = differences(baseline.account, await outcomes_in(flo, folder))
 
     assert any(problem.startswith("endings of wfrun-3: expected None") for problem in problems)
     for action in {run_id.rpartition("-")[0] for run_id in completions(baseline.account)}:

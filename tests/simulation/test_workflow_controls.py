@@ -1,6 +1,5 @@
 """Bugs in workflows, schedules and triggers that the simulation must find."""
 
-import pytest
 from msgspec.structs import replace
 
 from flo.engine.groups.events import RecordsAcked
@@ -27,15 +26,16 @@ from flo.engine.workflows.events import (
 )
 from flo.model.schedules import PullTrigger
 from flo.model.workflows import GetHistory
-from simulation.conftest import silence
+from simulation.control import control, every_control, wake_nobody
 from simulator.checks.invariants import Invariant
 
 
+@control(Invariant.OUTCOME_HEARD)
 def an_outcome_is_not_heard(monkeypatch):
     monkeypatch.delitem(REACTIONS, RunCompleted)
-    return {Invariant.OUTCOME_HEARD}
 
 
+@control(Invariant.OUTCOME_COUNTED_ONCE)
 def an_attempt_is_taken_for_the_end(monkeypatch):
     def react_requeued(state, event, context):
         space = state.spaces[event.namespace]
@@ -48,9 +48,9 @@ def an_attempt_is_taken_for_the_end(monkeypatch):
         )
 
     monkeypatch.setitem(REACTIONS, RunRequeued, react_requeued)
-    return {Invariant.OUTCOME_COUNTED_ONCE}
 
 
+@control(Invariant.STEPS_IN_ORDER)
 def steps_begin_before_the_one_before_has_ended(monkeypatch):
     call = steps.call
 
@@ -62,26 +62,26 @@ def steps_begin_before_the_one_before_has_ended(monkeypatch):
         return moves
 
     monkeypatch.setattr(steps, "call", call_and_go_on)
-    return {Invariant.STEPS_IN_ORDER}
 
 
+@control(Invariant.ROLLBACK_ORDER)
 def steps_are_undone_in_the_order_they_were_done(monkeypatch):
     def rollback_began(**fields):
         return RollbackBegan(**{**fields, "steps": fields["steps"][::-1]})
 
     monkeypatch.setattr(workflow_ends, "RollbackBegan", rollback_began)
-    return {Invariant.ROLLBACK_ORDER}
 
 
+@control(Invariant.ROLLBACK_ORDER)
 def what_was_done_is_left_as_it_is(monkeypatch):
     def finish_at_once(advance, move):
         advance.execution.done = []
         return workflow_ends.finish(advance, move)
 
     monkeypatch.setitem(PARTS, Finish, finish_at_once)
-    return {Invariant.ROLLBACK_ORDER}
 
 
+@control(Invariant.ENDS_IN_A_TERMINAL)
 def runs_end_where_nobody_said(monkeypatch):
     def finished(**fields):
         return WorkflowFinished(
@@ -89,25 +89,19 @@ def runs_end_where_nobody_said(monkeypatch):
         )
 
     monkeypatch.setattr(workflow_ends, "WorkflowFinished", finished)
-    return {Invariant.ENDS_IN_A_TERMINAL}
 
 
+@control(Invariant.WORKFLOWS_END_ONCE)
 def a_run_that_has_ended_goes_on(monkeypatch):
     monkeypatch.setitem(FOLDS, WorkflowFinished, lambda state, event: None)
-    return {
-        Invariant.WORKFLOWS_END_ONCE,
-        Invariant.STATE_IS_THE_REFERENCE,
-        Invariant.ANSWERS_FRESH,
-        Invariant.REPLAY_IS_STATE,
-        Invariant.WAITS_WAKE,
-    }
 
 
+@control(Invariant.ARCHIVED_AT_END)
 def ends_are_not_archived(monkeypatch):
     monkeypatch.delitem(ARCHIVES, WorkflowFinished)
-    return {Invariant.ARCHIVED_AT_END}
 
 
+@control(Invariant.PERMITS_BOUNDED)
 def permits_are_not_counted(monkeypatch):
     def admitted(state, namespace, key, context):
         permits = state.spaces[namespace].workflow_permits.get(key)
@@ -115,23 +109,18 @@ def permits_are_not_counted(monkeypatch):
             yield WorkflowAdmitted(namespace=namespace, run_id=run_id, at_ms=context.now_ms)
 
     monkeypatch.setattr(workflows, "_admitted", admitted)
-    return {Invariant.PERMITS_BOUNDED}
 
 
+@control(Invariant.PERMITS_RIGHT, audited=True)
 def permits_are_leaked(monkeypatch):
     def leave_the_line(space, run):
         if run.limit_key is not None:
             space.workflow_permits[run.workflow, run.limit_key].waiting.pop(run.run_id, None)
 
     monkeypatch.setattr(workflow_folds, "_give_back_permit", leave_the_line)
-    return {
-        Invariant.PERMITS_RIGHT,
-        Invariant.SNAPSHOT_IS_STATE,
-        Invariant.REPLAY_IS_STATE,
-        Invariant.EVERY_WORKFLOW_ENDS,  # who waits for a permit that is never free
-    }
 
 
+@control(Invariant.ONE_RUN_PER_RECORD)
 def a_trigger_keeps_its_place(monkeypatch):
     def pull(state, command, context):
         decision = triggers.decide_pull(state, command, context)
@@ -139,35 +128,35 @@ def a_trigger_keeps_its_place(monkeypatch):
         return replace(decision, events=tuple(events))
 
     monkeypatch.setitem(RULES, PullTrigger, pull)
-    return {Invariant.ONE_RUN_PER_RECORD}
 
 
+@control(Invariant.ONE_RUN_PER_RECORD)
 def a_trigger_moves_on_without_a_run(monkeypatch):
     def pull(state, command, context):
         return replace(triggers.decide_pull(state, command, context), then=())
 
     monkeypatch.setitem(RULES, PullTrigger, pull)
-    return {Invariant.ONE_RUN_PER_RECORD}
 
 
+@control(Invariant.SCHEDULES_FIRE_ONCE)
 def a_time_comes_again(monkeypatch):
     def apply_fired(state, event):
         schedules.apply_fired(state, replace(event, next_at_ms=event.due_at_ms))
 
     monkeypatch.setitem(FOLDS, ScheduleFired, apply_fired)
-    return {Invariant.SCHEDULES_FIRE_ONCE, Invariant.STATE_IS_THE_REFERENCE}
 
 
+@control(Invariant.STATE_IS_THE_REFERENCE, audited=True)
 def signals_are_used_again(monkeypatch):
     monkeypatch.setitem(FOLDS, SignalMatched, lambda state, event: None)
-    return {Invariant.SIGNALS_USED_ONCE, Invariant.STATE_IS_THE_REFERENCE}
 
 
+@control(Invariant.PAUSED_BEGINS_NOTHING)
 def pauses_are_forgotten(monkeypatch):
     monkeypatch.setitem(FOLDS, WorkflowPaused, lambda state, event: None)
-    return {Invariant.PAUSED_BEGINS_NOTHING, Invariant.STATE_IS_THE_REFERENCE}
 
 
+@control(Invariant.HISTORIES_WHOLE)
 def a_history_leaves_outcomes_out(monkeypatch):
     def get_history(state, query, context):
         page = workflow_views.get_history(state, query, context)
@@ -175,37 +164,13 @@ def a_history_leaves_outcomes_out(monkeypatch):
         return replace(page, items=items)
 
     monkeypatch.setitem(QUERIES, GetHistory, get_history)
-    return {Invariant.HISTORIES_WHOLE}
 
 
+@control(Invariant.WAITS_WAKE)
 def parked_waits_for_workflows_are_not_woken(monkeypatch):
-    silence(monkeypatch, WORKFLOW_RUN)
-    return {Invariant.WAITS_WAKE}
+    wake_nobody(monkeypatch, WORKFLOW_RUN)
 
 
-CONTROLS = (
-    an_outcome_is_not_heard,
-    an_attempt_is_taken_for_the_end,
-    steps_begin_before_the_one_before_has_ended,
-    steps_are_undone_in_the_order_they_were_done,
-    what_was_done_is_left_as_it_is,
-    runs_end_where_nobody_said,
-    a_run_that_has_ended_goes_on,
-    ends_are_not_archived,
-    permits_are_not_counted,
-    permits_are_leaked,
-    a_trigger_keeps_its_place,
-    a_trigger_moves_on_without_a_run,
-    a_time_comes_again,
-    signals_are_used_again,
-    pauses_are_forgotten,
-    a_history_leaves_outcomes_out,
-    parked_waits_for_workflows_are_not_woken,
-)
-
-
-@pytest.mark.parametrize("put_in", CONTROLS, ids=lambda put_in: put_in.__name__)
-def test_a_bug_is_found(put_in, monkeypatch, find):
-    makes_untrue = put_in(monkeypatch)
-
-    assert find() in makes_untrue
+@every_control(globals())
+def test_a_bug_is_found(control, find):
+    assert find(control) is control.breaks

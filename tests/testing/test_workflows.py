@@ -35,7 +35,7 @@ async def test_an_order_without_an_approval_is_rejected_after_an_hour():
     ]
     assert run.status == "failed"
     assert test.calls("charge-payment") == [{"amount": 900}] * 3
-    assert run.told("step_retry") == ["process_payment"] * 2
+    assert run.details_of("step_retry") == ["process_payment"] * 2
 
 
 async def test_an_order_with_an_approval_is_shipped():
@@ -308,5 +308,5 @@ async def test_a_long_history_is_read_to_its_end():
         run = await test.ended(await test.start())
 
     assert run.path == ["start", "flo.Completed"]
-    assert len(run.told("poll_scheduled")) == 350
+    assert len(run.details_of("poll_scheduled")) == 350
     assert len(run.history) == run.view.history_count

@@ -104,6 +104,6 @@ class TestedRun:
         assert found is not None, f"expected step {name!r} to have ended, got {self.path}"
         return found
 
-    def told(self, kind: str) -> list[str]:
+    def details_of(self, kind: str) -> list[str]:
         """The details of all entries of one type in the history."""
         return [entry.detail for entry in self.history if entry.type == kind]

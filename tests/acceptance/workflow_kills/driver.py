@@ -16,9 +16,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple, Self, TypeAlias
 
-from workflow_kills_account import Account, told_by
-from workflow_kills_script import ACTIONS, DELAY_MS, INPUT, KEY, ORDER, PACKING, Operation
-from workflow_kills_wal import WAL_FILE, commits_in
+from workflow_kills.account import Account, outcomes_in
+from workflow_kills.script import ACTIONS, DELAY_MS, INPUT, KEY, ORDER, PACKING, Operation
+from workflow_kills.wal import WAL_FILE, commits_in
 
 from flo import Flo, NotFound, Unavailable
 from flo.client.session.transport import Connect, tcp
@@ -259,7 +259,7 @@ class Stage:
         await asyncio.to_thread(self.server.start)
 
     async def account(self) -> Account:
-        return await told_by(self.driver.flo, self.folder)
+        return await outcomes_in(self.driver.flo, self.folder)
 
     async def _until_unheard(self, doing: asyncio.Task[None]) -> None:
         self._ear.shut()

@@ -1,7 +1,7 @@
 """A server is killed while guests write keys; the log must hold no effect without its result.
 
-    python tests/acceptance/effects_kill.py --seeds 20 --kills 10
-    python tests/acceptance/effects_kill.py --seeds 20 --kills 10 --workflow
+    python tests/acceptance/wasm_kills.py --seeds 20 --kills 10
+    python tests/acceptance/wasm_kills.py --seeds 20 --kills 10 --workflow
 
 A run of the action takes the number under its account, adds one, writes it under five keys and
 returns it. So of every account, at every moment: its five keys hold one and the same number, and
@@ -24,7 +24,7 @@ from wasmtime import wat2wasm
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from acceptance.nursery import nursery
+from acceptance.fork_server import fork_server
 from flo import Flo, Unavailable
 from flo.engine.codec import EVENT_CODEC
 from flo.engine.kv.events import KeyPut
@@ -103,7 +103,7 @@ async def live_through(
     """
     rng = random.Random(seed)
     settings = {"http_port": -1, "log_retention_events": 1_000_000_000}
-    with nursery() as servers, servers.server(folder, **settings) as server:
+    with fork_server() as servers, servers.server(folder, **settings) as server:
         async with Flo(server.address) as flo:
             await flo.actions.register(
                 ACTION,

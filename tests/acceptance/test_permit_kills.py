@@ -1,6 +1,6 @@
 """Workers and servers are killed while they work under limits: no slot is leaked, none is exceeded.
 
-    python tests/acceptance/test_slot_kills.py --kills 1000
+    python tests/acceptance/test_permit_kills.py --kills 1000
 
     charge    an action, two at a time for each of WHO
     pack      the step of a workflow of which one run at a time is under way for each of WHO
@@ -29,7 +29,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from acceptance.slot_worker import CHARGE, CONCURRENCY, LEASE_MS, PACK
+from acceptance.permit_worker import CHARGE, CONCURRENCY, LEASE_MS, PACK
 from flo import ActionLimits, Flo, TimedOut, Unavailable
 from flo.engine.codec import EVENT_CODEC
 from flo.engine.runs.events import (
@@ -78,7 +78,7 @@ class Crew:
     """The processes of workers, each with a name that the next one takes over."""
 
     def __init__(self, address: str, notes: Path) -> None:
-        command = [sys.executable, str(HERE / "slot_worker.py"), address, str(notes)]
+        command = [sys.executable, str(HERE / "permit_worker.py"), address, str(notes)]
         self._maker = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,

@@ -50,7 +50,7 @@ async def run(folder: Path) -> list[Figure]:
 
 
 def _bare_rate(module: bytes) -> float:
-    """Calls per second of the same guest in the package alone, each in an instance of its own."""
+    """Calls per second of the same module in the package alone, each in an instance of its own."""
     engine = wasmtime.Engine(engine_config())
     ready = wasmtime.Linker(engine).instantiate_pre(wasmtime.Module(engine, module))
     began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Workers that are easily made, to be killed: python slot_worker.py ADDRESS NOTES.
+"""Workers that are easily made, to be killed: python permit_worker.py ADDRESS NOTES.
 
 Every name that comes in on its own line becomes a process that works under this name; its number is
 the answer. When no more names can come, all of them end. A worker notes when it begins a task, and

@@ -1,9 +1,9 @@
-"""A stream worker that writes a diary: python diary_worker.py ADDRESS ID DIARY [careless].
+"""A stream worker that records what it does: python recording_worker.py ADDRESS ID FILE [careless].
 
 Every line says what happened, to whom and with which record; all workers write into the same file,
-so it tells the order in which things happened. A record whose payload says {"gated": true} is not
-done before the gate is open: a stream with a record in it. A careless worker acks what it has not
-done yet.
+so its lines are in the order in which things happened. A record whose payload says
+{"gated": true} is not done before the gate is open: a stream with a record in it. A careless worker
+acks what it has not done yet.
 """
 
 import os
@@ -14,7 +14,7 @@ from flo import Flo, StreamContext, StreamWorker
 STREAM, GROUP, GATE = "orders", "shipping", "gate"
 CONCURRENCY, BATCH_SIZE = 5, 10
 
-address, worker_id, diary, *manners = sys.argv[1:]
+address, worker_id, path, *flags = sys.argv[1:]
 flo = Flo(address)
 worker = StreamWorker(
     address,
@@ -24,14 +24,14 @@ worker = StreamWorker(
     concurrency=CONCURRENCY,
     batch_size=BATCH_SIZE,
 )
-pages = os.open(diary, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+records = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
 
 @worker.handler
 async def ship(ctx: StreamContext) -> None:
     order = ctx.json()
     write("begun", order["n"])
-    if manners == ["careless"]:
+    if flags == ["careless"]:
         await flo.streams.group(STREAM, GROUP).ack([ctx.stream_id])
     while order["gated"] and not (await flo.streams.read(GATE, block=30.0)).items:
         pass
@@ -39,7 +39,7 @@ async def ship(ctx: StreamContext) -> None:
 
 
 def write(what: str, number: int) -> None:
-    os.write(pages, f"{what} {worker_id} {number}\n".encode())
+    os.write(records, f"{what} {worker_id} {number}\n".encode())
 
 
 if __name__ == "__main__":

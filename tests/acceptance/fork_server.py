@@ -1,6 +1,6 @@
-"""Servers that are killed often are born quickly: forked off a process that has all of Flo loaded.
+"""Servers that are killed often start quickly: forked off a process that has all of Flo loaded.
 
-    this process ──arguments, stderr──▸ nursery, which has imported ──fork──▸ flo server start
+    this process ──arguments, stderr──▸ fork server, which has imported ──fork──▸ flo server start
                  ◂──its pid; asked later, its exit code──┘
 
 Each of them is a process of its own with an interpreter of its own, and dies by a real signal. What
@@ -20,61 +20,61 @@ from typing import IO
 
 from flo.testing.process import ServerProcess, _line_about, _read_on
 
-WORD_LENGTH_MAX = 65_536
+MESSAGE_LENGTH_MAX = 65_536
 
 
 @contextmanager
-def nursery() -> Iterator["Nursery"]:
+def fork_server() -> Iterator["ForkServer"]:
     ours, theirs = socket.socketpair()
     command = [sys.executable, __file__, str(theirs.fileno())]
     with subprocess.Popen(command, pass_fds=[theirs.fileno()]) as process:
         theirs.close()
         with ours:
-            yield Nursery(ours)
+            yield ForkServer(ours)
         assert process.wait() == 0
 
 
-class Nursery:
-    def __init__(self, door: socket.socket) -> None:
-        self._door = door
+class ForkServer:
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel = channel
 
     def server(self, folder: Path, **settings: str | int) -> ServerProcess:
-        return _QuickServer(self, folder, **settings)
+        return ForkedServer(self, folder, **settings)
 
-    def bear(self, arguments: list[str]) -> "_Born":
+    def fork(self, arguments: list[str]) -> "ForkedProcess":
         reading, writing = os.pipe()
-        socket.send_fds(self._door, [json.dumps({"bear": arguments}).encode()], [writing])
+        socket.send_fds(self._channel, [json.dumps({"fork": arguments}).encode()], [writing])
         os.close(writing)
-        return _Born(int(self._door.recv(WORD_LENGTH_MAX)), os.fdopen(reading), self)
+        return ForkedProcess(int(self._channel.recv(MESSAGE_LENGTH_MAX)), os.fdopen(reading), self)
 
     def exit_code(self, pid: int) -> int:
         """Of one that is about to end, or has."""
-        self._door.send(json.dumps({"wait": pid}).encode())
-        return int(self._door.recv(WORD_LENGTH_MAX))
+        self._channel.send(json.dumps({"wait": pid}).encode())
+        return int(self._channel.recv(MESSAGE_LENGTH_MAX))
 
 
-class _Born:
+class ForkedProcess:
     """As much of a Popen as a ServerProcess asks for."""
 
-    def __init__(self, pid: int, stderr: IO[str], nursery: Nursery) -> None:
+    def __init__(self, pid: int, stderr: IO[str], fork_server: ForkServer) -> None:
         self.pid = pid
         self.stderr = stderr
-        self._nursery = nursery
+        self._fork_server = fork_server
 
     def wait(self) -> int:
-        return self._nursery.exit_code(self.pid)
+        return self._fork_server.exit_code(self.pid)
 
 
-class _QuickServer(ServerProcess):
-    def __init__(self, nursery: Nursery, folder: Path, **settings: str | int) -> None:
+class ForkedServer(ServerProcess):
+    def __init__(self, fork_server: ForkServer, folder: Path, **settings: str | int) -> None:
         super().__init__(folder, **settings)
-        self._nursery = nursery
+        self._fork_server = fork_server
 
     def start(self) -> None:
         arguments = ["server", "start"]
         for name, value in self._flags().items():
             arguments += [f"--{name.replace('_', '-')}", str(value)]
-        self._process = self._nursery.bear(arguments)
+        self._process = self._fork_server.fork(arguments)
         started = _line_about("server_started", self._process.stderr)
         Thread(target=_read_on, args=(self._process.stderr,), daemon=True).start()
         self.address = started["rpc"]
@@ -85,23 +85,23 @@ def main() -> None:
     import flo.server.server  # noqa: F401  what a start would import
     from flo.cli.app.main import main as flo_main
 
-    with socket.socket(fileno=int(sys.argv[1])) as door:
+    with socket.socket(fileno=int(sys.argv[1])) as channel:
         while True:
-            message, files, _, _ = socket.recv_fds(door, WORD_LENGTH_MAX, 1)
+            message, files, _, _ = socket.recv_fds(channel, MESSAGE_LENGTH_MAX, 1)
             if not message:
                 return
             asked = json.loads(message)
             if "wait" in asked:
                 _, status = os.waitpid(asked["wait"], 0)
-                door.send(str(os.waitstatus_to_exitcode(status)).encode())
+                channel.send(str(os.waitstatus_to_exitcode(status)).encode())
             elif (pid := os.fork()) == 0:
-                door.close()
+                channel.close()
                 os.dup2(files[0], sys.stderr.fileno())
                 os.close(files[0])
-                os._exit(flo_main(asked["bear"]))
+                os._exit(flo_main(asked["fork"]))
             else:
                 os.close(files[0])
-                door.send(str(pid).encode())
+                channel.send(str(pid).encode())
 
 
 if __name__ == "__main__":

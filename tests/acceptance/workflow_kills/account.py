@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
-from workflow_kills_script import ACTIONS
+from workflow_kills.script import ACTIONS
 
 from flo import Flo
 from flo.engine.codec import EVENT_CODEC
@@ -54,7 +54,7 @@ class Account(NamedTuple):
     """What was woken before its time."""
 
 
-async def told_by(flo: Flo, folder: Path | None) -> Account:
+async def outcomes_in(flo: Flo, folder: Path | None) -> Account:
     """The account of a server, and of the log in its folder."""
     paths, endings, tallies, results = {}, {}, {}, {}
     for item in (await flo.workflows.runs()).items:

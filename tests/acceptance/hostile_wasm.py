@@ -1,8 +1,8 @@
 """Every hostile guest, through a real server: how each ends, and what others notice of it.
 
-    python tests/acceptance/hostile_guests.py
-    python tests/acceptance/hostile_guests.py --rounds 9 --calls 400
-    python tests/acceptance/hostile_guests.py --each        one module at a time, all of them
+    python tests/acceptance/hostile_wasm.py
+    python tests/acceptance/hostile_wasm.py --rounds 9 --calls 400
+    python tests/acceptance/hostile_wasm.py --each        one module at a time, all of them
 
 prints how each of them ended and how long it went on past its timeout, by the times that the server
 recorded. Then an ordinary action is called, one call after the other, and performed by an ordinary
@@ -93,7 +93,7 @@ async def answer_all_along(flo: Flo, action: str) -> None:
             await flo.workers.complete(task.task_id, "worker-1", b"{}", attempt=task.attempt)
 
 
-def told(contained: Sequence[Contained]) -> Iterator[str]:
+def report_lines(contained: Sequence[Contained]) -> Iterator[str]:
     """One line for each attack, and one for the worst."""
     for each in contained:
         kind = each.error.split(":")[0]
@@ -181,7 +181,7 @@ async def one_round(flo: Flo, attacker: Flo, actions: Sequence[str], calls: int)
 async def measure(server: ServerProcess, rounds: int, calls: int, each: bool) -> None:
     async with Flo(server.address) as flo, Flo(server.address) as attacker:
         contained = await attack_all(attacker)
-        print(*told(contained), sep="\n", flush=True)
+        print(*report_lines(contained), sep="\n", flush=True)
         actions = [_action(attack.name) for attack in contained if attack.status is not None]
         await latencies_ms(flo, calls)
         done = []
