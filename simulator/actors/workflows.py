@@ -10,6 +10,7 @@ from flo.client.workflows import Workflows
 from flo.model.errors import FloError, NotFound, TimedOut
 from flo.model.ids import Namespace, RunId
 from flo.model.plans import EmitEvent, GetPlan
+from flo.model.schedules import SkipSchedule
 from flo.model.streams import Append, NewRecord
 from flo.model.workflows import HistoryView, StartWorkflow, WorkflowName, WorkflowStatus
 from simulator.actors.actor import Operation, SimulatedActor
@@ -31,6 +32,7 @@ RUNS_REMEMBERED_MAX = 60
 PAGE_MAX = 40
 LOOKED_AT = 3
 """In the end, one of so many is looked at."""
+NOT_FOUND = ("workflow_not_found", "schedule_not_found", "plan_not_found")
 NOT_THERE = ("workflow_not_found", "workflow_disabled")
 ENDED = "run_has_ended"
 
@@ -67,6 +69,7 @@ class SimulatedWorkflowClient(SimulatedActor):
             *[self._enable] * 3,
             *[self._look_at_schedules] * 2,
             self._pause_schedule,
+            self._skip_schedule,
             *[self._resume_schedule] * 2,
             self._run_schedule,
             self._look_at_plan,
@@ -349,6 +352,10 @@ class SimulatedWorkflowClient(SimulatedActor):
     async def _pause_schedule(self) -> None:
         await self._try("pause_schedule", self._schedules.pause(SCHEDULED))
 
+    async def _skip_schedule(self) -> None:
+        command = SkipSchedule(workflow=SCHEDULED, namespace=self._namespace)
+        await self._try("skip_schedule", self._session.call(command))
+
     async def _resume_schedule(self) -> None:
         await self._try("resume_schedule", self._schedules.resume(SCHEDULED))
 
@@ -375,7 +382,7 @@ class SimulatedWorkflowClient(SimulatedActor):
         try:
             await doing
         except FloError as error:
-            self._refused(what, error, "workflow_not_found", "schedule_not_found", "plan_not_found")
+            self._refused(what, error, *NOT_FOUND, "schedule_not_active")
         else:
             self._did(what, None)
 

@@ -12,7 +12,9 @@ from flo.model.schedules import (
     ResumeSchedule,
     RunSchedule,
     SchedulePage,
+    ScheduleSkipped,
     ScheduleView,
+    SkipSchedule,
 )
 from flo.model.workflows import WorkflowName
 
@@ -42,6 +44,10 @@ class Schedules(Noun):
     async def resume(self, workflow: WorkflowName) -> None:
         """The times from now on; those that have passed meanwhile are not caught up."""
         await self._call(ResumeSchedule(workflow=workflow))
+
+    async def skip(self, workflow: WorkflowName) -> ScheduleSkipped:
+        """Pass over the next time."""
+        return await self._call(SkipSchedule(workflow=workflow))
 
     async def run_now(self, workflow: WorkflowName) -> WorkflowHandle:
         """Start a run now, with the input that the schedule gives; its times stay as they are."""

@@ -37,6 +37,13 @@ class ScheduleView(Message):
     times: list[int]
 
 
+class ScheduleSkipped(Message):
+    """The time that is passed over, and the one that comes instead."""
+
+    skipped_at_ms: int
+    next_at_ms: int | None
+
+
 class SchedulePage(Message):
     items: list[ScheduleView]
     cursor: str | None = None
@@ -80,6 +87,19 @@ class ResumeSchedule(Command[Nothing]):
 )
 class RunSchedule(Command[WorkflowBegun]):
     """Start a run at once, as the schedule would, also while it is paused; its times stay."""
+
+    workflow: WorkflowName
+    namespace: Namespace = NAMESPACE_DEFAULT
+
+
+@operation(
+    opcode=155,
+    permission=Permission.SCHEDULES_MANAGE,
+    repeatable=False,
+    http=Route("POST", "/schedules/{workflow}/skip", errors=(404, 409)),
+)
+class SkipSchedule(Command[ScheduleSkipped]):
+    """Let a schedule pass over its next time; it goes on with the one after that."""
 
     workflow: WorkflowName
     namespace: Namespace = NAMESPACE_DEFAULT

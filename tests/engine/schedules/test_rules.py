@@ -13,6 +13,7 @@ from flo.model.schedules import (
     PauseSchedule,
     ResumeSchedule,
     RunSchedule,
+    SkipSchedule,
 )
 from flo.model.workflows import DeleteWorkflow, DisableWorkflow, EnableWorkflow
 from flo.testing.clock import NOON_MS
@@ -275,6 +276,27 @@ def test_a_deleted_workflow_leaves_no_schedule_behind():
     assert play.later(5_000).space.executions == {}
 
 
+def test_a_skipped_time_starts_nothing_and_the_one_after_it_does():
+    play = playing(scheduled(), "check")
+
+    reply = play.tell(SkipSchedule(workflow="order")).reply
+    play.tell(Later(1_000), Tick())
+
+    assert (reply.skipped_at_ms, reply.next_at_ms) == (NOON_MS + 1_000, NOON_MS + 2_000)
+    assert starts(play) == []
+    play.tell(Later(1_000), Tick())
+    assert fired(play) == [(2_000, starts(play)[0].run_id)]
+
+
+def test_a_paused_schedule_has_no_time_to_skip():
+    play = playing(scheduled(), "check")
+    play.tell(PauseSchedule(workflow="order"))
+
+    with pytest.raises(Conflict) as refusal:
+        play.tell(SkipSchedule(workflow="order"))
+    assert refusal.value.code == "schedule_not_active"
+
+
 def test_a_run_now_does_not_move_the_next_time():
     play = playing(scheduled("interval: 1000, input: {mode: now}"), "check")
 
@@ -292,7 +314,7 @@ def test_a_run_now_of_a_disabled_workflow_is_refused():
         play.tell(RunSchedule(workflow="order"))
 
 
-@pytest.mark.parametrize("message", [PauseSchedule, ResumeSchedule, RunSchedule])
+@pytest.mark.parametrize("message", [PauseSchedule, ResumeSchedule, RunSchedule, SkipSchedule])
 def test_a_workflow_without_a_schedule_is_refused(message):
     play = playing(one_step(STEP))
 

@@ -46,7 +46,7 @@ from flo.model.runs import (
     RunView,
     Touched,
 )
-from flo.model.schedules import SchedulePage, ScheduleView
+from flo.model.schedules import SchedulePage, ScheduleSkipped, ScheduleView
 from flo.model.streams import Appended, NewRecord, RecordPage, StreamPage, StreamView, Trimmed
 from flo.model.workers import Notifications, WorkerKnown, WorkerPage, WorkerType, WorkerView
 from flo.model.workflows import (
@@ -269,6 +269,7 @@ class BlockingSchedules(BlockingProxy):
     def list(self, limit: int = ..., cursor: str | None = ...) -> SchedulePage: ...
     def pause(self, workflow: WorkflowName) -> None: ...
     def resume(self, workflow: WorkflowName) -> None: ...
+    def skip(self, workflow: WorkflowName) -> ScheduleSkipped: ...
     def run_now(self, workflow: WorkflowName) -> BlockingWorkflowHandle: ...
 
 class BlockingPlans(BlockingProxy):

@@ -19,12 +19,14 @@ from flo.model.schedules import (
     PullTrigger,
     ResumeSchedule,
     RunSchedule,
+    SkipSchedule,
 )
 
 FEATURE = Feature(
     rules={
         PauseSchedule: rules.decide_pause,
         ResumeSchedule: rules.decide_resume,
+        SkipSchedule: rules.decide_skip,
         RunSchedule: rules.decide_run_now,
         PullTrigger: triggers.decide_pull,
     },

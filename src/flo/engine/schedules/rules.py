@@ -28,12 +28,14 @@ from flo.engine.workflows.records import WorkflowRun
 from flo.engine.workflows.rules import check_enabled, named_version, next_run
 from flo.engine.workflows.starts import attributes, limit_key_of
 from flo.model.base import Event, Nothing
-from flo.model.errors import NotFound
+from flo.model.errors import Conflict, NotFound
 from flo.model.ids import Namespace
 from flo.model.schedules import (
     PauseSchedule,
     ResumeSchedule,
     RunSchedule,
+    ScheduleSkipped,
+    SkipSchedule,
 )
 from flo.model.workflows import WorkflowBegun, WorkflowName
 from flo.workflow.cron import Timetable, missed, timetable_of
@@ -73,6 +75,27 @@ def decide_resume(state: State, command: ResumeSchedule, context: Context) -> De
             paused=False,
         )
     return Decision(Nothing(), (resumed,))
+
+
+def decide_skip(state: State, command: SkipSchedule, context: Context) -> Decision:
+    space = state.space(command.namespace)
+    known = named_schedule(space, command.workflow)
+    schedule = deployed_schedule(space, command.workflow)
+    if known.next_at_ms is None or schedule is None:
+        raise Conflict(
+            f"the schedule of {command.workflow!r} has no next time to skip: it is paused, or its "
+            "workflow is disabled",
+            code="schedule_not_active",
+        )
+    skipped = ScheduleSet(
+        namespace=command.namespace,
+        workflow=command.workflow,
+        next_at_ms=timetable_of(schedule, known.anchor_ms).next_after(known.next_at_ms),
+        at_ms=known.anchor_ms,
+        paused=False,
+    )
+    reply = ScheduleSkipped(skipped_at_ms=known.next_at_ms, next_at_ms=skipped.next_at_ms)
+    return Decision(reply, (skipped,))
 
 
 def decide_run_now(state: State, command: RunSchedule, context: Context) -> Decision:
