@@ -59,16 +59,10 @@ BranchEvent: TypeAlias = (
     | SignalMatched
     | SignalTimedOut
 )
-ExecutionEvent: TypeAlias = (
-    BranchEvent
-    | SignalReceived
-    | WorkflowPaused
-    | WorkflowResumed
-    | RollbackBegan
-    | StepUndone
-    | HistoryFiled
-    | WorkflowAdmitted
+EventOfAllBranches: TypeAlias = (
+    SignalReceived | WorkflowPaused | WorkflowResumed | RollbackBegan | StepUndone | HistoryFiled
 )
+ExecutionEvent: TypeAlias = BranchEvent | EventOfAllBranches | WorkflowAdmitted
 
 
 class Items(NamedTuple):

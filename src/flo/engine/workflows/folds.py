@@ -30,8 +30,8 @@ from flo.engine.workflows.execution import (
     HISTORY_PART_LENGTH,
     NO_BRANCH,
     BranchEvent,
+    EventOfAllBranches,
     Execution,
-    ExecutionEvent,
 )
 from flo.engine.workflows.history import entries_of
 from flo.engine.workflows.records import (
@@ -118,8 +118,8 @@ def apply_admitted(state: State, event: WorkflowAdmitted) -> None:
     reschedule(state, event.namespace, execution)
 
 
-def apply_execution(state: State, event: ExecutionEvent) -> None:
-    """An event of an execution that is not over."""
+def apply_execution(state: State, event: EventOfAllBranches) -> None:
+    """An event of an execution that is not over, and of no single branch."""
     execution = state.spaces[event.namespace].executions[event.run_id]
     execution.fold(event)
     execution.history += entries_of(event)
