@@ -1,9 +1,9 @@
-"""What tests of workflows are given: a document in few lines, and a story that performs actions.
+"""What tests of workflows are given: a document in few lines, and an engine that performs actions.
 
-play = playing(SMALL, "check", "ship")
-play.start("order", {"id": 7})
-play.perform("check")
-assert play.status("wfrun-1") == "waiting"
+harness = workflow_harness(SMALL, "check", "ship")
+harness.start("order", {"id": 7})
+harness.perform("check")
+assert harness.status("wfrun-1") == "waiting"
 """
 
 import json
@@ -24,7 +24,7 @@ from flo.model.workflows import (
     StartWorkflow,
 )
 from flo.shard.snapshot import dump, fingerprint, load
-from given import ANNA, DEFAULT, Story, replayed
+from given import ANNA, DEFAULT, EngineHarness, replayed
 
 TICKS_MAX = 2_000
 
@@ -39,26 +39,26 @@ def one_step(step, name="order", more="", version="1"):
     return document(f"start: {step}\n", name, version, more)
 
 
-class Play(Story):
-    """A story of workflows."""
+class WorkflowHarness(EngineHarness):
+    """An engine with workflows in it."""
 
     def deploy(self, *texts):
         for text in texts:
-            self.tell(CreateWorkflow(text=text))
+            self.execute(CreateWorkflow(text=text))
         return self
 
     def register(self, *names, **settings):
         for name in names:
-            self.tell(RegisterAction(name=name, **{"max_retries": 0, **settings}))
+            self.execute(RegisterAction(name=name, **{"max_retries": 0, **settings}))
         return self
 
     def start(self, name="order", value=None, **fields):
         payload = json.dumps({} if value is None else value).encode()
-        return self.tell(StartWorkflow(name=name, input=payload, **fields)).reply.run_id
+        return self.execute(StartWorkflow(name=name, input=payload, **fields)).reply.run_id
 
     def claim(self, action, worker_id=ANNA):
         """The next task of this action."""
-        tasks = self.tell(Claim(worker_id=worker_id, actions=[action])).reply.tasks
+        tasks = self.execute(Claim(worker_id=worker_id, actions=[action])).reply.tasks
         assert tasks, f"nothing waits for {action!r}"
         return tasks[0]
 
@@ -70,38 +70,38 @@ class Play(Story):
 
     def complete(self, run_id, value=None, outcome="success"):
         output = json.dumps(value).encode()
-        return self.tell(Complete(run_id=run_id, worker_id=ANNA, output=output, outcome=outcome))
+        return self.execute(Complete(run_id=run_id, worker_id=ANNA, output=output, outcome=outcome))
 
     def fail(self, action, error="boom"):
         task = self.claim(action)
-        return self.tell(Fail(run_id=task.task_id, worker_id=ANNA, error=error, retry=False))
+        return self.execute(Fail(run_id=task.task_id, worker_id=ANNA, error=error, retry=False))
 
     def later(self, ms=0):
         """Time passes, and whatever falls due by then does so."""
         self.now_ms += ms
         for _ in range(TICKS_MAX):
-            if not self.tell(Tick()).events:
+            if not self.execute(Tick()).events:
                 return self
         raise AssertionError("it never comes to rest")
 
     def signal(self, run_id, kind, value=None):
         payload = json.dumps(value).encode()
-        return self.tell(SignalWorkflow(run_id=run_id, type=kind, payload=payload))
+        return self.execute(SignalWorkflow(run_id=run_id, type=kind, payload=payload))
 
     def cancel(self, run_id, reason=""):
-        return self.tell(CancelWorkflow(run_id=run_id, reason=reason))
+        return self.execute(CancelWorkflow(run_id=run_id, reason=reason))
 
     def pause(self, run_id):
-        return self.tell(PauseWorkflow(run_id=run_id))
+        return self.execute(PauseWorkflow(run_id=run_id))
 
     def resume(self, run_id):
-        return self.tell(ResumeWorkflow(run_id=run_id))
+        return self.execute(ResumeWorkflow(run_id=run_id))
 
     def rerun(self, run_id, **fields):
-        return self.tell(RerunWorkflow(run_id=run_id, **fields)).reply.run_id
+        return self.execute(RerunWorkflow(run_id=run_id, **fields)).reply.run_id
 
     def view(self, run_id):
-        return self.ask(GetWorkflowRun(run_id=run_id))
+        return self.query(GetWorkflowRun(run_id=run_id))
 
     def status(self, run_id="wfrun-1"):
         return str(self.view(run_id).status)
@@ -125,7 +125,7 @@ class Play(Story):
     def history(self, run_id="wfrun-1"):
         items, cursor = [], None
         while True:
-            page = self.ask(GetHistory(run_id=run_id, cursor=cursor, limit=1_000))
+            page = self.query(GetHistory(run_id=run_id, cursor=cursor, limit=1_000))
             items, cursor = items + page.items, page.cursor
             if cursor is None:
                 return items
@@ -142,7 +142,7 @@ class Play(Story):
         return [one.detail for one in self.history(run_id) if one.type == "step_started"]
 
     def explain(self, run_id="wfrun-1"):
-        return self.ask(ExplainWorkflow(run_id=run_id))
+        return self.query(ExplainWorkflow(run_id=run_id))
 
     def pending(self, action):
         """How many runs of this action are live."""
@@ -154,7 +154,7 @@ class Play(Story):
         return self.state.space(DEFAULT)
 
     def restart(self):
-        """From a snapshot and from the log alone: both are the same; Live is forgotten."""
+        """From a snapshot and from the log alone: both are the same; the rest is forgotten."""
         loaded, again = load(dump(self.state)), replayed(self.events)
         assert fingerprint(loaded) == fingerprint(again) == fingerprint(self.state)
         self.state = loaded
@@ -184,11 +184,11 @@ class Play(Story):
         return self.space.schedules.values()
 
 
-def playing(text, *actions):
-    """A story in which this is deployed and these are registered."""
-    return Play().deploy(text).register(*actions)
+def workflow_harness(text, *actions):
+    """An engine in which this is deployed and these are registered."""
+    return WorkflowHarness().deploy(text).register(*actions)
 
 
-def events_of(play, *kinds):
+def events_of(harness, *kinds):
     """The events of these kinds, in order."""
-    return [event for event in play.events if isinstance(event, kinds)]
+    return [event for event in harness.events if isinstance(event, kinds)]

@@ -1,7 +1,7 @@
-"""What tests of the rules are given: a few names, and a story in which things have happened.
+"""What tests of the rules are given: a few names, and an engine in which things have happened.
 
-story = given(RegisterAction(name="send-email"), Invoke(action="send-email"), Later(500))
-decision = story.tell(Claim(worker_id=ANNA, actions=["send-email"]))
+engine = given(RegisterAction(name="send-email"), Invoke(action="send-email"), Later(500))
+decision = engine.execute(Claim(worker_id=ANNA, actions=["send-email"]))
 """
 
 from collections.abc import Coroutine, Hashable, Sequence
@@ -61,7 +61,7 @@ class Records:
         return None
 
 
-class Story:
+class EngineHarness:
     """A state with its time and its store: a shard without a log and without a loop."""
 
     def __init__(self, state: State | None = None, now_ms: int = NOON_MS) -> None:
@@ -76,7 +76,7 @@ class Story:
         """Every dead letter of a group in the archive."""
         self.records = Records()
 
-    def tell(self, *steps: Message | Later) -> Decision:
+    def execute(self, *steps: Message | Later) -> Decision:
         """Carry out some commands; what came of the last one."""
         decision = Decision(Nothing())
         for step in steps:
@@ -114,7 +114,7 @@ class Story:
         self.ended.clear()
         self.letters.clear()
 
-    def ask(self, message: Message) -> Message:
+    def query(self, message: Message) -> Message:
         return query(self.state, message, self.context(message))
 
     def context(self, message: Message) -> Context:
@@ -133,17 +133,17 @@ class Story:
 
 
 def claimed(
-    story: Story, worker_id: str = ANNA, *actions: str, max_tasks: int = 1_000
+    engine: EngineHarness, worker_id: str = ANNA, *actions: str, max_tasks: int = 1_000
 ) -> list[str]:
     """The ids of the runs that a claim brings."""
     claim = Claim(worker_id=worker_id, actions=[*actions] or ["send"], max_tasks=max_tasks)
-    return [task.task_id for task in story.tell(claim).reply.tasks]
+    return [task.task_id for task in engine.execute(claim).reply.tasks]
 
 
-def given(*steps: Message | Later) -> Story:
-    story = Story()
-    story.tell(*steps)
-    return story
+def given(*steps: Message | Later) -> EngineHarness:
+    engine = EngineHarness()
+    engine.execute(*steps)
+    return engine
 
 
 def replayed(events: Sequence[Event]) -> State:

@@ -111,7 +111,7 @@ async def kill_again_and_again(
 async def live_through(
     server: ServerProcess, seed: int, kills: int, snapshots: SnapshotFolder | None = None
 ) -> tuple[Trace, list[str]]:
-    """The whole story, and what is wrong with its end."""
+    """The whole trace, and what is wrong with its end."""
     trace = Trace()
     async with Flo(server.address) as flo:
         await register(flo, trace)

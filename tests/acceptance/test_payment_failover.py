@@ -152,7 +152,7 @@ def staged(folder: Path, text: str) -> Iterator[Scene]:
 
 class Payment(NamedTuple):
     part: str
-    """Of the story."""
+    """Of the test."""
     run: WorkflowRunView
     history: list[HistoryView]
 
@@ -176,7 +176,7 @@ class Payment(NamedTuple):
 
 
 class Load:
-    """Clients that pay all along; the story has parts, and a payment belongs to one of them."""
+    """Clients that pay all along; the test has parts, and a payment belongs to one of them."""
 
     def __init__(self, flo: Flo) -> None:
         self.part = "before"

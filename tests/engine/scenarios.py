@@ -1,4 +1,4 @@
-"""Makes up stories from a seed: mostly steps that make sense, now and then one that does not."""
+"""Makes up scenarios from a seed: mostly steps that make sense, now and then one that does not."""
 
 from random import Random
 
@@ -92,8 +92,8 @@ LIMITS = [
 ]
 
 
-class Narrator:
-    """Makes up the next step of a story."""
+class ScenarioGenerator:
+    """Makes up the next step of a scenario."""
 
     def __init__(self, seed):
         self.rng = Random(seed)
@@ -117,17 +117,17 @@ class Narrator:
             (self._drain, 1),
             (self._deregister, 3),
             (self._wait, 8),
-            (lambda story: Tick(), 8),
+            (lambda engine: Tick(), 8),
             *StreamNarrator(self).steps,
             *GroupNarrator(self).steps,
             *KeyNarrator(self).steps,
         ]
 
-    def step(self, story):
+    def step(self, engine):
         makers, weights = zip(*self._steps, strict=True)
-        return self.rng.choices(makers, weights)[0](story)
+        return self.rng.choices(makers, weights)[0](engine)
 
-    def _register_action(self, story):
+    def _register_action(self, engine):
         return RegisterAction(
             name=self.any(ACTIONS),
             namespace=self.namespace(),
@@ -140,23 +140,23 @@ class Narrator:
             limits=self.any(LIMITS),
         )
 
-    def _delete_action(self, story):
+    def _delete_action(self, engine):
         return DeleteAction(name=self.any(ACTIONS), namespace=self.namespace())
 
-    def _enable(self, story):
+    def _enable(self, engine):
         return EnableAction(name=self.any(ACTIONS), namespace=self.namespace())
 
-    def _disable(self, story):
+    def _disable(self, engine):
         return DisableAction(name=self.any(ACTIONS), namespace=self.namespace())
 
-    def _create_namespace(self, story):
+    def _create_namespace(self, engine):
         return CreateNamespace(name=self.any([DEFAULT, "prod", "prod"]))
 
-    def _delete_namespace(self, story):
+    def _delete_namespace(self, engine):
         name = self.any([DEFAULT, "prod", "prod"])
         return DeleteNamespace(name=name, force=self.any([True, True, False]))
 
-    def _invoke(self, story):
+    def _invoke(self, engine):
         return Invoke(
             action=self.any(ACTIONS),
             namespace=self.namespace(),
@@ -167,7 +167,7 @@ class Narrator:
             labels=self.any(LABELS),
         )
 
-    def _claim(self, story):
+    def _claim(self, engine):
         return Claim(
             worker_id=self.any(WORKERS),
             namespace=self.namespace(),
@@ -175,36 +175,36 @@ class Narrator:
             max_tasks=self.any([1, 1, 3, 10]),
         )
 
-    def _complete(self, story):
-        return Complete(**self._held(story), output=self.any([b"{}", b"sent"]))
+    def _complete(self, engine):
+        return Complete(**self._held(engine), output=self.any([b"{}", b"sent"]))
 
-    def _fail(self, story):
+    def _fail(self, engine):
         retry, dead_letter = self.any([True, True, False]), self.any([True, False])
-        return Fail(**self._held(story), error="no", retry=retry, dead_letter=dead_letter)
+        return Fail(**self._held(engine), error="no", retry=retry, dead_letter=dead_letter)
 
-    def _touch(self, story):
-        return Touch(**self._held(story), extend_ms=self.any([100, 5_000]))
+    def _touch(self, engine):
+        return Touch(**self._held(engine), extend_ms=self.any([100, 5_000]))
 
-    def _cancel(self, story):
+    def _cancel(self, engine):
         namespace = self.namespace()
-        live = [*story.state.space(namespace).runs]
+        live = [*engine.state.space(namespace).runs]
         known = live if live and self.rng.random() < 0.8 else [self._run_id()]
         reason = self.any(["", "not needed"])
         return Cancel(run_id=self.any(known), namespace=namespace, reason=reason)
 
-    def _requeue(self, story):
-        return RequeueDead(**self._dead(story))
+    def _requeue(self, engine):
+        return RequeueDead(**self._dead(engine))
 
-    def _purge(self, story):
-        return PurgeDead(**self._dead(story))
+    def _purge(self, engine):
+        return PurgeDead(**self._dead(engine))
 
-    def _dead(self, story):
+    def _dead(self, engine):
         """Some dead letters: by name, now and then a wrong one, or whichever come first."""
         namespace, action = self.namespace(), self.any(ACTIONS)
-        filed_under = story.state.space(namespace).archive_name
+        filed_under = engine.state.space(namespace).archive_name
         dead = [
             run_id
-            for (place, run_id), run in story.ended.items()
+            for (place, run_id), run in engine.ended.items()
             if place == filed_under and run.action == action and run.dead_lettered
         ]
         if dead and self.rng.random() < 0.5:
@@ -214,7 +214,7 @@ class Narrator:
         limit = self.any([1, 2, 100])
         return {"action": action, "namespace": namespace, "run_ids": run_ids, "limit": limit}
 
-    def _register_worker(self, story):
+    def _register_worker(self, engine):
         return RegisterWorker(
             worker_id=self.any(WORKERS),
             namespace=self.namespace(),
@@ -224,23 +224,23 @@ class Narrator:
             incarnation=self.any(["", "a1", "a1", "b2"]),
         )
 
-    def _heartbeat(self, story):
+    def _heartbeat(self, engine):
         return Heartbeat(worker_id=self.any(WORKERS), current_load=self.any([0, 3]))
 
-    def _drain(self, story):
+    def _drain(self, engine):
         return DrainWorker(worker_id=self.any(WORKERS), namespace=self.namespace())
 
-    def _deregister(self, story):
+    def _deregister(self, engine):
         return DeregisterWorker(worker_id=self.any(WORKERS), namespace=self.namespace())
 
-    def _wait(self, story):
+    def _wait(self, engine):
         return Later(self.any([1, 1, 400, 1_000, 60_000]))
 
-    def _held(self, story):
+    def _held(self, engine):
         """A run and the worker that holds it; sometimes it is another, or has ended."""
         namespace = self.namespace()
         running = [
-            run for run in story.state.space(namespace).runs.values() if run.worker_id is not None
+            run for run in engine.state.space(namespace).runs.values() if run.worker_id is not None
         ]
         if running and self.rng.random() < 0.9:
             run = self.any(running)
@@ -266,8 +266,8 @@ class Narrator:
 
 
 class StreamNarrator:
-    def __init__(self, narrator):
-        self._rng, self._any, self._namespace = narrator.rng, narrator.any, narrator.namespace
+    def __init__(self, generator):
+        self._rng, self._any, self._namespace = generator.rng, generator.any, generator.namespace
         self.steps = [
             (self._create, 1),
             (self._alter, 1),
@@ -279,17 +279,17 @@ class StreamNarrator:
     def _stream(self):
         return {"stream": self._any(STREAMS), "namespace": self._namespace()}
 
-    def _create(self, story):
+    def _create(self, engine):
         partitions = self._any([1, 4, 0])
         return CreateStream(**self._stream(), partitions=partitions, retention=self._retention())
 
-    def _alter(self, story):
+    def _alter(self, engine):
         return AlterStream(**self._stream(), retention=self._retention())
 
-    def _delete(self, story):
+    def _delete(self, engine):
         return DeleteStream(**self._stream())
 
-    def _append(self, story):
+    def _append(self, engine):
         count = self._any([1, 1, 2, 5])
         return Append(**self._stream(), records=[self._record() for _ in range(count)])
 
@@ -301,9 +301,9 @@ class StreamNarrator:
             partition=self._any([None, None, None, None, None, None, 0, 3]),
         )
 
-    def _trim(self, story):
+    def _trim(self, engine):
         message = self._stream()
-        stream = story.state.space(message["namespace"]).streams.get(message["stream"])
+        stream = engine.state.space(message["namespace"]).streams.get(message["stream"])
         before = None
         if stream is not None and self._rng.random() < 0.3:
             sequence = self._rng.randint(0, stream.next)
@@ -322,8 +322,8 @@ class StreamNarrator:
 
 
 class GroupNarrator:
-    def __init__(self, narrator):
-        self._rng, self._any, self._namespace = narrator.rng, narrator.any, narrator.namespace
+    def __init__(self, generator):
+        self._rng, self._any, self._namespace = generator.rng, generator.any, generator.namespace
         self.steps = [
             (self._create, 6),
             (self._delete, 1),
@@ -338,12 +338,12 @@ class GroupNarrator:
             (self._purge, 3),
         ]
 
-    def _group(self, story):
+    def _group(self, engine):
         """A group that is there, mostly."""
         namespace = self._namespace()
         known = [
             (stream, group)
-            for stream, found in story.state.space(namespace).streams.items()
+            for stream, found in engine.state.space(namespace).streams.items()
             for group in found.groups
         ]
         if not known or self._rng.random() < 0.1:
@@ -351,14 +351,14 @@ class GroupNarrator:
         stream, group = self._any(known)
         return {"stream": stream, "group": group, "namespace": namespace}
 
-    def _consumer(self, story, message):
+    def _consumer(self, engine, message):
         """One that has joined, mostly."""
-        stream = story.state.space(message["namespace"]).streams.get(message["stream"])
+        stream = engine.state.space(message["namespace"]).streams.get(message["stream"])
         group = stream.groups.get(message["group"]) if stream is not None else None
         joined = sorted(group.consumers) if group is not None else []
         return self._any(joined if joined and self._rng.random() < 0.9 else WORKERS)
 
-    def _create(self, story):
+    def _create(self, engine):
         return CreateGroup(
             stream=self._any(STREAMS),
             group=self._any(GROUPS),
@@ -367,59 +367,59 @@ class GroupNarrator:
             start=self._any(["0-0", "0-0", "$", "1-0"]),
         )
 
-    def _delete(self, story):
-        return DeleteGroup(**self._group(story))
+    def _delete(self, engine):
+        return DeleteGroup(**self._group(engine))
 
-    def _join(self, story):
-        return JoinGroup(**self._group(story), consumer=self._any(WORKERS))
+    def _join(self, engine):
+        return JoinGroup(**self._group(engine), consumer=self._any(WORKERS))
 
-    def _leave(self, story):
-        return LeaveGroup(**self._group(story), consumer=self._any(WORKERS))
+    def _leave(self, engine):
+        return LeaveGroup(**self._group(engine), consumer=self._any(WORKERS))
 
-    def _read(self, story):
-        message = self._group(story)
+    def _read(self, engine):
+        message = self._group(engine)
         return ReadGroup(
             **message,
-            consumer=self._consumer(story, message),
+            consumer=self._consumer(engine, message),
             limit=self._any([1, 1, 3, 10]),
             worker_id=self._any([None, ANNA]),
         )
 
-    def _ack(self, story):
-        return Ack(**self._under_way(story), worker_id=self._any([None, ANNA]))
+    def _ack(self, engine):
+        return Ack(**self._under_way(engine), worker_id=self._any([None, ANNA]))
 
-    def _nack(self, story):
+    def _nack(self, engine):
         return Nack(
-            **self._under_way(story),
+            **self._under_way(engine),
             consumer=self._any([None, None, *WORKERS]),
             delay_ms=self._any([None, None, 0, 700]),
             worker_id=self._any([None, ANNA]),
         )
 
-    def _touch(self, story):
+    def _touch(self, engine):
         extend_ms = self._any([None, 5_000])
         return TouchRecords(
-            **self._under_way(story), consumer=self._any(WORKERS), extend_ms=extend_ms
+            **self._under_way(engine), consumer=self._any(WORKERS), extend_ms=extend_ms
         )
 
-    def _claim(self, story):
+    def _claim(self, engine):
         return ClaimRecords(
-            **self._group(story),
+            **self._group(engine),
             consumer=self._any(WORKERS),
             min_idle_ms=self._any([0, 0, 300]),
             limit=self._any([1, 100]),
         )
 
-    def _requeue(self, story):
-        return RequeueLetters(**self._dead(story))
+    def _requeue(self, engine):
+        return RequeueLetters(**self._dead(engine))
 
-    def _purge(self, story):
-        return PurgeLetters(**self._dead(story))
+    def _purge(self, engine):
+        return PurgeLetters(**self._dead(engine))
 
-    def _under_way(self, story):
+    def _under_way(self, engine):
         """Some records that a group has in its backlog, and now and then others."""
-        message = self._group(story)
-        stream = story.state.space(message["namespace"]).streams.get(message["stream"])
+        message = self._group(engine)
+        stream = engine.state.space(message["namespace"]).streams.get(message["stream"])
         group = stream.groups.get(message["group"]) if stream is not None else None
         known = [*group.backlog.deliveries] if group is not None else []
         if known and self._rng.random() < 0.9:
@@ -428,10 +428,10 @@ class GroupNarrator:
             sequences = [self._rng.randint(0, 40)]
         return {**message, "ids": [stream_id_of(1, sequence) for sequence in sequences]}
 
-    def _dead(self, story):
+    def _dead(self, engine):
         """Some dead letters of a group that has any, mostly."""
-        message, ids = self._group(story), None
-        known = [address for address in story.letters if address.namespace == message["namespace"]]
+        message, ids = self._group(engine), None
+        known = [address for address in engine.letters if address.namespace == message["namespace"]]
         if known and self._rng.random() < 0.9:
             address = self._any(known)
             message["stream"], message["group"], _ = address.name.split("/")
@@ -440,8 +440,8 @@ class GroupNarrator:
 
 
 class KeyNarrator:
-    def __init__(self, narrator):
-        self._rng, self._any, self._namespace = narrator.rng, narrator.any, narrator.namespace
+    def __init__(self, generator):
+        self._rng, self._any, self._namespace = generator.rng, generator.any, generator.namespace
         self.steps = [
             (self._put, 14),
             (self._delete, 3),
@@ -450,7 +450,7 @@ class KeyNarrator:
             (self._set_json, 3),
             (self._delete_json, 2),
             (self._transact, 4),
-            (lambda story: BeginTransaction(namespace=self._namespace()), 3),
+            (lambda engine: BeginTransaction(namespace=self._namespace()), 3),
             (self._commit, 3),
             (self._rollback, 1),
             (self._read, 2),
@@ -459,42 +459,42 @@ class KeyNarrator:
     def _key(self):
         return {"key": self._any(KEYS), "namespace": self._namespace()}
 
-    def _put(self, story):
+    def _put(self, engine):
         message = self._key()
         return PutKey(
             **message,
             value=self._any([b"", b"7", b"{}", b'{"a": [1]}']),
             ttl_ms=self._any([None, None, 300, 5_000]),
-            if_version=self._version(story, message),
+            if_version=self._version(engine, message),
             if_absent=self._any([False] * 6 + [True]),
-            transaction=self._transaction(story),
+            transaction=self._transaction(engine),
         )
 
-    def _delete(self, story):
+    def _delete(self, engine):
         message = self._key()
         return DeleteKey(
             **message,
-            if_version=self._version(story, message),
-            transaction=self._transaction(story),
+            if_version=self._version(engine, message),
+            transaction=self._transaction(engine),
         )
 
-    def _increment(self, story):
+    def _increment(self, engine):
         message = {"key": "number", "namespace": self._namespace()}
-        transaction = self._transaction(story)
+        transaction = self._transaction(engine)
         return IncrementKey(**message, delta=self._any([1, -5, 0]), transaction=transaction)
 
-    def _expire(self, story):
+    def _expire(self, engine):
         return ExpireKey(**self._key(), ttl_ms=self._any([None, 300]))
 
-    def _set_json(self, story):
+    def _set_json(self, engine):
         return SetJson(**self._key(), document=b"[2]", path=self._any(["$", "$.a", "$.a[0]"]))
 
-    def _delete_json(self, story):
+    def _delete_json(self, engine):
         return DeleteJson(**self._key(), path=self._any(["$", "$.a", "$.a[0]"]))
 
-    def _transact(self, story):
+    def _transact(self, engine):
         message = self._key()
-        version = self._version(story, message)
+        version = self._version(engine, message)
         checks = [Check(key=message["key"], version=version)] if version is not None else []
         changes = [self._change() for _ in range(self._any([0, 1, 3]))]
         return Transact(namespace=message["namespace"], checks=checks, changes=changes)
@@ -505,25 +505,25 @@ class KeyNarrator:
         put = Put(key=key, value=self._any([b"1", b"x"]), ttl_ms=ttl_ms)
         return self._any([put, Delete(key=key), Increment(key="number", delta=2)])
 
-    def _commit(self, story):
-        return CommitTransaction(**self._open(story))
+    def _commit(self, engine):
+        return CommitTransaction(**self._open(engine))
 
-    def _rollback(self, story):
-        return RollbackTransaction(**self._open(story))
+    def _rollback(self, engine):
+        return RollbackTransaction(**self._open(engine))
 
-    def _read(self, story):
-        return ReadInTransaction(**self._open(story), key=self._any(KEYS))
+    def _read(self, engine):
+        return ReadInTransaction(**self._open(engine), key=self._any(KEYS))
 
-    def _open(self, story):
-        number = self._any([*story.volatile.transactions] or [0])
-        known = story.volatile.transactions.get(number)
+    def _open(self, engine):
+        number = self._any([*engine.volatile.transactions] or [0])
+        known = engine.volatile.transactions.get(number)
         namespace = known.namespace if known is not None else DEFAULT
         return {"transaction": number, "namespace": namespace}
 
-    def _transaction(self, story):
-        return self._any([None, None, None, *story.volatile.transactions])
+    def _transaction(self, engine):
+        return self._any([None, None, None, *engine.volatile.transactions])
 
-    def _version(self, story, message):
-        known = story.state.space(message["namespace"]).kv.get(message["key"], story.now_ms)
+    def _version(self, engine, message):
+        known = engine.state.space(message["namespace"]).kv.get(message["key"], engine.now_ms)
         version = known.version if known is not None else 0
         return self._any([None, None, version, version, 1])

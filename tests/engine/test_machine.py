@@ -36,7 +36,7 @@ from flo.model.workers import DrainWorker, Heartbeat, RegisterWorker
 from flo.shard.snapshot import fingerprint
 from flo.testing.clock import NOON_MS
 from flo.wire.opcodes import FORMS
-from flows import playing
+from flows import workflow_harness
 from given import ANNA, BORIS, DEFAULT, Later, given
 
 # The tables
@@ -91,7 +91,7 @@ def test_whatever_can_be_asked_over_the_wire_is_known_to_the_machine():
     ids=lambda message: type(message).__name__,
 )
 def test_a_refused_command_leaves_no_trace(refused):
-    story = given(
+    engine = given(
         RegisterAction(name="send"),
         RegisterWorker(worker_id=ANNA, actions=["send"]),
         Invoke(action="send"),
@@ -100,18 +100,18 @@ def test_a_refused_command_leaves_no_trace(refused):
         Fail(run_id="send-2", worker_id=ANNA),
     )
     before = (
-        fingerprint(story.state),
-        dict(story.volatile.presence),
-        dict(story.volatile.notifications),
+        fingerprint(engine.state),
+        dict(engine.volatile.presence),
+        dict(engine.volatile.notifications),
     )
 
     with pytest.raises(FloError):
-        story.tell(refused)
+        engine.execute(refused)
 
     assert (
-        fingerprint(story.state),
-        dict(story.volatile.presence),
-        dict(story.volatile.notifications),
+        fingerprint(engine.state),
+        dict(engine.volatile.presence),
+        dict(engine.volatile.notifications),
     ) == before
 
 
@@ -121,12 +121,12 @@ class Riddle(Message):
 
 def test_a_command_without_a_rule_is_refused_as_our_mistake():
     with pytest.raises(Unexpected, match="Riddle could not be decided"):
-        given().tell(Riddle())
+        given().execute(Riddle())
 
 
 def test_a_question_without_a_view_is_refused_as_our_mistake():
     with pytest.raises(Unexpected, match="Riddle could not be answered"):
-        given().ask(Riddle())
+        given().query(Riddle())
 
 
 def test_a_broken_rule_is_our_mistake_and_not_the_askers(monkeypatch):
@@ -137,28 +137,28 @@ def test_a_broken_rule_is_our_mistake_and_not_the_askers(monkeypatch):
     monkeypatch.setitem(QUERIES, GetRun, broken)
 
     with pytest.raises(Unexpected, match="ZeroDivisionError") as refusal:
-        given().tell(Invoke(action="send"))
+        given().execute(Invoke(action="send"))
     assert isinstance(refusal.value.__cause__, ZeroDivisionError)
     with pytest.raises(Unexpected):
-        given().ask(GetRun(run_id="send-1"))
+        given().query(GetRun(run_id="send-1"))
 
 
 def test_to_decide_is_not_yet_to_do():
-    story = given(RegisterAction(name="send"))
-    before = fingerprint(story.state)
+    engine = given(RegisterAction(name="send"))
+    before = fingerprint(engine.state)
 
-    decision = decide(story.state, Invoke(action="send"), story.context(Invoke(action="send")))
+    decision = decide(engine.state, Invoke(action="send"), engine.context(Invoke(action="send")))
 
     assert decision.events
-    assert fingerprint(story.state) == before
+    assert fingerprint(engine.state) == before
 
 
 def test_a_command_that_leads_to_endless_events_is_our_mistake(monkeypatch):
-    story = given(RegisterAction(name="send"), Invoke(action="send"), Invoke(action="send"))
+    engine = given(RegisterAction(name="send"), Invoke(action="send"), Invoke(action="send"))
     monkeypatch.setattr(machine, "EVENTS_PER_COMMAND_MAX", 1)
 
     with pytest.raises(AssertionError):
-        story.tell(Claim(worker_id=ANNA, actions=["send"], max_tasks=2))
+        engine.execute(Claim(worker_id=ANNA, actions=["send"], max_tasks=2))
 
 
 # From outside
@@ -178,30 +178,30 @@ def test_time_and_rng_are_all_that_a_decision_needs_from_outside():
 
 
 def test_observations_change_the_volatile_state_and_never_become_events():
-    story = given(RegisterWorker(worker_id=ANNA, actions=[]))
-    context = story.context(Tick())
+    engine = given(RegisterWorker(worker_id=ANNA, actions=[]))
+    context = engine.context(Tick())
 
-    decision = execute(story.state, Heartbeat(worker_id=ANNA, current_load=4), context)
+    decision = execute(engine.state, Heartbeat(worker_id=ANNA, current_load=4), context)
 
     assert decision.events == ()
-    assert story.volatile.heard(DEFAULT, ANNA) == Presence(NOON_MS, 4)
+    assert engine.volatile.heard(DEFAULT, ANNA) == Presence(NOON_MS, 4)
 
 
 def test_what_is_decided_later_sees_what_was_folded_before():
     """The control: runs that were decided together would all have got the same number."""
     nap = '{sleep: 1s, transitions: {success: next}}\nsteps: {next: {run: "@actions/a"}}'
-    play = playing(f'kind: Workflow\nname: order\nversion: "1"\nstart: {nap}\n', "a")
+    harness = workflow_harness(f'kind: Workflow\nname: order\nversion: "1"\nstart: {nap}\n', "a")
     for _ in range(3):
-        play.start()
-    play.now_ms += 1_000
+        harness.start()
+    harness.now_ms += 1_000
     together = [
         event.run.run_id
-        for run_id in play.space.executions
-        for event in fall_due(play.state, ("workflow", DEFAULT, run_id), play.context(Tick()))
+        for run_id in harness.space.executions
+        for event in fall_due(harness.state, ("workflow", DEFAULT, run_id), harness.context(Tick()))
         if isinstance(event, RunQueued)
     ]
 
-    play.tell(Tick())
+    harness.execute(Tick())
 
     assert together == ["a-1"] * 3
-    assert sorted(play.space.runs) == ["a-1", "a-2", "a-3"]
+    assert sorted(harness.space.runs) == ["a-1", "a-2", "a-3"]

@@ -19,12 +19,12 @@ SEND = RegisterAction(name="send")
 INVOKE = Invoke(action="send")
 
 
-def pages(story, query):
+def pages(engine, query):
     """The items of every page, from the first to the one without a cursor."""
-    page = story.ask(query)
+    page = engine.query(query)
     found = [[name_of(item) for item in page.items]]
     while page.cursor is not None:
-        page = story.ask(replace(query, cursor=page.cursor))
+        page = engine.query(replace(query, cursor=page.cursor))
         found.append([name_of(item) for item in page.items])
     return found
 
@@ -36,9 +36,9 @@ def name_of(item):
 
 
 def test_an_action_shows_its_settings_and_its_counts():
-    story = given(RegisterAction(name="send", timeout_ms=5, description="Sends."), INVOKE)
+    engine = given(RegisterAction(name="send", timeout_ms=5, description="Sends."), INVOKE)
 
-    view = story.ask(GetAction(name="send"))
+    view = engine.query(GetAction(name="send"))
 
     assert (view.name, view.namespace, view.type) == ("send", DEFAULT, "user")
     assert (view.timeout_ms, view.max_retries, view.retry_delay_ms) == (5, 3, 1_000)
@@ -50,19 +50,19 @@ def test_an_action_shows_its_settings_and_its_counts():
 
 
 def test_actions_are_listed_by_name():
-    story = given(*(RegisterAction(name=name) for name in ["send", "print", "fold", "Zip", "a"]))
+    engine = given(*(RegisterAction(name=name) for name in ["send", "print", "fold", "Zip", "a"]))
 
-    assert pages(story, ListActions()) == [["Zip", "a", "fold", "print", "send"]]
-    assert pages(story, ListActions(limit=2)) == [["Zip", "a"], ["fold", "print"], ["send"]]
-    assert pages(story, ListActions(limit=5)) == [["Zip", "a", "fold", "print", "send"]]
-    assert pages(story, ListActions(namespace="prod")) == [[]]
+    assert pages(engine, ListActions()) == [["Zip", "a", "fold", "print", "send"]]
+    assert pages(engine, ListActions(limit=2)) == [["Zip", "a"], ["fold", "print"], ["send"]]
+    assert pages(engine, ListActions(limit=5)) == [["Zip", "a", "fold", "print", "send"]]
+    assert pages(engine, ListActions(namespace="prod")) == [[]]
 
 
 def test_workers_are_listed_by_id():
-    story = given(*(RegisterWorker(worker_id=name, actions=["send"]) for name in (BORIS, ANNA)))
+    engine = given(*(RegisterWorker(worker_id=name, actions=["send"]) for name in (BORIS, ANNA)))
 
-    assert pages(story, ListWorkers()) == [[ANNA, BORIS]]
-    assert pages(story, ListWorkers(limit=1)) == [[ANNA], [BORIS]]
+    assert pages(engine, ListWorkers()) == [[ANNA, BORIS]]
+    assert pages(engine, ListWorkers(limit=1)) == [[ANNA], [BORIS]]
 
 
 @pytest.mark.parametrize("query", [ListActions, ListWorkers, ListRuns])
@@ -70,16 +70,16 @@ def test_workers_are_listed_by_id():
 def test_a_limit_past_its_bounds_is_refused(query, limit):
     action = {"action": "send"} if query is ListRuns else {}
     with pytest.raises(Invalid, match="expected limit from 1 to 1000"):
-        given().ask(query(limit=limit, **action))
+        given().query(query(limit=limit, **action))
 
 
 def test_a_question_leaves_no_trace():
-    story = given()
+    engine = given()
     for query in (
         ListActions(namespace="nowhere"),
         ListRuns(action="send", namespace="nowhere"),
         WaitForRuns(run_ids=["send-1"], namespace="nowhere"),
     ):
-        story.ask(query)
+        engine.query(query)
 
-    assert story.state.spaces == {}
+    assert engine.state.spaces == {}

@@ -1,10 +1,10 @@
-"""Whole stories, made up from a seed: what must hold after every one of them."""
+"""Whole scenarios, made up from a seed: what must hold after every one of them."""
 
 from copy import deepcopy
 
 import pytest
 
-from engine.scenarios import ACTIONS, Narrator
+from engine.scenarios import ACTIONS, ScenarioGenerator
 from flo.engine.actions.events import ModuleStored
 from flo.engine.machine import EVENTS
 from flo.engine.state import Tally
@@ -14,7 +14,7 @@ from flo.model.groups import GroupMode
 from flo.model.ids import run_id_of
 from flo.model.runs import Claim, Invoke, RunStatus, Touch
 from flo.shard.snapshot import dump, fingerprint, load
-from given import ANNA, Later, Story, given, replayed
+from given import ANNA, EngineHarness, Later, given, replayed
 
 
 @pytest.fixture(autouse=True)
@@ -38,38 +38,38 @@ def beginning():
     return given(*(RegisterAction(name=name, retry_delay_ms=0) for name in ACTIONS))
 
 
-def try_to_tell(story, step):
+def try_to_tell(engine, step):
     """What came of it, whether it was done or refused."""
     try:
-        return story.tell(step)
+        return engine.execute(step)
     except Unexpected:
         raise
     except FloError as refusal:
         return type(refusal), refusal.code
 
 
-def resumed(story, state):
-    """The same story, told on from another copy of its state."""
-    other = Story(state, story.now_ms)
-    other.volatile = deepcopy(story.volatile)
-    other.archive = deepcopy(story.archive)
-    other.ended = dict(story.ended)
-    other.letters = dict(story.letters)
-    other.records = deepcopy(story.records)
+def resumed(engine, state):
+    """The same scenario, continued from another copy of its state."""
+    other = EngineHarness(state, engine.now_ms)
+    other.volatile = deepcopy(engine.volatile)
+    other.archive = deepcopy(engine.archive)
+    other.ended = dict(engine.ended)
+    other.letters = dict(engine.letters)
+    other.records = deepcopy(engine.records)
     return other
 
 
 @pytest.mark.parametrize("seed", range(80))
 def test_a_state_that_was_lived_replayed_or_loaded_is_the_same_and_goes_on_the_same(seed):
-    narrator, lived = Narrator(seed), beginning()
+    generator, lived = ScenarioGenerator(seed), beginning()
     for _ in range(400):
-        try_to_tell(lived, narrator.step(lived))
+        try_to_tell(lived, generator.step(lived))
     loaded = resumed(lived, load(dump(lived.state)))
     again = resumed(lived, replayed(lived.events))
     assert fingerprint(lived.state) == fingerprint(again.state) == fingerprint(loaded.state)
 
     for _ in range(300):
-        step = narrator.step(lived)
+        step = generator.step(lived)
         came = try_to_tell(lived, step)
         assert try_to_tell(loaded, step) == came
         assert try_to_tell(again, step) == came
@@ -79,10 +79,10 @@ def test_a_state_that_was_lived_replayed_or_loaded_is_the_same_and_goes_on_the_s
 
 @pytest.mark.parametrize("seed", range(100, 120))
 def test_after_every_command_the_state_agrees_with_itself(seed):
-    narrator, story = Narrator(seed), beginning()
+    generator, engine = ScenarioGenerator(seed), beginning()
     for _ in range(250):
-        try_to_tell(story, narrator.step(story))
-        check(story)
+        try_to_tell(engine, generator.step(engine))
+        check(engine)
 
 
 of_workflows = [
@@ -93,26 +93,26 @@ of_workflows = [
 
 
 def test_the_stories_are_worth_telling():
-    narrator, story = Narrator(0), beginning()
-    outcomes = [try_to_tell(story, narrator.step(story)) for _ in range(9_000)]
+    generator, engine = ScenarioGenerator(0), beginning()
+    outcomes = [try_to_tell(engine, generator.step(engine)) for _ in range(9_000)]
 
     refused = [outcome for outcome in outcomes if isinstance(outcome, tuple)]
     assert len(refused) < 3_600
     told_elsewhere = {*of_workflows, ModuleStored}  # see test_workflow_stories.py, test_guests.py
-    assert {type(event) for event in story.events} == set(EVENTS) - told_elsewhere
-    assert {run.status for run in story.ended.values()} == {
+    assert {type(event) for event in engine.events} == set(EVENTS) - told_elsewhere
+    assert {run.status for run in engine.ended.values()} == {
         RunStatus.COMPLETED,
         RunStatus.FAILED,
         RunStatus.CANCELLED,
         RunStatus.TIMED_OUT,
     }
-    assert max(run.attempts_before for run in story.ended.values()) > 0
-    assert len({filed_under for filed_under, _ in story.ended}) > 3
+    assert max(run.attempts_before for run in engine.ended.values()) > 0
+    assert len({filed_under for filed_under, _ in engine.ended}) > 3
 
 
-def check(story):
+def check(engine):
     """What the state knows twice, it knows alike; and so does the archive."""
-    state, due = story.state, 0
+    state, due = engine.state, 0
     for space in state.spaces.values():
         runs = space.runs.values()
         assert all(run.run_id == run_id_of(run.action, run.number) for run in runs)
@@ -121,14 +121,14 @@ def check(story):
         check_queues(space)
         check_permits(space)
         check_leases(space)
-        check_keys(space, story.ended)
-        check_tallies(space, story.ended)
+        check_keys(space, engine.ended)
+        check_tallies(space, engine.ended)
         due += sum(run.is_delayed or run.lease_expires_at_ms is not None for run in runs)
         for name, stream in space.streams.items():
-            check_stream(stream, story.records)
+            check_stream(stream, engine.records)
             for group_name, group in stream.groups.items():
                 check_backlog(group.backlog)
-                check_group(stream, group, dead_of(story, space, name, group_name, group))
+                check_group(stream, group, dead_of(engine, space, name, group_name, group))
                 due += group.backlog.next_at_ms() is not None
         check_kv(space.kv)
         due += sum(space.kv[key].expires_at_ms is not None for key in space.kv)
@@ -144,9 +144,9 @@ def check_stream(stream, records):
         assert (kept[0].at_ms, kept[-1].at_ms) == (stream.first_at_ms, stream.last_at_ms)
 
 
-def dead_of(story, space, stream, name, group):
+def dead_of(engine, space, stream, name, group):
     filed_under = (space.archive_name, f"{stream}/{name}/{group.number}")
-    return {one.number for one in story.letters if (one.namespace, one.name) == filed_under}
+    return {one.number for one in engine.letters if (one.namespace, one.name) == filed_under}
 
 
 def check_group(stream, group, dead):

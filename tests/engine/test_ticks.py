@@ -14,7 +14,7 @@ GROUP = {"stream": "orders", "group": "billing"}
 
 
 @pytest.fixture
-def story():
+def engine():
     """A lease, a delayed run, a record handed out, a delayed one and a key: each a second apart."""
     return given(
         RegisterAction(name="send", timeout_ms=1_000, max_retries=0),
@@ -34,8 +34,8 @@ def names(decision):
     return [type(event).__name__ for event in decision.events]
 
 
-def test_everything_falls_due_at_its_own_time(story):
-    assert [names(story.tell(Later(1_000), Tick())) for _ in range(6)] == [
+def test_everything_falls_due_at_its_own_time(engine):
+    assert [names(engine.execute(Later(1_000), Tick())) for _ in range(6)] == [
         ["RunTimedOut"],
         ["RunReleased"],
         ["RecordsReturned"],
@@ -43,11 +43,11 @@ def test_everything_falls_due_at_its_own_time(story):
         ["KeyExpired"],
         [],
     ]
-    assert len(story.state.due) == 0
+    assert len(engine.state.due) == 0
 
 
-def test_what_fell_due_since_the_last_tick_falls_due_now(story):
-    decision = story.tell(Later(60_000), Tick())
+def test_what_fell_due_since_the_last_tick_falls_due_now(engine):
+    decision = engine.execute(Later(60_000), Tick())
 
     assert sorted(names(decision)) == [
         "KeyExpired",
@@ -57,14 +57,14 @@ def test_what_fell_due_since_the_last_tick_falls_due_now(story):
         "RunTimedOut",
     ]
     assert decision.reply == Ticked(more=False)
-    assert story.tell(Tick()).events == ()
+    assert engine.execute(Tick()).events == ()
 
 
 def test_a_tick_takes_a_bounded_number_and_says_that_there_is_more(monkeypatch):
     monkeypatch.setattr("flo.engine.ticks.DUE_PER_TICK_MAX", 3)
-    story = given(*(PutKey(key=f"k{one}", value=b"", ttl_ms=5) for one in range(7)), Later(5))
+    engine = given(*(PutKey(key=f"k{one}", value=b"", ttl_ms=5) for one in range(7)), Later(5))
 
-    ticks = [story.tell(Tick()) for _ in range(4)]
+    ticks = [engine.execute(Tick()) for _ in range(4)]
 
     assert [len(one.events) for one in ticks] == [3, 3, 1, 0]
     assert [one.reply.more for one in ticks] == [True, True, False, False]

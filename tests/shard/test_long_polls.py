@@ -34,13 +34,13 @@ def parked(polls, *messages):
     return submissions
 
 
-def woken(polls, turn, events, story):
-    return [message for _, message in polls.offers(turn, events, story.state)]
+def woken(polls, turn, events, engine):
+    return [message for _, message in polls.offers(turn, events, engine.state)]
 
 
-def news(polls, events, story):
+def news(polls, events, engine):
     """Which queries hear of what has happened."""
-    return [submission for submission, _ in polls.news(events, story.state)]
+    return [submission for submission, _ in polls.news(events, engine.state)]
 
 
 def claim(worker_id, *actions, namespace="default"):
@@ -77,65 +77,67 @@ def claim(worker_id, *actions, namespace="default"):
 )
 def test_a_claim_is_woken_by_what_it_waits_for(polls, before, step, wakes):
     workers = (RegisterWorker(worker_id=worker, actions=[]) for worker in (ANNA, BORIS))
-    story = given(SEND, RegisterAction(name="print"), *workers, *before)
+    engine = given(SEND, RegisterAction(name="print"), *workers, *before)
     parked(polls, claim(ANNA, "send"), claim(BORIS, "fold"))
 
-    events = story.tell(step).events
+    events = engine.execute(step).events
 
-    assert [one.worker_id for one in woken(polls, Turn.CLAIMS, events, story)] == wakes
+    assert [one.worker_id for one in woken(polls, Turn.CLAIMS, events, engine)] == wakes
 
 
 def test_a_claim_of_another_namespace_is_not_woken(polls):
-    story = given(SEND, RegisterAction(name="send", namespace="prod"))
+    engine = given(SEND, RegisterAction(name="send", namespace="prod"))
     parked(polls, claim(ANNA, "send", namespace="prod"))
 
-    events = story.tell(Invoke(action="send")).events
+    events = engine.execute(Invoke(action="send")).events
 
-    assert woken(polls, Turn.CLAIMS, events, story) == []
+    assert woken(polls, Turn.CLAIMS, events, engine) == []
 
 
 def test_nobody_is_woken_for_work_that_went_with_its_namespace(polls):
     prod = {"namespace": "prod"}
-    story = given(RegisterAction(name="send", **prod))
-    story.tell(RegisterWorker(worker_id=ANNA, actions=["send"], **prod))
+    engine = given(RegisterAction(name="send", **prod))
+    engine.execute(RegisterWorker(worker_id=ANNA, actions=["send"], **prod))
     parked(polls, claim(ANNA, "send", namespace="prod"))
-    before = len(story.events)
+    before = len(engine.events)
 
-    story.tell(Invoke(action="send", **prod), DeleteNamespace(name="prod", force=True))
+    engine.execute(Invoke(action="send", **prod), DeleteNamespace(name="prod", force=True))
 
-    assert woken(polls, Turn.CLAIMS, story.events[before:], story) == []
+    assert woken(polls, Turn.CLAIMS, engine.events[before:], engine) == []
 
 
 def test_nobody_is_woken_for_work_that_was_cancelled_in_the_same_breath(polls):
-    story = given(SEND)
+    engine = given(SEND)
     parked(polls, claim(ANNA, "send"))
-    before = len(story.events)
+    before = len(engine.events)
 
-    story.tell(Invoke(action="send"), Cancel(run_id="send-1"))
+    engine.execute(Invoke(action="send"), Cancel(run_id="send-1"))
 
-    assert woken(polls, Turn.CLAIMS, story.events[before:], story) == []
+    assert woken(polls, Turn.CLAIMS, engine.events[before:], engine) == []
 
 
 def test_the_claim_of_a_worker_that_drained_and_left_ends_with_nothing(polls):
-    story = given(RegisterWorker(worker_id=ANNA, actions=["send"]))
+    engine = given(RegisterWorker(worker_id=ANNA, actions=["send"]))
     (submission,) = parked(polls, claim(ANNA, "send"))
-    before = len(story.events)
+    before = len(engine.events)
 
-    story.tell(DrainWorker(worker_id=ANNA), DeregisterWorker(worker_id=ANNA))
+    engine.execute(DrainWorker(worker_id=ANNA), DeregisterWorker(worker_id=ANNA))
 
-    offers = polls.offers(Turn.CLAIMS, story.events[before:], story.state)
+    offers = polls.offers(Turn.CLAIMS, engine.events[before:], engine.state)
     assert next(offers) == (submission, None)
     submission.unpark()
     assert list(offers) == []
 
 
 def test_a_claim_that_is_served_is_not_offered_anything_more(polls):
-    story = given(SEND)
+    engine = given(SEND)
     first, second = parked(polls, claim(ANNA, "send"), claim(BORIS, "send"))
-    events = story.tell(Invoke(action="send")).events + story.tell(Invoke(action="send")).events
+    events = (
+        engine.execute(Invoke(action="send")).events + engine.execute(Invoke(action="send")).events
+    )
 
     offered = []
-    for submission, offer in polls.offers(Turn.CLAIMS, events, story.state):
+    for submission, offer in polls.offers(Turn.CLAIMS, events, engine.state):
         submission.unpark()
         offered.append((submission, offer.max_tasks))
 
@@ -143,22 +145,22 @@ def test_a_claim_that_is_served_is_not_offered_anything_more(polls):
 
 
 def test_those_who_wait_for_notifications_hear_of_their_own_until_they_leave(polls):
-    story = given(SEND, *(RegisterWorker(worker_id=one, actions=[]) for one in (ANNA, BORIS)))
+    engine = given(SEND, *(RegisterWorker(worker_id=one, actions=[]) for one in (ANNA, BORIS)))
     query = AwaitNotifications(worker_id=ANNA)
     first, second = parked(polls, query, query)
 
-    assert news(polls, story.tell(DrainWorker(worker_id=BORIS)).events, story) == []
-    events = story.tell(DrainWorker(worker_id=ANNA)).events
-    assert news(polls, events, story) == [first, second]
+    assert news(polls, engine.execute(DrainWorker(worker_id=BORIS)).events, engine) == []
+    events = engine.execute(DrainWorker(worker_id=ANNA)).events
+    assert news(polls, events, engine) == [first, second]
 
     first.unpark()
     first.unpark()
-    assert news(polls, events, story) == [second]
+    assert news(polls, events, engine) == [second]
 
 
 def test_the_queries_of_a_namespace_hear_of_its_end_each_of_them_once(polls):
     prod = {"namespace": "prod"}
-    story = given(RegisterAction(name="send", **prod), *[Invoke(action="send", **prod)] * 2)
+    engine = given(RegisterAction(name="send", **prod), *[Invoke(action="send", **prod)] * 2)
     parked(polls, WaitForRuns(run_ids=["send-1"]), AwaitNotifications(worker_id=ANNA))
     waiting, listening = parked(
         polls,
@@ -166,24 +168,24 @@ def test_the_queries_of_a_namespace_hear_of_its_end_each_of_them_once(polls):
         AwaitNotifications(worker_id=ANNA, **prod),
     )
 
-    events = story.tell(DeleteNamespace(name="prod", force=True)).events
+    events = engine.execute(DeleteNamespace(name="prod", force=True)).events
 
-    assert news(polls, events, story) == [waiting, listening]
+    assert news(polls, events, engine) == [waiting, listening]
 
 
 def test_who_waits_for_several_runs_asks_again_for_those_that_ended(polls):
-    story = given(SEND, *[Invoke(action="send")] * 3)
+    engine = given(SEND, *[Invoke(action="send")] * 3)
     wanted = WaitForRuns(run_ids=["send-1", "send-2", "send-3", "send-1"])
     (submission,) = parked(polls, wanted)
-    before = len(story.events)
+    before = len(engine.events)
 
-    story.tell(Cancel(run_id="send-3"), Cancel(run_id="send-1"))
+    engine.execute(Cancel(run_id="send-3"), Cancel(run_id="send-1"))
 
-    ((asking, query),) = polls.news(story.events[before:], story.state)
+    ((asking, query),) = polls.news(engine.events[before:], engine.state)
     assert (asking, query.run_ids) == (submission, ["send-3", "send-1"])
     submission.unpark()
     submission.unpark()
-    assert news(polls, story.events[before:], story) == []
+    assert news(polls, engine.events[before:], engine) == []
 
 
 def test_when_all_have_left_nothing_of_them_remains(polls):
@@ -238,23 +240,23 @@ READ = ReadGroup(**GROUP, consumer=BORIS)
 def test_a_read_is_woken_by_what_it_may_find_or_has_lost(polls, before, step, is_woken):
     workers = (RegisterWorker(worker_id=worker, actions=[]) for worker in (ANNA, BORIS))
     audit = CreateGroup(stream="orders", group="audit")
-    story = given(*workers, audit, JOIN, JoinGroup(**GROUP, consumer=ANNA), *before)
+    engine = given(*workers, audit, JOIN, JoinGroup(**GROUP, consumer=ANNA), *before)
     read = ReadGroup(**GROUP, consumer=ANNA, worker_id=ANNA)
     parked(polls, read)
 
-    events = story.tell(step).events
+    events = engine.execute(step).events
 
-    assert woken(polls, Turn.READS, events, story) == [read] * is_woken
+    assert woken(polls, Turn.READS, events, engine) == [read] * is_woken
 
 
 def test_a_read_is_woken_when_its_namespace_is_deleted_and_no_other_is(polls):
-    story = given(JOIN, JoinGroup(**GROUP, namespace="prod", consumer=ANNA))
+    engine = given(JOIN, JoinGroup(**GROUP, namespace="prod", consumer=ANNA))
     reads = [ReadGroup(**GROUP, consumer=ANNA, namespace=name) for name in ("default", "prod")]
     parked(polls, *reads)
 
-    events = story.tell(DeleteNamespace(name="prod", force=True)).events
+    events = engine.execute(DeleteNamespace(name="prod", force=True)).events
 
-    assert woken(polls, Turn.READS, events, story) == reads[1:]
+    assert woken(polls, Turn.READS, events, engine) == reads[1:]
 
 
 @pytest.mark.parametrize(
@@ -265,7 +267,7 @@ def test_a_read_is_woken_when_its_namespace_is_deleted_and_no_other_is(polls):
     ],
 )
 def test_a_query_about_a_stream_or_a_key_is_woken_by_it_and_by_no_other(polls, query, step):
-    story = given()
+    engine = given()
     (submission,) = parked(polls, query)
     others = [
         Append(stream="clicks", records=[NewRecord(payload=b"")]),
@@ -273,5 +275,7 @@ def test_a_query_about_a_stream_or_a_key_is_woken_by_it_and_by_no_other(polls, q
         PutKey(key="b", namespace="prod", value=b""),
     ]
 
-    assert news(polls, [event for one in others for event in story.tell(one).events], story) == []
-    assert news(polls, story.tell(step).events, story) == [submission]
+    assert (
+        news(polls, [event for one in others for event in engine.execute(one).events], engine) == []
+    )
+    assert news(polls, engine.execute(step).events, engine) == [submission]

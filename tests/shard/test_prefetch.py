@@ -35,29 +35,29 @@ NO_SUCH_RUN = RunLookup(DEFAULT, "send", 9)
 
 
 @pytest.fixture
-def story():
+def engine():
     """Runs 1 and 2 have completed, run 3 waits."""
-    story = given(RegisterAction(name="send"))
+    engine = given(RegisterAction(name="send"))
     for number in (1, 2):
-        story.tell(
+        engine.execute(
             Invoke(action="send", idempotency_key=f"order-{number}"),
             Claim(worker_id=ANNA, actions=["send"]),
         )
-        archived = story.tell(Complete(run_id=f"send-{number}", worker_id=ANNA)).archived
-        story.rows = [*getattr(story, "rows", []), *archived]
-    story.tell(Invoke(action="send"))
-    return story
+        archived = engine.execute(Complete(run_id=f"send-{number}", worker_id=ANNA)).archived
+        engine.rows = [*getattr(engine, "rows", []), *archived]
+    engine.execute(Invoke(action="send"))
+    return engine
 
 
 @pytest.fixture
-def log(story):
+def log(engine):
     log = MemoryLog()
-    log.archive.add(story.rows)
+    log.archive.add(engine.rows)
     return log
 
 
-def prefetch_of(story, log, put_back=None):
-    return Prefetch(story.state, log, put_back, written=at_once)
+def prefetch_of(engine, log, put_back=None):
+    return Prefetch(engine.state, log, put_back, written=at_once)
 
 
 def context_of(prefetch, asking):
@@ -73,19 +73,19 @@ async def at_once():
     """Everything has been written already."""
 
 
-async def test_every_lookup_gets_an_answer_if_only_no_such(log, story):
+async def test_every_lookup_gets_an_answer_if_only_no_such(log, engine):
     fetched = await fetch_all(log, [FIRST, KEY, NO_SUCH_RUN, NO_SUCH_KEY])
 
     assert fetched == {
         KEY: "send-1",
         NO_SUCH_KEY: None,
-        FIRST: story.run("send-1"),
+        FIRST: engine.run("send-1"),
         NO_SUCH_RUN: None,
     }
 
 
-async def test_a_page_holds_the_ended_and_the_live(log, story):
-    live = (story.run("send-3"),)
+async def test_a_page_holds_the_ended_and_the_live(log, engine):
+    live = (engine.run("send-3"),)
 
     (found,) = (await fetch_all(log, [RunPageLookup(DEFAULT, "send", 4, 50, live=live)])).values()
 
@@ -100,8 +100,8 @@ async def test_a_page_is_bounded_and_filtered_by_the_archive(log):
         assert [run.number for run in found] == numbers
 
 
-async def test_a_run_that_ended_while_its_page_was_fetched_is_listed_once(log, story):
-    still_live = (story.run("send-2"),)
+async def test_a_run_that_ended_while_its_page_was_fetched_is_listed_once(log, engine):
+    still_live = (engine.run("send-2"),)
 
     (found,) = (
         await fetch_all(log, [RunPageLookup(DEFAULT, "send", 4, 50, live=still_live)])
@@ -110,17 +110,17 @@ async def test_a_run_that_ended_while_its_page_was_fetched_is_listed_once(log, s
     assert sorted(run.number for run in found) == [1, 2]
 
 
-async def test_who_needs_nothing_of_the_archive_is_ready(log, story):
-    prefetch = prefetch_of(story, log)
+async def test_who_needs_nothing_of_the_archive_is_ready(log, engine):
+    prefetch = prefetch_of(engine, log)
 
     assert is_ready(prefetch, submission(Invoke(action="send")))
     assert is_ready(prefetch, submission(GetRun(run_id="send-3")))
     assert is_ready(prefetch, submission(GetRun(run_id="nonsense")))
 
 
-async def test_who_needs_something_is_ready_once_it_was_fetched(log, story):
+async def test_who_needs_something_is_ready_once_it_was_fetched(log, engine):
     put_back = []
-    prefetch = prefetch_of(story, log, put_back.append)
+    prefetch = prefetch_of(engine, log, put_back.append)
     for message in (GetRun(run_id="send-1"), ListRuns(action="send")):
         asking = submission(message)
         assert not is_ready(prefetch, asking)
@@ -134,25 +134,25 @@ async def test_who_needs_something_is_ready_once_it_was_fetched(log, story):
         assert is_ready(prefetch, asking)
 
 
-async def test_what_is_recent_need_not_be_fetched(log, story):
-    prefetch = prefetch_of(story, log)
-    prefetch.recent[address_of(story.rows[0])] = story.rows[0]
+async def test_what_is_recent_need_not_be_fetched(log, engine):
+    prefetch = prefetch_of(engine, log)
+    prefetch.recent[address_of(engine.rows[0])] = engine.rows[0]
     asking = submission(GetRun(run_id="send-1"))
 
     assert is_ready(prefetch, asking)
     assert context_of(prefetch, asking).found.get(FIRST).status is RunStatus.COMPLETED
 
 
-async def test_what_is_recent_goes_before_what_the_archive_said(log, story):
-    prefetch = prefetch_of(story, log)
+async def test_what_is_recent_goes_before_what_the_archive_said(log, engine):
+    prefetch = prefetch_of(engine, log)
     asking = submission(GetRun(run_id="send-1"))
     asking.fetched = {FIRST: None}
-    prefetch.recent[address_of(story.rows[0])] = story.rows[0]
+    prefetch.recent[address_of(engine.rows[0])] = engine.rows[0]
 
     assert is_ready(prefetch, asking)
-    assert context_of(prefetch, asking).found.get(FIRST) == story.run("send-1")
+    assert context_of(prefetch, asking).found.get(FIRST) == engine.run("send-1")
 
-    prefetch.recent[address_of(story.rows[0])] = None
+    prefetch.recent[address_of(engine.rows[0])] = None
 
     assert is_ready(prefetch, asking)
     assert context_of(prefetch, asking).found.get(FIRST) is None
@@ -160,38 +160,38 @@ async def test_what_is_recent_goes_before_what_the_archive_said(log, story):
 
 @pytest.mark.parametrize("keys_finished", [0, 1_000_000])
 async def test_what_several_messages_need_is_there_until_the_last_of_them(
-    log, story, keys_finished
+    log, engine, keys_finished
 ):
-    story.state.keys_finished_count = keys_finished
-    prefetch = prefetch_of(story, log)
-    prefetch.recent[address_of(story.rows[0])] = story.rows[0]
+    engine.state.keys_finished_count = keys_finished
+    prefetch = prefetch_of(engine, log)
+    prefetch.recent[address_of(engine.rows[0])] = engine.rows[0]
     asking = submission(Cancel(run_id="send-3"), Cancel(run_id="send-1"))
 
     assert is_ready(prefetch, asking)
     prefetch.recent._rows.clear()
 
-    assert context_of(prefetch, asking).found.get(FIRST) == story.run("send-1")
+    assert context_of(prefetch, asking).found.get(FIRST) == engine.run("send-1")
 
 
-async def test_a_page_of_dead_letters_is_looked_over_before_it_is_used(story, log):
+async def test_a_page_of_dead_letters_is_looked_over_before_it_is_used(engine, log):
     rows = []
     for number in (3, 4, 5):
-        story.tell(Invoke(action="send"), Claim(worker_id=ANNA, actions=["send"]))
-        rows += story.tell(Fail(run_id=f"send-{number}", worker_id=ANNA)).archived
-    prefetch = prefetch_of(story, log)
+        engine.execute(Invoke(action="send"), Claim(worker_id=ANNA, actions=["send"]))
+        rows += engine.execute(Fail(run_id=f"send-{number}", worker_id=ANNA)).archived
+    prefetch = prefetch_of(engine, log)
     asking = submission(PurgeDead(action="send"))
     page = RunPageLookup(DEFAULT, "send", is_dead=True)
     asking.fetched = {page.key(): tuple(map(run_of, rows))}
     prefetch.recent[address_of(rows[0])] = None
-    prefetch.recent[address_of(rows[1])] = replace(rows[1], body=story.rows[0].body)
+    prefetch.recent[address_of(rows[1])] = replace(rows[1], body=engine.rows[0].body)
 
     assert is_ready(prefetch, asking)
     found = context_of(prefetch, asking).found.get(page)
     assert [run.dead_lettered for run in found] == [False, False, True]
 
 
-def test_a_row_of_the_archive_is_the_run_as_it_ended(story):
-    assert run_of(story.rows[0]) == story.run("send-1")
+def test_a_row_of_the_archive_is_the_run_as_it_ended(engine):
+    assert run_of(engine.rows[0]) == engine.run("send-1")
 
 
 def run_of(row):

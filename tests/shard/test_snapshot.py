@@ -41,7 +41,7 @@ from flo.model.workers import DrainWorker, RegisterWorker
 from flo.model.workflows import DeleteWorkflow, DisableWorkflow
 from flo.shard.snapshot import dump, fingerprint, load
 from flo.testing.clock import NOON_MS
-from flows import Play, document, one_step
+from flows import WorkflowHarness, document, one_step
 from given import ANNA, BORIS, DEFAULT, Later, given
 
 SEND = RegisterAction(name="send")
@@ -62,7 +62,7 @@ def ids(*sequences):
     return [f"{NOON_MS}-{sequence}" for sequence in sequences]
 
 
-STORIES = {
+SCENARIOS = {
     "nothing": [],
     "an action": [SEND],
     "an action of another namespace": [RegisterAction(name="send", namespace="prod")],
@@ -235,7 +235,7 @@ STORIES = {
 }
 
 
-@pytest.mark.parametrize("steps", STORIES.values(), ids=STORIES.keys())
+@pytest.mark.parametrize("steps", SCENARIOS.values(), ids=SCENARIOS.keys())
 def test_a_state_comes_back_as_it_was(steps):
     state = given(*steps).state
 
@@ -300,55 +300,57 @@ def test_many_runs_are_dumped_in_chunks(monkeypatch):
     "limit", ["groups.snapshot.DELIVERIES_PER_CHUNK", "kv.snapshot.KEYS_PER_CHUNK"]
 )
 def test_many_records_under_way_and_many_keys_are_dumped_in_chunks(monkeypatch, limit):
-    story = given(
+    engine = given(
         *[APPEND] * 2,
         JoinGroup(consumer=ANNA, **GROUP),
         ReadGroup(consumer=ANNA, limit=8, **GROUP),
         *[PutKey(key=f"k{number}", value=b"v") for number in range(8)],
     )
 
-    before = len(list(dump(story.state)))
+    before = len(list(dump(engine.state)))
     monkeypatch.setattr(f"flo.engine.{limit}", 3)
 
-    chunks = list(dump(story.state))
+    chunks = list(dump(engine.state))
 
     assert len(chunks) == before - 1 + 3
-    assert fingerprint(load(chunks)) == fingerprint(story.state)
+    assert fingerprint(load(chunks)) == fingerprint(engine.state)
 
 
 def test_a_loaded_state_goes_on_with_its_groups_and_keys():
-    story = given(
+    engine = given(
         APPEND,
         JoinGroup(consumer=ANNA, **GROUP),
         READ,
         Nack(ids=ids(1), delay_ms=500, **GROUP),
         PutKey(key="a", value=b"1", ttl_ms=600),
     )
-    story.state = load(dump(story.state))
+    engine.state = load(dump(engine.state))
 
-    assert [record.sequence for record in story.tell(READ).reply.items] == [3, 4]
-    story.tell(Later(500), Tick())
-    assert [record.sequence for record in story.tell(READ).reply.items] == [1]
-    assert len(story.tell(Later(100), Tick()).events) == 1
-    assert story.tell(APPEND).reply.stream_id.endswith("-5")
-    assert story.tell(PutKey(key="a", value=b"2")).reply.version == 3
+    assert [record.sequence for record in engine.execute(READ).reply.items] == [3, 4]
+    engine.execute(Later(500), Tick())
+    assert [record.sequence for record in engine.execute(READ).reply.items] == [1]
+    assert len(engine.execute(Later(100), Tick()).events) == 1
+    assert engine.execute(APPEND).reply.stream_id.endswith("-5")
+    assert engine.execute(PutKey(key="a", value=b"2")).reply.version == 3
 
 
 def test_a_loaded_state_goes_on_counting_and_waiting():
-    story = given(SEND, INVOKE, Invoke(action="send", delay_ms=500), INVOKE, CLAIM, COMPLETE, CLAIM)
-    story.state = load(dump(story.state))
+    engine = given(
+        SEND, INVOKE, Invoke(action="send", delay_ms=500), INVOKE, CLAIM, COMPLETE, CLAIM
+    )
+    engine.state = load(dump(engine.state))
 
-    assert story.tell(INVOKE).reply.run_id == "send-4"
-    assert len(story.tell(Later(500), Tick()).events) == 1
-    assert story.tell(Later(30_000), Tick()).events[0].run_id == "send-3"
+    assert engine.execute(INVOKE).reply.run_id == "send-4"
+    assert len(engine.execute(Later(500), Tick()).events) == 1
+    assert engine.execute(Later(30_000), Tick()).events[0].run_id == "send-3"
 
 
 def test_a_loaded_state_goes_on_with_what_was_called_off_and_revived():
-    story = given(SEND, INVOKE, CLAIM, FAIL, *[INVOKE] * 3, Cancel(run_id="send-3"), REQUEUE)
-    story.state = load(dump(story.state))
+    engine = given(SEND, INVOKE, CLAIM, FAIL, *[INVOKE] * 3, Cancel(run_id="send-3"), REQUEUE)
+    engine.state = load(dump(engine.state))
 
     claim = Claim(worker_id=ANNA, actions=["send"], max_tasks=9)
-    tasks = story.tell(claim).reply.tasks
+    tasks = engine.execute(claim).reply.tasks
 
     assert [(task.task_id, task.attempt) for task in tasks] == [
         ("send-2", 1),
@@ -359,16 +361,16 @@ def test_a_loaded_state_goes_on_with_what_was_called_off_and_revived():
 
 def test_a_loaded_state_still_knows_which_namespaces_were_deleted():
     prod = {"namespace": "prod"}
-    story = given(RegisterAction(name="send", **prod), Invoke(action="send", **prod))
-    story.tell(Cancel(run_id="send-1", **prod), FORCE)
-    story.state = load(dump(story.state))
+    engine = given(RegisterAction(name="send", **prod), Invoke(action="send", **prod))
+    engine.execute(Cancel(run_id="send-1", **prod), FORCE)
+    engine.state = load(dump(engine.state))
 
-    story.tell(CreateNamespace(name="prod"), RegisterAction(name="send", **prod))
-    story.tell(Invoke(action="send", **prod))
+    engine.execute(CreateNamespace(name="prod"), RegisterAction(name="send", **prod))
+    engine.execute(Invoke(action="send", **prod))
 
-    assert story.ask(GetRun(run_id="send-1", **prod)).status is RunStatus.PENDING
-    assert story.tell(Cancel(run_id="send-1", **prod)).archived[0].namespace == "prod~1"
-    assert story.ask(GetNamespace(name="prod")).runs["cancelled"] == 1
+    assert engine.query(GetRun(run_id="send-1", **prod)).status is RunStatus.PENDING
+    assert engine.execute(Cancel(run_id="send-1", **prod)).archived[0].namespace == "prod~1"
+    assert engine.query(GetNamespace(name="prod")).runs["cancelled"] == 1
 
 
 def test_a_snapshot_does_not_depend_on_what_was_called_off_or_emptied_before():
@@ -394,19 +396,19 @@ def test_a_snapshot_whose_runs_are_damaged_is_corrupt():
 
 
 def test_a_snapshot_follows_what_lives_and_not_what_has_been():
-    story = given(SEND)
-    few = length_after(story, 10)
-    many = length_after(story, 1_000)
+    engine = given(SEND)
+    few = length_after(engine, 10)
+    many = length_after(engine, 1_000)
 
     assert many - few < 20
 
 
-def length_after(story, runs):
+def length_after(engine, runs):
     for _ in range(runs):
-        run_id = story.tell(INVOKE).reply.run_id
-        story.tell(CLAIM, Complete(run_id=run_id, worker_id=ANNA))
-    assert story.state.spaces[DEFAULT].runs == {}
-    return sum(map(len, dump(story.state)))
+        run_id = engine.execute(INVOKE).reply.run_id
+        engine.execute(CLAIM, Complete(run_id=run_id, worker_id=ANNA))
+    assert engine.state.spaces[DEFAULT].runs == {}
+    return sum(map(len, dump(engine.state)))
 
 
 # ── workflows ─────────────────────────────────────────────────────────────────────────────────────
@@ -444,45 +446,45 @@ plans:
 
 
 def under_way():
-    play = Play().register("a", "b", "undo").deploy(KID, MANY, SAGA)
-    play.start(value=[1, 2, 3])
-    play.later()
-    play.signal("wfrun-1", "early", 1)
-    play.fail("a")
-    return play
+    harness = WorkflowHarness().register("a", "b", "undo").deploy(KID, MANY, SAGA)
+    harness.start(value=[1, 2, 3])
+    harness.later()
+    harness.signal("wfrun-1", "early", 1)
+    harness.fail("a")
+    return harness
 
 
 def in_a_plan():
-    play = Play().register("a", "b", "undo").deploy(KID, SAGA)
-    play.start("saga", idempotency_key="k")
-    play.perform("a", {"id": 1})
-    play.fail("b")
-    return play
+    harness = WorkflowHarness().register("a", "b", "undo").deploy(KID, SAGA)
+    harness.start("saga", idempotency_key="k")
+    harness.perform("a", {"id": 1})
+    harness.fail("b")
+    return harness
 
 
 def being_undone():
-    play = in_a_plan()
-    play.later(1_000)
-    play.fail("b")
-    play.fail("undo")
-    return play
+    harness = in_a_plan()
+    harness.later(1_000)
+    harness.fail("b")
+    harness.fail("undo")
+    return harness
 
 
 def paused_and_deleted():
-    play = in_a_plan()
-    play.pause("wfrun-1")
-    play.tell(PauseSchedule(workflow="saga"), DisableWorkflow(name="saga"))
-    play.deploy(one_step(f'{{run: "@actions/a", {DONE}}}', name="saga", version="2"))
-    play.tell(DeleteWorkflow(name="saga", version="1"))
-    play.tell(DisableWorkflow(name="kid", version="latest"))
-    return play
+    harness = in_a_plan()
+    harness.pause("wfrun-1")
+    harness.execute(PauseSchedule(workflow="saga"), DisableWorkflow(name="saga"))
+    harness.deploy(one_step(f'{{run: "@actions/a", {DONE}}}', name="saga", version="2"))
+    harness.execute(DeleteWorkflow(name="saga", version="1"))
+    harness.execute(DisableWorkflow(name="kid", version="latest"))
+    return harness
 
 
 def ended_with_a_key():
-    play = in_a_plan()
-    play.cancel("wfrun-1")
-    play.perform("undo")
-    return play
+    harness = in_a_plan()
+    harness.cancel("wfrun-1")
+    harness.perform("undo")
+    return harness
 
 
 @pytest.mark.parametrize(
@@ -520,37 +522,37 @@ ZEBRA_FIRST = document(f"""start:
 
 
 def test_branches_are_opened_in_the_order_of_the_document_after_a_snapshot_too():
-    play = Play().register("z", "a", "m").deploy(ZEBRA_FIRST)
+    harness = WorkflowHarness().register("z", "a", "m").deploy(ZEBRA_FIRST)
 
-    play.state = load(dump(play.state))
-    play.start()
+    harness.state = load(dump(harness.state))
+    harness.start()
 
-    opened = [detail for kind, detail in play.history_pairs() if kind == "branch_started"]
+    opened = [detail for kind, detail in harness.history_pairs() if kind == "branch_started"]
     assert opened == ["start/zebra", "start/ape", "start/mole"]
 
 
 def test_many_workflow_runs_are_dumped_in_chunks(monkeypatch):
-    play = Play().register("a").deploy(one_step(f'{{run: "@actions/a", {DONE}}}'))
+    harness = WorkflowHarness().register("a").deploy(one_step(f'{{run: "@actions/a", {DONE}}}'))
     for _ in range(8):
-        play.start()
+        harness.start()
 
-    before = len(list(dump(play.state)))
+    before = len(list(dump(harness.state)))
     monkeypatch.setattr("flo.engine.workflows.snapshot.EXECUTIONS_PER_CHUNK", 3)
 
-    chunks = list(dump(play.state))
+    chunks = list(dump(harness.state))
 
     assert len(chunks) == before - 1 + 3
-    assert fingerprint(load(chunks)) == fingerprint(play.state)
+    assert fingerprint(load(chunks)) == fingerprint(harness.state)
 
 
 def test_a_snapshot_of_workflows_follows_what_lives_and_not_what_has_been():
-    play = Play().register("a").deploy(one_step(f'{{run: "@actions/a", {DONE}}}'))
+    harness = WorkflowHarness().register("a").deploy(one_step(f'{{run: "@actions/a", {DONE}}}'))
 
     def length_after_more(runs):
         for _ in range(runs):
-            play.start()
-            play.perform("a")
-        return sum(map(len, dump(play.state)))
+            harness.start()
+            harness.perform("a")
+        return sum(map(len, dump(harness.state)))
 
     few = length_after_more(10)
 

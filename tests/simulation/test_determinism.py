@@ -1,4 +1,4 @@
-"""A seed tells the same story every time, or a failure could not be seen again."""
+"""A seed gives the same trace every time, or a failure could not be seen again."""
 
 import os
 import subprocess

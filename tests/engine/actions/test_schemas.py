@@ -38,34 +38,34 @@ def refusal_of(schema, payload):
 
 
 def test_an_action_shows_the_schemas_it_was_registered_with():
-    view = given(BUY).ask(GetAction(name="buy"))
+    view = given(BUY).query(GetAction(name="buy"))
 
     assert (view.input_schema, view.output_schema) == (ORDER, RECEIPT)
 
 
 def test_an_input_that_fits_its_schema_is_taken_in():
-    assert given(BUY).tell(invoke(b'{"id": "7", "items": [1], "note": "gift"}')).events
+    assert given(BUY).execute(invoke(b'{"id": "7", "items": [1], "note": "gift"}')).events
 
 
 def test_an_input_that_does_not_fit_is_refused_with_every_problem_and_its_place():
-    story = given(BUY)
+    engine = given(BUY)
 
     with pytest.raises(
         Invalid, match='does not fit its schema: /id: 7 is not of type "string"'
     ) as r:
-        story.tell(invoke(b'{"id": 7, "items": []}'))
+        engine.execute(invoke(b'{"id": 7, "items": []}'))
 
     assert r.value.code == "input_invalid"
     assert sorted(one["path"] for one in r.value.details["problems"]) == ["/id", "/items"]
     assert all(one["problem"] for one in r.value.details["problems"])
-    assert story.tell(invoke(b'{"id": "7"}')).reply.run_id == "buy-1"
+    assert engine.execute(invoke(b'{"id": "7"}')).reply.run_id == "buy-1"
 
 
 def test_an_invocation_that_comes_again_is_the_same_though_the_schema_has_changed():
     keyed = Invoke(action="buy", input=b'{"id": "7"}', idempotency_key="k")
-    story = given(BUY, keyed, RegisterAction(name="buy", input_schema={"type": "null"}))
+    engine = given(BUY, keyed, RegisterAction(name="buy", input_schema={"type": "null"}))
 
-    assert story.tell(keyed).reply.duplicate
+    assert engine.execute(keyed).reply.duplicate
 
 
 @pytest.mark.parametrize(
@@ -83,46 +83,46 @@ def test_an_invocation_that_comes_again_is_the_same_though_the_schema_has_change
 )
 def test_a_payload_that_is_no_json_is_refused(payload):
     with pytest.raises(Invalid, match="expected the input in JSON") as refusal:
-        given(BUY).tell(invoke(payload))
+        given(BUY).execute(invoke(payload))
 
     assert refusal.value.code == "input_invalid"
 
 
 def test_a_result_that_does_not_fit_is_refused_and_the_lease_goes_on():
-    story = given(BUY, invoke(b'{"id": "7"}'), CLAIM)
+    engine = given(BUY, invoke(b'{"id": "7"}'), CLAIM)
 
     for payload in (b"", b"[]", b'{"total": "12"}'):
         with pytest.raises(Invalid, match="the output") as refusal:
-            story.tell(complete(payload))
+            engine.execute(complete(payload))
         assert refusal.value.code == "output_invalid"
 
-    assert story.run("buy-1").status is RunStatus.RUNNING
-    assert story.tell(complete(b'{"total": 12}')).reply.status is RunStatus.COMPLETED
+    assert engine.run("buy-1").status is RunStatus.RUNNING
+    assert engine.execute(complete(b'{"total": 12}')).reply.status is RunStatus.COMPLETED
 
 
 def test_a_failure_has_no_schema():
-    story = given(BUY, invoke(b'{"id": "7"}'), CLAIM)
+    engine = given(BUY, invoke(b'{"id": "7"}'), CLAIM)
 
-    assert story.tell(Fail(run_id="buy-1", worker_id=ANNA, error="sold out")).events
+    assert engine.execute(Fail(run_id="buy-1", worker_id=ANNA, error="sold out")).events
 
 
 def test_a_result_that_was_taken_in_may_come_again_though_the_schema_has_changed():
-    story = given(BUY, invoke(b'{"id": "7"}'), CLAIM, complete(b'{"total": 12}'))
-    story.tell(RegisterAction(name="buy", output_schema={"type": "null"}))
+    engine = given(BUY, invoke(b'{"id": "7"}'), CLAIM, complete(b'{"total": 12}'))
+    engine.execute(RegisterAction(name="buy", output_schema={"type": "null"}))
 
-    assert story.tell(complete(b'{"total": 12}')).events == ()
+    assert engine.execute(complete(b'{"total": 12}')).events == ()
 
 
 def test_a_run_is_held_against_the_schema_that_is_in_force_when_it_completes():
-    story = given(BUY, invoke(b'{"id": "7"}'), CLAIM, RegisterAction(name="buy"))
+    engine = given(BUY, invoke(b'{"id": "7"}'), CLAIM, RegisterAction(name="buy"))
 
-    assert story.tell(complete(b"not JSON")).events
+    assert engine.execute(complete(b"not JSON")).events
 
 
 def test_an_action_without_schemas_takes_any_bytes():
-    story = given(RegisterAction(name="buy"), invoke(b"\xff\x00"), CLAIM)
+    engine = given(RegisterAction(name="buy"), invoke(b"\xff\x00"), CLAIM)
 
-    assert story.tell(complete(b"\xff")).events
+    assert engine.execute(complete(b"\xff")).events
 
 
 @pytest.mark.parametrize(
@@ -161,15 +161,15 @@ def test_what_fits_and_what_does_not(schema, fits, does_not):
 )
 @pytest.mark.parametrize("field", ["input_schema", "output_schema"])
 def test_what_is_no_schema_is_refused_at_registration(schema, field):
-    story = given()
+    engine = given()
 
     with pytest.raises(
         Invalid, match=f"the {field.replace('_', ' ')} is no JSON Schema"
     ) as refusal:
-        story.tell(RegisterAction(name="buy", **{field: schema}))
+        engine.execute(RegisterAction(name="buy", **{field: schema}))
 
     assert refusal.value.code == "invalid_schema"
-    assert story.events == []
+    assert engine.events == []
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_nothing_is_fetched_for_a_reference_to_another_place(uri):
 )
 def test_a_schema_that_could_not_be_kept_is_refused(schema, error):
     with pytest.raises(error):
-        given().tell(RegisterAction(name="buy", input_schema=schema))
+        given().execute(RegisterAction(name="buy", input_schema=schema))
 
 
 def nested(depth, key):
@@ -225,15 +225,15 @@ def test_schemas_are_the_same_in_whatever_order_they_are_written():
         name="buy", input_schema={"required": ["id"], "type": "object"}, if_changed=True
     )
 
-    assert given(one).tell(other).reply.version == 1
+    assert given(one).execute(other).reply.version == 1
 
 
 def test_another_schema_is_a_change():
-    story = given(RegisterAction(name="buy", input_schema={"type": "object"}))
+    engine = given(RegisterAction(name="buy", input_schema={"type": "object"}))
 
     other = RegisterAction(name="buy", input_schema={"type": "array"}, if_changed=True)
 
-    assert story.tell(other).reply.version == 2
+    assert engine.execute(other).reply.version == 2
 
 
 # Hostile payloads

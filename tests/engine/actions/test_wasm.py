@@ -27,23 +27,23 @@ COMPLETE = Complete(run_id="rules-1", worker_id=ANNA)
 
 
 def test_a_module_is_stored_before_the_action_that_uses_it():
-    story = given()
+    engine = given()
 
-    stored, registered = story.tell(RULES).events
+    stored, registered = engine.execute(RULES).events
 
     assert stored == ModuleStored(digest=DIGEST, body=WASM)
     assert isinstance(registered, ActionRegistered)
     assert registered.action.guest == Guest(digest=DIGEST)
-    assert story.state.modules == {DIGEST: WASM}
+    assert engine.state.modules == {DIGEST: WASM}
 
 
 def test_a_module_is_stored_once_however_many_actions_use_it():
-    story = given(RULES)
+    engine = given(RULES)
 
-    decisions = [story.tell(MORE_RULES), story.tell(ELSEWHERE), story.tell(RULES)]
+    decisions = [engine.execute(MORE_RULES), engine.execute(ELSEWHERE), engine.execute(RULES)]
 
     assert [len(decision.events) for decision in decisions] == [1, 1, 1]
-    assert story.state.modules == {DIGEST: WASM}
+    assert engine.state.modules == {DIGEST: WASM}
 
 
 @pytest.mark.parametrize(
@@ -64,10 +64,10 @@ def test_a_module_is_stored_once_however_many_actions_use_it():
     ],
 )
 def test_a_module_is_let_go_of_with_its_last_user(steps, is_kept):
-    story = given(RULES, *steps)
+    engine = given(RULES, *steps)
 
-    assert (DIGEST in story.state.modules) == is_kept
-    assert replayed(story.events).modules == story.state.modules
+    assert (DIGEST in engine.state.modules) == is_kept
+    assert replayed(engine.events).modules == engine.state.modules
 
 
 @pytest.mark.parametrize(
@@ -75,12 +75,12 @@ def test_a_module_is_let_go_of_with_its_last_user(steps, is_kept):
     [[RULES], [RULES, ELSEWHERE], [RULES, INVOKE, CLAIM, DELETE], [RULES, DELETE]],
 )
 def test_modules_come_through_a_snapshot(steps):
-    story = given(*steps)
+    engine = given(*steps)
 
-    loaded = load(iter(list(dump(story.state))))
+    loaded = load(iter(list(dump(engine.state))))
 
-    assert loaded.modules == story.state.modules
-    assert fingerprint(loaded) == fingerprint(story.state)
+    assert loaded.modules == engine.state.modules
+    assert fingerprint(loaded) == fingerprint(engine.state)
 
 
 def test_states_with_different_modules_have_different_fingerprints():
@@ -93,36 +93,36 @@ def test_states_with_different_modules_have_different_fingerprints():
 
 
 def test_an_action_can_take_a_module_that_is_there_already():
-    story = given(RULES)
+    engine = given(RULES)
 
     by_digest = RegisterAction(
         name="strict", wasm_digest=DIGEST, wasm_entrypoint="check", wasm_memory_limit=16
     )
-    story.tell(by_digest)
+    engine.execute(by_digest)
 
-    view = story.ask(GetAction(name="strict"))
+    view = engine.query(GetAction(name="strict"))
     assert (view.type, view.wasm_digest) == ("wasm", DIGEST)
     assert (view.wasm_entrypoint, view.wasm_memory_limit) == ("check", 16)
 
 
 def test_a_digest_that_nobody_knows_is_refused():
     with pytest.raises(NotFound, match="no action has a module") as refusal:
-        given(RULES).tell(RegisterAction(name="strict", wasm_digest=OTHER_DIGEST))
+        given(RULES).execute(RegisterAction(name="strict", wasm_digest=OTHER_DIGEST))
 
     assert refusal.value.code == "module_not_found"
 
 
 def test_the_same_module_again_changes_nothing_if_only_changes_are_wanted():
-    story = given(RULES)
+    engine = given(RULES)
     again = RegisterAction(name="rules", wasm_module=WASM, if_changed=True)
     other = RegisterAction(name="rules", wasm_module=OTHER, if_changed=True)
 
-    assert story.tell(again).events == ()
-    assert len(story.tell(other).events) == 2
+    assert engine.execute(again).events == ()
+    assert len(engine.execute(other).events) == 2
 
 
 def test_an_action_without_a_module_shows_none():
-    view = given(RegisterAction(name="send")).ask(GetAction(name="send"))
+    view = given(RegisterAction(name="send")).query(GetAction(name="send"))
 
     assert (view.type, view.wasm_digest, view.wasm_entrypoint) == ("user", None, None)
 
@@ -131,19 +131,19 @@ def test_an_action_without_a_module_shows_none():
     ("command", "is_inline"), [(RULES, True), (RegisterAction(name="rules"), False)]
 )
 def test_an_invocation_says_whether_its_result_is_not_far(command, is_inline):
-    story = given(command)
+    engine = given(command)
     keyed = Invoke(action="rules", idempotency_key="k")
 
-    assert story.tell(keyed).reply.inline is is_inline
-    assert story.tell(keyed).reply.inline is is_inline
+    assert engine.execute(keyed).reply.inline is is_inline
+    assert engine.execute(keyed).reply.inline is is_inline
 
 
 @pytest.mark.parametrize(("timeout_ms", "lease_ms"), [(500, 10_500), (0, None)])
 def test_a_guest_gets_a_little_longer_than_its_timeout_to_say_how_it_ended(timeout_ms, lease_ms):
-    story = given(RegisterAction(name="rules", wasm_module=WASM, timeout_ms=timeout_ms), INVOKE)
-    now_ms = story.now_ms
+    engine = given(RegisterAction(name="rules", wasm_module=WASM, timeout_ms=timeout_ms), INVOKE)
+    now_ms = engine.now_ms
 
-    task = story.tell(CLAIM).reply.tasks[0]
+    task = engine.execute(CLAIM).reply.tasks[0]
 
     expected = None if lease_ms is None else now_ms + lease_ms
     assert task.lease_expires_at_ms == expected
@@ -151,9 +151,9 @@ def test_a_guest_gets_a_little_longer_than_its_timeout_to_say_how_it_ended(timeo
 
 def test_a_lease_of_a_guest_runs_out_all_the_same():
     registered = RegisterAction(name="rules", wasm_module=WASM, timeout_ms=500, max_retries=0)
-    story = given(registered, INVOKE, CLAIM)
+    engine = given(registered, INVOKE, CLAIM)
 
-    story.tell(Later(10_499), Tick())
-    assert story.run("rules-1").status is RunStatus.RUNNING
-    story.tell(Later(1), Tick())
-    assert story.run("rules-1").status is RunStatus.TIMED_OUT
+    engine.execute(Later(10_499), Tick())
+    assert engine.run("rules-1").status is RunStatus.RUNNING
+    engine.execute(Later(1), Tick())
+    assert engine.run("rules-1").status is RunStatus.TIMED_OUT

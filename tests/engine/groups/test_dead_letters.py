@@ -46,18 +46,18 @@ def dying(*sequences, settings=ONCE, count=5):
     ]
 
 
-def letters(story, **more):
-    return [one.record.sequence for one in story.ask(ListLetters(**GROUP, **more)).items]
+def letters(engine, **more):
+    return [one.record.sequence for one in engine.query(ListLetters(**GROUP, **more)).items]
 
 
-def dead(story):
-    return story.ask(GetGroup(**GROUP)).dead
+def dead(engine):
+    return engine.query(GetGroup(**GROUP)).dead
 
 
 def test_a_dead_letter_is_in_the_archive_with_all_that_was_in_its_record():
-    story = given(*dying(2))
+    engine = given(*dying(2))
 
-    (letter,) = story.ask(ListLetters(**GROUP)).items
+    (letter,) = engine.query(ListLetters(**GROUP)).items
 
     assert (letter.record.payload, letter.record.key, letter.record.headers) == (
         b"1",
@@ -65,91 +65,91 @@ def test_a_dead_letter_is_in_the_archive_with_all_that_was_in_its_record():
         {"n": "x"},
     )
     assert (letter.deliveries, letter.died_at_ms) == (1, NOON_MS + 5)
-    (address,) = story.letters
+    (address,) = engine.letters
     assert address == ("letter", DEFAULT, "orders/billing/1", 2)
 
 
 def test_the_newest_letters_are_listed_first_a_page_at_a_time():
-    story = given(*dying(1, 2, 3, 5))
+    engine = given(*dying(1, 2, 3, 5))
 
-    first = story.ask(ListLetters(**GROUP, limit=3))
+    first = engine.query(ListLetters(**GROUP, limit=3))
 
     assert [one.record.sequence for one in first.items] == [5, 3, 2]
-    assert letters(story, cursor=first.cursor) == [1]
-    assert story.ask(ListLetters(**GROUP, limit=4)).cursor is None
+    assert letters(engine, cursor=first.cursor) == [1]
+    assert engine.query(ListLetters(**GROUP, limit=4)).cursor is None
 
 
 @pytest.mark.parametrize("more", [{"limit": 0}, {"limit": 1_001}, {"cursor": "x"}, {"cursor": ""}])
 def test_a_page_that_makes_no_sense_is_invalid(more):
     with pytest.raises(Invalid):
-        given(*dying(1)).ask(ListLetters(**GROUP, **more))
+        given(*dying(1)).query(ListLetters(**GROUP, **more))
 
 
 def test_a_letter_outlives_its_record():
-    story = given(*dying(1), TrimStream(stream="orders", max_length=1))
+    engine = given(*dying(1), TrimStream(stream="orders", max_length=1))
 
-    assert letters(story) == [1]
-    assert dead(story) == 1
+    assert letters(engine) == [1]
+    assert dead(engine) == 1
 
 
 # Requeue
 
 
 def test_a_letter_that_is_requeued_is_handed_out_as_if_for_the_first_time():
-    story = given(*dying(1, 3))
+    engine = given(*dying(1, 3))
 
-    decision = story.tell(RequeueLetters(**GROUP, ids=ids(3)))
+    decision = engine.execute(RequeueLetters(**GROUP, ids=ids(3)))
 
     assert decision.reply == LettersChanged(ids=ids(3))
     assert [type(event) for event in decision.events] == [LetterRevived]
-    reply = story.tell(read()).reply
+    reply = engine.execute(read()).reply
     assert ([one.sequence for one in reply.items], reply.deliveries) == ([3], [1])
-    assert (letters(story), dead(story)) == ([1], 1)
+    assert (letters(engine), dead(engine)) == ([1], 1)
 
 
 def test_without_names_the_newest_are_requeued_and_whether_there_are_more_is_told():
-    story = given(*dying(1, 2, 3))
+    engine = given(*dying(1, 2, 3))
 
-    assert story.tell(RequeueLetters(**GROUP, limit=2)).reply == LettersChanged(
+    assert engine.execute(RequeueLetters(**GROUP, limit=2)).reply == LettersChanged(
         ids=ids(3, 2), more=True
     )
-    assert story.tell(RequeueLetters(**GROUP, limit=2)).reply == LettersChanged(ids=ids(1))
-    assert story.tell(RequeueLetters(**GROUP)).reply == LettersChanged(ids=[])
-    assert dead(story) == 0
+    assert engine.execute(RequeueLetters(**GROUP, limit=2)).reply == LettersChanged(ids=ids(1))
+    assert engine.execute(RequeueLetters(**GROUP)).reply == LettersChanged(ids=[])
+    assert dead(engine) == 0
 
 
 def test_a_letter_may_die_again_and_again():
-    story = given(*dying(1))
+    engine = given(*dying(1))
     for _ in range(3):
-        story.tell(RequeueLetters(**GROUP), read(), Nack(**GROUP, ids=ids(1)), read())
-        assert (letters(story), dead(story)) == ([1], 1)
+        engine.execute(RequeueLetters(**GROUP), read(), Nack(**GROUP, ids=ids(1)), read())
+        assert (letters(engine), dead(engine)) == ([1], 1)
 
 
 def test_a_letter_that_comes_back_goes_to_the_slot_of_its_key():
     settings = GroupSettings(mode=GroupMode.KEY_SHARED, max_deliveries=1)
-    story = given(*dying(1, settings=settings, count=2), JoinGroup(**GROUP, consumer=BORIS))
+    engine = given(*dying(1, settings=settings, count=2), JoinGroup(**GROUP, consumer=BORIS))
 
-    story.tell(RequeueLetters(**GROUP))
+    engine.execute(RequeueLetters(**GROUP))
 
-    assert story.tell(read(BORIS)).reply.items == []  # Anna has the other record of its key
-    assert [one.sequence for one in story.tell(read()).reply.items] == [1]
+    assert engine.execute(read(BORIS)).reply.items == []  # Anna has the other record of its key
+    assert [one.sequence for one in engine.execute(read()).reply.items] == [1]
 
 
 def test_a_record_that_was_trimmed_cannot_come_back():
-    story = given(*dying(1, 4), TrimStream(stream="orders", max_length=2))
+    engine = given(*dying(1, 4), TrimStream(stream="orders", max_length=2))
 
     with pytest.raises(Conflict) as refusal:
-        story.tell(RequeueLetters(**GROUP, ids=ids(4, 1)))
+        engine.execute(RequeueLetters(**GROUP, ids=ids(4, 1)))
     assert refusal.value.code == "record_trimmed"
 
-    assert story.tell(RequeueLetters(**GROUP)).reply == LettersChanged(ids=ids(4))
-    assert letters(story) == [1]
+    assert engine.execute(RequeueLetters(**GROUP)).reply == LettersChanged(ids=ids(4))
+    assert letters(engine) == [1]
 
 
 def test_there_is_no_more_to_requeue_once_letters_are_met_whose_records_were_trimmed():
-    story = given(*dying(1, 2, 4), TrimStream(stream="orders", max_length=2))
+    engine = given(*dying(1, 2, 4), TrimStream(stream="orders", max_length=2))
 
-    reply = story.tell(RequeueLetters(**GROUP, limit=2)).reply
+    reply = engine.execute(RequeueLetters(**GROUP, limit=2)).reply
 
     assert reply == LettersChanged(ids=ids(4), more=False)
 
@@ -158,20 +158,20 @@ def test_there_is_no_more_to_requeue_once_letters_are_met_whose_records_were_tri
 
 
 def test_a_letter_that_is_purged_is_gone_for_good():
-    story = given(*dying(1, 3))
+    engine = given(*dying(1, 3))
 
-    decision = story.tell(PurgeLetters(**GROUP, ids=ids(1)))
+    decision = engine.execute(PurgeLetters(**GROUP, ids=ids(1)))
 
     assert decision.reply == LettersChanged(ids=ids(1))
     assert [type(event) for event in decision.events] == [LetterPurged]
-    assert (letters(story), dead(story)) == ([3], 1)
-    assert story.tell(read()).reply.items == []
+    assert (letters(engine), dead(engine)) == ([3], 1)
+    assert engine.execute(read()).reply.items == []
 
 
 def test_a_letter_whose_record_was_trimmed_can_be_purged():
-    story = given(*dying(1), TrimStream(stream="orders", max_length=0))
+    engine = given(*dying(1), TrimStream(stream="orders", max_length=0))
 
-    assert story.tell(PurgeLetters(**GROUP)).reply == LettersChanged(ids=ids(1))
+    assert engine.execute(PurgeLetters(**GROUP)).reply == LettersChanged(ids=ids(1))
 
 
 @pytest.mark.parametrize("message", [RequeueLetters, PurgeLetters])
@@ -188,20 +188,20 @@ def test_a_letter_whose_record_was_trimmed_can_be_purged():
     ],
 )
 def test_all_that_is_named_must_be_a_letter(message, more, error):
-    story = given(*dying(1))
+    engine = given(*dying(1))
 
     with pytest.raises(error):
-        story.tell(message(**GROUP, **more))
+        engine.execute(message(**GROUP, **more))
 
-    assert letters(story) == [1]
+    assert letters(engine) == [1]
 
 
 @pytest.mark.parametrize("message", [RequeueLetters, PurgeLetters])
 def test_a_letter_that_is_named_twice_is_meant_once(message):
-    story = given(*dying(1))
+    engine = given(*dying(1))
 
-    assert story.tell(message(**GROUP, ids=ids(1, 1))).reply == LettersChanged(ids=ids(1))
-    assert dead(story) == 0
+    assert engine.execute(message(**GROUP, ids=ids(1, 1))).reply == LettersChanged(ids=ids(1))
+    assert dead(engine) == 0
 
 
 # Other lives
@@ -209,23 +209,23 @@ def test_a_letter_that_is_named_twice_is_meant_once(message):
 
 @pytest.mark.parametrize("end", [DeleteGroup(**GROUP), DeleteStream(stream="orders")])
 def test_a_group_that_was_made_again_does_not_meet_the_letters_of_the_one_before(end):
-    story = given(*dying(1), end, JoinGroup(**GROUP, consumer=ANNA))
+    engine = given(*dying(1), end, JoinGroup(**GROUP, consumer=ANNA))
 
-    assert (letters(story), dead(story)) == ([], 0)
-    assert len(story.letters) == 1
+    assert (letters(engine), dead(engine)) == ([], 0)
+    assert len(engine.letters) == 1
 
 
 def test_a_namespace_that_was_made_again_does_not_meet_the_letters_of_the_one_before():
     prod = {"namespace": "prod"}
-    story = given(
+    engine = given(
         *(
             replace(message, **prod) if not isinstance(message, Later) else message
             for message in dying(1)
         )
     )
-    assert len(story.ask(ListLetters(**GROUP, **prod)).items) == 1
+    assert len(engine.query(ListLetters(**GROUP, **prod)).items) == 1
 
-    story.tell(DeleteNamespace(name="prod", force=True))
-    story.tell(JoinGroup(**GROUP, consumer=ANNA, **prod))
+    engine.execute(DeleteNamespace(name="prod", force=True))
+    engine.execute(JoinGroup(**GROUP, consumer=ANNA, **prod))
 
-    assert story.ask(ListLetters(**GROUP, **prod)).items == []
+    assert engine.query(ListLetters(**GROUP, **prod)).items == []

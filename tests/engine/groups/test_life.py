@@ -60,7 +60,7 @@ class Life(RuleBasedStateMachine):
             slots=slots,
             no_ack=no_ack,
         )
-        self.story = given(CreateGroup(**GROUP, settings=self.settings))
+        self.engine = given(CreateGroup(**GROUP, settings=self.settings))
         self.keys = {}
         self.status = {}
         """By sequence: one of the words above, or who has it."""
@@ -72,7 +72,7 @@ class Life(RuleBasedStateMachine):
     @rule(keys=st.lists(KEYS, min_size=1, max_size=3))
     def append(self, keys):
         records = [NewRecord(payload=b"paid", key=key) for key in keys]
-        self.story.tell(Append(stream="orders", records=records))
+        self.engine.execute(Append(stream="orders", records=records))
         for key in keys:
             sequence = len(self.keys) + 1
             self.keys[sequence], self.status[sequence] = key, NEW
@@ -93,10 +93,10 @@ class Life(RuleBasedStateMachine):
 
     @rule(consumer=CONSUMERS, limit=st.integers(1, 4))
     def read(self, consumer, limit):
-        self.story.tell(JoinGroup(**GROUP, consumer=consumer))
+        self.engine.execute(JoinGroup(**GROUP, consumer=consumer))
         message = ReadGroup(**GROUP, consumer=consumer, limit=limit)
         while True:  # as the shard does
-            decision = self.story.tell(message)
+            decision = self.engine.execute(message)
             self.take_note(decision, consumer)
             if decision.reply.items or not decision.events:
                 return
@@ -128,12 +128,12 @@ class Life(RuleBasedStateMachine):
 
     @rule(consumer=CONSUMERS)
     def leave(self, consumer):
-        self.story.tell(LeaveGroup(**GROUP, consumer=consumer))
+        self.engine.execute(LeaveGroup(**GROUP, consumer=consumer))
         self.give_back(lambda status: status == consumer)
 
     @rule(sequences=SEQUENCES)
     def ack(self, sequences):
-        count = self.story.tell(Ack(**GROUP, ids=ids(sequences))).reply.count
+        count = self.engine.execute(Ack(**GROUP, ids=ids(sequences))).reply.count
         acked = [one for one in set(sequences) if self.is_under_way(one)]
         assert count == len(acked)
         self.status |= dict.fromkeys(acked, SETTLED)
@@ -141,7 +141,7 @@ class Life(RuleBasedStateMachine):
     @rule(sequences=SEQUENCES, delay_ms=st.sampled_from([0, 500]))
     def nack(self, sequences, delay_ms):
         message = Nack(**GROUP, ids=ids(sequences), delay_ms=delay_ms)
-        count = self.story.tell(message).reply.count
+        count = self.engine.execute(message).reply.count
         nacked = [one for one in set(sequences) if self.is_held(one)]
         assert count == len(nacked)
         self.status |= dict.fromkeys(nacked, DELAYED if delay_ms else WAITING)
@@ -149,13 +149,13 @@ class Life(RuleBasedStateMachine):
     @rule(sequences=SEQUENCES, consumer=CONSUMERS)
     def touch(self, sequences, consumer):
         message = TouchRecords(**GROUP, ids=ids(sequences), consumer=consumer)
-        count = self.story.tell(message).reply.count
+        count = self.engine.execute(message).reply.count
         assert count == len({one for one in sequences if self.status.get(one) == consumer})
 
     @rule(consumer=CONSUMERS)
     def claim_ones_own(self, consumer):
-        self.story.tell(JoinGroup(**GROUP, consumer=consumer))
-        reply = self.story.tell(ClaimRecords(**GROUP, consumer=consumer)).reply
+        self.engine.execute(JoinGroup(**GROUP, consumer=consumer))
+        reply = self.engine.execute(ClaimRecords(**GROUP, consumer=consumer)).reply
         own = [one for one, status in sorted(self.status.items()) if status == consumer]
         most = self.settings.max_deliveries
         assert [record.sequence for record in reply.items] == [
@@ -165,7 +165,7 @@ class Life(RuleBasedStateMachine):
 
     @rule(by_ms=st.sampled_from([1, 500, 1_000]))
     def wait(self, by_ms):
-        decision = self.story.tell(Later(by_ms), Tick())
+        decision = self.engine.execute(Later(by_ms), Tick())
         for event in decision.events:
             released = type(event).__name__ == "RecordsReleased"
             for first, last in event.sequences:
@@ -174,18 +174,18 @@ class Life(RuleBasedStateMachine):
                     self.status[sequence] = WAITING
 
     def requeue(self, limit):
-        reply = self.story.tell(RequeueLetters(**GROUP, limit=limit)).reply
+        reply = self.engine.execute(RequeueLetters(**GROUP, limit=limit)).reply
         for sequence in map(sequence_of, reply.ids):
             assert self.status[sequence] == DEAD
             self.status[sequence] = WAITING
             self.deliveries[sequence] = 0
 
     def purge(self, limit):
-        reply = self.story.tell(PurgeLetters(**GROUP, limit=limit)).reply
+        reply = self.engine.execute(PurgeLetters(**GROUP, limit=limit)).reply
         self.status |= dict.fromkeys(map(sequence_of, reply.ids), SETTLED)
 
     def trim(self, limit):
-        self.story.tell(TrimStream(stream="orders", max_length=5 * limit))
+        self.engine.execute(TrimStream(stream="orders", max_length=5 * limit))
         first = self.stream.first
         for sequence, status in self.status.items():
             if sequence < first and status != DEAD:
@@ -194,7 +194,7 @@ class Life(RuleBasedStateMachine):
     @invariant()
     def every_record_is_in_one_place_and_it_is_the_right_one(self):
         group = self.stream.groups["billing"]
-        letters = self.story.ask(ListLetters(**GROUP, limit=1_000)).items
+        letters = self.engine.query(ListLetters(**GROUP, limit=1_000)).items
         found = {one: NEW for one in range(group.next, self.stream.next)}
         for one in group.backlog.deliveries.values():
             assert one.sequence not in found
@@ -204,7 +204,7 @@ class Life(RuleBasedStateMachine):
             assert letter.record.sequence not in found
             found[letter.record.sequence] = DEAD
         assert found == {one: status for one, status in self.status.items() if status != SETTLED}
-        view = self.story.ask(GetGroup(**GROUP))
+        view = self.engine.query(GetGroup(**GROUP))
         assert view.lag + view.pending + view.waiting + view.dead == len(found)
 
     @invariant()
@@ -224,13 +224,13 @@ class Life(RuleBasedStateMachine):
 
     def teardown(self):
         """A state that was lived, replayed or loaded is the same."""
-        lived = fingerprint(self.story.state)
-        assert fingerprint(replayed(self.story.events)) == lived
-        assert fingerprint(load(dump(self.story.state))) == lived
+        lived = fingerprint(self.engine.state)
+        assert fingerprint(replayed(self.engine.events)) == lived
+        assert fingerprint(load(dump(self.engine.state))) == lived
 
     @property
     def stream(self):
-        return self.story.state.spaces["default"].streams["orders"]
+        return self.engine.state.spaces["default"].streams["orders"]
 
     def is_held(self, sequence):
         return self.status.get(sequence) in (ANNA, BORIS, CLARA)

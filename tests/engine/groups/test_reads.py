@@ -67,25 +67,25 @@ def group(settings=None, consumers=(ANNA, BORIS)):
     return [make, *(JoinGroup(**GROUP, consumer=one) for one in consumers)]
 
 
-def taken(story, consumer=ANNA, **more):
+def taken(engine, consumer=ANNA, **more):
     """What a consumer gets, asking again while its reads move on, as the shard does."""
     while True:
-        decision = story.tell(read(consumer, **more))
+        decision = engine.execute(read(consumer, **more))
         if decision.reply.items or not decision.events:
             return [record.sequence for record in decision.reply.items]
 
 
-def view(story):
-    return story.ask(GetGroup(**GROUP))
+def view(engine):
+    return engine.query(GetGroup(**GROUP))
 
 
 # Shared
 
 
 def test_every_consumer_takes_what_comes_next():
-    story = given(some(5), *group())
+    engine = given(some(5), *group())
 
-    assert [taken(story, one, limit=2) for one in (ANNA, BORIS, ANNA, BORIS)] == [
+    assert [taken(engine, one, limit=2) for one in (ANNA, BORIS, ANNA, BORIS)] == [
         [1, 2],
         [3, 4],
         [5],
@@ -94,23 +94,23 @@ def test_every_consumer_takes_what_comes_next():
 
 
 def test_a_read_says_how_often_each_record_was_handed_out():
-    story = given(some(3), *group())
-    story.tell(read(limit=2), nack(2))
+    engine = given(some(3), *group())
+    engine.execute(read(limit=2), nack(2))
 
-    assert story.tell(read(BORIS)).reply.deliveries == [2, 1]
+    assert engine.execute(read(BORIS)).reply.deliveries == [2, 1]
 
 
 def test_a_read_that_finds_nothing_is_no_event():
-    decision = given(*group()).tell(read())
+    decision = given(*group()).execute(read())
 
     assert (decision.reply, decision.events) == (GroupRecords(), ())
 
 
 def test_what_is_handed_out_is_one_event_with_unbroken_parts():
-    story = given(some(5), *group())
-    story.tell(read(limit=3), nack(1, 3))
+    engine = given(some(5), *group())
+    engine.execute(read(limit=3), nack(1, 3))
 
-    assert story.tell(read(BORIS)).events == (
+    assert engine.execute(read(BORIS)).events == (
         RecordsDelivered(
             namespace=DEFAULT,
             **GROUP,
@@ -124,66 +124,66 @@ def test_what_is_handed_out_is_one_event_with_unbroken_parts():
 
 
 def test_what_waits_goes_before_what_is_new():
-    story = given(some(4), *group())
-    story.tell(read(limit=3), nack(3), nack(1))
+    engine = given(some(4), *group())
+    engine.execute(read(limit=3), nack(3), nack(1))
 
-    assert taken(story, BORIS) == [1, 3, 4]
+    assert taken(engine, BORIS) == [1, 3, 4]
 
 
 def test_two_groups_of_one_stream_each_get_everything():
-    story = given(some(2), *group())
-    story.tell(JoinGroup(stream="orders", group="audit", consumer=ANNA))
+    engine = given(some(2), *group())
+    engine.execute(JoinGroup(stream="orders", group="audit", consumer=ANNA))
 
-    assert taken(story) == [1, 2]
+    assert taken(engine) == [1, 2]
     audit = ReadGroup(stream="orders", group="audit", consumer=ANNA, limit=9)
-    assert [one.sequence for one in story.tell(audit).reply.items] == [1, 2]
+    assert [one.sequence for one in engine.execute(audit).reply.items] == [1, 2]
 
 
 def test_who_has_not_joined_and_does_not_want_to_is_told_so():
-    story = given(some(1), *group())
+    engine = given(some(1), *group())
 
     for message in (
         read(CLARA, join=False),
         ClaimRecords(**GROUP, consumer=CLARA, join=False),
     ):
         with pytest.raises(NotFound) as refusal:
-            story.tell(message)
+            engine.execute(message)
         assert refusal.value.code == "consumer_not_joined"
 
 
 def test_a_read_joins_first_and_is_asked_again():
-    story = given(some(1), *group())
+    engine = given(some(1), *group())
 
-    decision = story.tell(read(CLARA))
+    decision = engine.execute(read(CLARA))
     assert decision.reply == GroupRecords()
     assert [type(event) for event in decision.events] == [ConsumerJoined]
-    assert taken(story, CLARA) == [1]
+    assert taken(engine, CLARA) == [1]
 
 
 def test_a_read_makes_the_stream_and_the_group_that_are_not_there():
-    story = given()
+    engine = given()
 
-    decision = story.tell(read())
+    decision = engine.execute(read())
     assert [type(event) for event in decision.events] == [
         StreamCreated,
         GroupCreated,
         ConsumerJoined,
     ]
-    assert story.tell(read()).events == ()
+    assert engine.execute(read()).events == ()
 
 
 def test_a_claim_joins_too_and_gets_what_others_let_lie():
-    story = given(some(1), *group(), read(), Later(500))
+    engine = given(some(1), *group(), read(), Later(500))
 
-    decision = story.tell(ClaimRecords(**GROUP, consumer=CLARA, min_idle_ms=500))
+    decision = engine.execute(ClaimRecords(**GROUP, consumer=CLARA, min_idle_ms=500))
     assert [record.sequence for record in decision.reply.items] == [1]
     assert [type(event) for event in decision.events] == [ConsumerJoined, RecordsDelivered]
 
 
 def test_a_claim_in_a_group_that_is_not_there_makes_it_and_gets_nothing():
-    story = given(some(1))
+    engine = given(some(1))
 
-    decision = story.tell(ClaimRecords(**GROUP, consumer=ANNA))
+    decision = engine.execute(ClaimRecords(**GROUP, consumer=ANNA))
     assert decision.reply == ClaimedRecords()
     assert [type(event) for event in decision.events] == [GroupCreated, ConsumerJoined]
 
@@ -193,90 +193,90 @@ def test_a_claim_in_a_group_that_is_not_there_makes_it_and_gets_nothing():
 )
 def test_a_read_has_its_bounds(more):
     with pytest.raises(Invalid):
-        given(some(1), *group()).tell(read(**{"limit": 1} | more))
+        given(some(1), *group()).execute(read(**{"limit": 1} | more))
 
 
 def test_a_read_is_full_when_it_is_long_enough():
     records = [NewRecord(payload=bytes(400_000))] * 5
-    story = given(Append(stream="orders", records=records), *group())
+    engine = given(Append(stream="orders", records=records), *group())
 
-    assert taken(story) == [1, 2, 3]
-    assert taken(story) == [4, 5]
+    assert taken(engine) == [1, 2, 3]
+    assert taken(engine) == [4, 5]
 
 
 def test_a_group_with_very_much_under_way_is_given_no_more_until_some_is_settled(monkeypatch):
     monkeypatch.setattr("flo.engine.groups.reads.PENDING_PER_GROUP_MAX", 3)
-    story = given(some(9), *group())
+    engine = given(some(9), *group())
 
-    assert taken(story, limit=3) == [1, 2, 3]
-    assert taken(story) == []
-    story.tell(ack(2))
-    assert taken(story, limit=1) == [4]
-    story.tell(nack(1))
-    assert taken(story) == [1]
+    assert taken(engine, limit=3) == [1, 2, 3]
+    assert taken(engine) == []
+    engine.execute(ack(2))
+    assert taken(engine, limit=1) == [4]
+    engine.execute(nack(1))
+    assert taken(engine) == [1]
 
 
 def test_a_record_that_is_out_of_reach_ends_the_read_there():
-    story = given(some(4), *group())
-    del story.records.stored[1, 3]
+    engine = given(some(4), *group())
+    del engine.records.stored[1, 3]
 
-    assert taken(story) == [1, 2]
-    assert taken(story) == []
+    assert taken(engine) == [1, 2]
+    assert taken(engine) == []
 
 
 # Without acks
 
 
 def test_what_needs_no_ack_is_settled_when_it_is_handed_out():
-    story = given(some(3), *group(GroupSettings(no_ack=True)))
+    engine = given(some(3), *group(GroupSettings(no_ack=True)))
 
-    assert taken(story, limit=2) == [1, 2]
-    assert (view(story).pending, view(story).waiting, view(story).lag) == (0, 0, 1)
-    assert story.tell(Later(60_000), Tick()).events == ()
-    assert taken(story) == [3]
+    assert taken(engine, limit=2) == [1, 2]
+    assert (view(engine).pending, view(engine).waiting, view(engine).lag) == (0, 0, 1)
+    assert engine.execute(Later(60_000), Tick()).events == ()
+    assert taken(engine) == [3]
 
 
 # Exclusive
 
 
 def test_one_consumer_takes_everything_and_the_others_stand_by():
-    story = given(some(4), *group(ALONE))
+    engine = given(some(4), *group(ALONE))
 
-    assert taken(story, limit=2) == [1, 2]
-    assert taken(story, BORIS) == []
-    assert taken(story) == [3, 4]
-    assert [one.is_chosen for one in view(story).consumers] == [True, False]
+    assert taken(engine, limit=2) == [1, 2]
+    assert taken(engine, BORIS) == []
+    assert taken(engine) == [3, 4]
+    assert [one.is_chosen for one in view(engine).consumers] == [True, False]
 
 
 def test_whoever_reads_first_is_chosen():
-    story = given(some(1), *group(ALONE))
+    engine = given(some(1), *group(ALONE))
 
-    decision = story.tell(read(BORIS))
+    decision = engine.execute(read(BORIS))
 
     assert decision.events == (ConsumerChosen(namespace=DEFAULT, **GROUP, consumer=BORIS),)
-    assert taken(story, BORIS) == [1]
+    assert taken(engine, BORIS) == [1]
 
 
 def test_another_takes_over_when_the_chosen_one_leaves():
-    story = given(some(3), *group(ALONE))
-    taken(story, limit=2)
+    engine = given(some(3), *group(ALONE))
+    taken(engine, limit=2)
 
-    story.tell(LeaveGroup(**GROUP, consumer=ANNA))
+    engine.execute(LeaveGroup(**GROUP, consumer=ANNA))
 
-    assert taken(story, BORIS) == [1, 2, 3]
+    assert taken(engine, BORIS) == [1, 2, 3]
 
 
 def test_another_takes_over_when_the_chosen_one_is_silent_for_too_long():
-    story = given(some(3), *group(ALONE))
-    taken(story, limit=2)
+    engine = given(some(3), *group(ALONE))
+    taken(engine, limit=2)
 
-    story.tell(Later(1_000))
-    assert taken(story, BORIS) == []
+    engine.execute(Later(1_000))
+    assert taken(engine, BORIS) == []
 
-    story.tell(Later(1))
-    decision = story.tell(read(BORIS))
+    engine.execute(Later(1))
+    decision = engine.execute(read(BORIS))
     assert [type(event) for event in decision.events] == [RecordsReturned, ConsumerChosen]
-    assert taken(story, BORIS) == [1, 2, 3]
+    assert taken(engine, BORIS) == [1, 2, 3]
 
 
 @pytest.mark.parametrize(
@@ -284,98 +284,98 @@ def test_another_takes_over_when_the_chosen_one_is_silent_for_too_long():
     [read(), TouchRecords(**GROUP, consumer=ANNA, ids=ids(1)), JoinGroup(**GROUP, consumer=ANNA)],
 )
 def test_whoever_says_something_is_not_silent(observation):
-    story = given(some(3), *group(ALONE))
-    taken(story, limit=2)
+    engine = given(some(3), *group(ALONE))
+    taken(engine, limit=2)
 
-    story.tell(Later(900), observation, Later(900))
+    engine.execute(Later(900), observation, Later(900))
 
-    assert taken(story, BORIS) == []
+    assert taken(engine, BORIS) == []
 
 
 def test_who_waits_for_long_is_there_for_as_long():
-    story = given(*group(ALONE))
-    story.tell(read(block_ms=30_000), read(block_ms=30_000), Later(29_000), some(1))
+    engine = given(*group(ALONE))
+    engine.execute(read(block_ms=30_000), read(block_ms=30_000), Later(29_000), some(1))
 
-    assert taken(story, BORIS) == []
+    assert taken(engine, BORIS) == []
 
 
 def test_a_chosen_one_not_heard_of_since_the_start_is_given_the_ack_timeout():
-    story = given(some(2), *group(ALONE))
-    taken(story, limit=1)
-    story.volatile = type(story.volatile)(story.now_ms + 60_000)  # the server has been restarted
-    story.tell(Later(60_000))
+    engine = given(some(2), *group(ALONE))
+    taken(engine, limit=1)
+    engine.volatile = type(engine.volatile)(engine.now_ms + 60_000)  # the server has been restarted
+    engine.execute(Later(60_000))
 
-    story.tell(Later(1_000))
-    assert taken(story, BORIS) == []
-    story.tell(Later(1))
-    assert taken(story, BORIS) == [1, 2]
+    engine.execute(Later(1_000))
+    assert taken(engine, BORIS) == []
+    engine.execute(Later(1))
+    assert taken(engine, BORIS) == [1, 2]
 
 
 # Shared by key
 
 
 def test_records_with_one_key_are_with_one_consumer_at_a_time():
-    story = given(appended("a", "b", "a", "c"), *group(KEYED))
+    engine = given(appended("a", "b", "a", "c"), *group(KEYED))
 
-    assert taken(story, limit=1) == [1]
-    assert taken(story, BORIS) == [2, 4]
-    assert taken(story, BORIS) == []
-    assert taken(story) == [3]
+    assert taken(engine, limit=1) == [1]
+    assert taken(engine, BORIS) == [2, 4]
+    assert taken(engine, BORIS) == []
+    assert taken(engine) == [3]
 
 
 def test_who_holds_a_key_gets_more_of_it():
-    story = given(appended("a", "a"), *group(KEYED))
+    engine = given(appended("a", "a"), *group(KEYED))
 
-    assert taken(story, limit=1) == [1]
-    assert taken(story, limit=1) == [2]
+    assert taken(engine, limit=1) == [1]
+    assert taken(engine, limit=1) == [2]
 
 
 def test_a_key_is_free_once_all_of_it_is_settled():
-    story = given(appended("a", "a", "a"), *group(KEYED))
-    assert taken(story, limit=2) == [1, 2]
+    engine = given(appended("a", "a", "a"), *group(KEYED))
+    assert taken(engine, limit=2) == [1, 2]
 
-    story.tell(ack(2))
-    assert taken(story, BORIS) == []
-    story.tell(ack(1))
-    assert taken(story, BORIS) == [3]
+    engine.execute(ack(2))
+    assert taken(engine, BORIS) == []
+    engine.execute(ack(1))
+    assert taken(engine, BORIS) == [3]
 
 
 def test_what_is_handed_out_again_goes_before_what_is_new_of_its_key():
-    story = given(appended("a", "a"), *group(KEYED))
-    taken(story, limit=1)
-    story.tell(nack(1))
+    engine = given(appended("a", "a"), *group(KEYED))
+    taken(engine, limit=1)
+    engine.execute(nack(1))
 
-    assert taken(story, BORIS) == [1, 2]
+    assert taken(engine, BORIS) == [1, 2]
 
 
 def test_a_delay_holds_back_what_comes_after_it_of_its_key_and_nothing_else():
-    story = given(appended("a", "a", "b"), *group(KEYED))
-    taken(story, limit=1)
-    story.tell(nack(1, delay_ms=500))
+    engine = given(appended("a", "a", "b"), *group(KEYED))
+    taken(engine, limit=1)
+    engine.execute(nack(1, delay_ms=500))
 
-    assert taken(story) == [3]
-    assert taken(story, BORIS) == []
-    story.tell(Later(500), Tick())
-    assert taken(story, BORIS) == [1, 2]
+    assert taken(engine) == [3]
+    assert taken(engine, BORIS) == []
+    engine.execute(Later(500), Tick())
+    assert taken(engine, BORIS) == [1, 2]
 
 
 def test_a_record_that_is_skipped_waits_for_its_key():
-    story = given(appended("a", "a", "b"), *group(KEYED))
-    taken(story, limit=1)
+    engine = given(appended("a", "a", "b"), *group(KEYED))
+    taken(engine, limit=1)
 
-    (delivered,) = story.tell(read(BORIS)).events
+    (delivered,) = engine.execute(read(BORIS)).events
 
     assert (delivered.sequences, delivered.skipped, delivered.next) == (((3, 3),), ((2, 2),), 4)
-    assert view(story).waiting == 1
-    reply = story.tell(read()).reply
+    assert view(engine).waiting == 1
+    reply = engine.execute(read()).reply
     assert ([one.sequence for one in reply.items], reply.deliveries) == ([2], [1])
 
 
 def test_a_read_that_only_skips_moves_on_and_finds_nothing():
-    story = given(appended("a", "a", "a"), *group(KEYED))
-    taken(story, limit=1)
+    engine = given(appended("a", "a", "a"), *group(KEYED))
+    taken(engine, limit=1)
 
-    decision = story.tell(read(BORIS))
+    decision = engine.execute(read(BORIS))
 
     assert decision.reply == GroupRecords()
     assert decision.events[0].next == 4
@@ -383,48 +383,48 @@ def test_a_read_that_only_skips_moves_on_and_finds_nothing():
 
 def test_very_much_that_was_skipped_is_let_be_until_there_is_less_of_it(monkeypatch):
     monkeypatch.setattr("flo.engine.groups.reads.SKIPPED_MAX", 2)
-    story = given(appended("a", "a", "a", "a", "b"), *group(KEYED))
-    taken(story, limit=1)
+    engine = given(appended("a", "a", "a", "a", "b"), *group(KEYED))
+    taken(engine, limit=1)
 
     monkeypatch.setattr("flo.engine.groups.reads.LOOK_AHEAD_MAX", 2)
-    assert taken(story, BORIS) == []
-    assert view(story).lag == 2
-    story.tell(ack(1))
-    assert taken(story) == [2, 3]
-    assert taken(story) == [4, 5]
+    assert taken(engine, BORIS) == []
+    assert view(engine).lag == 2
+    engine.execute(ack(1))
+    assert taken(engine) == [2, 3]
+    assert taken(engine) == [4, 5]
 
 
 def test_the_order_of_a_key_outlives_its_holder():
-    story = given(appended("a", "b", "a", "a"), *group(KEYED))
-    taken(story)
-    story.tell(ack(1))
+    engine = given(appended("a", "b", "a", "a"), *group(KEYED))
+    taken(engine)
+    engine.execute(ack(1))
 
-    story.tell(LeaveGroup(**GROUP, consumer=ANNA))
+    engine.execute(LeaveGroup(**GROUP, consumer=ANNA))
 
-    assert taken(story, BORIS, limit=2) == [2, 3]
-    assert taken(story, BORIS) == [4]
+    assert taken(engine, BORIS, limit=2) == [2, 3]
+    assert taken(engine, BORIS) == [4]
 
 
 def test_records_without_a_key_are_spread():
-    story = given(some(4), *group(KEYED))
-    stream = story.state.spaces[DEFAULT].streams["orders"]
-    records = [story.records.record(1, sequence) for sequence in range(1, 5)]
+    engine = given(some(4), *group(KEYED))
+    stream = engine.state.spaces[DEFAULT].streams["orders"]
+    records = [engine.records.record(1, sequence) for sequence in range(1, 5)]
 
     slots = [slot_of(stream, stream.groups["billing"], record) for record in records]
 
     assert len(set(slots)) == 4
-    assert taken(story, limit=1) == [1]
-    assert taken(story, BORIS) == [2, 3, 4]
+    assert taken(engine, limit=1) == [1]
+    assert taken(engine, BORIS) == [2, 3, 4]
 
 
 def test_records_without_a_key_keep_the_order_of_their_partition():
     records = [NewRecord(payload=b"", partition=one) for one in (0, 1, 0, 1)]
-    story = given(CreateStream(stream="orders", partitions=2))
-    story.tell(Append(stream="orders", records=records), *group(KEYED))
+    engine = given(CreateStream(stream="orders", partitions=2))
+    engine.execute(Append(stream="orders", records=records), *group(KEYED))
 
-    assert taken(story, limit=1) == [1]
-    assert taken(story, BORIS) == [2, 4]
-    assert taken(story) == [3]
+    assert taken(engine, limit=1) == [1]
+    assert taken(engine, BORIS) == [2, 4]
+    assert taken(engine) == [3]
 
 
 # Handed out too often
@@ -438,7 +438,7 @@ def hopeless():
 
 
 def test_a_record_handed_out_as_often_as_it_may_be_becomes_a_dead_letter(hopeless):
-    decision = hopeless.tell(read())
+    decision = hopeless.execute(read())
 
     assert [type(event) for event in decision.events] == [RecordDied, RecordsDelivered]
     assert [one.sequence for one in decision.reply.items] == [2, 3]
@@ -446,7 +446,7 @@ def test_a_record_handed_out_as_often_as_it_may_be_becomes_a_dead_letter(hopeles
 
 
 def test_a_record_that_dies_takes_a_place_of_the_read_it_died_in(hopeless):
-    decision = hopeless.tell(read(limit=1))
+    decision = hopeless.execute(read(limit=1))
 
     assert [type(event) for event in decision.events] == [RecordDied]
     assert decision.reply == GroupRecords()
@@ -454,17 +454,17 @@ def test_a_record_that_dies_takes_a_place_of_the_read_it_died_in(hopeless):
 
 def test_a_dead_letter_frees_its_key():
     settings = GroupSettings(mode=GroupMode.KEY_SHARED, max_deliveries=1)
-    story = given(appended("a", "a"), *group(settings), read(limit=1), nack(1))
+    engine = given(appended("a", "a"), *group(settings), read(limit=1), nack(1))
 
-    assert taken(story, BORIS) == [2]
+    assert taken(engine, BORIS) == [2]
 
 
 def test_time_that_runs_out_counts_as_a_delivery():
     settings = GroupSettings(max_deliveries=1, ack_timeout_ms=1_000)
-    story = given(some(1), *group(settings), read(), Later(1_000), Tick())
+    engine = given(some(1), *group(settings), read(), Later(1_000), Tick())
 
-    assert taken(story) == []
-    assert view(story).dead == 1
+    assert taken(engine) == []
+    assert view(engine).dead == 1
 
 
 # Draining
@@ -472,65 +472,65 @@ def test_time_that_runs_out_counts_as_a_delivery():
 
 def test_a_worker_that_drains_is_told_so_instead():
     worker = RegisterWorker(worker_id=ANNA, actions=[], worker_type=WorkerType.STREAM)
-    story = given(worker, some(1), *group(), DrainWorker(worker_id=ANNA))
+    engine = given(worker, some(1), *group(), DrainWorker(worker_id=ANNA))
 
-    assert story.tell(read(worker_id=ANNA)).reply == GroupRecords(draining=True)
-    assert taken(story) == [1]
+    assert engine.execute(read(worker_id=ANNA)).reply == GroupRecords(draining=True)
+    assert taken(engine) == [1]
 
 
 # Claiming
 
 
 def test_a_claim_of_nothing_in_particular_gives_back_ones_own():
-    story = given(some(4), *group(), read(limit=2), read(BORIS, limit=1))
-    story.tell(Later(500))
+    engine = given(some(4), *group(), read(limit=2), read(BORIS, limit=1))
+    engine.execute(Later(500))
 
-    reply = story.tell(ClaimRecords(**GROUP, consumer=ANNA)).reply
+    reply = engine.execute(ClaimRecords(**GROUP, consumer=ANNA)).reply
 
     assert [one.sequence for one in reply.items] == [1, 2]
     assert (reply.deliveries, reply.next) == ([2, 2], None)
-    story.tell(Later(500), Tick())
-    assert view(story).pending == 2
+    engine.execute(Later(500), Tick())
+    assert view(engine).pending == 2
 
 
 def test_a_claim_takes_over_what_nobody_has_moved_for_long_enough():
-    story = given(some(3), *group(), read(limit=1), Later(400), read(limit=1), Later(300))
+    engine = given(some(3), *group(), read(limit=1), Later(400), read(limit=1), Later(300))
 
     claim = ClaimRecords(**GROUP, consumer=BORIS, min_idle_ms=700)
 
-    assert [one.sequence for one in story.tell(claim).reply.items] == [1]
-    assert [one.pending for one in view(story).consumers] == [1, 1]
-    assert story.tell(claim).reply.items == []
+    assert [one.sequence for one in engine.execute(claim).reply.items] == [1]
+    assert [one.pending for one in view(engine).consumers] == [1, 1]
+    assert engine.execute(claim).reply.items == []
 
 
 def test_a_claim_goes_on_where_the_one_before_it_ended():
-    story = given(some(5), *group(), read())
-    first = story.tell(ClaimRecords(**GROUP, consumer=ANNA, limit=2)).reply
+    engine = given(some(5), *group(), read())
+    first = engine.execute(ClaimRecords(**GROUP, consumer=ANNA, limit=2)).reply
     assert first.next == first.items[-1].stream_id
 
-    rest = story.tell(ClaimRecords(**GROUP, consumer=ANNA, after=first.next)).reply
+    rest = engine.execute(ClaimRecords(**GROUP, consumer=ANNA, after=first.next)).reply
 
     assert [one.sequence for one in rest.items] == [3, 4, 5]
     assert rest.next is None
 
 
 def test_what_waits_for_nobody_cannot_be_claimed():
-    story = given(some(2), *group(), read(), nack(1), Later(500))
+    engine = given(some(2), *group(), read(), nack(1), Later(500))
 
     claim = ClaimRecords(**GROUP, consumer=BORIS, min_idle_ms=1)
 
-    assert [one.sequence for one in story.tell(claim).reply.items] == [2]
+    assert [one.sequence for one in engine.execute(claim).reply.items] == [2]
 
 
 def test_a_claim_that_would_break_the_order_of_a_key_is_refused():
-    story = given(appended("a"), *group(KEYED), read(), Later(900))
+    engine = given(appended("a"), *group(KEYED), read(), Later(900))
 
     with pytest.raises(Conflict) as refusal:
-        story.tell(ClaimRecords(**GROUP, consumer=BORIS, min_idle_ms=1))
+        engine.execute(ClaimRecords(**GROUP, consumer=BORIS, min_idle_ms=1))
 
     assert refusal.value.code == "claim_breaks_order"
     own = ClaimRecords(**GROUP, consumer=ANNA)
-    assert [one.sequence for one in story.tell(own).reply.items] == [1]
+    assert [one.sequence for one in engine.execute(own).reply.items] == [1]
 
 
 @pytest.mark.parametrize(
@@ -538,22 +538,22 @@ def test_a_claim_that_would_break_the_order_of_a_key_is_refused():
 )
 def test_a_claim_has_its_bounds(more):
     with pytest.raises(Invalid):
-        given(some(1), *group()).tell(ClaimRecords(**GROUP, consumer=ANNA, **more))
+        given(some(1), *group()).execute(ClaimRecords(**GROUP, consumer=ANNA, **more))
 
 
 def test_what_was_handed_out_as_often_as_it_may_be_cannot_be_claimed():
     settings = GroupSettings(max_deliveries=2, ack_timeout_ms=1_000)
-    story = given(some(2), *group(settings), read(limit=1), nack(1), read())
+    engine = given(some(2), *group(settings), read(limit=1), nack(1), read())
 
-    reply = story.tell(ClaimRecords(**GROUP, consumer=ANNA)).reply
+    reply = engine.execute(ClaimRecords(**GROUP, consumer=ANNA)).reply
 
     assert [one.sequence for one in reply.items] == [2]
 
 
 def test_who_stands_by_cannot_claim():
-    story = given(some(2), *group(ALONE))
-    taken(story)
-    story.tell(Later(900))
+    engine = given(some(2), *group(ALONE))
+    taken(engine)
+    engine.execute(Later(900))
 
-    assert story.tell(ClaimRecords(**GROUP, consumer=BORIS, min_idle_ms=1)).reply.items == []
-    assert len(story.tell(ClaimRecords(**GROUP, consumer=ANNA)).reply.items) == 2
+    assert engine.execute(ClaimRecords(**GROUP, consumer=BORIS, min_idle_ms=1)).reply.items == []
+    assert len(engine.execute(ClaimRecords(**GROUP, consumer=ANNA)).reply.items) == 2

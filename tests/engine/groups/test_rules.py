@@ -52,8 +52,8 @@ def read(consumer=ANNA, limit=10, **more):
     return ReadGroup(**GROUP, consumer=consumer, limit=limit, **more)
 
 
-def taken(story, consumer=ANNA, **more):
-    return [record.sequence for record in story.tell(read(consumer, **more)).reply.items]
+def taken(engine, consumer=ANNA, **more):
+    return [record.sequence for record in engine.execute(read(consumer, **more)).reply.items]
 
 
 def handed_out(count, settings=SETTINGS):
@@ -62,8 +62,8 @@ def handed_out(count, settings=SETTINGS):
     return given(appended(count), make, JOIN, read())
 
 
-def counts(story):
-    group = story.ask(GetGroup(**GROUP))
+def counts(engine):
+    group = engine.query(GetGroup(**GROUP))
     return group.lag, group.pending, group.waiting
 
 
@@ -71,27 +71,27 @@ def counts(story):
 
 
 def test_a_group_is_made_with_its_settings():
-    story = given(appended(3))
+    engine = given(appended(3))
 
-    decision = story.tell(MAKE)
+    decision = engine.execute(MAKE)
 
     assert decision.events == (
         GroupCreated(
             namespace=DEFAULT, **GROUP, number=1, settings=SETTINGS, next=1, at_ms=NOON_MS
         ),
     )
-    assert counts(story) == (3, 0, 0)
+    assert counts(engine) == (3, 0, 0)
 
 
 def test_a_group_may_come_before_its_stream():
-    decision = given().tell(MAKE)
+    decision = given().execute(MAKE)
 
     assert [type(event) for event in decision.events] == [StreamCreated, GroupCreated]
 
 
 def test_a_group_is_made_once():
     with pytest.raises(Conflict) as refusal:
-        given(MAKE).tell(MAKE)
+        given(MAKE).execute(MAKE)
 
     assert refusal.value.code == "group_exists"
 
@@ -111,18 +111,18 @@ def test_a_group_is_made_once():
     ],
 )
 def test_a_group_begins_after_an_id(start, first):
-    story = given()
+    engine = given()
     for _ in range(3):
-        story.tell(appended(2), Later(1_000))
+        engine.execute(appended(2), Later(1_000))
 
-    assert story.tell(CreateGroup(**GROUP, start=start)).events[0].next == first
+    assert engine.execute(CreateGroup(**GROUP, start=start)).events[0].next == first
 
 
 @pytest.mark.parametrize("before", [[], [appended(1)]])
 @pytest.mark.parametrize("start", ["", "now", "5", "-1-0"])
 def test_a_start_that_is_no_id_is_invalid(before, start):
     with pytest.raises(Invalid) as refusal:
-        given(*before).tell(CreateGroup(**GROUP, start=start))
+        given(*before).execute(CreateGroup(**GROUP, start=start))
 
     assert refusal.value.code == "invalid_stream_id"
 
@@ -143,7 +143,7 @@ def test_a_start_that_is_no_id_is_invalid(before, start):
 )
 def test_settings_have_their_bounds(settings):
     with pytest.raises(Invalid):
-        given().tell(CreateGroup(**GROUP, settings=GroupSettings(**settings)))
+        given().execute(CreateGroup(**GROUP, settings=GroupSettings(**settings)))
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a/b", "g" * 257])
@@ -154,18 +154,18 @@ def test_a_name_that_no_group_and_no_consumer_can_have_is_invalid(name):
         JoinGroup(**GROUP, consumer=name),
     ):
         with pytest.raises(Invalid):
-            given().tell(message)
+            given().execute(message)
 
 
 def test_a_stream_has_only_so_many_groups(monkeypatch):
     monkeypatch.setattr("flo.engine.groups.rules.GROUPS_MAX", 2)
-    story = given(*(CreateGroup(stream="orders", group=name) for name in "ab"))
+    engine = given(*(CreateGroup(stream="orders", group=name) for name in "ab"))
 
     with pytest.raises(Conflict) as refusal:
-        story.tell(CreateGroup(stream="orders", group="c"))
+        engine.execute(CreateGroup(stream="orders", group="c"))
 
     assert refusal.value.code == "too_many_groups"
-    story.tell(CreateGroup(stream="clicks", group="c"))
+    engine.execute(CreateGroup(stream="clicks", group="c"))
 
 
 @pytest.mark.parametrize(
@@ -182,41 +182,41 @@ def test_a_stream_has_only_so_many_groups(monkeypatch):
 )
 def test_what_is_not_there_is_not_found(message):
     with pytest.raises(NotFound) as refusal:
-        given().tell(message)
+        given().execute(message)
     assert refusal.value.code == "stream_not_found"
 
     with pytest.raises(NotFound) as refusal:
-        given(CreateStream(stream="orders")).tell(message)
+        given(CreateStream(stream="orders")).execute(message)
     assert refusal.value.code == "group_not_found"
 
 
 def test_a_group_that_was_made_again_begins_anew():
-    story = handed_out(3)
+    engine = handed_out(3)
 
-    decision = story.tell(DeleteGroup(**GROUP))
+    decision = engine.execute(DeleteGroup(**GROUP))
     assert decision.events == (GroupDeleted(namespace=DEFAULT, **GROUP),)
-    assert len(story.state.due) == 0
-    assert story.ask(GetStream(stream="orders")).groups == []
+    assert len(engine.state.due) == 0
+    assert engine.query(GetStream(stream="orders")).groups == []
 
-    assert story.tell(JOIN).events[0].number == 2
-    assert counts(story) == (3, 0, 0)
+    assert engine.execute(JOIN).events[0].number == 2
+    assert counts(engine) == (3, 0, 0)
 
 
 def test_the_groups_of_a_stream_go_with_it():
-    story = handed_out(3)
+    engine = handed_out(3)
 
-    story.tell(DeleteStream(stream="orders"))
+    engine.execute(DeleteStream(stream="orders"))
 
-    assert len(story.state.due) == 0
+    assert len(engine.state.due) == 0
     with pytest.raises(NotFound):
-        story.ask(GetGroup(**GROUP))
+        engine.query(GetGroup(**GROUP))
 
 
 # Joining and leaving
 
 
 def test_who_joins_makes_the_group_and_its_stream_if_need_be():
-    decision = given().tell(JOIN)
+    decision = given().execute(JOIN)
 
     assert [type(event) for event in decision.events] == [
         StreamCreated,
@@ -227,103 +227,107 @@ def test_who_joins_makes_the_group_and_its_stream_if_need_be():
 
 
 def test_who_joins_hears_the_settings_that_hold():
-    assert given(MAKE).tell(JOIN).reply == Joined(settings=SETTINGS)
+    assert given(MAKE).execute(JOIN).reply == Joined(settings=SETTINGS)
 
 
 def test_to_join_twice_changes_nothing():
-    decision = given(MAKE, JOIN).tell(JOIN)
+    decision = given(MAKE, JOIN).execute(JOIN)
 
     assert (decision.reply, decision.events) == (Joined(settings=SETTINGS), ())
 
 
 def test_what_a_consumer_held_goes_to_the_others_at_once():
-    story = handed_out(3, GroupSettings(redelivery_delay_ms=5_000))
-    story.tell(JoinGroup(**GROUP, consumer=BORIS))
+    engine = handed_out(3, GroupSettings(redelivery_delay_ms=5_000))
+    engine.execute(JoinGroup(**GROUP, consumer=BORIS))
 
-    decision = story.tell(LeaveGroup(**GROUP, consumer=ANNA))
+    decision = engine.execute(LeaveGroup(**GROUP, consumer=ANNA))
 
     assert [type(event) for event in decision.events] == [RecordsReturned, ConsumerLeft]
-    assert taken(story, BORIS) == [1, 2, 3]
+    assert taken(engine, BORIS) == [1, 2, 3]
 
 
 def test_who_holds_nothing_just_leaves_and_who_is_not_there_leaves_without_a_word():
-    story = given(MAKE, JOIN)
+    engine = given(MAKE, JOIN)
 
-    assert [type(one) for one in story.tell(LeaveGroup(**GROUP, consumer=ANNA)).events] == [
+    assert [type(one) for one in engine.execute(LeaveGroup(**GROUP, consumer=ANNA)).events] == [
         ConsumerLeft
     ]
-    assert story.tell(LeaveGroup(**GROUP, consumer=ANNA)).events == ()
+    assert engine.execute(LeaveGroup(**GROUP, consumer=ANNA)).events == ()
 
 
 def test_a_group_that_is_full_lets_those_go_who_are_silent_and_hold_nothing(monkeypatch):
     monkeypatch.setattr("flo.engine.groups.rules.CONSUMERS_MAX", 2)
-    story = given(appended(1), MAKE, JOIN, JoinGroup(**GROUP, consumer=BORIS), read())
+    engine = given(appended(1), MAKE, JOIN, JoinGroup(**GROUP, consumer=BORIS), read())
 
     with pytest.raises(Conflict) as refusal:
-        story.tell(JoinGroup(**GROUP, consumer=CLARA))
+        engine.execute(JoinGroup(**GROUP, consumer=CLARA))
     assert refusal.value.code == "too_many_consumers"
 
-    story.tell(TouchRecords(**GROUP, consumer=ANNA, ids=ids(1), extend_ms=9_000), Later(1_001))
-    story.tell(JoinGroup(**GROUP, consumer=CLARA))
+    engine.execute(TouchRecords(**GROUP, consumer=ANNA, ids=ids(1), extend_ms=9_000), Later(1_001))
+    engine.execute(JoinGroup(**GROUP, consumer=CLARA))
 
-    assert [one.name for one in story.ask(GetGroup(**GROUP)).consumers] == [ANNA, CLARA]
+    assert [one.name for one in engine.query(GetGroup(**GROUP)).consumers] == [ANNA, CLARA]
 
 
 def test_only_so_many_stand_by():
     settings = GroupSettings(mode=GroupMode.EXCLUSIVE, max_standbys=1)
-    story = given(CreateGroup(**GROUP, settings=settings), JOIN, JoinGroup(**GROUP, consumer=BORIS))
+    engine = given(
+        CreateGroup(**GROUP, settings=settings), JOIN, JoinGroup(**GROUP, consumer=BORIS)
+    )
 
     with pytest.raises(Conflict) as refusal:
-        story.tell(JoinGroup(**GROUP, consumer=CLARA))
+        engine.execute(JoinGroup(**GROUP, consumer=CLARA))
 
     assert refusal.value.code == "group_locked"
-    story.tell(LeaveGroup(**GROUP, consumer=BORIS), JoinGroup(**GROUP, consumer=CLARA))
+    engine.execute(LeaveGroup(**GROUP, consumer=BORIS), JoinGroup(**GROUP, consumer=CLARA))
 
 
 def test_who_stands_by_in_silence_makes_room_for_another():
     settings = GroupSettings(mode=GroupMode.EXCLUSIVE, max_standbys=1, ack_timeout_ms=1_000)
-    story = given(CreateGroup(**GROUP, settings=settings), JOIN, JoinGroup(**GROUP, consumer=BORIS))
-    story.tell(Later(900), read(), Later(101))
+    engine = given(
+        CreateGroup(**GROUP, settings=settings), JOIN, JoinGroup(**GROUP, consumer=BORIS)
+    )
+    engine.execute(Later(900), read(), Later(101))
 
-    story.tell(JoinGroup(**GROUP, consumer=CLARA))
+    engine.execute(JoinGroup(**GROUP, consumer=CLARA))
 
-    assert [one.name for one in story.ask(GetGroup(**GROUP)).consumers] == [ANNA, CLARA]
+    assert [one.name for one in engine.query(GetGroup(**GROUP)).consumers] == [ANNA, CLARA]
 
 
 # Settling
 
 
 def test_what_is_acked_is_settled():
-    story = handed_out(3)
+    engine = handed_out(3)
 
-    assert story.tell(Ack(**GROUP, ids=ids(1, 3))).reply == Settled(count=2)
+    assert engine.execute(Ack(**GROUP, ids=ids(1, 3))).reply == Settled(count=2)
 
-    assert counts(story) == (0, 1, 0)
-    story.tell(Later(1_000), Tick())
-    assert taken(story) == [2]
+    assert counts(engine) == (0, 1, 0)
+    engine.execute(Later(1_000), Tick())
+    assert taken(engine) == [2]
 
 
 def test_ids_that_are_not_under_way_are_passed_over():
-    story = handed_out(3)
+    engine = handed_out(3)
 
-    assert story.tell(Ack(**GROUP, ids=ids(2, 2, 7, 2))).reply == Settled(count=1)
-    decision = story.tell(Ack(**GROUP, ids=ids(2, 9)))
+    assert engine.execute(Ack(**GROUP, ids=ids(2, 2, 7, 2))).reply == Settled(count=1)
+    decision = engine.execute(Ack(**GROUP, ids=ids(2, 9)))
 
     assert (decision.reply, decision.events) == (Settled(count=0), ())
 
 
 def test_anyone_may_ack_and_late_is_not_too_late():
-    story = handed_out(2)
-    story.tell(Later(1_000), Tick())
-    assert counts(story) == (0, 0, 2)
+    engine = handed_out(2)
+    engine.execute(Later(1_000), Tick())
+    assert counts(engine) == (0, 0, 2)
 
-    assert story.tell(Ack(**GROUP, ids=ids(1))).reply == Settled(count=1)
+    assert engine.execute(Ack(**GROUP, ids=ids(1))).reply == Settled(count=1)
 
-    assert counts(story) == (0, 0, 1)
+    assert counts(engine) == (0, 0, 1)
 
 
 def test_an_id_is_known_by_its_sequence_alone():
-    assert handed_out(1).tell(Ack(**GROUP, ids=["0-1"])).reply == Settled(count=1)
+    assert handed_out(1).execute(Ack(**GROUP, ids=["0-1"])).reply == Settled(count=1)
 
 
 @pytest.mark.parametrize("wrong", [[], ["x"], ids(*range(1, 1_002))])
@@ -334,91 +338,91 @@ def test_ids_that_make_no_sense_or_are_too_many_are_invalid(wrong):
         TouchRecords(**GROUP, consumer=ANNA, ids=wrong),
     ):
         with pytest.raises(Invalid):
-            handed_out(1).tell(message)
+            handed_out(1).execute(message)
 
 
 def test_what_is_nacked_is_handed_out_again_first():
-    story = given(appended(4), MAKE, JOIN, read(limit=2))
+    engine = given(appended(4), MAKE, JOIN, read(limit=2))
 
-    assert story.tell(Nack(**GROUP, ids=ids(2))).reply == Settled(count=1)
+    assert engine.execute(Nack(**GROUP, ids=ids(2))).reply == Settled(count=1)
 
-    assert taken(story) == [2, 3, 4]
+    assert taken(engine) == [2, 3, 4]
 
 
 def test_a_nack_of_a_consumer_touches_only_what_it_holds():
-    story = given(appended(2), MAKE, JOIN, JoinGroup(**GROUP, consumer=BORIS))
-    story.tell(read(limit=1), read(BORIS, limit=1))
+    engine = given(appended(2), MAKE, JOIN, JoinGroup(**GROUP, consumer=BORIS))
+    engine.execute(read(limit=1), read(BORIS, limit=1))
 
     nack = Nack(**GROUP, ids=ids(1, 2), consumer=BORIS)
 
-    assert story.tell(nack).reply == Settled(count=1)
-    assert story.tell(nack).reply == Settled(count=0)
-    assert taken(story) == [2]
+    assert engine.execute(nack).reply == Settled(count=1)
+    assert engine.execute(nack).reply == Settled(count=0)
+    assert taken(engine) == [2]
 
 
 @pytest.mark.parametrize(
     ("of_group", "of_nack", "delay_ms"), [(0, 700, 700), (700, None, 700), (700, 0, 0), (9, 70, 70)]
 )
 def test_a_nack_says_when_and_otherwise_the_group_does(of_group, of_nack, delay_ms):
-    story = handed_out(1, GroupSettings(redelivery_delay_ms=of_group))
-    story.tell(Nack(**GROUP, ids=ids(1), delay_ms=of_nack))
+    engine = handed_out(1, GroupSettings(redelivery_delay_ms=of_group))
+    engine.execute(Nack(**GROUP, ids=ids(1), delay_ms=of_nack))
     if delay_ms:
-        assert taken(story) == []
-        story.tell(Later(delay_ms - 1), Tick())
-        assert taken(story) == []
-        decision = story.tell(Later(1), Tick())
+        assert taken(engine) == []
+        engine.execute(Later(delay_ms - 1), Tick())
+        assert taken(engine) == []
+        decision = engine.execute(Later(1), Tick())
         assert [type(event) for event in decision.events] == [RecordsReleased]
 
-    assert taken(story) == [1]
+    assert taken(engine) == [1]
 
 
 @pytest.mark.parametrize("delay_ms", [-1, 366 * 24 * 3_600_000 + 1])
 def test_a_delay_has_its_bounds(delay_ms):
     with pytest.raises(Invalid):
-        handed_out(1).tell(Nack(**GROUP, ids=ids(1), delay_ms=delay_ms))
+        handed_out(1).execute(Nack(**GROUP, ids=ids(1), delay_ms=delay_ms))
 
 
 # Running out of time
 
 
 def test_what_is_not_settled_in_time_is_handed_out_again():
-    story = handed_out(2)
-    assert story.tell(Later(999), Tick()).events == ()
+    engine = handed_out(2)
+    assert engine.execute(Later(999), Tick()).events == ()
 
-    decision = story.tell(Later(1), Tick())
+    decision = engine.execute(Later(1), Tick())
 
     assert [type(event) for event in decision.events] == [RecordsReturned]
-    reply = story.tell(read()).reply
+    reply = engine.execute(read()).reply
     assert ([one.sequence for one in reply.items], reply.deliveries) == ([1, 2], [2, 2])
 
 
 def test_what_is_late_waits_for_the_delay_of_the_group_too():
-    story = handed_out(1, GroupSettings(ack_timeout_ms=1_000, redelivery_delay_ms=500))
+    engine = handed_out(1, GroupSettings(ack_timeout_ms=1_000, redelivery_delay_ms=500))
 
-    story.tell(Later(1_000), Tick())
-    assert taken(story) == []
-    assert story.state.due.next_at_ms() is not None
+    engine.execute(Later(1_000), Tick())
+    assert taken(engine) == []
+    assert engine.state.due.next_at_ms() is not None
 
-    story.tell(Later(500), Tick())
-    assert taken(story) == [1]
+    engine.execute(Later(500), Tick())
+    assert taken(engine) == [1]
 
 
 def test_many_run_out_of_time_some_at_a_time(monkeypatch):
     monkeypatch.setattr("flo.engine.groups.rules.DUE_PER_GROUP_MAX", 3)
-    story = handed_out(8)
-    story.tell(Later(1_000))
+    engine = handed_out(8)
+    engine.execute(Later(1_000))
 
-    returned = [sum(1 for _ in story.tell(Tick()).events) for _ in range(4)]
+    returned = [sum(1 for _ in engine.execute(Tick()).events) for _ in range(4)]
 
     assert returned == [1, 1, 1, 0]
-    assert counts(story) == (0, 0, 8)
+    assert counts(engine) == (0, 0, 8)
 
 
 def test_a_touch_gives_more_time_from_now_on():
-    story = handed_out(2)
-    story.tell(Later(900))
+    engine = handed_out(2)
+    engine.execute(Later(900))
 
-    decision = story.tell(TouchRecords(**GROUP, consumer=ANNA, ids=ids(1), extend_ms=5_000))
+    decision = engine.execute(TouchRecords(**GROUP, consumer=ANNA, ids=ids(1), extend_ms=5_000))
 
     assert decision.events == (
         RecordsTouched(
@@ -429,29 +433,29 @@ def test_a_touch_gives_more_time_from_now_on():
             at_ms=NOON_MS + 900,
         ),
     )
-    story.tell(Later(100), Tick())
-    assert counts(story) == (0, 1, 1)
-    story.tell(Later(4_900), Tick())
-    assert counts(story) == (0, 0, 2)
+    engine.execute(Later(100), Tick())
+    assert counts(engine) == (0, 1, 1)
+    engine.execute(Later(4_900), Tick())
+    assert counts(engine) == (0, 0, 2)
 
 
 def test_a_touch_without_a_time_gives_the_ack_timeout():
-    story = handed_out(1)
-    story.tell(Later(900), TouchRecords(**GROUP, consumer=ANNA, ids=ids(1)))
+    engine = handed_out(1)
+    engine.execute(Later(900), TouchRecords(**GROUP, consumer=ANNA, ids=ids(1)))
 
-    story.tell(Later(999), Tick())
-    assert counts(story) == (0, 1, 0)
-    story.tell(Later(1), Tick())
-    assert counts(story) == (0, 0, 1)
+    engine.execute(Later(999), Tick())
+    assert counts(engine) == (0, 1, 0)
+    engine.execute(Later(1), Tick())
+    assert counts(engine) == (0, 0, 1)
 
 
 def test_nobody_gets_more_time_for_what_is_with_others_or_with_nobody():
-    story = handed_out(2)
-    story.tell(JoinGroup(**GROUP, consumer=BORIS), Nack(**GROUP, ids=ids(2)))
+    engine = handed_out(2)
+    engine.execute(JoinGroup(**GROUP, consumer=BORIS), Nack(**GROUP, ids=ids(2)))
 
     for consumer, sequence in ((BORIS, 1), (ANNA, 2), (ANNA, 3)):
         touch = TouchRecords(**GROUP, consumer=consumer, ids=ids(sequence))
-        assert story.tell(touch).reply == Settled(count=0)
+        assert engine.execute(touch).reply == Settled(count=0)
 
 
 @pytest.mark.parametrize("extend_ms", [0, -1, 24 * 3_600_000 + 1])
@@ -459,7 +463,7 @@ def test_an_extension_has_its_bounds(extend_ms):
     touch = TouchRecords(**GROUP, consumer=ANNA, ids=ids(1), extend_ms=extend_ms)
 
     with pytest.raises(Invalid):
-        handed_out(1).tell(touch)
+        handed_out(1).execute(touch)
 
 
 # What counts for a registered worker
@@ -473,32 +477,32 @@ def counted():
     return given(worker, appended(5), MAKE, JOIN, read())
 
 
-def process(story):
-    (process,) = story.ask(GetWorker(worker_id=ANNA)).processes
+def process(engine):
+    (process,) = engine.query(GetWorker(worker_id=ANNA)).processes
     return process.name, process.run_count, process.fail_count
 
 
 def test_what_a_registered_worker_settles_counts_for_it(counted):
-    counted.tell(Ack(**GROUP, ids=ids(1, 2, 3), worker_id=ANNA))
-    counted.tell(Nack(**GROUP, ids=ids(4), worker_id=ANNA))
+    counted.execute(Ack(**GROUP, ids=ids(1, 2, 3), worker_id=ANNA))
+    counted.execute(Nack(**GROUP, ids=ids(4), worker_id=ANNA))
 
     assert process(counted) == ("orders/billing", 3, 1)
 
 
 def test_what_nobody_is_named_for_counts_for_nobody(counted):
-    counted.tell(Ack(**GROUP, ids=ids(1)), Nack(**GROUP, ids=ids(2)))
-    counted.tell(Ack(**GROUP, ids=ids(3), worker_id="stranger"))
+    counted.execute(Ack(**GROUP, ids=ids(1)), Nack(**GROUP, ids=ids(2)))
+    counted.execute(Ack(**GROUP, ids=ids(3), worker_id="stranger"))
 
     assert process(counted) == ("orders/billing", 0, 0)
 
 
 def test_what_was_passed_over_does_not_count(counted):
-    counted.tell(*[Ack(**GROUP, ids=ids(1), worker_id=ANNA)] * 3)
+    counted.execute(*[Ack(**GROUP, ids=ids(1), worker_id=ANNA)] * 3)
 
     assert process(counted) == ("orders/billing", 1, 0)
 
 
 def test_a_worker_that_has_gone_is_not_counted_for(counted):
-    counted.tell(DeregisterWorker(worker_id=ANNA), Ack(**GROUP, ids=ids(1), worker_id=ANNA))
+    counted.execute(DeregisterWorker(worker_id=ANNA), Ack(**GROUP, ids=ids(1), worker_id=ANNA))
 
     assert counted.state.spaces[DEFAULT].processes == {}

@@ -21,14 +21,14 @@ def put(key, value=b"v", **more):
     return PutKey(key=key, value=value, **more)
 
 
-def scanned(story, **query):
-    return [one.key for one in story.ask(ScanKeys(**query)).items]
+def scanned(engine, **query):
+    return [one.key for one in engine.query(ScanKeys(**query)).items]
 
 
 def test_many_are_got_in_the_order_in_which_they_were_asked_for():
-    story = given(put("a", b"1"), put("b", b"2", ttl_ms=5), put("c", b"3"), Later(5))
+    engine = given(put("a", b"1"), put("b", b"2", ttl_ms=5), put("c", b"3"), Later(5))
 
-    assert story.ask(GetKeys(keys=["c", "b", "x", "a", "c"])) == Values(
+    assert engine.query(GetKeys(keys=["c", "b", "x", "a", "c"])) == Values(
         items=[
             Value(value=b"3", version=3),
             Value(),
@@ -56,54 +56,54 @@ def test_many_are_got_in_the_order_in_which_they_were_asked_for():
 )
 def test_a_question_that_makes_no_sense_is_invalid(query):
     with pytest.raises(Invalid):
-        given(put("a", b"{}")).ask(query)
+        given(put("a", b"{}")).query(query)
 
 
 def test_keys_are_scanned_by_prefix_in_order_and_without_their_values():
-    story = given(put("user/2"), put("user/1"), put("other"), put("user/3", ttl_ms=5), Later(5))
+    engine = given(put("user/2"), put("user/1"), put("other"), put("user/3", ttl_ms=5), Later(5))
 
-    (first, second) = story.ask(ScanKeys(prefix="user/")).items
+    (first, second) = engine.query(ScanKeys(prefix="user/")).items
 
     assert (first.key, first.version, first.at_ms, first.value) == ("user/1", 2, NOON_MS, None)
     assert second.key == "user/2"
-    assert scanned(story) == ["other", "user/1", "user/2"]
+    assert scanned(engine) == ["other", "user/1", "user/2"]
 
 
 def test_a_scan_goes_on_where_the_page_before_it_ended():
-    story = given(*(put(f"k{number}") for number in range(5)))
-    first = story.ask(ScanKeys(limit=2))
+    engine = given(*(put(f"k{number}") for number in range(5)))
+    first = engine.query(ScanKeys(limit=2))
     assert ([one.key for one in first.items], first.cursor) == (["k0", "k1"], "k1")
 
-    story.tell(DeleteKey(key="k1"), put("k00"))
+    engine.execute(DeleteKey(key="k1"), put("k00"))
 
-    assert scanned(story, cursor=first.cursor, limit=9) == ["k2", "k3", "k4"]
-    assert story.ask(ScanKeys(limit=5, cursor="k0")).cursor is None
+    assert scanned(engine, cursor=first.cursor, limit=9) == ["k2", "k3", "k4"]
+    assert engine.query(ScanKeys(limit=5, cursor="k0")).cursor is None
 
 
 def test_values_come_along_if_asked_for_as_many_as_an_answer_may_hold(monkeypatch):
     monkeypatch.setattr("flo.engine.kv.queries.VALUES_PER_ANSWER_LENGTH_MAX", 25)
-    story = given(*(put(f"k{number}", bytes(10)) for number in range(4)), put("z", bytes(30)))
+    engine = given(*(put(f"k{number}", bytes(10)) for number in range(4)), put("z", bytes(30)))
 
-    first = story.ask(ScanKeys(with_values=True))
-    rest = story.ask(ScanKeys(with_values=True, cursor=first.cursor))
-    last = story.ask(ScanKeys(with_values=True, cursor=rest.cursor))
+    first = engine.query(ScanKeys(with_values=True))
+    rest = engine.query(ScanKeys(with_values=True, cursor=first.cursor))
+    last = engine.query(ScanKeys(with_values=True, cursor=rest.cursor))
 
     assert [len(page.items) for page in (first, rest, last)] == [2, 2, 1]
     assert (first.items[0].value, last.items[0].value) == (bytes(10), bytes(30))
     assert last.cursor is None
-    assert len(story.ask(ScanKeys()).items) == 5
+    assert len(engine.query(ScanKeys()).items) == 5
 
 
 def test_a_scan_of_nothing_is_empty():
-    page = given().ask(ScanKeys(prefix="x"))
+    page = given().query(ScanKeys(prefix="x"))
 
     assert (page.items, page.cursor) == ([], None)
 
 
 def test_json_is_got_by_path_with_the_version_of_the_whole():
-    story = given(put("a", b"1"), put("a", b'{"x": [1, {"y": "z"}]}', ttl_ms=500))
+    engine = given(put("a", b"1"), put("a", b'{"x": [1, {"y": "z"}]}', ttl_ms=500))
 
-    assert story.ask(GetJson(key="a", path="$.x[1]")) == Value(
+    assert engine.query(GetJson(key="a", path="$.x[1]")) == Value(
         value=b'{"y":"z"}', version=2, expires_at_ms=NOON_MS + 500
     )
 
@@ -120,15 +120,15 @@ def test_json_is_got_by_path_with_the_version_of_the_whole():
     ],
 )
 def test_what_is_not_there_or_no_json_is_said_to_be_so(query, error):
-    story = given(put("a", b"{}"), put("text", b"x"), put("expired", b"{}", ttl_ms=5), Later(5))
+    engine = given(put("a", b"{}"), put("text", b"x"), put("expired", b"{}", ttl_ms=5), Later(5))
 
     with pytest.raises(error):
-        story.ask(query)
+        engine.query(query)
 
 
 def test_a_history_is_as_long_as_asked_for():
-    story = given(*(put("a", b"%d" % number) for number in range(5)))
+    engine = given(*(put("a", b"%d" % number) for number in range(5)))
 
-    history = story.ask(GetKeyHistory(key="a", limit=2)).items
+    history = engine.query(GetKeyHistory(key="a", limit=2)).items
 
     assert [one.value for one in history] == [b"4", b"3"]

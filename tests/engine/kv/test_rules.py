@@ -48,12 +48,12 @@ def put(value, key="a", **more):
     return PutKey(key=key, value=value, **more)
 
 
-def got(story, key="a", **more):
-    return story.ask(GetKey(key=key, **more))
+def got(engine, key="a", **more):
+    return engine.query(GetKey(key=key, **more))
 
 
-def value(story, key="a", **more):
-    return got(story, key, **more).value
+def value(engine, key="a", **more):
+    return got(engine, key, **more).value
 
 
 def transact(*changes, checks=(), **more):
@@ -64,36 +64,36 @@ def transact(*changes, checks=(), **more):
 
 
 def test_what_is_put_is_got_with_its_version():
-    story = given()
+    engine = given()
 
-    decision = story.tell(A)
+    decision = engine.execute(A)
 
     assert decision.reply == Versioned(version=1)
     assert decision.events == (
         KeyPut(namespace=DEFAULT, key="a", value=b"1", version=1, at_ms=NOON_MS),
     )
-    assert got(story) == Value(value=b"1", version=1)
+    assert got(engine) == Value(value=b"1", version=1)
 
 
 def test_every_change_in_a_namespace_gets_the_next_version():
-    story = given(A, put(b"x", "b"), put(b"x", "a", namespace="prod"), put(b"2"))
+    engine = given(A, put(b"x", "b"), put(b"x", "a", namespace="prod"), put(b"2"))
 
-    assert (got(story).version, got(story, "b").version) == (3, 2)
-    assert got(story, namespace="prod").version == 1
+    assert (got(engine).version, got(engine, "b").version) == (3, 2)
+    assert got(engine, namespace="prod").version == 1
 
 
 def test_a_key_that_was_made_again_never_has_an_old_version():
-    story = given(A, DeleteKey(key="a"), A)
+    engine = given(A, DeleteKey(key="a"), A)
 
-    assert got(story).version == 3
+    assert got(engine).version == 3
 
 
 def test_what_is_deleted_is_gone_and_only_once():
-    story = given(A)
+    engine = given(A)
 
-    assert story.tell(DeleteKey(key="a")).reply == Deleted(existed=True)
-    assert got(story) == Value()
-    decision = story.tell(DeleteKey(key="a"))
+    assert engine.execute(DeleteKey(key="a")).reply == Deleted(existed=True)
+    assert got(engine) == Value()
+    decision = engine.execute(DeleteKey(key="a"))
     assert (decision.reply, decision.events) == (Deleted(existed=False), ())
 
 
@@ -115,14 +115,14 @@ def test_what_is_deleted_is_gone_and_only_once():
 )
 def test_what_makes_no_sense_is_invalid(message):
     with pytest.raises(Invalid):
-        given().tell(message)
+        given().execute(message)
 
 
 def test_a_value_has_its_bound():
-    given().tell(put(bytes(VALUE_LENGTH_MAX)), put(b"", "k" * 4_096))
+    given().execute(put(bytes(VALUE_LENGTH_MAX)), put(b"", "k" * 4_096))
 
     with pytest.raises(TooLarge):
-        given().tell(put(bytes(VALUE_LENGTH_MAX + 1)))
+        given().execute(put(bytes(VALUE_LENGTH_MAX + 1)))
 
 
 # Conditions
@@ -151,21 +151,21 @@ def test_a_value_has_its_bound():
     ],
 )
 def test_a_put_happens_only_if_its_condition_is_met(before, condition, is_met):
-    story = given(*before)
-    was = got(story)
+    engine = given(*before)
+    was = got(engine)
 
     if is_met:
-        story.tell(put(b"new", **condition))
-        assert value(story) == b"new"
+        engine.execute(put(b"new", **condition))
+        assert value(engine) == b"new"
     else:
         with pytest.raises(Conflict):
-            story.tell(put(b"new", **condition))
-        assert got(story) == was
+            engine.execute(put(b"new", **condition))
+        assert got(engine) == was
 
 
 def test_a_version_that_does_not_match_is_named():
     with pytest.raises(Conflict) as refusal:
-        given(A, A).tell(put(b"", if_version=1))
+        given(A, A).execute(put(b"", if_version=1))
 
     assert refusal.value.code == "version_mismatch"
     assert refusal.value.details == {"key": "a", "expected": 1, "actual": 2}
@@ -182,62 +182,62 @@ def test_a_version_that_does_not_match_is_named():
 )
 def test_every_change_can_be_conditional(message):
     with pytest.raises(Conflict) as refusal:
-        given(A, A).tell(message)
+        given(A, A).execute(message)
     assert refusal.value.code == "version_mismatch"
 
-    assert given(A).tell(message).events
+    assert given(A).execute(message).events
 
 
 # Expiry
 
 
 def test_a_key_expires_before_and_after_the_tick_that_makes_it_a_fact():
-    story = given(put(b"1", ttl_ms=500))
-    assert got(story) == Value(value=b"1", version=1, expires_at_ms=NOON_MS + 500)
+    engine = given(put(b"1", ttl_ms=500))
+    assert got(engine) == Value(value=b"1", version=1, expires_at_ms=NOON_MS + 500)
 
-    story.tell(Later(499), Tick())
-    assert value(story) == b"1"
+    engine.execute(Later(499), Tick())
+    assert value(engine) == b"1"
 
-    story.tell(Later(1))
-    assert got(story) == Value()
-    assert story.tell(DeleteKey(key="a")).reply == Deleted(existed=False)
+    engine.execute(Later(1))
+    assert got(engine) == Value()
+    assert engine.execute(DeleteKey(key="a")).reply == Deleted(existed=False)
 
-    assert story.tell(Tick()).events == (
+    assert engine.execute(Tick()).events == (
         KeyExpired(namespace=DEFAULT, key="a", version=2, at_ms=NOON_MS + 500),
     )
-    assert got(story) == Value()
-    assert len(story.state.spaces[DEFAULT].kv) == len(story.state.due) == 0
+    assert got(engine) == Value()
+    assert len(engine.state.spaces[DEFAULT].kv) == len(engine.state.due) == 0
 
 
 def test_what_is_put_in_the_place_of_an_expired_key_has_no_past():
-    story = given(put(b"1", ttl_ms=500), Later(500), put(b"2"))
+    engine = given(put(b"1", ttl_ms=500), Later(500), put(b"2"))
 
-    history = story.ask(GetKeyHistory(key="a"))
+    history = engine.query(GetKeyHistory(key="a"))
 
     assert [one.value for one in history.items] == [b"2"]
-    assert story.tell(Tick()).events == ()
-    assert value(story) == b"2"
+    assert engine.execute(Tick()).events == ()
+    assert value(engine) == b"2"
 
 
 def test_a_put_without_a_time_makes_a_key_stay():
-    story = given(put(b"1", ttl_ms=500), put(b"2"), Later(500))
+    engine = given(put(b"1", ttl_ms=500), put(b"2"), Later(500))
 
-    assert story.tell(Tick()).events == ()
-    assert value(story) == b"2"
+    assert engine.execute(Tick()).events == ()
+    assert value(engine) == b"2"
 
 
 def test_the_expiry_can_be_set_anew_and_lifted():
-    story = given(A)
+    engine = given(A)
 
-    decision = story.tell(ExpireKey(key="a", ttl_ms=500))
+    decision = engine.execute(ExpireKey(key="a", ttl_ms=500))
     assert decision.reply == Versioned(version=1)
     kept = KeyKept(namespace=DEFAULT, key="a", expires_at_ms=NOON_MS + 500, at_ms=NOON_MS)
     assert decision.events == (kept,)
-    story.tell(Later(400), ExpireKey(key="a", ttl_ms=500), Later(400))
-    assert got(story).expires_at_ms == NOON_MS + 900
+    engine.execute(Later(400), ExpireKey(key="a", ttl_ms=500), Later(400))
+    assert got(engine).expires_at_ms == NOON_MS + 900
 
-    story.tell(ExpireKey(key="a"), Later(500), Tick())
-    assert got(story) == Value(value=b"1", version=1)
+    engine.execute(ExpireKey(key="a"), Later(500), Tick())
+    assert got(engine) == Value(value=b"1", version=1)
 
 
 @pytest.mark.parametrize("before", [[], [put(b"1", ttl_ms=5), Later(5)]])
@@ -252,32 +252,32 @@ def test_the_expiry_can_be_set_anew_and_lifted():
 )
 def test_what_does_not_exist_or_has_expired_cannot_be_changed(before, message):
     with pytest.raises(NotFound) as refusal:
-        given(*before).tell(message)
+        given(*before).execute(message)
 
     assert refusal.value.code == "key_not_found"
 
 
 def test_many_keys_expire_in_one_tick():
-    story = given(*(put(b"", f"k{number}", ttl_ms=5) for number in range(50)), A, Later(5))
+    engine = given(*(put(b"", f"k{number}", ttl_ms=5) for number in range(50)), A, Later(5))
 
-    assert len(story.tell(Tick()).events) == 50
-    assert list(story.state.spaces[DEFAULT].kv) == ["a"]
+    assert len(engine.execute(Tick()).events) == 50
+    assert list(engine.state.spaces[DEFAULT].kv) == ["a"]
 
 
 def test_the_keys_of_a_namespace_that_was_deleted_do_not_expire():
-    story = given(put(b"1", namespace="prod", ttl_ms=5), DeleteNamespace(name="prod", force=True))
+    engine = given(put(b"1", namespace="prod", ttl_ms=5), DeleteNamespace(name="prod", force=True))
 
-    assert story.tell(Later(5), Tick()).events == ()
-    assert got(story, namespace="prod") == Value()
+    assert engine.execute(Later(5), Tick()).events == ()
+    assert got(engine, namespace="prod") == Value()
 
 
 # History
 
 
 def test_the_values_a_key_had_are_kept_the_newest_first():
-    story = given(A, Later(5), put(b"2"), put(b"x", "b"), put(b"3"))
+    engine = given(A, Later(5), put(b"2"), put(b"x", "b"), put(b"3"))
 
-    history = story.ask(GetKeyHistory(key="a")).items
+    history = engine.query(GetKeyHistory(key="a")).items
 
     assert [(one.version, one.at_ms - NOON_MS, one.value) for one in history] == [
         (4, 5, b"3"),
@@ -287,9 +287,9 @@ def test_the_values_a_key_had_are_kept_the_newest_first():
 
 
 def test_only_so_many_older_values_are_kept():
-    story = given(*(put(b"%d" % number) for number in range(HISTORY_MAX + 10)))
+    engine = given(*(put(b"%d" % number) for number in range(HISTORY_MAX + 10)))
 
-    history = story.ask(GetKeyHistory(key="a", limit=HISTORY_MAX + 1)).items
+    history = engine.query(GetKeyHistory(key="a", limit=HISTORY_MAX + 1)).items
 
     assert len(history) == HISTORY_MAX + 1
     assert (history[0].value, history[-1].value) == (b"73", b"9")
@@ -297,76 +297,78 @@ def test_only_so_many_older_values_are_kept():
 
 def test_only_so_many_bytes_of_older_values_are_kept():
     length = HISTORY_LENGTH_MAX // 4
-    story = given(*(put(bytes(length)) for _ in range(10)), put(b"small"))
-    assert len(story.ask(GetKeyHistory(key="a")).items) == 1 + 4
+    engine = given(*(put(bytes(length)) for _ in range(10)), put(b"small"))
+    assert len(engine.query(GetKeyHistory(key="a")).items) == 1 + 4
 
-    story.tell(put(bytes(HISTORY_LENGTH_MAX + 1)), put(b"small"))
-    assert len(story.ask(GetKeyHistory(key="a")).items) == 1
+    engine.execute(put(bytes(HISTORY_LENGTH_MAX + 1)), put(b"small"))
+    assert len(engine.query(GetKeyHistory(key="a")).items) == 1
 
 
 # Counting
 
 
 def test_a_key_that_does_not_exist_counts_as_nothing():
-    story = given()
+    engine = given()
 
-    assert story.tell(IncrementKey(key="n", delta=5)).reply == Incremented(version=1, value=5)
-    assert story.tell(IncrementKey(key="n", delta=-7)).reply == Incremented(version=2, value=-2)
-    assert value(story, "n") == b"-2"
+    assert engine.execute(IncrementKey(key="n", delta=5)).reply == Incremented(version=1, value=5)
+    assert engine.execute(IncrementKey(key="n", delta=-7)).reply == Incremented(version=2, value=-2)
+    assert value(engine, "n") == b"-2"
 
 
 @pytest.mark.parametrize("text", [b"", b"x", b"1.5", b" 1", b"1e3", b"+1", b"0x1", b"1" * 20])
 def test_what_is_no_whole_number_cannot_be_counted_on(text):
     with pytest.raises(Conflict) as refusal:
-        given(put(text, "n")).tell(IncrementKey(key="n"))
+        given(put(text, "n")).execute(IncrementKey(key="n"))
 
     assert refusal.value.code == "wrong_type"
 
 
 def test_a_number_stays_within_64_bits():
-    story = given(IncrementKey(key="n", delta=NUMBER_MAX))
+    engine = given(IncrementKey(key="n", delta=NUMBER_MAX))
 
     with pytest.raises(Conflict) as refusal:
-        story.tell(IncrementKey(key="n"))
+        engine.execute(IncrementKey(key="n"))
     assert refusal.value.code == "out_of_range"
 
-    story.tell(IncrementKey(key="n", delta=-NUMBER_MAX), IncrementKey(key="n", delta=-NUMBER_MAX))
+    engine.execute(
+        IncrementKey(key="n", delta=-NUMBER_MAX), IncrementKey(key="n", delta=-NUMBER_MAX)
+    )
     with pytest.raises(Conflict):
-        story.tell(IncrementKey(key="n", delta=-1))
+        engine.execute(IncrementKey(key="n", delta=-1))
 
 
 def test_counting_leaves_the_expiry_as_it_is():
-    story = given(put(b"1", "n", ttl_ms=500), IncrementKey(key="n"))
+    engine = given(put(b"1", "n", ttl_ms=500), IncrementKey(key="n"))
 
-    assert got(story, "n") == Value(value=b"2", version=2, expires_at_ms=NOON_MS + 500)
-    story.tell(Later(500))
-    assert story.tell(IncrementKey(key="n")).reply.value == 1
-    assert got(story, "n").expires_at_ms is None
+    assert got(engine, "n") == Value(value=b"2", version=2, expires_at_ms=NOON_MS + 500)
+    engine.execute(Later(500))
+    assert engine.execute(IncrementKey(key="n")).reply.value == 1
+    assert got(engine, "n").expires_at_ms is None
 
 
 # JSON
 
 
 def test_a_document_is_made_changed_and_deleted_by_path():
-    story = given(SetJson(key="a", document=b'{"user": {"age": 7}}'))
+    engine = given(SetJson(key="a", document=b'{"user": {"age": 7}}'))
 
-    story.tell(SetJson(key="a", path="$.user.age", document=b"8"))
-    story.tell(SetJson(key="a", path="$.tags", document=b'["x"]'))
-    assert value(story) == b'{"user":{"age":8},"tags":["x"]}'
+    engine.execute(SetJson(key="a", path="$.user.age", document=b"8"))
+    engine.execute(SetJson(key="a", path="$.tags", document=b'["x"]'))
+    assert value(engine) == b'{"user":{"age":8},"tags":["x"]}'
 
-    story.tell(DeleteJson(key="a", path="$.user"))
-    assert value(story) == b'{"tags":["x"]}'
+    engine.execute(DeleteJson(key="a", path="$.user"))
+    assert value(engine) == b'{"tags":["x"]}'
 
-    assert story.tell(DeleteJson(key="a")).reply == Versioned(version=None)
-    assert got(story) == Value()
+    assert engine.execute(DeleteJson(key="a")).reply == Versioned(version=None)
+    assert got(engine) == Value()
 
 
 def test_a_change_inside_a_document_leaves_its_expiry_as_it_is():
-    story = given(put(b"{}", ttl_ms=500), SetJson(key="a", path="$.x", document=b"1"))
+    engine = given(put(b"{}", ttl_ms=500), SetJson(key="a", path="$.x", document=b"1"))
 
-    assert got(story).expires_at_ms == NOON_MS + 500
-    story.tell(DeleteJson(key="a", path="$.x"))
-    assert got(story).expires_at_ms == NOON_MS + 500
+    assert got(engine).expires_at_ms == NOON_MS + 500
+    engine.execute(DeleteJson(key="a", path="$.x"))
+    assert got(engine).expires_at_ms == NOON_MS + 500
 
 
 @pytest.mark.parametrize(
@@ -378,29 +380,29 @@ def test_a_change_inside_a_document_leaves_its_expiry_as_it_is():
     ],
 )
 def test_what_is_no_json_stays_as_it_is(message, code):
-    story = given(put(b"no json"))
+    engine = given(put(b"no json"))
 
     with pytest.raises(Conflict) as refusal:
-        story.tell(message)
+        engine.execute(message)
 
     assert refusal.value.code == code
-    assert value(story) == b"no json"
+    assert value(engine) == b"no json"
 
 
 def test_a_document_has_the_bound_of_a_value():
-    story = given(SetJson(key="a", document=b"[]"))
+    engine = given(SetJson(key="a", document=b"[]"))
 
     with pytest.raises(TooLarge):
-        story.tell(SetJson(key="a", path="$[0]", document=b'"%s"' % (b"x" * VALUE_LENGTH_MAX)))
+        engine.execute(SetJson(key="a", path="$[0]", document=b'"%s"' % (b"x" * VALUE_LENGTH_MAX)))
 
 
 # All at once
 
 
 def test_a_transaction_does_all_of_it_with_one_version():
-    story = given(A, put(b"x", "gone"))
+    engine = given(A, put(b"x", "gone"))
 
-    reply = story.tell(
+    reply = engine.execute(
         transact(
             Put(key="b", value=b"2", ttl_ms=500),
             Delete(key="gone"),
@@ -410,9 +412,9 @@ def test_a_transaction_does_all_of_it_with_one_version():
     ).reply
 
     assert reply == Committed(version=3, changes=3, values={"a": 5})
-    assert got(story, "b") == Value(value=b"2", version=3, expires_at_ms=NOON_MS + 500)
-    assert got(story) == Value(value=b"5", version=3)
-    assert got(story, "gone") == Value()
+    assert got(engine, "b") == Value(value=b"2", version=3, expires_at_ms=NOON_MS + 500)
+    assert got(engine) == Value(value=b"5", version=3)
+    assert got(engine, "gone") == Value()
 
 
 @pytest.mark.parametrize(
@@ -427,24 +429,24 @@ def test_a_transaction_does_all_of_it_with_one_version():
     ],
 )
 def test_a_transaction_does_all_of_it_or_none_of_it(message):
-    story = given(A, put(b"x", "text"))
+    engine = given(A, put(b"x", "text"))
 
     with pytest.raises((Conflict, Invalid, TooLarge)):
-        story.tell(message)
+        engine.execute(message)
 
-    assert got(story, "b") == Value()
-    assert got(story) == Value(value=b"1", version=1)
+    assert got(engine, "b") == Value()
+    assert got(engine) == Value(value=b"1", version=1)
 
 
 def test_each_change_builds_on_the_ones_before_it():
-    story = given(put(b"x"))
+    engine = given(put(b"x"))
 
-    reply = story.tell(
+    reply = engine.execute(
         transact(Delete(key="a"), Increment(key="a"), Increment(key="a", delta=2))
     ).reply
 
     assert reply == Committed(version=2, changes=1, values={"a": 3})
-    assert value(story) == b"3"
+    assert value(engine) == b"3"
 
 
 @pytest.mark.parametrize(
@@ -459,31 +461,31 @@ def test_each_change_builds_on_the_ones_before_it():
     ],
 )
 def test_the_expiry_is_what_the_changes_one_after_the_other_would_leave(changes, ttl_ms):
-    story = given(put(b"1", ttl_ms=9_000), transact(*changes))
+    engine = given(put(b"1", ttl_ms=9_000), transact(*changes))
 
     expires_at_ms = NOON_MS + ttl_ms if ttl_ms is not None else None
-    assert got(story).expires_at_ms == expires_at_ms
+    assert got(engine).expires_at_ms == expires_at_ms
 
 
 def test_a_transaction_that_changes_nothing_in_the_end_has_no_event():
-    story = given(A)
+    engine = given(A)
 
-    decision = story.tell(transact(Put(key="b", value=b"2"), Delete(key="b")))
+    decision = engine.execute(transact(Put(key="b", value=b"2"), Delete(key="b")))
 
     assert (decision.reply, decision.events) == (Committed(version=1, changes=0), ())
 
 
 def test_a_transaction_of_checks_alone_only_looks():
-    story = given(A)
+    engine = given(A)
 
-    assert story.tell(transact(checks=[Check(key="a", version=1)])).events == ()
+    assert engine.execute(transact(checks=[Check(key="a", version=1)])).events == ()
     with pytest.raises(Conflict):
-        story.tell(transact(checks=[Check(key="a", version=2)]))
+        engine.execute(transact(checks=[Check(key="a", version=2)]))
 
 
 def test_a_transaction_has_its_bounds():
     most = [Increment(key="n")] * OPERATIONS_PER_TRANSACTION_MAX
-    given().tell(transact(*most))
+    given().execute(transact(*most))
 
     for message in (
         transact(*most, Increment(key="n")),
@@ -491,7 +493,7 @@ def test_a_transaction_has_its_bounds():
         transact(*(Put(key=f"{number}", value=bytes(250_000)) for number in range(5))),
     ):
         with pytest.raises(TooLarge) as refusal:
-            given().tell(message)
+            given().execute(message)
         assert refusal.value.code == "transaction_too_large"
 
 
@@ -499,38 +501,38 @@ def test_a_transaction_has_its_bounds():
 
 
 def begun(*steps):
-    story = given(*steps)
-    reply = story.tell(BeginTransaction()).reply
-    return story, reply.transaction
+    engine = given(*steps)
+    reply = engine.execute(BeginTransaction()).reply
+    return engine, reply.transaction
 
 
 def test_nobody_sees_anything_of_a_transaction_before_it_commits():
-    story, number = begun(A)
+    engine, number = begun(A)
 
     for message, reply in (
         (put(b"2", transaction=number), Versioned(version=None)),
         (DeleteKey(key="b", transaction=number), Deleted(existed=False)),
         (IncrementKey(key="n", transaction=number), Incremented(version=None, value=None)),
     ):
-        decision = story.tell(message)
+        decision = engine.execute(message)
         assert (decision.reply, decision.events) == (reply, ())
-    assert (value(story), got(story, "n")) == (b"1", Value())
+    assert (value(engine), got(engine, "n")) == (b"1", Value())
 
-    reply = story.tell(CommitTransaction(transaction=number)).reply
+    reply = engine.execute(CommitTransaction(transaction=number)).reply
     assert reply == Committed(version=2, changes=2, values={"n": 1})
-    assert (value(story), value(story, "n")) == (b"2", b"1")
+    assert (value(engine), value(engine, "n")) == (b"2", b"1")
 
 
 def test_a_transaction_sees_what_it_has_changed_itself():
-    story, number = begun(put(b"5", "n"))
-    story.tell(IncrementKey(key="n", transaction=number), put(b"x", "b", transaction=number))
+    engine, number = begun(put(b"5", "n"))
+    engine.execute(IncrementKey(key="n", transaction=number), put(b"x", "b", transaction=number))
 
     def read(key):
-        return story.tell(ReadInTransaction(key=key, transaction=number)).reply
+        return engine.execute(ReadInTransaction(key=key, transaction=number)).reply
 
     assert read("n") == Value(value=b"6", version=1)
     assert read("b") == Value(value=b"x", version=0)
-    story.tell(DeleteKey(key="b", transaction=number))
+    engine.execute(DeleteKey(key="b", transaction=number))
     assert read("b") == Value()
 
 
@@ -538,54 +540,54 @@ def test_a_transaction_sees_what_it_has_changed_itself():
     "meanwhile", [put(b"2"), DeleteKey(key="a"), IncrementKey(key="a"), transact(Delete(key="a"))]
 )
 def test_a_commit_fails_if_something_that_was_read_has_changed(meanwhile):
-    story, number = begun(A)
-    story.tell(ReadInTransaction(key="a", transaction=number), meanwhile)
-    story.tell(put(b"x", "b", transaction=number))
+    engine, number = begun(A)
+    engine.execute(ReadInTransaction(key="a", transaction=number), meanwhile)
+    engine.execute(put(b"x", "b", transaction=number))
 
     with pytest.raises(Conflict) as refusal:
-        story.tell(CommitTransaction(transaction=number))
+        engine.execute(CommitTransaction(transaction=number))
 
     assert refusal.value.code == "version_mismatch"
-    assert got(story, "b") == Value()
+    assert got(engine, "b") == Value()
 
 
 def test_the_first_read_is_the_one_that_is_checked():
-    story, number = begun(A)
+    engine, number = begun(A)
     read = ReadInTransaction(key="a", transaction=number)
-    story.tell(read, put(b"2"), read)
+    engine.execute(read, put(b"2"), read)
 
     with pytest.raises(Conflict):
-        story.tell(CommitTransaction(transaction=number))
+        engine.execute(CommitTransaction(transaction=number))
 
 
 def test_a_key_that_was_read_as_absent_must_be_so_still():
-    story, number = begun()
-    story.tell(ReadInTransaction(key="a", transaction=number), A)
+    engine, number = begun()
+    engine.execute(ReadInTransaction(key="a", transaction=number), A)
 
     with pytest.raises(Conflict):
-        story.tell(CommitTransaction(transaction=number))
+        engine.execute(CommitTransaction(transaction=number))
 
 
 def test_what_was_read_and_expired_since_has_changed():
-    story, number = begun(put(b"1", ttl_ms=500))
-    story.tell(ReadInTransaction(key="a", transaction=number), Later(500))
+    engine, number = begun(put(b"1", ttl_ms=500))
+    engine.execute(ReadInTransaction(key="a", transaction=number), Later(500))
 
     with pytest.raises(Conflict):
-        story.tell(CommitTransaction(transaction=number))
+        engine.execute(CommitTransaction(transaction=number))
 
 
 def test_what_is_rolled_back_never_happens():
-    story, number = begun(A)
-    story.tell(put(b"2", transaction=number), RollbackTransaction(transaction=number))
+    engine, number = begun(A)
+    engine.execute(put(b"2", transaction=number), RollbackTransaction(transaction=number))
 
-    assert value(story) == b"1"
+    assert value(engine) == b"1"
     with pytest.raises(NotFound):
-        story.tell(CommitTransaction(transaction=number))
+        engine.execute(CommitTransaction(transaction=number))
 
 
 def test_a_transaction_commits_once():
-    story, number = begun()
-    assert story.tell(CommitTransaction(transaction=number)).reply == Committed(
+    engine, number = begun()
+    assert engine.execute(CommitTransaction(transaction=number)).reply == Committed(
         version=0, changes=0
     )
 
@@ -596,70 +598,70 @@ def test_a_transaction_commits_once():
         ReadInTransaction(key="a", transaction=number),
     ):
         with pytest.raises(NotFound) as refusal:
-            story.tell(message)
+            engine.execute(message)
         assert refusal.value.code == "transaction_not_found"
 
 
 def test_a_transaction_that_is_left_idle_is_forgotten():
-    story, number = begun()
-    story.tell(Later(TRANSACTION_IDLE_MS_MAX), put(b"2", transaction=number))
-    story.tell(Later(TRANSACTION_IDLE_MS_MAX))
-    story.tell(ReadInTransaction(key="a", transaction=number))
+    engine, number = begun()
+    engine.execute(Later(TRANSACTION_IDLE_MS_MAX), put(b"2", transaction=number))
+    engine.execute(Later(TRANSACTION_IDLE_MS_MAX))
+    engine.execute(ReadInTransaction(key="a", transaction=number))
 
-    story.tell(Later(TRANSACTION_IDLE_MS_MAX + 1))
+    engine.execute(Later(TRANSACTION_IDLE_MS_MAX + 1))
 
     with pytest.raises(NotFound):
-        story.tell(CommitTransaction(transaction=number))
-    story.tell(BeginTransaction())
-    assert number not in story.volatile.transactions
+        engine.execute(CommitTransaction(transaction=number))
+    engine.execute(BeginTransaction())
+    assert number not in engine.volatile.transactions
 
 
 def test_only_so_many_are_open_and_the_idle_make_room(monkeypatch):
     monkeypatch.setattr("flo.engine.kv.rules.TRANSACTIONS_OPEN_MAX", 2)
-    story, _ = begun()
-    story.tell(Later(1_000), BeginTransaction())
+    engine, _ = begun()
+    engine.execute(Later(1_000), BeginTransaction())
 
     with pytest.raises(Conflict) as refusal:
-        story.tell(BeginTransaction())
+        engine.execute(BeginTransaction())
     assert refusal.value.code == "too_many_transactions"
 
-    story.tell(Later(TRANSACTION_IDLE_MS_MAX - 500), BeginTransaction())
-    assert len(story.volatile.transactions) == 2
+    engine.execute(Later(TRANSACTION_IDLE_MS_MAX - 500), BeginTransaction())
+    assert len(engine.volatile.transactions) == 2
 
 
 def test_a_transaction_belongs_to_its_namespace():
-    story, number = begun()
+    engine, number = begun()
 
     with pytest.raises(NotFound):
-        story.tell(put(b"2", transaction=number, namespace="prod"))
+        engine.execute(put(b"2", transaction=number, namespace="prod"))
 
 
 @pytest.mark.parametrize(
     "condition", [{"if_version": 1}, {"if_absent": True}, {"if_present": True}]
 )
 def test_conditions_have_no_place_in_a_transaction(condition):
-    story, number = begun(A)
+    engine, number = begun(A)
 
     with pytest.raises(Invalid) as refusal:
-        story.tell(put(b"2", transaction=number, **condition))
+        engine.execute(put(b"2", transaction=number, **condition))
 
     assert refusal.value.code == "condition_in_transaction"
 
 
 def test_an_open_transaction_has_the_bounds_of_any():
-    story, number = begun()
-    story.tell(*[IncrementKey(key="n", transaction=number)] * OPERATIONS_PER_TRANSACTION_MAX)
+    engine, number = begun()
+    engine.execute(*[IncrementKey(key="n", transaction=number)] * OPERATIONS_PER_TRANSACTION_MAX)
 
     with pytest.raises(TooLarge):
-        story.tell(IncrementKey(key="n", transaction=number))
+        engine.execute(IncrementKey(key="n", transaction=number))
 
-    assert story.tell(CommitTransaction(transaction=number)).reply.values == {"n": 256}
+    assert engine.execute(CommitTransaction(transaction=number)).reply.values == {"n": 256}
 
 
 def test_a_deletion_in_a_transaction_is_an_event_of_its_version():
-    story = given(A)
+    engine = given(A)
 
-    assert story.tell(transact(Delete(key="a"))).events == (
+    assert engine.execute(transact(Delete(key="a"))).events == (
         KeyDeleted(namespace=DEFAULT, key="a", version=2, at_ms=NOON_MS),
     )
 
@@ -692,19 +694,19 @@ def as_a_command(change):
 @hypothesis.given(CHANGES, CHANGES)
 def test_a_transaction_leads_where_its_changes_one_after_the_other_would(before, changes):
     one, other = given(), given()
-    for story in (one, other):
+    for engine in (one, other):
         for change in before:
             with suppress(Conflict):
-                story.tell(as_a_command(change), Later(100))
+                engine.execute(as_a_command(change), Later(100))
     try:
         for change in changes:
-            one.tell(as_a_command(change))
+            one.execute(as_a_command(change))
     except Conflict:
         with pytest.raises(Conflict):
-            other.tell(transact(*changes))
+            other.execute(transact(*changes))
         return
 
-    other.tell(transact(*changes))
+    other.execute(transact(*changes))
 
     for key in "ab":
         assert got(one, key).value == got(other, key).value

@@ -61,21 +61,21 @@ CREATE, DELETE = CreateNamespace(name="prod"), DeleteNamespace(name="prod")
 FORCE = DeleteNamespace(name="prod", force=True)
 
 
-def names(story, **settings):
-    return [view.name for view in story.ask(ListNamespaces(**settings)).items]
+def names(engine, **settings):
+    return [view.name for view in engine.query(ListNamespaces(**settings)).items]
 
 
 # Create
 
 
 def test_a_namespace_is_made_by_name():
-    story = given(Later(500))
+    engine = given(Later(500))
 
-    decision = story.tell(CREATE)
+    decision = engine.execute(CREATE)
 
     assert decision.reply == NamespaceMade(name="prod")
     assert decision.events == (NamespaceCreated(name="prod", at_ms=NOON_MS + 500),)
-    assert story.ask(GetNamespace(name="prod")) == NamespaceView(
+    assert engine.query(GetNamespace(name="prod")) == NamespaceView(
         name="prod",
         created_at_ms=NOON_MS + 500,
         actions=0,
@@ -86,35 +86,35 @@ def test_a_namespace_is_made_by_name():
 
 @pytest.mark.parametrize("message", [SEND, WORKER])
 def test_whatever_is_registered_in_a_namespace_makes_it(message):
-    story = given(message)
+    engine = given(message)
 
-    assert story.ask(GetNamespace(name="prod")).created_at_ms is None
+    assert engine.query(GetNamespace(name="prod")).created_at_ms is None
     with pytest.raises(Conflict) as refusal:
-        story.tell(CREATE)
+        engine.execute(CREATE)
     assert refusal.value.code == "namespace_exists"
 
 
 def test_the_default_namespace_is_always_there():
-    story = given()
+    engine = given()
 
-    assert story.ask(GetNamespace(name=DEFAULT)).actions == 0
-    assert names(story) == [DEFAULT]
+    assert engine.query(GetNamespace(name=DEFAULT)).actions == 0
+    assert names(engine) == [DEFAULT]
     with pytest.raises(Conflict) as refusal:
-        story.tell(CreateNamespace(name=DEFAULT))
+        engine.execute(CreateNamespace(name=DEFAULT))
     assert refusal.value.code == "namespace_exists"
 
 
 def test_a_namespace_is_made_once():
-    story = given(CREATE)
+    engine = given(CREATE)
 
     with pytest.raises(Conflict):
-        story.tell(CREATE)
+        engine.execute(CREATE)
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a/b", "prod~1", "ü", "n" * 64])
 def test_a_name_that_cannot_be_is_refused(name):
     with pytest.raises(Invalid) as refusal:
-        given().tell(CreateNamespace(name=name))
+        given().execute(CreateNamespace(name=name))
 
     assert refusal.value.code == "invalid_namespace"
 
@@ -123,12 +123,12 @@ def test_a_name_that_cannot_be_is_refused(name):
 
 
 def test_a_namespace_shows_how_much_there_is_in_it():
-    story = given(
+    engine = given(
         SEND, RegisterAction(name="print", **PROD), WORKER, *[INVOKE] * 3, CLAIM, COMPLETE
     )
-    story.tell(Invoke(action="print", **PROD), CLAIM, Cancel(run_id="send-3", **PROD))
+    engine.execute(Invoke(action="print", **PROD), CLAIM, Cancel(run_id="send-3", **PROD))
 
-    view = story.ask(GetNamespace(name="prod"))
+    view = engine.query(GetNamespace(name="prod"))
 
     assert (view.actions, view.workers) == (2, 1)
     assert view.runs == {
@@ -142,27 +142,27 @@ def test_a_namespace_shows_how_much_there_is_in_it():
 
 
 def test_namespaces_are_listed_by_name():
-    story = given(*(CreateNamespace(name=name) for name in ("prod", "Zoo", "a")))
+    engine = given(*(CreateNamespace(name=name) for name in ("prod", "Zoo", "a")))
 
-    assert names(story) == ["Zoo", "a", "default", "prod"]
-    assert names(story, limit=2) == ["Zoo", "a"]
-    assert names(story, limit=2, cursor="a") == ["default", "prod"]
-    assert story.ask(ListNamespaces(limit=4)).cursor is None
+    assert names(engine) == ["Zoo", "a", "default", "prod"]
+    assert names(engine, limit=2) == ["Zoo", "a"]
+    assert names(engine, limit=2, cursor="a") == ["default", "prod"]
+    assert engine.query(ListNamespaces(limit=4)).cursor is None
 
 
 @pytest.mark.parametrize("limit", [0, LIST_LIMIT_MAX + 1])
 def test_a_list_past_its_bounds_is_refused(limit):
     with pytest.raises(Invalid):
-        given().ask(ListNamespaces(limit=limit))
+        given().query(ListNamespaces(limit=limit))
 
 
 @pytest.mark.parametrize("name", ["prod", "", "prod~1"])
 def test_a_namespace_nobody_made_is_not_there(name):
-    story = given()
+    engine = given()
 
     for message in (GetNamespace(name=name), DeleteNamespace(name=name)):
         with pytest.raises(NotFound) as refusal:
-            story.ask(message) if isinstance(message, GetNamespace) else story.tell(message)
+            engine.query(message) if isinstance(message, GetNamespace) else engine.execute(message)
         assert refusal.value.code == "namespace_not_found"
 
 
@@ -170,18 +170,18 @@ def test_a_namespace_nobody_made_is_not_there(name):
 
 
 def test_what_is_in_one_namespace_is_not_in_another():
-    story = given(SEND, WORKER, INVOKE, RegisterAction(name="send"))
+    engine = given(SEND, WORKER, INVOKE, RegisterAction(name="send"))
     keyed = {"action": "send", "idempotency_key": "order-7"}
-    story.tell(Invoke(**keyed, **PROD))
+    engine.execute(Invoke(**keyed, **PROD))
 
-    assert story.tell(Invoke(**keyed)).reply == Invoked(run_id="send-1", duplicate=False)
-    assert story.ask(ListWorkers()).items == []
-    assert [task.task_id for task in story.tell(CLAIM).reply.tasks] == ["send-1"]
-    assert story.run("send-1").status is RunStatus.PENDING
+    assert engine.execute(Invoke(**keyed)).reply == Invoked(run_id="send-1", duplicate=False)
+    assert engine.query(ListWorkers()).items == []
+    assert [task.task_id for task in engine.execute(CLAIM).reply.tasks] == ["send-1"]
+    assert engine.run("send-1").status is RunStatus.PENDING
     with pytest.raises(NotFound):
-        story.tell(Heartbeat(worker_id=ANNA))
+        engine.execute(Heartbeat(worker_id=ANNA))
     with pytest.raises(NotFound):
-        story.tell(Cancel(run_id="send-2"))
+        engine.execute(Cancel(run_id="send-2"))
 
 
 # Delete
@@ -196,13 +196,13 @@ def test_what_is_in_one_namespace_is_not_in_another():
     ],
 )
 def test_a_namespace_with_nothing_in_it_is_deleted(steps):
-    story = given(*steps)
+    engine = given(*steps)
 
-    decision = story.tell(DELETE)
+    decision = engine.execute(DELETE)
 
     assert decision.reply == Nothing()
     assert decision.events == (NamespaceDeleted(name="prod", at_ms=NOON_MS),)
-    assert names(story) == [DEFAULT]
+    assert names(engine) == [DEFAULT]
 
 
 @pytest.mark.parametrize(
@@ -219,63 +219,63 @@ def test_a_namespace_with_nothing_in_it_is_deleted(steps):
     ],
 )
 def test_a_namespace_with_something_in_it_is_deleted_only_by_force(steps, counts):
-    story = given(*steps)
+    engine = given(*steps)
 
     with pytest.raises(Conflict, match=counts) as refusal:
-        story.tell(DELETE)
+        engine.execute(DELETE)
     assert refusal.value.code == "namespace_not_empty"
-    assert names(story) == [DEFAULT, "prod"]
+    assert names(engine) == [DEFAULT, "prod"]
 
-    story.tell(FORCE)
-    assert names(story) == [DEFAULT]
+    engine.execute(FORCE)
+    assert names(engine) == [DEFAULT]
 
 
 @pytest.mark.parametrize("steps", [[], [RegisterAction(name="send")]])
 def test_the_default_namespace_cannot_be_deleted(steps):
     with pytest.raises(Conflict) as refusal:
-        given(*steps).tell(DeleteNamespace(name=DEFAULT, force=True))
+        given(*steps).execute(DeleteNamespace(name=DEFAULT, force=True))
 
     assert refusal.value.code == "namespace_is_default"
 
 
 def busy():
     """Every kind of thing is in the namespace: run 1 runs, 2 waits, 3 is delayed, 4 has ended."""
-    story = given(SEND, WORKER, *[INVOKE] * 2)
-    story.tell(Invoke(action="send", delay_ms=5_000, **PROD), CLAIM)
-    story.tell(Invoke(action="send", priority=200, idempotency_key="k", **PROD))
-    story.tell(Claim(worker_id=ANNA, actions=["send"], **PROD))
-    story.tell(Fail(run_id="send-4", worker_id=ANNA, **PROD))
-    assert len(story.state.due) == 2
-    return story
+    engine = given(SEND, WORKER, *[INVOKE] * 2)
+    engine.execute(Invoke(action="send", delay_ms=5_000, **PROD), CLAIM)
+    engine.execute(Invoke(action="send", priority=200, idempotency_key="k", **PROD))
+    engine.execute(Claim(worker_id=ANNA, actions=["send"], **PROD))
+    engine.execute(Fail(run_id="send-4", worker_id=ANNA, **PROD))
+    assert len(engine.state.due) == 2
+    return engine
 
 
 def test_the_timers_of_a_deleted_namespace_are_cleared():
-    story = busy()
+    engine = busy()
 
-    story.tell(FORCE)
+    engine.execute(FORCE)
 
-    assert len(story.state.due) == 0
-    assert story.tell(Later(60_000), Tick()).reply == Ticked(more=False)
-    assert story.tell(Tick()).events == ()
+    assert len(engine.state.due) == 0
+    assert engine.execute(Later(60_000), Tick()).reply == Ticked(more=False)
+    assert engine.execute(Tick()).events == ()
 
 
 def test_the_timers_of_other_namespaces_go_on():
-    story = busy()
-    story.tell(RegisterAction(name="send"), Invoke(action="send", delay_ms=5_000))
+    engine = busy()
+    engine.execute(RegisterAction(name="send"), Invoke(action="send", delay_ms=5_000))
 
-    story.tell(FORCE)
+    engine.execute(FORCE)
 
-    assert len(story.tell(Later(5_000), Tick()).events) == 1
+    assert len(engine.execute(Later(5_000), Tick()).events) == 1
 
 
 def test_the_workers_of_a_deleted_namespace_are_heard_of_no_more():
-    story = busy()
-    story.tell(Cancel(run_id="send-1", **PROD), DrainWorker(worker_id=ANNA, **PROD))
+    engine = busy()
+    engine.execute(Cancel(run_id="send-1", **PROD), DrainWorker(worker_id=ANNA, **PROD))
 
-    story.tell(FORCE)
+    engine.execute(FORCE)
 
-    assert story.volatile.presence == {}
-    assert story.volatile.notifications == {}
+    assert engine.volatile.presence == {}
+    assert engine.volatile.notifications == {}
 
 
 QUESTIONS = [
@@ -303,30 +303,30 @@ COMMANDS = [
 
 @pytest.mark.parametrize("query", QUESTIONS, ids=lambda message: type(message).__name__)
 def test_nothing_of_a_deleted_namespace_is_found(query):
-    story = busy()
-    story.tell(FORCE)
+    engine = busy()
+    engine.execute(FORCE)
 
     with pytest.raises(NotFound):
-        story.ask(query)
+        engine.query(query)
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda message: type(message).__name__)
 def test_nothing_can_be_done_in_a_deleted_namespace(command):
-    story = busy()
-    story.tell(FORCE)
+    engine = busy()
+    engine.execute(FORCE)
 
     with pytest.raises(NotFound):
-        story.tell(command)
+        engine.execute(command)
 
 
 def test_what_asks_for_nothing_in_particular_finds_nothing_in_a_deleted_namespace():
-    story = busy()
-    story.tell(FORCE)
+    engine = busy()
+    engine.execute(FORCE)
 
-    assert story.tell(CLAIM).reply == Assigned()
-    assert story.tell(PurgeDead(action="send", **PROD)).reply == Purged(run_ids=[])
-    assert story.tell(DeregisterWorker(worker_id=ANNA, **PROD)).events == ()
-    assert story.ask(WaitForRuns(run_ids=["send-1", "send-4"], **PROD)).unknown == [
+    assert engine.execute(CLAIM).reply == Assigned()
+    assert engine.execute(PurgeDead(action="send", **PROD)).reply == Purged(run_ids=[])
+    assert engine.execute(DeregisterWorker(worker_id=ANNA, **PROD)).events == ()
+    assert engine.query(WaitForRuns(run_ids=["send-1", "send-4"], **PROD)).unknown == [
         "send-1",
         "send-4",
     ]
@@ -336,82 +336,82 @@ def test_what_asks_for_nothing_in_particular_finds_nothing_in_a_deleted_namespac
         ListDead(action="send", **PROD),
         ListWorkers(**PROD),
     ):
-        assert story.ask(query).items == []
-    assert story.state.spaces == {}
+        assert engine.query(query).items == []
+    assert engine.state.spaces == {}
 
 
 # Made again
 
 
 def made_again():
-    story = busy()
-    story.tell(FORCE, SEND)
-    return story
+    engine = busy()
+    engine.execute(FORCE, SEND)
+    return engine
 
 
 def test_a_namespace_that_is_made_again_does_not_see_the_runs_of_the_one_before():
-    story = made_again()
+    engine = made_again()
 
-    assert story.ask(ListRuns(action="send", **PROD)).items == []
-    assert story.ask(ListDead(action="send", **PROD)).items == []
-    assert sum(story.ask(GetNamespace(name="prod")).runs.values()) == 0
+    assert engine.query(ListRuns(action="send", **PROD)).items == []
+    assert engine.query(ListDead(action="send", **PROD)).items == []
+    assert sum(engine.query(GetNamespace(name="prod")).runs.values()) == 0
     for run_id in ("send-1", "send-4"):
         with pytest.raises(NotFound):
-            story.ask(GetRun(run_id=run_id, **PROD))
-    assert story.tell(RequeueDead(action="send", **PROD)).reply.run_ids == []
+            engine.query(GetRun(run_id=run_id, **PROD))
+    assert engine.execute(RequeueDead(action="send", **PROD)).reply.run_ids == []
 
 
 def test_a_namespace_that_is_made_again_begins_to_count_again():
-    story = made_again()
+    engine = made_again()
 
-    ids = [story.tell(INVOKE).reply.run_id for _ in range(4)]
-    keyed = story.tell(Invoke(action="send", idempotency_key="k", **PROD)).reply
+    ids = [engine.execute(INVOKE).reply.run_id for _ in range(4)]
+    keyed = engine.execute(Invoke(action="send", idempotency_key="k", **PROD)).reply
 
     assert ids == ["send-1", "send-2", "send-3", "send-4"]
     assert keyed == Invoked(run_id="send-5", duplicate=False)
 
 
 def test_what_ends_in_a_namespace_that_was_made_again_is_filed_under_a_name_of_its_own():
-    story = made_again()
+    engine = made_again()
 
-    (row,) = story.tell(INVOKE, CLAIM, COMPLETE).archived
+    (row,) = engine.execute(INVOKE, CLAIM, COMPLETE).archived
 
     assert row.namespace == "prod~1"
     assert namespace_of(row.namespace) == "prod"
-    assert story.ask(GetRun(run_id="send-1", **PROD)).status is RunStatus.COMPLETED
-    assert story.ask(GetRun(run_id="send-1", **PROD)).namespace == "prod"
+    assert engine.query(GetRun(run_id="send-1", **PROD)).status is RunStatus.COMPLETED
+    assert engine.query(GetRun(run_id="send-1", **PROD)).namespace == "prod"
 
 
 def test_dead_letters_are_requeued_and_purged_in_the_namespace_they_died_in():
-    story = made_again()
-    story.tell(INVOKE, CLAIM, FAIL)
+    engine = made_again()
+    engine.execute(INVOKE, CLAIM, FAIL)
 
-    requeued = story.tell(RequeueDead(action="send", run_ids=["send-1"], **PROD))
+    requeued = engine.execute(RequeueDead(action="send", run_ids=["send-1"], **PROD))
     assert requeued.removed == (ArchiveAddress("run", "prod~1", "send", 1),)
 
-    purged = story.tell(CLAIM, FAIL, PurgeDead(action="send", **PROD))
+    purged = engine.execute(CLAIM, FAIL, PurgeDead(action="send", **PROD))
     assert purged.removed == (ArchiveAddress("run", "prod~1", "send", 1),)
-    assert ("prod", "send-4") in story.ended
+    assert ("prod", "send-4") in engine.ended
 
 
 def test_however_often_a_namespace_is_made_again_it_is_another_one():
-    story = given()
+    engine = given()
     for life in range(3):
-        (row,) = story.tell(SEND, INVOKE, CLAIM, COMPLETE).archived
+        (row,) = engine.execute(SEND, INVOKE, CLAIM, COMPLETE).archived
         assert row.namespace == ("prod" if life == 0 else f"prod~{life}")
-        story.tell(FORCE)
+        engine.execute(FORCE)
 
 
 def test_a_report_for_a_run_of_the_namespace_before_is_refused():
-    story = made_again()
-    story.tell(INVOKE)
+    engine = made_again()
+    engine.execute(INVOKE)
 
     with pytest.raises(Conflict, match="the run is pending"):
-        story.tell(COMPLETE)
+        engine.execute(COMPLETE)
 
 
 def test_a_worker_in_a_namespace_that_was_made_again_hears_no_old_notifications():
-    story = busy()
-    story.tell(Cancel(run_id="send-1", **PROD), FORCE, SEND, WORKER)
+    engine = busy()
+    engine.execute(Cancel(run_id="send-1", **PROD), FORCE, SEND, WORKER)
 
-    assert story.ask(AwaitNotifications(worker_id=ANNA, **PROD)).cancelled == []
+    assert engine.query(AwaitNotifications(worker_id=ANNA, **PROD)).cancelled == []

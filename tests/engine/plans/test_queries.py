@@ -4,7 +4,7 @@ import pytest
 
 from flo.model.errors import NotFound
 from flo.model.plans import GetPlan, WindowView
-from flows import document, playing
+from flows import document, workflow_harness
 
 PAY = document(
     """\
@@ -24,61 +24,76 @@ start: {run: "@plan/pay", transitions: {success: flo.Completed, failure: flo.Fai
 
 
 @pytest.fixture
-def play():
-    return playing(PAY, "one", "two")
+def harness():
+    return workflow_harness(PAY, "one", "two")
 
 
-def seen(play, number=0):
-    return play.ask(GetPlan(workflow="order", plan="pay")).executors[number]
+def seen(harness, number=0):
+    return harness.query(GetPlan(workflow="order", plan="pay")).executors[number]
 
 
-def failed(play, times=1):
+def failed(harness, times=1):
     """So many runs in which the first executor fails, and the second does it."""
     for _ in range(times):
-        play.start()
-        play.fail("one")
-        play.perform("two")
+        harness.start()
+        harness.fail("one")
+        harness.perform("two")
 
 
-def test_before_the_first_call_every_executor_is_as_good_as_any(play):
-    plan = play.ask(GetPlan(workflow="order", plan="pay"))
+def test_before_the_first_call_every_executor_is_as_good_as_any(harness):
+    plan = harness.query(GetPlan(workflow="order", plan="pay"))
     first, second = plan.executors
 
-    assert (plan.begun, plan.min_samples, plan.at_ms) == (0, 2, play.now_ms)
+    assert (plan.begun, plan.min_samples, plan.at_ms) == (0, 2, harness.now_ms)
     assert (first.breaker, first.failures, first.failures_max) == ("closed", 0, 2)
     assert (first.score, first.samples, first.answered, first.succeeded) == (1.0, 0, 1.0, 1.0)
-    assert first.free_at_ms == play.now_ms
+    assert first.free_at_ms == harness.now_ms
     assert (second.breaker, second.failures_max, second.windows) == ("none", None, [])
 
 
-def test_calls_are_counted_in_each_window_until_they_leave_it(play):
-    play.start()
-    assert seen(play).windows == [
+def test_calls_are_counted_in_each_window_until_they_leave_it(harness):
+    harness.start()
+    assert seen(harness).windows == [
         WindowView(length_ms=1_000, limit=3, used=1),
         WindowView(length_ms=60_000, limit=5, used=1),
     ]
-    play.later(1_000)
-    assert [window.used for window in seen(play).windows] == [0, 1]
+    harness.later(1_000)
+    assert [window.used for window in seen(harness).windows] == [0, 1]
 
 
-def test_failures_in_a_row_open_the_breaker_for_its_cooldown(play):
-    failed(play)
-    assert (seen(play).breaker, seen(play).failures) == ("closed", 1)
-    assert seen(play).half_open_at_ms is None
+def test_failures_in_a_row_open_the_breaker_for_its_cooldown(harness):
+    failed(harness)
+    assert (seen(harness).breaker, seen(harness).failures) == ("closed", 1)
+    assert seen(harness).half_open_at_ms is None
 
-    failed(play)
-    assert (seen(play).breaker, seen(play).half_open_at_ms) == ("open", play.now_ms + 1_000)
-    play.later(1_000)
-    assert seen(play).breaker == "half_open"
+    failed(harness)
+    assert (seen(harness).breaker, seen(harness).half_open_at_ms) == (
+        "open",
+        harness.now_ms + 1_000,
+    )
+    harness.later(1_000)
+    assert seen(harness).breaker == "half_open"
 
 
-def test_the_score_counts_once_there_are_enough_samples(play):
-    failed(play)
-    assert (seen(play).samples, seen(play).is_measured, seen(play).score) == (1, False, 1.0)
-    failed(play)
-    assert (seen(play).samples, seen(play).is_measured) == (2, True)
-    assert (seen(play).answered, seen(play).succeeded, seen(play).score) == (1.0, 0.0, 0.07)
-    assert (seen(play, 1).answered, seen(play, 1).succeeded, seen(play, 1).score) == (1, 1, 1)
+def test_the_score_counts_once_there_are_enough_samples(harness):
+    failed(harness)
+    assert (seen(harness).samples, seen(harness).is_measured, seen(harness).score) == (
+        1,
+        False,
+        1.0,
+    )
+    failed(harness)
+    assert (seen(harness).samples, seen(harness).is_measured) == (2, True)
+    assert (seen(harness).answered, seen(harness).succeeded, seen(harness).score) == (
+        1.0,
+        0.0,
+        0.07,
+    )
+    assert (seen(harness, 1).answered, seen(harness, 1).succeeded, seen(harness, 1).score) == (
+        1,
+        1,
+        1,
+    )
 
 
 @pytest.mark.parametrize(
@@ -89,7 +104,7 @@ def test_the_score_counts_once_there_are_enough_samples(play):
         ({"plan": "pya"}, "plan_not_found", "'order' has no plan 'pya'; it has pay"),
     ],
 )
-def test_what_is_not_there_is_said(play, fields, code, problem):
+def test_what_is_not_there_is_said(harness, fields, code, problem):
     with pytest.raises(NotFound, match=problem) as refused:
-        play.ask(GetPlan(**{"workflow": "order", "plan": "pay", **fields}))
+        harness.query(GetPlan(**{"workflow": "order", "plan": "pay", **fields}))
     assert refused.value.code == code

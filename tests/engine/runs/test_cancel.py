@@ -18,10 +18,10 @@ GIVE_UP = Fail(run_id="send-1", worker_id=ANNA, attempt=1, error="no such user")
 CANCEL = Cancel(run_id="send-1", reason="not needed any more")
 
 
-def claimed(story):
+def claimed(engine):
     """The ids of the runs that a claim brings."""
     claim = Claim(worker_id=ANNA, actions=["send"], max_tasks=1_000)
-    return [task.task_id for task in story.tell(claim).reply.tasks]
+    return [task.task_id for task in engine.execute(claim).reply.tasks]
 
 
 def cancelled(worker_id=None, at_ms=NOON_MS):
@@ -35,107 +35,107 @@ def cancelled(worker_id=None, at_ms=NOON_MS):
 
 
 def test_a_waiting_run_is_cancelled_and_nobody_gets_it():
-    story = given(SEND, INVOKE, INVOKE, Later(5))
+    engine = given(SEND, INVOKE, INVOKE, Later(5))
 
-    decision = story.tell(CANCEL)
+    decision = engine.execute(CANCEL)
 
     assert decision.reply == Accepted(run_id="send-1", status=RunStatus.CANCELLED)
     assert decision.events == (cancelled(at_ms=NOON_MS + 5),)
-    run = story.ended[DEFAULT, "send-1"]
+    run = engine.ended[DEFAULT, "send-1"]
     assert (run.status, run.error, run.finished_at_ms) == (
         RunStatus.CANCELLED,
         "not needed any more",
         NOON_MS + 5,
     )
     assert (run.worker_id, run.attempt, run.dead_lettered) == (None, 0, False)
-    assert claimed(story) == ["send-2"]
+    assert claimed(engine) == ["send-2"]
 
 
 def test_the_archive_row_of_a_cancelled_run_is_no_dead_letter():
-    (row,) = given(SEND, INVOKE).tell(CANCEL).archived
+    (row,) = given(SEND, INVOKE).execute(CANCEL).archived
 
     assert (row.status, row.number, row.dead) == ("cancelled", 1, False)
 
 
 def test_a_delayed_run_is_cancelled_and_does_not_fall_due():
-    story = given(SEND, Invoke(action="send", delay_ms=500))
+    engine = given(SEND, Invoke(action="send", delay_ms=500))
 
-    story.tell(CANCEL)
+    engine.execute(CANCEL)
 
-    assert len(story.state.due) == 0
-    assert story.tell(Later(500), Tick()).events == ()
-    run = story.run("send-1")
+    assert len(engine.state.due) == 0
+    assert engine.execute(Later(500), Tick()).events == ()
+    run = engine.run("send-1")
     assert (run.status, run.is_delayed) == (RunStatus.CANCELLED, False)
 
 
 def test_a_run_between_two_attempts_is_cancelled_and_remembers_the_first():
-    story = given(SEND, INVOKE, CLAIM, FAIL, CANCEL)
+    engine = given(SEND, INVOKE, CLAIM, FAIL, CANCEL)
 
-    assert story.tell(Later(1_000), Tick()).events == ()
-    run = story.run("send-1")
+    assert engine.execute(Later(1_000), Tick()).events == ()
+    run = engine.run("send-1")
     assert (run.status, run.attempt, len(run.attempts)) == (RunStatus.CANCELLED, 1, 1)
 
 
 def test_a_run_that_waits_again_after_its_delay_is_cancelled():
-    story = given(SEND, INVOKE, CLAIM, FAIL, Later(1_000), Tick(), CANCEL)
+    engine = given(SEND, INVOKE, CLAIM, FAIL, Later(1_000), Tick(), CANCEL)
 
-    assert claimed(story) == []
+    assert claimed(engine) == []
 
 
 def test_a_running_run_is_cancelled_and_its_worker_is_told():
-    story = given(SEND, RegisterWorker(worker_id=ANNA, actions=["send"]), INVOKE, CLAIM, Later(5))
+    engine = given(SEND, RegisterWorker(worker_id=ANNA, actions=["send"]), INVOKE, CLAIM, Later(5))
 
-    decision = story.tell(CANCEL)
+    decision = engine.execute(CANCEL)
 
     assert decision.reply == Accepted(run_id="send-1", status=RunStatus.CANCELLED)
     assert decision.events == (cancelled(ANNA, NOON_MS + 5),)
-    assert [one.cancelled for one in story.volatile.notifications_after(DEFAULT, ANNA, 0)] == [
+    assert [one.cancelled for one in engine.volatile.notifications_after(DEFAULT, ANNA, 0)] == [
         "send-1"
     ]
-    run = story.run("send-1")
+    run = engine.run("send-1")
     assert (run.status, run.worker_id, run.attempt) == (RunStatus.CANCELLED, ANNA, 1)
     assert run.attempts == ()
 
 
 def test_the_lease_of_a_cancelled_run_is_over():
-    story = given(SEND, INVOKE, CLAIM, CANCEL)
+    engine = given(SEND, INVOKE, CLAIM, CANCEL)
 
-    space = story.state.spaces[DEFAULT]
-    assert (space.held, space.runs, len(story.state.due)) == ({}, {}, 0)
-    assert story.tell(Later(30_000), Tick()).events == ()
+    space = engine.state.spaces[DEFAULT]
+    assert (space.held, space.runs, len(engine.state.due)) == ({}, {}, 0)
+    assert engine.execute(Later(30_000), Tick()).events == ()
 
 
 def test_a_cancelled_task_counts_neither_for_nor_against_its_worker():
-    story = given(SEND, RegisterWorker(worker_id=ANNA, actions=["send"]), INVOKE, CLAIM, CANCEL)
+    engine = given(SEND, RegisterWorker(worker_id=ANNA, actions=["send"]), INVOKE, CLAIM, CANCEL)
 
-    view = story.ask(GetWorker(worker_id=ANNA))
+    view = engine.query(GetWorker(worker_id=ANNA))
 
     assert (view.tasks_completed, view.tasks_failed) == (0, 0)
 
 
 def test_the_worker_of_a_cancelled_run_that_nobody_registered_is_not_told():
-    story = given(SEND, INVOKE, CLAIM)
+    engine = given(SEND, INVOKE, CLAIM)
 
-    story.tell(CANCEL)
+    engine.execute(CANCEL)
 
-    assert story.volatile.notifications == {}
+    assert engine.volatile.notifications == {}
 
 
 @pytest.mark.parametrize("report", [COMPLETE, FAIL, GIVE_UP])
 def test_a_report_on_a_cancelled_run_is_refused(report):
-    story = given(SEND, INVOKE, CLAIM, CANCEL)
+    engine = given(SEND, INVOKE, CLAIM, CANCEL)
 
     with pytest.raises(Conflict, match="the run is cancelled") as refusal:
-        story.tell(report)
+        engine.execute(report)
 
     assert refusal.value.code == "lease_lost"
 
 
 def test_a_cancelled_run_cannot_be_touched():
-    story = given(SEND, INVOKE, CLAIM, CANCEL)
+    engine = given(SEND, INVOKE, CLAIM, CANCEL)
 
     with pytest.raises(NotFound) as refusal:
-        story.tell(Touch(run_id="send-1", worker_id=ANNA))
+        engine.execute(Touch(run_id="send-1", worker_id=ANNA))
 
     assert refusal.value.code == "run_not_found"
 
@@ -151,64 +151,64 @@ def test_a_cancelled_run_cannot_be_touched():
     ],
 )
 def test_a_run_that_has_ended_cannot_be_cancelled(since, status):
-    story = given(RegisterAction(name="send", max_retries=0), INVOKE, *since)
-    ended = story.run("send-1")
+    engine = given(RegisterAction(name="send", max_retries=0), INVOKE, *since)
+    ended = engine.run("send-1")
 
     with pytest.raises(Conflict, match=f"has ended already: it is {status}") as refusal:
-        story.tell(CANCEL)
+        engine.execute(CANCEL)
 
     assert refusal.value.code == "run_has_ended"
-    assert story.run("send-1") == ended
+    assert engine.run("send-1") == ended
 
 
 @pytest.mark.parametrize("run_id", ["send-2", "print-1", "nonsense", ""])
 def test_a_run_that_never_was_cannot_be_cancelled(run_id):
     with pytest.raises(NotFound) as refusal:
-        given(SEND, INVOKE).tell(Cancel(run_id=run_id))
+        given(SEND, INVOKE).execute(Cancel(run_id=run_id))
 
     assert refusal.value.code == "run_not_found"
 
 
 def test_a_reason_may_be_left_out_but_not_be_a_book():
-    story = given(SEND, INVOKE)
+    engine = given(SEND, INVOKE)
 
     with pytest.raises(TooLarge):
-        story.tell(Cancel(run_id="send-1", reason="x" * 4_097))
-    story.tell(Cancel(run_id="send-1"))
+        engine.execute(Cancel(run_id="send-1", reason="x" * 4_097))
+    engine.execute(Cancel(run_id="send-1"))
 
-    assert story.run("send-1").error is None
+    assert engine.run("send-1").error is None
 
 
 def test_the_counts_of_an_action_follow_a_cancel():
-    story = given(SEND, INVOKE, INVOKE, CLAIM)
+    engine = given(SEND, INVOKE, INVOKE, CLAIM)
     for run_id in ("send-1", "send-2"):
-        story.tell(Cancel(run_id=run_id))
+        engine.execute(Cancel(run_id=run_id))
 
-    runs = story.ask(GetAction(name="send")).runs
+    runs = engine.query(GetAction(name="send")).runs
     assert (runs["pending"], runs["running"], runs["cancelled"]) == (0, 0, 2)
 
 
 def test_cancelled_runs_leave_their_lane_wherever_they_stand():
-    story = given(SEND, *[INVOKE] * 6)
+    engine = given(SEND, *[INVOKE] * 6)
 
     for number in (2, 1, 6, 4):
-        story.tell(Cancel(run_id=f"send-{number}"))
+        engine.execute(Cancel(run_id=f"send-{number}"))
 
-    assert claimed(story) == ["send-3", "send-5"]
+    assert claimed(engine) == ["send-3", "send-5"]
 
 
 def test_a_cancelled_run_leaves_the_lane_of_its_labels_and_priority():
-    story = given(SEND, RegisterWorker(worker_id=ANNA, actions=["send"], labels={"gpu": True}))
+    engine = given(SEND, RegisterWorker(worker_id=ANNA, actions=["send"], labels={"gpu": True}))
     for priority in (10, 200):
-        story.tell(*[Invoke(action="send", priority=priority, labels={"gpu": True})] * 2)
-        story.tell(Invoke(action="send", priority=priority))
+        engine.execute(*[Invoke(action="send", priority=priority, labels={"gpu": True})] * 2)
+        engine.execute(Invoke(action="send", priority=priority))
 
-    story.tell(Cancel(run_id="send-4"), Cancel(run_id="send-3"))
+    engine.execute(Cancel(run_id="send-4"), Cancel(run_id="send-3"))
 
-    assert claimed(story) == ["send-5", "send-6", "send-1", "send-2"]
+    assert claimed(engine) == ["send-5", "send-6", "send-1", "send-2"]
 
 
 def test_a_deleted_action_is_forgotten_when_its_last_run_is_cancelled():
-    story = given(SEND, INVOKE, DeleteAction(name="send"), CANCEL)
+    engine = given(SEND, INVOKE, DeleteAction(name="send"), CANCEL)
 
-    assert story.state.spaces[DEFAULT].deleted == {}
+    assert engine.state.spaces[DEFAULT].deleted == {}

@@ -22,51 +22,51 @@ FAIL = Fail(run_id="send-1", worker_id=ANNA, attempt=1, error="no route", retry=
 
 def test_runs_are_claimed_by_priority_and_then_by_age():
     priorities = [10, 255, 0, 10, 255]
-    story = given(SEND, *(Invoke(action="send", priority=priority) for priority in priorities))
+    engine = given(SEND, *(Invoke(action="send", priority=priority) for priority in priorities))
 
-    assert claimed(story) == ["send-2", "send-5", "send-1", "send-4", "send-3"]
+    assert claimed(engine) == ["send-2", "send-5", "send-1", "send-4", "send-3"]
 
 
 def test_a_claim_for_several_actions_brings_the_most_urgent_of_them_all():
-    story = given(SEND, RegisterAction(name="print"))
+    engine = given(SEND, RegisterAction(name="print"))
     for action, priority in [("print", 5), ("send", 9), ("print", 9), ("send", 5)]:
-        story.tell(Later(1), Invoke(action=action, priority=priority))
+        engine.execute(Later(1), Invoke(action=action, priority=priority))
 
-    assert claimed(story, ANNA, "print", "send") == ["send-1", "print-2", "print-1", "send-2"]
+    assert claimed(engine, ANNA, "print", "send") == ["send-1", "print-2", "print-1", "send-2"]
 
 
 def test_an_action_named_twice_in_a_claim_is_one_action():
-    story = given(SEND, INVOKE, INVOKE)
+    engine = given(SEND, INVOKE, INVOKE)
 
-    assert claimed(story, ANNA, "send", "send") == ["send-1", "send-2"]
+    assert claimed(engine, ANNA, "send", "send") == ["send-1", "send-2"]
 
 
 def test_runs_that_ask_for_different_labels_keep_their_order_for_a_worker_that_has_them_all():
     labels = [None, {"gpu": True}, None, {"region": "eu"}, {"gpu": True}]
-    story = given(
+    engine = given(
         SEND,
         RegisterWorker(worker_id=ANNA, actions=["send"], labels={"gpu": True, "region": "eu"}),
         *(Invoke(action="send", labels=asked) for asked in labels),
     )
 
-    assert claimed(story) == ["send-1", "send-2", "send-3", "send-4", "send-5"]
+    assert claimed(engine) == ["send-1", "send-2", "send-3", "send-4", "send-5"]
 
 
 def test_a_retry_waits_behind_those_who_came_before_it_was_ready_again():
-    story = given(SEND, INVOKE, CLAIM, Later(10), FAIL, Later(500), INVOKE, Later(500), Tick())
+    engine = given(SEND, INVOKE, CLAIM, Later(10), FAIL, Later(500), INVOKE, Later(500), Tick())
 
-    assert claimed(story) == ["send-2", "send-1"]
+    assert claimed(engine) == ["send-2", "send-1"]
 
 
 # Claim
 
 
 def test_a_claim_gives_the_worker_a_lease():
-    story = given(
+    engine = given(
         RegisterAction(name="send", timeout_ms=700), Invoke(action="send", input=b"hi"), Later(50)
     )
 
-    decision = story.tell(CLAIM)
+    decision = engine.execute(CLAIM)
 
     task = Task(
         task_id="send-1",
@@ -89,34 +89,34 @@ def test_a_claim_gives_the_worker_a_lease():
 
 
 def test_a_run_is_in_one_pair_of_hands_at_a_time():
-    story = given(SEND, INVOKE)
+    engine = given(SEND, INVOKE)
 
-    assert claimed(story, ANNA) == ["send-1"]
-    assert claimed(story, BORIS) == []
+    assert claimed(engine, ANNA) == ["send-1"]
+    assert claimed(engine, BORIS) == []
 
 
 def test_a_claim_brings_no_more_than_it_asks_for():
-    story = given(SEND, *[INVOKE] * 5)
+    engine = given(SEND, *[INVOKE] * 5)
 
-    assert len(claimed(story, max_tasks=3)) == 3
-    assert len(claimed(story, max_tasks=3)) == 2
+    assert len(claimed(engine, max_tasks=3)) == 3
+    assert len(claimed(engine, max_tasks=3)) == 2
 
 
 def test_a_claim_for_an_unknown_action_brings_nothing():
-    assert given().tell(CLAIM).reply == Assigned()
+    assert given().execute(CLAIM).reply == Assigned()
 
 
 def test_large_payloads_are_spread_over_several_claims():
     half = bytes(PAYLOADS_PER_CLAIM_LENGTH_MAX // 2)
-    story = given(SEND, *[Invoke(action="send", input=half)] * 5)
+    engine = given(SEND, *[Invoke(action="send", input=half)] * 5)
 
-    assert [len(claimed(story)) for _ in range(3)] == [3, 2, 0]
+    assert [len(claimed(engine)) for _ in range(3)] == [3, 2, 0]
 
 
 def test_a_payload_larger_than_a_claim_may_carry_comes_alone():
-    story = given(SEND, *[Invoke(action="send", input=bytes(PAYLOAD_LENGTH_MAX))] * 2)
+    engine = given(SEND, *[Invoke(action="send", input=bytes(PAYLOAD_LENGTH_MAX))] * 2)
 
-    assert [len(claimed(story)) for _ in range(3)] == [1, 1, 0]
+    assert [len(claimed(engine)) for _ in range(3)] == [1, 1, 0]
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_a_payload_larger_than_a_claim_may_carry_comes_alone():
 )
 def test_a_claim_past_its_bounds_is_refused(settings):
     with pytest.raises(Invalid):
-        given().tell(Claim(**{"worker_id": ANNA, "actions": ["send"], **settings}))
+        given().execute(Claim(**{"worker_id": ANNA, "actions": ["send"], **settings}))
 
 
 @pytest.mark.parametrize(
@@ -149,32 +149,32 @@ def test_a_claim_past_its_bounds_is_refused(settings):
 )
 def test_only_a_worker_with_the_required_labels_gets_the_run(required, offered, fits):
     worker = RegisterWorker(worker_id=ANNA, actions=["send"], labels=offered)
-    story = given(SEND, worker, Invoke(action="send", labels=required))
+    engine = given(SEND, worker, Invoke(action="send", labels=required))
 
-    assert claimed(story) == (["send-1"] if fits else [])
+    assert claimed(engine) == (["send-1"] if fits else [])
 
 
 def test_a_worker_nobody_registered_may_claim_runs_that_ask_for_no_labels():
-    story = given(SEND, INVOKE, Invoke(action="send", labels={"gpu": True}), INVOKE)
+    engine = given(SEND, INVOKE, Invoke(action="send", labels={"gpu": True}), INVOKE)
 
-    assert claimed(story, CLARA) == ["send-1", "send-3"]
+    assert claimed(engine, CLARA) == ["send-1", "send-3"]
 
 
 def test_a_run_passed_over_for_its_labels_waits_for_a_worker_that_has_them():
-    story = given(SEND, Invoke(action="send", labels={"gpu": True}), INVOKE)
-    assert claimed(story, BORIS) == ["send-2"]
+    engine = given(SEND, Invoke(action="send", labels={"gpu": True}), INVOKE)
+    assert claimed(engine, BORIS) == ["send-2"]
 
-    story.tell(RegisterWorker(worker_id=ANNA, actions=["send"], labels={"gpu": True}))
+    engine.execute(RegisterWorker(worker_id=ANNA, actions=["send"], labels={"gpu": True}))
 
-    assert claimed(story, ANNA) == ["send-1"]
+    assert claimed(engine, ANNA) == ["send-1"]
 
 
 def test_a_draining_worker_gets_nothing_more():
-    story = given(
+    engine = given(
         SEND, RegisterWorker(worker_id=ANNA, actions=["send"]), DrainWorker(worker_id=ANNA), INVOKE
     )
 
-    decision = story.tell(CLAIM)
+    decision = engine.execute(CLAIM)
 
     assert decision.reply == Assigned(draining=True)
     assert decision.events == ()
@@ -182,10 +182,10 @@ def test_a_draining_worker_gets_nothing_more():
 
 def test_a_worker_holds_no_more_than_it_could_give_up_in_one_commit(monkeypatch):
     monkeypatch.setattr("flo.engine.runs.claims.HELD_PER_WORKER_MAX", 2)
-    story = given(RegisterAction(name="send"), *[Invoke(action="send")] * 3)
+    engine = given(RegisterAction(name="send"), *[Invoke(action="send")] * 3)
 
-    first = story.tell(Claim(worker_id=ANNA, actions=["send"], max_tasks=3))
-    second = story.tell(Claim(worker_id=ANNA, actions=["send"], max_tasks=3))
+    first = engine.execute(Claim(worker_id=ANNA, actions=["send"], max_tasks=3))
+    second = engine.execute(Claim(worker_id=ANNA, actions=["send"], max_tasks=3))
 
     assert len(first.reply.tasks) == 2
     assert second.reply.tasks == []

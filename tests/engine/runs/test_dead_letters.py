@@ -38,30 +38,30 @@ PURGE = PurgeDead(action="send", run_ids=["send-1"])
 
 def given_dead(*numbers, before=(SEND,), **invocation):
     """Runs 1 to the highest of these numbers have ended; these are dead letters."""
-    story = given(*before)
+    engine = given(*before)
     for number in range(1, max(numbers, default=0) + 1):
-        story.tell(Invoke(action="send", **invocation), CLAIM)
+        engine.execute(Invoke(action="send", **invocation), CLAIM)
         run_id = f"send-{number}"
         if number in numbers:
-            story.tell(Fail(run_id=run_id, worker_id=ANNA, attempt=1, error="no"))
+            engine.execute(Fail(run_id=run_id, worker_id=ANNA, attempt=1, error="no"))
         else:
-            story.tell(Complete(run_id=run_id, worker_id=ANNA))
-    return story
+            engine.execute(Complete(run_id=run_id, worker_id=ANNA))
+    return engine
 
 
-def listed(story, **settings):
+def listed(engine, **settings):
     """The numbers on every page of dead letters."""
     query = ListDead(action="send", **settings)
-    page = story.ask(query)
+    page = engine.query(query)
     pages = [[run.run_id.removeprefix("send-") for run in page.items]]
     while page.cursor is not None:
-        page = story.ask(replace(query, cursor=page.cursor))
+        page = engine.query(replace(query, cursor=page.cursor))
         pages.append([run.run_id.removeprefix("send-") for run in page.items])
     return [[int(number) for number in numbers] for numbers in pages]
 
 
-def tally(story):
-    counts = story.ask(GetAction(name="send")).runs
+def tally(engine):
+    counts = engine.query(GetAction(name="send")).runs
     return {status: count for status, count in counts.items() if count}
 
 
@@ -86,11 +86,11 @@ def test_dead_letters_are_listed_the_newest_first(settings, pages):
 
 
 def test_a_list_of_dead_letters_shows_what_became_of_them():
-    story = given_dead(1, input=b"{}")
+    engine = given_dead(1, input=b"{}")
 
-    (run,) = story.ask(ListDead(action="send")).items
+    (run,) = engine.query(ListDead(action="send")).items
 
-    assert run == story.ask(GetRun(run_id="send-1"))
+    assert run == engine.query(GetRun(run_id="send-1"))
     assert (run.status, run.error, run.dead_lettered) == (RunStatus.FAILED, "no", True)
 
 
@@ -105,38 +105,38 @@ def test_a_page_of_large_dead_letters_is_shorter_than_its_limit(monkeypatch):
 )
 def test_a_list_past_its_bounds_is_refused(settings):
     with pytest.raises(Invalid):
-        given(SEND).ask(ListDead(action="send", **settings))
+        given(SEND).query(ListDead(action="send", **settings))
 
 
 def test_what_ended_in_other_ways_is_no_dead_letter():
-    story = given(SEND, *[INVOKE] * 4, Claim(worker_id=ANNA, actions=["send"], max_tasks=3))
-    story.tell(
+    engine = given(SEND, *[INVOKE] * 4, Claim(worker_id=ANNA, actions=["send"], max_tasks=3))
+    engine.execute(
         Complete(run_id="send-1", worker_id=ANNA),
         Fail(run_id="send-2", worker_id=ANNA, dead_letter=False),
         Cancel(run_id="send-3"),
         Cancel(run_id="send-4"),
     )
 
-    assert listed(story) == [[]]
+    assert listed(engine) == [[]]
 
 
 def test_a_run_that_timed_out_is_a_dead_letter():
-    story = given(RegisterAction(name="send", timeout_ms=100, max_retries=0), INVOKE, CLAIM)
+    engine = given(RegisterAction(name="send", timeout_ms=100, max_retries=0), INVOKE, CLAIM)
 
-    story.tell(Later(100), Tick())
+    engine.execute(Later(100), Tick())
 
-    assert listed(story) == [[1]]
+    assert listed(engine) == [[1]]
 
 
 # Requeue
 
 
 def test_a_requeued_run_is_pending_again_and_the_archive_lets_go_of_it():
-    story = given_dead(1, input=b"{}", priority=7)
-    story.tell(Later(5_000))
-    died = story.run("send-1")
+    engine = given_dead(1, input=b"{}", priority=7)
+    engine.execute(Later(5_000))
+    died = engine.run("send-1")
 
-    decision = story.tell(REQUEUE)
+    decision = engine.execute(REQUEUE)
 
     run = replace(
         died,
@@ -153,18 +153,18 @@ def test_a_requeued_run_is_pending_again_and_the_archive_lets_go_of_it():
     assert decision.events == (RunRevived(namespace=DEFAULT, run=run, was=RunStatus.FAILED),)
     assert decision.removed == (ArchiveAddress("run", DEFAULT, "send", 1),)
     assert decision.archived == ()
-    assert story.ended == {}
-    assert listed(story) == [[]]
-    assert story.ask(GetRun(run_id="send-1")).status is RunStatus.PENDING
+    assert engine.ended == {}
+    assert listed(engine) == [[]]
+    assert engine.query(GetRun(run_id="send-1")).status is RunStatus.PENDING
 
 
 def test_a_requeued_run_waits_behind_those_that_were_there_before_it():
-    story = given_dead(1)
+    engine = given_dead(1)
 
-    story.tell(INVOKE, REQUEUE, INVOKE)
+    engine.execute(INVOKE, REQUEUE, INVOKE)
 
     claim = Claim(worker_id=ANNA, actions=["send"], max_tasks=3)
-    assert [task.task_id for task in story.tell(claim).reply.tasks] == [
+    assert [task.task_id for task in engine.execute(claim).reply.tasks] == [
         "send-2",
         "send-1",
         "send-3",
@@ -173,44 +173,46 @@ def test_a_requeued_run_waits_behind_those_that_were_there_before_it():
 
 def test_a_requeued_run_keeps_its_input_its_priority_and_its_labels():
     gpu = RegisterWorker(worker_id=ANNA, actions=["send"], labels={"gpu": True})
-    story = given_dead(1, before=(SEND, gpu), labels={"gpu": True}, input=b"x", priority=200)
+    engine = given_dead(1, before=(SEND, gpu), labels={"gpu": True}, input=b"x", priority=200)
 
-    story.tell(Invoke(action="send", labels={"gpu": True}), REQUEUE)
+    engine.execute(Invoke(action="send", labels={"gpu": True}), REQUEUE)
 
-    assert story.tell(Claim(worker_id=BORIS, actions=["send"])).reply.tasks == []
-    (task,) = story.tell(CLAIM).reply.tasks
+    assert engine.execute(Claim(worker_id=BORIS, actions=["send"])).reply.tasks == []
+    (task,) = engine.execute(CLAIM).reply.tasks
     assert (task.task_id, task.payload, task.attempt) == ("send-1", b"x", 2)
 
 
 def test_attempts_are_numbered_on_while_the_retries_begin_anew():
-    story = given(SEND, INVOKE)
+    engine = given(SEND, INVOKE)
     numbers, delays = [], []
     for _ in range(2):
         for _ in range(2):
-            (task,) = story.tell(CLAIM).reply.tasks
+            (task,) = engine.execute(CLAIM).reply.tasks
             numbers.append(task.attempt)
             fail = Fail(
                 run_id="send-1", worker_id=ANNA, attempt=task.attempt, error="no", retry=True
             )
-            (event,) = story.tell(fail).events
+            (event,) = engine.execute(fail).events
             if isinstance(event, RunRequeued):
                 delays.append(event.ready_at_ms - event.at_ms)
-                story.tell(Later(delays[-1]), Tick())
-        assert story.run("send-1").dead_lettered
-        story.tell(REQUEUE)
+                engine.execute(Later(delays[-1]), Tick())
+        assert engine.run("send-1").dead_lettered
+        engine.execute(REQUEUE)
 
     assert numbers == [1, 2, 3, 4]
     assert delays == [100, 100]
-    run = story.run("send-1")
+    run = engine.run("send-1")
     assert (run.attempts_before, run.attempt) == (4, 4)
     assert [attempt.number for attempt in run.attempts] == [1, 2, 3, 4]
 
 
 def test_a_requeued_run_may_complete_and_remembers_how_it_once_failed():
-    story = given_dead(1)
-    story.tell(REQUEUE, CLAIM, Complete(run_id="send-1", worker_id=ANNA, attempt=2, output=b"ok"))
+    engine = given_dead(1)
+    engine.execute(
+        REQUEUE, CLAIM, Complete(run_id="send-1", worker_id=ANNA, attempt=2, output=b"ok")
+    )
 
-    run = story.run("send-1")
+    run = engine.run("send-1")
 
     assert (run.status, run.output, run.error, run.dead_lettered) == (
         RunStatus.COMPLETED,
@@ -222,25 +224,25 @@ def test_a_requeued_run_may_complete_and_remembers_how_it_once_failed():
 
 
 def test_a_requeued_run_that_is_cancelled_is_no_dead_letter_any_more():
-    story = given_dead(1)
-    story.tell(REQUEUE, Cancel(run_id="send-1"))
+    engine = given_dead(1)
+    engine.execute(REQUEUE, Cancel(run_id="send-1"))
 
-    assert story.run("send-1").status is RunStatus.CANCELLED
-    assert listed(story) == [[]]
+    assert engine.run("send-1").status is RunStatus.CANCELLED
+    assert listed(engine) == [[]]
     with pytest.raises(Conflict) as refusal:
-        story.tell(REQUEUE)
+        engine.execute(REQUEUE)
     assert refusal.value.code == "not_dead"
 
 
 def test_a_requeued_run_whose_lease_ends_after_its_last_retry_has_timed_out_again():
     once = RegisterAction(name="send", max_retries=0, timeout_ms=100)
-    story = given(once, INVOKE, CLAIM, Later(100), Tick(), REQUEUE, CLAIM, Later(100))
+    engine = given(once, INVOKE, CLAIM, Later(100), Tick(), REQUEUE, CLAIM, Later(100))
 
-    (event,) = story.tell(Tick()).events
+    (event,) = engine.execute(Tick()).events
 
     assert isinstance(event, RunTimedOut)
-    assert listed(story) == [[1]]
-    assert tally(story) == {"timed_out": 1}
+    assert listed(engine) == [[1]]
+    assert tally(engine) == {"timed_out": 1}
 
 
 @pytest.mark.parametrize(
@@ -254,30 +256,30 @@ def test_a_requeued_run_whose_lease_ends_after_its_last_retry_has_timed_out_agai
 )
 @pytest.mark.parametrize("since", [[], [CLAIM]], ids=["pending", "running"])
 def test_a_late_report_of_an_earlier_life_is_refused(report, since):
-    story = given_dead(1)
-    story.tell(REQUEUE, *since)
+    engine = given_dead(1)
+    engine.execute(REQUEUE, *since)
 
     with pytest.raises(Conflict, match="of attempt 1 is lost") as refusal:
-        story.tell(report)
+        engine.execute(report)
 
     assert refusal.value.code == "lease_lost"
 
 
 def test_a_failure_of_an_earlier_life_that_comes_again_changes_nothing():
-    story = given_dead(1)
-    story.tell(REQUEUE, CLAIM)
+    engine = given_dead(1)
+    engine.execute(REQUEUE, CLAIM)
 
-    again = story.tell(Fail(run_id="send-1", worker_id=ANNA, attempt=1, error="no"))
+    again = engine.execute(Fail(run_id="send-1", worker_id=ANNA, attempt=1, error="no"))
 
     assert again.reply == Accepted(run_id="send-1", status=RunStatus.RUNNING)
     assert again.events == ()
 
 
 def test_all_dead_letters_are_requeued_the_newest_first_a_portion_at_a_time():
-    story = given_dead(1, 2, 4, 5, 6)
+    engine = given_dead(1, 2, 4, 5, 6)
     portion = RequeueDead(action="send", limit=2)
 
-    replies = [story.tell(portion).reply for _ in range(4)]
+    replies = [engine.execute(portion).reply for _ in range(4)]
 
     assert replies == [
         Requeued(run_ids=["send-6", "send-5"], more=True),
@@ -285,24 +287,24 @@ def test_all_dead_letters_are_requeued_the_newest_first_a_portion_at_a_time():
         Requeued(run_ids=["send-1"], more=False),
         Requeued(run_ids=[], more=False),
     ]
-    assert tally(story) == {"pending": 5, "completed": 1}
+    assert tally(engine) == {"pending": 5, "completed": 1}
 
 
 def test_exactly_as_many_as_asked_for_are_all_there_were():
-    story = given_dead(1, 2)
+    engine = given_dead(1, 2)
 
-    assert story.tell(RequeueDead(action="send", limit=2)).reply == Requeued(
+    assert engine.execute(RequeueDead(action="send", limit=2)).reply == Requeued(
         run_ids=["send-2", "send-1"], more=False
     )
 
 
 def test_several_dead_letters_are_requeued_by_name():
-    story = given_dead(1, 2, 3)
+    engine = given_dead(1, 2, 3)
 
-    decision = story.tell(RequeueDead(action="send", run_ids=["send-3", "send-1", "send-3"]))
+    decision = engine.execute(RequeueDead(action="send", run_ids=["send-3", "send-1", "send-3"]))
 
     assert decision.reply == Requeued(run_ids=["send-3", "send-1"])
-    assert listed(story) == [[2]]
+    assert listed(engine) == [[2]]
 
 
 @pytest.mark.parametrize("command", [RequeueDead, PurgeDead])
@@ -319,16 +321,16 @@ def test_several_dead_letters_are_requeued_by_name():
     ],
 )
 def test_if_one_that_is_named_is_no_dead_letter_none_is_touched(command, run_id, error, code):
-    story = given_dead(1, before=(SEND, RegisterAction(name="print"), Invoke(action="print")))
-    story.tell(Claim(worker_id=ANNA, actions=["print"]))
-    story.tell(Fail(run_id="print-1", worker_id=ANNA))
-    story.tell(INVOKE, CLAIM, Complete(run_id="send-2", worker_id=ANNA), INVOKE, CLAIM, INVOKE)
+    engine = given_dead(1, before=(SEND, RegisterAction(name="print"), Invoke(action="print")))
+    engine.execute(Claim(worker_id=ANNA, actions=["print"]))
+    engine.execute(Fail(run_id="print-1", worker_id=ANNA))
+    engine.execute(INVOKE, CLAIM, Complete(run_id="send-2", worker_id=ANNA), INVOKE, CLAIM, INVOKE)
 
     with pytest.raises(error) as refusal:
-        story.tell(command(action="send", run_ids=["send-1", run_id]))
+        engine.execute(command(action="send", run_ids=["send-1", run_id]))
 
     assert refusal.value.code == code
-    assert listed(story) == [[1]]
+    assert listed(engine) == [[1]]
 
 
 @pytest.mark.parametrize("command", [RequeueDead, PurgeDead])
@@ -338,111 +340,111 @@ def test_if_one_that_is_named_is_no_dead_letter_none_is_touched(command, run_id,
 )
 def test_a_portion_past_its_bounds_is_refused(command, settings):
     with pytest.raises(Invalid):
-        given_dead(1).tell(command(action="send", **settings))
+        given_dead(1).execute(command(action="send", **settings))
 
 
 def test_a_run_that_was_requeued_cannot_be_requeued_again_before_it_dies_again():
-    story = given_dead(1)
-    story.tell(REQUEUE)
+    engine = given_dead(1)
+    engine.execute(REQUEUE)
 
     with pytest.raises(Conflict, match="has not ended"):
-        story.tell(REQUEUE)
+        engine.execute(REQUEUE)
 
 
 def test_what_is_requeued_at_once_is_bounded_by_its_length(monkeypatch):
     monkeypatch.setattr(dead, "INPUTS_PER_REQUEUE_LENGTH_MAX", 100)
-    story = given_dead(1, 2, 3, input=bytes(60))
+    engine = given_dead(1, 2, 3, input=bytes(60))
 
     with pytest.raises(TooLarge, match="name fewer"):
-        story.tell(RequeueDead(action="send", run_ids=["send-1", "send-2", "send-3"]))
-    assert listed(story) == [[3, 2, 1]]
+        engine.execute(RequeueDead(action="send", run_ids=["send-1", "send-2", "send-3"]))
+    assert listed(engine) == [[3, 2, 1]]
 
-    assert story.tell(RequeueDead(action="send")).reply == Requeued(
+    assert engine.execute(RequeueDead(action="send")).reply == Requeued(
         run_ids=["send-3", "send-2"], more=True
     )
-    assert story.tell(RequeueDead(action="send")).reply == Requeued(run_ids=["send-1"])
+    assert engine.execute(RequeueDead(action="send")).reply == Requeued(run_ids=["send-1"])
 
 
 def test_a_dead_letter_of_an_action_that_is_deleted_cannot_be_requeued_but_purged():
-    story = given_dead(1)
-    story.tell(DeleteAction(name="send"))
+    engine = given_dead(1)
+    engine.execute(DeleteAction(name="send"))
 
     with pytest.raises(NotFound) as refusal:
-        story.tell(REQUEUE)
+        engine.execute(REQUEUE)
 
     assert refusal.value.code == "action_not_found"
-    assert listed(story) == [[1]]
-    assert story.tell(PURGE).reply == Purged(run_ids=["send-1"])
-    assert listed(story) == [[]]
+    assert listed(engine) == [[1]]
+    assert engine.execute(PURGE).reply == Purged(run_ids=["send-1"])
+    assert listed(engine) == [[]]
 
 
 def test_a_dead_letter_of_an_action_that_is_disabled_may_be_requeued():
-    story = given_dead(1)
-    story.tell(DisableAction(name="send"))
+    engine = given_dead(1)
+    engine.execute(DisableAction(name="send"))
 
-    assert story.tell(REQUEUE).reply == Requeued(run_ids=["send-1"])
+    assert engine.execute(REQUEUE).reply == Requeued(run_ids=["send-1"])
 
 
 def test_a_requeued_run_outlives_its_action_like_any_other():
-    story = given_dead(1)
-    story.tell(REQUEUE, DeleteAction(name="send"))
+    engine = given_dead(1)
+    engine.execute(REQUEUE, DeleteAction(name="send"))
 
-    assert story.tell(CLAIM).reply.tasks[0].task_id == "send-1"
+    assert engine.execute(CLAIM).reply.tasks[0].task_id == "send-1"
 
 
 # Purge
 
 
 def test_a_purged_dead_letter_is_forgotten():
-    story = given_dead(1, 2)
+    engine = given_dead(1, 2)
 
-    decision = story.tell(PURGE)
+    decision = engine.execute(PURGE)
 
     purged = RunPurged(namespace=DEFAULT, action="send", number=1, was=RunStatus.FAILED, key=None)
     assert decision.reply == Purged(run_ids=["send-1"])
     assert decision.events == (purged,)
     assert decision.removed == (ArchiveAddress("run", DEFAULT, "send", 1),)
-    assert listed(story) == [[2]]
+    assert listed(engine) == [[2]]
     with pytest.raises(NotFound):
-        story.ask(GetRun(run_id="send-1"))
+        engine.query(GetRun(run_id="send-1"))
     with pytest.raises(NotFound):
-        story.tell(PURGE)
-    assert [run.run_id for run in story.ask(ListRuns(action="send")).items] == ["send-2"]
+        engine.execute(PURGE)
+    assert [run.run_id for run in engine.query(ListRuns(action="send")).items] == ["send-2"]
 
 
 def test_all_dead_letters_are_purged_a_portion_at_a_time():
-    story = given_dead(1, 2, 4)
+    engine = given_dead(1, 2, 4)
     portion = PurgeDead(action="send", limit=2)
 
-    assert story.tell(portion).reply == Purged(run_ids=["send-4", "send-2"], more=True)
-    assert story.tell(portion).reply == Purged(run_ids=["send-1"], more=False)
-    assert story.tell(portion).reply == Purged(run_ids=[], more=False)
-    assert tally(story) == {"completed": 1}
+    assert engine.execute(portion).reply == Purged(run_ids=["send-4", "send-2"], more=True)
+    assert engine.execute(portion).reply == Purged(run_ids=["send-1"], more=False)
+    assert engine.execute(portion).reply == Purged(run_ids=[], more=False)
+    assert tally(engine) == {"completed": 1}
 
 
 def test_a_run_id_that_was_purged_is_never_given_again():
-    story = given_dead(1)
+    engine = given_dead(1)
 
-    story.tell(PURGE)
+    engine.execute(PURGE)
 
-    assert story.tell(INVOKE).reply.run_id == "send-2"
+    assert engine.execute(INVOKE).reply.run_id == "send-2"
 
 
 # Counts
 
 
 def test_the_counts_follow_a_run_through_its_lives():
-    story = given_dead(1)
-    assert tally(story) == {"failed": 1}
+    engine = given_dead(1)
+    assert tally(engine) == {"failed": 1}
 
-    story.tell(REQUEUE)
-    assert tally(story) == {"pending": 1}
+    engine.execute(REQUEUE)
+    assert tally(engine) == {"pending": 1}
 
-    story.tell(CLAIM, Fail(run_id="send-1", worker_id=ANNA, attempt=2))
-    assert tally(story) == {"failed": 1}
+    engine.execute(CLAIM, Fail(run_id="send-1", worker_id=ANNA, attempt=2))
+    assert tally(engine) == {"failed": 1}
 
-    story.tell(PURGE)
-    assert tally(story) == {}
+    engine.execute(PURGE)
+    assert tally(engine) == {}
 
 
 # Idempotency
@@ -455,30 +457,30 @@ SAME_RUN = Invoked(run_id="send-1", duplicate=True)
 @pytest.mark.parametrize("remembered", [True, False])
 def test_a_requeued_run_keeps_its_idempotency_key(remembered, monkeypatch):
     monkeypatch.setattr("flo.engine.idempotency.KEYS_REMEMBERED_MAX", 100 if remembered else 0)
-    story = given(SEND, KEYED, CLAIM, Fail(run_id="send-1", worker_id=ANNA))
-    assert (("send", "order-7") in story.state.spaces[DEFAULT].run_keys.run_ids) is remembered
-    assert story.tell(KEYED).reply == SAME_RUN
+    engine = given(SEND, KEYED, CLAIM, Fail(run_id="send-1", worker_id=ANNA))
+    assert (("send", "order-7") in engine.state.spaces[DEFAULT].run_keys.run_ids) is remembered
+    assert engine.execute(KEYED).reply == SAME_RUN
 
     for since in (REQUEUE, CLAIM, Complete(run_id="send-1", worker_id=ANNA)):
-        story.tell(since)
-        assert story.tell(KEYED).reply == SAME_RUN
+        engine.execute(since)
+        assert engine.execute(KEYED).reply == SAME_RUN
 
 
 def test_a_key_is_remembered_from_the_last_end_of_its_run(monkeypatch):
     monkeypatch.setattr("flo.engine.idempotency.KEYS_REMEMBERED_MAX", 2)
-    story = given(SEND, KEYED, CLAIM, Fail(run_id="send-1", worker_id=ANNA))
+    engine = given(SEND, KEYED, CLAIM, Fail(run_id="send-1", worker_id=ANNA))
     other = Invoke(action="send", idempotency_key="other")
-    story.tell(other, CLAIM, Complete(run_id="send-2", worker_id=ANNA))
+    engine.execute(other, CLAIM, Complete(run_id="send-2", worker_id=ANNA))
 
-    story.tell(REQUEUE, CLAIM, Complete(run_id="send-1", worker_id=ANNA))
-    assert list(story.state.spaces[DEFAULT].run_keys.finished) == [
+    engine.execute(REQUEUE, CLAIM, Complete(run_id="send-1", worker_id=ANNA))
+    assert list(engine.state.spaces[DEFAULT].run_keys.finished) == [
         ("send", "other"),
         ("send", "order-7"),
     ]
 
     third = Invoke(action="send", idempotency_key="third")
-    story.tell(third, CLAIM, Complete(run_id="send-3", worker_id=ANNA))
-    assert set(story.state.spaces[DEFAULT].run_keys.run_ids) == {
+    engine.execute(third, CLAIM, Complete(run_id="send-3", worker_id=ANNA))
+    assert set(engine.state.spaces[DEFAULT].run_keys.run_ids) == {
         ("send", "order-7"),
         ("send", "third"),
     }
@@ -487,9 +489,9 @@ def test_a_key_is_remembered_from_the_last_end_of_its_run(monkeypatch):
 @pytest.mark.parametrize("remembered", [True, False])
 def test_the_key_of_a_purged_run_may_be_used_again(remembered, monkeypatch):
     monkeypatch.setattr("flo.engine.idempotency.KEYS_REMEMBERED_MAX", 100 if remembered else 0)
-    story = given(SEND, KEYED, CLAIM, Fail(run_id="send-1", worker_id=ANNA))
+    engine = given(SEND, KEYED, CLAIM, Fail(run_id="send-1", worker_id=ANNA))
 
-    story.tell(PURGE)
+    engine.execute(PURGE)
 
-    assert story.tell(KEYED).reply == Invoked(run_id="send-2", duplicate=False)
-    assert story.tell(KEYED).reply == Invoked(run_id="send-2", duplicate=True)
+    assert engine.execute(KEYED).reply == Invoked(run_id="send-2", duplicate=False)
+    assert engine.execute(KEYED).reply == Invoked(run_id="send-2", duplicate=True)

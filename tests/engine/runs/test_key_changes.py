@@ -29,24 +29,26 @@ def complete(*changes, checks=(), **settings):
     )
 
 
-def value_of(story, key):
-    return story.ask(GetKey(key=key)).value
+def value_of(engine, key):
+    return engine.query(GetKey(key=key)).value
 
 
 def test_a_result_and_its_changes_are_one_decision():
-    story = given(*RUNNING, PutKey(key="old", value=b"x"))
+    engine = given(*RUNNING, PutKey(key="old", value=b"x"))
 
-    decision = story.tell(complete(Put(key="a", value=b"1"), Increment(key="n"), Delete(key="old")))
+    decision = engine.execute(
+        complete(Put(key="a", value=b"1"), Increment(key="n"), Delete(key="old"))
+    )
 
     assert isinstance(decision.events[-1], RunCompleted)
     assert len(decision.events) == 4
-    assert [value_of(story, key) for key in ("a", "n", "old")] == [b"1", b"1", None]
-    assert story.run("count-1").status is RunStatus.COMPLETED
-    assert replayed(story.events).space("default").kv.get("a", story.now_ms).value == b"1"
+    assert [value_of(engine, key) for key in ("a", "n", "old")] == [b"1", b"1", None]
+    assert engine.run("count-1").status is RunStatus.COMPLETED
+    assert replayed(engine.events).space("default").kv.get("a", engine.now_ms).value == b"1"
 
 
 def test_a_run_is_still_there_for_those_who_hear_of_its_changes():
-    events = given(*RUNNING).tell(complete(Put(key="a", value=b"1"))).events
+    events = given(*RUNNING).execute(complete(Put(key="a", value=b"1"))).events
 
     assert [type(event) for event in events] == [KeyPut, RunCompleted]
 
@@ -93,83 +95,83 @@ REFUSED = {
 
 @pytest.mark.parametrize(("command", "kind", "code"), REFUSED.values(), ids=REFUSED)
 def test_what_is_refused_changes_neither_the_run_nor_a_key(command, kind, code):
-    story = given(*RUNNING, PutKey(key="seen", value=b"text"))
-    happened = len(story.events)
+    engine = given(*RUNNING, PutKey(key="seen", value=b"text"))
+    happened = len(engine.events)
 
     with pytest.raises(kind) as refusal:
-        story.tell(command)
+        engine.execute(command)
 
     assert refusal.value.code == code
-    assert len(story.events) == happened
-    assert value_of(story, "a") is None
-    assert story.run("count-1").status is RunStatus.RUNNING
+    assert len(engine.events) == happened
+    assert value_of(engine, "a") is None
+    assert engine.run("count-1").status is RunStatus.RUNNING
 
 
 def test_a_run_whose_result_was_refused_can_be_completed_with_another_one():
-    story = given(*RUNNING, PutKey(key="seen", value=b"1"))
-    seen = story.ask(GetKey(key="seen"))
-    story.tell(PutKey(key="seen", value=b"2"))
+    engine = given(*RUNNING, PutKey(key="seen", value=b"1"))
+    seen = engine.query(GetKey(key="seen"))
+    engine.execute(PutKey(key="seen", value=b"2"))
     with pytest.raises(Conflict):
-        story.tell(complete(checks=[Check(key="seen", version=seen.version)]))
+        engine.execute(complete(checks=[Check(key="seen", version=seen.version)]))
 
-    again = story.ask(GetKey(key="seen"))
-    story.tell(complete(checks=[Check(key="seen", version=again.version)]))
+    again = engine.query(GetKey(key="seen"))
+    engine.execute(complete(checks=[Check(key="seen", version=again.version)]))
 
-    assert story.run("count-1").status is RunStatus.COMPLETED
+    assert engine.run("count-1").status is RunStatus.COMPLETED
 
 
 def test_a_report_that_comes_again_changes_nothing_again():
-    story = given(*RUNNING)
+    engine = given(*RUNNING)
     report = complete(Increment(key="n"))
 
-    first, again = story.tell(report), story.tell(Later(5), report)
+    first, again = engine.execute(report), engine.execute(Later(5), report)
 
     assert first.reply == again.reply
     assert again.events == ()
-    assert value_of(story, "n") == b"1"
+    assert value_of(engine, "n") == b"1"
 
 
 def test_changes_apart_from_their_result_would_be_made_twice():
     """The control: this is what two commands in place of one would lead to."""
-    story = given(*RUNNING)
+    engine = given(*RUNNING)
 
     for _ in range(2):
-        story.tell(Transact(changes=[Increment(key="n")]), complete())
+        engine.execute(Transact(changes=[Increment(key="n")]), complete())
 
-    assert value_of(story, "n") == b"2"
+    assert value_of(engine, "n") == b"2"
 
 
 def test_checks_alone_are_checked_too():
-    story = given(*RUNNING, PutKey(key="seen", value=b"1"))
+    engine = given(*RUNNING, PutKey(key="seen", value=b"1"))
 
     with pytest.raises(Conflict):
-        story.tell(complete(checks=[Check(key="seen", version=0)]))
+        engine.execute(complete(checks=[Check(key="seen", version=0)]))
 
 
 def test_more_keys_may_be_read_than_a_transaction_may_name():
-    story = given(*RUNNING)
+    engine = given(*RUNNING)
     checks = [Check(key=f"k{n}", version=0) for n in range(CHECKS_PER_RESULT_MAX)]
 
-    story.tell(complete(*(Put(key=f"k{n}", value=b"") for n in range(256)), checks=checks))
+    engine.execute(complete(*(Put(key=f"k{n}", value=b"") for n in range(256)), checks=checks))
 
-    assert story.run("count-1").status is RunStatus.COMPLETED
+    assert engine.run("count-1").status is RunStatus.COMPLETED
 
 
 def test_every_one_of_many_checks_counts():
-    story = given(*RUNNING, PutKey(key="k1023", value=b"1"))
+    engine = given(*RUNNING, PutKey(key="k1023", value=b"1"))
     checks = [Check(key=f"k{n}", version=0) for n in range(CHECKS_PER_RESULT_MAX)]
 
     with pytest.raises(Conflict, match="k1023"):
-        story.tell(complete(checks=checks))
+        engine.execute(complete(checks=checks))
 
 
 def test_a_cancelled_run_changes_no_keys():
-    story = given(*RUNNING, Cancel(run_id="count-1"))
+    engine = given(*RUNNING, Cancel(run_id="count-1"))
 
     with pytest.raises(Conflict):
-        story.tell(complete(Put(key="a", value=b"1")))
+        engine.execute(complete(Put(key="a", value=b"1")))
 
-    assert value_of(story, "a") is None
+    assert value_of(engine, "a") is None
 
 
 @pytest.mark.parametrize(
@@ -181,29 +183,29 @@ def test_a_cancelled_run_changes_no_keys():
     ],
 )
 def test_a_run_that_failed_for_want_of_time_has_timed_out(retry, max_retries, status):
-    story = given(RegisterAction(name="count", max_retries=max_retries), INVOKE, CLAIM)
+    engine = given(RegisterAction(name="count", max_retries=max_retries), INVOKE, CLAIM)
 
-    decision = story.tell(
+    decision = engine.execute(
         Fail(run_id="count-1", worker_id=ANNA, error="too slow", retry=retry, timed_out=True)
     )
 
-    run = story.run("count-1")
+    run = engine.run("count-1")
     assert decision.reply.status is run.status is status
     assert status is RunStatus.PENDING or run.error == "too slow"
 
 
 def test_a_worker_that_never_registered_gives_up_its_runs_when_it_leaves():
-    story = given(RegisterAction(name="count", retry_delay_ms=0), INVOKE, INVOKE, CLAIM, Later(1))
-    assert story.run("count-1").worker_id == ANNA
+    engine = given(RegisterAction(name="count", retry_delay_ms=0), INVOKE, INVOKE, CLAIM, Later(1))
+    assert engine.run("count-1").worker_id == ANNA
 
-    story.tell(DeregisterWorker(worker_id=ANNA))
+    engine.execute(DeregisterWorker(worker_id=ANNA))
 
-    assert story.run("count-1").status is RunStatus.PENDING
-    claimed = story.tell(Claim(worker_id=BORIS, actions=["count"], max_tasks=2)).reply.tasks
+    assert engine.run("count-1").status is RunStatus.PENDING
+    claimed = engine.execute(Claim(worker_id=BORIS, actions=["count"], max_tasks=2)).reply.tasks
     assert {task.task_id for task in claimed} == {"count-1", "count-2"}
 
 
 def test_a_worker_that_nobody_knows_leaves_without_a_trace():
-    story = given(COUNT, INVOKE)
+    engine = given(COUNT, INVOKE)
 
-    assert story.tell(DeregisterWorker(worker_id=ANNA)).events == ()
+    assert engine.execute(DeregisterWorker(worker_id=ANNA)).events == ()

@@ -22,15 +22,15 @@ from flo.model.runs import (
     Touch,
     WaitForRuns,
 )
-from given import ANNA, DEFAULT, Story, given
+from given import ANNA, DEFAULT, EngineHarness, given
 
 ENDED = RunLookup(DEFAULT, "send", 1)
 KEY = RunKeyLookup(DEFAULT, "send", "new")
 
 
-def wanted(story, message):
-    context = Context(story.now_ms, lambda: 0.5, story.volatile)
-    return [*lookups_for(story.state, message, context)]
+def wanted(engine, message):
+    context = Context(engine.now_ms, lambda: 0.5, engine.volatile)
+    return [*lookups_for(engine.state, message, context)]
 
 
 def page(below, limit=50, status=None, live=()):
@@ -94,41 +94,41 @@ WAITING = STATE.spaces[DEFAULT].runs["send-2"]
     ],
 )
 def test_the_archive_is_asked_for_what_the_state_cannot_know_and_for_nothing_else(message, lookups):
-    assert wanted(Story(STATE), message) == lookups
+    assert wanted(EngineHarness(STATE), message) == lookups
 
 
 @pytest.mark.parametrize("query", [ListRuns, ListDead])
 def test_a_query_that_makes_no_sense_is_refused_and_the_archive_is_not_asked(query):
-    story = Story(STATE)
+    engine = EngineHarness(STATE)
     senseless = query(action="send", limit=0)
 
-    assert wanted(story, senseless) == []
+    assert wanted(engine, senseless) == []
     with pytest.raises(Invalid):
-        story.ask(senseless)
+        engine.query(senseless)
 
 
 def test_of_very_many_runs_no_more_are_looked_up_than_may_be_named_at_once():
-    story = given(RegisterAction(name="send"), *[Invoke(action="send")] * 1_002)
-    story.tell(Claim(worker_id=ANNA, actions=["send"], max_tasks=1_000))
-    story.tell(Claim(worker_id=ANNA, actions=["send"], max_tasks=2))
+    engine = given(RegisterAction(name="send"), *[Invoke(action="send")] * 1_002)
+    engine.execute(Claim(worker_id=ANNA, actions=["send"], max_tasks=1_000))
+    engine.execute(Claim(worker_id=ANNA, actions=["send"], max_tasks=2))
     run_ids = [f"send-{number}" for number in range(1, 1_003)]
-    story.tell(*(Complete(run_id=run_id, worker_id=ANNA) for run_id in run_ids))
+    engine.execute(*(Complete(run_id=run_id, worker_id=ANNA) for run_id in run_ids))
 
     for message in (WaitForRuns(run_ids=run_ids), RequeueDead(action="send", run_ids=run_ids)):
-        assert len(wanted(story, message)) == 1_000
+        assert len(wanted(engine, message)) == 1_000
 
 
 def test_what_ended_in_a_namespace_is_looked_for_under_the_name_it_was_filed_under():
     prod = {"namespace": "prod"}
-    story = given(RegisterAction(name="send", **prod), DeleteNamespace(name="prod", force=True))
-    story.tell(RegisterAction(name="send", **prod), Invoke(action="send", **prod))
-    story.tell(Cancel(run_id="send-1", **prod))
+    engine = given(RegisterAction(name="send", **prod), DeleteNamespace(name="prod", force=True))
+    engine.execute(RegisterAction(name="send", **prod), Invoke(action="send", **prod))
+    engine.execute(Cancel(run_id="send-1", **prod))
 
     keyed = Invoke(action="send", idempotency_key="k", **prod)
 
-    assert wanted(story, keyed) == [RunKeyLookup("prod~1", "send", "k")]
-    assert wanted(story, GetRun(run_id="send-1", **prod)) == [RunLookup("prod~1", "send", 1)]
-    (page,) = wanted(story, ListDead(action="send", **prod))
+    assert wanted(engine, keyed) == [RunKeyLookup("prod~1", "send", "k")]
+    assert wanted(engine, GetRun(run_id="send-1", **prod)) == [RunLookup("prod~1", "send", 1)]
+    (page,) = wanted(engine, ListDead(action="send", **prod))
     assert page.archive_name == "prod~1"
 
 

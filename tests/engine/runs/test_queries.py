@@ -34,12 +34,12 @@ def claim_all(worker_id=ANNA, **settings):
     return Claim(worker_id=worker_id, actions=["send"], **{"max_tasks": 1_000, **settings})
 
 
-def pages(story, query):
+def pages(engine, query):
     """The items of every page, from the first to the one without a cursor."""
-    page = story.ask(query)
+    page = engine.query(query)
     found = [[name_of(item) for item in page.items]]
     while page.cursor is not None:
-        page = story.ask(replace(query, cursor=page.cursor))
+        page = engine.query(replace(query, cursor=page.cursor))
         found.append([name_of(item) for item in page.items])
     return found
 
@@ -58,11 +58,11 @@ def test_a_live_run_shows_everything_about_itself():
         action="send", input=b"hi", priority=7, idempotency_key="k", labels={"gpu": True}
     )
     register = RegisterWorker(worker_id=ANNA, actions=["send"], labels={"gpu": True})
-    story = given(SEND, register, invoke, claim_all(), Later(10))
-    story.tell(Fail(run_id="send-1", worker_id=ANNA, error="no", retry=True))
-    story.tell(Later(1_000), Tick(), claim_all())
+    engine = given(SEND, register, invoke, claim_all(), Later(10))
+    engine.execute(Fail(run_id="send-1", worker_id=ANNA, error="no", retry=True))
+    engine.execute(Later(1_000), Tick(), claim_all())
 
-    assert story.ask(GetRun(run_id="send-1")) == RunView(
+    assert engine.query(GetRun(run_id="send-1")) == RunView(
         run_id="send-1",
         action="send",
         namespace=DEFAULT,
@@ -95,10 +95,10 @@ def test_a_live_run_shows_everything_about_itself():
 
 
 def test_a_run_that_has_ended_is_shown_from_the_archive():
-    story = given(SEND, INVOKE, claim_all(), Later(10))
-    story.tell(Complete(run_id="send-1", worker_id=ANNA, output=b"sent"))
+    engine = given(SEND, INVOKE, claim_all(), Later(10))
+    engine.execute(Complete(run_id="send-1", worker_id=ANNA, output=b"sent"))
 
-    view = story.ask(GetRun(run_id="send-1"))
+    view = engine.query(GetRun(run_id="send-1"))
 
     assert (view.status, view.output, view.outcome) == (RunStatus.COMPLETED, b"sent", "success")
     assert view.finished_at_ms == NOON_MS + 10
@@ -106,10 +106,10 @@ def test_a_run_that_has_ended_is_shown_from_the_archive():
 
 @pytest.mark.parametrize("run_id", ["send-2", "send-0", "send-01", "send", "print-1", ""])
 def test_a_run_that_never_was_is_not_found(run_id):
-    story = given(SEND, INVOKE, claim_all(), Complete(run_id="send-1", worker_id=ANNA))
+    engine = given(SEND, INVOKE, claim_all(), Complete(run_id="send-1", worker_id=ANNA))
 
     with pytest.raises(NotFound) as refusal:
-        story.ask(GetRun(run_id=run_id))
+        engine.query(GetRun(run_id=run_id))
 
     assert refusal.value.code == "run_not_found"
 
@@ -118,11 +118,11 @@ def test_a_run_that_never_was_is_not_found(run_id):
 
 
 def test_a_wait_tells_how_those_runs_ended_that_have():
-    story = given(SEND, *[INVOKE] * 3, claim_all())
-    story.tell(Complete(run_id="send-1", worker_id=ANNA, output=b"sent"))
-    story.tell(Fail(run_id="send-3", worker_id=ANNA, error="no"))
+    engine = given(SEND, *[INVOKE] * 3, claim_all())
+    engine.execute(Complete(run_id="send-1", worker_id=ANNA, output=b"sent"))
+    engine.execute(Fail(run_id="send-3", worker_id=ANNA, error="no"))
 
-    ended = story.ask(WaitForRuns(run_ids=["send-3", "send-2", "send-1", "send-9", "what"]))
+    ended = engine.query(WaitForRuns(run_ids=["send-3", "send-2", "send-1", "send-9", "what"]))
 
     assert ended == Ended(
         results=[
@@ -140,9 +140,9 @@ def test_a_wait_tells_how_those_runs_ended_that_have():
 
 
 def test_a_wait_for_runs_that_are_all_under_way_has_nothing_to_tell():
-    story = given(SEND, INVOKE, INVOKE, claim_all(max_tasks=1))
+    engine = given(SEND, INVOKE, INVOKE, claim_all(max_tasks=1))
 
-    assert story.ask(WaitForRuns(run_ids=["send-1", "send-2"])) == Ended()
+    assert engine.query(WaitForRuns(run_ids=["send-1", "send-2"])) == Ended()
 
 
 @pytest.mark.parametrize(
@@ -156,21 +156,21 @@ def test_a_wait_for_runs_that_are_all_under_way_has_nothing_to_tell():
 )
 def test_a_wait_past_its_bounds_is_refused(settings):
     with pytest.raises(Invalid):
-        given().ask(WaitForRuns(**{"run_ids": ["send-1"], **settings}))
+        given().query(WaitForRuns(**{"run_ids": ["send-1"], **settings}))
 
 
 # Pages of runs
 
 
-def mixed_story():
+def mixed_engine():
     """Runs 1 to 9: of each three, the first has completed, the second runs, the third waits."""
-    story = given(SEND, *[INVOKE] * 9)
-    story.tell(claim_all())
+    engine = given(SEND, *[INVOKE] * 9)
+    engine.execute(claim_all())
     for number in (1, 4, 7):
-        story.tell(Complete(run_id=f"send-{number}", worker_id=ANNA))
+        engine.execute(Complete(run_id=f"send-{number}", worker_id=ANNA))
     for number in (3, 6, 9):
-        story.tell(Fail(run_id=f"send-{number}", worker_id=ANNA, retry=True))
-    return story
+        engine.execute(Fail(run_id=f"send-{number}", worker_id=ANNA, retry=True))
+    return engine
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def mixed_story():
 def test_live_and_ended_runs_are_listed_together_the_newest_first(settings, expected):
     query = ListRuns(**{"action": "send", **settings})
 
-    assert pages(mixed_story(), query) == expected
+    assert pages(mixed_engine(), query) == expected
 
 
 def test_a_page_looks_at_a_bounded_number_of_runs(monkeypatch):
@@ -199,24 +199,24 @@ def test_a_page_looks_at_a_bounded_number_of_runs(monkeypatch):
 
     query = ListRuns(action="send", status=RunStatus.RUNNING)
 
-    assert pages(mixed_story(), query) == [[8], [5, 2], []]
+    assert pages(mixed_engine(), query) == [[8], [5, 2], []]
 
 
 def test_a_page_of_large_runs_is_shorter_than_its_limit():
     half = bytes(PAYLOADS_PER_PAGE_LENGTH_MAX // 2)
-    story = given(SEND, *[Invoke(action="send", input=half)] * 5)
-    story.tell(claim_all(max_tasks=2))
-    story.tell(Complete(run_id="send-1", worker_id=ANNA, output=half))
+    engine = given(SEND, *[Invoke(action="send", input=half)] * 5)
+    engine.execute(claim_all(max_tasks=2))
+    engine.execute(Complete(run_id="send-1", worker_id=ANNA, output=half))
 
-    assert pages(story, ListRuns(action="send")) == [[5, 4, 3], [2, 1]]
+    assert pages(engine, ListRuns(action="send")) == [[5, 4, 3], [2, 1]]
 
 
 def test_runs_queued_since_the_first_page_do_not_shift_the_next():
-    story = mixed_story()
-    first = story.ask(ListRuns(action="send", limit=4))
-    story.tell(INVOKE, INVOKE)
+    engine = mixed_engine()
+    first = engine.query(ListRuns(action="send", limit=4))
+    engine.execute(INVOKE, INVOKE)
 
-    second = story.ask(ListRuns(action="send", limit=4, cursor=first.cursor))
+    second = engine.query(ListRuns(action="send", limit=4, cursor=first.cursor))
 
     assert [name_of(run) for run in second.items] == [5, 4, 3, 2]
 
@@ -224,17 +224,17 @@ def test_runs_queued_since_the_first_page_do_not_shift_the_next():
 @pytest.mark.parametrize("cursor", ["", "x", "-1", "1.5", "²", "1" * 19, "9" * 5_000])
 def test_a_cursor_of_no_earlier_page_is_refused(cursor):
     with pytest.raises(Invalid, match="expected a cursor of an earlier page"):
-        mixed_story().ask(ListRuns(action="send", cursor=cursor))
+        mixed_engine().query(ListRuns(action="send", cursor=cursor))
 
 
 @pytest.mark.parametrize("cursor", ["0", "1"])
 def test_a_cursor_at_the_end_has_nothing_after_it(cursor):
-    page = mixed_story().ask(ListRuns(action="send", cursor=cursor))
+    page = mixed_engine().query(ListRuns(action="send", cursor=cursor))
 
     assert (page.items, page.cursor) == ([], None)
 
 
 def test_a_cursor_far_ahead_begins_with_the_newest():
-    page = mixed_story().ask(ListRuns(action="send", cursor="1000000", limit=2))
+    page = mixed_engine().query(ListRuns(action="send", cursor="1000000", limit=2))
 
     assert [name_of(run) for run in page.items] == [9, 8]

@@ -26,12 +26,12 @@ GIVE_UP = Fail(run_id="send-1", worker_id=ANNA, attempt=1, error="no such user")
     [({"output": bytes(PAYLOAD_LENGTH_MAX + 1)}, TooLarge), ({"outcome": "x" * 4_097}, TooLarge)],
 )
 def test_a_result_past_its_bounds_is_refused_and_the_lease_goes_on(settings, error):
-    story = given(SEND, INVOKE, CLAIM)
+    engine = given(SEND, INVOKE, CLAIM)
 
     with pytest.raises(error):
-        story.tell(Complete(run_id="send-1", worker_id=ANNA, **settings))
+        engine.execute(Complete(run_id="send-1", worker_id=ANNA, **settings))
 
-    assert story.tell(COMPLETE).reply.status is RunStatus.COMPLETED
+    assert engine.execute(COMPLETE).reply.status is RunStatus.COMPLETED
 
 
 # Late and repeated reports
@@ -46,73 +46,73 @@ def name_of(report):
 
 @pytest.mark.parametrize("report", REPORTS, ids=name_of)
 def test_a_worker_that_lost_its_lease_cannot_report_while_another_holds_the_run(report):
-    story = given(SEND, INVOKE, CLAIM, Later(30_000), Tick(), Later(1_000), Tick())
-    story.tell(Claim(worker_id=BORIS, actions=["send"]))
+    engine = given(SEND, INVOKE, CLAIM, Later(30_000), Tick(), Later(1_000), Tick())
+    engine.execute(Claim(worker_id=BORIS, actions=["send"]))
 
     with pytest.raises(Conflict, match="held by 'boris' as attempt 2") as refusal:
-        story.tell(report)
+        engine.execute(report)
 
     assert refusal.value.code == "lease_lost"
 
 
 @pytest.mark.parametrize("report", REPORTS, ids=name_of)
 def test_a_worker_that_lost_its_lease_cannot_report_while_the_run_waits_again(report):
-    story = given(SEND, INVOKE, CLAIM, Later(30_000), Tick())
+    engine = given(SEND, INVOKE, CLAIM, Later(30_000), Tick())
 
     with pytest.raises(Conflict, match="the run is pending"):
-        story.tell(report)
+        engine.execute(report)
 
 
 @pytest.mark.parametrize("report", REPORTS, ids=name_of)
 def test_a_report_of_an_earlier_attempt_is_refused_though_the_same_worker_holds_the_run(report):
-    story = given(SEND, INVOKE, CLAIM, Later(30_000), Tick(), Later(1_000), Tick(), CLAIM)
+    engine = given(SEND, INVOKE, CLAIM, Later(30_000), Tick(), Later(1_000), Tick(), CLAIM)
 
     with pytest.raises(Conflict, match="of attempt 1 is lost: the run is running, held"):
-        story.tell(report)
+        engine.execute(report)
 
 
 @pytest.mark.parametrize("report", REPORTS, ids=name_of)
 def test_nobody_but_the_holder_may_report(report):
-    story = given(SEND, INVOKE, Claim(worker_id=BORIS, actions=["send"]))
+    engine = given(SEND, INVOKE, Claim(worker_id=BORIS, actions=["send"]))
 
     with pytest.raises(Conflict, match="held by 'boris'"):
-        story.tell(report)
+        engine.execute(report)
 
 
 @pytest.mark.parametrize("report", REPORTS, ids=name_of)
 def test_a_report_on_a_run_nobody_claimed_is_refused(report):
     with pytest.raises(Conflict, match="the run is pending"):
-        given(SEND, INVOKE).tell(report)
+        given(SEND, INVOKE).execute(report)
 
 
 @pytest.mark.parametrize("report", REPORTS, ids=name_of)
 def test_a_report_on_a_run_that_never_was_is_refused(report):
     with pytest.raises(NotFound) as refusal:
-        given(SEND).tell(report)
+        given(SEND).execute(report)
 
     assert refusal.value.code == "run_not_found"
 
 
 @pytest.mark.parametrize("report", [FAIL, GIVE_UP], ids=name_of)
 def test_a_completed_run_can_no_longer_fail(report):
-    story = given(SEND, INVOKE, CLAIM, COMPLETE)
+    engine = given(SEND, INVOKE, CLAIM, COMPLETE)
 
     with pytest.raises(Conflict, match="the run is completed"):
-        story.tell(report)
+        engine.execute(report)
 
 
 def test_a_failed_run_can_no_longer_complete():
-    story = given(SEND, INVOKE, CLAIM, GIVE_UP)
+    engine = given(SEND, INVOKE, CLAIM, GIVE_UP)
 
     with pytest.raises(Conflict, match="the run is failed"):
-        story.tell(COMPLETE)
+        engine.execute(COMPLETE)
 
 
 def test_a_run_that_has_ended_cannot_be_touched():
-    story = given(SEND, INVOKE, CLAIM, COMPLETE)
+    engine = given(SEND, INVOKE, CLAIM, COMPLETE)
 
     with pytest.raises(NotFound, match="has ended"):
-        story.tell(Touch(run_id="send-1", worker_id=ANNA))
+        engine.execute(Touch(run_id="send-1", worker_id=ANNA))
 
 
 @pytest.mark.parametrize(
@@ -124,18 +124,18 @@ def test_a_run_that_has_ended_cannot_be_touched():
     ],
 )
 def test_a_report_whose_answer_was_lost_may_come_again_and_counts_once(report, status):
-    story = given(SEND, INVOKE, CLAIM, report)
+    engine = given(SEND, INVOKE, CLAIM, report)
 
-    decision = story.tell(report)
+    decision = engine.execute(report)
 
     assert decision.reply == Accepted(run_id="send-1", status=status)
     assert decision.events == ()
 
 
 def test_a_failure_that_comes_again_during_the_next_attempt_does_not_end_that_one():
-    story = given(SEND, INVOKE, CLAIM, FAIL, Later(1_000), Tick(), CLAIM)
+    engine = given(SEND, INVOKE, CLAIM, FAIL, Later(1_000), Tick(), CLAIM)
 
-    decision = story.tell(FAIL)
+    decision = engine.execute(FAIL)
 
     assert decision.reply == Accepted(run_id="send-1", status=RunStatus.RUNNING)
     assert decision.events == ()
@@ -145,20 +145,20 @@ def test_a_failure_that_comes_again_during_the_next_attempt_does_not_end_that_on
     "other", [{"output": b"other"}, {"outcome": "rejected"}, {"worker_id": BORIS}, {"attempt": 2}]
 )
 def test_a_report_that_differs_from_the_one_taken_in_is_refused(other):
-    story = given(SEND, INVOKE, CLAIM, COMPLETE)
+    engine = given(SEND, INVOKE, CLAIM, COMPLETE)
     report = {"run_id": "send-1", "worker_id": ANNA, "attempt": 1, "output": b"sent"}
 
     with pytest.raises(Conflict):
-        story.tell(Complete(**report | other))
+        engine.execute(Complete(**report | other))
 
 
 # Fail, and the attempts that follow
 
 
 def test_a_failed_attempt_is_tried_again_after_the_retry_delay():
-    story = given(SEND, INVOKE, CLAIM, Later(10))
+    engine = given(SEND, INVOKE, CLAIM, Later(10))
 
-    decision = story.tell(FAIL)
+    decision = engine.execute(FAIL)
 
     requeued = RunRequeued(
         namespace=DEFAULT,
@@ -169,20 +169,20 @@ def test_a_failed_attempt_is_tried_again_after_the_retry_delay():
     )
     assert decision.reply == Accepted(run_id="send-1", status=RunStatus.PENDING)
     assert decision.events == (requeued,)
-    run = story.run("send-1")
+    run = engine.run("send-1")
     assert (run.status, run.worker_id, run.error) == (RunStatus.PENDING, None, "no route")
 
 
-def attempts(story, report):
+def attempts(engine, report):
     """Fail attempt after attempt; the delays between them, and the run as it ended."""
     delays = []
-    while "send-1" in story.state.spaces[DEFAULT].runs:
-        (task,) = story.tell(CLAIM).reply.tasks
-        (event,) = story.tell(report(task)).events
+    while "send-1" in engine.state.spaces[DEFAULT].runs:
+        (task,) = engine.execute(CLAIM).reply.tasks
+        (event,) = engine.execute(report(task)).events
         if isinstance(event, RunRequeued):
             delays.append(event.ready_at_ms - event.at_ms)
-            story.tell(Later(delays[-1]), Tick())
-    return delays, story.run("send-1")
+            engine.execute(Later(delays[-1]), Tick())
+    return delays, engine.run("send-1")
 
 
 def failing(task):
@@ -201,14 +201,14 @@ def failing(task):
     ],
 )
 def test_the_delay_doubles_until_the_retries_are_used_up(max_retries, retry_delay_ms, delays):
-    story = given(
+    engine = given(
         RegisterAction(
             name="send", timeout_ms=0, max_retries=max_retries, retry_delay_ms=retry_delay_ms
         ),
         INVOKE,
     )
 
-    waited, run = attempts(story, failing)
+    waited, run = attempts(engine, failing)
 
     assert waited == delays
     assert (run.status, run.attempt) == (RunStatus.FAILED, max_retries + 1)
@@ -216,46 +216,46 @@ def test_the_delay_doubles_until_the_retries_are_used_up(max_retries, retry_dela
 
 
 def test_the_failure_that_uses_up_the_retries_is_dead_lettered():
-    story = given(RegisterAction(name="send", max_retries=0), INVOKE, CLAIM)
+    engine = given(RegisterAction(name="send", max_retries=0), INVOKE, CLAIM)
 
-    decision = story.tell(FAIL)
+    decision = engine.execute(FAIL)
 
     failed = RunFailed(
         namespace=DEFAULT, run_id="send-1", at_ms=NOON_MS, error="no route", dead_lettered=True
     )
     assert decision.reply == Accepted(run_id="send-1", status=RunStatus.FAILED)
     assert decision.events == (failed,)
-    assert story.run("send-1").dead_lettered
+    assert engine.run("send-1").dead_lettered
 
 
 def test_a_failure_without_retry_ends_the_run_at_once_as_a_dead_letter():
-    story = given(SEND, INVOKE, CLAIM)
+    engine = given(SEND, INVOKE, CLAIM)
 
-    story.tell(GIVE_UP)
+    engine.execute(GIVE_UP)
 
-    run = story.run("send-1")
+    run = engine.run("send-1")
     assert (run.status, run.attempt, run.dead_lettered) == (RunStatus.FAILED, 1, True)
     assert (run.error, run.finished_at_ms) == ("no such user", NOON_MS)
 
 
 @pytest.mark.parametrize(("retry", "max_retries"), [(False, 3), (True, 0)])
 def test_a_failure_that_wants_no_dead_letter_leaves_none(retry, max_retries):
-    story = given(RegisterAction(name="send", max_retries=max_retries), INVOKE, CLAIM)
+    engine = given(RegisterAction(name="send", max_retries=max_retries), INVOKE, CLAIM)
 
-    story.tell(Fail(run_id="send-1", worker_id=ANNA, retry=retry, dead_letter=False))
+    engine.execute(Fail(run_id="send-1", worker_id=ANNA, retry=retry, dead_letter=False))
 
-    run = story.run("send-1")
+    run = engine.run("send-1")
     assert (run.status, run.dead_lettered) == (RunStatus.FAILED, False)
 
 
 def test_with_no_retry_delay_the_run_is_ready_at_once():
-    story = given(RegisterAction(name="send", retry_delay_ms=0), INVOKE, CLAIM, FAIL)
+    engine = given(RegisterAction(name="send", retry_delay_ms=0), INVOKE, CLAIM, FAIL)
 
-    assert claimed(story) == ["send-1"]
+    assert claimed(engine) == ["send-1"]
 
 
 def test_a_run_keeps_its_priority_and_labels_through_a_retry():
-    story = given(
+    engine = given(
         RegisterAction(name="send", retry_delay_ms=0),
         RegisterWorker(worker_id=ANNA, actions=["send"], labels={"gpu": True}),
         Invoke(action="send", priority=200, labels={"gpu": True}),
@@ -264,25 +264,25 @@ def test_a_run_keeps_its_priority_and_labels_through_a_retry():
         FAIL,
     )
 
-    assert claimed(story, BORIS) == ["send-2"]
-    assert claimed(story, ANNA) == ["send-1"]
+    assert claimed(engine, BORIS) == ["send-2"]
+    assert claimed(engine, ANNA) == ["send-1"]
 
 
 def test_a_very_long_error_is_cut_and_still_known_when_it_comes_again():
     shout = Fail(run_id="send-1", worker_id=ANNA, attempt=1, error="x" * 100_000)
-    story = given(SEND, INVOKE, CLAIM, shout)
+    engine = given(SEND, INVOKE, CLAIM, shout)
 
-    run = story.run("send-1")
+    run = engine.run("send-1")
     assert (len(run.error), len(run.attempts[0].error)) == (65_536, 4_096)
-    assert story.tell(shout).events == ()
+    assert engine.execute(shout).events == ()
 
 
 def test_of_very_many_attempts_the_last_hundred_are_kept():
-    story = given(
+    engine = given(
         RegisterAction(name="send", max_retries=120, retry_delay_ms=0, timeout_ms=0), INVOKE
     )
 
-    _, run = attempts(story, failing)
+    _, run = attempts(engine, failing)
 
     assert [attempt.number for attempt in run.attempts] == list(range(22, 122))
 
@@ -291,76 +291,76 @@ def test_of_very_many_attempts_the_last_hundred_are_kept():
 
 
 def test_a_run_whose_lease_ended_is_tried_again_after_the_retry_delay():
-    story = given(RegisterAction(name="send", timeout_ms=700), INVOKE, CLAIM, Later(699))
-    assert story.tell(Tick()).events == ()
+    engine = given(RegisterAction(name="send", timeout_ms=700), INVOKE, CLAIM, Later(699))
+    assert engine.execute(Tick()).events == ()
 
-    (event,) = story.tell(Later(1), Tick()).events
+    (event,) = engine.execute(Later(1), Tick()).events
 
     assert isinstance(event, RunRequeued)
     assert event.ready_at_ms == NOON_MS + 700 + 1_000
     assert event.error == "no result from worker 'anna' within its lease (timeout_ms 700)"
-    assert story.run("send-1").attempts[0].number == 1
+    assert engine.run("send-1").attempts[0].number == 1
 
 
 def test_a_run_whose_last_lease_ended_has_timed_out():
-    story = given(
+    engine = given(
         RegisterAction(name="send", timeout_ms=700, max_retries=0), INVOKE, CLAIM, Later(700)
     )
 
-    decision = story.tell(Tick())
+    decision = engine.execute(Tick())
 
     error = "no result from worker 'anna' within its lease (timeout_ms 700)"
     assert decision.events == (
         RunTimedOut(namespace=DEFAULT, run_id="send-1", at_ms=NOON_MS + 700, error=error),
     )
-    run = story.run("send-1")
+    run = engine.run("send-1")
     assert (run.status, run.error, run.dead_lettered) == (RunStatus.TIMED_OUT, error, True)
 
 
 def test_a_lost_lease_counts_as_an_attempt():
     def waiting_in_vain(task):
-        story.now_ms = task.lease_expires_at_ms
+        engine.now_ms = task.lease_expires_at_ms
         return Tick()
 
-    story = given(RegisterAction(name="send", timeout_ms=700, max_retries=2), INVOKE)
+    engine = given(RegisterAction(name="send", timeout_ms=700, max_retries=2), INVOKE)
 
-    delays, run = attempts(story, waiting_in_vain)
+    delays, run = attempts(engine, waiting_in_vain)
 
     assert delays == [1_000, 2_000]
     assert (run.status, run.attempt) == (RunStatus.TIMED_OUT, 3)
 
 
 def test_a_lease_without_a_timeout_never_ends():
-    story = given(RegisterAction(name="send", timeout_ms=0), INVOKE)
+    engine = given(RegisterAction(name="send", timeout_ms=0), INVOKE)
 
-    (task,) = story.tell(CLAIM).reply.tasks
+    (task,) = engine.execute(CLAIM).reply.tasks
 
     assert task.lease_expires_at_ms is None
-    assert story.tell(Later(DURATION_MS_MAX), Tick()).events == ()
-    assert story.state.due.next_at_ms() is None
+    assert engine.execute(Later(DURATION_MS_MAX), Tick()).events == ()
+    assert engine.state.due.next_at_ms() is None
 
 
 @pytest.mark.parametrize("report", [COMPLETE, GIVE_UP], ids=name_of)
 def test_a_run_that_ended_in_time_does_not_fall_due(report):
-    story = given(SEND, INVOKE, CLAIM, report)
+    engine = given(SEND, INVOKE, CLAIM, report)
 
-    assert len(story.state.due) == 0
-    assert story.tell(Later(60_000), Tick()).events == ()
+    assert len(engine.state.due) == 0
+    assert engine.execute(Later(60_000), Tick()).events == ()
 
 
 def test_a_report_that_beats_the_tick_is_taken_in_though_the_lease_is_over():
-    story = given(SEND, INVOKE, CLAIM, Later(30_001))
+    engine = given(SEND, INVOKE, CLAIM, Later(30_001))
 
-    assert story.tell(COMPLETE).reply.status is RunStatus.COMPLETED
+    assert engine.execute(COMPLETE).reply.status is RunStatus.COMPLETED
 
 
 # Touch
 
 
 def test_a_touch_extends_the_lease():
-    story = given(RegisterAction(name="send", timeout_ms=700), INVOKE, CLAIM, Later(600))
+    engine = given(RegisterAction(name="send", timeout_ms=700), INVOKE, CLAIM, Later(600))
 
-    decision = story.tell(Touch(run_id="send-1", worker_id=ANNA, attempt=1, extend_ms=5_000))
+    decision = engine.execute(Touch(run_id="send-1", worker_id=ANNA, attempt=1, extend_ms=5_000))
 
     assert decision.reply == Touched(run_id="send-1", lease_expires_at_ms=NOON_MS + 5_600)
     assert decision.events == (
@@ -371,14 +371,14 @@ def test_a_touch_extends_the_lease():
             at_ms=NOON_MS + 600,
         ),
     )
-    assert story.tell(Later(4_999), Tick()).events == ()
-    assert len(story.tell(Later(1), Tick()).events) == 1
+    assert engine.execute(Later(4_999), Tick()).events == ()
+    assert len(engine.execute(Later(1), Tick()).events) == 1
 
 
 def test_a_lease_that_never_ends_needs_no_touch():
-    story = given(RegisterAction(name="send", timeout_ms=0), INVOKE, CLAIM)
+    engine = given(RegisterAction(name="send", timeout_ms=0), INVOKE, CLAIM)
 
-    decision = story.tell(Touch(run_id="send-1", worker_id=ANNA))
+    decision = engine.execute(Touch(run_id="send-1", worker_id=ANNA))
 
     assert decision.reply == Touched(run_id="send-1", lease_expires_at_ms=None)
     assert decision.events == ()
@@ -387,49 +387,51 @@ def test_a_lease_that_never_ends_needs_no_touch():
 @pytest.mark.parametrize("extend_ms", [-1, 0, 3_600_001])
 def test_a_touch_past_its_bounds_is_refused(extend_ms):
     with pytest.raises(Invalid):
-        given(SEND, INVOKE, CLAIM).tell(Touch(run_id="send-1", worker_id=ANNA, extend_ms=extend_ms))
+        given(SEND, INVOKE, CLAIM).execute(
+            Touch(run_id="send-1", worker_id=ANNA, extend_ms=extend_ms)
+        )
 
 
 # Workers that leave
 
 
 def test_what_a_worker_leaves_undone_is_given_up_at_once():
-    story = given(SEND, RegisterWorker(worker_id=ANNA, actions=["send"]), *[INVOKE] * 3)
-    claimed(story, ANNA, max_tasks=2)
-    claimed(story, BORIS, max_tasks=1)
+    engine = given(SEND, RegisterWorker(worker_id=ANNA, actions=["send"]), *[INVOKE] * 3)
+    claimed(engine, ANNA, max_tasks=2)
+    claimed(engine, BORIS, max_tasks=1)
 
-    _, *given_up = story.tell(DeregisterWorker(worker_id=ANNA)).events
+    _, *given_up = engine.execute(DeregisterWorker(worker_id=ANNA)).events
 
     assert [event.run_id for event in given_up] == ["send-1", "send-2"]
     assert {event.error for event in given_up} == {"worker 'anna' left"}
     assert {event.ready_at_ms for event in given_up} == {NOON_MS + 1_000}
-    assert story.run("send-3").worker_id == BORIS
+    assert engine.run("send-3").worker_id == BORIS
 
 
 def test_the_last_attempt_of_a_worker_that_leaves_has_timed_out():
-    story = given(
+    engine = given(
         RegisterAction(name="send", max_retries=0),
         RegisterWorker(worker_id=ANNA, actions=["send"]),
         INVOKE,
         CLAIM,
     )
 
-    decision = story.tell(DeregisterWorker(worker_id=ANNA))
+    decision = engine.execute(DeregisterWorker(worker_id=ANNA))
 
-    assert story.run("send-1").status is RunStatus.TIMED_OUT
+    assert engine.run("send-1").status is RunStatus.TIMED_OUT
     assert len(decision.archived) == 1
 
 
 def test_who_holds_what_is_known_as_long_as_it_is_held():
-    story = given(SEND, *[INVOKE] * 3)
-    space = story.state.spaces[DEFAULT]
+    engine = given(SEND, *[INVOKE] * 3)
+    space = engine.state.spaces[DEFAULT]
 
-    claimed(story, ANNA, max_tasks=2)
-    claimed(story, BORIS)
+    claimed(engine, ANNA, max_tasks=2)
+    claimed(engine, BORIS)
     assert {worker: list(runs) for worker, runs in space.held.items()} == {
         ANNA: ["send-1", "send-2"],
         BORIS: ["send-3"],
     }
 
-    story.tell(COMPLETE, Fail(run_id="send-3", worker_id=BORIS, retry=True))
+    engine.execute(COMPLETE, Fail(run_id="send-3", worker_id=BORIS, retry=True))
     assert {worker: list(runs) for worker, runs in space.held.items()} == {ANNA: ["send-2"]}

@@ -22,7 +22,7 @@ GIVE_UP = Fail(run_id="send-1", worker_id=ANNA, attempt=1, error="no such user")
 
 
 def test_an_invocation_queues_a_run():
-    decision = given(SEND).tell(Invoke(action="send", input=b"hello", priority=200))
+    decision = given(SEND).execute(Invoke(action="send", input=b"hello", priority=200))
 
     run = Run(
         run_id="send-1",
@@ -38,22 +38,24 @@ def test_an_invocation_queues_a_run():
 
 
 def test_runs_are_numbered_by_action_and_namespace():
-    story = given(SEND, RegisterAction(name="print"), RegisterAction(name="send", namespace="prod"))
+    engine = given(
+        SEND, RegisterAction(name="print"), RegisterAction(name="send", namespace="prod")
+    )
 
     messages = [INVOKE, INVOKE, Invoke(action="print"), Invoke(action="send", namespace="prod")]
-    ids = [story.tell(message).reply.run_id for message in messages]
+    ids = [engine.execute(message).reply.run_id for message in messages]
 
     assert ids == ["send-1", "send-2", "print-1", "send-1"]
 
 
 def test_runs_of_two_namespaces_do_not_meet():
-    story = given(SEND, RegisterAction(name="send", namespace="prod"), INVOKE)
+    engine = given(SEND, RegisterAction(name="send", namespace="prod"), INVOKE)
 
     prod = Claim(worker_id=ANNA, actions=["send"], namespace="prod")
-    assert story.tell(prod).reply == Assigned()
-    story.tell(CLAIM)
+    assert engine.execute(prod).reply == Assigned()
+    engine.execute(CLAIM)
     with pytest.raises(NotFound):
-        story.tell(Complete(run_id="send-1", worker_id=ANNA, namespace="prod"))
+        engine.execute(Complete(run_id="send-1", worker_id=ANNA, namespace="prod"))
 
 
 @pytest.mark.parametrize(
@@ -73,41 +75,41 @@ def test_runs_of_two_namespaces_do_not_meet():
     ],
 )
 def test_an_invocation_past_its_bounds_is_refused_and_leaves_no_trace(settings, error):
-    story = given(SEND)
+    engine = given(SEND)
 
     with pytest.raises(error):
-        story.tell(Invoke(**{"action": "send", **settings}))
+        engine.execute(Invoke(**{"action": "send", **settings}))
 
-    assert story.tell(INVOKE).reply.run_id == "send-1"
+    assert engine.execute(INVOKE).reply.run_id == "send-1"
 
 
 # Delay
 
 
 def test_a_delayed_run_cannot_be_claimed_before_its_time():
-    story = given(SEND, Invoke(action="send", delay_ms=500), Later(499))
+    engine = given(SEND, Invoke(action="send", delay_ms=500), Later(499))
 
-    assert story.tell(Tick()).events == ()
-    assert claimed(story) == []
+    assert engine.execute(Tick()).events == ()
+    assert claimed(engine) == []
 
-    decision = story.tell(Later(1), Tick())
+    decision = engine.execute(Later(1), Tick())
 
     assert decision.events == (RunReleased(namespace=DEFAULT, run_id="send-1"),)
-    assert claimed(story) == ["send-1"]
+    assert claimed(engine) == ["send-1"]
 
 
 def test_delayed_runs_are_released_in_the_order_of_their_times():
-    story = given(SEND, *(Invoke(action="send", delay_ms=delay) for delay in (300, 100, 200)))
+    engine = given(SEND, *(Invoke(action="send", delay_ms=delay) for delay in (300, 100, 200)))
 
-    story.tell(Later(1_000), Tick())
+    engine.execute(Later(1_000), Tick())
 
-    assert claimed(story) == ["send-2", "send-3", "send-1"]
+    assert claimed(engine) == ["send-2", "send-3", "send-1"]
 
 
 def test_a_tick_does_no_more_than_its_share_and_says_that_there_is_more():
-    story = given(SEND, *[Invoke(action="send", delay_ms=1)] * (DUE_PER_TICK_MAX + 1), Later(1))
+    engine = given(SEND, *[Invoke(action="send", delay_ms=1)] * (DUE_PER_TICK_MAX + 1), Later(1))
 
-    first, second = story.tell(Tick()), story.tell(Tick())
+    first, second = engine.execute(Tick()), engine.execute(Tick())
 
     assert (len(first.events), first.reply) == (DUE_PER_TICK_MAX, Ticked(more=True))
     assert (len(second.events), second.reply) == (1, Ticked(more=False))
@@ -134,16 +136,16 @@ SAME_RUN = Invoked(run_id="send-1", duplicate=True)
     ],
 )
 def test_the_same_key_gives_the_same_run_whatever_became_of_it(since):
-    story = given(SEND, KEYED, *since)
+    engine = given(SEND, KEYED, *since)
 
-    decision = story.tell(KEYED)
+    decision = engine.execute(KEYED)
 
     assert decision.reply == SAME_RUN
     assert decision.events == ()
 
 
 def test_a_key_counts_for_one_action_in_one_namespace():
-    story = given(
+    engine = given(
         SEND, RegisterAction(name="print"), RegisterAction(name="send", namespace="prod"), KEYED
     )
 
@@ -152,12 +154,12 @@ def test_a_key_counts_for_one_action_in_one_namespace():
         Invoke(action="send", idempotency_key="order-7", namespace="prod"),
         Invoke(action="send", idempotency_key="order-8"),
     ):
-        assert not story.tell(other).reply.duplicate
+        assert not engine.execute(other).reply.duplicate
 
 
 def test_an_invocation_that_comes_again_is_the_same_whatever_else_it_says():
-    story = given(SEND, KEYED)
+    engine = given(SEND, KEYED)
 
     other = Invoke(action="send", idempotency_key="order-7", input=b"other", priority=99)
 
-    assert story.tell(other).reply == SAME_RUN
+    assert engine.execute(other).reply == SAME_RUN

@@ -34,7 +34,7 @@ END = StreamPosition(11, 40, 0)
 
 
 @pytest.fixture
-def story():
+def engine():
     """Ten records, kept from 3 on: 4 and 6 are with Anna, 3 and 5 wait, the rest is new."""
     return given(
         Append(**ORDERS, records=[NewRecord(payload=b"paid")] * 2),
@@ -48,9 +48,11 @@ def story():
     )
 
 
-def wanted(story, message, records=NO_RECORDS, fetched=None):
-    context = Context(story.now_ms, lambda: 0.5, story.volatile, Found({}, fetched or {}), records)
-    return list(lookups_for(story.state, message, context))
+def wanted(engine, message, records=NO_RECORDS, fetched=None):
+    context = Context(
+        engine.now_ms, lambda: 0.5, engine.volatile, Found({}, fetched or {}), records
+    )
+    return list(lookups_for(engine.state, message, context))
 
 
 def id_places(at_ms, sequence):
@@ -132,8 +134,8 @@ LATER = NOON_MS + 1_000
         (PurgeLetters(stream="orders", group="nobody"), []),
     ],
 )
-def test_what_is_not_in_memory_has_to_be_looked_up(story, message, lookups):
-    assert wanted(story, message) == lookups
+def test_what_is_not_in_memory_has_to_be_looked_up(engine, message, lookups):
+    assert wanted(engine, message) == lookups
 
 
 @pytest.mark.parametrize(
@@ -146,39 +148,39 @@ def test_what_is_not_in_memory_has_to_be_looked_up(story, message, lookups):
         ListPending(**GROUP),
     ],
 )
-def test_nothing_is_fetched_while_the_first_record_is_within_reach(story, message):
-    assert wanted(story, message, story.records) == []
+def test_nothing_is_fetched_while_the_first_record_is_within_reach(engine, message):
+    assert wanted(engine, message, engine.records) == []
 
 
-def test_what_was_found_out_about_a_place_is_not_asked_again(story):
+def test_what_was_found_out_about_a_place_is_not_asked_again(engine):
     query = ReadStream(**ORDERS, after=f"{LATER}-0")
-    fetched = {one.key(): StreamPosition(3, 8, LATER) for one in wanted(story, query)}
+    fetched = {one.key(): StreamPosition(3, 8, LATER) for one in wanted(engine, query)}
 
-    assert wanted(story, query, fetched=fetched) == [RecordLookup(1, 3, 8)]
+    assert wanted(engine, query, fetched=fetched) == [RecordLookup(1, 3, 8)]
 
 
 def test_a_stand_by_needs_nothing():
     settings = GroupSettings(mode=GroupMode.EXCLUSIVE)
-    story = given(
+    engine = given(
         Append(**ORDERS, records=[NewRecord(payload=b"")]),
         CreateGroup(**GROUP, settings=settings),
         *(JoinGroup(**GROUP, consumer=one) for one in (ANNA, BORIS)),
         ReadGroup(**GROUP, consumer=ANNA),
     )
 
-    assert wanted(story, ReadGroup(**GROUP, consumer=BORIS)) == []
-    assert wanted(story, ReadGroup(**GROUP, consumer=ANNA)) == [RecordLookup(1, 1, 1)]
+    assert wanted(engine, ReadGroup(**GROUP, consumer=BORIS)) == []
+    assert wanted(engine, ReadGroup(**GROUP, consumer=ANNA)) == [RecordLookup(1, 1, 1)]
 
 
 def test_only_so_many_parts_are_fetched_at_a_time():
-    story = given(
+    engine = given(
         Append(**ORDERS, records=[NewRecord(payload=b"")] * 40),
         JoinGroup(**GROUP, consumer=ANNA),
         ReadGroup(**GROUP, consumer=ANNA, limit=40),
         Nack(**GROUP, ids=[f"0-{number}" for number in range(1, 40, 2)]),
     )
 
-    lookups = wanted(story, ReadGroup(**GROUP, consumer=ANNA, limit=40))
+    lookups = wanted(engine, ReadGroup(**GROUP, consumer=ANNA, limit=40))
 
     assert lookups == [RecordLookup(1, number, 1) for number in range(1, 2 * PARTS_MAX, 2)]
 

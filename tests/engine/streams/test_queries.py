@@ -34,18 +34,18 @@ def append(count, **more):
     return Append(**ORDERS, records=[NewRecord(payload=b"paid", **more)] * count)
 
 
-def read(story, **query):
-    return [one.sequence for one in story.ask(ReadStream(**ORDERS, **query)).items]
+def read(engine, **query):
+    return [one.sequence for one in engine.query(ReadStream(**ORDERS, **query)).items]
 
 
 @pytest.fixture
-def story():
+def engine():
     """Eight records, two a second, of which the first two have been trimmed."""
-    story = given()
+    engine = given()
     for _ in range(4):
-        story.tell(append(2), Later(1_000))
-    story.tell(TrimStream(**ORDERS, max_length=6))
-    return story
+        engine.execute(append(2), Later(1_000))
+    engine.execute(TrimStream(**ORDERS, max_length=6))
+    return engine
 
 
 @pytest.mark.parametrize(
@@ -71,13 +71,13 @@ def story():
         ({"last": 3, "limit": 2}, [6, 7]),
     ],
 )
-def test_a_read_begins_after_an_id_and_ends_with_another(story, query, sequences):
-    assert read(story, **query) == sequences
+def test_a_read_begins_after_an_id_and_ends_with_another(engine, query, sequences):
+    assert read(engine, **query) == sequences
 
 
-def test_a_page_says_where_to_go_on(story):
+def test_a_page_says_where_to_go_on(engine):
     query, seen = ReadStream(**ORDERS, limit=4), []
-    while items := (page := story.ask(query)).items:
+    while items := (page := engine.query(query)).items:
         seen += [one.sequence for one in items]
         query = ReadStream(**ORDERS, limit=4, after=page.last)
 
@@ -85,42 +85,42 @@ def test_a_page_says_where_to_go_on(story):
     assert page.last == f"{NOON_MS + 3_000}-8"
 
 
-def test_an_empty_page_at_the_end_says_where_the_end_is(story):
-    assert story.ask(ReadStream(**ORDERS, after="$")) == RecordPage(last=f"{NOON_MS + 3_000}-8")
+def test_an_empty_page_at_the_end_says_where_the_end_is(engine):
+    assert engine.query(ReadStream(**ORDERS, after="$")) == RecordPage(last=f"{NOON_MS + 3_000}-8")
 
 
 def test_a_read_of_one_partition_passes_the_others_over_but_says_how_far_it_looked():
-    story = given(CreateStream(**ORDERS, partitions=4))
-    story.tell(*(append(1, partition=number % 4) for number in range(8)))
+    engine = given(CreateStream(**ORDERS, partitions=4))
+    engine.execute(*(append(1, partition=number % 4) for number in range(8)))
 
-    page = story.ask(ReadStream(**ORDERS, partition=1))
+    page = engine.query(ReadStream(**ORDERS, partition=1))
 
     assert [one.sequence for one in page.items] == [2, 6]
     assert page.last == f"{NOON_MS}-8"
-    assert read(story, partition=1, limit=1) == [2]
+    assert read(engine, partition=1, limit=1) == [2]
 
 
 def test_a_key_stands_for_its_partition():
-    story = given(CreateStream(**ORDERS, partitions=16), append(3, key="k"), append(3, key="l"))
+    engine = given(CreateStream(**ORDERS, partitions=16), append(3, key="k"), append(3, key="l"))
     assert partition_of("k", 16) != partition_of("l", 16)
 
-    assert read(story, key="k") == [1, 2, 3]
+    assert read(engine, key="k") == [1, 2, 3]
 
 
 def test_a_page_is_full_when_it_is_long_enough():
     records = [NewRecord(payload=bytes(400_000))] * 5
-    story = given(Append(**ORDERS, records=records))
+    engine = given(Append(**ORDERS, records=records))
 
-    page = story.ask(ReadStream(**ORDERS))
+    page = engine.query(ReadStream(**ORDERS))
 
     assert [one.sequence for one in page.items] == [1, 2, 3]
-    assert read(story, after=page.last) == [4, 5]
+    assert read(engine, after=page.last) == [4, 5]
 
 
-def test_a_record_out_of_reach_ends_the_page_there(story):
-    del story.records.stored[1, 6]
+def test_a_record_out_of_reach_ends_the_page_there(engine):
+    del engine.records.stored[1, 6]
 
-    page = story.ask(ReadStream(**ORDERS))
+    page = engine.query(ReadStream(**ORDERS))
 
     assert [one.sequence for one in page.items] == [3, 4, 5]
     assert page.last == f"{NOON_MS + 2_000}-5"
@@ -128,9 +128,9 @@ def test_a_record_out_of_reach_ends_the_page_there(story):
 
 def test_a_stream_that_is_not_there_may_be_waited_for_but_not_read():
     with pytest.raises(NotFound):
-        given().ask(ReadStream(**ORDERS))
+        given().query(ReadStream(**ORDERS))
 
-    assert given().ask(ReadStream(**ORDERS, block_ms=5)) == RecordPage()
+    assert given().query(ReadStream(**ORDERS, block_ms=5)) == RecordPage()
 
 
 @pytest.mark.parametrize(
@@ -148,18 +148,18 @@ def test_a_stream_that_is_not_there_may_be_waited_for_but_not_read():
         {"partition": -1},
     ],
 )
-def test_a_read_that_makes_no_sense_is_invalid(story, query):
+def test_a_read_that_makes_no_sense_is_invalid(engine, query):
     with pytest.raises(Invalid):
-        story.ask(ReadStream(**ORDERS, **query))
+        engine.query(ReadStream(**ORDERS, **query))
 
 
 # What is said of streams
 
 
-def test_a_stream_is_shown_with_its_bounds(story):
-    story.tell(CreateGroup(**GROUP), CreateGroup(stream="orders", group="audit"))
+def test_a_stream_is_shown_with_its_bounds(engine):
+    engine.execute(CreateGroup(**GROUP), CreateGroup(stream="orders", group="audit"))
 
-    view = story.ask(GetStream(**ORDERS))
+    view = engine.query(GetStream(**ORDERS))
 
     assert (view.name, view.namespace, view.partitions) == ("orders", DEFAULT, 1)
     assert (view.count, view.bytes) == (6, 24)
@@ -169,23 +169,23 @@ def test_a_stream_is_shown_with_its_bounds(story):
 
 
 def test_an_empty_stream_has_no_ids():
-    for story in (
+    for engine in (
         given(CreateStream(**ORDERS)),
         given(append(2), TrimStream(**ORDERS, max_length=0)),
     ):
-        view = story.ask(GetStream(**ORDERS))
+        view = engine.query(GetStream(**ORDERS))
         assert (view.count, view.bytes, view.first_id, view.last_id) == (0, 0, None, None)
 
 
 def test_streams_are_listed_by_prefix_a_page_at_a_time():
-    story = given(*(CreateStream(stream=name) for name in ("b-2", "a", "b-1", "b-3")))
+    engine = given(*(CreateStream(stream=name) for name in ("b-2", "a", "b-1", "b-3")))
 
-    first = story.ask(ListStreams(prefix="b", limit=2))
-    rest = story.ask(ListStreams(prefix="b", limit=2, cursor=first.cursor))
+    first = engine.query(ListStreams(prefix="b", limit=2))
+    rest = engine.query(ListStreams(prefix="b", limit=2, cursor=first.cursor))
 
     assert [one.name for one in first.items] == ["b-1", "b-2"]
     assert ([one.name for one in rest.items], rest.cursor) == (["b-3"], None)
-    assert story.ask(ListStreams(namespace="prod")).items == []
+    assert engine.query(ListStreams(namespace="prod")).items == []
 
 
 # What is said of groups
@@ -206,7 +206,7 @@ def grouped():
 
 
 def test_a_group_is_shown_with_its_consumers(grouped):
-    view = grouped.ask(GetGroup(**GROUP))
+    view = grouped.query(GetGroup(**GROUP))
 
     assert (view.lag, view.pending, view.waiting, view.dead) == (1, 3, 1, 0)
     assert [(one.name, one.pending, one.is_chosen) for one in view.consumers] == [
@@ -217,18 +217,18 @@ def test_a_group_is_shown_with_its_consumers(grouped):
 
 
 def test_groups_are_listed_a_page_at_a_time(grouped):
-    grouped.tell(*(CreateGroup(stream="orders", group=name) for name in ("a", "z")))
+    grouped.execute(*(CreateGroup(stream="orders", group=name) for name in ("a", "z")))
 
-    first = grouped.ask(ListGroups(**ORDERS, limit=2))
-    rest = grouped.ask(ListGroups(**ORDERS, limit=2, cursor=first.cursor))
+    first = grouped.query(ListGroups(**ORDERS, limit=2))
+    rest = grouped.query(ListGroups(**ORDERS, limit=2, cursor=first.cursor))
 
     assert [one.name for one in (*first.items, *rest.items)] == ["a", "billing", "z"]
     with pytest.raises(NotFound):
-        grouped.ask(ListGroups(stream="nobody"))
+        grouped.query(ListGroups(stream="nobody"))
 
 
 def test_what_is_under_way_is_listed_the_oldest_first(grouped):
-    page = grouped.ask(ListPending(**GROUP))
+    page = grouped.query(ListPending(**GROUP))
 
     assert [(one.stream_id, one.consumer, one.deliveries) for one in page.items] == [
         (f"{NOON_MS}-1", ANNA, 1),
@@ -236,8 +236,8 @@ def test_what_is_under_way_is_listed_the_oldest_first(grouped):
         (f"{NOON_MS}-4", BORIS, 1),
     ]
     assert page.items[0].until_ms == NOON_MS + 1_000
-    first = grouped.ask(ListPending(**GROUP, limit=2))
-    rest = grouped.ask(ListPending(**GROUP, limit=2, cursor=first.cursor))
+    first = grouped.query(ListPending(**GROUP, limit=2))
+    rest = grouped.query(ListPending(**GROUP, limit=2, cursor=first.cursor))
     assert [one.stream_id for one in (*first.items, *rest.items)] == [
         one.stream_id for one in page.items
     ]
@@ -245,13 +245,13 @@ def test_what_is_under_way_is_listed_the_oldest_first(grouped):
 
 
 def test_what_is_under_way_can_be_of_one_consumer(grouped):
-    page = grouped.ask(ListPending(**GROUP, consumer=BORIS))
+    page = grouped.query(ListPending(**GROUP, consumer=BORIS))
 
     assert [one.stream_id for one in page.items] == [f"{NOON_MS}-4"]
-    assert grouped.ask(ListPending(**GROUP, consumer="nobody")).items == []
+    assert grouped.query(ListPending(**GROUP, consumer="nobody")).items == []
 
 
 @pytest.mark.parametrize("more", [{"limit": 0}, {"limit": 1_001}, {"cursor": "x"}])
 def test_a_list_that_makes_no_sense_is_invalid(grouped, more):
     with pytest.raises(Invalid):
-        grouped.ask(ListPending(**GROUP, **more))
+        grouped.query(ListPending(**GROUP, **more))

@@ -37,8 +37,8 @@ def trim(**bounds):
     return TrimStream(**ORDERS, **bounds)
 
 
-def payloads(story, **query):
-    return [record.payload for record in story.ask(ReadStream(**ORDERS, **query)).items]
+def payloads(engine, **query):
+    return [record.payload for record in engine.query(ReadStream(**ORDERS, **query)).items]
 
 
 ONE = append(b"paid")
@@ -48,26 +48,26 @@ ONE = append(b"paid")
 
 
 def test_the_first_append_makes_the_stream():
-    story = given()
+    engine = given()
 
-    decision = story.tell(append(b"a", b"bc"))
+    decision = engine.execute(append(b"a", b"bc"))
 
     assert decision.reply == Appended(stream_id=f"{NOON_MS}-1", last_id=f"{NOON_MS}-2", count=2)
     assert [type(event) for event in decision.events] == [StreamCreated, RecordsAppended]
-    assert payloads(story) == [b"a", b"bc"]
+    assert payloads(engine) == [b"a", b"bc"]
 
 
 def test_a_stream_is_made_once():
-    story = given(CreateStream(**ORDERS))
+    engine = given(CreateStream(**ORDERS))
 
     with pytest.raises(Conflict) as refusal:
-        story.tell(CreateStream(**ORDERS))
+        engine.execute(CreateStream(**ORDERS))
 
     assert refusal.value.code == "stream_exists"
 
 
 def test_the_event_of_an_append_carries_no_payload():
-    decision = given(CreateStream(**ORDERS)).tell(append(b"paid", b"", key="k"))
+    decision = given(CreateStream(**ORDERS)).execute(append(b"paid", b"", key="k"))
 
     assert decision.events == (
         RecordsAppended(namespace=DEFAULT, **ORDERS, count=2, at_ms=NOON_MS, length=6),
@@ -97,12 +97,12 @@ def test_the_event_of_an_append_carries_no_payload():
     ],
 )
 def test_what_no_stream_can_be_is_invalid(message):
-    story = given()
+    engine = given()
 
     with pytest.raises(Invalid):
-        story.tell(message)
+        engine.execute(message)
 
-    assert story.events == []
+    assert engine.events == []
 
 
 @pytest.mark.parametrize(
@@ -110,72 +110,72 @@ def test_what_no_stream_can_be_is_invalid(message):
 )
 def test_what_is_not_there_cannot_be_changed(message):
     with pytest.raises(NotFound) as refusal:
-        given().tell(message)
+        given().execute(message)
 
     assert refusal.value.code == "stream_not_found"
 
 
 def test_there_are_only_so_many_streams(monkeypatch):
     monkeypatch.setattr("flo.engine.streams.rules.STREAMS_MAX", 2)
-    story = given(CreateStream(stream="a"), CreateStream(stream="b", namespace="prod"), ONE)
+    engine = given(CreateStream(stream="a"), CreateStream(stream="b", namespace="prod"), ONE)
 
     with pytest.raises(Conflict) as refusal:
-        story.tell(CreateStream(stream="c"))
+        engine.execute(CreateStream(stream="c"))
 
     assert refusal.value.code == "too_many_streams"
-    story.tell(ONE, CreateStream(stream="c", namespace="prod"))
+    engine.execute(ONE, CreateStream(stream="c", namespace="prod"))
 
 
 # Ids
 
 
 def test_ids_grow_with_every_record():
-    story = given(ONE, Later(5), append(b"a", b"b"), ONE)
+    engine = given(ONE, Later(5), append(b"a", b"b"), ONE)
 
-    ids = [record.stream_id for record in story.ask(ReadStream(**ORDERS)).items]
+    ids = [record.stream_id for record in engine.query(ReadStream(**ORDERS)).items]
 
     assert ids == [f"{NOON_MS}-1", f"{NOON_MS + 5}-2", f"{NOON_MS + 5}-3", f"{NOON_MS + 5}-4"]
 
 
 def test_ids_grow_even_when_the_clock_goes_back():
-    story = given(ONE, Later(-5_000), ONE, Later(5_003), ONE)
+    engine = given(ONE, Later(-5_000), ONE, Later(5_003), ONE)
 
-    records = story.ask(ReadStream(**ORDERS)).items
+    records = engine.query(ReadStream(**ORDERS)).items
 
     assert [(one.at_ms - NOON_MS, one.sequence) for one in records] == [(0, 1), (0, 2), (3, 3)]
 
 
 def test_ids_go_on_after_everything_was_trimmed():
-    story = given(ONE, ONE, trim(max_length=0))
+    engine = given(ONE, ONE, trim(max_length=0))
 
-    assert story.tell(ONE).reply.stream_id == f"{NOON_MS}-3"
-    assert payloads(story) == [b"paid"]
+    assert engine.execute(ONE).reply.stream_id == f"{NOON_MS}-3"
+    assert payloads(engine) == [b"paid"]
 
 
 def test_streams_of_one_name_in_two_namespaces_know_nothing_of_each_other():
-    story = given(ONE, ONE, Append(**ORDERS, namespace="prod", records=[NewRecord(payload=b"x")]))
+    engine = given(ONE, ONE, Append(**ORDERS, namespace="prod", records=[NewRecord(payload=b"x")]))
 
-    assert payloads(story) == [b"paid"] * 2
-    assert payloads(story, namespace="prod") == [b"x"]
+    assert payloads(engine) == [b"paid"] * 2
+    assert payloads(engine, namespace="prod") == [b"x"]
 
 
 # What is in a record
 
 
 def test_a_record_keeps_its_headers_its_key_and_its_partition():
-    story = given(CreateStream(**ORDERS, partitions=8))
-    story.tell(append(b"paid", headers={"trace": "t-1"}, key="k", partition=5))
+    engine = given(CreateStream(**ORDERS, partitions=8))
+    engine.execute(append(b"paid", headers={"trace": "t-1"}, key="k", partition=5))
 
-    (record,) = story.ask(ReadStream(**ORDERS)).items
+    (record,) = engine.query(ReadStream(**ORDERS)).items
 
     assert (record.headers, record.key, record.partition) == ({"trace": "t-1"}, "k", 5)
     assert record.length == len("paid" + "trace" + "t-1" + "k")
 
 
 def test_no_headers_are_none():
-    story = given(append(b"", headers={}))
+    engine = given(append(b"", headers={}))
 
-    assert story.ask(ReadStream(**ORDERS)).items[0].headers is None
+    assert engine.query(ReadStream(**ORDERS)).items[0].headers is None
 
 
 @pytest.mark.parametrize(
@@ -186,10 +186,10 @@ def test_no_headers_are_none():
     ],
 )
 def test_headers_have_their_bounds(headers):
-    story = given()
+    engine = given()
 
     with pytest.raises(TooLarge):
-        story.tell(append(b"", headers=headers))
+        engine.execute(append(b"", headers=headers))
 
 
 def test_headers_up_to_their_bounds_are_taken():
@@ -200,28 +200,28 @@ def test_headers_up_to_their_bounds_are_taken():
 
 
 def test_one_record_that_is_refused_refuses_its_whole_append():
-    story = given(ONE)
+    engine = given(ONE)
 
     with pytest.raises(Invalid):
-        story.tell(
+        engine.execute(
             Append(
                 **ORDERS, records=[NewRecord(payload=b"a"), NewRecord(payload=b"b", partition=9)]
             )
         )
 
-    assert payloads(story) == [b"paid"]
+    assert payloads(engine) == [b"paid"]
 
 
 # Partitions
 
 
 def test_a_key_always_chooses_the_same_partition():
-    story = given(CreateStream(**ORDERS, partitions=16))
+    engine = given(CreateStream(**ORDERS, partitions=16))
     for _ in range(3):
-        story.tell(*(append(b"", key=f"key-{number}") for number in range(40)))
+        engine.execute(*(append(b"", key=f"key-{number}") for number in range(40)))
 
     chosen = {}
-    for record in story.ask(ReadStream(**ORDERS, limit=1_000)).items:
+    for record in engine.query(ReadStream(**ORDERS, limit=1_000)).items:
         chosen.setdefault(record.key, set()).add(record.partition)
 
     assert all(len(partitions) == 1 for partitions in chosen.values())
@@ -230,27 +230,27 @@ def test_a_key_always_chooses_the_same_partition():
 
 
 def test_chance_spreads_what_has_no_key():
-    story = given(CreateStream(**ORDERS, partitions=4), ONE)
+    engine = given(CreateStream(**ORDERS, partitions=4), ONE)
 
-    assert story.ask(ReadStream(**ORDERS)).items[0].partition == 2  # the dice show a half
+    assert engine.query(ReadStream(**ORDERS)).items[0].partition == 2  # the dice show a half
 
 
 def test_a_stream_of_one_partition_takes_every_key():
-    story = given(*(append(b"", key=f"key-{number}") for number in range(20)))
+    engine = given(*(append(b"", key=f"key-{number}") for number in range(20)))
 
-    assert {record.partition for record in story.ask(ReadStream(**ORDERS)).items} == {0}
+    assert {record.partition for record in engine.query(ReadStream(**ORDERS)).items} == {0}
 
 
 # Trimming
 
 
 @pytest.fixture
-def story():
+def engine():
     """Six records of 10 bytes, a second apart: a to f; it is a second after the last."""
-    story = given()
+    engine = given()
     for one in b"abcdef":
-        story.tell(append(bytes([one]) * 10), Later(1_000))
-    return story
+        engine.execute(append(bytes([one]) * 10), Later(1_000))
+    return engine
 
 
 @pytest.mark.parametrize(
@@ -280,16 +280,16 @@ def story():
         ({}, 6),
     ],
 )
-def test_a_trim_lets_go_of_all_that_any_bound_leaves_out(story, bounds, kept):
-    dry = story.tell(trim(dry_run=True, **bounds))
+def test_a_trim_lets_go_of_all_that_any_bound_leaves_out(engine, bounds, kept):
+    dry = engine.execute(trim(dry_run=True, **bounds))
     assert dry.events == ()
 
-    reply = story.tell(trim(**bounds)).reply
+    reply = engine.execute(trim(**bounds)).reply
 
     first_id = f"{NOON_MS + (6 - kept) * 1_000}-{7 - kept}" if kept else None
     assert reply == dry.reply == Trimmed(removed=6 - kept, first_id=first_id)
-    assert payloads(story) == [bytes([one]) * 10 for one in b"abcdef"[6 - kept :]]
-    view = story.ask(GetStream(**ORDERS))
+    assert payloads(engine) == [bytes([one]) * 10 for one in b"abcdef"[6 - kept :]]
+    view = engine.query(GetStream(**ORDERS))
     assert (view.count, view.bytes, view.first_id) == (kept, kept * 10, first_id)
 
 
@@ -303,98 +303,98 @@ def test_a_trim_lets_go_of_all_that_any_bound_leaves_out(story, bounds, kept):
         {"before": "5"},
     ],
 )
-def test_a_trim_with_a_bound_that_makes_no_sense_is_invalid(story, bounds):
+def test_a_trim_with_a_bound_that_makes_no_sense_is_invalid(engine, bounds):
     with pytest.raises(Invalid):
-        story.tell(trim(**bounds))
+        engine.execute(trim(**bounds))
 
 
-def test_a_trim_without_bounds_goes_by_what_the_stream_keeps(story):
-    story.tell(AlterStream(**ORDERS, retention=Retention(max_length=4)))
-    assert story.tell(trim()).reply.removed == 2
+def test_a_trim_without_bounds_goes_by_what_the_stream_keeps(engine):
+    engine.execute(AlterStream(**ORDERS, retention=Retention(max_length=4)))
+    assert engine.execute(trim()).reply.removed == 2
 
-    story.tell(AlterStream(**ORDERS, retention=Retention(max_age_ms=2_500)), Later(400))
-    assert story.tell(trim()).reply.removed == 2
-    assert story.tell(trim()).reply.removed == 0
+    engine.execute(AlterStream(**ORDERS, retention=Retention(max_age_ms=2_500)), Later(400))
+    assert engine.execute(trim()).reply.removed == 2
+    assert engine.execute(trim()).reply.removed == 0
 
-    story.tell(AlterStream(**ORDERS, retention=Retention(max_bytes=15)))
-    assert story.tell(trim()).reply.removed == 1
-    assert payloads(story) == [b"f" * 10]
+    engine.execute(AlterStream(**ORDERS, retention=Retention(max_bytes=15)))
+    assert engine.execute(trim()).reply.removed == 1
+    assert payloads(engine) == [b"f" * 10]
 
 
-def test_a_trim_with_bounds_of_its_own_does_not_go_by_what_the_stream_keeps(story):
-    story.tell(AlterStream(**ORDERS, retention=Retention(max_length=1)))
+def test_a_trim_with_bounds_of_its_own_does_not_go_by_what_the_stream_keeps(engine):
+    engine.execute(AlterStream(**ORDERS, retention=Retention(max_length=1)))
 
-    assert story.tell(trim(max_length=5)).reply.removed == 1
+    assert engine.execute(trim(max_length=5)).reply.removed == 1
 
 
 def test_records_without_a_byte_are_trimmed_with_what_came_before_them():
-    story = given(append(b"12345"), append(b""), append(b""), append(b"12345"))
+    engine = given(append(b"12345"), append(b""), append(b""), append(b"12345"))
 
-    story.tell(trim(max_bytes=5))
+    engine.execute(trim(max_bytes=5))
 
-    assert payloads(story) == [b"", b"", b"12345"]
-
-
-def test_a_trim_of_nothing_is_no_event(story):
-    assert story.tell(trim(max_length=10)).events == ()
+    assert payloads(engine) == [b"", b"", b"12345"]
 
 
-def test_a_trim_is_an_event_that_says_where_the_stream_begins(story):
-    assert story.tell(trim(max_length=4)).events == (
+def test_a_trim_of_nothing_is_no_event(engine):
+    assert engine.execute(trim(max_length=10)).events == ()
+
+
+def test_a_trim_is_an_event_that_says_where_the_stream_begins(engine):
+    assert engine.execute(trim(max_length=4)).events == (
         StreamTrimmed(namespace=DEFAULT, **ORDERS, first=3, offset=20, at_ms=NOON_MS + 2_000),
     )
 
 
-def test_what_a_group_held_of_the_beginning_is_gone_too(story):
-    story.tell(JoinGroup(**GROUP, consumer=ANNA), ReadGroup(**GROUP, consumer=ANNA, limit=3))
+def test_what_a_group_held_of_the_beginning_is_gone_too(engine):
+    engine.execute(JoinGroup(**GROUP, consumer=ANNA), ReadGroup(**GROUP, consumer=ANNA, limit=3))
 
-    story.tell(trim(max_length=4))
+    engine.execute(trim(max_length=4))
 
-    group = story.ask(GetGroup(**GROUP))
+    group = engine.query(GetGroup(**GROUP))
     assert (group.pending, group.waiting, group.lag) == (1, 0, 3)
-    assert story.state.due.next_at_ms() is not None
-    story.tell(trim(max_length=1))
-    group = story.ask(GetGroup(**GROUP))
+    assert engine.state.due.next_at_ms() is not None
+    engine.execute(trim(max_length=1))
+    group = engine.query(GetGroup(**GROUP))
     assert (group.pending, group.lag) == (0, 1)
-    assert len(story.state.due) == 0
-    assert [one.payload for one in story.tell(ReadGroup(**GROUP, consumer=ANNA)).reply.items] == [
-        b"f" * 10
-    ]
+    assert len(engine.state.due) == 0
+    assert [
+        one.payload for one in engine.execute(ReadGroup(**GROUP, consumer=ANNA)).reply.items
+    ] == [b"f" * 10]
 
 
 # Deleting one
 
 
 def test_a_stream_that_was_made_again_has_nothing_of_the_one_before():
-    story = given(ONE, ONE, JoinGroup(**GROUP, consumer=ANNA), ReadGroup(**GROUP, consumer=ANNA))
-    assert len(story.state.due) == 1
+    engine = given(ONE, ONE, JoinGroup(**GROUP, consumer=ANNA), ReadGroup(**GROUP, consumer=ANNA))
+    assert len(engine.state.due) == 1
 
-    story.tell(DeleteStream(**ORDERS))
-    assert len(story.state.due) == 0
+    engine.execute(DeleteStream(**ORDERS))
+    assert len(engine.state.due) == 0
     with pytest.raises(NotFound):
-        story.ask(ReadStream(**ORDERS))
+        engine.query(ReadStream(**ORDERS))
 
-    assert story.tell(append(b"new")).reply.stream_id == f"{NOON_MS}-1"
-    assert payloads(story) == [b"new"]
-    assert story.ask(GetStream(**ORDERS)).groups == []
-    assert story.state.spaces[DEFAULT].streams["orders"].number == 2
+    assert engine.execute(append(b"new")).reply.stream_id == f"{NOON_MS}-1"
+    assert payloads(engine) == [b"new"]
+    assert engine.query(GetStream(**ORDERS)).groups == []
+    assert engine.state.spaces[DEFAULT].streams["orders"].number == 2
 
 
 def test_a_number_is_never_given_twice_even_in_a_namespace_that_was_deleted():
     prod = {"namespace": "prod"}
-    story = given(CreateStream(**ORDERS, **prod), DeleteNamespace(name="prod", force=True))
+    engine = given(CreateStream(**ORDERS, **prod), DeleteNamespace(name="prod", force=True))
 
-    story.tell(CreateStream(**ORDERS, **prod), CreateStream(**ORDERS))
+    engine.execute(CreateStream(**ORDERS, **prod), CreateStream(**ORDERS))
 
-    numbers = [space.streams["orders"].number for space in story.state.spaces.values()]
+    numbers = [space.streams["orders"].number for space in engine.state.spaces.values()]
     assert sorted(numbers) == [2, 3]
 
 
 def test_what_a_stream_keeps_can_be_changed_and_unset():
-    story = given(CreateStream(**ORDERS, retention=Retention(max_length=1)), ONE, ONE)
+    engine = given(CreateStream(**ORDERS, retention=Retention(max_length=1)), ONE, ONE)
 
-    story.tell(AlterStream(**ORDERS, retention=Retention()))
+    engine.execute(AlterStream(**ORDERS, retention=Retention()))
 
-    assert story.tell(trim()).reply.removed == 0
+    assert engine.execute(trim()).reply.removed == 0
     with pytest.raises(Invalid):
-        story.tell(AlterStream(**ORDERS, retention=Retention(max_length=0)))
+        engine.execute(AlterStream(**ORDERS, retention=Retention(max_length=0)))

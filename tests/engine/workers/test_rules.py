@@ -41,8 +41,8 @@ INVOKE = Invoke(action="send")
 CLAIM = Claim(worker_id=ANNA, actions=["send"])
 
 
-def status(story):
-    return story.ask(GetWorker(worker_id=ANNA)).status
+def status(engine):
+    return engine.query(GetWorker(worker_id=ANNA)).status
 
 
 def nested(depth):
@@ -56,7 +56,7 @@ def nested(depth):
 
 
 def test_a_worker_is_registered_with_what_it_says_of_itself():
-    decision = given().tell(
+    decision = given().execute(
         RegisterWorker(
             worker_id=ANNA,
             actions=["send", "print", "send"],
@@ -88,21 +88,21 @@ def test_a_worker_is_registered_with_what_it_says_of_itself():
 
 
 def test_the_same_id_again_replaces_the_registration_and_ends_a_drain():
-    story = given(REGISTER, DRAIN, Later(500))
+    engine = given(REGISTER, DRAIN, Later(500))
 
-    story.tell(RegisterWorker(worker_id=ANNA, actions=["send"], max_concurrency=1))
+    engine.execute(RegisterWorker(worker_id=ANNA, actions=["send"], max_concurrency=1))
 
-    view = story.ask(GetWorker(worker_id=ANNA))
+    view = engine.query(GetWorker(worker_id=ANNA))
     assert (view.status, view.max_concurrency) == (WorkerStatus.IDLE, 1)
     assert view.registered_at_ms == NOON_MS + 500
 
 
 def test_a_worker_that_registers_again_keeps_its_counts_for_the_actions_it_still_names():
-    story = given(SEND, REGISTER, INVOKE, CLAIM, Complete(run_id="send-1", worker_id=ANNA))
+    engine = given(SEND, REGISTER, INVOKE, CLAIM, Complete(run_id="send-1", worker_id=ANNA))
 
-    story.tell(RegisterWorker(worker_id=ANNA, actions=["fold", "send"]))
+    engine.execute(RegisterWorker(worker_id=ANNA, actions=["fold", "send"]))
 
-    processes = story.ask(GetWorker(worker_id=ANNA)).processes
+    processes = engine.query(GetWorker(worker_id=ANNA)).processes
     assert [(process.name, process.run_count) for process in processes] == [
         ("fold", 0),
         ("send", 1),
@@ -110,10 +110,10 @@ def test_a_worker_that_registers_again_keeps_its_counts_for_the_actions_it_still
 
 
 def test_the_same_id_in_another_namespace_is_another_worker():
-    story = given(REGISTER)
+    engine = given(REGISTER)
 
     with pytest.raises(NotFound):
-        story.tell(DrainWorker(worker_id=ANNA, namespace="prod"))
+        engine.execute(DrainWorker(worker_id=ANNA, namespace="prod"))
 
 
 @pytest.mark.parametrize(
@@ -145,11 +145,11 @@ def test_the_same_id_in_another_namespace_is_another_worker():
 )
 def test_a_registration_past_its_bounds_is_refused(settings, error):
     with pytest.raises(error):
-        given().tell(RegisterWorker(**{"worker_id": ANNA, "actions": ["send"], **settings}))
+        given().execute(RegisterWorker(**{"worker_id": ANNA, "actions": ["send"], **settings}))
 
 
 def test_a_worker_shows_all_that_it_said_of_itself():
-    story = given(
+    engine = given(
         RegisterWorker(
             worker_id=ANNA,
             actions=["events/processors"],
@@ -159,7 +159,7 @@ def test_a_worker_shows_all_that_it_said_of_itself():
         )
     )
 
-    view = story.ask(GetWorker(worker_id=ANNA))
+    view = engine.query(GetWorker(worker_id=ANNA))
 
     assert (view.worker_type, view.machine_id) == (WorkerType.STREAM, "host-01")
     assert view.metadata == {"version": "1.2"}
@@ -193,21 +193,21 @@ def test_a_worker_shows_all_that_it_said_of_itself():
 def test_the_flat_values_of_the_metadata_are_the_labels_unless_there_are_labels(
     labels, metadata, counts
 ):
-    story = given(
+    engine = given(
         RegisterWorker(worker_id=ANNA, actions=["send"], labels=labels, metadata=metadata)
     )
 
-    assert story.state.spaces[DEFAULT].workers[ANNA].labels == counts
+    assert engine.state.spaces[DEFAULT].workers[ANNA].labels == counts
 
 
 def test_a_worker_gets_runs_for_the_labels_in_its_metadata():
-    story = given(
+    engine = given(
         SEND,
         RegisterWorker(worker_id=ANNA, actions=["send"], metadata={"gpu": True, "os": ["linux"]}),
         Invoke(action="send", labels={"gpu": True}),
     )
 
-    assert [task.task_id for task in story.tell(CLAIM).reply.tasks] == ["send-1"]
+    assert [task.task_id for task in engine.execute(CLAIM).reply.tasks] == ["send-1"]
 
 
 # A full registry
@@ -215,32 +215,32 @@ def test_a_worker_gets_runs_for_the_labels_in_its_metadata():
 
 def full(steps=()):
     """Ten thousand workers, each heard of a millisecond after the one before."""
-    story = given(*steps)
-    for number in range(WORKERS_MAX - len(story.state.space(DEFAULT).workers)):
-        story.tell(RegisterWorker(worker_id=f"w-{number}", actions=["send"]), Later(1))
-    return story
+    engine = given(*steps)
+    for number in range(WORKERS_MAX - len(engine.state.space(DEFAULT).workers)):
+        engine.execute(RegisterWorker(worker_id=f"w-{number}", actions=["send"]), Later(1))
+    return engine
 
 
 def test_there_is_room_for_ten_thousand_workers_and_each_of_them_may_register_again():
-    story = full()
+    engine = full()
 
     with pytest.raises(Conflict) as refusal:
-        story.tell(REGISTER)
+        engine.execute(REGISTER)
     assert refusal.value.code == "too_many_workers"
 
     again = RegisterWorker(worker_id="w-0", actions=["send"])
-    assert decide_register(story.state, again, Context(NOON_MS, float, story.volatile)).events
+    assert decide_register(engine.state, again, Context(NOON_MS, float, engine.volatile)).events
 
-    story.tell(DeregisterWorker(worker_id="w-0"))
-    assert story.tell(REGISTER).reply.status is WorkerStatus.IDLE
+    engine.execute(DeregisterWorker(worker_id="w-0"))
+    assert engine.execute(REGISTER).reply.status is WorkerStatus.IDLE
 
 
 def test_when_the_registry_is_full_the_worker_that_was_silent_for_longest_makes_room():
-    story = full([SEND, REGISTER, INVOKE, CLAIM])
-    story.tell(Heartbeat(worker_id="w-0"), Later(90_000))
-    heard = story.volatile.presence[DEFAULT, ANNA]
+    engine = full([SEND, REGISTER, INVOKE, CLAIM])
+    engine.execute(Heartbeat(worker_id="w-0"), Later(90_000))
+    heard = engine.volatile.presence[DEFAULT, ANNA]
 
-    decision = story.tell(RegisterWorker(worker_id=BORIS, actions=["send"]))
+    decision = engine.execute(RegisterWorker(worker_id=BORIS, actions=["send"]))
 
     left, requeued, registered = decision.events
     assert left == WorkerDeregistered(
@@ -248,45 +248,45 @@ def test_when_the_registry_is_full_the_worker_that_was_silent_for_longest_makes_
     )
     assert registered.worker.worker_id == BORIS
     assert (requeued.run_id, requeued.error) == ("send-1", "worker 'anna' left")
-    assert (DEFAULT, ANNA) not in story.volatile.presence
-    assert len(story.state.spaces[DEFAULT].workers) == WORKERS_MAX
-    assert len(story.volatile.presence) == WORKERS_MAX
+    assert (DEFAULT, ANNA) not in engine.volatile.presence
+    assert len(engine.state.spaces[DEFAULT].workers) == WORKERS_MAX
+    assert len(engine.volatile.presence) == WORKERS_MAX
 
-    story.tell(RegisterWorker(worker_id="clara", actions=["send"]))
-    assert "w-1" not in story.state.spaces[DEFAULT].workers  # w-0 was heard of again
+    engine.execute(RegisterWorker(worker_id="clara", actions=["send"]))
+    assert "w-1" not in engine.state.spaces[DEFAULT].workers  # w-0 was heard of again
 
 
 def test_a_worker_that_died_while_it_drained_makes_room_too():
-    story = full([REGISTER, DRAIN])
-    story.tell(Later(90_002 - WORKERS_MAX))
+    engine = full([REGISTER, DRAIN])
+    engine.execute(Later(90_002 - WORKERS_MAX))
 
-    story.tell(RegisterWorker(worker_id=BORIS, actions=["send"]))
+    engine.execute(RegisterWorker(worker_id=BORIS, actions=["send"]))
 
-    assert ANNA not in story.state.spaces[DEFAULT].workers
+    assert ANNA not in engine.state.spaces[DEFAULT].workers
 
 
 def test_a_worker_that_registers_again_makes_nobody_leave():
-    story = full()
-    story.tell(Later(1_000_000))
+    engine = full()
+    engine.execute(Later(1_000_000))
 
-    assert len(story.tell(RegisterWorker(worker_id="w-0", actions=["send"])).events) == 1
+    assert len(engine.execute(RegisterWorker(worker_id="w-0", actions=["send"])).events) == 1
 
 
 def test_a_full_namespace_leaves_room_in_others():
-    story = full()
+    engine = full()
 
     elsewhere = RegisterWorker(worker_id=ANNA, actions=["send"], namespace="prod")
 
-    assert story.tell(elsewhere).reply.status is WorkerStatus.IDLE
+    assert engine.execute(elsewhere).reply.status is WorkerStatus.IDLE
 
 
 # Presence
 
 
 def test_a_heartbeat_is_a_sign_and_not_an_event():
-    story = given(REGISTER)
+    engine = given(REGISTER)
 
-    decision = story.tell(Heartbeat(worker_id=ANNA, current_load=3))
+    decision = engine.execute(Heartbeat(worker_id=ANNA, current_load=3))
 
     assert decision.reply == WorkerKnown(worker_id=ANNA, status=WorkerStatus.ACTIVE)
     assert decision.events == ()
@@ -297,9 +297,9 @@ def test_a_heartbeat_is_a_sign_and_not_an_event():
 
 @pytest.mark.parametrize(("load", "status"), [(0, WorkerStatus.IDLE), (1, WorkerStatus.ACTIVE)])
 def test_a_worker_with_something_to_do_is_active(load, status):
-    story = given(REGISTER, Heartbeat(worker_id=ANNA, current_load=load))
+    engine = given(REGISTER, Heartbeat(worker_id=ANNA, current_load=load))
 
-    view = story.ask(GetWorker(worker_id=ANNA))
+    view = engine.query(GetWorker(worker_id=ANNA))
     assert (view.status, view.current_load) == (status, load)
 
 
@@ -310,75 +310,75 @@ def test_a_worker_with_something_to_do_is_active(load, status):
 def test_a_worker_that_is_silent_for_more_than_ninety_seconds_is_unhealthy(
     silence_ms, status_after
 ):
-    story = given(REGISTER, Later(silence_ms))
+    engine = given(REGISTER, Later(silence_ms))
 
-    assert status(story) is status_after
+    assert status(engine) is status_after
 
 
 @pytest.mark.parametrize("sign_of_life", [Heartbeat(worker_id=ANNA), CLAIM, REGISTER])
 def test_an_unhealthy_worker_recovers_with_any_sign_of_life(sign_of_life):
-    story = given(REGISTER, Later(90_001))
+    engine = given(REGISTER, Later(90_001))
 
-    story.tell(sign_of_life)
+    engine.execute(sign_of_life)
 
-    assert status(story) is WorkerStatus.IDLE
-    assert story.ask(GetWorker(worker_id=ANNA)).last_heartbeat_ms == NOON_MS + 90_001
+    assert status(engine) is WorkerStatus.IDLE
+    assert engine.query(GetWorker(worker_id=ANNA)).last_heartbeat_ms == NOON_MS + 90_001
 
 
 def test_a_claim_says_nothing_about_the_load():
-    story = given(SEND, REGISTER, Heartbeat(worker_id=ANNA, current_load=7), CLAIM)
+    engine = given(SEND, REGISTER, Heartbeat(worker_id=ANNA, current_load=7), CLAIM)
 
-    assert story.ask(GetWorker(worker_id=ANNA)).current_load == 7
+    assert engine.query(GetWorker(worker_id=ANNA)).current_load == 7
 
 
 def test_a_claim_of_a_worker_nobody_registered_is_not_a_sign_of_life_of_any_worker():
-    story = given(SEND)
+    engine = given(SEND)
 
-    assert story.tell(CLAIM).observations == ()
-    assert story.volatile.presence == {}
+    assert engine.execute(CLAIM).observations == ()
+    assert engine.volatile.presence == {}
 
 
 @pytest.mark.parametrize("load", [-1, 100_001])
 def test_a_load_past_its_bounds_is_refused(load):
     with pytest.raises(Invalid):
-        given(REGISTER).tell(Heartbeat(worker_id=ANNA, current_load=load))
+        given(REGISTER).execute(Heartbeat(worker_id=ANNA, current_load=load))
 
 
 # Drain
 
 
 def test_a_drained_worker_is_told_so_by_everything_it_says():
-    story = given(SEND, REGISTER, INVOKE)
+    engine = given(SEND, REGISTER, INVOKE)
 
-    decision = story.tell(DRAIN)
+    decision = engine.execute(DRAIN)
 
     assert decision.reply == WorkerKnown(worker_id=ANNA, status=WorkerStatus.DRAINING)
     assert decision.events == (WorkerDrained(namespace=DEFAULT, worker_id=ANNA),)
     assert decision.observations == (WorkerAskedToDrain(namespace=DEFAULT, worker_id=ANNA),)
     heartbeat = Heartbeat(worker_id=ANNA, current_load=2)
-    assert story.tell(heartbeat).reply.status is WorkerStatus.DRAINING
-    assert story.tell(CLAIM).reply.draining
+    assert engine.execute(heartbeat).reply.status is WorkerStatus.DRAINING
+    assert engine.execute(CLAIM).reply.draining
 
 
 def test_a_drain_that_comes_again_changes_nothing():
-    story = given(REGISTER, DRAIN)
+    engine = given(REGISTER, DRAIN)
 
-    again = story.tell(DRAIN)
+    again = engine.execute(DRAIN)
 
     assert again.reply.status is WorkerStatus.DRAINING
     assert (again.events, again.observations) == ((), ())
 
 
 def test_a_draining_worker_may_finish_what_it_holds():
-    story = given(SEND, REGISTER, INVOKE, CLAIM, DRAIN)
+    engine = given(SEND, REGISTER, INVOKE, CLAIM, DRAIN)
 
-    assert story.tell(Complete(run_id="send-1", worker_id=ANNA)).events
+    assert engine.execute(Complete(run_id="send-1", worker_id=ANNA)).events
 
 
 def test_a_draining_worker_stays_draining_however_silent_it_is():
-    story = given(REGISTER, DRAIN, Later(1_000_000))
+    engine = given(REGISTER, DRAIN, Later(1_000_000))
 
-    assert status(story) is WorkerStatus.DRAINING
+    assert status(engine) is WorkerStatus.DRAINING
 
 
 @pytest.mark.parametrize(
@@ -395,33 +395,33 @@ def test_a_drain_lasts_as_long_as_the_process_that_was_drained(before, after, st
     def register(incarnation):
         return RegisterWorker(worker_id=ANNA, actions=["send"], incarnation=incarnation)
 
-    story = given(SEND, register(before), DRAIN, INVOKE)
+    engine = given(SEND, register(before), DRAIN, INVOKE)
 
-    known = story.tell(register(after)).reply
+    known = engine.execute(register(after)).reply
 
     assert known.status is (WorkerStatus.DRAINING if still else WorkerStatus.IDLE)
-    assert story.tell(CLAIM).reply.draining is still
-    assert story.ask(AwaitNotifications(worker_id=ANNA)).draining is still
+    assert engine.execute(CLAIM).reply.draining is still
+    assert engine.query(AwaitNotifications(worker_id=ANNA)).draining is still
 
 
 # Departure
 
 
 def test_a_worker_that_leaves_is_forgotten():
-    story = given(SEND, REGISTER)
+    engine = given(SEND, REGISTER)
 
-    decision = story.tell(LEAVE)
+    decision = engine.execute(LEAVE)
 
     left = WorkerDeregistered(namespace=DEFAULT, worker_id=ANNA, at_ms=NOON_MS)
     assert decision.reply == Nothing()
     assert decision.events == (left,)
     assert decision.observations == (WorkerLeft(namespace=DEFAULT, worker_id=ANNA),)
-    space = story.state.spaces[DEFAULT]
-    assert (space.workers, space.processes, story.volatile.presence) == ({}, {}, {})
+    space = engine.state.spaces[DEFAULT]
+    assert (space.workers, space.processes, engine.volatile.presence) == ({}, {}, {})
 
 
 def test_a_worker_that_has_left_may_leave_again():
-    decision = given().tell(LEAVE)
+    decision = given().execute(LEAVE)
 
     assert decision.reply == Nothing()
     assert decision.events == ()
@@ -430,7 +430,7 @@ def test_a_worker_that_has_left_may_leave_again():
 @pytest.mark.parametrize("message", [Heartbeat(worker_id=BORIS), DrainWorker(worker_id=BORIS)])
 def test_a_worker_nobody_registered_is_told_so(message):
     with pytest.raises(NotFound, match="'boris' is not registered") as refusal:
-        given(REGISTER).tell(message)
+        given(REGISTER).execute(message)
 
     assert refusal.value.code == "worker_not_found"
 
@@ -439,18 +439,18 @@ def test_a_worker_nobody_registered_is_told_so(message):
 
 
 def test_a_worker_is_credited_with_every_attempt_it_ended():
-    story = given(
+    engine = given(
         RegisterAction(name="send", timeout_ms=700, retry_delay_ms=0), REGISTER, *[INVOKE] * 4
     )
-    story.tell(Claim(worker_id=ANNA, actions=["send"], max_tasks=4), Later(10))
-    story.tell(
+    engine.execute(Claim(worker_id=ANNA, actions=["send"], max_tasks=4), Later(10))
+    engine.execute(
         Complete(run_id="send-1", worker_id=ANNA),
         Fail(run_id="send-2", worker_id=ANNA, retry=True),
         Fail(run_id="send-3", worker_id=ANNA),
     )
-    story.tell(Later(690), Tick())
+    engine.execute(Later(690), Tick())
 
-    view = story.ask(GetWorker(worker_id=ANNA))
+    view = engine.query(GetWorker(worker_id=ANNA))
 
     assert (view.tasks_completed, view.tasks_failed) == (1, 3)
     (sent, printed) = view.processes
@@ -460,15 +460,15 @@ def test_a_worker_is_credited_with_every_attempt_it_ended():
 
 
 def test_an_action_the_worker_never_named_is_counted_all_the_same():
-    story = given(SEND, RegisterWorker(worker_id=ANNA, actions=[]), INVOKE, CLAIM)
+    engine = given(SEND, RegisterWorker(worker_id=ANNA, actions=[]), INVOKE, CLAIM)
 
-    story.tell(Complete(run_id="send-1", worker_id=ANNA))
+    engine.execute(Complete(run_id="send-1", worker_id=ANNA))
 
-    (process,) = story.ask(GetWorker(worker_id=ANNA)).processes
+    (process,) = engine.query(GetWorker(worker_id=ANNA)).processes
     assert (process.name, process.run_count) == ("send", 1)
 
 
 def test_nothing_is_counted_for_a_worker_nobody_registered():
-    story = given(SEND, INVOKE, CLAIM, Complete(run_id="send-1", worker_id=ANNA))
+    engine = given(SEND, INVOKE, CLAIM, Complete(run_id="send-1", worker_id=ANNA))
 
-    assert story.state.spaces[DEFAULT].processes == {}
+    assert engine.state.spaces[DEFAULT].processes == {}

@@ -7,7 +7,7 @@ from flo.engine.workflows.execution import branch_under, join_step, leaf_of, par
 from flo.engine.workflows.records import Signal
 from flo.model.workflows import MAIN
 from flo.workflow.steps import ForEachStep, RunStep
-from flows import document, playing
+from flows import document, workflow_harness
 
 NESTED = document(
     """
@@ -40,9 +40,9 @@ def test_the_name_of_a_branch_says_where_it_was_opened(branch, parent, step, lea
 
 @pytest.fixture
 def execution():
-    play = playing(NESTED, "a", "b")
-    play.start(value=[1, 2])
-    return play.space.executions["wfrun-1"]
+    harness = workflow_harness(NESTED, "a", "b")
+    harness.start(value=[1, 2])
+    return harness.space.executions["wfrun-1"]
 
 
 @pytest.mark.parametrize(

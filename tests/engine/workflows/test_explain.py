@@ -7,7 +7,7 @@ from flo.model.errors import NotFound
 from flo.model.runs import Fail
 from flo.model.workers import DrainWorker, RegisterWorker
 from flo.testing.clock import NOON_MS
-from flows import document, one_step, playing
+from flows import document, one_step, workflow_harness
 from given import ANNA, BORIS
 
 DONE = "transitions: {success: flo.Completed, failure: flo.Failed}"
@@ -15,9 +15,9 @@ CHECK = one_step(f'{{run: "@actions/check", {DONE}}}')
 
 
 def checking():
-    play = playing(CHECK, "check")
-    play.start()
-    return play
+    harness = workflow_harness(CHECK, "check")
+    harness.start()
+    return harness
 
 
 def test_no_worker_is_registered_for_the_action():
@@ -30,21 +30,21 @@ def test_no_worker_is_registered_for_the_action():
 
 
 def test_the_workers_are_busy():
-    play = checking()
-    play.tell(RegisterWorker(worker_id=ANNA, actions=["check"]))
+    harness = checking()
+    harness.execute(RegisterWorker(worker_id=ANNA, actions=["check"]))
 
-    assert "1 of its workers could take it, and are busy" in play.explain().summary
+    assert "1 of its workers could take it, and are busy" in harness.explain().summary
 
 
 def test_the_run_waits_for_a_permit_of_its_action():
-    play = playing(CHECK)
+    harness = workflow_harness(CHECK)
     limits = ActionLimits(concurrency_max=1, concurrency_key="{input.who}")
-    play.tell(RegisterAction(name="check", limits=limits))
+    harness.execute(RegisterAction(name="check", limits=limits))
     for _ in range(2):
-        play.start(value={"who": "p"})
-    assert "no worker is registered" in play.explain().summary
+        harness.start(value={"who": "p"})
+    assert "no worker is registered" in harness.explain().summary
 
-    explained = play.explain("wfrun-2")
+    explained = harness.explain("wfrun-2")
 
     assert explained.summary == (
         "Step 'start' waits for run check-2: 1 at a time of action 'check' with the key 'p' may "
@@ -54,54 +54,54 @@ def test_the_run_waits_for_a_permit_of_its_action():
 
 
 def test_the_run_waits_for_the_rate_of_its_action():
-    play = playing(CHECK)
-    play.tell(RegisterAction(name="check", limits=ActionLimits(max_per_minute=1)))
+    harness = workflow_harness(CHECK)
+    harness.execute(RegisterAction(name="check", limits=ActionLimits(max_per_minute=1)))
     for _ in range(2):
-        play.start()
-    play.claim("check")
+        harness.start()
+    harness.claim("check")
 
-    summary = play.explain("wfrun-2").summary
+    summary = harness.explain("wfrun-2").summary
 
     assert summary.endswith("no more runs of action 'check' may begin for now.")
-    play.later(60_000)
-    assert "no worker is registered" in play.explain("wfrun-2").summary
+    harness.later(60_000)
+    assert "no worker is registered" in harness.explain("wfrun-2").summary
 
 
 def test_every_worker_is_draining():
-    play = checking()
-    play.tell(RegisterWorker(worker_id=ANNA, actions=["check"]), DrainWorker(worker_id=ANNA))
+    harness = checking()
+    harness.execute(RegisterWorker(worker_id=ANNA, actions=["check"]), DrainWorker(worker_id=ANNA))
 
-    assert "is draining or has fallen silent" in play.explain().summary
+    assert "is draining or has fallen silent" in harness.explain().summary
 
 
 def test_a_worker_has_the_run():
-    play = checking()
-    play.claim("check", BORIS)
+    harness = checking()
+    harness.claim("check", BORIS)
 
-    explained = play.explain()
+    explained = harness.explain()
 
     assert "which worker 'boris' has (attempt 1)" in explained.summary
     assert explained.advice == ["flo action status check-1"]
 
 
 def test_the_run_is_tried_again():
-    play = playing(CHECK)
-    play.tell(RegisterAction(name="check", max_retries=1, retry_delay_ms=500))
-    play.start()
-    play.claim("check")
-    play.tell(Fail(run_id="check-1", worker_id=ANNA, error="boom", retry=True))
+    harness = workflow_harness(CHECK)
+    harness.execute(RegisterAction(name="check", max_retries=1, retry_delay_ms=500))
+    harness.start()
+    harness.claim("check")
+    harness.execute(Fail(run_id="check-1", worker_id=ANNA, error="boom", retry=True))
 
-    assert "which is tried again: boom" in play.explain().summary
+    assert "which is tried again: boom" in harness.explain().summary
 
 
 def test_a_signal_is_waited_for_with_the_command_that_sends_it():
     text = one_step(
         "{waitForSignal: {type: yes, timeoutMs: 500}, transitions: {success: flo.Completed}}"
     )
-    play = playing(text)
-    play.start()
+    harness = workflow_harness(text)
+    harness.start()
 
-    explained = play.explain()
+    explained = harness.explain()
 
     assert explained.summary == "Step 'start' waits for a signal of type 'yes'."
     assert explained.advice == ["flo workflow signal wfrun-1 --type yes '{}'"]
@@ -127,22 +127,24 @@ def test_a_wait_for_a_time_is_told_with_the_time(step, summary):
         'plans: {pay: {executors: [{name: a, action: "@actions/check", '
         "retry: {max_attempts: 2}}]}}\n"
     )
-    play = playing(one_step(step, more=plan), "check")
-    play.start()
+    harness = workflow_harness(one_step(step, more=plan), "check")
+    harness.start()
     if "sleep" not in step:
-        play.fail("check")
+        harness.fail("check")
 
-    explained = play.explain()
+    explained = harness.explain()
 
     assert (explained.summary, explained.next_at_ms) == (summary, NOON_MS + 1_000)
 
 
 def test_a_child_is_waited_for_and_is_itself_about_to_begin():
-    play = playing(one_step('{run: "@workflow/kid", transitions: {success: flo.Completed}}'))
-    play.deploy(one_step(f'{{run: "@actions/check", {DONE}}}', name="kid"))
-    play.start()
+    harness = workflow_harness(
+        one_step('{run: "@workflow/kid", transitions: {success: flo.Completed}}')
+    )
+    harness.deploy(one_step(f'{{run: "@actions/check", {DONE}}}', name="kid"))
+    harness.start()
 
-    parent, child = play.explain(), play.explain("wfrun-2")
+    parent, child = harness.explain(), harness.explain("wfrun-2")
 
     assert parent.summary == "Step 'start' waits for its child wfrun-2."
     assert parent.advice == ["flo workflow explain wfrun-2"]
@@ -160,10 +162,10 @@ start:
   {DONE}
 """
     )
-    play = playing(text, "check")
-    play.start()
+    harness = workflow_harness(text, "check")
+    harness.start()
 
-    reasons = play.explain().reasons
+    reasons = harness.explain().reasons
 
     assert reasons[0] == "Step 'start' waits for its branches or items."
     assert reasons[1].startswith("Step 'left' (start/left) waits for run check-1")
@@ -171,12 +173,12 @@ start:
 
 
 def test_a_paused_run_says_how_to_resume_it():
-    play = checking()
-    play.pause("wfrun-1")
-    play.perform("check")
-    assert play.status() == "waiting"
+    harness = checking()
+    harness.pause("wfrun-1")
+    harness.perform("check")
+    assert harness.status() == "waiting"
 
-    explained = play.explain()
+    explained = harness.explain()
 
     assert explained.summary == "The run is paused."
     assert explained.advice == ["flo workflow resume wfrun-1"]
@@ -186,12 +188,14 @@ def test_a_paused_run_says_how_to_resume_it():
 
 
 def test_a_run_in_line_says_who_is_before_it():
-    play = playing(one_step(f'{{run: "@actions/check", {DONE}}}', more="concurrency: 1\n"))
-    play.register("check")
+    harness = workflow_harness(
+        one_step(f'{{run: "@actions/check", {DONE}}}', more="concurrency: 1\n")
+    )
+    harness.register("check")
     for _ in range(3):
-        play.start()
+        harness.start()
 
-    explained = play.explain("wfrun-3")
+    explained = harness.explain("wfrun-3")
 
     assert explained.status == "pending"
     assert explained.summary == (
@@ -209,21 +213,21 @@ start:
   transitions: {success: flo.Failed}
 """
     )
-    play = playing(text, "check", "undo")
-    play.start()
-    play.perform("check")
+    harness = workflow_harness(text, "check", "undo")
+    harness.start()
+    harness.perform("check")
 
-    reasons = play.explain().reasons
+    reasons = harness.explain().reasons
 
     assert reasons[0] == "It ends failed, and is being undone first."
     assert reasons[1].startswith("The rollback of step 'start' waits for run undo-1")
 
 
 def test_a_run_that_has_failed_says_why_and_how_to_repeat_it():
-    play = checking()
-    play.fail("check", "no stock")
+    harness = checking()
+    harness.fail("check", "no stock")
 
-    explained = play.explain()
+    explained = harness.explain()
 
     assert explained.summary == "It has ended at flo.Failed: it is failed."
     assert explained.reasons == ["no stock"]
@@ -234,10 +238,10 @@ def test_a_run_that_has_failed_says_why_and_how_to_repeat_it():
 
 
 def test_a_run_that_has_completed_needs_no_advice_but_its_history():
-    play = checking()
-    play.perform("check")
+    harness = checking()
+    harness.perform("check")
 
-    assert play.explain().advice == ["flo workflow history wfrun-1"]
+    assert harness.explain().advice == ["flo workflow history wfrun-1"]
 
 
 def test_a_run_that_never_was_is_not_found():

@@ -7,7 +7,7 @@ from flo.engine.workflows.records import WorkflowRecord, WorkflowSummary
 from flo.model.namespaces import DeleteNamespace
 from flo.model.workflows import CancelWorkflow, CreateWorkflow, StartWorkflow
 from flo.testing.clock import NOON_MS
-from flows import Play, document, one_step, playing
+from flows import WorkflowHarness, document, one_step, workflow_harness
 
 STEP = '{run: "@actions/check", transitions: {success: flo.Completed}}'
 TEXT = one_step(
@@ -17,12 +17,12 @@ TEXT = one_step(
 
 
 def test_a_run_that_ends_is_filed_whole_and_in_short_with_the_event_that_ends_it():
-    play = playing(TEXT, "check")
-    play.start(value={"id": 7}, idempotency_key="k")
-    play.later(5)
-    task = play.claim("check")
+    harness = workflow_harness(TEXT, "check")
+    harness.start(value={"id": 7}, idempotency_key="k")
+    harness.later(5)
+    task = harness.claim("check")
 
-    rows = play.complete(task.task_id, "done").archived
+    rows = harness.complete(task.task_id, "done").archived
 
     assert [row.kind for row in rows] == ["run", RUN_KIND, SUMMARY_KIND]
     _, whole, short = rows
@@ -37,39 +37,39 @@ def test_a_run_that_ends_is_filed_whole_and_in_short_with_the_event_that_ends_it
 
 def test_a_part_of_a_history_is_filed_under_its_run():
     loop = document('start: {run: "@actions/check", transitions: {success: start}}')
-    play = playing(loop, "check")
-    play.start()
+    harness = workflow_harness(loop, "check")
+    harness.start()
     parts = []
     for _ in range(110):
-        task = play.claim("check")
-        rows = play.complete(task.task_id).archived
+        task = harness.claim("check")
+        rows = harness.complete(task.task_id).archived
         parts += [(row.name, row.number) for row in rows if row.kind == HISTORY_KIND]
 
     assert parts == [("wfrun-1", 0), ("wfrun-1", 1)]
 
 
 def test_memory_holds_only_what_lives():
-    play = playing(TEXT, "check")
+    harness = workflow_harness(TEXT, "check")
     for number in range(20):
-        play.start(idempotency_key=f"k{number}")
-        play.perform("check")
+        harness.start(idempotency_key=f"k{number}")
+        harness.perform("check")
 
-    assert play.leftovers() == []
-    assert len(play.space.workflow_keys.run_ids) == 20
+    assert harness.leftovers() == []
+    assert len(harness.space.workflow_keys.run_ids) == 20
 
 
 def test_what_is_filed_in_a_namespace_that_was_made_again_is_not_mistaken_for_its_own():
-    play = Play()
+    harness = WorkflowHarness()
     prod = {"namespace": "prod"}
     for _ in range(2):
-        play.tell(
+        harness.execute(
             CreateWorkflow(text=one_step("{sleep: 1h, transitions: {}}"), **prod),
             StartWorkflow(name="order", **prod),
         )
-        rows = play.tell(CancelWorkflow(run_id="wfrun-1", **prod)).archived
+        rows = harness.execute(CancelWorkflow(run_id="wfrun-1", **prod)).archived
         filed = {row.namespace for row in rows}
-        play.tell(StartWorkflow(name="order", **prod))
-        play.tell(DeleteNamespace(name="prod", force=True))
+        harness.execute(StartWorkflow(name="order", **prod))
+        harness.execute(DeleteNamespace(name="prod", force=True))
 
     assert filed == {"prod~1"}
-    assert len(play.state.due) == 0
+    assert len(harness.state.due) == 0

@@ -10,7 +10,7 @@ from flo.engine.workflows.history import DETAIL_LENGTH_MAX, ENTRIES
 from flo.model.errors import Invalid, NotFound
 from flo.model.workflows import GetHistory
 from flo.testing.clock import NOON_MS
-from flows import document, events_of, one_step, playing
+from flows import document, events_of, one_step, workflow_harness
 
 LOOP = document(
     """
@@ -33,15 +33,15 @@ steps:
   late: {run: "@actions/nobody", transitions: {failure: flo.Failed}}
 """
     )
-    play = playing(text, "check")
-    play.start(value={"id": 7})
-    play.fail("check")
-    play.later(10)
-    play.perform("check")
-    play.signal("wfrun-1", "other")
-    play.later(1_000)
+    harness = workflow_harness(text, "check")
+    harness.start(value={"id": 7})
+    harness.fail("check")
+    harness.later(10)
+    harness.perform("check")
+    harness.signal("wfrun-1", "other")
+    harness.later(1_000)
 
-    lines = [(one.type, one.step, one.detail, one.attempt) for one in play.history()]
+    lines = [(one.type, one.step, one.detail, one.attempt) for one in harness.history()]
 
     assert lines == [
         ("workflow_started", None, '{"id": 7}', 0),
@@ -62,38 +62,38 @@ steps:
         ("step_completed", "late", "late", 0),
         ("workflow_failed", None, lines[-1][2], 0),
     ]
-    times = [one.at_ms - NOON_MS for one in play.history()]
+    times = [one.at_ms - NOON_MS for one in harness.history()]
     assert times == sorted(times)
     assert (times[0], times[-1]) == (0, 1_010)
 
 
 def test_a_history_is_the_same_after_a_restart_and_in_the_archive():
-    play = playing(LOOP, "check")
-    play.start()
-    play.perform("check")
-    before = play.history()
+    harness = workflow_harness(LOOP, "check")
+    harness.start()
+    harness.perform("check")
+    before = harness.history()
 
-    assert play.restart().history() == before
-    play.perform("check", outcome="done")
-    assert play.history()[: len(before)] == before
+    assert harness.restart().history() == before
+    harness.perform("check", outcome="done")
+    assert harness.history()[: len(before)] == before
 
 
 def test_a_detail_that_is_very_long_is_cut():
     step = '{run: "@actions/check", transitions: {success: flo.Completed}}'
-    play = playing(one_step(step), "check")
-    play.start(value="x" * 10_000)
+    harness = workflow_harness(one_step(step), "check")
+    harness.start(value="x" * 10_000)
 
-    assert len(play.history()[0].detail) == DETAIL_LENGTH_MAX
+    assert len(harness.history()[0].detail) == DETAIL_LENGTH_MAX
 
 
 @pytest.fixture
 def long_play():
     """A run that has gone round two hundred times."""
-    play = playing(LOOP, "check")
-    play.start()
+    harness = workflow_harness(LOOP, "check")
+    harness.start()
     for _ in range(200):
-        play.perform("check")
-    return play
+        harness.perform("check")
+    return harness
 
 
 def test_a_long_history_is_filed_in_parts_and_memory_keeps_the_last(long_play):
@@ -115,7 +115,7 @@ def test_a_long_history_is_read_page_by_page_without_a_gap(long_play, limit, end
         expected += ["action_completed", "step_completed", "workflow_completed"]
     kinds, cursor = [], None
     while True:
-        page = long_play.ask(GetHistory(run_id="wfrun-1", limit=limit, cursor=cursor))
+        page = long_play.query(GetHistory(run_id="wfrun-1", limit=limit, cursor=cursor))
         assert len(page.items) <= limit
         kinds += [one.type for one in page.items]
         cursor = page.cursor
@@ -127,27 +127,27 @@ def test_a_long_history_is_read_page_by_page_without_a_gap(long_play, limit, end
 
 def test_a_tail_that_is_longer_than_a_part_is_read_without_a_gap():
     waits = one_step("{waitForSignal: {type: go}, transitions: {success: start}}")
-    play = playing(waits)
-    play.start()
+    harness = workflow_harness(waits)
+    harness.start()
     for _ in range(60):
-        play.signal("wfrun-1", "go")
+        harness.signal("wfrun-1", "go")
     for number in range(700):
-        play.signal("wfrun-1", f"noise-{number}")
+        harness.signal("wfrun-1", f"noise-{number}")
 
     read, cursor = [], None
     while True:
-        page = play.ask(GetHistory(run_id="wfrun-1", limit=50, cursor=cursor))
+        page = harness.query(GetHistory(run_id="wfrun-1", limit=50, cursor=cursor))
         read += [one.detail for one in page.items if one.detail.startswith("noise")]
         cursor = page.cursor
         if cursor is None:
             break
 
-    assert play.space.executions["wfrun-1"].history_parts > 0
+    assert harness.space.executions["wfrun-1"].history_parts > 0
     assert read == [f"noise-{number}" for number in range(700)]
 
 
 def test_a_page_behind_the_end_is_empty(long_play):
-    page = long_play.ask(GetHistory(run_id="wfrun-1", cursor="5000"))
+    page = long_play.query(GetHistory(run_id="wfrun-1", cursor="5000"))
 
     assert (page.items, page.cursor) == ([], None)
 
@@ -155,18 +155,18 @@ def test_a_page_behind_the_end_is_empty(long_play):
 @pytest.mark.parametrize("cursor", ["x", "-1", "1" * 13])
 def test_a_cursor_that_is_none_is_refused(long_play, cursor):
     with pytest.raises(Invalid):
-        long_play.ask(GetHistory(run_id="wfrun-1", cursor=cursor))
+        long_play.query(GetHistory(run_id="wfrun-1", cursor=cursor))
 
 
 @pytest.mark.parametrize("limit", [0, 1_001])
 def test_a_limit_out_of_range_is_refused(long_play, limit):
     with pytest.raises(Invalid):
-        long_play.ask(GetHistory(run_id="wfrun-1", limit=limit))
+        long_play.query(GetHistory(run_id="wfrun-1", limit=limit))
 
 
 def test_a_run_that_never_was_has_no_history(long_play):
     with pytest.raises(NotFound):
-        long_play.ask(GetHistory(run_id="wfrun-2"))
+        long_play.query(GetHistory(run_id="wfrun-2"))
 
 
 def test_every_event_of_a_run_is_known_to_the_history_or_left_out_on_purpose():

@@ -25,7 +25,7 @@ from flo.model.workflows import (
     StartWorkflow,
     WaitForWorkflow,
 )
-from flows import document, one_step, playing
+from flows import document, one_step, workflow_harness
 
 STEP = '{run: "@actions/check", transitions: {success: flo.Completed}}'
 OF_A_RUN = [
@@ -40,46 +40,46 @@ OF_A_RUN = [
 ]
 
 
-def wanted(play, message, fetched=None):
-    context = Context(play.now_ms, lambda: 0.5, play.volatile, Found({}, fetched or {}))
-    return lookups_for(play.state, message, context)
+def wanted(harness, message, fetched=None):
+    context = Context(harness.now_ms, lambda: 0.5, harness.volatile, Found({}, fetched or {}))
+    return lookups_for(harness.state, message, context)
 
 
 @pytest.fixture
-def play():
+def harness():
     """The first run has ended, the second one lives."""
-    play = playing(one_step(STEP, more="idempotency: optional\n"), "check")
-    play.start(idempotency_key="k1")
-    play.perform("check")
-    play.start(idempotency_key="k2")
-    return play
+    harness = workflow_harness(one_step(STEP, more="idempotency: optional\n"), "check")
+    harness.start(idempotency_key="k1")
+    harness.perform("check")
+    harness.start(idempotency_key="k2")
+    return harness
 
 
 @pytest.mark.parametrize("message", OF_A_RUN)
-def test_a_run_that_has_ended_is_looked_up_and_one_that_lives_is_not(play, message):
-    assert list(wanted(play, message(run_id="wfrun-1"))) == [WorkflowLookup("default", 1)]
-    assert list(wanted(play, message(run_id="wfrun-2"))) == []
+def test_a_run_that_has_ended_is_looked_up_and_one_that_lives_is_not(harness, message):
+    assert list(wanted(harness, message(run_id="wfrun-1"))) == [WorkflowLookup("default", 1)]
+    assert list(wanted(harness, message(run_id="wfrun-2"))) == []
 
 
 @pytest.mark.parametrize("run_id", ["wfrun-3", "wfrun-x", "a b", "x" * 257, ""])
-def test_a_run_that_cannot_be_is_not_looked_up(play, run_id):
-    assert list(wanted(play, SignalWorkflow(run_id=run_id, type="t"))) == []
+def test_a_run_that_cannot_be_is_not_looked_up(harness, run_id):
+    assert list(wanted(harness, SignalWorkflow(run_id=run_id, type="t"))) == []
 
 
-def test_an_id_that_may_have_been_chosen_leads_to_its_number_first(play):
+def test_an_id_that_may_have_been_chosen_leads_to_its_number_first(harness):
     named = ChosenIdLookup("default", "wfrun", "/order-7")
     query = GetWorkflowRun(run_id="order-7")
-    assert list(wanted(play, query)) == [named]
+    assert list(wanted(harness, query)) == [named]
 
     fetched = {named: "wfrun-1"}
-    assert list(wanted(play, query, fetched)) == [WorkflowLookup("default", 1)]
+    assert list(wanted(harness, query, fetched)) == [WorkflowLookup("default", 1)]
 
 
-def test_a_chosen_id_is_looked_up_if_memory_does_not_know_it(play):
-    play.start(run_id="order-7")
+def test_a_chosen_id_is_looked_up_if_memory_does_not_know_it(harness):
+    harness.start(run_id="order-7")
 
     def needed(**fields):
-        return list(wanted(play, StartWorkflow(name="order", **fields)))
+        return list(wanted(harness, StartWorkflow(name="order", **fields)))
 
     assert needed(run_id="order-7") == []
     assert needed(run_id="order-8", idempotency_key="k1") == [
@@ -87,16 +87,16 @@ def test_a_chosen_id_is_looked_up_if_memory_does_not_know_it(play):
     ]
 
 
-def test_a_key_is_looked_up_if_memory_does_not_know_it(play):
+def test_a_key_is_looked_up_if_memory_does_not_know_it(harness):
     def needed(**fields):
-        return list(wanted(play, StartWorkflow(name="order", **fields)))
+        return list(wanted(harness, StartWorkflow(name="order", **fields)))
 
     assert needed() == needed(idempotency_key="k1") == needed(idempotency_key="k2") == []
     assert needed(idempotency_key="k3") == [WorkflowKeyLookup("default", "wfrun", "order/k3")]
 
 
-def test_a_list_takes_along_what_lives_now(play):
-    (lookup,) = wanted(play, ListWorkflowRuns(limit=5, workflow="order"))
+def test_a_list_takes_along_what_lives_now(harness):
+    (lookup,) = wanted(harness, ListWorkflowRuns(limit=5, workflow="order"))
 
     assert isinstance(lookup, WorkflowPageLookup)
     assert (lookup.below, lookup.limit, lookup.workflow) == (3, 6, "order")
@@ -104,23 +104,23 @@ def test_a_list_takes_along_what_lives_now(play):
 
 
 @pytest.mark.parametrize("asked", [{"cursor": "x"}, {"limit": -5}, {"limit": 10**9}])
-def test_a_list_that_will_be_refused_asks_the_archive_for_nothing(play, asked):
-    assert list(wanted(play, ListWorkflowRuns(**asked))) == []
+def test_a_list_that_will_be_refused_asks_the_archive_for_nothing(harness, asked):
+    assert list(wanted(harness, ListWorkflowRuns(**asked))) == []
 
 
 def test_only_the_parts_of_a_history_are_looked_up_that_a_page_lies_in():
     loop = document('start: {run: "@actions/check", transitions: {success: start}}')
-    play = playing(loop, "check")
-    play.start()
+    harness = workflow_harness(loop, "check")
+    harness.start()
     for _ in range(160):
-        play.perform("check")
+        harness.perform("check")
 
     def parts(**fields):
-        lookups = wanted(play, GetHistory(run_id="wfrun-1", **fields))
+        lookups = wanted(harness, GetHistory(run_id="wfrun-1", **fields))
         assert all(isinstance(lookup, HistoryLookup) for lookup in lookups)
         return [lookup.part for lookup in lookups]
 
-    assert play.space.executions["wfrun-1"].history_parts == 3
+    assert harness.space.executions["wfrun-1"].history_parts == 3
     assert parts(limit=10) == [0]
     assert parts(limit=200) == [0, 1]
     assert parts(limit=10, cursor="395") == [1, 2]

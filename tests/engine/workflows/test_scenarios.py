@@ -31,14 +31,14 @@ from flo.model.runs import Fail, RunStatus
 from flo.model.workflows import MAIN, BranchPhase
 from flo.workflow.outcome import choose
 from flo.workflow.steps import RunStep, SignalStep
-from flows import Play, events_of
+from flows import WorkflowHarness, events_of
 from given import DEFAULT
 
 ACTIONS = ("a", "b", "undo")
 OUTCOMES = ("success", "success", "failure", "pending", "odd")
 ENDS = ("flo.Completed", "flo.Failed", "flo.TimedOut")
 MOVES_MAX = 60
-STORIES = settings(
+SCENARIOS = settings(
     max_examples=150, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
 )
 
@@ -172,26 +172,26 @@ SCRIPTS = st.lists(st.integers(0, 10**6), min_size=5, max_size=MOVES_MAX)
 
 
 def staged(document):
-    play = Play().register(*ACTIONS)
-    play.deploy(json.dumps(KID), json.dumps(document))
+    harness = WorkflowHarness().register(*ACTIONS)
+    harness.deploy(json.dumps(KID), json.dumps(document))
     for _ in range(2):
-        play.start(value={"list": [1, 2, 3]})
-    return play
+        harness.start(value={"list": [1, 2, 3]})
+    return harness
 
 
-def moves(play):
+def moves(harness):
     """What could happen now, always in the same order."""
     found = [("later", 0)]
-    space = play.space
+    space = harness.space
     for action in ACTIONS:
         if space.has_ready(action):
             found += [("claim", action)] * 3
     running = sorted(run.run_id for run in space.runs.values() if run.status is RunStatus.RUNNING)
     found += [("end", run_id, outcome) for run_id in running[:2] for outcome in OUTCOMES]
     found += [("fail", run_id) for run_id in running[:2]]
-    due_ms = next_due_ms(play)
+    due_ms = next_due_ms(harness)
     if due_ms is not None:
-        found += [("later", max(0, due_ms - play.now_ms)), ("later", 1_100)]
+        found += [("later", max(0, due_ms - harness.now_ms)), ("later", 1_100)]
     for run_id in sorted(space.executions)[:4]:
         found += [("signal", run_id, "go"), ("signal", run_id, "stop")]
         found.append(("resume" if space.executions[run_id].paused else "pause", run_id))
@@ -199,88 +199,97 @@ def moves(play):
     return found
 
 
-def next_due_ms(play):
+def next_due_ms(harness):
     """When something of a run or of a lease falls due, to the millisecond."""
-    times = [execution.next_at_ms() for execution in play.space.executions.values()]
-    times += [run.lease_expires_at_ms for run in play.space.runs.values()]
+    times = [execution.next_at_ms() for execution in harness.space.executions.values()]
+    times += [run.lease_expires_at_ms for run in harness.space.runs.values()]
     return min((at_ms for at_ms in times if at_ms is not None), default=None)
 
 
-def make(play, move):
+def make(harness, move):
     match move:
         case ("later", ms):
-            play.later(ms)
+            harness.later(ms)
         case ("claim", action):
-            play.claim(action)
+            harness.claim(action)
         case ("end", run_id, outcome):
-            play.complete(run_id, {"by": run_id}, outcome)
+            harness.complete(run_id, {"by": run_id}, outcome)
         case ("fail", run_id):
-            play.tell(Fail(run_id=run_id, worker_id="anna", error="boom", retry=False))
+            harness.execute(Fail(run_id=run_id, worker_id="anna", error="boom", retry=False))
         case ("signal", run_id, kind):
-            play.signal(run_id, kind, kind)
+            harness.signal(run_id, kind, kind)
         case ("pause", run_id):
-            play.pause(run_id)
+            harness.pause(run_id)
         case ("resume", run_id):
-            play.resume(run_id)
+            harness.resume(run_id)
         case ("cancel", run_id):
-            play.cancel(run_id)
+            harness.cancel(run_id)
 
 
 def branch(document, script, after_each):
-    play = staged(document)
-    after_each(play)
+    harness = staged(document)
+    after_each(harness)
     for number in script:
-        possible = moves(play)
+        possible = moves(harness)
         try:
-            make(play, possible[number % len(possible)])
+            make(harness, possible[number % len(possible)])
         except Unexpected:
             raise
         except FloError:
             pass  # it was refused, and nothing has changed
-        after_each(play)
-    return play
+        after_each(harness)
+    return harness
 
 
-def wind_up(play):
+def wind_up(harness):
     """Everything that still lives is called off, and what must be undone is undone."""
     for _ in range(500):
-        space = play.space
+        space = harness.space
         for run_id in [
             one for one, execution in space.executions.items() if execution.ending is None
         ]:
-            if run_id in play.space.executions and play.space.executions[run_id].ending is None:
-                play.cancel(run_id)
+            if (
+                run_id in harness.space.executions
+                and harness.space.executions[run_id].ending is None
+            ):
+                harness.cancel(run_id)
         for action in ACTIONS:
-            while play.space.has_ready(action):
-                play.claim(action)
-        for run_id in sorted(play.space.runs):
-            if run_id in play.space.runs and play.space.runs[run_id].status is RunStatus.RUNNING:
-                play.complete(run_id)
-        due_ms = next_due_ms(play)
+            while harness.space.has_ready(action):
+                harness.claim(action)
+        for run_id in sorted(harness.space.runs):
+            if (
+                run_id in harness.space.runs
+                and harness.space.runs[run_id].status is RunStatus.RUNNING
+            ):
+                harness.complete(run_id)
+        due_ms = next_due_ms(harness)
         if due_ms is not None:
-            play.later(max(0, due_ms - play.now_ms))
-        if not play.space.executions:
-            return play
+            harness.later(max(0, due_ms - harness.now_ms))
+        if not harness.space.executions:
+            return harness
     raise AssertionError("it never comes to an end")
 
 
-def nothing(play):
+def nothing(harness):
     pass
 
 
 # ── what must hold ────────────────────────────────────────────────────────────────────────────────
 
 
-def check_everyone_waits(play):
+def check_everyone_waits(harness):
     """A run that lives waits for something, and explain says for what."""
-    for run_id, execution in play.space.executions.items():
-        explained = play.explain(run_id)
+    for run_id, execution in harness.space.executions.items():
+        explained = harness.explain(run_id)
         assert explained.reasons, run_id
         if execution.admitted and not execution.paused:
             assert execution.branches, run_id
         for branch in execution.branches.values():
             if branch.phase in (BranchPhase.ACTION, BranchPhase.CHILD):
-                assert branch.awaited in play.space.runs or branch.awaited in play.space.executions
+                assert (
+                    branch.awaited in harness.space.runs
+                    or branch.awaited in harness.space.executions
+                )
             elif branch.phase in (
                 BranchPhase.SLEEP,
                 BranchPhase.RETRY,
@@ -292,8 +301,8 @@ def check_everyone_waits(play):
                 assert execution.paused or branch.until_ms is not None
 
 
-def check_indexes(play):
-    space = play.space
+def check_indexes(harness):
+    space = harness.space
     awaited = {
         branch.awaited: (run_id, name)
         for run_id, execution in space.executions.items()
@@ -397,37 +406,37 @@ def check_rollbacks(events, definitions):
                 pass
 
 
-def definitions_of(play):
+def definitions_of(harness):
     return {
-        name: workflow.pinned("1").definition for name, workflow in play.space.workflows.items()
+        name: workflow.pinned("1").definition for name, workflow in harness.space.workflows.items()
     }
 
 
-@STORIES
+@SCENARIOS
 @given(graphs(), SCRIPTS)
 def test_the_path_is_the_same_with_and_without_restarts(document, script):
     steady = branch(document, script, nothing)
-    restarted = branch(document, script, Play.restart)
+    restarted = branch(document, script, WorkflowHarness.restart)
 
     assert restarted.events == steady.events
 
 
-@STORIES
+@SCENARIOS
 @given(graphs(), SCRIPTS)
 def test_every_run_waits_for_something_or_has_ended_and_leaves_nothing(document, script):
-    def check(play):
-        check_everyone_waits(play)
-        check_indexes(play)
+    def check(harness):
+        check_everyone_waits(harness)
+        check_indexes(harness)
 
-    play = branch(document, script, check)
-    definitions = definitions_of(play)
-    wind_up(play)
+    harness = branch(document, script, check)
+    definitions = definitions_of(harness)
+    wind_up(harness)
 
-    assert play.leftovers() == []
-    assert play.volatile.cacheable == {}
-    check_endings(play.events)
-    check_paths(play.events, definitions)
-    check_rollbacks(play.events, definitions)
+    assert harness.leftovers() == []
+    assert harness.volatile.cacheable == {}
+    check_endings(harness.events)
+    check_paths(harness.events, definitions)
+    check_rollbacks(harness.events, definitions)
 
 
 # ── the checks notice what is wrong ───────────────────────────────────────────────────────────────
@@ -449,12 +458,12 @@ SAGA = {
 
 
 def performed_saga():
-    play = staged(SAGA)
-    definitions = definitions_of(play)
+    harness = staged(SAGA)
+    definitions = definitions_of(harness)
     for action in ("a", "a", "b", "b", "undo", "undo", "undo", "undo"):
-        play.perform(action)
-    assert play.leftovers() == []
-    return play.events, definitions
+        harness.perform(action)
+    assert harness.leftovers() == []
+    return harness.events, definitions
 
 
 def test_a_story_that_is_right_passes_every_check():
@@ -505,9 +514,9 @@ def test_what_is_undone_in_the_wrong_order_is_noticed():
 
 
 def test_a_restart_that_forgets_who_waits_is_noticed():
-    def forgetful(play):
-        play.restart()
-        play.state.spaces[DEFAULT].awaited.clear()
+    def forgetful(harness):
+        harness.restart()
+        harness.state.spaces[DEFAULT].awaited.clear()
 
     claim_and_end = [1, 1, 1, 1, 4, 4, 4, 4]
     steady = branch(SAGA, claim_and_end, nothing)

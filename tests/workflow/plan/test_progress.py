@@ -34,7 +34,7 @@ THREE_TIMES = Retry(max_attempts=3, backoff=Backoff.CONSTANT, initial_delay_ms=1
 AT_ONCE = Retry(max_attempts=3, backoff=Backoff.CONSTANT, initial_delay_ms=0)
 
 
-class Walk:
+class Planned:
     """One plan, from call to call."""
 
     def __init__(self, plan, monitor=None, now_ms=0, rng=lambda: 0.0, cached=None):
@@ -53,7 +53,7 @@ class Walk:
         return self
 
     @property
-    def story(self):
+    def notes(self):
         return [f"{event.type.removeprefix('plan_')} {event.executor}" for event in self.history]
 
     def _take(self, taken):
@@ -64,7 +64,7 @@ class Walk:
 def test_the_first_executor_is_called_and_its_answer_is_the_plan_s():
     plan = plan_of(executor("a"), executor("b"))
 
-    chooser = Walk(plan, now_ms=5)
+    chooser = Planned(plan, now_ms=5)
     assert chooser.choice == ExecutorCall(plan.executors[0], attempt=1)
     assert chooser.progress == PlanProgress(
         began_at_ms=5, order=("a", "b"), attempt=1, first_at_ms=5, called_at_ms=5
@@ -86,7 +86,7 @@ def test_the_first_executor_is_called_and_its_answer_is_the_plan_s():
 
 @pytest.mark.parametrize("outcome", ["pending", "partly_paid"])
 def test_an_outcome_that_is_no_error_is_passed_on(outcome):
-    chooser = Walk(plan_of(executor("a"), executor("b"))).ends(Result(outcome, b"{}"))
+    chooser = Planned(plan_of(executor("a"), executor("b"))).ends(Result(outcome, b"{}"))
 
     assert chooser.choice == EndPlan(outcome, b"{}", executor="a")
     assert not chooser.choice.is_cacheable
@@ -99,21 +99,21 @@ def test_only_the_success_of_an_executor_is_worth_keeping():
 
 
 def test_an_executor_without_retry_is_tried_once():
-    chooser = Walk(plan_of(executor("a"), executor("b"))).ends(DOWN)
+    chooser = Planned(plan_of(executor("a"), executor("b"))).ends(DOWN)
 
     assert chooser.choice.executor.name == "b"
-    assert chooser.story == ["executor_start a", "executor_exhausted a", "executor_start b"]
+    assert chooser.notes == ["executor_start a", "executor_exhausted a", "executor_start b"]
 
 
 def test_an_error_is_tried_again_on_the_same_executor_after_its_delay():
-    chooser = Walk(plan_of(executor("a", retry=THREE_TIMES), executor("b")))
+    chooser = Planned(plan_of(executor("a", retry=THREE_TIMES), executor("b")))
 
     assert chooser.ends(DOWN, after_ms=50).choice == WaitUntil(150)
     assert chooser.rests().choice.attempt == 2
     assert chooser.ends(LOST).choice == WaitUntil(250)
     assert chooser.rests().choice.attempt == 3
     assert chooser.ends(DOWN).choice.executor.name == "b"
-    assert chooser.story == [
+    assert chooser.notes == [
         "executor_start a",
         "executor_retry a",
         "executor_start a",
@@ -130,7 +130,7 @@ def test_an_error_is_tried_again_on_the_same_executor_after_its_delay():
 
 
 def test_each_executor_counts_its_own_attempts():
-    chooser = Walk(plan_of(executor("a", retry=AT_ONCE), executor("b", retry=AT_ONCE)))
+    chooser = Planned(plan_of(executor("a", retry=AT_ONCE), executor("b", retry=AT_ONCE)))
     for _ in range(4):
         chooser.ends(DOWN)
 
@@ -139,14 +139,14 @@ def test_each_executor_counts_its_own_attempts():
 
 
 def test_a_delay_of_nothing_tries_again_at_once():
-    chooser = Walk(plan_of(executor("a", retry=AT_ONCE))).ends(DOWN)
+    chooser = Planned(plan_of(executor("a", retry=AT_ONCE))).ends(DOWN)
 
     assert chooser.choice == ExecutorCall(chooser.plan.executors[0], attempt=2)
 
 
 def test_the_time_budget_of_an_executor_begins_with_its_first_attempt():
     impatient = replace(THREE_TIMES, within_ms=250)
-    chooser = Walk(plan_of(executor("a"), executor("b", retry=impatient)))
+    chooser = Planned(plan_of(executor("a"), executor("b", retry=impatient)))
 
     chooser.ends(DOWN, after_ms=10_000)
     assert chooser.ends(DOWN, after_ms=100).choice == WaitUntil(10_200)
@@ -160,7 +160,7 @@ def test_a_fatal_error_goes_on_to_the_next_executor_at_once():
         errors=ErrorClasses(fatal=("invalid_card",)),
     )
 
-    chooser = Walk(plan).ends(DECLINED)
+    chooser = Planned(plan).ends(DECLINED)
     assert chooser.choice.executor.name == "b"
     assert chooser.ends(DECLINED).choice == EndPlan("failure", error="invalid_card")
 
@@ -168,14 +168,14 @@ def test_a_fatal_error_goes_on_to_the_next_executor_at_once():
 def test_if_retryable_errors_are_named_the_others_are_not_tried_again():
     plan = plan_of(executor("a", retry=THREE_TIMES), errors=ErrorClasses(retryable=("timeout",)))
 
-    assert Walk(plan).ends(LOST).choice == WaitUntil(100)
-    assert Walk(plan).ends(DOWN).choice == EndPlan("failure", error="temporary_failure")
+    assert Planned(plan).ends(LOST).choice == WaitUntil(100)
+    assert Planned(plan).ends(DOWN).choice == EndPlan("failure", error="temporary_failure")
 
 
 def test_if_only_fatal_errors_are_named_all_others_are_tried_again():
     plan = plan_of(executor("a", retry=THREE_TIMES), errors=ErrorClasses(fatal=("invalid_card",)))
 
-    assert Walk(plan).ends(DOWN).choice == WaitUntil(100)
+    assert Planned(plan).ends(DOWN).choice == WaitUntil(100)
 
 
 @pytest.mark.parametrize(
@@ -206,11 +206,11 @@ def test_an_executor_whose_breaker_is_open_is_skipped():
     plan = plan_of(
         executor("a", breaker=Breaker(failure_threshold=1, cooldown_ms=1_000)), executor("b")
     )
-    monitor = Walk(plan).ends(DOWN).monitor
+    monitor = Planned(plan).ends(DOWN).monitor
 
-    chooser = Walk(plan, monitor, now_ms=999)
-    assert chooser.story == ["breaker_skip a", "executor_start b"]
-    assert Walk(plan, monitor, now_ms=1_000).story == ["executor_start a"]
+    chooser = Planned(plan, monitor, now_ms=999)
+    assert chooser.notes == ["breaker_skip a", "executor_start b"]
+    assert Planned(plan, monitor, now_ms=1_000).notes == ["executor_start a"]
 
 
 def test_a_breaker_that_opens_ends_the_retries():
@@ -218,19 +218,19 @@ def test_a_breaker_that_opens_ends_the_retries():
         executor("a", retry=THREE_TIMES, breaker=Breaker(failure_threshold=2)), executor("b")
     )
 
-    chooser = Walk(plan).ends(DOWN).rests().ends(DOWN)
+    chooser = Planned(plan).ends(DOWN).rests().ends(DOWN)
 
-    assert chooser.story[-3:] == ["executor_start a", "executor_exhausted a", "executor_start b"]
+    assert chooser.notes[-3:] == ["executor_start a", "executor_exhausted a", "executor_start b"]
 
 
 def test_a_breaker_that_others_opened_during_the_rest_is_respected():
     plan = plan_of(
         executor("a", retry=THREE_TIMES, breaker=Breaker(failure_threshold=2)), executor("b")
     )
-    chooser = Walk(plan).ends(DOWN)
-    chooser.monitor = Walk(plan, chooser.monitor).ends(DOWN).monitor
+    chooser = Planned(plan).ends(DOWN)
+    chooser.monitor = Planned(plan, chooser.monitor).ends(DOWN).monitor
 
-    assert chooser.rests().story[-2:] == ["breaker_skip a", "executor_start b"]
+    assert chooser.rests().notes[-2:] == ["breaker_skip a", "executor_start b"]
 
 
 def test_a_declined_card_opens_no_breaker():
@@ -240,17 +240,20 @@ def test_a_declined_card_opens_no_breaker():
     )
     monitor = None
     for _ in range(5):
-        monitor = Walk(plan, monitor).ends(DECLINED).monitor
+        monitor = Planned(plan, monitor).ends(DECLINED).monitor
 
     assert monitor.of("a").phase(0) is BreakerPhase.CLOSED
 
 
 def test_an_executor_over_its_limit_is_skipped():
     plan = plan_of(executor("a", rate_limit=RateLimit(max_per_second=1)), executor("b"))
-    monitor = Walk(plan).monitor
+    monitor = Planned(plan).monitor
 
-    assert Walk(plan, monitor, now_ms=999).story == ["rate_limited a", "executor_start b"]
-    assert Walk(plan, monitor, now_ms=1_000).story == ["executor_start a"]
+    assert Planned(plan, monitor, now_ms=999).notes == [
+        "rate_limited a",
+        "executor_start b",
+    ]
+    assert Planned(plan, monitor, now_ms=1_000).notes == ["executor_start a"]
 
 
 def test_retries_count_against_the_limit_too():
@@ -258,29 +261,29 @@ def test_retries_count_against_the_limit_too():
         executor("a", retry=AT_ONCE, rate_limit=RateLimit(max_per_second=2)), executor("b")
     )
 
-    chooser = Walk(plan).ends(DOWN).ends(DOWN)
+    chooser = Planned(plan).ends(DOWN).ends(DOWN)
 
-    assert chooser.story[-3:] == ["executor_retry a", "rate_limited a", "executor_start b"]
+    assert chooser.notes[-3:] == ["executor_retry a", "rate_limited a", "executor_start b"]
 
 
 RATE_LIMITED_PLAN = plan_of(
     executor("a", rate_limit=RateLimit(max_per_minute=1), retry=THREE_TIMES),
     executor("b", rate_limit=RateLimit(max_per_second=1), retry=THREE_TIMES),
 )
-BOTH_USED = Walk(RATE_LIMITED_PLAN, Walk(RATE_LIMITED_PLAN).monitor).monitor
+BOTH_USED = Planned(RATE_LIMITED_PLAN, Planned(RATE_LIMITED_PLAN).monitor).monitor
 
 
 def test_if_all_are_over_their_limits_the_error_is_rate_limited():
-    chooser = Walk(RATE_LIMITED_PLAN, BOTH_USED)
+    chooser = Planned(RATE_LIMITED_PLAN, BOTH_USED)
 
     assert chooser.choice == EndPlan("failure", error="rate_limited")
-    assert chooser.story == ["rate_limited a", "rate_limited b"]
+    assert chooser.notes == ["rate_limited a", "rate_limited b"]
 
 
 def test_if_rate_limited_is_retryable_the_plan_begins_again_when_a_limit_allows():
     plan = replace(RATE_LIMITED_PLAN, errors=ErrorClasses(retryable=("rate_limited",)))
 
-    chooser = Walk(plan, BOTH_USED)
+    chooser = Planned(plan, BOTH_USED)
 
     assert chooser.choice == WaitUntil(1_000)
     assert chooser.rests().choice == ExecutorCall(plan.executors[1], attempt=1)
@@ -292,10 +295,10 @@ def test_a_plan_does_not_begin_again_for_ever():
         executor("a", rate_limit=RateLimit(max_per_second=1), retry=THREE_TIMES),
         errors=ErrorClasses(retryable=("rate_limited",)),
     )
-    monitor = Walk(plan).monitor
-    chooser = Walk(plan, monitor)
+    monitor = Planned(plan).monitor
+    chooser = Planned(plan, monitor)
     for _ in range(2):
-        chooser.monitor = Walk(plan, chooser.monitor, now_ms=chooser.choice.until_ms).monitor
+        chooser.monitor = Planned(plan, chooser.monitor, now_ms=chooser.choice.until_ms).monitor
         chooser.rests()
 
     assert chooser.choice == EndPlan("failure", error="rate_limited")
@@ -315,7 +318,7 @@ def test_a_limit_that_frees_too_late_for_the_budget_is_not_waited_for(within_ms,
         errors=ErrorClasses(retryable=("rate_limited",)),
     )
 
-    assert Walk(plan, Walk(plan, now_ms=5_000).monitor, now_ms=5_000).choice == choice
+    assert Planned(plan, Planned(plan, now_ms=5_000).monitor, now_ms=5_000).choice == choice
 
 
 def test_an_open_breaker_among_the_skipped_is_what_the_plan_fails_with():
@@ -324,19 +327,19 @@ def test_an_open_breaker_among_the_skipped_is_what_the_plan_fails_with():
         executor("b", rate_limit=RateLimit(max_per_second=1)),
         errors=ErrorClasses(retryable=("rate_limited",)),
     )
-    monitor = Walk(plan).ends(LOST).monitor
+    monitor = Planned(plan).ends(LOST).monitor
 
-    chooser = Walk(plan, monitor)
+    chooser = Planned(plan, monitor)
 
-    assert chooser.story == ["breaker_skip a", "rate_limited b"]
+    assert chooser.notes == ["breaker_skip a", "rate_limited b"]
     assert chooser.choice == EndPlan("failure", error="breaker_open")
 
 
 def test_the_error_of_an_executor_that_was_called_outweighs_those_that_were_skipped():
     plan = plan_of(executor("a"), executor("b", rate_limit=RateLimit(max_per_second=1)))
-    monitor = Walk(plan).ends(DOWN).monitor
+    monitor = Planned(plan).ends(DOWN).monitor
 
-    assert Walk(plan, monitor).ends(DOWN).choice == EndPlan("failure", error="temporary_failure")
+    assert Planned(plan, monitor).ends(DOWN).choice == EndPlan("failure", error="temporary_failure")
 
 
 def test_an_executor_that_failed_and_is_skipped_when_tried_again_has_failed():
@@ -345,9 +348,9 @@ def test_an_executor_that_failed_and_is_skipped_when_tried_again_has_failed():
         errors=ErrorClasses(retryable=("timeout", "rate_limited")),
     )
 
-    chooser = Walk(plan).ends(LOST)
+    chooser = Planned(plan).ends(LOST)
 
-    assert chooser.story == ["executor_start a", "executor_retry a", "rate_limited a"]
+    assert chooser.notes == ["executor_start a", "executor_retry a", "rate_limited a"]
     assert chooser.choice == EndPlan("failure", error="timeout")
 
 
@@ -356,19 +359,19 @@ LAST_RESORT = Fallback(value='{"status": "declined"}')
 
 def test_when_every_executor_has_failed_the_fallback_is_the_result():
     chooser = (
-        Walk(plan_of(executor("a"), executor("b"), fallback=LAST_RESORT)).ends(DOWN).ends(LOST)
+        Planned(plan_of(executor("a"), executor("b"), fallback=LAST_RESORT)).ends(DOWN).ends(LOST)
     )
 
     assert chooser.choice == EndPlan("success", b'{"status": "declined"}')
-    assert chooser.story[-2:] == ["executor_exhausted b", "fallback None"]
+    assert chooser.notes[-2:] == ["executor_exhausted b", "fallback None"]
     assert chooser.history[-1].error == "timeout"
 
 
 def test_when_every_executor_is_skipped_the_fallback_is_the_result():
-    chooser = Walk(replace(RATE_LIMITED_PLAN, fallback=LAST_RESORT), BOTH_USED)
+    chooser = Planned(replace(RATE_LIMITED_PLAN, fallback=LAST_RESORT), BOTH_USED)
 
     assert chooser.choice == EndPlan("success", b'{"status": "declined"}')
-    assert chooser.story == ["rate_limited a", "rate_limited b", "fallback None"]
+    assert chooser.notes == ["rate_limited a", "rate_limited b", "fallback None"]
 
 
 def test_a_fallback_at_any_error_does_not_wait_for_the_second_executor():
@@ -378,23 +381,23 @@ def test_a_fallback_at_any_error_does_not_wait_for_the_second_executor():
         fallback=replace(LAST_RESORT, condition=FallbackCondition.ANY_ERROR),
     )
 
-    chooser = Walk(plan)
+    chooser = Planned(plan)
 
     assert chooser.ends(DOWN).choice == WaitUntil(100)
     assert chooser.rests().ends(DOWN).rests().ends(DOWN).choice == EndPlan(
         "success", b'{"status": "declined"}'
     )
-    assert "executor_start b" not in chooser.story
+    assert "executor_start b" not in chooser.notes
 
 
 def test_a_cached_result_calls_nobody_and_takes_no_turn():
     plan = plan_of(executor("a"), executor("b"), selection=Selection.ROUND_ROBIN)
     monitor = new_monitor(plan, 0)
 
-    chooser = Walk(plan, monitor, rng=no_rng, cached=b'{"id": 3}')
+    chooser = Planned(plan, monitor, rng=no_rng, cached=b'{"id": 3}')
 
     assert chooser.choice == EndPlan("success", b'{"id": 3}')
-    assert chooser.story == ["cache_hit None"]
+    assert chooser.notes == ["cache_hit None"]
     assert chooser.monitor == monitor
 
 
@@ -405,10 +408,10 @@ def test_round_robin_skips_and_still_moves_on_by_one():
         executor("c"),
         selection=Selection.ROUND_ROBIN,
     )
-    monitor = Walk(plan).ends(DOWN).monitor
+    monitor = Planned(plan).ends(DOWN).monitor
     first = []
     for _ in range(6):
-        chooser = Walk(plan, monitor)
+        chooser = Planned(plan, monitor)
         first.append(chooser.choice.executor.name)
         monitor = chooser.monitor
 

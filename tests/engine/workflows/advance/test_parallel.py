@@ -4,7 +4,7 @@ import pytest
 
 from flo.engine.runs.events import RunCancelled
 from flo.engine.workflows.events import BranchEnded
-from flows import document, events_of, playing
+from flows import document, events_of, workflow_harness
 
 
 def beside(join, *names, more=""):
@@ -24,62 +24,62 @@ ABC = ("a", "b", "c")
 
 
 def started(join, more=""):
-    play = playing(beside(join, *ABC, more=more), *ABC)
-    play.start(value={"id": 1})
-    return play
+    harness = workflow_harness(beside(join, *ABC, more=more), *ABC)
+    harness.start(value={"id": 1})
+    return harness
 
 
 def test_all_branches_begin_together_with_the_input_of_the_run():
-    play = started("all")
+    harness = started("all")
 
-    assert [play.pending(name) for name in ABC] == [1, 1, 1]
-    assert play.perform("b") == {"id": 1}
-    assert {wait.branch for wait in play.view("wfrun-1").waits} == {"", "start/a", "start/c"}
+    assert [harness.pending(name) for name in ABC] == [1, 1, 1]
+    assert harness.perform("b") == {"id": 1}
+    assert {wait.branch for wait in harness.view("wfrun-1").waits} == {"", "start/a", "start/c"}
 
 
 def test_join_all_waits_for_every_branch_and_puts_their_outputs_together():
-    play = started("all")
+    harness = started("all")
     for name in ("c", "a"):
-        play.perform(name, name.upper())
-        assert play.status() == "waiting"
+        harness.perform(name, name.upper())
+        assert harness.status() == "waiting"
 
-    play.perform("b", "B")
+    harness.perform("b", "B")
 
-    assert play.status() == "completed"
-    assert play.output() == {"a": "A", "b": "B", "c": "C"}
+    assert harness.status() == "completed"
+    assert harness.output() == {"a": "A", "b": "B", "c": "C"}
 
 
 def test_join_all_fails_with_the_first_failure_and_cancels_the_others():
-    play = started("all")
-    play.claim("a")
+    harness = started("all")
+    harness.claim("a")
 
-    play.fail("b")
+    harness.fail("b")
 
-    assert play.status() == "failed"
-    cancelled = [event.run_id for event in events_of(play, RunCancelled)]
+    assert harness.status() == "failed"
+    cancelled = [event.run_id for event in events_of(harness, RunCancelled)]
     assert cancelled == ["a-1", "c-1"]
-    assert play.leftovers() == []
+    assert harness.leftovers() == []
 
 
 def test_join_any_goes_on_with_the_first_success_and_cancels_the_others():
-    play = started("any")
-    play.fail("a")
-    assert play.status() == "waiting"
+    harness = started("any")
+    harness.fail("a")
+    assert harness.status() == "waiting"
 
-    play.perform("b", "B")
+    harness.perform("b", "B")
 
-    assert play.status() == "completed"
-    assert play.output() == {"a": None, "b": "B", "c": None}
-    assert play.leftovers() == []
+    assert harness.status() == "completed"
+    assert harness.output() == {"a": None, "b": "B", "c": None}
+    assert harness.leftovers() == []
 
 
 def test_join_any_fails_when_the_last_branch_has():
-    play = started("any")
+    harness = started("any")
     for name in ABC:
-        assert play.status() == "waiting"
-        play.fail(name)
+        assert harness.status() == "waiting"
+        harness.fail(name)
 
-    assert play.status() == "failed"
+    assert harness.status() == "failed"
 
 
 @pytest.mark.parametrize(
@@ -93,36 +93,36 @@ def test_join_any_fails_when_the_last_branch_has():
     ],
 )
 def test_a_count_is_decided_as_soon_as_it_can_be(results, status):
-    play = started("2")
+    harness = started("2")
     for name, outcome in zip(ABC, results, strict=False):
-        assert play.status() == "waiting"
-        play.perform(name, outcome=outcome)
+        assert harness.status() == "waiting"
+        harness.perform(name, outcome=outcome)
 
-    assert play.status() == status
-    assert play.leftovers() == []
+    assert harness.status() == status
+    assert harness.leftovers() == []
 
 
 def test_a_branch_whose_target_is_not_there_fails_at_once():
     text = beside("any", "a", more='      nobody: "@actions/nobody"\n')
-    play = playing(text, "a")
-    play.start()
-    assert play.status() == "waiting"
+    harness = workflow_harness(text, "a")
+    harness.start()
+    assert harness.status() == "waiting"
 
-    play.perform("a")
+    harness.perform("a")
 
-    assert play.status() == "completed"
-    ends = {event.branch: event.succeeded for event in events_of(play, BranchEnded)}
+    assert harness.status() == "completed"
+    ends = {event.branch: event.succeeded for event in events_of(harness, BranchEnded)}
     assert ends == {"start/nobody": False, "start/a": True}
 
 
 def test_when_the_first_branch_decides_at_once_nothing_of_the_others_is_left():
     text = beside("all", "nobody", "a", "b")
-    play = playing(text, "a", "b")
+    harness = workflow_harness(text, "a", "b")
 
-    play.start()
+    harness.start()
 
-    assert play.status() == "failed"
-    assert play.leftovers() == []
+    assert harness.status() == "failed"
+    assert harness.leftovers() == []
 
 
 GRAPHS = document(
@@ -151,29 +151,29 @@ steps:
 
 
 def test_a_branch_is_a_graph_of_its_own_with_retries_and_waits():
-    play = playing(GRAPHS, "email", "authorize", "capture", "ship")
-    play.start()
-    play.perform("authorize", "auth-7")
-    play.restart()
-    play.perform("email", "sent")
-    play.fail("capture")
-    play.later(10)
-    assert play.perform("capture", "got it") == {"auth": "auth-7"}
-    assert play.status() == "waiting"
-    play.later(1_000)
+    harness = workflow_harness(GRAPHS, "email", "authorize", "capture", "ship")
+    harness.start()
+    harness.perform("authorize", "auth-7")
+    harness.restart()
+    harness.perform("email", "sent")
+    harness.fail("capture")
+    harness.later(10)
+    assert harness.perform("capture", "got it") == {"auth": "auth-7"}
+    assert harness.status() == "waiting"
+    harness.later(1_000)
 
-    given = play.perform("ship")
+    given = harness.perform("ship")
 
     assert given == {"captured": "got it", "all": {"email": "sent", "payment": None}}
-    assert play.status() == "completed"
+    assert harness.status() == "completed"
 
 
 def test_branches_are_told_of_in_the_history():
-    play = started("any")
-    play.fail("a")
-    play.perform("b")
+    harness = started("any")
+    harness.fail("a")
+    harness.perform("b")
 
-    history_pairs = play.history_pairs()
+    history_pairs = harness.history_pairs()
     assert ("branch_started", "start/c") in history_pairs
     assert ("branch_failed", "start/a") in history_pairs
     assert ("branch_completed", "start/b") in history_pairs
@@ -190,26 +190,26 @@ start:
   transitions: {success: flo.Completed, failure: flo.Failed}
 """
     )
-    play = playing(text)
-    play.start()
+    harness = workflow_harness(text)
+    harness.start()
 
-    play.later(1_000)
+    harness.later(1_000)
 
-    assert play.status() == "completed"
+    assert harness.status() == "completed"
 
 
 def test_a_child_in_a_branch_that_is_not_needed_is_cancelled_too():
     text = beside("any", "a", more='      kid: "@workflow/kid"\n')
     kid = document('start: {run: "@actions/b", transitions: {success: flo.Completed}}', name="kid")
-    play = playing(text, "a", "b").deploy(kid)
-    play.start()
-    play.later()
-    assert play.status("wfrun-2") == "waiting"
+    harness = workflow_harness(text, "a", "b").deploy(kid)
+    harness.start()
+    harness.later()
+    assert harness.status("wfrun-2") == "waiting"
 
-    play.perform("a")
+    harness.perform("a")
 
-    assert (play.status(), play.status("wfrun-2")) == ("completed", "cancelled")
-    assert play.leftovers() == []
+    assert (harness.status(), harness.status("wfrun-2")) == ("completed", "cancelled")
+    assert harness.leftovers() == []
 
 
 def test_a_step_of_branches_may_be_come_to_again():
@@ -220,13 +220,13 @@ start:
   transitions: {success: flo.Completed, failure: start}
 """
     )
-    play = playing(text, "a", "b")
-    play.start()
-    play.fail("a")
-    assert [play.pending("a"), play.pending("b")] == [1, 1]
+    harness = workflow_harness(text, "a", "b")
+    harness.start()
+    harness.fail("a")
+    assert [harness.pending("a"), harness.pending("b")] == [1, 1]
 
-    play.perform("a")
-    play.perform("b")
+    harness.perform("a")
+    harness.perform("b")
 
-    assert play.status() == "completed"
-    assert play.leftovers() == []
+    assert harness.status() == "completed"
+    assert harness.leftovers() == []

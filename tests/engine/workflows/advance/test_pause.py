@@ -6,7 +6,7 @@ from flo.engine.runs.events import RunCancelled
 from flo.engine.workflows.events import WorkflowPaused, WorkflowResumed
 from flo.model.errors import Conflict, NotFound, TooLarge
 from flo.model.workers import AwaitNotifications, RegisterWorker
-from flows import document, events_of, one_step, playing
+from flows import document, events_of, one_step, workflow_harness
 from given import ANNA
 
 TWO = document(
@@ -19,65 +19,67 @@ steps:
 
 
 def two():
-    play = playing(TWO, "check", "ship")
-    play.start()
-    return play
+    harness = workflow_harness(TWO, "check", "ship")
+    harness.start()
+    return harness
 
 
 def test_a_paused_run_lets_its_action_end_and_begins_nothing_new():
-    play = two()
+    harness = two()
 
-    play.pause("wfrun-1")
-    play.perform("check")
+    harness.pause("wfrun-1")
+    harness.perform("check")
 
-    assert play.pending("ship") == 0
-    assert (play.view("wfrun-1").paused, play.status()) == (True, "waiting")
+    assert harness.pending("ship") == 0
+    assert (harness.view("wfrun-1").paused, harness.status()) == (True, "waiting")
 
 
 def test_a_resumed_run_goes_on_where_it_would_have_gone():
-    play = two()
-    play.pause("wfrun-1")
-    play.perform("check")
-    play.restart()
+    harness = two()
+    harness.pause("wfrun-1")
+    harness.perform("check")
+    harness.restart()
 
-    play.resume("wfrun-1")
-    play.perform("ship")
+    harness.resume("wfrun-1")
+    harness.perform("ship")
 
-    assert play.status() == "completed"
-    assert play.kinds().count("workflow_paused") == play.kinds().count("workflow_resumed") == 1
+    assert harness.status() == "completed"
+    assert (
+        harness.kinds().count("workflow_paused") == harness.kinds().count("workflow_resumed") == 1
+    )
 
 
 def test_a_run_that_is_resumed_before_its_action_ends_has_missed_nothing():
-    play = two()
-    play.pause("wfrun-1")
-    play.resume("wfrun-1")
-    play.perform("check")
+    harness = two()
+    harness.pause("wfrun-1")
+    harness.resume("wfrun-1")
+    harness.perform("check")
 
-    assert play.pending("ship") == 1
+    assert harness.pending("ship") == 1
 
 
 def test_to_pause_or_resume_twice_changes_nothing():
-    play = two()
-    play.pause("wfrun-1")
-    assert play.pause("wfrun-1").events == ()
-    play.resume("wfrun-1")
-    assert play.resume("wfrun-1").events == ()
+    harness = two()
+    harness.pause("wfrun-1")
+    assert harness.pause("wfrun-1").events == ()
+    harness.resume("wfrun-1")
+    assert harness.resume("wfrun-1").events == ()
 
-    assert len(events_of(play, WorkflowPaused, WorkflowResumed)) == 2
+    assert len(events_of(harness, WorkflowPaused, WorkflowResumed)) == 2
 
 
 def test_no_time_of_a_paused_run_comes_until_it_is_resumed():
-    play = playing(one_step("{sleep: 1s, transitions: {success: flo.Completed}}"))
-    play.start()
-    play.pause("wfrun-1")
-    assert play.explain().next_at_ms is None
+    harness = workflow_harness(one_step("{sleep: 1s, transitions: {success: flo.Completed}}"))
+    harness.start()
+    harness.pause("wfrun-1")
+    assert harness.explain().next_at_ms is None
 
-    play.later(5_000)
-    assert play.status() == "waiting"
+    harness.later(5_000)
+    assert harness.status() == "waiting"
 
-    play.resume("wfrun-1")
-    play.later()
-    assert play.status() == "completed"
+    harness.resume("wfrun-1")
+    harness.later()
+    assert harness.status() == "completed"
 
 
 def test_a_retry_waits_for_the_end_of_the_pause():
@@ -85,33 +87,33 @@ def test_a_retry_waits_for_the_end_of_the_pause():
         '{run: "@actions/check", retry: {max_attempts: 2, initial_delay_ms: 10}, '
         "transitions: {success: flo.Completed}}"
     )
-    play = playing(text, "check")
-    play.start()
-    play.pause("wfrun-1")
-    play.fail("check")
-    play.later(100)
-    assert play.pending("check") == 0
+    harness = workflow_harness(text, "check")
+    harness.start()
+    harness.pause("wfrun-1")
+    harness.fail("check")
+    harness.later(100)
+    assert harness.pending("check") == 0
 
-    play.resume("wfrun-1")
-    play.later()
+    harness.resume("wfrun-1")
+    harness.later()
 
-    assert play.pending("check") == 1
+    assert harness.pending("check") == 1
 
 
 def test_signals_of_a_paused_run_are_kept_and_matched_when_it_is_resumed():
     text = one_step(
         "{waitForSignal: {type: go, timeoutMs: 1000}, transitions: {success: flo.Completed}}"
     )
-    play = playing(text)
-    play.start()
-    play.pause("wfrun-1")
-    play.signal("wfrun-1", "go")
-    play.later(2_000)
-    assert play.status() == "waiting"
+    harness = workflow_harness(text)
+    harness.start()
+    harness.pause("wfrun-1")
+    harness.signal("wfrun-1", "go")
+    harness.later(2_000)
+    assert harness.status() == "waiting"
 
-    play.resume("wfrun-1")
+    harness.resume("wfrun-1")
 
-    assert play.status() == "completed"
+    assert harness.status() == "completed"
 
 
 def test_a_paused_run_opens_no_further_items_and_goes_on_with_them_later():
@@ -119,81 +121,81 @@ def test_a_paused_run_opens_no_further_items_and_goes_on_with_them_later():
         '{forEach: {items: $.input, run: "@actions/check", concurrency: 1}, '
         "transitions: {success: flo.Completed}}"
     )
-    play = playing(text, "check")
-    play.start(value=[1, 2])
-    play.pause("wfrun-1")
-    play.perform("check")
-    assert play.pending("check") == 0
+    harness = workflow_harness(text, "check")
+    harness.start(value=[1, 2])
+    harness.pause("wfrun-1")
+    harness.perform("check")
+    assert harness.pending("check") == 0
 
-    play.restart().resume("wfrun-1")
-    play.perform("check")
+    harness.restart().resume("wfrun-1")
+    harness.perform("check")
 
-    assert play.status() == "completed"
+    assert harness.status() == "completed"
 
 
 def test_a_child_that_is_paused_before_it_begins_begins_when_it_is_resumed():
     kid = one_step('{run: "@actions/check", transitions: {success: flo.Completed}}', name="kid")
-    play = playing(kid, "check").deploy(
+    harness = workflow_harness(kid, "check").deploy(
         one_step('{run: "@workflow/kid", transitions: {success: flo.Completed}}')
     )
-    play.start()
-    play.pause("wfrun-2")
-    play.later()
-    assert play.pending("check") == 0
+    harness.start()
+    harness.pause("wfrun-2")
+    harness.later()
+    assert harness.pending("check") == 0
 
-    play.resume("wfrun-2")
-    play.later()
-    play.perform("check")
+    harness.resume("wfrun-2")
+    harness.later()
+    harness.perform("check")
 
-    assert play.status() == "completed"
+    assert harness.status() == "completed"
 
 
 def test_a_run_that_is_paused_in_line_does_not_begin_when_its_turn_comes():
     text = one_step(
         '{run: "@actions/check", transitions: {success: flo.Completed}}', more="concurrency: 1\n"
     )
-    play = playing(text, "check")
-    play.start()
-    play.start()
-    play.pause("wfrun-2")
+    harness = workflow_harness(text, "check")
+    harness.start()
+    harness.start()
+    harness.pause("wfrun-2")
 
-    play.perform("check")
-    assert play.pending("check") == 0
+    harness.perform("check")
+    assert harness.pending("check") == 0
 
-    play.resume("wfrun-2")
-    play.perform("check")
-    assert play.status("wfrun-2") == "completed"
-    assert play.leftovers() == []
+    harness.resume("wfrun-2")
+    harness.perform("check")
+    assert harness.status("wfrun-2") == "completed"
+    assert harness.leftovers() == []
 
 
 def test_a_cancelled_run_ends_and_its_actions_are_cancelled():
-    play = two()
-    play.claim("check")
+    harness = two()
+    harness.claim("check")
 
-    play.cancel("wfrun-1", "not needed")
+    harness.cancel("wfrun-1", "not needed")
 
-    assert play.ending() == ("cancelled", "flo.Cancelled", "not needed")
-    (cancelled,) = events_of(play, RunCancelled)
+    assert harness.ending() == ("cancelled", "flo.Cancelled", "not needed")
+    (cancelled,) = events_of(harness, RunCancelled)
     assert (cancelled.run_id, cancelled.worker_id) == ("check-1", ANNA)
-    assert play.leftovers() == []
+    assert harness.leftovers() == []
 
 
 def test_the_worker_that_has_the_action_of_a_cancelled_run_hears_of_it():
-    play = two()
-    play.tell(RegisterWorker(worker_id=ANNA, actions=["check"]))
-    play.claim("check")
+    harness = two()
+    harness.execute(RegisterWorker(worker_id=ANNA, actions=["check"]))
+    harness.claim("check")
 
-    play.cancel("wfrun-1")
+    harness.cancel("wfrun-1")
 
-    assert play.ask(AwaitNotifications(worker_id=ANNA, after=0)).cancelled == ["check-1"]
+    assert harness.query(AwaitNotifications(worker_id=ANNA, after=0)).cancelled == ["check-1"]
 
 
 def test_a_cancelled_run_without_a_reason_says_who_it_was():
-    play = two()
+    harness = two()
 
-    play.cancel("wfrun-1")
+    harness.cancel("wfrun-1")
 
-    assert play.history_pairs()[-1] == ("workflow_cancelled", "cancelled by user")
+    assert harness.history_pairs()[-1] == ("workflow_cancelled", "cancelled by user")
 
 
 def test_to_cancel_reaches_children_and_their_actions():
@@ -201,37 +203,37 @@ def test_to_cancel_reaches_children_and_their_actions():
     middle = one_step(
         '{run: "@workflow/kid", transitions: {success: flo.Completed}}', name="middle"
     )
-    play = playing(kid, "check").deploy(
+    harness = workflow_harness(kid, "check").deploy(
         middle, one_step('{run: "@workflow/middle", transitions: {success: flo.Completed}}')
     )
-    play.start()
-    play.later()
-    play.claim("check")
+    harness.start()
+    harness.later()
+    harness.claim("check")
 
-    play.cancel("wfrun-1")
+    harness.cancel("wfrun-1")
 
-    assert [play.status(f"wfrun-{number}") for number in (1, 2, 3)] == ["cancelled"] * 3
-    assert "wfrun-2 does not wait for it" in play.ending("wfrun-3")[2]
-    assert play.leftovers() == []
+    assert [harness.status(f"wfrun-{number}") for number in (1, 2, 3)] == ["cancelled"] * 3
+    assert "wfrun-2 does not wait for it" in harness.ending("wfrun-3")[2]
+    assert harness.leftovers() == []
 
 
 def test_a_child_that_is_cancelled_by_hand_is_a_failure_to_its_parent():
     kid = one_step('{run: "@actions/check", transitions: {success: flo.Completed}}', name="kid")
-    play = playing(kid, "check").deploy(
+    harness = workflow_harness(kid, "check").deploy(
         one_step('{run: "@workflow/kid", transitions: {failure: flo.TimedOut}}')
     )
-    play.start()
+    harness.start()
 
-    play.cancel("wfrun-2")
+    harness.cancel("wfrun-2")
 
-    assert play.status() == "timed_out"
+    assert harness.status() == "timed_out"
 
 
 def test_a_run_that_has_ended_or_never_was_can_be_neither_paused_resumed_nor_cancelled():
-    play = two()
-    play.cancel("wfrun-1")
+    harness = two()
+    harness.cancel("wfrun-1")
 
-    for refused in (play.pause, play.resume, play.cancel):
+    for refused in (harness.pause, harness.resume, harness.cancel):
         with pytest.raises(Conflict, match="it is cancelled"):
             refused("wfrun-1")
         with pytest.raises(NotFound):
@@ -241,12 +243,12 @@ def test_a_run_that_has_ended_or_never_was_can_be_neither_paused_resumed_nor_can
 
 
 def test_a_reason_that_is_too_long_is_refused_and_nothing_is_cancelled():
-    play = two()
+    harness = two()
 
     with pytest.raises(TooLarge):
-        play.cancel("wfrun-1", "x" * 5_000)
+        harness.cancel("wfrun-1", "x" * 5_000)
 
-    assert play.status() == "waiting"
+    assert harness.status() == "waiting"
 
 
 @pytest.mark.parametrize("restarted", [False, True])
@@ -262,11 +264,11 @@ start:
   transitions: {success: flo.Completed, failure: flo.Failed}
 """
     )
-    play = playing(text, "check")
-    play.start(value=[1, 2, 3])
+    harness = workflow_harness(text, "check")
+    harness.start(value=[1, 2, 3])
     if restarted:
-        play.restart()
+        harness.restart()
 
-    play.cancel("wfrun-1")
+    harness.cancel("wfrun-1")
 
-    assert play.leftovers() == []
+    assert harness.leftovers() == []

@@ -5,7 +5,7 @@ import pytest
 from flo.engine.workflows.events import StepHeld
 from flo.model.workflows import BranchPhase
 from flo.testing.clock import NOON_MS
-from flows import document, events_of, one_step, playing
+from flows import document, events_of, one_step, workflow_harness
 
 
 def retried(policy, more=""):
@@ -13,8 +13,8 @@ def retried(policy, more=""):
     return one_step(step + f"transitions: {{success: flo.Completed, failure: flo.Failed{more}}}}}")
 
 
-def delays(play, phase):
-    return [event.now.until_ms - event.at_ms for event in events_of(play, StepHeld)]
+def delays(harness, phase):
+    return [event.now.until_ms - event.at_ms for event in events_of(harness, StepHeld)]
 
 
 @pytest.mark.parametrize(
@@ -28,76 +28,76 @@ def delays(play, phase):
 )
 def test_each_backoff_has_its_delays_and_none_is_longer_than_the_longest(backoff, expected):
     policy = f"max_attempts: 5, backoff: {backoff}, initial_delay_ms: 100, max_delay_ms: 350"
-    play = playing(retried(policy), "check")
-    play.start()
+    harness = workflow_harness(retried(policy), "check")
+    harness.start()
 
     for _ in range(4):
-        play.fail("check")
-        play.later(play.view("wfrun-1").waits[0].until_ms - play.now_ms)
-    play.fail("check")
+        harness.fail("check")
+        harness.later(harness.view("wfrun-1").waits[0].until_ms - harness.now_ms)
+    harness.fail("check")
 
-    assert delays(play, BranchPhase.RETRY) == expected
-    assert play.status() == "failed"
+    assert delays(harness, BranchPhase.RETRY) == expected
+    assert harness.status() == "failed"
 
 
 def test_an_attempt_that_goes_well_ends_the_repetitions():
-    play = playing(retried("max_attempts: 3, initial_delay_ms: 100"), "check")
-    play.start()
-    play.fail("check")
-    play.later(100)
+    harness = workflow_harness(retried("max_attempts: 3, initial_delay_ms: 100"), "check")
+    harness.start()
+    harness.fail("check")
+    harness.later(100)
 
-    play.perform("check")
+    harness.perform("check")
 
-    assert play.status() == "completed"
-    assert play.kinds().count("step_retry") == 1
-    assert [one.attempt for one in play.history() if one.type == "step_started"] == [1, 2]
+    assert harness.status() == "completed"
+    assert harness.kinds().count("step_retry") == 1
+    assert [one.attempt for one in harness.history() if one.type == "step_started"] == [1, 2]
 
 
 def test_nothing_is_tried_again_before_its_time():
-    play = playing(retried("max_attempts: 3, initial_delay_ms: 100"), "check")
-    play.start()
-    play.fail("check")
+    harness = workflow_harness(retried("max_attempts: 3, initial_delay_ms: 100"), "check")
+    harness.start()
+    harness.fail("check")
 
-    play.later(99)
-    assert play.pending("check") == 0
+    harness.later(99)
+    assert harness.pending("check") == 0
 
-    play.later(1)
-    assert play.pending("check") == 1
+    harness.later(1)
+    assert harness.pending("check") == 1
 
 
 def test_a_delay_of_nothing_is_at_once():
-    play = playing(retried("max_attempts: 2, initial_delay_ms: 0"), "check")
-    play.start()
-    play.fail("check")
+    harness = workflow_harness(retried("max_attempts: 2, initial_delay_ms: 0"), "check")
+    harness.start()
+    harness.fail("check")
 
-    play.later()
+    harness.later()
 
-    assert play.pending("check") == 1
+    assert harness.pending("check") == 1
 
 
 def test_no_attempt_begins_when_the_time_for_all_of_them_is_over():
     policy = "max_attempts: 9, backoff: constant, initial_delay_ms: 100, within_ms: 250"
-    play = playing(retried(policy), "check")
-    play.start()
+    harness = workflow_harness(retried(policy), "check")
+    harness.start()
 
     for _ in range(2):
-        play.fail("check")
-        play.later(100)
-    play.fail("check")
+        harness.fail("check")
+        harness.later(100)
+    harness.fail("check")
 
-    assert play.status() == "failed"
-    assert play.steps() == ["start"] * 3
+    assert harness.status() == "failed"
+    assert harness.steps() == ["start"] * 3
 
 
 @pytest.mark.parametrize("outcome", ["timeout", "rejected", "pending"])
 def test_only_failures_are_tried_again(outcome):
-    play = playing(retried("max_attempts: 3", f", {outcome}: flo.Failed"), "check")
-    play.start()
+    harness = workflow_harness(retried("max_attempts: 3", f", {outcome}: flo.Failed"), "check")
+    harness.start()
 
-    play.perform("check", outcome=outcome)
+    harness.perform("check", outcome=outcome)
 
-    assert play.status() == "failed"
-    assert "step_retry" not in play.kinds()
+    assert harness.status() == "failed"
+    assert "step_retry" not in harness.kinds()
 
 
 def test_an_execution_failure_is_tried_again_and_may_find_the_action_willing():
@@ -110,24 +110,24 @@ start:
 """
     )
     child = one_step('{run: "@actions/check", transitions: {success: flo.Completed}}', name="child")
-    play = playing(text, "check").deploy(child)
-    play.start()
-    play.later()
-    play.fail("check")
-    play.later(100)
-    play.later()
+    harness = workflow_harness(text, "check").deploy(child)
+    harness.start()
+    harness.later()
+    harness.fail("check")
+    harness.later(100)
+    harness.later()
 
-    play.perform("check")
+    harness.perform("check")
 
-    assert play.status() == "completed"
+    assert harness.status() == "completed"
 
 
 def test_a_target_that_is_not_there_is_not_tried_again():
-    play = playing(retried("max_attempts: 3"))
+    harness = workflow_harness(retried("max_attempts: 3"))
 
-    play.start()
+    harness.start()
 
-    assert play.status() == "failed"
+    assert harness.status() == "failed"
 
 
 def test_the_count_begins_anew_when_a_step_is_come_to_again():
@@ -139,25 +139,25 @@ start:
   transitions: {success: start, failure: flo.Failed}
 """
     )
-    play = playing(text, "check")
-    play.start()
+    harness = workflow_harness(text, "check")
+    harness.start()
     for _ in range(3):
-        play.fail("check")
-        play.later(10)
-        play.perform("check")
+        harness.fail("check")
+        harness.later(10)
+        harness.perform("check")
 
-    assert play.status() == "waiting"
-    assert play.view("wfrun-1").waits[0].attempt == 1
+    assert harness.status() == "waiting"
+    assert harness.view("wfrun-1").waits[0].attempt == 1
 
 
 def test_a_wait_between_two_attempts_outlives_a_restart():
-    play = playing(retried("max_attempts: 2, initial_delay_ms: 100"), "check")
-    play.start()
-    play.fail("check")
+    harness = workflow_harness(retried("max_attempts: 2, initial_delay_ms: 100"), "check")
+    harness.start()
+    harness.fail("check")
 
-    play.restart().later(100)
+    harness.restart().later(100)
 
-    assert play.pending("check") == 1
+    assert harness.pending("check") == 1
 
 
 POLLED = one_step(
@@ -168,52 +168,52 @@ POLLED = one_step(
 
 
 def test_what_is_pending_is_asked_again_until_it_is_not():
-    play = playing(POLLED, "check")
-    play.start()
-    play.perform("check", outcome="pending")
-    play.later(50)
-    play.perform("check", outcome="pending")
-    play.later(100)
+    harness = workflow_harness(POLLED, "check")
+    harness.start()
+    harness.perform("check", outcome="pending")
+    harness.later(50)
+    harness.perform("check", outcome="pending")
+    harness.later(100)
 
-    play.perform("check")
+    harness.perform("check")
 
-    assert play.status() == "completed"
-    assert play.kinds().count("poll_scheduled") == 2
+    assert harness.status() == "completed"
+    assert harness.kinds().count("poll_scheduled") == 2
 
 
 def test_polls_wait_as_their_backoff_says():
-    play = playing(POLLED, "check")
-    play.start()
+    harness = workflow_harness(POLLED, "check")
+    harness.start()
     for wait in (50, 100, 150):
-        play.perform("check", outcome="pending")
-        assert play.view("wfrun-1").waits[0].until_ms == play.now_ms + wait
-        play.later(wait)
+        harness.perform("check", outcome="pending")
+        assert harness.view("wfrun-1").waits[0].until_ms == harness.now_ms + wait
+        harness.later(wait)
 
-    assert delays(play, BranchPhase.POLL) == [50, 100, 150]
+    assert delays(harness, BranchPhase.POLL) == [50, 100, 150]
 
 
 def test_polls_that_are_used_up_are_a_timeout():
-    play = playing(POLLED, "check")
-    play.start()
+    harness = workflow_harness(POLLED, "check")
+    harness.start()
     for wait in (50, 100, 150):
-        play.perform("check", outcome="pending")
-        play.later(wait)
+        harness.perform("check", outcome="pending")
+        harness.later(wait)
 
-    play.perform("check", outcome="pending")
+    harness.perform("check", outcome="pending")
 
-    assert play.ending() == ("timed_out", "flo.TimedOut", "still pending after 3 polls")
-    assert play.outcomes() == {"start": "timeout"}
-    assert play.kinds().count("poll_exhausted") == 1
+    assert harness.ending() == ("timed_out", "flo.TimedOut", "still pending after 3 polls")
+    assert harness.outcomes() == {"start": "timeout"}
+    assert harness.kinds().count("poll_exhausted") == 1
 
 
 def test_without_a_poll_pending_is_an_outcome_like_others():
     step = '{run: "@actions/check", transitions: {pending: flo.Completed, success: flo.Failed}}'
-    play = playing(one_step(step), "check")
-    play.start()
+    harness = workflow_harness(one_step(step), "check")
+    harness.start()
 
-    play.perform("check", outcome="pending")
+    harness.perform("check", outcome="pending")
 
-    assert play.status() == "completed"
+    assert harness.status() == "completed"
 
 
 def test_a_failure_between_polls_is_tried_again_where_it_was():
@@ -222,24 +222,24 @@ def test_a_failure_between_polls_is_tried_again_where_it_was():
         "retry: {max_attempts: 2, initial_delay_ms: 10}, "
         "transitions: {success: flo.Completed, failure: flo.Failed, timeout: flo.TimedOut}}"
     )
-    play = playing(text, "check")
-    play.start()
-    play.perform("check", outcome="pending")
-    play.later(50)
-    play.fail("check")
-    play.later(10)
+    harness = workflow_harness(text, "check")
+    harness.start()
+    harness.perform("check", outcome="pending")
+    harness.later(50)
+    harness.fail("check")
+    harness.later(10)
 
-    play.perform("check", outcome="pending")
+    harness.perform("check", outcome="pending")
 
-    assert play.status() == "timed_out"
+    assert harness.status() == "timed_out"
 
 
 def test_the_next_poll_is_known_to_those_who_ask():
-    play = playing(POLLED, "check")
-    play.start()
-    play.perform("check", outcome="pending")
+    harness = workflow_harness(POLLED, "check")
+    harness.start()
+    harness.perform("check", outcome="pending")
 
-    explained = play.explain()
+    explained = harness.explain()
 
     assert explained.next_at_ms == NOON_MS + 50
     assert explained.summary == "Step 'start' is still pending, and is asked again."

@@ -8,7 +8,7 @@ from flo.model.errors import Conflict, NotFound, TooLarge
 from flo.model.ids import DURATION_MS_MAX
 from flo.model.workflows import SIGNALS_KEPT_MAX, SignalWorkflow
 from flo.testing.clock import NOON_MS
-from flows import document, events_of, one_step, playing
+from flows import document, events_of, one_step, workflow_harness
 
 
 def waiting(wait, more=""):
@@ -20,18 +20,18 @@ APPROVAL = waiting("")
 
 
 def test_a_signal_that_is_waited_for_moves_the_run_and_is_the_output_of_its_step():
-    play = playing(APPROVAL)
-    play.start()
+    harness = workflow_harness(APPROVAL)
+    harness.start()
 
-    decision = play.signal("wfrun-1", "approval", {"by": "m"})
+    decision = harness.signal("wfrun-1", "approval", {"by": "m"})
 
     assert decision.reply == Nothing()
     received, matched = decision.events[:2]
     assert isinstance(received, SignalReceived)
     assert isinstance(matched, SignalMatched)
-    assert play.status() == "completed"
-    assert play.output() == {"by": "m"}
-    assert [kind for kind, _ in play.history_pairs()] == [
+    assert harness.status() == "completed"
+    assert harness.output() == {"by": "m"}
+    assert [kind for kind, _ in harness.history_pairs()] == [
         "workflow_started",
         "step_started",
         "waiting_for_signal",
@@ -43,13 +43,13 @@ def test_a_signal_that_is_waited_for_moves_the_run_and_is_the_output_of_its_step
 
 
 def test_a_signal_of_another_type_is_kept_and_moves_nothing():
-    play = playing(APPROVAL)
-    play.start()
+    harness = workflow_harness(APPROVAL)
+    harness.start()
 
-    play.signal("wfrun-1", "refusal")
+    harness.signal("wfrun-1", "refusal")
 
-    assert play.status() == "waiting"
-    assert play.view("wfrun-1").signals == ["refusal"]
+    assert harness.status() == "waiting"
+    assert harness.view("wfrun-1").signals == ["refusal"]
 
 
 TWICE = document(
@@ -63,28 +63,28 @@ steps:
 
 
 def test_signals_that_came_before_are_matched_once_each_and_in_order():
-    play = playing(TWICE, "check")
-    play.start()
-    play.signal("wfrun-1", "go", 1)
-    play.signal("wfrun-1", "other", 0)
-    play.signal("wfrun-1", "go", 2)
-    play.restart()
+    harness = workflow_harness(TWICE, "check")
+    harness.start()
+    harness.signal("wfrun-1", "go", 1)
+    harness.signal("wfrun-1", "other", 0)
+    harness.signal("wfrun-1", "go", 2)
+    harness.restart()
 
-    play.perform("check")
+    harness.perform("check")
 
-    assert (play.step_output("first"), play.step_output("second")) == (1, 2)
-    assert play.status() == "completed"
+    assert (harness.step_output("first"), harness.step_output("second")) == (1, 2)
+    assert harness.status() == "completed"
 
 
 def test_one_signal_is_enough_for_one_step_only():
-    play = playing(TWICE, "check")
-    play.start()
-    play.signal("wfrun-1", "go", 1)
+    harness = workflow_harness(TWICE, "check")
+    harness.start()
+    harness.signal("wfrun-1", "go", 1)
 
-    play.perform("check")
+    harness.perform("check")
 
-    assert play.view("wfrun-1").current_step == "second"
-    assert play.view("wfrun-1").signals == []
+    assert harness.view("wfrun-1").current_step == "second"
+    assert harness.view("wfrun-1").signals == []
 
 
 def test_a_wait_that_takes_too_long_goes_where_on_timeout_says():
@@ -97,91 +97,91 @@ steps:
   remind: {run: "@actions/remind", transitions: {success: flo.Completed}}
 """
     )
-    play = playing(text, "remind")
-    play.start()
-    play.later(999)
-    assert play.view("wfrun-1").current_step == "start"
+    harness = workflow_harness(text, "remind")
+    harness.start()
+    harness.later(999)
+    assert harness.view("wfrun-1").current_step == "start"
 
-    play.later(1)
+    harness.later(1)
 
-    assert play.view("wfrun-1").current_step == "remind"
-    (timed_out,) = events_of(play, SignalTimedOut)
+    assert harness.view("wfrun-1").current_step == "remind"
+    (timed_out,) = events_of(harness, SignalTimedOut)
     assert timed_out.goal == "remind"
-    assert ("signal_timeout", "remind") in play.history_pairs()
+    assert ("signal_timeout", "remind") in harness.history_pairs()
 
 
 def test_on_timeout_may_be_a_terminal():
     terminals = "terminals: {Rejected: {status: failed}}\n"
-    play = playing(waiting(", timeoutMs: 1000, onTimeout: Rejected", terminals))
-    play.start()
+    harness = workflow_harness(waiting(", timeoutMs: 1000, onTimeout: Rejected", terminals))
+    harness.start()
 
-    play.later(1_000)
+    harness.later(1_000)
 
-    assert play.ending()[:2] == ("failed", "Rejected")
+    assert harness.ending()[:2] == ("failed", "Rejected")
 
 
 def test_a_wait_that_takes_too_long_ends_the_run_timed_out_if_nothing_else_is_said():
-    play = playing(waiting(", timeoutMs: 1000"))
-    play.start()
+    harness = workflow_harness(waiting(", timeoutMs: 1000"))
+    harness.start()
 
-    play.later(1_000)
+    harness.later(1_000)
 
-    assert play.ending()[:2] == ("timed_out", "flo.TimedOut")
-    assert play.kinds()[-1] == "workflow_timed_out"
-    assert play.leftovers() == []
+    assert harness.ending()[:2] == ("timed_out", "flo.TimedOut")
+    assert harness.kinds()[-1] == "workflow_timed_out"
+    assert harness.leftovers() == []
 
 
 def test_a_signal_in_time_calls_the_timeout_off():
-    play = playing(waiting(", timeoutMs: 1000"))
-    play.start()
-    play.later(999)
+    harness = workflow_harness(waiting(", timeoutMs: 1000"))
+    harness.start()
+    harness.later(999)
 
-    play.signal("wfrun-1", "approval")
+    harness.signal("wfrun-1", "approval")
 
-    assert play.status() == "completed"
-    assert len(play.state.due) == 0
+    assert harness.status() == "completed"
+    assert len(harness.state.due) == 0
 
 
 def test_a_timeout_outlives_a_restart():
-    play = playing(waiting(", timeoutMs: 1000"))
-    play.start()
+    harness = workflow_harness(waiting(", timeoutMs: 1000"))
+    harness.start()
 
-    play.restart().later(1_000)
+    harness.restart().later(1_000)
 
-    assert play.status() == "timed_out"
+    assert harness.status() == "timed_out"
 
 
 def test_a_signal_for_nobody_is_refused():
-    play = playing(APPROVAL)
-    play.start()
-    play.signal("wfrun-1", "approval")
+    harness = workflow_harness(APPROVAL)
+    harness.start()
+    harness.signal("wfrun-1", "approval")
 
     with pytest.raises(Conflict) as ended:
-        play.signal("wfrun-1", "approval")
+        harness.signal("wfrun-1", "approval")
     with pytest.raises(NotFound) as unknown:
-        play.signal("wfrun-2", "approval")
+        harness.signal("wfrun-2", "approval")
 
     assert (ended.value.code, unknown.value.code) == ("run_has_ended", "run_not_found")
 
 
 def test_signals_that_nobody_takes_are_not_kept_without_end():
-    play = playing(APPROVAL)
-    play.start()
+    harness = workflow_harness(APPROVAL)
+    harness.start()
     for _ in range(SIGNALS_KEPT_MAX):
-        play.signal("wfrun-1", "noise")
+        harness.signal("wfrun-1", "noise")
 
     with pytest.raises(Conflict) as refusal:
-        play.signal("wfrun-1", "noise")
+        harness.signal("wfrun-1", "noise")
 
     assert refusal.value.code == "too_many_signals"
 
 
 def test_a_type_that_is_too_long_is_refused():
-    play = playing(APPROVAL)
-    play.start()
+    harness = workflow_harness(APPROVAL)
+    harness.start()
 
     with pytest.raises(TooLarge):
-        play.tell(SignalWorkflow(run_id="wfrun-1", type="x" * 5_000))
+        harness.execute(SignalWorkflow(run_id="wfrun-1", type="x" * 5_000))
 
 
 RACE = document(
@@ -200,15 +200,15 @@ start:
 
 @pytest.mark.parametrize("restarted", [False, True])
 def test_of_two_that_wait_for_the_same_signal_the_one_that_came_first_gets_it(restarted):
-    play = playing(RACE)
-    play.start()
+    harness = workflow_harness(RACE)
+    harness.start()
     if restarted:
-        play.restart()
+        harness.restart()
 
-    play.signal("wfrun-1", "go", "mine")
+    harness.signal("wfrun-1", "go", "mine")
 
-    assert play.status() == "completed"
-    assert play.output() == {"zulu": "mine", "alpha": None, "never": None}
+    assert harness.status() == "completed"
+    assert harness.output() == {"zulu": "mine", "alpha": None, "never": None}
 
 
 def sleeping(sleep):
@@ -236,21 +236,21 @@ def sleeping(sleep):
     ],
 )
 def test_a_sleep_lasts_as_long_as_it_says(sleep, value, wait_ms):
-    play = playing(sleeping(sleep))
-    play.start(value=value)
+    harness = workflow_harness(sleeping(sleep))
+    harness.start(value=value)
 
-    (wait,) = play.view("wfrun-1").waits
+    (wait,) = harness.view("wfrun-1").waits
     assert (wait.phase, wait.until_ms) == ("sleep", NOON_MS + wait_ms)
 
-    play.restart().later(wait_ms)
+    harness.restart().later(wait_ms)
 
-    assert play.status() == "completed"
+    assert harness.status() == "completed"
 
 
 def test_a_sleep_until_a_date_is_read_as_people_write_it():
-    play = playing(sleeping("{until: $.input.at}"))
+    harness = workflow_harness(sleeping("{until: $.input.at}"))
 
-    play.start(value={"at": "2026-09-21T14:13:20.500Z"})
+    harness.start(value={"at": "2026-09-21T14:13:20.500Z"})
 
-    (wait,) = play.view("wfrun-1").waits
+    (wait,) = harness.view("wfrun-1").waits
     assert wait.until_ms - NOON_MS == 500

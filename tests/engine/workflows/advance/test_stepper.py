@@ -15,7 +15,7 @@ from flo.engine.workflows.events import BranchClosed, StepStarted, WorkflowFinis
 from flo.model.actions import DisableAction
 from flo.model.runs import Cancel
 from flo.model.workflows import MAIN, BranchPhase, CancelWorkflow, WorkflowStatus
-from flows import document, events_of, one_step, playing
+from flows import document, events_of, one_step, workflow_harness
 from given import DEFAULT
 
 TEXT = one_step('{run: "@actions/check", transitions: {success: flo.Completed}}')
@@ -27,16 +27,16 @@ start:
 
 
 @pytest.fixture
-def play():
-    play = playing(TEXT, "check", "ship")
-    play.start()
-    return play
+def harness():
+    harness = workflow_harness(TEXT, "check", "ship")
+    harness.start()
+    return harness
 
 
 @pytest.fixture
-def advance(play):
-    execution = play.space.executions["wfrun-1"]
-    return Advance(play.state, DEFAULT, execution, play.context(Cancel(run_id="check-1")))
+def advance(harness):
+    execution = harness.space.executions["wfrun-1"]
+    return Advance(harness.state, DEFAULT, execution, harness.context(Cancel(run_id="check-1")))
 
 
 def kinds(events):
@@ -47,7 +47,7 @@ def test_every_move_has_a_part_that_makes_it():
     assert {*PARTS, EnterStep} == set(get_args(Move))
 
 
-def test_a_part_returns_what_follows_and_changes_nothing(play, advance):
+def test_a_part_returns_what_follows_and_changes_nothing(harness, advance):
     (finish,) = cancel(advance, "not needed")
     assert finish == Finish(WorkflowStatus.CANCELLED, CANCELLED, "not needed")
 
@@ -55,40 +55,40 @@ def test_a_part_returns_what_follows_and_changes_nothing(play, advance):
 
     assert closing == Close(MAIN)
     assert isinstance(finished, WorkflowFinished)
-    assert play.space.executions["wfrun-1"].branches[MAIN].phase is BranchPhase.ACTION
+    assert harness.space.executions["wfrun-1"].branches[MAIN].phase is BranchPhase.ACTION
 
 
-def test_the_next_move_is_made_when_the_event_before_it_is_folded(play, advance):
+def test_the_next_move_is_made_when_the_event_before_it_is_folded(harness, advance):
     coming = carry_out(advance, cancel(advance, "not needed"))
 
     assert isinstance(next(coming), BranchClosed)
     assert MAIN in advance.execution.branches  # the event is yet to be folded, by whoever asked
 
 
-def test_what_nobody_waits_for_is_cancelled_before_the_execution_ends(play):
-    events = play.tell(CancelWorkflow(run_id="wfrun-1")).events
+def test_what_nobody_waits_for_is_cancelled_before_the_execution_ends(harness):
+    events = harness.execute(CancelWorkflow(run_id="wfrun-1")).events
 
     assert kinds(events) == [BranchClosed, RunCancelled, WorkflowFinished]
 
 
 def test_each_run_and_each_child_has_a_number_of_its_own():
-    play = playing(document(PAIR % ("@actions/check", "@actions/check")), "check")
-    play.deploy(document(PAIR % ("@workflow/order", "@workflow/order"), name="outer"))
-    play.start("outer")
-    play.tell(Tick())
+    harness = workflow_harness(document(PAIR % ("@actions/check", "@actions/check")), "check")
+    harness.deploy(document(PAIR % ("@workflow/order", "@workflow/order"), name="outer"))
+    harness.start("outer")
+    harness.execute(Tick())
 
-    queued_ids = [event.run.run_id for event in events_of(play, RunQueued)]
+    queued_ids = [event.run.run_id for event in events_of(harness, RunQueued)]
     assert queued_ids == ["check-1", "check-2", "check-3", "check-4"]
-    started = [event.run.run_id for event in events_of(play, WorkflowStarted)]
+    started = [event.run.run_id for event in events_of(harness, WorkflowStarted)]
     assert started == ["wfrun-1", "wfrun-2", "wfrun-3"]
 
 
 def test_all_branches_are_open_before_the_first_of_them_begins():
-    play = playing(document(PAIR % ("@actions/check", "@actions/check")), "check")
+    harness = workflow_harness(document(PAIR % ("@actions/check", "@actions/check")), "check")
 
-    play.start()
+    harness.start()
 
-    names = [type(event).__name__ for event in play.events[-7:]]
+    names = [type(event).__name__ for event in harness.events[-7:]]
     assert names == [
         "StepStarted",
         *["BranchOpened"] * 2,
@@ -96,29 +96,29 @@ def test_all_branches_are_open_before_the_first_of_them_begins():
     ]
 
 
-def test_a_run_that_is_refused_leaves_no_trace(play, advance):
-    play.tell(DisableAction(name="ship"))
+def test_a_run_that_is_refused_leaves_no_trace(harness, advance):
+    harness.execute(DisableAction(name="ship"))
 
     refused = queued(advance, "ship", b"")
 
     assert isinstance(refused, Refused)
     assert refused.outcome == "target_disabled"
-    assert play.space.numbers.get("ship", 0) == 0
+    assert harness.space.numbers.get("ship", 0) == 0
 
 
 def test_a_run_that_was_queued_in_the_same_advance_can_be_cancelled():
-    play = playing(document(PAIR % ("@actions/check", "@actions/gone")), "check")
+    harness = workflow_harness(document(PAIR % ("@actions/check", "@actions/gone")), "check")
 
-    play.start()
+    harness.start()
 
-    (run,), (cancelled,) = events_of(play, RunQueued), events_of(play, RunCancelled)
+    (run,), (cancelled,) = events_of(harness, RunQueued), events_of(harness, RunCancelled)
     assert run.run.run_id == cancelled.run_id == "check-1"
     assert (cancelled.reason, cancelled.worker_id) == ("its workflow run wfrun-1 moved on", None)
-    assert play.ending()[0] == "failed"
+    assert harness.ending()[0] == "failed"
 
 
-def test_the_worker_that_has_a_cancelled_run_is_named(play, advance):
-    task = play.claim("check")
+def test_the_worker_that_has_a_cancelled_run_is_named(harness, advance):
+    task = harness.claim("check")
 
     (cancelled,) = advance.cancelled(task.task_id, "not needed")
 

@@ -20,7 +20,7 @@ from flo.model.runs import Cancel, Fail
 from flo.model.workers import DeregisterWorker, RegisterWorker
 from flo.model.workflows import BranchPhase, CreateWorkflow, GetWorkflowRun, StartWorkflow
 from flo.testing.clock import NOON_MS
-from flows import Play, document, events_of, one_step, playing
+from flows import WorkflowHarness, document, events_of, one_step, workflow_harness
 from given import ANNA, DEFAULT, Later
 
 ORDER = document(
@@ -48,11 +48,11 @@ def branching(transitions):
 
 
 def test_a_start_begins_the_first_step_and_queues_its_action():
-    play = playing(ORDER, "check", "ship")
+    harness = workflow_harness(ORDER, "check", "ship")
 
-    play.start(value={"id": 7})
+    harness.start(value={"id": 7})
 
-    started, queued, begun = play.events[-3:]
+    started, queued, begun = harness.events[-3:]
     assert isinstance(started, WorkflowStarted)
     assert isinstance(queued, RunQueued)
     assert (queued.run.run_id, queued.run.input) == ("check-1", b'{"id": 7}')
@@ -62,11 +62,11 @@ def test_a_start_begins_the_first_step_and_queues_its_action():
 
 
 def test_the_end_of_an_action_carries_the_run_to_its_next_step_in_one_commit():
-    play = playing(ORDER, "check", "ship")
-    play.start()
-    task = play.claim("check")
+    harness = workflow_harness(ORDER, "check", "ship")
+    harness.start()
+    task = harness.claim("check")
 
-    events = play.complete(task.task_id, {"ok": True}).events
+    events = harness.complete(task.task_id, {"ok": True}).events
 
     kinds = [type(event).__name__ for event in events]
     assert kinds == ["RunCompleted", "ActionEnded", "StepEnded", "RunQueued", "StepStarted"]
@@ -75,25 +75,25 @@ def test_the_end_of_an_action_carries_the_run_to_its_next_step_in_one_commit():
 
 
 def test_a_run_ends_at_a_terminal_and_leaves_nothing_behind():
-    play = playing(ORDER, "check", "ship")
-    play.start()
-    play.perform("check")
+    harness = workflow_harness(ORDER, "check", "ship")
+    harness.start()
+    harness.perform("check")
 
-    play.perform("ship", {"parcel": 1})
+    harness.perform("ship", {"parcel": 1})
 
-    assert play.ending() == ("completed", "flo.Completed", None)
-    assert play.output() == {"parcel": 1}
-    assert play.leftovers() == []
+    assert harness.ending() == ("completed", "flo.Completed", None)
+    assert harness.output() == {"parcel": 1}
+    assert harness.leftovers() == []
 
 
 def test_the_output_of_a_run_is_that_of_the_step_that_ended_last_not_of_the_first():
-    play = playing(ORDER, "check", "ship")
-    play.start()
-    play.perform("check", "checked")
-    play.restart()
-    play.perform("ship", "shipped")
+    harness = workflow_harness(ORDER, "check", "ship")
+    harness.start()
+    harness.perform("check", "checked")
+    harness.restart()
+    harness.perform("ship", "shipped")
 
-    assert play.output() == "shipped"
+    assert harness.output() == "shipped"
 
 
 def test_the_output_may_be_put_together_from_all_that_is_known():
@@ -103,45 +103,49 @@ start: {run: "@actions/check", transitions: {success: flo.Completed}}
 output: {total: $.steps.start.output.total, for: $.input.customer, run: $.flo.run_id}
 """
     )
-    play = playing(text, "check")
-    play.start(value={"customer": "c"})
+    harness = workflow_harness(text, "check")
+    harness.start(value={"customer": "c"})
 
-    play.perform("check", {"total": 12})
+    harness.perform("check", {"total": 12})
 
-    assert play.output() == {"total": 12, "for": "c", "run": "wfrun-1"}
+    assert harness.output() == {"total": 12, "for": "c", "run": "wfrun-1"}
 
 
 @pytest.mark.parametrize("outcome", ["success", "failure", "timeout", "pending", "needs_review"])
 def test_a_business_outcome_leads_where_it_says_exactly(outcome):
-    play = playing(branching(["success", "failure", "timeout", "pending", "needs_review"]), "check")
-    play.register("rest")
-    play.start()
+    harness = workflow_harness(
+        branching(["success", "failure", "timeout", "pending", "needs_review"]), "check"
+    )
+    harness.register("rest")
+    harness.start()
 
-    play.perform("check", outcome=outcome)
+    harness.perform("check", outcome=outcome)
 
-    assert play.view("wfrun-1").current_step == f"at_{outcome}"
+    assert harness.view("wfrun-1").current_step == f"at_{outcome}"
 
 
 @pytest.mark.parametrize("outcome", ["timeout", "pending", "needs_review", "target_not_foundx"])
 def test_an_outcome_without_a_transition_fails_the_run_and_names_step_and_outcome(outcome):
-    play = playing(branching(["success", "failure"]), "check", "rest")
-    play.start()
+    harness = workflow_harness(branching(["success", "failure"]), "check", "rest")
+    harness.start()
 
-    play.perform("check", outcome=outcome)
+    harness.perform("check", outcome=outcome)
 
-    status, terminal, error = play.ending()
+    status, terminal, error = harness.ending()
     assert (status, terminal) == ("failed", "flo.Failed")
     assert error == f"no transition for outcome {outcome!r} of step 'start'"
 
 
 def test_the_error_of_an_action_is_told_when_nothing_is_said_about_its_failure():
-    play = playing(one_step('{run: "@actions/check", transitions: {success: flo.Completed}}'))
-    play.register("check")
-    play.start()
+    harness = workflow_harness(
+        one_step('{run: "@actions/check", transitions: {success: flo.Completed}}')
+    )
+    harness.register("check")
+    harness.start()
 
-    play.fail("check", "the card is lost")
+    harness.fail("check", "the card is lost")
 
-    assert play.ending()[2].endswith("of step 'start': the card is lost")
+    assert harness.ending()[2].endswith("of step 'start': the card is lost")
 
 
 @pytest.mark.parametrize(
@@ -153,13 +157,13 @@ def test_the_error_of_an_action_is_told_when_nothing_is_said_about_its_failure()
     ],
 )
 def test_an_action_that_does_not_exist_falls_back_along_the_chain(transitions, goal):
-    play = playing(branching(transitions)).register("rest")
+    harness = workflow_harness(branching(transitions)).register("rest")
 
-    play.start()
+    harness.start()
 
-    assert play.view("wfrun-1").current_step == goal
-    assert play.outcomes() == {"start": "target_not_found"}
-    assert "action_not_found" in play.kinds()
+    assert harness.view("wfrun-1").current_step == goal
+    assert harness.outcomes() == {"start": "target_not_found"}
+    assert "action_not_found" in harness.kinds()
 
 
 @pytest.mark.parametrize(
@@ -171,65 +175,65 @@ def test_an_action_that_does_not_exist_falls_back_along_the_chain(transitions, g
     ],
 )
 def test_an_action_that_is_disabled_falls_back_along_the_chain(transitions, goal):
-    play = playing(branching(transitions), "check", "rest")
-    play.tell(DisableAction(name="check"))
+    harness = workflow_harness(branching(transitions), "check", "rest")
+    harness.execute(DisableAction(name="check"))
 
-    play.start()
+    harness.start()
 
-    assert play.view("wfrun-1").current_step == goal
-    assert "action_disabled" in play.kinds()
+    assert harness.view("wfrun-1").current_step == goal
+    assert "action_disabled" in harness.kinds()
 
 
 def test_an_input_that_the_action_refuses_is_an_execution_failure():
-    play = playing(branching(["execution_failure", "failure"])).register("rest")
-    play.tell(RegisterAction(name="check", input_schema={"required": ["id"]}))
+    harness = workflow_harness(branching(["execution_failure", "failure"])).register("rest")
+    harness.execute(RegisterAction(name="check", input_schema={"required": ["id"]}))
 
-    play.start(value={})
+    harness.start(value={})
 
-    assert play.view("wfrun-1").current_step == "at_execution_failure"
+    assert harness.view("wfrun-1").current_step == "at_execution_failure"
 
 
 def test_an_outcome_of_the_runtime_without_any_transition_of_its_chain_fails_the_run():
-    play = playing(branching(["success"])).register("rest")
+    harness = workflow_harness(branching(["success"])).register("rest")
 
-    play.start()
+    harness.start()
 
-    assert "no transition for outcome 'target_not_found' of step 'start'" in play.ending()[2]
+    assert "no transition for outcome 'target_not_found' of step 'start'" in harness.ending()[2]
 
 
 def test_a_lease_that_runs_out_is_the_outcome_timeout():
-    play = playing(branching(["success", "timeout"])).register("rest")
-    play.register("check", timeout_ms=1_000)
-    play.start()
-    play.claim("check")
+    harness = workflow_harness(branching(["success", "timeout"])).register("rest")
+    harness.register("check", timeout_ms=1_000)
+    harness.start()
+    harness.claim("check")
 
-    play.later(1_000)
+    harness.later(1_000)
 
-    assert play.view("wfrun-1").current_step == "at_timeout"
+    assert harness.view("wfrun-1").current_step == "at_timeout"
 
 
 def test_an_action_that_is_cancelled_by_hand_is_a_failure():
-    play = playing(branching(["success", "failure"]), "check", "rest")
-    play.start()
+    harness = workflow_harness(branching(["success", "failure"]), "check", "rest")
+    harness.start()
 
-    play.tell(Cancel(run_id="check-1", reason="not today"))
+    harness.execute(Cancel(run_id="check-1", reason="not today"))
 
-    assert play.view("wfrun-1").current_step == "at_failure"
-    (ended,) = events_of(play, ActionEnded)
+    assert harness.view("wfrun-1").current_step == "at_failure"
+    (ended,) = events_of(harness, ActionEnded)
     assert ended.error == "cancelled: not today"
 
 
 def test_the_retries_of_the_action_come_first_and_the_step_hears_of_the_last():
-    play = playing(branching(["success", "failure"])).register("rest")
-    play.register("check", max_retries=1, retry_delay_ms=0)
-    play.start()
-    task = play.claim("check")
-    play.tell(fail(task, retry=True))
-    assert play.view("wfrun-1").current_step == "start"
+    harness = workflow_harness(branching(["success", "failure"])).register("rest")
+    harness.register("check", max_retries=1, retry_delay_ms=0)
+    harness.start()
+    task = harness.claim("check")
+    harness.execute(fail(task, retry=True))
+    assert harness.view("wfrun-1").current_step == "start"
 
-    play.fail("check")
+    harness.fail("check")
 
-    assert play.view("wfrun-1").current_step == "at_failure"
+    assert harness.view("wfrun-1").current_step == "at_failure"
 
 
 def fail(task, **fields):
@@ -254,15 +258,15 @@ def test_a_terminal_gives_the_run_its_status_and_stands_in_the_history(terminal,
         "Late: {status: timed_out}}\n"
     )
     step = f'{{run: "@actions/check", transitions: {{success: {terminal}}}}}'
-    play = playing(one_step(step, more=more), "check")
-    play.start()
+    harness = workflow_harness(one_step(step, more=more), "check")
+    harness.start()
 
-    play.perform("check")
+    harness.perform("check")
 
-    assert play.ending()[:2] == (status, terminal)
-    assert play.kinds()[-1] == f"workflow_{status}"
+    assert harness.ending()[:2] == (status, terminal)
+    assert harness.kinds()[-1] == f"workflow_{status}"
     if status != "cancelled":
-        assert play.history_pairs()[-1][1].startswith(terminal)
+        assert harness.history_pairs()[-1][1].startswith(terminal)
 
 
 def test_every_path_of_the_seed_finds_its_way_into_an_input():
@@ -289,12 +293,12 @@ steps:
     transitions: {{success: flo.Completed}}
 """
     )
-    play = playing(text, "check", "ship")
-    play.start(value={"a": {"b": 3}})
-    play.perform("check", {"id": "x"})
-    play.later(5)
+    harness = workflow_harness(text, "check", "ship")
+    harness.start(value={"a": {"b": 3}})
+    harness.perform("check", {"id": "x"})
+    harness.later(5)
 
-    assert play.perform("ship") == {
+    assert harness.perform("ship") == {
         "all": {"a": {"b": 3}},
         "deep": 3,
         "out": {"id": "x"},
@@ -310,11 +314,11 @@ steps:
 
 
 def test_without_a_mapping_every_step_is_given_the_input_of_the_run():
-    play = playing(ORDER, "check", "ship")
-    play.start(value={"id": 7})
+    harness = workflow_harness(ORDER, "check", "ship")
+    harness.start(value={"id": 7})
 
-    assert play.perform("check", "other") == {"id": 7}
-    assert play.perform("ship") == {"id": 7}
+    assert harness.perform("check", "other") == {"id": 7}
+    assert harness.perform("ship") == {"id": 7}
 
 
 @pytest.mark.parametrize("payload", [b"", b"not json", b"\xff\xfe", b"[" * 100_000])
@@ -323,13 +327,13 @@ def test_an_input_that_is_no_json_is_passed_on_and_mapped_as_text(payload):
         '{run: "@actions/check", inputMapping: {got: $.input}, '
         "transitions: {success: flo.Completed}}"
     )
-    play = playing(text, "check")
+    harness = workflow_harness(text, "check")
 
-    play.tell(StartWorkflow(name="order", input=payload))
+    harness.execute(StartWorkflow(name="order", input=payload))
 
-    got = play.perform("check")["got"]
+    got = harness.perform("check")["got"]
     assert got == (payload.decode(errors="replace") or None)
-    assert play.status() == "completed"
+    assert harness.status() == "completed"
 
 
 @pytest.mark.parametrize("depth", [*range(100, 1_100, 100), *range(900, 1_000, 5), 5_000, 50_000])
@@ -338,13 +342,13 @@ def test_an_input_nested_however_deep_does_no_harm(depth):
         '{run: "@actions/check", inputMapping: {a: {b: $.input}}, '
         "transitions: {success: flo.Completed, failure: flo.Failed}}"
     )
-    play = playing(text, "check")
+    harness = workflow_harness(text, "check")
 
-    play.tell(StartWorkflow(name="order", input=b"[" * depth + b"]" * depth))
+    harness.execute(StartWorkflow(name="order", input=b"[" * depth + b"]" * depth))
 
-    if play.pending("check"):
-        play.complete(play.claim("check").task_id)
-    assert play.leftovers() == []
+    if harness.pending("check"):
+        harness.complete(harness.claim("check").task_id)
+    assert harness.leftovers() == []
 
 
 def test_steps_that_never_wait_come_to_an_end():
@@ -355,14 +359,14 @@ steps:
   again: {run: "@actions/nobody", transitions: {failure: again}}
 """
     )
-    play = playing(text)
+    harness = workflow_harness(text)
 
-    play.start()
+    harness.start()
 
-    status, _, error = play.ending()
+    status, _, error = harness.ending()
     assert (status, error) == ("failed", f"{ADVANCE_STEPS_MAX} steps without a wait")
-    assert len(play.steps()) == ADVANCE_STEPS_MAX
-    assert play.leftovers() == []
+    assert len(harness.steps()) == ADVANCE_STEPS_MAX
+    assert harness.leftovers() == []
 
 
 def test_sleeps_of_no_length_are_no_waits():
@@ -373,12 +377,12 @@ steps:
   again: {sleep: 0, transitions: {success: again}}
 """
     )
-    play = playing(text)
-    play.start()
+    harness = workflow_harness(text)
+    harness.start()
 
-    play.later()
+    harness.later()
 
-    assert "steps without a wait" in play.ending()[2]
+    assert "steps without a wait" in harness.ending()[2]
 
 
 def test_a_loop_that_waits_for_its_action_may_go_on_for_ever_even_if_the_clock_stands_still():
@@ -389,14 +393,14 @@ steps:
   again: {run: "@actions/check", transitions: {success: again, done: flo.Completed}}
 """
     )
-    play = playing(text, "check")
-    play.start()
+    harness = workflow_harness(text, "check")
+    harness.start()
 
     for _ in range(2 * ADVANCE_STEPS_MAX):
-        play.perform("check")
-    play.perform("check", outcome="done")
+        harness.perform("check")
+    harness.perform("check", outcome="done")
 
-    assert play.status() == "completed"
+    assert harness.status() == "completed"
 
 
 def test_two_runs_that_wake_in_the_same_tick_do_not_get_in_each_others_way():
@@ -407,16 +411,16 @@ steps:
   ship: {run: "@actions/ship", transitions: {success: flo.Completed}}
 """
     )
-    play = playing(text, "ship")
-    runs = [play.start() for _ in range(3)]
+    harness = workflow_harness(text, "ship")
+    runs = [harness.start() for _ in range(3)]
 
-    events = play.tell(Later(1_000), Tick()).events
+    events = harness.execute(Later(1_000), Tick()).events
 
     queued = [event.run.run_id for event in events if isinstance(event, RunQueued)]
     assert queued == ["ship-1", "ship-2", "ship-3"]
     for run_id in runs:
-        play.perform("ship")
-        assert play.status(run_id) == "completed"
+        harness.perform("ship")
+        assert harness.status(run_id) == "completed"
 
 
 BOTH = document(
@@ -429,29 +433,29 @@ start:
 
 
 def test_two_leases_that_end_in_the_same_tick_end_a_run_once():
-    play = playing(BOTH).register("left", "right", timeout_ms=1_000)
-    play.start()
-    play.claim("left")
-    play.claim("right")
+    harness = workflow_harness(BOTH).register("left", "right", timeout_ms=1_000)
+    harness.start()
+    harness.claim("left")
+    harness.claim("right")
 
-    play.tell(Later(1_000), Tick())
+    harness.execute(Later(1_000), Tick())
 
-    assert play.status() == "failed"
-    assert len(events_of(play, WorkflowFinished)) == 1
-    assert play.leftovers() == []
+    assert harness.status() == "failed"
+    assert len(events_of(harness, WorkflowFinished)) == 1
+    assert harness.leftovers() == []
 
 
 def test_a_worker_that_leaves_with_two_actions_of_a_run_ends_it_once():
-    play = playing(BOTH, "left", "right")
-    play.tell(RegisterWorker(worker_id=ANNA, actions=["left", "right"]))
-    play.start()
-    play.claim("left")
-    play.claim("right")
+    harness = workflow_harness(BOTH, "left", "right")
+    harness.execute(RegisterWorker(worker_id=ANNA, actions=["left", "right"]))
+    harness.start()
+    harness.claim("left")
+    harness.claim("right")
 
-    play.tell(DeregisterWorker(worker_id=ANNA))
+    harness.execute(DeregisterWorker(worker_id=ANNA))
 
-    assert play.status() == "failed"
-    assert play.leftovers() == []
+    assert harness.status() == "failed"
+    assert harness.leftovers() == []
 
 
 def test_a_run_that_ends_at_once_leaves_its_numbers_to_nobody_else():
@@ -471,34 +475,34 @@ steps:
   left: {run: "@actions/left", transitions: {success: flo.Completed}}
 """
     )
-    play = playing(child, "left").deploy(parent)
-    play.start()
+    harness = workflow_harness(child, "left").deploy(parent)
+    harness.start()
 
-    play.later()
-    play.perform("left")
+    harness.later()
+    harness.perform("left")
 
-    assert play.status() == "completed"
-    assert play.leftovers() == []
+    assert harness.status() == "completed"
+    assert harness.leftovers() == []
 
 
 def test_whatever_a_run_waits_for_is_closed_before_it_ends():
-    play = playing(BOTH, "left", "right")
-    play.start()
+    harness = workflow_harness(BOTH, "left", "right")
+    harness.start()
 
-    play.fail("left")
+    harness.fail("left")
 
-    closed = [event.branch for event in events_of(play, BranchClosed)]
+    closed = [event.branch for event in events_of(harness, BranchClosed)]
     assert closed == ["start/right", ""]
-    assert play.space.awaited == {}
-    assert play.pending("right") == 0
+    assert harness.space.awaited == {}
+    assert harness.pending("right") == 0
 
 
 def test_a_namespace_has_runs_of_its_own():
-    play = Play()
-    play.tell(CreateWorkflow(text=ORDER, namespace="prod"))
-    play.tell(RegisterAction(name="check", namespace="prod"))
-    run_id = play.tell(StartWorkflow(name="order", namespace="prod")).reply.run_id
+    harness = WorkflowHarness()
+    harness.execute(CreateWorkflow(text=ORDER, namespace="prod"))
+    harness.execute(RegisterAction(name="check", namespace="prod"))
+    run_id = harness.execute(StartWorkflow(name="order", namespace="prod")).reply.run_id
 
     assert run_id == "wfrun-1"
-    assert play.ask(GetWorkflowRun(run_id=run_id, namespace="prod")).status == "waiting"
-    assert not play.state.space(DEFAULT).executions
+    assert harness.query(GetWorkflowRun(run_id=run_id, namespace="prod")).status == "waiting"
+    assert not harness.state.space(DEFAULT).executions
