@@ -287,23 +287,23 @@ def test_a_deleted_workflow_leaves_no_schedule_behind():
 
 
 def test_a_skipped_time_starts_nothing_and_the_one_after_it_does():
-    play = playing(scheduled(), "check")
+    harness = workflow_harness(scheduled(), "check")
 
-    reply = play.tell(SkipSchedule(workflow="order")).reply
-    play.tell(Later(1_000), Tick())
+    reply = harness.execute(SkipSchedule(workflow="order")).reply
+    harness.execute(Later(1_000), Tick())
 
     assert (reply.skipped_at_ms, reply.next_at_ms) == (NOON_MS + 1_000, NOON_MS + 2_000)
-    assert starts(play) == []
-    play.tell(Later(1_000), Tick())
-    assert fired(play) == [(2_000, starts(play)[0].run_id)]
+    assert starts(harness) == []
+    harness.execute(Later(1_000), Tick())
+    assert fired(harness) == [(2_000, starts(harness)[0].run_id)]
 
 
 def test_a_paused_schedule_has_no_time_to_skip():
-    play = playing(scheduled(), "check")
-    play.tell(PauseSchedule(workflow="order"))
+    harness = workflow_harness(scheduled(), "check")
+    harness.execute(PauseSchedule(workflow="order"))
 
     with pytest.raises(Conflict) as refusal:
-        play.tell(SkipSchedule(workflow="order"))
+        harness.execute(SkipSchedule(workflow="order"))
     assert refusal.value.code == "schedule_not_active"
 
 
