@@ -26,8 +26,8 @@ async def main() -> None:
                 else:
                     await group.ack(record.stream_id)
 
-        for letter in (await group.letters()).items:
-            print("given up:", letter.record.payload.decode())
+        for dead in (await group.dead()).items:
+            print("given up:", dead.record.payload.decode())
 
 
 asyncio.run(main())

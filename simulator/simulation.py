@@ -279,7 +279,7 @@ class Simulation:
             while await consumer.drain_group(key):
                 in_time = asyncio.get_running_loop().time() < end_s
                 world.checks.hold(Invariant.EVERY_RECORD_SETTLES, in_time, key)
-            await consumer.look_at_letters(key)
+            await consumer.look_at_dead(key)
         await consumer.close()
 
     def _check_trigger(self, key: GroupKey) -> None:

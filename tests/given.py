@@ -11,7 +11,7 @@ import msgspec
 
 from flo.engine.context import Context
 from flo.engine.decision import Decision
-from flo.engine.groups.records import Letter
+from flo.engine.groups.records import DeadRecord
 from flo.engine.lookup import Found
 from flo.engine.machine import apply, execute, lookups_for, query
 from flo.engine.runs.records import Run
@@ -72,7 +72,7 @@ class EngineHarness:
         self.archive = MemoryArchive()
         self.ended: dict[tuple[str, str], Run] = {}
         """Every run in the archive, by the name it is filed under and its id."""
-        self.letters: dict[ArchiveAddress, Letter] = {}
+        self.dead_records: dict[ArchiveAddress, DeadRecord] = {}
         """Every dead letter of a group in the archive."""
         self.records = Records()
 
@@ -97,13 +97,15 @@ class EngineHarness:
         self.archive.remove(decision.removed)
         self.archive.add(decision.archived)
         for address in decision.removed:
-            if address.kind == "letter":
-                del self.letters[address]
+            if address.kind == "dead_record":
+                del self.dead_records[address]
             else:
                 del self.ended[address.namespace, run_id_of(address.name, address.number)]
         for row in decision.archived:
-            if row.kind == "letter":
-                self.letters[address_of(row)] = msgspec.msgpack.decode(row.body, type=Letter)
+            if row.kind == "dead_record":
+                self.dead_records[address_of(row)] = msgspec.msgpack.decode(
+                    row.body, type=DeadRecord
+                )
             elif row.kind == "run":
                 run = msgspec.msgpack.decode(row.body, type=Run)
                 self.ended[row.namespace, run.run_id] = run
@@ -112,7 +114,7 @@ class EngineHarness:
         """What has ended is nowhere to be found any more."""
         self.archive = MemoryArchive()
         self.ended.clear()
-        self.letters.clear()
+        self.dead_records.clear()
 
     def query(self, message: Message) -> Message:
         return query(self.state, message, self.context(message))

@@ -7,12 +7,19 @@ create ──▸ join ──▸ read ──▸ ack, nack, touch, claim, forget  
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
 
 from flo.client.groups import ConsumerGroup
 from flo.client.streams import Streams
 from flo.model.errors import Conflict, FloError, NotFound
-from flo.model.groups import Ack, ClaimRecords, GroupMode, LettersChanged, Nack, TouchRecords
+from flo.model.groups import (
+    Ack,
+    ClaimRecords,
+    GroupMode,
+    Nack,
+    PurgeDeadRecords,
+    RequeueDeadRecords,
+    TouchRecords,
+)
 from flo.model.ids import Namespace, StreamId, StreamName
 from flo.model.records import StreamRecord
 from flo.model.streams import START, TAIL
@@ -58,7 +65,7 @@ class SimulatedConsumer(SimulatedActor):
             *[self._claim] * 9,
             *[self._pending] * 2,
             *[self._look] * 3,
-            *[self._letters] * 2,
+            *[self._list_dead] * 2,
             *[self._requeue] * 2,
             self._purge,
         ]
@@ -93,12 +100,12 @@ class SimulatedConsumer(SimulatedActor):
             and (bool(left.under_way) or left.next < timeline.next)
         )
 
-    async def look_at_letters(self, key: GroupKey) -> None:
+    async def look_at_dead(self, key: GroupKey) -> None:
         """All the dead letters of a group, page by page."""
         self._enter(key[1], key[2])
         cursor: str | None = None
         while True:
-            cursor = await self._list_letters(5, cursor)
+            cursor = await self._dead_page(5, cursor)
             if cursor is None:
                 break
         await self._look()
@@ -353,34 +360,39 @@ class SimulatedConsumer(SimulatedActor):
             for view in views:
                 self._ledger.viewed(before, view)
 
-    async def _letters(self) -> None:
-        await self._list_letters(self._rng.choice((1, 50)), None)
+    async def _list_dead(self) -> None:
+        await self._dead_page(self._rng.choice((1, 50)), None)
 
-    async def _list_letters(self, limit: int, cursor: str | None) -> str | None:
+    async def _dead_page(self, limit: int, cursor: str | None) -> str | None:
         before = self._world.reference.position
         try:
-            page = await self._group.letters(limit=limit, cursor=cursor)
+            page = await self._group.dead(limit=limit, cursor=cursor)
         except FloError as error:
-            self._not_there("list_letters", before, error)
+            self._not_there("list_dead_records", before, error)
             return None
-        self._did("list_letters", [view.record.sequence for view in page.items])
-        self._ledger.letters_listed(before, self._key, cursor, page)
+        self._did("list_dead_records", [view.record.sequence for view in page.items])
+        self._ledger.dead_listed(before, self._key, cursor, page)
         return page.cursor
 
     async def _requeue(self) -> None:
-        await self._treat("requeue_letters", self._group.requeue)
+        await self._change_dead(RequeueDeadRecords)
 
     async def _purge(self) -> None:
-        await self._treat("purge_letters", self._group.purge)
+        await self._change_dead(PurgeDeadRecords)
 
-    async def _treat(self, what: str, treat: Callable[..., Awaitable[LettersChanged]]) -> None:
-        """Some that are dead, and now and then one that is not; or all there are."""
+    async def _change_dead(self, kind: type[RequeueDeadRecords | PurgeDeadRecords]) -> None:
+        """Some that are dead, and now and then one that is not; or the newest."""
+        purged = kind is PurgeDeadRecords
+        what = "purge_dead_records" if purged else "requeue_dead_records"
         before = self._world.reference.position
-        named = self._some_letters() if self._rng.random() < 0.6 else None
+        named = self._some_dead() if self._rng.random() < 0.6 else None
+        namespace, stream, group = self._key
+        limit = self._rng.choice((1, 100))
+        command = kind(namespace=namespace, stream=stream, group=group, ids=named, limit=limit)
         try:
-            answer = await treat(named, limit=self._rng.choice((1, 100)))
+            answer = await self._session.call(command)
         except (NotFound, Conflict) as error:
-            if error.code not in ("letter_not_found", "record_trimmed"):
+            if error.code not in ("dead_letter_not_found", "record_trimmed"):
                 return self._not_there(what, before, error)
             self._did(what, error)
             self._ledger.treatment_refused(before, self._key, named or [], error.code)
@@ -388,14 +400,13 @@ class SimulatedConsumer(SimulatedActor):
             self._refused(what, error)
         else:
             self._did(what, answer.ids)
-            purged = what == "purge_letters"
             self._ledger.treated(before, self._key, named, answer, purged=purged)
 
-    def _some_letters(self) -> list[StreamId]:
+    def _some_dead(self) -> list[StreamId]:
         group = self._world.reference.groups.find(*self._key)
         dead = list(group.dead.values()) if group is not None else []
-        letters = [entry.letter for entry in dead if entry.letter is not None]
-        ids = [letter.record.stream_id for letter in letters]
+        records = [entry.dead_record for entry in dead if entry.dead_record is not None]
+        ids = [one.record.stream_id for one in records]
         named = self._rng.sample(ids, min(len(ids), self._rng.randint(1, 3)))
         if not named or self._rng.random() < 0.1:
             named.append(f"1-{self._rng.randint(1, 50)}")

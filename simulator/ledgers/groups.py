@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from flo.model.groups import GroupMode, GroupView, LetterPage, LettersChanged, PendingPage
+from flo.model.dead_letters import DeadLettersChanged
+from flo.model.groups import DeadRecordPage, GroupMode, GroupView, PendingPage
 from flo.model.ids import ConsumerName, StreamId, parse_stream_id
 from flo.model.records import StreamRecord
 from simulator.checks.invariants import Checks, Invariant
@@ -102,7 +103,7 @@ class GroupLedger:
         before: int,
         key: GroupKey,
         named: Sequence[StreamId] | None,
-        answer: LettersChanged,
+        answer: DeadLettersChanged,
         *,
         purged: bool,
     ) -> None:
@@ -146,8 +147,8 @@ class GroupLedger:
                 return
         self._hold(Invariant.DEAD_LETTERS_TREATED, False, named, code)
 
-    def letters_listed(
-        self, before: int, key: GroupKey, cursor: str | None, page: LetterPage
+    def dead_listed(
+        self, before: int, key: GroupKey, cursor: str | None, page: DeadRecordPage
     ) -> None:
         found = self._throughout(before, key)
         if found is None:
@@ -158,8 +159,8 @@ class GroupLedger:
         self._hold(Invariant.DEAD_LETTERS_TREATED, in_order, sequences)
         for view in page.items:
             entry = group.entries.get(view.record.sequence)
-            letter = entry.letter if entry is not None else None
-            known = letter is not None and letter.record == view.record
+            dead_record = entry.dead_record if entry is not None else None
+            known = dead_record is not None and dead_record.record == view.record
             self._hold(Invariant.DEAD_LETTERS_TREATED, known, view, entry)
         below = int(cursor) if cursor is not None else None
         lowest = int(page.cursor) if page.cursor is not None else 0

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from flo.engine.groups.events import GroupCreated
-from flo.engine.groups.records import Letter
+from flo.engine.groups.records import DeadRecord
 from flo.model.ids import ConsumerName
 from simulator.checks.observer import TimerProbe
 
@@ -53,7 +53,7 @@ class RecordTimeline:
         self.timer: TimerProbe | None = None
         self.handed_out: list[Delivery] = []
         self.reported: set[Delivery] = set()
-        self.letter: Letter | None = None
+        self.dead_record: DeadRecord | None = None
         self.died: list[tuple[int, int]] = []
         """From which append up to which other it was dead, each time that is over."""
 

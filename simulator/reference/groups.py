@@ -9,10 +9,10 @@ from flo.engine.groups.events import (
     ConsumerChosen,
     ConsumerJoined,
     ConsumerLeft,
+    DeadRecordPurged,
+    DeadRecordRevived,
     GroupCreated,
     GroupDeleted,
-    LetterPurged,
-    LetterRevived,
     RecordDied,
     RecordsAcked,
     RecordsDelivered,
@@ -20,7 +20,7 @@ from flo.engine.groups.events import (
     RecordsReturned,
     RecordsTouched,
 )
-from flo.engine.groups.records import Letter
+from flo.engine.groups.records import DeadRecord
 from flo.model.archive import ArchiveAddress, Archived
 from flo.model.base import Event
 from flo.model.groups import GroupMode
@@ -33,13 +33,13 @@ from simulator.reference.group_timeline import Delivery, GroupTimeline, RecordSt
 from simulator.reference.handlers import reads
 from simulator.reference.streams import StreamReference, StreamTimeline, each_of
 
-LETTER_KIND = "letter"
+DEAD_RECORD_KIND = "dead_record"
 TRIGGER_PREFIX = "wf-"
 """The group of a trigger is called after its workflow."""
 
-LetterAddress: TypeAlias = tuple[str, int]
+DeadRecordAddress: TypeAlias = tuple[str, int]
 
-_decode_letter = msgspec.msgpack.Decoder(Letter).decode
+_decode_dead = msgspec.msgpack.Decoder(DeadRecord).decode
 
 
 class GroupReference:
@@ -50,8 +50,8 @@ class GroupReference:
         self._newest = 0
         self._choosing: set[GroupKey] = set()
         self._leaving: set[tuple[GroupKey, ConsumerName]] = set()
-        self._died: dict[LetterAddress, Letter] = {}
-        self._returned: list[LetterAddress] = []
+        self._died: dict[DeadRecordAddress, DeadRecord] = {}
+        self._returned: list[DeadRecordAddress] = []
         self.triggering: dict[tuple[str, str], list[bytes]] = {}
         """The records that triggers have taken with this append, by workflow."""
         self.heard: dict[tuple[GroupKey, ConsumerName], tuple[int, int]] = {}
@@ -100,7 +100,7 @@ class GroupReference:
                     pass
 
     def finish(self, archived: Sequence[Archived], removed: Sequence[ArchiveAddress]) -> None:
-        rows = {(row.name, row.number): _decode_letter(row.body) for row in archived}
+        rows = {(row.name, row.number): _decode_dead(row.body) for row in archived}
         self._hold(Invariant.DEAD_LETTERS_KEPT, rows == self._died, rows, self._died)
         gone = [(row.name, row.number) for row in removed]
         self._hold(Invariant.DEAD_LETTERS_KEPT, gone == self._returned, gone, self._returned)
@@ -333,23 +333,26 @@ class GroupReference:
     @reads
     def _died_(self, event: RecordDied) -> None:
         stream, group = self._timelines(event)
-        letter = event.letter
-        sequence = letter.record.sequence
+        dead_record = event.dead_record
+        sequence = dead_record.record.sequence
         entry = self._under_way(group, sequence, event)
         ripe = (
             entry.status is RecordStatus.WAITING
             and entry.deliveries == group.settings.max_deliveries
         )
         self._hold(Invariant.DELIVERIES_BOUNDED, ripe, event, entry)
-        whole = letter.record == stream.record(sequence) and letter.deliveries == entry.deliveries
+        whole = (
+            dead_record.record == stream.record(sequence)
+            and dead_record.deliveries == entry.deliveries
+        )
         self._hold(Invariant.DEAD_LETTERS_KEPT, whole, event, entry)
         self._move(group, entry, RecordStatus.DEAD)
-        entry.letter = letter
+        entry.dead_record = dead_record
         group.dead[sequence] = entry
-        self._died[self._address(group, sequence)] = letter
+        self._died[self._address(group, sequence)] = dead_record
 
     @reads
-    def _revived(self, event: LetterRevived) -> None:
+    def _revived(self, event: DeadRecordRevived) -> None:
         stream, group = self._timelines(event)
         entry = self._dead(group, event)
         there = event.sequence >= stream.first
@@ -360,11 +363,13 @@ class GroupReference:
         self._move(group, entry, RecordStatus.WAITING)
 
     @reads
-    def _purged(self, event: LetterPurged) -> None:
+    def _purged(self, event: DeadRecordPurged) -> None:
         _, group = self._timelines(event)
         self._move(group, self._dead(group, event), RecordStatus.PURGED)
 
-    def _dead(self, group: GroupTimeline, event: LetterRevived | LetterPurged) -> RecordTimeline:
+    def _dead(
+        self, group: GroupTimeline, event: DeadRecordRevived | DeadRecordPurged
+    ) -> RecordTimeline:
         entry = group.dead.pop(event.sequence, None)
         self._hold(Invariant.DEAD_LETTERS_KEPT, entry is not None, event, "is no dead letter")
         assert entry is not None
@@ -404,6 +409,6 @@ class GroupReference:
         group.changed_at = self._observer.position
         return stream, group
 
-    def _address(self, group: GroupTimeline, sequence: int) -> LetterAddress:
+    def _address(self, group: GroupTimeline, sequence: int) -> DeadRecordAddress:
         _, stream, name = group.key
         return f"{stream}/{name}/{group.number}", sequence

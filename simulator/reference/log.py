@@ -16,7 +16,7 @@ from simulator.checks.invariants import Checks, Invariant
 from simulator.checks.observer import Observer
 from simulator.ledgers.reports import Reports
 from simulator.reference.actions import ActionReference
-from simulator.reference.groups import LETTER_KIND, GroupReference
+from simulator.reference.groups import DEAD_RECORD_KIND, GroupReference
 from simulator.reference.handlers import handlers_of
 from simulator.reference.kv import KvReference
 from simulator.reference.limits import LimitReference
@@ -45,7 +45,7 @@ assert HANDLERS.keys() == FOLDS.keys(), (
     f"and the machine does not know {HANDLERS.keys() - FOLDS.keys()}"
 )
 
-OTHER_KINDS = WORKFLOW_KINDS | {LETTER_KIND}
+OTHER_KINDS = WORKFLOW_KINDS | {DEAD_RECORD_KIND}
 """What is in the archive and is no run of an action."""
 
 
@@ -120,13 +120,13 @@ class ReferenceModel:
         self._at_ms = self.observer.at_ms = at_ms
         self.runs.finish(
             [row for row in archived if row.kind not in OTHER_KINDS],
-            [row for row in removed if row.kind != LETTER_KIND],
+            [row for row in removed if row.kind != DEAD_RECORD_KIND],
         )
         self.streams.finish()
         self.workflows.finish(archived, self.runs.ended_now, self.groups.triggering)
         self.groups.finish(
-            [row for row in archived if row.kind == LETTER_KIND],
-            [row for row in removed if row.kind == LETTER_KIND],
+            [row for row in archived if row.kind == DEAD_RECORD_KIND],
+            [row for row in removed if row.kind == DEAD_RECORD_KIND],
         )
         self.history += events
 

@@ -29,13 +29,14 @@ _HOMES = {
     "flo.client.workers": "Workers",
     "flo.client.workflows": "Workflows",
     "flo.model.actions": "ActionLimits ActionPage ActionView Registered",
+    "flo.model.dead_letters": "DeadLettersChanged",
     "flo.model.errors": (
         "Conflict Corrupt FloError Invalid NotFound Rejected TimedOut TooLarge Unavailable "
         "Unexpected"
     ),
     "flo.model.groups": (
         "ClaimedRecords ConsumerView GroupMode GroupPage GroupRecords GroupSettings GroupView "
-        "LetterPage LettersChanged LetterView PendingPage PendingView"
+        "DeadRecordPage DeadRecordView PendingPage PendingView"
     ),
     "flo.model.kv": (
         "Check Committed Delete Increment KeyPage KeyView Put Transaction Value VersionView"

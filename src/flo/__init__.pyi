@@ -25,6 +25,7 @@ from flo.model.actions import ActionLimits as ActionLimits
 from flo.model.actions import ActionPage as ActionPage
 from flo.model.actions import ActionView as ActionView
 from flo.model.actions import Registered as Registered
+from flo.model.dead_letters import DeadLettersChanged as DeadLettersChanged
 from flo.model.errors import Conflict as Conflict
 from flo.model.errors import Corrupt as Corrupt
 from flo.model.errors import FloError as FloError
@@ -37,14 +38,13 @@ from flo.model.errors import Unavailable as Unavailable
 from flo.model.errors import Unexpected as Unexpected
 from flo.model.groups import ClaimedRecords as ClaimedRecords
 from flo.model.groups import ConsumerView as ConsumerView
+from flo.model.groups import DeadRecordPage as DeadRecordPage
+from flo.model.groups import DeadRecordView as DeadRecordView
 from flo.model.groups import GroupMode as GroupMode
 from flo.model.groups import GroupPage as GroupPage
 from flo.model.groups import GroupRecords as GroupRecords
 from flo.model.groups import GroupSettings as GroupSettings
 from flo.model.groups import GroupView as GroupView
-from flo.model.groups import LetterPage as LetterPage
-from flo.model.groups import LettersChanged as LettersChanged
-from flo.model.groups import LetterView as LetterView
 from flo.model.groups import PendingPage as PendingPage
 from flo.model.groups import PendingView as PendingView
 from flo.model.kv import Check as Check

@@ -116,7 +116,7 @@ def test_the_page_has_every_call_a_worker_makes_and_nothing_untested() -> None:
         "fail",
         "touch",
         "heartbeat",
-        "news",
+        "notifications",
         "drain",
         "-X DELETE",
     ):

@@ -8,10 +8,10 @@ import pytest
 from client.fake import FakeServer
 from client.virtual import run_virtual
 from flo import Conflict, Flo, NotFound, Unavailable
-from flo.client.dead_letters import treat_dead
+from flo.client.dead_letters import change_dead
 from flo.client.noun import Noun
 from flo.client.session.session import Session
-from flo.model.runs import PurgeDead, Requeued, RequeueDead
+from flo.model.runs import DeadRunsChanged, PurgeDeadRuns, RequeueDeadRuns
 from flo.wire.codec import Answer
 from flo.wire.opcodes import Form
 
@@ -72,15 +72,15 @@ async def test_what_is_no_dead_letter_is_refused(flo: Flo) -> None:
         await flo.actions.purge("a", ["a-3"])
 
 
-def treated(server: FakeServer, command: RequeueDead | PurgeDead, run_ids: Any) -> Any:
+def changed(server: FakeServer, command: RequeueDeadRuns | PurgeDeadRuns, run_ids: Any) -> Any:
     async def main() -> Any:
         session = Session(server.connect, "flo:9000", rng=lambda: 1.0)
-        treating = asyncio.ensure_future(treat_dead(Noun(session, "default"), command, run_ids))
-        await asyncio.wait({treating}, timeout=5.0)
-        if not treating.done():
+        changing = asyncio.ensure_future(change_dead(Noun(session, "default"), command, run_ids))
+        await asyncio.wait({changing}, timeout=5.0)
+        if not changing.done():
             server.hang_up()
         try:
-            return await treating
+            return await changing
         finally:
             await session.close()
 
@@ -89,28 +89,28 @@ def treated(server: FakeServer, command: RequeueDead | PurgeDead, run_ids: Any) 
 
 def test_many_that_are_named_go_in_as_many_commands_as_it_takes() -> None:
     def requeue(_: Form, messages: Sequence[Any]) -> list[Answer]:
-        return [Requeued(run_ids=messages[0].run_ids)]
+        return [DeadRunsChanged(ids=messages[0].ids)]
 
     server = FakeServer(requeue)
     run_ids = [f"a-{number}" for number in range(2_500)]
 
-    assert treated(server, RequeueDead(action="a"), iter(run_ids)) == run_ids
-    assert [len(messages[0].run_ids) for _, messages in server.requests] == [1_000, 1_000, 500]
+    assert changed(server, RequeueDeadRuns(action="a"), iter(run_ids)) == run_ids
+    assert [len(messages[0].ids) for _, messages in server.requests] == [1_000, 1_000, 500]
 
 
-def test_letters_that_die_again_at_once_are_not_requeued_for_ever() -> None:
+def test_dead_letters_that_die_again_at_once_are_not_requeued_for_ever() -> None:
     batches = iter([["a-4", "a-3"], ["a-4", "a-2"], ["a-4", "a-3"]])
-    server = FakeServer(lambda *_: [Requeued(run_ids=next(batches), more=True)])
+    server = FakeServer(lambda *_: [DeadRunsChanged(ids=next(batches), more=True)])
 
-    assert treated(server, RequeueDead(action="a"), None) == ["a-4", "a-3", "a-2"]
+    assert changed(server, RequeueDeadRuns(action="a"), None) == ["a-4", "a-3", "a-2"]
 
 
 def test_a_command_whose_answer_is_lost_is_not_repeated() -> None:
     numbers = count()
     server = FakeServer(
-        lambda *_: [Requeued(run_ids=["a-1"], more=True)] if next(numbers) < 1 else None
+        lambda *_: [DeadRunsChanged(ids=["a-1"], more=True)] if next(numbers) < 1 else None
     )
 
     with pytest.raises(Unavailable, match=r"may or may not have been accepted$"):
-        treated(server, RequeueDead(action="a"), None)
+        changed(server, RequeueDeadRuns(action="a"), None)
     assert len(server.requests) == 2

@@ -162,18 +162,17 @@ async def test_dead_letters_are_listed_requeued_and_purged(group: ConsumerGroup)
     await group.nack(records)
     assert numbers(await group.read("anna")) == []
 
-    page = await group.letters(limit=2)
-    assert [int(letter.record.payload) for letter in page.items] == [4, 3]
-    assert len((await group.letters(cursor=page.cursor)).items) == 3
-    assert (await group.purge([records[4]])).ids == [records[4].stream_id]
-    changed = await group.requeue(records[0].stream_id)
-    assert (changed.ids, changed.more) == ([records[0].stream_id], False)
+    page = await group.dead(limit=2)
+    assert [int(one.record.payload) for one in page.items] == [4, 3]
+    assert len((await group.dead(cursor=page.cursor)).items) == 3
+    assert await group.purge([records[4]]) == [records[4].stream_id]
+    assert await group.requeue(records[0].stream_id) == [records[0].stream_id]
     assert numbers(await group.read("anna")) == [0]
-    assert (await group.requeue(limit=1)).more
-    assert len((await group.purge()).ids) == 2
+    assert await group.requeue([records[3]]) == [records[3].stream_id]
+    assert await group.purge() == [records[2].stream_id, records[1].stream_id]
     with pytest.raises(NotFound) as raised:
         await group.requeue([records[4]])
-    assert raised.value.code == "letter_not_found"
+    assert raised.value.code == "dead_letter_not_found"
 
 
 async def test_groups_are_listed_and_deleted(flo: Flo, group: ConsumerGroup) -> None:
@@ -229,7 +228,7 @@ def test_an_ack_whose_connection_breaks_is_repeated_and_a_requeue_is_not() -> No
             assert await ack == 1
         return server.names
 
-    assert run_virtual(main()) == ["ack", "requeue_letters", "claim_records", "ack"]
+    assert run_virtual(main()) == ["ack", "requeue_dead_records", "claim_records", "ack"]
 
 
 async def test_what_a_group_has_done_outlives_the_server(tmp_path: Path) -> None:

@@ -20,9 +20,9 @@ from flo.model.groups import (
     JoinGroup,
     LeaveGroup,
     Nack,
-    PurgeLetters,
+    PurgeDeadRecords,
     ReadGroup,
-    RequeueLetters,
+    RequeueDeadRecords,
     TouchRecords,
 )
 from flo.model.ids import run_id_of, stream_id_of
@@ -44,7 +44,16 @@ from flo.model.kv import (
     Transact,
 )
 from flo.model.namespaces import CreateNamespace, DeleteNamespace
-from flo.model.runs import Cancel, Claim, Complete, Fail, Invoke, PurgeDead, RequeueDead, Touch
+from flo.model.runs import (
+    Cancel,
+    Claim,
+    Complete,
+    Fail,
+    Invoke,
+    PurgeDeadRuns,
+    RequeueDeadRuns,
+    Touch,
+)
 from flo.model.streams import (
     AlterStream,
     Append,
@@ -193,10 +202,10 @@ class ScenarioGenerator:
         return Cancel(run_id=self.any(known), namespace=namespace, reason=reason)
 
     def _requeue(self, engine):
-        return RequeueDead(**self._dead(engine))
+        return RequeueDeadRuns(**self._dead(engine))
 
     def _purge(self, engine):
-        return PurgeDead(**self._dead(engine))
+        return PurgeDeadRuns(**self._dead(engine))
 
     def _dead(self, engine):
         """Some dead letters: by name, now and then a wrong one, or whichever come first."""
@@ -212,7 +221,7 @@ class ScenarioGenerator:
         else:
             run_ids = self.any([None, None, None, [self._run_id()]])
         limit = self.any([1, 2, 100])
-        return {"action": action, "namespace": namespace, "run_ids": run_ids, "limit": limit}
+        return {"action": action, "namespace": namespace, "ids": run_ids, "limit": limit}
 
     def _register_worker(self, engine):
         return RegisterWorker(
@@ -411,10 +420,10 @@ class GroupNarrator:
         )
 
     def _requeue(self, engine):
-        return RequeueLetters(**self._dead(engine))
+        return RequeueDeadRecords(**self._dead(engine))
 
     def _purge(self, engine):
-        return PurgeLetters(**self._dead(engine))
+        return PurgeDeadRecords(**self._dead(engine))
 
     def _under_way(self, engine):
         """Some records that a group has in its backlog, and now and then others."""
@@ -431,7 +440,7 @@ class GroupNarrator:
     def _dead(self, engine):
         """Some dead letters of a group that has any, mostly."""
         message, ids = self._group(engine), None
-        known = [address for address in engine.letters if address.namespace == message["namespace"]]
+        known = [one for one in engine.dead_records if one.namespace == message["namespace"]]
         if known and self._rng.random() < 0.9:
             address = self._any(known)
             message["stream"], message["group"], _ = address.name.split("/")

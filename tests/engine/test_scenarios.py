@@ -54,7 +54,7 @@ def resumed(engine, state):
     other.volatile = deepcopy(engine.volatile)
     other.archive = deepcopy(engine.archive)
     other.ended = dict(engine.ended)
-    other.letters = dict(engine.letters)
+    other.dead_records = dict(engine.dead_records)
     other.records = deepcopy(engine.records)
     return other
 
@@ -146,7 +146,7 @@ def check_stream(stream, records):
 
 def dead_of(engine, space, stream, name, group):
     filed_under = (space.archive_name, f"{stream}/{name}/{group.number}")
-    return {one.number for one in engine.letters if (one.namespace, one.name) == filed_under}
+    return {one.number for one in engine.dead_records if (one.namespace, one.name) == filed_under}
 
 
 def check_group(stream, group, dead):

@@ -14,10 +14,10 @@ from flo.engine.groups.events import (
     ConsumerChosen,
     ConsumerJoined,
     ConsumerLeft,
+    DeadRecordPurged,
+    DeadRecordRevived,
     GroupCreated,
     GroupDeleted,
-    LetterPurged,
-    LetterRevived,
     RecordDied,
     RecordsAcked,
     RecordsDelivered,
@@ -25,7 +25,7 @@ from flo.engine.groups.events import (
     RecordsReturned,
     RecordsTouched,
 )
-from flo.engine.groups.records import Letter
+from flo.engine.groups.records import DeadRecord
 from flo.engine.kv.events import KeyDeleted, KeyExpired, KeyKept, KeyPut
 from flo.engine.machine import EVENTS
 from flo.engine.namespaces.events import NamespaceCreated, NamespaceDeleted
@@ -265,16 +265,18 @@ WRITTEN = [
         b"\x91\x97\xaeRecordsTouched\xa1n\xa1s\xa1g\x91\x92\x01\x02\x08\x07",
     ),
     (
-        RecordDied(**OF_GROUP, letter=Letter(record=RECORD, deliveries=4, at_ms=7), slot=5),
+        RecordDied(
+            **OF_GROUP, dead_record=DeadRecord(record=RECORD, deliveries=4, at_ms=7), slot=5
+        ),
         b"\x91\x96\xaaRecordDied\xa1n\xa1s\xa1g\x93\x96\x02\x01\xc4\x01p\x81\xa1h\xa1x\xa1k\x03\x04\x07\x05",
     ),
     (
-        LetterRevived(**OF_GROUP, sequence=2, slot=5),
-        b"\x91\x96\xadLetterRevived\xa1n\xa1s\xa1g\x02\x05",
+        DeadRecordRevived(**OF_GROUP, sequence=2, slot=5),
+        b"\x91\x96\xb1DeadRecordRevived\xa1n\xa1s\xa1g\x02\x05",
     ),
     (
-        LetterPurged(**OF_GROUP, sequence=2),
-        b"\x91\x95\xacLetterPurged\xa1n\xa1s\xa1g\x02",
+        DeadRecordPurged(**OF_GROUP, sequence=2),
+        b"\x91\x95\xb0DeadRecordPurged\xa1n\xa1s\xa1g\x02",
     ),
     (
         KeyPut(namespace="n", key="k", value=b"v", version=3, at_ms=7, expires_at_ms=8),

@@ -7,7 +7,7 @@ from flo.engine.actions.records import Action
 from flo.model import ids
 from flo.model.actions import RegisterAction
 from flo.model.namespaces import DeleteNamespace
-from flo.model.runs import Claim, Complete, Fail, Invoke, RequeueDead, RunStatus, Touch
+from flo.model.runs import Claim, Complete, Fail, Invoke, RequeueDeadRuns, RunStatus, Touch
 from flo.model.workers import (
     SILENCE_MS_MAX,
     WORKERS_MAX,
@@ -33,7 +33,7 @@ def defaults_of(struct, *names):
         (Complete, {"outcome": "success"}),
         (Fail, {"retry": False, "dead_letter": True}),
         (Touch, {"extend_ms": 30_000}),
-        (RequeueDead, {"run_ids": None, "limit": 100}),
+        (RequeueDeadRuns, {"ids": None, "limit": 100}),
         (RegisterWorker, {"max_concurrency": 10, "worker_type": "action", "metadata": None}),
         (AwaitNotifications, {"after": 0, "block_ms": 30_000}),
         (DeleteNamespace, {"force": False}),

@@ -237,12 +237,12 @@ REFUSED = {
     "fail": {"run_id": "nobody-1", "worker_id": "mallory"},
     "touch": {"run_id": "nobody-1", "worker_id": "mallory"},
     "cancel": {"run_id": "nobody-1"},
-    "requeue_dead": {"action": "nobody"},
-    "purge_dead": {"action": "nobody"},
+    "requeue_dead_runs": {"action": "nobody"},
+    "purge_dead_runs": {"action": "nobody"},
     "get_run": {"run_id": "nobody-1"},
     "wait_for_runs": {"run_ids": ["nobody-1", "", "-", "x" * 999, "9" * 5_000], "block_ms": 0},
     "list_runs": {"action": "nobody"},
-    "list_dead": {"action": "nobody"},
+    "list_dead_runs": {"action": "nobody"},
     "register_worker": {"worker_id": "not an id", "actions": ["send"]},
     "heartbeat": {"worker_id": "mallory"},
     "drain_worker": {"worker_id": "mallory"},
@@ -280,9 +280,9 @@ REFUSED = {
     "list_pending": {"stream": "nobody", "group": "nobody"},
     "get_group": {"stream": "nobody", "group": "nobody"},
     "list_groups": {"stream": "nobody"},
-    "list_letters": {"stream": "nobody", "group": "nobody"},
-    "requeue_letters": {"stream": "nobody", "group": "nobody"},
-    "purge_letters": {"stream": "nobody", "group": "nobody"},
+    "list_dead_records": {"stream": "nobody", "group": "nobody"},
+    "requeue_dead_records": {"stream": "nobody", "group": "nobody"},
+    "purge_dead_records": {"stream": "nobody", "group": "nobody"},
     "get_key": {"key": "nobody"},
     "put_key": {"key": "", "value": b""},
     "put_key_many": {"key": "", "value": b""},
@@ -344,7 +344,15 @@ WILD = {
     "delta": NUMBERS,
     "prefix": ["", "\0", "x" * 9_999, "\U0010ffff"],
     "path": ["", "$", "$.a", "$..a", "$[" + "9" * 999 + "]", '$["' + "\\" * 99 + '"]', "$" * 9_999],
-    "ids": [[], [""], ["x"], ["1-1"] * 2_000, ["9" * 18 + "-" + "9" * 18], ["9" * 99_999]],
+    "ids": [
+        [],
+        [""],
+        ["x"],
+        ["send-" + "9" * 18],
+        ["1-1"] * 2_000,
+        ["9" * 18 + "-" + "9" * 18],
+        ["9" * 99_999],
+    ],
     "consumer": ["", "a b", "x" * 9_999, "\0"],
     "settings": [[], ["fair"], ["shared", 0], ["key_shared", 1, 1, 0, 2**63]],
     "retention": [[], [0, 0, 0], [2**63, -1, 1]],
@@ -457,9 +465,12 @@ HOSTILE_TO_A_GROUP = [
     ("read_group", {"consumer": "anna"}),
     ("read_group", {"consumer": "anna", "block_ms": 300_000, "worker_id": "\0" * 999}),
     *[(name, {"ids": [bad]}) for name in ("ack", "nack") for bad in BAD_IDS],
-    *[(name, {"ids": []}) for name in ("ack", "nack", "requeue_letters", "purge_letters")],
-    *[(name, {"ids": ["1-1"] * 1_001}) for name in ("ack", "nack", "requeue_letters")],
-    *[(name, {"ids": ["1-" + "9" * 18]}) for name in ("ack", "nack", "purge_letters")],
+    *[
+        (name, {"ids": []})
+        for name in ("ack", "nack", "requeue_dead_records", "purge_dead_records")
+    ],
+    *[(name, {"ids": ["1-1"] * 1_001}) for name in ("ack", "nack", "requeue_dead_records")],
+    *[(name, {"ids": ["1-" + "9" * 18]}) for name in ("ack", "nack", "purge_dead_records")],
     *[("nack", {"ids": ["1-1"], "delay_ms": number}) for number in (-1, 2**63)],
     ("nack", {"ids": ["1-1"], "consumer": "mallory"}),
     ("touch_records", {"ids": ["1-1"], "consumer": "mallory"}),
@@ -475,19 +486,19 @@ HOSTILE_TO_A_GROUP = [
     *[("list_pending", {"cursor": bad}) for bad in BAD_IDS],
     *[("list_pending", {"limit": number}) for number in BAD_NUMBERS],
     ("list_pending", {"consumer": "\0"}),
-    *[("list_letters", {"cursor": bad}) for bad in ("", "x", "-1", "9" * 99_999)],
+    *[("list_dead_records", {"cursor": bad}) for bad in ("", "x", "-1", "9" * 99_999)],
     *[
         (name, {"limit": number})
-        for name in ("list_letters", "requeue_letters", "purge_letters")
+        for name in ("list_dead_records", "requeue_dead_records", "purge_dead_records")
         for number in BAD_NUMBERS
     ],
     *[
         (name, {"ids": [bad]})
-        for name in ("requeue_letters", "purge_letters")
+        for name in ("requeue_dead_records", "purge_dead_records")
         for bad in [*BAD_IDS, "1-1"]
     ],
-    ("requeue_letters", {}),
-    ("purge_letters", {}),
+    ("requeue_dead_records", {}),
+    ("purge_dead_records", {}),
     ("get_group", {"group": "nobody"}),
 ]
 HOSTILE_TO_A_KEY = [
@@ -549,19 +560,19 @@ HOSTILE = [
     *[("register_action", {"name": "send", "output_schema": schema}) for schema in SCHEMAS],
     *[
         (name, {"action": "send", **bad})
-        for name in ("requeue_dead", "purge_dead")
+        for name in ("requeue_dead_runs", "purge_dead_runs")
         for bad in (
             *[{"limit": number} for number in BAD_NUMBERS],
-            {"run_ids": []},
-            {"run_ids": ["send-1"]},
-            {"run_ids": ["send-3"]},
-            {"run_ids": ["send-1", "print-1", "", "-", "x" * 9_999]},
-            {"run_ids": ["send-1"] * 5_000},
-            {"run_ids": [f"send-{number}" for number in range(5_000)]},
+            {"ids": []},
+            {"ids": ["send-1"]},
+            {"ids": ["send-3"]},
+            {"ids": ["send-1", "print-1", "", "-", "x" * 9_999]},
+            {"ids": ["send-1"] * 5_000},
+            {"ids": [f"send-{number}" for number in range(5_000)]},
         )
     ],
-    *[("list_dead", {"action": "send", "limit": number}) for number in BAD_NUMBERS],
-    ("list_dead", {"action": "send", "cursor": "9" * 5_000}),
+    *[("list_dead_runs", {"action": "send", "limit": number}) for number in BAD_NUMBERS],
+    ("list_dead_runs", {"action": "send", "cursor": "9" * 5_000}),
     *[("await_notifications", {"worker_id": "anna", "block_ms": number}) for number in (-1, 2**63)],
     *[
         ("await_notifications", {"worker_id": "anna", "block_ms": 0, "after": n})
@@ -825,7 +836,7 @@ async def test_the_cases_reach_every_way_in_which_a_caller_is_refused(target):
         "group_not_found",
         "group_exists",
         "consumer_not_joined",
-        "letter_not_found",
+        "dead_letter_not_found",
         "key_not_found",
         "version_mismatch",
         "condition_failed",

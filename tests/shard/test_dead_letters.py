@@ -12,15 +12,14 @@ from flo.model.runs import (
     Accepted,
     Claim,
     Complete,
+    DeadRunsChanged,
     Fail,
     GetRun,
     Invoke,
-    ListDead,
+    ListDeadRuns,
     ListRuns,
-    Purged,
-    PurgeDead,
-    Requeued,
-    RequeueDead,
+    PurgeDeadRuns,
+    RequeueDeadRuns,
     RunStatus,
     WaitForRuns,
 )
@@ -34,9 +33,9 @@ INVOKE = Invoke(action="send")
 CLAIM = Claim(worker_id=ANNA, actions=["send"])
 FAIL = Fail(run_id="send-1", worker_id=ANNA, attempt=1, error="no")
 FAIL_AGAIN = Fail(run_id="send-1", worker_id=ANNA, attempt=2, error="never")
-REQUEUE_ALL, PURGE_ALL = RequeueDead(action="send"), PurgeDead(action="send")
-REQUEUE = RequeueDead(action="send", run_ids=["send-1"])
-PURGE = PurgeDead(action="send", run_ids=["send-1"])
+REQUEUE_ALL, PURGE_ALL = RequeueDeadRuns(action="send"), PurgeDeadRuns(action="send")
+REQUEUE = RequeueDeadRuns(action="send", ids=["send-1"])
+PURGE = PurgeDeadRuns(action="send", ids=["send-1"])
 BOTH = ["send-2", "send-1"]
 
 
@@ -84,7 +83,7 @@ async def test_a_requeued_run_leaves_the_archive_with_the_append_that_revives_it
 ):
     await bury(shard)
 
-    assert await shard.ask(command) == Requeued(run_ids=["send-1"])
+    assert await shard.ask(command) == DeadRunsChanged(ids=["send-1"])
 
     assert [type(event).__name__ for event in log.begun[-1]] == ["RunRevived"]
     assert log.filed[-1] == ([], [1])
@@ -96,7 +95,7 @@ async def test_a_requeued_run_leaves_the_archive_with_the_append_that_revives_it
 async def test_a_purged_run_leaves_the_archive_with_the_append_that_forgets_it(shard, log, command):
     await bury(shard)
 
-    assert await shard.ask(command) == Purged(run_ids=["send-1"])
+    assert await shard.ask(command) == DeadRunsChanged(ids=["send-1"])
 
     assert [type(event).__name__ for event in log.begun[-1]] == ["RunPurged"]
     assert log.filed[-1] == ([], [1])
@@ -104,8 +103,8 @@ async def test_a_purged_run_leaves_the_archive_with_the_append_that_forgets_it(s
 
 
 async def test_a_requeue_that_found_nothing_is_not_appended(shard, log):
-    assert await shard.ask(REQUEUE_ALL) == Requeued(run_ids=[])
-    assert await shard.ask(PURGE_ALL) == Purged(run_ids=[])
+    assert await shard.ask(REQUEUE_ALL) == DeadRunsChanged(ids=[])
+    assert await shard.ask(PURGE_ALL) == DeadRunsChanged(ids=[])
 
     assert log.begun == []
 
@@ -127,7 +126,7 @@ async def test_a_requeue_whose_append_failed_has_not_happened(log, clock):
     await after.start()
 
     assert (await after.ask(GetRun(run_id="send-1"))).dead_lettered
-    assert await after.ask(REQUEUE) == Requeued(run_ids=["send-1"])
+    assert await after.ask(REQUEUE) == DeadRunsChanged(ids=["send-1"])
     await after.stop()
 
 
@@ -142,7 +141,7 @@ async def test_a_requeued_run_is_pending_after_a_restart(shard, log, clock):
     await after.start()
     assert (await after.ask(Invoke(action="send", idempotency_key="order-7"))).duplicate
     assert [task.attempt for task in (await after.ask(CLAIM)).tasks] == [2]
-    assert (await after.ask(ListDead(action="send"))).items == []
+    assert (await after.ask(ListDeadRuns(action="send"))).items == []
     await after.stop()
 
 
@@ -170,7 +169,7 @@ async def test_a_run_that_dies_and_is_requeued_in_one_batch_is_never_filed(shard
 
     assert answers == [
         Accepted(run_id="send-1", status=RunStatus.FAILED),
-        Requeued(run_ids=["send-1"]),
+        DeadRunsChanged(ids=["send-1"]),
     ]
     assert log.filed[-1] == ([], [1])
     assert await numbers_in_archive(log) == []
@@ -187,7 +186,7 @@ async def test_a_run_that_dies_is_requeued_and_dies_again_in_one_batch_is_filed_
 
     assert [type(answer).__name__ for answer in answers] == [
         "Accepted",
-        "Requeued",
+        "DeadRunsChanged",
         "Assigned",
         "Accepted",
     ]
@@ -207,7 +206,7 @@ async def test_a_run_that_dies_and_is_purged_in_one_batch_is_never_filed(shard, 
         shard.submit([message], answers.extend)
     await settled()
 
-    assert answers[1] == Purged(run_ids=["send-1"])
+    assert answers[1] == DeadRunsChanged(ids=["send-1"])
     assert isinstance(answers[2], NotFound)
     assert await numbers_in_archive(log) == []
     assert await counts(shard) == {}
@@ -220,7 +219,7 @@ async def test_of_two_requeues_of_one_run_in_one_batch_the_second_is_refused(sha
         shard.submit([REQUEUE], answers.extend)
     await settled()
 
-    assert answers[0] == Requeued(run_ids=["send-1"])
+    assert answers[0] == DeadRunsChanged(ids=["send-1"])
     assert isinstance(answers[1], Conflict)
     assert await counts(shard) == {"pending": 1}
 
@@ -254,39 +253,39 @@ async def test_a_wait_for_a_requeued_run_lasts_until_its_next_end(shard):
 # Races with the archive
 
 
-async def test_of_two_who_purge_all_at_once_each_letter_is_purged_by_one(shard, log):
+async def test_of_two_who_purge_all_at_once_each_dead_letter_is_purged_by_one(shard, log):
     await bury(shard, 2)
     slow, purging = await asked_slowly(shard, log, PURGE_ALL, PURGE_ALL, PURGE_ALL)
 
     slow.open()
 
     replies = [await one for one in purging]
-    assert [reply.run_ids for reply in replies] == [BOTH, [], []]
+    assert [reply.ids for reply in replies] == [BOTH, [], []]
     assert await counts(shard) == {}
-    assert await shard.ask(PURGE_ALL) == Purged(run_ids=[], more=False)
+    assert await shard.ask(PURGE_ALL) == DeadRunsChanged(ids=[], more=False)
 
 
-async def test_of_two_who_requeue_all_at_once_each_letter_is_requeued_by_one(shard, log):
+async def test_of_two_who_requeue_all_at_once_each_dead_letter_is_requeued_by_one(shard, log):
     await bury(shard, 2)
     slow, requeueing = await asked_slowly(shard, log, REQUEUE_ALL, REQUEUE_ALL)
 
     slow.open()
 
-    assert [(await one).run_ids for one in requeueing] == [BOTH, []]
+    assert [(await one).ids for one in requeueing] == [BOTH, []]
     assert await counts(shard) == {"pending": 2}
 
 
 async def test_a_portion_that_another_has_taken_does_not_hide_what_is_left(shard, log):
     await bury(shard, 5)
-    portion = PurgeDead(action="send", limit=2)
+    portion = PurgeDeadRuns(action="send", limit=2)
     slow, purging = await asked_slowly(shard, log, portion, portion)
 
     slow.open()
 
     first, second = [await one for one in purging]
-    assert first == Purged(run_ids=["send-5", "send-4"], more=True)
-    assert second == Purged(run_ids=["send-3"], more=True)
-    assert await shard.ask(portion) == Purged(run_ids=BOTH, more=False)
+    assert first == DeadRunsChanged(ids=["send-5", "send-4"], more=True)
+    assert second == DeadRunsChanged(ids=["send-3"], more=True)
+    assert await shard.ask(portion) == DeadRunsChanged(ids=BOTH, more=False)
 
 
 async def test_a_run_that_was_requeued_and_completed_meanwhile_is_not_requeued_again(shard, log):
@@ -297,7 +296,7 @@ async def test_a_run_that_was_requeued_and_completed_meanwhile_is_not_requeued_a
 
     slow.open()
 
-    assert (await requeueing[0]).run_ids == []
+    assert (await requeueing[0]).ids == []
     with pytest.raises(Conflict, match="is completed, no dead letter"):
         await requeueing[1]
     assert await counts(shard) == {"completed": 1}
@@ -314,7 +313,7 @@ async def test_a_run_that_was_requeued_and_died_again_meanwhile_is_requeued_as_i
 
     slow.open()
 
-    assert (await requeueing[0]).run_ids == ["send-1"]
+    assert (await requeueing[0]).ids == ["send-1"]
     (task,) = (await shard.ask(CLAIM)).tasks
     assert task.attempt == 3
     assert [one.error for one in (await shard.ask(GetRun(run_id="send-1"))).attempts] == [
@@ -330,7 +329,7 @@ async def test_a_run_that_was_purged_meanwhile_is_not_requeued(shard, log):
 
     slow.open()
 
-    assert (await requeueing[0]).run_ids == ["send-2"]
+    assert (await requeueing[0]).ids == ["send-2"]
     with pytest.raises(NotFound):
         await requeueing[1]
     assert await counts(shard) == {"pending": 1}
@@ -343,7 +342,7 @@ async def test_a_run_that_was_requeued_meanwhile_is_not_purged(shard, log):
 
     slow.open()
 
-    assert (await purging[0]).run_ids == ["send-2"]
+    assert (await purging[0]).ids == ["send-2"]
     with pytest.raises(Conflict, match="has not ended"):
         await purging[1]
     assert await counts(shard) == {"pending": 1}
@@ -351,9 +350,9 @@ async def test_a_run_that_was_requeued_meanwhile_is_not_purged(shard, log):
 
 async def test_a_list_does_not_show_what_is_no_dead_letter_any_more(shard, log):
     await bury(shard, 3)
-    slow, listing = await asked_slowly(shard, log, ListDead(action="send"))
+    slow, listing = await asked_slowly(shard, log, ListDeadRuns(action="send"))
     await shard.ask(REQUEUE)
-    await shard.ask(PurgeDead(action="send", run_ids=["send-2"]))
+    await shard.ask(PurgeDeadRuns(action="send", ids=["send-2"]))
 
     slow.open()
 
@@ -386,12 +385,12 @@ async def test_a_run_that_was_purged_just_now_is_known_to_be_gone(shard, log):
 PROD = {"namespace": "prod"}
 REGISTER_THERE = RegisterAction(name="send", **PROD)
 QUESTIONS_THERE = [
-    RequeueDead(action="send", **PROD),
-    RequeueDead(action="send", run_ids=["send-1"], **PROD),
-    PurgeDead(action="send", **PROD),
-    PurgeDead(action="send", run_ids=["send-1"], **PROD),
+    RequeueDeadRuns(action="send", **PROD),
+    RequeueDeadRuns(action="send", ids=["send-1"], **PROD),
+    PurgeDeadRuns(action="send", **PROD),
+    PurgeDeadRuns(action="send", ids=["send-1"], **PROD),
     GetRun(run_id="send-1", **PROD),
-    ListDead(action="send", **PROD),
+    ListDeadRuns(action="send", **PROD),
     ListRuns(action="send", **PROD),
     WaitForRuns(run_ids=["send-1"], block_ms=0, **PROD),
 ]
@@ -418,8 +417,8 @@ async def test_what_died_in_a_deleted_namespace_stays_dead(shard, log, made_agai
         *asking, return_exceptions=True
     )
 
-    assert requeued == Requeued(run_ids=[]) if made_again else isinstance(requeued, NotFound)
-    assert purged == Purged(run_ids=[])
+    assert requeued == DeadRunsChanged(ids=[]) if made_again else isinstance(requeued, NotFound)
+    assert purged == DeadRunsChanged(ids=[])
     assert [type(answer) for answer in (named, purged_by_name, run)] == [NotFound] * 3
     assert (dead.items, runs.items, ended.unknown) == ([], [], ["send-1"])
     assert shard.closed is None
@@ -462,7 +461,7 @@ async def test_a_key_that_was_recalled_for_a_deleted_namespace_does_not_count_in
 # Bounds
 
 
-@pytest.mark.parametrize("command", [RequeueDead, PurgeDead])
+@pytest.mark.parametrize("command", [RequeueDeadRuns, PurgeDeadRuns])
 @pytest.mark.parametrize("limit", [-(2**63), -1, 0, 1_001, 2**63, 2**64 - 1])
 async def test_a_limit_past_its_bounds_is_refused_and_the_archive_is_not_emptied(
     shard, log, command, limit
@@ -482,7 +481,7 @@ async def test_very_many_names_are_refused_before_very_many_are_looked_up(shard,
     log.archive.asked.clear()
     names = [f"send-{number}" for number in range(1, 5_000)]
 
-    for message in (RequeueDead(action="send", run_ids=names), WaitForRuns(run_ids=names)):
+    for message in (RequeueDeadRuns(action="send", ids=names), WaitForRuns(run_ids=names)):
         with pytest.raises(Invalid):
             await shard.ask(message)
 
@@ -492,12 +491,12 @@ async def test_very_many_names_are_refused_before_very_many_are_looked_up(shard,
 async def test_requeues_of_many_and_ends_of_many_share_a_batch(shard, log):
     """A batch in which hundreds leave the archive and hundreds enter it, some of them both."""
     await bury(shard, 300)
-    await shard.ask(RequeueDead(action="send", limit=300))
+    await shard.ask(RequeueDeadRuns(action="send", limit=300))
     await shard.ask(Claim(worker_id=ANNA, actions=["send"], max_tasks=300))
     run_ids = [f"send-{number}" for number in range(1, 301)]
     for run_id in run_ids:
         shard.submit([Fail(run_id=run_id, worker_id=ANNA)], lambda answers: None)
-    shard.submit([RequeueDead(action="send", run_ids=run_ids[:200])], lambda answers: None)
+    shard.submit([RequeueDeadRuns(action="send", ids=run_ids[:200])], lambda answers: None)
     await settled()
 
     assert sorted(log.filed[-1][0]) == list(range(201, 301))

@@ -7,6 +7,7 @@ import pytest
 from flo.engine.groups.events import RecordsDelivered
 from flo.engine.state import State
 from flo.engine.streams.events import RecordsAppended
+from flo.model.dead_letters import DeadLettersChanged
 from flo.model.errors import Corrupt, NotFound, Unavailable
 from flo.model.groups import (
     Ack,
@@ -19,13 +20,12 @@ from flo.model.groups import (
     GroupSettings,
     JoinGroup,
     LeaveGroup,
-    LettersChanged,
-    ListLetters,
+    ListDeadRecords,
     ListPending,
     Nack,
-    PurgeLetters,
+    PurgeDeadRecords,
     ReadGroup,
-    RequeueLetters,
+    RequeueDeadRecords,
 )
 from flo.model.namespaces import DeleteNamespace
 from flo.model.streams import Append, DeleteStream, NewRecord, TrimStream
@@ -194,7 +194,7 @@ async def test_a_dead_letter_that_comes_back_goes_to_who_waits(shard):
     assert await shard.ask(read()) == GroupRecords()
     waiting = await begun(shard.ask(patient()))
 
-    assert (await shard.ask(RequeueLetters(**GROUP))).ids == ids(1)
+    assert (await shard.ask(RequeueDeadRecords(**GROUP))).ids == ids(1)
 
     assert sequences(await waiting) == [1]
 
@@ -459,14 +459,14 @@ async def deadly(shard, log):
 
 
 def numbers(page):
-    return [letter.record.sequence for letter in page.items]
+    return [one.record.sequence for one in page.items]
 
 
-async def test_letters_are_listed_from_the_archive(deadly):
-    assert numbers(await deadly.ask(ListLetters(**GROUP))) == [3, 2, 1]
+async def test_dead_letters_are_listed_from_the_archive(deadly):
+    assert numbers(await deadly.ask(ListDeadRecords(**GROUP))) == [3, 2, 1]
 
 
-async def test_a_letter_is_in_the_archive_with_the_event_that_says_so(shard, log):
+async def test_a_dead_letter_is_in_the_archive_with_the_event_that_says_so(shard, log):
     await joined(shard, ONCE)
     await shard.ask(append(b"a"))
     await shard.ask(read())
@@ -478,19 +478,21 @@ async def test_a_letter_is_in_the_archive_with_the_event_that_says_so(shard, log
     assert log.filed == [([1], [])]
 
 
-async def test_letters_that_are_purged_while_a_page_is_asked_are_not_on_it(deadly, log):
+async def test_dead_letters_that_are_purged_while_a_page_is_asked_are_not_on_it(deadly, log):
     log.archive.gate.shut()
-    purging = await begun(deadly.ask(PurgeLetters(**GROUP, ids=ids(2))))
-    listing = await begun(deadly.ask(ListLetters(**GROUP)))  # the archive has answered with three
+    purging = await begun(deadly.ask(PurgeDeadRecords(**GROUP, ids=ids(2))))
+    listing = await begun(
+        deadly.ask(ListDeadRecords(**GROUP))
+    )  # the archive has answered with three
     log.archive.gate.open()
 
-    assert await purging == LettersChanged(ids=ids(2))
+    assert await purging == DeadLettersChanged(ids=ids(2))
     assert numbers(await listing) == [3, 1]
 
 
-async def test_a_letter_is_changed_by_one_of_two_who_ask_at_once(deadly, log):
+async def test_a_dead_letter_is_changed_by_one_of_two_who_ask_at_once(deadly, log):
     log.archive.gate.shut()
-    messages = [PurgeLetters(**GROUP), RequeueLetters(**GROUP)]
+    messages = [PurgeDeadRecords(**GROUP), RequeueDeadRecords(**GROUP)]
     asking = [await begun(deadly.ask(message)) for message in messages]
     log.archive.gate.open()
     changed = [await one for one in asking]
@@ -499,22 +501,22 @@ async def test_a_letter_is_changed_by_one_of_two_who_ask_at_once(deadly, log):
     assert (await deadly.ask(GetGroup(**GROUP))).dead == 0
 
 
-async def test_a_letter_that_is_named_by_two_at_once_is_found_by_one(deadly, log):
+async def test_a_dead_letter_that_is_named_by_two_at_once_is_found_by_one(deadly, log):
     log.archive.gate.shut()
-    asking = [await begun(deadly.ask(PurgeLetters(**GROUP, ids=ids(1)))) for _ in range(2)]
+    asking = [await begun(deadly.ask(PurgeDeadRecords(**GROUP, ids=ids(1)))) for _ in range(2)]
     log.archive.gate.open()
 
-    assert await asking[0] == LettersChanged(ids=ids(1))
+    assert await asking[0] == DeadLettersChanged(ids=ids(1))
     with pytest.raises(NotFound) as refusal:
         await asking[1]
-    assert refusal.value.code == "letter_not_found"
+    assert refusal.value.code == "dead_letter_not_found"
     assert (await deadly.ask(GetGroup(**GROUP))).dead == 2
 
 
-async def test_a_letter_that_comes_back_leaves_the_archive_in_the_same_append(deadly, log):
+async def test_a_dead_letter_that_comes_back_leaves_the_archive_in_the_same_append(deadly, log):
     log.filed.clear()
 
-    await deadly.ask(RequeueLetters(**GROUP, ids=ids(2)))
+    await deadly.ask(RequeueDeadRecords(**GROUP, ids=ids(2)))
 
     assert log.filed == [([], [2])]
     assert fingerprint(recover(log.read).state) == fingerprint(deadly.state)

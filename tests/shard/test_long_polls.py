@@ -10,7 +10,7 @@ from flo.model.base import Nothing
 from flo.model.groups import Ack, CreateGroup, DeleteGroup, JoinGroup, LeaveGroup, Nack, ReadGroup
 from flo.model.kv import GetKey, PutKey
 from flo.model.namespaces import DeleteNamespace
-from flo.model.runs import Cancel, Claim, Fail, Invoke, RequeueDead, WaitForRuns
+from flo.model.runs import Cancel, Claim, Fail, Invoke, RequeueDeadRuns, WaitForRuns
 from flo.model.streams import Append, DeleteStream, NewRecord, ReadStream, TrimStream
 from flo.model.workers import AwaitNotifications, DeregisterWorker, DrainWorker, RegisterWorker
 from flo.shard.long_polls import LongPolls
@@ -68,7 +68,7 @@ def claim(worker_id, *actions, namespace="default"):
         ([Invoke(action="send")], Cancel(run_id="send-1"), []),
         (
             [Invoke(action="send"), CLAIM, Fail(run_id="send-1", worker_id=ANNA)],
-            RequeueDead(action="send"),
+            RequeueDeadRuns(action="send"),
             [ANNA],
         ),
         ([], DrainWorker(worker_id=ANNA), [ANNA]),

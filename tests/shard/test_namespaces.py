@@ -147,7 +147,8 @@ def words_of(operation, fields, settings):
         elif "run_ids" in fields:
             yield message(**settings, run_ids=[f"send-{number}"])
         elif "ids" in fields:
-            yield message(**settings, ids=[record_id(number)])
+            is_of_run = "action" in fields
+            yield message(**settings, ids=[f"send-{number}" if is_of_run else record_id(number)])
     required = {field.name for field in msgspec.structs.fields(message) if field.required}
     if not required & {"run_id", "run_ids", "ids"}:
         yield message(**settings)

@@ -5,8 +5,9 @@ import pytest
 from msgspec.structs import replace
 
 from flo.engine.context import Context
+from flo.engine.dead_letters import DeadRow
 from flo.engine.lookup import Found
-from flo.engine.runs.lookups import RunKeyLookup, RunLookup, RunPageLookup
+from flo.engine.runs.lookups import DeadRunPageLookup, RunKeyLookup, RunLookup, RunPageLookup
 from flo.engine.runs.records import Run
 from flo.log.memory import MemoryLog
 from flo.model.actions import RegisterAction
@@ -19,7 +20,7 @@ from flo.model.runs import (
     GetRun,
     Invoke,
     ListRuns,
-    PurgeDead,
+    PurgeDeadRuns,
     RunStatus,
 )
 from flo.shard.prefetch import Prefetch, fetch_all
@@ -179,15 +180,15 @@ async def test_a_page_of_dead_letters_is_looked_over_before_it_is_used(engine, l
         engine.execute(Invoke(action="send"), Claim(worker_id=ANNA, actions=["send"]))
         rows += engine.execute(Fail(run_id=f"send-{number}", worker_id=ANNA)).archived
     prefetch = prefetch_of(engine, log)
-    asking = submission(PurgeDead(action="send"))
-    page = RunPageLookup(DEFAULT, "send", is_dead=True)
-    asking.fetched = {page.key(): tuple(map(run_of, rows))}
+    asking = submission(PurgeDeadRuns(action="send"))
+    page = DeadRunPageLookup(DEFAULT, "send")
+    asking.fetched = {page.key(): tuple(DeadRow(row.number, run_of(row)) for row in rows)}
     prefetch.recent[address_of(rows[0])] = None
-    prefetch.recent[address_of(rows[1])] = replace(rows[1], body=engine.rows[0].body)
+    prefetch.recent[address_of(rows[1])] = replace(rows[1], body=engine.rows[0].body, dead=False)
 
     assert is_ready(prefetch, asking)
     found = context_of(prefetch, asking).found.get(page)
-    assert [run.dead_lettered for run in found] == [False, False, True]
+    assert [row.dead for row in found] == [None, None, run_of(rows[2])]
 
 
 def test_a_row_of_the_archive_is_the_run_as_it_ended(engine):

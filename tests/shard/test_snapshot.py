@@ -12,7 +12,7 @@ from flo.model.groups import (
     LeaveGroup,
     Nack,
     ReadGroup,
-    RequeueLetters,
+    RequeueDeadRecords,
 )
 from flo.model.kv import DeleteKey, ExpireKey, IncrementKey, PutKey
 from flo.model.namespaces import CreateNamespace, DeleteNamespace, GetNamespace
@@ -23,8 +23,8 @@ from flo.model.runs import (
     Fail,
     GetRun,
     Invoke,
-    PurgeDead,
-    RequeueDead,
+    PurgeDeadRuns,
+    RequeueDeadRuns,
     RunStatus,
 )
 from flo.model.schedules import PauseSchedule
@@ -49,7 +49,7 @@ INVOKE = Invoke(action="send")
 CLAIM = Claim(worker_id=ANNA, actions=["send"])
 COMPLETE = Complete(run_id="send-1", worker_id=ANNA)
 FAIL = Fail(run_id="send-1", worker_id=ANNA)
-REQUEUE = RequeueDead(action="send")
+REQUEUE = RequeueDeadRuns(action="send")
 FORCE = DeleteNamespace(name="prod", force=True)
 
 GROUP = {"stream": "orders", "group": "billing"}
@@ -137,7 +137,7 @@ SCENARIOS = {
         Invoke(action="send", idempotency_key="order-7"),
         CLAIM,
         FAIL,
-        PurgeDead(action="send"),
+        PurgeDeadRuns(action="send"),
     ],
     "a namespace with nothing in it": [Later(5), CreateNamespace(name="prod")],
     "a namespace that is no more": [RegisterAction(name="send", namespace="prod"), FORCE],
@@ -220,7 +220,7 @@ SCENARIOS = {
         READ,
         Nack(ids=ids(1, 2), **GROUP),
         READ,
-        RequeueLetters(ids=ids(1), **GROUP),
+        RequeueDeadRecords(ids=ids(1), **GROUP),
     ],
     "keys with and without an end": [
         PutKey(key="a", value=b"1"),

@@ -40,8 +40,8 @@ from flo.model.runs import (
     Complete,
     Fail,
     Invoke,
-    ListDead,
-    RequeueDead,
+    ListDeadRuns,
+    RequeueDeadRuns,
     RunStatus,
     Task,
 )
@@ -284,7 +284,7 @@ def attempts_are_numbered_anew(monkeypatch):
         events = (replace(event, run=replace(event.run, attempt=0)) for event in decision.events)
         return replace(decision, events=tuple(events))
 
-    monkeypatch.setitem(RULES, RequeueDead, requeue)
+    monkeypatch.setitem(RULES, RequeueDeadRuns, requeue)
 
 
 @control(Invariant.ATTEMPTS_BOUNDED)
@@ -321,7 +321,7 @@ def a_dead_letter_is_left_out(monkeypatch):
         page = queries.list_dead(state, query, context)
         return replace(page, items=page.items[1:])
 
-    monkeypatch.setitem(QUERIES, ListDead, list_dead)
+    monkeypatch.setitem(QUERIES, ListDeadRuns, list_dead)
 
 
 @control(Invariant.ONE_RUN_PER_KEY)

@@ -10,8 +10,8 @@ from flo.engine.groups import rules as groups
 from flo.engine.groups.backlog import Backlog
 from flo.engine.groups.events import (
     ConsumerLeft,
+    DeadRecordRevived,
     GroupCreated,
-    LetterRevived,
     RecordDied,
     RecordsAcked,
     RecordsDelivered,
@@ -28,7 +28,15 @@ from flo.engine.streams import rules as streams
 from flo.engine.streams.events import StreamTrimmed
 from flo.log.memory import MemoryRecords
 from flo.model.base import Nothing
-from flo.model.groups import Ack, LeaveGroup, ListLetters, Nack, ReadGroup, Settled, TouchRecords
+from flo.model.groups import (
+    Ack,
+    LeaveGroup,
+    ListDeadRecords,
+    Nack,
+    ReadGroup,
+    Settled,
+    TouchRecords,
+)
 from flo.model.kv import GetKey, PutKey, ScanKeys, Transact
 from flo.model.streams import Append, ReadStream, TrimStream
 from flo.shard import snapshot
@@ -192,8 +200,8 @@ def dead_letters_are_lost(monkeypatch):
 
 
 @control(Invariant.DEAD_LETTERS_KEPT)
-def requeued_letters_stay_dead_too(monkeypatch):
-    monkeypatch.delitem(REMOVALS, LetterRevived)
+def requeued_dead_letters_stay_dead_too(monkeypatch):
+    monkeypatch.delitem(REMOVALS, DeadRecordRevived)
 
 
 @control(Invariant.DEAD_COUNTED, audited=True)
@@ -206,12 +214,12 @@ def dead_letters_are_miscounted(monkeypatch):
 
 
 @control(Invariant.DEAD_LETTERS_TREATED)
-def a_letter_is_left_out(monkeypatch):
-    def list_letters(state, query, context):
-        page = group_queries.list_letters(state, query, context)
+def a_dead_record_is_left_out(monkeypatch):
+    def list_dead(state, query, context):
+        page = group_queries.list_dead(state, query, context)
         return replace(page, items=page.items[1:])
 
-    monkeypatch.setitem(QUERIES, ListLetters, list_letters)
+    monkeypatch.setitem(QUERIES, ListDeadRecords, list_dead)
 
 
 @control(Invariant.SETTLED_AS_ASKED)

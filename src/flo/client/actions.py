@@ -8,7 +8,7 @@ from itertools import islice, repeat
 from math import inf
 from typing import Any, TypeVar, overload
 
-from flo.client.dead_letters import treat_dead
+from flo.client.dead_letters import change_dead
 from flo.client.handles.invocation import Invocation, result_of
 from flo.client.noun import Noun
 from flo.client.payloads.payload import encode_payload
@@ -41,10 +41,10 @@ from flo.model.runs import (
     GetRun,
     Invoke,
     Invoked,
-    ListDead,
+    ListDeadRuns,
     ListRuns,
-    PurgeDead,
-    RequeueDead,
+    PurgeDeadRuns,
+    RequeueDeadRuns,
     RunPage,
     RunResult,
     RunStatus,
@@ -201,17 +201,17 @@ class Actions(Noun):
         self, name: ActionName, limit: int = LIST_LIMIT_DEFAULT, cursor: str | None = None
     ) -> RunPage:
         """The dead letters of one action, the newest first."""
-        return await self._call(ListDead(action=name, limit=limit, cursor=cursor))
+        return await self._call(ListDeadRuns(action=name, limit=limit, cursor=cursor))
 
     async def requeue(
         self, name: ActionName, run_ids: Iterable[RunId] | None = None
     ) -> list[RunId]:
         """Queue dead letters again, with all their retries: these, or all there are."""
-        return await treat_dead(self, RequeueDead(action=name), run_ids)
+        return await change_dead(self, RequeueDeadRuns(action=name), run_ids)
 
     async def purge(self, name: ActionName, run_ids: Iterable[RunId] | None = None) -> list[RunId]:
         """Delete dead letters: these, or all there are."""
-        return await treat_dead(self, PurgeDead(action=name), run_ids)
+        return await change_dead(self, PurgeDeadRuns(action=name), run_ids)
 
     async def get(self, name: ActionName) -> ActionView:
         return await self._call(GetAction(name=name))

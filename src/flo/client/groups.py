@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TypeAlias
 
+from flo.client.dead_letters import change_dead
 from flo.client.noun import Noun
 from flo.client.payloads.durations import ms_if_any, ms_of
 from flo.client.session.session import Session
@@ -17,6 +18,7 @@ from flo.model.groups import (
     ClaimedRecords,
     ClaimRecords,
     CreateGroup,
+    DeadRecordPage,
     DeleteGroup,
     GetGroup,
     GroupMode,
@@ -25,15 +27,13 @@ from flo.model.groups import (
     GroupView,
     JoinGroup,
     LeaveGroup,
-    LetterPage,
-    LettersChanged,
-    ListLetters,
+    ListDeadRecords,
     ListPending,
     Nack,
     PendingPage,
-    PurgeLetters,
+    PurgeDeadRecords,
     ReadGroup,
-    RequeueLetters,
+    RequeueDeadRecords,
     Settled,
     TouchRecords,
 )
@@ -225,25 +225,23 @@ class ConsumerGroup(Noun):
     async def info(self) -> GroupView:
         return await self._call(GetGroup(stream=self.stream, group=self.name))
 
-    async def letters(
+    async def dead(
         self, *, limit: int = LIST_LIMIT_DEFAULT, cursor: str | None = None
-    ) -> LetterPage:
+    ) -> DeadRecordPage:
         """The dead letters, the newest first."""
         return await self._call(
-            ListLetters(stream=self.stream, group=self.name, limit=limit, cursor=cursor)
+            ListDeadRecords(stream=self.stream, group=self.name, limit=limit, cursor=cursor)
         )
 
-    async def requeue(self, ids: Ids | None = None, *, limit: int = 100) -> LettersChanged:
-        """Redeliver dead letters: these, or the newest `limit` there are."""
-        return await self._call(
-            RequeueLetters(stream=self.stream, group=self.name, ids=_listed(ids), limit=limit)
-        )
+    async def requeue(self, ids: Ids | None = None) -> list[StreamId]:
+        """Redeliver dead letters: these, or all there are."""
+        command = RequeueDeadRecords(stream=self.stream, group=self.name)
+        return await change_dead(self, command, None if ids is None else _ids_of(ids))
 
-    async def purge(self, ids: Ids | None = None, *, limit: int = 100) -> LettersChanged:
-        """Delete dead letters: these, or the newest `limit` there are."""
-        return await self._call(
-            PurgeLetters(stream=self.stream, group=self.name, ids=_listed(ids), limit=limit)
-        )
+    async def purge(self, ids: Ids | None = None) -> list[StreamId]:
+        """Delete dead letters: these, or all there are."""
+        command = PurgeDeadRecords(stream=self.stream, group=self.name)
+        return await change_dead(self, command, None if ids is None else _ids_of(ids))
 
     async def _settle(self, ids: Ids, message: Callable[[list[StreamId]], Command[Settled]]) -> int:
         """Send a message about all these ids, as many at a time as one message may name."""
@@ -253,10 +251,6 @@ class ConsumerGroup(Noun):
             settled = await self._call(message(some))
             count += settled.count
         return count
-
-
-def _listed(ids: Ids | None) -> list[StreamId] | None:
-    return None if ids is None else list(_ids_of(ids))
 
 
 def _ids_of(ids: Ids) -> Iterator[StreamId]:

@@ -211,10 +211,6 @@ class Space:
             tally = self.tallies[name] = Tally()
         return tally
 
-    def has_dead(self, run: Run) -> bool:
-        """Whether a run that was looked up is a dead letter, and still is one."""
-        return run.dead_lettered and run.run_id not in self.runs
-
     def settings(self, name: ActionName) -> Action:
         """What holds for the runs of an action, even when it has been deleted meanwhile."""
         return self.actions.get(name) or self.deleted[name]

@@ -6,6 +6,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 
 from flo.model.base import Message, Nothing, Record
+from flo.model.dead_letters import DEAD_PER_CALL_DEFAULT, DeadLettersChanged, DeadLimit
 from flo.model.fields import BlockMs, Checked, Cursor, ItemCount, Limit, Range, about
 from flo.model.ids import (
     DURATION_MS_MAX,
@@ -33,7 +34,6 @@ SLOTS_MAX = 4_096
 STANDBYS_MAX = 65_535
 CONSUMERS_MAX = 10_000
 GROUPS_MAX = 1_000
-DEAD_PER_CALL_DEFAULT = 100
 IDS_PER_COMMAND_MAX = 1_000
 PENDING_PER_GROUP_MAX = 100_000
 """A group that has so many records under way is given no more until some are settled."""
@@ -50,7 +50,6 @@ ChosenIds: TypeAlias = Annotated[
     ItemCount(IDS_PER_COMMAND_MAX, "ids"),
     about("The ids of the records, all or none of which are taken; without them, any."),
 ]
-DeadLimit: TypeAlias = Annotated[Limit, about("The most dead letters, of those without an id.")]
 AlsoJoin: TypeAlias = Annotated[
     bool, about("Whether a consumer that has not joined is joined; otherwise it is refused.")
 ]
@@ -163,22 +162,15 @@ class PendingPage(Message):
     cursor: str | None = None
 
 
-class LetterView(Message):
+class DeadRecordView(Message):
     record: StreamRecord
     deliveries: int
     died_at_ms: int
 
 
-class LetterPage(Message):
-    items: list[LetterView]
+class DeadRecordPage(Message):
+    items: list[DeadRecordView]
     cursor: str | None = None
-
-
-class LettersChanged(Message):
-    """The dead letters that were requeued or purged; `more` if there are more of them."""
-
-    ids: list[StreamId]
-    more: bool = False
 
 
 @operation(
@@ -392,7 +384,7 @@ class ClaimRecords(Command[ClaimedRecords]):
         "POST", "/streams/{name}/groups/{group}/dlq/requeue", errors=(404, 409), names=IN_PATH
     ),
 )
-class RequeueLetters(Command[LettersChanged]):
+class RequeueDeadRecords(Command[DeadLettersChanged]):
     """Hand out dead letters again, as if for the first time: some, or all.
 
     While the answer says `more`, there are others: ask again.
@@ -411,7 +403,7 @@ class RequeueLetters(Command[LettersChanged]):
     repeatable=False,
     http=Route("DELETE", "/streams/{name}/groups/{group}/dlq", errors=(404,), names=IN_PATH),
 )
-class PurgeLetters(Command[LettersChanged]):
+class PurgeDeadRecords(Command[DeadLettersChanged]):
     """Forget dead letters: some, or all.
 
     Over HTTP the body must be there, with `{}` for all, so that one lost on the way does not forget
@@ -473,7 +465,7 @@ class ListPending(Query[PendingPage]):
     permission=Permission.STREAMS_READ,
     http=Route("GET", "/streams/{name}/groups/{group}/dlq", errors=(404,), names=IN_PATH),
 )
-class ListLetters(Query[LetterPage]):
+class ListDeadRecords(Query[DeadRecordPage]):
     """The dead letters of a group, the newest first."""
 
     stream: StreamName

@@ -69,12 +69,12 @@ def to_json_values(value: Any, makers: Makers = NO_MAKERS) -> Any:
         return make(value)
     fields: dict[str, Any] = {}
     payloads = payload_fields(type(value))
-    for name in value.__struct_fields__:
+    for name, shown in zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True):
         field = getattr(value, name)
         if name in payloads:
-            fields[name], fields[encoding_field(name)] = payload_to_json(field)
+            fields[shown], fields[encoding_field(shown)] = payload_to_json(field)
         else:
-            fields[name] = to_json_values(field, makers)
+            fields[shown] = to_json_values(field, makers)
     return fields
 
 

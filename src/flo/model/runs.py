@@ -6,6 +6,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 
 from flo.model.base import Message
+from flo.model.dead_letters import DEAD_PER_CALL_DEFAULT, DeadLettersChanged, DeadLimit
 from flo.model.fields import (
     BlockMs,
     Checked,
@@ -44,14 +45,15 @@ TASKS_PER_CLAIM_MAX = 1_000
 RUNS_PER_WAIT_MAX = 1_000
 CHECKS_PER_RESULT_MAX = 1_024
 TOUCH_MS_MAX = 3_600_000
-DEAD_PER_CALL_DEFAULT = 100
+
+DEAD_NAMES = {"name": "action", "run_ids": "ids"}
+"""What commands about dead letters call their fields over HTTP."""
 
 ChosenRuns: TypeAlias = Annotated[
     list[RunId] | None,
     ItemCount(LIST_LIMIT_MAX, "runs"),
     about("The ids of the runs, all or none of which are taken; without them, any."),
 ]
-DeadLimit: TypeAlias = Annotated[Limit, about("The most dead letters, of those without an id.")]
 
 Attempt: TypeAlias = Annotated[int, about("Which attempt; 0 is whichever this worker holds now.")]
 
@@ -100,18 +102,10 @@ class Accepted(Message):
     status: RunStatus
 
 
-class Requeued(Message):
-    """The dead letters that are pending again; `more` says that there are others."""
+class DeadRunsChanged(DeadLettersChanged):
+    """The dead letters that were requeued or purged; `more` says that there are others."""
 
-    run_ids: list[RunId]
-    more: bool = False
-
-
-class Purged(Message):
-    """The dead letters that are forgotten; `more` says that there are others."""
-
-    run_ids: list[RunId]
-    more: bool = False
+    ids: list[RunId] = msgspec.field(name="run_ids")
 
 
 class Touched(Message):
@@ -329,9 +323,9 @@ class Cancel(Command[Accepted]):
     opcode=28,
     permission=Permission.RUNS_MANAGE,
     repeatable=False,
-    http=Route("POST", "/actions/{name}/dlq/requeue", errors=(404, 409), names={"name": "action"}),
+    http=Route("POST", "/actions/{name}/dlq/requeue", errors=(404, 409), names=DEAD_NAMES),
 )
-class RequeueDead(Command[Requeued]):
+class RequeueDeadRuns(Command[DeadRunsChanged]):
     """Make dead letters of an action pending again, with all their retries: some, or all.
 
     While the answer says `more`, there are others: ask again.
@@ -339,7 +333,7 @@ class RequeueDead(Command[Requeued]):
 
     action: ActionName
     namespace: Namespace = NAMESPACE_DEFAULT
-    run_ids: ChosenRuns = None
+    ids: ChosenRuns = None
     limit: DeadLimit = DEAD_PER_CALL_DEFAULT
 
 
@@ -347,9 +341,9 @@ class RequeueDead(Command[Requeued]):
     opcode=29,
     permission=Permission.RUNS_MANAGE,
     repeatable=False,
-    http=Route("DELETE", "/actions/{name}/dlq", errors=(404, 409), names={"name": "action"}),
+    http=Route("DELETE", "/actions/{name}/dlq", errors=(404, 409), names=DEAD_NAMES),
 )
-class PurgeDead(Command[Purged]):
+class PurgeDeadRuns(Command[DeadRunsChanged]):
     """Forget dead letters of an action: some, or all.
 
     Over HTTP the body must be there, with `{}` for all, so that one lost on the way does not forget
@@ -358,7 +352,7 @@ class PurgeDead(Command[Purged]):
 
     action: ActionName
     namespace: Namespace = NAMESPACE_DEFAULT
-    run_ids: ChosenRuns = None
+    ids: ChosenRuns = None
     limit: DeadLimit = DEAD_PER_CALL_DEFAULT
 
 
@@ -403,7 +397,7 @@ class ListRuns(Query[RunPage]):
     permission=Permission.RUNS_READ,
     http=Route("GET", "/actions/{name}/dlq", names={"name": "action"}),
 )
-class ListDead(Query[RunPage]):
+class ListDeadRuns(Query[RunPage]):
     """The dead letters of an action, the newest first."""
 
     action: ActionName

@@ -199,7 +199,7 @@ class ListWorkers(Query[WorkerPage]):
 @operation(
     opcode=46,
     permission=Permission.TASKS_WORK,
-    http=Route("GET", "/workers/{worker_id}/news", errors=(404,)),
+    http=Route("GET", "/workers/{worker_id}/notifications", errors=(404,)),
 )
 class AwaitNotifications(Query[Notifications]):
     """What a worker should know at once: which of its tasks were cancelled, and whether to drain.

@@ -50,7 +50,7 @@ def test_dead_letters_come_in_pages(shell, ids):
 def test_dead_letters_in_json_are_whole_records(shell, ids):
     dead = json.loads(shell(f"flo stream group dead-letters {GROUP} --format json").out)
 
-    assert [letter["id"] for letter in dead] == ids[::-1]
+    assert [one["id"] for one in dead] == ids[::-1]
     assert dead[0]["data"] == 3
     assert dead[0]["headers"] == {"n": "3"}
     assert dead[0]["deliveries"] == 1
@@ -107,7 +107,7 @@ def test_all_dead_letters_are_purged(shell, client, ids):
 
 @pytest.mark.parametrize("verb", ["requeue", "purge"])
 @pytest.mark.parametrize("rest", ["", "--ids 1-1 --all"])
-def test_the_letters_are_named_or_all_are_meant(shell, client, ids, verb, rest):
+def test_the_dead_letters_are_named_or_all_are_meant(shell, client, ids, verb, rest):
     printed = shell(f"flo stream group {verb} {GROUP} {rest}")
 
     assert printed.code == 2
@@ -120,7 +120,7 @@ def test_a_record_that_is_no_dead_letter_is_not_found(shell, client, ids, verb):
     printed = shell(f"flo stream group {verb} {GROUP} --ids {ids[0]},9-9")
 
     assert printed.code == 1
-    assert "[letter_not_found]" in printed.err
+    assert "[dead_letter_not_found]" in printed.err
     assert printed.err.endswith("flo stream group dead-letters STREAM GROUP\n")
     assert dead(client) == 3
 

@@ -1,7 +1,8 @@
 import pytest
 from msgspec.structs import replace
 
-from flo.engine.groups.events import LetterPurged, LetterRevived
+from flo.engine.groups.events import DeadRecordPurged, DeadRecordRevived
+from flo.model.dead_letters import DeadLettersChanged
 from flo.model.errors import Conflict, Invalid, NotFound
 from flo.model.groups import (
     CreateGroup,
@@ -10,12 +11,11 @@ from flo.model.groups import (
     GroupMode,
     GroupSettings,
     JoinGroup,
-    LettersChanged,
-    ListLetters,
+    ListDeadRecords,
     Nack,
-    PurgeLetters,
+    PurgeDeadRecords,
     ReadGroup,
-    RequeueLetters,
+    RequeueDeadRecords,
 )
 from flo.model.namespaces import DeleteNamespace
 from flo.model.streams import Append, DeleteStream, NewRecord, TrimStream
@@ -46,8 +46,8 @@ def dying(*sequences, settings=ONCE, count=5):
     ]
 
 
-def letters(engine, **more):
-    return [one.record.sequence for one in engine.query(ListLetters(**GROUP, **more)).items]
+def dead_sequences(engine, **more):
+    return [one.record.sequence for one in engine.query(ListDeadRecords(**GROUP, **more)).items]
 
 
 def dead(engine):
@@ -57,79 +57,81 @@ def dead(engine):
 def test_a_dead_letter_is_in_the_archive_with_all_that_was_in_its_record():
     engine = given(*dying(2))
 
-    (letter,) = engine.query(ListLetters(**GROUP)).items
+    (dead_record,) = engine.query(ListDeadRecords(**GROUP)).items
 
-    assert (letter.record.payload, letter.record.key, letter.record.headers) == (
+    assert (dead_record.record.payload, dead_record.record.key, dead_record.record.headers) == (
         b"1",
         "k",
         {"n": "x"},
     )
-    assert (letter.deliveries, letter.died_at_ms) == (1, NOON_MS + 5)
-    (address,) = engine.letters
-    assert address == ("letter", DEFAULT, "orders/billing/1", 2)
+    assert (dead_record.deliveries, dead_record.died_at_ms) == (1, NOON_MS + 5)
+    (address,) = engine.dead_records
+    assert address == ("dead_record", DEFAULT, "orders/billing/1", 2)
 
 
-def test_the_newest_letters_are_listed_first_a_page_at_a_time():
+def test_the_newest_dead_letters_are_listed_first_a_page_at_a_time():
     engine = given(*dying(1, 2, 3, 5))
 
-    first = engine.query(ListLetters(**GROUP, limit=3))
+    first = engine.query(ListDeadRecords(**GROUP, limit=3))
 
     assert [one.record.sequence for one in first.items] == [5, 3, 2]
-    assert letters(engine, cursor=first.cursor) == [1]
-    assert engine.query(ListLetters(**GROUP, limit=4)).cursor is None
+    assert dead_sequences(engine, cursor=first.cursor) == [1]
+    assert engine.query(ListDeadRecords(**GROUP, limit=4)).cursor is None
 
 
 @pytest.mark.parametrize("more", [{"limit": 0}, {"limit": 1_001}, {"cursor": "x"}, {"cursor": ""}])
 def test_a_page_that_makes_no_sense_is_invalid(more):
     with pytest.raises(Invalid):
-        given(*dying(1)).query(ListLetters(**GROUP, **more))
+        given(*dying(1)).query(ListDeadRecords(**GROUP, **more))
 
 
-def test_a_letter_outlives_its_record():
+def test_a_dead_letter_outlives_its_record():
     engine = given(*dying(1), TrimStream(stream="orders", max_length=1))
 
-    assert letters(engine) == [1]
+    assert dead_sequences(engine) == [1]
     assert dead(engine) == 1
 
 
 # Requeue
 
 
-def test_a_letter_that_is_requeued_is_handed_out_as_if_for_the_first_time():
+def test_a_dead_letter_that_is_requeued_is_handed_out_as_if_for_the_first_time():
     engine = given(*dying(1, 3))
 
-    decision = engine.execute(RequeueLetters(**GROUP, ids=ids(3)))
+    decision = engine.execute(RequeueDeadRecords(**GROUP, ids=ids(3)))
 
-    assert decision.reply == LettersChanged(ids=ids(3))
-    assert [type(event) for event in decision.events] == [LetterRevived]
+    assert decision.reply == DeadLettersChanged(ids=ids(3))
+    assert [type(event) for event in decision.events] == [DeadRecordRevived]
     reply = engine.execute(read()).reply
     assert ([one.sequence for one in reply.items], reply.deliveries) == ([3], [1])
-    assert (letters(engine), dead(engine)) == ([1], 1)
+    assert (dead_sequences(engine), dead(engine)) == ([1], 1)
 
 
 def test_without_names_the_newest_are_requeued_and_whether_there_are_more_is_told():
     engine = given(*dying(1, 2, 3))
 
-    assert engine.execute(RequeueLetters(**GROUP, limit=2)).reply == LettersChanged(
+    assert engine.execute(RequeueDeadRecords(**GROUP, limit=2)).reply == DeadLettersChanged(
         ids=ids(3, 2), more=True
     )
-    assert engine.execute(RequeueLetters(**GROUP, limit=2)).reply == LettersChanged(ids=ids(1))
-    assert engine.execute(RequeueLetters(**GROUP)).reply == LettersChanged(ids=[])
+    assert engine.execute(RequeueDeadRecords(**GROUP, limit=2)).reply == DeadLettersChanged(
+        ids=ids(1)
+    )
+    assert engine.execute(RequeueDeadRecords(**GROUP)).reply == DeadLettersChanged(ids=[])
     assert dead(engine) == 0
 
 
-def test_a_letter_may_die_again_and_again():
+def test_a_dead_letter_may_die_again_and_again():
     engine = given(*dying(1))
     for _ in range(3):
-        engine.execute(RequeueLetters(**GROUP), read(), Nack(**GROUP, ids=ids(1)), read())
-        assert (letters(engine), dead(engine)) == ([1], 1)
+        engine.execute(RequeueDeadRecords(**GROUP), read(), Nack(**GROUP, ids=ids(1)), read())
+        assert (dead_sequences(engine), dead(engine)) == ([1], 1)
 
 
-def test_a_letter_that_comes_back_goes_to_the_slot_of_its_key():
+def test_a_dead_letter_that_comes_back_goes_to_the_slot_of_its_key():
     settings = GroupSettings(mode=GroupMode.KEY_SHARED, max_deliveries=1)
     engine = given(*dying(1, settings=settings, count=2), JoinGroup(**GROUP, consumer=BORIS))
 
-    engine.execute(RequeueLetters(**GROUP))
+    engine.execute(RequeueDeadRecords(**GROUP))
 
     assert engine.execute(read(BORIS)).reply.items == []  # Anna has the other record of its key
     assert [one.sequence for one in engine.execute(read()).reply.items] == [1]
@@ -139,42 +141,42 @@ def test_a_record_that_was_trimmed_cannot_come_back():
     engine = given(*dying(1, 4), TrimStream(stream="orders", max_length=2))
 
     with pytest.raises(Conflict) as refusal:
-        engine.execute(RequeueLetters(**GROUP, ids=ids(4, 1)))
+        engine.execute(RequeueDeadRecords(**GROUP, ids=ids(4, 1)))
     assert refusal.value.code == "record_trimmed"
 
-    assert engine.execute(RequeueLetters(**GROUP)).reply == LettersChanged(ids=ids(4))
-    assert letters(engine) == [1]
+    assert engine.execute(RequeueDeadRecords(**GROUP)).reply == DeadLettersChanged(ids=ids(4))
+    assert dead_sequences(engine) == [1]
 
 
-def test_there_is_no_more_to_requeue_once_letters_are_met_whose_records_were_trimmed():
+def test_there_is_no_more_to_requeue_once_dead_letters_are_met_whose_records_were_trimmed():
     engine = given(*dying(1, 2, 4), TrimStream(stream="orders", max_length=2))
 
-    reply = engine.execute(RequeueLetters(**GROUP, limit=2)).reply
+    reply = engine.execute(RequeueDeadRecords(**GROUP, limit=2)).reply
 
-    assert reply == LettersChanged(ids=ids(4), more=False)
+    assert reply == DeadLettersChanged(ids=ids(4), more=False)
 
 
 # Purge
 
 
-def test_a_letter_that_is_purged_is_gone_for_good():
+def test_a_dead_letter_that_is_purged_is_gone_for_good():
     engine = given(*dying(1, 3))
 
-    decision = engine.execute(PurgeLetters(**GROUP, ids=ids(1)))
+    decision = engine.execute(PurgeDeadRecords(**GROUP, ids=ids(1)))
 
-    assert decision.reply == LettersChanged(ids=ids(1))
-    assert [type(event) for event in decision.events] == [LetterPurged]
-    assert (letters(engine), dead(engine)) == ([3], 1)
+    assert decision.reply == DeadLettersChanged(ids=ids(1))
+    assert [type(event) for event in decision.events] == [DeadRecordPurged]
+    assert (dead_sequences(engine), dead(engine)) == ([3], 1)
     assert engine.execute(read()).reply.items == []
 
 
-def test_a_letter_whose_record_was_trimmed_can_be_purged():
+def test_a_dead_letter_whose_record_was_trimmed_can_be_purged():
     engine = given(*dying(1), TrimStream(stream="orders", max_length=0))
 
-    assert engine.execute(PurgeLetters(**GROUP)).reply == LettersChanged(ids=ids(1))
+    assert engine.execute(PurgeDeadRecords(**GROUP)).reply == DeadLettersChanged(ids=ids(1))
 
 
-@pytest.mark.parametrize("message", [RequeueLetters, PurgeLetters])
+@pytest.mark.parametrize("message", [RequeueDeadRecords, PurgeDeadRecords])
 @pytest.mark.parametrize(
     ("more", "error"),
     [
@@ -187,20 +189,20 @@ def test_a_letter_whose_record_was_trimmed_can_be_purged():
         ({"limit": 1_001}, Invalid),
     ],
 )
-def test_all_that_is_named_must_be_a_letter(message, more, error):
+def test_all_that_is_named_must_be_a_dead_letter(message, more, error):
     engine = given(*dying(1))
 
     with pytest.raises(error):
         engine.execute(message(**GROUP, **more))
 
-    assert letters(engine) == [1]
+    assert dead_sequences(engine) == [1]
 
 
-@pytest.mark.parametrize("message", [RequeueLetters, PurgeLetters])
-def test_a_letter_that_is_named_twice_is_meant_once(message):
+@pytest.mark.parametrize("message", [RequeueDeadRecords, PurgeDeadRecords])
+def test_a_dead_letter_that_is_named_twice_is_meant_once(message):
     engine = given(*dying(1))
 
-    assert engine.execute(message(**GROUP, ids=ids(1, 1))).reply == LettersChanged(ids=ids(1))
+    assert engine.execute(message(**GROUP, ids=ids(1, 1))).reply == DeadLettersChanged(ids=ids(1))
     assert dead(engine) == 0
 
 
@@ -208,14 +210,14 @@ def test_a_letter_that_is_named_twice_is_meant_once(message):
 
 
 @pytest.mark.parametrize("end", [DeleteGroup(**GROUP), DeleteStream(stream="orders")])
-def test_a_group_that_was_made_again_does_not_meet_the_letters_of_the_one_before(end):
+def test_a_group_that_was_made_again_does_not_meet_the_dead_letters_of_the_one_before(end):
     engine = given(*dying(1), end, JoinGroup(**GROUP, consumer=ANNA))
 
-    assert (letters(engine), dead(engine)) == ([], 0)
-    assert len(engine.letters) == 1
+    assert (dead_sequences(engine), dead(engine)) == ([], 0)
+    assert len(engine.dead_records) == 1
 
 
-def test_a_namespace_that_was_made_again_does_not_meet_the_letters_of_the_one_before():
+def test_a_namespace_that_was_made_again_does_not_meet_the_dead_letters_of_the_one_before():
     prod = {"namespace": "prod"}
     engine = given(
         *(
@@ -223,9 +225,9 @@ def test_a_namespace_that_was_made_again_does_not_meet_the_letters_of_the_one_be
             for message in dying(1)
         )
     )
-    assert len(engine.query(ListLetters(**GROUP, **prod)).items) == 1
+    assert len(engine.query(ListDeadRecords(**GROUP, **prod)).items) == 1
 
     engine.execute(DeleteNamespace(name="prod", force=True))
     engine.execute(JoinGroup(**GROUP, consumer=ANNA, **prod))
 
-    assert engine.query(ListLetters(**GROUP, **prod)).items == []
+    assert engine.query(ListDeadRecords(**GROUP, **prod)).items == []

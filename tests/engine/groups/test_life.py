@@ -23,11 +23,11 @@ from flo.model.groups import (
     GroupSettings,
     JoinGroup,
     LeaveGroup,
-    ListLetters,
+    ListDeadRecords,
     Nack,
-    PurgeLetters,
+    PurgeDeadRecords,
     ReadGroup,
-    RequeueLetters,
+    RequeueDeadRecords,
     TouchRecords,
 )
 from flo.model.streams import Append, NewRecord, TrimStream
@@ -105,7 +105,7 @@ class Life(RuleBasedStateMachine):
         for event in decision.events:
             match type(event).__name__:
                 case "RecordDied":
-                    sequence = event.letter.record.sequence
+                    sequence = event.dead_record.record.sequence
                     assert self.status[sequence] == WAITING
                     assert self.deliveries[sequence] == self.settings.max_deliveries
                     self.status[sequence] = DEAD
@@ -174,14 +174,14 @@ class Life(RuleBasedStateMachine):
                     self.status[sequence] = WAITING
 
     def requeue(self, limit):
-        reply = self.engine.execute(RequeueLetters(**GROUP, limit=limit)).reply
+        reply = self.engine.execute(RequeueDeadRecords(**GROUP, limit=limit)).reply
         for sequence in map(sequence_of, reply.ids):
             assert self.status[sequence] == DEAD
             self.status[sequence] = WAITING
             self.deliveries[sequence] = 0
 
     def purge(self, limit):
-        reply = self.engine.execute(PurgeLetters(**GROUP, limit=limit)).reply
+        reply = self.engine.execute(PurgeDeadRecords(**GROUP, limit=limit)).reply
         self.status |= dict.fromkeys(map(sequence_of, reply.ids), SETTLED)
 
     def trim(self, limit):
@@ -194,15 +194,15 @@ class Life(RuleBasedStateMachine):
     @invariant()
     def every_record_is_in_one_place_and_it_is_the_right_one(self):
         group = self.stream.groups["billing"]
-        letters = self.engine.query(ListLetters(**GROUP, limit=1_000)).items
+        dead = self.engine.query(ListDeadRecords(**GROUP, limit=1_000)).items
         found = {one: NEW for one in range(group.next, self.stream.next)}
         for one in group.backlog.deliveries.values():
             assert one.sequence not in found
             idle = WAITING if one.until_ms is None else DELAYED
             found[one.sequence] = one.consumer or idle
-        for letter in letters:
-            assert letter.record.sequence not in found
-            found[letter.record.sequence] = DEAD
+        for one in dead:
+            assert one.record.sequence not in found
+            found[one.record.sequence] = DEAD
         assert found == {one: status for one, status in self.status.items() if status != SETTLED}
         view = self.engine.query(GetGroup(**GROUP))
         assert view.lag + view.pending + view.waiting + view.dead == len(found)

@@ -22,15 +22,15 @@ from flo.model.runs import (
     Cancel,
     Claim,
     Complete,
+    DeadRunsChanged,
     Fail,
     GetRun,
     Invoke,
     Invoked,
-    ListDead,
+    ListDeadRuns,
     ListRuns,
-    Purged,
-    PurgeDead,
-    RequeueDead,
+    PurgeDeadRuns,
+    RequeueDeadRuns,
     RunStatus,
     Touch,
     WaitForRuns,
@@ -292,9 +292,9 @@ COMMANDS = [
     Touch(run_id="send-1", worker_id=ANNA, **PROD),
     Cancel(run_id="send-1", **PROD),
     Cancel(run_id="send-4", **PROD),
-    RequeueDead(action="send", run_ids=["send-4"], **PROD),
-    RequeueDead(action="send", **PROD),
-    PurgeDead(action="send", run_ids=["send-4"], **PROD),
+    RequeueDeadRuns(action="send", ids=["send-4"], **PROD),
+    RequeueDeadRuns(action="send", **PROD),
+    PurgeDeadRuns(action="send", ids=["send-4"], **PROD),
     Heartbeat(worker_id=ANNA, **PROD),
     DrainWorker(worker_id=ANNA, **PROD),
     FORCE,
@@ -324,7 +324,7 @@ def test_what_asks_for_nothing_in_particular_finds_nothing_in_a_deleted_namespac
     engine.execute(FORCE)
 
     assert engine.execute(CLAIM).reply == Assigned()
-    assert engine.execute(PurgeDead(action="send", **PROD)).reply == Purged(run_ids=[])
+    assert engine.execute(PurgeDeadRuns(action="send", **PROD)).reply == DeadRunsChanged(ids=[])
     assert engine.execute(DeregisterWorker(worker_id=ANNA, **PROD)).events == ()
     assert engine.query(WaitForRuns(run_ids=["send-1", "send-4"], **PROD)).unknown == [
         "send-1",
@@ -333,7 +333,7 @@ def test_what_asks_for_nothing_in_particular_finds_nothing_in_a_deleted_namespac
     for query in (
         ListActions(**PROD),
         ListRuns(action="send", **PROD),
-        ListDead(action="send", **PROD),
+        ListDeadRuns(action="send", **PROD),
         ListWorkers(**PROD),
     ):
         assert engine.query(query).items == []
@@ -353,12 +353,12 @@ def test_a_namespace_that_is_made_again_does_not_see_the_runs_of_the_one_before(
     engine = made_again()
 
     assert engine.query(ListRuns(action="send", **PROD)).items == []
-    assert engine.query(ListDead(action="send", **PROD)).items == []
+    assert engine.query(ListDeadRuns(action="send", **PROD)).items == []
     assert sum(engine.query(GetNamespace(name="prod")).runs.values()) == 0
     for run_id in ("send-1", "send-4"):
         with pytest.raises(NotFound):
             engine.query(GetRun(run_id=run_id, **PROD))
-    assert engine.execute(RequeueDead(action="send", **PROD)).reply.run_ids == []
+    assert engine.execute(RequeueDeadRuns(action="send", **PROD)).reply.ids == []
 
 
 def test_a_namespace_that_is_made_again_begins_to_count_again():
@@ -386,10 +386,10 @@ def test_dead_letters_are_requeued_and_purged_in_the_namespace_they_died_in():
     engine = made_again()
     engine.execute(INVOKE, CLAIM, FAIL)
 
-    requeued = engine.execute(RequeueDead(action="send", run_ids=["send-1"], **PROD))
+    requeued = engine.execute(RequeueDeadRuns(action="send", ids=["send-1"], **PROD))
     assert requeued.removed == (ArchiveAddress("run", "prod~1", "send", 1),)
 
-    purged = engine.execute(CLAIM, FAIL, PurgeDead(action="send", **PROD))
+    purged = engine.execute(CLAIM, FAIL, PurgeDeadRuns(action="send", **PROD))
     assert purged.removed == (ArchiveAddress("run", "prod~1", "send", 1),)
     assert ("prod", "send-4") in engine.ended
 

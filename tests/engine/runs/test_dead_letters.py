@@ -12,16 +12,15 @@ from flo.model.runs import (
     Cancel,
     Claim,
     Complete,
+    DeadRunsChanged,
     Fail,
     GetRun,
     Invoke,
     Invoked,
-    ListDead,
+    ListDeadRuns,
     ListRuns,
-    Purged,
-    PurgeDead,
-    Requeued,
-    RequeueDead,
+    PurgeDeadRuns,
+    RequeueDeadRuns,
     RunStatus,
     Touch,
 )
@@ -32,8 +31,8 @@ from given import ANNA, BORIS, DEFAULT, Later, given
 SEND = RegisterAction(name="send", max_retries=1, retry_delay_ms=100)
 INVOKE = Invoke(action="send")
 CLAIM = Claim(worker_id=ANNA, actions=["send"])
-REQUEUE = RequeueDead(action="send", run_ids=["send-1"])
-PURGE = PurgeDead(action="send", run_ids=["send-1"])
+REQUEUE = RequeueDeadRuns(action="send", ids=["send-1"])
+PURGE = PurgeDeadRuns(action="send", ids=["send-1"])
 
 
 def given_dead(*numbers, before=(SEND,), **invocation):
@@ -51,7 +50,7 @@ def given_dead(*numbers, before=(SEND,), **invocation):
 
 def listed(engine, **settings):
     """The numbers on every page of dead letters."""
-    query = ListDead(action="send", **settings)
+    query = ListDeadRuns(action="send", **settings)
     page = engine.query(query)
     pages = [[run.run_id.removeprefix("send-") for run in page.items]]
     while page.cursor is not None:
@@ -88,7 +87,7 @@ def test_dead_letters_are_listed_the_newest_first(settings, pages):
 def test_a_list_of_dead_letters_shows_what_became_of_them():
     engine = given_dead(1, input=b"{}")
 
-    (run,) = engine.query(ListDead(action="send")).items
+    (run,) = engine.query(ListDeadRuns(action="send")).items
 
     assert run == engine.query(GetRun(run_id="send-1"))
     assert (run.status, run.error, run.dead_lettered) == (RunStatus.FAILED, "no", True)
@@ -105,7 +104,7 @@ def test_a_page_of_large_dead_letters_is_shorter_than_its_limit(monkeypatch):
 )
 def test_a_list_past_its_bounds_is_refused(settings):
     with pytest.raises(Invalid):
-        given(SEND).query(ListDead(action="send", **settings))
+        given(SEND).query(ListDeadRuns(action="send", **settings))
 
 
 def test_what_ended_in_other_ways_is_no_dead_letter():
@@ -149,7 +148,7 @@ def test_a_requeued_run_is_pending_again_and_the_archive_lets_go_of_it():
         finished_at_ms=None,
         dead_lettered=False,
     )
-    assert decision.reply == Requeued(run_ids=["send-1"])
+    assert decision.reply == DeadRunsChanged(ids=["send-1"])
     assert decision.events == (RunRevived(namespace=DEFAULT, run=run, was=RunStatus.FAILED),)
     assert decision.removed == (ArchiveAddress("run", DEFAULT, "send", 1),)
     assert decision.archived == ()
@@ -277,15 +276,15 @@ def test_a_failure_of_an_earlier_life_that_comes_again_changes_nothing():
 
 def test_all_dead_letters_are_requeued_the_newest_first_a_portion_at_a_time():
     engine = given_dead(1, 2, 4, 5, 6)
-    portion = RequeueDead(action="send", limit=2)
+    portion = RequeueDeadRuns(action="send", limit=2)
 
     replies = [engine.execute(portion).reply for _ in range(4)]
 
     assert replies == [
-        Requeued(run_ids=["send-6", "send-5"], more=True),
-        Requeued(run_ids=["send-4", "send-2"], more=True),
-        Requeued(run_ids=["send-1"], more=False),
-        Requeued(run_ids=[], more=False),
+        DeadRunsChanged(ids=["send-6", "send-5"], more=True),
+        DeadRunsChanged(ids=["send-4", "send-2"], more=True),
+        DeadRunsChanged(ids=["send-1"], more=False),
+        DeadRunsChanged(ids=[], more=False),
     ]
     assert tally(engine) == {"pending": 5, "completed": 1}
 
@@ -293,21 +292,21 @@ def test_all_dead_letters_are_requeued_the_newest_first_a_portion_at_a_time():
 def test_exactly_as_many_as_asked_for_are_all_there_were():
     engine = given_dead(1, 2)
 
-    assert engine.execute(RequeueDead(action="send", limit=2)).reply == Requeued(
-        run_ids=["send-2", "send-1"], more=False
+    assert engine.execute(RequeueDeadRuns(action="send", limit=2)).reply == DeadRunsChanged(
+        ids=["send-2", "send-1"], more=False
     )
 
 
 def test_several_dead_letters_are_requeued_by_name():
     engine = given_dead(1, 2, 3)
 
-    decision = engine.execute(RequeueDead(action="send", run_ids=["send-3", "send-1", "send-3"]))
+    decision = engine.execute(RequeueDeadRuns(action="send", ids=["send-3", "send-1", "send-3"]))
 
-    assert decision.reply == Requeued(run_ids=["send-3", "send-1"])
+    assert decision.reply == DeadRunsChanged(ids=["send-3", "send-1"])
     assert listed(engine) == [[2]]
 
 
-@pytest.mark.parametrize("command", [RequeueDead, PurgeDead])
+@pytest.mark.parametrize("command", [RequeueDeadRuns, PurgeDeadRuns])
 @pytest.mark.parametrize(
     ("run_id", "error", "code"),
     [
@@ -327,16 +326,16 @@ def test_if_one_that_is_named_is_no_dead_letter_none_is_touched(command, run_id,
     engine.execute(INVOKE, CLAIM, Complete(run_id="send-2", worker_id=ANNA), INVOKE, CLAIM, INVOKE)
 
     with pytest.raises(error) as refusal:
-        engine.execute(command(action="send", run_ids=["send-1", run_id]))
+        engine.execute(command(action="send", ids=["send-1", run_id]))
 
     assert refusal.value.code == code
     assert listed(engine) == [[1]]
 
 
-@pytest.mark.parametrize("command", [RequeueDead, PurgeDead])
+@pytest.mark.parametrize("command", [RequeueDeadRuns, PurgeDeadRuns])
 @pytest.mark.parametrize(
     "settings",
-    [{"limit": 0}, {"limit": -1}, {"limit": 1_001}, {"run_ids": []}, {"run_ids": ["x"] * 1_001}],
+    [{"limit": 0}, {"limit": -1}, {"limit": 1_001}, {"ids": []}, {"ids": ["x"] * 1_001}],
 )
 def test_a_portion_past_its_bounds_is_refused(command, settings):
     with pytest.raises(Invalid):
@@ -356,13 +355,13 @@ def test_what_is_requeued_at_once_is_bounded_by_its_length(monkeypatch):
     engine = given_dead(1, 2, 3, input=bytes(60))
 
     with pytest.raises(TooLarge, match="name fewer"):
-        engine.execute(RequeueDead(action="send", run_ids=["send-1", "send-2", "send-3"]))
+        engine.execute(RequeueDeadRuns(action="send", ids=["send-1", "send-2", "send-3"]))
     assert listed(engine) == [[3, 2, 1]]
 
-    assert engine.execute(RequeueDead(action="send")).reply == Requeued(
-        run_ids=["send-3", "send-2"], more=True
+    assert engine.execute(RequeueDeadRuns(action="send")).reply == DeadRunsChanged(
+        ids=["send-3", "send-2"], more=True
     )
-    assert engine.execute(RequeueDead(action="send")).reply == Requeued(run_ids=["send-1"])
+    assert engine.execute(RequeueDeadRuns(action="send")).reply == DeadRunsChanged(ids=["send-1"])
 
 
 def test_a_dead_letter_of_an_action_that_is_deleted_cannot_be_requeued_but_purged():
@@ -374,7 +373,7 @@ def test_a_dead_letter_of_an_action_that_is_deleted_cannot_be_requeued_but_purge
 
     assert refusal.value.code == "action_not_found"
     assert listed(engine) == [[1]]
-    assert engine.execute(PURGE).reply == Purged(run_ids=["send-1"])
+    assert engine.execute(PURGE).reply == DeadRunsChanged(ids=["send-1"])
     assert listed(engine) == [[]]
 
 
@@ -382,7 +381,7 @@ def test_a_dead_letter_of_an_action_that_is_disabled_may_be_requeued():
     engine = given_dead(1)
     engine.execute(DisableAction(name="send"))
 
-    assert engine.execute(REQUEUE).reply == Requeued(run_ids=["send-1"])
+    assert engine.execute(REQUEUE).reply == DeadRunsChanged(ids=["send-1"])
 
 
 def test_a_requeued_run_outlives_its_action_like_any_other():
@@ -401,7 +400,7 @@ def test_a_purged_dead_letter_is_forgotten():
     decision = engine.execute(PURGE)
 
     purged = RunPurged(namespace=DEFAULT, action="send", number=1, was=RunStatus.FAILED, key=None)
-    assert decision.reply == Purged(run_ids=["send-1"])
+    assert decision.reply == DeadRunsChanged(ids=["send-1"])
     assert decision.events == (purged,)
     assert decision.removed == (ArchiveAddress("run", DEFAULT, "send", 1),)
     assert listed(engine) == [[2]]
@@ -414,11 +413,11 @@ def test_a_purged_dead_letter_is_forgotten():
 
 def test_all_dead_letters_are_purged_a_portion_at_a_time():
     engine = given_dead(1, 2, 4)
-    portion = PurgeDead(action="send", limit=2)
+    portion = PurgeDeadRuns(action="send", limit=2)
 
-    assert engine.execute(portion).reply == Purged(run_ids=["send-4", "send-2"], more=True)
-    assert engine.execute(portion).reply == Purged(run_ids=["send-1"], more=False)
-    assert engine.execute(portion).reply == Purged(run_ids=[], more=False)
+    assert engine.execute(portion).reply == DeadRunsChanged(ids=["send-4", "send-2"], more=True)
+    assert engine.execute(portion).reply == DeadRunsChanged(ids=["send-1"], more=False)
+    assert engine.execute(portion).reply == DeadRunsChanged(ids=[], more=False)
     assert tally(engine) == {"completed": 1}
 
 

@@ -13,7 +13,7 @@ from flo.engine.ticks import Tick
 from flo.model.actions import ActionLimits, DeleteAction, GetAction, RegisterAction
 from flo.model.errors import Invalid
 from flo.model.namespaces import DeleteNamespace
-from flo.model.runs import Cancel, Claim, Complete, Fail, Invoke, RequeueDead, RunStatus
+from flo.model.runs import Cancel, Claim, Complete, Fail, Invoke, RequeueDeadRuns, RunStatus
 from flo.model.workers import DeregisterWorker, RegisterWorker
 from flo.shard.snapshot import dump, fingerprint, load
 from given import ANNA, BORIS, DEFAULT, EngineHarness, Later, given, replayed
@@ -304,7 +304,7 @@ def test_a_dead_letter_that_is_requeued_stands_in_line():
     engine.execute(Fail(run_id="charge-1", worker_id=ANNA))
     assert claim(engine) == charges(2)
 
-    engine.execute(RequeueDead(action="charge"))
+    engine.execute(RequeueDeadRuns(action="charge"))
 
     assert claim(engine) == []
     complete(engine, "charge-2")
@@ -318,7 +318,7 @@ def test_a_dead_letter_comes_back_under_the_limits_of_then():
     for run_id in charges(1, 2):
         engine.execute(Fail(run_id=run_id, worker_id=ANNA))
 
-    engine.execute(charge(1), RequeueDead(action="charge"))
+    engine.execute(charge(1), RequeueDeadRuns(action="charge"))
 
     assert len(claim(engine)) == 1
     check_replay(engine)

@@ -3,7 +3,7 @@ import pytest
 from flo.engine.context import Context
 from flo.engine.lookup import Found
 from flo.engine.machine import lookups_for
-from flo.engine.runs.lookups import RunKeyLookup, RunLookup, RunPageLookup
+from flo.engine.runs.lookups import DeadRunPageLookup, RunKeyLookup, RunLookup, RunPageLookup
 from flo.model.actions import GetAction, RegisterAction
 from flo.model.errors import Invalid
 from flo.model.namespaces import DeleteNamespace
@@ -14,10 +14,10 @@ from flo.model.runs import (
     Fail,
     GetRun,
     Invoke,
-    ListDead,
+    ListDeadRuns,
     ListRuns,
-    PurgeDead,
-    RequeueDead,
+    PurgeDeadRuns,
+    RequeueDeadRuns,
     RunStatus,
     Touch,
     WaitForRuns,
@@ -38,7 +38,7 @@ def page(below, limit=50, status=None, live=()):
 
 
 def dead_page(below, limit):
-    return RunPageLookup(DEFAULT, "send", below, limit, is_dead=True)
+    return DeadRunPageLookup(DEFAULT, "send", below, limit)
 
 
 STATE = given(
@@ -68,13 +68,13 @@ WAITING = STATE.spaces[DEFAULT].runs["send-2"]
         (Cancel(run_id="send-1"), [ENDED]),
         (Cancel(run_id="send-2"), []),
         (Cancel(run_id="send-3"), []),
-        (RequeueDead(action="send", run_ids=["send-2", "send-1", "send-1", "send-3"]), [ENDED]),
-        (RequeueDead(action="send"), [dead_page(below=3, limit=101)]),
-        (RequeueDead(action="send", limit=2**63), [dead_page(below=3, limit=1_001)]),
-        (RequeueDead(action="send", limit=-1), [dead_page(below=3, limit=2)]),
-        (PurgeDead(action="send", run_ids=["send-1"] * 2_000), [ENDED]),
-        (PurgeDead(action="send", limit=7), [dead_page(below=3, limit=8)]),
-        (ListDead(action="send", cursor="2", limit=7), [dead_page(below=2, limit=8)]),
+        (RequeueDeadRuns(action="send", ids=["send-2", "send-1", "send-1", "send-3"]), [ENDED]),
+        (RequeueDeadRuns(action="send"), [dead_page(below=3, limit=101)]),
+        (RequeueDeadRuns(action="send", limit=2**63), [dead_page(below=3, limit=1_001)]),
+        (RequeueDeadRuns(action="send", limit=-1), [dead_page(below=3, limit=2)]),
+        (PurgeDeadRuns(action="send", ids=["send-1"] * 2_000), [ENDED]),
+        (PurgeDeadRuns(action="send", limit=7), [dead_page(below=3, limit=8)]),
+        (ListDeadRuns(action="send", cursor="2", limit=7), [dead_page(below=2, limit=8)]),
         (GetRun(run_id="send-1"), [ENDED]),
         (GetRun(run_id="send-2"), []),
         (GetRun(run_id="send-3"), []),
@@ -97,7 +97,7 @@ def test_the_archive_is_asked_for_what_the_state_cannot_know_and_for_nothing_els
     assert wanted(EngineHarness(STATE), message) == lookups
 
 
-@pytest.mark.parametrize("query", [ListRuns, ListDead])
+@pytest.mark.parametrize("query", [ListRuns, ListDeadRuns])
 def test_a_query_that_makes_no_sense_is_refused_and_the_archive_is_not_asked(query):
     engine = EngineHarness(STATE)
     senseless = query(action="send", limit=0)
@@ -114,7 +114,7 @@ def test_of_very_many_runs_no_more_are_looked_up_than_may_be_named_at_once():
     run_ids = [f"send-{number}" for number in range(1, 1_003)]
     engine.execute(*(Complete(run_id=run_id, worker_id=ANNA) for run_id in run_ids))
 
-    for message in (WaitForRuns(run_ids=run_ids), RequeueDead(action="send", run_ids=run_ids)):
+    for message in (WaitForRuns(run_ids=run_ids), RequeueDeadRuns(action="send", ids=run_ids)):
         assert len(wanted(engine, message)) == 1_000
 
 
@@ -128,7 +128,7 @@ def test_what_ended_in_a_namespace_is_looked_for_under_the_name_it_was_filed_und
 
     assert wanted(engine, keyed) == [RunKeyLookup("prod~1", "send", "k")]
     assert wanted(engine, GetRun(run_id="send-1", **prod)) == [RunLookup("prod~1", "send", 1)]
-    (page,) = wanted(engine, ListDead(action="send", **prod))
+    (page,) = wanted(engine, ListDeadRuns(action="send", **prod))
     assert page.archive_name == "prod~1"
 
 

@@ -2,7 +2,7 @@ import pytest
 
 from flo.engine.context import NO_RECORDS, Context
 from flo.engine.groups import lookups as group_lookups
-from flo.engine.groups.lookups import LetterLookup, LetterPageLookup
+from flo.engine.groups.lookups import DeadRecordLookup, DeadRecordPageLookup
 from flo.engine.lookup import Found, RecordLookup
 from flo.engine.machine import lookups_for
 from flo.engine.schedules.feature import FEATURE as SCHEDULES
@@ -16,12 +16,12 @@ from flo.model.groups import (
     GroupMode,
     GroupSettings,
     JoinGroup,
-    ListLetters,
+    ListDeadRecords,
     ListPending,
     Nack,
-    PurgeLetters,
+    PurgeDeadRecords,
     ReadGroup,
-    RequeueLetters,
+    RequeueDeadRecords,
 )
 from flo.model.records import PositionBy, StreamPosition
 from flo.model.streams import Append, NewRecord, ReadStream, TrimStream
@@ -117,21 +117,21 @@ LATER = NOON_MS + 1_000
         (ClaimRecords(**GROUP, consumer=BORIS), []),
         (ListPending(**GROUP), [RecordLookup(1, 4, 1), RecordLookup(1, 6, 1)]),
         (ListPending(**GROUP, limit=0), []),
-        (ListLetters(**GROUP), [LetterPageLookup(DEFAULT, "orders/billing/1", 11, 51)]),
+        (ListDeadRecords(**GROUP), [DeadRecordPageLookup(DEFAULT, "orders/billing/1", 11, 51)]),
         (
-            ListLetters(**GROUP, cursor="7", limit=5),
-            [LetterPageLookup(DEFAULT, "orders/billing/1", 7, 6)],
+            ListDeadRecords(**GROUP, cursor="7", limit=5),
+            [DeadRecordPageLookup(DEFAULT, "orders/billing/1", 7, 6)],
         ),
-        (ListLetters(**GROUP, cursor="x"), []),
-        (RequeueLetters(**GROUP), [LetterPageLookup(DEFAULT, "orders/billing/1", 11, 101)]),
+        (ListDeadRecords(**GROUP, cursor="x"), []),
+        (RequeueDeadRecords(**GROUP), [DeadRecordPageLookup(DEFAULT, "orders/billing/1", 11, 101)]),
         (
-            PurgeLetters(**GROUP, ids=["0-4", "0-4", "0-9"]),
+            PurgeDeadRecords(**GROUP, ids=["0-4", "0-4", "0-9"]),
             [
-                LetterLookup(ArchiveAddress("letter", DEFAULT, "orders/billing/1", number))
+                DeadRecordLookup(ArchiveAddress("dead_record", DEFAULT, "orders/billing/1", number))
                 for number in (4, 9)
             ],
         ),
-        (PurgeLetters(stream="orders", group="nobody"), []),
+        (PurgeDeadRecords(stream="orders", group="nobody"), []),
     ],
 )
 def test_what_is_not_in_memory_has_to_be_looked_up(engine, message, lookups):
@@ -186,8 +186,8 @@ def test_only_so_many_parts_are_fetched_at_a_time():
 
 
 AGE = PositionLookup(1, "age", PositionBy.TIME, 5, END)
-LETTERS = LetterPageLookup(DEFAULT, "a/b/1", 5, 5)
-LETTER = LetterLookup(ArchiveAddress("letter", DEFAULT, "orders/billing/1", 4))
+DEAD_RECORDS = DeadRecordPageLookup(DEFAULT, "a/b/1", 5, 5)
+DEAD_RECORD = DeadRecordLookup(ArchiveAddress("dead_record", DEFAULT, "orders/billing/1", 4))
 
 
 @pytest.mark.parametrize(
@@ -197,11 +197,11 @@ LETTER = LetterLookup(ArchiveAddress("letter", DEFAULT, "orders/billing/1", 4))
         ({}, AGE, False),
         ({PositionLookup(1, "age").key(): END}, AGE, True),
         ({PositionLookup(2, "age").key(): END}, AGE, False),
-        ({}, LETTERS, False),
-        ({LetterPageLookup(DEFAULT, "a/b/1").key(): ()}, LETTERS, True),
-        ({LetterPageLookup(DEFAULT, "a/b/2").key(): ()}, LETTERS, False),
-        ({}, LETTER, False),
-        ({LETTER.key(): None}, LETTER, True),
+        ({}, DEAD_RECORDS, False),
+        ({DeadRecordPageLookup(DEFAULT, "a/b/1").key(): ()}, DEAD_RECORDS, True),
+        ({DeadRecordPageLookup(DEFAULT, "a/b/2").key(): ()}, DEAD_RECORDS, False),
+        ({}, DEAD_RECORD, False),
+        ({DEAD_RECORD.key(): None}, DEAD_RECORD, True),
     ],
 )
 def test_nothing_is_an_answer_too_but_not_one_of_another_life(fetched, lookup, known):
@@ -218,7 +218,7 @@ def test_every_message_that_needs_the_store_is_in_the_table():
         "PullTrigger",
         "ClaimRecords",
         "ListPending",
-        "ListLetters",
-        "RequeueLetters",
-        "PurgeLetters",
+        "ListDeadRecords",
+        "RequeueDeadRecords",
+        "PurgeDeadRecords",
     }

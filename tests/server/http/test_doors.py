@@ -67,7 +67,7 @@ ROUTES = {
     ("/api/v1/workers/{worker_id}/heartbeat", "POST"),
     ("/api/v1/workers/{worker_id}/drain", "POST"),
     ("/api/v1/workers/{worker_id}/await", "POST"),
-    ("/api/v1/workers/{worker_id}/news", "GET"),
+    ("/api/v1/workers/{worker_id}/notifications", "GET"),
     ("/api/v1/tasks/{task_id}/complete", "POST"),
     ("/api/v1/tasks/{task_id}/fail", "POST"),
     ("/api/v1/tasks/{task_id}/touch", "POST"),
@@ -267,7 +267,13 @@ async def test_the_description_tells_the_changes_of_a_transaction_apart(http):
 async def test_the_description_says_that_a_record_comes_as_an_object(http):
     document = (await http.client.get("/openapi.json")).json()
     schemas = document["components"]["schemas"]
-    for name in ("RecordJson", "DeliveredJson", "LetterJson", "GroupSettingsJson", "StreamJson"):
+    for name in (
+        "RecordJson",
+        "DeliveredJson",
+        "DeadRecordJson",
+        "GroupSettingsJson",
+        "StreamJson",
+    ):
         assert schemas[name]["type"] == "object"
     assert "StreamRecord" not in schemas
     assert "GroupSettings" not in schemas

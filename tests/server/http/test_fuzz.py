@@ -51,7 +51,7 @@ REFUSED = [
     b"DELETE /api/v1/actions/nobody/dlq",
     b"POST /api/v1/actions/nobody/dlq/nobody-7/requeue",
     b"DELETE /api/v1/actions/nobody/dlq/nobody-7",
-    b"GET /api/v1/workers/nobody/news?block_ms=300001",
+    b"GET /api/v1/workers/nobody/notifications?block_ms=300001",
     b"POST /api/v1/workers/nobody/heartbeat",
     b"POST /api/v1/workers/nobody/drain",
     b"POST /api/v1/tasks/nobody-1/complete",

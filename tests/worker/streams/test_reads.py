@@ -256,8 +256,8 @@ def test_a_record_given_up_for_good_does_not_take_the_others_of_its_key_along() 
         await setup.append(*named(6))
         setup.start()
         await asyncio.sleep(10.0)
-        letters = (await setup.group.letters()).items
-        assert [(letter.record.payload, letter.deliveries) for letter in letters] == [(b"k2", 3)]
+        dead = (await setup.group.dead()).items
+        assert [(one.record.payload, one.deliveries) for one in dead] == [(b"k2", 3)]
 
     play(scenario, recorded, group={**KEYED, "max_deliveries": 3}, batch_size=4)
     assert recorded.done == ["k1", "k3", "k4", "k5", "k6"]

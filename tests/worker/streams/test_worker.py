@@ -132,8 +132,11 @@ async def test_a_record_that_fails_again_and_again_becomes_a_dead_letter(flo: Fl
         await until_settled(flo, "billing")
         view = await flo.workers.get(worker.worker_id)
 
-    letters = (await group.letters()).items
-    assert sorted(letter.record.payload for letter in letters) == [b'{"id":"three"}', b'{"id":1}']
+    dead = (await group.dead()).items
+    assert sorted(one.record.payload for one in dead) == [
+        b'{"id":"three"}',
+        b'{"id":1}',
+    ]
     assert sorted(seen) == [1, 1, 1, 2]
     assert (view.tasks_completed, view.tasks_failed) == (1, 6)
 

@@ -1,18 +1,21 @@
 """flo action dlq ..."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
 
 import click
 
 from flo.cli.app.command import CommandGroup
+from flo.cli.app.dead_letters import change_dead, check_choice, everything_of
 from flo.cli.app.derive import YES, confirm, list_command, operation_command
 from flo.cli.app.options import GlobalSettings
-from flo.cli.app.output import Columns, count_text, show, time_text
+from flo.cli.app.output import Columns, time_text
 from flo.cli.app.parameters import Argument
+from flo.client.blocking import BlockingFlo
 from flo.model.ids import RunId
-from flo.model.runs import ListDead, PurgeDead, RequeueDead, RunView
+from flo.model.runs import ListDeadRuns, PurgeDeadRuns, RequeueDeadRuns, RunView
 
 ERROR_SHOWN_MAX = 60
+NAMED = "name the runs"
 
 DEAD_COLUMNS: Columns[RunView] = {
     "RUN ID": lambda run: run.run_id,
@@ -36,33 +39,28 @@ def dlq() -> None:
     """
 
 
-EVERYTHING = click.Option(
-    ["-a", "--all", "everything"], is_flag=True, help="All dead letters of the action."
-)
-WHICH = ("action", Argument("run_ids", "RUN"), EVERYTHING)
+WHICH = ("action", Argument("ids", "RUN"), everything_of("action"))
 """The dead letters that are meant: those named, or all."""
 
 
 @operation_command(
     "requeue",
-    RequeueDead,
+    RequeueDeadRuns,
     *WHICH,
     examples=[
         "flo action dlq requeue charge-payment charge-payment-1",
         "flo action dlq requeue charge-payment --all",
     ],
 )
-def requeue(settings: GlobalSettings, command: RequeueDead, everything: bool) -> None:
+def requeue(settings: GlobalSettings, command: RequeueDeadRuns, everything: bool) -> None:
     """Run dead letters of ACTION again, with all their retries."""
-    _check_choice(command.run_ids, everything)
-    with settings.connect() as flo:
-        requeued = flo.actions.requeue(command.action, command.run_ids)
-    _show(settings, "Requeued", requeued)
+    check_choice(command.ids, everything, NAMED)
+    _change(settings, "Requeued", lambda flo: flo.actions.requeue(command.action, command.ids))
 
 
 @operation_command(
     "purge",
-    PurgeDead,
+    PurgeDeadRuns,
     *WHICH,
     YES,
     examples=[
@@ -70,30 +68,24 @@ def requeue(settings: GlobalSettings, command: RequeueDead, everything: bool) ->
         "flo action dlq purge charge-payment --all --yes",
     ],
 )
-def purge(settings: GlobalSettings, command: PurgeDead, everything: bool, yes: bool) -> None:
+def purge(settings: GlobalSettings, command: PurgeDeadRuns, everything: bool, yes: bool) -> None:
     """Forget dead letters of ACTION for good. On a terminal it asks first."""
-    _check_choice(command.run_ids, everything)
-    what = ", ".join(command.run_ids or ["all its dead letters"])
+    check_choice(command.ids, everything, NAMED)
+    what = ", ".join(command.ids or ["all its dead letters"])
     confirm(f"Forget {what} of {command.action!r} for good?", yes)
-    with settings.connect() as flo:
-        purged = flo.actions.purge(command.action, command.run_ids)
-    _show(settings, "Purged", purged)
+    _change(settings, "Purged", lambda flo: flo.actions.purge(command.action, command.ids))
 
 
-def _check_choice(run_ids: Sequence[RunId] | None, everything: bool) -> None:
-    if everything == bool(run_ids):
-        raise click.UsageError("name the runs, or say --all")
-
-
-def _show(settings: GlobalSettings, word: str, run_ids: list[RunId]) -> None:
-    text = f"{word} {count_text(len(run_ids), 'run')}" if run_ids else "(no dead letters)"
-    show(settings.format, {"run_ids": run_ids}, text=text, raw="\n".join(run_ids))
+def _change(
+    settings: GlobalSettings, word: str, change: Callable[[BlockingFlo], list[RunId]]
+) -> None:
+    change_dead(settings, word, "run", "run_ids", change)
 
 
 dlq.add(
     list_command(
         "list",
-        ListDead,
+        ListDeadRuns,
         "action",
         columns=DEAD_COLUMNS,
         none="no dead letters",

@@ -41,7 +41,7 @@ HINTS = {
     "stream_not_found": "See which there are with: flo stream list",
     "group_not_found": "See which there are with: flo stream group list STREAM",
     "consumer_not_joined": "Join with: flo stream group join STREAM GROUP CONSUMER",
-    "letter_not_found": "See which there are with: flo stream group dead-letters STREAM GROUP",
+    "dead_letter_not_found": "See which there are with: flo stream group dead-letters STREAM GROUP",
     "key_not_found": "See which there are with: flo kv list",
     "version_mismatch": "See what it is now with: flo kv get KEY --format json",
     "transaction_not_found": "Begin another with: flo kv begin",

@@ -1,6 +1,6 @@
 """What the log remembers of consumer groups."""
 
-from flo.engine.groups.records import Letter
+from flo.engine.groups.records import DeadRecord
 from flo.model.base import Event, Observation
 from flo.model.groups import GroupSettings, Sequences
 from flo.model.ids import (
@@ -116,11 +116,11 @@ class RecordDied(Event):
     namespace: Namespace
     stream: StreamName
     group: GroupName
-    letter: Letter
+    dead_record: DeadRecord
     slot: int = 0
 
 
-class LetterRevived(Event):
+class DeadRecordRevived(Event):
     """A dead letter is handed out again, as if for the first time."""
 
     namespace: Namespace
@@ -130,7 +130,7 @@ class LetterRevived(Event):
     slot: int = 0
 
 
-class LetterPurged(Event):
+class DeadRecordPurged(Event):
     namespace: Namespace
     stream: StreamName
     group: GroupName

@@ -5,8 +5,8 @@ from flo.engine.feature import Feature, folds_in, queries_in, rules_in
 from flo.engine.groups import dead_letters, long_polls, lookups, observations, queries, reads, rules
 from flo.engine.groups.events import (
     ConsumerHeard,
-    LetterPurged,
-    LetterRevived,
+    DeadRecordPurged,
+    DeadRecordRevived,
     RecordDied,
 )
 from flo.engine.groups.snapshot import SNAPSHOT
@@ -19,11 +19,11 @@ FEATURE = Feature(
     long_polls=long_polls.LONG_POLLS,
     wakes=long_polls.WAKES,
     archives={
-        RecordDied: dead_letters.archive_letter,
+        RecordDied: dead_letters.archive_dead,
     },
     removals={
-        LetterRevived: dead_letters.address_of,
-        LetterPurged: dead_letters.address_of,
+        DeadRecordRevived: dead_letters.address_of,
+        DeadRecordPurged: dead_letters.address_of,
     },
     due={GROUP: rules.fall_due},
     observations={ConsumerHeard: observations.observe_heard},

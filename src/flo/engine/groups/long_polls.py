@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from flo.engine.feature import Wake
 from flo.engine.groups.events import (
     ConsumerLeft,
+    DeadRecordRevived,
     GroupDeleted,
-    LetterRevived,
     RecordDied,
     RecordsAcked,
     RecordsReleased,
@@ -82,7 +82,7 @@ WAKES: Mapping[type[Event], Wake] = {
     RecordsReleased: _may_be_read,
     RecordsAcked: _may_be_read,
     RecordDied: _may_be_read,
-    LetterRevived: _may_be_read,
+    DeadRecordRevived: _may_be_read,
     ConsumerLeft: _may_be_read,
     GroupDeleted: _may_be_read,
 }

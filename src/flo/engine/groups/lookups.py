@@ -1,20 +1,19 @@
 """What messages about consumer groups need from the store: records, positions, dead letters."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, UnsetType
-from msgspec.structs import replace
 
 from flo.engine.context import Context
+from flo.engine.dead_letters import DeadPageLookup, DeadRow, rows_wanted
 from flo.engine.feature import LookupRule
 from flo.engine.groups.backlog import in_parts
 from flo.engine.groups.reads import claimable, parts_wanted
-from flo.engine.groups.records import ARCHIVE_KIND, Letter
+from flo.engine.groups.records import ARCHIVE_KIND, DeadRecord
 from flo.engine.groups.rules import OfGroup, group_of
-from flo.engine.lookup import Lookup, RecentRows, RecordLookup, RowLookup
+from flo.engine.lookup import Lookup, RecordLookup, RowLookup
 from flo.engine.paging import parse_number
 from flo.engine.state import ConsumerGroupState, State
 from flo.engine.streams.lookups import records_missing
@@ -27,20 +26,19 @@ from flo.model.groups import (
     ClaimRecords,
     CreateGroup,
     GroupMode,
-    ListLetters,
+    ListDeadRecords,
     ListPending,
-    PurgeLetters,
+    PurgeDeadRecords,
     ReadGroup,
-    RequeueLetters,
+    RequeueDeadRecords,
 )
-from flo.model.ids import LIST_LIMIT_MAX, parse_stream_id
-from flo.model.store import Store
+from flo.model.ids import parse_stream_id
 from flo.model.streams import START, TAIL
 
-_decode = msgspec.msgpack.Decoder(Letter).decode
+_decode = msgspec.msgpack.Decoder(DeadRecord).decode
 
 
-class LetterLookup(RowLookup[Letter], frozen=True):
+class DeadRecordLookup(RowLookup[DeadRecord], frozen=True):
     """A dead letter, if it is still one."""
 
     at: ArchiveAddress
@@ -48,74 +46,45 @@ class LetterLookup(RowLookup[Letter], frozen=True):
     def address(self) -> ArchiveAddress:
         return self.at
 
-    def decode(self, body: bytes) -> Letter:
+    def decode(self, body: bytes) -> DeadRecord:
         return _decode(body)
 
 
-class LetterPageLookup(Lookup[tuple[Letter, ...]], frozen=True):
-    """The newest dead letters of a group, below a sequence."""
+class DeadRecordPageLookup(DeadPageLookup[DeadRecord], frozen=True):
+    """The newest dead letters of a group."""
 
-    archive_name: str
-    name: str
-    below: int = 0
-    limit: int = 0
+    kind = ARCHIVE_KIND
 
-    def key(self) -> Hashable:
-        return LetterPageLookup, self.archive_name, self.name
-
-    def refreshed(
-        self, recent: RecentRows, fetched: tuple[Letter, ...] | UnsetType
-    ) -> tuple[Letter, ...] | UnsetType:
-        """Of those that have left the archive, only the place remains: they count no deliveries."""
-        if fetched is UNSET:
-            return UNSET
-        return tuple(
-            replace(letter, deliveries=0) if self._is_gone(recent, letter) else letter
-            for letter in fetched
-        )
-
-    async def fetch(self, store: Store) -> tuple[Letter, ...]:
-        rows = await store.archive.page(
-            ARCHIVE_KIND,
-            self.archive_name,
-            self.name,
-            below=self.below,
-            limit=self.limit,
-            is_dead=True,
-        )
-        return tuple(_decode(row.body) for row in rows)
-
-    def _is_gone(self, recent: RecentRows, letter: Letter) -> bool:
-        sequence = letter.record.sequence
-        address = ArchiveAddress(ARCHIVE_KIND, self.archive_name, self.name, sequence)
-        return address in recent and recent[address] is None
+    def decode(self, body: bytes) -> DeadRecord:
+        return _decode(body)
 
 
-def letter_address(state: State, message: OfGroup, sequence: int) -> ArchiveAddress:
+def dead_address(state: State, message: OfGroup, sequence: int) -> ArchiveAddress:
     """Where the archive has the dead letter of a record, if it is one."""
-    space = state.spaces[message.namespace]
-    group = space.streams[message.stream].groups[message.group]
-    return ArchiveAddress(ARCHIVE_KIND, space.archive_name, _letters_name(message, group), sequence)
+    archive_name, name = _filed_under(state, message)
+    return ArchiveAddress(ARCHIVE_KIND, archive_name, name, sequence)
 
 
-def letter_addresses(state: State, command: RequeueLetters | PurgeLetters) -> list[ArchiveAddress]:
-    """Where the letters that are named would be."""
+def named_addresses(
+    state: State, command: RequeueDeadRecords | PurgeDeadRecords
+) -> list[ArchiveAddress]:
+    """Where the dead letters that are named would be."""
     sequences = dict.fromkeys(
         parse_stream_id(one)[1] for one in (command.ids or ())[:IDS_PER_COMMAND_MAX]
     )
-    return [letter_address(state, command, sequence) for sequence in sequences]
+    return [dead_address(state, command, sequence) for sequence in sequences]
 
 
-def found_letters(state: State, message: OfGroup, context: Context) -> tuple[Letter, ...]:
+def found_dead(state: State, message: OfGroup, context: Context) -> tuple[DeadRow[DeadRecord], ...]:
     """The page of dead letters that was looked up."""
-    name = _letters_name(message, group_of(state, message))
-    archive_name = state.spaces[message.namespace].archive_name
-    return context.found.get(LetterPageLookup(archive_name, name)) or ()
+    return context.found.get(DeadRecordPageLookup(*_filed_under(state, message))) or ()
 
 
-def _letters_name(message: OfGroup, group: ConsumerGroupState) -> str:
-    """What the letters of a group are filed under; no two groups ever share it."""
-    return f"{message.stream}/{message.group}/{group.number}"
+def _filed_under(state: State, message: OfGroup) -> tuple[str, str]:
+    """What the archive has the dead letters of a group under; no two groups ever share it."""
+    space = state.spaces[message.namespace]
+    group = space.streams[message.stream].groups[message.group]
+    return space.archive_name, f"{message.stream}/{message.group}/{group.number}"
 
 
 def _for_create(state: State, command: CreateGroup, context: Context) -> Sequence[Lookup[Any]]:
@@ -161,20 +130,20 @@ def pending_wanted(group: ConsumerGroupState, query: ListPending) -> list[int]:
     return list(islice(sorted(one for one in held if one > after), query.limit + 1))
 
 
-def _for_letters(
-    state: State, message: ListLetters | RequeueLetters | PurgeLetters, context: Context
+def _for_dead(
+    state: State,
+    message: ListDeadRecords | RequeueDeadRecords | PurgeDeadRecords,
+    context: Context,
 ) -> Sequence[Lookup[Any]]:
     """Dead letters: those that are named, or a page of them and one more."""
-    group = group_of(state, message)
-    if not isinstance(message, ListLetters) and message.ids is not None:
-        return [LetterLookup(address) for address in letter_addresses(state, message)]
-    space = state.spaces[message.namespace]
-    below = space.streams[message.stream].next
-    if isinstance(message, ListLetters) and message.cursor is not None:
+    group_of(state, message)
+    if not isinstance(message, ListDeadRecords) and message.ids is not None:
+        return [DeadRecordLookup(address) for address in named_addresses(state, message)]
+    below = state.spaces[message.namespace].streams[message.stream].next
+    if isinstance(message, ListDeadRecords) and message.cursor is not None:
         below = parse_number(message.cursor)
-    limit = max(1, min(message.limit, LIST_LIMIT_MAX)) + 1
-    name = _letters_name(message, group)
-    return (LetterPageLookup(space.archive_name, name, below, limit),)
+    filed_under = _filed_under(state, message)
+    return (DeadRecordPageLookup(*filed_under, below, rows_wanted(message.limit)),)
 
 
 LOOKUPS: Mapping[type[Message], LookupRule] = {
@@ -182,7 +151,7 @@ LOOKUPS: Mapping[type[Message], LookupRule] = {
     ReadGroup: for_read,
     ClaimRecords: _for_claim,
     ListPending: _for_pending,
-    ListLetters: _for_letters,
-    RequeueLetters: _for_letters,
-    PurgeLetters: _for_letters,
+    ListDeadRecords: _for_dead,
+    RequeueDeadRecords: _for_dead,
+    PurgeDeadRecords: _for_dead,
 }

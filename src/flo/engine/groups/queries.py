@@ -1,20 +1,21 @@
 """Queries about consumer groups: what is pending, and what is dead."""
 
 from flo.engine.context import Context
-from flo.engine.groups.lookups import found_letters, pending_wanted
+from flo.engine.dead_letters import page_of_dead
+from flo.engine.groups.lookups import found_dead, pending_wanted
 from flo.engine.groups.rules import group_of
 from flo.engine.paging import page_of, parse_number
 from flo.engine.state import ConsumerGroupState, State, StreamState
 from flo.engine.streams.rules import named_stream
 from flo.model.groups import (
     ConsumerView,
+    DeadRecordPage,
+    DeadRecordView,
     GetGroup,
     GroupPage,
     GroupView,
-    LetterPage,
-    LetterView,
+    ListDeadRecords,
     ListGroups,
-    ListLetters,
     ListPending,
     PendingPage,
     PendingView,
@@ -64,20 +65,16 @@ def list_pending(state: State, query: ListPending, context: Context) -> PendingP
     return PendingPage(items=views, cursor=views[-1].stream_id if views and more else None)
 
 
-def list_letters(state: State, query: ListLetters, context: Context) -> LetterPage:
-    """A page of dead letters; one more was asked for, to know whether there is more."""
+def list_dead(state: State, query: ListDeadRecords, context: Context) -> DeadRecordPage:
     group_of(state, query)
     if query.cursor is not None:
         parse_number(query.cursor)
-    found = found_letters(state, query, context)
-    page = found[: query.limit]
+    dead, cursor = page_of_dead(found_dead(state, query, context), query.limit)
     views = [
-        LetterView(record=letter.record, deliveries=letter.deliveries, died_at_ms=letter.at_ms)
-        for letter in page
-        if letter.deliveries
+        DeadRecordView(record=one.record, deliveries=one.deliveries, died_at_ms=one.at_ms)
+        for one in dead
     ]
-    more = len(found) > len(page)
-    return LetterPage(items=views, cursor=str(page[-1].record.sequence) if more else None)
+    return DeadRecordPage(items=views, cursor=cursor)
 
 
 def _group_view(

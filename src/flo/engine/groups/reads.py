@@ -6,7 +6,7 @@
 In mode key_shared a record whose slot is with another consumer is skipped: it waits until the slot
 is free. A record that was handed out as often as it may be becomes a dead letter instead.
 
-A read that moves on without finding anything (its consumer joined, it skipped, it gave up letters,
+A read that moves on without finding anything (its consumer joined, it skipped, it gave up records,
 it took over from another consumer) is simply asked again.
 """
 
@@ -19,7 +19,7 @@ from flo.engine.context import Context
 from flo.engine.decision import Decision
 from flo.engine.groups.backlog import in_parts
 from flo.engine.groups.events import ConsumerChosen, RecordDied, RecordsDelivered
-from flo.engine.groups.records import Delivery, Letter
+from flo.engine.groups.records import DeadRecord, Delivery
 from flo.engine.groups.rules import decide_join, group_of, heard, is_silent, returned
 from flo.engine.state import ConsumerGroupState, State, StreamState
 from flo.engine.streams.queries import PAGE_LENGTH_MAX
@@ -266,13 +266,15 @@ def _pick_waiting(
         if delivery.deliveries < group.settings.max_deliveries:
             picked.take(record, delivery.slot)
         else:
-            letter = Letter(record=record, deliveries=delivery.deliveries, at_ms=context.now_ms)
+            dead_record = DeadRecord(
+                record=record, deliveries=delivery.deliveries, at_ms=context.now_ms
+            )
             picked.died.append(
                 RecordDied(
                     namespace=command.namespace,
                     stream=command.stream,
                     group=command.group,
-                    letter=letter,
+                    dead_record=dead_record,
                 )
             )
 

@@ -6,7 +6,7 @@ from flo.model.ids import (
 )
 from flo.model.records import StreamRecord
 
-ARCHIVE_KIND = "letter"
+ARCHIVE_KIND = "dead_record"
 
 
 class Delivery(Record):
@@ -24,7 +24,7 @@ class Delivery(Record):
     slot: int = 0
 
 
-class Letter(Record):
+class DeadRecord(Record):
     """A record that a group gave up, with all that was in it."""
 
     record: StreamRecord

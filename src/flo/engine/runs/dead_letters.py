@@ -1,8 +1,4 @@
-"""Rules of dead letters: requeue and purge.
-
-A dead letter is in the archive, where it is looked up. The archive lets go of it in the same append
-as the rule decides: it is either pending again or forgotten.
-"""
+"""Rules of the dead letters of an action: requeue and purge."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -11,6 +7,7 @@ from msgspec.structs import replace
 from flo.engine.actions.records import Action
 from flo.engine.actions.rules import named_action
 from flo.engine.context import Context
+from flo.engine.dead_letters import chosen
 from flo.engine.decision import Decision
 from flo.engine.runs.events import RunPurged, RunRevived
 from flo.engine.runs.limits import enter_queue, limit_key_of
@@ -20,27 +17,27 @@ from flo.engine.state import Space, State
 from flo.model.archive import ArchiveAddress
 from flo.model.errors import Conflict, NotFound, TooLarge
 from flo.model.ids import ActionName, RunId, run_id_of
-from flo.model.runs import Purged, PurgeDead, Requeued, RequeueDead, RunStatus
+from flo.model.runs import DeadRunsChanged, PurgeDeadRuns, RequeueDeadRuns, RunStatus
 
 INPUTS_PER_REQUEUE_LENGTH_MAX = 64 * 1024 * 1024
 
 
-def decide_requeue(state: State, command: RequeueDead, context: Context) -> Decision:
+def decide_requeue(state: State, command: RequeueDeadRuns, context: Context) -> Decision:
     space = state.space(command.namespace)
     action = named_action(space, command.action)
     runs, more = _dead_runs(space, command, context)
     fitting = _within_length(runs)
-    if command.run_ids is not None and len(fitting) < len(runs):
+    if command.ids is not None and len(fitting) < len(runs):
         raise TooLarge(f"{len(runs)} runs are too large to be requeued at once: name fewer")
     revived = tuple(
         RunRevived(namespace=command.namespace, run=_revived(run, action, context), was=run.status)
         for run in fitting
     )
     more = more or len(fitting) < len(runs)
-    return Decision(Requeued(run_ids=_ids(fitting), more=more), revived)
+    return Decision(DeadRunsChanged(ids=_ids(fitting), more=more), revived)
 
 
-def decide_purge(state: State, command: PurgeDead, context: Context) -> Decision:
+def decide_purge(state: State, command: PurgeDeadRuns, context: Context) -> Decision:
     runs, more = _dead_runs(state.space(command.namespace), command, context)
     purged = tuple(
         RunPurged(
@@ -52,7 +49,7 @@ def decide_purge(state: State, command: PurgeDead, context: Context) -> Decision
         )
         for run in runs
     )
-    return Decision(Purged(run_ids=_ids(runs), more=more), purged)
+    return Decision(DeadRunsChanged(ids=_ids(runs), more=more), purged)
 
 
 def apply_revived(state: State, event: RunRevived) -> None:
@@ -76,24 +73,23 @@ def apply_purged(state: State, event: RunPurged) -> None:
 
 def address_of(state: State, event: RunRevived | RunPurged) -> ArchiveAddress:
     """Where the archive has the dead letter."""
-    letter = event.run if isinstance(event, RunRevived) else event
-    filed_under = state.spaces[event.namespace].archive_name
-    return ArchiveAddress(ARCHIVE_KIND, filed_under, letter.action, letter.number)
+    run = event.run if isinstance(event, RunRevived) else event
+    archive_name = state.spaces[event.namespace].archive_name
+    return ArchiveAddress(ARCHIVE_KIND, archive_name, run.action, run.number)
 
 
 def _dead_runs(
-    space: Space, command: RequeueDead | PurgeDead, context: Context
+    space: Space, command: RequeueDeadRuns | PurgeDeadRuns, context: Context
 ) -> tuple[list[Run], bool]:
-    """The dead letters that a command means, and whether there are more that it might mean."""
-    if command.run_ids is not None:
-        return list(_named(space, command, dict.fromkeys(command.run_ids), context)), False
-    page = found_dead(space, command.action, context)
-    dead = [run for run in page if space.has_dead(run)][: command.limit]
-    return dead, len(dead) < len(page)
+    named = _named(space, command, dict.fromkeys(command.ids or ()), context)
+    return chosen(command, named, found_dead(space, command.action, context))
 
 
 def _named(
-    space: Space, command: RequeueDead | PurgeDead, run_ids: Iterable[RunId], context: Context
+    space: Space,
+    command: RequeueDeadRuns | PurgeDeadRuns,
+    run_ids: Iterable[RunId],
+    context: Context,
 ) -> Iterator[Run]:
     for run_id in run_ids:
         found = ended_run(space, run_id, context)

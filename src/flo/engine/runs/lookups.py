@@ -3,20 +3,19 @@
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 import msgspec
-from msgspec import UNSET, UnsetType
-from msgspec.structs import replace
 
 from flo.engine.context import Context
+from flo.engine.dead_letters import DeadPageLookup, DeadRow, rows_wanted
 from flo.engine.feature import LookupRule
 from flo.engine.idempotency import KeyLookup
-from flo.engine.lookup import Lookup, RecentRows, RowLookup
+from flo.engine.lookup import Lookup, RowLookup
 from flo.engine.paging import number_below
 from flo.engine.runs.records import ARCHIVE_KIND, Run
 from flo.engine.state import Space, State
 from flo.model.archive import ArchiveAddress
 from flo.model.base import Message
 from flo.model.fields import check_fields
-from flo.model.ids import LIST_LIMIT_MAX, ActionName, RunId, parse_run_id, run_id_of
+from flo.model.ids import ActionName, RunId, parse_run_id, run_id_of
 from flo.model.runs import (
     RUNS_PER_WAIT_MAX,
     Cancel,
@@ -24,10 +23,10 @@ from flo.model.runs import (
     Fail,
     GetRun,
     Invoke,
-    ListDead,
+    ListDeadRuns,
     ListRuns,
-    PurgeDead,
-    RequeueDead,
+    PurgeDeadRuns,
+    RequeueDeadRuns,
     WaitForRuns,
 )
 from flo.model.store import Store
@@ -66,19 +65,10 @@ class RunPageLookup(Lookup[tuple[Run, ...]], frozen=True):
     below: int = 0
     limit: int = 0
     status: str | None = None
-    is_dead: bool = False
     live: tuple[Run, ...] = ()
 
     def key(self) -> Hashable:
         return RunPageLookup, self.archive_name, self.action
-
-    def refreshed(
-        self, recent: RecentRows, fetched: tuple[Run, ...] | UnsetType
-    ) -> tuple[Run, ...] | UnsetType:
-        """Dead letters as they are now: some may have left the archive."""
-        if fetched is UNSET or not self.is_dead:
-            return fetched
-        return tuple(self._as_of_now(recent, run) for run in fetched)
 
     async def fetch(self, store: Store) -> tuple[Run, ...]:
         rows = await store.archive.page(
@@ -88,18 +78,19 @@ class RunPageLookup(Lookup[tuple[Run, ...]], frozen=True):
             below=self.below,
             limit=self.limit,
             status=self.status,
-            is_dead=self.is_dead,
         )
         found = {row.number: _decode(row.body) for row in rows}
         found |= {run.number: run for run in self.live}
         return tuple(found.values())
 
-    def _as_of_now(self, recent: RecentRows, run: Run) -> Run:
-        address = ArchiveAddress(ARCHIVE_KIND, self.archive_name, run.action, run.number)
-        if address not in recent:
-            return run
-        row = recent[address]
-        return _decode(row.body) if row is not None else replace(run, dead_lettered=False)
+
+class DeadRunPageLookup(DeadPageLookup[Run], frozen=True):
+    """The newest dead letters of an action."""
+
+    kind = ARCHIVE_KIND
+
+    def decode(self, body: bytes) -> Run:
+        return _decode(body)
 
 
 def ended_run(space: Space, run_id: RunId, context: Context) -> Run | None:
@@ -120,12 +111,12 @@ def found_runs(space: Space, action: ActionName, context: Context) -> tuple[Run,
     return context.found.get(RunPageLookup(space.archive_name, action)) or ()
 
 
-def found_dead(space: Space, action: ActionName, context: Context) -> tuple[Run, ...]:
-    """The page of dead letters that was looked up; some may not be dead letters any more."""
-    return context.found.get(RunPageLookup(space.archive_name, action, is_dead=True)) or ()
+def found_dead(space: Space, action: ActionName, context: Context) -> tuple[DeadRow[Run], ...]:
+    """The page of dead letters that was looked up."""
+    return context.found.get(DeadRunPageLookup(space.archive_name, action)) or ()
 
 
-def numbers_below(space: Space, query: ListRuns | ListDead) -> int:
+def numbers_below(space: Space, query: ListRuns | ListDeadRuns) -> int:
     """The run numbers a page looks at are under this one."""
     check_fields(query)
     return number_below(query, space.numbers.get(query.action, 0) + 1)
@@ -187,18 +178,18 @@ def _for_list(state: State, query: ListRuns, context: Context) -> Sequence[RunPa
 
 
 def _for_dead(
-    state: State, message: ListDead | RequeueDead | PurgeDead, context: Context
-) -> Sequence[RunLookup | RunPageLookup]:
+    state: State, message: ListDeadRuns | RequeueDeadRuns | PurgeDeadRuns, context: Context
+) -> Sequence[RunLookup | DeadRunPageLookup]:
     """Dead letters: those that are named, or a page of them and one more."""
     space = state.space(message.namespace)
-    if isinstance(message, ListDead):
+    if isinstance(message, ListDeadRuns):
         below = numbers_below(space, message)
-    elif message.run_ids is not None:
-        return _ended_among(space, message.run_ids)
+    elif message.ids is not None:
+        return _ended_among(space, message.ids)
     else:
         below = space.numbers.get(message.action, 0) + 1
-    limit = max(1, min(message.limit, LIST_LIMIT_MAX)) + 1
-    return (RunPageLookup(space.archive_name, message.action, below, limit, is_dead=True),)
+    limit = rows_wanted(message.limit)
+    return (DeadRunPageLookup(space.archive_name, message.action, below, limit),)
 
 
 def _ended_among(space: Space, run_ids: Sequence[RunId]) -> Sequence[RunLookup]:
@@ -226,9 +217,9 @@ LOOKUPS: Mapping[type[Message], LookupRule] = {
     Complete: _for_run,
     Fail: _for_run,
     Cancel: _for_run,
-    RequeueDead: _for_dead,
-    PurgeDead: _for_dead,
-    ListDead: _for_dead,
+    RequeueDeadRuns: _for_dead,
+    PurgeDeadRuns: _for_dead,
+    ListDeadRuns: _for_dead,
     GetRun: _for_run,
     WaitForRuns: _for_wait,
     ListRuns: _for_list,

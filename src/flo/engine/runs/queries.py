@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from itertools import islice
 
 from flo.engine.context import Context
+from flo.engine.dead_letters import page_of_dead
 from flo.engine.runs.lookups import (
     ended_run,
     found_dead,
@@ -19,7 +20,7 @@ from flo.model.runs import (
     AttemptView,
     Ended,
     GetRun,
-    ListDead,
+    ListDeadRuns,
     ListRuns,
     RunPage,
     RunResult,
@@ -65,15 +66,14 @@ def list_runs(state: State, query: ListRuns, context: Context) -> RunPage:
     return RunPage(items=views, cursor=str(last) if last > 1 else None)
 
 
-def list_dead(state: State, query: ListDead, context: Context) -> RunPage:
-    """A page of dead letters; one more was asked for, to know whether there is more."""
+def list_dead(state: State, query: ListDeadRuns, context: Context) -> RunPage:
     space = state.space(query.namespace)
     numbers_below(space, query)  # a cursor that makes no sense is refused
-    found = found_dead(space, query.action, context)
-    page = list(_within_length(found[: query.limit]))
-    views = [run_view(query.namespace, run) for run in page if space.has_dead(run)]
-    is_whole = len(page) == len(found)
-    return RunPage(items=views, cursor=None if is_whole else str(page[-1].number))
+    dead, cursor = page_of_dead(found_dead(space, query.action, context), query.limit)
+    fitting = list(_within_length(dead))
+    if len(fitting) < len(dead):
+        cursor = str(fitting[-1].number)
+    return RunPage(items=[run_view(query.namespace, run) for run in fitting], cursor=cursor)
 
 
 def run_view(namespace: Namespace, run: Run) -> RunView:

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec.structs import asdict
 
 from flo.model.base import Message
-from flo.model.groups import ClaimedRecords, GroupRecords, LetterView
+from flo.model.groups import ClaimedRecords, DeadRecordView, GroupRecords
 from flo.model.ids import Namespace, StreamId, StreamName
 from flo.model.payload import Encoding, Makers, payload_to_json
 from flo.model.records import StreamRecord
@@ -53,7 +53,7 @@ class DeliveredJson(RecordJson):
     deliveries: int
 
 
-class LetterJson(RecordJson):
+class DeadRecordJson(RecordJson):
     """A record that the group gave up, after so many deliveries; it outlives the stream's own."""
 
     deliveries: int
@@ -83,8 +83,8 @@ def record_json(record: StreamRecord) -> RecordJson:
     return RecordJson(**_fields(record))
 
 
-def letter_json(view: LetterView) -> LetterJson:
-    return LetterJson(
+def dead_record_json(view: DeadRecordView) -> DeadRecordJson:
+    return DeadRecordJson(
         **_fields(view.record), deliveries=view.deliveries, died_at_ms=view.died_at_ms
     )
 
@@ -116,7 +116,7 @@ def _fields(record: StreamRecord) -> dict[str, Any]:
 TYPES: Mapping[type, type[Message]] = {
     StreamView: StreamJson,
     StreamRecord: RecordJson,
-    LetterView: LetterJson,
+    DeadRecordView: DeadRecordJson,
     GroupRecords: GroupRecordsJson,
     ClaimedRecords: ClaimedJson,
 }
@@ -124,7 +124,7 @@ TYPES: Mapping[type, type[Message]] = {
 MAKERS: Makers = {
     StreamView: stream_json,
     StreamRecord: record_json,
-    LetterView: letter_json,
+    DeadRecordView: dead_record_json,
     GroupRecords: group_records_json,
     ClaimedRecords: claimed_json,
 }

@@ -20,7 +20,7 @@ async def dead(mail):
     return mail
 
 
-async def letters(http):
+async def dead_letters(http):
     _, page = await http.get("/actions/send-mail/dlq")
     return [run["run_id"] for run in page["items"]]
 
@@ -47,14 +47,14 @@ async def test_what_did_not_fail_for_good_is_no_dead_letter(mail):
     await mail.post("/tasks/send-mail-1/complete", {"worker_id": "anna"})
     body = {"worker_id": "anna", "error": "no", "dead_letter": False}
     await mail.post("/tasks/send-mail-2/fail", body)
-    assert await letters(mail) == []
+    assert await dead_letters(mail) == []
 
 
-async def test_a_requeued_letter_is_pending_again_and_keeps_its_past(dead):
+async def test_a_requeued_dead_letter_is_pending_again_and_keeps_its_past(dead):
     requeued = await dead.post("/actions/send-mail/dlq/send-mail-2/requeue")
 
     assert requeued == (200, {"run_ids": ["send-mail-2"], "more": False})
-    assert await letters(dead) == ["send-mail-3", "send-mail-1"]
+    assert await dead_letters(dead) == ["send-mail-3", "send-mail-1"]
     _, run = await dead.get("/runs/send-mail-2")
     assert (run["status"], run["dead_lettered"]) == ("pending", False)
     assert [attempt["error"] for attempt in run["attempts"]] == ["no address 2"]
@@ -63,16 +63,16 @@ async def test_a_requeued_letter_is_pending_again_and_keeps_its_past(dead):
     assert (task["task_id"], task["attempt"]) == ("send-mail-2", 2)
 
 
-async def test_some_letters_are_requeued_together(dead):
+async def test_some_dead_letters_are_requeued_together(dead):
     body = {"run_ids": ["send-mail-1", "send-mail-3"]}
     status, requeued = await dead.post("/actions/send-mail/dlq/requeue", body)
     assert status == 200
     assert sorted(requeued["run_ids"]) == ["send-mail-1", "send-mail-3"]
     assert requeued["more"] is False
-    assert await letters(dead) == ["send-mail-2"]
+    assert await dead_letters(dead) == ["send-mail-2"]
 
 
-async def test_all_letters_are_requeued_call_by_call(dead):
+async def test_all_dead_letters_are_requeued_call_by_call(dead):
     _, first = await dead.post("/actions/send-mail/dlq/requeue", {"limit": 2})
     _, second = await dead.post("/actions/send-mail/dlq/requeue", {})
     _, third = await dead.post("/actions/send-mail/dlq/requeue", {})
@@ -82,20 +82,20 @@ async def test_all_letters_are_requeued_call_by_call(dead):
     assert (await dead.get("/actions/send-mail"))[1]["runs"]["pending"] == 3
 
 
-async def test_a_purged_letter_is_forgotten(dead):
+async def test_a_purged_dead_letter_is_forgotten(dead):
     assert await dead.delete("/actions/send-mail/dlq/send-mail-2") == (204, None)
-    assert await letters(dead) == ["send-mail-3", "send-mail-1"]
+    assert await dead_letters(dead) == ["send-mail-3", "send-mail-1"]
     assert (await dead.get("/runs/send-mail-2"))[1]["error"]["code"] == "run_not_found"
 
 
-async def test_some_letters_are_purged_together(dead):
+async def test_some_dead_letters_are_purged_together(dead):
     status, purged = await purge(dead, {"run_ids": ["send-mail-1", "send-mail-3"]})
     assert status == 200
     assert sorted(purged["run_ids"]) == ["send-mail-1", "send-mail-3"]
-    assert await letters(dead) == ["send-mail-2"]
+    assert await dead_letters(dead) == ["send-mail-2"]
 
 
-async def test_all_letters_are_purged_call_by_call(dead):
+async def test_all_dead_letters_are_purged_call_by_call(dead):
     _, first = await purge(dead, {"limit": 2})
     _, second = await purge(dead, {})
     assert (len(first["run_ids"]), first["more"]) == (2, True)
@@ -103,7 +103,7 @@ async def test_all_letters_are_purged_call_by_call(dead):
     assert (await dead.get("/actions/send-mail"))[1]["runs"]["failed"] == 0
 
 
-async def test_the_letters_of_an_action_that_was_deleted_can_still_be_purged(dead):
+async def test_the_dead_letters_of_an_action_that_was_deleted_can_still_be_purged(dead):
     await dead.delete("/actions/send-mail")
     assert (await dead.post("/actions/send-mail/dlq/requeue", {}))[0] == 404
     assert len((await purge(dead, {}))[1]["run_ids"]) == 3
@@ -132,7 +132,7 @@ async def test_only_dead_letters_of_the_action_are_requeued_or_purged(dead, run_
         await purge(dead, both),
     ):
         assert (answer[0], answer[1]["error"]["code"]) == (status, code)
-    assert await letters(dead) == ["send-mail-3", "send-mail-2", "send-mail-1"]
+    assert await dead_letters(dead) == ["send-mail-3", "send-mail-2", "send-mail-1"]
 
 
 @pytest.mark.parametrize(
@@ -152,4 +152,4 @@ async def test_only_dead_letters_of_the_action_are_requeued_or_purged(dead, run_
 async def test_whoever_does_not_say_clearly_which_letters_is_refused(dead, body):
     assert (await dead.post("/actions/send-mail/dlq/requeue", body))[0] == 400
     assert (await purge(dead, body))[0] == 400
-    assert len(await letters(dead)) == 3
+    assert len(await dead_letters(dead)) == 3

@@ -32,16 +32,16 @@ async def take(http):
     return [record["payload"] for record in found["items"]]
 
 
-async def letters(http):
+async def dead_letters(http):
     _, page = await http.get(f"{GROUP}/dlq")
-    return [letter["payload"] for letter in page["items"]]
+    return [one["payload"] for one in page["items"]]
 
 
 async def purge(http, body):
     return await http.ask("DELETE", f"{GROUP}/dlq", json=body)
 
 
-async def test_a_letter_has_all_that_was_in_its_record(dead):
+async def test_a_dead_letter_has_all_that_was_in_its_record(dead):
     status, page = await dead.get(f"{GROUP}/dlq", limit=1)
     assert status == 200
     assert page["items"] == [
@@ -61,15 +61,15 @@ async def test_a_letter_has_all_that_was_in_its_record(dead):
     assert (await dead.get(GROUP))[1]["dead"] == 3
 
 
-async def test_letters_are_listed_page_by_page_the_newest_first(dead):
+async def test_dead_letters_are_listed_page_by_page_the_newest_first(dead):
     _, first = await dead.get(f"{GROUP}/dlq", limit=2)
     _, second = await dead.get(f"{GROUP}/dlq", limit=2, cursor=first["cursor"])
-    assert [letter["payload"] for letter in first["items"]] == [3, 2]
-    assert [letter["payload"] for letter in second["items"]] == [1]
+    assert [one["payload"] for one in first["items"]] == [3, 2]
+    assert [one["payload"] for one in second["items"]] == [1]
     assert second["cursor"] is None
 
 
-async def test_letters_are_requeued_by_id_or_all_of_them(dead):
+async def test_dead_letters_are_requeued_by_id_or_all_of_them(dead):
     one = await dead.post(f"{GROUP}/dlq/requeue", {"ids": [stream_id(2)]})
     assert one == (200, {"ids": [stream_id(2)], "more": False})
     assert await take(dead) == [2]
@@ -79,21 +79,21 @@ async def test_letters_are_requeued_by_id_or_all_of_them(dead):
     )
     assert (await dead.post(f"{GROUP}/dlq/requeue", {}))[1]["more"] is False
     assert await take(dead) == [1, 3]
-    assert await letters(dead) == []
+    assert await dead_letters(dead) == []
 
 
-async def test_letters_are_purged_by_id_or_all_of_them(dead):
+async def test_dead_letters_are_purged_by_id_or_all_of_them(dead):
     one = await purge(dead, {"ids": [stream_id(2)]})
     assert one == (200, {"ids": [stream_id(2)], "more": False})
-    assert await letters(dead) == [3, 1]
+    assert await dead_letters(dead) == [3, 1]
     assert (await purge(dead, {}))[1] == {"ids": [stream_id(3), stream_id(1)], "more": False}
-    assert await letters(dead) == []
+    assert await dead_letters(dead) == []
     assert await take(dead) == []
 
 
-async def test_a_letter_outlives_its_record_but_cannot_be_handed_out_any_more(dead):
+async def test_a_dead_letter_outlives_its_record_but_cannot_be_handed_out_any_more(dead):
     await dead.post("/streams/events/trim", {"max_length": 0})
-    assert await letters(dead) == [3, 2, 1]
+    assert await dead_letters(dead) == [3, 2, 1]
     status, body = await dead.post(f"{GROUP}/dlq/requeue", {"ids": [stream_id(1)]})
     assert (status, body["error"]["code"]) == (409, "record_trimmed")
 
@@ -104,8 +104,8 @@ async def test_what_is_no_letter_is_refused_with_all_that_was_named_beside_it(de
         await dead.post(f"{GROUP}/dlq/requeue", both),
         await purge(dead, both),
     ):
-        assert (status, body["error"]["code"]) == (404, "letter_not_found")
-    assert len(await letters(dead)) == 3
+        assert (status, body["error"]["code"]) == (404, "dead_letter_not_found")
+    assert len(await dead_letters(dead)) == 3
 
 
 @pytest.mark.parametrize(
@@ -114,4 +114,4 @@ async def test_what_is_no_letter_is_refused_with_all_that_was_named_beside_it(de
 async def test_whoever_does_not_say_clearly_which_letters_is_refused(dead, body):
     assert (await dead.post(f"{GROUP}/dlq/requeue", body))[0] == 400
     assert (await purge(dead, body))[0] == 400
-    assert len(await letters(dead)) == 3
+    assert len(await dead_letters(dead)) == 3

@@ -217,7 +217,7 @@ async def test_a_worker_hears_at_once_that_its_task_was_cancelled(mail):
     await mail.post("/workers", ANNA)
     await mail.post("/actions/send-mail/invoke", {})
     await mail.post("/workers/anna/await", {"actions": ["send-mail"]})
-    waiting = asyncio.create_task(mail.get("/workers/anna/news"))
+    waiting = asyncio.create_task(mail.get("/workers/anna/notifications"))
     await mail.until_waiting(1)
 
     await mail.post("/runs/send-mail-1/cancel")
@@ -226,7 +226,9 @@ async def test_a_worker_hears_at_once_that_its_task_was_cancelled(mail):
     assert status == 200
     assert (notifications["cancelled"], notifications["draining"]) == (["send-mail-1"], False)
     heard = {"last": notifications["last"], "cancelled": [], "draining": False}
-    assert await mail.get("/workers/anna/news", after=notifications["last"], block_ms=0) == (
+    assert await mail.get(
+        "/workers/anna/notifications", after=notifications["last"], block_ms=0
+    ) == (
         200,
         heard,
     )
@@ -234,20 +236,20 @@ async def test_a_worker_hears_at_once_that_its_task_was_cancelled(mail):
 
 async def test_notifications_that_came_before_they_were_asked_for_are_not_missed(mail):
     await mail.post("/workers", ANNA)
-    _, before = await mail.get("/workers/anna/news", block_ms=0)
+    _, before = await mail.get("/workers/anna/notifications", block_ms=0)
     for number in (1, 2):
         await mail.post("/actions/send-mail/invoke", {})
         await mail.post("/workers/anna/await", {"actions": ["send-mail"]})
         await mail.post(f"/runs/send-mail-{number}/cancel")
 
-    _, notifications = await mail.get("/workers/anna/news", after=before["last"])
+    _, notifications = await mail.get("/workers/anna/notifications", after=before["last"])
 
     assert notifications["cancelled"] == ["send-mail-1", "send-mail-2"]
 
 
 async def test_a_worker_hears_at_once_that_it_is_to_drain(http):
     await http.post("/workers", ANNA)
-    waiting = asyncio.create_task(http.get("/workers/anna/news"))
+    waiting = asyncio.create_task(http.get("/workers/anna/notifications"))
     await http.until_waiting(1)
     await http.post("/workers/anna/drain")
     assert (await waiting)[1]["draining"] is True
@@ -255,7 +257,7 @@ async def test_a_worker_hears_at_once_that_it_is_to_drain(http):
 
 async def test_a_worker_that_waits_for_notifications_in_vain_is_told_so(http):
     await http.post("/workers", ANNA)
-    waiting = asyncio.create_task(http.get("/workers/anna/news", after=3, block_ms=1_000))
+    waiting = asyncio.create_task(http.get("/workers/anna/notifications", after=3, block_ms=1_000))
     await http.until_waiting(1)
     http.clock.advance(1_000)
     status, notifications = await waiting
@@ -265,20 +267,20 @@ async def test_a_worker_that_waits_for_notifications_in_vain_is_told_so(http):
 
 async def test_nobody_waits_for_the_notifications_of_a_worker_that_hung_up(http):
     await http.post("/workers", ANNA)
-    waiting = asyncio.create_task(http.get("/workers/anna/news"))
+    waiting = asyncio.create_task(http.get("/workers/anna/notifications"))
     await http.until_waiting(1)
     waiting.cancel()
     await http.until_waiting(0)
 
 
 async def test_there_are_no_notifications_for_a_stranger(http):
-    status, body = await http.get("/workers/anna/news")
+    status, body = await http.get("/workers/anna/notifications")
     assert (status, body["error"]["code"]) == (404, "worker_not_found")
 
 
 @pytest.mark.parametrize("wrong", [{"after": -1}, {"after": "x"}, {"block_ms": 300_001}])
 async def test_a_wait_for_notifications_that_makes_no_sense_is_refused(http, wrong):
     await http.post("/workers", ANNA)
-    status, body = await http.get("/workers/anna/news", **wrong)
+    status, body = await http.get("/workers/anna/notifications", **wrong)
     assert status == 400
     assert next(iter(wrong)) in body["error"]["message"]

@@ -21,12 +21,12 @@ from flo.model.runs import (
     PRIORITY_MAX,
     Accepted,
     Cancel,
+    DeadRunsChanged,
     GetRun,
     Invoke,
     Invoked,
-    PurgeDead,
-    Requeued,
-    RequeueDead,
+    PurgeDeadRuns,
+    RequeueDeadRuns,
     RunView,
     WaitForRuns,
 )
@@ -176,9 +176,9 @@ async def requeue_dead_run(
     name: ActionPath,
     run_id: RunPath,
     namespace: NamespaceQuery = NAMESPACE_DEFAULT,
-) -> Requeued:
+) -> DeadRunsChanged:
     """Make one dead letter pending again, with all its retries."""
-    command = RequeueDead(action=name, namespace=namespace, run_ids=[run_id])
+    command = RequeueDeadRuns(action=name, namespace=namespace, ids=[run_id])
     return await gateway.ask(command)
 
 
@@ -190,7 +190,7 @@ async def purge_dead_run(
     namespace: NamespaceQuery = NAMESPACE_DEFAULT,
 ) -> None:
     """Forget one dead letter."""
-    command = PurgeDead(action=name, namespace=namespace, run_ids=[run_id])
+    command = PurgeDeadRuns(action=name, namespace=namespace, ids=[run_id])
     await gateway.ask(command)
 
 
