@@ -133,6 +133,7 @@ ROUTES_OF_WORKFLOWS = {
     ("/api/v1/schedules/{workflow}/pause", "PUT"),
     ("/api/v1/schedules/{workflow}/resume", "PUT"),
     ("/api/v1/schedules/{workflow}/run-now", "POST"),
+    ("/api/v1/schedules/{workflow}/skip", "POST"),
     ("/api/v1/events/{name}", "POST"),
 }
 
