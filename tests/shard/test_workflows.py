@@ -42,22 +42,22 @@ CLAIM = Claim(worker_id="w", actions=["send"])
 
 
 async def start(shard, name="order", **fields):
-    return (await shard.query(StartWorkflow(name=name, **fields))).run_id
+    return (await shard.ask(StartWorkflow(name=name, **fields))).run_id
 
 
 async def perform(shard, outcome="success"):
-    (task,) = (await shard.query(CLAIM)).tasks
-    await shard.query(Complete(run_id=task.task_id, worker_id="w", output=b"1", outcome=outcome))
+    (task,) = (await shard.ask(CLAIM)).tasks
+    await shard.ask(Complete(run_id=task.task_id, worker_id="w", output=b"1", outcome=outcome))
 
 
 async def status(shard, run_id="wfrun-1"):
-    return (await shard.query(GetWorkflowRun(run_id=run_id))).status
+    return (await shard.ask(GetWorkflowRun(run_id=run_id))).status
 
 
 async def test_whoever_waits_for_a_run_hears_of_its_end(shard):
-    await shard.query(CreateWorkflow(text=SEND))
+    await shard.ask(CreateWorkflow(text=SEND))
     await start(shard)
-    waiting = await begun(shard.query(WaitForWorkflow(run_id="wfrun-1", block_ms=60_000)))
+    waiting = await begun(shard.ask(WaitForWorkflow(run_id="wfrun-1", block_ms=60_000)))
     assert not waiting.done()
 
     await perform(shard)
@@ -67,9 +67,9 @@ async def test_whoever_waits_for_a_run_hears_of_its_end(shard):
 
 
 async def test_whoever_has_waited_long_enough_hears_how_it_stands(shard, clock):
-    await shard.query(CreateWorkflow(text=SEND))
+    await shard.ask(CreateWorkflow(text=SEND))
     await start(shard)
-    waiting = await begun(shard.query(WaitForWorkflow(run_id="wfrun-1", block_ms=1_000)))
+    waiting = await begun(shard.ask(WaitForWorkflow(run_id="wfrun-1", block_ms=1_000)))
 
     clock.advance(1_000)
 
@@ -79,13 +79,13 @@ async def test_whoever_has_waited_long_enough_hears_how_it_stands(shard, clock):
 async def test_whose_time_is_over_while_the_end_of_the_run_is_written_hears_of_the_end(
     shard, log, clock
 ):
-    await shard.query(CreateWorkflow(text=SEND))
+    await shard.ask(CreateWorkflow(text=SEND))
     await start(shard)
-    waiting = await begun(shard.query(WaitForWorkflow(run_id="wfrun-1", block_ms=1_000)))
-    (task,) = (await shard.query(CLAIM)).tasks
+    waiting = await begun(shard.ask(WaitForWorkflow(run_id="wfrun-1", block_ms=1_000)))
+    (task,) = (await shard.ask(CLAIM)).tasks
     log.gate.shut()
-    writing = await begun(shard.query(RegisterAction(name="other")))
-    ending = await begun(shard.query(Complete(run_id=task.task_id, worker_id="w", output=b"1")))
+    writing = await begun(shard.ask(RegisterAction(name="other")))
+    ending = await begun(shard.ask(Complete(run_id=task.task_id, worker_id="w", output=b"1")))
 
     clock.advance(1_000)
     await settled()
@@ -97,18 +97,18 @@ async def test_whose_time_is_over_while_the_end_of_the_run_is_written_hears_of_t
 
 
 async def test_to_wait_for_a_run_that_has_ended_or_never_was_is_answered_at_once(shard):
-    await shard.query(CreateWorkflow(text=SEND))
+    await shard.ask(CreateWorkflow(text=SEND))
     await start(shard)
     await perform(shard)
 
-    assert (await shard.query(WaitForWorkflow(run_id="wfrun-1"))).status == "completed"
+    assert (await shard.ask(WaitForWorkflow(run_id="wfrun-1"))).status == "completed"
     with pytest.raises(NotFound):
-        await shard.query(WaitForWorkflow(run_id="wfrun-2"))
+        await shard.ask(WaitForWorkflow(run_id="wfrun-2"))
 
 
 async def test_a_parked_claim_gets_the_action_of_a_workflow_in_the_same_append(shard, log):
-    await shard.query(CreateWorkflow(text=SEND))
-    claiming = await begun(shard.query(Claim(worker_id="w", actions=["send"], block_ms=60_000)))
+    await shard.ask(CreateWorkflow(text=SEND))
+    claiming = await begun(shard.ask(Claim(worker_id="w", actions=["send"], block_ms=60_000)))
 
     await start(shard)
 
@@ -120,8 +120,8 @@ async def test_a_parked_claim_gets_the_action_of_a_workflow_in_the_same_append(s
 
 async def test_timers_wake_runs_and_children_without_anyone_asking(shard, clock):
     kid = document(f"start: {{sleep: 5s, {DONE}}}", name="kid")
-    await shard.query(CreateWorkflow(text=kid))
-    await shard.query(CreateWorkflow(text=one_step(f'{{run: "@workflow/kid", {DONE}}}')))
+    await shard.ask(CreateWorkflow(text=kid))
+    await shard.ask(CreateWorkflow(text=one_step(f'{{run: "@workflow/kid", {DONE}}}')))
     await start(shard)
     clock.advance(1)
     await settled()
@@ -133,20 +133,20 @@ async def test_timers_wake_runs_and_children_without_anyone_asking(shard, clock)
 
 async def test_runs_that_sleep_as_long_as_each_other_all_wake(shard, clock):
     text = document(f"start: {{sleep: 1s, {DONE}}}")
-    await shard.query(CreateWorkflow(text=text))
+    await shard.ask(CreateWorkflow(text=text))
     for _ in range(50):
         await start(shard)
 
     clock.advance(1_000)
     await settled()
 
-    page = await shard.query(ListWorkflowRuns(status=WorkflowStatus.COMPLETED))
+    page = await shard.ask(ListWorkflowRuns(status=WorkflowStatus.COMPLETED))
     assert len(page.items) == 50
 
 
 async def test_a_key_is_found_in_the_archive_when_memory_has_forgotten_it(shard, log, monkeypatch):
     monkeypatch.setattr("flo.engine.idempotency.KEYS_REMEMBERED_MAX", 1)
-    await shard.query(CreateWorkflow(text=SEND))
+    await shard.ask(CreateWorkflow(text=SEND))
     for number in range(3):
         await start(shard, idempotency_key=f"k{number}")
         await perform(shard)
@@ -158,10 +158,10 @@ async def test_a_key_is_found_in_the_archive_when_memory_has_forgotten_it(shard,
 
 
 async def test_two_starts_with_one_key_in_one_batch_are_one_run(shard):
-    await shard.query(CreateWorkflow(text=SEND))
+    await shard.ask(CreateWorkflow(text=SEND))
 
     replies = await asyncio.gather(
-        *(shard.query(StartWorkflow(name="order", idempotency_key="k")) for _ in range(5))
+        *(shard.ask(StartWorkflow(name="order", idempotency_key="k")) for _ in range(5))
     )
 
     assert {reply.run_id for reply in replies} == {"wfrun-1"}
@@ -169,10 +169,10 @@ async def test_two_starts_with_one_key_in_one_batch_are_one_run(shard):
 
 
 async def test_two_starts_with_one_chosen_id_in_one_batch_are_one_run(shard):
-    await shard.query(CreateWorkflow(text=SEND))
+    await shard.ask(CreateWorkflow(text=SEND))
 
     replies = await asyncio.gather(
-        *(shard.query(StartWorkflow(name="order", run_id="send-1")) for _ in range(5)),
+        *(shard.ask(StartWorkflow(name="order", run_id="send-1")) for _ in range(5)),
         return_exceptions=True,
     )
 
@@ -181,9 +181,9 @@ async def test_two_starts_with_one_chosen_id_in_one_batch_are_one_run(shard):
 
 
 async def test_a_run_may_be_called_like_the_run_of_an_action(shard):
-    await shard.query(CreateWorkflow(text=TWICE))
+    await shard.ask(CreateWorkflow(text=TWICE))
     await start(shard, run_id="send-1")
-    waiting = await begun(shard.query(WaitForWorkflow(run_id="send-1", block_ms=60_000)))
+    waiting = await begun(shard.ask(WaitForWorkflow(run_id="send-1", block_ms=60_000)))
 
     await perform(shard)
     await settled()
@@ -194,7 +194,7 @@ async def test_a_run_may_be_called_like_the_run_of_an_action(shard):
 
 
 async def test_a_chosen_id_is_found_in_the_archive(shard, log):
-    await shard.query(CreateWorkflow(text=SEND))
+    await shard.ask(CreateWorkflow(text=SEND))
     await start(shard, run_id="order-7")
     await perform(shard)
     shard.state.spaces["default"].workflow_keys.run_ids.clear()
@@ -203,21 +203,21 @@ async def test_a_chosen_id_is_found_in_the_archive(shard, log):
     assert await status(shard, "order-7") == "completed"
     assert ("find_keys", ("default", "wfrun", "/order-7")) in log.archive.asked
     with pytest.raises(Conflict, match="has ended already"):
-        await shard.query(SignalWorkflow(run_id="order-7", type="t"))
+        await shard.ask(SignalWorkflow(run_id="order-7", type="t"))
     with pytest.raises(Conflict, match="'order-7' already"):
         await start(shard, run_id="order-7")
-    assert (await shard.query(GetHistory(run_id="order-7"))).items[0].type == "workflow_started"
-    (listed,) = (await shard.query(ListWorkflowRuns())).items
+    assert (await shard.ask(GetHistory(run_id="order-7"))).items[0].type == "workflow_started"
+    (listed,) = (await shard.ask(ListWorkflowRuns())).items
     assert listed.run_id == "order-7"
 
 
 async def test_a_run_that_ends_while_the_archive_is_asked_is_found(shard, log):
-    await shard.query(CreateWorkflow(text=SEND))
+    await shard.ask(CreateWorkflow(text=SEND))
     await start(shard, idempotency_key="k")
     await perform(shard)
     shard.state.spaces["default"].workflow_keys.run_ids.clear()
     log.archive.gate.shut()
-    asking = await begun(shard.query(StartWorkflow(name="order", idempotency_key="k")))
+    asking = await begun(shard.ask(StartWorkflow(name="order", idempotency_key="k")))
     log.archive.gate.open()
 
     assert (await asking).run_id == "wfrun-1"
@@ -225,16 +225,16 @@ async def test_a_run_that_ends_while_the_archive_is_asked_is_found(shard, log):
 
 async def test_a_long_history_is_read_from_the_archive(shard, log):
     loop = document('start: {run: "@actions/send", transitions: {success: start}}')
-    await shard.query(CreateWorkflow(text=loop))
+    await shard.ask(CreateWorkflow(text=loop))
     await start(shard)
     for _ in range(120):
         await perform(shard)
-    await shard.query(CancelWorkflow(run_id="wfrun-1"))
+    await shard.ask(CancelWorkflow(run_id="wfrun-1"))
     shard._prefetch.recent._rows.clear()
 
     kinds, cursor = [], None
     while True:
-        page = await shard.query(GetHistory(run_id="wfrun-1", cursor=cursor))
+        page = await shard.ask(GetHistory(run_id="wfrun-1", cursor=cursor))
         kinds, cursor = kinds + [one.type for one in page.items], page.cursor
         if cursor is None:
             break
@@ -244,27 +244,27 @@ async def test_a_long_history_is_read_from_the_archive(shard, log):
 
 
 async def test_a_run_that_has_ended_is_repeated_from_the_archive(shard):
-    await shard.query(CreateWorkflow(text=SEND))
+    await shard.ask(CreateWorkflow(text=SEND))
     await start(shard, input=b'{"id":7}')
     await perform(shard, "failure")
 
-    await shard.query(RerunWorkflow(run_id="wfrun-1"))
+    await shard.ask(RerunWorkflow(run_id="wfrun-1"))
 
-    (task,) = (await shard.query(CLAIM)).tasks
+    (task,) = (await shard.ask(CLAIM)).tasks
     assert task.payload == b'{"id":7}'
 
 
 async def test_a_parked_trigger_starts_a_run_for_what_is_appended_in_the_same_append(shard, log):
     text = one_step(f'{{run: "@actions/send", {DONE}}}', more="trigger: {stream: orders}\n")
-    await shard.query(CreateWorkflow(text=text))
-    await shard.query(CreateGroup(stream="orders", group="g"))
-    await shard.query(JoinGroup(stream="orders", group="g", consumer=CONSUMER))
+    await shard.ask(CreateWorkflow(text=text))
+    await shard.ask(CreateGroup(stream="orders", group="g"))
+    await shard.ask(JoinGroup(stream="orders", group="g", consumer=CONSUMER))
     pull = PullTrigger(
         stream="orders", group="g", consumer=CONSUMER, limit=10, block_ms=60_000, workflow="order"
     )
-    pulling = await begun(shard.query(pull))
+    pulling = await begun(shard.ask(pull))
 
-    await shard.query(Append(stream="orders", records=[NewRecord(payload=b"7")]))
+    await shard.ask(Append(stream="orders", records=[NewRecord(payload=b"7")]))
 
     assert len((await pulling).items) == 1
     kinds = [type(event).__name__ for event in log.begun[-1]]
@@ -281,8 +281,8 @@ start: {{run: "@actions/send", retry: {{max_attempts: 2, initial_delay_ms: 100}}
     text += (
         "steps:\n  approve: {waitForSignal: {type: go}, transitions: {success: flo.Completed}}\n"
     )
-    await shard.query(CreateWorkflow(text=text))
-    await shard.query(RegisterAction(name="send", max_retries=0))
+    await shard.ask(CreateWorkflow(text=text))
+    await shard.ask(RegisterAction(name="send", max_retries=0))
     await start(shard)
     await perform(shard, "failure")
     await shard.stop()
@@ -294,8 +294,8 @@ start: {{run: "@actions/send", retry: {{max_attempts: 2, initial_delay_ms: 100}}
     clock.advance(1_000)
     await settled()
     await perform(again)
-    await again.query(SignalWorkflow(run_id="wfrun-1", type="go", payload=b'"yes"'))
+    await again.ask(SignalWorkflow(run_id="wfrun-1", type="go", payload=b'"yes"'))
 
-    view = await again.query(GetWorkflowRun(run_id="wfrun-1"))
+    view = await again.ask(GetWorkflowRun(run_id="wfrun-1"))
     assert (view.status, view.output) == ("completed", b'"yes"')
     await again.stop()
