@@ -20,7 +20,7 @@ import click
 import msgspec
 
 from flo.cli.app.main import flo
-from flo.model.fields import range_of
+from flo.model.declare.fields import range_of
 from flo.server.config import ENVIRONMENT_PREFIX, ServerConfig
 from flo.testing.local import local_server
 from flo.wire.connection import ClientEnd

@@ -18,11 +18,11 @@ from flo.engine.runs.records import Run
 from flo.engine.state import State
 from flo.engine.volatile import VolatileState
 from flo.log.memory import MemoryArchive
-from flo.model.archive import ArchiveAddress, address_of
 from flo.model.base import Event, Message, Nothing
 from flo.model.ids import NAMESPACE_DEFAULT, run_id_of
-from flo.model.records import PositionBy, StreamPosition, StreamRecord
 from flo.model.runs import Claim
+from flo.model.storage.archive import ArchiveAddress, address_of
+from flo.model.storage.records import PositionBy, StreamPosition, StreamRecord
 from flo.shard.prefetch import fetch_all
 from flo.testing.clock import NOON_MS
 

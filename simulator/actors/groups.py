@@ -21,7 +21,7 @@ from flo.model.groups import (
     TouchRecords,
 )
 from flo.model.ids import Namespace, StreamId, StreamName
-from flo.model.records import StreamRecord
+from flo.model.storage.records import StreamRecord
 from flo.model.streams import START, TAIL
 from simulator.actors.actor import SimulatedActor
 from simulator.actors.streams import LASTING, STREAMS

@@ -8,10 +8,10 @@ from contextlib import suppress
 from flo.engine.machine import apply
 from flo.engine.state import State
 from flo.log.snapshots import Snapshot, SnapshotFolder
-from flo.model.archive import ArchiveAddress, Archived
 from flo.model.base import Event
 from flo.model.errors import FloError
-from flo.model.records import Chunk
+from flo.model.storage.archive import ArchiveAddress, Archived
+from flo.model.storage.records import Chunk
 from flo.server.config import ServerConfig
 from flo.server.inside.triggers import Triggers
 from flo.server.router import Router

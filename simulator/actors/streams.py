@@ -6,7 +6,7 @@ import random
 from flo.client.streams import Streams
 from flo.model.errors import Conflict, FloError, NotFound
 from flo.model.ids import Namespace, StreamId, StreamName
-from flo.model.records import StreamRecord
+from flo.model.storage.records import StreamRecord
 from flo.model.streams import START, TAIL, Append, NewRecord, ReadStream, TrimStream
 from simulator.actors.actor import SimulatedActor
 from simulator.world import World

@@ -13,10 +13,10 @@ from typing import NamedTuple, TypeAlias
 
 from flo.log.base import LogTrimmed
 from flo.log.memory import MemoryArchive, MemoryLog, MemoryRecords
-from flo.model.archive import ArchiveAddress, Archived, ArchiveKey
 from flo.model.base import Event
 from flo.model.ids import Namespace
-from flo.model.records import Chunk, PositionBy, StreamPosition
+from flo.model.storage.archive import ArchiveAddress, Archived, ArchiveKey
+from flo.model.storage.records import Chunk, PositionBy, StreamPosition
 
 Durable: TypeAlias = Callable[
     [Sequence[Event], Sequence[Archived], Sequence[ArchiveAddress], int], None

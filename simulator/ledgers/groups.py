@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from flo.model.dead_letters import DeadLettersChanged
 from flo.model.groups import DeadRecordPage, GroupMode, GroupView, PendingPage
 from flo.model.ids import ConsumerName, StreamId, parse_stream_id
-from flo.model.records import StreamRecord
+from flo.model.storage.records import StreamRecord
 from simulator.checks.invariants import Checks, Invariant
 from simulator.checks.observer import Observer
 from simulator.ledgers.requests import GroupKey, sequences_of

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from flo.model.ids import Namespace, StreamId, StreamName, parse_stream_id, stream_id_of
-from flo.model.records import StreamRecord
+from flo.model.storage.records import StreamRecord
 from flo.model.streams import (
     TAIL,
     Append,

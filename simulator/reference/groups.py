@@ -21,11 +21,11 @@ from flo.engine.groups.events import (
     RecordsTouched,
 )
 from flo.engine.groups.records import DeadRecord
-from flo.model.archive import ArchiveAddress, Archived
 from flo.model.base import Event
 from flo.model.groups import GroupMode
 from flo.model.ids import ConsumerName
 from flo.model.schedules import CONSUMER
+from flo.model.storage.archive import ArchiveAddress, Archived
 from simulator.checks.invariants import Invariant
 from simulator.checks.observer import Observer
 from simulator.ledgers.requests import GroupKey, Nacked

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 
 from flo.engine.machine import FOLDS, merged
 from flo.engine.streams.events import StreamTrimmed
-from flo.model.archive import ArchiveAddress, Archived
 from flo.model.base import Event
-from flo.model.records import Chunk
+from flo.model.storage.archive import ArchiveAddress, Archived
+from flo.model.storage.records import Chunk
 from simulator.checks.invariants import Checks, Invariant
 from simulator.checks.observer import Observer
 from simulator.ledgers.reports import Reports

@@ -20,9 +20,9 @@ from flo.engine.runs.events import (
     RunTouched,
 )
 from flo.engine.runs.records import Run
-from flo.model.archive import ArchiveAddress, Archived
 from flo.model.ids import ActionName, Namespace, RunId, WorkerId, run_id_of
 from flo.model.runs import RunStatus
+from flo.model.storage.archive import ArchiveAddress, Archived
 from simulator.checks.invariants import Invariant
 from simulator.checks.observer import Observer
 from simulator.ledgers.reports import Reports

@@ -12,7 +12,7 @@ from flo.engine.streams.events import (
     StreamTrimmed,
 )
 from flo.model.ids import Namespace, StreamId, StreamName, parse_stream_id
-from flo.model.records import Chunk, StreamRecord
+from flo.model.storage.records import Chunk, StreamRecord
 from flo.model.streams import NewRecord, Retention, TrimStream
 from simulator.checks.invariants import Invariant
 from simulator.checks.observer import Observer

@@ -35,8 +35,8 @@ from flo.engine.workflows.events import (
     WorkflowStarted,
 )
 from flo.engine.workflows.records import Branch, WorkflowRecord
-from flo.model.archive import Archived
 from flo.model.ids import Namespace, RunId
+from flo.model.storage.archive import Archived
 from flo.model.workflows import MAIN, BranchName, WorkflowName, WorkflowStatus
 from flo.workflow.definition import Definition
 from flo.workflow.steps import RunStep, SignalStep, Step

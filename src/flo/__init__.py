@@ -47,7 +47,7 @@ _HOMES = {
         "Accepted Assigned AttemptView Invoke RunPage RunResult RunStatus RunView Task Touched"
     ),
     "flo.model.schedules": "SchedulePage ScheduleView",
-    "flo.model.records": "StreamRecord",
+    "flo.model.storage.records": "StreamRecord",
     "flo.model.streams": ("Appended NewRecord RecordPage Retention StreamPage StreamView Trimmed"),
     "flo.model.workers": "Notifications WorkerKnown WorkerPage WorkerStatus WorkerType WorkerView",
     "flo.model.workflows": (

@@ -63,7 +63,6 @@ from flo.model.plans import Emitted as Emitted
 from flo.model.plans import ExecutorView as ExecutorView
 from flo.model.plans import PlanView as PlanView
 from flo.model.plans import WindowView as WindowView
-from flo.model.records import StreamRecord as StreamRecord
 from flo.model.runs import Accepted as Accepted
 from flo.model.runs import Assigned as Assigned
 from flo.model.runs import AttemptView as AttemptView
@@ -76,6 +75,7 @@ from flo.model.runs import Task as Task
 from flo.model.runs import Touched as Touched
 from flo.model.schedules import SchedulePage as SchedulePage
 from flo.model.schedules import ScheduleView as ScheduleView
+from flo.model.storage.records import StreamRecord as StreamRecord
 from flo.model.streams import Appended as Appended
 from flo.model.streams import NewRecord as NewRecord
 from flo.model.streams import RecordPage as RecordPage

@@ -26,7 +26,7 @@ import pytest
 
 from flo import ActionWorker, Flo, NotFound, Unavailable
 from flo.model.ids import LIST_LIMIT_MAX
-from flo.model.records import StreamRecord
+from flo.model.storage.records import StreamRecord
 from flo.model.streams import RECORDS_PER_READ_MAX
 from flo.model.workflows import WorkflowRunView
 from flo.testing.process import ServerProcess

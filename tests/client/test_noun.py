@@ -7,8 +7,8 @@ import pytest
 from client.fake import FakeServer
 from client.virtual import run_virtual, turns
 from flo.client.client import Flo
+from flo.model.declare.operation import DECLARED, may_repeat
 from flo.model.groups import ClaimRecords, ReadGroup
-from flo.model.operation import DECLARED, may_repeat
 from flo.model.runs import Complete, Invoke
 from flo.model.streams import Append, TrimStream
 from flo.wire.opcodes import FORM_OF, Ping

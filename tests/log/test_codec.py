@@ -60,8 +60,8 @@ from flo.log.checksums import (
 from flo.model.base import Event
 from flo.model.errors import Corrupt
 from flo.model.groups import GroupMode, GroupSettings
-from flo.model.records import StreamRecord
 from flo.model.runs import RunStatus
+from flo.model.storage.records import StreamRecord
 from flo.model.streams import Retention
 from flo.testing.log_examples import NOON_MS, action_registered, finished, run_completed, run_queued
 

@@ -7,8 +7,8 @@ import pytest
 
 from flo.log.base import LogEntry
 from flo.log.memory import MemoryArchive, MemoryLog, MemoryRecords
-from flo.model.archive import address_of
-from flo.model.records import PositionBy, StreamPosition
+from flo.model.storage.archive import address_of
+from flo.model.storage.records import PositionBy, StreamPosition
 from flo.testing.log_examples import finished
 from flo.testing.log_suite import LogSuite
 

@@ -15,10 +15,10 @@ from flo.log.checksums import archived_checksum
 from flo.log.sqlite.file import damage_named, default_connect, open_to_write, read_meta
 from flo.log.sqlite.log import SqliteLog, read_log
 from flo.log.sqlite.records import SqliteRecords
-from flo.model.archive import Archived, address_of
 from flo.model.base import Event
 from flo.model.errors import FloError
-from flo.model.records import Chunk
+from flo.model.storage.archive import Archived, address_of
+from flo.model.storage.records import Chunk
 from flo.testing.log_examples import MEBIBYTE, NOON_MS, chunk_of, finished, released, run_completed
 from simulator.faults.disk import Act, Change, PowerlessDisk, RecordingDisk, image
 

@@ -1,6 +1,6 @@
 import pytest
 
-from flo.model.records import Chunk, StreamRecord
+from flo.model.storage.records import Chunk, StreamRecord
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ import workflow_attacks
 from flo.engine.state import State
 from flo.log.memory import MemoryLog
 from flo.model.actions import RegisterAction
+from flo.model.declare.fields import plain_types
 from flo.model.errors import FloError, Unexpected
-from flo.model.fields import plain_types
 from flo.model.groups import JoinGroup, ReadGroup
 from flo.model.kv import IncrementKey, PutKey
 from flo.model.runs import Claim, GetRun, Invoke

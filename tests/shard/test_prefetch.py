@@ -11,7 +11,6 @@ from flo.engine.runs.lookups import DeadRunPageLookup, RunKeyLookup, RunLookup, 
 from flo.engine.runs.records import Run
 from flo.log.memory import MemoryLog
 from flo.model.actions import RegisterAction
-from flo.model.archive import address_of
 from flo.model.runs import (
     Cancel,
     Claim,
@@ -23,6 +22,7 @@ from flo.model.runs import (
     PurgeDeadRuns,
     RunStatus,
 )
+from flo.model.storage.archive import address_of
 from flo.shard.prefetch import Prefetch, fetch_all
 from flo.shard.submission import Submission
 from flo.testing.clock import NOON_MS

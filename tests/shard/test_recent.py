@@ -1,4 +1,4 @@
-from flo.model.archive import ArchiveAddress, Archived, address_of
+from flo.model.storage.archive import ArchiveAddress, Archived, address_of
 from flo.shard import recent as recent_module
 from flo.shard.recent import Recent
 

@@ -1,4 +1,4 @@
-from flo.model.records import Chunk
+from flo.model.storage.records import Chunk
 from flo.shard.record_cache import RECORD_OVERHEAD, RecordCache, RecordStore, Within
 from flo.testing.log_examples import chunk_of, record
 

@@ -44,7 +44,6 @@ from flo.model.kv import (
     Versioned,
 )
 from flo.model.namespaces import DeleteNamespace, NamespacePage, NamespaceView
-from flo.model.records import StreamRecord
 from flo.model.runs import (
     Assigned,
     Cancel,
@@ -60,6 +59,7 @@ from flo.model.runs import (
     RunStatus,
     Task,
 )
+from flo.model.storage.records import StreamRecord
 from flo.model.streams import (
     AlterStream,
     Append,

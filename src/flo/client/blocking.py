@@ -15,8 +15,8 @@ from flo.client.proxies.nouns import (
     BlockingWorkflows,
 )
 from flo.client.proxies.thread import LoopThread
+from flo.model.declare.operation import Command, Query, R
 from flo.model.ids import Namespace
-from flo.model.operation import Command, Query, R
 
 
 class BlockingFlo:

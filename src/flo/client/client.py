@@ -18,8 +18,8 @@ from flo.client.session.transport import Connect, tcp
 from flo.client.streams import Streams
 from flo.client.workers import Workers
 from flo.client.workflows import Workflows
+from flo.model.declare.operation import Command, Query, R
 from flo.model.ids import NAMESPACE_DEFAULT, Namespace
-from flo.model.operation import Command, Query, R
 from flo.model.version import VERSION
 from flo.wire.opcodes import Ping
 

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from flo.client.noun import Noun
 from flo.model.dead_letters import DeadLettersChanged
+from flo.model.declare.operation import Command
 from flo.model.ids import LIST_LIMIT_MAX
-from flo.model.operation import Command
 
 
 async def change_dead(

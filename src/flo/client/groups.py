@@ -8,6 +8,7 @@ from flo.client.dead_letters import change_dead
 from flo.client.noun import Noun
 from flo.client.payloads.durations import ms_if_any, ms_of
 from flo.client.session.session import Session
+from flo.model.declare.operation import Command
 from flo.model.groups import (
     ACK_TIMEOUT_MS_DEFAULT,
     DELIVERIES_MAX_DEFAULT,
@@ -46,8 +47,7 @@ from flo.model.ids import (
     StreamName,
     WorkerId,
 )
-from flo.model.operation import Command
-from flo.model.records import StreamRecord
+from flo.model.storage.records import StreamRecord
 from flo.model.streams import START
 
 Ids: TypeAlias = StreamId | Iterable[StreamId | StreamRecord]

@@ -5,8 +5,8 @@ import asyncio
 from msgspec.structs import force_setattr
 
 from flo.client.session.session import Session
+from flo.model.declare.operation import Command, Query, R
 from flo.model.ids import Namespace
-from flo.model.operation import Command, Query, R
 
 
 class Noun:

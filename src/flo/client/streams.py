@@ -12,7 +12,7 @@ from flo.client.session.reconnect import retry_until_answered
 from flo.model.errors import FloError, NotFound, error_of
 from flo.model.groups import GroupPage, ListGroups
 from flo.model.ids import LIST_LIMIT_DEFAULT, GroupName, StreamId, StreamName
-from flo.model.records import StreamRecord
+from flo.model.storage.records import StreamRecord
 from flo.model.streams import (
     RECORDS_PER_READ_DEFAULT,
     RECORDS_PER_READ_MAX,

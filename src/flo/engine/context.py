@@ -7,7 +7,7 @@ import msgspec
 
 from flo.engine.lookup import NOTHING_FOUND, Found
 from flo.engine.volatile import VolatileState
-from flo.model.records import StreamRecord
+from flo.model.storage.records import StreamRecord
 
 
 class RecordReader(Protocol):

@@ -13,9 +13,9 @@ from typing import ClassVar, Generic, NamedTuple, Protocol, TypeVar
 from msgspec import UNSET, UnsetType
 
 from flo.engine.lookup import Lookup, RecentRows
-from flo.model.archive import ArchiveAddress, Archived
 from flo.model.ids import LIST_LIMIT_MAX
-from flo.model.store import Store
+from flo.model.storage.archive import ArchiveAddress, Archived
+from flo.model.storage.store import Store
 
 D = TypeVar("D")
 

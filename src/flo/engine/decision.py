@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from flo.model.archive import ArchiveAddress, Archived
 from flo.model.base import Event, Message, Observation
-from flo.model.records import Chunk
+from flo.model.storage.archive import ArchiveAddress, Archived
+from flo.model.storage.records import Chunk
 
 
 class Decision(msgspec.Struct, frozen=True):

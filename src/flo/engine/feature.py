@@ -26,9 +26,9 @@ from flo.engine.snapshot import Section
 from flo.engine.state import State
 from flo.engine.ticks import FallDue
 from flo.engine.volatile import VolatileState
-from flo.model.archive import ArchiveAddress, Archived
 from flo.model.base import Event, Message, Observation
-from flo.model.operation import DECLARED, Query
+from flo.model.declare.operation import DECLARED, Query
+from flo.model.storage.archive import ArchiveAddress, Archived
 
 Rule: TypeAlias = Callable[[State, Any, Context], Decision]
 Fold: TypeAlias = Callable[[State, Any], None]

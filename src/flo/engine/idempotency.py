@@ -9,7 +9,7 @@ from typing import ClassVar, Self, TypeAlias
 
 from flo.engine.lookup import Lookup
 from flo.model.ids import RunId, run_id_of
-from flo.model.store import Store
+from flo.model.storage.store import Store
 
 KEYS_REMEMBERED_MAX = 10_000
 """So many keys of finished runs stay in an index; the archive knows them all."""

@@ -15,8 +15,8 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from flo.model.archive import ArchiveAddress, Archived
-from flo.model.store import Store
+from flo.model.storage.archive import ArchiveAddress, Archived
+from flo.model.storage.store import Store
 
 T = TypeVar("T")
 R = TypeVar("R")

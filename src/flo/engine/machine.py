@@ -27,11 +27,11 @@ from flo.engine.state import State
 from flo.engine.streams.feature import FEATURE as STREAMS
 from flo.engine.workers.feature import FEATURE as WORKERS
 from flo.engine.workflows.feature import FEATURE as WORKFLOWS
-from flo.model.archive import ArchiveAddress, Archived
 from flo.model.base import Event, Message
-from flo.model.catalog import OPERATIONS
+from flo.model.declare.catalog import OPERATIONS
+from flo.model.declare.fields import FIELD_CHECKS
 from flo.model.errors import FloError, Unexpected
-from flo.model.fields import FIELD_CHECKS
+from flo.model.storage.archive import ArchiveAddress, Archived
 
 EVENTS_PER_COMMAND_MAX = 100_000
 

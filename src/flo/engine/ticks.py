@@ -11,7 +11,7 @@ from flo.engine.decision import Decision
 from flo.engine.due import DueKey
 from flo.engine.state import State
 from flo.model.base import Event, Message
-from flo.model.operation import Command
+from flo.model.declare.operation import Command
 
 DUE_PER_TICK_MAX = 1_000
 EVENTS_PER_TICK_MAX = 20_000

@@ -10,10 +10,10 @@ Positions never go back, whatever is trimmed.
 from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from flo.model.archive import ArchiveAddress, Archived
 from flo.model.base import Event
-from flo.model.records import Chunk
-from flo.model.store import Store
+from flo.model.storage.archive import ArchiveAddress, Archived
+from flo.model.storage.records import Chunk
+from flo.model.storage.store import Store
 
 
 class Codec(Protocol):

@@ -9,7 +9,7 @@ from zlib import crc32
 
 import msgspec
 
-from flo.model.archive import Archived
+from flo.model.storage.archive import Archived
 
 FORMAT_VERSION = 1
 CHECKSUM_FIRST = 0

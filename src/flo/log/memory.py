@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from flo.log.base import LogEntry, LogTrimmed
-from flo.model.archive import ArchiveAddress, Archived, ArchiveKey, address_of
 from flo.model.base import Event
 from flo.model.errors import Corrupt, NotFound, Unavailable
 from flo.model.ids import Namespace
-from flo.model.records import Chunk, PositionBy, StreamPosition
+from flo.model.storage.archive import ArchiveAddress, Archived, ArchiveKey, address_of
+from flo.model.storage.records import Chunk, PositionBy, StreamPosition
 
 
 class MemoryLog:

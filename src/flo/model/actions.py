@@ -3,7 +3,9 @@
 from typing import Annotated, Any, TypeAlias
 
 from flo.model.base import Message, Nothing, Record
-from flo.model.fields import Checked, Cursor, Limit, NewNamespace, Range, Text, about
+from flo.model.declare.fields import Checked, Cursor, Limit, NewNamespace, Range, Text, about
+from flo.model.declare.operation import Command, Permission, Query, operation
+from flo.model.declare.route import Route
 from flo.model.ids import (
     DURATION_MS_MAX,
     LIST_LIMIT_DEFAULT,
@@ -12,8 +14,6 @@ from flo.model.ids import (
     Namespace,
     check_action_name,
 )
-from flo.model.operation import Command, Permission, Query, operation
-from flo.model.route import Route
 
 TIMEOUT_MS_DEFAULT = 30_000
 MAX_RETRIES_DEFAULT = 3

@@ -3,7 +3,7 @@
 from typing import Annotated, TypeAlias
 
 from flo.model.base import Message
-from flo.model.fields import Limit, about
+from flo.model.declare.fields import Limit, about
 
 DEAD_PER_CALL_DEFAULT = 100
 

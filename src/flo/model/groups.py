@@ -7,7 +7,9 @@ import msgspec
 
 from flo.model.base import Message, Nothing, Record
 from flo.model.dead_letters import DEAD_PER_CALL_DEFAULT, DeadLettersChanged, DeadLimit
-from flo.model.fields import BlockMs, Checked, Cursor, ItemCount, Limit, Range, about
+from flo.model.declare.fields import BlockMs, Checked, Cursor, ItemCount, Limit, Range, about
+from flo.model.declare.operation import Command, Permission, Query, operation
+from flo.model.declare.route import Route
 from flo.model.ids import (
     DURATION_MS_MAX,
     LIST_LIMIT_DEFAULT,
@@ -20,9 +22,7 @@ from flo.model.ids import (
     WorkerId,
     check_stream_name,
 )
-from flo.model.operation import Command, Permission, Query, operation
-from flo.model.records import StreamRecord
-from flo.model.route import Route
+from flo.model.storage.records import StreamRecord
 from flo.model.streams import START, Position, RecordLimit
 
 ACK_TIMEOUT_MS_DEFAULT = 60_000

@@ -9,7 +9,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 
 from flo.model.base import Message, Nothing
-from flo.model.fields import (
+from flo.model.declare.fields import (
     BlockMs,
     CheckedKey,
     Cursor,
@@ -19,9 +19,9 @@ from flo.model.fields import (
     Range,
     about,
 )
+from flo.model.declare.operation import Command, Permission, Query, operation
+from flo.model.declare.route import Route
 from flo.model.ids import DURATION_MS_MAX, NAMESPACE_DEFAULT, Key, Namespace
-from flo.model.operation import Command, Permission, Query, operation
-from flo.model.route import Route
 
 VALUE_LENGTH_MAX = 256 * 1024
 KEYS_PER_GET_MAX = 256

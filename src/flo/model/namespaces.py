@@ -3,10 +3,10 @@
 from typing import Annotated, TypeAlias
 
 from flo.model.base import Message, Nothing
-from flo.model.fields import Checked, Cursor, Limit, about
+from flo.model.declare.fields import Checked, Cursor, Limit, about
+from flo.model.declare.operation import Command, Permission, Query, operation
+from flo.model.declare.route import Route
 from flo.model.ids import LIST_LIMIT_DEFAULT, Namespace, check_namespace
-from flo.model.operation import Command, Permission, Query, operation
-from flo.model.route import Route
 
 NamespaceName: TypeAlias = Annotated[Namespace, about("The namespace's name.")]
 

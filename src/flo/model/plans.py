@@ -3,10 +3,10 @@
 from typing import Annotated
 
 from flo.model.base import Message
-from flo.model.fields import Text, about
+from flo.model.declare.fields import Text, about
+from flo.model.declare.operation import Command, Permission, Query, operation
+from flo.model.declare.route import Route
 from flo.model.ids import NAMESPACE_DEFAULT, Namespace
-from flo.model.operation import Command, Permission, Query, operation
-from flo.model.route import Route
 from flo.model.workflows import LATEST, Version, WorkflowName
 
 

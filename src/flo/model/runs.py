@@ -7,7 +7,7 @@ import msgspec
 
 from flo.model.base import Message
 from flo.model.dead_letters import DEAD_PER_CALL_DEFAULT, DeadLettersChanged, DeadLimit
-from flo.model.fields import (
+from flo.model.declare.fields import (
     BlockMs,
     Checked,
     Cursor,
@@ -21,6 +21,8 @@ from flo.model.fields import (
     Text,
     about,
 )
+from flo.model.declare.operation import Command, Permission, Query, operation
+from flo.model.declare.route import Route
 from flo.model.ids import (
     DURATION_MS_MAX,
     LIST_LIMIT_DEFAULT,
@@ -34,8 +36,6 @@ from flo.model.ids import (
     check_worker_id,
 )
 from flo.model.kv import Change, Check
-from flo.model.operation import Command, Permission, Query, operation
-from flo.model.route import Route
 from flo.model.workers import ACTIONS_PER_WORKER_MAX
 
 PRIORITY_DEFAULT = 10

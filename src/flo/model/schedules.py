@@ -3,11 +3,11 @@
 from typing import Annotated
 
 from flo.model.base import Message, Nothing
-from flo.model.fields import Cursor, Limit, Range, about
+from flo.model.declare.fields import Cursor, Limit, Range, about
+from flo.model.declare.operation import Command, Permission, Query, operation
+from flo.model.declare.route import Route
 from flo.model.groups import ReadGroup
 from flo.model.ids import LIST_LIMIT_DEFAULT, NAMESPACE_DEFAULT, Namespace, RunId
-from flo.model.operation import Command, Permission, Query, operation
-from flo.model.route import Route
 from flo.model.workflows import WorkflowBegun, WorkflowName
 
 TIMES_MAX = 100

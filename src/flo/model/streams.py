@@ -12,7 +12,9 @@ from typing import Annotated, TypeAlias
 import msgspec
 
 from flo.model.base import Message, Nothing, Record
-from flo.model.fields import BlockMs, Checked, Cursor, ItemCount, Limit, Range, about
+from flo.model.declare.fields import BlockMs, Checked, Cursor, ItemCount, Limit, Range, about
+from flo.model.declare.operation import Command, Permission, Query, operation
+from flo.model.declare.route import Route
 from flo.model.ids import (
     DURATION_MS_MAX,
     LIST_LIMIT_DEFAULT,
@@ -22,9 +24,7 @@ from flo.model.ids import (
     StreamName,
     parse_stream_id,
 )
-from flo.model.operation import Command, Permission, Query, operation
-from flo.model.records import StreamRecord
-from flo.model.route import Route
+from flo.model.storage.records import StreamRecord
 
 PARTITIONS_MAX = 1_024
 RECORDS_PER_APPEND_MAX = 1_000

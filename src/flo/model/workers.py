@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import msgspec
 
 from flo.model.base import Message, Nothing
-from flo.model.fields import (
+from flo.model.declare.fields import (
     BlockMs,
     Checked,
     Cursor,
@@ -16,6 +16,8 @@ from flo.model.fields import (
     Text,
     about,
 )
+from flo.model.declare.operation import Command, Permission, Query, operation
+from flo.model.declare.route import Route
 from flo.model.ids import (
     LIST_LIMIT_DEFAULT,
     NAMESPACE_DEFAULT,
@@ -27,8 +29,6 @@ from flo.model.ids import (
     check_labels,
     check_worker_id,
 )
-from flo.model.operation import Command, Permission, Query, operation
-from flo.model.route import Route
 
 WORKERS_MAX = 10_000
 ACTIONS_PER_WORKER_MAX = 1_000

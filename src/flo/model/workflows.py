@@ -6,7 +6,7 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 
 from flo.model.base import Message, Nothing
-from flo.model.fields import (
+from flo.model.declare.fields import (
     BlockMs,
     Cursor,
     IdempotencyKey,
@@ -18,9 +18,9 @@ from flo.model.fields import (
     Text,
     about,
 )
+from flo.model.declare.operation import Command, Permission, Query, operation
+from flo.model.declare.route import Route
 from flo.model.ids import LIST_LIMIT_DEFAULT, NAMESPACE_DEFAULT, Namespace, RunId
-from flo.model.operation import Command, Permission, Query, operation
-from flo.model.route import Route
 
 WorkflowName: TypeAlias = Annotated[str, about("The workflow's name.")]
 WorkflowRunId: TypeAlias = Annotated[RunId, about("The workflow run's id.")]

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from flo.engine.long_poll import Turn
 from flo.engine.machine import PAYLOAD_LENGTHS
-from flo.model.archive import ArchiveAddress, Archived
 from flo.model.base import Event, Message
+from flo.model.storage.archive import ArchiveAddress, Archived
 from flo.shard.chunks import Chunks
 from flo.shard.submission import Answer, Submission
 

@@ -1,6 +1,6 @@
 """The records of one commit, joined into chunks: what is appended together is stored together."""
 
-from flo.model.records import Chunk, StreamRecord
+from flo.model.storage.records import Chunk, StreamRecord
 
 CHUNK_RECORDS_MAX = 1_000
 CHUNK_LENGTH_MAX = 1024 * 1024

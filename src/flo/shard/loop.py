@@ -30,9 +30,9 @@ from flo.engine.state import State
 from flo.engine.ticks import Tick, Ticked
 from flo.engine.volatile import VolatileState
 from flo.log.base import Log
-from flo.model.archive import address_of
 from flo.model.base import Event, Message
 from flo.model.errors import FloError, Unavailable, Unexpected
+from flo.model.storage.archive import address_of
 from flo.shard.batch import Batch
 from flo.shard.clock import Clock, SystemClock
 from flo.shard.long_polls import LongPolls

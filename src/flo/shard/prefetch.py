@@ -23,7 +23,7 @@ from flo.engine.state import State
 from flo.log.base import Log
 from flo.model.base import Message
 from flo.model.errors import Corrupt, FloError, Unexpected
-from flo.model.records import Chunk
+from flo.model.storage.records import Chunk
 from flo.shard.recent import Recent
 from flo.shard.record_cache import RecordCache, Within
 from flo.shard.submission import Submission

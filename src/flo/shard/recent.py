@@ -6,7 +6,7 @@ must not be found in an answer that was on its way.
 
 from collections import OrderedDict
 
-from flo.model.archive import ArchiveAddress, Archived
+from flo.model.storage.archive import ArchiveAddress, Archived
 
 LENGTH_MAX = 16 * 1024 * 1024
 ROWS_MAX = 20_000

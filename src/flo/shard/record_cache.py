@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from flo.engine.context import RecordReader
-from flo.model.records import Chunk, StreamRecord
+from flo.model.storage.records import Chunk, StreamRecord
 
 TAILS_LENGTH_MAX = 32 * 1024 * 1024
 PAGES_LENGTH_MAX = 16 * 1024 * 1024

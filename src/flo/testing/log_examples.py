@@ -8,10 +8,10 @@ from flo.engine.actions.records import Action
 from flo.engine.runs.events import RunCompleted, RunQueued, RunReleased
 from flo.engine.runs.records import Attempt, Run
 from flo.log.base import Log
-from flo.model.archive import Archived
 from flo.model.base import Event
-from flo.model.records import Chunk, PositionBy, StreamPosition, StreamRecord
 from flo.model.runs import RunStatus
+from flo.model.storage.archive import Archived
+from flo.model.storage.records import Chunk, PositionBy, StreamPosition, StreamRecord
 
 NOON_MS = 1_700_000_000_000
 MEBIBYTE = 1024 * 1024

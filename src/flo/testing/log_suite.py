@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from flo.log.base import Log, LogEntry, LogTrimmed
-from flo.model.archive import ArchiveAddress, address_of
 from flo.model.errors import Corrupt, NotFound, Unavailable
-from flo.model.records import Chunk, PositionBy, StreamPosition
+from flo.model.storage.archive import ArchiveAddress, address_of
+from flo.model.storage.records import Chunk, PositionBy, StreamPosition
 from flo.testing.log_examples import (
     MEBIBYTE,
     NOON_MS,

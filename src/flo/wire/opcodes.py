@@ -1,7 +1,7 @@
 """The table of opcodes: what each of them asks, and what it is answered.
 
-It follows from the operations of model/catalog.py, and from what connections say to each other
-before and between operations. `many` marks the batch forms: the request is a list of messages, the
+It follows from the catalog of operations, and from what connections say to each other before and
+between operations. `many` marks the batch forms: the request is a list of messages, the
 reply a list with one answer for each, in order, and each is accepted or refused on its own.
 """
 
@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from flo.model.base import Message, Nothing
-from flo.model.catalog import OPERATIONS
-from flo.model.operation import Query
+from flo.model.declare.catalog import OPERATIONS
+from flo.model.declare.operation import Query
 
 PROTOCOL_VERSION = 1
 BATCH_LENGTH_MAX = 1_000

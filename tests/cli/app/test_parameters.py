@@ -7,7 +7,7 @@ import pytest
 
 from flo.cli.app.parameters import Argument, Either, Flag, build, by_flags, parameters_of
 from flo.model.base import Message
-from flo.model.fields import Range, about
+from flo.model.declare.fields import Range, about
 from flo.model.ids import Labels
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from flo.cli.app.options import Format
 from flo.cli.stream.records import printing, record_json, record_text, records_raw
-from flo.model.records import StreamRecord
+from flo.model.storage.records import StreamRecord
 
 
 def record(payload, number=1, **fields):

@@ -4,7 +4,6 @@ from flo.engine.namespaces.events import NamespaceCreated, NamespaceDeleted
 from flo.engine.state import namespace_of
 from flo.engine.ticks import Tick, Ticked
 from flo.model.actions import DeleteAction, GetAction, ListActions, RegisterAction
-from flo.model.archive import ArchiveAddress
 from flo.model.base import Nothing
 from flo.model.errors import Conflict, Invalid, NotFound
 from flo.model.ids import LIST_LIMIT_MAX
@@ -35,6 +34,7 @@ from flo.model.runs import (
     Touch,
     WaitForRuns,
 )
+from flo.model.storage.archive import ArchiveAddress
 from flo.model.streams import CreateStream
 from flo.model.workers import (
     AwaitNotifications,

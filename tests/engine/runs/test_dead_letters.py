@@ -5,7 +5,6 @@ from flo.engine.runs import dead_letters as dead
 from flo.engine.runs.events import RunPurged, RunRequeued, RunRevived, RunTimedOut
 from flo.engine.ticks import Tick
 from flo.model.actions import DeleteAction, DisableAction, GetAction, RegisterAction
-from flo.model.archive import ArchiveAddress
 from flo.model.errors import Conflict, Invalid, NotFound, TooLarge
 from flo.model.runs import (
     Accepted,
@@ -24,6 +23,7 @@ from flo.model.runs import (
     RunStatus,
     Touch,
 )
+from flo.model.storage.archive import ArchiveAddress
 from flo.model.workers import RegisterWorker
 from flo.testing.clock import NOON_MS
 from given import ANNA, BORIS, DEFAULT, Later, given

@@ -9,7 +9,6 @@ from flo.engine.schedules.feature import FEATURE as SCHEDULES
 from flo.engine.streams import lookups as stream_lookups
 from flo.engine.streams.lookups import PARTS_MAX
 from flo.engine.streams.positions import PositionLookup
-from flo.model.archive import ArchiveAddress
 from flo.model.groups import (
     ClaimRecords,
     CreateGroup,
@@ -23,7 +22,8 @@ from flo.model.groups import (
     ReadGroup,
     RequeueDeadRecords,
 )
-from flo.model.records import PositionBy, StreamPosition
+from flo.model.storage.archive import ArchiveAddress
+from flo.model.storage.records import PositionBy, StreamPosition
 from flo.model.streams import Append, NewRecord, ReadStream, TrimStream
 from flo.testing.clock import NOON_MS
 from given import ANNA, BORIS, DEFAULT, Later, given

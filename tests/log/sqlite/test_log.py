@@ -23,9 +23,9 @@ from flo.log.sqlite import records as sqlite_records
 from flo.log.sqlite.file import default_connect
 from flo.log.sqlite.log import ROOM_BYTES_MAX, SqliteLog, read_log
 from flo.log.sqlite.records import SqliteRecords
-from flo.model.archive import address_of
 from flo.model.errors import Conflict, Corrupt, FloError, NotFound, Unavailable
-from flo.model.records import Chunk, PositionBy
+from flo.model.storage.archive import address_of
+from flo.model.storage.records import Chunk, PositionBy
 from flo.testing.log_examples import (
     MEBIBYTE,
     NOON_MS,

@@ -9,10 +9,10 @@ from litestar.di import Provide
 from litestar.testing import TestClient
 
 from flo.model.base import Message, Nothing, Record
-from flo.model.catalog import OPERATIONS
-from flo.model.fields import Range, about
-from flo.model.operation import DECLARED, Command, Operation, Permission, Query
-from flo.model.route import Route
+from flo.model.declare.catalog import OPERATIONS
+from flo.model.declare.fields import Range, about
+from flo.model.declare.operation import DECLARED, Command, Operation, Permission, Query
+from flo.model.declare.route import Route
 from flo.server.http import derive
 from flo.server.http.errors import EXCEPTION_HANDLERS
 from flo.server.http.gateway import EngineGateway

@@ -5,7 +5,7 @@ import msgspec
 import pytest
 
 from flo import Invalid, StreamContext
-from flo.model.records import StreamRecord
+from flo.model.storage.records import StreamRecord
 from flo.worker.streams.context import RecordPosition
 
 PLACE = RecordPosition("prod", "orders", "billing", "anna")

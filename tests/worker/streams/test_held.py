@@ -1,4 +1,4 @@
-from flo.model.records import StreamRecord
+from flo.model.storage.records import StreamRecord
 from flo.worker.streams.held import HeldRecord, HeldRecords
 
 

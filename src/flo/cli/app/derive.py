@@ -26,7 +26,7 @@ from flo.cli.app.output import Columns, count_text, show, show_list
 from flo.cli.app.pages import LIMIT_DEFAULT, Page, collect, page_options
 from flo.cli.app.parameters import Given, build, by_flags, parameters_of
 from flo.model.base import Message, Nothing
-from flo.model.operation import DECLARED, Command, Query, R
+from flo.model.declare.operation import DECLARED, Command, Query, R
 
 P = ParamSpec("P")
 M = TypeVar("M", bound=Message)

@@ -13,7 +13,7 @@ import click
 
 if TYPE_CHECKING:
     from flo.client.blocking import BlockingFlo
-    from flo.model.operation import Command, Query, R
+    from flo.model.declare.operation import Command, Query, R
 
 HOST_DEFAULT = "127.0.0.1"
 PORT_DEFAULT = 9000

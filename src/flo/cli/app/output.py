@@ -10,7 +10,7 @@ import msgspec
 
 from flo.cli.app.options import Format
 from flo.cli.app.printable import printable
-from flo.model.payload import to_json_values
+from flo.model.declare.payload import to_json_values
 
 T = TypeVar("T")
 

@@ -6,8 +6,8 @@ from typing import Protocol, TypeVar
 import click
 import msgspec
 
+from flo.model.declare.operation import Query
 from flo.model.ids import LIST_LIMIT_MAX
-from flo.model.operation import Query
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

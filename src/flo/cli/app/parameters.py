@@ -18,7 +18,7 @@ import click
 import msgspec
 
 from flo.cli.app.payload import LABELS, OBJECT, PAYLOAD
-from flo.model.fields import Range, help_of, plain_types, range_of
+from flo.model.declare.fields import Range, help_of, plain_types, range_of
 from flo.model.ids import Labels
 
 S = TypeVar("S", bound=msgspec.Struct)

@@ -12,6 +12,7 @@ from flo.cli.app.parameters import Flag
 from flo.cli.group.options import CONSUMER, GROUP, IDS
 from flo.cli.group.settings import SETTING_FLAGS, says_any, settings_of
 from flo.cli.stream.records import show_deliveries
+from flo.model.declare.operation import Command
 from flo.model.errors import Conflict
 from flo.model.groups import (
     IDS_PER_COMMAND_MAX,
@@ -24,7 +25,6 @@ from flo.model.groups import (
     TouchRecords,
 )
 from flo.model.ids import StreamId
-from flo.model.operation import Command
 
 IDS_FLAG = Flag(
     "ids",

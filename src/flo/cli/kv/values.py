@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from flo.model.declare.payload import payload_to_json
 from flo.model.ids import Key
 from flo.model.kv import KeyView, Value, VersionView
-from flo.model.payload import payload_to_json
 
 
 def value_json(key: Key, value: Value) -> dict[str, Any]:

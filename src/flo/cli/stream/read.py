@@ -14,7 +14,7 @@ from flo.cli.app.parameters import Flag
 from flo.cli.stream.records import printing
 from flo.model.errors import Unavailable
 from flo.model.ids import BLOCK_MS_MAX
-from flo.model.records import StreamRecord
+from flo.model.storage.records import StreamRecord
 from flo.model.streams import RECORDS_PER_READ_MAX, ReadStream, RecordPage
 
 if TYPE_CHECKING:

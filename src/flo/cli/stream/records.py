@@ -15,8 +15,8 @@ from flo.cli.app.options import Format
 from flo.cli.app.output import payload_text, show, to_json
 from flo.cli.app.printable import printable
 from flo.cli.app.progress import Progress, progress
-from flo.model.payload import payload_to_json
-from flo.model.records import StreamRecord
+from flo.model.declare.payload import payload_to_json
+from flo.model.storage.records import StreamRecord
 
 TIER = "hot"
 """Where the record is kept, in the words of the published command: here, all are in one place."""

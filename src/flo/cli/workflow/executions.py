@@ -6,7 +6,7 @@ from flo.cli.app.parameters import Argument, Either, Flag
 from flo.cli.app.payload import ReadFrom
 from flo.cli.app.printable import printable
 from flo.cli.workflow.options import VERSION, read_since
-from flo.model.payload import payload_to_json
+from flo.model.declare.payload import payload_to_json
 from flo.model.workflows import (
     CancelWorkflow,
     ExplainWorkflow,

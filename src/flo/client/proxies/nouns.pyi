@@ -34,7 +34,6 @@ from flo.model.ids import (
 from flo.model.kv import Change, Check, Committed, KeyPage, Transaction, Value, VersionView
 from flo.model.namespaces import NamespacePage, NamespaceView
 from flo.model.plans import Emitted, PlanView
-from flo.model.records import StreamRecord
 from flo.model.runs import (
     Accepted,
     Assigned,
@@ -46,6 +45,7 @@ from flo.model.runs import (
     Touched,
 )
 from flo.model.schedules import SchedulePage, ScheduleSkipped, ScheduleView
+from flo.model.storage.records import StreamRecord
 from flo.model.streams import Appended, NewRecord, RecordPage, StreamPage, StreamView, Trimmed
 from flo.model.workers import Notifications, WorkerKnown, WorkerPage, WorkerType, WorkerView
 from flo.model.workflows import (

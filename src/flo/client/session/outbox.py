@@ -11,9 +11,9 @@ from typing import Any
 
 from flo.client.payloads.records import length_of
 from flo.model.base import Message
+from flo.model.declare.operation import may_repeat
 from flo.model.groups import ReadGroup
 from flo.model.kv import PutKey
-from flo.model.operation import may_repeat
 from flo.model.runs import Claim, Complete, Invoke
 from flo.model.streams import Append
 from flo.model.workflows import StartWorkflow

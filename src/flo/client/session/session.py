@@ -18,8 +18,8 @@ from flo.aio.flush import Flush
 from flo.client.session.connection import ClientConnection
 from flo.client.session.outbox import Outbox, PendingCall
 from flo.client.session.transport import Connect
+from flo.model.declare.operation import Command, Query, R
 from flo.model.errors import FloError, Rejected, TimedOut, Unavailable
-from flo.model.operation import Command, Query, R
 from flo.wire.opcodes import FORM_OF
 
 CONNECT_TIMEOUT_S = 5.0

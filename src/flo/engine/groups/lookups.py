@@ -18,9 +18,8 @@ from flo.engine.paging import parse_number
 from flo.engine.state import ConsumerGroupState, State
 from flo.engine.streams.lookups import records_missing
 from flo.engine.streams.positions import id_bounds, lookups_of
-from flo.model.archive import ArchiveAddress
 from flo.model.base import Message
-from flo.model.fields import check_fields
+from flo.model.declare.fields import check_fields
 from flo.model.groups import (
     IDS_PER_COMMAND_MAX,
     ClaimRecords,
@@ -33,6 +32,7 @@ from flo.model.groups import (
     RequeueDeadRecords,
 )
 from flo.model.ids import parse_stream_id
+from flo.model.storage.archive import ArchiveAddress
 from flo.model.streams import START, TAIL
 
 _decode = msgspec.msgpack.Decoder(DeadRecord).decode

@@ -24,8 +24,8 @@ from flo.engine.groups.rules import decide_join, group_of, heard, is_silent, ret
 from flo.engine.state import ConsumerGroupState, State, StreamState
 from flo.engine.streams.queries import PAGE_LENGTH_MAX
 from flo.model.base import Event
+from flo.model.declare.fields import check_fields
 from flo.model.errors import Conflict, NotFound
-from flo.model.fields import check_fields
 from flo.model.groups import (
     PENDING_PER_GROUP_MAX,
     ClaimedRecords,
@@ -36,7 +36,7 @@ from flo.model.groups import (
     ReadGroup,
 )
 from flo.model.ids import parse_stream_id
-from flo.model.records import StreamRecord
+from flo.model.storage.records import StreamRecord
 
 SKIPPED_MAX = 10_000
 """So many records may wait for their keys; until there are fewer, nothing new is looked at."""

@@ -4,7 +4,7 @@ from flo.model.base import Record
 from flo.model.ids import (
     ConsumerName,
 )
-from flo.model.records import StreamRecord
+from flo.model.storage.records import StreamRecord
 
 ARCHIVE_KIND = "dead_record"
 

@@ -29,8 +29,8 @@ from flo.engine.kv.records import KeyValue, Version
 from flo.engine.state import State
 from flo.engine.volatile import OpenTransaction
 from flo.model.base import Event, Nothing
+from flo.model.declare.fields import check_fields
 from flo.model.errors import Conflict, Invalid, NotFound, TooLarge
-from flo.model.fields import check_fields
 from flo.model.ids import Key, Namespace, check_key
 from flo.model.kv import (
     HISTORY_LENGTH_MAX,

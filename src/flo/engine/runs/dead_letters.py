@@ -14,10 +14,10 @@ from flo.engine.runs.limits import enter_queue, limit_key_of
 from flo.engine.runs.lookups import ended_run, found_dead
 from flo.engine.runs.records import ARCHIVE_KIND, Run
 from flo.engine.state import Space, State
-from flo.model.archive import ArchiveAddress
 from flo.model.errors import Conflict, NotFound, TooLarge
 from flo.model.ids import ActionName, RunId, run_id_of
 from flo.model.runs import DeadRunsChanged, PurgeDeadRuns, RequeueDeadRuns, RunStatus
+from flo.model.storage.archive import ArchiveAddress
 
 INPUTS_PER_REQUEUE_LENGTH_MAX = 64 * 1024 * 1024
 

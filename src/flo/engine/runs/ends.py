@@ -15,9 +15,9 @@ from flo.engine.runs.limits import give_back_permit, leave_queue
 from flo.engine.runs.records import ARCHIVE_KIND, Attempt, Run
 from flo.engine.state import State
 from flo.engine.workers.rules import count_run
-from flo.model.archive import Archived
 from flo.model.ids import TEXT_LENGTH_MAX, Namespace, RunId
 from flo.model.runs import RunStatus
+from flo.model.storage.archive import Archived
 
 ATTEMPTS_KEPT_MAX = 100
 

@@ -12,9 +12,8 @@ from flo.engine.lookup import Lookup, RowLookup
 from flo.engine.paging import number_below
 from flo.engine.runs.records import ARCHIVE_KIND, Run
 from flo.engine.state import Space, State
-from flo.model.archive import ArchiveAddress
 from flo.model.base import Message
-from flo.model.fields import check_fields
+from flo.model.declare.fields import check_fields
 from flo.model.ids import ActionName, RunId, parse_run_id, run_id_of
 from flo.model.runs import (
     RUNS_PER_WAIT_MAX,
@@ -29,7 +28,8 @@ from flo.model.runs import (
     RequeueDeadRuns,
     WaitForRuns,
 )
-from flo.model.store import Store
+from flo.model.storage.archive import ArchiveAddress
+from flo.model.storage.store import Store
 
 NUMBERS_PER_PAGE_MAX = 10_000
 """A page of runs looks at no more run numbers than this; an empty page may have a cursor."""

@@ -30,8 +30,8 @@ from flo.engine.workflows.rules import next_run
 from flo.engine.workflows.starts import attributes, limit_key_of
 from flo.model.base import Event
 from flo.model.groups import GroupRecords
-from flo.model.records import StreamRecord
 from flo.model.schedules import BatchWaits, PullTrigger
+from flo.model.storage.records import StreamRecord
 from flo.model.streams import RECORDS_PER_READ_MAX
 from flo.workflow.definition import Trigger
 

@@ -11,7 +11,7 @@ from flo.engine.streams.positions import id_bounds, lookups_of, trim_bounds
 from flo.engine.streams.queries import start_of
 from flo.engine.streams.rules import named_stream
 from flo.model.base import Message
-from flo.model.fields import check_fields
+from flo.model.declare.fields import check_fields
 from flo.model.ids import parse_stream_id
 from flo.model.streams import ReadStream, TrimStream
 

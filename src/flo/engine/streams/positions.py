@@ -11,8 +11,8 @@ from flo.engine.lookup import Lookup
 from flo.engine.state import StreamState
 from flo.model.errors import Unavailable
 from flo.model.ids import StreamId, parse_stream_id, stream_id_of
-from flo.model.records import PositionBy, StreamPosition
-from flo.model.store import Store
+from flo.model.storage.records import PositionBy, StreamPosition
+from flo.model.storage.store import Store
 from flo.model.streams import TrimStream
 
 BY_LENGTH = "length"

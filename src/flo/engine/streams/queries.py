@@ -13,7 +13,7 @@ from flo.model.ids import (
     check_range,
     parse_stream_id,
 )
-from flo.model.records import StreamRecord
+from flo.model.storage.records import StreamRecord
 from flo.model.streams import (
     RECORDS_PER_READ_MAX,
     START,

@@ -33,7 +33,7 @@ from flo.model.ids import (
     check_text,
     stream_id_of,
 )
-from flo.model.records import Chunk, StreamRecord
+from flo.model.storage.records import Chunk, StreamRecord
 from flo.model.streams import (
     HEADERS_LENGTH_MAX,
     HEADERS_MAX,

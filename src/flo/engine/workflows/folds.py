@@ -41,8 +41,8 @@ from flo.engine.workflows.records import (
     WorkflowRun,
     WorkflowSummary,
 )
-from flo.model.archive import Archived
 from flo.model.ids import Namespace, RunId, run_id_of
+from flo.model.storage.archive import Archived
 from flo.model.workflows import CHOSEN, MAIN, RUN_PREFIX, BranchPhase
 from flo.workflow.definition import Definition
 

@@ -7,7 +7,7 @@ from flo.engine.long_poll import TRIGGERS, WORKFLOW_RUN, LongPoll, Subject, whol
 from flo.engine.state import State
 from flo.engine.workflows.events import WorkflowFinished
 from flo.model.base import Event, Message
-from flo.model.fields import check_fields
+from flo.model.declare.fields import check_fields
 from flo.model.workflows import ENDED, WaitForWorkflow, WorkflowRunView
 
 

@@ -21,11 +21,11 @@ from flo.engine.workflows.folds import (
     workflow_key,
 )
 from flo.engine.workflows.records import HistoryEntry, WorkflowRecord, WorkflowSummary
-from flo.model.archive import ArchiveAddress, Archived
 from flo.model.base import Message
-from flo.model.fields import check_fields
+from flo.model.declare.fields import check_fields
 from flo.model.ids import RunId, is_run_id, parse_run_id
-from flo.model.store import Store
+from flo.model.storage.archive import ArchiveAddress, Archived
+from flo.model.storage.store import Store
 from flo.model.workflows import (
     CHOSEN,
     HISTORY_LIMIT_MAX,

@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 from flo.log.checksums import archived_checksum
 from flo.log.jobs import JobThread
 from flo.log.sqlite.file import Connect, damage_named, open_to_read
-from flo.model.archive import ArchiveAddress, Archived, ArchiveKey
 from flo.model.errors import Corrupt
 from flo.model.ids import Namespace
+from flo.model.storage.archive import ArchiveAddress, Archived, ArchiveKey
 
 Statement: TypeAlias = tuple[str, Sequence[Any]]
 

@@ -36,10 +36,10 @@ from flo.log.sqlite.file import (
     read_meta,
 )
 from flo.log.sqlite.records import SqliteRecords, inserts_of, trim_records
-from flo.model.archive import ArchiveAddress, Archived
 from flo.model.base import Event
 from flo.model.errors import Corrupt, NotFound, Unavailable
-from flo.model.records import Chunk
+from flo.model.storage.archive import ArchiveAddress, Archived
+from flo.model.storage.records import Chunk
 
 WAL_BYTES_MAX = 16 * 1024 * 1024
 ROOM_BYTES_MAX = 512 * 1024

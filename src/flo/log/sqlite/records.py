@@ -19,7 +19,7 @@ import msgspec
 from flo.log.jobs import JobThread
 from flo.log.sqlite.file import Connect, SqliteConnection, damage_named, open_to_read
 from flo.model.errors import Corrupt
-from flo.model.records import Chunk, PositionBy, StreamPosition, StreamRecord
+from flo.model.storage.records import Chunk, PositionBy, StreamPosition, StreamRecord
 
 Statement: TypeAlias = tuple[str, Sequence[Any]]
 _Found = TypeVar("_Found")

@@ -12,7 +12,7 @@ import msgspec
 from litestar.openapi.datastructures import ResponseSpec
 
 from flo.model.base import Message
-from flo.model.payload import Encoding, encoding_field, payload_fields, to_json_values
+from flo.model.declare.payload import Encoding, encoding_field, payload_fields, to_json_values
 from flo.server.http.errors import refusals
 from flo.server.http.records import MAKERS, TYPES
 

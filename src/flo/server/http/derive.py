@@ -21,10 +21,10 @@ from litestar.openapi.spec import Operation as Described
 from litestar.params import JSONBody, PathParameter, QueryParameter
 
 from flo.model.base import Nothing
-from flo.model.catalog import BY_NAME, OPERATIONS
-from flo.model.fields import help_of, range_of
-from flo.model.operation import Operation
-from flo.model.route import Route
+from flo.model.declare.catalog import BY_NAME, OPERATIONS
+from flo.model.declare.fields import help_of, range_of
+from flo.model.declare.operation import Operation
+from flo.model.declare.route import Route
 from flo.server.http.answers import answer_type, answered
 from flo.server.http.errors import refusals
 from flo.server.http.gateway import EngineGateway

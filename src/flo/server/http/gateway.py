@@ -6,8 +6,8 @@ from typing import Any, Protocol, TypeVar, cast
 from litestar import Request
 
 from flo.model.base import Message
+from flo.model.declare.operation import DECLARED, Command, Query
 from flo.model.errors import Unavailable
-from flo.model.operation import DECLARED, Command, Query
 
 R = TypeVar("R", bound=Message)
 

@@ -6,10 +6,10 @@ from typing import Any
 from msgspec.structs import asdict
 
 from flo.model.base import Message
+from flo.model.declare.payload import Encoding, Makers, payload_to_json
 from flo.model.groups import ClaimedRecords, DeadRecordView, GroupRecords
 from flo.model.ids import Namespace, StreamId, StreamName
-from flo.model.payload import Encoding, Makers, payload_to_json
-from flo.model.records import StreamRecord
+from flo.model.storage.records import StreamRecord
 from flo.model.streams import StreamView
 
 

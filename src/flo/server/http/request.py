@@ -16,9 +16,9 @@ from litestar.openapi.spec import OpenAPIMediaType, Operation, RequestBody, Sche
 from litestar.openapi.spec.enums import OpenAPIType
 from litestar.params import HeaderParameter, PathParameter, QueryParameter
 
+from flo.model.declare.payload import decode_json
 from flo.model.errors import FloError, Invalid, error_of
 from flo.model.ids import BLOCK_MS_MAX, PAYLOAD_LENGTH_MAX, RunId
-from flo.model.payload import decode_json
 
 BODY_LENGTH_MAX = 1024 * 1024
 """Of a body in which there is no payload: more than any registration needs."""

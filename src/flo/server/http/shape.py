@@ -8,10 +8,10 @@ from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
 import msgspec
 
 from flo.model.base import Message
-from flo.model.fields import help_of, range_of
-from flo.model.operation import Operation
-from flo.model.payload import Encoding, encoding_field, payload_fields, payload_from_json
-from flo.model.route import Route
+from flo.model.declare.fields import help_of, range_of
+from flo.model.declare.operation import Operation
+from flo.model.declare.payload import Encoding, encoding_field, payload_fields, payload_from_json
+from flo.model.declare.route import Route
 
 
 class RequestField(NamedTuple):

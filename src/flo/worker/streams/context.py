@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, TypeVar, overload
 
 from flo.client.payloads.payload import decode_payload
 from flo.model.ids import ConsumerName, GroupName, Namespace, StreamId, StreamName
-from flo.model.records import StreamRecord
+from flo.model.storage.records import StreamRecord
 
 T = TypeVar("T")
 

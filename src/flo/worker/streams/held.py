@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from flo.model.ids import StreamId
-from flo.model.records import StreamRecord
+from flo.model.storage.records import StreamRecord
 
 
 class HeldRecord:

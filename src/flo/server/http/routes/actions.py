@@ -41,8 +41,8 @@ from flo.model.actions import (
     WasmMemoryLimit,
 )
 from flo.model.base import Message
+from flo.model.declare.fields import about
 from flo.model.errors import Conflict, Invalid
-from flo.model.fields import about
 from flo.model.ids import (
     LIST_LIMIT_MAX,
     NAMESPACE_DEFAULT,

@@ -9,9 +9,9 @@ from litestar.di import NamedDependency
 from litestar.openapi.spec import OpenAPIMediaType, Operation, RequestBody, Schema
 from litestar.params import QueryParameter
 
+from flo.model.declare.payload import decode_json
 from flo.model.ids import NAMESPACE_DEFAULT
 from flo.model.kv import DeleteJson, GetJson, SetJson, Versioned
-from flo.model.payload import decode_json
 from flo.server.http.errors import refusals
 from flo.server.http.gateway import EngineGateway
 from flo.server.http.request import FloRequest, NamespaceQuery

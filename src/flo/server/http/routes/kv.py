@@ -12,6 +12,7 @@ from litestar.di import NamedDependency
 from litestar.params import HeaderParameter, JSONBody, PathParameter, QueryParameter
 
 from flo.model.base import Message
+from flo.model.declare.payload import Encoding, payload_from_json, payload_to_json
 from flo.model.errors import Invalid, NotFound
 from flo.model.ids import BLOCK_MS_MAX, NAMESPACE_DEFAULT, Key
 from flo.model.kv import (
@@ -33,7 +34,6 @@ from flo.model.kv import (
     Value,
     Versioned,
 )
-from flo.model.payload import Encoding, payload_from_json, payload_to_json
 from flo.server.http.errors import refusals
 from flo.server.http.gateway import EngineGateway
 from flo.server.http.request import (

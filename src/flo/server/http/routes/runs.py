@@ -7,6 +7,7 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody, QueryParameter
 
 from flo.model.base import Message
+from flo.model.declare.payload import decode_json
 from flo.model.errors import Invalid
 from flo.model.ids import (
     BLOCK_MS_MAX,
@@ -15,7 +16,6 @@ from flo.model.ids import (
     Namespace,
     RunId,
 )
-from flo.model.payload import decode_json
 from flo.model.runs import (
     PRIORITY_DEFAULT,
     PRIORITY_MAX,

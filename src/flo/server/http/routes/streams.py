@@ -8,11 +8,11 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict, replace
 
 from flo.model.base import Message
+from flo.model.declare.payload import Encoding, payload_from_json
 from flo.model.errors import Invalid
 from flo.model.ids import (
     NAMESPACE_DEFAULT,
 )
-from flo.model.payload import Encoding, payload_from_json
 from flo.model.streams import (
     AlterStream,
     Append,

@@ -15,9 +15,9 @@ from msgspec.structs import asdict
 
 from flo.engine.workflows.rules import reading_of
 from flo.model.base import Message
+from flo.model.declare.payload import decode_json
 from flo.model.errors import Invalid
 from flo.model.ids import NAMESPACE_DEFAULT, Namespace
-from flo.model.payload import decode_json
 from flo.model.workflows import (
     LATEST,
     TEXT_LENGTH_MAX,

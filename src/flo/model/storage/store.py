@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from flo.model.archive import Archived, ArchiveKey
 from flo.model.ids import Namespace
-from flo.model.records import Chunk, PositionBy, StreamPosition
+from flo.model.storage.archive import Archived, ArchiveKey
+from flo.model.storage.records import Chunk, PositionBy, StreamPosition
 
 
 class Archive(Protocol):

@@ -4,8 +4,13 @@ import msgspec
 import pytest
 
 from flo.model.base import Message
+from flo.model.declare.payload import (
+    payload_fields,
+    payload_from_json,
+    payload_to_json,
+    to_json_values,
+)
 from flo.model.errors import Invalid
-from flo.model.payload import payload_fields, payload_from_json, payload_to_json, to_json_values
 
 
 class Inner(Message):

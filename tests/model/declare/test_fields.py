@@ -6,9 +6,8 @@ import msgspec
 import pytest
 
 from flo.model.base import Message, Record
-from flo.model.catalog import OPERATIONS
-from flo.model.errors import Invalid, TooLarge
-from flo.model.fields import (
+from flo.model.declare.catalog import OPERATIONS
+from flo.model.declare.fields import (
     Checked,
     ItemCount,
     Payload,
@@ -19,6 +18,7 @@ from flo.model.fields import (
     help_of,
     range_of,
 )
+from flo.model.errors import Invalid, TooLarge
 from flo.model.ids import check_namespace
 
 

@@ -12,7 +12,7 @@
         namespace: Namespace = NAMESPACE_DEFAULT
 
 The opcode table, the HTTP route, the flags of the command line, the reply type of the client, the
-permission and the reference follow from this. All of them are listed in model/catalog.py.
+permission and the reference follow from this. All of them are listed in model/declare/catalog.py.
 """
 
 import re
@@ -22,7 +22,7 @@ from inspect import cleandoc
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, get_args
 
 from flo.model.base import Message
-from flo.model.route import Route
+from flo.model.declare.route import Route
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
@@ -106,7 +106,7 @@ def may_repeat(message: Message) -> bool:
 
 
 DECLARED: dict[type[Message], Operation] = {}
-"""Every operation, by its message; model/catalog.py knows that all of them are here."""
+"""Every operation, by its message; model/declare/catalog.py knows that all of them are here."""
 
 
 def operation(

@@ -12,7 +12,7 @@ from flo.model import (
     workers,
     workflows,
 )
-from flo.model.operation import DECLARED, Operation
+from flo.model.declare.operation import DECLARED, Operation
 
 NOUNS = (
     actions,
