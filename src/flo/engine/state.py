@@ -36,11 +36,6 @@ DELETION_MARK = "~"
 """No namespace has it in its name."""
 
 
-def namespace_of(archive_name: str) -> Namespace:
-    """The namespace whose runs are filed under this name."""
-    return archive_name.partition(DELETION_MARK)[0]
-
-
 class Tally(msgspec.Struct, array_like=True, gc=False):
     """How many runs of an action have each status. Counted on every event, so it is not frozen."""
 

@@ -1,7 +1,7 @@
 import pytest
 
 from flo.engine.namespaces.events import NamespaceCreated, NamespaceDeleted
-from flo.engine.state import namespace_of
+from flo.engine.state import DELETION_MARK
 from flo.engine.ticks import Tick, Ticked
 from flo.model.actions import DeleteAction, GetAction, ListActions, RegisterAction
 from flo.model.base import Nothing
@@ -377,7 +377,7 @@ def test_what_ends_in_a_namespace_that_was_made_again_is_filed_under_a_name_of_i
     (row,) = engine.execute(INVOKE, CLAIM, COMPLETE).archived
 
     assert row.namespace == "prod~1"
-    assert namespace_of(row.namespace) == "prod"
+    assert row.namespace.partition(DELETION_MARK)[0] == "prod"
     assert engine.query(GetRun(run_id="send-1", **PROD)).status is RunStatus.COMPLETED
     assert engine.query(GetRun(run_id="send-1", **PROD)).namespace == "prod"
 
