@@ -14,7 +14,6 @@ from flo.model.schedules import (
     ResumeSchedule,
     RunSchedule,
     ScheduleView,
-    SkipSchedule,
 )
 
 SECOND_MS = 1_000
@@ -94,17 +93,6 @@ schedule.add(
         text="Schedule of {workflow!r} resumed",
         also={"paused": False},
         examples=["flo schedule resume reconcile-accounts"],
-    ),
-    plain_command(
-        "skip",
-        SkipSchedule,
-        "workflow",
-        text=lambda skipped: (
-            f"Skipped: {time_text(skipped.skipped_at_ms)}\n"
-            f"Next: {time_text(skipped.next_at_ms) or 'never'}"
-        ),
-        examples=["flo schedule skip reconcile-accounts"],
-        more="Times are in UTC.",
     ),
     plain_command(
         "run-now",

@@ -96,6 +96,7 @@ class RunSchedule(Command[WorkflowBegun]):
     opcode=155,
     permission=Permission.SCHEDULES_MANAGE,
     repeatable=False,
+    cli="flo schedule skip reconcile-accounts",
     http=Route("POST", "/schedules/{workflow}/skip", errors=(404, 409)),
 )
 class SkipSchedule(Command[ScheduleSkipped]):

@@ -6,6 +6,8 @@ from click.testing import CliRunner
 
 from flo.cli.app.derive import (
     Exchange,
+    declared_commands,
+    fields_text,
     list_command,
     operation_command,
     plain_command,
@@ -15,7 +17,7 @@ from flo.cli.app.options import GlobalSettings
 from flo.model.actions import DisableAction, GetAction, ListActions
 from flo.model.base import Nothing
 from flo.model.namespaces import CreateNamespace
-from flo.model.schedules import GetSchedule
+from flo.model.schedules import GetSchedule, ScheduleSkipped, SkipSchedule
 from flo.model.streams import DeleteStream
 from flo.model.workflows import RerunWorkflow, WorkflowBegun
 
@@ -150,3 +152,18 @@ def test_a_list_has_pages_and_a_heading_for_people(run):
     assert printed.stdout == "In default:\nNAME\na\nb\n"
     assert printed.stderr.startswith("There are more: add --cursor ")
     assert run(command, "-o", "raw").stdout == "a\nb\nc\n"
+
+
+def test_a_command_may_be_declared_whole_by_its_operation():
+    (skip,) = declared_commands("schedule")
+
+    assert skip.name == "skip"
+    assert [one.name for one in skip.params if isinstance(one, click.Argument)] == ["workflow"]
+    assert skip.examples == ["flo schedule skip reconcile-accounts"]
+    assert skip.help == summary_of(SkipSchedule, "Show")
+
+
+def test_of_a_command_declared_whole_every_field_of_the_reply_is_shown():
+    skipped = ScheduleSkipped(skipped_at_ms=0, next_at_ms=None)
+
+    assert fields_text(skipped) == "Skipped: 1970-01-01 00:00:00\nNext:    never"

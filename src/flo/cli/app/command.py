@@ -102,11 +102,14 @@ class CommandGroup(click.Group):
                 return command
         for name, lazy in self.lazy.items():
             if cmd_name == name or cmd_name in lazy.aliases:
-                module, _, attribute = lazy.target.partition(":")
-                loaded: click.Command = getattr(import_module(module), attribute)
-                self.commands[name] = loaded
+                self.commands[name] = loaded = self.load(name, lazy)
                 return loaded
         return None
+
+    def load(self, name: str, lazy: LazyCommand) -> click.Command:
+        module, _, attribute = lazy.target.partition(":")
+        loaded: click.Command = getattr(import_module(module), attribute)
+        return loaded
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -9,11 +9,12 @@
 Arguments, flags, ranges and help are those of the declaration. What is shown is a function of the
 reply, or a template: `{name}` is a field of the message, `{reply.version}` one of the reply, and
 `{reply.count:run(s)}` says how many runs there are. Where a command does more than connect, call
-and show, only its arguments and flags are derived: see `operation_command`.
+and show, only its arguments and flags are derived: see `operation_command`. Where the fields of
+the reply are all there is to show, the whole command is: see `declared_commands`.
 """
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from string import Formatter
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
@@ -22,11 +23,11 @@ import msgspec
 
 from flo.cli.app.command import FloCommand
 from flo.cli.app.options import Format, GlobalSettings, pass_settings
-from flo.cli.app.output import Columns, count_text, show, show_list
+from flo.cli.app.output import Columns, aligned, count_text, show, show_list, time_text
 from flo.cli.app.pages import LIMIT_DEFAULT, Page, collect, page_options
 from flo.cli.app.parameters import Given, build, by_flags, parameters_of
 from flo.model.base import Message, Nothing
-from flo.model.declare.operation import DECLARED, Command, Query, R
+from flo.model.declare.operation import DECLARED, Command, Operation, Query, R
 
 P = ParamSpec("P")
 M = TypeVar("M", bound=Message)
@@ -162,6 +163,39 @@ def list_command(
         show_list(settings.format, items, columns, none=none, cursor=cursor, to_value=to_value)
 
     return call
+
+
+def declared_commands(group: str) -> Iterator[FloCommand]:
+    """The commands of a group that are declared whole: `cli="flo schedule skip nightly"`.
+
+    What must be given is an argument, what may be given a flag; every field of the reply is shown.
+    """
+    for operation in DECLARED.values():
+        match (operation.cli or "").split():
+            case ["flo", of_group, name, *_] if of_group == group:
+                yield _declared_command(name, operation)
+
+
+def _declared_command(name: str, operation: Operation) -> FloCommand:
+    message: Any = operation.message
+    given = [field for field in message.__struct_fields__ if field != "namespace"]
+    examples = [operation.cli or ""]
+    if operation.reply is Nothing:
+        return plain_command(name, message, *given, text="OK", examples=examples)
+    return plain_command(name, message, *given, text=fields_text, examples=examples)
+
+
+def fields_text(reply: Message) -> str:
+    """A line for every field of a reply; times in UTC."""
+    values = msgspec.structs.asdict(reply)
+    return aligned(
+        {
+            name.removesuffix("_at_ms").removesuffix("_ms").replace("_", " ").capitalize(): (
+                time_text(value) or "never" if name.endswith("_at_ms") else value
+            )
+            for name, value in values.items()
+        }
+    )
 
 
 def summary_of(message: type[Message], verb: str) -> str:

@@ -49,8 +49,20 @@ def _forget_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+class FloGroup(CommandGroup):
+    """The groups of commands. Those that operations declare are added to what a group has."""
+
+    def load(self, name: str, lazy: LazyCommand) -> click.Command:
+        from flo.cli.app.derive import declared_commands
+
+        loaded = super().load(name, lazy)
+        if isinstance(loaded, CommandGroup):
+            loaded.add(*declared_commands(name))
+        return loaded
+
+
 @click.group(
-    cls=CommandGroup,
+    cls=FloGroup,
     lazy={
         "server": LazyCommand("flo.cli.server.server:server", "Start a server, or ask how it is."),
         "action": LazyCommand(

@@ -83,6 +83,9 @@ class Operation(NamedTuple):
     """The route that is derived from the declaration; None where a hand-written one serves it."""
     repeatable: Repeatable = True
     """Whether a client may send it again when it does not know whether it was heard."""
+    cli: str | None = None
+    """An example of the command that is derived from the declaration: `flo`, its group, its name.
+    None where a hand-written command serves it."""
 
     @property
     def is_query(self) -> bool:
@@ -116,6 +119,7 @@ def operation(
     batch_opcode: int | None = None,
     http: Route | None = None,
     repeatable: Repeatable = True,
+    cli: str | None = None,
 ) -> Callable[[type[M]], type[M]]:
     """Declare a command or a query as an operation that the doors offer."""
 
@@ -130,6 +134,7 @@ def operation(
             batch_opcode,
             http,
             repeatable,
+            cli,
         )
         return message
 
