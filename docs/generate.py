@@ -179,7 +179,9 @@ def _fields(kind: type[Any]) -> str:
     fields = []
     for field in msgspec.structs.fields(kind):
         default = "" if field.default is msgspec.NODEFAULT else f" = {_shown(field.default)}"
-        fields.append(f"`{field.name}: {_type_name(field.type)}{_range(field.type)}{default}`")
+        fields.append(
+            f"`{field.encode_name}: {_type_name(field.type)}{_range(field.type)}{default}`"
+        )
     return ", ".join(fields) or "–"
 
 

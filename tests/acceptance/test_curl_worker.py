@@ -145,7 +145,7 @@ def test_the_page_has_every_call_about_streams_and_keys() -> None:
         ({"status": "idle"}, []),
         ({"tasks": []}, {"tasks": [1]}),
         ({"tasks": [{"attempt": 1}]}, {"tasks": [{"attempt": 2}]}),
-        ({"created_at_ms": 1}, {"created_at_ms": None}),
+        ({"created_at": 1}, {"created_at": None}),
         ({"more": False}, {"more": 0}),
         ({"worker_id": "greeter-…"}, {"worker_id": "curl-1"}),
         ({"last_id": "1773482400000-1"}, {"last_id": "1773482400000-2"}),

@@ -84,7 +84,7 @@ def test_namespaces_in_json_are_an_array_of_objects(shell, name):
     listed = json.loads(shell("flo ns list --format json").out)
 
     (found,) = [namespace for namespace in listed if namespace["name"] == name]
-    assert found["created_at_ms"] > 0
+    assert found["created_at"] > 0
     assert found["actions"] == found["workers"] == found["runs"]["pending"] == 0
 
 

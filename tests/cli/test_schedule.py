@@ -60,7 +60,7 @@ def test_schedules_in_json_and_raw(shell):
     nightly, often = json.loads(shell("flo schedule ls --format json").out)
 
     assert (nightly["cron"], nightly["timezone"]) == ("0 2 * * *", "Europe/Berlin")
-    assert (often["interval_ms"], often["next_at_ms"]) == (60_000, TEN_O_CLOCK_MS + MINUTE_MS)
+    assert (often["interval_ms"], often["next_at"]) == (60_000, TEN_O_CLOCK_MS + MINUTE_MS)
     assert shell("flo schedule list -o raw").out == "nightly\noften\n"
     assert shell("flo schedule list --limit 1 -o raw") == (
         0,

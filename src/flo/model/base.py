@@ -24,8 +24,18 @@ else:
     _Frozen = msgspec.StructMeta  # a metaclass of our own would make every struct twice as slowly
 
 
+def name_outside(field: str) -> str:
+    """What a field is called where it travels: a moment, `created_at_ms`, is `created_at`."""
+    return field.removesuffix("_ms") if field.endswith("_at_ms") else field
+
+
 class Message(
-    msgspec.Struct, metaclass=_Frozen, frozen=True, kw_only=True, forbid_unknown_fields=True
+    msgspec.Struct,
+    metaclass=_Frozen,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    rename=name_outside,
 ):
     pass
 

@@ -86,7 +86,7 @@ class WorkerView(Message):
     tasks_completed: int
     tasks_failed: int
     registered_at_ms: int
-    last_heartbeat_ms: int
+    last_heartbeat_ms: int = msgspec.field(name="last_heartbeat")
     machine_id: str | None
     labels: Labels | None
     metadata: dict[str, Any] | None

@@ -54,7 +54,7 @@ def test_dead_letters_in_json_are_whole_records(shell, ids):
     assert dead[0]["data"] == 3
     assert dead[0]["headers"] == {"n": "3"}
     assert dead[0]["deliveries"] == 1
-    assert dead[0]["died_at_ms"] > 0
+    assert dead[0]["died_at"] > 0
 
 
 def test_a_group_may_have_no_dead_letters(shell, client):

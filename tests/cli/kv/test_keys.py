@@ -72,7 +72,7 @@ def test_a_value_for_programs(shell, client, stored, shown, encoding):
         "value": shown,
         "value_encoding": encoding,
         "version": version,
-        "expires_at_ms": None,
+        "expires_at": None,
     }
 
 
@@ -128,7 +128,7 @@ def test_a_value_expires(shell, monkeypatch):
         for key in "abc":
             shell(f"flo kv set {key} 1 --ttl 60")
         shown = json.loads(shell("flo kv get a --format json").out)
-        assert shown["expires_at_ms"] == clock.now_ms() + 60_000
+        assert shown["expires_at"] == clock.now_ms() + 60_000
         assert shell("flo kv touch b --ttl 3600") == (0, "OK\n", "")
         assert shell("flo kv persist c") == (0, "OK\n", "")
 
@@ -241,7 +241,7 @@ def test_keys_are_listed_with_their_values_if_asked(shell, client):
     (whole,) = json.loads(shell("flo kv list --values --format json").out)
     assert whole["value"] == {"b": 1}
     (bare,) = json.loads(shell("flo kv list --format json").out)
-    assert set(bare) == {"key", "version", "at_ms", "expires_at_ms"}
+    assert set(bare) == {"key", "version", "at_ms", "expires_at"}
 
 
 @pytest.mark.parametrize("verb", ["history", "hist"])

@@ -70,7 +70,7 @@ def test_tasks_in_json_are_an_array_of_objects(shell, client):
     assert task["payload"] == {"order": 1}
     assert task["payload_encoding"] == "json"
     assert task["attempt"] == 1
-    assert task["lease_expires_at_ms"] > task["created_at_ms"]
+    assert task["lease_expires_at"] > task["created_at"]
 
 
 def test_a_raw_task_is_its_id(shell, client):
@@ -180,7 +180,7 @@ def test_a_task_is_kept_for_longer(shell, client, task):
 def test_a_touch_for_programs(shell, client, task):
     touched = json.loads(shell(f"flo worker touch {task} -w worker-1 --format json").out)
 
-    assert touched == {"run_id": task, "lease_expires_at_ms": run_of(client).lease_expires_at_ms}
+    assert touched == {"run_id": task, "lease_expires_at": run_of(client).lease_expires_at_ms}
     assert int(shell(f"flo worker touch {task} -w worker-1 -o raw").out) > 0
 
 

@@ -173,7 +173,7 @@ def test_a_worker_in_json_is_the_whole_record(shell):
             "kind": "action",
             "run_count": 0,
             "fail_count": 0,
-            "last_run_at_ms": None,
+            "last_run_at": None,
         }
     ]
 

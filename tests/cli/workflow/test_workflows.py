@@ -128,7 +128,7 @@ def test_workflows_are_listed_with_their_latest_version_and_what_lives_of_them(s
 def test_workflows_in_json_and_raw(shell, order):
     (listed,) = json.loads(shell("flo workflow ls --format json").out)
 
-    assert listed.pop("created_at_ms") > 0
+    assert listed.pop("created_at") > 0
     assert listed == {
         "name": "order",
         "namespace": order.namespace,

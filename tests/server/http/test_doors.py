@@ -159,7 +159,7 @@ async def test_a_server_tells_what_it_is(http):
         200,
         {
             "version": "1.2.3",
-            "started_at_ms": http.clock.now_ms() - 90_000,
+            "started_at": http.clock.now_ms() - 90_000,
             "uptime_ms": 90_000,
             "store": "memory",
             "durability": "sync",

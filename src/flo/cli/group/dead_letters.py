@@ -82,7 +82,7 @@ def purge(settings: GlobalSettings, command: PurgeDeadRecords, everything: bool,
 def _dead_letter_json(dead: DeadRecordView) -> dict[str, Any]:
     return record_json(dead.record) | {
         "deliveries": dead.deliveries,
-        "died_at_ms": dead.died_at_ms,
+        "died_at": dead.died_at_ms,
     }
 
 

@@ -15,7 +15,7 @@ def value_json(key: Key, value: Value) -> dict[str, Any]:
         "value": shown,
         "value_encoding": encoding,
         "version": value.version,
-        "expires_at_ms": value.expires_at_ms,
+        "expires_at": value.expires_at_ms,
     }
 
 
@@ -24,7 +24,7 @@ def key_json(view: KeyView, with_values: bool) -> dict[str, Any]:
         "key": view.key,
         "version": view.version,
         "at_ms": view.at_ms,
-        "expires_at_ms": view.expires_at_ms,
+        "expires_at": view.expires_at_ms,
     }
     if with_values:
         fields["value"], fields["value_encoding"] = _value_json(view.value)

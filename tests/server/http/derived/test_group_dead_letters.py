@@ -55,7 +55,7 @@ async def test_a_dead_letter_has_all_that_was_in_its_record(dead):
             "key": None,
             "partition": 0,
             "deliveries": 1,
-            "died_at_ms": NOON_MS + 1_000,
+            "died_at": NOON_MS + 1_000,
         }
     ]
     assert (await dead.get(GROUP))[1]["dead"] == 3

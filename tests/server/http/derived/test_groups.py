@@ -57,7 +57,7 @@ async def test_a_group_is_made_once_with_its_settings(http):
         "stream": "events",
         "namespace": "default",
         "settings": {**SETTINGS, **wanted},
-        "created_at_ms": NOON_MS,
+        "created_at": NOON_MS,
         "lag": 0,
         "pending": 0,
         "waiting": 0,
@@ -129,7 +129,7 @@ async def test_a_consumer_joins_a_group_and_hears_its_settings(http):
     assert await http.post(f"{GROUP}/join", {"consumer": "anna"}) == joined
     assert await http.post(f"{GROUP}/join", {"consumer": "anna"}) == joined
     assert (await group(http))["consumers"] == [
-        {"name": "anna", "joined_at_ms": NOON_MS, "pending": 0, "is_chosen": False}
+        {"name": "anna", "joined_at": NOON_MS, "pending": 0, "is_chosen": False}
     ]
 
 
@@ -238,7 +238,7 @@ async def test_what_is_under_way_is_listed_page_by_page(events):
                 "stream_id": stream_id(3),
                 "consumer": "boris",
                 "deliveries": 1,
-                "delivered_at_ms": NOON_MS + 1_000,
+                "delivered_at": NOON_MS + 1_000,
                 "until_ms": NOON_MS + 61_000,
             }
         ],

@@ -21,7 +21,7 @@ async def test_a_namespace_is_made_and_shown(http):
         200,
         {
             "name": "prod",
-            "created_at_ms": NOON_MS,
+            "created_at": NOON_MS,
             "actions": 0,
             "workers": 0,
             "runs": NO_RUNS,

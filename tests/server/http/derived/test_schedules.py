@@ -49,8 +49,8 @@ async def test_a_schedule_shows_everything_about_itself(sweep):
             "timezone": "UTC",
             "paused": False,
             "enabled": True,
-            "next_at_ms": NOON_MS + MINUTE_MS,
-            "last_at_ms": None,
+            "next_at": NOON_MS + MINUTE_MS,
+            "last_at": None,
             "last_run_id": None,
             "live_runs": 0,
             "max_concurrent": 2,
@@ -82,7 +82,7 @@ async def test_schedules_are_listed_by_workflow_page_by_page(sweep):
         "0 2 * * *",
         "Europe/Berlin",
     )
-    assert (first["items"][0]["paused"], first["items"][0]["next_at_ms"]) == (True, None)
+    assert (first["items"][0]["paused"], first["items"][0]["next_at"]) == (True, None)
     assert second["cursor"] is None
 
 
@@ -93,20 +93,20 @@ async def test_a_schedule_that_fell_due_shows_the_run_it_started(sweep):
     _, schedule = await sweep.get("/schedules/sweep")
     _, run = await sweep.get("/workflow-runs/wfrun-1")
 
-    assert (schedule["last_at_ms"], schedule["last_run_id"]) == (NOON_MS + MINUTE_MS, "wfrun-1")
-    assert (schedule["next_at_ms"], schedule["live_runs"]) == (NOON_MS + 2 * MINUTE_MS, 1)
+    assert (schedule["last_at"], schedule["last_run_id"]) == (NOON_MS + MINUTE_MS, "wfrun-1")
+    assert (schedule["next_at"], schedule["live_runs"]) == (NOON_MS + 2 * MINUTE_MS, 1)
     assert (run["triggered_by"], run["input"]) == ("schedule", {"deep": True})
 
 
 async def test_a_schedule_that_is_paused_has_no_next_time_until_it_is_resumed(sweep):
     assert await sweep.put("/schedules/sweep/pause") == (204, None)
     _, paused = await sweep.get("/schedules/sweep")
-    assert (paused["paused"], paused["next_at_ms"], paused["times"]) == (True, None, [])
+    assert (paused["paused"], paused["next_at"], paused["times"]) == (True, None, [])
 
     sweep.clock.advance(10 * MINUTE_MS)
     assert await sweep.put("/schedules/sweep/resume") == (204, None)
     _, resumed = await sweep.get("/schedules/sweep")
-    assert (resumed["paused"], resumed["next_at_ms"]) == (False, NOON_MS + 11 * MINUTE_MS)
+    assert (resumed["paused"], resumed["next_at"]) == (False, NOON_MS + 11 * MINUTE_MS)
     assert (await sweep.get("/workflow-runs"))[1]["items"] == []
 
 

@@ -86,8 +86,8 @@ async def test_a_failure_that_may_be_retried_sends_the_run_back(task):
         {
             "number": 1,
             "worker_id": "anna",
-            "started_at_ms": NOON_MS,
-            "ended_at_ms": NOON_MS,
+            "started_at": NOON_MS,
+            "ended_at": NOON_MS,
             "error": "no answer",
         }
     ]
@@ -108,7 +108,7 @@ async def test_a_touch_extends_the_lease(task):
     )
     assert touched == (
         200,
-        {"run_id": "send-mail-1", "lease_expires_at_ms": NOON_MS + 90_000},
+        {"run_id": "send-mail-1", "lease_expires_at": NOON_MS + 90_000},
     )
 
 

@@ -31,8 +31,8 @@ async def test_a_worker_registers_and_is_known(http):
             "current_load": 0,
             "tasks_completed": 0,
             "tasks_failed": 0,
-            "registered_at_ms": NOON_MS,
-            "last_heartbeat_ms": NOON_MS,
+            "registered_at": NOON_MS,
+            "last_heartbeat": NOON_MS,
             "machine_id": "host-1",
             "labels": {"gpu": True, "gb": 24},
             "metadata": {"version": "1.2", "tags": ["a", "b"]},
@@ -42,7 +42,7 @@ async def test_a_worker_registers_and_is_known(http):
                     "kind": "action",
                     "run_count": 0,
                     "fail_count": 0,
-                    "last_run_at_ms": None,
+                    "last_run_at": None,
                 }
             ],
         },
@@ -148,9 +148,9 @@ async def test_a_worker_takes_as_many_tasks_as_it_asks_for(mail):
                 "task_type": "send-mail",
                 "payload": {"number": number},
                 "payload_encoding": "json",
-                "created_at_ms": NOON_MS,
+                "created_at": NOON_MS,
                 "attempt": 1,
-                "lease_expires_at_ms": NOON_MS + 30_000,
+                "lease_expires_at": NOON_MS + 30_000,
             }
             for number in range(2)
         ],

@@ -57,8 +57,8 @@ async def test_an_action_shows_its_settings_its_runs_and_its_workers(http):
         "type": "user",
         "version": 1,
         "enabled": True,
-        "created_at_ms": NOON_MS,
-        "updated_at_ms": NOON_MS,
+        "created_at": NOON_MS,
+        "updated_at": NOON_MS,
         "runs": {
             "pending": 2,
             "running": 0,

@@ -99,8 +99,8 @@ async def test_a_run_shows_everything_about_itself(shop):
             "output_encoding": None,
             "error": None,
             "terminal": None,
-            "created_at_ms": NOON_MS,
-            "finished_at_ms": None,
+            "created_at": NOON_MS,
+            "finished_at": None,
             "idempotency_key": None,
             "triggered_by": "manual",
             "attributes": {"customer": "42", "amount": 7},
@@ -144,7 +144,7 @@ async def test_a_signal_moves_a_run_on_and_its_end_shows_the_output(shop):
     _, run = await shop.get(RUN)
     assert (run["status"], run["terminal"]) == ("completed", "flo.Completed")
     assert (run["output"], run["output_encoding"]) == ({"by": "boss", "sum": 1.0}, "json")
-    assert (run["finished_at_ms"], run["waits"]) == (NOON_MS, [])
+    assert (run["finished_at"], run["waits"]) == (NOON_MS, [])
 
 
 async def test_the_payload_of_a_signal_may_be_bytes(shop):
@@ -261,7 +261,7 @@ async def test_a_wait_that_is_over_shows_the_run_as_it_is(shop):
 
     status, run = await waiting
 
-    assert (status, run["run_id"], run["finished_at_ms"]) == (200, "wfrun-1", None)
+    assert (status, run["run_id"], run["finished_at"]) == (200, "wfrun-1", None)
 
 
 async def test_a_run_can_be_waited_for_later(shop):
@@ -328,8 +328,8 @@ async def test_runs_are_listed_the_newest_first_page_by_page(shop):
                 "workflow": "order",
                 "version": "1",
                 "status": "waiting",
-                "created_at_ms": NOON_MS,
-                "finished_at_ms": None,
+                "created_at": NOON_MS,
+                "finished_at": None,
                 "attributes": {"customer": "42"},
             }
         ],
@@ -409,7 +409,7 @@ async def test_a_run_explains_what_it_waits_for(shop):
     status, explanation = await shop.get(f"{RUN}/explain")
 
     assert (status, explanation["status"]) == (200, "waiting")
-    assert explanation["next_at_ms"] == NOON_MS + 60_000
+    assert explanation["next_at"] == NOON_MS + 60_000
     assert any("approved" in reason for reason in explanation["reasons"])
     assert any(advice.startswith("flo workflow signal") for advice in explanation["advice"])
 

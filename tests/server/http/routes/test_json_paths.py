@@ -47,7 +47,7 @@ async def test_what_is_at_a_path_is_read_with_the_version_of_the_key(user, param
         "value": value,
         "value_encoding": "json",
         "version": 1,
-        "expires_at_ms": None,
+        "expires_at": None,
     }
 
 

@@ -37,7 +37,7 @@ async def test_a_value_is_read_as_it_was_put(http):
             "value": {"a": 1},
             "value_encoding": "json",
             "version": 1,
-            "expires_at_ms": None,
+            "expires_at": None,
         },
     )
 
@@ -145,7 +145,7 @@ async def test_conditions_that_make_no_sense_are_refused(http):
 
 async def test_a_key_is_gone_when_its_time_is_over(http):
     await put(http, "k", b"1", {"ttl_ms": 5_000})
-    assert (await http.get("/kv/k"))[1]["expires_at_ms"] == NOON_MS + 5_000
+    assert (await http.get("/kv/k"))[1]["expires_at"] == NOON_MS + 5_000
     http.clock.advance(4_999)
     assert await value_of(http, "k") == 1
     http.clock.advance(1)
@@ -167,7 +167,7 @@ async def test_when_a_key_is_gone_can_be_changed(http):
 async def test_an_expiry_that_makes_no_sense_is_refused(http, body):
     await put(http, "k", b"1")
     assert (await http.post("/kv/k/expire", body))[0] == 400
-    assert (await http.get("/kv/k"))[1]["expires_at_ms"] is None
+    assert (await http.get("/kv/k"))[1]["expires_at"] is None
 
 
 async def test_a_number_is_counted_up_and_down(http):
@@ -208,7 +208,7 @@ async def test_keys_are_listed_in_order_page_by_page(http):
         "key": "a/1",
         "version": 3,
         "at_ms": NOON_MS,
-        "expires_at_ms": None,
+        "expires_at": None,
         "value": None,
         "value_encoding": None,
     }
@@ -316,7 +316,7 @@ async def test_a_transaction_does_all_of_it(http):
         ("new", {"a": 1}, 2),
         ("raw", "gAD/", 2),
     ]
-    assert page["items"][0]["expires_at_ms"] == NOON_MS + 5_000
+    assert page["items"][0]["expires_at"] == NOON_MS + 5_000
 
 
 @pytest.mark.parametrize(

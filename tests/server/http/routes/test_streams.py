@@ -12,7 +12,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 EVENTS = {
     "name": "events",
     "namespace": "default",
-    "created_at_ms": NOON_MS,
+    "created_at": NOON_MS,
     "partitions": 1,
     "max_age_ms": None,
     "max_length": None,

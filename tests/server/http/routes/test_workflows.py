@@ -195,7 +195,7 @@ async def test_a_workflow_shows_everything_about_itself(http):
             "version": "2",
             "versions": ["1", "2"],
             "enabled": True,
-            "created_at_ms": NOON_MS + 500,
+            "created_at": NOON_MS + 500,
             "live_runs": 0,
             "text": ORDER_2,
             "graph": {
@@ -276,7 +276,7 @@ async def test_workflows_are_listed_by_name_without_their_texts(http):
         "version": "1",
         "versions": ["1"],
         "enabled": True,
-        "created_at_ms": NOON_MS,
+        "created_at": NOON_MS,
         "live_runs": 0,
     }
 
