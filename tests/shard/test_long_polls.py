@@ -4,6 +4,7 @@ import pytest
 
 from flo.engine.long_poll import Turn
 from flo.engine.machine import LONG_POLLS
+from flo.engine.state import State
 from flo.engine.ticks import Tick
 from flo.model.actions import RegisterAction
 from flo.model.base import Nothing
@@ -13,13 +14,14 @@ from flo.model.namespaces import DeleteNamespace
 from flo.model.runs import Cancel, Claim, Fail, Invoke, RequeueDeadRuns, WaitForRuns
 from flo.model.streams import Append, DeleteStream, NewRecord, ReadStream, TrimStream
 from flo.model.workers import AwaitNotifications, DeregisterWorker, DrainWorker, RegisterWorker
-from flo.shard.long_polls import LongPolls
+from flo.shard.long_polls import FIRST, LongPolls
 from flo.shard.submission import Submission
 from flo.testing.clock import NOON_MS, ManualClock
 from given import ANNA, BORIS, Later, given
 
 SEND = RegisterAction(name="send", retry_delay_ms=400)
 CLAIM = Claim(worker_id=ANNA, actions=["send"])
+NOTHING = State()
 
 
 @pytest.fixture
@@ -27,10 +29,10 @@ def polls():
     return LongPolls(ManualClock(), None, None)
 
 
-def parked(polls, *messages):
+def parked(polls, *messages, state=NOTHING):
     submissions = [Submission([message], lambda answers: None) for message in messages]
     for submission, message in zip(submissions, messages, strict=True):
-        polls.park(submission, LONG_POLLS[type(message)], Nothing(), NOON_MS)
+        polls.park(submission, LONG_POLLS[type(message)], Nothing(), NOON_MS, state)
     return submissions
 
 
@@ -200,7 +202,7 @@ def test_when_all_have_left_nothing_of_them_remains(polls):
         submission.unpark()
 
     assert polls.everyone() == []
-    assert not any((*polls._waking, *polls._ending))
+    assert not any((*polls._lines.values(), polls._queries, *polls._ending))
 
 
 # Group reads
@@ -246,7 +248,7 @@ def test_a_read_is_woken_by_what_it_may_find_or_has_lost(polls, before, step, is
 
     events = engine.execute(step).events
 
-    assert woken(polls, Turn.READS, events, engine) == [read] * is_woken
+    assert woken(polls, Turn.READS, events, engine)[:1] == [read] * is_woken
 
 
 def test_a_read_is_woken_when_its_namespace_is_deleted_and_no_other_is(polls):
@@ -279,3 +281,114 @@ def test_a_query_about_a_stream_or_a_key_is_woken_by_it_and_by_no_other(polls, q
         news(polls, [event for one in others for event in engine.execute(one).events], engine) == []
     )
     assert news(polls, engine.execute(step).events, engine) == [submission]
+
+
+def lines_asked(polls, events, engine):
+    """Who is asked, while the rules decide what they get."""
+    asked = []
+    for submission, offer in polls.offers(Turn.CLAIMS, events, engine.state):
+        asked.append(offer.worker_id)
+        if engine.execute(offer).reply.tasks:
+            submission.unpark()
+    return asked
+
+
+def labelled(engine, count, labels=None):
+    """So many workers with these labels, by their ids."""
+    names = [f"{'-'.join(labels or ['plain'])}-{n}" for n in range(count)]
+    for name in names:
+        engine.execute(RegisterWorker(worker_id=name, actions=["send"], labels=labels))
+    return names
+
+
+@pytest.mark.parametrize("count", [3, 2 * FIRST + 5])
+def test_of_many_who_wait_only_as_many_are_asked_as_there_are_runs(polls, count):
+    engine = given(SEND)
+    names = labelled(engine, count)
+    parked(polls, *(claim(name, "send") for name in names), state=engine.state)
+
+    events = [event for _ in range(2) for event in engine.execute(Invoke(action="send")).events]
+
+    assert lines_asked(polls, events, engine) == names[:2]
+
+
+def test_everyone_is_asked_once_when_there_is_enough(polls):
+    engine = given(SEND)
+    names = labelled(engine, 3 * FIRST)
+    parked(polls, *(claim(name, "send") for name in names), state=engine.state)
+    invokes = [Invoke(action="send")] * len(names)
+
+    events = [event for one in invokes for event in engine.execute(one).events]
+
+    assert sorted(lines_asked(polls, events, engine)) == sorted(names)
+    assert polls.everyone() == []
+
+
+def test_the_least_busy_of_those_who_have_waited_longest_is_asked_first(polls):
+    engine = given(SEND, Invoke(action="send"))
+    names = labelled(engine, 3)
+    engine.execute(claim(names[0], "send"))
+    parked(polls, *(claim(name, "send") for name in names), state=engine.state)
+
+    events = engine.execute(Invoke(action="send")).events
+
+    assert lines_asked(polls, events, engine) == [names[1]]
+
+
+def test_nobody_is_asked_for_a_run_whose_labels_nobody_has(polls):
+    engine = given(SEND)
+    parked(polls, *(claim(name, "send") for name in labelled(engine, 40)), state=engine.state)
+
+    events = engine.execute(Invoke(action="send", labels={"gpu": True})).events
+    assert lines_asked(polls, events, engine) == []
+
+    events = engine.execute(Invoke(action="send")).events  # and it is in nobody's way
+    assert lines_asked(polls, events, engine) == ["plain-0"]
+
+
+def test_a_run_with_labels_goes_past_those_who_have_waited_longer_without_them(polls):
+    engine = given(SEND)
+    names = [*labelled(engine, 40), *labelled(engine, 2, {"gpu": True})]
+    parked(polls, *(claim(name, "send") for name in names), state=engine.state)
+
+    events = engine.execute(Invoke(action="send", labels={"gpu": True})).events
+
+    assert lines_asked(polls, events, engine) == ["gpu-0"]
+
+
+def test_workers_with_other_labels_get_an_equal_share_of_what_all_may_have(polls):
+    engine = given(SEND)
+    names = [*labelled(engine, 3), *labelled(engine, 3, {"gpu": True})]
+    parked(polls, *(claim(name, "send") for name in names), state=engine.state)
+    invokes = [Invoke(action="send")] * 6
+
+    events = [event for one in invokes for event in engine.execute(one).events]
+
+    assert sorted(lines_asked(polls, events, engine)) == sorted(names)
+
+
+def test_a_consumer_that_has_left_hears_so_behind_others_who_find_nothing(polls):
+    engine = given(CreateGroup(stream="orders", group="ship"))
+    for consumer in (ANNA, BORIS):
+        engine.execute(JoinGroup(stream="orders", group="ship", consumer=consumer))
+    reads = [ReadGroup(stream="orders", group="ship", consumer=one) for one in (ANNA, BORIS)]
+    parked(polls, *reads, state=engine.state)
+
+    events = engine.execute(LeaveGroup(stream="orders", group="ship", consumer=BORIS)).events
+
+    assert woken(polls, Turn.READS, events, engine) == [reads[1]]
+
+
+def test_a_claim_whose_worker_gets_other_labels_waits_in_the_line_of_those(polls):
+    engine = given(SEND)
+    names = labelled(engine, 2)
+    parked_claims = parked(polls, *(claim(name, "send") for name in names), state=engine.state)
+    gpu = RegisterWorker(worker_id=names[1], actions=["send"], labels={"gpu": True})
+
+    events = engine.execute(gpu).events
+    assert [one.worker_id for one in woken(polls, Turn.CLAIMS, events, engine)] == [names[1]]
+    for one in parked_claims:
+        polls.stay(one, LONG_POLLS[Claim], NOON_MS, engine.state)
+
+    events = engine.execute(Invoke(action="send", labels={"gpu": True})).events
+    assert lines_asked(polls, events, engine) == [names[1]]

@@ -4,11 +4,13 @@ A noun declares for such a message which subjects wake it, and for its events of
 they are news. A message that is woken is asked again; while its reply is empty, it waits on.
 
     event ──wakes──▸ subjects ──▸ who waits for them ──offers──▸ asked again, with a reply or not
+
+Those who would find the same wait in one line, so that nobody is asked in vain behind another.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from enum import IntEnum
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
@@ -25,6 +27,7 @@ ACTION = "action"
 RUN = "run"
 """This run has ended."""
 WORKER_DRAINS = "worker drains"
+"""This worker drains, or has registered with other labels."""
 WORKER_LEFT = "worker left"
 NOTIFICATIONS = "notifications"
 """This worker should hear something."""
@@ -32,6 +35,8 @@ STREAM = "stream"
 """Records were appended to this stream, or it is gone."""
 GROUPS = "groups"
 """A group of this stream may have something for a consumer, or is gone."""
+CONSUMER = "consumer"
+"""This consumer has left its group."""
 KEY = "key"
 WORKFLOW_RUN = "workflow run"
 """This workflow run has ended."""
@@ -54,10 +59,25 @@ class Turn(IntEnum):
     """They see the state as the commit leaves it."""
 
 
-def _everyone(
-    state: State, subject: Subject, waiting: Sequence[Any]
-) -> Iterator[tuple[int, Message]]:
-    return enumerate(waiting)
+Waiter: TypeAlias = tuple[Any, Any]
+"""Who waits, as the shard knows it, and with which message."""
+
+
+class Line(Protocol):
+    """Those who wait for a subject and would find the same, in the order in which they came."""
+
+    @property
+    def alike(self) -> Any:
+        """What they have in common."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Waiter]: ...
+
+
+def everyone(state: State, subject: Subject, lines: Sequence[Line]) -> Iterator[Waiter]:
+    for line in lines:
+        yield from line
 
 
 class LongPoll(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +88,9 @@ class LongPoll(msgspec.Struct, frozen=True, kw_only=True):
     turn: Turn = Turn.QUERIES
     ended_by: Callable[[Any], Iterable[Subject]] = lambda message: ()
     """What ends the wait: the message is not asked again, but told its empty reply."""
-    offers: Callable[[State, Subject, Sequence[Any]], Iterable[tuple[int, Message]]] = _everyone
+    alike: Callable[[State, Any], Hashable] = lambda state, message: None
+    """Who waits in one line: messages for which this is the same would find the same."""
+    offers: Callable[[State, Subject, Sequence[Line]], Iterable[Waiter]] = everyone
     """Of those who wait for a subject: who is asked now, one after the other, and what."""
     again_at_ms: Callable[[State, Any, Context], int | None] = lambda state, message, context: None
     """When a message that found nothing is to be asked again, though no event wakes it."""

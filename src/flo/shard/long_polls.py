@@ -1,14 +1,15 @@
 """Long polls that wait: what wakes each of them, and until when.
 
     subject ──▸ the submissions that wait for it, in the order in which they came
+                commands stand in lines of those that would find the same
 
 A submission waits for several subjects; it leaves all of them when it is answered, withdrawn or
 asked again.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, TypeAlias
 
 from flo.engine.long_poll import LongPoll, Subject, Turn
@@ -19,6 +20,42 @@ from flo.shard.clock import Clock
 from flo.shard.submission import Answer, Submission
 
 Index: TypeAlias = dict[Subject, dict[Submission, None]]
+
+FIRST = 16
+"""Of a line, so many are looked at before all of it is."""
+
+
+class WaitingLine:
+    """Those who wait for a subject with messages of a kind that are alike."""
+
+    __slots__ = ("_submissions", "alike")
+
+    def __init__(self, alike: Hashable) -> None:
+        self.alike = alike
+        self._submissions: dict[Submission, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._submissions)
+
+    def __iter__(self) -> Iterator[tuple[Submission, Message]]:
+        """In order, while those that are answered leave: the first few, then the others."""
+        first = tuple(islice(self._submissions, FIRST))
+        for submission in first:
+            if submission.is_parked:
+                yield submission, submission.messages[0]
+        for submission in tuple(self._submissions):
+            if submission.is_parked and submission not in first:
+                yield submission, submission.messages[0]
+
+    def join(self, submission: Submission) -> None:
+        self._submissions[submission] = None
+
+    def leave(self, submission: Submission) -> None:
+        self._submissions.pop(submission, None)
+
+
+LineKey: TypeAlias = tuple[type[Message], Hashable]
+Lines: TypeAlias = dict[Subject, dict[LineKey, WaitingLine]]
 
 
 class LongPolls:
@@ -33,7 +70,9 @@ class LongPolls:
         self._clock = clock
         self._put = put
         self._tell = tell
-        self._waking: list[Index] = [{} for _ in Turn]
+        self._lines: dict[Turn, Lines] = {Turn.READS: {}, Turn.CLAIMS: {}}
+        """The commands that wait."""
+        self._queries: Index = {}
         self._ending: list[Index] = [{} for _ in Turn]
 
     def may_wait(self, submission: Submission, message: Any, now_ms: int) -> bool:
@@ -43,19 +82,22 @@ class LongPolls:
         return message.block_ms > 0 and submission.is_open and has_time
 
     def park(
-        self, submission: Submission, poll: LongPoll, empty_reply: Answer | None, now_ms: int
+        self,
+        submission: Submission,
+        poll: LongPoll,
+        empty_reply: Answer | None,
+        now_ms: int,
+        state: State,
     ) -> None:
         """Let it wait until it is answered or its time is over, which was set the first time."""
         message: Any = submission.messages[0]
-        waking, ending = self._waking[poll.turn], self._ending[poll.turn]
-        subjects, ends = tuple(poll.subjects(message)), tuple(poll.ended_by(message))
-        for subject in subjects:
-            waking.setdefault(subject, {})[submission] = None
+        ending, ends = self._ending[poll.turn], tuple(poll.ended_by(message))
         for subject in ends:
             ending.setdefault(subject, {})[submission] = None
+        leave_lines = self._stand(submission, poll, message, state)
 
         def leave() -> None:
-            _remove(waking, subjects, submission)
+            leave_lines()
             _remove(ending, ends, submission)
 
         if submission.until_ms is None:
@@ -63,6 +105,30 @@ class LongPolls:
         submission.empty_reply = empty_reply
         alarm = self._clock.call_at(submission.until_ms, partial(self._is_over, submission))
         submission.park(alarm, leave)
+
+    def _stand(
+        self, submission: Submission, poll: LongPoll, message: Any, state: State
+    ) -> Callable[[], None]:
+        """Let it wait for its subjects; what is returned ends that."""
+        subjects = tuple(poll.subjects(message))
+        if poll.turn is Turn.QUERIES:
+            for subject in subjects:
+                self._queries.setdefault(subject, {})[submission] = None
+            return partial(_remove, self._queries, subjects, submission)
+        submission.alike = poll.alike(state, message)
+        lines, key = self._lines[poll.turn], (type(message), submission.alike)
+        for subject in subjects:
+            of_subject = lines.setdefault(subject, {})
+            if (line := of_subject.get(key)) is None:
+                line = of_subject[key] = WaitingLine(submission.alike)
+            line.join(submission)
+        return partial(_leave_lines, lines, subjects, key, submission)
+
+    def stay(self, submission: Submission, poll: LongPoll, now_ms: int, state: State) -> None:
+        """Let one that was asked in vain wait on, in another line if it belongs there now."""
+        if poll.alike(state, submission.messages[0]) != submission.alike:
+            submission.unpark()
+            self.park(submission, poll, submission.empty_reply, now_ms, state)
 
     def wake_at(self, submission: Submission, at_ms: int | None) -> None:
         """Ask again at this time what waits, unless its time is over before that."""
@@ -73,23 +139,22 @@ class LongPolls:
         self, turn: Turn, events: Sequence[Event], state: State
     ) -> Iterator[tuple[Submission, Message | None]]:
         """Who is to be asked now, one after the other, and what; None if its wait has ended."""
-        waking, ending = self._waking[turn], self._ending[turn]
-        if not waking:
+        lines, ending = self._lines[turn], self._ending[turn]
+        if not lines:
             return
         subjects = _news(events, state)
         for subject in subjects:
             for submission in tuple(ending.get(subject, ())):
                 yield submission, None
         for subject in subjects:
-            for kind, waiting in _by_kind(waking.get(subject, {})).items():
-                messages = [submission.messages[0] for submission in waiting]
-                for index, message in LONG_POLLS[kind].offers(state, subject, messages):
-                    if waiting[index].is_parked:
-                        yield waiting[index], message
+            for kind, alike in _by_kind(lines.get(subject, {})).items():
+                for submission, message in LONG_POLLS[kind].offers(state, subject, alike):
+                    if submission.is_parked:
+                        yield submission, message
 
     def news(self, events: Sequence[Event], state: State) -> list[tuple[Submission, Message]]:
         """The queries that have something to hear of, each of them once."""
-        waking = self._waking[Turn.QUERIES]
+        waking = self._queries
         woken: dict[Submission, list[Subject]] = {}
         for subject in _news(events, state) if waking else ():
             for submission in waking.get(subject, ()):
@@ -97,8 +162,14 @@ class LongPolls:
         return [(one, _narrowed(one.messages[0], subjects)) for one, subjects in woken.items()]
 
     def everyone(self) -> list[Submission]:
-        waiting = (index.values() for index in self._waking)
-        everyone = chain.from_iterable(chain.from_iterable(waiting))
+        lines = (
+            line
+            for turn in self._lines.values()
+            for lines in turn.values()
+            for line in lines.values()
+        )
+        in_lines = (submission for line in lines for submission, _ in line)
+        everyone = chain(in_lines, chain.from_iterable(self._queries.values()))
         return list(dict.fromkeys(everyone))
 
     def _ask_again(self, submission: Submission) -> None:
@@ -128,11 +199,24 @@ def _narrowed(message: Message, subjects: Sequence[Subject]) -> Message:
     return LONG_POLLS[type(message)].narrowed(message, subjects)
 
 
-def _by_kind(waiting: dict[Submission, None]) -> dict[type[Message], list[Submission]]:
-    kinds: dict[type[Message], list[Submission]] = {}
-    for submission in waiting:
-        kinds.setdefault(type(submission.messages[0]), []).append(submission)
+def _by_kind(lines: dict[LineKey, WaitingLine]) -> dict[type[Message], list[WaitingLine]]:
+    kinds: dict[type[Message], list[WaitingLine]] = {}
+    for (kind, _), line in lines.items():
+        kinds.setdefault(kind, []).append(line)
     return kinds
+
+
+def _leave_lines(
+    lines: Lines, subjects: Sequence[Subject], key: LineKey, submission: Submission
+) -> None:
+    for subject in subjects:
+        of_subject = lines.get(subject, {})
+        if (line := of_subject.get(key)) is not None:
+            line.leave(submission)
+            if not line:
+                del of_subject[key]
+            if not of_subject:
+                del lines[subject]
 
 
 def _remove(index: Index, subjects: Sequence[Subject], submission: Submission) -> None:

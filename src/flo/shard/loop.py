@@ -334,7 +334,9 @@ class Shard:
             if not is_empty or len(batch.events) == events_before:
                 break
         if is_empty and not submission.is_parked and self._may_wait(submission):
-            self._polls.park(submission, poll, reply, self._now_ms)
+            self._polls.park(submission, poll, reply, self._now_ms, self.state)
+        elif is_empty and submission.is_parked:
+            self._polls.stay(submission, poll, self._now_ms, self.state)
         if is_empty and submission.is_parked:
             self._polls.wake_at(submission, poll.again_at_ms(self.state, message, context))
         else:
@@ -365,7 +367,7 @@ class Shard:
             poll = None
         try:
             if poll is not None and poll.is_pending(self.state, message):
-                self._polls.park(submission, poll, None, self._now_ms)
+                self._polls.park(submission, poll, None, self._now_ms, self.state)
                 return
             context = self._context_of(submission)
             if self._prefetch.missing((message,), context):
@@ -377,7 +379,7 @@ class Shard:
             return
         if poll is not None and poll.is_empty(self.state, message, reply):
             submission.messages = [poll.resumed(submission.messages[0], reply)]
-            self._polls.park(submission, poll, reply, self._now_ms)
+            self._polls.park(submission, poll, reply, self._now_ms, self.state)
         else:
             batch.answered.append((submission, [reply]))
 

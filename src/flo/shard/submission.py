@@ -23,6 +23,7 @@ class Submission:
         "_alarm",
         "_done",
         "_leave",
+        "alike",
         "empty_reply",
         "fetched",
         "fetched_at",
@@ -43,6 +44,8 @@ class Submission:
         """How long it may wait, once it has begun to."""
         self.empty_reply: Answer | None = None
         """What it is told if its wait ends; None if it is to be asked once more."""
+        self.alike: Hashable = None
+        """What it has in common with those it waits in line with."""
         self._done: Done | None = done
         self._alarm: ScheduledCall | None = None
         self._leave: Callable[[], None] | None = None

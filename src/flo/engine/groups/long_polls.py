@@ -1,6 +1,6 @@
 """Reads of a group wait for records to be handed out."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
 from flo.engine.feature import Wake
 from flo.engine.groups.events import (
@@ -14,13 +14,17 @@ from flo.engine.groups.events import (
 )
 from flo.engine.groups.reads import has_something
 from flo.engine.long_poll import (
+    CONSUMER,
     GROUPS,
     TRIGGERS,
     WORKER_DRAINS,
     WORKER_LEFT,
+    Line,
     LongPoll,
     Subject,
     Turn,
+    Waiter,
+    everyone,
     whole_namespace,
 )
 from flo.engine.state import State
@@ -31,6 +35,7 @@ from flo.model.groups import GroupRecords, ReadGroup
 
 def read_subjects(read: ReadGroup) -> Iterable[Subject]:
     yield GROUPS, read.namespace, read.stream
+    yield CONSUMER, read.namespace, _consumer(read)
     yield whole_namespace(read.namespace)
     if read.worker_id is not None:
         yield WORKER_DRAINS, read.namespace, read.worker_id
@@ -45,14 +50,21 @@ def is_nothing_read(state: State, read: ReadGroup, reply: Message) -> bool:
     return isinstance(reply, GroupRecords) and not reply.items and not reply.draining
 
 
-def read_offers(
-    state: State, subject: Subject, waiting: Sequence[ReadGroup]
-) -> Iterator[tuple[int, ReadGroup]]:
-    """Whoever may find something; when all is over, everyone."""
-    is_over = subject[0] not in (GROUPS, TRIGGERS)
-    for index, read in enumerate(waiting):
-        if is_over or _is_worth_while(state, read):
-            yield index, read
+def read_alike(state: State, read: ReadGroup) -> Hashable:
+    """What one consumer of a group leaves, the others find."""
+    return read.stream, read.group
+
+
+def read_offers(state: State, subject: Subject, lines: Sequence[Line]) -> Iterator[Waiter]:
+    """The consumers of each group, while it has something; when all is over, everyone."""
+    if subject[0] not in (GROUPS, TRIGGERS):
+        yield from everyone(state, subject, lines)
+        return
+    for line in lines:
+        for waiter, read in line:
+            if not _is_worth_while(state, read):
+                break
+            yield waiter, read
 
 
 def _is_worth_while(state: State, read: ReadGroup) -> bool:
@@ -67,12 +79,25 @@ def _may_be_read(state: State, event: RecordsAcked) -> Iterable[Subject]:
     return ((GROUPS, event.namespace, event.stream),)
 
 
+def _has_left(state: State, event: ConsumerLeft) -> Iterable[Subject]:
+    """What it gave up others may read; its own reads join again, or are told so."""
+    return (
+        (GROUPS, event.namespace, event.stream),
+        (CONSUMER, event.namespace, _consumer(event)),
+    )
+
+
+def _consumer(of: ReadGroup | ConsumerLeft) -> str:
+    return "\0".join((of.stream, of.group, of.consumer))
+
+
 LONG_POLLS: Mapping[type[Message], LongPoll] = {
     ReadGroup: LongPoll(
         subjects=read_subjects,
         is_empty=is_nothing_read,
         turn=Turn.READS,
         ended_by=read_ended_by,
+        alike=read_alike,
         offers=read_offers,
     ),
 }
@@ -83,6 +108,6 @@ WAKES: Mapping[type[Event], Wake] = {
     RecordsAcked: _may_be_read,
     RecordDied: _may_be_read,
     DeadRecordRevived: _may_be_read,
-    ConsumerLeft: _may_be_read,
+    ConsumerLeft: _has_left,
     GroupDeleted: _may_be_read,
 }

@@ -16,6 +16,7 @@ from flo.engine.context import Context
 from flo.engine.decision import Decision
 from flo.engine.due import RUN
 from flo.engine.runs.events import RunClaimed
+from flo.engine.runs.queue import lane_key
 from flo.engine.runs.rates import rate_of_limits, rate_under
 from flo.engine.runs.records import Run
 from flo.engine.state import Space, State
@@ -129,11 +130,12 @@ def _ready_runs(
 ) -> Iterator[Run]:
     """The runs a worker may have: the highest priority first, then the longest ready."""
     lanes: list[Iterator[Run]] = []
+    key = lane_key(labels)
     for name in dict.fromkeys(command.actions):
         queue = space.queues.get(name)
         if queue is None:
             continue
-        open_to = [_runs(space, name, lane) for lane in queue.open_to(labels) if lane]
+        open_to = [_runs(space, name, lane) for lane in queue.open_to(key) if lane]
         if (
             open_to
             and (rate := rate_now(space, command.namespace, name, context.volatile)) is not None

@@ -1,6 +1,7 @@
 """Claims wait for runs that are ready, and whoever wants a result waits for runs that end."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 
 from msgspec.structs import replace
 
@@ -12,9 +13,12 @@ from flo.engine.long_poll import (
     RUN,
     WORKER_DRAINS,
     WORKER_LEFT,
+    Line,
     LongPoll,
     Subject,
     Turn,
+    Waiter,
+    everyone,
     whole_namespace,
 )
 from flo.engine.runs.claims import free_at_ms
@@ -28,10 +32,14 @@ from flo.engine.runs.events import (
     RunRevived,
     RunTimedOut,
 )
-from flo.engine.state import State
+from flo.engine.runs.queue import LaneKey, lane_key
+from flo.engine.state import Space, State
 from flo.model.base import Event, Message
 from flo.model.ids import ActionName, Namespace
 from flo.model.runs import Assigned, Claim, Ended, WaitForRuns
+
+CLAIMS_COMPARED = 16
+"""Of so many who have waited longest, the least busy worker is served first."""
 
 
 def _claim_subjects(claim: Claim) -> Iterable[Subject]:
@@ -44,24 +52,47 @@ def _is_nothing_assigned(state: State, claim: Claim, reply: Message) -> bool:
     return isinstance(reply, Assigned) and not reply.tasks and not reply.draining
 
 
-def _offers(
-    state: State, subject: Subject, waiting: Sequence[Claim]
-) -> Iterator[tuple[int, Claim]]:
+def _labels(state: State, claim: Claim) -> LaneKey:
+    """What one worker leaves, others with the same labels find."""
+    worker = state.space(claim.namespace).workers.get(claim.worker_id)
+    return lane_key(worker.labels if worker is not None else None)
+
+
+def _offers(state: State, subject: Subject, lines: Sequence[Line]) -> Iterator[Waiter]:
     """From the least busy worker on, while something is ready: each gets an equal share."""
     kind, namespace, name = subject
     if kind != ACTION:
-        yield from enumerate(waiting)
+        yield from everyone(state, subject, lines)
         return
-    space = state.space(namespace)
-    ahead = sorted(range(len(waiting)), key=lambda index: _load(state, waiting[index]))
-    for left, index in zip(range(len(ahead), 0, -1), ahead, strict=True):
-        if not space.has_ready(name):
-            return
-        claim = waiting[index]
-        share = -(-space.tallies[name].pending // left)
-        if left > 1 and share < claim.max_tasks:
-            claim = replace(claim, max_tasks=share)
-        yield index, claim
+    space, left = state.space(namespace), sum(map(len, lines))
+    for ahead in _by_turns(space, name, lines):
+        ahead.sort(key=lambda waiter: _load(state, waiter[1]))
+        for waiter, claim in ahead:
+            if not space.has_ready(name):
+                return
+            if not _is_open(space, name, _labels(state, claim)):
+                continue
+            share = -(-space.tallies[name].pending // left)
+            is_shared = left > 1 and share < claim.max_tasks
+            left -= 1
+            yield waiter, replace(claim, max_tasks=share) if is_shared else claim
+
+
+def _by_turns(space: Space, name: ActionName, lines: Sequence[Line]) -> Iterator[list[Waiter]]:
+    """Some at a time of those who have waited longest, as many from each line that finds anything:
+    what is ready need not be for the labels of everyone."""
+    waiting = [(line, iter(line)) for line in lines]
+    while waiting := [one for one in waiting if _is_open(space, name, one[0].alike)]:
+        count = -(-CLAIMS_COMPARED // len(waiting))
+        some = [list(islice(rest, count)) for _, rest in waiting]
+        waiting = [one for one, taken in zip(waiting, some, strict=True) if len(taken) == count]
+        yield [waiter for taken in some for waiter in taken]
+
+
+def _is_open(space: Space, name: ActionName, labels: LaneKey) -> bool:
+    """Whether anything is ready for workers with these labels."""
+    queue = space.queues.get(name)
+    return queue is not None and any(map(len, queue.open_to(labels)))
 
 
 def _load(state: State, claim: Claim) -> float:
@@ -130,6 +161,7 @@ LONG_POLLS: Mapping[type[Message], LongPoll] = {
         is_empty=_is_nothing_assigned,
         turn=Turn.CLAIMS,
         ended_by=lambda claim: [(WORKER_LEFT, claim.namespace, claim.worker_id)],
+        alike=_labels,
         offers=_offers,
         again_at_ms=_again_at_ms,
     ),

@@ -124,9 +124,9 @@ class Queue:
         self.lanes[lane_key(labels)].call_off(priority, number)
         self._length -= 1
 
-    def open_to(self, labels: Labels | None) -> list[Lane]:
+    def open_to(self, key: LaneKey) -> list[Lane]:
         """The lanes whose labels a worker with these labels has."""
-        has = frozenset(lane_key(labels))
+        has = frozenset(key)
         lanes = self._open_to.get(has)
         if lanes is None:
             if len(self._open_to) >= LABELS_REMEMBERED_MAX:

@@ -16,6 +16,7 @@ from flo.engine.groups.backlog import in_parts
 from flo.engine.groups.events import RecordsAcked
 from flo.engine.groups.long_polls import (
     is_nothing_read,
+    read_alike,
     read_ended_by,
     read_offers,
     read_subjects,
@@ -50,6 +51,7 @@ PULL = LongPoll(
     is_empty=is_nothing_read,
     turn=Turn.READS,
     ended_by=read_ended_by,
+    alike=read_alike,
     offers=read_offers,
 )
 

@@ -12,7 +12,7 @@ from flo.engine.long_poll import (
     whole_namespace,
 )
 from flo.engine.state import State
-from flo.engine.workers.events import WorkerDeregistered, WorkerDrained
+from flo.engine.workers.events import WorkerDeregistered, WorkerDrained, WorkerRegistered
 from flo.model.base import Event, Message
 from flo.model.workers import AwaitNotifications, Notifications
 
@@ -28,6 +28,10 @@ def _is_nothing_new(state: State, query: AwaitNotifications, reply: Message) -> 
     if not isinstance(reply, Notifications) or reply.cancelled:
         return False
     return reply.last == query.after or not reply.draining
+
+
+def _registered(state: State, event: WorkerRegistered) -> Iterable[Subject]:
+    return ((WORKER_DRAINS, event.namespace, event.worker.worker_id),)
 
 
 def _drained(state: State, event: WorkerDrained) -> Iterable[Subject]:
@@ -49,6 +53,7 @@ LONG_POLLS: Mapping[type[Message], LongPoll] = {
 }
 
 WAKES: Mapping[type[Event], Wake] = {
+    WorkerRegistered: _registered,
     WorkerDrained: _drained,
     WorkerDeregistered: _left,
 }
