@@ -65,6 +65,7 @@ from flo.model.plans import PlanView as PlanView
 from flo.model.plans import WindowView as WindowView
 from flo.model.runs import Accepted as Accepted
 from flo.model.runs import Assigned as Assigned
+from flo.model.runs import AttemptEnd as AttemptEnd
 from flo.model.runs import AttemptView as AttemptView
 from flo.model.runs import Invoke as Invoke
 from flo.model.runs import RunPage as RunPage

@@ -60,7 +60,7 @@ from flo.log.checksums import (
 from flo.model.base import Event
 from flo.model.errors import Corrupt
 from flo.model.groups import GroupMode, GroupSettings
-from flo.model.runs import RunStatus
+from flo.model.runs import AttemptEnd, RunStatus
 from flo.model.storage.records import StreamRecord
 from flo.model.streams import Retention
 from flo.testing.log_examples import NOON_MS, action_registered, finished, run_completed, run_queued
@@ -134,7 +134,7 @@ WRITTEN = [
     ),
     (
         RunQueued(namespace="n", run=RUN),
-        b"\x91\x93\xa9RunQueued\xa1n\xdc\x00\x17\xa3a-1\xa1a\x01\xc4\x01i\n\x01\x02\xa7pending\x00\xc0\xc0\xc0\xa1k\x81\xa1l\xcb?\xf8\x00\x00\x00\x00\x00\x00\x91\x95\x01\xa1w\x01\x02\xa1e\xc0\xc0\xc0\xc0\xc2\xc2\x00\xc0",
+        b"\x91\x93\xa9RunQueued\xa1n\xdc\x00\x19\xa3a-1\xa1a\x01\xc4\x01i\n\x01\x02\xa7pending\x00\xc0\xc0\xc0\xa1k\x81\xa1l\xcb?\xf8\x00\x00\x00\x00\x00\x00\x91\x98\x01\xa1w\x01\x02\xa1e\xc0\xc3\xa8reported\xc0\xc0\xc0\xc0\xc2\xc2\x00\xc0\xc0\xc0",
     ),
     (
         RunsRekeyed(namespace="n", action="a", keys=((1, "k"), (2, None))),
@@ -159,16 +159,40 @@ WRITTEN = [
         b"\x91\x96\xacRunCompleted\xa1n\xa3a-1\x04\xc4\x01o\xa7success",
     ),
     (
-        RunRequeued(namespace="n", run_id="a-1", at_ms=4, error="e", ready_at_ms=5),
-        b"\x91\x96\xabRunRequeued\xa1n\xa3a-1\x04\xa1e\x05",
+        RunRequeued(
+            namespace="n",
+            run_id="a-1",
+            at_ms=4,
+            error="e",
+            ready_at_ms=5,
+            error_code="c",
+            end=AttemptEnd.WORKER_LEFT,
+        ),
+        b"\x91\x98\xabRunRequeued\xa1n\xa3a-1\x04\xa1e\x05\xa1c\xabworker_left",
     ),
     (
-        RunFailed(namespace="n", run_id="a-1", at_ms=4, error="e", dead_lettered=True),
-        b"\x91\x96\xa9RunFailed\xa1n\xa3a-1\x04\xa1e\xc3",
+        RunFailed(
+            namespace="n",
+            run_id="a-1",
+            at_ms=4,
+            error="e",
+            dead_lettered=False,
+            error_code="c",
+            retryable=False,
+            end=AttemptEnd.REPORTED,
+        ),
+        b"\x91\x99\xa9RunFailed\xa1n\xa3a-1\x04\xa1e\xc2\xa1c\xc2\xa8reported",
     ),
     (
-        RunTimedOut(namespace="n", run_id="a-1", at_ms=4, error="e"),
-        b"\x91\x95\xabRunTimedOut\xa1n\xa3a-1\x04\xa1e",
+        RunTimedOut(
+            namespace="n",
+            run_id="a-1",
+            at_ms=4,
+            error="e",
+            error_code="c",
+            end=AttemptEnd.LEASE_EXPIRED,
+        ),
+        b"\x91\x97\xabRunTimedOut\xa1n\xa3a-1\x04\xa1e\xa1c\xadlease_expired",
     ),
     (
         RunCancelled(namespace="n", run_id="a-1", at_ms=4, reason="r", worker_id="w"),
@@ -176,7 +200,7 @@ WRITTEN = [
     ),
     (
         RunRevived(namespace="n", run=RUN, was=RunStatus.TIMED_OUT),
-        b"\x91\x94\xaaRunRevived\xa1n\xdc\x00\x17\xa3a-1\xa1a\x01\xc4\x01i\n\x01\x02\xa7pending\x00\xc0\xc0\xc0\xa1k\x81\xa1l\xcb?\xf8\x00\x00\x00\x00\x00\x00\x91\x95\x01\xa1w\x01\x02\xa1e\xc0\xc0\xc0\xc0\xc2\xc2\x00\xc0\xa9timed_out",
+        b"\x91\x94\xaaRunRevived\xa1n\xdc\x00\x19\xa3a-1\xa1a\x01\xc4\x01i\n\x01\x02\xa7pending\x00\xc0\xc0\xc0\xa1k\x81\xa1l\xcb?\xf8\x00\x00\x00\x00\x00\x00\x91\x98\x01\xa1w\x01\x02\xa1e\xc0\xc3\xa8reported\xc0\xc0\xc0\xc0\xc2\xc2\x00\xc0\xc0\xc0\xa9timed_out",
     ),
     (
         RunPurged(namespace="n", action="a", number=1, was=RunStatus.FAILED, key="k"),
@@ -296,6 +320,26 @@ WRITTEN = [
     ),
 ]
 READABLE: list[tuple[Event, bytes]] = [
+    (
+        RunQueued(namespace="n", run=RUN),
+        b"\x91\x93\xa9RunQueued\xa1n\xdc\x00\x17\xa3a-1\xa1a\x01\xc4\x01i\n\x01\x02\xa7pending\x00\xc0\xc0\xc0\xa1k\x81\xa1l\xcb?\xf8\x00\x00\x00\x00\x00\x00\x91\x95\x01\xa1w\x01\x02\xa1e\xc0\xc0\xc0\xc0\xc2\xc2\x00\xc0",
+    ),
+    (
+        RunRequeued(namespace="n", run_id="a-1", at_ms=4, error="e", ready_at_ms=5),
+        b"\x91\x96\xabRunRequeued\xa1n\xa3a-1\x04\xa1e\x05",
+    ),
+    (
+        RunFailed(namespace="n", run_id="a-1", at_ms=4, error="e", dead_lettered=True),
+        b"\x91\x96\xa9RunFailed\xa1n\xa3a-1\x04\xa1e\xc3",
+    ),
+    (
+        RunTimedOut(namespace="n", run_id="a-1", at_ms=4, error="e"),
+        b"\x91\x95\xabRunTimedOut\xa1n\xa3a-1\x04\xa1e",
+    ),
+    (
+        RunRevived(namespace="n", run=RUN, was=RunStatus.TIMED_OUT),
+        b"\x91\x94\xaaRunRevived\xa1n\xdc\x00\x17\xa3a-1\xa1a\x01\xc4\x01i\n\x01\x02\xa7pending\x00\xc0\xc0\xc0\xa1k\x81\xa1l\xcb?\xf8\x00\x00\x00\x00\x00\x00\x91\x95\x01\xa1w\x01\x02\xa1e\xc0\xc0\xc0\xc0\xc2\xc2\x00\xc0\xa9timed_out",
+    ),
     (
         RunTouched(namespace="n", run_id="a-1", lease_expires_at_ms=3),
         b"\x91\x94\xaaRunTouched\xa1n\xa3a-1\x03",

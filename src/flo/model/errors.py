@@ -12,10 +12,20 @@
     └── Unexpected          a mistake of ours; the server's log has the details
 
 Every error carries a `code` that never changes once released; wire, HTTP, CLI and SDK
-all derive from it. The class says what to do, the code says what it was.
+all derive from it. The class says what to do, the code says what it was. The failure of a run has
+a code as well, which its worker chooses.
 """
 
-from typing import Any, ClassVar
+import re
+from typing import Any, ClassVar, Final
+
+ERROR_CODE_LENGTH_MAX: Final = 128
+FAILURE_CODE: Final = "failure"
+"""Of a run whose failure says nothing about its kind."""
+TIMEOUT_CODE: Final = "timeout"
+CANCELLED_CODE: Final = "cancelled"
+
+_WORD = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 
 
 class FloError(Exception):
@@ -88,3 +98,13 @@ KINDS: dict[str, type[FloError]] = {
 def error_of(kind: str, code: str, message: str, details: dict[str, Any] | None) -> FloError:
     """The error that was sent as these four; an unknown kind is Unexpected."""
     return KINDS.get(kind, Unexpected)(message, code=code, details=details)
+
+
+def word_code(text: str) -> str | None:
+    """The text, if it is one word that can be a code: "invalid_card" is, "no such card" is not."""
+    return text if len(text) <= ERROR_CODE_LENGTH_MAX and _WORD.fullmatch(text) else None
+
+
+def code_in(error: str) -> str:
+    """The code of a failure that came without one: the word that it is, or that a `:` follows."""
+    return word_code(error.partition(":")[0].strip()) or FAILURE_CODE

@@ -23,6 +23,7 @@ from flo.model.declare.fields import (
 )
 from flo.model.declare.operation import Command, Permission, Query, operation
 from flo.model.declare.route import Route
+from flo.model.errors import ERROR_CODE_LENGTH_MAX
 from flo.model.ids import (
     DURATION_MS_MAX,
     LIST_LIMIT_DEFAULT,
@@ -65,6 +66,21 @@ class RunStatus(StrEnum):
     FAILED = "failed"
     CANCELLED = "cancelled"
     TIMED_OUT = "timed_out"
+
+
+class AttemptEnd(StrEnum):
+    """How an attempt came to its end."""
+
+    REPORTED = "reported"
+    """Its worker said so."""
+    LEASE_EXPIRED = "lease_expired"
+    WORKER_LEFT = "worker_left"
+    """Its worker deregistered, or was taken off the list."""
+    WORKER_LOST = "worker_lost"
+    """The connection of its worker broke, and did not come back in time."""
+    CANCELLED = "cancelled"
+    RELEASED = "released"
+    """Its worker never heard of it: it counts as no attempt."""
 
 
 LIVE = frozenset({RunStatus.PENDING, RunStatus.RUNNING})
@@ -114,11 +130,16 @@ class Touched(Message):
 
 
 class AttemptView(Message):
+    """One try that ended without a result."""
+
     number: int
     worker_id: WorkerId
     started_at_ms: int
     ended_at_ms: int
     error: str
+    error_code: str | None
+    retryable: bool
+    end: AttemptEnd
 
 
 class RunView(Message):
@@ -140,6 +161,10 @@ class RunView(Message):
     output: bytes | None
     outcome: str | None
     error: str | None
+    error_code: str | None
+    """What kind of error it is, for programs."""
+    retryable: bool | None
+    """Whether another try might help; None where nothing has failed."""
     dead_lettered: bool
     idempotency_key: str | None
     labels: Labels | None
@@ -155,6 +180,8 @@ class RunResult(Message):
     output: bytes | None = None
     outcome: str | None = None
     error: str | None = None
+    error_code: str | None = None
+    retryable: bool | None = None
 
 
 class Ended(Message):
@@ -268,13 +295,25 @@ class Complete(Command[Accepted]):
     ),
 )
 class Fail(Command[Accepted]):
-    """Report that an attempt has failed; without `retry` the run has failed for good."""
+    """Report that an attempt has failed; without `retry` the run has failed for good.
+
+    Without `retry` and without `dead_letter` it is not retryable: the `retry` of a workflow step is
+    not used either.
+    """
 
     run_id: RunId
     worker_id: WorkerId
     namespace: Namespace = NAMESPACE_DEFAULT
     attempt: Attempt = 0
     error: Annotated[str, about("What went wrong.")] = ""
+    code: Annotated[
+        str | None,
+        Text(ERROR_CODE_LENGTH_MAX),
+        about(
+            "What kind of error it is, in one word, as plans and programs know it; without it, the "
+            "word that the error is or begins with, as in `invalid_card: expired`."
+        ),
+    ] = None
     retry: Annotated[bool, about("Try again while retries are left.")] = False
     dead_letter: Annotated[
         bool, about("Keep a run that has failed for good, so that it can be requeued.")

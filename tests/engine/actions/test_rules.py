@@ -176,6 +176,7 @@ def test_the_live_runs_of_a_deleted_action_go_on_with_its_settings():
         at_ms=NOON_MS,
         error="no",
         ready_at_ms=NOON_MS + 300,
+        error_code="no",
     )
     assert (task.task_id, task.lease_expires_at_ms) == ("send-2", NOON_MS + 700)
 

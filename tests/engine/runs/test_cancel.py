@@ -4,7 +4,17 @@ from flo.engine.runs.events import RunCancelled
 from flo.engine.ticks import Tick
 from flo.model.actions import DeleteAction, GetAction, RegisterAction
 from flo.model.errors import Conflict, NotFound, TooLarge
-from flo.model.runs import Accepted, Cancel, Claim, Complete, Fail, Invoke, RunStatus, Touch
+from flo.model.runs import (
+    Accepted,
+    AttemptEnd,
+    Cancel,
+    Claim,
+    Complete,
+    Fail,
+    Invoke,
+    RunStatus,
+    Touch,
+)
 from flo.model.workers import GetWorker, RegisterWorker
 from flo.testing.clock import NOON_MS
 from given import ANNA, DEFAULT, Later, given
@@ -94,7 +104,9 @@ def test_a_running_run_is_cancelled_and_its_worker_is_told():
     ]
     run = engine.run("send-1")
     assert (run.status, run.worker_id, run.attempt) == (RunStatus.CANCELLED, ANNA, 1)
-    assert run.attempts == ()
+    (attempt,) = run.attempts
+    assert (attempt.number, attempt.worker_id, attempt.ended_at_ms) == (1, ANNA, NOON_MS + 5)
+    assert (attempt.end, attempt.error_code) == (AttemptEnd.CANCELLED, "cancelled")
 
 
 def test_the_lease_of_a_cancelled_run_is_over():

@@ -62,6 +62,7 @@ def test_a_run_completed_after_a_failed_attempt_remembers_the_attempt_but_no_err
             started_at_ms=NOON_MS,
             ended_at_ms=NOON_MS + 10,
             error="no route",
+            error_code="failure",
         ),
     )
 

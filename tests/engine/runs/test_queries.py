@@ -7,6 +7,7 @@ from flo.engine.ticks import Tick
 from flo.model.actions import RegisterAction
 from flo.model.errors import Invalid, NotFound
 from flo.model.runs import (
+    AttemptEnd,
     AttemptView,
     Claim,
     Complete,
@@ -89,8 +90,13 @@ def test_a_live_run_shows_everything_about_itself():
                 started_at_ms=NOON_MS,
                 ended_at_ms=NOON_MS + 10,
                 error="no",
+                error_code="no",
+                retryable=True,
+                end=AttemptEnd.REPORTED,
             )
         ],
+        error_code="no",
+        retryable=True,
     )
 
 
@@ -126,7 +132,14 @@ def test_a_wait_tells_how_those_runs_ended_that_have():
 
     assert ended == Ended(
         results=[
-            RunResult(run_id="send-3", status=RunStatus.FAILED, attempt=1, error="no"),
+            RunResult(
+                run_id="send-3",
+                status=RunStatus.FAILED,
+                attempt=1,
+                error="no",
+                error_code="no",
+                retryable=True,
+            ),
             RunResult(
                 run_id="send-1",
                 status=RunStatus.COMPLETED,

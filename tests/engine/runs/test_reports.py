@@ -5,7 +5,17 @@ from flo.engine.ticks import Tick
 from flo.model.actions import RegisterAction
 from flo.model.errors import Conflict, Invalid, NotFound, TooLarge
 from flo.model.ids import DURATION_MS_MAX, PAYLOAD_LENGTH_MAX
-from flo.model.runs import Accepted, Claim, Complete, Fail, Invoke, RunStatus, Touch, Touched
+from flo.model.runs import (
+    Accepted,
+    AttemptEnd,
+    Claim,
+    Complete,
+    Fail,
+    Invoke,
+    RunStatus,
+    Touch,
+    Touched,
+)
 from flo.model.workers import DeregisterWorker, RegisterWorker
 from flo.testing.clock import NOON_MS
 from given import ANNA, BORIS, DEFAULT, Later, claimed, given
@@ -166,6 +176,8 @@ def test_a_failed_attempt_is_tried_again_after_the_retry_delay():
         at_ms=NOON_MS + 10,
         error="no route",
         ready_at_ms=NOON_MS + 1_010,
+        error_code="failure",
+        end=AttemptEnd.REPORTED,
     )
     assert decision.reply == Accepted(run_id="send-1", status=RunStatus.PENDING)
     assert decision.events == (requeued,)
@@ -221,7 +233,14 @@ def test_the_failure_that_uses_up_the_retries_is_dead_lettered():
     decision = engine.execute(FAIL)
 
     failed = RunFailed(
-        namespace=DEFAULT, run_id="send-1", at_ms=NOON_MS, error="no route", dead_lettered=True
+        namespace=DEFAULT,
+        run_id="send-1",
+        at_ms=NOON_MS,
+        error="no route",
+        dead_lettered=True,
+        error_code="failure",
+        retryable=True,
+        end=AttemptEnd.REPORTED,
     )
     assert decision.reply == Accepted(run_id="send-1", status=RunStatus.FAILED)
     assert decision.events == (failed,)
@@ -246,6 +265,85 @@ def test_a_failure_that_wants_no_dead_letter_leaves_none(retry, max_retries):
 
     run = engine.run("send-1")
     assert (run.status, run.dead_lettered) == (RunStatus.FAILED, False)
+
+
+@pytest.mark.parametrize(
+    ("report", "code"),
+    [
+        ({"error": "card refused", "code": "invalid_card"}, "invalid_card"),
+        ({"error": "invalid_card"}, "invalid_card"),
+        ({"error": "invalid_card: it has expired"}, "invalid_card"),
+        ({"error": "the card: it has expired"}, "failure"),
+        ({"error": ""}, "failure"),
+        ({"error": "x" * 129}, "failure"),
+        ({"error": "too slow", "timed_out": True}, "timeout"),
+        ({"error": "too slow", "timed_out": True, "code": "slow_bank"}, "slow_bank"),
+    ],
+)
+def test_a_failure_has_the_code_that_was_given_or_that_its_error_begins_with(report, code):
+    engine = given(SEND, INVOKE, CLAIM, Fail(run_id="send-1", worker_id=ANNA, **report))
+
+    run = engine.run("send-1")
+    assert (run.error_code, run.attempts[-1].error_code) == (code, code)
+
+
+@pytest.mark.parametrize(
+    ("report", "retryable"),
+    [
+        ({}, True),
+        ({"retry": True}, True),
+        ({"retry": True, "dead_letter": False}, True),
+        ({"dead_letter": False}, False),
+    ],
+)
+def test_only_a_failure_without_retry_and_dead_letter_is_not_retryable(report, retryable):
+    engine = given(RegisterAction(name="send", max_retries=0), INVOKE, CLAIM)
+
+    engine.execute(Fail(run_id="send-1", worker_id=ANNA, **report))
+
+    run = engine.run("send-1")
+    assert (run.retryable, run.attempts[-1].retryable) == (retryable, retryable)
+
+
+def test_a_result_after_a_failed_attempt_has_no_code():
+    engine = given(RegisterAction(name="send", retry_delay_ms=0), INVOKE, CLAIM, FAIL, CLAIM)
+    assert (engine.run("send-1").error_code, engine.run("send-1").retryable) == ("failure", True)
+
+    engine.execute(Complete(run_id="send-1", worker_id=ANNA, attempt=2))
+
+    assert (engine.run("send-1").error_code, engine.run("send-1").retryable) == (None, None)
+
+
+def test_an_attempt_tells_how_it_ended():
+    engine = given(
+        RegisterAction(name="send", retry_delay_ms=0, timeout_ms=700),
+        RegisterWorker(worker_id=ANNA, actions=["send"]),
+        INVOKE,
+    )
+
+    engine.execute(CLAIM, FAIL)
+    engine.execute(CLAIM, Later(700), Tick())
+    engine.execute(CLAIM, DeregisterWorker(worker_id=ANNA))
+
+    ends = [(attempt.end, attempt.error_code) for attempt in engine.run("send-1").attempts]
+    assert ends == [
+        (AttemptEnd.REPORTED, "failure"),
+        (AttemptEnd.LEASE_EXPIRED, "timeout"),
+        (AttemptEnd.WORKER_LEFT, "worker_left"),
+    ]
+
+
+def test_a_failure_is_no_repeated_report_because_another_end_has_its_words():
+    engine = given(
+        RegisterAction(name="send", retry_delay_ms=0),
+        RegisterWorker(worker_id=ANNA, actions=["send"]),
+        INVOKE,
+        CLAIM,
+        DeregisterWorker(worker_id=ANNA),
+    )
+
+    with pytest.raises(Conflict, match="is lost"):
+        engine.execute(Fail(run_id="send-1", worker_id=ANNA, attempt=1, error="worker 'anna' left"))
 
 
 def test_with_no_retry_delay_the_run_is_ready_at_once():
@@ -311,7 +409,14 @@ def test_a_run_whose_last_lease_ended_has_timed_out():
 
     error = "no result from worker 'anna' within its lease (timeout_ms 700)"
     assert decision.events == (
-        RunTimedOut(namespace=DEFAULT, run_id="send-1", at_ms=NOON_MS + 700, error=error),
+        RunTimedOut(
+            namespace=DEFAULT,
+            run_id="send-1",
+            at_ms=NOON_MS + 700,
+            error=error,
+            error_code="timeout",
+            end=AttemptEnd.LEASE_EXPIRED,
+        ),
     )
     run = engine.run("send-1")
     assert (run.status, run.error, run.dead_lettered) == (RunStatus.TIMED_OUT, error, True)

@@ -15,8 +15,9 @@ from flo.engine.runs.limits import give_back_permit, leave_queue
 from flo.engine.runs.records import ARCHIVE_KIND, Attempt, Run
 from flo.engine.state import State
 from flo.engine.workers.rules import count_run
+from flo.model.errors import CANCELLED_CODE
 from flo.model.ids import TEXT_LENGTH_MAX, Namespace, RunId
-from flo.model.runs import RunStatus
+from flo.model.runs import AttemptEnd, RunStatus
 from flo.model.storage.archive import Archived
 
 ATTEMPTS_KEPT_MAX = 100
@@ -53,6 +54,8 @@ def finished_run(state: State, event: RunEnd) -> Run:
                 output=output,
                 outcome=outcome,
                 error=None,
+                error_code=None,
+                retryable=None,
                 finished_at_ms=at_ms,
             )
         case RunCancelled(at_ms=at_ms, reason=reason):
@@ -60,21 +63,34 @@ def finished_run(state: State, event: RunEnd) -> Run:
                 run,
                 status=RunStatus.CANCELLED,
                 error=reason or None,
+                error_code=CANCELLED_CODE,
+                retryable=None,
                 finished_at_ms=at_ms,
                 is_delayed=False,
+                attempts=_attempts_of_cancelled(run, at_ms, reason),
             )
-        case RunFailed(at_ms=at_ms, error=error, dead_lettered=dead_lettered):
+        case RunFailed(dead_lettered=dead_lettered, retryable=retryable):
             status = RunStatus.FAILED
-        case RunTimedOut(at_ms=at_ms, error=error):
-            status, dead_lettered = RunStatus.TIMED_OUT, True
+        case RunTimedOut():
+            status, dead_lettered, retryable = RunStatus.TIMED_OUT, True, True
     return replace(
         run,
         status=status,
-        error=error,
-        finished_at_ms=at_ms,
+        error=event.error,
+        error_code=event.error_code,
+        retryable=retryable,
+        finished_at_ms=event.at_ms,
         dead_lettered=dead_lettered,
-        attempts=attempts_after(run, at_ms, error),
+        attempts=attempts_after(
+            run, event.at_ms, event.error, event.error_code, event.end, retryable=retryable
+        ),
     )
+
+
+def _attempts_of_cancelled(run: Run, at_ms: int, reason: str) -> tuple[Attempt, ...]:
+    if run.status is not RunStatus.RUNNING:
+        return run.attempts
+    return attempts_after(run, at_ms, reason, CANCELLED_CODE, AttemptEnd.CANCELLED)
 
 
 def apply_completed(state: State, event: RunCompleted) -> None:
@@ -131,7 +147,15 @@ def release_lease(
     return run
 
 
-def attempts_after(run: Run, at_ms: int, error: str) -> tuple[Attempt, ...]:
+def attempts_after(
+    run: Run,
+    at_ms: int,
+    error: str,
+    code: str | None,
+    end: AttemptEnd,
+    *,
+    retryable: bool = True,
+) -> tuple[Attempt, ...]:
     """The attempts that have ended, with the one that ends now; of very many, the last."""
     assert run.worker_id is not None
     assert run.started_at_ms is not None
@@ -141,6 +165,9 @@ def attempts_after(run: Run, at_ms: int, error: str) -> tuple[Attempt, ...]:
         started_at_ms=run.started_at_ms,
         ended_at_ms=at_ms,
         error=error[:TEXT_LENGTH_MAX],
+        error_code=code,
+        retryable=retryable,
+        end=end,
     )
     return (*run.attempts[1 - ATTEMPTS_KEPT_MAX :], ended)
 

@@ -8,7 +8,7 @@ from flo.model.ids import (
     RunId,
     WorkerId,
 )
-from flo.model.runs import RunStatus
+from flo.model.runs import AttemptEnd, RunStatus
 
 
 class RunQueued(Event):
@@ -63,6 +63,8 @@ class RunRequeued(Event):
     at_ms: int
     error: str
     ready_at_ms: int
+    error_code: str | None = None
+    end: AttemptEnd = AttemptEnd.REPORTED
 
 
 class RunFailed(Event):
@@ -71,6 +73,10 @@ class RunFailed(Event):
     at_ms: int
     error: str
     dead_lettered: bool
+    error_code: str | None = None
+    retryable: bool = True
+    """Whether another try might help, as its worker said."""
+    end: AttemptEnd = AttemptEnd.REPORTED
 
 
 class RunTimedOut(Event):
@@ -78,9 +84,13 @@ class RunTimedOut(Event):
     run_id: RunId
     at_ms: int
     error: str
+    error_code: str | None = None
+    end: AttemptEnd = AttemptEnd.LEASE_EXPIRED
 
 
 class RunCancelled(Event):
+    """The attempt under way, if there is one, has ended as `cancelled`."""
+
     namespace: Namespace
     run_id: RunId
     at_ms: int

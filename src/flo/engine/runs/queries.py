@@ -98,6 +98,8 @@ def run_view(namespace: Namespace, run: Run) -> RunView:
         idempotency_key=run.idempotency_key,
         labels=run.labels,
         attempts=[_attempt_view(attempt) for attempt in run.attempts],
+        error_code=run.error_code,
+        retryable=run.retryable,
     )
 
 
@@ -108,6 +110,9 @@ def _attempt_view(attempt: Attempt) -> AttemptView:
         started_at_ms=attempt.started_at_ms,
         ended_at_ms=attempt.ended_at_ms,
         error=attempt.error,
+        error_code=attempt.error_code,
+        retryable=attempt.retryable,
+        end=attempt.end,
     )
 
 
@@ -119,6 +124,8 @@ def run_result(run: Run) -> RunResult:
         output=run.output,
         outcome=run.outcome,
         error=run.error,
+        error_code=run.error_code,
+        retryable=run.retryable,
     )
 
 

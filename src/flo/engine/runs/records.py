@@ -7,7 +7,7 @@ from flo.model.ids import (
     RunId,
     WorkerId,
 )
-from flo.model.runs import RunStatus
+from flo.model.runs import AttemptEnd, RunStatus
 
 ARCHIVE_KIND = "run"
 
@@ -20,6 +20,9 @@ class Attempt(Record):
     started_at_ms: int
     ended_at_ms: int
     error: str
+    error_code: str | None = None
+    retryable: bool = True
+    end: AttemptEnd = AttemptEnd.REPORTED
 
 
 class Run(Record):
@@ -51,3 +54,6 @@ class Run(Record):
     """The attempts of earlier lives; they do not count against the retries."""
     limit_key: str | None = None
     """The key under which its action limits how many are under way."""
+    error_code: str | None = None
+    retryable: bool | None = None
+    """Whether another try might help; None while nothing has failed."""

@@ -34,7 +34,7 @@ from flo.engine.runs.records import Run
 from flo.engine.state import Space, State
 from flo.engine.workers.events import WorkerDeregistered
 from flo.model.base import Event
-from flo.model.errors import Conflict, NotFound, TooLarge
+from flo.model.errors import TIMEOUT_CODE, Conflict, NotFound, TooLarge, code_in
 from flo.model.ids import (
     DURATION_MS_MAX,
     ERROR_LENGTH_MAX,
@@ -45,6 +45,7 @@ from flo.model.kv import OPERATIONS_PER_TRANSACTION_MAX, Transact
 from flo.model.runs import (
     CHECKS_PER_RESULT_MAX,
     Accepted,
+    AttemptEnd,
     Complete,
     Fail,
     RunStatus,
@@ -96,14 +97,21 @@ def decide_fail(state: State, command: Fail, context: Context) -> Decision:
         return Decision(Accepted(run_id=command.run_id, status=found.status))
     run = leased_run(found, command)
     space = state.spaces[command.namespace]
-    error = command.error[:ERROR_LENGTH_MAX]
+    error, code = command.error[:ERROR_LENGTH_MAX], _reported_code(command)
     action = space.settings(run.action)
     if command.retry and has_retries(run, action):
-        requeued = _requeued(command.namespace, run, action, error, context)
+        requeued = _requeued(
+            command.namespace, run, action, context, error, code, AttemptEnd.REPORTED
+        )
         return Decision(Accepted(run_id=run.run_id, status=RunStatus.PENDING), (requeued,))
     if command.timed_out:
         timed_out = RunTimedOut(
-            namespace=command.namespace, run_id=run.run_id, at_ms=context.now_ms, error=error
+            namespace=command.namespace,
+            run_id=run.run_id,
+            at_ms=context.now_ms,
+            error=error,
+            error_code=code,
+            end=AttemptEnd.REPORTED,
         )
         return Decision(Accepted(run_id=run.run_id, status=RunStatus.TIMED_OUT), (timed_out,))
     failed = RunFailed(
@@ -112,6 +120,9 @@ def decide_fail(state: State, command: Fail, context: Context) -> Decision:
         at_ms=context.now_ms,
         error=error,
         dead_lettered=command.dead_letter,
+        error_code=code,
+        retryable=command.retry or command.dead_letter,
+        end=AttemptEnd.REPORTED,
     )
     return Decision(Accepted(run_id=run.run_id, status=RunStatus.FAILED), (failed,))
 
@@ -151,7 +162,8 @@ def react_worker_deregistered(
     for run in sorted(held, key=lambda run: (run.action, run.number)):  # no other order is kept
         if run.run_id not in space.runs:
             continue  # what came of another one has cancelled it
-        yield _given_up(event.namespace, space, run, f"worker {event.worker_id!r} left", context)
+        error = f"worker {event.worker_id!r} left"
+        yield given_up(event.namespace, space, run, context, error, AttemptEnd.WORKER_LEFT)
 
 
 def apply_touched(state: State, event: RunTouched) -> None:
@@ -173,7 +185,9 @@ def apply_requeued(state: State, event: RunRequeued) -> None:
         ready_at_ms=event.ready_at_ms,
         is_delayed=event.ready_at_ms > event.at_ms,
         error=event.error,
-        attempts=attempts_after(run, event.at_ms, event.error),
+        error_code=event.error_code,
+        retryable=True,
+        attempts=attempts_after(run, event.at_ms, event.error, event.error_code, event.end),
     )
     space.runs[run.run_id] = run
     space.tallies[run.action].pending += 1
@@ -224,8 +238,8 @@ def _reported_before(run: Run | None, command: Complete | Fail) -> bool:
             return taken_in == (worker_id, attempt, output, outcome)
         case Fail(worker_id=worker_id, attempt=attempt, error=error):
             return any(
-                (ended.worker_id, ended.number, ended.error)
-                == (worker_id, attempt, error[:TEXT_LENGTH_MAX])
+                (ended.worker_id, ended.number, ended.error, ended.end)
+                == (worker_id, attempt, error[:TEXT_LENGTH_MAX], AttemptEnd.REPORTED)
                 for ended in run.attempts
             )
 
@@ -233,21 +247,39 @@ def _reported_before(run: Run | None, command: Complete | Fail) -> bool:
 def _lease_ended(namespace: Namespace, space: Space, run: Run, context: Context) -> Event:
     timeout_ms = space.settings(run.action).timeout_ms
     error = f"no result from worker {run.worker_id!r} within its lease (timeout_ms {timeout_ms})"
-    return _given_up(namespace, space, run, error, context)
+    return given_up(namespace, space, run, context, error, AttemptEnd.LEASE_EXPIRED)
 
 
-def _given_up(
-    namespace: Namespace, space: Space, run: Run, error: str, context: Context
+def given_up(
+    namespace: Namespace, space: Space, run: Run, context: Context, error: str, end: AttemptEnd
 ) -> RunRequeued | RunTimedOut:
-    """The worker is gone. That counts as an attempt."""
+    """The worker has not reported in time, or is gone. That counts as an attempt."""
     action = space.settings(run.action)
+    code = TIMEOUT_CODE if end is AttemptEnd.LEASE_EXPIRED else end.value
     if has_retries(run, action):
-        return _requeued(namespace, run, action, error, context)
-    return RunTimedOut(namespace=namespace, run_id=run.run_id, at_ms=context.now_ms, error=error)
+        return _requeued(namespace, run, action, context, error, code, end)
+    return RunTimedOut(
+        namespace=namespace,
+        run_id=run.run_id,
+        at_ms=context.now_ms,
+        error=error,
+        error_code=code,
+        end=end,
+    )
+
+
+def _reported_code(command: Fail) -> str:
+    return command.code or (TIMEOUT_CODE if command.timed_out else code_in(command.error))
 
 
 def _requeued(
-    namespace: Namespace, run: Run, action: Action, error: str, context: Context
+    namespace: Namespace,
+    run: Run,
+    action: Action,
+    context: Context,
+    error: str,
+    code: str,
+    end: AttemptEnd,
 ) -> RunRequeued:
     tries = run.attempt - run.attempts_before
     delay_ms = min(action.retry_delay_ms * 2 ** min(tries - 1, 40), DURATION_MS_MAX)
@@ -257,4 +289,6 @@ def _requeued(
         at_ms=context.now_ms,
         error=error,
         ready_at_ms=context.now_ms + delay_ms,
+        error_code=code,
+        end=end,
     )

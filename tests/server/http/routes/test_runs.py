@@ -45,6 +45,8 @@ async def test_a_run_shows_everything_about_itself(mail):
             "output_encoding": None,
             "outcome": None,
             "error": None,
+            "error_code": None,
+            "retryable": None,
             "dead_lettered": False,
             "idempotency_key": "k1",
             "labels": {"gpu": True},
