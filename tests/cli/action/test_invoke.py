@@ -93,6 +93,8 @@ def test_waiting_in_json_brings_one_object(shell, client):
         "output_encoding": "json",
         "outcome": "success",
         "error": None,
+        "error_code": None,
+        "retryable": None,
     }
 
 
