@@ -331,14 +331,16 @@ class Simulation:
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """Servers and workers that are made to fail log a lot, and it says nothing new."""
-    logger = logging.getLogger("flo.worker")
-    logger.disabled = True
+    """Servers, clients and workers that are made to fail log a lot, and it says nothing new."""
+    loggers = [logging.getLogger(name) for name in ("flo.client", "flo.worker")]
+    for logger in loggers:
+        logger.disabled = True
     try:
         with structlog.testing.capture_logs():
             yield
     finally:
-        logger.disabled = False
+        for logger in loggers:
+            logger.disabled = False
 
 
 def main() -> None:

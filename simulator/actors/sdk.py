@@ -19,8 +19,13 @@ from flo.model.workers import Notifications, WorkerKnown
 from flo.worker.actions.context import ActionContext
 from flo.worker.actions.worker import ActionWorker
 from flo.worker.outcome import NonRetryableError
+from simulator.checks.invariants import Invariant
 from simulator.ledgers.runs import Hold
 from simulator.world import ACTIONS, World, payload_for
+
+AUTO_TOUCH_CHANCE = 0.4
+LATE_S_MAX = 0.05
+"""How much later than its deadline a handler may be stopped."""
 
 
 class SdkWorker:
@@ -62,6 +67,8 @@ class SdkWorker:
     def _new_worker(self) -> ActionWorker:
         self._session = self._world.session(self.name, self._rng)
         flo = SimulatedFlo(self._world, self._session, self._namespace)
+        self._workers = flo.workers
+        self._auto_touch = self._rng.random() < AUTO_TOUCH_CHANCE
         worker = ActionWorker(
             flo,
             worker_id=f"{self.name}.{self._lives}",
@@ -71,13 +78,27 @@ class SdkWorker:
             block_ms=60_000,
             heartbeat_interval=60.0,
             drain_timeout=5.0,
-            auto_touch=self._rng.random() < 0.7,
+            auto_touch=self._auto_touch,
         )
         for action in ACTIONS:
             worker.register_action(action, self._perform)
         return worker
 
     async def _perform(self, ctx: ActionContext) -> bytes:
+        timeout_s = self._workers.timeout_s(ctx.task_id, ctx.attempt)
+        loop = asyncio.get_running_loop()
+        begun_at_s = loop.time()
+        try:
+            return await self._execute(ctx)
+        finally:
+            took_s = loop.time() - begun_at_s
+            self._world.checks.hold(
+                Invariant.TIMEOUT_KEPT,
+                self._auto_touch or not timeout_s or took_s <= timeout_s + LATE_S_MAX,
+                f"{ctx!r} took {took_s} s, and may take {timeout_s} s",
+            )
+
+    async def _execute(self, ctx: ActionContext) -> bytes:
         profile, roll = self._world.profile, self._rng.random()
         if roll < profile.stall_chance:
             await asyncio.sleep(self._rng.random() * 30.0)
@@ -101,7 +122,7 @@ class SimulatedFlo(Flo):
         self.namespace = namespace
         self._session = session
         self.actions = Actions(session, namespace)
-        self.workers = NotedWorkers(world, session, namespace)
+        self.workers: NotedWorkers = NotedWorkers(world, session, namespace)
 
 
 class NotedWorkers(Workers):
@@ -112,6 +133,10 @@ class NotedWorkers(Workers):
         self._trace = world.trace
         self._ledger = world.ledger
         self._holds: dict[tuple[RunId, int], Hold] = {}
+
+    def timeout_s(self, run_id: RunId, attempt: int) -> float:
+        """How long an attempt may execute, as its assignment says; 0 is without end."""
+        return self._holds[run_id, attempt].task.timeout_ms / 1_000
 
     async def register(
         self, worker_id: WorkerId, actions: list[ActionName], **settings: Any
@@ -164,9 +189,10 @@ class NotedWorkers(Workers):
         attempt: int = 0,
         retry: bool = False,
         dead_letter: bool = True,
+        timed_out: bool = False,
     ) -> Accepted:
         hold = self._holds[run_id, attempt]
-        self._ledger.failing(hold, attempt, error, retry)
+        self._ledger.failing(hold, attempt, error, retry, timed_out)
         try:
             accepted = await super().fail(
                 run_id,
@@ -175,6 +201,7 @@ class NotedWorkers(Workers):
                 attempt=attempt,
                 retry=retry,
                 dead_letter=dead_letter,
+                timed_out=timed_out,
             )
         except FloError as refusal:
             self._refused(hold, "fail", error, refusal)

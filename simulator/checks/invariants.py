@@ -23,6 +23,7 @@ class Invariant(StrEnum):
     LABELS_MATCH = "a run goes to a worker that has its labels"
     DRAINING_GETS_NOTHING = "a draining worker is given nothing"
     LEASE_LENGTH = "a lease lasts as long as the action or a touch says"
+    TIMEOUT_KEPT = "a handler executes no longer than its timeout_ms, unless it is touched"
     BACKOFF = "a retry waits for no less than the action's retry delay"
     CLAIMED_FIRST = "no attempt ends that was not claimed"
     HOLDER_REPORTS = "only its holder ends an attempt; the result of a lost lease is refused"

@@ -14,6 +14,7 @@ class Reports:
     def __init__(self) -> None:
         self._completes: defaultdict[RunKey, set[tuple[WorkerId, int, bytes]]] = defaultdict(set)
         self._fails: defaultdict[RunKey, set[tuple[WorkerId, int, str, bool]]] = defaultdict(set)
+        self._timeouts: defaultdict[RunKey, set[tuple[WorkerId, int, str]]] = defaultdict(set)
         self._touches: defaultdict[RunKey, set[int]] = defaultdict(set)
 
     def complete(self, run: RunKey, worker_id: WorkerId, attempt: int, output: bytes) -> None:
@@ -21,6 +22,10 @@ class Reports:
 
     def fail(self, run: RunKey, worker_id: WorkerId, attempt: int, error: str, retry: bool) -> None:
         self._fails[run].add((worker_id, attempt, error, retry))
+
+    def time_out(self, run: RunKey, worker_id: WorkerId, attempt: int, error: str) -> None:
+        """A failure for want of time, after all its retries."""
+        self._timeouts[run].add((worker_id, attempt, error))
 
     def touch(self, run: RunKey, extend_ms: int) -> None:
         self._touches[run].add(extend_ms)
@@ -40,6 +45,9 @@ class Reports:
     ) -> bool:
         sent = self._fails[run]
         return (worker_id, attempt, error, retry) in sent or (worker_id, 0, error, retry) in sent
+
+    def has_timeout(self, run: RunKey, worker_id: WorkerId, attempt: int, error: str) -> bool:
+        return (worker_id, attempt, error) in self._timeouts[run]
 
     def has_touch(self, run: RunKey, extend_ms: int) -> bool:
         return extend_ms in self._touches[run]

@@ -129,8 +129,12 @@ class Ledger:
         hold.reports += 1
         self._reports.complete(hold.run, hold.worker_id, attempt, output)
 
-    def failing(self, hold: Hold, attempt: int, error: str, retry: bool) -> None:
+    def failing(
+        self, hold: Hold, attempt: int, error: str, retry: bool, timed_out: bool = False
+    ) -> None:
         hold.reports += 1
+        if timed_out:
+            self._reports.time_out(hold.run, hold.worker_id, attempt, error)
         self._reports.fail(hold.run, hold.worker_id, attempt, error, retry)
 
     def touching(self, hold: Hold, extend_ms: int) -> None:

@@ -238,7 +238,8 @@ class RunReference:
     @reads
     def _timed_out(self, event: RunTimedOut) -> None:
         timeline = self._held_run(event.namespace, event.run_id)
-        self._check_given_up(timeline, event.error, retry=False)
+        if not self._has_timeout(timeline, event.error):
+            self._check_given_up(timeline, event.error, retry=False)
         self._hold(Invariant.ATTEMPTS_BOUNDED, self._is_exhausted(timeline), event, timeline)
         self._let_go(timeline, event.error)
         self._end(timeline, RunStatus.TIMED_OUT, is_dead=True)
@@ -335,6 +336,10 @@ class RunReference:
     def _has_fail(self, timeline: RunTimeline, error: str, *, retry: bool) -> bool:
         assert timeline.holder is not None
         return self._reports.has_fail(timeline.key, timeline.holder, timeline.attempt, error, retry)
+
+    def _has_timeout(self, timeline: RunTimeline, error: str) -> bool:
+        assert timeline.holder is not None
+        return self._reports.has_timeout(timeline.key, timeline.holder, timeline.attempt, error)
 
     def _is_exhausted(self, timeline: RunTimeline) -> bool:
         tries = timeline.attempt - timeline.attempts_before

@@ -45,6 +45,7 @@ from flo.model.runs import (
     RunStatus,
     Task,
 )
+from flo.worker.actions.runner import TaskRunner
 from simulation.control import control, every_control, wake_nobody
 from simulator.checks.invariants import Invariant
 from simulator.simulation import Simulation
@@ -104,6 +105,11 @@ def leases_end_early(monkeypatch):
         return decide_tick(state, command, replace(context, now_ms=context.now_ms + 700))
 
     monkeypatch.setitem(RULES, Tick, tick)
+
+
+@control(Invariant.TIMEOUT_KEPT)
+def handlers_execute_past_their_timeout(monkeypatch):
+    monkeypatch.setattr(TaskRunner, "_overdue", lambda self, call: None)
 
 
 @control(Invariant.LEASES_DUE, audited=True)

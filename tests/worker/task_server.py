@@ -33,7 +33,13 @@ from flo.wire.codec import Answer
 from flo.wire.opcodes import Form
 
 
-def task(number: int = 1, action: str = "a", payload: bytes = b"", attempt: int = 1) -> Task:
+def task(
+    number: int = 1,
+    action: str = "a",
+    payload: bytes = b"",
+    attempt: int = 1,
+    timeout_ms: int = 0,
+) -> Task:
     return Task(
         task_id=f"{action}-{number}",
         task_type=action,
@@ -41,6 +47,7 @@ def task(number: int = 1, action: str = "a", payload: bytes = b"", attempt: int 
         created_at_ms=1_790_000_000_000,
         attempt=attempt,
         lease_expires_at_ms=1_790_000_030_000,
+        timeout_ms=timeout_ms,
     )
 
 

@@ -116,8 +116,12 @@ class Workers(Noun):
         attempt: int = 0,
         retry: bool = False,
         dead_letter: bool = True,
+        timed_out: bool = False,
     ) -> Accepted:
-        """Without `retry` the run has failed for good; `dead_letter` keeps it for a requeue."""
+        """Without `retry` the run has failed for good; `dead_letter` keeps it for a requeue.
+
+        `timed_out` says that it was for want of time: without a retry, the run has timed out.
+        """
         return await self._call(
             Fail(
                 run_id=run_id,
@@ -126,6 +130,7 @@ class Workers(Noun):
                 error=error,
                 retry=retry,
                 dead_letter=dead_letter,
+                timed_out=timed_out,
             )
         )
 

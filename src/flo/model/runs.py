@@ -102,6 +102,8 @@ class Task(Message):
     created_at_ms: int
     attempt: int
     lease_expires_at_ms: int | None = None
+    timeout_ms: int = 0
+    """How long the attempt may execute; 0 is without end."""
 
 
 class Assigned(Message):

@@ -1,6 +1,7 @@
 """What every kind of worker is: its name, its client, its start and its end."""
 
 import asyncio
+import logging
 import secrets
 import socket
 from collections.abc import Callable
@@ -19,8 +20,13 @@ from flo.model.ids import (
 )
 from flo.model.workers import CONCURRENCY_MAX, WorkerType
 from flo.worker.lifecycle import Lifecycle, LifecyclePolicy, Work
+from flo.worker.logs import check_level, set_up_logs
 from flo.worker.signals import on_signals
 from flo.worker.watchdog import watching
+
+PROCESSES_SHOWN_MAX = 10
+
+_logger = logging.getLogger("flo.worker")
 
 
 class BaseWorker:
@@ -37,8 +43,10 @@ class BaseWorker:
         labels: Labels | None,
         metadata: dict[str, Any] | None,
         blocking_limit_s: float,
+        log_level: str | None,
     ) -> None:
         _check(policy)
+        check_level(log_level)
         self.worker_id = worker_id or f"{socket.gethostname()}-{secrets.token_hex(4)}"
         check_worker_id(self.worker_id)
         self.machine_id = machine_id or socket.gethostname()
@@ -52,6 +60,8 @@ class BaseWorker:
         self._flo = address if isinstance(address, Flo) else Flo(address, namespace=namespace)
         self._policy = policy
         self._blocking_limit_s = blocking_limit_s
+        self._log_level = log_level
+        self._is_registered = False
         self._incarnation = ""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lifecycle: Lifecycle | None = None
@@ -63,6 +73,7 @@ class BaseWorker:
         address: str | None = None,
         namespace: Namespace | None = None,
         concurrency: int | None = None,
+        log_level: str | None = None,
     ) -> None:
         """Replace, before it starts, what the worker was made with."""
         if self._lifecycle is not None:
@@ -71,6 +82,9 @@ class BaseWorker:
             policy = self._policy._replace(concurrency=concurrency)
             _check(policy)
             self._policy = policy
+        if log_level is not None:
+            check_level(log_level)
+            self._log_level = log_level
         if address is not None or namespace is not None:
             own = self._flo
             self._flo = Flo(address or own.address, namespace=namespace or own.namespace)
@@ -78,6 +92,12 @@ class BaseWorker:
 
     def run(self) -> None:
         """Work until told to stop. SIGINT or SIGTERM drains; a second one stops at once."""
+        if _is_loop_running():
+            raise Invalid(
+                "run() makes an event loop of its own, and one runs here already: "
+                "`await worker.serve()` instead",
+                code="loop_is_running",
+            )
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             runner.run(self._serve_until_signalled())
 
@@ -85,6 +105,7 @@ class BaseWorker:
         """Work in the running loop until told to stop."""
         if self._lifecycle is not None:
             raise Invalid("this worker has been started before: make a new one")
+        set_up_logs(self._log_level)
         work = self._new_work()
         self._loop = asyncio.get_running_loop()
         self._incarnation = secrets.token_hex(8)
@@ -123,6 +144,23 @@ class BaseWorker:
             worker_type=worker_type,
             incarnation=self._incarnation,
         )
+        self._log_registered(processes)
+
+    def _log_registered(self, processes: list[str]) -> None:
+        """Say where this worker is and what it serves; later, only that it is there again."""
+        if self._is_registered:
+            _logger.info("worker %s is registered again", self.worker_id)
+            return
+        self._is_registered = True
+        rest = len(processes) - PROCESSES_SHOWN_MAX
+        _logger.info(
+            "worker %s serves %s at %s (namespace %s, concurrency %d)",
+            self.worker_id,
+            ", ".join(processes[:PROCESSES_SHOWN_MAX]) + (f" and {rest} more" if rest > 0 else ""),
+            self._flo.address,
+            self._flo.namespace,
+            self._policy.concurrency,
+        )
 
     async def _serve_until_signalled(self) -> None:
         with on_signals(self.stop, lambda: self.stop(at_once=True)):
@@ -132,6 +170,14 @@ class BaseWorker:
 def _check(policy: LifecyclePolicy) -> None:
     check_range(policy.concurrency, "concurrency", 1, CONCURRENCY_MAX)
     check_range(policy.block_ms, "block_ms", 0, BLOCK_MS_MAX)
+
+
+def _is_loop_running() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -16,19 +16,10 @@ import typing
 from collections.abc import Callable, Iterable
 from inspect import Parameter
 from types import SimpleNamespace
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from flo.worker.actions.context import ActionContext
-
-
-class HandlerContext(Protocol):
-    """What a handler is called with, and what its input is taken from."""
-
-    @property
-    def payload(self) -> bytes: ...
-
-    def into(self, type: Any) -> Any: ...
-
+from flo.worker.context import BaseContext
 
 Handler: TypeAlias = Callable[..., Any]
 Supply: TypeAlias = Callable[[Any], Any]
@@ -42,7 +33,7 @@ class BoundHandler(NamedTuple):
     is_async: bool
 
 
-def bind(handler: Handler, context: type[HandlerContext] = ActionContext) -> BoundHandler:
+def bind(handler: Handler, context: type[BaseContext] = ActionContext) -> BoundHandler:
     """Read the signature, once; a TypeError says what cannot be supplied."""
     name = getattr(handler, "__name__", repr(handler))
     function = _function_of(handler)
@@ -86,7 +77,7 @@ def _resolved(name: str, function: Handler, parameters: Iterable[Parameter]) -> 
 
 
 def _supplies(
-    name: str, parameters: list[Parameter], context: type[HandlerContext]
+    name: str, parameters: list[Parameter], context: type[BaseContext]
 ) -> dict[str, Supply]:
     """Parameter to what it gets."""
     contexts, inputs = [], []
@@ -129,7 +120,7 @@ def _caller(handler: Handler, parameters: list[Parameter], supplies: dict[str, S
         if parameter.kind is not Parameter.POSITIONAL_ONLY and parameter.name in supplies
     }
 
-    def call(context: HandlerContext) -> Any:
+    def call(context: BaseContext) -> Any:
         return handler(
             *(supply(context) for supply in positional),
             **{name: supply(context) for name, supply in named.items()},
@@ -150,11 +141,11 @@ def _takes_the_context_alone(parameters: list[Parameter], supplies: dict[str, Su
     )
 
 
-def _give_context(context: HandlerContext) -> HandlerContext:
+def _give_context(context: BaseContext) -> BaseContext:
     return context
 
 
-def _give_input(type: Any, default: Any, context: HandlerContext) -> Any:
+def _give_input(type: Any, default: Any, context: BaseContext) -> Any:
     if not context.payload and default is not Parameter.empty:
         return default
     return context.into(type)

@@ -16,6 +16,7 @@ from flo.client.workers import Workers
 from flo.model.errors import FloError, NotFound, Unavailable
 from flo.model.ids import RunId, WorkerId
 from flo.model.workers import WorkerStatus
+from flo.worker.logs import log_trouble
 from flo.worker.watchdog import Running
 
 RETRY_S = 1.0
@@ -121,10 +122,9 @@ class Lifecycle:
             try:
                 await self._work.announce()
             except Unavailable as error:
-                _logger.warning("worker %s cannot register yet: %s", self._worker_id, error)
+                log_trouble(error, "worker %s cannot register yet: %s", self._worker_id, error)
                 await asyncio.sleep(RETRY_S)
             else:
-                _logger.info("worker %s is registered", self._worker_id)
                 return
 
     async def _work_and_leave(self) -> None:
@@ -163,7 +163,7 @@ class Lifecycle:
             except NotFound:
                 await self._announce_again()
             except FloError as error:
-                _logger.warning("worker %s: no heartbeat: %s", self._worker_id, error)
+                log_trouble(error, "worker %s: no heartbeat: %s", self._worker_id, error)
 
     async def _await_notifications(self) -> None:
         """Learn at once of runs that are cancelled, and of a drain even if no slot is free."""
@@ -177,7 +177,7 @@ class Lifecycle:
                 await self._announce_again()
                 await asyncio.sleep(RETRY_S)
             except FloError as error:
-                _logger.warning("worker %s: no notifications: %s", self._worker_id, error)
+                log_trouble(error, "worker %s: no notifications: %s", self._worker_id, error)
                 await asyncio.sleep(RETRY_S)
             else:
                 last = notifications.last
@@ -210,7 +210,7 @@ async def try_soon(worker_id: WorkerId, doing: Awaitable[object]) -> None:
     except TimeoutError:
         _logger.warning("worker %s: no answer within %g s", worker_id, LEAVE_S_MAX)
     except FloError as error:
-        _logger.warning("worker %s: %s", worker_id, error)
+        log_trouble(error, "worker %s: %s", worker_id, error)
 
 
 async def _ended_well(task: asyncio.Task[None]) -> bool:

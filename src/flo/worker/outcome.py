@@ -5,7 +5,8 @@ returns ctx.result(name, data)     Done        that outcome
 raises                             TryAgain    after a delay, while retries are left
 raises NonRetryableError           GiveUp      at once, and not dead-lettered
 returns what cannot be sent        GiveUp      the work is done: doing it again helps nobody
-runs over its time                 GiveUp
+runs over the timeout_ms           OutOfTime   as TryAgain; without retries it has timed out
+runs over the action_timeout       GiveUp
 """
 
 import traceback
@@ -44,7 +45,11 @@ class GiveUp(NamedTuple):
     dead_letter: bool = True
 
 
-Outcome: TypeAlias = Done | TryAgain | GiveUp
+class OutOfTime(NamedTuple):
+    error: str
+
+
+Outcome: TypeAlias = Done | TryAgain | GiveUp | OutOfTime
 
 
 def outcome_of(value: Any) -> Outcome:
@@ -60,7 +65,7 @@ def outcome_of(value: Any) -> Outcome:
         return GiveUp(f"the result cannot be sent: {error.message}")
 
 
-def outcome_of_error(error: BaseException) -> Outcome:
+def outcome_of_error(error: BaseException) -> TryAgain | GiveUp:
     """What it means that a handler has raised this."""
     if isinstance(error, NonRetryableError):
         return GiveUp(_describe(error), dead_letter=False)

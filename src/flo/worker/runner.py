@@ -14,9 +14,10 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from math import inf
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from flo.aio.deadlines import DeadlineTimer
+from flo.worker.context import BaseContext
 from flo.worker.handler import BoundHandler
 from flo.worker.threads import Threads
 from flo.worker.watchdog import Running, Subject
@@ -24,14 +25,8 @@ from flo.worker.watchdog import Running, Subject
 _logger = logging.getLogger("flo.worker")
 
 
-class Stoppable(Protocol):
-    """What every context has."""
-
-    cancelled: bool
-
-
 S = TypeVar("S", bound=Subject)
-C = TypeVar("C", bound=Stoppable)
+C = TypeVar("C", bound=BaseContext)
 R = TypeVar("R")
 
 
@@ -64,6 +59,11 @@ class HandlerCall(Generic[S, C]):
     def is_stopped(self) -> bool:
         """Whether its result no longer counts."""
         return self.context.cancelled
+
+    @property
+    def deadline_s(self) -> float:
+        """When its time is over: that of the worker, or that of its lease."""
+        return min(self.ends_at_s, self.context.lease_ends_at_s)
 
     def enter_loop(self) -> None:
         """From now on, the handler runs in the loop, and can be cancelled there."""
@@ -113,7 +113,7 @@ class HandlerRunner(Generic[S, C]):
         """From now on it can be stopped, and its time is running."""
         call.ends_at_s = asyncio.get_running_loop().time() + self._timeout_s
         self._running.add(call)
-        self._timer.set(min(call.ends_at_s, call.touch_at_s))
+        self._timer.set(min(call.deadline_s, call.touch_at_s))
 
     async def _call(
         self,
@@ -153,12 +153,12 @@ class HandlerRunner(Generic[S, C]):
                     self._stop_again(call)
                 next_s = min(next_s, call.ends_at_s)
                 continue
-            if call.ends_at_s <= now_s:
+            if call.deadline_s <= now_s:
                 self._overdue(call)
                 continue
             if call.touch_at_s <= now_s:
                 self._touch_due(call, now_s)
-            next_s = min(next_s, call.ends_at_s, call.touch_at_s)
+            next_s = min(next_s, call.deadline_s, call.touch_at_s)
         return next_s
 
     def _stop(self, call: HandlerCall[S, C]) -> None:

@@ -8,7 +8,7 @@ import pytest
 from client.virtual import run_virtual
 from flo.client.session.session import Session
 from flo.client.workers import Workers
-from flo.model.errors import Conflict
+from flo.model.errors import Conflict, Invalid
 from flo.model.runs import Touch
 from flo.worker.actions.context import ActionContext
 from flo.worker.outcome import ActionResult, NonRetryableError
@@ -88,3 +88,11 @@ async def test_a_lost_lease_is_raised_to_whoever_touches() -> None:
     with pytest.raises(Conflict, match="lost"):
         await asyncio.to_thread(context.touch)
     await session.close()
+
+
+@pytest.mark.parametrize("extend_ms", [0, -1, 3_600_001])
+async def test_a_touch_of_no_sense_names_its_argument(
+    context: ActionContext, extend_ms: int
+) -> None:
+    with pytest.raises(Invalid, match=f"expected extend_ms from 1 to 3600000, got {extend_ms}"):
+        context.touch(extend_ms)

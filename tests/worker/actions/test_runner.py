@@ -10,7 +10,7 @@ from client.virtual import run_virtual, turns
 from flo.client.session.session import Session
 from flo.client.workers import Workers
 from flo.model.errors import Conflict, NotFound, TooLarge, Unavailable
-from flo.model.runs import Accepted, Complete, Fail, RunStatus, Touch
+from flo.model.runs import Accepted, Complete, Fail, RunStatus, Task, Touch
 from flo.worker.actions.context import ActionContext
 from flo.worker.actions.runner import TaskRunner
 from flo.worker.handler import bind
@@ -35,19 +35,22 @@ class RunnerSetup:
         self.server = TaskServer()
         self.session = Session(self.server.connect, "flo:9000", rng=lambda: 1.0)
         self.released_count = 0
+        self.lease_ms = lease_ms
         self.runner = TaskRunner(
             Workers(self.session, "default"),
             "anna",
             "default",
             {"a": bind(handler)},
-            {"a": lease_ms},
             action_timeout_s=action_timeout_s,
             cancel_grace_s=GRACE_S,
             auto_touch=auto_touch,
         )
 
     async def run(self, payload: bytes = b"") -> None:
-        await self.runner.run(task(payload=payload), self._release)
+        await self.runner.run(self.task(payload=payload), self._release)
+
+    def task(self, **fields: Any) -> Task:
+        return task(timeout_ms=self.lease_ms, **fields)
 
     async def close(self) -> None:
         self.runner.stop()
@@ -217,11 +220,84 @@ def test_a_long_lease_is_never_shortened_by_its_extension() -> None:
     assert len(setup.server.heard(Touch)) == 5  # at 1:20, then every 20 minutes
 
 
-def test_leases_are_left_alone_when_told_so() -> None:
-    setup = play(RunnerSetup(sleeping, auto_touch=False), lambda setup: setup.run())
+def test_an_attempt_ends_at_the_timeout_of_its_action(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(setup: RunnerSetup) -> None:
+        setup.server.answers[Fail] = Accepted(run_id="a-1", status=RunStatus.PENDING)
+        await setup.run()
+        assert asyncio.get_running_loop().time() == pytest.approx(LEASE_MS / 1_000)
+        await turns()
 
+    setup = play(RunnerSetup(sleeping, auto_touch=False), scenario)
     assert setup.server.heard(Touch) == []
-    assert len(setup.reports) == 1
+    assert setup.released_count == 1
+    error = "the handler ran over the timeout_ms of its action, 30000"
+    assert setup.reports == [report(Fail, error=error, retry=True, timed_out=True)]
+    assert [record.getMessage() for record in caplog.records] == [
+        f"task a-1 has timed out, attempt 1: {error}; it is retried"
+    ]
+
+
+def test_a_timeout_that_the_server_has_seen_first_is_told_as_one(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario(setup: RunnerSetup) -> None:
+        setup.server.answers[Fail] = Conflict(
+            "the run is timed_out", code="lease_lost", details={"status": "timed_out"}
+        )
+        await setup.run()
+        await turns()
+
+    play(RunnerSetup(sleeping, auto_touch=False), scenario)
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line.endswith("; no retries are left, and it is a dead letter")
+
+
+def test_a_touch_extends_the_time_of_an_attempt_and_never_shortens_it() -> None:
+    async def handler(ctx: ActionContext) -> None:
+        await ctx.touch(1_000)
+        await asyncio.sleep(20)
+        await ctx.touch(60_000)
+        await asyncio.sleep(1_000)
+
+    async def scenario(setup: RunnerSetup) -> None:
+        await setup.run()
+        assert asyncio.get_running_loop().time() == pytest.approx(80.0)
+        await turns()
+
+    setup = play(RunnerSetup(handler, auto_touch=False), scenario)
+    assert [touch.extend_ms for touch in setup.server.heard(Touch)] == [LEASE_MS, 60_000]
+    assert [type(one) for one in setup.reports] == [Fail]
+
+
+async def test_the_late_result_of_a_sync_handler_is_dropped_with_one_line(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    may_return = threading.Event()
+
+    def handler(ctx: ActionContext) -> str:
+        may_return.wait()
+        return "too late"
+
+    setup = RunnerSetup(handler, lease_ms=20, auto_touch=False)
+    reported, answer = asyncio.Event(), setup.server.answer
+
+    def watch(operation: Any, messages: Any) -> Any:
+        reported.set()
+        return answer(operation, messages)
+
+    setup.server.answer = watch
+    running_task = asyncio.ensure_future(setup.run())
+    await reported.wait()
+    assert setup.released_count == 0  # its thread still runs
+
+    may_return.set()
+    await running_task
+    await setup.close()
+    assert setup.released_count == 1
+    assert [type(one) for one in setup.reports] == [Fail]
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines[-1] == "task a-1, attempt 1: its result came too late, and is dropped"
+    assert len(lines) == 2
 
 
 @pytest.mark.parametrize("refusal", [Conflict("lost", code="lease_lost"), NotFound("ended")])
@@ -257,11 +333,14 @@ def test_a_lease_that_ends_with_the_report_is_not_lost() -> None:
 def test_a_touch_that_does_not_get_through_is_tried_again() -> None:
     async def scenario(setup: RunnerSetup) -> None:
         setup.server.answers[Touch] = Unavailable("busy")
-        await setup.run()
+        running_task = asyncio.ensure_future(setup.run())
+        await asyncio.sleep(15)
+        del setup.server.answers[Touch]
+        await running_task
 
     setup = play(RunnerSetup(sleeping), scenario)
     assert len(setup.server.heard(Touch)) == 9
-    assert len(setup.reports) == 1
+    assert [type(one) for one in setup.reports] == [Complete]
 
 
 def test_a_cancelled_run_stops_its_handler_and_is_not_reported() -> None:

@@ -13,7 +13,7 @@ from flo.cli.app.options import GlobalSettings, pass_settings
 if TYPE_CHECKING:
     from flo.worker.base import BaseWorker
 
-LEVELS = ("debug", "info", "warning", "error")
+LEVELS = ("debug", "info", "warning", "error", "critical")
 
 
 @click.command(
@@ -40,13 +40,15 @@ LEVELS = ("debug", "info", "warning", "error")
     "-l",
     "--log-level",
     type=click.Choice(LEVELS),
-    default="info",
-    show_default=True,
-    help="The least important lines to log.",
+    help="The least important lines to log.  [default: what the worker says, else info]",
 )
 @pass_settings
 def run(
-    settings: GlobalSettings, target: str, concurrency: int | None, reload: bool, log_level: str
+    settings: GlobalSettings,
+    target: str,
+    concurrency: int | None,
+    reload: bool,
+    log_level: str | None,
 ) -> int:
     """Run a worker written in Python, until SIGTERM or Ctrl-C.
 
@@ -60,26 +62,29 @@ def run(
         return Reloader(_command(settings, target, concurrency, log_level), Path.cwd()).run()
     from flo.worker.loading import load_worker
 
-    _set_up_logs(log_level)
     os.environ.setdefault("FLO_ENDPOINT", settings.address)  # FLO_PORT is known to the CLI alone
     worker = load_worker(target)
-    _overrule(worker, settings, concurrency)
+    _set_up_logs(log_level)
+    _overrule(worker, settings, concurrency, log_level)
     worker.run()
     return 0
 
 
-def _overrule(worker: "BaseWorker", settings: GlobalSettings, concurrency: int | None) -> None:
+def _overrule(
+    worker: "BaseWorker", settings: GlobalSettings, concurrency: int | None, log_level: str | None
+) -> None:
     """What flags say counts for more than what the worker was made with."""
     names_server = settings.host is not None or settings.port is not None
     worker.overrule(
         address=settings.address if names_server else None,
         namespace=settings.namespace,
         concurrency=concurrency,
+        log_level=log_level,
     )
 
 
 def _command(
-    settings: GlobalSettings, target: str, concurrency: int | None, log_level: str
+    settings: GlobalSettings, target: str, concurrency: int | None, log_level: str | None
 ) -> list[str]:
     """The same without --reload. With -P, this folder does not hide what is installed."""
     flags = {
@@ -93,11 +98,10 @@ def _command(
     return [sys.executable, "-P", "-m", "flo.cli.app.main", "worker", "run", target, *given]
 
 
-def _set_up_logs(level: str) -> None:
+def _set_up_logs(level: str | None) -> None:
+    """Show what the handlers log, too, unless the module of the worker has configured logging."""
     import logging
 
-    logging.basicConfig(
-        level=level.upper(),
-        format="%(asctime)s %(levelname)-7s %(name)s  %(message)s",
-        stream=sys.stderr,
-    )
+    from flo.worker.logs import FORMAT, LEVEL_DEFAULT
+
+    logging.basicConfig(level=(level or LEVEL_DEFAULT).upper(), format=FORMAT, stream=sys.stderr)

@@ -16,6 +16,7 @@ from typing import Protocol, cast
 from flo.aio.deadlines import DeadlineTimer
 from flo.aio.flush import Flush
 from flo.client.session.connection import ClientConnection
+from flo.client.session.logs import ConnectionLog
 from flo.client.session.outbox import Outbox, PendingCall
 from flo.client.session.transport import Connect
 from flo.model.declare.operation import Command, Query, R
@@ -54,6 +55,7 @@ class Session:
         self._delay_s_first = delay_s_first
         self._delay_s_max = delay_s_max
         self._rng = rng
+        self._log = ConnectionLog(address, delay_s_max)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
         self._attempts = 0
@@ -138,17 +140,21 @@ class Session:
 
     async def _connect_while_needed(self) -> None:
         """Try to connect for as long as a call waits."""
+        problem: FloError | None = None
         while self._outbox:
             if self._attempts:
-                await asyncio.sleep(self._delay_s())
+                delay_s = self._delay_s()
+                if problem is not None:
+                    self._log.unreachable(problem, delay_s)
+                await asyncio.sleep(delay_s)
             self._attempts += 1
             try:
                 await self._connect_once()
             except Rejected as refusal:  # another attempt cannot help
                 for call in self._outbox:
                     call.refuse(type(refusal)(refusal.message, code=refusal.code))
-            except FloError as problem:
-                self._problem = problem
+            except FloError as error:
+                self._problem = problem = error
             else:
                 return
             self._outbox.clear_done()
@@ -181,6 +187,7 @@ class Session:
                 raise self._unreachable("the connection was closed at once")
             self._connection = connection
             self._problem = None
+            self._log.connected()
             self._send()
 
     def _unreachable(self, reason: str) -> Unavailable:
@@ -201,6 +208,8 @@ class Session:
             else:
                 call.refuse(_connection_lost(call, problem))
         self._outbox.clear_done()
+        if not self._closed:
+            self._log.lost(problem, is_needed=bool(self._outbox))
         self._send()
 
     def _expire(self) -> float:

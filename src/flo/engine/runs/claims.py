@@ -51,7 +51,8 @@ def decide_claim(state: State, command: Claim, context: Context) -> Decision:
     limit = max(0, min(command.max_tasks, room))
     ready = _ready_runs(space, command, labels, context)
     for run in islice(ready, limit):
-        lease_ms = _lease_ms(space.settings(run.action))
+        action = space.settings(run.action)
+        lease_ms = _lease_ms(action)
         lease_expires_at_ms = context.now_ms + lease_ms if lease_ms else None
         events.append(
             RunClaimed(
@@ -71,6 +72,7 @@ def decide_claim(state: State, command: Claim, context: Context) -> Decision:
                 created_at_ms=run.created_at_ms,
                 attempt=run.attempt + 1,
                 lease_expires_at_ms=lease_expires_at_ms,
+                timeout_ms=action.timeout_ms,
             )
         )
         length += len(run.input)

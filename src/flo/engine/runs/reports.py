@@ -212,6 +212,7 @@ def leased_run(run: Run | None, command: Complete | Fail | Touch) -> Run:
             f"the lease of {command.worker_id!r} on run {run.run_id!r}{attempt} is lost: "
             f"the run is {run.status}{holder}",
             code="lease_lost",
+            details={"status": run.status},
         )
     return run
 

@@ -10,6 +10,7 @@ from flo.model.ids import ActionName, RunId, WorkerId
 from flo.model.runs import TASKS_PER_CLAIM_MAX, Assigned
 from flo.worker.actions.runner import TaskRunner
 from flo.worker.lifecycle import RETRY_S, LifecyclePolicy, try_soon
+from flo.worker.logs import log_trouble
 from flo.worker.slots import ConcurrencySlots
 from flo.worker.watchdog import Running
 
@@ -95,6 +96,6 @@ class Claims:
                 block_ms=self._policy.block_ms,
             )
         except Unavailable as error:
-            _logger.warning("worker %s cannot claim: %s", self._worker_id, error)
+            log_trouble(error, "worker %s cannot claim: %s", self._worker_id, error)
             await asyncio.sleep(RETRY_S)
             return Assigned()

@@ -2,7 +2,8 @@
 
     begin ──▸ handler runs ──▸ report
                   │
-                  ├── its time is over, the worker must leave ──▸ report at once, stop it
+                  ├── its time is over, the worker must leave ──▸ report at once, stop it;
+                  │                                               a result that comes now is dropped
                   └── the run was cancelled, the lease is lost ──▸ stop it, report nothing
 
 How handlers are called and stopped is in worker/runner.py.
@@ -17,14 +18,22 @@ from typing import Any, TypeAlias
 from flo.client.workers import Workers
 from flo.model.errors import Conflict, FloError, Invalid, NotFound, Unavailable
 from flo.model.ids import ActionName, Namespace, RunId, WorkerId
-from flo.model.runs import Task
+from flo.model.runs import TOUCH_MS_MAX, Accepted, Task
+from flo.worker.actions.attempts import log_end, log_late, log_refused
 from flo.worker.actions.context import ActionContext
 from flo.worker.handler import BoundHandler
 from flo.worker.lifecycle import RETRY_S
-from flo.worker.outcome import Done, GiveUp, Outcome, TryAgain, outcome_of, outcome_of_error
+from flo.worker.logs import log_trouble
+from flo.worker.outcome import (
+    Done,
+    GiveUp,
+    Outcome,
+    OutOfTime,
+    TryAgain,
+    outcome_of,
+    outcome_of_error,
+)
 from flo.worker.runner import HandlerCall, HandlerRunner
-
-EXTEND_MS_MAX = 3_600_000
 
 TaskCall: TypeAlias = HandlerCall[Task, ActionContext]
 
@@ -34,8 +43,7 @@ _logger = logging.getLogger("flo.worker")
 class TaskRunner(HandlerRunner[Task, ActionContext]):
     """Runs any number of tasks at a time.
 
-    `leases_ms` is how long the lease of a task is, by action; it is extended while the handler
-    runs, unless `auto_touch` is off.
+    With `auto_touch`, the lease of a task is extended while its handler runs.
     """
 
     def __init__(
@@ -44,7 +52,6 @@ class TaskRunner(HandlerRunner[Task, ActionContext]):
         worker_id: WorkerId,
         namespace: Namespace,
         handlers: Mapping[ActionName, BoundHandler],
-        leases_ms: Mapping[ActionName, int],
         *,
         action_timeout_s: float,
         cancel_grace_s: float,
@@ -55,7 +62,6 @@ class TaskRunner(HandlerRunner[Task, ActionContext]):
         self._worker_id = worker_id
         self._namespace = namespace
         self._handlers = handlers
-        self._leases_ms = leases_ms
         self._auto_touch = auto_touch
 
     def run(self, task: Task, release: Callable[[], None]) -> Coroutine[Any, Any, None]:
@@ -72,18 +78,16 @@ class TaskRunner(HandlerRunner[Task, ActionContext]):
     async def give_up_all(self, reason: str) -> None:
         """Report whatever still runs as failed, and stop it."""
         for call in tuple(self._running):
-            self._give_up(call, reason)
+            self._end(call, GiveUp(reason))
         if self._background:
             await asyncio.wait(self._background)
 
     def _begin(self, task: Task) -> TaskCall:
         context = ActionContext(task, self._namespace, self._worker_id, self._workers)
         call = HandlerCall(task, context)
-        lease_ms = self._leases_ms.get(task.task_type, 0)
-        if self._auto_touch and lease_ms:
-            now_s = asyncio.get_running_loop().time()
-            call.extend_ms = min(lease_ms, EXTEND_MS_MAX)
-            call.touch_at_s = now_s + (lease_ms - call.extend_ms * 2 / 3) / 1_000
+        if self._auto_touch and task.timeout_ms:
+            call.extend_ms = min(task.timeout_ms, TOUCH_MS_MAX)
+            call.touch_at_s = context.lease_ends_at_s - call.extend_ms * 2 / 3_000
         self._track(call)
         return call
 
@@ -99,20 +103,27 @@ class TaskRunner(HandlerRunner[Task, ActionContext]):
             release()
         if not call.is_stopped:
             await self._report(call.task, outcome)
+        elif not call.is_in_loop and isinstance(outcome, Done):
+            log_late(call.task)
 
     def _overdue(self, call: TaskCall) -> None:
-        reason = f"the handler ran over its action_timeout of {self._timeout_s:g} s"
-        self._give_up(call, reason)
+        if call.context.lease_ends_at_s <= call.ends_at_s:
+            timeout_ms = call.task.timeout_ms
+            error = f"the handler ran over the timeout_ms of its action, {timeout_ms}"
+            self._end(call, OutOfTime(error))
+        else:
+            reason = f"the handler ran over its action_timeout of {self._timeout_s:g} s"
+            self._end(call, GiveUp(reason))
 
     def _touch_due(self, call: TaskCall, now_s: float) -> None:
         self._in_background(self._touch(call))
         call.touch_at_s = now_s + call.extend_ms / 3_000
 
-    def _give_up(self, call: TaskCall, reason: str) -> None:
+    def _end(self, call: TaskCall, outcome: Outcome) -> None:
         """Report at once, whether or not the handler can be stopped."""
         if not call.is_stopped:
             self._stop(call)
-            self._in_background(self._report(call.task, GiveUp(reason)))
+            self._in_background(self._report(call.task, outcome))
 
     async def _touch(self, call: TaskCall) -> None:
         try:
@@ -122,31 +133,31 @@ class TaskRunner(HandlerRunner[Task, ActionContext]):
                 _logger.warning("task %s is lost: %s", call.task.task_id, refusal)
                 self._stop(call)
         except FloError as error:
-            _logger.warning("task %s: no lease extension: %s", call.task.task_id, error)
+            log_trouble(error, "task %s: no lease extension: %s", call.task.task_id, error)
 
     async def _report(self, task: Task, outcome: Outcome) -> None:
         """Tell the server, for as long as the lease may last if it cannot be told at once."""
         loop = asyncio.get_running_loop()
-        lease_ms = self._leases_ms.get(task.task_type, 0)
-        give_up_at_s = loop.time() + lease_ms / 1_000 if lease_ms else inf
+        give_up_at_s = loop.time() + task.timeout_ms / 1_000 if task.timeout_ms else inf
         while True:
             try:
-                await self._tell(task, outcome)
+                accepted = await self._tell(task, outcome)
             except Unavailable as error:
-                _logger.warning("task %s: no report: %s", task.task_id, error)
+                log_trouble(error, "task %s: no report: %s", task.task_id, error)
             except FloError as refusal:
-                _logger.warning("task %s: the report was refused: %s", task.task_id, refusal)
+                log_refused(task, outcome, refusal)
                 if not (isinstance(outcome, Done) and isinstance(refusal, Invalid)):
                     return
                 outcome = GiveUp(f"the result was refused: {refusal.message}")
                 continue
             else:
+                log_end(task, outcome, accepted.status)
                 return
             if loop.time() >= give_up_at_s:
                 return
             await asyncio.sleep(RETRY_S)
 
-    def _tell(self, task: Task, outcome: Outcome) -> Awaitable[object]:
+    def _tell(self, task: Task, outcome: Outcome) -> Awaitable[Accepted]:
         run_id, worker_id, attempt = task.task_id, self._worker_id, task.attempt
         match outcome:
             case Done(output=output, outcome=name):
@@ -158,4 +169,8 @@ class TaskRunner(HandlerRunner[Task, ActionContext]):
             case GiveUp(error=error, dead_letter=dead_letter):
                 return self._workers.fail(
                     run_id, worker_id, error, attempt=attempt, dead_letter=dead_letter
+                )
+            case OutOfTime(error=error):
+                return self._workers.fail(
+                    run_id, worker_id, error, attempt=attempt, retry=True, timed_out=True
                 )

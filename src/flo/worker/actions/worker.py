@@ -75,12 +75,14 @@ class ActionWorker(BaseWorker):
         heartbeat_interval: float = 30.0,
         drain_timeout: float = 30.0,
         cancel_grace: float = 10.0,
-        auto_touch: bool = True,
+        auto_touch: bool = False,
         blocking_limit: float = 1.0,
+        log_level: str | None = None,
     ) -> None:
-        """`action_timeout` is how long a handler may take, `drain_timeout` how long a worker that
-        is told to stop waits for its handlers, `cancel_grace` how long a cancelled one may take to
-        clean up. Leases are extended while handlers run, unless `auto_touch` is off. A handler
+        """`action_timeout` is how long a handler may take at most, however long the `timeout_ms` of
+        its action; `drain_timeout` is how long a worker that is told to stop waits for its
+        handlers, `cancel_grace` how long a cancelled one may take to clean up. With `auto_touch`,
+        leases are extended while handlers run, so that `timeout_ms` does not end them. A handler
         that blocks the event loop for `blocking_limit` is named in the log; 0 switches that off.
         """
         super().__init__(
@@ -92,12 +94,12 @@ class ActionWorker(BaseWorker):
             labels=labels,
             metadata=metadata,
             blocking_limit_s=blocking_limit,
+            log_level=log_level,
         )
         self._action_timeout_s = action_timeout
         self._auto_touch = auto_touch
         self._handlers: dict[ActionName, BoundHandler] = {}
         self._settings: dict[ActionName, HandlerSettings] = {}
-        self._leases_ms: dict[ActionName, int] = {}
 
     def action(
         self,
@@ -168,7 +170,6 @@ class ActionWorker(BaseWorker):
             self.worker_id,
             self._flo.namespace,
             self._handlers,
-            self._leases_ms,
             action_timeout_s=self._action_timeout_s,
             cancel_grace_s=self._policy.cancel_grace_s,
             auto_touch=self._auto_touch,
@@ -183,16 +184,15 @@ class ActionWorker(BaseWorker):
         )
 
     async def _announce(self) -> None:
-        await asyncio.gather(*map(self._announce_action, self._settings))
+        await asyncio.gather(*map(self._register_action, self._settings))
         await self._register(WorkerType.ACTION, list(self._handlers))
 
-    async def _announce_action(self, name: ActionName) -> None:
-        while (settings := await self._register_settings(name)) is None:
+    async def _register_action(self, name: ActionName) -> None:
+        while not await self._has_settings(name):
             pass
-        self._leases_ms[name] = settings.timeout_ms or 0
 
-    async def _register_settings(self, name: ActionName) -> HandlerSettings | None:
-        """The settings that hold from now on; None if they were changed meanwhile: try again."""
+    async def _has_settings(self, name: ActionName) -> bool:
+        """Whether the action has the settings that are wanted; if not, others changed them."""
         try:
             action = await self._flo.actions.get(name)
             known, version = _settings_of(action), action.version
@@ -200,7 +200,7 @@ class ActionWorker(BaseWorker):
             known, version = None, 0
         settings = _merged(self._settings[name], known or SETTINGS_DEFAULT)
         if settings == known:
-            return settings
+            return True
         try:
             await self._flo.actions.register(
                 name, **settings._asdict(), if_changed=True, if_version=version
@@ -208,8 +208,8 @@ class ActionWorker(BaseWorker):
         except Conflict as error:
             if error.code != "version_changed":
                 raise
-            return None
-        return settings
+            return False
+        return True
 
 
 def _settings_of(action: ActionView) -> HandlerSettings:

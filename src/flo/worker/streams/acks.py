@@ -16,6 +16,7 @@ from flo.aio.flush import Flush
 from flo.model.errors import FloError, Unavailable
 from flo.model.ids import StreamId
 from flo.worker.lifecycle import RETRY_S
+from flo.worker.logs import log_trouble
 from flo.worker.streams.held import HeldRecord
 from flo.worker.streams.membership import Membership
 
@@ -95,7 +96,7 @@ class Acks:
             try:
                 await send(ids)
             except Unavailable as error:
-                _logger.warning("no %s of %d records: %s", what, len(ids), error)
+                log_trouble(error, "no %s of %d records: %s", what, len(ids), error)
             except FloError as refusal:
                 _logger.warning("the %s of %d records was refused: %s", what, len(ids), refusal)
                 return

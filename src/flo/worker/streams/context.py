@@ -1,14 +1,11 @@
 """What the handler of a stream knows about its record."""
 
-import asyncio
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, TypeVar, overload
+from typing import NamedTuple
 
-from flo.client.payloads.payload import decode_payload
 from flo.model.ids import ConsumerName, GroupName, Namespace, StreamId, StreamName
 from flo.model.storage.records import StreamRecord
-
-T = TypeVar("T")
+from flo.worker.context import BaseContext
 
 
 class RecordPosition(NamedTuple):
@@ -20,19 +17,19 @@ class RecordPosition(NamedTuple):
     consumer: ConsumerName
 
 
-class StreamContext:
+class StreamContext(BaseContext):
     """`cancelled` turns true when the time is over or another consumer has the record: the result
     no longer counts. An async handler is cancelled then as well; a sync one must check it.
     """
 
-    __slots__ = ("_position", "_record", "cancelled", "deliveries")
+    __slots__ = ("_position", "_record", "deliveries")
 
     def __init__(self, record: StreamRecord, deliveries: int, position: RecordPosition) -> None:
+        super().__init__()
         self._record = record
         self._position = position
         self.deliveries = deliveries
         """How often the record has been delivered, this time included."""
-        self.cancelled = False
 
     def __repr__(self) -> str:
         return f"StreamContext(stream_id={self.stream_id!r}, deliveries={self.deliveries})"
@@ -77,19 +74,3 @@ class StreamContext:
     @property
     def namespace(self) -> Namespace:
         return self._position.namespace
-
-    def raise_if_cancelled(self) -> None:
-        """For sync handlers: end here, as an async one would, if the result no longer counts."""
-        if self.cancelled:
-            raise asyncio.CancelledError(f"record {self.stream_id} is with another consumer")
-
-    def json(self) -> Any:
-        return self.into(Any)
-
-    @overload
-    def into(self, type: type[T]) -> T: ...
-    @overload
-    def into(self, type: Any) -> Any: ...
-    def into(self, type: Any) -> Any:
-        """The payload as a value of this type; Invalid if it is none."""
-        return decode_payload(self._record.payload, type)

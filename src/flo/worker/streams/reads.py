@@ -19,6 +19,7 @@ from flo.model.groups import GroupRecords
 from flo.model.ids import RunId, WorkerId
 from flo.worker.handler import BoundHandler
 from flo.worker.lifecycle import RETRY_S, LifecyclePolicy, try_soon
+from flo.worker.logs import first_line, log_trouble
 from flo.worker.slots import ConcurrencySlots
 from flo.worker.streams.acks import Acks
 from flo.worker.streams.held import HeldRecord, HeldRecords
@@ -146,7 +147,7 @@ class Reads:
             await try_soon(self._worker_id, self.announce())
             await asyncio.sleep(RETRY_S)
         except Unavailable as error:
-            _logger.warning("worker %s cannot read: %s", self._worker_id, error)
+            log_trouble(error, "worker %s cannot read: %s", self._worker_id, error)
             self._may_have_unknown = True
             if error.code != "connection_lost":
                 await asyncio.sleep(RETRY_S)
@@ -193,19 +194,31 @@ class Reads:
             self._held.done(held)
             self._acks.ack(held)
             return
-        _logger.error(
-            "record %s of %s has failed, delivery %d of %d",
-            held.task_id,
-            self._process,
-            held.deliveries,
-            self._membership.settings.max_deliveries,
-            exc_info=error,
-        )
+        self._log_failed(held, error)
         if self._is_given_up(held):
             self._held.done(held)
             self._acks.nack([held])
         else:
             self._acks.nack(self._held.withdraw(held))
+
+    def _log_failed(self, held: HeldRecord, error: BaseException) -> None:
+        settings = self._membership.settings
+        is_given_up = self._is_given_up(held)
+        _logger.log(
+            logging.ERROR if is_given_up else logging.WARNING,
+            "record %s of %s has failed, delivery %d of %d: %s; %s",
+            held.task_id,
+            self._process,
+            held.deliveries,
+            settings.max_deliveries,
+            first_line(error),
+            "it is redelivered"
+            if not is_given_up
+            else "it is not redelivered"
+            if settings.no_ack
+            else "it is a dead letter",
+        )
+        _logger.debug("record %s of %s", held.task_id, self._process, exc_info=error)
 
     def _is_given_up(self, held: HeldRecord) -> bool:
         """Whether it will not be redelivered, so that later ones of its key need not wait."""
@@ -224,7 +237,7 @@ class Reads:
                 if due and not await self._touched(due):
                     await self._find_lost(due)
             except FloError as error:
-                _logger.warning("%d records were not touched: %s", len(due), error)
+                log_trouble(error, "%d records were not touched: %s", len(due), error)
 
     async def _touched(self, some: list[HeldRecord]) -> bool:
         """Whether all of them were still ours."""

@@ -67,6 +67,7 @@ class StreamWorker(BaseWorker):
         drain_timeout: float = 30.0,
         cancel_grace: float = 10.0,
         blocking_limit: float = 1.0,
+        log_level: str | None = None,
     ) -> None:
         """`message_timeout` is how long a handler may take for one record, however short the ack
         timeout of the group is: held records are touched. `batch_size` is how many records are read
@@ -82,6 +83,7 @@ class StreamWorker(BaseWorker):
             labels=labels,
             metadata=metadata,
             blocking_limit_s=blocking_limit,
+            log_level=log_level,
         )
         check_range(batch_size, "batch_size", 1, RECORDS_PER_READ_MAX)
         self.stream = stream
