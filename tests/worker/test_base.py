@@ -1,6 +1,7 @@
 """What every kind of worker has in common."""
 
 import asyncio
+import logging
 
 import pytest
 
@@ -68,3 +69,35 @@ async def test_a_worker_works_once(flo: Flo, new_worker) -> None:
 
     with pytest.raises(Invalid, match="make a new one"):
         await worker.serve()
+
+
+@both_kinds
+async def test_a_loop_that_runs_already_awaits_serve(new_worker) -> None:
+    with pytest.raises(Invalid, match=r"`await worker.serve\(\)` instead"):
+        new_worker().run()
+
+
+@both_kinds
+async def test_a_worker_says_where_it_is_and_what_it_serves(
+    flo: Flo, new_worker, caplog: pytest.LogCaptureFixture
+) -> None:
+    worker = new_worker(flo)
+    with caplog.at_level(logging.INFO, "flo.worker"):
+        serving = asyncio.ensure_future(worker.serve())
+        while not (await flo.workers.list()).items:
+            pass
+        worker.stop()
+        await serving
+
+    serves = "a" if isinstance(worker, ActionWorker) else "s/default"
+    assert caplog.messages == [
+        f"worker {worker.worker_id} serves {serves} at {flo.address} "
+        "(namespace default, concurrency 3)",
+        f"worker {worker.worker_id} has left",
+    ]
+
+
+@both_kinds
+def test_a_worker_knows_its_log_levels(new_worker) -> None:
+    with pytest.raises(Invalid, match="expected log_level as one of debug, info"):
+        new_worker().overrule(log_level="loud")

@@ -75,6 +75,7 @@ def test_a_claim_gives_the_worker_a_lease():
         created_at_ms=NOON_MS,
         attempt=1,
         lease_expires_at_ms=NOON_MS + 750,
+        timeout_ms=700,
     )
     event = RunClaimed(
         namespace=DEFAULT,

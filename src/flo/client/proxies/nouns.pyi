@@ -182,6 +182,7 @@ class BlockingWorkers(BlockingProxy):
         attempt: int = ...,
         retry: bool = ...,
         dead_letter: bool = ...,
+        timed_out: bool = ...,
     ) -> Accepted: ...
     def touch(
         self, run_id: RunId, worker_id: WorkerId, *, attempt: int = ..., extend_ms: int = ...
