@@ -57,6 +57,7 @@ class Flo:
             client=f"flo-python/{VERSION}",
             timeout_s=timeout,
             rng=rng,
+            replaces_silent=connect is None,
         )
         self.actions = Actions(self._session, self.namespace)
         self.workers = Workers(self._session, self.namespace)
