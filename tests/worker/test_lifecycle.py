@@ -431,7 +431,7 @@ def test_a_handler_that_cleans_up_for_ever_does_not_keep_its_worker() -> None:
 
 def test_a_worker_waits_for_its_server_to_come_up(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(setup: WorkerSetup) -> None:
-        setup.server.refusals = 30
+        setup.server.refusals = 100
         await asyncio.sleep(300)
         setup.server.assign(task(1))
         await soon()
