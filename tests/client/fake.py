@@ -21,15 +21,13 @@ def silence(operation: Form, messages: Sequence[Message]) -> None:
 class FakeServer:
     """`answer` is called for every request; None leaves it open. `connect` is for clients.
 
-    As long as `refusals` is above zero, connections are refused, and it goes down by one. With a
-    `gate`, they are not made before it is open.
+    As long as `refusals` is above zero, connections are refused, and it goes down by one.
     """
 
     def __init__(self, answer: Answering = silence) -> None:
         self.answer = answer
         self.refusals = 0
         self.refuses_hello = False
-        self.gate: asyncio.Event | None = None
         self.requests: list[tuple[str, list[Any]]] = []
         self.connected_at_s: list[float] = []
         self.ends: list[FakeEnd] = []
@@ -39,8 +37,6 @@ class FakeServer:
         if self.refusals:
             self.refusals -= 1
             raise ConnectionRefusedError("nobody listens")
-        if self.gate is not None:
-            await self.gate.wait()
         end = FakeEnd(self)
         self.ends.append(end)
         near, end.transport = join(protocol(), end)

@@ -431,7 +431,7 @@ def test_a_handler_that_cleans_up_for_ever_does_not_keep_its_worker() -> None:
 
 def test_a_worker_waits_for_its_server_to_come_up(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(setup: WorkerSetup) -> None:
-        setup.server.refusals = 100
+        setup.server.refusals = 30
         await asyncio.sleep(300)
         setup.server.assign(task(1))
         await soon()
@@ -440,7 +440,7 @@ def test_a_worker_waits_for_its_server_to_come_up(caplog: pytest.LogCaptureFixtu
     assert len(server.heard(Complete)) == 1
     lines = [record.getMessage() for record in caplog.records]
     assert lines[0] == (
-        "cannot reach flo at flo:9000: nobody listens; next try in 0.05 s, then at least every 1 s"
+        "cannot reach flo at flo:9000: nobody listens; next try in 0.05 s, then at least every 5 s"
     )
     assert len(lines) < 10
     assert "connected to flo at flo:9000, after" in lines[-1]

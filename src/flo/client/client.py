@@ -57,7 +57,6 @@ class Flo:
             client=f"flo-python/{VERSION}",
             timeout_s=timeout,
             rng=rng,
-            replaces_silent=connect is None,
         )
         self.actions = Actions(self._session, self.namespace)
         self.workers = Workers(self._session, self.namespace)

@@ -9,7 +9,7 @@ from flo.client.session.outbox import Outbox, PendingCall
 from flo.model.errors import Corrupt, FloError, Invalid, Rejected, TimedOut, Unavailable, error_of
 from flo.wire.codec import Answer
 from flo.wire.connection import ClientEnd
-from flo.wire.opcodes import BATCH_FORM_OF, PING, Ping
+from flo.wire.opcodes import BATCH_FORM_OF
 
 WRITE_LENGTH_MAX = 1024 * 1024
 
@@ -40,7 +40,6 @@ class ClientConnection(asyncio.Protocol):
         self._hello_id = 0
         self._problem: FloError | None = None
         self._received_at_s = 0.0
-        self._awaited_since_s = 0.0
         self.paused = False
         self.answered = False
         self.greeted: asyncio.Future[None] = self._loop.create_future()
@@ -59,16 +58,6 @@ class ClientConnection(asyncio.Protocol):
                     frames.append(frame)
                     length += len(frame)
             self._transport.write(b"".join(frames))
-
-    @property
-    def silent_since_s(self) -> float | None:
-        """Since when an answer is awaited and nothing at all was received; None: none is."""
-        return max(self._received_at_s, self._awaited_since_s) if self._frames else None
-
-    def ping(self) -> None:
-        """Ask for a sign of life; whatever comes is one."""
-        if self._transport is not None and not self.paused:
-            self._transport.write(self._end.request(PING, [Ping()])[1])
 
     def in_flight(self) -> Iterator[PendingCall]:
         for frame in self._frames.values():
@@ -154,10 +143,7 @@ class ClientConnection(asyncio.Protocol):
                 return b"".join(self._frame([call]) for call in batch)
             batch[0].refuse(_unwritable(batch[0], error))
             return b""
-        now_s = self._loop.time()
-        if not self._frames:
-            self._awaited_since_s = now_s
-        self._frames[request_id] = Frame(batch, now_s)
+        self._frames[request_id] = Frame(batch, self._loop.time())
         return frame
 
     def _welcome(self, answers: list[Answer] | FloError) -> None:

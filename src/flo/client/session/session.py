@@ -4,8 +4,7 @@
                ▲                                │
                └──── repeatable ──── lost ──────┴──▸ refused: it may have been done
 
-A session connects with its first call, and tries again for as long as a call waits. When calls wait
-and the connection is silent, it opens another one: if that is answered, the silent one is dead.
+A session connects with its first call, and tries again for as long as a call waits.
 """
 
 import asyncio
@@ -19,18 +18,15 @@ from flo.aio.flush import Flush
 from flo.client.session.connection import ClientConnection
 from flo.client.session.logs import ConnectionLog
 from flo.client.session.outbox import Outbox, PendingCall
-from flo.client.session.silence import SilenceWatch
 from flo.client.session.transport import Connect
 from flo.model.declare.operation import Command, Query, R
 from flo.model.errors import FloError, Rejected, TimedOut, Unavailable
 from flo.wire.opcodes import FORM_OF
 
-CONNECT_TIMEOUT_S = 2.0
-"""How long a new connection may take to be answered; then another one is tried."""
+CONNECT_TIMEOUT_S = 5.0
 CLOSE_TIMEOUT_S = 1.0
 DELAY_S_FIRST = 0.05
-DELAY_S_MAX = 1.0
-"""The longest pause between two tries: so soon after its restart, a server is found again."""
+DELAY_S_MAX = 5.0
 
 
 class BlockingMessage(Protocol):
@@ -51,9 +47,7 @@ class Session:
         delay_s_first: float = DELAY_S_FIRST,
         delay_s_max: float = DELAY_S_MAX,
         rng: Callable[[], float] = random.random,
-        replaces_silent: bool = False,
     ) -> None:
-        """With `replaces_silent`, a connection that has gone silent is tried beside another."""
         self.timeout_s = timeout_s
         self._open = connect
         self._address = address
@@ -62,7 +56,6 @@ class Session:
         self._delay_s_max = delay_s_max
         self._rng = rng
         self._log = ConnectionLog(address, delay_s_max)
-        self._replaces_silent = replaces_silent
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
         self._attempts = 0
@@ -75,7 +68,6 @@ class Session:
         self._timer = DeadlineTimer(self._expire)
         self._connection: ClientConnection | None = None
         self._connecting: asyncio.Task[None] | None = None
-        self._replacing: asyncio.Task[None] | None = None
         self._flush = Flush(self._send)
 
     def call(
@@ -115,10 +107,9 @@ class Session:
     async def close(self) -> None:
         self._closed = True
         self._timer.clear()
-        for task in (self._connecting, self._replacing):
-            if task is not None:
-                task.cancel()
-                await asyncio.wait({task})
+        if self._connecting is not None:
+            self._connecting.cancel()
+            await asyncio.wait({self._connecting})
         for call in self._outbox:
             call.refuse(Unavailable("the client was closed", code="closed"))
         self._outbox.clear_done()
@@ -177,59 +168,27 @@ class Session:
 
     async def _connect_once(self) -> None:
         async with self._connect_lock:
-            if self._connection is None:
-                self._adopt(await self._opened())
-                self._send()
-
-    async def _opened(self) -> ClientConnection:
-        """A new connection that was answered."""
-        connection = ClientConnection(self._client, self._send, self._lost)
-        try:
-            async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                await self._open(lambda: connection)
-                await connection.greeted
-        except TimeoutError:
-            connection.abort()
-            raise self._unreachable(f"no answer within {CONNECT_TIMEOUT_S:g} s") from None
-        except (OSError, UnicodeError) as error:
-            raise self._unreachable(str(error)) from error
-        except BaseException:
-            connection.abort()
-            raise
-        if connection.closed.done():
-            raise self._unreachable("the connection was closed at once")
-        return connection
-
-    def _adopt(self, connection: ClientConnection) -> None:
-        self._connection = connection
-        self._problem = None
-        self._log.connected()
-        if self._replaces_silent:
-            SilenceWatch(connection, self._silent)
-
-    def _silent(self, connection: ClientConnection) -> None:
-        if connection is self._connection and self._replacing is None and not self._closed:
-            replacing = self._replace_if_answered(connection)
-            self._replacing = asyncio.get_running_loop().create_task(replacing)
-
-    async def _replace_if_answered(self, silent: ClientConnection) -> None:
-        """A server that only stands still for a while answers neither, and nothing is given up."""
-        silent_since_s = silent.silent_since_s
-        try:
-            connection = await self._opened()
-        except FloError:
-            return
-        finally:
-            self._replacing = None
-        if self._connection is not silent or silent.silent_since_s != silent_since_s:
-            connection.abort()
-            return
-        problem = Unavailable("the connection has gone silent", code="connection_lost")
-        self._log.lost(problem, is_needed=True)
-        self._adopt(connection)
-        self._take_back(silent, problem)
-        silent.abort()
-        self._send()
+            if self._connection is not None:
+                return
+            connection = ClientConnection(self._client, self._send, self._lost)
+            try:
+                async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                    await self._open(lambda: connection)
+                    await connection.greeted
+            except TimeoutError:
+                connection.abort()
+                raise self._unreachable(f"no answer within {CONNECT_TIMEOUT_S:g} s") from None
+            except (OSError, UnicodeError) as error:
+                raise self._unreachable(str(error)) from error
+            except BaseException:
+                connection.abort()
+                raise
+            if connection.closed.done():
+                raise self._unreachable("the connection was closed at once")
+            self._connection = connection
+            self._problem = None
+            self._log.connected()
+            self._send()
 
     def _unreachable(self, reason: str) -> Unavailable:
         return Unavailable(f"cannot reach flo at {self._address}: {reason}", code="unreachable")
@@ -241,13 +200,6 @@ class Session:
         if connection.answered:
             self._attempts = 0
         self._problem = problem
-        self._take_back(connection, problem)
-        if not self._closed:
-            self._log.lost(problem, is_needed=bool(self._outbox))
-        self._send()
-
-    def _take_back(self, connection: ClientConnection, problem: FloError) -> None:
-        """What was under way on a connection that has ended is repeated, or refused."""
         for call in connection.in_flight():
             if self._closed:
                 call.refuse(Unavailable("the client was closed", code="closed"))
@@ -256,6 +208,9 @@ class Session:
             else:
                 call.refuse(_connection_lost(call, problem))
         self._outbox.clear_done()
+        if not self._closed:
+            self._log.lost(problem, is_needed=bool(self._outbox))
+        self._send()
 
     def _expire(self) -> float:
         """Give up the calls whose time is over; the deadline to look at next."""
