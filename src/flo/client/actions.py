@@ -113,8 +113,13 @@ class Actions(Noun):
         delay_ms: int = 0,
         idempotency_key: str | None = None,
         labels: Labels | None = None,
+        wait: bool | None = None,
     ) -> Invocation:
-        """Queue a run. With an `idempotency_key` it is repeated safely if the connection breaks."""
+        """Queue a run. With an `idempotency_key` it is repeated safely if the connection breaks.
+
+        A WebAssembly action has ended when this returns, unless `wait` is False or there is a
+        delay; with `wait` every action has.
+        """
         invoked = await self._call(
             Invoke(
                 action=name,
@@ -125,7 +130,10 @@ class Actions(Noun):
                 labels=labels,
             )
         )
-        return Invocation(self, invoked.run_id, invoked.duplicate, invoked.inline)
+        if wait is None:
+            wait = invoked.inline and not delay_ms
+        ended = await self.wait(invoked.run_id) if wait else None
+        return Invocation(self, invoked.run_id, invoked.duplicate, invoked.inline, ended)
 
     async def invoke_many(
         self,
@@ -138,6 +146,8 @@ class Actions(Noun):
         labels: Labels | None = None,
     ) -> list[Invocation]:
         """Queue one run for every input, in order, in as few frames as they fit into.
+
+        It waits for none of them.
 
         With `idempotency_keys`, one for every input, they are repeated safely if the connection
         breaks.

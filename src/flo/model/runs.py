@@ -228,7 +228,11 @@ class Invoke(Command[Invoked]):
     opcode=22,
     permission=Permission.TASKS_WORK,
     http=Route(
-        "POST", "/workers/{worker_id}/await", name="await_tasks", defaults={"block_ms": 30_000}
+        "POST",
+        "/workers/{worker_id}/await",
+        name="await_tasks",
+        defaults={"block_ms": 30_000},
+        without=("held_max",),
     ),
 )
 class Claim(Command[Assigned]):
@@ -243,6 +247,9 @@ class Claim(Command[Assigned]):
     namespace: Namespace = NAMESPACE_DEFAULT
     max_tasks: Annotated[int, Range(1, TASKS_PER_CLAIM_MAX), about("The most tasks to take.")] = 1
     block_ms: BlockMs = 0
+    held_max: Annotated[
+        int | None, about("The most tasks that it may then hold, over all namespaces.")
+    ] = None
 
 
 @operation(

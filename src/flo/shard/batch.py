@@ -60,6 +60,13 @@ class Batch:
         begin, self._offered_counts[turn] = self._offered_counts[turn], len(self.events)
         return self.events[begin:]
 
+    def answer(self, submission: Submission, answers: list[Answer]) -> None:
+        """Commands have been decided: tell whoever wants to hear at once, the others later."""
+        if submission.is_early:
+            submission.answer(answers)
+        else:
+            self.answered.append((submission, answers))
+
     def remove(self, address: ArchiveAddress) -> None:
         """Let the archive go of a row, even of one that this batch has just filed."""
         self.removed.append(address)

@@ -121,9 +121,16 @@ class Shard:
         self._refuse_everyone(stopping)
         await self._prefetch.finish()
 
-    def submit(self, messages: Sequence[Message], done: Done) -> Submission:
-        """Hand in commands, or one query; `done` is called with an answer for each."""
-        submission = Submission(messages, done)
+    def submit(
+        self, messages: Sequence[Message], done: Done, *, is_early: bool = False
+    ) -> Submission:
+        """Hand in commands, or one query; `done` is called with an answer for each.
+
+        Early answers to commands come before they are durable. They are for a worker inside the
+        server, which tells nobody and dies with what was not written; whatever it submits next
+        comes later in the log.
+        """
+        submission = Submission(messages, done, is_early=is_early)
         if self._closed is not None:
             submission.refuse(self._closed)
         else:
@@ -273,6 +280,8 @@ class Shard:
             batch.queries.append(submission)
         elif type(first) not in LONG_POLLS:
             self._execute_all(submission, batch)
+            if submission.is_early:
+                self._serve(batch)
         elif submission.is_open:  # else whoever asked would never hear of what it got
             self._serve(batch)  # who has waited comes before who comes now
             self._poll(submission, first, batch)
@@ -285,7 +294,7 @@ class Shard:
         if len(submission.messages) > 1:
             context = self._context_of(submission)
         answers = [self._execute(message, context, batch) for message in submission.messages]
-        batch.answered.append((submission, answers))
+        batch.answer(submission, answers)
 
     def _execute(self, message: Message, context: Context, batch: Batch) -> Answer:
         try:
@@ -341,7 +350,7 @@ class Shard:
             self._polls.wake_at(submission, poll.again_at_ms(self.state, message, context))
         else:
             submission.unpark()
-            batch.answered.append((submission, [reply]))
+            batch.answer(submission, [reply])
 
     def _may_wait(self, submission: Submission) -> bool:
         return self._polls.may_wait(submission, submission.messages[0], self._now_ms)

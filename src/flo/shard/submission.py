@@ -27,13 +27,16 @@ class Submission:
         "empty_reply",
         "fetched",
         "fetched_at",
+        "is_early",
         "messages",
         "records",
         "until_ms",
     )
 
-    def __init__(self, messages: Sequence[Message], done: Done) -> None:
+    def __init__(self, messages: Sequence[Message], done: Done, *, is_early: bool = False) -> None:
         self.messages = messages
+        self.is_early = is_early
+        """Whether its commands are answered before that is durable: it is gone with the process."""
         self.fetched: Mapping[Hashable, Any] = {}
         """What was looked up for it, by the keys of the lookups."""
         self.fetched_at = 0

@@ -9,8 +9,7 @@ from structlog.testing import capture_logs
 from flo.model.actions import DeleteAction, RegisterAction
 from flo.model.namespaces import DeleteNamespace
 from flo.model.runs import Cancel, Claim, Complete, RunStatus
-from flo.model.workers import DrainWorker, RegisterWorker
-from flo.server.inside.wasm_worker import WORKER_ID
+from flo.model.workers import INLINE_WORKER_ID, DrainWorker, RegisterWorker
 from server.house import COUNTING, open_house
 from wasm.guests import ECHO, FOREVER, guest
 
@@ -40,9 +39,9 @@ class Unchecked:
     def __getattr__(self, name):
         return getattr(self._shard, name)
 
-    def submit(self, messages, done):
+    def submit(self, messages, done, **how):
         unchecked = [replace(w, checks=[]) if isinstance(w, Complete) else w for w in messages]
-        return self._shard.submit(unchecked, done)
+        return self._shard.submit(unchecked, done, **how)
 
 
 async def test_a_run_comes_back_with_what_the_guest_returned():
@@ -52,7 +51,7 @@ async def test_a_run_comes_back_with_what_the_guest_returned():
         result = await house.result(input=b'{"age": 25}')
 
         assert (result.status, result.output) == (RunStatus.COMPLETED, b'{"age": 25}')
-        assert (await house.run(result.run_id)).worker_id == WORKER_ID
+        assert (await house.run(result.run_id)).worker_id == INLINE_WORKER_ID
 
 
 @pytest.mark.parametrize(
@@ -268,9 +267,9 @@ async def test_an_output_that_does_not_fit_its_schema_fails_the_run_for_good():
 async def test_a_worker_outside_that_takes_the_name_of_the_one_inside_does_not_stop_it_for_long():
     async with open_house() as house:
         await house.register(ECHO)
-        await house.router.ask(RegisterWorker(worker_id=WORKER_ID, actions=["guest"]))
+        await house.router.ask(RegisterWorker(worker_id=INLINE_WORKER_ID, actions=["guest"]))
         with capture_logs() as lines:
-            await house.router.ask(DrainWorker(worker_id=WORKER_ID))
+            await house.router.ask(DrainWorker(worker_id=INLINE_WORKER_ID))
             await house.until(lambda: lines)
 
         assert lines[0]["event"] == "inline_claim_refused"

@@ -36,18 +36,24 @@ class Invocation:
     """What an invoke gives back.
 
     `duplicate` says that the idempotency key was known already, `inline` that the server runs it
-    itself, so that its result comes soon.
+    itself; `ended` says how it has ended, if that was waited for.
     """
 
-    __slots__ = ("_actions", "duplicate", "inline", "run_id")
+    __slots__ = ("_actions", "duplicate", "ended", "inline", "run_id")
 
     def __init__(
-        self, actions: "Actions", run_id: RunId, duplicate: bool, inline: bool = False
+        self,
+        actions: "Actions",
+        run_id: RunId,
+        duplicate: bool,
+        inline: bool = False,
+        ended: RunResult | None = None,
     ) -> None:
         self._actions = actions
         self.run_id = run_id
         self.duplicate = duplicate
         self.inline = inline
+        self.ended = ended
 
     def __str__(self) -> str:
         return self.run_id
@@ -59,14 +65,14 @@ class Invocation:
         return await self._actions.status(self.run_id)
 
     async def wait(self, timeout: float | None = None) -> RunResult:
-        return await self._actions.wait(self.run_id, timeout)
+        return self.ended or await self._actions.wait(self.run_id, timeout)
 
     @overload
     async def result(self, type: type[T], timeout: float | None = None) -> T: ...
     @overload
     async def result(self, type: Any = Any, timeout: float | None = None) -> Any: ...
     async def result(self, type: Any = Any, timeout: float | None = None) -> Any:
-        return await self._actions.result(self.run_id, type, timeout)
+        return result_of(await self.wait(timeout), type)
 
     async def cancel(self, reason: str = "") -> Accepted:
         return await self._actions.cancel(self.run_id, reason)

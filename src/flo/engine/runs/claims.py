@@ -47,8 +47,7 @@ def decide_claim(state: State, command: Claim, context: Context) -> Decision:
     tasks: list[Task] = []
     events: list[Event] = []
     length = 0
-    room = HELD_PER_WORKER_MAX - len(space.held.get(command.worker_id, ()))
-    limit = max(0, min(command.max_tasks, room))
+    limit = min(command.max_tasks, _room(state, command))
     ready = _ready_runs(space, command, labels, context)
     for run in islice(ready, limit):
         action = space.settings(run.action)
@@ -125,6 +124,17 @@ def rate_now(
     if action is None or action.limits is None:
         return None
     return rate_under(action.limits, volatile.rates.get((namespace, name)))
+
+
+def _room(state: State, command: Claim) -> int:
+    """How many more the worker may hold."""
+    held = len(state.space(command.namespace).held.get(command.worker_id, ()))
+    room = HELD_PER_WORKER_MAX - held
+    if command.held_max is not None:
+        spaces = state.spaces.values()
+        held_anywhere = sum(len(space.held.get(command.worker_id, ())) for space in spaces)
+        room = min(room, command.held_max - held_anywhere)
+    return max(0, room)
 
 
 def _ready_runs(

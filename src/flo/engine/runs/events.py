@@ -67,6 +67,14 @@ class RunRequeued(Event):
     end: AttemptEnd = AttemptEnd.REPORTED
 
 
+class RunGivenBack(Event):
+    """Nobody executes it any more, through no fault of its own: no attempt has been used up."""
+
+    namespace: Namespace
+    run_id: RunId
+    at_ms: int
+
+
 class RunFailed(Event):
     namespace: Namespace
     run_id: RunId

@@ -9,6 +9,7 @@ from flo.engine.context import Context
 from flo.engine.feature import Wake
 from flo.engine.long_poll import (
     ACTION,
+    EXECUTION_PLACE,
     NOTIFICATIONS,
     RUN,
     WORKER_DRAINS,
@@ -26,6 +27,7 @@ from flo.engine.runs.events import (
     RunCancelled,
     RunCompleted,
     RunFailed,
+    RunGivenBack,
     RunQueued,
     RunReleased,
     RunRequeued,
@@ -35,17 +37,20 @@ from flo.engine.runs.events import (
 from flo.engine.runs.queue import LaneKey, lane_key
 from flo.engine.state import Space, State
 from flo.model.base import Event, Message
-from flo.model.ids import ActionName, Namespace
+from flo.model.ids import Namespace, RunId
 from flo.model.runs import Assigned, Claim, Ended, WaitForRuns
 
 CLAIMS_COMPARED = 16
 """Of so many who have waited longest, the least busy worker is served first."""
+_PLACE = EXECUTION_PLACE, "", ""
 
 
 def _claim_subjects(claim: Claim) -> Iterable[Subject]:
     yield WORKER_DRAINS, claim.namespace, claim.worker_id
     for name in claim.actions:
         yield ACTION, claim.namespace, name
+    if claim.held_max is not None:
+        yield _PLACE
 
 
 def _is_nothing_assigned(state: State, claim: Claim, reply: Message) -> bool:
@@ -126,33 +131,33 @@ def _queued(state: State, event: RunQueued | RunRevived) -> Iterable[Subject]:
     return ((ACTION, event.namespace, event.run.action),)
 
 
-def _back(state: State, event: RunReleased | RunRequeued) -> Iterable[Subject]:
+def _back(state: State, event: RunReleased | RunRequeued | RunGivenBack) -> Iterable[Subject]:
     run = state.space(event.namespace).runs.get(event.run_id)
-    return ((ACTION, event.namespace, run.action),) if run is not None else ()
+    if run is not None:
+        yield ACTION, event.namespace, run.action
+    yield from _freed(state, event.namespace, event.run_id)
 
 
 def _ended(state: State, event: RunCompleted | RunFailed | RunTimedOut) -> Iterable[Subject]:
-    """With a run that ends, another one of its action may get a permit."""
-    ended = RUN, event.namespace, event.run_id
-    name = event.run_id.rpartition("-")[0]
-    if _is_limited(state, event.namespace, name):
-        return ended, (ACTION, event.namespace, name)
-    return (ended,)
+    return ((RUN, event.namespace, event.run_id), *_freed(state, event.namespace, event.run_id))
 
 
 def _cancelled(state: State, event: RunCancelled) -> Iterable[Subject]:
     yield RUN, event.namespace, event.run_id
     if event.worker_id is not None:
         yield NOTIFICATIONS, event.namespace, event.worker_id
-    name = event.run_id.rpartition("-")[0]
-    if _is_limited(state, event.namespace, name):
-        yield ACTION, event.namespace, name
+    yield from _freed(state, event.namespace, event.run_id)
 
 
-def _is_limited(state: State, namespace: Namespace, name: ActionName) -> bool:
+def _freed(state: State, namespace: Namespace, run_id: RunId) -> Sequence[Subject]:
+    """What a run leaves to others: a permit of its action, or a place to execute a module."""
+    name = run_id.rpartition("-")[0]
     space = state.space(namespace)
     action = space.actions.get(name) or space.deleted.get(name)
-    return action is not None and action.limits is not None
+    if action is None:
+        return (_PLACE,)  # gone with its last run, and nobody knows whether it had a module
+    permit = ((ACTION, namespace, name),) if action.limits is not None else ()
+    return (*permit, _PLACE) if action.guest is not None else permit
 
 
 LONG_POLLS: Mapping[type[Message], LongPoll] = {
@@ -177,6 +182,7 @@ WAKES: Mapping[type[Event], Wake] = {
     RunRevived: _queued,
     RunReleased: _back,
     RunRequeued: _back,
+    RunGivenBack: _back,
     RunCompleted: _ended,
     RunFailed: _ended,
     RunTimedOut: _ended,

@@ -4,6 +4,7 @@
     fail ──▸ requeued, failed, timed out
     touch ──▸ the lease goes on
     the lease ends, the worker leaves ──▸ given up: requeued, timed out
+    the server died while it executed the module ──▸ given back, as if it had not been claimed
 
 A report counts only from who holds the run. One that comes again, because its answer got lost,
 changes nothing again.
@@ -23,6 +24,7 @@ from flo.engine.runs.ends import attempts_after, release_lease
 from flo.engine.runs.events import (
     RunCompleted,
     RunFailed,
+    RunGivenBack,
     RunReleased,
     RunRequeued,
     RunTimedOut,
@@ -52,6 +54,10 @@ from flo.model.runs import (
     Touch,
     Touched,
 )
+from flo.model.workers import INLINE_WORKER_ID
+
+GIVEN_BACK_MAX = 10
+"""So often a run is given back; then every further time counts as an attempt."""
 
 
 def decide_complete(state: State, command: Complete, context: Context) -> Decision:
@@ -162,8 +168,11 @@ def react_worker_deregistered(
     for run in sorted(held, key=lambda run: (run.action, run.number)):  # no other order is kept
         if run.run_id not in space.runs:
             continue  # what came of another one has cancelled it
-        error = f"worker {event.worker_id!r} left"
-        yield given_up(event.namespace, space, run, context, error, AttemptEnd.WORKER_LEFT)
+        if _was_cut_off(run):
+            yield RunGivenBack(namespace=event.namespace, run_id=run.run_id, at_ms=context.now_ms)
+        else:
+            error = f"worker {event.worker_id!r} left"
+            yield given_up(event.namespace, space, run, context, error, AttemptEnd.WORKER_LEFT)
 
 
 def apply_touched(state: State, event: RunTouched) -> None:
@@ -195,6 +204,24 @@ def apply_requeued(state: State, event: RunRequeued) -> None:
         state.due.set((RUN, event.namespace, run.run_id), event.ready_at_ms)
     else:
         enter_queue(space, run)
+
+
+def apply_given_back(state: State, event: RunGivenBack) -> None:
+    run = release_lease(state, event.namespace, event.run_id, event.at_ms, failed=None)
+    space = state.spaces[event.namespace]
+    run = replace(
+        run,
+        status=RunStatus.PENDING,
+        attempt=run.attempt - 1,
+        worker_id=None,
+        started_at_ms=None,
+        lease_expires_at_ms=None,
+        ready_at_ms=event.at_ms,
+        given_back=run.given_back + 1,
+    )
+    space.runs[run.run_id] = run
+    space.tallies[run.action].pending += 1
+    enter_queue(space, run)
 
 
 def leased_run(run: Run | None, command: Complete | Fail | Touch) -> Run:
@@ -247,6 +274,8 @@ def _reported_before(run: Run | None, command: Complete | Fail) -> bool:
 
 def _lease_ended(namespace: Namespace, space: Space, run: Run, context: Context) -> Event:
     timeout_ms = space.settings(run.action).timeout_ms
+    if _was_cut_off(run) and (run.started_at_ms or 0) <= context.volatile.started_at_ms:
+        return RunGivenBack(namespace=namespace, run_id=run.run_id, at_ms=context.now_ms)
     error = f"no result from worker {run.worker_id!r} within its lease (timeout_ms {timeout_ms})"
     return given_up(namespace, space, run, context, error, AttemptEnd.LEASE_EXPIRED)
 
@@ -271,6 +300,14 @@ def given_up(
 
 def _reported_code(command: Fail) -> str:
     return command.code or (TIMEOUT_CODE if command.timed_out else code_in(command.error))
+
+
+def _was_cut_off(run: Run) -> bool:
+    """Whether the server, which executes its module, has died meanwhile: nothing has come of it.
+
+    A module that was there each of many times is suspected to be the cause.
+    """
+    return run.worker_id == INLINE_WORKER_ID and run.given_back < GIVEN_BACK_MAX
 
 
 def _requeued(

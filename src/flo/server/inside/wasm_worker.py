@@ -3,9 +3,10 @@
     register ──▸ check, compile ──▸ shard                     refused before anything is stored
     invoke ──▸ queue ──claim──▸ module, in a thread ──▸ Complete, with what it has written
 
-It is a worker like any other: its runs have leases and retries, and what it holds when the server
-dies is taken up again. A result and the keys it writes are one commit; if something that was read
-has changed meanwhile, the module is run again.
+It is a worker like any other: its runs have leases and retries. It claims no more than it can
+execute, over all namespaces; the others are pending. What it holds when the server dies is executed
+again, and that uses up no attempt. A result and the keys it writes are one commit; if something
+that was read has changed meanwhile, the module is run again.
 """
 
 import asyncio
@@ -23,8 +24,7 @@ from flo.model.errors import Conflict, FloError, NotFound, Unavailable
 from flo.model.ids import TEXT_LENGTH_MAX, Namespace
 from flo.model.kv import Change, Check, Delete, Put
 from flo.model.runs import TASKS_PER_CLAIM_MAX, Assigned, Claim, Complete, Fail, Task, Touch
-from flo.model.workers import ACTIONS_PER_WORKER_MAX, DeregisterWorker
-from flo.server.inside.gather import Gatherer
+from flo.model.workers import ACTIONS_PER_WORKER_MAX, INLINE_WORKER_ID, DeregisterWorker
 from flo.shard.clock import Clock
 from flo.shard.loop import Shard
 from flo.shard.submission import Answer, Submission
@@ -36,12 +36,9 @@ from flo.wasm.outcome import Finished, LogLine, Outcome, TrapKind, Trapped
 from flo.wasm.outcome import GuestPut as GuestPut
 from flo.wasm.pool import Pool
 
-WORKER_ID = "flo-inline"
 CLAIM_BLOCK_MS = 300_000
 TOUCH_EVERY_S = 3
 TOUCH_MS = 60_000
-AHEAD = 8
-"""So many times as many runs are claimed at once as can be performed: they are often short."""
 TRIES_MAX = 20
 """So often a run is repeated because what it read has changed; then its attempt has failed."""
 
@@ -56,8 +53,6 @@ class WasmWorker:
         self._clock = clock
         self._free = asyncio.Semaphore(concurrency)
         self._concurrency = concurrency
-        self._gatherer = Gatherer(shard)
-        self._under_way_count = 0
         engine = WasmEngine()
         self._modules = Modules(engine)
         self._pool = Pool(engine, self._modules, running_max=concurrency)
@@ -69,8 +64,10 @@ class WasmWorker:
         """Take up what the last process left undone, then serve every action that has a module."""
         self._pool.start()
         for namespace, space in list(self._shard.state.spaces.items()):
-            if WORKER_ID in space.held:
-                await self._shard.ask(DeregisterWorker(worker_id=WORKER_ID, namespace=namespace))
+            if INLINE_WORKER_ID in space.held:
+                await self._shard.ask(
+                    DeregisterWorker(worker_id=INLINE_WORKER_ID, namespace=namespace)
+                )
             self.serve(namespace)
 
     async def stop(self) -> None:
@@ -105,8 +102,7 @@ class WasmWorker:
         self._serving[namespace] = actions
         for start in range(0, len(actions), ACTIONS_PER_WORKER_MAX):
             some = actions[start : start + ACTIONS_PER_WORKER_MAX]
-            most = min(self._concurrency * AHEAD, TASKS_PER_CLAIM_MAX)
-            loop = _ClaimLoop(self._shard, namespace, some, most)
+            loop = _ClaimLoop(self._shard, namespace, some, self._concurrency)
             self._claim_loops.setdefault(namespace, []).append(loop)
             self._spawn(self._claim_for_ever(loop))
 
@@ -119,11 +115,8 @@ class WasmWorker:
                     _logger.warning("inline_claim_refused", error=str(error))
                     await asyncio.sleep(1)
                 continue
-            begun = [asyncio.Event() for _ in tasks]
-            for task, event in zip(tasks, begun, strict=True):
-                self._spawn(self._perform(loop.namespace, task, event))
-            for event in begun:
-                await event.wait()
+            for task in tasks:
+                self._spawn(self._perform(loop.namespace, task))
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work)
@@ -135,19 +128,9 @@ class WasmWorker:
         if not task.cancelled() and (error := task.exception()) is not None:
             _logger.error("inline_task_broken", error=repr(error))
 
-    async def _perform(self, namespace: Namespace, task: Task, begun: asyncio.Event) -> None:
+    async def _perform(self, namespace: Namespace, task: Task) -> None:
         """One run from its claim to its report."""
-        self._under_way_count += 1
-        try:
-            await self._perform_in_turn(namespace, task, begun)
-        finally:
-            self._under_way_count -= 1
-
-    async def _perform_in_turn(
-        self, namespace: Namespace, task: Task, begun: asyncio.Event
-    ) -> None:
         await self._turn_of(namespace, task)
-        begun.set()
         try:
             outcome = await self._outcome(namespace, task)
         finally:
@@ -165,14 +148,14 @@ class WasmWorker:
         await self._fail(namespace, task, unlucky)
 
     async def _turn_of(self, namespace: Namespace, task: Task) -> None:
-        """Wait until another one may run, and keep the lease meanwhile."""
+        """Keep the lease while there is no place: one that was cancelled is executed to its end."""
         while True:
             try:
                 await asyncio.wait_for(self._free.acquire(), TOUCH_EVERY_S)
             except TimeoutError:
                 touch = Touch(
                     run_id=task.task_id,
-                    worker_id=WORKER_ID,
+                    worker_id=INLINE_WORKER_ID,
                     namespace=namespace,
                     attempt=task.attempt,
                     extend_ms=TOUCH_MS,
@@ -211,7 +194,7 @@ class WasmWorker:
         """Whether the result stands; it does not if what the module read has changed."""
         report = Complete(
             run_id=task.task_id,
-            worker_id=WORKER_ID,
+            worker_id=INLINE_WORKER_ID,
             namespace=namespace,
             attempt=task.attempt,
             output=outcome.output,
@@ -219,7 +202,7 @@ class WasmWorker:
             changes=list(_changes(outcome)),
         )
         try:
-            await self._gatherer.hand_in(report, is_urgent=self._is_urgent(outcome))
+            await self._submitted(report)
         except Conflict as refusal:
             if refusal.code == "version_mismatch":
                 return False
@@ -230,14 +213,10 @@ class WasmWorker:
             await self._fail(namespace, task, failure)
         return True
 
-    def _is_urgent(self, outcome: Finished) -> bool:
-        """Whether others may have to run again because this one is late, or none is under way."""
-        return bool(outcome.reads or outcome.effects) or self._under_way_count == 1
-
     async def _fail(self, namespace: Namespace, task: Task, outcome: Trapped) -> None:
         report = Fail(
             run_id=task.task_id,
-            worker_id=WORKER_ID,
+            worker_id=INLINE_WORKER_ID,
             namespace=namespace,
             attempt=task.attempt,
             error=f"{outcome.kind}: {outcome.message}",
@@ -246,9 +225,17 @@ class WasmWorker:
             timed_out=outcome.kind is TrapKind.TIMED_OUT,
         )
         try:
-            await self._shard.ask(report)
+            await self._submitted(report)
         except FloError as refusal:
             _logger.info("inline_report_refused", run=task.task_id, code=refusal.code)
+
+    async def _submitted(self, report: Complete | Fail) -> None:
+        """The report is taken in, though it is yet to be written; a refusal is raised."""
+        answered: asyncio.Future[list[Answer]] = asyncio.get_running_loop().create_future()
+        self._shard.submit([report], partial(_resolve, answered), is_early=True)
+        answer = (await answered)[0]
+        if isinstance(answer, FloError):
+            raise answer
 
 
 class _ClaimLoop:
@@ -258,11 +245,11 @@ class _ClaimLoop:
     one that waits is.
     """
 
-    def __init__(self, shard: Shard, namespace: Namespace, actions: list[str], most: int) -> None:
+    def __init__(self, shard: Shard, namespace: Namespace, actions: list[str], places: int) -> None:
         self.namespace = namespace
         self._shard = shard
         self._actions = actions
-        self._most = most
+        self._places = places
         self._submission: Submission | None = None
         self._has_left = False
 
@@ -272,20 +259,21 @@ class _ClaimLoop:
 
     async def claim(self) -> list[Task]:
         claim = Claim(
-            worker_id=WORKER_ID,
+            worker_id=INLINE_WORKER_ID,
             actions=self._actions,
             namespace=self.namespace,
-            max_tasks=self._most,
+            max_tasks=min(self._places, TASKS_PER_CLAIM_MAX),
             block_ms=CLAIM_BLOCK_MS,
+            held_max=self._places,
         )
         answered: asyncio.Future[list[Answer]] = asyncio.get_running_loop().create_future()
-        self._submission = self._shard.submit([claim], partial(_resolve, answered))
+        self._submission = self._shard.submit([claim], partial(_resolve, answered), is_early=True)
         answer = (await answered)[0]
         if isinstance(answer, FloError):
             raise answer
         assert isinstance(answer, Assigned)
         if answer.draining:
-            raise Conflict(f"somebody has registered and drained a worker {WORKER_ID!r}")
+            raise Conflict(f"somebody has registered and drained a worker {INLINE_WORKER_ID!r}")
         return answer.tasks
 
     def leave(self) -> None:
