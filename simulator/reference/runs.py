@@ -10,6 +10,7 @@ from flo.engine.runs.events import (
     RunClaimed,
     RunCompleted,
     RunFailed,
+    RunGivenBack,
     RunPurged,
     RunQueued,
     RunReleased,
@@ -220,6 +221,17 @@ class RunReference:
             timeline.timer = self._observer.timer(event.ready_at_ms)
         else:
             self._becomes_ready(timeline)
+
+    @reads
+    def _given_back(self, event: RunGivenBack) -> None:
+        """As if it had not been claimed."""
+        timeline = self._held_run(event.namespace, event.run_id)
+        self._free_permit(timeline)
+        timeline.holder = timeline.lease_ms = timeline.timer = None
+        timeline.attempt -= 1
+        timeline.becomes(RunStatus.PENDING, self._observer.position)
+        timeline.ready_at_ms = event.at_ms
+        self._becomes_ready(timeline)
 
     @reads
     def _failed(self, event: RunFailed) -> None:

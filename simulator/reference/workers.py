@@ -40,5 +40,5 @@ class WorkerReference:
 
     @reads
     def _deregistered(self, event: WorkerDeregistered) -> None:
-        del self.registered[event.namespace, event.worker_id]
+        self.registered.pop((event.namespace, event.worker_id), None)
         self.left.add((event.namespace, event.worker_id))

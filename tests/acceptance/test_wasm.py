@@ -40,6 +40,9 @@ KEY = "(i32.store8 (i32.const 0) (i32.const 107))"
 UNLESS_OPEN = f"""{KEY}
   (local.set $i (call $kv_get (i32.const 0) (i32.const 1) (i32.const 8) (i32.const 8)))
   (if (i32.lt_s (local.get $i) (i32.const 0)) (then unreachable))"""
+ENDLESS_UNLESS_OPEN = f"""{KEY}
+  (local.set $i (call $kv_get (i32.const 0) (i32.const 1) (i32.const 8) (i32.const 8)))
+  (if (i32.lt_s (local.get $i) (i32.const 0)) (then {FOREVER} (drop))) (i64.const 0)"""
 WRITE_INPUT = f"""{KEY}
   (drop (call $kv_set (i32.const 0) (i32.const 1) (local.get $ptr) (local.get $len)))"""
 
@@ -220,9 +223,43 @@ async def test_the_rules_engine_answers_the_sdk(server: ServerProcess, module: b
     async with Flo(server.address) as flo:
         await flo.actions.register("rules-engine", wasm=module)
 
-        result = await (await flo.actions.invoke("rules-engine", APPLICANT.encode())).wait()
+        invocation = await flo.actions.invoke("rules-engine", APPLICANT.encode())
 
-    assert (result.output or b"").decode() == VERDICT
+    assert invocation.ended is not None
+    assert (invocation.ended.output or b"").decode() == VERDICT
+
+
+async def test_a_guest_cut_off_by_a_kill_runs_again_with_all_its_attempts(
+    server: ServerProcess,
+) -> None:
+    async with Flo(server.address) as flo:
+        wasm = guest(ENDLESS_UNLESS_OPEN)
+        await flo.actions.register("endless", wasm=wasm, timeout_ms=600_000, max_retries=0)
+        run = await flo.actions.invoke("endless", b"", wait=False)
+        while (await run.status()).status is not RunStatus.RUNNING:
+            pass
+        await flo.kv.put("k", b"open")
+        await asyncio.to_thread(server.kill)
+        await asyncio.to_thread(server.start)
+        ended = await run.wait(timeout=60)
+
+    assert (ended.status, ended.attempt) == (RunStatus.COMPLETED, 1)
+
+
+async def test_runs_that_wait_for_a_place_are_pending(server: ServerProcess) -> None:
+    async with Flo(server.address) as flo:
+        await flo.actions.register("spin", wasm=guest(FOREVER), timeout_ms=1_000, max_retries=0)
+        runs = await flo.actions.invoke_many("spin", [b""] * 8)
+        while not (await flo.actions.runs("spin", "running")).items:
+            pass
+        counts = (await flo.actions.get("spin")).runs
+        ends = await asyncio.gather(*(run.wait(timeout=60) for run in runs))
+        views = [await run.status() for run in runs]
+
+    assert (counts["running"], counts["pending"]) == (4, 4)
+    assert {end.status for end in ends} == {RunStatus.TIMED_OUT}
+    first_end = min(view.finished_at_ms or 0 for view in views[:4])
+    assert all((view.started_at_ms or 0) >= first_end for view in views[4:])
 
 
 async def test_the_rules_engine_answers_http(server: ServerProcess, module: bytes) -> None:

@@ -1198,3 +1198,37 @@ async def test_a_watcher_hears_of_commits_and_refusals(clock):
 
     assert watcher.commits == [(1, 0), (1, 0), (1, 0), (1, 1)]
     assert watcher.refusals == ["action_not_found"]
+
+
+# A worker inside the server
+
+
+async def test_a_worker_inside_the_server_hears_what_was_decided_before_it_is_durable(shard, log):
+    await shard.ask(INVOKE)
+    log.gate.shut()
+    heard = []
+
+    shard.submit([CLAIM], heard.extend, is_early=True)
+    await settled()
+
+    assert [task.task_id for task in heard[0].tasks] == ["send-1"]
+    assert log.position == 2
+
+
+async def test_what_it_reports_leads_to_the_next_claim_while_the_append_is_under_way(shard, log):
+    await shard.ask(RegisterAction(name="send", wasm_module=b"module"))
+    await shard.ask(INVOKE)
+    await shard.ask(INVOKE)
+    log.gate.shut()
+    first, second, reported = [], [], []
+    claim = Claim(worker_id=ANNA, actions=["send"], block_ms=1_000, held_max=1)
+    shard.submit([claim], first.extend, is_early=True)
+    shard.submit([claim], second.extend, is_early=True)
+    await settled()
+    assert (len(first), len(second)) == (1, 0)
+
+    shard.submit([Complete(run_id="send-1", worker_id=ANNA)], reported.extend, is_early=True)
+    await settled()
+
+    assert [task.task_id for task in second[0].tasks] == ["send-2"]
+    assert log.position == 3

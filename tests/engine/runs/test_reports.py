@@ -1,6 +1,13 @@
 import pytest
 
-from flo.engine.runs.events import RunFailed, RunRequeued, RunTimedOut, RunTouched
+from flo.engine.runs.events import (
+    RunFailed,
+    RunGivenBack,
+    RunRequeued,
+    RunTimedOut,
+    RunTouched,
+)
+from flo.engine.runs.reports import GIVEN_BACK_MAX
 from flo.engine.ticks import Tick
 from flo.model.actions import RegisterAction
 from flo.model.errors import Conflict, Invalid, NotFound, TooLarge
@@ -16,7 +23,7 @@ from flo.model.runs import (
     Touch,
     Touched,
 )
-from flo.model.workers import DeregisterWorker, RegisterWorker
+from flo.model.workers import INLINE_WORKER_ID, DeregisterWorker, RegisterWorker
 from flo.testing.clock import NOON_MS
 from given import ANNA, BORIS, DEFAULT, Later, claimed, given
 
@@ -540,3 +547,59 @@ def test_who_holds_what_is_known_as_long_as_it_is_held():
 
     engine.execute(COMPLETE, Fail(run_id="send-3", worker_id=BORIS, retry=True))
     assert {worker: list(runs) for worker, runs in space.held.items()} == {ANNA: ["send-2"]}
+
+
+# What the server executed itself when it died
+
+
+CLAIM_INSIDE = Claim(worker_id=INLINE_WORKER_ID, actions=["send"], held_max=1)
+START_ANEW = DeregisterWorker(worker_id=INLINE_WORKER_ID)
+
+
+def test_what_the_server_executed_when_it_died_is_ready_again_and_has_used_up_no_attempt():
+    engine = given(SEND, INVOKE, CLAIM_INSIDE, Later(1))
+
+    decision = engine.execute(START_ANEW)
+
+    back = RunGivenBack(namespace=DEFAULT, run_id="send-1", at_ms=NOON_MS + 1)
+    assert decision.events[1:] == (back,)
+    (task,) = engine.execute(CLAIM_INSIDE).reply.tasks
+    assert (task.task_id, task.attempt) == ("send-1", 1)
+
+
+def test_a_lease_from_before_the_server_started_uses_up_no_attempt():
+    engine = given(RegisterAction(name="send", max_retries=0), INVOKE, CLAIM_INSIDE)
+    engine.volatile.started_at_ms = NOON_MS + 1
+    engine.execute(Later(60_000))
+
+    (event,) = engine.execute(Tick()).events
+
+    assert isinstance(event, RunGivenBack)
+
+
+def test_a_lease_of_the_server_that_runs_out_while_it_lives_ends_the_attempt():
+    engine = given(RegisterAction(name="send", max_retries=0), INVOKE, Later(1), CLAIM_INSIDE)
+
+    decision = engine.execute(Later(60_000), Tick())
+
+    assert [type(event) for event in decision.events] == [RunTimedOut]
+
+
+def test_a_run_that_was_there_each_time_the_server_died_uses_up_its_attempts():
+    engine = given(SEND, INVOKE)
+    for _ in range(GIVEN_BACK_MAX):
+        engine.execute(CLAIM_INSIDE)
+        engine.execute(START_ANEW)
+
+    engine.execute(CLAIM_INSIDE)
+    decision = engine.execute(START_ANEW)
+
+    assert isinstance(decision.events[1], RunRequeued)
+
+
+def test_another_worker_that_leaves_uses_up_the_attempt():
+    engine = given(SEND, INVOKE, CLAIM)
+
+    decision = engine.execute(DeregisterWorker(worker_id=ANNA))
+
+    assert isinstance(decision.events[1], RunRequeued)

@@ -140,6 +140,52 @@ async def test_so_many_run_at_a_time_and_the_others_wait(concurrency):
     assert {result.attempt for result in waiting.result()} == {1}
 
 
+async def test_a_run_without_a_place_to_be_executed_is_pending():
+    async with open_house(1) as house:
+        await house.register(SPINNING, "spinning", timeout_ms=300)
+        await house.register(ECHO)
+        await house.register(ECHO, namespace="other")
+        busy = await house.invoke("spinning")
+        await house.until(lambda: house.running_count == 1)
+        waiting = [
+            (await house.invoke(), "default"),
+            (await house.invoke(namespace="other"), "other"),
+        ]
+        statuses = [(await house.run(*run)).status for run in waiting]
+        before = await house.run(busy)
+
+        ends = [await house.ended(*run) for run in waiting]
+        runs = [await house.run(*run) for run in waiting]
+
+    assert before.status is RunStatus.RUNNING
+    assert statuses == [RunStatus.PENDING, RunStatus.PENDING]
+    assert {end.status for end in ends} == {RunStatus.COMPLETED}
+    assert all(run.started_at_ms >= before.started_at_ms + 300 for run in runs)
+
+
+async def test_never_more_is_claimed_than_can_be_executed_in_all_namespaces_together():
+    namespaces = [f"team-{number}" for number in range(4)]
+    async with open_house(2) as house:
+        for namespace in namespaces:
+            await house.register(COUNTING, namespace=namespace)
+        waiting = [
+            house.ended(await house.invoke(namespace=namespace), namespace)
+            for namespace in namespaces * 5
+        ]
+        done, most = asyncio.gather(*waiting), 0
+
+        def is_over():
+            nonlocal most
+            spaces = house.shard.state.spaces.values()
+            most = max(most, sum(len(space.held.get(INLINE_WORKER_ID, ())) for space in spaces))
+            return done.done()
+
+        await house.until(is_over)
+
+    assert most == 2
+    assert {result.status for result in done.result()} == {RunStatus.COMPLETED}
+
+
 async def test_an_action_is_served_while_guests_of_others_have_no_end():
     async with open_house(2) as house:
         await house.register(SPINNING, "spinning", timeout_ms=60_000)

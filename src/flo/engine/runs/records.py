@@ -52,10 +52,10 @@ class Run(Record):
     """Pending, but not in the queue before `ready_at_ms`."""
     attempts_before: int = 0
     """The attempts of earlier lives; they do not count against the retries."""
-    given_back: int = 0
-    """How often the server died while it executed its module."""
     limit_key: str | None = None
     """The key under which its action limits how many are under way."""
     error_code: str | None = None
     retryable: bool | None = None
     """Whether another try might help; None while nothing has failed."""
+    given_back: int = 0
+    """How often an attempt was called off, and not counted."""
