@@ -37,7 +37,7 @@ from flo.engine.runs.events import (
 from flo.engine.runs.queue import LaneKey, lane_key
 from flo.engine.state import Space, State
 from flo.model.base import Event, Message
-from flo.model.ids import Namespace, RunId
+from flo.model.ids import ActionName, Namespace, RunId
 from flo.model.runs import Assigned, Claim, Ended, WaitForRuns
 
 CLAIMS_COMPARED = 16
