@@ -37,7 +37,7 @@ def _claim_seconds(sets: int) -> float:
         execute(state, Invoke(action=ACTION, input=b"x" * 100, labels=labels), context)
     for number in range(sets):
         labels = {"region": f"r{number}", "gpu": True, "zone": number}
-        register = RegisterWorker(worker_id=f"w{number}", actions=[ACTION], labels=labels)
+        register = RegisterWorker(worker_id=f"w{number}", processes=[ACTION], labels=labels)
         execute(state, register, context)
     began = time.perf_counter()
     for number in range(CLAIMS):

@@ -385,7 +385,10 @@ class SimulatedClient:
                 return None
 
     def _labels(self) -> Labels | None:
-        return {"oven": True} if self._rng.random() < 0.1 else None
+        roll = self._rng.random()
+        if roll < 0.02:
+            return {"oven": True, "rack": {"levels": self._rng.randrange(3)}}
+        return {"oven": True} if roll < 0.1 else None
 
     def _some_run(self, newest: int = RUNS_REMEMBERED_MAX) -> RunId:
         """One that was acknowledged, or, rarely, one that never was."""

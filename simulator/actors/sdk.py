@@ -5,6 +5,7 @@ It takes one task at a time: only then does it do everything in the same order a
 
 import asyncio
 import random
+from collections.abc import Sequence
 from typing import Any
 
 from flo.client.actions import Actions
@@ -139,10 +140,14 @@ class NotedWorkers(Workers):
         return self._holds[run_id, attempt].task.timeout_ms / 1_000
 
     async def register(
-        self, worker_id: WorkerId, actions: list[ActionName], **settings: Any
+        self,
+        worker_id: WorkerId | None = None,
+        processes: Sequence[ActionName] = (),
+        **settings: Any,
     ) -> WorkerKnown:
         """Each life has an id of its own, which also keeps its processes apart."""
-        return await super().register(worker_id, actions, **{**settings, "incarnation": worker_id})
+        settings["incarnation"] = worker_id
+        return await super().register(worker_id, processes, **settings)
 
     async def claim(
         self,

@@ -20,7 +20,7 @@ from simulator.world import ACTIONS, World, payload_for
 BLOCKS_MS = (0, 500, 5_000, 20_000)
 ASKED_AGAIN = "dig"
 PENDING = "pending"
-ALL_LABELS: Labels = {"oven": True, "shift": "night"}
+ALL_LABELS: Labels = {"oven": True, "shift": "night", "rack": {"levels": 9}}
 
 
 class SimulatedWorker:

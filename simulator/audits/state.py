@@ -8,7 +8,7 @@ from flo.engine.due import RUN, DueKey
 from flo.engine.runs.queue import lane_key
 from flo.engine.runs.records import Run
 from flo.engine.state import Space, State
-from flo.model.ids import Namespace
+from flo.model.ids import Labels, Namespace
 from flo.model.runs import RunStatus
 from flo.shard.snapshot import dump, fingerprint, load
 from simulator.audits.limits import audit_permits
@@ -16,6 +16,7 @@ from simulator.audits.streams import audit_keys, audit_streams, due_groups_and_k
 from simulator.audits.workflows import audit_workflows, due_workflows
 from simulator.checks.invariants import Checks, Invariant
 from simulator.reference.log import ReferenceModel
+from simulator.reference.queues import LabelSet
 
 
 def audit(state: State, reference: ReferenceModel, checks: Checks) -> None:
@@ -111,7 +112,7 @@ def _audit_queues(
     checks.hold(Invariant.QUEUED_OR_DUE, queued == ready, queued - ready, ready - queued)
     for action, queue in space.queues.items():
         lines = {
-            (lane_key(dict(labels)), priority): [
+            (lane_key(_with_nested(labels)), priority): [
                 reference.runs.by_id[namespace, id].made.number for id in line
             ]
             for labels, priorities in reference.queues.lanes[namespace, action].items()
@@ -140,3 +141,7 @@ def _audit_due(state: State, checks: Checks) -> None:
 
 def _is_ready(run: Run) -> bool:
     return run.status is RunStatus.PENDING and not run.is_delayed
+
+
+def _with_nested(labels: LabelSet) -> Labels:
+    return {name: [] if value is None else value for name, value in labels}

@@ -21,6 +21,9 @@ class Invariant(StrEnum):
     NOT_BEFORE_READY = "no run is claimed before its delay or its backoff is over"
     QUEUE_ORDER = "the highest priority is claimed first, and within it the longest ready"
     LABELS_MATCH = "a run goes to a worker that has its labels"
+    WITHIN_REGISTRATION = (
+        "a worker is given no more than its max_concurrency, and only actions it registered"
+    )
     DRAINING_GETS_NOTHING = "a draining worker is given nothing"
     LEASE_LENGTH = "a lease lasts as long as the action or a touch says"
     TIMEOUT_KEPT = "a handler executes no longer than its timeout_ms, unless it is touched"

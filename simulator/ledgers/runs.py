@@ -117,8 +117,11 @@ class Ledger:
         worker = self._reference.workers.registered.get((namespace, worker_id))
         labels = worker.labels if worker is not None else None
         now_s = self._loop.time()
+        room_s = self._reference.runs.room_since_s(namespace, worker_id)
         for action in actions:
             since_s = self._reference.queues.ready_since_s(namespace, action, labels)
+            if since_s is not None:
+                since_s = max(since_s, room_s)
             self._hold(
                 Invariant.CLAIMS_WAKE,
                 since_s is None or now_s - since_s < WAKE_S_MAX,

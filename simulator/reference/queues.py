@@ -9,8 +9,8 @@ from simulator.checks.invariants import Checks, Invariant
 from simulator.reference.limits import LimitReference
 from simulator.reference.run_timeline import RunTimeline
 
-LabelSet: TypeAlias = frozenset[tuple[str, str | int | float | bool]]
-"""The labels that a run asks for, or that a worker has."""
+LabelSet: TypeAlias = frozenset[tuple[str, str | int | float | bool | None]]
+"""The labels that a run asks for, or that a worker has; None is a nested value."""
 
 ReadyRuns: TypeAlias = OrderedDict[RunId, float]
 """Runs in the order in which they became ready, and since when on the loop's time."""
@@ -30,7 +30,7 @@ class QueueReference:
         self, namespace: Namespace, action: ActionName, labels: Labels | None
     ) -> float | None:
         """Since when some run could have begun that a worker with these labels may have."""
-        mine = label_set(labels)
+        mine = labels_had(labels)
         ready_s = min(
             (
                 next(iter(runs.values()))
@@ -81,4 +81,14 @@ class QueueReference:
 
 
 def label_set(labels: Labels | None) -> LabelSet:
-    return frozenset(labels.items()) if labels else _NO_LABELS
+    """What a run asks for: of a nested value, only that there is one of its name."""
+    if not labels:
+        return _NO_LABELS
+    return frozenset(
+        (name, None if isinstance(value, dict | list) else value) for name, value in labels.items()
+    )
+
+
+def labels_had(labels: Labels | None) -> LabelSet:
+    """What a worker has: its labels, and for each of them that there is one of its name."""
+    return label_set(labels) | frozenset((name, None) for name in labels or ())

@@ -31,7 +31,7 @@ from simulator.reference.actions import ActionReference
 from simulator.reference.handlers import reads
 from simulator.reference.limits import LimitReference
 from simulator.reference.namespaces import NamespaceReference
-from simulator.reference.queues import QueueReference, label_set
+from simulator.reference.queues import QueueReference, label_set, labels_had
 from simulator.reference.run_timeline import RunTimeline
 from simulator.reference.workers import WorkerReference
 
@@ -70,6 +70,8 @@ class RunReference:
         self._workers = workers
         self._limits = limits
         self._queues = queues
+        self._let_go_s: dict[tuple[Namespace, WorkerId], float] = {}
+        """When each worker last had one task less, on the loop's time."""
         self._to_archive: dict[tuple[Namespace, RunId], ArchivedRun] = {}
         self._to_remove: list[ArchivedAt] = []
 
@@ -331,10 +333,26 @@ class RunReference:
     def _check_claimer(self, timeline: RunTimeline, worker_id: WorkerId) -> None:
         worker = self._workers.registered.get((timeline.namespace, worker_id))
         labels = worker.labels if worker else None
-        matches = label_set(timeline.made.labels) <= label_set(labels)
+        matches = label_set(timeline.made.labels) <= labels_had(labels)
         self._hold(Invariant.LABELS_MATCH, matches, worker_id, labels, timeline)
-        draining = worker is not None and worker.draining
-        self._hold(Invariant.DRAINING_GETS_NOTHING, not draining, worker_id, timeline)
+        if worker is None:
+            return
+        self._hold(Invariant.DRAINING_GETS_NOTHING, not worker.draining, worker_id, timeline)
+        registered = timeline.made.action in worker.actions
+        room = worker.max_concurrency - self._held_count(timeline.namespace, worker_id)
+        self._hold(Invariant.WITHIN_REGISTRATION, registered and room > 0, worker, room, timeline)
+
+    def _held_count(self, namespace: Namespace, worker_id: WorkerId) -> int:
+        return sum(
+            1 for one in self.live.values() if (one.namespace, one.holder) == (namespace, worker_id)
+        )
+
+    def room_since_s(self, namespace: Namespace, worker_id: WorkerId) -> float:
+        """Since when a registered worker may have had room for a task, on the loop's time."""
+        worker = self._workers.registered.get((namespace, worker_id))
+        if worker and self._held_count(namespace, worker_id) >= worker.max_concurrency:
+            return self._observer.now_s()
+        return self._let_go_s.get((namespace, worker_id), 0.0)
 
     def _check_given_up(self, timeline: RunTimeline, error: str, *, retry: bool) -> None:
         """An attempt ended in vain: its holder said so, or left, or its lease is over."""
@@ -380,6 +398,7 @@ class RunReference:
     def _let_go(self, timeline: RunTimeline, error: str) -> None:
         assert timeline.holder is not None
         timeline.in_vain[timeline.attempt] = (timeline.holder, error)
+        self._let_go_s[timeline.namespace, timeline.holder] = self._observer.now_s()
         timeline.holder = timeline.lease_ms = timeline.timer = None
         self._free_permit(timeline)
 
@@ -387,6 +406,8 @@ class RunReference:
         timeline.is_dead = is_dead
         timeline.becomes(status, self._observer.position)
         timeline.ended_at_s = self._observer.now_s()
+        if timeline.last_holder is not None:
+            self._let_go_s[timeline.namespace, timeline.last_holder] = timeline.ended_at_s
         timeline.timer = None
         del self.live[timeline.key]
         self.ended_now.add(timeline.key)

@@ -81,7 +81,7 @@ def fits(shown: Any, found: Any, key: str = "") -> bool:
             return all(name in found and fits(shown[name], found[name], name) for name in shown)
         case list(), list():
             return len(shown) == len(found) and all(map(fits, shown, found))
-        case int(), int() if key.endswith("_ms") or key == "last":
+        case int(), int() if key.endswith(("_at", "_ms")) or key == "last":
             return True
         case str(), str() if (one := STREAM_ID.fullmatch(shown)) is not None:
             other = STREAM_ID.fullmatch(found)

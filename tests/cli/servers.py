@@ -108,9 +108,9 @@ def until_asked(server, kind, namespace, name):
 
 
 @contextmanager
-def worker_in_thread(client, actions, perform):
-    """A worker in a thread of its own; `perform` does one task."""
-    client.workers.register("worker-1", actions, machine_id="host-01")
+def worker_in_thread(client, actions, perform, also=()):
+    """A worker in a thread of its own; `perform` does one task. It registers others `also`."""
+    client.workers.register("worker-1", [*actions, *also], machine_id="host-01")
     enough = threading.Event()
 
     def work():

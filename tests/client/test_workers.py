@@ -13,11 +13,11 @@ async def test_a_worker_is_registered_heard_drained_and_gone(flo: Flo) -> None:
     known = await flo.workers.register(
         "anna", ["a"], max_concurrency=4, machine_id="host", labels={"gpu": True}
     )
-    assert known.status is WorkerStatus.IDLE
+    assert known.status is WorkerStatus.ACTIVE
     assert (await flo.workers.heartbeat("anna", 2)).status is WorkerStatus.ACTIVE
 
     worker = await flo.workers.get("anna")
-    assert (worker.max_concurrency, worker.current_load) == (4, 2)
+    assert (worker.max_concurrency, worker.current_load) == (4, 0)
     assert (worker.machine_id, worker.labels) == ("host", {"gpu": True})
     assert [one.worker_id for one in (await flo.workers.list()).items] == ["anna"]
 
@@ -44,7 +44,7 @@ async def test_a_drain_lasts_as_long_as_the_incarnation(flo: Flo) -> None:
     known = await flo.workers.register("anna", ["a"], incarnation="first")
     assert known.status is WorkerStatus.DRAINING
     known = await flo.workers.register("anna", ["a"], incarnation="second")
-    assert known.status is WorkerStatus.IDLE
+    assert known.status is WorkerStatus.ACTIVE
 
 
 async def test_notifications_come_at_once_and_each_of_them_once(flo: Flo) -> None:

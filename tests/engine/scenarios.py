@@ -227,7 +227,7 @@ class ScenarioGenerator:
         return RegisterWorker(
             worker_id=self.any(WORKERS),
             namespace=self.namespace(),
-            actions=ACTIONS[: self.any([0, 1, 3])],
+            processes=ACTIONS[: self.any([0, 1, 3])],
             labels=self.any(LABELS),
             metadata=self.any([None, {"gpu": True, "disks": ["sda"]}]),
             incarnation=self.any(["", "a1", "a1", "b2"]),

@@ -84,7 +84,7 @@ def test_whatever_can_be_asked_over_the_wire_is_known_to_the_machine():
         CreateNamespace(name="not a name"),
         DeleteNamespace(name="default", force=True),
         DeleteNamespace(name="prod"),
-        RegisterWorker(worker_id="", actions=[]),
+        RegisterWorker(worker_id="an na", processes=[]),
         Heartbeat(worker_id=BORIS),
         DrainWorker(worker_id=BORIS),
     ],
@@ -93,7 +93,7 @@ def test_whatever_can_be_asked_over_the_wire_is_known_to_the_machine():
 def test_a_refused_command_leaves_no_trace(refused):
     engine = given(
         RegisterAction(name="send"),
-        RegisterWorker(worker_id=ANNA, actions=["send"]),
+        RegisterWorker(worker_id=ANNA, processes=["send"]),
         Invoke(action="send"),
         Invoke(action="send"),
         Claim(worker_id=ANNA, actions=["send"], max_tasks=2),
@@ -178,7 +178,7 @@ def test_time_and_rng_are_all_that_a_decision_needs_from_outside():
 
 
 def test_observations_change_the_volatile_state_and_never_become_events():
-    engine = given(RegisterWorker(worker_id=ANNA, actions=[]))
+    engine = given(RegisterWorker(worker_id=ANNA, processes=[]))
     context = engine.context(Tick())
 
     decision = execute(engine.state, Heartbeat(worker_id=ANNA, current_load=4), context)

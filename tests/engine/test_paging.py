@@ -59,7 +59,7 @@ def test_actions_are_listed_by_name():
 
 
 def test_workers_are_listed_by_id():
-    engine = given(*(RegisterWorker(worker_id=name, actions=["send"]) for name in (BORIS, ANNA)))
+    engine = given(*(RegisterWorker(worker_id=name, processes=["send"]) for name in (BORIS, ANNA)))
 
     assert pages(engine, ListWorkers()) == [[ANNA, BORIS]]
     assert pages(engine, ListWorkers(limit=1)) == [[ANNA], [BORIS]]

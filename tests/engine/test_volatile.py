@@ -2,7 +2,13 @@ from flo.engine.groups.events import ConsumerHeard
 from flo.engine.kv.events import TransactionClosed, TransactionFilled, TransactionOpened
 from flo.engine.machine import OBSERVATIONS
 from flo.engine.volatile import Notification, Presence, VolatileState
-from flo.engine.workers.events import TaskCancelled, WorkerAskedToDrain, WorkerHeard, WorkerLeft
+from flo.engine.workers.events import (
+    LoadReported,
+    TaskCancelled,
+    WorkerAskedToDrain,
+    WorkerHeard,
+    WorkerLeft,
+)
 from flo.engine.workers.observations import NOTIFICATIONS_MAX
 from flo.model.kv import Check, Delete, Put
 from given import ANNA, BORIS, DEFAULT
@@ -12,8 +18,11 @@ def observe(volatile, observation, now_ms):
     OBSERVATIONS[type(observation)](volatile, observation, now_ms)
 
 
-def heard(load=None):
-    return WorkerHeard(namespace=DEFAULT, worker_id=ANNA, current_load=load)
+HEARD = WorkerHeard(namespace=DEFAULT, worker_id=ANNA)
+
+
+def said(load):
+    return LoadReported(namespace=DEFAULT, worker_id=ANNA, load=load)
 
 
 def cancelled(run_id, worker_id=ANNA, namespace=DEFAULT):
@@ -23,28 +32,37 @@ def cancelled(run_id, worker_id=ANNA, namespace=DEFAULT):
 def test_a_worker_is_present_since_it_was_last_heard_of():
     volatile = VolatileState(1_000)
 
-    observe(volatile, heard(load=3), 2_000)
-    observe(volatile, heard(load=5), 3_000)
+    observe(volatile, said(3), 2_000)
+    observe(volatile, said(5), 3_000)
 
-    assert volatile.heard(DEFAULT, ANNA) == Presence(heard_at_ms=3_000, current_load=5)
+    assert volatile.heard(DEFAULT, ANNA) == Presence(heard_at_ms=3_000, reported_load=5)
 
 
 def test_a_sign_of_life_without_a_load_leaves_the_load_as_it_was():
     volatile = VolatileState(1_000)
 
-    observe(volatile, heard(load=3), 2_000)
-    observe(volatile, heard(), 3_000)
+    observe(volatile, said(3), 2_000)
+    observe(volatile, HEARD, 3_000)
 
-    assert volatile.heard(DEFAULT, ANNA) == Presence(heard_at_ms=3_000, current_load=3)
+    assert volatile.heard(DEFAULT, ANNA) == Presence(heard_at_ms=3_000, reported_load=3)
+
+
+def test_after_too_long_a_silence_the_load_is_not_known():
+    volatile = VolatileState(1_000)
+
+    observe(volatile, said(0), 2_000)
+    observe(volatile, HEARD, 92_001)
+
+    assert volatile.heard(DEFAULT, ANNA) == Presence(heard_at_ms=92_001, reported_load=None)
 
 
 def test_after_a_restart_every_worker_has_time_to_speak_up():
-    assert VolatileState(7_000).heard(DEFAULT, BORIS) == Presence(heard_at_ms=7_000, current_load=0)
+    assert VolatileState(7_000).heard(DEFAULT, BORIS) == Presence(7_000, None)
 
 
 def test_a_worker_that_left_is_no_longer_present():
     volatile = VolatileState(1_000)
-    observe(volatile, heard(load=3), 2_000)
+    observe(volatile, said(3), 2_000)
 
     observe(volatile, WorkerLeft(namespace=DEFAULT, worker_id=ANNA), 3_000)
     observe(volatile, WorkerLeft(namespace=DEFAULT, worker_id=ANNA), 3_000)

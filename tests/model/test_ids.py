@@ -171,9 +171,10 @@ def test_labels_are_flat(labels):
 @pytest.mark.parametrize(
     ("labels", "error", "message"),
     [
-        ({"disks": [1, 2]}, Invalid, "got list for 'disks'"),
-        ({"gpu": {"ram": 24}}, Invalid, "got dict for 'gpu'"),
-        ({"gpu": None}, Invalid, "got NoneType for 'gpu'"),
+        ({"gpu": None}, Invalid, "got null for 'gpu'"),
+        ({"gpu": b"x"}, Invalid, "got bytes for 'gpu'"),
+        ({"gpu": {"ram": math.nan}}, Invalid, "finite numbers of 64 bits in labels, got nan"),
+        ({"gpu": {"name": "x" * 4097}}, TooLarge, "the value of 'gpu' in labels of at most 4096"),
         ({"load": math.nan}, Invalid, "got nan for 'load'"),
         ({"load": math.inf}, Invalid, "got inf for 'load'"),
         ({"serial": 2**64}, Invalid, "got 18446744073709551616 for 'serial'"),

@@ -626,7 +626,7 @@ class MemoryTransport:
 async def fill(shard):
     for message in (
         RegisterAction(name="send"),
-        RegisterWorker(worker_id="anna", actions=["send"]),
+        RegisterWorker(worker_id="anna", processes=["send"]),
         Invoke(action="send", idempotency_key="order-7"),
         Invoke(action="send"),
         Claim(worker_id="anna", actions=["send"]),

@@ -323,7 +323,7 @@ async def test_who_waits_in_a_namespace_that_is_deleted_is_told_so(shard):
 
 async def test_a_worker_that_drains_waits_no_more(shard):
     await joined(shard)
-    worker = RegisterWorker(worker_id=ANNA, actions=[], worker_type=WorkerType.STREAM)
+    worker = RegisterWorker(worker_id=ANNA, processes=[], worker_type=WorkerType.STREAM)
     await shard.ask(worker)
     waiting = await begun(shard.ask(patient(worker_id=ANNA)))
     other = await begun(shard.ask(patient(BORIS)))

@@ -208,7 +208,7 @@ async def test_after_a_restart_the_permits_are_taken_and_the_windows_empty(log, 
 
 async def test_a_worker_that_leaves_is_let_go_from_its_parking_place_with_nothing(shard):
     for worker_id in (ANNA, BORIS):
-        await shard.ask(RegisterWorker(worker_id=worker_id, actions=["send"]))
+        await shard.ask(RegisterWorker(worker_id=worker_id, processes=["send"]))
     parked = await begun(shard.ask(patient(ANNA)))
     other = await begun(shard.ask(patient(BORIS)))
 
@@ -224,7 +224,7 @@ async def test_a_worker_that_leaves_is_let_go_from_its_parking_place_with_nothin
 
 async def test_what_a_worker_leaves_undone_is_not_handed_to_its_own_parked_claim(shard):
     await shard.ask(RegisterAction(name="send", retry_delay_ms=0))
-    await shard.ask(RegisterWorker(worker_id=ANNA, actions=["send"]))
+    await shard.ask(RegisterWorker(worker_id=ANNA, processes=["send"]))
     await shard.ask(INVOKE)
     await shard.ask(patient(ANNA))
     parked = await begun(shard.ask(patient(ANNA)))
@@ -236,7 +236,7 @@ async def test_what_a_worker_leaves_undone_is_not_handed_to_its_own_parked_claim
 
 
 async def test_a_worker_that_leaves_reads_no_more_for_its_group(shard):
-    await shard.ask(RegisterWorker(worker_id=ANNA, actions=[]))
+    await shard.ask(RegisterWorker(worker_id=ANNA, processes=[]))
     await shard.ask(Append(stream="events", records=[NewRecord(payload=b"1")]))
     await shard.ask(CreateGroup(stream="events", group="all"))
     await shard.ask(JoinGroup(stream="events", group="all", consumer=ANNA))

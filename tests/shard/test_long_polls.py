@@ -78,7 +78,7 @@ def claim(worker_id, *actions, namespace="default"):
     ],
 )
 def test_a_claim_is_woken_by_what_it_waits_for(polls, before, step, wakes):
-    workers = (RegisterWorker(worker_id=worker, actions=[]) for worker in (ANNA, BORIS))
+    workers = (RegisterWorker(worker_id=one, processes=["send", "fold"]) for one in (ANNA, BORIS))
     engine = given(SEND, RegisterAction(name="print"), *workers, *before)
     parked(polls, claim(ANNA, "send"), claim(BORIS, "fold"))
 
@@ -99,7 +99,7 @@ def test_a_claim_of_another_namespace_is_not_woken(polls):
 def test_nobody_is_woken_for_work_that_went_with_its_namespace(polls):
     prod = {"namespace": "prod"}
     engine = given(RegisterAction(name="send", **prod))
-    engine.execute(RegisterWorker(worker_id=ANNA, actions=["send"], **prod))
+    engine.execute(RegisterWorker(worker_id=ANNA, processes=["send"], **prod))
     parked(polls, claim(ANNA, "send", namespace="prod"))
     before = len(engine.events)
 
@@ -119,7 +119,7 @@ def test_nobody_is_woken_for_work_that_was_cancelled_in_the_same_breath(polls):
 
 
 def test_the_claim_of_a_worker_that_drained_and_left_ends_with_nothing(polls):
-    engine = given(RegisterWorker(worker_id=ANNA, actions=["send"]))
+    engine = given(RegisterWorker(worker_id=ANNA, processes=["send"]))
     (submission,) = parked(polls, claim(ANNA, "send"))
     before = len(engine.events)
 
@@ -147,7 +147,7 @@ def test_a_claim_that_is_served_is_not_offered_anything_more(polls):
 
 
 def test_those_who_wait_for_notifications_hear_of_their_own_until_they_leave(polls):
-    engine = given(SEND, *(RegisterWorker(worker_id=one, actions=[]) for one in (ANNA, BORIS)))
+    engine = given(SEND, *(RegisterWorker(worker_id=one, processes=[]) for one in (ANNA, BORIS)))
     query = AwaitNotifications(worker_id=ANNA)
     first, second = parked(polls, query, query)
 
@@ -240,7 +240,7 @@ READ = ReadGroup(**GROUP, consumer=BORIS)
     ],
 )
 def test_a_read_is_woken_by_what_it_may_find_or_has_lost(polls, before, step, is_woken):
-    workers = (RegisterWorker(worker_id=worker, actions=[]) for worker in (ANNA, BORIS))
+    workers = (RegisterWorker(worker_id=one, processes=["send", "fold"]) for one in (ANNA, BORIS))
     audit = CreateGroup(stream="orders", group="audit")
     engine = given(*workers, audit, JOIN, JoinGroup(**GROUP, consumer=ANNA), *before)
     read = ReadGroup(**GROUP, consumer=ANNA, worker_id=ANNA)
@@ -297,7 +297,7 @@ def labelled(engine, count, labels=None):
     """So many workers with these labels, by their ids."""
     names = [f"{'-'.join(labels or ['plain'])}-{n}" for n in range(count)]
     for name in names:
-        engine.execute(RegisterWorker(worker_id=name, actions=["send"], labels=labels))
+        engine.execute(RegisterWorker(worker_id=name, processes=["send"], labels=labels))
     return names
 
 
@@ -383,7 +383,7 @@ def test_a_claim_whose_worker_gets_other_labels_waits_in_the_line_of_those(polls
     engine = given(SEND)
     names = labelled(engine, 2)
     parked_claims = parked(polls, *(claim(name, "send") for name in names), state=engine.state)
-    gpu = RegisterWorker(worker_id=names[1], actions=["send"], labels={"gpu": True})
+    gpu = RegisterWorker(worker_id=names[1], processes=["send"], labels={"gpu": True})
 
     events = engine.execute(gpu).events
     assert [one.worker_id for one in woken(polls, Turn.CLAIMS, events, engine)] == [names[1]]

@@ -201,7 +201,7 @@ async def test_the_answers_come_in_the_order_of_the_words(shard):
 
 
 async def test_a_command_that_changes_nothing_is_not_appended(shard, log):
-    await shard.ask(RegisterWorker(worker_id=ANNA, actions=["send"]))
+    await shard.ask(RegisterWorker(worker_id=ANNA, processes=["send"]))
     log.begun.clear()
 
     await shard.ask(Heartbeat(worker_id=ANNA))
@@ -655,7 +655,7 @@ async def test_no_parked_claim_gets_more_than_it_asked_for(shard):
 
 async def test_the_least_busy_worker_is_served_first(shard):
     for worker_id in (ANNA, BORIS):
-        await shard.ask(RegisterWorker(worker_id=worker_id, actions=["send"], max_concurrency=4))
+        await shard.ask(RegisterWorker(worker_id=worker_id, processes=["send"], max_concurrency=4))
     await shard.ask(INVOKE)
     await shard.ask(CLAIM)
     busy = await begun(shard.ask(patient(ANNA)))
@@ -668,8 +668,8 @@ async def test_the_least_busy_worker_is_served_first(shard):
 
 
 async def test_a_worker_is_as_busy_as_its_share_of_what_it_can_hold(shard):
-    await shard.ask(RegisterWorker(worker_id=ANNA, actions=["send"], max_concurrency=100))
-    await shard.ask(RegisterWorker(worker_id=BORIS, actions=["send"], max_concurrency=1))
+    await shard.ask(RegisterWorker(worker_id=ANNA, processes=["send"], max_concurrency=100))
+    await shard.ask(RegisterWorker(worker_id=BORIS, processes=["send"], max_concurrency=1))
     shard.submit([INVOKE] * 3, lambda answers: None)
     await shard.ask(Claim(worker_id=ANNA, actions=["send"], max_tasks=2))
     await shard.ask(Claim(worker_id=BORIS, actions=["send"], max_tasks=1))
@@ -683,7 +683,7 @@ async def test_a_worker_is_as_busy_as_its_share_of_what_it_can_hold(shard):
 
 
 async def test_a_parked_claim_that_lacks_the_labels_goes_on_waiting(shard):
-    await shard.ask(RegisterWorker(worker_id=BORIS, actions=["send"], labels={"gpu": True}))
+    await shard.ask(RegisterWorker(worker_id=BORIS, processes=["send"], labels={"gpu": True}))
     plain = await begun(shard.ask(patient(ANNA)))
     gpu = await begun(shard.ask(patient(BORIS)))
 
@@ -706,7 +706,7 @@ async def test_a_retry_without_delay_wakes_a_parked_claim(shard):
 
 async def test_what_a_worker_left_undone_wakes_a_parked_claim(shard, clock):
     await shard.ask(RegisterAction(name="send", retry_delay_ms=0))
-    await shard.ask(RegisterWorker(worker_id=ANNA, actions=["send"]))
+    await shard.ask(RegisterWorker(worker_id=ANNA, processes=["send"]))
     await shard.ask(INVOKE)
     await shard.ask(CLAIM)
     parked = await begun(shard.ask(patient(BORIS)))
@@ -717,7 +717,7 @@ async def test_what_a_worker_left_undone_wakes_a_parked_claim(shard, clock):
 
 
 async def test_a_drained_worker_is_let_go_from_its_parking_place(shard):
-    await shard.ask(RegisterWorker(worker_id=ANNA, actions=["send"]))
+    await shard.ask(RegisterWorker(worker_id=ANNA, processes=["send"]))
     parked = await begun(shard.ask(patient(ANNA)))
     other = await begun(shard.ask(patient(BORIS)))
 
@@ -805,7 +805,7 @@ async def test_time_never_goes_back_for_the_shard(shard, clock, log):
 
 
 async def test_a_worker_heard_of_again_is_healthy_again(shard, clock):
-    await shard.ask(RegisterWorker(worker_id=ANNA, actions=["send"]))
+    await shard.ask(RegisterWorker(worker_id=ANNA, processes=["send"]))
     clock.advance(90_001)
 
     known = await shard.ask(Heartbeat(worker_id=ANNA, current_load=1))

@@ -37,7 +37,7 @@ from settled import begun, settled
 
 PROD = {"namespace": "prod"}
 SEND = RegisterAction(name="send", **PROD)
-WORKER = RegisterWorker(worker_id=ANNA, actions=["send"], **PROD)
+WORKER = RegisterWorker(worker_id=ANNA, processes=["send", "print"], **PROD)
 INVOKE = Invoke(action="send", **PROD)
 CLAIM = Claim(worker_id=ANNA, actions=["send"], **PROD)
 PATIENT = Claim(worker_id=BORIS, actions=["send", "print"], block_ms=30_000, **PROD)
@@ -103,6 +103,7 @@ def every_word():
         "name": "send",
         "action": "send",
         "actions": ["send"],
+        "processes": ["send", "print"],
         "worker_id": ANNA,
         "namespace": "prod",
         "block_ms": 0,
@@ -286,7 +287,7 @@ async def test_a_claim_that_waits_gets_what_is_invoked_in_the_next_namespace(bus
 
 async def test_nobody_elsewhere_notices_that_a_namespace_is_deleted(busy):
     await busy.ask(Invoke(action="send"))
-    await busy.ask(RegisterWorker(worker_id=ANNA, actions=["send"]))
+    await busy.ask(RegisterWorker(worker_id=ANNA, processes=["print"]))
     waiting = await begun(busy.ask(WaitForRuns(run_ids=["send-1"])))
     listening = await begun(busy.ask(AwaitNotifications(worker_id=ANNA)))
     parked = await begun(busy.ask(Claim(worker_id=ANNA, actions=["print"], block_ms=5_000)))

@@ -46,7 +46,7 @@ NUMBER = NOON_MS * 1_000
 async def busy(shard):
     """Anna and Boris are registered; Anna holds run 1, Boris holds run 2."""
     for worker_id in (ANNA, BORIS):
-        await shard.ask(RegisterWorker(worker_id=worker_id, actions=["send"]))
+        await shard.ask(RegisterWorker(worker_id=worker_id, processes=["send"]))
         await shard.ask(INVOKE)
         await shard.ask(Claim(worker_id=worker_id, actions=["send"]))
     return shard
@@ -146,7 +146,7 @@ async def test_everyone_who_listens_for_a_worker_hears_of_it(busy):
 
 
 async def test_a_worker_hears_of_a_task_cancelled_as_it_was_claimed(shard):
-    await shard.ask(RegisterWorker(worker_id=ANNA, actions=["send"]))
+    await shard.ask(RegisterWorker(worker_id=ANNA, processes=["send"]))
     claiming = await begun(shard.ask(Claim(worker_id=ANNA, actions=["send"], block_ms=5_000)))
     listening = await begun(shard.ask(LISTEN))
     await shard.ask(INVOKE)
@@ -242,7 +242,7 @@ async def test_a_worker_that_was_drained_before_a_restart_is_told_after_it(clock
     log = MemoryLog()
     before = Shard(State(), log, clock)
     await before.start()
-    await before.ask(RegisterWorker(worker_id=ANNA, actions=["send"], incarnation="a1"))
+    await before.ask(RegisterWorker(worker_id=ANNA, processes=["send"], incarnation="a1"))
     await before.ask(DrainWorker(worker_id=ANNA))
     heard = await before.ask(LISTEN)
     await before.stop()
@@ -253,7 +253,7 @@ async def test_a_worker_that_was_drained_before_a_restart_is_told_after_it(clock
 
     told = await after.ask(AwaitNotifications(worker_id=ANNA, after=heard.last))
     assert told.draining
-    again = await after.ask(RegisterWorker(worker_id=ANNA, actions=["send"], incarnation="a1"))
+    again = await after.ask(RegisterWorker(worker_id=ANNA, processes=["send"], incarnation="a1"))
     assert again.status is WorkerStatus.DRAINING
     assert (await after.ask(CLAIM)) == Assigned(draining=True)
     await after.stop()
@@ -267,7 +267,7 @@ async def test_notifications_go_on_after_a_restart(clock):
     before = Shard(State(), log, clock)
     await before.start()
     await before.ask(RegisterAction(name="send"))
-    await before.ask(RegisterWorker(worker_id=ANNA, actions=["send"]))
+    await before.ask(RegisterWorker(worker_id=ANNA, processes=["send"]))
     for _ in range(2):
         await before.ask(INVOKE)
         await before.ask(CLAIM)
@@ -306,7 +306,7 @@ async def test_a_worker_that_made_room_for_another_is_told_that_nobody_knows_it(
     await busy.ask(Heartbeat(worker_id=BORIS))
     listening = await begun(busy.ask(LISTEN))
 
-    await busy.ask(RegisterWorker(worker_id="clara", actions=["send"]))
+    await busy.ask(RegisterWorker(worker_id="clara", processes=["send"]))
 
     with pytest.raises(NotFound):
         await listening
@@ -317,7 +317,7 @@ async def test_a_task_of_a_worker_that_has_gone_can_be_cancelled(busy):
     await busy.ask(DeregisterWorker(worker_id=ANNA))
 
     assert (await busy.ask(CANCEL)).status is RunStatus.CANCELLED
-    await busy.ask(RegisterWorker(worker_id=ANNA, actions=["send"]))
+    await busy.ask(RegisterWorker(worker_id=ANNA, processes=["send"]))
     assert (await busy.ask(AwaitNotifications(worker_id=ANNA, block_ms=0))).cancelled == []
 
 

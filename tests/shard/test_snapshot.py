@@ -154,7 +154,7 @@ SCENARIOS = {
     "a worker that said much of itself": [
         RegisterWorker(
             worker_id=ANNA,
-            actions=["send"],
+            processes=["send"],
             metadata={"gpu": True, "disks": ["sda", None, 0.5, {}]},
             incarnation="a1",
             machine_id="host",
@@ -162,7 +162,7 @@ SCENARIOS = {
     ],
     "a busy worker": [
         SEND,
-        RegisterWorker(worker_id=ANNA, actions=["send", "print"], labels={"gpu": True}),
+        RegisterWorker(worker_id=ANNA, processes=["send", "print"], labels={"gpu": True}),
         INVOKE,
         INVOKE,
         CLAIM,

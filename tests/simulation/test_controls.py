@@ -97,6 +97,11 @@ def leases_are_taken_over(monkeypatch):
     monkeypatch.setitem(FOLDS, RunClaimed, apply_claimed)
 
 
+@control(Invariant.WITHIN_REGISTRATION)
+def claims_ignore_how_much_a_worker_carries_out_at_a_time(monkeypatch):
+    monkeypatch.setattr(claims, "_room", lambda state, command: command.max_tasks)
+
+
 @control(Invariant.TIMERS_NOT_EARLY)
 def leases_end_early(monkeypatch):
     decide_tick = RULES[Tick]

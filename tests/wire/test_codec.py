@@ -220,7 +220,7 @@ def test_the_changes_of_a_transaction_say_what_they_are_on_the_wire():
         ("claim", [Claim(worker_id="anna", actions=["send"], max_tasks=5, block_ms=1)]),
         ("complete_many", [Complete(run_id="send-1", worker_id="anna")] * 1_000),
         ("register_action", [RegisterAction(name="größe")]),
-        ("register_worker", [RegisterWorker(worker_id="anna", actions=[])]),
+        ("register_worker", [RegisterWorker(worker_id="anna", processes=[])]),
         ("register_action", [RegisterAction(name="buy", input_schema={"enum": [None, 1, {}]})]),
         ("disable_action", [DisableAction(name="buy", namespace="prod")]),
         (
@@ -228,7 +228,7 @@ def test_the_changes_of_a_transaction_say_what_they_are_on_the_wire():
             [
                 RegisterWorker(
                     worker_id="anna",
-                    actions=["events/processors"],
+                    processes=["events/processors"],
                     metadata={"gpu": True, "disks": ["sda", {"gb": 0.5}]},
                     worker_type=WorkerType.STREAM,
                     incarnation="a1",
@@ -462,7 +462,6 @@ def test_a_refusal_of_a_later_release_is_unexpected():
         ({"action": "send", "priority": math.nan}, "$.priority"),
         ({"action": "send", "priority": True}, "$.priority"),
         ({"action": "send", "labels": {"gpu": None}}, "$.labels"),
-        ({"action": "send", "labels": {"gpu": [1]}}, "$.labels"),
         ({"action": "send", "labels": {1: 1}}, "$.labels"),
         ({"action": "send", "prio": 1}, "`prio`"),
     ],
@@ -480,8 +479,12 @@ def test_a_request_of_another_shape_is_refused_with_what_is_wrong(body, named):
     [
         ("register_action", {"name": "send", "input_schema": "{}"}, "$.input_schema"),
         ("register_action", {"name": "send", "input_schema": {1: {}}}, "$.input_schema"),
-        ("register_worker", {"worker_id": "w", "actions": [], "metadata": []}, "$.metadata"),
-        ("register_worker", {"worker_id": "w", "actions": [], "worker_type": "x"}, "$.worker_type"),
+        ("register_worker", {"worker_id": "w", "processes": [], "metadata": []}, "$.metadata"),
+        (
+            "register_worker",
+            {"worker_id": "w", "processes": [], "worker_type": "x"},
+            "$.worker_type",
+        ),
         ("requeue_dead_runs", {"action": "send", "ids": "send-1"}, "$.ids"),
         ("requeue_dead_runs", {"action": "send", "limit": 1.5}, "$.limit"),
         ("await_notifications", {"worker_id": "w", "after": "0"}, "$.after"),

@@ -102,7 +102,7 @@ def test_a_worker_says_who_it_is() -> None:
     assert re.fullmatch("[0-9a-f]{16}", registration.incarnation)
     assert registration == RegisterWorker(
         worker_id="anna",
-        actions=["a"],
+        processes=["a"],
         max_concurrency=7,
         machine_id="host",
         labels={"gpu": True},

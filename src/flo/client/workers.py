@@ -1,5 +1,6 @@
 """What a worker sends to the server: register, claim, complete, fail, touch, drain."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from flo.client.noun import Noun
@@ -44,25 +45,26 @@ class Workers(Noun):
 
     async def register(
         self,
-        worker_id: WorkerId,
-        actions: list[ActionName],
+        worker_id: WorkerId | None = None,
+        processes: Sequence[ActionName] = (),
         *,
         max_concurrency: int = CONCURRENCY_DEFAULT,
         machine_id: str | None = None,
         labels: Labels | None = None,
-        metadata: dict[str, Any] | None = None,
+        metadata: dict[str, Any] | str | None = None,
         worker_type: WorkerType | str = WorkerType.ACTION,
         incarnation: str = "",
     ) -> WorkerKnown:
         """Announce a worker; the same id again replaces the registration.
 
-        `metadata` is anything worth knowing; without `labels`, its flat values are the labels. A
+        Without a `worker_id` the server makes one, and answers it. `metadata` is anything worth
+        knowing, as an object or as JSON text; without `labels`, its flat values are the labels. A
         drain outlives a registration of the same `incarnation`, and no other.
         """
         return await self._call(
             RegisterWorker(
-                worker_id=worker_id,
-                actions=actions,
+                worker_id=worker_id or "",
+                processes=list(processes),
                 max_concurrency=max_concurrency,
                 machine_id=machine_id,
                 labels=labels,

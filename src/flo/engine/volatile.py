@@ -18,7 +18,8 @@ class Presence(NamedTuple):
     """When a worker was last heard of, and how busy it said it was."""
 
     heard_at_ms: int
-    current_load: int
+    reported_load: int | None
+    """None until a heartbeat says it: after a registration, a restart, or too long a silence."""
 
 
 class Notification(NamedTuple):
@@ -71,4 +72,4 @@ class VolatileState:
 
     def heard(self, namespace: Namespace, worker_id: WorkerId) -> Presence:
         """A worker not heard of since the start is given the time since the start to speak up."""
-        return self.presence.get((namespace, worker_id)) or Presence(self.started_at_ms, 0)
+        return self.presence.get((namespace, worker_id)) or Presence(self.started_at_ms, None)

@@ -4,7 +4,7 @@ import re
 from math import isfinite
 from typing import Annotated, Any, TypeAlias
 
-from msgspec import Meta
+from msgspec import Meta, json
 
 from flo.model.errors import Invalid, TooLarge
 
@@ -19,7 +19,8 @@ StreamId: TypeAlias = Annotated[
 GroupName: TypeAlias = Annotated[str, Meta(description="The group's name.")]
 ConsumerName: TypeAlias = Annotated[str, Meta(description="The consumer's name.")]
 Key: TypeAlias = Annotated[str, Meta(description="The key.")]
-Labels: TypeAlias = dict[str, str | int | float | bool]
+Labels: TypeAlias = dict[str, str | int | float | bool | list[Any] | dict[str, Any]]
+"""What is nested in them is kept, but not compared."""
 
 NAMESPACE_DEFAULT = "default"
 
@@ -171,11 +172,12 @@ def check_labels(labels: dict[str, Any], what: str) -> None:
         check_text(key, f"a key of {what}")
         if isinstance(value, str):
             check_text(value, f"the value of {key!r} in {what}")
+        elif isinstance(value, dict | list):
+            check_json(value, what)
+            check_text(json.encode(value).decode(), f"the value of {key!r} in {what}")
         elif not isinstance(value, bool | int | float):
-            raise Invalid(
-                f"expected flat {what} (text, number or boolean), "
-                f"got {type(value).__name__} for {key!r}"
-            )
+            shown = "null" if value is None else type(value).__name__
+            raise Invalid(f"expected text, numbers or booleans in {what}, got {shown} for {key!r}")
         elif not _can_be_kept(value):
             raise Invalid(f"expected finite numbers of 64 bits in {what}, got {value} for {key!r}")
 

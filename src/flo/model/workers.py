@@ -103,15 +103,20 @@ class WorkerPage(Message):
 @operation(
     opcode=40,
     permission=Permission.TASKS_WORK,
+    repeatable=lambda command: command.worker_id != "",
     http=Route("POST", "/workers", status=201, errors=(409,)),
 )
 class RegisterWorker(Command[WorkerKnown]):
     """Register a worker, or replace its registration."""
 
-    worker_id: Annotated[WorkerId, Checked(check_worker_id)]
-    actions: Annotated[
+    processes: Annotated[
         list[ActionName], about("What it performs: actions, or streams as stream/group.")
     ]
+    worker_id: Annotated[
+        WorkerId,
+        Checked(check_worker_id),
+        about("The worker's id; the server makes one if it is left out."),
+    ] = ""
     namespace: NewNamespace = NAMESPACE_DEFAULT
     max_concurrency: Annotated[
         int, Range(1, CONCURRENCY_MAX), about("How many tasks it carries out at a time.")
@@ -123,8 +128,11 @@ class RegisterWorker(Command[WorkerKnown]):
         about("What it has, for runs that ask for it."),
     ] = None
     metadata: Annotated[
-        dict[str, Any] | None,
-        about("Anything worth knowing; without `labels`, its flat values are the labels."),
+        dict[str, Any] | str | None,
+        about(
+            "Anything worth knowing, as a JSON object or its text; without `labels`, its flat "
+            "values are the labels."
+        ),
     ] = None
     worker_type: Annotated[WorkerType, about("What it performs.")] = WorkerType.ACTION
     incarnation: Annotated[

@@ -41,7 +41,7 @@ class BaseWorker:
         worker_id: WorkerId | None,
         machine_id: str | None,
         labels: Labels | None,
-        metadata: dict[str, Any] | None,
+        metadata: dict[str, Any] | str | None,
         blocking_limit_s: float,
         log_level: str | None,
     ) -> None:

@@ -98,7 +98,7 @@ def prepared(shell, client, tmp_path, monkeypatch):
     def complete(task):
         client.workers.complete(task.task_id, "worker-1", {"status": "sent"})
 
-    with worker_in_thread(client, ["send-email"], complete):
+    with worker_in_thread(client, ["send-email"], complete, also=["process-order"]):
         client.actions.wait("send-email-1")
         yield
 

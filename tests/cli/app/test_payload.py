@@ -51,12 +51,12 @@ def test_a_file_that_cannot_be_read_is_a_wrong_line(shell, tmp_path):
     assert "none.json': No such file or directory [usage]\n" in printed.err
 
 
-@pytest.mark.parametrize("labels", ["gpu", "[1]", '{"gpu":{"vram":24}}', '{"gpu":null}'])
-def test_labels_that_are_no_flat_object_are_a_wrong_line(shell, labels):
+@pytest.mark.parametrize("labels", ["gpu", "[1]", '{"gpu":null}'])
+def test_labels_that_are_no_object_are_a_wrong_line(shell, labels):
     printed = shell(f"flo action invoke send-email --labels '{labels}'")
 
     assert printed.code == 2
-    assert """expected a flat object like {"gpu":true}""" in printed.err
+    assert """expected an object like {"gpu":true}""" in printed.err
 
 
 @pytest.mark.parametrize(

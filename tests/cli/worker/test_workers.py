@@ -42,7 +42,7 @@ def test_flat_metadata_are_labels(shell, client):
 def test_a_registration_for_programs(shell):
     printed = shell("flo worker register worker-1 send-email --format json")
 
-    assert json.loads(printed.out) == {"worker_id": "worker-1", "status": "idle"}
+    assert json.loads(printed.out) == {"worker_id": "worker-1", "status": "active"}
     assert shell("flo worker register worker-1 send-email -o raw").out == "worker-1\n"
 
 
@@ -145,7 +145,7 @@ def test_everything_there_is_to_know_of_a_worker(shell, monkeypatch):
             "Worker ID:       worker-1",
             "Status:          active",
             "Type:            action",
-            "Current Load:    2 / 10",
+            "Current Load:    0 / 10",
             "Tasks Completed: 1",
             "Tasks Failed:    0",
             "Registered:      2026-03-14 10:00:00",
@@ -165,7 +165,7 @@ def test_a_worker_in_json_is_the_whole_record(shell):
     worker = json.loads(shell("flo worker info worker-1 --format json").out)
 
     assert worker["worker_id"] == "worker-1"
-    assert worker["status"] == "idle"
+    assert worker["status"] == "active"
     assert worker["machine_id"] == "host-01"
     assert worker["processes"] == [
         {
@@ -186,12 +186,12 @@ def test_workers_are_listed_with_what_they_have_done(shell, client):
     client.actions.invoke("send-email")
     client.workers.claim("worker-1", ["send-email"])
     client.workers.complete("send-email-1", "worker-1")
-    client.workers.heartbeat("worker-2", current_load=3)
+    client.workers.heartbeat("worker-2")
 
     assert shell("flo worker list").out.splitlines() == [
         "WORKER ID  TYPE    STATUS  COMPLETED  FAILED  LOAD  MACHINE",
-        "worker-1   action  idle    1          0       0/10  host-01",
-        "worker-2   action  active  0          0       3/4   -",
+        "worker-1   action  active  1          0       0/10  host-01",
+        "worker-2   action  idle    0          0       0/4   -",
     ]
 
 
@@ -209,3 +209,26 @@ def test_raw_workers_are_their_ids(shell, client):
     client.workers.register("worker-1", ["send-email"])
 
     assert shell("flo worker list -o raw").out == "worker-1\n"
+
+
+def test_a_worker_without_an_id_is_given_one(shell, client):
+    printed = shell("flo worker register --action send-email -a process-order --machine-id host")
+
+    (worker,) = client.workers.list().items
+    assert printed.out == f"Registered worker: {worker.worker_id}\n"
+    assert worker.worker_id.startswith("host-")
+    assert [one.name for one in worker.processes] == ["send-email", "process-order"]
+
+
+def test_an_id_and_actions_may_be_named_in_both_ways(shell, client):
+    shell("flo worker register worker-1 send-email --action process-order")
+
+    processes = client.workers.get("worker-1").processes
+    assert [one.name for one in processes] == ["send-email", "process-order"]
+
+
+def test_a_worker_that_performs_nothing_is_not_registered(shell):
+    printed = shell("flo worker register worker-1")
+
+    assert printed.code == 2
+    assert "name at least one ACTION, or more with --action" in printed.err

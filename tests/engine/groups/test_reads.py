@@ -471,7 +471,7 @@ def test_time_that_runs_out_counts_as_a_delivery():
 
 
 def test_a_worker_that_drains_is_told_so_instead():
-    worker = RegisterWorker(worker_id=ANNA, actions=[], worker_type=WorkerType.STREAM)
+    worker = RegisterWorker(worker_id=ANNA, processes=[], worker_type=WorkerType.STREAM)
     engine = given(worker, some(1), *group(), DrainWorker(worker_id=ANNA))
 
     assert engine.execute(read(worker_id=ANNA)).reply == GroupRecords(draining=True)

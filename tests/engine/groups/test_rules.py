@@ -472,7 +472,7 @@ def test_an_extension_has_its_bounds(extend_ms):
 @pytest.fixture
 def counted():
     worker = RegisterWorker(
-        worker_id=ANNA, actions=["orders/billing"], worker_type=WorkerType.STREAM
+        worker_id=ANNA, processes=["orders/billing"], worker_type=WorkerType.STREAM
     )
     return given(worker, appended(5), MAKE, JOIN, read())
 

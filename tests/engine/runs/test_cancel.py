@@ -93,7 +93,9 @@ def test_a_run_that_waits_again_after_its_delay_is_cancelled():
 
 
 def test_a_running_run_is_cancelled_and_its_worker_is_told():
-    engine = given(SEND, RegisterWorker(worker_id=ANNA, actions=["send"]), INVOKE, CLAIM, Later(5))
+    engine = given(
+        SEND, RegisterWorker(worker_id=ANNA, processes=["send"]), INVOKE, CLAIM, Later(5)
+    )
 
     decision = engine.execute(CANCEL)
 
@@ -118,7 +120,7 @@ def test_the_lease_of_a_cancelled_run_is_over():
 
 
 def test_a_cancelled_task_counts_neither_for_nor_against_its_worker():
-    engine = given(SEND, RegisterWorker(worker_id=ANNA, actions=["send"]), INVOKE, CLAIM, CANCEL)
+    engine = given(SEND, RegisterWorker(worker_id=ANNA, processes=["send"]), INVOKE, CLAIM, CANCEL)
 
     view = engine.query(GetWorker(worker_id=ANNA))
 
@@ -210,7 +212,7 @@ def test_cancelled_runs_leave_their_lane_wherever_they_stand():
 
 
 def test_a_cancelled_run_leaves_the_lane_of_its_labels_and_priority():
-    engine = given(SEND, RegisterWorker(worker_id=ANNA, actions=["send"], labels={"gpu": True}))
+    engine = given(SEND, RegisterWorker(worker_id=ANNA, processes=["send"], labels={"gpu": True}))
     for priority in (10, 200):
         engine.execute(*[Invoke(action="send", priority=priority, labels={"gpu": True})] * 2)
         engine.execute(Invoke(action="send", priority=priority))

@@ -1,10 +1,14 @@
 import pytest
 
-from flo.engine.runs.claims import PAYLOADS_PER_CLAIM_LENGTH_MAX
+from flo.engine.runs.claims import (
+    FULL_RETRY_MS,
+    PAYLOADS_PER_CLAIM_LENGTH_MAX,
+    free_at_ms,
+)
 from flo.engine.runs.events import RunClaimed
 from flo.engine.ticks import Tick
 from flo.model.actions import RegisterAction
-from flo.model.errors import Invalid
+from flo.model.errors import Conflict, Invalid
 from flo.model.ids import PAYLOAD_LENGTH_MAX
 from flo.model.runs import Assigned, Claim, Fail, Invoke, Task
 from flo.model.workers import DrainWorker, RegisterWorker
@@ -45,7 +49,7 @@ def test_runs_that_ask_for_different_labels_keep_their_order_for_a_worker_that_h
     labels = [None, {"gpu": True}, None, {"region": "eu"}, {"gpu": True}]
     engine = given(
         SEND,
-        RegisterWorker(worker_id=ANNA, actions=["send"], labels={"gpu": True, "region": "eu"}),
+        RegisterWorker(worker_id=ANNA, processes=["send"], labels={"gpu": True, "region": "eu"}),
         *(Invoke(action="send", labels=asked) for asked in labels),
     )
 
@@ -149,7 +153,7 @@ def test_a_claim_past_its_bounds_is_refused(settings):
     ],
 )
 def test_only_a_worker_with_the_required_labels_gets_the_run(required, offered, fits):
-    worker = RegisterWorker(worker_id=ANNA, actions=["send"], labels=offered)
+    worker = RegisterWorker(worker_id=ANNA, processes=["send"], labels=offered)
     engine = given(SEND, worker, Invoke(action="send", labels=required))
 
     assert claimed(engine) == (["send-1"] if fits else [])
@@ -165,14 +169,17 @@ def test_a_run_passed_over_for_its_labels_waits_for_a_worker_that_has_them():
     engine = given(SEND, Invoke(action="send", labels={"gpu": True}), INVOKE)
     assert claimed(engine, BORIS) == ["send-2"]
 
-    engine.execute(RegisterWorker(worker_id=ANNA, actions=["send"], labels={"gpu": True}))
+    engine.execute(RegisterWorker(worker_id=ANNA, processes=["send"], labels={"gpu": True}))
 
     assert claimed(engine, ANNA) == ["send-1"]
 
 
 def test_a_draining_worker_gets_nothing_more():
     engine = given(
-        SEND, RegisterWorker(worker_id=ANNA, actions=["send"]), DrainWorker(worker_id=ANNA), INVOKE
+        SEND,
+        RegisterWorker(worker_id=ANNA, processes=["send"]),
+        DrainWorker(worker_id=ANNA),
+        INVOKE,
     )
 
     decision = engine.execute(CLAIM)
@@ -190,3 +197,48 @@ def test_a_worker_holds_no_more_than_it_could_give_up_in_one_commit(monkeypatch)
 
     assert len(first.reply.tasks) == 2
     assert second.reply.tasks == []
+
+
+# What a worker registered
+
+
+def test_a_registered_worker_is_given_no_more_than_it_carries_out_at_a_time():
+    engine = given(SEND, worker(max_concurrency=2), *[INVOKE] * 4)
+
+    assert claimed(engine) == ["send-1", "send-2"]
+    assert claimed(engine) == []
+    engine.execute(Fail(run_id="send-1", worker_id=ANNA))
+
+    assert claimed(engine) == ["send-3"]
+
+
+def test_a_claim_of_a_worker_that_is_full_is_asked_again_soon():
+    engine = given(SEND, worker(max_concurrency=1), INVOKE, INVOKE, CLAIM)
+
+    assert free_at_ms(engine.state, CLAIM, NOON_MS, engine.volatile) == NOON_MS + FULL_RETRY_MS
+    engine.execute(Fail(run_id="send-1", worker_id=ANNA))
+    assert free_at_ms(engine.state, CLAIM, NOON_MS, engine.volatile) is None
+
+
+def test_a_claim_of_an_action_that_the_worker_did_not_register_is_refused():
+    engine = given(SEND, RegisterAction(name="print"), worker(), INVOKE)
+    claim = Claim(worker_id=ANNA, actions=["send", "print"])
+
+    with pytest.raises(Conflict, match="registered for 'send', and not for 'print'") as refusal:
+        engine.execute(claim)
+
+    assert refusal.value.code == "action_not_registered"
+    assert refusal.value.details == {"registered": ["send"], "others": ["print"]}
+    engine.execute(RegisterWorker(worker_id=ANNA, processes=["print", "fold", "send"]))
+    assert [task.task_id for task in engine.execute(claim).reply.tasks] == ["send-1"]
+
+
+def test_of_very_many_registered_actions_a_refusal_names_a_few():
+    engine = given(RegisterWorker(worker_id=ANNA, processes=[f"a{n}" for n in range(12)]))
+
+    with pytest.raises(Conflict, match=r"'a9' and 2 more, and not for 'send'"):
+        engine.execute(CLAIM)
+
+
+def worker(**settings):
+    return RegisterWorker(worker_id=ANNA, processes=["send"], **settings)

@@ -171,7 +171,7 @@ def test_a_requeued_run_waits_behind_those_that_were_there_before_it():
 
 
 def test_a_requeued_run_keeps_its_input_its_priority_and_its_labels():
-    gpu = RegisterWorker(worker_id=ANNA, actions=["send"], labels={"gpu": True})
+    gpu = RegisterWorker(worker_id=ANNA, processes=["send"], labels={"gpu": True})
     engine = given_dead(1, before=(SEND, gpu), labels={"gpu": True}, input=b"x", priority=200)
 
     engine.execute(Invoke(action="send", labels={"gpu": True}), REQUEUE)

@@ -156,7 +156,7 @@ def test_a_run_that_no_worker_may_have_keeps_its_permit_and_the_order():
     engine = given(charge(1), invoke("p", labels={"gpu": True}), invoke("p"))
     assert claim(engine) == []
 
-    engine.execute(RegisterWorker(worker_id=BORIS, actions=["charge"], labels={"gpu": True}))
+    engine.execute(RegisterWorker(worker_id=BORIS, processes=["charge"], labels={"gpu": True}))
 
     assert claim(engine, BORIS) == charges(1)
 
@@ -207,7 +207,7 @@ WAYS = (
 @pytest.mark.parametrize("deleted", [False, True], ids=["", "deleted"])
 def test_a_run_that_ends_in_any_way_gives_its_permit_to_the_next(way, deleted):
     engine = given(charge(1, max_retries=0), *[invoke("p")] * 2)
-    engine.execute(RegisterWorker(worker_id=ANNA, actions=["charge"]))
+    engine.execute(RegisterWorker(worker_id=ANNA, processes=["charge"]))
     assert claim(engine) == charges(1)
     if deleted:
         engine.execute(DeleteAction(name="charge"))
@@ -233,7 +233,7 @@ def test_a_run_that_ends_in_any_way_gives_its_permit_to_the_next(way, deleted):
 )
 def test_a_run_that_is_tried_again_later_has_no_permit_meanwhile(way):
     engine = given(charge(1), *[invoke("p")] * 2)
-    engine.execute(RegisterWorker(worker_id=ANNA, actions=["charge"]))
+    engine.execute(RegisterWorker(worker_id=ANNA, processes=["charge"]))
     assert claim(engine) == charges(1)
 
     engine.execute(*way)

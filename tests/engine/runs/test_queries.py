@@ -58,7 +58,7 @@ def test_a_live_run_shows_everything_about_itself():
     invoke = Invoke(
         action="send", input=b"hi", priority=7, idempotency_key="k", labels={"gpu": True}
     )
-    register = RegisterWorker(worker_id=ANNA, actions=["send"], labels={"gpu": True})
+    register = RegisterWorker(worker_id=ANNA, processes=["send"], labels={"gpu": True})
     engine = given(SEND, register, invoke, claim_all(), Later(10))
     engine.execute(Fail(run_id="send-1", worker_id=ANNA, error="no", retry=True))
     engine.execute(Later(1_000), Tick(), claim_all())

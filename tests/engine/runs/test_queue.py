@@ -231,6 +231,13 @@ def test_what_was_called_off_is_forgotten_when_little_else_is_left():
         ({"region": ""}, {}, False),
         ({"region": "us"}, {"Region": "us"}, False),
         ({"a": 1, "b": 2}, {"b": 2, "a": 1}, True),
+        ({"disk": {"gb": 1}}, {"disk": {"gb": 2}}, True),  # nested values are not compared
+        ({"disk": {"gb": 1}}, {"disk": [1]}, True),
+        ({"disk": {"gb": 1}}, {"disk": "sda"}, True),
+        ({"disk": {"gb": 1}}, {"gpu": True}, False),
+        ({"disk": [1], "gpu": True}, {"disk": [], "gpu": False}, False),
+        ({"disk": "sda"}, {"disk": ["sda"]}, False),
+        ({"gpu": True}, {"gpu": True, "disk": {}}, True),
     ],
 )
 def test_a_worker_needs_every_label_that_is_required(required, offered, matches):

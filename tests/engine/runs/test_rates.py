@@ -88,7 +88,7 @@ def test_another_action_of_the_same_claim_goes_on():
 
 def test_the_highest_priority_begins_first_across_labels():
     engine = given(
-        call(max_per_second=1), RegisterWorker(worker_id=ANNA, actions=[], labels={"a": 1})
+        call(max_per_second=1), RegisterWorker(worker_id=ANNA, processes=["call"], labels={"a": 1})
     )
     engine.execute(Invoke(action="call"), Invoke(action="call", labels={"a": 1}, priority=50))
 

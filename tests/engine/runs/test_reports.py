@@ -324,7 +324,7 @@ def test_a_result_after_a_failed_attempt_has_no_code():
 def test_an_attempt_tells_how_it_ended():
     engine = given(
         RegisterAction(name="send", retry_delay_ms=0, timeout_ms=700),
-        RegisterWorker(worker_id=ANNA, actions=["send"]),
+        RegisterWorker(worker_id=ANNA, processes=["send"]),
         INVOKE,
     )
 
@@ -343,7 +343,7 @@ def test_an_attempt_tells_how_it_ended():
 def test_a_failure_is_no_repeated_report_because_another_end_has_its_words():
     engine = given(
         RegisterAction(name="send", retry_delay_ms=0),
-        RegisterWorker(worker_id=ANNA, actions=["send"]),
+        RegisterWorker(worker_id=ANNA, processes=["send"]),
         INVOKE,
         CLAIM,
         DeregisterWorker(worker_id=ANNA),
@@ -362,7 +362,7 @@ def test_with_no_retry_delay_the_run_is_ready_at_once():
 def test_a_run_keeps_its_priority_and_labels_through_a_retry():
     engine = given(
         RegisterAction(name="send", retry_delay_ms=0),
-        RegisterWorker(worker_id=ANNA, actions=["send"], labels={"gpu": True}),
+        RegisterWorker(worker_id=ANNA, processes=["send"], labels={"gpu": True}),
         Invoke(action="send", priority=200, labels={"gpu": True}),
         CLAIM,
         INVOKE,
@@ -508,7 +508,7 @@ def test_a_touch_past_its_bounds_is_refused(extend_ms):
 
 
 def test_what_a_worker_leaves_undone_is_given_up_at_once():
-    engine = given(SEND, RegisterWorker(worker_id=ANNA, actions=["send"]), *[INVOKE] * 3)
+    engine = given(SEND, RegisterWorker(worker_id=ANNA, processes=["send"]), *[INVOKE] * 3)
     claimed(engine, ANNA, max_tasks=2)
     claimed(engine, BORIS, max_tasks=1)
 
@@ -523,7 +523,7 @@ def test_what_a_worker_leaves_undone_is_given_up_at_once():
 def test_the_last_attempt_of_a_worker_that_leaves_has_timed_out():
     engine = given(
         RegisterAction(name="send", max_retries=0),
-        RegisterWorker(worker_id=ANNA, actions=["send"]),
+        RegisterWorker(worker_id=ANNA, processes=["send"]),
         INVOKE,
         CLAIM,
     )

@@ -28,7 +28,7 @@ def claim_all(worker_id=ANNA, **settings):
 # Notifications
 
 
-ANNA_WORKS = RegisterWorker(worker_id=ANNA, actions=["send"])
+ANNA_WORKS = RegisterWorker(worker_id=ANNA, processes=["send"])
 NUMBER = NOON_MS * 1_000
 
 
@@ -58,7 +58,7 @@ def test_a_worker_hears_once_of_every_task_that_was_cancelled():
 
 
 def test_a_worker_does_not_hear_of_the_tasks_of_others_or_of_runs_that_waited():
-    boris = RegisterWorker(worker_id=BORIS, actions=["send"])
+    boris = RegisterWorker(worker_id=BORIS, processes=["send"])
     engine = given(SEND, ANNA_WORKS, boris, *[INVOKE] * 2, claim_all(BORIS, max_tasks=1))
 
     engine.execute(Cancel(run_id="send-1"), Cancel(run_id="send-2"))

@@ -4,10 +4,10 @@ import pytest
 from flo.engine.context import Context
 from flo.engine.ticks import Tick
 from flo.engine.workers.events import (
+    LoadReported,
     WorkerAskedToDrain,
     WorkerDeregistered,
     WorkerDrained,
-    WorkerHeard,
     WorkerLeft,
     WorkerRegistered,
 )
@@ -15,8 +15,11 @@ from flo.engine.workers.records import Worker
 from flo.engine.workers.rules import decide_register
 from flo.model.actions import RegisterAction
 from flo.model.base import Nothing
+from flo.model.declare.operation import may_repeat
 from flo.model.errors import Conflict, Invalid, NotFound, TooLarge
+from flo.model.groups import ReadGroup
 from flo.model.runs import Claim, Complete, Fail, Invoke
+from flo.model.streams import Append, NewRecord
 from flo.model.workers import (
     METADATA_LENGTH_MAX,
     WORKERS_MAX,
@@ -33,16 +36,21 @@ from flo.model.workers import (
 from flo.testing.clock import NOON_MS
 from given import ANNA, BORIS, DEFAULT, Later, given
 
-REGISTER = RegisterWorker(worker_id=ANNA, actions=["send", "print"])
+REGISTER = RegisterWorker(worker_id=ANNA, processes=["send", "print"])
 DRAIN = DrainWorker(worker_id=ANNA)
 LEAVE = DeregisterWorker(worker_id=ANNA)
 SEND = RegisterAction(name="send")
 INVOKE = Invoke(action="send")
 CLAIM = Claim(worker_id=ANNA, actions=["send"])
+HEARTBEAT = Heartbeat(worker_id=ANNA)
 
 
 def status(engine):
     return engine.query(GetWorker(worker_id=ANNA)).status
+
+
+def load(engine):
+    return engine.query(GetWorker(worker_id=ANNA)).current_load
 
 
 def nested(depth):
@@ -59,7 +67,7 @@ def test_a_worker_is_registered_with_what_it_says_of_itself():
     decision = given().execute(
         RegisterWorker(
             worker_id=ANNA,
-            actions=["send", "print", "send"],
+            processes=["send", "print", "send"],
             max_concurrency=4,
             machine_id="host-01",
             labels={"gpu": True},
@@ -80,27 +88,25 @@ def test_a_worker_is_registered_with_what_it_says_of_itself():
         worker_type=WorkerType.STREAM,
         incarnation="a1b2",
     )
-    assert decision.reply == WorkerKnown(worker_id=ANNA, status=WorkerStatus.IDLE)
+    assert decision.reply == WorkerKnown(worker_id=ANNA, status=WorkerStatus.ACTIVE)
     assert decision.events == (WorkerRegistered(namespace=DEFAULT, worker=worker),)
-    assert decision.observations == (
-        WorkerHeard(namespace=DEFAULT, worker_id=ANNA, current_load=0),
-    )
+    assert decision.observations == (LoadReported(namespace=DEFAULT, worker_id=ANNA, load=None),)
 
 
 def test_the_same_id_again_replaces_the_registration_and_ends_a_drain():
     engine = given(REGISTER, DRAIN, Later(500))
 
-    engine.execute(RegisterWorker(worker_id=ANNA, actions=["send"], max_concurrency=1))
+    engine.execute(RegisterWorker(worker_id=ANNA, processes=["send"], max_concurrency=1))
 
     view = engine.query(GetWorker(worker_id=ANNA))
-    assert (view.status, view.max_concurrency) == (WorkerStatus.IDLE, 1)
-    assert view.registered_at_ms == NOON_MS + 500
+    assert (view.status, view.max_concurrency) == (WorkerStatus.ACTIVE, 1)
+    assert view.registered_at_ms == NOON_MS  # when it first registered
 
 
 def test_a_worker_that_registers_again_keeps_its_counts_for_the_actions_it_still_names():
     engine = given(SEND, REGISTER, INVOKE, CLAIM, Complete(run_id="send-1", worker_id=ANNA))
 
-    engine.execute(RegisterWorker(worker_id=ANNA, actions=["fold", "send"]))
+    engine.execute(RegisterWorker(worker_id=ANNA, processes=["fold", "send"]))
 
     processes = engine.query(GetWorker(worker_id=ANNA)).processes
     assert [(process.name, process.run_count) for process in processes] == [
@@ -119,18 +125,25 @@ def test_the_same_id_in_another_namespace_is_another_worker():
 @pytest.mark.parametrize(
     ("settings", "error"),
     [
-        ({"worker_id": ""}, Invalid),
         ({"worker_id": "w" * 257}, Invalid),
+        ({"worker_id": "", "machine_id": "my host"}, Invalid),
         ({"worker_id": "an na"}, Invalid),
         ({"namespace": ""}, Invalid),
-        ({"actions": ["send", "p rint"]}, Invalid),
-        ({"actions": ["events/processors"]}, Invalid),
-        ({"actions": ["events/a/b"], "worker_type": WorkerType.STREAM}, Invalid),
-        ({"actions": ["send"] * 1_001}, TooLarge),
+        ({"processes": ["send", "p rint"]}, Invalid),
+        ({"processes": ["events/processors"]}, Invalid),
+        ({"processes": ["events/a/b"], "worker_type": WorkerType.STREAM}, Invalid),
+        ({"processes": ["send"] * 1_001}, TooLarge),
         ({"max_concurrency": 0}, Invalid),
         ({"max_concurrency": 100_001}, Invalid),
         ({"machine_id": "m" * 4_097}, TooLarge),
-        ({"labels": {"disks": [1]}}, Invalid),
+        ({"labels": {"disk": None}}, Invalid),
+        ({"labels": {"disks": [float("nan")]}}, Invalid),
+        ({"labels": {"disks": ["x" * 4_097]}}, TooLarge),
+        ({"metadata": "gpu"}, Invalid),
+        ({"metadata": "[1]"}, Invalid),
+        ({"metadata": "null"}, Invalid),
+        ({"metadata": "[" * 5_000}, Invalid),
+        ({"metadata": '{"note": "' + "x" * METADATA_LENGTH_MAX + '"}'}, TooLarge),
         ({"metadata": {"note": "x" * METADATA_LENGTH_MAX}}, TooLarge),
         ({"metadata": {"id": 2**64}}, Invalid),
         ({"metadata": {"id": -(2**63) - 1}}, Invalid),
@@ -145,14 +158,14 @@ def test_the_same_id_in_another_namespace_is_another_worker():
 )
 def test_a_registration_past_its_bounds_is_refused(settings, error):
     with pytest.raises(error):
-        given().execute(RegisterWorker(**{"worker_id": ANNA, "actions": ["send"], **settings}))
+        given().execute(RegisterWorker(**{"worker_id": ANNA, "processes": ["send"], **settings}))
 
 
 def test_a_worker_shows_all_that_it_said_of_itself():
     engine = given(
         RegisterWorker(
             worker_id=ANNA,
-            actions=["events/processors"],
+            processes=["events/processors"],
             metadata={"version": "1.2"},
             machine_id="host-01",
             worker_type=WorkerType.STREAM,
@@ -164,6 +177,24 @@ def test_a_worker_shows_all_that_it_said_of_itself():
     assert (view.worker_type, view.machine_id) == (WorkerType.STREAM, "host-01")
     assert view.metadata == {"version": "1.2"}
     assert [process.kind for process in view.processes] == ["stream_consumer"]
+
+
+def test_a_worker_without_an_id_is_given_one_that_nobody_has():
+    engine = given()
+
+    first = engine.execute(RegisterWorker(processes=["send"], machine_id="host-01")).reply
+    second = engine.execute(RegisterWorker(processes=["send"], machine_id="host-01")).reply
+
+    assert (first.worker_id, second.worker_id) == ("host-01-80000000", "host-01-80000001")
+    assert engine.query(GetWorker(worker_id="host-01-80000000")).machine_id == "host-01"
+    assert not may_repeat(RegisterWorker(processes=["send"]))
+
+
+def test_metadata_may_be_the_text_of_an_object():
+    engine = given(RegisterWorker(worker_id=ANNA, processes=[], metadata='{"gpu":true,"a":[1]}'))
+
+    view = engine.query(GetWorker(worker_id=ANNA))
+    assert (view.metadata, view.labels) == ({"gpu": True, "a": [1]}, {"gpu": True})
 
 
 # Labels
@@ -194,7 +225,7 @@ def test_the_flat_values_of_the_metadata_are_the_labels_unless_there_are_labels(
     labels, metadata, counts
 ):
     engine = given(
-        RegisterWorker(worker_id=ANNA, actions=["send"], labels=labels, metadata=metadata)
+        RegisterWorker(worker_id=ANNA, processes=["send"], labels=labels, metadata=metadata)
     )
 
     assert engine.state.spaces[DEFAULT].workers[ANNA].labels == counts
@@ -203,7 +234,7 @@ def test_the_flat_values_of_the_metadata_are_the_labels_unless_there_are_labels(
 def test_a_worker_gets_runs_for_the_labels_in_its_metadata():
     engine = given(
         SEND,
-        RegisterWorker(worker_id=ANNA, actions=["send"], metadata={"gpu": True, "os": ["linux"]}),
+        RegisterWorker(worker_id=ANNA, processes=["send"], metadata={"gpu": True, "os": ["linux"]}),
         Invoke(action="send", labels={"gpu": True}),
     )
 
@@ -217,7 +248,7 @@ def full(steps=()):
     """Ten thousand workers, each heard of a millisecond after the one before."""
     engine = given(*steps)
     for number in range(WORKERS_MAX - len(engine.state.space(DEFAULT).workers)):
-        engine.execute(RegisterWorker(worker_id=f"w-{number}", actions=["send"]), Later(1))
+        engine.execute(RegisterWorker(worker_id=f"w-{number}", processes=["send"]), Later(1))
     return engine
 
 
@@ -228,11 +259,11 @@ def test_there_is_room_for_ten_thousand_workers_and_each_of_them_may_register_ag
         engine.execute(REGISTER)
     assert refusal.value.code == "too_many_workers"
 
-    again = RegisterWorker(worker_id="w-0", actions=["send"])
+    again = RegisterWorker(worker_id="w-0", processes=["send"])
     assert decide_register(engine.state, again, Context(NOON_MS, float, engine.volatile)).events
 
     engine.execute(DeregisterWorker(worker_id="w-0"))
-    assert engine.execute(REGISTER).reply.status is WorkerStatus.IDLE
+    assert engine.execute(REGISTER).reply.status is WorkerStatus.ACTIVE
 
 
 def test_when_the_registry_is_full_the_worker_that_was_silent_for_longest_makes_room():
@@ -240,7 +271,7 @@ def test_when_the_registry_is_full_the_worker_that_was_silent_for_longest_makes_
     engine.execute(Heartbeat(worker_id="w-0"), Later(90_000))
     heard = engine.volatile.presence[DEFAULT, ANNA]
 
-    decision = engine.execute(RegisterWorker(worker_id=BORIS, actions=["send"]))
+    decision = engine.execute(RegisterWorker(worker_id=BORIS, processes=["send"]))
 
     left, requeued, registered = decision.events
     assert left == WorkerDeregistered(
@@ -252,7 +283,7 @@ def test_when_the_registry_is_full_the_worker_that_was_silent_for_longest_makes_
     assert len(engine.state.spaces[DEFAULT].workers) == WORKERS_MAX
     assert len(engine.volatile.presence) == WORKERS_MAX
 
-    engine.execute(RegisterWorker(worker_id="clara", actions=["send"]))
+    engine.execute(RegisterWorker(worker_id="clara", processes=["send"]))
     assert "w-1" not in engine.state.spaces[DEFAULT].workers  # w-0 was heard of again
 
 
@@ -260,7 +291,7 @@ def test_a_worker_that_died_while_it_drained_makes_room_too():
     engine = full([REGISTER, DRAIN])
     engine.execute(Later(90_002 - WORKERS_MAX))
 
-    engine.execute(RegisterWorker(worker_id=BORIS, actions=["send"]))
+    engine.execute(RegisterWorker(worker_id=BORIS, processes=["send"]))
 
     assert ANNA not in engine.state.spaces[DEFAULT].workers
 
@@ -269,15 +300,15 @@ def test_a_worker_that_registers_again_makes_nobody_leave():
     engine = full()
     engine.execute(Later(1_000_000))
 
-    assert len(engine.execute(RegisterWorker(worker_id="w-0", actions=["send"])).events) == 1
+    assert len(engine.execute(RegisterWorker(worker_id="w-0", processes=["send"])).events) == 1
 
 
 def test_a_full_namespace_leaves_room_in_others():
     engine = full()
 
-    elsewhere = RegisterWorker(worker_id=ANNA, actions=["send"], namespace="prod")
+    elsewhere = RegisterWorker(worker_id=ANNA, processes=["send"], namespace="prod")
 
-    assert engine.execute(elsewhere).reply.status is WorkerStatus.IDLE
+    assert engine.execute(elsewhere).reply.status is WorkerStatus.ACTIVE
 
 
 # Presence
@@ -290,22 +321,50 @@ def test_a_heartbeat_is_a_sign_and_not_an_event():
 
     assert decision.reply == WorkerKnown(worker_id=ANNA, status=WorkerStatus.ACTIVE)
     assert decision.events == ()
-    assert decision.observations == (
-        WorkerHeard(namespace=DEFAULT, worker_id=ANNA, current_load=3),
+    assert decision.observations == (LoadReported(namespace=DEFAULT, worker_id=ANNA, load=3),)
+
+
+def test_a_worker_is_active_until_a_heartbeat_says_that_it_has_no_load():
+    engine = given(REGISTER)
+    assert status(engine) is WorkerStatus.ACTIVE
+
+    assert engine.execute(HEARTBEAT).reply.status is WorkerStatus.IDLE
+    assert status(engine) is WorkerStatus.IDLE
+
+    engine.execute(Heartbeat(worker_id=ANNA, current_load=1))
+    assert status(engine) is WorkerStatus.ACTIVE
+
+
+def test_the_load_is_what_the_worker_has_in_hand_whatever_it_said():
+    engine = given(SEND, REGISTER, INVOKE, INVOKE, HEARTBEAT)
+
+    engine.execute(Claim(worker_id=ANNA, actions=["send"], max_tasks=2))
+    assert (status(engine), load(engine)) == (WorkerStatus.ACTIVE, 2)
+    assert engine.execute(HEARTBEAT).reply.status is WorkerStatus.ACTIVE
+
+    engine.execute(Complete(run_id="send-1", worker_id=ANNA))
+    assert (status(engine), load(engine)) == (WorkerStatus.ACTIVE, 1)
+
+    engine.execute(Complete(run_id="send-2", worker_id=ANNA))
+    assert (status(engine), load(engine)) == (WorkerStatus.IDLE, 0)
+
+
+@pytest.mark.parametrize(("consumer", "counted"), [(ANNA, 2), ("other", 1)])
+def test_the_load_of_a_stream_worker_is_its_records_or_what_it_says(consumer, counted):
+    engine = given(
+        RegisterWorker(worker_id=ANNA, processes=["events/mailers"], worker_type=WorkerType.STREAM),
+        Append(stream="events", records=[NewRecord(payload=b"1"), NewRecord(payload=b"2")]),
+        Heartbeat(worker_id=ANNA, current_load=1),
     )
+    engine.execute(ReadGroup(stream="events", group="mailers", consumer=consumer, limit=2))
+    engine.execute(ReadGroup(stream="events", group="mailers", consumer=consumer, limit=2))
 
-
-@pytest.mark.parametrize(("load", "status"), [(0, WorkerStatus.IDLE), (1, WorkerStatus.ACTIVE)])
-def test_a_worker_with_something_to_do_is_active(load, status):
-    engine = given(REGISTER, Heartbeat(worker_id=ANNA, current_load=load))
-
-    view = engine.query(GetWorker(worker_id=ANNA))
-    assert (view.status, view.current_load) == (status, load)
+    assert load(engine) == counted
 
 
 @pytest.mark.parametrize(
     ("silence_ms", "status_after"),
-    [(90_000, WorkerStatus.IDLE), (90_001, WorkerStatus.UNHEALTHY)],
+    [(90_000, WorkerStatus.ACTIVE), (90_001, WorkerStatus.UNHEALTHY)],
 )
 def test_a_worker_that_is_silent_for_more_than_ninety_seconds_is_unhealthy(
     silence_ms, status_after
@@ -315,20 +374,28 @@ def test_a_worker_that_is_silent_for_more_than_ninety_seconds_is_unhealthy(
     assert status(engine) is status_after
 
 
-@pytest.mark.parametrize("sign_of_life", [Heartbeat(worker_id=ANNA), CLAIM, REGISTER])
-def test_an_unhealthy_worker_recovers_with_any_sign_of_life(sign_of_life):
-    engine = given(REGISTER, Later(90_001))
+@pytest.mark.parametrize("sign_of_life", [HEARTBEAT, CLAIM, REGISTER])
+def test_an_unhealthy_worker_is_active_with_any_sign_of_life(sign_of_life):
+    engine = given(REGISTER, HEARTBEAT, Later(90_001))
 
-    engine.execute(sign_of_life)
+    reply = engine.execute(sign_of_life).reply
 
-    assert status(engine) is WorkerStatus.IDLE
+    assert getattr(reply, "status", WorkerStatus.ACTIVE) is WorkerStatus.ACTIVE
+    assert status(engine) is WorkerStatus.ACTIVE
     assert engine.query(GetWorker(worker_id=ANNA)).last_heartbeat_ms == NOON_MS + 90_001
 
 
-def test_a_claim_says_nothing_about_the_load():
-    engine = given(SEND, REGISTER, Heartbeat(worker_id=ANNA, current_load=7), CLAIM)
+def test_a_claim_that_brings_nothing_leaves_an_idle_worker_idle():
+    engine = given(SEND, REGISTER, HEARTBEAT, CLAIM)
 
-    assert engine.query(GetWorker(worker_id=ANNA)).current_load == 7
+    assert status(engine) is WorkerStatus.IDLE
+
+
+def test_after_a_restart_a_worker_is_active_until_it_says_otherwise():
+    engine = given(REGISTER, HEARTBEAT)
+    engine.volatile.presence.clear()
+
+    assert status(engine) is WorkerStatus.ACTIVE
 
 
 def test_a_claim_of_a_worker_nobody_registered_is_not_a_sign_of_life_of_any_worker():
@@ -393,13 +460,13 @@ def test_a_draining_worker_stays_draining_however_silent_it_is():
 )
 def test_a_drain_lasts_as_long_as_the_process_that_was_drained(before, after, still):
     def register(incarnation):
-        return RegisterWorker(worker_id=ANNA, actions=["send"], incarnation=incarnation)
+        return RegisterWorker(worker_id=ANNA, processes=["send"], incarnation=incarnation)
 
     engine = given(SEND, register(before), DRAIN, INVOKE)
 
     known = engine.execute(register(after)).reply
 
-    assert known.status is (WorkerStatus.DRAINING if still else WorkerStatus.IDLE)
+    assert known.status is (WorkerStatus.DRAINING if still else WorkerStatus.ACTIVE)
     assert engine.execute(CLAIM).reply.draining is still
     assert engine.query(AwaitNotifications(worker_id=ANNA)).draining is still
 
@@ -459,8 +526,8 @@ def test_a_worker_is_credited_with_every_attempt_it_ended():
     assert (printed.name, printed.run_count, printed.last_run_at_ms) == ("print", 0, None)
 
 
-def test_an_action_the_worker_never_named_is_counted_all_the_same():
-    engine = given(SEND, RegisterWorker(worker_id=ANNA, actions=[]), INVOKE, CLAIM)
+def test_an_action_the_worker_no_longer_names_is_counted_all_the_same():
+    engine = given(SEND, REGISTER, INVOKE, CLAIM, RegisterWorker(worker_id=ANNA, processes=[]))
 
     engine.execute(Complete(run_id="send-1", worker_id=ANNA))
 

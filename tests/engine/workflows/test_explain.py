@@ -31,7 +31,7 @@ def test_no_worker_is_registered_for_the_action():
 
 def test_the_workers_are_busy():
     harness = checking()
-    harness.execute(RegisterWorker(worker_id=ANNA, actions=["check"]))
+    harness.execute(RegisterWorker(worker_id=ANNA, processes=["check"]))
 
     assert "1 of its workers could take it, and are busy" in harness.explain().summary
 
@@ -69,7 +69,9 @@ def test_the_run_waits_for_the_rate_of_its_action():
 
 def test_every_worker_is_draining():
     harness = checking()
-    harness.execute(RegisterWorker(worker_id=ANNA, actions=["check"]), DrainWorker(worker_id=ANNA))
+    harness.execute(
+        RegisterWorker(worker_id=ANNA, processes=["check"]), DrainWorker(worker_id=ANNA)
+    )
 
     assert "is draining or has fallen silent" in harness.explain().summary
 

@@ -313,7 +313,7 @@ async def test_an_output_that_does_not_fit_its_schema_fails_the_run_for_good():
 async def test_a_worker_outside_that_takes_the_name_of_the_one_inside_does_not_stop_it_for_long():
     async with open_house() as house:
         await house.register(ECHO)
-        await house.router.ask(RegisterWorker(worker_id=INLINE_WORKER_ID, actions=["guest"]))
+        await house.router.ask(RegisterWorker(worker_id=INLINE_WORKER_ID, processes=["guest"]))
         with capture_logs() as lines:
             await house.router.ask(DrainWorker(worker_id=INLINE_WORKER_ID))
             await house.until(lambda: lines)

@@ -99,7 +99,7 @@ def test_a_worker_says_who_it_is_and_what_it_reads() -> None:
     assert re.fullmatch("[0-9a-f]{16}", registration.incarnation)
     assert registration == RegisterWorker(
         worker_id="anna",
-        actions=["events/g"],
+        processes=["events/g"],
         max_concurrency=7,
         machine_id="host",
         metadata={"version": "1.2"},

@@ -4,6 +4,7 @@
     Flag("reason", "-r")       a flag with another name beside its own
     Argument("run_id", "RUN")  an argument under another name
     Either("group", "-g")      an argument that may be given as a flag instead
+    Several("names", "-a")     a list, as arguments or with a flag that may be repeated
 
 Type, range, default and help are those of the field's declaration, unless the command line says
 something else.
@@ -138,6 +139,48 @@ class Either:
         )
 
 
+class Several:
+    """A field that is a list: as arguments, or with a flag that may be repeated."""
+
+    def __init__(self, field: str, *names: str, metavar: str) -> None:
+        self._field = field
+        self._names = names
+        self._metavar = metavar
+
+    def parameters(self, message: type[msgspec.Struct]) -> Iterator[click.Parameter]:
+        kind = _type(field_of(message, self._field))
+        key = f"{__name__}.{self._field}"
+
+        def remember(context: click.Context, option: click.Parameter, value: Any) -> None:
+            context.meta[key] = value
+
+        def join(context: click.Context, argument: click.Parameter, value: Any) -> Any:
+            joined = (*value, *context.meta.get(key, ()))
+            if not joined:
+                flag = self._names[-1]
+                raise click.UsageError(f"name at least one {self._metavar}, or more with {flag}")
+            return joined
+
+        yield click.Argument(
+            [self._field],
+            type=kind,
+            nargs=-1,
+            metavar=f"[{self._metavar}]...",
+            required=False,
+            callback=join,
+        )
+        yield click.Option(
+            [*self._names, f"{self._field}_in_flag"],
+            type=kind,
+            metavar="NAME",
+            multiple=True,
+            is_eager=True,
+            expose_value=False,
+            callback=remember,
+            help=f"One {self._metavar} more.",
+        )
+
+
 def parameters_of(message: type[msgspec.Struct], given: Given) -> Iterator[click.Parameter]:
     """What a command that builds this message takes for one of its fields, or beside them."""
     match given:
@@ -223,6 +266,5 @@ def _is_list(field: msgspec.structs.FieldInfo) -> bool:
 
 
 def _plain(annotation: Any) -> Any:
-    """The one type of a field, without what stands beside it, and without None."""
-    (kind,) = (one for one in plain_types(annotation) if one is not NoneType)
-    return kind
+    """The first type of a field, without what stands beside it, and without None."""
+    return next(one for one in plain_types(annotation) if one is not NoneType)

@@ -31,7 +31,7 @@ def read_labels(text: str) -> Labels:
         return msgspec.json.decode(text, type=Labels)
     except (msgspec.DecodeError, RecursionError) as error:
         raise click.UsageError(
-            f'labels: expected a flat object like {{"gpu":true}}: {error}'
+            f'labels: expected an object like {{"gpu":true}}: {error}'
         ) from error
 
 

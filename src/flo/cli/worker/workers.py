@@ -5,7 +5,7 @@ import click
 from flo.cli.app.command import CommandGroup
 from flo.cli.app.derive import list_command, plain_command
 from flo.cli.app.output import Columns, aligned, time_text, to_json
-from flo.cli.app.parameters import Argument, Either, Flag
+from flo.cli.app.parameters import Argument, Either, Flag, Several
 from flo.cli.worker.run import run
 from flo.cli.worker.tasks import await_tasks, complete, fail, touch
 from flo.model.workers import (
@@ -75,16 +75,19 @@ worker.add(
         "register",
         RegisterWorker,
         Argument("worker_id", "ID"),
-        Argument("actions", "ACTION"),
+        Several("processes", "-a", "--action", metavar="ACTION"),
         Flag("labels", "-l"),
         Flag("metadata", metavar="FILE|JSON"),
         "max_concurrency",
         Flag("machine_id", metavar="NAME"),
-        text="Registered worker: {worker_id}",
+        text="Registered worker: {reply.worker_id}",
+        raw="{reply.worker_id}",
         examples=[
             "flo worker register worker-1 process-order send-email",
+            "flo worker register --action process-order --action send-email",
             'flo worker register worker-2 render-video --labels \'{"gpu":true,"vram_gb":24}\'',
         ],
+        help="Register a worker, or replace its registration. Without ID the server makes one.",
     ),
     await_tasks,
     complete,

@@ -1,6 +1,6 @@
 """The nouns of the client, and what their methods return, blocking. Generated: `make docs`."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Self, TypeVar, overload
@@ -148,13 +148,13 @@ class BlockingActions(BlockingProxy):
 class BlockingWorkers(BlockingProxy):
     def register(
         self,
-        worker_id: WorkerId,
-        actions: list[ActionName],
+        worker_id: WorkerId | None = ...,
+        processes: Sequence[ActionName] = ...,
         *,
         max_concurrency: int = ...,
         machine_id: str | None = ...,
         labels: Labels | None = ...,
-        metadata: dict[str, Any] | None = ...,
+        metadata: dict[str, Any] | str | None = ...,
         worker_type: WorkerType | str = ...,
         incarnation: str = ...,
     ) -> WorkerKnown: ...

@@ -6,7 +6,7 @@ The highest priority comes first, then who has been ready for longest.
 """
 
 import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from msgspec.structs import replace
@@ -22,7 +22,9 @@ from flo.engine.runs.records import Run
 from flo.engine.state import Space, State
 from flo.engine.volatile import VolatileState
 from flo.engine.workers.events import RunsBegun, WorkerHeard
+from flo.engine.workers.records import Worker
 from flo.model.base import Event, Observation
+from flo.model.errors import Conflict
 from flo.model.ids import (
     ActionName,
     Labels,
@@ -36,6 +38,9 @@ PAYLOADS_PER_CLAIM_LENGTH_MAX = 4 * 1024 * 1024
 HELD_PER_WORKER_MAX = 10_000
 """What a worker holds is given up in one commit when it leaves."""
 GUEST_GRACE_MS = 10_000
+LISTED_MAX = 10
+FULL_RETRY_MS = 100
+"""A claim of a worker that holds as much as it may is asked again after this."""
 
 
 def decide_claim(state: State, command: Claim, context: Context) -> Decision:
@@ -47,6 +52,8 @@ def decide_claim(state: State, command: Claim, context: Context) -> Decision:
     tasks: list[Task] = []
     events: list[Event] = []
     length = 0
+    if worker is not None:
+        _check_registered(worker, command)
     limit = min(command.max_tasks, _room(state, command))
     ready = _ready_runs(space, command, labels, context)
     for run in islice(ready, limit):
@@ -83,6 +90,25 @@ def decide_claim(state: State, command: Claim, context: Context) -> Decision:
     return Decision(Assigned(tasks=tasks), tuple(events), tuple(observations))
 
 
+def _check_registered(worker: Worker, command: Claim) -> None:
+    """Refuse a claim of actions that the worker did not register."""
+    if tuple(command.actions) == worker.actions:
+        return
+    others = [name for name in command.actions if name not in frozenset(worker.actions)]
+    if others:
+        raise Conflict(
+            f"worker {worker.worker_id!r} is registered for {_listed(worker.actions)}, and not for "
+            f"{_listed(others)}: register it for all that it claims",
+            code="action_not_registered",
+            details={"registered": list(worker.actions), "others": others},
+        )
+
+
+def _listed(names: Sequence[ActionName]) -> str:
+    shown = ", ".join(map(repr, names[:LISTED_MAX])) or "nothing"
+    return f"{shown} and {len(names) - LISTED_MAX} more" if len(names) > LISTED_MAX else shown
+
+
 def apply_claimed(state: State, event: RunClaimed) -> None:
     space = state.spaces[event.namespace]
     run = space.runs[event.run_id]
@@ -105,8 +131,13 @@ def apply_claimed(state: State, event: RunClaimed) -> None:
 
 
 def free_at_ms(state: State, claim: Claim, now_ms: int, volatile: VolatileState) -> int | None:
-    """When an action whose runs wait for its rate may begin one; None if none has to."""
+    """When a claim that found nothing may find something, though no run becomes ready.
+
+    The worker has room again, or an action may begin a run as far as its rate is concerned.
+    """
     space = state.space(claim.namespace)
+    if _is_full(space, claim):
+        return now_ms + FULL_RETRY_MS
     times = [
         rate.next_at_ms(now_ms)
         for name in claim.actions
@@ -128,13 +159,24 @@ def rate_now(
 
 def _room(state: State, command: Claim) -> int:
     """How many more the worker may hold."""
-    held = len(state.space(command.namespace).held.get(command.worker_id, ()))
-    room = HELD_PER_WORKER_MAX - held
+    space = state.space(command.namespace)
+    worker = space.workers.get(command.worker_id)
+    most = HELD_PER_WORKER_MAX
+    if worker is not None and worker.max_concurrency < most:
+        most = worker.max_concurrency
+    room = most - len(space.held.get(command.worker_id, ()))
     if command.held_max is not None:
         spaces = state.spaces.values()
         held_anywhere = sum(len(space.held.get(command.worker_id, ())) for space in spaces)
         room = min(room, command.held_max - held_anywhere)
     return max(0, room)
+
+
+def _is_full(space: Space, claim: Claim) -> bool:
+    """Whether a worker holds as many tasks as it was registered for."""
+    worker = space.workers.get(claim.worker_id)
+    held = space.held.get(claim.worker_id, ())
+    return worker is not None and len(held) >= worker.max_concurrency
 
 
 def _ready_runs(

@@ -9,12 +9,16 @@ have; which lanes are open to which labels is remembered. A lane holds run numbe
 
 from collections import deque
 from collections.abc import Iterator
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from flo.model.ids import Labels
 
-Label: TypeAlias = tuple[str, bool, str | int | float | bool]
+Label: TypeAlias = tuple[str, int, str | int | float | bool | None]
+"""Its name, its kind and its value; a nested value is not told, since it is not compared."""
 LaneKey: TypeAlias = tuple[Label, ...]
+
+PLAIN, TRUTH, NESTED = range(3)
+"""The kinds of values: numbers and text, true and false, lists and objects."""
 
 CALLED_OFF_MAX = 32
 LANES_EMPTY_MAX = 1_000
@@ -131,7 +135,7 @@ class Queue:
         if lanes is None:
             if len(self._open_to) >= LABELS_REMEMBERED_MAX:
                 self._open_to.clear()
-            lanes = [lane for asked, lane in self.lanes.items() if has.issuperset(asked)]
+            lanes = [lane for asked, lane in self.lanes.items() if is_met(asked, has)]
             self._open_to[has] = lanes
         return lanes
 
@@ -142,7 +146,7 @@ class Queue:
                 self._drop_empty_lanes()
             lane = self.lanes[key] = Lane()
             for has, lanes in self._open_to.items():
-                if has.issuperset(key):
+                if is_met(key, has):
                     lanes.append(lane)
         return lane
 
@@ -156,12 +160,22 @@ def lane_key(labels: Labels | None) -> LaneKey:
     """Labels in one order, with true and 1 told apart, and 1.0 written as 1."""
     if not labels:
         return ()
-    return tuple(
-        sorted((name, isinstance(value, bool), _plain(value)) for name, value in labels.items())
-    )
+    return tuple(sorted(_label(name, value) for name, value in labels.items()))
 
 
-def _plain(value: str | int | float | bool) -> str | int | float | bool:
+def _label(name: str, value: Any) -> Label:
+    if isinstance(value, bool):
+        return name, TRUTH, value
+    if isinstance(value, list | dict):
+        return name, NESTED, None
     if isinstance(value, float) and value.is_integer() and -(2**63) <= value < 2**64:
-        return int(value)
-    return value
+        return name, PLAIN, int(value)
+    return name, PLAIN, value
+
+
+def is_met(asked: LaneKey, has: frozenset[Label]) -> bool:
+    """Whether a worker that has these labels has what is asked; of nested ones, the name only."""
+    if has.issuperset(asked):
+        return True
+    names = {name for name, _, _ in has}
+    return all(label in has or (label[1] == NESTED and label[0] in names) for label in asked)

@@ -37,10 +37,18 @@ class RunsBegun(Observation):
 
 
 class WorkerHeard(Observation):
+    """A worker gave a sign of life."""
+
     namespace: Namespace
     worker_id: WorkerId
-    current_load: int | None = None
-    """None when it was heard of otherwise than by a heartbeat."""
+
+
+class LoadReported(Observation):
+    """A worker said how busy it is, or began anew (None)."""
+
+    namespace: Namespace
+    worker_id: WorkerId
+    load: int | None
 
 
 class TaskCancelled(Observation):

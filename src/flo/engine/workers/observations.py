@@ -5,22 +5,31 @@ from collections.abc import Mapping
 
 from flo.engine.feature import Observe
 from flo.engine.volatile import Notification, Presence, VolatileState
-from flo.engine.workers.events import TaskCancelled, WorkerAskedToDrain, WorkerHeard, WorkerLeft
+from flo.engine.workers.events import (
+    LoadReported,
+    TaskCancelled,
+    WorkerAskedToDrain,
+    WorkerHeard,
+    WorkerLeft,
+)
 from flo.model.base import Observation
 from flo.model.ids import Namespace, RunId, WorkerId
+from flo.model.workers import SILENCE_MS_MAX
 
 NOTIFICATIONS_MAX = 1_000
 
 
 def observe_heard(volatile: VolatileState, observation: WorkerHeard, now_ms: int) -> None:
-    namespace, worker_id, load = (
-        observation.namespace,
-        observation.worker_id,
-        observation.current_load,
+    worker = observation.namespace, observation.worker_id
+    known = volatile.heard(*worker)
+    was_silent = now_ms - known.heard_at_ms > SILENCE_MS_MAX
+    volatile.presence[worker] = Presence(now_ms, None if was_silent else known.reported_load)
+
+
+def observe_load(volatile: VolatileState, observation: LoadReported, now_ms: int) -> None:
+    volatile.presence[observation.namespace, observation.worker_id] = Presence(
+        now_ms, observation.load
     )
-    if load is None:
-        load = volatile.heard(namespace, worker_id).current_load
-    volatile.presence[namespace, worker_id] = Presence(now_ms, load)
 
 
 def observe_cancelled(volatile: VolatileState, observation: TaskCancelled, now_ms: int) -> None:
@@ -50,6 +59,7 @@ def notify(
 
 OBSERVATIONS: Mapping[type[Observation], Observe] = {
     WorkerHeard: observe_heard,
+    LoadReported: observe_load,
     TaskCancelled: observe_cancelled,
     WorkerAskedToDrain: observe_drain,
     WorkerLeft: observe_left,

@@ -4,7 +4,7 @@ from flo.engine.context import Context
 from flo.engine.paging import page_of
 from flo.engine.state import Space, State
 from flo.engine.workers.records import Process, Worker
-from flo.engine.workers.rules import named_worker, worker_status
+from flo.engine.workers.rules import leased_count, named_worker, worker_status
 from flo.model.ids import Namespace
 from flo.model.workers import (
     AwaitNotifications,
@@ -50,14 +50,17 @@ def _worker_view(
     namespace: Namespace, space: Space, worker: Worker, context: Context
 ) -> WorkerView:
     presence = context.volatile.heard(namespace, worker.worker_id)
+    load = leased_count(space, worker)
+    if worker.worker_type is WorkerType.STREAM:  # its consumers may be called otherwise
+        load = max(load, presence.reported_load or 0)
     processes = space.processes[worker.worker_id].values()
     return WorkerView(
         worker_id=worker.worker_id,
         worker_type=worker.worker_type,
-        status=worker_status(worker, namespace, context),
+        status=worker_status(space, worker, namespace, context),
         namespace=namespace,
         max_concurrency=worker.max_concurrency,
-        current_load=presence.current_load,
+        current_load=load,
         tasks_completed=sum(process.run_count for process in processes),
         tasks_failed=sum(process.fail_count for process in processes),
         registered_at_ms=worker.registered_at_ms,

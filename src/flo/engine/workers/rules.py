@@ -1,13 +1,16 @@
 """Rules of worker registration, heartbeat, drain, departure.
 
-    register ──▸ active / idle ──drain──▸ draining ──▸ deregister
-                      │  ▲
-       90 s of silence▾  │heard of again
-                    unhealthy
+    register ──▸ active ◂──load── heartbeat ──no load──▸ idle        both ──drain──▸ draining
+                  │  ▲
+    90 s of silence▾  │heard of again
+                unhealthy
 
-What must outlive a restart (the registration, the drain) is an event; a heartbeat is observed.
+A worker that holds tasks is active, whatever it said last. What must outlive a restart (the
+registration, the drain) is an event; a heartbeat is observed.
 """
 
+from collections.abc import Mapping
+from itertools import count
 from typing import Any
 
 import msgspec
@@ -17,23 +20,26 @@ from flo.engine.context import Context
 from flo.engine.decision import Decision
 from flo.engine.state import Space, State
 from flo.engine.workers.events import (
+    LoadReported,
     WorkerAskedToDrain,
     WorkerDeregistered,
     WorkerDrained,
-    WorkerHeard,
     WorkerLeft,
     WorkerRegistered,
 )
 from flo.engine.workers.records import Process, Worker
 from flo.model.base import Event, Nothing, Observation
-from flo.model.errors import Conflict, NotFound, TooLarge
+from flo.model.errors import Conflict, Invalid, NotFound, TooLarge
 from flo.model.ids import (
     ActionName,
+    ConsumerName,
     Labels,
     Namespace,
     WorkerId,
     check_action_name,
     check_json,
+    check_text,
+    check_worker_id,
 )
 from flo.model.workers import (
     ACTIONS_PER_WORKER_MAX,
@@ -51,44 +57,51 @@ from flo.model.workers import (
 
 
 def decide_register(state: State, command: RegisterWorker, context: Context) -> Decision:
-    if len(command.actions) > ACTIONS_PER_WORKER_MAX:
+    if len(command.processes) > ACTIONS_PER_WORKER_MAX:
         raise TooLarge(
-            f"expected at most {ACTIONS_PER_WORKER_MAX} actions, got {len(command.actions)}"
+            f"expected at most {ACTIONS_PER_WORKER_MAX} processes, got {len(command.processes)}"
         )
-    for name in command.actions:
+    for name in command.processes:
         for part in name.split("/", 1) if command.worker_type is WorkerType.STREAM else (name,):
             check_action_name(part)
-    if command.metadata is not None:
-        _check_metadata(command.metadata)
+    metadata = _metadata_of(command)
     workers = state.space(command.namespace).workers
-    known = workers.get(command.worker_id)
+    worker_id = command.worker_id or _new_id(command, workers, context)
+    known = workers.get(worker_id)
     evicted = None if known else _evicted(command.namespace, workers, context)
     worker = Worker(
-        worker_id=command.worker_id,
-        actions=tuple(dict.fromkeys(command.actions)),
-        registered_at_ms=context.now_ms,
+        worker_id=worker_id,
+        actions=tuple(dict.fromkeys(command.processes)),
+        registered_at_ms=known.registered_at_ms if known else context.now_ms,
         max_concurrency=command.max_concurrency,
         machine_id=command.machine_id,
-        labels=_labels_of(command),
-        metadata=command.metadata,
+        labels=command.labels if command.labels is not None else _flat(metadata),
+        metadata=metadata,
         worker_type=command.worker_type,
         incarnation=command.incarnation,
         draining=known is not None and known.draining and _is_same_process(known, command),
     )
     left, observations = _leave(command.namespace, evicted, context) if evicted else ((), ())
     return Decision(
-        WorkerKnown(worker_id=command.worker_id, status=_status_of(worker, 0)),
+        WorkerKnown(worker_id=worker_id, status=_status_of(worker, None)),
         (*left, WorkerRegistered(namespace=command.namespace, worker=worker)),
-        (*observations, _heard(command.namespace, command.worker_id, 0)),
+        (*observations, LoadReported(namespace=command.namespace, worker_id=worker_id, load=None)),
     )
 
 
 def decide_heartbeat(state: State, command: Heartbeat, context: Context) -> Decision:
-    worker = named_worker(state.space(command.namespace), command.worker_id)
-    status = _status_of(worker, command.current_load)
+    space = state.space(command.namespace)
+    worker = named_worker(space, command.worker_id)
+    is_back = _is_silent(command.namespace, command.worker_id, context)
+    load = None if is_back and not command.current_load else command.current_load
     return Decision(
-        WorkerKnown(worker_id=command.worker_id, status=status),
-        observations=(_heard(command.namespace, command.worker_id, command.current_load),),
+        WorkerKnown(
+            worker_id=command.worker_id,
+            status=_status_of(worker, load, leased_count(space, worker)),
+        ),
+        observations=(
+            LoadReported(namespace=command.namespace, worker_id=command.worker_id, load=load),
+        ),
     )
 
 
@@ -159,19 +172,48 @@ def named_worker(space: Space, worker_id: WorkerId) -> Worker:
     return worker
 
 
-def worker_status(worker: Worker, namespace: Namespace, context: Context) -> WorkerStatus:
+def worker_status(
+    space: Space, worker: Worker, namespace: Namespace, context: Context
+) -> WorkerStatus:
     if not worker.draining and _is_silent(namespace, worker.worker_id, context):
         return WorkerStatus.UNHEALTHY
-    return _status_of(worker, context.volatile.heard(namespace, worker.worker_id).current_load)
+    presence = context.volatile.heard(namespace, worker.worker_id)
+    return _status_of(worker, presence.reported_load, leased_count(space, worker))
 
 
-def _labels_of(command: RegisterWorker) -> Labels | None:
-    """The labels, or what of the metadata can serve as labels."""
-    if command.labels is not None:
-        return command.labels
-    flat = {
+def leased_count(space: Space, worker: Worker) -> int:
+    """How many tasks, or records of streams, a worker has in hand.
+
+    Records count for it if its consumers are called as it is.
+    """
+    if worker.worker_type is WorkerType.ACTION:
+        return len(space.held.get(worker.worker_id, ()))
+    return sum(_records_held(space, process, worker.worker_id) for process in worker.actions)
+
+
+def _records_held(space: Space, process: str, consumer: ConsumerName) -> int:
+    stream_name, _, group_name = process.partition("/")
+    stream = space.streams.get(stream_name)
+    group = stream.groups.get(group_name) if stream is not None else None
+    return len(group.backlog.held.get(consumer, ())) if group is not None else 0
+
+
+def _new_id(
+    command: RegisterWorker, workers: Mapping[WorkerId, Worker], context: Context
+) -> WorkerId:
+    """An id that no worker has: the machine's name and a random number."""
+    machine = command.machine_id or "worker"
+    ids = (f"{machine}-{number:08x}" for number in count(int(context.rng() * 2**32)))
+    worker_id = next(one for one in ids if one not in workers)
+    check_worker_id(worker_id)
+    return worker_id
+
+
+def _flat(metadata: dict[str, Any] | None) -> Labels | None:
+    """What of the metadata can serve as labels."""
+    flat: Labels = {
         key: value
-        for key, value in (command.metadata or {}).items()
+        for key, value in (metadata or {}).items()
         if isinstance(value, str | bool | int | float)
     }
     return flat or None
@@ -209,18 +251,28 @@ def _leave(
     return (left,), (WorkerLeft(namespace=namespace, worker_id=worker_id),)
 
 
-def _check_metadata(metadata: dict[str, Any]) -> None:
+def _metadata_of(command: RegisterWorker) -> dict[str, Any] | None:
+    """The metadata, which may come as the text of a JSON object."""
+    metadata = command.metadata
+    if metadata is None:
+        return None
+    if isinstance(metadata, str):
+        check_text(metadata, "metadata", METADATA_LENGTH_MAX)
+        try:
+            metadata = msgspec.json.decode(metadata, type=dict[str, Any])
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise Invalid(
+                f"expected metadata as a JSON object, or as the text of one: {error}",
+                code="invalid_metadata",
+            ) from error
     check_json(metadata, "metadata")
     length = len(msgspec.json.encode(metadata))
     if length > METADATA_LENGTH_MAX:
         raise TooLarge(f"expected metadata of at most {METADATA_LENGTH_MAX} bytes, got {length}")
+    return metadata
 
 
-def _status_of(worker: Worker, current_load: int) -> WorkerStatus:
+def _status_of(worker: Worker, reported_load: int | None, leased: int = 0) -> WorkerStatus:
     if worker.draining:
         return WorkerStatus.DRAINING
-    return WorkerStatus.ACTIVE if current_load else WorkerStatus.IDLE
-
-
-def _heard(namespace: Namespace, worker_id: WorkerId, current_load: int) -> Observation:
-    return WorkerHeard(namespace=namespace, worker_id=worker_id, current_load=current_load)
+    return WorkerStatus.IDLE if reported_load == 0 and not leased else WorkerStatus.ACTIVE

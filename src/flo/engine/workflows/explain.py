@@ -5,7 +5,7 @@ from itertools import islice
 from flo.engine.context import Context
 from flo.engine.runs.claims import rate_now
 from flo.engine.runs.limits import waits_for_permit
-from flo.engine.runs.queue import lane_key
+from flo.engine.runs.queue import is_met, lane_key
 from flo.engine.runs.records import Run
 from flo.engine.state import Space, State
 from flo.engine.workers.records import Worker
@@ -167,7 +167,7 @@ def _explain_pending(
         return
     serving = [one for one in space.workers.values() if run.action in one.actions]
     fit = [one for one in serving if _has_labels(one, run)]
-    awake = [one for one in fit if worker_status(one, namespace, context) not in _ASLEEP]
+    awake = [one for one in fit if worker_status(space, one, namespace, context) not in _ASLEEP]
     if not serving:
         reasons.add(
             f"{waits} no worker is registered for action {run.action!r}.",
@@ -209,4 +209,4 @@ def _explain_limits(
 
 
 def _has_labels(worker: Worker, run: Run) -> bool:
-    return frozenset(lane_key(worker.labels)) >= frozenset(lane_key(run.labels))
+    return is_met(lane_key(run.labels), frozenset(lane_key(worker.labels)))

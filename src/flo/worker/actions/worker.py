@@ -71,7 +71,7 @@ class ActionWorker(BaseWorker):
         action_timeout: float = 300.0,
         block_ms: int = 30_000,
         labels: Labels | None = None,
-        metadata: dict[str, Any] | None = None,
+        metadata: dict[str, Any] | str | None = None,
         heartbeat_interval: float = 30.0,
         drain_timeout: float = 30.0,
         cancel_grace: float = 10.0,

@@ -62,7 +62,7 @@ class StreamWorker(BaseWorker):
         block_ms: int = 30_000,
         message_timeout: float = 300.0,
         labels: Labels | None = None,
-        metadata: dict[str, Any] | None = None,
+        metadata: dict[str, Any] | str | None = None,
         heartbeat_interval: float = 30.0,
         drain_timeout: float = 30.0,
         cancel_grace: float = 10.0,

@@ -182,7 +182,7 @@ def test_a_cancelled_run_ends_and_its_actions_are_cancelled():
 
 def test_the_worker_that_has_the_action_of_a_cancelled_run_hears_of_it():
     harness = two()
-    harness.execute(RegisterWorker(worker_id=ANNA, actions=["check"]))
+    harness.execute(RegisterWorker(worker_id=ANNA, processes=["check"]))
     harness.claim("check")
 
     harness.cancel("wfrun-1")

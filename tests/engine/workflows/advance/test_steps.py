@@ -447,7 +447,7 @@ def test_two_leases_that_end_in_the_same_tick_end_a_run_once():
 
 def test_a_worker_that_leaves_with_two_actions_of_a_run_ends_it_once():
     harness = workflow_harness(BOTH, "left", "right")
-    harness.execute(RegisterWorker(worker_id=ANNA, actions=["left", "right"]))
+    harness.execute(RegisterWorker(worker_id=ANNA, processes=["left", "right"]))
     harness.start()
     harness.claim("left")
     harness.claim("right")

@@ -304,7 +304,7 @@ async def test_what_was_on_its_way_to_a_client_that_hung_up_comes_back_in_time(o
 
 
 async def test_what_a_registered_worker_settles_counts_for_it_and_its_drain_ends_the_wait(events):
-    worker = {"worker_id": "w-1", "worker_type": "stream", "actions": ["events/mailers"]}
+    worker = {"worker_id": "w-1", "worker_type": "stream", "processes": ["events/mailers"]}
     await events.post("/workers", worker)
     await take(events, "anna", worker_id="w-1")
     await events.post(f"{GROUP}/ack", {"ids": [stream_id(1), stream_id(2)], "worker_id": "w-1"})

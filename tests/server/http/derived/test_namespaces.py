@@ -34,7 +34,7 @@ async def test_a_namespace_is_made_and_shown(http):
 async def test_a_namespace_shows_how_much_there_is_in_it(http):
     await http.post("/actions", {"name": "ship"}, namespace="prod")
     await http.post("/actions", {"name": "bill"}, namespace="prod")
-    await http.post("/workers", {"worker_id": "anna", "actions": ["ship"]}, namespace="prod")
+    await http.post("/workers", {"worker_id": "anna", "processes": ["ship"]}, namespace="prod")
     for _ in range(2):
         await http.post("/actions/ship/invoke", {}, namespace="prod")
     await http.post("/actions/bill/invoke", {}, namespace="prod")

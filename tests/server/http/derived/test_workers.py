@@ -8,7 +8,7 @@ from flo.testing.clock import NOON_MS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-ANNA = {"worker_id": "anna", "actions": ["send-mail"]}
+ANNA = {"worker_id": "anna", "processes": ["send-mail"]}
 
 
 async def test_a_worker_registers_and_is_known(http):
@@ -19,13 +19,13 @@ async def test_a_worker_registers_and_is_known(http):
         "labels": {"gpu": True, "gb": 24},
         "metadata": {"version": "1.2", "tags": ["a", "b"]},
     }
-    assert await http.post("/workers", body) == (201, {"worker_id": "anna", "status": "idle"})
+    assert await http.post("/workers", body) == (201, {"worker_id": "anna", "status": "active"})
     assert await http.get("/workers/anna") == (
         200,
         {
             "worker_id": "anna",
             "worker_type": "action",
-            "status": "idle",
+            "status": "active",
             "namespace": "default",
             "max_concurrency": 3,
             "current_load": 0,
@@ -67,12 +67,13 @@ async def test_a_worker_of_streams_says_so(http):
     "wrong",
     [
         {"metadata": ["gpu"]},
-        {"metadata": '{"gpu": true}'},
+        {"metadata": "gpu: true"},
+        {"metadata": "[1]"},
         {"metadata": {"long": "x" * 20_000}},
         {"metadata": {"large": 2**64}},
         {"metadata": {"deep": {"and": [{"large": -(2**64)}]}}},
         {"labels": {"gb": 2**64}},
-        {"labels": {"gpu": {}}},
+        {"labels": {"gpu": None}},
         {"worker_type": "lazy"},
         {"worker_type": 0},
         {"incarnation": 7},
@@ -89,7 +90,7 @@ async def test_a_drain_lasts_as_long_as_the_process_of_the_worker(http):
     await http.post("/workers/anna/drain")
     assert (await http.post("/workers", first))[1]["status"] == "draining"
     second = {**ANNA, "incarnation": "second"}
-    assert (await http.post("/workers", second))[1]["status"] == "idle"
+    assert (await http.post("/workers", second))[1]["status"] == "active"
 
 
 async def test_workers_are_listed_page_by_page(http):
@@ -284,3 +285,25 @@ async def test_a_wait_for_notifications_that_makes_no_sense_is_refused(http, wro
     status, body = await http.get("/workers/anna/notifications", **wrong)
     assert status == 400
     assert next(iter(wrong)) in body["error"]["message"]
+
+
+async def test_a_worker_without_an_id_is_given_one(http):
+    body = {"processes": ["send-mail"], "machine_id": "host-1"}
+    (first_status, first), (_, second) = [await http.post("/workers", body) for _ in range(2)]
+    assert (first_status, first["status"]) == (201, "active")
+    assert first["worker_id"].startswith("host-1-")
+    assert first["worker_id"] != second["worker_id"]
+
+
+async def test_metadata_may_be_text_and_labels_may_be_nested(http):
+    body = {**ANNA, "metadata": '{"gpu": true}', "labels": {"gpu": True, "disk": {"gb": 5}}}
+    await http.post("/workers", body)
+    _, anna = await http.get("/workers/anna")
+    assert anna["metadata"] == {"gpu": True}
+    assert anna["labels"] == {"gpu": True, "disk": {"gb": 5}}
+
+
+async def test_a_claim_of_what_the_worker_did_not_register_is_refused(mail):
+    await mail.post("/workers", ANNA)
+    status, answer = await mail.post("/workers/anna/await", {"actions": ["ship"], "block_ms": 0})
+    assert (status, answer["error"]["code"]) == (409, "action_not_registered")

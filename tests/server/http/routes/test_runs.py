@@ -137,8 +137,8 @@ async def test_two_different_idempotency_keys_are_one_too_many(mail):
     assert "expected one idempotency key, got 'b'" in body["error"]["message"]
 
 
-@pytest.mark.parametrize("labels", ["gpu", "[]", '{"gpu": {}}', '{"gpu": null}', "{", ""])
-async def test_labels_that_are_no_flat_object_are_refused(mail, labels):
+@pytest.mark.parametrize("labels", ["gpu", "[]", '{"gpu": null}', "{", ""])
+async def test_labels_that_are_no_object_are_refused(mail, labels):
     status, body = await mail.post("/actions/send-mail/invoke", labels=labels)
     assert status == 400
     assert body["error"]["message"].startswith("labels: ")
