@@ -152,6 +152,7 @@ async def test_a_worker_takes_as_many_tasks_as_it_asks_for(mail):
                 "created_at": NOON_MS,
                 "attempt": 1,
                 "lease_expires_at": NOON_MS + 30_000,
+                "timeout_ms": 30_000,
             }
             for number in range(2)
         ],
