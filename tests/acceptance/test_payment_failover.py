@@ -41,6 +41,7 @@ THRESHOLD = 5
 PROBES_MAX = 3
 COOLDOWN_MS = 30_000
 TRACKING_MS = 300_000
+WINDOW_MS = 300_000
 CLIENTS = 16
 """So many payments are in flight."""
 CALL_S = 0.2
@@ -66,8 +67,10 @@ NO_BREAKER = r"        breaker:\n(          .*\n)+"
 NO_ADYEN = rf"      - name: {ADYEN}\n(        .*\n)+"
 
 
-def example(*, cooldown_ms: int = COOLDOWN_MS, tracking_ms: int = TRACKING_MS) -> str:
+def example(*, cooldown_ms: int, tracking_ms: int, window_ms: int) -> str:
+    """The example with shorter times; probes begin when the window has forgotten the failures."""
     text = EXAMPLE.replace(f"cooldown_ms: {COOLDOWN_MS}", f"cooldown_ms: {cooldown_ms}")
+    text = text.replace(f"window_ms: {WINDOW_MS}", f"window_ms: {window_ms}")
     return text.replace(f"timeout_ms: {TRACKING_MS}", f"timeout_ms: {tracking_ms}")
 
 
@@ -300,7 +303,7 @@ async def die_for_good(scene: Scene, payments: int) -> Outcome:
 
 @pytest.mark.parametrize("how", DEATHS)
 async def test_a_dead_provider_gets_probes_only_and_no_payment_fails(tmp_path, how):
-    with staged(tmp_path, example(cooldown_ms=2_000, tracking_ms=3_000)) as scene:
+    with staged(tmp_path, example(cooldown_ms=2_000, tracking_ms=3_000, window_ms=1_000)) as scene:
         outcome = await die_and_come_back(scene, DEATHS[how], payments=50)
         failed = scene.stripe.answers()["down"]
 

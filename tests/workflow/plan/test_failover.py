@@ -28,7 +28,7 @@ PAYMENT = plan_of(
     ),
     executor("adyen-fallback", priority=50, retry=Retry(max_attempts=2)),
     selection=Selection.HEALTH_WEIGHTED,
-    health=Health(window_ms=300_000, decay=0.9, min_samples=10),
+    health=Health(window_ms=25_000, decay=0.9, min_samples=10),
     fallback=Fallback(value='{"status": "declined"}'),
     errors=ErrorClasses(retryable=("timeout", "rate_limited"), fatal=("invalid_card",)),
 )

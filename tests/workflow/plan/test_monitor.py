@@ -54,7 +54,8 @@ def test_a_start_counts_against_the_limit_of_its_executor_only():
         (CallDecision.GOOD, BreakerPhase.CLOSED, 1.0),
         (CallDecision.REFUSED, BreakerPhase.CLOSED, 0.7),
         (CallDecision.BAD, BreakerPhase.OPEN, 0.07),
-        (CallDecision.SILENT, BreakerPhase.OPEN, 0.0),
+        (CallDecision.FAILED, BreakerPhase.OPEN, 0.0),
+        (CallDecision.FATAL, BreakerPhase.CLOSED, 0.0),
     ],
 )
 def test_what_each_verdict_means_for_breaker_and_health(verdict, phase, score):
@@ -69,14 +70,14 @@ def test_with_few_samples_only_the_breaker_lowers_the_score():
         plan_of(executor("primary", breaker=Breaker(failure_threshold=1, cooldown_ms=1_000))), 0
     )
 
-    state = after(monitor, ended(CallDecision.SILENT)).of("primary")
+    state = after(monitor, ended(CallDecision.FAILED)).of("primary")
 
     assert state.score(0) == 0.1
     assert state.score(1_000) == 0.5
 
 
 def test_when_a_breaker_closes_the_health_before_it_is_forgotten():
-    open_one = after(BOARD, *[ended(CallDecision.SILENT)] * 5)
+    open_one = after(BOARD, *[ended(CallDecision.FAILED)] * 5)
     probed = after(open_one, started(), now_ms=1_000)
 
     closed = after(probed, ended(CallDecision.GOOD, began_ms=1_000), now_ms=1_100)
@@ -95,7 +96,7 @@ def test_a_call_that_is_abandoned_gives_its_probe_back():
         executor("backup"),
     )
     probing = after(
-        after(new_monitor(plan, 0), ended(CallDecision.SILENT)), started(), now_ms=1_000
+        after(new_monitor(plan, 0), ended(CallDecision.FAILED)), started(), now_ms=1_000
     )
 
     assert not probing.of("primary").is_let_through(1_000)

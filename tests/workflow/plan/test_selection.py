@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flo.workflow.plan.breaker import BreakerPhase
 from flo.workflow.plan.monitor import CallDecision, PlanEvent, PlanEventType, new_monitor
 from flo.workflow.plan.plan import Breaker, Health, Selection
 from flo.workflow.plan.progress import begin
@@ -122,11 +123,11 @@ def test_before_anything_is_known_health_weighted_goes_by_priority():
         health=Health(min_samples=3),
         selection=Selection.HEALTH_WEIGHTED,
     )
-    monitor = observed(new_monitor(plan, 0), "primary", [CallDecision.SILENT] * 2)
+    monitor = observed(new_monitor(plan, 0), "primary", [CallDecision.FAILED] * 2)
 
     assert names(order_of(plan, monitor, 0, Random(1).random)) == ["primary", "backup"]
 
-    monitor = observed(monitor, "primary", [CallDecision.SILENT])
+    monitor = observed(monitor, "primary", [CallDecision.FAILED])
     assert names(order_of(plan, monitor, 0, Random(1).random)) == ["backup", "primary"]
 
 
@@ -138,7 +139,7 @@ def test_executors_that_are_equally_healthy_and_important_take_turns_at_random()
         health=Health(min_samples=1),
         selection=Selection.HEALTH_WEIGHTED,
     )
-    monitor = observed(new_monitor(plan, 0), "sick", [CallDecision.SILENT])
+    monitor = observed(new_monitor(plan, 0), "sick", [CallDecision.FAILED])
     rng = Random(9).random
 
     counts = Counter(
@@ -187,24 +188,44 @@ def test_an_open_breaker_puts_its_executor_last():
         new_monitor(plan, 0), "primary", [CallDecision.GOOD] * 9 + [CallDecision.BAD]
     )
     monitor = observed(
-        monitor, "shaky", [CallDecision.GOOD, CallDecision.SILENT, CallDecision.SILENT]
+        monitor, "shaky", [CallDecision.GOOD, CallDecision.FAILED, CallDecision.FAILED]
     )
 
     assert monitor.of("primary").score(999) < 0.1 < monitor.of("shaky").score(999)
     assert names(order_of(plan, monitor, 999, Random(1).random)) == ["shaky", "primary"]
 
 
-def test_a_half_open_executor_goes_first_while_it_has_probes_to_give():
+def test_a_half_open_executor_stands_where_its_halved_score_puts_it():
+    breaker = Breaker(failure_threshold=3, cooldown_ms=1_000)
+    plan = plan_of(
+        executor("primary", priority=100, breaker=breaker),
+        executor("fair", priority=50),
+        executor("weak", priority=50),
+        health=Health(min_samples=1, window_ms=300_000),
+        selection=Selection.HEALTH_WEIGHTED,
+    )
+    good, failed = CallDecision.GOOD, CallDecision.FAILED
+    monitor = observed(new_monitor(plan, 0), "primary", [good] * 7 + [failed] * 3)
+    monitor = observed(monitor, "fair", [good, failed])
+    monitor = observed(monitor, "weak", [good, failed, failed, failed])
+
+    assert monitor.of("primary").phase(1_000) is BreakerPhase.HALF_OPEN
+    assert monitor.of("primary").score(1_000) == pytest.approx(0.35)
+    assert names(order_of(plan, monitor, 1_000, Random(1).random)) == ["fair", "primary", "weak"]
+
+
+def test_a_half_open_executor_without_samples_goes_by_priority_while_it_has_probes_to_give():
     plan = plan_of(
         executor(
             "primary",
+            priority=100,
             breaker=Breaker(failure_threshold=1, cooldown_ms=1_000, half_open_max_calls=1),
         ),
-        executor("backup"),
-        health=Health(min_samples=1),
+        executor("backup", priority=50),
+        health=Health(min_samples=1, window_ms=500),
         selection=Selection.HEALTH_WEIGHTED,
     )
-    monitor = observed(new_monitor(plan, 0), "primary", [CallDecision.SILENT])
+    monitor = observed(new_monitor(plan, 0), "primary", [CallDecision.FAILED])
 
     taken = begin(plan, monitor, 1_000, Random(1).random)
 

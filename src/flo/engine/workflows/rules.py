@@ -386,12 +386,12 @@ def _advanced(
 def _result_of(
     event: RunCompleted | RunFailed | RunTimedOut | RunCancelled,
 ) -> tuple[str, bytes, str | None, bool]:
-    """The outcome of a run, its output, its error, and whether its worker said so."""
+    """The outcome of a run, its output, its error, and whether it completed."""
     match event:
         case RunCompleted(outcome=outcome, output=output):
             return outcome, output, None, True
         case RunFailed(error=error):
-            return FAILURE, b"", error, True
+            return FAILURE, b"", error, False
         case RunTimedOut(error=error):
             return TIMEOUT, b"", error, False
         case RunCancelled(reason=reason):

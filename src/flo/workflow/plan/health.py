@@ -7,7 +7,7 @@
 
 The window is divided into buckets, so what is remembered is bounded and a sample costs the same
 however many there are. A sample weighs `decay` for each bucket that has begun since its own. The
-api has succeeded if the executor gave an answer of its own; the business, if the answer is good.
+api has succeeded if the run completed, whatever its outcome; the business, if the outcome is good.
 """
 
 from typing import Final, NamedTuple

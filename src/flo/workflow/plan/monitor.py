@@ -6,14 +6,16 @@
 A PlanMonitor is a value, folded from the events of the plan and nothing else. A restart forgets it,
 and every executor starts afresh.
 
-    verdict        what came                                     breaker    api      business
-    good           an answer that is no error                    success    good     good
-    refused        an error that the plan calls fatal            success    good     bad
-    bad            an answer with any other error                failure    good     bad
-    silent         no answer, or an error it calls retryable     failure    bad      bad
+    verdict    how the run of the call ended                         breaker    api     business
+    good       completed, and the outcome is no error                success    good    good
+    bad        completed with an error                               failure    good    bad
+    refused    completed with an error that the plan calls fatal     success    good    bad
+    failed     failed, timed out, was cancelled, or never began      failure    bad     bad
+    fatal      failed with an error that the plan calls fatal        success    bad     bad
 
-A card that is declined five times says nothing against the provider that declines it. When a
-breaker closes, the health before it is forgotten too: the executor has recovered.
+The api has succeeded if the executor answered, whatever the answer. A card that is declined five
+times opens no breaker of the provider that declines it. When a breaker closes, the health before it
+is forgotten too: the executor has recovered.
 """
 
 from enum import StrEnum
@@ -43,9 +45,16 @@ class CallDecision(StrEnum):
     """What the end of a call says about the executor."""
 
     GOOD = "good"
-    REFUSED = "refused"
     BAD = "bad"
-    SILENT = "silent"
+    REFUSED = "refused"
+    FAILED = "failed"
+    FATAL = "fatal"
+
+
+ANSWERS = frozenset((CallDecision.GOOD, CallDecision.BAD, CallDecision.REFUSED))
+"""The executor answered: the api has succeeded."""
+BREAKER_FAILURES = frozenset((CallDecision.BAD, CallDecision.FAILED))
+"""They count against the breaker."""
 
 
 class PlanEvent(Record):
@@ -90,11 +99,11 @@ class ExecutorState(NamedTuple):
         )
 
     def ended(self, verdict: CallDecision, began_ms: int, now_ms: int) -> "ExecutorState":
-        is_answer = verdict is not CallDecision.SILENT
-        health = self.health.sampled(is_answer, verdict is CallDecision.GOOD, now_ms)
+        is_good = verdict is CallDecision.GOOD
+        health = self.health.sampled(verdict in ANSWERS, is_good, now_ms)
         if self.breaker is None:
             return self._replace(health=health)
-        if verdict in (CallDecision.BAD, CallDecision.SILENT):
+        if verdict in BREAKER_FAILURES:
             return self._replace(health=health, breaker=self.breaker.failed(began_ms, now_ms))
         breaker = self.breaker.succeeded(began_ms, now_ms)
         if self.breaker.is_open and not breaker.is_open:

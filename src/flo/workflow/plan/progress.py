@@ -62,7 +62,7 @@ class Result(NamedTuple):
     error: str | None = None
     """The code of the error; without one, the outcome is the code."""
     is_answer: bool = True
-    """Whether the executor itself said so; not if its run was lost, timed out or never began."""
+    """Whether the run completed; not if it failed, timed out, was cancelled or never began."""
 
     @property
     def code(self) -> str:
@@ -156,9 +156,8 @@ def verdict_of(plan: Plan, result: Result) -> CallDecision:
     if result.outcome not in ERROR_OUTCOMES:
         return CallDecision.GOOD
     if _is_fatal(plan, result.code):
-        return CallDecision.REFUSED
-    is_answer = result.is_answer and not _is_named_retryable(plan, result.code)
-    return CallDecision.BAD if is_answer else CallDecision.SILENT
+        return CallDecision.REFUSED if result.is_answer else CallDecision.FATAL
+    return CallDecision.BAD if result.is_answer else CallDecision.FAILED
 
 
 class _Chooser:

@@ -9,16 +9,20 @@ Executors of the same priority stand as they are written; under health-weighted,
 equal in score too, they take turns at random. An executor with fewer than `min_samples` samples
 counts as healthy, so that before anything is known the priority decides.
 
-A score cannot rise without calls. So under health-weighted a half-open executor goes first while
-its breaker has probes to give: at most `half_open_max_calls` calls at a time try it, and whatever
-fails there goes on to the next executor.
+A half-open executor stands where its halved score puts it, so it is probed when those before it
+fail or are skipped. A score cannot rise without calls: when the last sample of a half-open executor
+has left the window, nothing is known of it any more, and its priority decides again while its
+breaker has probes to give.
 """
 
 from collections.abc import Callable
+from typing import Final
 
 from flo.workflow.plan.breaker import BreakerPhase
-from flo.workflow.plan.monitor import PlanMonitor
+from flo.workflow.plan.monitor import ExecutorState, PlanMonitor
 from flo.workflow.plan.plan import Executor, Plan, Selection
+
+HEALTHY: Final = 1.0
 
 
 def order_of(
@@ -49,9 +53,13 @@ def _shuffled(executors: tuple[Executor, ...], rng: Callable[[], float]) -> tupl
 def _by_health(
     executors: tuple[Executor, ...], monitor: PlanMonitor, now_ms: int
 ) -> tuple[Executor, ...]:
-    def rank(executor: Executor) -> tuple[bool, float]:
+    def score(executor: Executor) -> float:
         state = monitor.of(executor.name)
-        has_probe = state.phase(now_ms) is BreakerPhase.HALF_OPEN and state.is_let_through(now_ms)
-        return (not has_probe, -state.score(now_ms))
+        return HEALTHY if _is_due_for_a_probe(state, now_ms) else state.score(now_ms)
 
-    return tuple(sorted(executors, key=rank))
+    return tuple(sorted(executors, key=lambda executor: -score(executor)))
+
+
+def _is_due_for_a_probe(state: ExecutorState, now_ms: int) -> bool:
+    is_half_open = state.phase(now_ms) is BreakerPhase.HALF_OPEN
+    return is_half_open and state.is_let_through(now_ms) and not state.health.samples(now_ms)

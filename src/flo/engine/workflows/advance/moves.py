@@ -52,7 +52,7 @@ class EndCall(NamedTuple):
     output: bytes
     error: str | None
     answered: bool
-    """Whether the executor itself said so; not if its run was lost, timed out or cancelled."""
+    """Whether the run completed; not if it failed, timed out or was cancelled."""
 
 
 class EndAttempt(NamedTuple):
