@@ -164,8 +164,21 @@ async def test_a_run_without_a_result_is_an_error_that_says_why(deployed: Flo) -
         await run.result()
     assert raised.value.code == "workflow_cancelled"
     assert raised.value.run.status is WorkflowStatus.CANCELLED
+    assert "rerun" not in raised.value.message
     with pytest.raises(Conflict, match="ended already"):
         await run.cancel()
+
+
+async def test_a_run_that_keeps_its_key_says_how_to_run_it_again(deployed: Flo) -> None:
+    run = await deployed.workflows.start("order", idempotency_key="k")
+    await run.cancel()
+
+    again = await deployed.workflows.start("order", idempotency_key="k")
+
+    assert again.duplicate
+    with pytest.raises(WorkflowUnsuccessful, match="keeps its idempotency key 'k'") as raised:
+        await again.result()
+    assert raised.value.message.endswith("run it again with flo.workflows.rerun('wfrun-1')")
 
 
 async def test_a_result_of_another_type_is_refused_by_name(deployed: Flo) -> None:

@@ -62,3 +62,12 @@ def test_the_first_poll_waits_for_the_initial_delay_and_later_ones_for_the_backo
     found = [next_poll_at_ms(poll, polls, NOON, 0.0) for polls in range(6)]
 
     assert found == [NOON + 7, NOON + 100, NOON + 200, NOON + 300, None, None]
+
+
+def test_without_an_initial_delay_the_first_poll_waits_for_the_base_delay():
+    poll = Poll(max_attempts=3, base_delay_ms=100)
+
+    found = [next_poll_at_ms(poll, polls, NOON, 0.0) for polls in range(4)]
+
+    assert found == [NOON + 100, NOON + 100, NOON + 200, None]
+    assert next_poll_at_ms(Poll(initial_delay_ms=0), 0, NOON, 0.0) == NOON

@@ -185,10 +185,10 @@ def test_payment_processing():
     }
 
 
-def test_a_poll_without_a_way_out_is_the_only_warning_of_payment_processing():
+def test_payment_processing_has_no_warnings_for_a_used_up_poll_takes_its_failure():
     _, problems = read((SEED / "payment-processing.yaml").read_text())
 
-    assert [(one.code, one.line, one.column) for one in problems] == [("E504", 64, 5)]
+    assert problems == ()
 
 
 def test_reconcile_accounts():

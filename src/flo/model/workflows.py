@@ -102,6 +102,11 @@ class Validated(Message):
 class WorkflowBegun(Message):
     run_id: RunId
     duplicate: bool = False
+    """Whether the idempotency key was known already."""
+    status: WorkflowStatus | None = None
+    """How the run is that has this key already; one that failed keeps its key."""
+    hint: str | None = None
+    """How a run that has ended unsuccessfully is run again."""
 
 
 class WorkflowView(Message):

@@ -180,7 +180,11 @@ class Definition(Record):
     )
     description: Annotated[str, Meta(description="For people.")] = ""
     idempotency: Annotated[
-        Idempotency, Meta(description="Whether a start may, or must, bring an idempotency key.")
+        Idempotency,
+        Meta(
+            description="Whether a start must bring an idempotency key; one that it brings is "
+            "always honoured."
+        ),
     ] = Idempotency.NONE
     terminals: Annotated[dict[str, Terminal], Meta(description="Name → status.")] = field(
         default_factory=dict

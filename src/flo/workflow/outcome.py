@@ -27,6 +27,9 @@ CHAIN: Final[dict[str, tuple[str, ...]]] = {
 }
 """Outcome of the runtime → the transitions that are tried for it, in order."""
 
+POLLS_USED_UP: Final = (TIMEOUT, PENDING, FAILURE)
+"""The transitions that are tried when a step's polls are used up, in order."""
+
 RETRIED: Final = frozenset((FAILURE, EXECUTION_FAILURE))
 """The outcomes that a step's `retry:` repeats."""
 
@@ -37,6 +40,11 @@ def choose(transitions: Mapping[str, str], outcome: str) -> str | None:
         if name in transitions:
             return transitions[name]
     return None
+
+
+def outcome_of_polls_used_up(transitions: Mapping[str, str]) -> str:
+    """The outcome of a step that is still pending after its last poll."""
+    return next((name for name in POLLS_USED_UP if name in transitions), TIMEOUT)
 
 
 def outcome_of_child(ending: TerminalKind, transitions: Mapping[str, str]) -> str:

@@ -56,10 +56,14 @@ class Retry(Record):
 class Poll(Record):
     """How often a step whose outcome is `pending` is run again until the outcome is another.
 
-    When `max_attempts` polls are used up, the outcome is `timeout`.
+    When `max_attempts` polls are used up, the transition `timeout` is taken; without it `pending`,
+    and without that `failure`.
     """
 
-    initial_delay_ms: Annotated[Duration, Meta(description="The wait before the first poll.")] = 0
+    initial_delay_ms: Annotated[
+        Duration | None,
+        Meta(description="The wait before the first poll; otherwise `baseDelayMs`."),
+    ] = None
     max_attempts: Annotated[Attempts, Meta(description="Polls at most.")] = 10
     backoff: Annotated[Backoff, Meta(description="How the wait grows.")] = Backoff.EXPONENTIAL
     base_delay_ms: Annotated[
@@ -105,9 +109,10 @@ def next_attempt_at_ms(
 
 
 def next_poll_at_ms(poll: Poll, polls: int, now_ms: int, rng: float) -> int | None:
-    """When to ask again after so many polls; None once they are used up: the outcome is timeout."""
+    """When to ask again after so many polls; None once they are used up."""
     if polls >= poll.max_attempts:
         return None
     if polls == 0:
-        return now_ms + poll.initial_delay_ms
+        first_ms = poll.initial_delay_ms
+        return now_ms + (poll.base_delay_ms if first_ms is None else first_ms)
     return now_ms + delay_ms(poll.backoff, poll.base_delay_ms, poll.max_delay_ms, polls - 1, rng)

@@ -62,6 +62,8 @@ def test_a_start_in_json_and_raw(shell, order):
     assert json.loads(shell("flo workflow start order --format json").out) == {
         "run_id": "wfrun-1",
         "duplicate": False,
+        "status": None,
+        "hint": None,
     }
     assert shell("flo workflow start order -o raw").out == "wfrun-2\n"
 
@@ -72,8 +74,25 @@ def test_the_same_idempotency_key_is_the_same_run(shell, order):
 
     assert again.out == "Started workflow run: wfrun-1 (the same run: this key is known)\n"
     shown = json.loads(shell("flo workflow start order -k order-123 --format json").out)
-    assert shown == {"run_id": "wfrun-1", "duplicate": True}
+    known = {"run_id": "wfrun-1", "duplicate": True, "status": "waiting", "hint": None}
+    assert shown == known
     assert len(order.workflows.runs().items) == 1
+
+
+def test_a_run_that_was_cancelled_keeps_its_key_and_the_start_says_how_to_run_it_again(
+    shell, order
+):
+    shell("flo workflow start order -k order-123")
+    shell("flo workflow cancel wfrun-1")
+
+    assert shell("flo workflow start order -k order-123").out == (
+        "Workflow run wfrun-1 has been cancelled and keeps this key.\n"
+        "Run it again with: flo workflow rerun wfrun-1\n"
+    )
+    watched = shell("flo workflow watch wfrun-1")
+    assert "keeps its idempotency key 'order-123'" in watched.err
+    assert "flo workflow rerun wfrun-1" in watched.err
+    assert shell("flo workflow rerun wfrun-1 -o raw").out == "wfrun-2\n"
 
 
 def test_a_workflow_may_want_a_key_for_every_start(shell, client):

@@ -82,17 +82,26 @@ def test_a_chosen_id_is_looked_up_if_memory_does_not_know_it(harness):
         return list(wanted(harness, StartWorkflow(name="order", **fields)))
 
     assert needed(run_id="order-7") == []
-    assert needed(run_id="order-8", idempotency_key="k1") == [
-        ChosenIdLookup("default", "wfrun", "/order-8")
-    ]
+    chosen = ChosenIdLookup("default", "wfrun", "/order-8")
+    assert needed(run_id="order-8") == [chosen]
+    assert needed(run_id="order-8", idempotency_key="k2") == []
 
 
 def test_a_key_is_looked_up_if_memory_does_not_know_it(harness):
     def needed(**fields):
         return list(wanted(harness, StartWorkflow(name="order", **fields)))
 
-    assert needed() == needed(idempotency_key="k1") == needed(idempotency_key="k2") == []
+    assert needed() == needed(idempotency_key="k2") == []
     assert needed(idempotency_key="k3") == [WorkflowKeyLookup("default", "wfrun", "order/k3")]
+
+
+def test_of_a_run_with_the_same_key_that_has_ended_it_is_asked_how(harness):
+    start, key = StartWorkflow(name="order", idempotency_key="k1"), ("default", "wfrun", "order/k9")
+
+    assert list(wanted(harness, start)) == [WorkflowLookup("default", 1)]
+    start = StartWorkflow(name="order", idempotency_key="k9")
+    fetched = {WorkflowKeyLookup(*key): "wfrun-1"}
+    assert list(wanted(harness, start, fetched)) == [WorkflowLookup("default", 1)]
 
 
 def test_a_list_takes_along_what_lives_now(harness):

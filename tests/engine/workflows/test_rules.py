@@ -18,6 +18,7 @@ from flo.model.workflows import (
     ValidateWorkflow,
     WorkflowBegun,
     WorkflowDeployed,
+    WorkflowStatus,
 )
 from flo.testing.clock import NOON_MS
 from flows import WorkflowHarness, document, events_of, one_step, workflow_harness
@@ -352,26 +353,27 @@ class TestChosenIds:
 
 
 class TestIdempotency:
-    def test_none_looks_at_no_key(self):
-        harness = workflow_harness(text(), "check")
-
-        runs = [harness.start(idempotency_key="k") for _ in range(2)]
-
-        assert runs == ["wfrun-1", "wfrun-2"]
-        harness.restart()
-        harness.perform("check")
-        harness.perform("check")
-        assert harness.restart().start(idempotency_key="k") == "wfrun-3"
-
-    @pytest.mark.parametrize("mode", ["optional", "required"])
+    @pytest.mark.parametrize("mode", ["none", "optional", "required"])
     def test_the_same_key_is_the_same_run_while_it_lives(self, mode):
         harness = workflow_harness(text(more=f"idempotency: {mode}\n"), "check")
         harness.start(idempotency_key="k")
 
         decision = harness.restart().execute(StartWorkflow(name="order", idempotency_key="k"))
 
-        assert decision.reply == WorkflowBegun(run_id="wfrun-1", duplicate=True)
+        known = WorkflowBegun(run_id="wfrun-1", duplicate=True, status=WorkflowStatus.WAITING)
+        assert decision.reply == known
         assert decision.events == ()
+
+    def test_a_run_that_failed_keeps_its_key_and_says_so(self):
+        harness = workflow_harness(text(), "check")
+        harness.start(idempotency_key="k")
+        harness.fail("check")
+
+        again = StartWorkflow(name="order", idempotency_key="k")
+
+        known = WorkflowBegun(run_id="wfrun-1", duplicate=True, status=WorkflowStatus.FAILED)
+        assert harness.execute(again).reply == known
+        assert harness.restart().execute(again).reply == known
 
     def test_the_same_key_is_the_same_run_after_it_has_ended(self):
         harness = workflow_harness(text(more="idempotency: optional\n"), "check")

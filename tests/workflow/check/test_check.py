@@ -24,7 +24,6 @@ CASES = {
     "a wait without a timeout": (HEAD + "start:\n  «waitForSignal: {type: a}\n  transitions: {success: flo.Completed}\n", "E503"),
     "no transition for failure": (RUN + "  «transitions: {success: flo.Completed}\n", "E504"),
     "no transition for success": (RUN + "  «transitions: {failure: flo.Completed}\n", "E504"),
-    "no transition for a used up poll": (RUN + "  poll: {}\n  «transitions: {success: flo.Completed, failure: flo.Failed}\n", "E504"),
     "no transition for a failed branch": (HEAD + 'start:\n  parallel: {branches: {a: "@actions/a"}}\n  «transitions: {success: flo.Completed}\n', "E504"),
     "a sleep that fails": (HEAD + "start:\n  sleep: 5\n  transitions: {success: flo.Completed, «failure: flo.Failed}\n", "E505"),
     "a signal that fails": (HEAD + "start:\n  waitForSignal: {type: a, timeoutMs: 5}\n  transitions: {success: flo.Completed, «timeout: flo.Failed}\n", "E505"),
@@ -40,6 +39,7 @@ CASES = {
 }  # fmt: skip
 
 FINE = {
+    "a poll that takes the transition of a failure when it is used up": RUN + "  poll: {}\n  transitions: {success: flo.Completed, failure: flo.Failed}\n",
     "named outcomes instead of success": RUN + "  transitions: {approved: flo.Completed, failure: flo.Failed}\n",
     "a path of an earlier step": RUN + "  transitions: {success: b, failure: flo.Failed}\nsteps:\n  b: {run: '@actions/b', inputMapping: $.steps._start.output, transitions: {success: flo.Completed, failure: flo.Failed}}\n",
     "a path of a step that a circle comes back from": RUN + "  inputMapping: $.steps.b.output\n  transitions: {success: b, failure: flo.Failed}\nsteps:\n  b: {sleep: 1, transitions: {success: start}}\n",

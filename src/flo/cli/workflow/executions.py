@@ -6,6 +6,7 @@ from flo.cli.app.parameters import Argument, Either, Flag
 from flo.cli.app.payload import ReadFrom
 from flo.cli.app.printable import printable
 from flo.cli.workflow.options import VERSION, read_since
+from flo.client.handles.results import ENDED
 from flo.model.declare.payload import payload_to_json
 from flo.model.workflows import (
     CancelWorkflow,
@@ -96,8 +97,14 @@ def _explanation_text(explanation: Explanation) -> str:
 
 
 def _started_text(begun: WorkflowBegun) -> str:
-    known = " (the same run: this key is known)" if begun.duplicate else ""
-    return f"Started workflow run: {begun.run_id}{known}"
+    if not begun.duplicate:
+        return f"Started workflow run: {begun.run_id}"
+    if begun.status in ENDED:
+        return (
+            f"Workflow run {begun.run_id} has {ENDED[begun.status]} and keeps this key.\n"
+            f"Run it again with: flo workflow rerun {begun.run_id}"
+        )
+    return f"Started workflow run: {begun.run_id} (the same run: this key is known)"
 
 
 RUN_COMMANDS = (

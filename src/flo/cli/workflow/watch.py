@@ -189,6 +189,10 @@ def _show_end(settings: GlobalSettings, run: WorkflowRunView) -> None:
     if run.status is not WorkflowStatus.COMPLETED:
         unsuccessful = WorkflowUnsuccessful(run)
         unsuccessful.add_note(f"See why with: flo workflow explain {run.run_id}")
+        if run.idempotency_key is not None:
+            key = run.idempotency_key
+            unsuccessful.add_note(f"It keeps its idempotency key {key!r}. Run it again with:")
+            unsuccessful.add_note(f"  flo workflow rerun {run.run_id}")
         raise unsuccessful
     if settings.format is Format.TEXT:
         output = payload_text(run.output)

@@ -24,10 +24,10 @@ class WorkflowUnsuccessful(FloError):
     kind = "unsuccessful"
     code = "workflow_failed"
 
-    def __init__(self, run: WorkflowRunView) -> None:
+    def __init__(self, run: WorkflowRunView, advice: str = "") -> None:
         super().__init__(
             f"workflow run {run.run_id!r} has {ENDED[run.status]} at {run.terminal}: "
-            f"{run.error or 'no reason was given'}",
+            f"{run.error or 'no reason was given'}{advice}",
             code=f"workflow_{run.status}",
             details={
                 "run_id": run.run_id,
@@ -98,5 +98,15 @@ class WorkflowHandle:
 def result_of(run: WorkflowRunView, type: Any) -> Any:
     """The decoded output of a workflow run that has ended."""
     if run.status is not WorkflowStatus.COMPLETED:
-        raise WorkflowUnsuccessful(run)
+        raise WorkflowUnsuccessful(run, _rerun_advice(run))
     return decoded_output(f"workflow run {run.run_id!r}", run.output, type)
+
+
+def _rerun_advice(run: WorkflowRunView) -> str:
+    """What to do about a run that keeps its key, and so is never started again."""
+    if run.idempotency_key is None:
+        return ""
+    return (
+        f"; it keeps its idempotency key {run.idempotency_key!r}, so that a start with this key "
+        f"is the same run: run it again with flo.workflows.rerun({run.run_id!r})"
+    )

@@ -157,6 +157,15 @@ def workflow_with_key(
     )
 
 
+def known_status(space: Space, run_id: RunId, context: Context) -> WorkflowStatus | None:
+    """How a run is, live or ended; None if the archive does not keep it any more."""
+    execution = space.executions.get(run_id)
+    if execution is not None:
+        return status_of(execution)
+    record = ended_workflow(space, run_id, context)
+    return record.status if record is not None else None
+
+
 def found_summaries(space: Space, context: Context) -> tuple[WorkflowSummary, ...]:
     """The page of workflow runs that was looked up."""
     return context.found.get(WorkflowPageLookup(space.archive_name)) or ()
@@ -227,9 +236,15 @@ def _for_run(state: State, message: OfWorkflowRun, context: Context) -> Sequence
     return _lookups_of(space, message.run_id, context)
 
 
-def _for_start(state: State, command: StartWorkflow, context: Context) -> Sequence[KeyLookup]:
-    """Whether there was a run with the same idempotency key, or with the id that was chosen."""
-    space = state.space(command.namespace)
+def _for_start(state: State, command: StartWorkflow, context: Context) -> Sequence[Lookup[Any]]:
+    """Whether there was a run with the same idempotency key, or with the id that was chosen.
+
+    Of one that had the same key and has ended, it is asked how.
+    """
+    space, key = state.space(command.namespace), command.idempotency_key
+    known = workflow_with_key(space, command.name, key, context) if key is not None else None
+    if known is not None:
+        return () if known in space.executions else _lookups_of(space, known, context)
     return [
         _key_lookup(space, workflow, key)
         for workflow, key in (

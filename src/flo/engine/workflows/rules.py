@@ -39,7 +39,7 @@ from flo.engine.workflows.events import (
     WorkflowStarted,
 )
 from flo.engine.workflows.execution import HISTORY_PART_LENGTH, Execution
-from flo.engine.workflows.lookups import ended_workflow, workflow_with_key
+from flo.engine.workflows.lookups import ended_workflow, known_status, workflow_with_key
 from flo.engine.workflows.records import Origin, Signal, WorkflowRun
 from flo.engine.workflows.starts import attributes, limit_key_of
 from flo.model.base import Event, Nothing
@@ -151,7 +151,8 @@ def decide_start(state: State, command: StartWorkflow, context: Context) -> Deci
     if key is not None:
         known = workflow_with_key(space, command.name, key, context)
         if known is not None:
-            return Decision(WorkflowBegun(run_id=known, duplicate=True))
+            status = known_status(space, known, context)
+            return Decision(WorkflowBegun(run_id=known, duplicate=True, status=status))
     check_enabled(space, deployed.definition)
     run = WorkflowRun(
         **next_run(space, _checked_id(space, command.run_id, context)),
@@ -428,16 +429,14 @@ def _checked_id(space: Space, run_id: RunId | None, context: Context) -> RunId |
 
 
 def _checked_key(definition: Definition, key: str | None) -> str | None:
-    """The key, unless the workflow does not look at keys."""
-    if key is None:
-        if definition.idempotency is Idempotency.REQUIRED:
-            raise Invalid(
-                f"workflow {definition.name!r} wants an idempotency key for every start: "
-                "--idempotency-key KEY",
-                code="idempotency_key_required",
-            )
-        return None
-    return None if definition.idempotency is Idempotency.NONE else key
+    """The key; one that is given is honoured, whether the workflow asks for keys or not."""
+    if key is None and definition.idempotency is Idempotency.REQUIRED:
+        raise Invalid(
+            f"workflow {definition.name!r} wants an idempotency key for every start: "
+            "--idempotency-key KEY",
+            code="idempotency_key_required",
+        )
+    return key
 
 
 def _first_step(definition: Definition, step: StepName | None) -> StepName | None:

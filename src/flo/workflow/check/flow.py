@@ -90,7 +90,7 @@ def _check_outcomes(name: str, step: Step, path: Path, findings: Findings) -> No
         for outcome in _expected(step):
             if outcome not in step.transitions:
                 message = f"outcome {outcome!r} of step {name!r} has no transition"
-                hint = "the run would fail there" if outcome != o.TIMEOUT else _POLL_HINT
+                hint = "the run would fail there"
                 findings.warning_of_name("E504", message, (*path, "transitions"), hint=hint)
     possible = _possible(step)
     for outcome in step.transitions:
@@ -99,9 +99,6 @@ def _check_outcomes(name: str, step: Step, path: Path, findings: Findings) -> No
             findings.warning_of_name("E505", message, (*path, "transitions", outcome))
     if isinstance(step, SignalStep):
         _check_signal(name, step, path, findings)
-
-
-_POLL_HINT: Final = "it comes when all polls are used up; the run would fail there"
 
 
 def _check_signal(name: str, step: SignalStep, path: Path, findings: Findings) -> None:
@@ -124,8 +121,7 @@ def _expected(step: Step) -> list[str]:
             return [o.SUCCESS, o.FAILURE]
         case RunStep():
             named = any(outcome not in _RUNTIME for outcome in step.transitions)
-            polled = [o.TIMEOUT] if step.poll is not None else []
-            return [*([] if named else [o.SUCCESS]), o.FAILURE, *polled]
+            return [*([] if named else [o.SUCCESS]), o.FAILURE]
 
 
 def _possible(step: Step) -> frozenset[str] | None:

@@ -206,6 +206,33 @@ def test_polls_that_are_used_up_are_a_timeout():
     assert harness.kinds().count("poll_exhausted") == 1
 
 
+@pytest.mark.parametrize(
+    ("transitions", "outcome", "ending"),
+    [
+        ("pending: flo.Cancelled, timeout: flo.TimedOut", "timeout", "flo.TimedOut"),
+        ("pending: flo.Cancelled", "pending", "flo.Cancelled"),
+        ("success: flo.Completed", "failure", "flo.Failed"),
+    ],
+)
+def test_polls_that_are_used_up_take_timeout_else_pending_else_failure(
+    transitions, outcome, ending
+):
+    step = (
+        '{run: "@actions/check", poll: {baseDelayMs: 100, maxAttempts: 1}, '
+        "retry: {max_attempts: 3, initial_delay_ms: 10}, "
+        f"transitions: {{failure: flo.Failed, {transitions}}}}}"
+    )
+    harness = workflow_harness(one_step(step), "check")
+    harness.start()
+    harness.perform("check", outcome="pending")
+    harness.later(100)
+
+    harness.perform("check", outcome="pending")
+
+    assert harness.ending()[1:] == (ending, "still pending after 1 polls")
+    assert harness.outcomes() == {"start": outcome}
+
+
 def test_without_a_poll_pending_is_an_outcome_like_others():
     step = '{run: "@actions/check", transitions: {pending: flo.Completed, success: flo.Failed}}'
     harness = workflow_harness(one_step(step), "check")

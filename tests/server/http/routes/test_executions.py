@@ -39,6 +39,8 @@ start:
 """
 STRICT = SHORT.replace("optional", "required").replace("name: short", "name: strict")
 RUN = "/workflow-runs/wfrun-1"
+UNKNOWN = {"status": None, "hint": None}
+"""What is said of a key that no run had before."""
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -63,12 +65,12 @@ async def perform(http, action="charge", **report):
 
 async def test_a_run_is_started_and_has_an_id(shop):
     started = await shop.post("/workflows/order/start", {"customer": "42"})
-    assert started == (202, {"run_id": "wfrun-1", "duplicate": False})
+    assert started == (202, {"run_id": "wfrun-1", "duplicate": False, **UNKNOWN})
 
 
 async def test_the_id_of_a_run_may_be_chosen_once(shop):
     started = await shop.post("/workflows/order/start", {"customer": "42"}, run_id="order-7")
-    assert started == (202, {"run_id": "order-7", "duplicate": False})
+    assert started == (202, {"run_id": "order-7", "duplicate": False, **UNKNOWN})
     assert (await shop.get("/workflow-runs/order-7"))[1]["status"] == "waiting"
 
     status, body = await shop.post("/workflows/order/start", {}, run_id="order-7")
@@ -213,8 +215,20 @@ async def test_the_same_idempotency_key_never_makes_two_runs(shop):
     first = await shop.ask("POST", path, headers=header)
     again = await shop.ask("POST", path, params={"idempotency_key": "order-7"})
     both = await shop.ask("POST", path, headers=header, params={"idempotency_key": "order-7"})
-    assert first == (202, {"run_id": "wfrun-1", "duplicate": False})
-    assert again == both == (202, {"run_id": "wfrun-1", "duplicate": True})
+    assert first == (202, {"run_id": "wfrun-1", "duplicate": False, **UNKNOWN})
+    known = {"run_id": "wfrun-1", "duplicate": True, "status": "waiting", "hint": None}
+    assert again == both == (202, known)
+
+
+async def test_a_run_that_was_cancelled_keeps_its_key_and_the_answer_says_how_to_run_it_again(shop):
+    path = "/workflows/order/start"
+    await shop.post(path, {"customer": "42"}, idempotency_key="order-7")
+    await shop.post(f"{RUN}/cancel")
+
+    _, known = await shop.post(path, {"customer": "42"}, idempotency_key="order-7")
+
+    assert (known["run_id"], known["status"]) == ("wfrun-1", "cancelled")
+    assert known["hint"].endswith("run it again: POST /api/v1/workflow-runs/wfrun-1/rerun")
 
 
 async def test_two_different_idempotency_keys_are_one_too_many(shop):
@@ -448,7 +462,7 @@ async def test_a_run_is_repeated_from_a_step_on(shop):
 
     rerun = await shop.post(f"{RUN}/rerun", {"step": "approval", "input": {"customer": "43"}})
 
-    assert rerun == (202, {"run_id": "wfrun-2", "duplicate": False})
+    assert rerun == (202, {"run_id": "wfrun-2", "duplicate": False, **UNKNOWN})
     _, run = await shop.get("/workflow-runs/wfrun-2")
     assert (run["origin"], run["current_step"]) == ("wfrun-1", "approval")
     assert (run["input"], run["steps"][0]["output"]) == ({"customer": "43"}, "paid")

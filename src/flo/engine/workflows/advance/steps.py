@@ -44,8 +44,8 @@ from flo.workflow.outcome import (
     SUCCESS,
     TARGET_DISABLED,
     TARGET_NOT_FOUND,
-    TIMEOUT,
     choose,
+    outcome_of_polls_used_up,
 )
 from flo.workflow.retry import Poll, Retry, next_attempt_at_ms, next_poll_at_ms
 from flo.workflow.steps import ForEachStep, ParallelStep, RunStep, SignalStep, SleepStep, Step
@@ -166,8 +166,10 @@ def _poll_again(advance: Advance, move: EndAttempt, poll: Poll) -> Moves:
         at_ms=advance.now_ms,
         attempt=now.attempt,
     )
+    step = advance.execution.step(branch)
+    outcome = outcome_of_polls_used_up(step.transitions if step is not None else {})
     error = error or f"still pending after {now.polls} polls"
-    return (exhausted, EndAttempt(branch, TIMEOUT, output, error))
+    return (exhausted, EndStep(branch, outcome, output, error))
 
 
 def _poll_of(execution: Execution, branch: BranchName) -> Poll | None:

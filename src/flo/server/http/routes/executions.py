@@ -5,6 +5,7 @@ from typing import Annotated, Any, TypeAlias
 from litestar import Response, get, post
 from litestar.di import NamedDependency
 from litestar.params import PathParameter, QueryParameter
+from msgspec.structs import replace
 
 from flo.model.ids import NAMESPACE_DEFAULT, Namespace, RunId
 from flo.model.workflows import (
@@ -14,6 +15,7 @@ from flo.model.workflows import (
     WaitForWorkflow,
     WorkflowBegun,
     WorkflowRunView,
+    WorkflowStatus,
 )
 from flo.server.http.answers import answered, answers
 from flo.server.http.gateway import EngineGateway
@@ -32,6 +34,7 @@ from flo.server.http.request import (
 )
 
 NO_INPUT = b"{}"
+UNSUCCESSFUL = (WorkflowStatus.FAILED, WorkflowStatus.CANCELLED, WorkflowStatus.TIMED_OUT)
 
 WorkflowRunPath: TypeAlias = Annotated[str, PathParameter(description="The workflow run's id.")]
 
@@ -71,6 +74,7 @@ async def start_workflow(
 ) -> Response[Any]:
     """Start a run of the workflow; the body is its input.
 
+    A run that failed keeps its key: the answer has its `status`, and in `hint` how it is run again.
     If the workflow is disabled: 409 `workflow_disabled`. If there is a run with the chosen `run_id`
     already: 409 `run_exists`. If the workflow wants an idempotency key and there is none: 400
     `idempotency_key_required`.
@@ -85,10 +89,19 @@ async def start_workflow(
     )
     begun = await gateway.ask(command)
     if not wait_ms:
-        return Response(begun, status_code=202)
+        return Response(_with_hint(begun), status_code=202)
     with naming(begun.run_id):
         run = await _run_after(gateway, request, begun.run_id, namespace, wait_ms)
     return Response(answered(run), status_code=200)
+
+
+def _with_hint(begun: WorkflowBegun) -> WorkflowBegun:
+    """A run that has ended unsuccessfully keeps its key: say how it is run again."""
+    if begun.status not in UNSUCCESSFUL:
+        return begun
+    path = f"/api/v1/workflow-runs/{begun.run_id}/rerun"
+    hint = f"the run is {begun.status} and keeps its idempotency key; run it again: POST {path}"
+    return replace(begun, hint=hint)
 
 
 @get(
