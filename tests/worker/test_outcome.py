@@ -42,7 +42,18 @@ def test_the_largest_result_can_be_sent_and_a_larger_one_is_given_up() -> None:
 
     assert isinstance(largest, Done)
     assert larger == GiveUp(
-        "the result cannot be sent: expected a result of at most 16777216 bytes, got 16777217"
+        "too_large: the result cannot be sent: "
+        "expected a result of at most 16777216 bytes, got 16777217"
+    )
+
+
+def test_a_number_that_json_does_not_have_is_given_up_for_good() -> None:
+    outcome = outcome_of(ActionResult("priced", {"items": [{"price": float("nan")}]}))
+
+    assert outcome == GiveUp(
+        "number_not_finite: the result cannot be sent: "
+        "output.items[0].price is NaN: JSON has no such number",
+        dead_letter=False,
     )
 
 

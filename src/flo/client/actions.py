@@ -123,7 +123,7 @@ class Actions(Noun):
         invoked = await self._call(
             Invoke(
                 action=name,
-                input=encode_payload(input),
+                input=encode_payload(input, "input"),
                 priority=priority,
                 delay_ms=delay_ms,
                 idempotency_key=idempotency_key,
@@ -159,7 +159,7 @@ class Actions(Noun):
         return await self.invoke_commands(
             Invoke(
                 action=name,
-                input=encode_payload(input),
+                input=encode_payload(input, "input"),
                 namespace=self._namespace,
                 priority=priority,
                 delay_ms=delay_ms,

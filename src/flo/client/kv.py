@@ -117,7 +117,7 @@ class Kv(Noun):
         versioned = await self._call(
             PutKey(
                 key=key,
-                value=encode_payload(value),
+                value=encode_payload(value, "value"),
                 ttl_ms=ms_if_any(ttl),
                 if_version=if_version,
                 if_absent=if_absent,
@@ -196,7 +196,7 @@ class Kv(Noun):
         versioned = await self._call(
             SetJson(
                 key=key,
-                document=b"null" if value is None else encode_payload(value),
+                document=b"null" if value is None else encode_payload(value, "value"),
                 path=path,
                 if_version=if_version,
             )

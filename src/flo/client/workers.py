@@ -104,7 +104,7 @@ class Workers(Noun):
                 run_id=run_id,
                 worker_id=worker_id,
                 attempt=attempt,
-                output=encode_payload(output),
+                output=encode_payload(output, "output"),
                 outcome=outcome,
             )
         )

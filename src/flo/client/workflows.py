@@ -106,7 +106,7 @@ class Workflows(Noun):
         begun = await self._call(
             StartWorkflow(
                 name=name,
-                input=NO_INPUT if input is None else encode_payload(input),
+                input=NO_INPUT if input is None else encode_payload(input, "input"),
                 version=version,
                 idempotency_key=idempotency_key,
                 run_id=run_id,
@@ -153,7 +153,7 @@ class Workflows(Noun):
             RerunWorkflow(
                 run_id=run_id,
                 step=step,
-                input=None if input is None else encode_payload(input),
+                input=None if input is None else encode_payload(input, "input"),
                 version=version,
             )
         )

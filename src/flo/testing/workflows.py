@@ -167,7 +167,7 @@ class WorkflowTest:
         """Start a run, and let it go as far as it comes without time passing."""
         command = StartWorkflow(
             name=workflow or self._name,
-            input=NO_INPUT if input is None else encode_payload(input),
+            input=NO_INPUT if input is None else encode_payload(input, "input"),
             version=version,
             idempotency_key=idempotency_key,
         )
@@ -181,7 +181,7 @@ class WorkflowTest:
         input: Any = None,
         version: str | None = None,
     ) -> TestedRun:
-        payload = None if input is None else encode_payload(input)
+        payload = None if input is None else encode_payload(input, "input")
         return await self._begun(
             RerunWorkflow(run_id=run.run_id, step=step, input=payload, version=version)
         )
@@ -215,7 +215,7 @@ class WorkflowTest:
             raise Invalid(
                 f"expected a workflow with a trigger, got {self._name!r}", code="no_trigger"
             )
-        records = [NewRecord(payload=encode_payload(event)) for event in events]
+        records = [NewRecord(payload=encode_payload(event, "event")) for event in events]
         namespace = trigger.namespace or NAMESPACE_DEFAULT
         known = self._runs_begun()
         await self.ask(Append(stream=trigger.stream, records=records, namespace=namespace))

@@ -5,6 +5,7 @@ returns ctx.result(name, data)     Done        that outcome
 raises                             TryAgain    after a delay, while retries are left
 raises NonRetryableError           GiveUp      at once, and not dead-lettered
 returns what cannot be sent        GiveUp      the work is done: doing it again helps nobody
+returns NaN or Infinity            GiveUp      as NonRetryableError: JSON has no such number
 runs over the timeout_ms           OutOfTime   as TryAgain; without retries it has timed out
 runs over the action_timeout       GiveUp
 """
@@ -12,6 +13,7 @@ runs over the action_timeout       GiveUp
 import traceback
 from typing import Any, NamedTuple, TypeAlias
 
+from flo.client.payloads.numbers import NUMBER_NOT_FINITE
 from flo.client.payloads.payload import encode_payload
 from flo.model.errors import Invalid
 from flo.model.ids import TEXT_LENGTH_MAX, check_payload
@@ -58,11 +60,14 @@ def outcome_of(value: Any) -> Outcome:
     if isinstance(value, ActionResult):
         name, value = value
     try:
-        output = encode_payload(value)
+        output = encode_payload(value, "output")
         check_payload(output, "a result")
         return Done(output, name)
     except Invalid as error:
-        return GiveUp(f"the result cannot be sent: {error.message}")
+        return GiveUp(
+            f"{error.code}: the result cannot be sent: {error.message}",
+            dead_letter=error.code != NUMBER_NOT_FINITE,
+        )
 
 
 def outcome_of_error(error: BaseException) -> TryAgain | GiveUp:

@@ -21,11 +21,14 @@ class Parcel:
 class Model:
     """Walks and talks like a pydantic model."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: Any) -> None:
         self.name = name
 
+    def model_dump(self) -> dict[str, Any]:
+        return vars(self)
+
     def model_dump_json(self) -> str:
-        return f'{{"name":"{self.name}"}}'
+        return msgspec.json.encode(self.model_dump()).decode()
 
     @classmethod
     def model_validate_json(cls, data: bytes) -> "Model":
@@ -68,6 +71,33 @@ def test_a_value_that_json_cannot_hold_is_refused(value: Any) -> None:
         encode_payload(value)
 
     assert raised.value.code == "invalid_payload"
+
+
+NAN, INFINITY = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (NAN, "output is NaN"),
+        ({"items": [{}, {"price": 1.5}, {"price": NAN}]}, "output.items[2].price is NaN"),
+        ({"a b": INFINITY}, "output['a b'] is Infinity"),
+        ([None, (1.0, -INFINITY)], "output[1][1] is -Infinity"),
+        (Parcel(weight=NAN), "output.weight is NaN"),
+        ({"nested": [Model(NAN)]}, "output.nested[0].name is NaN"),
+    ],
+)
+def test_a_number_that_json_does_not_have_is_named_by_its_path(value: Any, message: str) -> None:
+    with pytest.raises(Invalid) as raised:
+        encode_payload(value, "output")
+
+    assert raised.value.message == f"{message}: JSON has no such number"
+    assert raised.value.code == "number_not_finite"
+
+
+@pytest.mark.parametrize("value", ["NaN", {"null": None}, [msgspec.Raw(b"null")], {"a": {None}}])
+def test_what_only_looks_like_such_a_number_is_sent(value: Any) -> None:
+    assert encode_payload(value) == msgspec.json.encode(value)
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,9 @@ class KvTransaction:
 
     def put(self, key: Key, value: Any, *, ttl: float | None = None) -> None:
         """Set a value at the end, for `ttl` seconds or for good."""
-        self._changes.append(Put(key=key, value=encode_payload(value), ttl_ms=ms_if_any(ttl)))
+        self._changes.append(
+            Put(key=key, value=encode_payload(value, "value"), ttl_ms=ms_if_any(ttl))
+        )
 
     def delete(self, key: Key) -> None:
         self._changes.append(Delete(key=key))

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, overload
 
 import msgspec
 
+from flo.client.payloads.numbers import check_numbers
 from flo.model.errors import Invalid
 
 T = TypeVar("T")
@@ -16,7 +17,8 @@ T = TypeVar("T")
 _NULL = b"null"
 
 
-def encode_payload(value: Any) -> bytes:
+def encode_payload(value: Any, name: str = "payload") -> bytes:
+    """The value as a payload; an error calls it by the `name` that its caller knows."""
     if value is None:
         return b""
     if isinstance(value, bytes):
@@ -24,10 +26,13 @@ def encode_payload(value: Any) -> bytes:
     if isinstance(value, bytearray | memoryview):
         return bytes(value)
     try:
-        return _encode(value)
+        payload = _encode(value)
+        if b"null" in payload or b"NaN" in payload or b"Infinity" in payload:  # or it is meant
+            check_numbers(msgspec.to_builtins(value, enc_hook=_dump_model), name)
+        return payload
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise Invalid(
-            f"expected a value that JSON can hold: {error}", code="invalid_payload"
+            f"expected {name} as a value that JSON can hold: {error}", code="invalid_payload"
         ) from error
 
 
@@ -51,6 +56,11 @@ def _encode_model(value: Any) -> msgspec.Raw:
     if hasattr(value, "model_dump_json"):
         return msgspec.Raw(value.model_dump_json().encode())
     raise TypeError(f"got {type(value).__name__}")
+
+
+def _dump_model(value: Any) -> Any:
+    """What is in a model; of anything else that could be encoded, no number is known."""
+    return value.model_dump() if hasattr(value, "model_dump") else None
 
 
 def _decode_model(into: type, value: Any) -> Any:

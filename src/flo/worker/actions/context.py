@@ -63,7 +63,7 @@ class ActionContext(BaseContext):
         return datetime.fromtimestamp(self._task.created_at_ms / 1_000, UTC)
 
     def to_bytes(self, value: Any) -> bytes:
-        return encode_payload(value)
+        return encode_payload(value, "output")
 
     def result(self, outcome: str, data: Any = None) -> ActionResult:
         """A result with a name of its own: return it, and a workflow takes that transition."""
