@@ -9,7 +9,7 @@ FORMAT = "%(asctime)s %(levelname)-7s %(name)s  %(message)s"
 LEVELS = ("debug", "info", "warning", "error", "critical")
 LEVEL_DEFAULT = "info"
 
-TOLD_BY_THE_CLIENT = frozenset({"unreachable", "connection_lost", "closed"})
+TOLD_BY_THE_CLIENT = frozenset({"unreachable", "connection_lost", "server_stopping", "closed"})
 """Codes of errors about the connection, each of which has a line of its own already."""
 
 _logger = logging.getLogger("flo.worker")
