@@ -72,9 +72,13 @@ class WorkflowHarness(EngineHarness):
         output = json.dumps(value).encode()
         return self.execute(Complete(run_id=run_id, worker_id=ANNA, output=output, outcome=outcome))
 
-    def fail(self, action, error="boom"):
+    def fail(self, action, error="boom", **fields):
         task = self.claim(action)
-        return self.execute(Fail(run_id=task.task_id, worker_id=ANNA, error=error, retry=False))
+        return self.execute(Fail(run_id=task.task_id, worker_id=ANNA, error=error, **fields))
+
+    def refuse(self, action, error="boom", code=None):
+        """Fail as NonRetryableError does."""
+        return self.fail(action, error, code=code, dead_letter=False)
 
     def later(self, ms=0):
         """Time passes, and whatever falls due by then does so."""

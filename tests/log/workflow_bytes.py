@@ -1,5 +1,7 @@
 """The bytes of workflow events, as every log holds them."""
 
+from msgspec.structs import replace
+
 from flo.engine.actions.events import ModuleStored
 from flo.engine.schedules.events import ScheduleFired, ScheduleRemoved, ScheduleSet
 from flo.engine.workflows.events import (
@@ -55,7 +57,11 @@ RUN = WorkflowRun(
     origin=Origin(run_id="wfrun-1", step="s"),
     attributes={"a": "x", "b": 1, "c": 1.5},
     first_step="s",
-    results={"r": StepResult(outcome="success", output=b"o", error="e", at_ms=6)},
+    results={
+        "r": StepResult(
+            outcome="success", output=b"o", error="e", at_ms=6, error_code="c", retryable=False
+        )
+    },
     triggered_by="parent",
     depth=1,
     limit_key="p",
@@ -75,7 +81,11 @@ BRANCH = Branch(
     failed=9,
     goal="g",
 )
-ENDING = Ending(status=WorkflowStatus.TIMED_OUT, terminal="flo.TimedOut", error="e")
+ENDING_ONCE = Ending(status=WorkflowStatus.TIMED_OUT, terminal="flo.TimedOut", error="e")
+ENDING = replace(ENDING_ONCE, error_code="c", retryable=False)
+RUN_ONCE = replace(
+    RUN, results={"r": StepResult(outcome="success", output=b"o", error="e", at_ms=6)}
+)
 
 # A released row never changes. When an event gets a new field (at its end, with a default),
 # add a row for it and keep the old one among those that can be read.
@@ -102,7 +112,7 @@ OF_WORKFLOWS: list[tuple[Event, bytes]] = [
     ),
     (
         WorkflowStarted(namespace="n", run=RUN),
-        b"\x91\x93\xafWorkflowStarted\xa1n\x9f\xa7wfrun-2\x02\xa1w\xa11\xc4\x01i\x07\xa1k\x92\xa7wfrun-1\xa3s/b\x92\xa7wfrun-1\xa1s\x83\xa1a\xa1x\xa1b\x01\xa1c\xcb?\xf8\x00\x00\x00\x00\x00\x00\xa1s\x81\xa1r\x94\xa7success\xc4\x01o\xa1e\x06\xa6parent\x01\xa1p",
+        b"\x91\x93\xafWorkflowStarted\xa1n\x9f\xa7wfrun-2\x02\xa1w\xa11\xc4\x01i\x07\xa1k\x92\xa7wfrun-1\xa3s/b\x92\xa7wfrun-1\xa1s\x83\xa1a\xa1x\xa1b\x01\xa1c\xcb?\xf8\x00\x00\x00\x00\x00\x00\xa1s\x81\xa1r\x96\xa7success\xc4\x01o\xa1e\x06\xa1c\xc2\xa6parent\x01\xa1p",
     ),
     (
         StepStarted(**OF_BRANCH, now=BRANCH, at_ms=7, detail="d"),
@@ -113,14 +123,24 @@ OF_WORKFLOWS: list[tuple[Event, bytes]] = [
         b"\x91\x97\xa8StepHeld\xa1n\xa7wfrun-2\xa3s/b\x9d\xa1s\xa6action\x02\x03\x04\x05\xa3a-1\xc4\x01p\x06\x07\x08\t\xa1g\x07\xa1d",
     ),
     (
-        ActionEnded(**OF_BRANCH, awaited="a-1", outcome="failure", at_ms=7, error="e"),
-        b"\x91\x98\xabActionEnded\xa1n\xa7wfrun-2\xa3s/b\xa3a-1\xa7failure\x07\xa1e",
+        ActionEnded(
+            **OF_BRANCH, awaited="a-1", outcome="failure", at_ms=7, error="e", error_code="c"
+        ),
+        b"\x91\x99\xabActionEnded\xa1n\xa7wfrun-2\xa3s/b\xa3a-1\xa7failure\x07\xa1e\xa1c",
     ),
     (
         StepEnded(
-            **OF_BRANCH, step="s", outcome="success", output=b"o", at_ms=7, error="e", target="t"
+            **OF_BRANCH,
+            step="s",
+            outcome="success",
+            output=b"o",
+            at_ms=7,
+            error="e",
+            target="t",
+            error_code="c",
+            retryable=False,
         ),
-        b"\x91\x9a\xa9StepEnded\xa1n\xa7wfrun-2\xa3s/b\xa1s\xa7success\xc4\x01o\x07\xa1e\xa1t",
+        b"\x91\x9c\xa9StepEnded\xa1n\xa7wfrun-2\xa3s/b\xa1s\xa7success\xc4\x01o\x07\xa1e\xa1t\xa1c\xc2",
     ),
     (
         BranchOpened(**OF_BRANCH, step="b", at_ms=7),
@@ -149,8 +169,9 @@ OF_WORKFLOWS: list[tuple[Event, bytes]] = [
             verdict="bad",
             began_ms=6,
             is_turn=True,
+            error_code="c",
         ),
-        b"\x91\xdc\x00\x10\xa9PlanNoted\xa1n\xa7wfrun-2\xa3s/b\xa1s\xa1w\xa11\xa1p\xa1x\x07\xa1e\x01\xa1r\xa3bad\x06\xc3",
+        b"\x91\xdc\x00\x11\xa9PlanNoted\xa1n\xa7wfrun-2\xa3s/b\xa1s\xa1w\xa11\xa1p\xa1x\x07\xa1e\x01\xa1r\xa3bad\x06\xc3\xa1c",
     ),
     (
         PollExhausted(**OF_BRANCH, step="s", at_ms=7, attempt=2),
@@ -182,17 +203,17 @@ OF_WORKFLOWS: list[tuple[Event, bytes]] = [
     ),
     (
         RollbackBegan(**OF_RUN, ending=ENDING, steps=("s", "r"), at_ms=7),
-        b"\x91\x96\xadRollbackBegan\xa1n\xa7wfrun-2\x93\xa9timed_out\xacflo.TimedOut\xa1e\x92\xa1s\xa1r\x07",
+        b"\x91\x96\xadRollbackBegan\xa1n\xa7wfrun-2\x95\xa9timed_out\xacflo.TimedOut\xa1e\xa1c\xc2\x92\xa1s\xa1r\x07",
     ),
     (
-        StepUndone(**OF_RUN, step="s", succeeded=False, at_ms=7, error="e"),
-        b"\x91\x97\xaaStepUndone\xa1n\xa7wfrun-2\xa1s\xc2\x07\xa1e",
+        StepUndone(**OF_RUN, step="s", succeeded=False, at_ms=7, error="e", error_code="c"),
+        b"\x91\x98\xaaStepUndone\xa1n\xa7wfrun-2\xa1s\xc2\x07\xa1e\xa1c",
     ),
     (
         WorkflowFinished(
             **OF_RUN, ending=ENDING, output=b"o", at_ms=7, workflow="w", limit_key="p"
         ),
-        b"\x91\x98\xb0WorkflowFinished\xa1n\xa7wfrun-2\x93\xa9timed_out\xacflo.TimedOut\xa1e\xc4\x01o\x07\xa1w\xa1p",
+        b"\x91\x98\xb0WorkflowFinished\xa1n\xa7wfrun-2\x95\xa9timed_out\xacflo.TimedOut\xa1e\xa1c\xc2\xc4\x01o\x07\xa1w\xa1p",
     ),
     (
         HistoryFiled(**OF_RUN, part=3, at_ms=7),
@@ -217,6 +238,52 @@ OF_WORKFLOWS: list[tuple[Event, bytes]] = [
 ]
 
 ONCE_OF_WORKFLOWS: list[tuple[Event, bytes]] = [
+    (
+        WorkflowStarted(namespace="n", run=RUN_ONCE),
+        b"\x91\x93\xafWorkflowStarted\xa1n\x9f\xa7wfrun-2\x02\xa1w\xa11\xc4\x01i\x07\xa1k\x92\xa7wfrun-1\xa3s/b\x92\xa7wfrun-1\xa1s\x83\xa1a\xa1x\xa1b\x01\xa1c\xcb?\xf8\x00\x00\x00\x00\x00\x00\xa1s\x81\xa1r\x94\xa7success\xc4\x01o\xa1e\x06\xa6parent\x01\xa1p",
+    ),
+    (
+        ActionEnded(**OF_BRANCH, awaited="a-1", outcome="failure", at_ms=7, error="e"),
+        b"\x91\x98\xabActionEnded\xa1n\xa7wfrun-2\xa3s/b\xa3a-1\xa7failure\x07\xa1e",
+    ),
+    (
+        StepEnded(
+            **OF_BRANCH, step="s", outcome="success", output=b"o", at_ms=7, error="e", target="t"
+        ),
+        b"\x91\x9a\xa9StepEnded\xa1n\xa7wfrun-2\xa3s/b\xa1s\xa7success\xc4\x01o\x07\xa1e\xa1t",
+    ),
+    (
+        PlanNoted(
+            **OF_BRANCH,
+            step="s",
+            workflow="w",
+            version="1",
+            plan="p",
+            what="x",
+            at_ms=7,
+            executor="e",
+            attempt=1,
+            error="r",
+            verdict="bad",
+            began_ms=6,
+            is_turn=True,
+        ),
+        b"\x91\xdc\x00\x10\xa9PlanNoted\xa1n\xa7wfrun-2\xa3s/b\xa1s\xa1w\xa11\xa1p\xa1x\x07\xa1e\x01\xa1r\xa3bad\x06\xc3",
+    ),
+    (
+        RollbackBegan(**OF_RUN, ending=ENDING_ONCE, steps=("s", "r"), at_ms=7),
+        b"\x91\x96\xadRollbackBegan\xa1n\xa7wfrun-2\x93\xa9timed_out\xacflo.TimedOut\xa1e\x92\xa1s\xa1r\x07",
+    ),
+    (
+        StepUndone(**OF_RUN, step="s", succeeded=False, at_ms=7, error="e"),
+        b"\x91\x97\xaaStepUndone\xa1n\xa7wfrun-2\xa1s\xc2\x07\xa1e",
+    ),
+    (
+        WorkflowFinished(
+            **OF_RUN, ending=ENDING_ONCE, output=b"o", at_ms=7, workflow="w", limit_key="p"
+        ),
+        b"\x91\x98\xb0WorkflowFinished\xa1n\xa7wfrun-2\x93\xa9timed_out\xacflo.TimedOut\xa1e\xc4\x01o\x07\xa1w\xa1p",
+    ),
     (
         WorkflowDisabled(namespace="n", name="w"),
         b"\x91\x93\xb0WorkflowDisabled\xa1n\xa1w",

@@ -142,6 +142,8 @@ class StepView(Message):
     outcome: str
     output: bytes
     error: str | None
+    error_code: str | None
+    retryable: bool | None
     at_ms: int
 
 
@@ -168,6 +170,9 @@ class WorkflowRunView(Message):
     input: bytes
     output: bytes | None
     error: str | None
+    error_code: str | None
+    retryable: bool | None
+    """Whether another try might help; None where nothing has failed."""
     terminal: str | None
     created_at_ms: int
     finished_at_ms: int | None
@@ -207,6 +212,8 @@ class HistoryView(Message):
     detail: str
     attempt: int
     branch: BranchName
+    error: str | None
+    error_code: str | None
 
 
 class HistoryPage(Message):

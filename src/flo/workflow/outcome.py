@@ -10,6 +10,7 @@ Outcomes of the runtime fall back along the chain; business outcomes match exact
 from collections.abc import Mapping
 from typing import Final
 
+from flo.model.base import Record
 from flo.workflow.definition import TerminalKind
 
 SUCCESS: Final = "success"
@@ -19,6 +20,18 @@ PENDING: Final = "pending"
 TARGET_NOT_FOUND: Final = "target_not_found"
 TARGET_DISABLED: Final = "target_disabled"
 EXECUTION_FAILURE: Final = "execution_failure"
+
+
+class StepError(Record):
+    """Why an attempt, a step, a plan or a whole run has failed; each hands it on to the next.
+
+    What is not `retryable` ends its step at once: no `retry` is used.
+    """
+
+    message: str
+    code: str
+    retryable: bool = True
+
 
 CHAIN: Final[dict[str, tuple[str, ...]]] = {
     TARGET_NOT_FOUND: (TARGET_NOT_FOUND, EXECUTION_FAILURE, FAILURE),

@@ -14,6 +14,7 @@ from hypothesis.stateful import (
 )
 from msgspec.structs import replace
 
+from flo.workflow.outcome import StepError
 from flo.workflow.plan import progress as plans
 from flo.workflow.plan.breaker import PLACE_MS_MIN, BreakerPhase, BreakerState
 from flo.workflow.plan.monitor import PlanEventType, new_monitor
@@ -36,8 +37,8 @@ RESULTS = [
     Result("success", b"{}"),
     Result("pending", b"{}"),
     Result("failure"),
-    Result("failure", error="invalid_card"),
-    Result("failure", error="rate_limited"),
+    Result("failure", error=StepError(message="no", code="invalid_card")),
+    Result("failure", error=StepError(message="no", code="rate_limited")),
     Result("timeout", is_answer=False),
 ]
 retries = st.none() | st.builds(

@@ -1,6 +1,7 @@
 import pytest
 from msgspec.structs import replace
 
+from flo.workflow.outcome import StepError
 from flo.workflow.plan.breaker import BreakerPhase
 from flo.workflow.plan.monitor import CallDecision, PlanEvent, PlanEventType, new_monitor
 from flo.workflow.plan.plan import (
@@ -25,10 +26,22 @@ from flo.workflow.plan.progress import (
 from flo.workflow.retry import Backoff, Retry
 from workflow.plans import executor, no_rng, plan_of
 
-DOWN = Result("failure", error="temporary_failure")
+ALL_RATE_LIMITED = StepError(
+    message="no executor may be called: all are rate limited", code="rate_limited"
+)
+A_BREAKER_OPEN = StepError(
+    message="no executor may be called: a breaker is open", code="breaker_open"
+)
+
+
+def failed(code, **fields):
+    return StepError(message="it did not work", code=code, **fields)
+
+
+DOWN = Result("failure", error=failed("temporary_failure"))
 PAID = Result("success", output=b'{"id": 7}')
-DECLINED = Result("failure", error="invalid_card")
-LOST = Result("timeout", is_answer=False)
+DECLINED = Result("failure", error=failed("invalid_card"))
+LOST = Result("timeout", error=failed("timeout"), is_answer=False)
 
 THREE_TIMES = Retry(max_attempts=3, backoff=Backoff.CONSTANT, initial_delay_ms=100)
 AT_ONCE = Retry(max_attempts=3, backoff=Backoff.CONSTANT, initial_delay_ms=0)
@@ -95,7 +108,7 @@ def test_an_outcome_that_is_no_error_is_passed_on(outcome):
 def test_only_the_success_of_an_executor_is_worth_keeping():
     assert EndPlan("success", b"{}", executor="a").is_cacheable
     assert not EndPlan("success", b"{}").is_cacheable
-    assert not EndPlan("failure", error="timeout").is_cacheable
+    assert not EndPlan("failure", error=failed("timeout")).is_cacheable
 
 
 def test_an_executor_without_retry_is_tried_once():
@@ -122,7 +135,7 @@ def test_an_error_is_tried_again_on_the_same_executor_after_its_delay():
         "executor_exhausted a",
         "executor_start b",
     ]
-    assert [event.error for event in chooser.history if event.error] == [
+    assert [event.error_code for event in chooser.history if event.error_code] == [
         "temporary_failure",
         "timeout",
         "temporary_failure",
@@ -150,7 +163,9 @@ def test_the_time_budget_of_an_executor_begins_with_its_first_attempt():
 
     chooser.ends(DOWN, after_ms=10_000)
     assert chooser.ends(DOWN, after_ms=100).choice == WaitUntil(10_200)
-    assert chooser.rests().ends(DOWN).choice == EndPlan("failure", error="temporary_failure")
+    assert chooser.rests().ends(DOWN).choice == EndPlan(
+        "failure", error=failed("temporary_failure")
+    )
 
 
 def test_a_fatal_error_goes_on_to_the_next_executor_at_once():
@@ -162,14 +177,16 @@ def test_a_fatal_error_goes_on_to_the_next_executor_at_once():
 
     chooser = Planned(plan).ends(DECLINED)
     assert chooser.choice.executor.name == "b"
-    assert chooser.ends(DECLINED).choice == EndPlan("failure", error="invalid_card")
+    assert chooser.ends(DECLINED).choice == EndPlan(
+        "failure", error=failed("invalid_card", retryable=False)
+    )
 
 
 def test_if_retryable_errors_are_named_the_others_are_not_tried_again():
     plan = plan_of(executor("a", retry=THREE_TIMES), errors=ErrorClasses(retryable=("timeout",)))
 
     assert Planned(plan).ends(LOST).choice == WaitUntil(100)
-    assert Planned(plan).ends(DOWN).choice == EndPlan("failure", error="temporary_failure")
+    assert Planned(plan).ends(DOWN).choice == EndPlan("failure", error=failed("temporary_failure"))
 
 
 def test_if_only_fatal_errors_are_named_all_others_are_tried_again():
@@ -186,8 +203,8 @@ def test_if_only_fatal_errors_are_named_all_others_are_tried_again():
         (DECLINED, CallDecision.REFUSED),
         (DECLINED._replace(is_answer=False), CallDecision.FATAL),
         (Result("failure"), CallDecision.BAD),
-        (Result("failure", error="odd"), CallDecision.BAD),
-        (Result("failure", error="odd", is_answer=False), CallDecision.FAILED),
+        (Result("failure", error=failed("odd")), CallDecision.BAD),
+        (Result("failure", error=failed("odd"), is_answer=False), CallDecision.FAILED),
         (DOWN, CallDecision.BAD),
         (DOWN._replace(is_answer=False), CallDecision.FAILED),
         (LOST, CallDecision.FAILED),
@@ -277,7 +294,7 @@ BOTH_USED = Planned(RATE_LIMITED_PLAN, Planned(RATE_LIMITED_PLAN).monitor).monit
 def test_if_all_are_over_their_limits_the_error_is_rate_limited():
     chooser = Planned(RATE_LIMITED_PLAN, BOTH_USED)
 
-    assert chooser.choice == EndPlan("failure", error="rate_limited")
+    assert chooser.choice == EndPlan("failure", error=ALL_RATE_LIMITED)
     assert chooser.notes == ["rate_limited a", "rate_limited b"]
 
 
@@ -302,12 +319,12 @@ def test_a_plan_does_not_begin_again_for_ever():
         chooser.monitor = Planned(plan, chooser.monitor, now_ms=chooser.choice.until_ms).monitor
         chooser.rests()
 
-    assert chooser.choice == EndPlan("failure", error="rate_limited")
+    assert chooser.choice == EndPlan("failure", error=ALL_RATE_LIMITED)
 
 
 @pytest.mark.parametrize(
     ("within_ms", "choice"),
-    [(1_000, WaitUntil(6_000)), (999, EndPlan("failure", error="rate_limited"))],
+    [(1_000, WaitUntil(6_000)), (999, EndPlan("failure", error=ALL_RATE_LIMITED))],
 )
 def test_a_limit_that_frees_too_late_for_the_budget_is_not_waited_for(within_ms, choice):
     plan = plan_of(
@@ -333,14 +350,16 @@ def test_an_open_breaker_among_the_skipped_is_what_the_plan_fails_with():
     chooser = Planned(plan, monitor)
 
     assert chooser.notes == ["breaker_skip a", "rate_limited b"]
-    assert chooser.choice == EndPlan("failure", error="breaker_open")
+    assert chooser.choice == EndPlan("failure", error=A_BREAKER_OPEN)
 
 
 def test_the_error_of_an_executor_that_was_called_outweighs_those_that_were_skipped():
     plan = plan_of(executor("a"), executor("b", rate_limit=RateLimit(max_per_second=1)))
     monitor = Planned(plan).ends(DOWN).monitor
 
-    assert Planned(plan, monitor).ends(DOWN).choice == EndPlan("failure", error="temporary_failure")
+    assert Planned(plan, monitor).ends(DOWN).choice == EndPlan(
+        "failure", error=failed("temporary_failure")
+    )
 
 
 def test_an_executor_that_failed_and_is_skipped_when_tried_again_has_failed():
@@ -352,7 +371,7 @@ def test_an_executor_that_failed_and_is_skipped_when_tried_again_has_failed():
     chooser = Planned(plan).ends(LOST)
 
     assert chooser.notes == ["executor_start a", "executor_retry a", "rate_limited a"]
-    assert chooser.choice == EndPlan("failure", error="timeout")
+    assert chooser.choice == EndPlan("failure", error=failed("timeout"))
 
 
 LAST_RESORT = Fallback(value='{"status": "declined"}')
@@ -365,7 +384,7 @@ def test_when_every_executor_has_failed_the_fallback_is_the_result():
 
     assert chooser.choice == EndPlan("success", b'{"status": "declined"}')
     assert chooser.notes[-2:] == ["executor_exhausted b", "fallback None"]
-    assert chooser.history[-1].error == "timeout"
+    assert chooser.history[-1].error_code == "timeout"
 
 
 def test_when_every_executor_is_skipped_the_fallback_is_the_result():

@@ -33,6 +33,7 @@ HISTORY_COLUMNS: Columns[HistoryView] = {
     "TYPE": lambda entry: entry.type,
     "STEP": lambda entry: place_text(entry),
     "DETAIL": lambda entry: entry.detail[:DETAIL_SHOWN_MAX],
+    "ERROR": lambda entry: entry.error_code,
     "ATTEMPT": lambda entry: entry.attempt or None,
     "TIME": lambda entry: time_text(entry.at_ms),
 }
@@ -82,6 +83,8 @@ def _step_value(step: StepView) -> dict[str, object]:
         "outcome": step.outcome,
         "output": output,
         "error": step.error,
+        "error_code": step.error_code,
+        "retryable": step.retryable,
         "at_ms": step.at_ms,
     }
 

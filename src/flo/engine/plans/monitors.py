@@ -38,6 +38,7 @@ def note_plan(state: State, event: PlanNoted, volatile: VolatileState) -> None:
         executor=event.executor,
         attempt=event.attempt,
         error=event.error,
+        error_code=event.error_code,
         verdict=CallDecision(event.verdict) if event.verdict is not None else None,
         began_ms=event.began_ms,
         is_turn=event.is_turn,

@@ -80,6 +80,7 @@ class ActionEnded(Event):
     outcome: str
     at_ms: int
     error: str | None = None
+    error_code: str | None = None
 
 
 class StepEnded(Event):
@@ -95,6 +96,8 @@ class StepEnded(Event):
     error: str | None = None
     target: str = ""
     """What could not be begun, as the definition names it."""
+    error_code: str | None = None
+    retryable: bool = True
 
 
 class BranchOpened(Event):
@@ -156,6 +159,7 @@ class PlanNoted(Event):
     verdict: str | None = None
     began_ms: int = 0
     is_turn: bool = False
+    error_code: str | None = None
 
 
 class ChildCancelled(Event):
@@ -221,6 +225,7 @@ class StepUndone(Event):
     succeeded: bool
     at_ms: int
     error: str | None = None
+    error_code: str | None = None
 
 
 class WorkflowFinished(Event):

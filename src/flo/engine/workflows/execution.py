@@ -155,7 +155,12 @@ class Execution:
         self.hops_at_ms = event.at_ms
         self.results.pop(event.step, None)  # the last one that has ended stands last
         self.results[event.step] = StepResult(
-            outcome=event.outcome, output=event.output, error=event.error, at_ms=event.at_ms
+            outcome=event.outcome,
+            output=event.output,
+            error=event.error,
+            at_ms=event.at_ms,
+            error_code=event.error_code,
+            retryable=event.retryable,
         )
         branch = self.branches[event.branch]
         self.branches[event.branch] = Branch(

@@ -190,6 +190,8 @@ def archive_run(state: State, event: WorkflowFinished) -> Iterable[Archived]:
         history=(*execution.history, *entries_of(event)),
         history_parts=execution.history_parts,
         undone=execution.undone,
+        error_code=ending.error_code,
+        retryable=ending.retryable,
     )
     key = run.idempotency_key
     yield Archived(

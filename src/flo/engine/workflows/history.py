@@ -3,6 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+from msgspec.structs import replace
+
+from flo.engine.workflows.advance.moves import CANCELLED
 from flo.engine.workflows.events import (
     ActionEnded,
     BranchEnded,
@@ -23,7 +26,7 @@ from flo.engine.workflows.events import (
     WorkflowStarted,
 )
 from flo.engine.workflows.execution import COMPENSATION, NO_BRANCH, ExecutionEvent
-from flo.engine.workflows.records import Branch, HistoryEntry
+from flo.engine.workflows.records import Branch, Ending, HistoryEntry
 from flo.model.base import Event
 from flo.model.workflows import RUN_PREFIX, BranchPhase, WorkflowStatus
 from flo.workflow.steps import TargetKind
@@ -91,11 +94,11 @@ def _step_held(event: StepHeld, at: Branch) -> Entries:
 def _action_ended(event: ActionEnded, at: Branch) -> Entries:
     is_child = event.awaited.startswith(f"{RUN_PREFIX}-")
     kind = "child_completed" if is_child else "action_completed"
-    return (_entry(kind, event, event.outcome, at.step, at.attempt),)
+    return (_failed(event, _entry(kind, event, event.outcome, at.step, at.attempt)),)
 
 
 def _step_ended(event: StepEnded, at: Branch) -> Entries:
-    ended = _entry("step_completed", event, event.step, event.step)
+    ended = _failed(event, _entry("step_completed", event, event.step, event.step))
     not_begun = _NOT_BEGUN.get(event.outcome)
     if not_begun is None:
         return (ended,)
@@ -115,8 +118,8 @@ def _branch_ended(event: BranchEnded, at: Branch) -> Entries:
 
 
 def _plan_noted(event: PlanNoted, at: Branch) -> Entries:
-    detail = event.executor or event.error or ""
-    return (_entry(event.what, event, detail, event.step, event.attempt),)
+    detail = event.executor or event.error_code or ""
+    return (_failed(event, _entry(event.what, event, detail, event.step, event.attempt)),)
 
 
 def _poll_exhausted(event: PollExhausted, at: Branch) -> Entries:
@@ -152,18 +155,26 @@ def _rollback_began(event: RollbackBegan, at: Branch) -> Entries:
 def _step_undone(event: StepUndone, at: Branch) -> Entries:
     kind = "rollback_completed" if event.succeeded else "rollback_failed"
     detail = (event.error or event.step)[:DETAIL_LENGTH_MAX]
-    return (HistoryEntry(type=kind, at_ms=event.at_ms, step=event.step, detail=detail),)
+    entry = HistoryEntry(type=kind, at_ms=event.at_ms, step=event.step, detail=detail)
+    return (_failed(event, entry),)
 
 
 def _finished(event: WorkflowFinished, at: Branch) -> Entries:
     ending = event.ending
-    detail = ending.terminal
-    if ending.status is WorkflowStatus.CANCELLED:
-        detail = ending.error or ""
-    elif ending.status is WorkflowStatus.FAILED and ending.error:
-        detail = f"{ending.terminal}: {ending.error}"
-    kind = _FINISHED[ending.status]
-    return (HistoryEntry(type=kind, at_ms=event.at_ms, detail=detail[:DETAIL_LENGTH_MAX]),)
+    reason = ending.error if ending.terminal == CANCELLED else None
+    detail = (reason or ending.terminal)[:DETAIL_LENGTH_MAX]
+    entry = HistoryEntry(type=_FINISHED[ending.status], at_ms=event.at_ms, detail=detail)
+    return (_failed(ending, entry),)
+
+
+def _failed(
+    ended: ActionEnded | StepEnded | StepUndone | PlanNoted | Ending, entry: HistoryEntry
+) -> HistoryEntry:
+    """The entry with the error that there is, if there is one."""
+    if ended.error is None:
+        return entry
+    error = ended.error[:DETAIL_LENGTH_MAX]
+    return replace(entry, error=error, error_code=ended.error_code)
 
 
 def _entry(

@@ -136,6 +136,8 @@ def get_history(state: State, query: GetHistory, context: Context) -> HistoryPag
             detail=one.detail,
             attempt=one.attempt,
             branch=one.branch,
+            error=one.error,
+            error_code=one.error_code,
         )
         for one in page[: query.limit]
     ]
@@ -156,7 +158,7 @@ def _workflow_item(namespace: Namespace, workflow: Workflow, deployed: Deployed)
 
 
 def _live_view(namespace: Namespace, execution: Execution) -> WorkflowRunView:
-    run = execution.run
+    run, ending = execution.run, execution.ending
     main = execution.branches.get(MAIN) or execution.branches.get(COMPENSATION)
     return WorkflowRunView(
         run_id=run.run_id,
@@ -168,8 +170,10 @@ def _live_view(namespace: Namespace, execution: Execution) -> WorkflowRunView:
         current_step=main.step if main is not None else None,
         input=run.input,
         output=None,
-        error=execution.ending.error if execution.ending is not None else None,
-        terminal=execution.ending.terminal if execution.ending is not None else None,
+        error=ending.error if ending is not None else None,
+        error_code=ending.error_code if ending is not None else None,
+        retryable=ending.retryable if ending is not None and ending.error is not None else None,
+        terminal=ending.terminal if ending is not None else None,
         created_at_ms=run.created_at_ms,
         finished_at_ms=None,
         idempotency_key=run.idempotency_key,
@@ -198,6 +202,8 @@ def _ended_view(namespace: Namespace, record: WorkflowRecord) -> WorkflowRunView
         input=run.input,
         output=record.output,
         error=record.error,
+        error_code=record.error_code,
+        retryable=record.retryable if record.error is not None else None,
         terminal=record.terminal,
         created_at_ms=run.created_at_ms,
         finished_at_ms=record.finished_at_ms,
@@ -237,6 +243,8 @@ def _steps(results: dict[str, StepResult]) -> list[StepView]:
             outcome=result.outcome,
             output=result.output,
             error=result.error,
+            error_code=result.error_code,
+            retryable=result.retryable if result.error is not None else None,
             at_ms=result.at_ms,
         )
         for name, result in results.items()

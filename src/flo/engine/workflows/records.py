@@ -3,6 +3,7 @@
 import msgspec
 
 from flo.model.base import Record
+from flo.model.errors import FAILURE_CODE
 from flo.model.ids import RunId
 from flo.model.workflows import (
     MAIN,
@@ -13,6 +14,7 @@ from flo.model.workflows import (
     WorkflowName,
     WorkflowStatus,
 )
+from flo.workflow.outcome import StepError
 
 
 class Branch(Record):
@@ -43,6 +45,8 @@ class StepResult(Record):
     output: bytes = b""
     error: str | None = None
     at_ms: int = 0
+    error_code: str | None = None
+    retryable: bool = True
 
 
 class Signal(Record):
@@ -71,6 +75,8 @@ class Ending(Record):
     status: WorkflowStatus
     terminal: str
     error: str | None = None
+    error_code: str | None = None
+    retryable: bool = True
 
 
 class WorkflowRun(Record):
@@ -104,6 +110,8 @@ class HistoryEntry(Record):
     detail: str = ""
     attempt: int = 0
     branch: BranchName = MAIN
+    error: str | None = None
+    error_code: str | None = None
 
 
 class WorkflowRecord(Record):
@@ -120,6 +128,8 @@ class WorkflowRecord(Record):
     """The end of it; what came before is filed in parts."""
     history_parts: int
     undone: tuple[StepName, ...] = ()
+    error_code: str | None = None
+    retryable: bool = True
 
 
 class WorkflowSummary(Record):
@@ -133,3 +143,23 @@ class WorkflowSummary(Record):
     created_at_ms: int
     finished_at_ms: int
     attributes: Attributes
+
+
+def error_of(ended: StepResult | Ending) -> StepError | None:
+    """Why a step or a run has failed, if it has."""
+    if ended.error is None:
+        return None
+    code = ended.error_code or FAILURE_CODE
+    return StepError(message=ended.error, code=code, retryable=ended.retryable)
+
+
+def ending_of(status: WorkflowStatus, terminal: str, error: StepError | None) -> Ending:
+    if error is None:
+        return Ending(status=status, terminal=terminal)
+    return Ending(
+        status=status,
+        terminal=terminal,
+        error=error.message,
+        error_code=error.code,
+        retryable=error.retryable,
+    )

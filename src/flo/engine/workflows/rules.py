@@ -43,7 +43,15 @@ from flo.engine.workflows.lookups import ended_workflow, known_status, workflow_
 from flo.engine.workflows.records import Origin, Signal, WorkflowRun
 from flo.engine.workflows.starts import attributes, limit_key_of
 from flo.model.base import Event, Nothing
-from flo.model.errors import Conflict, Invalid, NotFound, TooLarge
+from flo.model.errors import (
+    CANCELLED_CODE,
+    FAILURE_CODE,
+    TIMEOUT_CODE,
+    Conflict,
+    Invalid,
+    NotFound,
+    TooLarge,
+)
 from flo.model.ids import (
     Namespace,
     RunId,
@@ -73,7 +81,7 @@ from flo.model.workflows import (
 from flo.workflow.definition import Definition, Idempotency
 from flo.workflow.document.read import Reading, read
 from flo.workflow.document.report import one_line
-from flo.workflow.outcome import FAILURE, TIMEOUT
+from flo.workflow.outcome import FAILURE, TIMEOUT, StepError
 
 TEXTS_REMEMBERED_MAX = 16
 
@@ -386,17 +394,19 @@ def _advanced(
 
 def _result_of(
     event: RunCompleted | RunFailed | RunTimedOut | RunCancelled,
-) -> tuple[str, bytes, str | None, bool]:
+) -> tuple[str, bytes, StepError | None, bool]:
     """The outcome of a run, its output, its error, and whether it completed."""
     match event:
         case RunCompleted(outcome=outcome, output=output):
             return outcome, output, None, True
-        case RunFailed(error=error):
+        case RunFailed(error=message, error_code=code, retryable=retryable):
+            error = StepError(message=message, code=code or FAILURE_CODE, retryable=retryable)
             return FAILURE, b"", error, False
-        case RunTimedOut(error=error):
-            return TIMEOUT, b"", error, False
+        case RunTimedOut(error=message, error_code=code):
+            return TIMEOUT, b"", StepError(message=message, code=code or TIMEOUT_CODE), False
         case RunCancelled(reason=reason):
-            return FAILURE, b"", f"cancelled: {reason}" if reason else "cancelled", False
+            message = f"cancelled: {reason}" if reason else "cancelled"
+            return FAILURE, b"", StepError(message=message, code=CANCELLED_CODE), False
 
 
 def _admitted(

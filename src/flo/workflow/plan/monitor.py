@@ -70,6 +70,7 @@ class PlanEvent(Record):
     began_ms: int = 0
     is_turn: bool = False
     """Whether it is the first of its plan, so that the next one begins one executor further."""
+    error_code: str | None = None
 
 
 class ExecutorState(NamedTuple):

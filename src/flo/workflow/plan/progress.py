@@ -9,8 +9,9 @@ progress, the events, and the PlanMonitor that these events lead to. Time and ra
 arguments.
 
 - An executor whose breaker is open, or which is over its rate limit, is skipped.
-- An error is tried again on its executor as the executor's `retry` says, unless the plan calls it
-  fatal, or names retryable errors and this is none of them, or the breaker would be in the way.
+- An error is tried again on its executor as the executor's `retry` says, unless it is not
+  retryable, or the plan calls it fatal, or names retryable errors and this is none of them, or the
+  breaker would be in the way. A fatal error is not retryable for the step either.
 - A fallback with `any_error` takes the place of the second executor; with `exhausted` it comes when
   no executor is left, be they called or skipped.
 - If every executor was skipped for its rate limit, the error is `rate_limited`. If the plan calls
@@ -30,6 +31,7 @@ from flo.workflow.outcome import (
     TARGET_DISABLED,
     TARGET_NOT_FOUND,
     TIMEOUT,
+    StepError,
 )
 from flo.workflow.plan.breaker import BreakerPhase
 from flo.workflow.plan.monitor import (
@@ -47,11 +49,14 @@ Rng: TypeAlias = Callable[[], float]
 
 RATE_LIMITED: Final = "rate_limited"
 BREAKER_OPEN: Final = "breaker_open"
+_NAMES_OF_RATE_LIMITED: Final = frozenset((RATE_LIMITED,))
 
 ERROR_OUTCOMES: Final = frozenset(
     (FAILURE, TIMEOUT, TARGET_NOT_FOUND, TARGET_DISABLED, EXECUTION_FAILURE)
 )
 """Any other outcome (`success`, `pending`, one of the author's own) is an answer to pass on."""
+OWN_OUTCOMES: Final = ERROR_OUTCOMES - {FAILURE}
+"""The outcomes that no executor gives."""
 
 
 class Result(NamedTuple):
@@ -59,14 +64,25 @@ class Result(NamedTuple):
 
     outcome: str
     output: bytes | None = None
-    error: str | None = None
-    """The code of the error; without one, the outcome is the code."""
+    error: StepError | None = None
+    """Without one, the outcome is the code."""
     is_answer: bool = True
     """Whether the run completed; not if it failed, timed out, was cancelled or never began."""
 
     @property
-    def code(self) -> str:
-        return self.error or self.outcome
+    def names(self) -> frozenset[str]:
+        """What `errors:` may call it: its code, and the outcome if that is the runtime's own."""
+        code = self.error.code if self.error is not None else self.outcome
+        return (
+            frozenset((code, self.outcome)) if self.outcome in OWN_OUTCOMES else frozenset((code,))
+        )
+
+    def failure(self, plan: Plan, executor: str) -> StepError:
+        """Why the call has failed."""
+        error = self.error or StepError(
+            message=f"executor {executor!r} answered {self.outcome!r}", code=self.outcome
+        )
+        return replace(error, retryable=False) if _is_fatal(plan, self.names) else error
 
 
 class PlanProgress(Record):
@@ -82,7 +98,7 @@ class PlanProgress(Record):
     first_at_ms: int = 0
     """When the first attempt on the one in hand began."""
     called_at_ms: int = 0
-    error: str | None = None
+    error: StepError | None = None
     """The last one of an executor; None if no call has failed."""
     is_breaker_met: bool = False
     """Whether one was skipped for its breaker."""
@@ -106,7 +122,7 @@ class EndPlan(NamedTuple):
 
     outcome: str
     output: bytes | None = None
-    error: str | None = None
+    error: StepError | None = None
     executor: str | None = None
     """Whose answer it is; None if it is from the cache, the fallback, or nobody's."""
 
@@ -155,7 +171,7 @@ def resumed(
 def verdict_of(plan: Plan, result: Result) -> CallDecision:
     if result.outcome not in ERROR_OUTCOMES:
         return CallDecision.GOOD
-    if _is_fatal(plan, result.code):
+    if _is_fatal(plan, result.names):
         return CallDecision.REFUSED if result.is_answer else CallDecision.FATAL
     return CallDecision.BAD if result.is_answer else CallDecision.FAILED
 
@@ -205,12 +221,16 @@ class _Chooser:
             return self.choose(finish, progress)
 
         state = self._monitor.of(executor.name).ended(verdict, end.began_ms, self._now_ms)
-        retry_at_ms = self._retry_at_ms(executor, progress, result, state)
+        error = result.failure(self._plan, executor.name)
+        end = replace(end, error=error.message, error_code=error.code)
+        progress = replace(progress, error=error)
+        retry_at_ms = None
+        if error.retryable and _is_retryable(self._plan, result.names):
+            retry_at_ms = self._retry_at_ms(executor, progress, state)
         if retry_at_ms is None:
-            self.note(replace(end, type=PlanEventType.EXECUTOR_EXHAUSTED, error=result.code))
-            return self._leave(replace(_without_first(progress), error=result.code))
-        self.note(replace(end, type=PlanEventType.EXECUTOR_RETRY, error=result.code))
-        progress = replace(progress, error=result.code)
+            self.note(replace(end, type=PlanEventType.EXECUTOR_EXHAUSTED))
+            return self._leave(_without_first(progress))
+        self.note(replace(end, type=PlanEventType.EXECUTOR_RETRY))
         if retry_at_ms > self._now_ms:
             return self.choose(WaitUntil(retry_at_ms), progress)
         return self.try_next(progress)
@@ -244,10 +264,10 @@ class _Chooser:
         return self.choose(ExecutorCall(executor, attempt), progress)
 
     def _retry_at_ms(
-        self, executor: Executor, progress: PlanProgress, result: Result, state: ExecutorState
+        self, executor: Executor, progress: PlanProgress, state: ExecutorState
     ) -> int | None:
         """When the executor in hand is tried again; None if it is not."""
-        if executor.retry is None or not _is_retryable(self._plan, result.code):
+        if executor.retry is None:
             return None
         at_ms = next_attempt_at_ms(
             executor.retry, progress.attempt, progress.first_at_ms, self._now_ms, self._rng()
@@ -265,7 +285,7 @@ class _Chooser:
 
     def _nothing_left(self, progress: PlanProgress) -> Next:
         is_rate_limited = progress.error is None and not progress.is_breaker_met
-        if is_rate_limited and _is_named_retryable(self._plan, RATE_LIMITED):
+        if is_rate_limited and _is_named_retryable(self._plan, _NAMES_OF_RATE_LIMITED):
             again_at_ms = min(self._times_to_begin_again(progress), default=None)
             if again_at_ms is not None:
                 rested = replace(progress, rounds=progress.rounds + 1)
@@ -288,10 +308,13 @@ class _Chooser:
                 yield max(at_ms, free_at_ms)
 
     def _give_up(self, progress: PlanProgress) -> Next:
-        error = progress.error or (BREAKER_OPEN if progress.is_breaker_met else RATE_LIMITED)
+        error = progress.error or _all_skipped(progress)
         if self._plan.fallback is None:
             return self.choose(EndPlan(FAILURE, error=error), progress)
-        self.note(PlanEvent(type=PlanEventType.FALLBACK, error=error))
+        fallback = PlanEvent(
+            type=PlanEventType.FALLBACK, error=error.message, error_code=error.code
+        )
+        self.note(fallback)
         return self.choose(EndPlan(SUCCESS, self._plan.fallback.value.encode()), progress)
 
     def _executor(self, name: str) -> Executor:
@@ -302,15 +325,21 @@ def _without_first(progress: PlanProgress) -> PlanProgress:
     return replace(progress, order=progress.order[1:], attempt=0)
 
 
-def _is_retryable(plan: Plan, code: str) -> bool:
-    if _is_fatal(plan, code):
-        return False
-    return plan.errors is None or not plan.errors.retryable or code in plan.errors.retryable
+def _all_skipped(progress: PlanProgress) -> StepError:
+    if progress.is_breaker_met:
+        return StepError(message="no executor may be called: a breaker is open", code=BREAKER_OPEN)
+    return StepError(message="no executor may be called: all are rate limited", code=RATE_LIMITED)
 
 
-def _is_named_retryable(plan: Plan, code: str) -> bool:
-    return plan.errors is not None and code in plan.errors.retryable
+def _is_retryable(plan: Plan, names: frozenset[str]) -> bool:
+    if plan.errors is None or not plan.errors.retryable:
+        return True
+    return _is_named_retryable(plan, names)
 
 
-def _is_fatal(plan: Plan, code: str) -> bool:
-    return plan.errors is not None and code in plan.errors.fatal
+def _is_named_retryable(plan: Plan, names: frozenset[str]) -> bool:
+    return plan.errors is not None and not names.isdisjoint(plan.errors.retryable)
+
+
+def _is_fatal(plan: Plan, names: frozenset[str]) -> bool:
+    return plan.errors is not None and not names.isdisjoint(plan.errors.fatal)

@@ -196,6 +196,7 @@ def test_a_cancelled_run_without_a_reason_says_who_it_was():
     harness.cancel("wfrun-1")
 
     assert harness.history_pairs()[-1] == ("workflow_cancelled", "cancelled by user")
+    assert harness.ending() == ("cancelled", "flo.Cancelled", "cancelled by user")
 
 
 def test_to_cancel_reaches_children_and_their_actions():

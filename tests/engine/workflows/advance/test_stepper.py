@@ -15,6 +15,7 @@ from flo.engine.workflows.events import BranchClosed, StepStarted, WorkflowFinis
 from flo.model.actions import DisableAction
 from flo.model.runs import Cancel
 from flo.model.workflows import MAIN, BranchPhase, CancelWorkflow, WorkflowStatus
+from flo.workflow.outcome import StepError
 from flows import document, events_of, one_step, workflow_harness
 from given import DEFAULT
 
@@ -49,7 +50,8 @@ def test_every_move_has_a_part_that_makes_it():
 
 def test_a_part_returns_what_follows_and_changes_nothing(harness, advance):
     (finish,) = cancel(advance, "not needed")
-    assert finish == Finish(WorkflowStatus.CANCELLED, CANCELLED, "not needed")
+    why = StepError(message="not needed", code="cancelled")
+    assert finish == Finish(WorkflowStatus.CANCELLED, CANCELLED, why)
 
     closing, finished = PARTS[Finish](advance, finish)
 

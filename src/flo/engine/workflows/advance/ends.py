@@ -16,10 +16,10 @@ from flo.engine.workflows.events import (
     WorkflowFinished,
 )
 from flo.engine.workflows.execution import COMPENSATION, Execution, find_step
-from flo.engine.workflows.records import Branch, Ending
+from flo.engine.workflows.records import Branch, Ending, ending_of, error_of
 from flo.model.base import Event
 from flo.model.workflows import BranchPhase, StepName, WorkflowStatus
-from flo.workflow.outcome import SUCCESS
+from flo.workflow.outcome import SUCCESS, StepError
 from flo.workflow.steps import RunStep
 
 
@@ -28,9 +28,7 @@ def finish(advance: Advance, move: Finish) -> Moves:
     if execution.ending is not None:  # it is being compensated already, and that goes on
         return ()
     completes = move.status is WorkflowStatus.COMPLETED
-    ending = Ending(
-        status=move.status, terminal=move.terminal, error=None if completes else move.error
-    )
+    ending = ending_of(move.status, move.terminal, None if completes else move.error)
     closed = [Close(branch) for branch in execution.branches]
     if completes or not execution.done:
         return (*closed, _finished(advance, ending))
@@ -94,15 +92,19 @@ def begin_compensation(advance: Advance, now: Branch) -> Moves:
     return (Call(COMPENSATION, now, step.rollback.run, payload),)
 
 
-def end_compensation(advance: Advance, step: StepName, outcome: str, error: str | None) -> Moves:
+def end_compensation(
+    advance: Advance, step: StepName, outcome: str, error: StepError | None
+) -> Moves:
     succeeded = outcome == SUCCESS
+    because = error or StepError(message=outcome, code=outcome)
     undone = StepUndone(
         namespace=advance.namespace,
         run_id=advance.run_id,
         step=step,
         succeeded=succeeded,
         at_ms=advance.now_ms,
-        error=None if succeeded else error or outcome,
+        error=None if succeeded else because.message,
+        error_code=None if succeeded else because.code,
     )
     return (undone, Compensate())
 
@@ -111,8 +113,8 @@ def _finished(advance: Advance, ending: Ending) -> Event:
     execution = advance.execution
     output = _output(execution, advance.now_ms)
     if (problem := too_large("the output", output)) is not None:
-        error = ending.error or problem
-        ending = Ending(status=WorkflowStatus.FAILED, terminal=FAILED, error=error)
+        error = error_of(ending) or StepError(message=problem, code="too_large")
+        ending = ending_of(WorkflowStatus.FAILED, FAILED, error)
         output = b""
     return WorkflowFinished(
         namespace=advance.namespace,

@@ -37,7 +37,7 @@ from flo.engine.workflows.execution import (
 from flo.engine.workflows.records import Branch
 from flo.model.workflows import BranchName, BranchPhase, StepName
 from flo.workflow.mapping import compile_mapping
-from flo.workflow.outcome import FAILURE, SUCCESS
+from flo.workflow.outcome import FAILURE, SUCCESS, StepError
 from flo.workflow.steps import JOIN_ALL, ForEachStep, ParallelStep, Step, needed
 
 ITEMS_OPEN_MAX = 1_000
@@ -62,10 +62,11 @@ def begin_for_each(advance: Advance, branch: BranchName, now: Branch, step: ForE
     joining = replace(now, phase=BranchPhase.JOIN, items=len(items or ()))
     started = advance.started(branch, joining)
     if items is None:
-        problem = f"{step.for_each.items} is no list"
+        problem = StepError(message=f"{step.for_each.items} is no list", code="items_invalid")
         return (started, EndStep(branch, FAILURE, b"", problem))
     if len(items) > most:
-        problem = f"{len(items)} items are more than max_items {most}"
+        text = f"{len(items)} items are more than max_items {most}"
+        problem = StepError(message=text, code="too_many_items")
         return (started, EndStep(branch, FAILURE, b"", problem))
     if not items:
         return (started, EndStep(branch, SUCCESS, b"[]", None))
@@ -85,7 +86,7 @@ def open_items(advance: Advance, move: OpenItems) -> Moves:
     if execution.paused or join.opened >= join.items or under_way >= most:
         return ()
     if advance.event_count > EVENTS_PER_ADVANCE_MAX:
-        return (failure("too much happens at once"),)
+        return (failure("too much happens at once", "too_many_events"),)
     item = branch_under(branch, name, str(join.opened))
     now = Branch(step=name, phase=BranchPhase.BETWEEN, began_at_ms=advance.now_ms)
     return (_opened(advance, item, name), BeginItem(item, now), move)
@@ -117,11 +118,11 @@ def end_branch(advance: Advance, move: EndBranch) -> Moves:
         output=move.output,
         at_ms=advance.now_ms,
     )
-    return (ended, SettleJoin(parent_branch(move.branch), join_step(move.branch)))
+    return (ended, SettleJoin(parent_branch(move.branch), join_step(move.branch), move.error))
 
 
 def settle_join(advance: Advance, move: SettleJoin) -> Moves:
-    branch, name = move
+    branch, name, error = move
     execution = advance.execution
     step, join = step_at(execution.definition, branch, name), execution.branches[branch]
     enough = needed(_join_rule(step), join.items)
@@ -132,10 +133,12 @@ def settle_join(advance: Advance, move: SettleJoin) -> Moves:
     joined = _joined(execution.outputs, move, step, join)
     problem = too_large("the output", joined)
     if problem is not None:
-        outcome, joined = FAILURE, b""
+        outcome, joined, error = FAILURE, b"", StepError(message=problem, code="too_large")
+    elif outcome == SUCCESS:
+        error = None
     prefix = branch_under(branch, name, "")
     closed = [Close(other) for other in execution.branches if other.startswith(prefix)]
-    return (*closed, EndStep(branch, outcome, joined, problem))
+    return (*closed, EndStep(branch, outcome, joined, error))
 
 
 def _opened(advance: Advance, branch: BranchName, step: StepName) -> BranchOpened:

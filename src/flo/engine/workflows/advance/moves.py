@@ -16,6 +16,7 @@ from typing import NamedTuple, TypeAlias
 from flo.engine.workflows.records import Branch
 from flo.model.base import Event
 from flo.model.workflows import BranchName, StepName, WorkflowStatus
+from flo.workflow.outcome import StepError
 from flo.workflow.steps import Target
 
 FAILED = "flo.Failed"
@@ -50,7 +51,7 @@ class EndCall(NamedTuple):
     branch: BranchName
     outcome: str
     output: bytes
-    error: str | None
+    error: StepError | None
     answered: bool
     """Whether the run completed; not if it failed, timed out or was cancelled."""
 
@@ -61,7 +62,7 @@ class EndAttempt(NamedTuple):
     branch: BranchName
     outcome: str
     output: bytes
-    error: str | None
+    error: StepError | None
 
 
 class EndStep(NamedTuple):
@@ -70,7 +71,7 @@ class EndStep(NamedTuple):
     branch: BranchName
     outcome: str
     output: bytes
-    error: str | None
+    error: StepError | None
 
 
 class Go(NamedTuple):
@@ -112,6 +113,7 @@ class EndBranch(NamedTuple):
     branch: BranchName
     succeeded: bool
     output: bytes
+    error: StepError | None = None
 
 
 class SettleJoin(NamedTuple):
@@ -119,6 +121,8 @@ class SettleJoin(NamedTuple):
 
     branch: BranchName
     step: StepName
+    error: StepError | None = None
+    """Of the branch that has ended."""
 
 
 class Close(NamedTuple):
@@ -132,7 +136,7 @@ class Finish(NamedTuple):
 
     status: WorkflowStatus
     terminal: str
-    error: str | None
+    error: StepError | None
 
 
 class Compensate(NamedTuple):
@@ -161,5 +165,5 @@ Moves: TypeAlias = Sequence[Event | Move]
 """What follows: events to be folded and moves to be made, in this order."""
 
 
-def failure(error: str) -> Finish:
-    return Finish(WorkflowStatus.FAILED, FAILED, error)
+def failure(message: str, code: str) -> Finish:
+    return Finish(WorkflowStatus.FAILED, FAILED, StepError(message=message, code=code))

@@ -18,7 +18,6 @@ from flo.engine.workflows.records import Branch
 from flo.model.base import Event
 from flo.model.workflows import BranchName, BranchPhase
 from flo.workflow.mapping import Scope
-from flo.workflow.outcome import TIMEOUT
 from flo.workflow.plan.cache import cache_key
 from flo.workflow.plan.monitor import PlanEvent, PlanMonitor, new_monitor
 from flo.workflow.plan.plan import Executor, Plan
@@ -44,8 +43,7 @@ def begin_plan(advance: Advance, move: BeginPlan) -> Moves:
 
 def end_call(advance: Advance, move: EndCall) -> Moves:
     branch, outcome, output, error, answered = move
-    code = TIMEOUT if outcome == TIMEOUT else _code_of(error)
-    return _PlanAt(advance, branch).ended(Result(outcome, output, code, answered))
+    return _PlanAt(advance, branch).ended(Result(outcome, output, error, answered))
 
 
 def resume_plan(advance: Advance, branch: BranchName) -> Moves:
@@ -112,7 +110,7 @@ class _PlanAt:
                 waiting = self._waiting(now, choice.executor, run)
                 moves += (run, self._advance.held(self._branch, waiting, action))
                 return moves
-            refused = Result(run.outcome, is_answer=False)
+            refused = Result(run.outcome, error=run.error, is_answer=False)
             following = self._after(refused, progress, following.monitor)
 
     def _after(self, result: Result, progress: PlanProgress, monitor: PlanMonitor) -> Next:
@@ -157,6 +155,7 @@ class _PlanAt:
             what=event.type,
             attempt=event.attempt,
             error=event.error,
+            error_code=event.error_code,
             verdict=event.verdict,
             is_turn=event.is_turn,
         )
@@ -176,8 +175,3 @@ class _PlanAt:
             executor=executor,
             began_ms=began_ms,
         )
-
-
-def _code_of(error: str | None) -> str | None:
-    """The code at the beginning of an error, as in "invalid_card: the number is wrong"."""
-    return error.partition(":")[0].strip() if error else None

@@ -13,6 +13,7 @@ from flo.engine.workflows.advance.base import EVENTS_PER_ADVANCE_MAX, Advance
 from flo.engine.workflows.advance.ends import end_compensation
 from flo.engine.workflows.advance.joins import begin_for_each, begin_parallel
 from flo.engine.workflows.advance.moves import (
+    FAILED,
     Call,
     EndAttempt,
     EndBranch,
@@ -35,7 +36,7 @@ from flo.engine.workflows.execution import (
     opener_of,
     step_at,
 )
-from flo.engine.workflows.records import Branch
+from flo.engine.workflows.records import Branch, error_of
 from flo.model.workflows import MAIN, BranchName, BranchPhase, WorkflowStatus
 from flo.workflow.definition import TerminalKind
 from flo.workflow.outcome import (
@@ -44,6 +45,7 @@ from flo.workflow.outcome import (
     SUCCESS,
     TARGET_DISABLED,
     TARGET_NOT_FOUND,
+    StepError,
     choose,
     outcome_of_polls_used_up,
 )
@@ -62,9 +64,9 @@ def enter_step(advance: Advance, move: EnterStep) -> Moves:
     branch, name = move
     execution = advance.execution
     if execution.hops >= ADVANCE_STEPS_MAX and execution.hops_at_ms == advance.now_ms:
-        return (failure(f"{ADVANCE_STEPS_MAX} steps without a wait"),)
+        return (failure(f"{ADVANCE_STEPS_MAX} steps without a wait", "too_many_steps"),)
     if advance.event_count > EVENTS_PER_ADVANCE_MAX:
-        return (failure("too much happens at once"),)
+        return (failure("too much happens at once", "too_many_events"),)
     now = Branch(step=name, phase=BranchPhase.BETWEEN, began_at_ms=advance.now_ms)
     return begin_step(advance, branch, step_at(execution.definition, branch, name), now)
 
@@ -85,15 +87,16 @@ def begin_step(advance: Advance, branch: BranchName, step: Step | None, now: Bra
         case ForEachStep():
             return begin_for_each(advance, branch, now, step)
         case None:
-            return (failure(f"there is no step {now.step!r}"),)
+            return (failure(f"there is no step {now.step!r}", "step_not_found"),)
 
 
 def end_attempt(advance: Advance, move: EndAttempt) -> Moves:
-    branch, outcome, _, _ = move
+    branch, outcome, _, error = move
     execution = advance.execution
     if outcome == PENDING and (poll := _poll_of(execution, branch)) is not None:
         return _poll_again(advance, move, poll)
-    if outcome in RETRIED and (retry := _retry_of(execution, branch)) is not None:
+    may_retry = outcome in RETRIED and (error is None or error.retryable)
+    if may_retry and (retry := _retry_of(execution, branch)) is not None:
         now, rng = execution.branches[branch], advance.context.rng
         at_ms = next_attempt_at_ms(retry, now.attempt, now.began_at_ms, advance.now_ms, rng())
         if at_ms is not None:
@@ -109,7 +112,7 @@ def end_step(advance: Advance, move: EndStep | EndAttempt) -> Moves:
     if branch == COMPENSATION:
         return end_compensation(advance, name, outcome, error)
     if is_item(definition, branch):
-        return (EndBranch(branch, outcome == SUCCESS, output),)
+        return (EndBranch(branch, outcome == SUCCESS, output, error),)
     step = step_at(definition, branch, name)
     target = str(step.run) if outcome in NOT_BEGUN and isinstance(step, RunStep) else ""
     ended = StepEnded(
@@ -120,16 +123,21 @@ def end_step(advance: Advance, move: EndStep | EndAttempt) -> Moves:
         outcome=outcome,
         output=output,
         at_ms=advance.now_ms,
-        error=error,
+        error=error.message if error is not None else None,
         target=target,
+        error_code=error.code if error is not None else None,
+        retryable=error is None or error.retryable,
     )
     goal = choose(step.transitions if step is not None else {}, outcome)
     if goal is not None:
         return (ended, Go(branch, goal))
     if branch != MAIN:
-        return (ended, EndBranch(branch, outcome == SUCCESS, output))
+        return (ended, EndBranch(branch, outcome == SUCCESS, output, error))
     reason = f"no transition for outcome {outcome!r} of step {name!r}"
-    return (ended, failure(f"{reason}: {error}" if error else reason))
+    if error is None:
+        return (ended, failure(reason, "no_transition"))
+    because = replace(error, message=f"{reason}: {error.message}")
+    return (ended, Finish(WorkflowStatus.FAILED, FAILED, because))
 
 
 def go(advance: Advance, move: Go) -> Moves:
@@ -142,11 +150,11 @@ def go(advance: Advance, move: Go) -> Moves:
     if terminal is None:
         return (EnterStep(branch, goal),)
     last = execution.results.get(now.step)
+    error = error_of(last) if last is not None else None
     if branch == MAIN:
-        error = last.error if last is not None else None
         return (Finish(WorkflowStatus(terminal.value), goal, error),)
     output = last.output if last is not None else b""
-    return (EndBranch(branch, terminal is TerminalKind.COMPLETED, output),)
+    return (EndBranch(branch, terminal is TerminalKind.COMPLETED, output, error),)
 
 
 def _poll_again(advance: Advance, move: EndAttempt, poll: Poll) -> Moves:
@@ -168,7 +176,8 @@ def _poll_again(advance: Advance, move: EndAttempt, poll: Poll) -> Moves:
     )
     step = advance.execution.step(branch)
     outcome = outcome_of_polls_used_up(step.transitions if step is not None else {})
-    error = error or f"still pending after {now.polls} polls"
+    if error is None:
+        error = StepError(message=f"still pending after {now.polls} polls", code="poll_exhausted")
     return (exhausted, EndStep(branch, outcome, output, error))
 
 

@@ -15,7 +15,7 @@ from flo.engine.workflows.starts import attributes, limit_key_of
 from flo.model.errors import Conflict, Invalid, NotFound
 from flo.model.ids import ActionName
 from flo.model.workflows import RUN_PREFIX, BranchName, BranchPhase
-from flo.workflow.outcome import EXECUTION_FAILURE, TARGET_DISABLED, TARGET_NOT_FOUND
+from flo.workflow.outcome import EXECUTION_FAILURE, TARGET_DISABLED, TARGET_NOT_FOUND, StepError
 from flo.workflow.steps import Target, TargetKind
 
 DEPTH_MAX = 32
@@ -25,7 +25,7 @@ class Refused(NamedTuple):
     """A run or a child that cannot be started: the outcome that this is for its step, and why."""
 
     outcome: str
-    error: str
+    error: StepError
 
 
 def call(advance: Advance, move: Call) -> Moves:
@@ -46,11 +46,16 @@ def queued(advance: Advance, action: ActionName, payload: bytes) -> RunQueued | 
     try:
         run = queue_run(advance.space, action, payload, advance.context, number)
     except NotFound as refusal:
-        return Refused(TARGET_NOT_FOUND, refusal.message)
+        return _refused(TARGET_NOT_FOUND, refusal.message)
     except (Conflict, Invalid) as refusal:
-        is_disabled = refusal.code == "action_disabled"
-        return Refused(TARGET_DISABLED if is_disabled else EXECUTION_FAILURE, refusal.message)
+        if refusal.code == "action_disabled":
+            return _refused(TARGET_DISABLED, refusal.message)
+        return _refused(EXECUTION_FAILURE, refusal.message, refusal.code)
     return RunQueued(namespace=advance.namespace, run=run)
+
+
+def _refused(outcome: str, message: str, code: str | None = None) -> Refused:
+    return Refused(outcome, StepError(message=message, code=code or outcome))
 
 
 def _await(
@@ -74,13 +79,13 @@ def _child(
     workflow = advance.space.workflows.get(target.name)
     deployed = workflow.version(target.version) if workflow is not None else None
     if workflow is None or deployed is None:
-        return Refused(TARGET_NOT_FOUND, f"workflow {target} is not deployed")
+        return _refused(TARGET_NOT_FOUND, f"workflow {target} is not deployed")
     if not workflow.is_enabled(deployed.definition.version):
-        return Refused(TARGET_DISABLED, f"workflow {target} is disabled")
+        return _refused(TARGET_DISABLED, f"workflow {target} is disabled")
     if parent.depth >= DEPTH_MAX:
-        return Refused(EXECUTION_FAILURE, f"children are {DEPTH_MAX} deep")
+        return _refused(EXECUTION_FAILURE, f"children are {DEPTH_MAX} deep", "too_deep")
     if (problem := too_large("the input of the child", payload)) is not None:
-        return Refused(EXECUTION_FAILURE, problem)
+        return _refused(EXECUTION_FAILURE, problem, "too_large")
     number = advance.space.workflow_number + 1
     child = WorkflowRun(
         run_id=f"{RUN_PREFIX}-{number}",

@@ -26,10 +26,11 @@ from flo.engine.workflows.advance.steps import begin_step, enter_step
 from flo.engine.workflows.advance.waits import time_out_signal
 from flo.engine.workflows.events import ActionEnded
 from flo.engine.workflows.execution import COMPENSATION, is_item
-from flo.engine.workflows.records import Branch, Ending
+from flo.engine.workflows.records import Branch, Ending, error_of
+from flo.model.errors import CANCELLED_CODE, TIMEOUT_CODE
 from flo.model.workflows import MAIN, BranchName, BranchPhase, WorkflowStatus
 from flo.workflow.definition import START, TerminalKind
-from flo.workflow.outcome import SUCCESS, TIMEOUT, outcome_of_child
+from flo.workflow.outcome import SUCCESS, TIMEOUT, StepError, outcome_of_child
 from flo.workflow.steps import ForEachStep, RunStep, SignalStep
 
 
@@ -46,7 +47,7 @@ def end_wait(
     branch: BranchName,
     outcome: str,
     output: bytes,
-    error: str | None,
+    error: StepError | None,
     *,
     answered: bool,
 ) -> Moves:
@@ -60,7 +61,8 @@ def end_wait(
         awaited=now.awaited,
         outcome=outcome,
         at_ms=advance.now_ms,
-        error=error,
+        error=error.message if error is not None else None,
+        error_code=error.code if error is not None else None,
     )
     if now.plan is not None:
         return (ended, EndCall(branch, outcome, output, error, answered))
@@ -71,7 +73,8 @@ def end_child(advance: Advance, branch: BranchName, ending: Ending, output: byte
     step = advance.execution.step(branch)
     transitions = step.transitions if isinstance(step, RunStep) else {}
     outcome = outcome_of_child(TerminalKind(ending.status.value), transitions)
-    return end_wait(advance, branch, outcome, output, ending.error, answered=True)
+    error = error_of(ending) if ending.status is not WorkflowStatus.COMPLETED else None
+    return end_wait(advance, branch, outcome, output, error, answered=True)
 
 
 def match_signals(advance: Advance) -> Moves:
@@ -98,7 +101,8 @@ def resume_branch(advance: Advance, move: Resume) -> Moves:
 
 
 def cancel(advance: Advance, reason: str) -> Moves:
-    return (Finish(WorkflowStatus.CANCELLED, CANCELLED, reason or "cancelled by user"),)
+    why = StepError(message=reason or "cancelled by user", code=CANCELLED_CODE)
+    return (Finish(WorkflowStatus.CANCELLED, CANCELLED, why),)
 
 
 def fall_due(advance: Advance) -> Moves:
@@ -140,7 +144,8 @@ def _repeat(advance: Advance, branch: BranchName, now: Branch) -> Moves:
 
 def _give_up(advance: Advance, branch: BranchName, now: Branch) -> Moves:
     """What was awaited has taken too long."""
-    ended, following = end_wait(advance, branch, TIMEOUT, b"", "no outcome in time", answered=False)
+    late = StepError(message="no outcome in time", code=TIMEOUT_CODE)
+    ended, following = end_wait(advance, branch, TIMEOUT, b"", late, answered=False)
     if now.awaited is None or now.phase is not BranchPhase.ACTION:
         return (ended, following)
     return (ended, *advance.cancelled(now.awaited, "its workflow step has timed out"), following)
