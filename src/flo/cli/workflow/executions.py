@@ -33,9 +33,9 @@ HISTORY_COLUMNS: Columns[HistoryView] = {
     "TYPE": lambda entry: entry.type,
     "STEP": lambda entry: place_text(entry),
     "DETAIL": lambda entry: entry.detail[:DETAIL_SHOWN_MAX],
-    "ERROR": lambda entry: entry.error_code,
     "ATTEMPT": lambda entry: entry.attempt or None,
     "TIME": lambda entry: time_text(entry.at_ms),
+    "ERROR": lambda entry: entry.error_code,
 }
 
 RUN_COLUMNS: Columns[WorkflowRunItem] = {
