@@ -26,6 +26,7 @@ from flo.engine.workflows.events import (
 )
 from flo.model.schedules import PullTrigger
 from flo.model.workflows import GetHistory
+from flo.workflow.outcome import StepError
 from simulation.control import control, every_control, wake_nobody
 from simulator.checks.invariants import Invariant
 
@@ -43,8 +44,9 @@ def an_attempt_is_taken_for_the_end(monkeypatch):
             return ()
         run_id, branch = space.awaited[event.run_id]
         advance = Advance(state, event.namespace, space.executions[run_id], context)
+        error = StepError(message=event.error, code="failure")
         return carry_out(
-            advance, wakes.end_wait(advance, branch, "failure", b"", event.error, answered=True)
+            advance, wakes.end_wait(advance, branch, "failure", b"", error, answered=True)
         )
 
     monkeypatch.setitem(REACTIONS, RunRequeued, react_requeued)

@@ -47,12 +47,7 @@ class WorkflowStatus(StrEnum):
 
 
 ENDED = frozenset(
-    {
-        WorkflowStatus.COMPLETED,
-        WorkflowStatus.FAILED,
-        WorkflowStatus.CANCELLED,
-        WorkflowStatus.TIMED_OUT,
-    }
+    status for status in WorkflowStatus if status not in ("pending", "running", "waiting")
 )
 
 

@@ -164,6 +164,8 @@ def test_a_history_in_json_is_whole(shell, three):
         "detail": "charge",
         "attempt": 1,
         "branch": "",
+        "error": None,
+        "error_code": None,
     }
 
 

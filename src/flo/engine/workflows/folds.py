@@ -179,20 +179,7 @@ def archive_run(state: State, event: WorkflowFinished) -> Iterable[Archived]:
     space = state.spaces[event.namespace]
     execution = space.executions[event.run_id]
     run, ending = execution.run, event.ending
-    record = WorkflowRecord(
-        run=run,
-        status=ending.status,
-        terminal=ending.terminal,
-        finished_at_ms=event.at_ms,
-        output=event.output,
-        error=ending.error,
-        results=execution.results,
-        history=(*execution.history, *entries_of(event)),
-        history_parts=execution.history_parts,
-        undone=execution.undone,
-        error_code=ending.error_code,
-        retryable=ending.retryable,
-    )
+    record = _record_of(execution, event)
     key = run.idempotency_key
     yield Archived(
         kind=RUN_KIND,
@@ -236,6 +223,24 @@ def archive_run(state: State, event: WorkflowFinished) -> Iterable[Archived]:
             key=workflow_key(CHOSEN, run.run_id),
             body=b"",
         )
+
+
+def _record_of(execution: Execution, event: WorkflowFinished) -> WorkflowRecord:
+    ending = event.ending
+    return WorkflowRecord(
+        run=execution.run,
+        status=ending.status,
+        terminal=ending.terminal,
+        finished_at_ms=event.at_ms,
+        output=event.output,
+        error=ending.error,
+        results=execution.results,
+        history=(*execution.history, *entries_of(event)),
+        history_parts=execution.history_parts,
+        undone=execution.undone,
+        error_code=ending.error_code,
+        retryable=ending.retryable,
+    )
 
 
 def archive_history(state: State, event: HistoryFiled) -> Iterable[Archived]:

@@ -100,6 +100,8 @@ async def test_a_run_shows_everything_about_itself(shop):
             "output": None,
             "output_encoding": None,
             "error": None,
+            "error_code": None,
+            "retryable": None,
             "terminal": None,
             "created_at": NOON_MS,
             "finished_at": None,
@@ -115,6 +117,8 @@ async def test_a_run_shows_everything_about_itself(shop):
                     "output": {"paid": True},
                     "output_encoding": "json",
                     "error": None,
+                    "error_code": None,
+                    "retryable": None,
                     "at_ms": NOON_MS,
                 }
             ],
@@ -413,7 +417,8 @@ async def test_a_history_is_told_from_the_beginning_page_by_page(shop):
     assert told == whole["items"]
     assert told[0]["type"] == "workflow_started"
     assert told[-1]["type"] == "workflow_completed"
-    assert told[0].keys() == {"type", "at_ms", "step", "detail", "attempt", "branch"}
+    fields = {"type", "at_ms", "step", "detail", "attempt", "branch", "error", "error_code"}
+    assert told[0].keys() == fields
 
 
 async def test_a_run_explains_what_it_waits_for(shop):
