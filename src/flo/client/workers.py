@@ -1,5 +1,6 @@
 """What a worker sends to the server: register, claim, complete, fail, touch, drain."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,9 +24,12 @@ from flo.model.workers import (
     DrainWorker,
     GetWorker,
     Heartbeat,
+    HeldTask,
     ListWorkers,
     Notifications,
     RegisterWorker,
+    Resumed,
+    ResumeWorker,
     WorkerKnown,
     WorkerPage,
     WorkerType,
@@ -54,12 +58,16 @@ class Workers(Noun):
         metadata: dict[str, Any] | str | None = None,
         worker_type: WorkerType | str = WorkerType.ACTION,
         incarnation: str = "",
+        connection_bound: bool = False,
+        consumer: str | None = None,
     ) -> WorkerKnown:
         """Announce a worker; the same id again replaces the registration.
 
         Without a `worker_id` the server makes one, and answers it. `metadata` is anything worth
         knowing, as an object or as JSON text; without `labels`, its flat values are the labels. A
-        drain outlives a registration of the same `incarnation`, and no other.
+        drain outlives a registration of the same `incarnation`, and no other. With
+        `connection_bound`, the worker is gone when this client's connection is: after a while, its
+        tasks are released.
         """
         return await self._call(
             RegisterWorker(
@@ -71,8 +79,19 @@ class Workers(Noun):
                 metadata=metadata,
                 worker_type=WorkerType(worker_type),
                 incarnation=incarnation,
+                connection_bound=connection_bound,
+                consumer=consumer,
             )
         )
+
+    def _resume(
+        self, worker_id: WorkerId, incarnation: str, held: list[HeldTask]
+    ) -> asyncio.Future[Resumed]:
+        """Say, first of all on a new connection, that the worker is back, and what it holds."""
+        command = ResumeWorker(
+            worker_id=worker_id, incarnation=incarnation, held=held, namespace=self._namespace
+        )
+        return self._session.call(command, once=True)
 
     async def heartbeat(self, worker_id: WorkerId, current_load: int = 0) -> WorkerKnown:
         return await self._call(Heartbeat(worker_id=worker_id, current_load=current_load))

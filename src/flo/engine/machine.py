@@ -15,7 +15,7 @@ from flo.engine import ticks
 from flo.engine.actions.feature import FEATURE as ACTIONS
 from flo.engine.context import Context
 from flo.engine.decision import Decision
-from flo.engine.feature import Feature, Rule
+from flo.engine.feature import Feature, Reaction, Rule
 from flo.engine.groups.feature import FEATURE as GROUPS
 from flo.engine.kv.feature import FEATURE as KV
 from flo.engine.lookup import Lookup
@@ -62,8 +62,28 @@ def merged(*tables: Mapping[K, V]) -> dict[K, V]:
     return all_of_them
 
 
+def chained(*tables: Mapping[type[Event], Reaction]) -> dict[type[Event], Reaction]:
+    """One table of reactions; to an event, several features may react, one after the other."""
+    several: dict[type[Event], tuple[Reaction, ...]] = {}
+    for table in tables:
+        for kind, reaction in table.items():
+            several[kind] = (*several.get(kind, ()), reaction)
+    return {
+        kind: reactions[0] if len(reactions) == 1 else _one_after_the_other(reactions)
+        for kind, reactions in several.items()
+    }
+
+
+def _one_after_the_other(reactions: Sequence[Reaction]) -> Reaction:
+    def react(state: State, event: Event, context: Context) -> Iterator[Event]:
+        for reaction in reactions:
+            yield from reaction(state, event, context)
+
+    return react
+
+
 FOLDS = merged(*(feature.folds for feature in FEATURES))
-REACTIONS = merged(*(feature.reactions for feature in FEATURES))
+REACTIONS = chained(*(feature.reactions for feature in FEATURES))
 VOLATILE_FOLDS = merged(*(feature.volatile_folds for feature in FEATURES))
 OBSERVATIONS = merged(*(feature.observations for feature in FEATURES))
 ARCHIVES = merged(*(feature.archives for feature in FEATURES))

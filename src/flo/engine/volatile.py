@@ -43,6 +43,8 @@ class VolatileState:
     def __init__(self, started_at_ms: int) -> None:
         self.started_at_ms = started_at_ms
         self.presence: dict[tuple[Namespace, WorkerId], Presence] = {}
+        self.disconnected: dict[tuple[Namespace, WorkerId], int | None] = {}
+        """Since when a worker has no connection; None while it has one."""
         self.notifications: dict[tuple[Namespace, WorkerId], deque[Notification]] = {}
         self.notifications_first = self.notifications_last = started_at_ms * 1_000
         """They are numbered from here; numbers go on across restarts."""
@@ -69,6 +71,10 @@ class VolatileState:
     ) -> list[Notification]:
         notifications = self.notifications.get((namespace, worker_id), ())
         return [one for one in notifications if one.number > number]
+
+    def disconnected_since_ms(self, namespace: Namespace, worker_id: WorkerId) -> int | None:
+        """None while it is connected; nobody is when the process starts."""
+        return self.disconnected.get((namespace, worker_id), self.started_at_ms)
 
     def heard(self, namespace: Namespace, worker_id: WorkerId) -> Presence:
         """A worker not heard of since the start is given the time since the start to speak up."""

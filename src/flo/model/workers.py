@@ -18,10 +18,12 @@ from flo.model.declare.fields import (
 )
 from flo.model.declare.operation import Command, Permission, Query, operation
 from flo.model.declare.route import Route
+from flo.model.errors import TooLarge
 from flo.model.ids import (
     LIST_LIMIT_DEFAULT,
     NAMESPACE_DEFAULT,
     ActionName,
+    ConsumerName,
     Labels,
     Namespace,
     RunId,
@@ -37,8 +39,14 @@ INLINE_WORKER_ID = "flo-inline"
 CONCURRENCY_DEFAULT = 10
 CONCURRENCY_MAX = 100_000
 METADATA_LENGTH_MAX = 16_384
+HELD_TASKS_MAX = 100_000
 SILENCE_MS_MAX = 90_000
 """A worker not heard of for longer than this is unhealthy."""
+
+
+def _check_held(held: list[Any]) -> None:
+    if len(held) > HELD_TASKS_MAX:
+        raise TooLarge(f"expected at most {HELD_TASKS_MAX} held tasks, got {len(held)}")
 
 
 class WorkerStatus(StrEnum):
@@ -53,11 +61,36 @@ class WorkerType(StrEnum):
     STREAM = "stream"
 
 
+class WorkerConnection(StrEnum):
+    """How it stands with a worker whose connection is its sign of life."""
+
+    CONNECTED = "connected"
+    DISCONNECTED = "disconnected"
+    """Its connection is broken: unless it is back within the grace period, it is lost."""
+    LOST = "lost"
+    """It did not come back in time: its tasks have been released."""
+
+
 class WorkerKnown(Message):
     """The answer to everything a worker says about itself."""
 
     worker_id: WorkerId
     status: WorkerStatus
+
+
+class HeldTask(Message):
+    """A task that a worker says it holds."""
+
+    run_id: RunId
+    attempt: int
+
+
+class Resumed(Message):
+    """The answer to a worker that is back; `lost` are the tasks that it does not hold any more."""
+
+    worker_id: WorkerId
+    status: WorkerStatus
+    lost: list[RunId] = msgspec.field(default_factory=list)
 
 
 class Notifications(Message):
@@ -93,6 +126,8 @@ class WorkerView(Message):
     labels: Labels | None
     metadata: dict[str, Any] | None
     processes: list[ProcessView]
+    connection: WorkerConnection | None = None
+    """None of a worker that lives by its heartbeats."""
 
 
 class WorkerPage(Message):
@@ -104,7 +139,9 @@ class WorkerPage(Message):
     opcode=40,
     permission=Permission.TASKS_WORK,
     repeatable=lambda command: command.worker_id != "",
-    http=Route("POST", "/workers", status=201, errors=(409,)),
+    http=Route(
+        "POST", "/workers", status=201, errors=(409,), without=("connection_bound", "consumer")
+    ),
 )
 class RegisterWorker(Command[WorkerKnown]):
     """Register a worker, or replace its registration."""
@@ -140,6 +177,30 @@ class RegisterWorker(Command[WorkerKnown]):
         Text(),
         about("Another one for every start of its process: a drain lasts while it is the same."),
     ] = ""
+    connection_bound: Annotated[
+        bool,
+        about(
+            "The connection is its sign of life: when it breaks, and the worker does not resume "
+            "within the grace period of the server, its tasks are released."
+        ),
+    ] = False
+    consumer: Annotated[
+        ConsumerName | None, Text(), about("The consumer that a stream worker reads as.")
+    ] = None
+
+
+@operation(opcode=47, permission=Permission.TASKS_WORK)
+class ResumeWorker(Command[Resumed]):
+    """Say, on another connection, that the worker is back and which tasks it holds.
+
+    Whatever else was leased to this incarnation was never heard of by it: that is released, and has
+    used up no attempt.
+    """
+
+    worker_id: WorkerId
+    incarnation: Annotated[str, Text()]
+    held: Annotated[list[HeldTask], Checked(_check_held), about("The tasks that it holds.")]
+    namespace: Namespace = NAMESPACE_DEFAULT
 
 
 @operation(

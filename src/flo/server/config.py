@@ -16,6 +16,7 @@ from flo.model.errors import Invalid, NotFound
 
 ENVIRONMENT_PREFIX = "FLO_SERVER_"
 FILE_DEFAULT = Path("flo.toml")
+WORKER_GRACE_MS_DEFAULT = 3_000
 
 
 class Durability(StrEnum):
@@ -45,6 +46,8 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     log_format: LogFormat = LogFormat.CONSOLE
     max_concurrent_executions: int = 4
     """WebAssembly runs at a time; the others wait."""
+    worker_grace_ms: int = WORKER_GRACE_MS_DEFAULT
+    """So long after its connection broke, a worker is lost, and its tasks are released."""
     snapshot_events: int = 200_000
     """A snapshot is taken once so many events, and half as many as there are live runs, are new."""
     log_retention_events: int = 0
@@ -61,6 +64,12 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             raise Invalid(
                 "configuration: expected max_concurrent_executions to be 1 or more, got "
                 f"{self.max_concurrent_executions}: with none, no WebAssembly action would run",
+                code="invalid_configuration",
+            )
+        if self.worker_grace_ms < 0:
+            raise Invalid(
+                f"configuration: expected worker_grace_ms to be 0 or more, got "
+                f"{self.worker_grace_ms}",
                 code="invalid_configuration",
             )
 

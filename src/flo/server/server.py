@@ -13,6 +13,7 @@ import structlog
 import uvloop
 
 from flo.engine.codec import EVENT_CODEC
+from flo.engine.workers.presence import expected_workers
 from flo.log.base import Log
 from flo.log.lock import FolderLock
 from flo.log.memory import MemoryLog
@@ -144,8 +145,16 @@ class Server:
     ) -> None:
         config = self.config
         if config.port != DOOR_SHUT:
-            listener = Listener(router, self._clock, metrics, config.host, config.port)
+            listener = Listener(
+                router,
+                self._clock,
+                metrics,
+                config.host,
+                config.port,
+                worker_grace_ms=config.worker_grace_ms,
+            )
             self.port = (await self._run(listener)).port
+            listener.workers.expect(expected_workers(self.shard.state))
         if config.http_port != DOOR_SHUT or config.metrics_port != DOOR_SHUT:
             await self._open_http(router, metrics, counts, started_at_ms)
         if not _is_loopback(config.host):

@@ -12,6 +12,7 @@ from flo.client.client import Flo
 from flo.model.errors import Invalid
 from flo.model.ids import (
     BLOCK_MS_MAX,
+    ConsumerName,
     Labels,
     Namespace,
     WorkerId,
@@ -109,7 +110,9 @@ class BaseWorker:
         work = self._new_work()
         self._loop = asyncio.get_running_loop()
         self._incarnation = secrets.token_hex(8)
-        self._lifecycle = Lifecycle(self._flo.workers, self.worker_id, self._policy, work)
+        self._lifecycle = Lifecycle(
+            self._flo.workers, self.worker_id, self._incarnation, self._policy, work
+        )
         if self._is_stopped:
             self._lifecycle.drain()
         try:
@@ -133,7 +136,9 @@ class BaseWorker:
         """What this worker does, from now on; Invalid if it has nothing to do."""
         raise NotImplementedError
 
-    async def _register(self, worker_type: WorkerType, processes: list[str]) -> None:
+    async def _register(
+        self, worker_type: WorkerType, processes: list[str], consumer: ConsumerName | None = None
+    ) -> None:
         await self._flo.workers.register(
             self.worker_id,
             processes,
@@ -143,6 +148,8 @@ class BaseWorker:
             metadata=self.metadata,
             worker_type=worker_type,
             incarnation=self._incarnation,
+            connection_bound=True,
+            consumer=consumer,
         )
         self._log_registered(processes)
 

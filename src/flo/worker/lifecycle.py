@@ -4,6 +4,8 @@ announce ──▸ take work ──▸ finish it ──▸ leave
                  │   ▲            ▲
                  └───┘            └── drain: a signal, the server, or stop()
 
+The connection is the sign of life: on every new one, the worker first says what it holds.
+
 What the work is, each kind says for itself: actions/claims.py and streams/reads.py.
 """
 
@@ -13,9 +15,9 @@ from collections.abc import Awaitable
 from typing import NamedTuple, Protocol
 
 from flo.client.workers import Workers
-from flo.model.errors import FloError, NotFound, Unavailable
+from flo.model.errors import Conflict, FloError, NotFound, Unavailable
 from flo.model.ids import RunId, WorkerId
-from flo.model.workers import WorkerStatus
+from flo.model.workers import HeldTask, Resumed, WorkerStatus
 from flo.worker.logs import log_trouble
 from flo.worker.watchdog import Running
 
@@ -60,6 +62,12 @@ class Work(Protocol):
     def cancel(self, run_id: RunId) -> None:
         """Stop the task of a run that was cancelled."""
 
+    def held(self) -> list[HeldTask]:
+        """The tasks that were taken, and whose reports are not answered yet."""
+
+    def lose(self, run_id: RunId) -> None:
+        """Stop a task that the server has given to others."""
+
     async def finish(self) -> None:
         """Wait for the handlers that run, at most for the drain timeout, and stop the rest."""
 
@@ -75,14 +83,21 @@ class Work(Protocol):
 
 class Lifecycle:
     def __init__(
-        self, workers: Workers, worker_id: WorkerId, policy: LifecyclePolicy, work: Work
+        self,
+        workers: Workers,
+        worker_id: WorkerId,
+        incarnation: str,
+        policy: LifecyclePolicy,
+        work: Work,
     ) -> None:
         self._workers = workers
         self._worker_id = worker_id
+        self._incarnation = incarnation
         self._policy = policy
         self._work = work
         self._draining = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
+        self._announcing: asyncio.Future[None] | None = None
         self._stopped_at_once = False
 
     async def run(self) -> None:
@@ -128,6 +143,8 @@ class Lifecycle:
                 return
 
     async def _work_and_leave(self) -> None:
+        on_connected = self._workers._session.on_connected
+        on_connected[self._resume] = None
         heartbeats = asyncio.create_task(self._send_heartbeats())
         notifications = asyncio.create_task(self._await_notifications())
         try:
@@ -136,6 +153,7 @@ class Lifecycle:
         finally:
             heartbeats.cancel()
             notifications.cancel()
+            on_connected.pop(self._resume, None)
             self._work.abandon()
             await self._try(self._work.leave())
             await self._try(self._workers.deregister(self._worker_id))
@@ -185,6 +203,27 @@ class Lifecycle:
                     self._work.cancel(run_id)
                 if notifications.draining:
                     self.drain()
+
+    def _resume(self) -> None:
+        """There is a new connection: before anything else, the server hears what is held."""
+        answer = self._workers._resume(self._worker_id, self._incarnation, self._work.held())
+        answer.add_done_callback(self._resumed)
+
+    def _resumed(self, answer: asyncio.Future[Resumed]) -> None:
+        if answer.cancelled():
+            return
+        problem = answer.exception()
+        if isinstance(problem, NotFound | Conflict):
+            self._announcing = asyncio.ensure_future(self._announce_again())
+        elif problem is not None:
+            _logger.warning("worker %s: not resumed: %s", self._worker_id, problem)
+        else:
+            resumed = answer.result()
+            _logger.info("worker %s is connected again", self._worker_id)
+            for run_id in resumed.lost:
+                self._work.lose(run_id)
+            if resumed.status is WorkerStatus.DRAINING:
+                self.drain()
 
     async def _announce_again(self) -> None:
         """The server does not know this worker any more."""

@@ -30,6 +30,7 @@ MEANINGS = {
     "log_level": "The least important lines to log.",
     "log_format": "Log lines for people, or for programs.",
     "max_concurrent_executions": "WebAssembly actions that run at a time.",
+    "worker_grace_ms": "How long a worker whose connection broke may take to come back.",
     "snapshot_events": "Take a snapshot once so many events are new.",
     "log_retention_events": "Events to keep beyond what recovery needs.",
     "log_retention_hours": "Events younger than this are kept as well.",

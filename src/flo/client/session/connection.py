@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterator
 from math import inf
 from typing import NamedTuple, TypeAlias, cast
 
+from flo.client.session.keepalive import NO_PINGS, Keepalive, PingPolicy
 from flo.client.session.outbox import Outbox, PendingCall
 from flo.model.errors import Corrupt, FloError, Invalid, Rejected, TimedOut, Unavailable, error_of
 from flo.wire.codec import Answer
 from flo.wire.connection import ClientEnd
-from flo.wire.opcodes import BATCH_FORM_OF
+from flo.wire.opcodes import BATCH_FORM_OF, PING, Ping
 
 WRITE_LENGTH_MAX = 1024 * 1024
 
@@ -30,7 +31,13 @@ class ClientConnection(asyncio.Protocol):
     ended: the calls in flight are then the owner's to repeat or to give up.
     """
 
-    def __init__(self, client: str, on_room: Callable[[], None], on_lost: Lost) -> None:
+    def __init__(
+        self,
+        client: str,
+        on_room: Callable[[], None],
+        on_lost: Lost,
+        pings: PingPolicy = NO_PINGS,
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._end = ClientEnd(client)
         self._on_room = on_room
@@ -40,6 +47,7 @@ class ClientConnection(asyncio.Protocol):
         self._hello_id = 0
         self._problem: FloError | None = None
         self._received_at_s = 0.0
+        self._keepalive = Keepalive(pings, self._is_awaiting, self._ping, self._is_silent)
         self.paused = False
         self.answered = False
         self.greeted: asyncio.Future[None] = self._loop.create_future()
@@ -84,7 +92,7 @@ class ClientConnection(asyncio.Protocol):
                 del self._frames[request_id]
                 self._end.forget(request_id)
         if silent:
-            self.abort(Unavailable("the server has gone silent", code="connection_lost"))
+            self._is_silent()
         return next_s
 
     def close(self) -> None:
@@ -104,6 +112,7 @@ class ClientConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._received_at_s = self._loop.time()
+        self._keepalive.received()
         try:
             for request_id, answers in self._end.receive(data):
                 if request_id == self._hello_id:
@@ -124,6 +133,7 @@ class ClientConnection(asyncio.Protocol):
         problem = self._problem or Unavailable(
             f"the connection was lost: {error or 'closed by the server'}", code="connection_lost"
         )
+        self._keepalive.stop()
         if not self.greeted.done():
             self.greeted.set_exception(problem)
             self.greeted.exception()  # whoever waited may have gone
@@ -153,6 +163,18 @@ class ClientConnection(asyncio.Protocol):
             self.greeted.set_exception(answers)
         else:
             self.greeted.set_result(None)
+            self._keepalive.start()
+
+    def _is_awaiting(self) -> bool:
+        return bool(self._frames)
+
+    def _ping(self) -> None:
+        if self._transport is not None:
+            _, frame = self._end.request(PING, [Ping()])
+            self._transport.write(frame)
+
+    def _is_silent(self) -> None:
+        self.abort(Unavailable("the server has gone silent", code="connection_lost"))
 
     def _answer(self, request_id: int, answers: list[Answer] | FloError) -> None:
         self.answered = True

@@ -16,6 +16,7 @@ from flo.model.groups import ReadGroup
 from flo.model.kv import PutKey
 from flo.model.runs import Claim, Complete, Invoke
 from flo.model.streams import Append
+from flo.model.workers import ResumeWorker
 from flo.model.workflows import StartWorkflow
 from flo.wire.opcodes import BATCH_FORM_OF, BATCH_LENGTH_MAX, FORM_OF, Form
 
@@ -32,6 +33,8 @@ LENGTHS: dict[type[Message], Callable[[Any], int]] = {
 """About how many bytes a message of a batch form takes."""
 assert LENGTHS.keys() == BATCH_FORM_OF.keys()
 
+FIRST = FORM_OF[ResumeWorker].opcode
+"""Sent before all others: what a worker still holds is known before it reports or asks for more."""
 LAST = frozenset({FORM_OF[Claim].opcode, FORM_OF[ReadGroup].opcode})
 """Sent after all others: they ask for work, which reports of the same turn may make ready."""
 
@@ -85,7 +88,9 @@ class Outbox:
 
     def take(self) -> list[PendingCall]:
         """The calls of the next frame; none if nobody waits for them any more."""
-        opcode = next((one for one in self._waiting if one not in LAST), None)
+        opcode = FIRST if FIRST in self._waiting else None
+        if opcode is None:
+            opcode = next((one for one in self._waiting if one not in LAST), None)
         if opcode is None:
             opcode = next(iter(self._waiting))
         waiting = self._waiting[opcode]

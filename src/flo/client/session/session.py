@@ -4,7 +4,8 @@
                ▲                                │
                └──── repeatable ──── lost ──────┴──▸ refused: it may have been done
 
-A session connects with its first call, and tries again for as long as a call waits.
+A session connects with its first call, and tries again for as long as a call waits. Whoever must
+say something on every new connection before all others does so in `on_connected`.
 """
 
 import asyncio
@@ -16,6 +17,7 @@ from typing import Protocol, cast
 from flo.aio.deadlines import DeadlineTimer
 from flo.aio.flush import Flush
 from flo.client.session.connection import ClientConnection
+from flo.client.session.keepalive import PingPolicy
 from flo.client.session.logs import ConnectionLog
 from flo.client.session.outbox import Outbox, PendingCall
 from flo.client.session.transport import Connect
@@ -23,10 +25,12 @@ from flo.model.declare.operation import Command, Query, R
 from flo.model.errors import FloError, Rejected, TimedOut, Unavailable
 from flo.wire.opcodes import FORM_OF
 
-CONNECT_TIMEOUT_S = 5.0
+CONNECT_TIMEOUT_S = 3.0
 CLOSE_TIMEOUT_S = 1.0
 DELAY_S_FIRST = 0.05
-DELAY_S_MAX = 5.0
+PINGS_DEFAULT = PingPolicy()
+DELAY_S_MAX = 1.0
+"""A server that is back is found soon."""
 
 
 class BlockingMessage(Protocol):
@@ -47,8 +51,11 @@ class Session:
         delay_s_first: float = DELAY_S_FIRST,
         delay_s_max: float = DELAY_S_MAX,
         rng: Callable[[], float] = random.random,
+        pings: PingPolicy = PINGS_DEFAULT,
     ) -> None:
         self.timeout_s = timeout_s
+        self.on_connected: dict[Callable[[], None], None] = {}
+        """Called whenever there is a new connection, before anything is sent on it."""
         self._open = connect
         self._address = address
         self._client = client
@@ -56,6 +63,7 @@ class Session:
         self._delay_s_max = delay_s_max
         self._rng = rng
         self._log = ConnectionLog(address, delay_s_max)
+        self._pings = pings
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
         self._attempts = 0
@@ -170,7 +178,7 @@ class Session:
         async with self._connect_lock:
             if self._connection is not None:
                 return
-            connection = ClientConnection(self._client, self._send, self._lost)
+            connection = ClientConnection(self._client, self._send, self._lost, self._pings)
             try:
                 async with asyncio.timeout(CONNECT_TIMEOUT_S):
                     await self._open(lambda: connection)
@@ -188,6 +196,8 @@ class Session:
             self._connection = connection
             self._problem = None
             self._log.connected()
+            for say_first in tuple(self.on_connected):
+                say_first()
             self._send()
 
     def _unreachable(self, reason: str) -> Unavailable:

@@ -1,10 +1,10 @@
 """How a connection is opened: over TCP, or by what is given in its place."""
 
 import asyncio
-import socket
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
+from flo.aio.sockets import set_up_socket
 from flo.model.errors import Invalid
 
 Connect: TypeAlias = Callable[[Callable[[], asyncio.Protocol]], Awaitable[asyncio.Transport]]
@@ -20,7 +20,7 @@ def tcp(address: str) -> Connect:
     async def connect(protocol: Callable[[], asyncio.Protocol]) -> asyncio.Transport:
         loop = asyncio.get_running_loop()
         transport, _ = await loop.create_connection(protocol, host, port)
-        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        set_up_socket(transport.get_extra_info("socket"))
         return transport
 
     return connect

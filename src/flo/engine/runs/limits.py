@@ -56,6 +56,21 @@ def enter_queue(space: Space, run: Run) -> None:
     _admit(space, run.action, permits)
 
 
+def return_to_queue(space: Space, run: Run) -> None:
+    """The run was handed out in vain: back to where it was, before those ready later than it."""
+
+    def is_later(number: int) -> bool:
+        other = space.runs[run_id_of(run.action, number)]
+        return (other.ready_at_ms, other.number) > (run.ready_at_ms, run.number)
+
+    if run.limit_key is None:
+        space.queue(run.action).push_before(run.labels, run.priority, run.number, is_later)
+        return
+    permits = _permits(space, run.action, run.limit_key)
+    permits.waiting.push_before(run.priority, run.number, is_later)
+    _admit(space, run.action, permits)
+
+
 def give_back_permit(space: Space, run: Run) -> None:
     """The run has ended, or rests: the next one that waits has its permit."""
     if run.limit_key is None:

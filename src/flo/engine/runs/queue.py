@@ -8,7 +8,7 @@ have; which lanes are open to which labels is remembered. A lane holds run numbe
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 from flo.model.ids import Labels
@@ -26,7 +26,7 @@ LABELS_REMEMBERED_MAX = 1_000
 
 
 class Lane:
-    """Run numbers by priority; within a priority, first in, first out.
+    """Run numbers by priority; within a priority, first in, first out, but for what comes back.
 
     What is called off goes when it comes to the front, or with many; so a front always stands.
     """
@@ -57,6 +57,21 @@ class Lane:
             numbers = self._by_priority[priority] = deque()
             self._priorities = sorted(self._by_priority, reverse=True)
         numbers.append(number)
+        self._length += 1
+
+    def push_before(self, priority: int, number: int, is_later: Callable[[int], bool]) -> None:
+        """Put it before the first of its priority that is later; it was near the front before."""
+        if number in self._called_off:
+            self._sweep()
+        numbers = self._by_priority.get(priority)
+        if numbers is None:
+            self.push(priority, number)
+            return
+        standing = (
+            (place, one) for place, one in enumerate(numbers) if one not in self._called_off
+        )
+        later = (place for place, one in standing if is_later(one))
+        numbers.insert(next(later, len(numbers)), number)
         self._length += 1
 
     def take(self, priority: int, number: int) -> None:
@@ -111,6 +126,16 @@ class Queue:
 
     def push(self, labels: Labels | None, priority: int, number: int) -> None:
         self._lane(lane_key(labels)).push(priority, number)
+        self._length += 1
+
+    def push_before(
+        self,
+        labels: Labels | None,
+        priority: int,
+        number: int,
+        is_later: Callable[[int], bool],
+    ) -> None:
+        self._lane(lane_key(labels)).push_before(priority, number, is_later)
         self._length += 1
 
     def restore(self, key: LaneKey, priority: int, numbers: list[int]) -> None:

@@ -27,6 +27,37 @@ class WorkerDeregistered(Event):
     at_ms: int
 
 
+class WorkerLost(Event):
+    """Its connection broke, and it did not come back in time: what it held is released."""
+
+    namespace: Namespace
+    worker_id: WorkerId
+    at_ms: int
+    since_ms: int = 0
+    """When the connection broke."""
+
+
+class WorkerBack(Event):
+    """It is on another connection, and says what it holds: what else it had is released."""
+
+    namespace: Namespace
+    worker_id: WorkerId
+    at_ms: int
+    held: tuple[tuple[RunId, int], ...] = ()
+    """Run and attempt of each task that it holds."""
+
+
+class WorkerConnected(Observation):
+    namespace: Namespace
+    worker_id: WorkerId
+
+
+class WorkerDisconnected(Observation):
+    namespace: Namespace
+    worker_id: WorkerId
+    since_ms: int
+
+
 class RunsBegun(Observation):
     """So many runs of an action that is limited by rate have been handed out."""
 

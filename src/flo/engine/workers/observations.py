@@ -9,6 +9,8 @@ from flo.engine.workers.events import (
     LoadReported,
     TaskCancelled,
     WorkerAskedToDrain,
+    WorkerConnected,
+    WorkerDisconnected,
     WorkerHeard,
     WorkerLeft,
 )
@@ -32,6 +34,16 @@ def observe_load(volatile: VolatileState, observation: LoadReported, now_ms: int
     )
 
 
+def observe_connected(volatile: VolatileState, observation: WorkerConnected, now_ms: int) -> None:
+    volatile.disconnected[observation.namespace, observation.worker_id] = None
+
+
+def observe_disconnected(
+    volatile: VolatileState, observation: WorkerDisconnected, now_ms: int
+) -> None:
+    volatile.disconnected[observation.namespace, observation.worker_id] = observation.since_ms
+
+
 def observe_cancelled(volatile: VolatileState, observation: TaskCancelled, now_ms: int) -> None:
     notify(volatile, observation.namespace, observation.worker_id, observation.run_id)
 
@@ -43,6 +55,7 @@ def observe_drain(volatile: VolatileState, observation: WorkerAskedToDrain, now_
 def observe_left(volatile: VolatileState, observation: WorkerLeft, now_ms: int) -> None:
     worker = observation.namespace, observation.worker_id
     volatile.presence.pop(worker, None)
+    volatile.disconnected.pop(worker, None)
     volatile.notifications.pop(worker, None)
 
 
@@ -60,6 +73,8 @@ def notify(
 OBSERVATIONS: Mapping[type[Observation], Observe] = {
     WorkerHeard: observe_heard,
     LoadReported: observe_load,
+    WorkerConnected: observe_connected,
+    WorkerDisconnected: observe_disconnected,
     TaskCancelled: observe_cancelled,
     WorkerAskedToDrain: observe_drain,
     WorkerLeft: observe_left,

@@ -3,8 +3,9 @@
 from flo.engine.context import Context
 from flo.engine.paging import page_of
 from flo.engine.state import Space, State
+from flo.engine.workers.presence import connection_of, named_worker
 from flo.engine.workers.records import Process, Worker
-from flo.engine.workers.rules import leased_count, named_worker, worker_status
+from flo.engine.workers.rules import leased_count, worker_status
 from flo.model.ids import Namespace
 from flo.model.workers import (
     AwaitNotifications,
@@ -69,6 +70,7 @@ def _worker_view(
         labels=worker.labels,
         metadata=worker.metadata,
         processes=[_process_view(worker.worker_type, process) for process in processes],
+        connection=connection_of(worker, namespace, context),
     )
 
 

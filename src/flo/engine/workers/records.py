@@ -5,6 +5,7 @@ from typing import Any
 from flo.model.base import Record
 from flo.model.ids import (
     ActionName,
+    ConsumerName,
     Labels,
     WorkerId,
 )
@@ -31,3 +32,9 @@ class Worker(Record):
     worker_type: WorkerType = WorkerType.ACTION
     metadata: dict[str, Any] | None = None
     incarnation: str = ""
+    connection_bound: bool = False
+    """Its connection is its sign of life."""
+    consumer: ConsumerName | None = None
+    """Who it is to the groups that it reads through."""
+    lost_at_ms: int | None = None
+    """When it was given up; None while it is not lost."""

@@ -6,7 +6,8 @@
                 unhealthy
 
 A worker that holds tasks is active, whatever it said last. What must outlive a restart (the
-registration, the drain) is an event; a heartbeat is observed.
+registration, the drain) is an event; a heartbeat is observed. What follows when the connection of a
+worker breaks is in presence.py.
 """
 
 from collections.abc import Mapping
@@ -27,9 +28,10 @@ from flo.engine.workers.events import (
     WorkerLeft,
     WorkerRegistered,
 )
+from flo.engine.workers.presence import connected, connection_of, named_worker, replaced
 from flo.engine.workers.records import Process, Worker
 from flo.model.base import Event, Nothing, Observation
-from flo.model.errors import Conflict, Invalid, NotFound, TooLarge
+from flo.model.errors import Conflict, Invalid, TooLarge
 from flo.model.ids import (
     ActionName,
     ConsumerName,
@@ -50,6 +52,7 @@ from flo.model.workers import (
     DrainWorker,
     Heartbeat,
     RegisterWorker,
+    WorkerConnection,
     WorkerKnown,
     WorkerStatus,
     WorkerType,
@@ -68,6 +71,7 @@ def decide_register(state: State, command: RegisterWorker, context: Context) -> 
     workers = state.space(command.namespace).workers
     worker_id = command.worker_id or _new_id(command, workers, context)
     known = workers.get(worker_id)
+    is_bound = command.connection_bound and worker_id == command.worker_id
     evicted = None if known else _evicted(command.namespace, workers, context)
     worker = Worker(
         worker_id=worker_id,
@@ -80,11 +84,16 @@ def decide_register(state: State, command: RegisterWorker, context: Context) -> 
         worker_type=command.worker_type,
         incarnation=command.incarnation,
         draining=known is not None and known.draining and _is_same_process(known, command),
+        connection_bound=is_bound,
+        consumer=command.consumer,
     )
     left, observations = _leave(command.namespace, evicted, context) if evicted else ((), ())
+    lost = replaced(known, command, context) if known else ()
+    if is_bound:
+        observations += (connected(command.namespace, worker_id),)
     return Decision(
         WorkerKnown(worker_id=worker_id, status=_status_of(worker, None)),
-        (*left, WorkerRegistered(namespace=command.namespace, worker=worker)),
+        (*left, *lost, WorkerRegistered(namespace=command.namespace, worker=worker)),
         (*observations, LoadReported(namespace=command.namespace, worker_id=worker_id, load=None)),
     )
 
@@ -165,16 +174,12 @@ def count_run(
     )
 
 
-def named_worker(space: Space, worker_id: WorkerId) -> Worker:
-    worker = space.workers.get(worker_id)
-    if worker is None:
-        raise NotFound(f"worker {worker_id!r} is not registered", code="worker_not_found")
-    return worker
-
-
 def worker_status(
     space: Space, worker: Worker, namespace: Namespace, context: Context
 ) -> WorkerStatus:
+    connection = connection_of(worker, namespace, context)
+    if connection in (WorkerConnection.DISCONNECTED, WorkerConnection.LOST):
+        return WorkerStatus.UNHEALTHY
     if not worker.draining and _is_silent(namespace, worker.worker_id, context):
         return WorkerStatus.UNHEALTHY
     presence = context.volatile.heard(namespace, worker.worker_id)
@@ -184,11 +189,12 @@ def worker_status(
 def leased_count(space: Space, worker: Worker) -> int:
     """How many tasks, or records of streams, a worker has in hand.
 
-    Records count for it if its consumers are called as it is.
+    Records count for it if its consumers are called as it is, or as it said.
     """
     if worker.worker_type is WorkerType.ACTION:
         return len(space.held.get(worker.worker_id, ()))
-    return sum(_records_held(space, process, worker.worker_id) for process in worker.actions)
+    consumer = worker.consumer or worker.worker_id
+    return sum(_records_held(space, process, consumer) for process in worker.actions)
 
 
 def _records_held(space: Space, process: str, consumer: ConsumerName) -> int:

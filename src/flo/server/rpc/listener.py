@@ -5,18 +5,21 @@ calls. Where many wait, all that is written in one turn of the loop leaves in on
 """
 
 import asyncio
-import socket
-from collections.abc import Sequence
 from functools import partial
 from typing import Protocol, cast
 
 import structlog
 
+from flo.aio.sockets import set_up_socket
 from flo.model.base import Message, Nothing
 from flo.model.errors import Conflict, Corrupt, FloError, Invalid, TooLarge, Unexpected
 from flo.model.version import VERSION
+from flo.model.workers import RegisterWorker, ResumeWorker
+from flo.server.config import WORKER_GRACE_MS_DEFAULT
+from flo.server.rpc.handler import RequestHandler
+from flo.server.rpc.presence import WorkerConnections
 from flo.shard.clock import Clock, ScheduledCall
-from flo.shard.submission import Answer, Done, Submission
+from flo.shard.submission import Answer, Submission
 from flo.wire.codec import Request, encode_refusal, encode_reply
 from flo.wire.connection import ServerEnd
 from flo.wire.opcodes import HELLO, PING, Form
@@ -24,15 +27,12 @@ from flo.wire.opcodes import HELLO, PING, Form
 HELLO_MS_MAX = 10_000
 IN_FLIGHT_MAX = 10_000
 CONNECTIONS_MAX = 10_000
+WORKER_ARRIVALS = frozenset({RegisterWorker, ResumeWorker})
 ALONE = 1
 """With so few other requests under way, no other answer is waited for: a worker always has one that
 waits for notifications."""
 
 _logger = structlog.get_logger("flo.rpc")
-
-
-class RequestHandler(Protocol):
-    def submit(self, messages: Sequence[Message], done: Done) -> Submission: ...
 
 
 class ConnectionWatcher(Protocol):
@@ -46,9 +46,19 @@ class ConnectionWatcher(Protocol):
 
 
 class Listener:
+    """`workers` knows which of them is on which connection."""
+
     def __init__(
-        self, engine: RequestHandler, clock: Clock, watcher: ConnectionWatcher, host: str, port: int
+        self,
+        engine: RequestHandler,
+        clock: Clock,
+        watcher: ConnectionWatcher,
+        host: str,
+        port: int,
+        *,
+        worker_grace_ms: int = WORKER_GRACE_MS_DEFAULT,
     ) -> None:
+        self.workers = WorkerConnections(engine, clock, worker_grace_ms)
         self._engine = engine
         self._clock = clock
         self._watcher = watcher
@@ -77,11 +87,14 @@ class Listener:
         if self._server is not None:
             self._server.close()
             self._server = None
+        self.workers.stop()
         for connection in tuple(self._connections):
             connection.close()
 
     def accept(self) -> "RpcConnection":
-        return RpcConnection(self._engine, self._clock, self._watcher, self._connections)
+        return RpcConnection(
+            self._engine, self._clock, self._watcher, self._connections, self.workers
+        )
 
 
 class RpcConnection(asyncio.Protocol):
@@ -91,11 +104,13 @@ class RpcConnection(asyncio.Protocol):
         clock: Clock,
         watcher: ConnectionWatcher,
         connections: "set[RpcConnection]",
+        workers: WorkerConnections,
     ) -> None:
         self._engine = engine
         self._clock = clock
         self._watcher = watcher
         self._connections = connections
+        self._workers = workers
         self._end = ServerEnd(f"flo/{VERSION}")
         self._transport: asyncio.Transport | None = None
         self._hello_alarm: ScheduledCall | None = None
@@ -106,7 +121,7 @@ class RpcConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         if (raw := transport.get_extra_info("socket")) is not None:
-            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            set_up_socket(raw)
         self._connections.add(self)
         self._watcher.rpc_opened()
         self._hello_alarm = self._clock.call_at(self._clock.now_ms() + HELLO_MS_MAX, self.close)
@@ -124,9 +139,8 @@ class RpcConnection(asyncio.Protocol):
         self._watcher.rpc_closed()
         if self._hello_alarm is not None:
             self._hello_alarm.cancel()
-        for submission in tuple(self._in_flight.values()):
-            submission.withdraw()
-        self._in_flight.clear()
+        self._withdraw_all()
+        self._workers.ended(self)
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -153,6 +167,18 @@ class RpcConnection(asyncio.Protocol):
             self._transport.close()
             self._transport = None
 
+    def abandon(self) -> None:
+        """Its worker is on another connection: nothing more is taken in here, nor answered."""
+        self._withdraw_all()
+        if self._transport is not None:
+            self._transport.abort()
+            self._transport = None
+
+    def _withdraw_all(self) -> None:
+        for submission in tuple(self._in_flight.values()):
+            submission.withdraw()
+        self._in_flight.clear()
+
     def _serve(self, request: Request) -> None:
         request_id, form, messages = request
         if isinstance(messages, FloError) or form is None:
@@ -166,6 +192,8 @@ class RpcConnection(asyncio.Protocol):
             self._send(encode_refusal(request_id, _unservable(request_id, messages)))
         else:
             self._watcher.rpc_request(form.name)
+            if form.request in WORKER_ARRIVALS:
+                self._workers.noticed(self, messages[0])
             submission = self._engine.submit(messages, partial(self._reply, request_id, form))
             if submission.is_open:
                 self._in_flight[request_id] = submission

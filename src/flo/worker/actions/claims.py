@@ -8,6 +8,7 @@ from flo.client.workers import Workers
 from flo.model.errors import Unavailable
 from flo.model.ids import ActionName, RunId, WorkerId
 from flo.model.runs import TASKS_PER_CLAIM_MAX, Assigned
+from flo.model.workers import HeldTask
 from flo.worker.actions.runner import TaskRunner
 from flo.worker.lifecycle import RETRY_S, LifecyclePolicy, try_soon
 from flo.worker.logs import log_trouble
@@ -65,6 +66,12 @@ class Claims:
 
     def cancel(self, run_id: RunId) -> None:
         self._runner.cancel(run_id)
+
+    def held(self) -> list[HeldTask]:
+        return self._runner.held()
+
+    def lose(self, run_id: RunId) -> None:
+        self._runner.lose(run_id)
 
     async def finish(self) -> None:
         slots, policy = self._slots, self._policy

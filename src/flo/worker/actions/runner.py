@@ -19,6 +19,7 @@ from flo.client.workers import Workers
 from flo.model.errors import Conflict, FloError, Invalid, NotFound, Unavailable
 from flo.model.ids import ActionName, Namespace, RunId, WorkerId
 from flo.model.runs import TOUCH_MS_MAX, Accepted, Task
+from flo.model.workers import HeldTask
 from flo.worker.actions.attempts import log_end, log_late, log_refused
 from flo.worker.actions.context import ActionContext
 from flo.worker.handler import BoundHandler
@@ -63,6 +64,8 @@ class TaskRunner(HandlerRunner[Task, ActionContext]):
         self._namespace = namespace
         self._handlers = handlers
         self._auto_touch = auto_touch
+        self._held: dict[tuple[RunId, int], None] = {}
+        """Run and attempt of each task, from its assignment until its report is answered."""
 
     def run(self, task: Task, release: Callable[[], None]) -> Coroutine[Any, Any, None]:
         """Call the handler, `release` its slot, and report; it can be cancelled from now on."""
@@ -74,6 +77,18 @@ class TaskRunner(HandlerRunner[Task, ActionContext]):
             if call.task.task_id == run_id and not call.is_stopped:
                 _logger.info("task %s is cancelled", run_id)
                 self._stop(call)
+                self._let_go(call.task)
+
+    def lose(self, run_id: RunId) -> None:
+        """The server has given the run to others: stop its handler, if it runs here."""
+        for call in tuple(self._running):
+            if call.task.task_id == run_id and not call.is_stopped:
+                _logger.warning("task %s is lost: the worker was away for too long", run_id)
+                self._stop(call)
+                self._let_go(call.task)
+
+    def held(self) -> list[HeldTask]:
+        return [HeldTask(run_id=run_id, attempt=attempt) for run_id, attempt in self._held]
 
     async def give_up_all(self, reason: str) -> None:
         """Report whatever still runs as failed, and stop it."""
@@ -89,7 +104,11 @@ class TaskRunner(HandlerRunner[Task, ActionContext]):
             call.extend_ms = min(task.timeout_ms, TOUCH_MS_MAX)
             call.touch_at_s = context.lease_ends_at_s - call.extend_ms * 2 / 3_000
         self._track(call)
+        self._held[task.task_id, task.attempt] = None
         return call
+
+    def _let_go(self, task: Task) -> None:
+        self._held.pop((task.task_id, task.attempt), None)
 
     async def _run(self, call: TaskCall, release: Callable[[], None]) -> None:
         call.asyncio_task = asyncio.current_task()
@@ -132,10 +151,17 @@ class TaskRunner(HandlerRunner[Task, ActionContext]):
             if call in self._running:
                 _logger.warning("task %s is lost: %s", call.task.task_id, refusal)
                 self._stop(call)
+                self._let_go(call.task)
         except FloError as error:
             log_trouble(error, "task %s: no lease extension: %s", call.task.task_id, error)
 
     async def _report(self, task: Task, outcome: Outcome) -> None:
+        try:
+            await self._tell_in_time(task, outcome)
+        finally:
+            self._let_go(task)
+
+    async def _tell_in_time(self, task: Task, outcome: Outcome) -> None:
         """Tell the server, for as long as the lease may last if it cannot be told at once."""
         loop = asyncio.get_running_loop()
         give_up_at_s = loop.time() + task.timeout_ms / 1_000 if task.timeout_ms else inf

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from flo.model.errors import FloError, NotFound, Unavailable
 from flo.model.groups import GroupRecords
 from flo.model.ids import RunId, WorkerId
+from flo.model.workers import HeldTask
 from flo.worker.handler import BoundHandler
 from flo.worker.lifecycle import RETRY_S, LifecyclePolicy, try_soon
 from flo.worker.logs import first_line, log_trouble
@@ -101,6 +102,13 @@ class Reads:
 
     def cancel(self, run_id: RunId) -> None:
         """Records are not cancelled."""
+
+    def held(self) -> list[HeldTask]:
+        """Records are no tasks: what was delivered and not heard is given back before a read."""
+        return []
+
+    def lose(self, run_id: RunId) -> None:
+        """Records are no tasks."""
 
     async def finish(self) -> None:
         timeout_s = self._policy.drain_timeout_s

@@ -119,4 +119,4 @@ class StreamWorker(BaseWorker):
         )
 
     async def _announce(self) -> None:
-        await self._register(WorkerType.STREAM, [f"{self.stream}/{self.group}"])
+        await self._register(WorkerType.STREAM, [f"{self.stream}/{self.group}"], self.consumer)

@@ -1,0 +1,11 @@
+"""Who takes the requests of connections."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from flo.model.base import Message
+from flo.shard.submission import Done, Submission
+
+
+class RequestHandler(Protocol):
+    def submit(self, messages: Sequence[Message], done: Done) -> Submission: ...

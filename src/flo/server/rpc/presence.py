@@ -1,0 +1,115 @@
+"""Which connection each worker is on, and what follows when that one ends.
+
+    registers, resumes ──▸ on this connection, and on no other
+    the connection ends ──▸ Disconnect ──grace period──▸ LoseWorker
+
+Only workers whose connection is their sign of life are here. The rules decide what comes of it: a
+worker that is back by then is not lost.
+"""
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Protocol
+
+from flo.engine.workers.presence import Disconnect, KnownWorker, LoseWorker
+from flo.model.base import Message
+from flo.model.workers import RegisterWorker, ResumeWorker
+from flo.server.rpc.handler import RequestHandler
+from flo.shard.clock import Clock, ScheduledCall
+from flo.shard.submission import Answer
+
+WORKERS_AT_ONCE = 100
+"""So many are given up in one submission: each may hold many tasks."""
+
+
+class Abandonable(Protocol):
+    """A connection on which nothing more is taken in once it is abandoned."""
+
+    def abandon(self) -> None: ...
+
+
+class WorkerConnections:
+    def __init__(self, engine: RequestHandler, clock: Clock, grace_ms: int) -> None:
+        self._engine = engine
+        self._clock = clock
+        self._grace_ms = grace_ms
+        self._at: dict[KnownWorker, Abandonable] = {}
+        self._workers: dict[Abandonable, dict[KnownWorker, None]] = {}
+        self._alarms: dict[int, ScheduledCall] = {}
+        self._alarms_set = 0
+
+    def expect(self, workers: Iterable[KnownWorker]) -> None:
+        """The server has started: those that it knows are lost unless they come back in time."""
+        self._lose_later(list(workers))
+
+    def stop(self) -> None:
+        """Nobody is given up any more."""
+        for alarm in self._alarms.values():
+            alarm.cancel()
+        self._alarms.clear()
+        self._at.clear()
+        self._workers.clear()
+
+    def noticed(self, connection: Abandonable, message: Message) -> None:
+        """A worker registers or resumes on this connection; its former one is closed.
+
+        So nothing that it still had under way there is taken in after this.
+        """
+        match message:
+            case RegisterWorker(connection_bound=True) | ResumeWorker():
+                worker = KnownWorker(message.namespace, message.worker_id, message.incarnation)
+            case _:
+                return
+        former = self._at.get(worker)
+        if former is connection:
+            return
+        self._at[worker] = connection
+        self._workers.setdefault(connection, {})[worker] = None
+        if former is not None:
+            self._workers[former].pop(worker, None)
+            former.abandon()
+
+    def ended(self, connection: Abandonable) -> None:
+        """The workers that were on this connection have the grace period to come back."""
+        workers = list(self._workers.pop(connection, ()))
+        for worker in workers:
+            del self._at[worker]
+        if workers:
+            since_ms = self._clock.now_ms()
+            self._engine.submit([_disconnect(one, since_ms) for one in workers], _unheard)
+            self._lose_later(workers)
+
+    def _lose_later(self, workers: list[KnownWorker]) -> None:
+        if workers:
+            self._alarms_set += 1
+            at_ms = self._clock.now_ms() + self._grace_ms
+            number = self._alarms_set
+            self._alarms[number] = self._clock.call_at(at_ms, partial(self._lose, number, workers))
+
+    def _lose(self, number: int, workers: list[KnownWorker]) -> None:
+        del self._alarms[number]
+        gone = [worker for worker in workers if worker not in self._at]
+        for start in range(0, len(gone), WORKERS_AT_ONCE):
+            some = gone[start : start + WORKERS_AT_ONCE]
+            self._engine.submit([self._lose_command(worker) for worker in some], _unheard)
+
+    def _lose_command(self, worker: KnownWorker) -> LoseWorker:
+        return LoseWorker(
+            namespace=worker.namespace,
+            worker_id=worker.worker_id,
+            incarnation=worker.incarnation,
+            grace_ms=self._grace_ms,
+        )
+
+
+def _disconnect(worker: KnownWorker, since_ms: int) -> Disconnect:
+    return Disconnect(
+        namespace=worker.namespace,
+        worker_id=worker.worker_id,
+        incarnation=worker.incarnation,
+        since_ms=since_ms,
+    )
+
+
+def _unheard(answers: list[Answer]) -> None:
+    """Nobody waits for these answers."""
