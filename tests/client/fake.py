@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from client.memory import MemoryTransport, ProtocolFactory, join
-from flo.model.base import Message
+from flo.model.base import Message, Nothing
 from flo.model.errors import FloError, Invalid
 from flo.wire.codec import Answer, Request, encode_refusal, encode_reply
 from flo.wire.connection import ServerEnd
-from flo.wire.opcodes import HELLO, Form
+from flo.wire.opcodes import HELLO, PING, Form
 
 Answering = Callable[[Form, Sequence[Message]], list[Answer] | FloError | None]
 
@@ -21,13 +21,14 @@ def silence(operation: Form, messages: Sequence[Message]) -> None:
 class FakeServer:
     """`answer` is called for every request; None leaves it open. `connect` is for clients.
 
-    As long as `refusals` is above zero, connections are refused, and it goes down by one.
+    With `answers_pings` it answers those by itself, and does not remember them. As long as `refusals` is above zero, connections are refused, and it goes down by one.
     """
 
     def __init__(self, answer: Answering = silence) -> None:
         self.answer = answer
         self.refusals = 0
         self.refuses_hello = False
+        self.answers_pings = False
         self.requests: list[tuple[str, list[Any]]] = []
         self.connected_at_s: list[float] = []
         self.ends: list[FakeEnd] = []
@@ -73,6 +74,8 @@ class FakeEnd(asyncio.Protocol):
             assert request.form is not None
             if request.form is HELLO:
                 self._greet(request)
+            elif request.form is PING and self._server.answers_pings:
+                self.reply(request, [Nothing()])
             elif isinstance(request.messages, FloError):
                 self.transport.write(encode_refusal(request.request_id, request.messages))
             else:

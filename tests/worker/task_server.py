@@ -26,6 +26,8 @@ from flo.model.workers import (
     Heartbeat,
     Notifications,
     RegisterWorker,
+    Resumed,
+    ResumeWorker,
     WorkerKnown,
     WorkerStatus,
 )
@@ -56,6 +58,7 @@ class TaskServer(FakeServer):
 
     def __init__(self) -> None:
         super().__init__(self._answer)
+        self.answers_pings = True
         self.tasks: list[Task] = []
         self.answers: dict[type[Message], Answer] = {}
         self.is_draining = False
@@ -137,6 +140,8 @@ class TaskServer(FakeServer):
                 return WorkerKnown(worker_id=worker_id, status=WorkerStatus.DRAINING)
             case RegisterWorker(worker_id=worker_id) | Heartbeat(worker_id=worker_id):
                 return WorkerKnown(worker_id=worker_id, status=self._status())
+            case ResumeWorker(worker_id=worker_id):
+                return Resumed(worker_id=worker_id, status=self._status())
             case DeregisterWorker():
                 return Nothing()
             case _:

@@ -108,6 +108,7 @@ def test_a_worker_says_who_it_is() -> None:
         labels={"gpu": True},
         metadata={"version": "1.2", "disks": ["a", "b"]},
         incarnation=registration.incarnation,
+        connection_bound=True,
     )
     assert server.heard(Claim) == [
         Claim(worker_id="anna", actions=["a"], max_tasks=7, block_ms=30_000)
@@ -431,7 +432,7 @@ def test_a_handler_that_cleans_up_for_ever_does_not_keep_its_worker() -> None:
 
 def test_a_worker_waits_for_its_server_to_come_up(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(setup: WorkerSetup) -> None:
-        setup.server.refusals = 30
+        setup.server.refusals = 100
         await asyncio.sleep(300)
         setup.server.assign(task(1))
         await soon()

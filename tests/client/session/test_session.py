@@ -5,13 +5,15 @@ from typing import Any
 
 import pytest
 
-from client.fake import FakeServer
+from client.fake import FakeServer, silence
 from client.virtual import run_virtual, turns
+from flo.client.session.keepalive import NO_PINGS, PingPolicy
 from flo.client.session.session import CONNECT_TIMEOUT_S, Session
 from flo.model.actions import GetAction
 from flo.model.base import Message, Nothing
 from flo.model.errors import Conflict, FloError, Invalid, NotFound, TimedOut, Unavailable
-from flo.model.runs import Accepted, Complete, GetRun, Invoke, Invoked, RunStatus
+from flo.model.runs import Accepted, Complete, GetRun, Invoke, Invoked, RunStatus, WaitForRuns
+from flo.model.workers import ResumeWorker
 from flo.wire.codec import Answer
 from flo.wire.frame import FRAME_LENGTH_MAX
 from flo.wire.opcodes import BY_NAME, Form, Ping
@@ -54,7 +56,8 @@ def with_session(
 
     async def main() -> FakeServer:
         server = FakeServer(accepting)
-        session = Session(server.connect, "flo:9000", rng=lambda: 1.0, **options)
+        settings = {"pings": NO_PINGS, **options}
+        session = Session(server.connect, "flo:9000", rng=lambda: 1.0, **settings)
         try:
             await scenario(session, server)
         finally:
@@ -508,5 +511,65 @@ def test_errors_arrive_as_they_were_sent() -> None:
         assert type(raised.value) is Conflict
         assert (raised.value.message, raised.value.code) == (sent.message, sent.code)
         assert raised.value.details == sent.details
+
+    with_session(scenario)
+
+
+def test_a_server_that_answers_no_ping_is_given_up_and_another_connection_made() -> None:
+    async def scenario(session: Session, server: FakeServer) -> None:
+        server.answer = silence
+        waiting = session.call(WaitForRuns(run_ids=["a-1"], block_ms=30_000))
+        await asyncio.sleep(5.5)
+
+        assert len(server.ends) == 2
+        assert server.names == ["wait_for_runs", "ping", "wait_for_runs"]
+        waiting.cancel()
+
+    with_session(scenario, pings=PingPolicy(interval_s=1.0, silence_s_max=4.0))
+
+
+def test_a_server_that_answers_pings_may_take_its_time() -> None:
+    async def scenario(session: Session, server: FakeServer) -> None:
+        server.answers_pings = True
+        server.answer = silence
+        waiting = session.call(WaitForRuns(run_ids=["a-1"], block_ms=30_000))
+        await asyncio.sleep(29.0)
+
+        assert len(server.ends) == 1
+        waiting.cancel()
+
+    with_session(scenario, pings=PingPolicy(interval_s=1.0, silence_s_max=4.0))
+
+
+def test_a_client_that_awaits_nothing_sends_no_pings() -> None:
+    async def scenario(session: Session, server: FakeServer) -> None:
+        await invoke(session, 1)
+        await asyncio.sleep(60.0)
+
+        assert server.names == ["invoke"]
+
+    with_session(scenario, pings=PingPolicy())
+
+
+def test_what_is_said_on_every_connection_is_said_before_all_others() -> None:
+    async def scenario(session: Session, server: FakeServer) -> None:
+        def say_first() -> None:
+            command = ResumeWorker(worker_id="anna", incarnation="1", held=[])
+            said.append(session.call(command, once=True))
+
+        server.answer = silence
+        said: list[asyncio.Future[Any]] = []
+        calls = [session.call(WaitForRuns(run_ids=["a-1"], block_ms=30_000))]
+        session.on_connected[say_first] = None
+        calls.append(session.call(Complete(run_id="a-1", worker_id="anna", attempt=1)))
+        await asyncio.sleep(1.0)
+        server.hang_up()
+        await asyncio.sleep(1.0)
+
+        again = ["resume_worker", "wait_for_runs", "complete"]
+        assert server.names == [*again, *again]
+        assert isinstance(said[0].exception(), Unavailable)
+        for call in (*calls, said[1]):
+            call.cancel()
 
     with_session(scenario)

@@ -7,6 +7,7 @@ import pytest
 
 from client.fake import FakeServer
 from client.virtual import run_virtual, turns
+from flo.client.session.keepalive import NO_PINGS
 from flo.client.session.long_polls import POLL_S_MAX
 from flo.client.session.session import Session
 from flo.client.session.waits import RUNS_PER_POLL_MAX, Waits
@@ -27,7 +28,7 @@ def with_waits(scenario: Callable[[Waits, FakeServer], Awaitable[None]]) -> None
 
     async def main() -> None:
         server = FakeServer()
-        session = Session(server.connect, "flo:9000", timeout_s=30.0)
+        session = Session(server.connect, "flo:9000", timeout_s=30.0, pings=NO_PINGS)
         try:
             await scenario(Waits(session, "default"), server)
         finally:

@@ -10,6 +10,7 @@ from flo.model.runs import Assigned, Claim, GetRun, Invoke, Invoked, RunStatus
 from flo.server.metrics import Metrics
 from flo.server.rpc import listener as tcp
 from flo.server.rpc.listener import HELLO_MS_MAX, Listener, RpcConnection
+from flo.server.rpc.presence import WorkerConnections
 from flo.shard.submission import Submission
 from flo.testing.clock import ManualClock
 from flo.wire.codec import encode_request
@@ -138,7 +139,9 @@ class Wire(asyncio.Transport):
 def conversation(requests):
     """A desk and a wire, after a hello and so many requests that are not answered yet."""
     desk, wire, end = Desk(), Wire(), ClientEnd("test")
-    connection = RpcConnection(desk, ManualClock(), Metrics(), set())
+    connection = RpcConnection(
+        desk, ManualClock(), Metrics(), set(), WorkerConnections(desk, ManualClock(), 0)
+    )
     connection.connection_made(wire)
     connection.data_received(end.hello()[1])
     for _ in range(requests):
