@@ -21,7 +21,8 @@ def silence(operation: Form, messages: Sequence[Message]) -> None:
 class FakeServer:
     """`answer` is called for every request; None leaves it open. `connect` is for clients.
 
-    With `answers_pings` it answers those by itself, and does not remember them. As long as `refusals` is above zero, connections are refused, and it goes down by one.
+    With `answers_pings` it answers those by itself, and does not remember them. As long as
+    `refusals` is above zero, connections are refused, and it goes down by one.
     """
 
     def __init__(self, answer: Answering = silence) -> None:

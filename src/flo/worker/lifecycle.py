@@ -216,7 +216,7 @@ class Lifecycle:
         if isinstance(problem, NotFound | Conflict):
             self._announcing = asyncio.ensure_future(self._announce_again())
         elif problem is not None:
-            _logger.warning("worker %s: not resumed: %s", self._worker_id, problem)
+            _logger.debug("worker %s: not resumed: %s", self._worker_id, problem)
         else:
             resumed = answer.result()
             _logger.info("worker %s is connected again", self._worker_id)

@@ -15,6 +15,7 @@ from flo.model.ids import DURATION_MS_MAX, PAYLOAD_LENGTH_MAX
 from flo.model.runs import (
     Accepted,
     AttemptEnd,
+    Cancel,
     Claim,
     Complete,
     Fail,
@@ -514,10 +515,22 @@ def test_what_a_worker_leaves_undone_is_given_up_at_once():
 
     _, *given_up = engine.execute(DeregisterWorker(worker_id=ANNA)).events
 
-    assert [event.run_id for event in given_up] == ["send-1", "send-2"]
+    assert [event.run_id for event in given_up] == ["send-2", "send-1"]
     assert {event.error for event in given_up} == {"worker 'anna' left"}
-    assert {event.ready_at_ms for event in given_up} == {NOON_MS + 1_000}
+    assert {event.ready_at_ms for event in given_up} == {NOON_MS}
     assert engine.run("send-3").worker_id == BORIS
+
+
+def test_what_a_worker_leaves_undone_comes_before_what_was_ready_after_it():
+    engine = given(SEND, RegisterWorker(worker_id=ANNA, actions=["send"]), *[INVOKE] * 6)
+    claimed(engine, ANNA, max_tasks=3)
+    engine.execute(Cancel(run_id="send-4"))
+    engine.execute(Later(1_000))
+    engine.execute(INVOKE)
+
+    engine.execute(DeregisterWorker(worker_id=ANNA))
+
+    assert claimed(engine, BORIS) == ["send-1", "send-2", "send-3", "send-5", "send-6", "send-7"]
 
 
 def test_the_last_attempt_of_a_worker_that_leaves_has_timed_out():

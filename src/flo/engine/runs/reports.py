@@ -3,14 +3,15 @@
     complete ──▸ completed
     fail ──▸ requeued, failed, timed out
     touch ──▸ the lease goes on
-    the lease ends, the worker leaves ──▸ given up: requeued, timed out
+    the lease ends, the worker leaves or is lost ──▸ given up: requeued, timed out
+    the worker is back, and never heard of it ──▸ released: requeued, and no attempt is used up
     the server died while it executed the module ──▸ given back, as if it had not been claimed
 
 A report counts only from who holds the run. One that comes again, because its answer got lost,
 changes nothing again.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
@@ -30,11 +31,11 @@ from flo.engine.runs.events import (
     RunTimedOut,
     RunTouched,
 )
-from flo.engine.runs.limits import enter_queue
+from flo.engine.runs.limits import enter_queue, return_to_queue
 from flo.engine.runs.lookups import ended_run
 from flo.engine.runs.records import Run
 from flo.engine.state import Space, State
-from flo.engine.workers.events import WorkerDeregistered
+from flo.engine.workers.events import WorkerBack, WorkerDeregistered, WorkerLost
 from flo.model.base import Event
 from flo.model.errors import TIMEOUT_CODE, Conflict, NotFound, TooLarge, code_in
 from flo.model.ids import (
@@ -42,6 +43,7 @@ from flo.model.ids import (
     ERROR_LENGTH_MAX,
     TEXT_LENGTH_MAX,
     Namespace,
+    WorkerId,
 )
 from flo.model.kv import OPERATIONS_PER_TRANSACTION_MAX, Transact
 from flo.model.runs import (
@@ -58,6 +60,9 @@ from flo.model.workers import INLINE_WORKER_ID
 
 GIVEN_BACK_MAX = 10
 """So often a run is given back; then every further time counts as an attempt."""
+
+ENDED_BY_NO_FAULT = frozenset({AttemptEnd.WORKER_LEFT, AttemptEnd.WORKER_LOST, AttemptEnd.RELEASED})
+"""What ended so is ready at once, without backoff, and goes back to where it was in the queue."""
 
 
 def decide_complete(state: State, command: Complete, context: Context) -> Decision:
@@ -164,15 +169,44 @@ def react_worker_deregistered(
 ) -> Iterable[Event]:
     """What a worker leaves undone is free at once; nobody needs to wait for the lease to end."""
     space = state.spaces[event.namespace]
-    held = [space.runs[run_id] for run_id in space.held.get(event.worker_id, ())]
-    for run in sorted(held, key=lambda run: (run.action, run.number)):  # no other order is kept
-        if run.run_id not in space.runs:
-            continue  # what came of another one has cancelled it
+    error = f"worker {event.worker_id!r} left"
+    for run in _held_by(space, event.worker_id):
         if _was_cut_off(run):
             yield RunGivenBack(namespace=event.namespace, run_id=run.run_id, at_ms=context.now_ms)
         else:
-            error = f"worker {event.worker_id!r} left"
             yield given_up(event.namespace, space, run, context, error, AttemptEnd.WORKER_LEFT)
+
+
+def react_worker_lost(state: State, event: WorkerLost, context: Context) -> Iterable[Event]:
+    """So is what a worker had that did not come back."""
+    space = state.spaces[event.namespace]
+    error = f"worker {event.worker_id!r} was lost: its connection broke, and it did not come back"
+    for run in _held_by(space, event.worker_id):
+        yield given_up(event.namespace, space, run, context, error, AttemptEnd.WORKER_LOST)
+
+
+def react_worker_back(state: State, event: WorkerBack, context: Context) -> Iterable[Event]:
+    """What a worker does not hold, although it was given to it, it has never heard of."""
+    space, held = state.spaces[event.namespace], frozenset(event.held)
+    for run in _held_by(space, event.worker_id):
+        if (run.run_id, run.attempt) not in held:
+            yield RunRequeued(
+                namespace=event.namespace,
+                run_id=run.run_id,
+                at_ms=event.at_ms,
+                error=f"worker {event.worker_id!r} never heard of it",
+                ready_at_ms=min(run.ready_at_ms, event.at_ms),
+                end=AttemptEnd.RELEASED,
+            )
+
+
+def _held_by(space: Space, worker_id: WorkerId) -> Iterator[Run]:
+    """What a worker holds, the last first: each that is requeued comes before the one before it."""
+    held = [space.runs[run_id] for run_id in space.held.get(worker_id, ())]
+    held.sort(key=lambda run: (run.ready_at_ms, run.action, run.number), reverse=True)
+    for run in held:
+        if run.run_id in space.runs:  # else what came of another one has cancelled it
+            yield run
 
 
 def apply_touched(state: State, event: RunTouched) -> None:
@@ -184,7 +218,9 @@ def apply_touched(state: State, event: RunTouched) -> None:
 
 
 def apply_requeued(state: State, event: RunRequeued) -> None:
-    run = release_lease(state, event.namespace, event.run_id, event.at_ms, failed=True)
+    counts = event.end is not AttemptEnd.RELEASED
+    failed = True if counts else None
+    run = release_lease(state, event.namespace, event.run_id, event.at_ms, failed=failed)
     space = state.spaces[event.namespace]
     run = replace(
         run,
@@ -193,15 +229,18 @@ def apply_requeued(state: State, event: RunRequeued) -> None:
         lease_expires_at_ms=None,
         ready_at_ms=event.ready_at_ms,
         is_delayed=event.ready_at_ms > event.at_ms,
-        error=event.error,
-        error_code=event.error_code,
-        retryable=True,
+        error=event.error if counts else run.error,
+        error_code=event.error_code if counts else run.error_code,
+        retryable=True if counts else run.retryable,
         attempts=attempts_after(run, event.at_ms, event.error, event.error_code, event.end),
+        attempts_before=run.attempts_before + (0 if counts else 1),
     )
     space.runs[run.run_id] = run
     space.tallies[run.action].pending += 1
     if run.is_delayed:
         state.due.set((RUN, event.namespace, run.run_id), event.ready_at_ms)
+    elif event.end in ENDED_BY_NO_FAULT:
+        return_to_queue(space, run)
     else:
         enter_queue(space, run)
 
@@ -321,12 +360,15 @@ def _requeued(
 ) -> RunRequeued:
     tries = run.attempt - run.attempts_before
     delay_ms = min(action.retry_delay_ms * 2 ** min(tries - 1, 40), DURATION_MS_MAX)
+    ready_at_ms = context.now_ms + delay_ms
+    if end in ENDED_BY_NO_FAULT:
+        ready_at_ms = min(run.ready_at_ms, context.now_ms)
     return RunRequeued(
         namespace=namespace,
         run_id=run.run_id,
         at_ms=context.now_ms,
         error=error,
-        ready_at_ms=context.now_ms + delay_ms,
+        ready_at_ms=ready_at_ms,
         error_code=code,
         end=end,
     )
