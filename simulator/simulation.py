@@ -315,6 +315,7 @@ class Simulation:
         while not reached() and loop.time() < end_s:
             await asyncio.sleep(rest_s)
             await self._world.awake.wait()
+            self._world.departures.check()
             if self._world.checks.broken is not None:
                 raise self._world.checks.broken
             for task in self._tasks:

@@ -3,6 +3,7 @@
 import asyncio
 import random
 
+from flo.client.session.keepalive import NO_PINGS, PingPolicy
 from flo.client.session.session import Session
 from flo.model.ids import ActionName
 from simulator.checks.invariants import Checks
@@ -10,6 +11,7 @@ from simulator.checks.observer import Observer
 from simulator.faults.network import Network
 from simulator.faults.profile import NO_FAULTS, FaultProfile
 from simulator.faults.server_time import ServerTime
+from simulator.ledgers.departures import Departures
 from simulator.ledgers.groups import GroupLedger
 from simulator.ledgers.kv import KvLedger
 from simulator.ledgers.reports import Reports
@@ -52,15 +54,17 @@ class World:
         self.group_ledger = GroupLedger(self.checks, self.reference, self.observer)
         self.kv_ledger = KvLedger(self.checks, self.reference, self.observer)
         self.workflow_ledger = WorkflowLedger(self.checks, self.reference, self.observer)
+        self.departures = Departures(self.checks, self.reference, self.time)
         self.is_closing = False
 
-    def session(self, place: str, rng: random.Random) -> Session:
+    def session(self, place: str, rng: random.Random, pings: PingPolicy = NO_PINGS) -> Session:
         return Session(
             self.network.connect_from(place),
             "simulated:9000",
             client=place,
             timeout_s=CALL_TIMEOUT_S,
             rng=rng.random,
+            pings=pings,
         )
 
     def end_faults(self) -> None:

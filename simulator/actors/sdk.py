@@ -11,12 +11,13 @@ from typing import Any
 from flo.client.actions import Actions
 from flo.client.client import Flo
 from flo.client.payloads.payload import encode_payload
+from flo.client.session.keepalive import PingPolicy
 from flo.client.session.session import Session
 from flo.client.workers import BLOCK_MS_DEFAULT, EXTEND_MS_DEFAULT, Workers
 from flo.model.errors import Conflict, FloError, Invalid, NotFound
 from flo.model.ids import ActionName, Namespace, RunId, WorkerId
 from flo.model.runs import OUTCOME_SUCCESS, Accepted, Assigned, Touched
-from flo.model.workers import Notifications, WorkerKnown
+from flo.model.workers import HeldTask, Notifications, Resumed, WorkerKnown
 from flo.worker.actions.context import ActionContext
 from flo.worker.actions.worker import ActionWorker
 from flo.worker.outcome import NonRetryableError
@@ -27,6 +28,9 @@ from simulator.world import ACTIONS, World, payload_for
 AUTO_TOUCH_CHANCE = 0.4
 LATE_S_MAX = 0.05
 """How much later than its deadline a handler may be stopped."""
+
+
+PINGS = PingPolicy(interval_s=5.0, silence_s_max=10.0)
 
 
 class SdkWorker:
@@ -57,6 +61,8 @@ class SdkWorker:
     def kill(self) -> None:
         """Nothing more comes from its process."""
         if self._serving is not None:
+            links = self._world.network.links_of(self.name)
+            self._world.departures.killed(self._namespace, self._worker_id, links)
             self._closing.add(asyncio.create_task(self._session.close()))
             self._serving.cancel()
 
@@ -65,14 +71,19 @@ class SdkWorker:
         if self._worker is not None:
             self._worker.stop()
 
+    @property
+    def _worker_id(self) -> WorkerId:
+        """Every life has one of its own."""
+        return f"{self.name}.{self._lives}"
+
     def _new_worker(self) -> ActionWorker:
-        self._session = self._world.session(self.name, self._rng)
+        self._session = self._world.session(self.name, self._rng, PINGS)
         flo = SimulatedFlo(self._world, self._session, self._namespace)
         self._workers = flo.workers
         self._auto_touch = self._rng.random() < AUTO_TOUCH_CHANCE
         worker = ActionWorker(
             flo,
-            worker_id=f"{self.name}.{self._lives}",
+            worker_id=self._worker_id,
             machine_id=self.name,
             concurrency=1,
             action_timeout=self._rng.choice((2.0, 60.0)),
@@ -148,6 +159,12 @@ class NotedWorkers(Workers):
         """Each life has an id of its own, which also keeps its processes apart."""
         settings["incarnation"] = worker_id
         return await super().register(worker_id, processes, **settings)
+
+    def _resume(
+        self, worker_id: WorkerId, incarnation: str, held: list[HeldTask]
+    ) -> asyncio.Future[Resumed]:
+        self._trace.did(worker_id, "resume", [f"{one.run_id}/{one.attempt}" for one in held])
+        return super()._resume(worker_id, worker_id, held)
 
     async def claim(
         self,

@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from flo.engine.machine import apply
 from flo.engine.state import State
+from flo.engine.workers.presence import expected_workers
 from flo.log.snapshots import Snapshot, SnapshotFolder
 from flo.model.base import Event
 from flo.model.errors import FloError
@@ -48,6 +49,7 @@ class SimulatedServer:
         self._upkeep: Upkeep | None = None
         self._triggers: Triggers | None = None
         self._router: Router | None = None
+        self._listener: Listener | None = None
         self._recovered = State()
 
     @property
@@ -77,7 +79,8 @@ class SimulatedServer:
         await self._triggers.start()
         watcher = SimulatedListener(world.trace)
         router = self._router = Router(self._shard, triggers=self._triggers)
-        listener = Listener(router, clock, watcher, "simulated", 9000)
+        listener = self._listener = Listener(router, clock, watcher, "simulated", 9000)
+        listener.workers.expect(expected_workers(self._shard.state))
         world.network.listen(lambda: self._accept(listener))
         world.trace.happened("server started")
 
@@ -205,7 +208,9 @@ class SimulatedServer:
         self._recovered = self._check_replay(self._shard.state, unwritten)
         self._log.unwritten = ()
         self._connections.clear()
-        self._shard = self._upkeep = self._triggers = self._router = None
+        if self._listener is not None:
+            self._listener.workers.stop()
+        self._shard = self._upkeep = self._triggers = self._router = self._listener = None
 
     def _check_replay(self, lived: State, unwritten: Sequence[Event]) -> State:
         """What lived, and the log replayed with what was about to be written, are the same."""

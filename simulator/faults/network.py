@@ -83,7 +83,7 @@ class Network:
         """Hold up all that goes to this place or comes from it."""
         if place not in self._cut_off:
             self._cut_off[place] = asyncio.Event()
-            for link in self._links_of(place):
+            for link in self.links_of(place):
                 link.has_had_trouble = True
 
     def heal(self, place: str) -> None:
@@ -92,7 +92,7 @@ class Network:
         if cut_off is None:
             return
         cut_off.set()
-        for link in self._links_of(place):
+        for link in self.links_of(place):
             link.heal()
 
     def heal_all(self) -> None:
@@ -106,10 +106,13 @@ class Network:
 
     def good_link(self, place: str) -> "Link | None":
         """The link from this place, if it has one that never had any trouble."""
-        for link in self._links_of(place):
+        for link in self.links_of(place):
             if not link.has_had_trouble and not link.client.is_closing():
                 return link
         return None
+
+    def links_of(self, place: str) -> "list[Link]":
+        return [link for link in self._links if link.place == place]
 
     def is_cut_off(self, place: str) -> bool:
         return place in self._cut_off
@@ -119,9 +122,6 @@ class Network:
 
     def happens(self, chance: float) -> bool:
         return chance > 0.0 and self.rng.random() < chance
-
-    def _links_of(self, place: str) -> "list[Link]":
-        return [link for link in self._links if link.place == place]
 
     def delay_s(self) -> float:
         return self.rng.random() * self.quality.delay_ms_max / 1_000
@@ -190,6 +190,7 @@ class End(asyncio.Transport):
         super().__init__()
         self.protocol = protocol
         self.is_gone = False
+        self.gone_at_s = 0.0
         self._link = link
         self._network = link.network
         self._loop = asyncio.get_running_loop()
@@ -282,6 +283,8 @@ class End(asyncio.Transport):
 
     def vanish(self) -> None:
         """The process at this end is no more; nobody is notified."""
+        if not self.is_gone:
+            self.gone_at_s = self._loop.time()
         self._closing = self.is_gone = True
         self._arriving.clear()
         self._arrived = 0

@@ -15,6 +15,7 @@ class ServerTime:
         self._loop = asyncio.get_running_loop()
         self._down_s = 0.0
         self._down_since_s: float | None = self._loop.time()
+        self._up_since_s = self._loop.time()
 
     def now_ms(self) -> int:
         return self._clock.now_ms()
@@ -31,11 +32,16 @@ class ServerTime:
         self._clock = clock
         self._down_s = self._down_so_far_s()
         self._down_since_s = None
+        self._up_since_s = self._loop.time()
         return self._clock
 
     def down(self) -> None:
         if self._down_since_s is None:
             self._down_since_s = self._loop.time()
+
+    def up_since_s(self) -> float | None:
+        """Since when the server is up; None if it is not."""
+        return self._up_since_s if self._down_since_s is None else None
 
     def excuses_s(self) -> float:
         """For how long, all in all, timers could not go off, or were put off with the time."""

@@ -17,6 +17,15 @@ class Reports:
         self._timeouts: defaultdict[RunKey, set[tuple[WorkerId, int, str]]] = defaultdict(set)
         self._touches: defaultdict[RunKey, set[int]] = defaultdict(set)
 
+        self._heard: set[tuple[RunKey, int]] = set()
+
+    def hear(self, run: RunKey, attempt: int) -> None:
+        """An attempt has come to the worker that claimed it."""
+        self._heard.add((run, attempt))
+
+    def has_heard(self, run: RunKey, attempt: int) -> bool:
+        return (run, attempt) in self._heard
+
     def complete(self, run: RunKey, worker_id: WorkerId, attempt: int, output: bytes) -> None:
         self._completes[run].add((worker_id, attempt, output))
 

@@ -199,7 +199,8 @@ class Ledger:
         run = self._reference.runs.by_id[hold.run]
         over = over or run.status is RunStatus.CANCELLED or run.is_purged
         set_back = self._time.set_back_ms > hold.set_back_ms
-        left = (hold.run[0], hold.worker_id) in self._left
+        worker = (hold.run[0], hold.worker_id)
+        left = worker in self._left or worker in self._reference.workers.ever_lost
         loose = self._reports.has_loose_complete(hold.run, hold.worker_id)
         self._hold(Invariant.LEASE_HONOURED, over or set_back or left or loose, error.message, hold)
 
@@ -429,5 +430,6 @@ class Ledger:
             run,
         )
         self._delivered.add(delivery)
+        self._reports.hear(run.key, task.attempt)
         self._hold(Invariant.INPUT_KEPT, task.payload == run.made.input, task, run)
         return Hold(run.key, worker_id, task, self._time.set_back_ms)

@@ -147,6 +147,21 @@ class LimitReference:
         timeline.waiting.append(run)
         return timeline.let_in(self._most((run.namespace, run.made.action)))
 
+    def ready_again(self, run: RunTimeline) -> list[RunTimeline]:
+        """The run was handed out in vain: it waits before those that became ready after it."""
+        if run.limit_key is None:
+            return [run]
+        name = (run.namespace, run.made.action, run.limit_key)
+        waiting = self.permits.setdefault(name, PermitTimeline()).waiting
+        later = [
+            place
+            for place, other in enumerate(waiting)
+            if other.made.priority == run.made.priority
+            and (other.ready_at_ms, other.made.number) > (run.ready_at_ms, run.made.number)
+        ]
+        waiting.insert(later[0] if later else len(waiting), run)
+        return self.permits[name].let_in(self._most(name[:2]))
+
     def begins(self, run: RunTimeline, at_ms: int) -> None:
         key = (run.namespace, run.made.action)
         self._last_begun_s[key] = self._loop.time()

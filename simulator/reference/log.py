@@ -118,6 +118,7 @@ class ReferenceModel:
             self._at_ms = self.observer.at_ms = _time_of(event) or at_ms
             self._handlers[type(event)](event)
         self._at_ms = self.observer.at_ms = at_ms
+        self.workers.finish()
         self.runs.finish(
             [row for row in archived if row.kind not in OTHER_KINDS],
             [row for row in removed if row.kind != DEAD_RECORD_KIND],

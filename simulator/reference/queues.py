@@ -22,6 +22,7 @@ class QueueReference:
     def __init__(self, checks: Checks, limits: LimitReference) -> None:
         self.lanes: dict[tuple[Namespace, ActionName], dict[LabelSet, dict[int, ReadyRuns]]] = {}
         """The ready runs of an action, by the labels they ask for and by priority."""
+        self._ready: dict[tuple[Namespace, RunId], RunTimeline] = {}
         self._hold = checks.hold
         self._limits = limits
         self._loop = asyncio.get_running_loop()
@@ -44,12 +45,28 @@ class QueueReference:
             return None
         return max(ready_s, self._limits.free_since_s((namespace, action)))
 
+    def _is_later(self, run: RunTimeline, other: RunId) -> bool:
+        ready = self._ready[run.namespace, other]
+        return (ready.ready_at_ms, ready.made.number) > (run.ready_at_ms, run.made.number)
+
     def add(self, run: RunTimeline) -> None:
         """It may be claimed from now on."""
         made = run.made
+        self._ready[run.key] = run
         lanes = self.lanes.setdefault((run.namespace, made.action), {})
         priorities = lanes.setdefault(label_set(made.labels), {})
         priorities.setdefault(made.priority, OrderedDict())[made.run_id] = self._loop.time()
+
+    def put_back(self, run: RunTimeline) -> None:
+        """It may be claimed again, before whoever became ready after it."""
+        self.add(run)
+        made = run.made
+        lane = self.lanes[run.namespace, made.action][label_set(made.labels)]
+        runs = list(lane[made.priority].items())
+        added = runs.pop()
+        later = [place for place, (run_id, _) in enumerate(runs) if self._is_later(run, run_id)]
+        runs.insert(later[0] if later else len(runs), added)
+        lane[made.priority] = OrderedDict(runs)
 
     def claim(self, run: RunTimeline) -> None:
         """It is claimed, and must be the first of its lane."""
@@ -70,6 +87,7 @@ class QueueReference:
         lanes = self.lanes[run.namespace, made.action]
         priorities = lanes[label_set(made.labels)]
         del priorities[made.priority][made.run_id]
+        del self._ready[run.key]
         if not priorities[made.priority]:
             del priorities[made.priority]
         if not priorities:
@@ -78,6 +96,8 @@ class QueueReference:
     def forget(self, namespace: Namespace) -> None:
         for key in [key for key in self.lanes if key[0] == namespace]:
             del self.lanes[key]
+        for run in [run for run in self._ready if run[0] == namespace]:
+            del self._ready[run]
 
 
 def label_set(labels: Labels | None) -> LabelSet:

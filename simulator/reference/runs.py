@@ -22,7 +22,7 @@ from flo.engine.runs.events import (
 )
 from flo.engine.runs.records import Run
 from flo.model.ids import ActionName, Namespace, RunId, WorkerId, run_id_of
-from flo.model.runs import RunStatus
+from flo.model.runs import AttemptEnd, RunStatus
 from flo.model.storage.archive import ArchiveAddress, Archived
 from simulator.checks.invariants import Invariant
 from simulator.checks.observer import Observer
@@ -84,6 +84,7 @@ class RunReference:
         """What is archived and removed with an append is what its events ask for."""
         self._check_archived(archived)
         self._check_removed(removed)
+        self._check_back()
 
     def find(self, namespace: Namespace, run_id: RunId) -> RunTimeline | None:
         return self.by_id.get((namespace, run_id))
@@ -173,6 +174,9 @@ class RunReference:
         timeline.attempt = event.attempt
         timeline.becomes(RunStatus.RUNNING, self._observer.position)
         timeline.holder = timeline.claimers[event.attempt] = event.worker_id
+        back = self._workers.back.get((event.namespace, event.worker_id))
+        if back is not None:
+            back.add((event.run_id, event.attempt))
         self._set_lease(timeline, lease_ms)
 
     @reads
@@ -210,17 +214,24 @@ class RunReference:
     @reads
     def _requeued(self, event: RunRequeued) -> None:
         timeline = self._held_run(event.namespace, event.run_id)
-        self._check_given_up(timeline, event.error, retry=True)
-        action = self._actions.settings[event.namespace, timeline.made.action]
-        hold = self._hold
-        hold(Invariant.ATTEMPTS_BOUNDED, not self._is_exhausted(timeline), event, timeline)
+        if event.end is AttemptEnd.RELEASED:
+            self._check_released(timeline)
+        else:
+            self._check_given_up(timeline, event.error, retry=True)
+            is_exhausted = self._is_exhausted(timeline)
+            self._hold(Invariant.ATTEMPTS_BOUNDED, not is_exhausted, event, timeline)
         delay_ms = event.ready_at_ms - event.at_ms
-        hold(Invariant.BACKOFF, delay_ms >= action.retry_delay_ms, delay_ms, timeline)
+        is_back = self._is_gone(timeline) or event.end is AttemptEnd.RELEASED
+        if not is_back:
+            action = self._actions.settings[event.namespace, timeline.made.action]
+            self._hold(Invariant.BACKOFF, delay_ms >= action.retry_delay_ms, delay_ms, timeline)
         self._let_go(timeline, event.error)
         timeline.becomes(RunStatus.PENDING, self._observer.position)
         timeline.ready_at_ms = event.ready_at_ms
         if delay_ms > 0:
             timeline.timer = self._observer.timer(event.ready_at_ms)
+        elif is_back:
+            self._is_ready_again(timeline)
         else:
             self._becomes_ready(timeline)
 
@@ -355,13 +366,43 @@ class RunReference:
         return self._let_go_s.get((namespace, worker_id), 0.0)
 
     def _check_given_up(self, timeline: RunTimeline, error: str, *, retry: bool) -> None:
-        """An attempt ended in vain: its holder said so, or left, or its lease is over."""
+        """An attempt ended in vain: its holder said so, left or was lost, or its lease is over."""
         assert timeline.holder is not None
-        if (timeline.namespace, timeline.holder) in self._workers.left:
+        if self._is_gone(timeline):
             return
         if retry and self._has_fail(timeline, error, retry=True):
             return
         self._timer_goes_off(timeline)
+
+    def _is_gone(self, timeline: RunTimeline) -> bool:
+        """Whether its holder has left or was lost with this append."""
+        assert timeline.holder is not None
+        holder = (timeline.namespace, timeline.holder)
+        return holder in self._workers.left or holder in self._workers.lost
+
+    def _check_released(self, timeline: RunTimeline) -> None:
+        """Its holder is back, and has never heard of it: that counts as no attempt."""
+        assert timeline.holder is not None
+        held = self._workers.back.get((timeline.namespace, timeline.holder))
+        task = (timeline.run_id, timeline.attempt)
+        self._hold(Invariant.HELD_AS_SAID, held is not None and task not in held, timeline, held)
+        heard = self._reports.has_heard(timeline.key, timeline.attempt)
+        self._hold(Invariant.HEARD_IS_NOT_RELEASED, not heard, timeline)
+        timeline.attempts_before += 1
+
+    def _check_back(self) -> None:
+        """Of what was leased to a worker that is back, nothing is left but what it says it holds.
+
+        What it has claimed since then is its own, too.
+        """
+        for (namespace, worker_id), held in self._workers.back.items():
+            leased = [
+                run
+                for run in self.live.values()
+                if run.namespace == namespace and run.holder == worker_id
+            ]
+            more = [str(run) for run in leased if (run.run_id, run.attempt) not in held]
+            self._hold(Invariant.HELD_AS_SAID, not more, worker_id, "never heard of", *more)
 
     def _has_fail(self, timeline: RunTimeline, error: str, *, retry: bool) -> bool:
         assert timeline.holder is not None
@@ -385,6 +426,14 @@ class RunReference:
         assert timeline.timer is not None
         self._observer.goes_off(timeline.timer, timeline)
         timeline.timer = None
+
+    def _is_ready_again(self, timeline: RunTimeline) -> None:
+        """It is where it was, before those that became ready after it."""
+        for admitted in self._limits.ready_again(timeline):
+            if timeline.limit_key is None:
+                self._queues.put_back(admitted)
+            else:
+                self._queues.add(admitted)
 
     def _becomes_ready(self, timeline: RunTimeline) -> None:
         """It may be claimed, if there is a permit for it."""
