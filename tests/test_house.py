@@ -33,8 +33,10 @@ NOT_OVER_HTTP = {
     "commit_transaction": "an open transaction belongs to one RPC connection",
     "rollback_transaction": "an open transaction belongs to one RPC connection",
     "read_in_transaction": "an open transaction belongs to one RPC connection",
+    "resume_worker": "a worker over HTTP has no connection: it lives by its heartbeats",
 }
 NOT_ON_THE_COMMAND_LINE = {
+    "resume_worker": "what a worker says first on a new connection; no command has one",
     "await_notifications": "the background listening of a worker; nobody types it",
     "transact": "flo kv txn sends the reads and writes of an open transaction instead",
 }

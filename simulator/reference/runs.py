@@ -243,8 +243,8 @@ class RunReference:
         timeline.holder = timeline.lease_ms = timeline.timer = None
         timeline.attempt -= 1
         timeline.becomes(RunStatus.PENDING, self._observer.position)
-        timeline.ready_at_ms = event.at_ms
-        self._becomes_ready(timeline)
+        timeline.ready_at_ms = min(timeline.ready_at_ms, event.at_ms)
+        self._is_ready_again(timeline)
 
     @reads
     def _failed(self, event: RunFailed) -> None:

@@ -15,6 +15,7 @@ from flo.engine.machine import (
 from flo.engine.runs.events import RunQueued
 from flo.engine.ticks import Tick
 from flo.engine.volatile import Presence
+from flo.engine.workers.presence import Disconnect, LoseWorker
 from flo.engine.workflows.rules import fall_due
 from flo.model.actions import DeleteAction, DisableAction, EnableAction, RegisterAction
 from flo.model.base import Message
@@ -51,7 +52,7 @@ def test_every_event_has_a_fold():
 def test_whatever_can_be_asked_over_the_wire_is_known_to_the_machine():
     asked = {operation.request for operation in FORMS if operation.opcode >= 10}
 
-    assert set(RULES) | set(QUERIES) == asked | {Tick, PullTrigger}
+    assert set(RULES) | set(QUERIES) == asked | {Tick, PullTrigger, Disconnect, LoseWorker}
     assert not set(RULES) & set(QUERIES)
 
 

@@ -52,7 +52,13 @@ from flo.engine.streams.events import (
     StreamDeleted,
     StreamTrimmed,
 )
-from flo.engine.workers.events import WorkerDeregistered, WorkerDrained, WorkerRegistered
+from flo.engine.workers.events import (
+    WorkerBack,
+    WorkerDeregistered,
+    WorkerDrained,
+    WorkerLost,
+    WorkerRegistered,
+)
 from flo.engine.workers.records import Worker
 from flo.log.checksums import (
     archived_checksum,
@@ -88,6 +94,9 @@ WORKER = Worker(
     labels={"l": "x"},
     metadata={"m": 1},
     incarnation="i",
+    connection_bound=True,
+    consumer="c",
+    lost_at_ms=5,
 )
 RETENTION = Retention(max_age_ms=1, max_length=2, max_bytes=3)
 SETTINGS = GroupSettings(
@@ -213,7 +222,15 @@ WRITTEN = [
     ),
     (
         WorkerRegistered(namespace="n", worker=WORKER),
-        b"\x91\x93\xb0WorkerRegistered\xa1n\x9a\xa1w\x91\xa1a\x02\n\xc0\x81\xa1l\xa1x\xc2\xa6action\x81\xa1m\x01\xa1i",
+        b"\x91\x93\xb0WorkerRegistered\xa1n\x9d\xa1w\x91\xa1a\x02\n\xc0\x81\xa1l\xa1x\xc2\xa6action\x81\xa1m\x01\xa1i\xc3\xa1c\x05",
+    ),
+    (
+        WorkerLost(namespace="n", worker_id="w", at_ms=4, since_ms=1),
+        b"\x91\x95\xaaWorkerLost\xa1n\xa1w\x04\x01",
+    ),
+    (
+        WorkerBack(namespace="n", worker_id="w", at_ms=4, held=(("a-1", 2),)),
+        b"\x91\x95\xaaWorkerBack\xa1n\xa1w\x04\x91\x92\xa3a-1\x02",
     ),
     (
         WorkerDrained(namespace="n", worker_id="w"),

@@ -441,7 +441,7 @@ def test_a_worker_waits_for_its_server_to_come_up(caplog: pytest.LogCaptureFixtu
     assert len(server.heard(Complete)) == 1
     lines = [record.getMessage() for record in caplog.records]
     assert lines[0] == (
-        "cannot reach flo at flo:9000: nobody listens; next try in 0.05 s, then at least every 5 s"
+        "cannot reach flo at flo:9000: nobody listens; next try in 0.05 s, then at least every 1 s"
     )
     assert len(lines) < 10
     assert "connected to flo at flo:9000, after" in lines[-1]

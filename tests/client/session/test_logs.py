@@ -25,7 +25,7 @@ def test_a_server_out_of_reach_is_told_at_once_and_then_rarely(
         await asyncio.sleep(0.01)
         assert caplog.messages == [
             "cannot reach flo at flo:9000: nobody listens; "
-            "next try in 0.05 s, then at least every 5 s"
+            "next try in 0.05 s, then at least every 1 s"
         ]
         await asyncio.sleep(100)
         assert len(caplog.messages) == 2

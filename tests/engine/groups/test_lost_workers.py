@@ -10,7 +10,7 @@ from given import ANNA, BORIS, DEFAULT, Later, given
 GROUP = {"stream": "orders", "group": "billing"}
 REGISTER = RegisterWorker(
     worker_id=ANNA,
-    actions=["orders/billing"],
+    processes=["orders/billing"],
     worker_type=WorkerType.STREAM,
     incarnation="first",
     connection_bound=True,

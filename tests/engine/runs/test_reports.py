@@ -522,7 +522,7 @@ def test_what_a_worker_leaves_undone_is_given_up_at_once():
 
 
 def test_what_a_worker_leaves_undone_comes_before_what_was_ready_after_it():
-    engine = given(SEND, RegisterWorker(worker_id=ANNA, actions=["send"]), *[INVOKE] * 6)
+    engine = given(SEND, RegisterWorker(worker_id=ANNA, processes=["send"]), *[INVOKE] * 6)
     claimed(engine, ANNA, max_tasks=3)
     engine.execute(Cancel(run_id="send-4"))
     engine.execute(Later(1_000))

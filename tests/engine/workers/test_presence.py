@@ -23,7 +23,7 @@ GRACE_MS = 3_000
 SEND = RegisterAction(name="send", max_retries=1, retry_delay_ms=60_000, timeout_ms=600_000)
 INVOKE = Invoke(action="send")
 REGISTER = RegisterWorker(
-    worker_id=ANNA, actions=["send"], incarnation="first", connection_bound=True
+    worker_id=ANNA, processes=["send"], incarnation="first", connection_bound=True
 )
 
 
@@ -155,7 +155,7 @@ def test_a_worker_whose_connection_breaks_again_has_the_whole_grace_period_again
 
 def test_the_end_of_the_connection_of_an_earlier_process_means_nothing():
     again = RegisterWorker(
-        worker_id=ANNA, actions=["send"], incarnation="second", connection_bound=True
+        worker_id=ANNA, processes=["send"], incarnation="second", connection_bound=True
     )
     engine = given(SEND, REGISTER, again, INVOKE, claim(), disconnect(), Later(GRACE_MS))
 
@@ -164,7 +164,7 @@ def test_the_end_of_the_connection_of_an_earlier_process_means_nothing():
 
 
 def test_a_worker_without_a_connection_keeps_its_leases():
-    over_http = RegisterWorker(worker_id=ANNA, actions=["send"])
+    over_http = RegisterWorker(worker_id=ANNA, processes=["send"])
     engine = given(SEND, over_http, INVOKE, claim(), Later(GRACE_MS))
 
     assert not engine.execute(lose(incarnation="")).events
@@ -188,7 +188,7 @@ def test_after_a_start_of_the_server_a_worker_has_the_grace_period_to_come_back(
 
 def test_another_process_in_the_place_of_a_broken_one_releases_what_that_one_had():
     again = RegisterWorker(
-        worker_id=ANNA, actions=["send"], incarnation="second", connection_bound=True
+        worker_id=ANNA, processes=["send"], incarnation="second", connection_bound=True
     )
     engine = given(SEND, REGISTER, INVOKE, claim(), disconnect())
 
@@ -200,7 +200,7 @@ def test_another_process_in_the_place_of_a_broken_one_releases_what_that_one_had
 
 def test_another_process_beside_one_that_is_connected_takes_nothing_away_from_it():
     again = RegisterWorker(
-        worker_id=ANNA, actions=["send"], incarnation="second", connection_bound=True
+        worker_id=ANNA, processes=["send"], incarnation="second", connection_bound=True
     )
     engine = given(SEND, REGISTER, INVOKE, claim())
 

@@ -157,6 +157,8 @@ class BlockingWorkers(BlockingProxy):
         metadata: dict[str, Any] | str | None = ...,
         worker_type: WorkerType | str = ...,
         incarnation: str = ...,
+        connection_bound: bool = ...,
+        consumer: str | None = ...,
     ) -> WorkerKnown: ...
     def heartbeat(self, worker_id: WorkerId, current_load: int = ...) -> WorkerKnown: ...
     def claim(

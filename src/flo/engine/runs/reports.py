@@ -255,12 +255,12 @@ def apply_given_back(state: State, event: RunGivenBack) -> None:
         worker_id=None,
         started_at_ms=None,
         lease_expires_at_ms=None,
-        ready_at_ms=event.at_ms,
+        ready_at_ms=min(run.ready_at_ms, event.at_ms),
         given_back=run.given_back + 1,
     )
     space.runs[run.run_id] = run
     space.tallies[run.action].pending += 1
-    enter_queue(space, run)
+    return_to_queue(space, run)
 
 
 def leased_run(run: Run | None, command: Complete | Fail | Touch) -> Run:
