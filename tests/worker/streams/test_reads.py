@@ -105,6 +105,8 @@ def test_a_worker_says_who_it_is_and_what_it_reads() -> None:
         metadata={"version": "1.2"},
         worker_type=WorkerType.STREAM,
         incarnation=registration.incarnation,
+        connection_bound=True,
+        consumer="boris",
     )
     assert server.heard(JoinGroup) == [JoinGroup(stream="events", group="g", consumer="boris")]
     assert server.heard(ReadGroup) == [
