@@ -193,6 +193,29 @@ start:
   transitions: {ENDS}
 """
 
+_TURNS = "".join(
+    f"""
+  turn{number}:
+    run: "@actions/nobody"
+    transitions: {{failure: {f"turn{number + 1}" if number < 15 else "pause"}}}"""
+    for number in range(1, 16)
+)
+CIRCLE = f"""
+kind: Workflow
+name: circle
+version: "1"
+idempotency: optional
+start:
+  run: "@actions/bake"
+  rollback: "@actions/dig"
+  transitions: {{success: turn1, failure: turn1, timeout: turn1}}
+steps:{_TURNS}
+  pause:
+    sleep: 0
+    transitions: {{success: turn1}}
+"""
+"""It goes round in circles over many commits, and is stopped."""
+
 BELLS = "bells"
 """The stream whose records start runs; nobody deletes it."""
 SCHEDULED = "clock"
@@ -201,7 +224,7 @@ SIGNAL = "star"
 WITHOUT_END = frozenset({"vow"})
 """These may wait for a signal for ever."""
 
-_EVERYWHERE = (CAKE, WISH, VOW, FEAST, ROWS, FAMILY, RELAY, CLOCK, NARROW)
+_EVERYWHERE = (CAKE, WISH, VOW, FEAST, ROWS, FAMILY, RELAY, CLOCK, NARROW, CIRCLE)
 
 
 def documents_of(namespace: Namespace) -> dict[WorkflowName, str]:

@@ -63,6 +63,10 @@ def _audit_run(space: Space, timeline: WorkflowTimeline, checks: Checks) -> None
     )
     same = kept == (expected, timeline.paused, timeline.admitted, timeline.to_undo)
     checks.hold(Invariant.STATE_IS_THE_REFERENCE, same, kept, timeline)
+    outcomes = {step: result.outcome for step, result in execution.results.items()}
+    repeated = {step: result.outcome for step, result in timeline.made.results.items()}
+    expected_outcomes = {**repeated, **timeline.step_outcomes}
+    checks.hold(Invariant.STATE_IS_THE_REFERENCE, outcomes == expected_outcomes, outcomes, timeline)
     signals = Counter(signal.type for signal in execution.signals)
     checks.hold(
         Invariant.STATE_IS_THE_REFERENCE, signals == +timeline.signals, signals, timeline.signals

@@ -78,6 +78,7 @@ class Invariant(StrEnum):
     ONE_BRANCH_WAITS = "a run that a workflow awaits is awaited by one branch, once"
     OUTCOME_COUNTED_ONCE = "an outcome is counted once, by the branch that has waited for it"
     OUTCOME_HEARD = "no branch waits for a run that has ended"
+    CIRCLES_END = "a branch takes at most 256 steps without a wait for something outside"
     SIGNALS_USED_ONCE = "a signal is used once, and none times out that is there"
     ROLLBACK_ORDER = "what was done is undone, the last first, before a run ends badly"
     WORKFLOWS_END_ONCE = "a workflow run ends once, and nothing happens in it afterwards"

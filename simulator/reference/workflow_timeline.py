@@ -34,6 +34,11 @@ class WorkflowTimeline:
         self.ended_at = 0
         """The append that ended it."""
         self.ended_s = 0.0
+        self.step_outcomes: dict[StepName, str] = {}
+        """How each step has ended the last time."""
+        self.steps_in_a_row: Counter[BranchName] = Counter()
+        """Steps of a branch since it has waited for something outside, or one of its branches."""
+        self.waited = False
         self.outcomes = 0
         """How often something that it waited for has had an outcome."""
 
@@ -42,6 +47,12 @@ class WorkflowTimeline:
         """Whether nothing but a signal moves it on."""
         now = self.branches.get(MAIN)
         return now is not None and now.phase is BranchPhase.SIGNAL and now.until_ms is None
+
+    def wait_outside(self, branch: BranchName) -> None:
+        self.waited = True
+        for name in [MAIN, *self.steps_in_a_row]:
+            if name in (branch, MAIN) or branch.startswith(f"{name}/"):
+                self.steps_in_a_row[name] = 0
 
     @property
     def is_live(self) -> bool:

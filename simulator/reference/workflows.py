@@ -37,7 +37,7 @@ from flo.engine.workflows.events import (
 from flo.engine.workflows.records import Branch, WorkflowRecord
 from flo.model.ids import Namespace, RunId
 from flo.model.storage.archive import Archived
-from flo.model.workflows import MAIN, BranchName, WorkflowName, WorkflowStatus
+from flo.model.workflows import MAIN, BranchName, BranchPhase, WorkflowName, WorkflowStatus
 from flo.workflow.definition import Definition
 from flo.workflow.steps import RunStep, SignalStep, Step
 from simulator.checks.invariants import Invariant
@@ -49,6 +49,7 @@ WORKFLOW_KINDS = frozenset({"workflow", "workflow-of", "workflow-id", "history"}
 """What of workflows is in the archive."""
 CHILD_PREFIX = "wfrun-"
 UNDOING = "~"
+STEPS_IN_A_ROW_MAX = 256
 
 RunKey: TypeAlias = tuple[Namespace, RunId]
 WorkflowKey: TypeAlias = tuple[Namespace, WorkflowName]
@@ -234,7 +235,18 @@ class WorkflowReference:
         elif event.branch == UNDOING:
             first = timeline.to_undo[:1] == [now.step]
             hold(Invariant.ROLLBACK_ORDER, first, event, "of", timeline.to_undo)
+        if now.attempt == 1 and not now.polls:
+            steps = timeline.steps_in_a_row[event.branch]
+            hold(Invariant.CIRCLES_END, steps < STEPS_IN_A_ROW_MAX, event, steps)
+        self._wait_for_time(timeline, event)
         self._move(timeline, event.branch, now)
+
+    def _wait_for_time(self, timeline: WorkflowTimeline, event: StepStarted | StepHeld) -> None:
+        """A sleep or the delay of a poll, unless it has no length."""
+        now = event.now
+        is_timed = now.phase in (BranchPhase.SLEEP, BranchPhase.POLL)
+        if is_timed and now.until_ms is not None and now.until_ms > event.at_ms:
+            timeline.wait_outside(event.branch)
 
     def _may_follow(self, timeline: WorkflowTimeline, before: Branch | None, now: Branch) -> bool:
         """Whether the graph leads from the one step to the other."""
@@ -251,6 +263,7 @@ class WorkflowReference:
         same = before.step == event.now.step and before.awaited is None
         self._hold(Invariant.STEPS_IN_ORDER, same, event, "but", before)
         is_at_rest = event.branch in timeline.at_rest
+        self._wait_for_time(timeline, event)
         self._move(timeline, event.branch, event.now)
         if is_at_rest:
             timeline.at_rest.add(event.branch)
@@ -276,9 +289,12 @@ class WorkflowReference:
         self._heard.add(key)
         timeline.outcomes += 1
         if event.awaited.startswith(CHILD_PREFIX):
+            if self.runs[key].waited:
+                timeline.wait_outside(event.branch)
             over = not self.runs[key].is_live
             self._hold(Invariant.OUTCOME_COUNTED_ONCE, over, event, self.runs[key])
         else:
+            timeline.wait_outside(event.branch)  # no action here is done by the server itself
             self._outcomes.append(key)
         now = timeline.branches[event.branch]
         timeline.branches[event.branch] = msgspec.structs.replace(now, awaited=None, until_ms=None)
@@ -292,6 +308,8 @@ class WorkflowReference:
         assert now is not None
         self._hold(Invariant.STEPS_IN_ORDER, now.awaited is None, event, "but", now)
         self._rest(timeline, event.branch)
+        timeline.step_outcomes[event.step] = event.outcome
+        timeline.steps_in_a_row[event.branch] += 1
         step = timeline.definition.step_named(event.step)  # those of branches undo nothing here
         if isinstance(step, RunStep) and step.rollback is not None and event.outcome == "success":
             timeline.done.append(event.step)
@@ -306,6 +324,8 @@ class WorkflowReference:
         timeline = self._live_run(event)
         new = event.branch not in timeline.branches
         self._hold(Invariant.STEPS_IN_ORDER, new and not timeline.paused, event, timeline)
+        opener = event.branch.rpartition("/")[0].rpartition("/")[0]
+        timeline.steps_in_a_row[event.branch] = timeline.steps_in_a_row[opener]
 
     @reads
     def _branch_ended(self, event: BranchEnded) -> None:
@@ -332,6 +352,7 @@ class WorkflowReference:
         timeline = self._live_run(event)
         kept = timeline.signals[event.signal_type] > 0
         self._hold(Invariant.SIGNALS_USED_ONCE, kept, event, timeline.signals)
+        timeline.wait_outside(event.branch)
         timeline.signals[event.signal_type] -= 1
 
     @reads
@@ -342,6 +363,8 @@ class WorkflowReference:
         self._hold(Invariant.TIMERS_NOT_EARLY, ripe, event, until_ms)
         unheard = not timeline.signals[event.signal_type]
         self._hold(Invariant.SIGNALS_USED_ONCE, unheard, event, timeline.signals)
+        timeline.wait_outside(event.branch)
+        timeline.step_outcomes[timeline.branches[event.branch].step] = "timeout"
         self._rest(timeline, event.branch)
 
     @reads

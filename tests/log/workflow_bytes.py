@@ -124,9 +124,15 @@ OF_WORKFLOWS: list[tuple[Event, bytes]] = [
     ),
     (
         ActionEnded(
-            **OF_BRANCH, awaited="a-1", outcome="failure", at_ms=7, error="e", error_code="c"
+            **OF_BRANCH,
+            awaited="a-1",
+            outcome="failure",
+            at_ms=7,
+            error="e",
+            error_code="c",
+            outside=False,
         ),
-        b"\x91\x99\xabActionEnded\xa1n\xa7wfrun-2\xa3s/b\xa3a-1\xa7failure\x07\xa1e\xa1c",
+        b"\x91\x9a\xabActionEnded\xa1n\xa7wfrun-2\xa3s/b\xa3a-1\xa7failure\x07\xa1e\xa1c\xc2",
     ),
     (
         StepEnded(
@@ -213,7 +219,7 @@ OF_WORKFLOWS: list[tuple[Event, bytes]] = [
         WorkflowFinished(
             **OF_RUN, ending=ENDING, output=b"o", at_ms=7, workflow="w", limit_key="p"
         ),
-        b"\x91\x98\xb0WorkflowFinished\xa1n\xa7wfrun-2\x95\xa9timed_out\xacflo.TimedOut\xa1e\xa1c\xc2\xc4\x01o\x07\xa1w\xa1p",
+        b"\x91\x99\xb0WorkflowFinished\xa1n\xa7wfrun-2\x95\xa9timed_out\xacflo.TimedOut\xa1e\xa1c\xc2\xc4\x01o\x07\xa1w\xa1p\xc3",
     ),
     (
         HistoryFiled(**OF_RUN, part=3, at_ms=7),

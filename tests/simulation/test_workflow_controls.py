@@ -9,6 +9,7 @@ from flo.engine.runs.events import RunCompleted, RunRequeued
 from flo.engine.schedules import rules as schedules
 from flo.engine.schedules import triggers
 from flo.engine.schedules.events import ScheduleFired
+from flo.engine.workflows import execution as executions
 from flo.engine.workflows import folds as workflow_folds
 from flo.engine.workflows import queries as workflow_views
 from flo.engine.workflows import rules as workflows
@@ -20,12 +21,13 @@ from flo.engine.workflows.advance.stepper import PARTS, carry_out
 from flo.engine.workflows.events import (
     RollbackBegan,
     SignalMatched,
+    SignalTimedOut,
     WorkflowAdmitted,
     WorkflowFinished,
     WorkflowPaused,
 )
 from flo.model.schedules import PullTrigger
-from flo.model.workflows import GetHistory
+from flo.model.workflows import BranchPhase, GetHistory
 from flo.workflow.outcome import StepError
 from simulation.control import control, every_control, wake_nobody
 from simulator.checks.invariants import Invariant
@@ -64,6 +66,25 @@ def steps_begin_before_the_one_before_has_ended(monkeypatch):
         return moves
 
     monkeypatch.setattr(steps, "call", call_and_go_on)
+
+
+@control(Invariant.CIRCLES_END)
+def steps_are_counted_within_one_commit_only(monkeypatch):
+    def advance_anew(state, namespace, execution, context):
+        execution.steps_since_wait.clear()
+        return Advance(state, namespace, execution, context)
+
+    monkeypatch.setattr(workflows, "Advance", advance_anew)
+
+
+@control(Invariant.STATE_IS_THE_REFERENCE, audited=True)
+def a_signal_that_did_not_come_leaves_no_outcome(monkeypatch):
+    def miss(execution, event):
+        now = execution.branches[event.branch]
+        between = replace(now, phase=BranchPhase.BETWEEN, until_ms=None)
+        execution.branches[event.branch] = between
+
+    monkeypatch.setitem(executions.EXECUTION_FOLDS, SignalTimedOut, miss)
 
 
 @control(Invariant.ROLLBACK_ORDER)

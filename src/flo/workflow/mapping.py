@@ -7,7 +7,8 @@
     $.input                       the input of the workflow run
     $.input.items[0].sku          a part of it; `items.0.sku` and `["odd key"]` work too
     $.steps.NAME.output           the output of a step; of a signal wait, the payload of the signal
-    $.steps.NAME.outcome          its outcome; the start step is called `start` or `_start`
+    $.steps.NAME.outcome          its outcome; of a wait for a signal in vain, `timeout`
+                                  (the start step is called `start` or `_start`)
     $.flo.run_id                  the id of the workflow run
     $.flo.timestamp               epoch milliseconds of now
     $.item, $.index               in forEach: the item, and its number from 0

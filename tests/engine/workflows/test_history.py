@@ -62,6 +62,11 @@ steps:
         ("step_completed", "late", "late", 0),
         ("workflow_failed", None, "flo.Failed", 0),
     ]
+    missing = "action 'nobody' is not registered"
+    errors = {one.type: one.error for one in harness.history() if one.error is not None}
+    assert errors.pop("action_completed") == "boom"
+    assert set(errors) == {"step_completed", "workflow_failed"}
+    assert all(error.startswith(missing) for error in errors.values())
     times = [one.at_ms - NOON_MS for one in harness.history()]
     assert times == sorted(times)
     assert (times[0], times[-1]) == (0, 1_010)
@@ -173,3 +178,16 @@ def test_every_event_of_a_run_is_known_to_the_history_or_left_out_on_purpose():
     untold = set(get_args(ExecutionEvent)) - set(ENTRIES)
 
     assert untold == {BranchClosed, HistoryFiled, WorkflowAdmitted}
+
+
+@pytest.mark.parametrize("terminal", ["Withdrawn", "flo.Cancelled"])
+def test_a_cancelled_terminal_is_told_by_its_name(terminal):
+    step = f'{{run: "@actions/check", transitions: {{failure: {terminal}}}}}'
+    more = "terminals: {Withdrawn: cancelled}\n"
+    harness = workflow_harness(one_step(step, more=more), "check")
+    harness.start()
+    harness.fail("check", "no money")
+
+    last = harness.history()[-1]
+
+    assert (last.type, last.detail, last.error) == ("workflow_cancelled", terminal, "no money")

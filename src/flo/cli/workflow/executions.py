@@ -54,6 +54,12 @@ def place_text(entry: HistoryView) -> str:
     return f"{entry.step or ''}{f' ({entry.branch})' if entry.branch else ''}".strip()
 
 
+def detail_text(entry: HistoryView) -> str:
+    """The detail, and the error if there is one and it says more."""
+    is_more = entry.error is not None and entry.error != entry.detail
+    return f"{entry.detail}: {entry.error}" if is_more else entry.detail
+
+
 def run_value(run: WorkflowRunView) -> dict[str, object]:
     """A run for programs; the four fields that everyone looks for come first."""
     value: dict[str, object] = {

@@ -21,7 +21,7 @@ from flo.cli.app.command import FloCommand
 from flo.cli.app.options import Format, GlobalSettings, pass_settings
 from flo.cli.app.output import NOTHING, payload_text, time_text, to_json
 from flo.cli.app.printable import printable
-from flo.cli.workflow.executions import place_text, run_value
+from flo.cli.workflow.executions import detail_text, place_text, run_value
 from flo.model.errors import TimedOut, Unavailable
 from flo.model.ids import RunId
 from flo.model.workflows import ENDED, HistoryView, WaitView, WorkflowRunView, WorkflowStatus
@@ -176,7 +176,7 @@ def _entry_text(form: Format, entry: HistoryView) -> str:
         case Format.TEXT:
             step = place_text(entry) or NOTHING
             is_said = entry.type.startswith("step_") and entry.detail == entry.step
-            detail = "" if is_said else entry.detail
+            detail = entry.error or "" if is_said else detail_text(entry)
             text = f"{entry.type:<{TYPE_WIDTH}}  {step:<{STEP_WIDTH}}  {detail}"
             return printable(f"{time_text(entry.at_ms)}  {text}").replace("\n", " ").rstrip()
 

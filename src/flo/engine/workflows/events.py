@@ -81,6 +81,8 @@ class ActionEnded(Event):
     at_ms: int
     error: str | None = None
     error_code: str | None = None
+    outside: bool = True
+    """Whether a worker outside did it; of a child, whether it has waited for something outside."""
 
 
 class StepEnded(Event):
@@ -236,6 +238,8 @@ class WorkflowFinished(Event):
     at_ms: int
     workflow: WorkflowName
     limit_key: str | None = None
+    waited: bool = True
+    """Whether it has ever waited for something outside."""
 
 
 class HistoryFiled(Event):

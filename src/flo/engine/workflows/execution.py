@@ -35,8 +35,10 @@ from flo.engine.workflows.records import (
     StepResult,
     WorkflowRun,
 )
+from flo.model.errors import TIMEOUT_CODE
 from flo.model.workflows import MAIN, BranchName, BranchPhase, StepName
 from flo.workflow.definition import Definition
+from flo.workflow.outcome import TIMEOUT
 from flo.workflow.steps import ForEachStep, ParallelStep, RunStep, Step
 
 HISTORY_PART_LENGTH = 200
@@ -47,6 +49,8 @@ COMPENSATION = "~"
 
 NO_BRANCH = Branch(step="", phase=BranchPhase.BETWEEN)
 """What a branch that is not there waits for: nothing."""
+
+WAITS_FOR_TIME = frozenset((BranchPhase.SLEEP, BranchPhase.POLL))
 
 BranchEvent: TypeAlias = (
     StepStarted
@@ -82,8 +86,6 @@ class Execution:
         "ending",
         "history",
         "history_parts",
-        "hops",
-        "hops_at_ms",
         "items",
         "outputs",
         "paused",
@@ -91,8 +93,10 @@ class Execution:
         "run",
         "run_id",
         "signals",
+        "steps_since_wait",
         "to_undo",
         "undone",
+        "waited",
     )
 
     def __init__(self, run: WorkflowRun, definition: Definition) -> None:
@@ -116,9 +120,11 @@ class Execution:
         self.undone: tuple[StepName, ...] = ()
         self.due_at_ms: int | None = None
         """The time under which it stands in the queue of what falls due."""
-        self.hops = 0
-        """How many steps have ended at the same time, without an action that was waited for."""
-        self.hops_at_ms = 0
+        self.steps_since_wait: dict[BranchName, int] = {}
+        """How many steps a branch has ended since it last waited for something outside: a worker, a
+        signal, a time. One that begins counts on from the branch that has opened it."""
+        self.waited = False
+        """Whether it has ever waited for something outside."""
         self.history: list[HistoryEntry] = []
         self.history_parts = 0
 
@@ -139,22 +145,32 @@ class Execution:
         return next_at_ms
 
     def fold(self, event: ExecutionEvent) -> None:
-        _FOLDS[type(event)](self, event)
+        EXECUTION_FOLDS[type(event)](self, event)
 
     def _branch_on(self, event: StepStarted | StepHeld) -> None:
-        self.branches[event.branch] = event.now
+        now = event.now
+        self.branches[event.branch] = now
+        if now.until_ms is not None and now.phase in WAITS_FOR_TIME and now.until_ms > event.at_ms:
+            self._wait_outside(event.branch)
+
+    def _wait_outside(self, branch: BranchName) -> None:
+        """A branch waits for something outside, and so do the joins that wait for the branch."""
+        self.waited = True
+        self.steps_since_wait.pop(branch, None)
+        while branch != MAIN:
+            branch = parent_branch(branch)
+            self.steps_since_wait.pop(branch, None)
 
     def _end_action(self, event: ActionEnded) -> None:
+        if event.outside:
+            self._wait_outside(event.branch)
         branch = self.branches[event.branch]
-        if branch.phase is BranchPhase.ACTION:
-            self.hops = 0
         self.branches[event.branch] = replace(branch, awaited=None, until_ms=None)
 
     def _end_step(self, event: StepEnded) -> None:
-        self.hops = self.hops + 1 if event.at_ms == self.hops_at_ms else 1
-        self.hops_at_ms = event.at_ms
-        self.results.pop(event.step, None)  # the last one that has ended stands last
-        self.results[event.step] = StepResult(
+        steps_since_wait = self.steps_since_wait
+        steps_since_wait[event.branch] = steps_since_wait.get(event.branch, 0) + 1
+        result = StepResult(
             outcome=event.outcome,
             output=event.output,
             error=event.error,
@@ -162,7 +178,10 @@ class Execution:
             error_code=event.error_code,
             retryable=event.retryable,
         )
+        self._keep_result(event.step, result)
         branch = self.branches[event.branch]
+        if branch.phase is BranchPhase.JOIN:
+            self._forget_outputs(event.branch, event.step)
         self.branches[event.branch] = Branch(
             step=event.step, phase=BranchPhase.BETWEEN, began_at_ms=branch.began_at_ms
         )
@@ -170,10 +189,23 @@ class Execution:
         if isinstance(step, RunStep) and step.rollback is not None and event.outcome == "success":
             self.done.append(event.step)
 
+    def _keep_result(self, step: StepName, result: StepResult) -> None:
+        self.results.pop(step, None)  # the last one that has ended stands last
+        self.results[step] = result
+
+    def _forget_outputs(self, branch: BranchName, step: StepName) -> None:
+        """A join has ended: what its branches have come to is in its output."""
+        prefix = branch_under(branch, step, "")
+        for name in [name for name in self.outputs if name.startswith(prefix)]:
+            del self.outputs[name]
+
     def _end_branch(self, event: BranchEnded) -> None:
         del self.branches[event.branch]
         self.outputs[event.branch] = event.output
         parent = parent_branch(event.branch)
+        steps, before = self.steps_since_wait.pop(event.branch, 0), self.steps_since_wait
+        if parent in before:  # otherwise a branch of the join has waited for something outside
+            before[parent] = max(before[parent], steps)
         join = self.branches[parent]
         self.branches[parent] = replace(
             join,
@@ -185,22 +217,36 @@ class Execution:
         parent = parent_branch(event.branch)
         join = self.branches[parent]
         self.branches[parent] = replace(join, opened=join.opened + 1)
+        if steps := self.steps_since_wait.get(parent):
+            self.steps_since_wait[event.branch] = steps
         self.branches[event.branch] = Branch(
             step=event.step, phase=BranchPhase.BETWEEN, began_at_ms=event.at_ms
         )
 
     def _close_branch(self, event: BranchClosed) -> None:
         self.branches.pop(event.branch, None)
+        self.steps_since_wait.pop(event.branch, None)
 
     def _receive(self, event: SignalReceived) -> None:
         self.signals.append(event.signal)
 
     def _match(self, event: SignalMatched) -> None:
+        self._wait_outside(event.branch)
         self.signals.remove(next(one for one in self.signals if one.type == event.signal_type))
 
     def _miss(self, event: SignalTimedOut) -> None:
+        self._wait_outside(event.branch)
         branch = self.branches[event.branch]
         self.branches[event.branch] = replace(branch, phase=BranchPhase.BETWEEN, until_ms=None)
+        error = f"no signal {event.signal_type!r} came in time"
+        timed_out = StepResult(
+            outcome=TIMEOUT,
+            output=b"null",
+            error=error,
+            at_ms=event.at_ms,
+            error_code=TIMEOUT_CODE,
+        )
+        self._keep_result(branch.step, timed_out)
 
     def _pause(self, event: WorkflowPaused) -> None:
         self.paused = True
@@ -225,7 +271,7 @@ class Execution:
         self.history = self.history[HISTORY_PART_LENGTH:]
 
 
-_FOLDS: dict[type[ExecutionEvent], Callable[[Execution, Any], None]] = {
+EXECUTION_FOLDS: dict[type[ExecutionEvent], Callable[[Execution, Any], None]] = {
     StepStarted: Execution._branch_on,
     StepHeld: Execution._branch_on,
     ActionEnded: Execution._end_action,

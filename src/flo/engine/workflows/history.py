@@ -28,6 +28,7 @@ from flo.engine.workflows.events import (
 from flo.engine.workflows.execution import COMPENSATION, NO_BRANCH, ExecutionEvent
 from flo.engine.workflows.records import Branch, Ending, HistoryEntry
 from flo.model.base import Event
+from flo.model.errors import CANCELLED_CODE
 from flo.model.workflows import RUN_PREFIX, BranchPhase, WorkflowStatus
 from flo.workflow.steps import TargetKind
 
@@ -154,17 +155,17 @@ def _rollback_began(event: RollbackBegan, at: Branch) -> Entries:
 
 def _step_undone(event: StepUndone, at: Branch) -> Entries:
     kind = "rollback_completed" if event.succeeded else "rollback_failed"
-    detail = (event.error or event.step)[:DETAIL_LENGTH_MAX]
-    entry = HistoryEntry(type=kind, at_ms=event.at_ms, step=event.step, detail=detail)
+    entry = HistoryEntry(type=kind, at_ms=event.at_ms, step=event.step, detail=event.step)
     return (_failed(event, entry),)
 
 
 def _finished(event: WorkflowFinished, at: Branch) -> Entries:
+    """The terminal; of a run that someone has cancelled, the reason."""
     ending = event.ending
-    reason = ending.error if ending.terminal == CANCELLED else None
-    detail = (reason or ending.terminal)[:DETAIL_LENGTH_MAX]
-    entry = HistoryEntry(type=_FINISHED[ending.status], at_ms=event.at_ms, detail=detail)
-    return (_failed(ending, entry),)
+    is_asked_for = (ending.terminal, ending.error_code) == (CANCELLED, CANCELLED_CODE)
+    detail = (is_asked_for and ending.error) or ending.terminal
+    kind, detail = _FINISHED[ending.status], detail[:DETAIL_LENGTH_MAX]
+    return (_failed(ending, HistoryEntry(type=kind, at_ms=event.at_ms, detail=detail)),)
 
 
 def _failed(

@@ -313,7 +313,7 @@ def react_finished(state: State, event: WorkflowFinished, context: Context) -> I
     if waiting is not None:
         run_id, branch = waiting
         advance = Advance(state, event.namespace, space.executions[run_id], context)
-        moves = wakes.end_child(advance, branch, event.ending, event.output)
+        moves = wakes.end_child(advance, branch, event)
         yield from carry_out(advance, moves)
 
 

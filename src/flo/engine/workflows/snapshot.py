@@ -72,8 +72,8 @@ class _Execution(Record):
     undone: tuple[StepName, ...]
     history: list[HistoryEntry]
     history_parts: int
-    hops: int
-    hops_at_ms: int
+    steps_since_wait: dict[BranchName, int]
+    waited: bool
     admitted: bool
 
 
@@ -152,8 +152,8 @@ def _execution_part(execution: Execution) -> _Execution:
         undone=execution.undone,
         history=execution.history,
         history_parts=execution.history_parts,
-        hops=execution.hops,
-        hops_at_ms=execution.hops_at_ms,
+        steps_since_wait=execution.steps_since_wait,
+        waited=execution.waited,
         admitted=execution.admitted,
     )
 
@@ -171,7 +171,7 @@ def _restore_execution(state: State, namespace: Namespace, part: _Execution) -> 
     execution.paused, execution.ending = part.paused, part.ending
     execution.to_undo, execution.undone = part.to_undo, part.undone
     execution.history, execution.history_parts = part.history, part.history_parts
-    execution.hops, execution.hops_at_ms = part.hops, part.hops_at_ms
+    execution.steps_since_wait, execution.waited = part.steps_since_wait, part.waited
     execution.admitted = part.admitted
     restore_permit(space, execution)
     space.workflow_keys.run_ids.update(keys_of(run))

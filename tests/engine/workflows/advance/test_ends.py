@@ -105,7 +105,8 @@ def test_a_cancelled_run_is_undone_and_then_cancelled():
     harness.perform("refund")
     harness.perform("release")
     assert harness.ending() == ("cancelled", "flo.Cancelled", "changed my mind")
-    assert harness.history_pairs()[-1] == ("workflow_cancelled", "changed my mind")
+    last = harness.history()[-1]
+    assert (last.type, last.detail) == ("workflow_cancelled", "changed my mind")
     assert harness.leftovers() == []
 
 
@@ -134,7 +135,8 @@ def test_what_cannot_be_undone_is_written_down_and_the_rest_is_undone_all_the_sa
     undone = [(one.step, one.succeeded, one.error) for one in events_of(harness, StepUndone)]
     assert undone == [("charge", False, "bank is still closed"), ("start", True, None)]
     assert harness.view("wfrun-1").undone == ["start"]
-    assert ("rollback_failed", "bank is still closed") in harness.history_pairs()
+    (failed,) = [one for one in harness.history() if one.type == "rollback_failed"]
+    assert (failed.detail, failed.error) == ("charge", "bank is still closed")
     assert harness.status() == "failed"
 
 

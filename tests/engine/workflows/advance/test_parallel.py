@@ -230,3 +230,26 @@ start:
 
     assert harness.status() == "completed"
     assert harness.leftovers() == []
+
+
+def test_a_second_round_shows_nothing_of_the_first():
+    text = document(
+        """
+start:
+  parallel: {join: any, branches: {fast: "@actions/fast", slow: "@actions/slow"}}
+  transitions: {success: more, failure: flo.Failed}
+steps:
+  more: {run: "@actions/more", transitions: {success: start, done: flo.Completed}}
+"""
+    )
+    harness = workflow_harness(text, "fast", "slow", "more")
+    harness.start()
+    harness.perform("fast", 1)
+    assert harness.step_output("start") == {"fast": 1, "slow": None}
+    assert harness.restart().space.executions["wfrun-1"].outputs == {}
+    harness.perform("more")
+
+    harness.perform("slow", 2)
+
+    assert harness.step_output("start") == {"fast": None, "slow": 2}
+    assert harness.space.executions["wfrun-1"].outputs == {}

@@ -131,6 +131,39 @@ def test_a_wait_that_takes_too_long_ends_the_run_timed_out_if_nothing_else_is_sa
     assert harness.leftovers() == []
 
 
+def test_the_outcome_of_a_wait_that_took_too_long_is_there_for_later_steps():
+    text = document(
+        """
+start:
+  waitForSignal: {type: approval, timeoutMs: 1000, onTimeout: remind}
+  transitions: {success: flo.Completed}
+steps:
+  remind:
+    run: "@actions/remind"
+    inputMapping: {how: $.steps.start.outcome, what: $.steps.start.output}
+    transitions: {success: flo.Completed}
+"""
+    )
+    harness = workflow_harness(text, "remind")
+    harness.start()
+    harness.later(1_000)
+
+    assert harness.outcomes() == {"start": "timeout"}
+    assert harness.restart().perform("remind") == {"how": "timeout", "what": None}
+    assert harness.outcomes() == {"start": "timeout", "remind": "success"}
+
+
+def test_a_run_that_times_out_says_which_signal_did_not_come():
+    harness = workflow_harness(waiting(", timeoutMs: 1000"))
+    harness.start()
+    harness.later(1_000)
+
+    error = "no signal 'approval' came in time"
+    assert harness.ending() == ("timed_out", "flo.TimedOut", error)
+    last = harness.history()[-1]
+    assert (last.type, last.detail, last.error) == ("workflow_timed_out", "flo.TimedOut", error)
+
+
 def test_a_signal_in_time_calls_the_timeout_off():
     harness = workflow_harness(waiting(", timeoutMs: 1000"))
     harness.start()

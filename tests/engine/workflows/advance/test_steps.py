@@ -364,7 +364,8 @@ steps:
     harness.start()
 
     status, _, error = harness.ending()
-    assert (status, error) == ("failed", f"{ADVANCE_STEPS_MAX} steps without a wait")
+    assert status == "failed"
+    assert error.startswith(f"{ADVANCE_STEPS_MAX} steps without a wait")
     assert len(harness.steps()) == ADVANCE_STEPS_MAX
     assert harness.leftovers() == []
 

@@ -124,6 +124,7 @@ def _finished(advance: Advance, ending: Ending) -> Event:
         at_ms=advance.now_ms,
         workflow=execution.run.workflow,
         limit_key=execution.run.limit_key,
+        waited=execution.waited,
     )
 
 

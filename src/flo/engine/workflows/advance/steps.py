@@ -53,7 +53,8 @@ from flo.workflow.retry import Poll, Retry, next_attempt_at_ms, next_poll_at_ms
 from flo.workflow.steps import ForEachStep, ParallelStep, RunStep, SignalStep, SleepStep, Step
 
 ADVANCE_STEPS_MAX = 256
-"""So many steps may follow on each other without a wait."""
+"""So many steps may follow on each other without a wait for something outside."""
+WITHOUT_A_WAIT = "steps without a wait for a worker, a signal or a time"
 COMPENSATION_RETRY = Retry(max_attempts=5)
 """How often a compensation is tried, unless the definition says otherwise."""
 
@@ -63,8 +64,9 @@ NOT_BEGUN = (TARGET_NOT_FOUND, TARGET_DISABLED)
 def enter_step(advance: Advance, move: EnterStep) -> Moves:
     branch, name = move
     execution = advance.execution
-    if execution.hops >= ADVANCE_STEPS_MAX and execution.hops_at_ms == advance.now_ms:
-        return (failure(f"{ADVANCE_STEPS_MAX} steps without a wait", "too_many_steps"),)
+    if execution.steps_since_wait.get(branch, 0) >= ADVANCE_STEPS_MAX:
+        error = f"{ADVANCE_STEPS_MAX} {WITHOUT_A_WAIT}; the next is {name!r}"
+        return (failure(error, "too_many_steps"),)
     if advance.event_count > EVENTS_PER_ADVANCE_MAX:
         return (failure("too much happens at once", "too_many_events"),)
     now = Branch(step=name, phase=BranchPhase.BETWEEN, began_at_ms=advance.now_ms)

@@ -5,6 +5,7 @@ Each function returns the first moves.
 
 from msgspec.structs import replace
 
+from flo.engine.state import Space
 from flo.engine.workflows.advance.base import Advance
 from flo.engine.workflows.advance.ends import begin_compensation
 from flo.engine.workflows.advance.moves import (
@@ -24,10 +25,11 @@ from flo.engine.workflows.advance.moves import (
 from flo.engine.workflows.advance.plans import resume_plan
 from flo.engine.workflows.advance.steps import begin_step, enter_step
 from flo.engine.workflows.advance.waits import time_out_signal
-from flo.engine.workflows.events import ActionEnded
+from flo.engine.workflows.events import ActionEnded, WorkflowFinished
 from flo.engine.workflows.execution import COMPENSATION, is_item
-from flo.engine.workflows.records import Branch, Ending, error_of
+from flo.engine.workflows.records import Branch, error_of
 from flo.model.errors import CANCELLED_CODE, TIMEOUT_CODE
+from flo.model.ids import RunId, parse_run_id
 from flo.model.workflows import MAIN, BranchName, BranchPhase, WorkflowStatus
 from flo.workflow.definition import START, TerminalKind
 from flo.workflow.outcome import SUCCESS, TIMEOUT, StepError, outcome_of_child
@@ -50,10 +52,13 @@ def end_wait(
     error: StepError | None,
     *,
     answered: bool,
+    outside: bool | None = None,
 ) -> Moves:
-    """The run or the child that a branch waits for has ended."""
+    """The run or the child that a branch waits for has ended; `outside` is said of a child only."""
     now = advance.execution.branches[branch]
     assert now.awaited is not None
+    if outside is None:
+        outside = is_outside(advance.space, now.awaited)
     ended = ActionEnded(
         namespace=advance.namespace,
         run_id=advance.run_id,
@@ -63,18 +68,27 @@ def end_wait(
         at_ms=advance.now_ms,
         error=error.message if error is not None else None,
         error_code=error.code if error is not None else None,
+        outside=outside,
     )
     if now.plan is not None:
         return (ended, EndCall(branch, outcome, output, error, answered))
     return (ended, EndAttempt(branch, outcome, output, error))
 
 
-def end_child(advance: Advance, branch: BranchName, ending: Ending, output: bytes) -> Moves:
-    step = advance.execution.step(branch)
+def end_child(advance: Advance, branch: BranchName, event: WorkflowFinished) -> Moves:
+    ending, step = event.ending, advance.execution.step(branch)
     transitions = step.transitions if isinstance(step, RunStep) else {}
     outcome = outcome_of_child(TerminalKind(ending.status.value), transitions)
     error = error_of(ending) if ending.status is not WorkflowStatus.COMPLETED else None
-    return end_wait(advance, branch, outcome, output, error, answered=True)
+    waited = event.waited
+    return end_wait(advance, branch, outcome, event.output, error, answered=True, outside=waited)
+
+
+def is_outside(space: Space, run_id: RunId) -> bool:
+    """Whether a run is one for workers outside, and not for the server itself, as WASM is."""
+    address = parse_run_id(run_id)
+    action = space.actions.get(address[0]) if address is not None else None
+    return action is None or action.guest is None
 
 
 def match_signals(advance: Advance) -> Moves:
