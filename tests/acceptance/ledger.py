@@ -12,11 +12,12 @@ Only what was written counts: a worker that is killed leaves a `begun` and no mo
 import os
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 BEGUN, ACCEPTED, REFUSED = "begun", "accepted", "refused"
+NO_MORE: Mapping[str, int] = {}
 
 
 class Entry(NamedTuple):
@@ -28,12 +29,14 @@ class Entry(NamedTuple):
 
 
 class Ledger:
-    """Read again and again, it looks only at what is new."""
+    """Read again and again, it looks only at what is new; once closed, it says what it has read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._entries: list[Entry] = []
         self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+        self._counts: Counter[tuple[str, str | None]] = Counter()
+        self._is_closed = False
         self._position = 0
         self._rest = b""
 
@@ -41,19 +44,23 @@ class Ledger:
         os.write(self._file, f"{time.time():.6f} {what} {run_id} {attempt} {worker_id}\n".encode())
 
     def entries(self) -> list[Entry]:
-        while data := os.pread(self._file, 1 << 20, self._position):
+        while not self._is_closed and (data := os.pread(self._file, 1 << 20, self._position)):
             self._position += len(data)
             *lines, self._rest = (self._rest + data).split(b"\n")
-            self._entries.extend(_entry(line.decode()) for line in lines)
+            for line in lines:
+                entry = _entry(line.decode())
+                self._entries.append(entry)
+                self._counts.update([(entry.what, None), (entry.what, entry.worker_id)])
         return self._entries
 
     def count(self, what: str, worker_id: str | None = None) -> int:
         """How many lines say so, of this worker or of all."""
-        return sum(
-            entry.what == what and worker_id in (None, entry.worker_id) for entry in self.entries()
-        )
+        self.entries()
+        return self._counts[what, worker_id]
 
     def close(self) -> None:
+        self.entries()
+        self._is_closed = True
         os.close(self._file)
 
 
@@ -90,16 +97,22 @@ def accepted_twice(entries: Iterable[Entry]) -> list[str]:
     ]
 
 
-def attempts_without_execution(entries: Iterable[Entry]) -> list[str]:
-    """Executions whose attempt says that others came before, which the ledger does not know."""
+def attempts_without_execution(
+    entries: Iterable[Entry], unheard: Mapping[str, int] = NO_MORE
+) -> list[str]:
+    """Executions whose attempt says that others came before, which the ledger does not know.
+
+    `unheard` is how many claims of a run the server itself does not count, since no worker heard of
+    them.
+    """
     executions: Counter[str] = Counter()
     problems = []
     for entry in entries:
         if entry.what == BEGUN:
             executions[entry.run_id] += 1
-            if entry.attempt > executions[entry.run_id]:
+            if entry.attempt > executions[entry.run_id] + unheard.get(entry.run_id, 0):
                 problems.append(
                     f"{entry.run_id}: execution {executions[entry.run_id]} has attempt "
-                    f"{entry.attempt}"
+                    f"{entry.attempt}, {unheard.get(entry.run_id, 0)} before it do not count"
                 )
     return problems
