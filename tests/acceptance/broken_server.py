@@ -1,15 +1,17 @@
-"""A server with a bug in its limits: python broken_server.py BUG server start ….
+"""A server with a bug: python broken_server.py BUG server start ….
 
 leaky       a run whose worker is given up keeps its slot
 careless    everybody has a slot
+deaf        what a worker says it holds is ignored
 """
 
 import sys
 
 from flo.cli.app.main import main
-from flo.engine.machine import FOLDS
+from flo.engine.machine import FOLDS, REACTIONS
 from flo.engine.runs import limits, reports
 from flo.engine.runs.events import RunRequeued
+from flo.engine.workers.events import WorkerBack
 from flo.engine.workflows import rules as workflows
 from flo.engine.workflows.events import WorkflowAdmitted
 
@@ -38,6 +40,10 @@ def careless() -> None:
     workflows._admitted = admitted
 
 
+def deaf() -> None:
+    REACTIONS[WorkerBack] = lambda state, event, context: ()
+
+
 if __name__ == "__main__":
-    {"leaky": leaky, "careless": careless}[sys.argv.pop(1)]()
+    {"leaky": leaky, "careless": careless, "deaf": deaf}[sys.argv.pop(1)]()
     main()

@@ -129,7 +129,7 @@ def other_results(results: Iterable[RunResult], entries: Iterable[Entry]) -> lis
     """Runs whose result is not that of the execution that was acknowledged."""
     accepted = {entry.run_id: entry.attempt for entry in entries if entry.what == ACCEPTED}
     return [
-        f"{one.run_id} was completed by attempt {one.attempt}, but {accepted[one.run_id]} was accepted"
+        f"{one.run_id} has the result of attempt {one.attempt}, not {accepted[one.run_id]}"
         for one in results
         if accepted.get(one.run_id, one.attempt) != one.attempt
     ]

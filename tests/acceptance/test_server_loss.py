@@ -32,12 +32,13 @@ from acceptance.ledger import (
     executed_after_accepted,
 )
 from acceptance.ledger_scene import LedgerWorkers, ledger_workers, until
-from flo import Flo, RunResult, RunStatus, RunView
+from flo import Flo, Invocation, RunResult, RunStatus, RunView
 from flo.model.runs import AttemptEnd
 from flo.testing.process import ServerProcess
 
 ACTION = "send-email"
 WORKER = "anna"
+BROKEN_SERVER = Path(__file__).with_name("broken_server.py")
 LIMIT_S = 5.0
 """The bar of the script: so soon after the restart, the client has all its results."""
 
@@ -127,29 +128,32 @@ async def registered(server: ServerProcess, workers_count: int = 1) -> None:
 
 
 async def lose_a_claim(
-    server: ServerProcess, workers: LedgerWorkers, rng: random.Random, *, kill: bool
-) -> str:
-    """A run whose claim the worker never hears of: the answer is lost with its connection."""
-    async with FaultyProxy(server.address, rng) as proxy, Flo(server.address) as flo:
+    server: ServerProcess, workers: LedgerWorkers, flo: Flo, *, kill: bool, is_released: bool = True
+) -> Invocation:
+    """A run whose claim the worker never hears of: the answer is lost with its connection.
+
+    When this returns, the worker has done the run that was invoked after it, and the lost one too
+    if it `is_released`.
+    """
+    async with FaultyProxy(server.address) as proxy:
         workers.start(WORKER, proxy.address)
         await registered(server)
         first = await flo.actions.invoke(ACTION, {"to": "first@example.com"})
         await first.wait(timeout=60)
-        await until(lambda: proxy.connections_count > 0, "the worker is connected")
         proxy.cut(Cut.DELAY)
         lost = await flo.actions.invoke(ACTION, {"to": "lost@example.com"})
         while (await lost.status()).status is not RunStatus.RUNNING:
             pass
         if kill:
             await asyncio.to_thread(server.kill)
-            proxy.cut(Cut.RESET)
             await asyncio.to_thread(server.start)
-        else:
-            proxy.cut(Cut.RESET)
+        proxy.cut(Cut.RESET)
         proxy.heal()
-        await (await flo.actions.invoke(ACTION, {"to": "next@example.com"})).wait(timeout=60)
-        await lost.wait(timeout=60)
-        return lost.run_id
+        after = await flo.actions.invoke(ACTION, {"to": "next@example.com"})
+        await after.wait(timeout=60)
+        if is_released:
+            await lost.wait(timeout=60)
+        return lost
 
 
 @pytest.mark.parametrize("kill", [True, False], ids=["server-killed", "connection-reset"])
@@ -158,16 +162,32 @@ async def test_a_claim_that_nobody_heard_uses_up_no_attempt(tmp_path: Path, kill
         ServerProcess(tmp_path / "data", http_port=-1) as server,
         ledger_workers(tmp_path) as workers,
     ):
-        run_id = await lose_a_claim(server, workers, random.Random(1), kill=kill)
-        entries = workers.ledger.entries()
         async with Flo(server.address) as flo:
-            view = await flo.actions.status(run_id)
+            lost = await lose_a_claim(server, workers, flo, kill=kill)
+            view = await lost.status()
             unheard = await unheard_claims(flo, [view])
+    entries = workers.ledger.entries()
 
-    assert [one.what for one in entries if one.run_id == run_id] == [BEGUN, ACCEPTED]
+    assert [one.what for one in entries if one.run_id == lost.run_id] == [BEGUN, ACCEPTED]
     assert [attempt.end for attempt in view.attempts] == [AttemptEnd.RELEASED]
     assert attempts_without_execution(entries, unheard) == []
     assert len(attempts_without_execution(entries)) == 1, "the check itself can fail"
+
+
+async def test_a_server_that_ignores_what_a_worker_holds_is_found_out(tmp_path: Path) -> None:
+    """The worker does what came after it, and the claim that nobody heard waits for its lease."""
+    with (
+        ServerProcess(
+            tmp_path / "data", program=[str(BROKEN_SERVER), "deaf"], http_port=-1
+        ) as server,
+        ledger_workers(tmp_path) as workers,
+    ):
+        async with Flo(server.address) as flo:
+            lost = await lose_a_claim(server, workers, flo, kill=False, is_released=False)
+            view = await lost.status()
+
+    assert view.status is RunStatus.RUNNING
+    assert not any(entry.run_id == lost.run_id for entry in workers.ledger.entries())
 
 
 async def _main(actions: int, kills: int, seed: int, concurrency: int) -> int:
