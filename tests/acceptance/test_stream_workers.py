@@ -18,7 +18,8 @@ SCRIPT = Path(__file__).with_name("recording_worker.py")
 STREAM, GROUP, GATE = "orders", "shipping", "gate"
 CONCURRENCY, BATCH_SIZE = 5, 10
 KEYS = 40
-ACK_TIMEOUT_S = 3.0
+ACK_TIMEOUT_S = 600.0
+"""So long that it brings no record back: the broken connection of its worker does."""
 
 
 class Line(NamedTuple):
