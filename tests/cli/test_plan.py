@@ -84,7 +84,7 @@ def test_each_version_of_a_workflow_has_plans_of_its_own(shell, pay):
     ("line", "shown"),
     [
         ("pay chrge", "workflow 'pay' has no plan 'chrge'; it has charge [plan_not_found]"),
-        ("pya charge", "workflow 'pya' is not deployed: flo workflow create -f FILE"),
+        ("pya charge", "workflow 'pya' is not deployed [workflow_not_found]"),
         ("pay charge -v 7", "workflow 'pay' has no version '7'; it has 1 [workflow_not_found]"),
     ],
 )

@@ -101,7 +101,7 @@ async def test_each_of_many_may_have_a_key_of_its_own(flo: Flo) -> None:
 
     assert [one.run_id for one in invocations] == ["a-1", "a-2", "a-1"]
     assert [one.duplicate for one in invocations] == [False, False, True]
-    with pytest.raises(ValueError, match="shorter"):
+    with pytest.raises(Invalid, match="as many idempotency_keys as inputs, got more inputs"):
         await flo.actions.invoke_many("a", range(3), idempotency_keys=["one"])
 
 

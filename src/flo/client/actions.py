@@ -3,11 +3,12 @@
 # ruff: noqa: ASYNC109 -- here a timeout is the server's business too
 
 import asyncio
-from collections.abc import Iterable
-from itertools import islice, repeat
+from collections.abc import Iterable, Iterator
+from itertools import islice, repeat, zip_longest
 from math import inf
 from typing import Any, TypeVar, overload
 
+from flo.client.arguments.choices import one_if_any
 from flo.client.dead_letters import change_dead
 from flo.client.handles.invocation import Invocation, result_of
 from flo.client.noun import Noun
@@ -32,7 +33,7 @@ from flo.model.actions import (
     RegisterAction,
     Registered,
 )
-from flo.model.errors import FloError, error_of
+from flo.model.errors import FloError, Invalid, error_of
 from flo.model.ids import LIST_LIMIT_DEFAULT, ActionName, Labels, Namespace, RunId
 from flo.model.runs import (
     PRIORITY_DEFAULT,
@@ -240,7 +241,7 @@ class Actions(Noun):
         return await self._call(
             ListRuns(
                 action=name,
-                status=None if status is None else RunStatus(status),
+                status=one_if_any(RunStatus, status, "status"),
                 limit=limit,
                 cursor=cursor,
             )
@@ -258,10 +259,21 @@ class Actions(Noun):
         await self._call(DeleteAction(name=name))
 
 
+_MISSING: Any = object()
+
+
 def _with_keys(
     inputs: Iterable[Any], keys: Iterable[str] | None
 ) -> Iterable[tuple[Any, str | None]]:
-    return zip(inputs, repeat(None)) if keys is None else zip(inputs, keys, strict=True)
+    return zip(inputs, repeat(None)) if keys is None else _paired(inputs, keys)
+
+
+def _paired(inputs: Iterable[Any], keys: Iterable[str]) -> Iterator[tuple[Any, str]]:
+    for input, key in zip_longest(inputs, keys, fillvalue=_MISSING):
+        if input is _MISSING or key is _MISSING:
+            more = "inputs" if key is _MISSING else "idempotency_keys"
+            raise Invalid(f"expected as many idempotency_keys as inputs, got more {more}")
+        yield input, key
 
 
 def _some_refused(answers: list[Invoked | BaseException]) -> BaseException:

@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TypeAlias
 
+from flo.client.arguments.choices import one_of
+from flo.client.arguments.durations import ms_if_any, ms_of
 from flo.client.dead_letters import change_dead
 from flo.client.noun import Noun
-from flo.client.payloads.durations import ms_if_any, ms_of
 from flo.client.session.session import Session
 from flo.model.declare.operation import Command
 from flo.model.groups import (
@@ -92,10 +93,10 @@ class ConsumerGroup(Noun):
         Times are in seconds.
         """
         settings = GroupSettings(
-            mode=GroupMode(mode),
-            ack_timeout_ms=ms_of(ack_timeout),
+            mode=one_of(GroupMode, mode, "mode"),
+            ack_timeout_ms=ms_of(ack_timeout, "ack_timeout", GroupSettings),
             max_deliveries=max_deliveries,
-            redelivery_delay_ms=ms_of(redelivery_delay),
+            redelivery_delay_ms=ms_of(redelivery_delay, "redelivery_delay", GroupSettings),
             slots=slots,
             max_standbys=max_standbys,
             no_ack=no_ack,
@@ -136,7 +137,7 @@ class ConsumerGroup(Noun):
                 group=self.name,
                 consumer=consumer,
                 limit=limit,
-                block_ms=ms_of(block),
+                block_ms=ms_of(block, "block", ReadGroup),
                 worker_id=worker_id,
             )
         )
@@ -167,7 +168,7 @@ class ConsumerGroup(Noun):
                 group=self.name,
                 ids=some,
                 consumer=consumer,
-                delay_ms=ms_if_any(delay),
+                delay_ms=ms_if_any(delay, "delay", Nack),
                 worker_id=worker_id,
             ),
         )
@@ -181,7 +182,7 @@ class ConsumerGroup(Noun):
                 group=self.name,
                 consumer=consumer,
                 ids=some,
-                extend_ms=ms_if_any(extend),
+                extend_ms=ms_if_any(extend, "extend", TouchRecords),
             ),
         )
 
@@ -202,7 +203,7 @@ class ConsumerGroup(Noun):
                 stream=self.stream,
                 group=self.name,
                 consumer=consumer,
-                min_idle_ms=ms_of(min_idle),
+                min_idle_ms=ms_of(min_idle, "min_idle", ClaimRecords),
                 after=after,
                 limit=limit,
             )

@@ -9,9 +9,9 @@ from itertools import islice
 from math import inf
 from typing import Any
 
+from flo.client.arguments.durations import ms_if_any, ms_of
 from flo.client.handles.transaction import KvTransaction
 from flo.client.noun import Noun
-from flo.client.payloads.durations import ms_if_any, ms_of
 from flo.client.payloads.payload import decode_payload, encode_payload
 from flo.client.session.long_polls import poll_times
 from flo.client.session.reconnect import retry_until_answered
@@ -118,7 +118,7 @@ class Kv(Noun):
             PutKey(
                 key=key,
                 value=encode_payload(value, "value"),
-                ttl_ms=ms_if_any(ttl),
+                ttl_ms=ms_if_any(ttl, "ttl", PutKey),
                 if_version=if_version,
                 if_absent=if_absent,
                 if_present=if_present,
@@ -146,7 +146,7 @@ class Kv(Noun):
 
     async def touch(self, key: Key, ttl: float) -> None:
         """Let a key expire in `ttl` seconds from now; its value and version stay as they are."""
-        await self._call(ExpireKey(key=key, ttl_ms=ms_of(ttl)))
+        await self._call(ExpireKey(key=key, ttl_ms=ms_of(ttl, "ttl", ExpireKey)))
 
     async def persist(self, key: Key) -> None:
         """Let a key stay for good."""

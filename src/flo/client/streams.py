@@ -4,9 +4,9 @@ from collections.abc import AsyncGenerator, Iterable, Sequence
 from functools import partial
 from typing import Any
 
+from flo.client.arguments.durations import ms_if_any, ms_of
 from flo.client.groups import ConsumerGroup
 from flo.client.noun import Noun
-from flo.client.payloads.durations import ms_if_any, ms_of
 from flo.client.payloads.records import in_appends, record_of
 from flo.client.session.reconnect import retry_until_answered
 from flo.model.errors import FloError, NotFound, error_of
@@ -147,7 +147,7 @@ class Streams(Noun):
                 until=until,
                 last=last,
                 limit=limit,
-                block_ms=ms_of(block),
+                block_ms=ms_of(block, "block", ReadStream),
                 partition=partition,
                 key=key,
             )
@@ -200,7 +200,7 @@ class Streams(Noun):
                 stream=stream,
                 before=before,
                 max_length=max_length,
-                max_age_ms=ms_if_any(max_age),
+                max_age_ms=ms_if_any(max_age, "max_age", TrimStream),
                 max_bytes=max_bytes,
                 dry_run=dry_run,
             )
@@ -235,7 +235,11 @@ class Streams(Noun):
 
 
 def _retention(max_age: float | None, max_length: int | None, max_bytes: int | None) -> Retention:
-    return Retention(max_age_ms=ms_if_any(max_age), max_length=max_length, max_bytes=max_bytes)
+    return Retention(
+        max_age_ms=ms_if_any(max_age, "max_age", Retention),
+        max_length=max_length,
+        max_bytes=max_bytes,
+    )
 
 
 def _stopped(error: FloError, done: Iterable[Appended]) -> FloError:

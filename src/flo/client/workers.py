@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+from flo.client.arguments.choices import one_of
 from flo.client.noun import Noun
 from flo.client.payloads.payload import encode_payload
 from flo.model.ids import LIST_LIMIT_DEFAULT, ActionName, Labels, RunId, WorkerId
@@ -77,7 +78,7 @@ class Workers(Noun):
                 machine_id=machine_id,
                 labels=labels,
                 metadata=metadata,
-                worker_type=WorkerType(worker_type),
+                worker_type=one_of(WorkerType, worker_type, "worker_type"),
                 incarnation=incarnation,
                 connection_bound=connection_bound,
                 consumer=consumer,

@@ -8,11 +8,12 @@ from math import inf
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
+from flo.client.arguments.choices import one_if_any
 from flo.client.handles.execution import WorkflowHandle, result_of
 from flo.client.noun import Noun
 from flo.client.payloads.payload import encode_payload
 from flo.client.session.long_polls import may_poll_again, poll_times
-from flo.model.errors import TimedOut, Unavailable
+from flo.model.errors import Invalid, TimedOut, Unavailable
 from flo.model.ids import LIST_LIMIT_DEFAULT, RunId
 from flo.model.workflows import (
     ENDED,
@@ -207,7 +208,7 @@ class Workflows(Noun):
         return await self._call(
             ListWorkflowRuns(
                 workflow=workflow,
-                status=None if status is None else WorkflowStatus(status),
+                status=one_if_any(WorkflowStatus, status, "status"),
                 where=where,
                 since_ms=_ms_of(since),
                 limit=limit,
@@ -235,4 +236,8 @@ async def _text_of(text: str | Path) -> str:
 
 
 def _ms_of(time: datetime | int | None) -> int | None:
-    return round(time.timestamp() * 1_000) if isinstance(time, datetime) else time
+    if isinstance(time, datetime):
+        return round(time.timestamp() * 1_000)
+    if time is not None and not isinstance(time, int):
+        raise Invalid(f"expected since as a datetime, or in milliseconds, got {time!r}")
+    return time

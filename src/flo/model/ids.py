@@ -161,8 +161,8 @@ def check_text(text: str, what: str, length_max: int = TEXT_LENGTH_MAX) -> None:
 
 
 def check_range(value: int, what: str, least: int, most: int) -> None:
-    if not least <= value <= most:
-        raise Invalid(f"expected {what} from {least} to {most}, got {value}")
+    if not isinstance(value, int) or not least <= value <= most:
+        raise Invalid(f"expected {what} from {least} to {most}, got {value!r}")
 
 
 def check_labels(labels: dict[str, Any], what: str) -> None:

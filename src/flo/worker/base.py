@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from flo.client.arguments.durations import check_seconds
 from flo.client.client import Flo
 from flo.model.errors import Invalid
 from flo.model.ids import (
@@ -48,6 +49,7 @@ class BaseWorker:
     ) -> None:
         _check(policy)
         check_level(log_level)
+        check_seconds(blocking_limit_s, "blocking_limit")
         self.worker_id = worker_id or f"{socket.gethostname()}-{secrets.token_hex(4)}"
         check_worker_id(self.worker_id)
         self.machine_id = machine_id or socket.gethostname()
@@ -177,6 +179,9 @@ class BaseWorker:
 def _check(policy: LifecyclePolicy) -> None:
     check_range(policy.concurrency, "concurrency", 1, CONCURRENCY_MAX)
     check_range(policy.block_ms, "block_ms", 0, BLOCK_MS_MAX)
+    check_seconds(policy.heartbeat_interval_s, "heartbeat_interval", above_zero=True)
+    check_seconds(policy.drain_timeout_s, "drain_timeout")
+    check_seconds(policy.cancel_grace_s, "cancel_grace")
 
 
 def _is_loop_running() -> bool:

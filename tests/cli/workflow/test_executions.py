@@ -103,7 +103,7 @@ def test_a_workflow_may_want_a_key_for_every_start(shell, client):
     refused = shell("flo workflow start careful")
 
     assert refused.code == 3
-    assert "--idempotency-key KEY [idempotency_key_required]" in refused.err
+    assert "[idempotency_key_required]\nGive one with --idempotency-key KEY." in refused.err
 
 
 def test_the_id_of_a_run_may_be_chosen_once(shell, order):

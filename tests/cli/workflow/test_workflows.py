@@ -225,8 +225,9 @@ def test_a_workflow_nobody_deployed_is_not_found(shell, verb):
     assert shell(f"flo workflow {verb} nobody") == (
         1,
         "",
-        "Error: workflow 'nobody' is not deployed: flo workflow create -f FILE "
-        "[workflow_not_found]\nSee which there are with: flo workflow list\n",
+        "Error: workflow 'nobody' is not deployed [workflow_not_found]\n"
+        "See which there are with: flo workflow list, "
+        "or create it with: flo workflow create -f FILE\n",
     )
 
 

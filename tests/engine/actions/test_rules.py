@@ -124,8 +124,8 @@ def test_settings_past_their_bounds_are_refused(settings, error):
         given().execute(RegisterAction(**{"name": "send", **settings}))
 
 
-def test_an_unknown_action_is_refused_with_what_to_do_about_it():
-    with pytest.raises(NotFound, match="flo action register send") as refusal:
+def test_an_unknown_action_is_refused():
+    with pytest.raises(NotFound, match="action 'send' is not registered") as refusal:
         given().execute(INVOKE)
 
     assert refusal.value.code == "action_not_found"

@@ -132,8 +132,8 @@ steps:
 
         assert refusal.value.code == "workflow_not_found"
 
-    def test_a_workflow_that_is_not_deployed_is_refused_with_what_to_do(self):
-        with pytest.raises(NotFound, match="flo workflow create -f FILE"):
+    def test_a_workflow_that_is_not_deployed_is_refused(self):
+        with pytest.raises(NotFound, match="workflow 'nothing' is not deployed"):
             WorkflowHarness().start("nothing")
 
     def test_a_version_is_deleted_and_the_one_before_it_is_the_latest_again(self):

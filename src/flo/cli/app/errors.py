@@ -35,6 +35,7 @@ EXIT_CODES = {
 
 HINTS = {
     "unreachable": "Is a server running? Start one with: flo server start",
+    "action_not_found": "Register it with: flo action register NAME",
     "action_disabled": "Enable it with: flo action enable NAME",
     "run_not_found": "See which there are with: flo action runs NAME",
     "not_dead": "See which there are with: flo action dlq list NAME",
@@ -45,11 +46,14 @@ HINTS = {
     "key_not_found": "See which there are with: flo kv list",
     "version_mismatch": "See what it is now with: flo kv get KEY --format json",
     "transaction_not_found": "Begin another with: flo kv begin",
-    "workflow_not_found": "See which there are with: flo workflow list",
+    "workflow_not_found": "See which there are with: flo workflow list, "
+    "or create it with: flo workflow create -f FILE",
+    "idempotency_key_required": "Give one with --idempotency-key KEY.",
     "workflow_disabled": "Enable it with: flo workflow enable NAME",
     "schedule_not_found": "See which there are with: flo schedule list",
     "worker_not_found": "See which there are with: flo worker list",
     "namespace_not_found": "See which there are with: flo namespace list",
+    "namespace_not_empty": "Delete it with all that is in it: flo namespace delete NAME --force",
     "invalid_namespace": "Choose one with --namespace or FLO_NAMESPACE.",
 }
 

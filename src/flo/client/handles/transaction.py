@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from msgspec.structs import replace
 
-from flo.client.payloads.durations import ms_if_any
+from flo.client.arguments.durations import ms_if_any
 from flo.client.payloads.payload import encode_payload
 from flo.model.errors import Conflict
 from flo.model.ids import Key
@@ -71,7 +71,7 @@ class KvTransaction:
     def put(self, key: Key, value: Any, *, ttl: float | None = None) -> None:
         """Set a value at the end, for `ttl` seconds or for good."""
         self._changes.append(
-            Put(key=key, value=encode_payload(value, "value"), ttl_ms=ms_if_any(ttl))
+            Put(key=key, value=encode_payload(value, "value"), ttl_ms=ms_if_any(ttl, "ttl", Put))
         )
 
     def delete(self, key: Key) -> None:

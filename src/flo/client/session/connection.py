@@ -6,8 +6,9 @@ from math import inf
 from typing import NamedTuple, TypeAlias, cast
 
 from flo.client.session.keepalive import NO_PINGS, Keepalive, PingPolicy
+from flo.client.arguments.refusals import about_arguments, unsendable
 from flo.client.session.outbox import Outbox, PendingCall
-from flo.model.errors import Corrupt, FloError, Invalid, Rejected, TimedOut, Unavailable, error_of
+from flo.model.errors import Corrupt, FloError, Rejected, TimedOut, Unavailable
 from flo.wire.codec import Answer
 from flo.wire.connection import ClientEnd
 from flo.wire.opcodes import BATCH_FORM_OF, PING, Ping
@@ -151,7 +152,7 @@ class ClientConnection(asyncio.Protocol):
         except (FloError, TypeError, ValueError, OverflowError, RecursionError) as error:
             if len(batch) > 1:
                 return b"".join(self._frame([call]) for call in batch)
-            batch[0].refuse(_unwritable(batch[0], error))
+            batch[0].refuse(error if isinstance(error, FloError) else unsendable(error))
             return b""
         self._frames[request_id] = Frame(batch, self._loop.time())
         return frame
@@ -208,10 +209,4 @@ class ClientConnection(asyncio.Protocol):
             self._transport.write(b"".join(self._frame([call]) for call in calls))
             return
         for call in calls:
-            call.refuse(error_of(error.kind, error.code, error.message, error.details))
-
-
-def _unwritable(call: PendingCall, error: Exception) -> FloError:
-    if isinstance(error, FloError):
-        return error
-    return Invalid(f"{call.form.name}: {error}", code="invalid_request")
+            call.refuse(about_arguments(error))

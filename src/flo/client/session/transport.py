@@ -28,6 +28,8 @@ def tcp(address: str) -> Connect:
 
 def parse_address(address: str) -> tuple[str, int]:
     """Host and port of "host:port", "[v6]:port" or a host alone."""
+    if not isinstance(address, str):
+        raise Invalid(f"expected an address host:port, got {address!r}", code="invalid_address")
     host, colon, port = address.rpartition(":")
     if not colon or port.endswith("]"):
         host, port = address, str(PORT_DEFAULT)

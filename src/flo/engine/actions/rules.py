@@ -130,7 +130,7 @@ def named_action(space: Space, name: ActionName) -> Action:
     action = space.actions.get(name)
     if action is None:
         raise NotFound(
-            f"action {name!r} is not registered: flo action register {name}",
+            f"action {name!r} is not registered",
             code="action_not_found",
         )
     return action

@@ -39,8 +39,8 @@ def decide_delete(state: State, command: DeleteNamespace, context: Context) -> D
         raise Conflict(
             f"namespace {command.name!r} has {len(space.actions)} actions, {len(space.runs)} live "
             f"runs, {len(space.workers)} workers, {len(space.streams)} streams, "
-            f"{len(space.kv)} keys and {len(space.workflows)} workflows: delete it with --force "
-            "to lose them",
+            f"{len(space.kv)} keys and {len(space.workflows)} workflows: it is deleted, and "
+            "all of them with it, only with force",
             code="namespace_not_empty",
         )
     return Decision(

@@ -335,7 +335,7 @@ def named_version(space: Space, name: WorkflowName, version: str | None = None) 
     workflow = space.workflows.get(name)
     deployed = workflow.version(version) if workflow is not None else None
     if deployed is None:
-        problem = "is not deployed: flo workflow create -f FILE"
+        problem = "is not deployed"
         if workflow is not None and workflow.versions:
             problem = f"has no version {version!r}; it has {', '.join(workflow.versions)}"
         raise NotFound(f"workflow {name!r} {problem}", code="workflow_not_found")
@@ -442,8 +442,7 @@ def _checked_key(definition: Definition, key: str | None) -> str | None:
     """The key; one that is given is honoured, whether the workflow asks for keys or not."""
     if key is None and definition.idempotency is Idempotency.REQUIRED:
         raise Invalid(
-            f"workflow {definition.name!r} wants an idempotency key for every start: "
-            "--idempotency-key KEY",
+            f"workflow {definition.name!r} wants an idempotency key for every start",
             code="idempotency_key_required",
         )
     return key

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from msgspec.structs import asdict
 
+from flo.client.arguments.durations import check_seconds
+from flo.client.arguments.refusals import check_arguments
 from flo.client.client import Flo
 from flo.client.payloads.schema import Schema, schema_of
 from flo.model.actions import (
@@ -14,6 +16,7 @@ from flo.model.actions import (
     TIMEOUT_MS_DEFAULT,
     ActionLimits,
     ActionView,
+    RegisterAction,
 )
 from flo.model.errors import Conflict, Invalid, NotFound
 from flo.model.ids import ActionName, Labels, Namespace, WorkerId, check_action_name
@@ -96,6 +99,7 @@ class ActionWorker(BaseWorker):
             blocking_limit_s=blocking_limit,
             log_level=log_level,
         )
+        check_seconds(action_timeout, "action_timeout", above_zero=True)
         self._action_timeout_s = action_timeout
         self._auto_touch = auto_touch
         self._handlers: dict[ActionName, BoundHandler] = {}
@@ -151,8 +155,7 @@ class ActionWorker(BaseWorker):
         check_action_name(name)
         if name in self._handlers:
             raise Invalid(f"action {name!r} has a handler already")
-        self._handlers[name] = bind(handler)
-        self._settings[name] = HandlerSettings(
+        settings = HandlerSettings(
             timeout_ms,
             max_retries,
             retry_delay_ms,
@@ -161,6 +164,9 @@ class ActionWorker(BaseWorker):
             schema_of(output_schema, "output_schema"),
             limits,
         )
+        check_arguments(RegisterAction(name=name, **_merged(settings, SETTINGS_DEFAULT)._asdict()))
+        self._handlers[name] = bind(handler)
+        self._settings[name] = settings
 
     def _new_work(self) -> Work:
         if not self._handlers:

@@ -2,6 +2,7 @@
 
 from typing import Any, TypeVar
 
+from flo.client.arguments.durations import check_seconds
 from flo.client.client import Flo
 from flo.model.errors import Invalid
 from flo.model.ids import (
@@ -85,6 +86,7 @@ class StreamWorker(BaseWorker):
             blocking_limit_s=blocking_limit,
             log_level=log_level,
         )
+        check_seconds(message_timeout, "message_timeout", above_zero=True)
         check_range(batch_size, "batch_size", 1, RECORDS_PER_READ_MAX)
         self.stream = stream
         self.group = group

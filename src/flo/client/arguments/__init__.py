@@ -1,0 +1,1 @@
+"""Arguments of calls: to the fields of messages, and refusals of fields to words about them."""
