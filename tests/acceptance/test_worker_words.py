@@ -160,7 +160,9 @@ def test_every_event_in_the_life_of_a_worker_has_one_line(
         process.terminate()
         _, rest = process.communicate(timeout=60)
 
-    assert file.plain(first + rest) == LINES
+    lines = file.plain(first + rest)
+    assert lines[:3] == LINES[:3]
+    assert sorted(lines) == sorted(LINES)  # the server may tell of an end before the worker does
     assert cancelled == ["cancelled 1\n", "cancelled 2\n"]
     assert process.returncode == 0
 

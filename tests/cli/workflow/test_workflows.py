@@ -226,8 +226,7 @@ def test_a_workflow_nobody_deployed_is_not_found(shell, verb):
         1,
         "",
         "Error: workflow 'nobody' is not deployed [workflow_not_found]\n"
-        "See which there are with: flo workflow list, "
-        "or create it with: flo workflow create -f FILE\n",
+        "See which there are with: flo workflow list\n",
     )
 
 

@@ -46,8 +46,7 @@ HINTS = {
     "key_not_found": "See which there are with: flo kv list",
     "version_mismatch": "See what it is now with: flo kv get KEY --format json",
     "transaction_not_found": "Begin another with: flo kv begin",
-    "workflow_not_found": "See which there are with: flo workflow list, "
-    "or create it with: flo workflow create -f FILE",
+    "workflow_not_found": "See which there are with: flo workflow list",
     "idempotency_key_required": "Give one with --idempotency-key KEY.",
     "workflow_disabled": "Enable it with: flo workflow enable NAME",
     "schedule_not_found": "See which there are with: flo schedule list",
