@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from math import inf
 from typing import NamedTuple, TypeAlias, cast
 
-from flo.client.session.keepalive import NO_PINGS, Keepalive, PingPolicy
 from flo.client.arguments.refusals import about_arguments, unsendable
+from flo.client.session.keepalive import NO_PINGS, Keepalive, PingPolicy
 from flo.client.session.outbox import Outbox, PendingCall
 from flo.model.errors import Corrupt, FloError, Rejected, TimedOut, Unavailable
 from flo.wire.codec import Answer

@@ -188,8 +188,10 @@ class Session:
                 raise self._unreachable(f"no answer within {CONNECT_TIMEOUT_S:g} s") from None
             except (OSError, UnicodeError) as error:
                 raise self._unreachable(str(error)) from error
-            except BaseException:
+            except BaseException as error:
                 connection.abort()
+                if isinstance(error, Unavailable) and error.code == "connection_lost":
+                    raise self._unreachable(error.message) from error  # before it was greeted
                 raise
             if connection.closed.done():
                 raise self._unreachable("the connection was closed at once")
