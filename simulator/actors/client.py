@@ -177,8 +177,8 @@ class SimulatedClient:
     async def _list_runs(self) -> None:
         """The first page, and perhaps the second."""
         ledger = self._world.ledger
-        action = self._rng.choice(ACTIONS)
-        status = self._rng.choice((None, RunStatus.COMPLETED, RunStatus.TIMED_OUT))
+        action = self._rng.choice((*ACTIONS, None))
+        status = self._rng.choice((None, *RunStatus))
         limit = self._rng.choice((1, 5, 50))
         cursor: str | None = None
         for _ in range(self._rng.randint(1, 2)):

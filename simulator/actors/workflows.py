@@ -286,6 +286,7 @@ class SimulatedWorkflowClient(SimulatedActor):
             page = await self._workflows.runs(
                 workflow=self._rng.choice((None, "cake", "narrow")),
                 status=self._rng.choice((None, WorkflowStatus.COMPLETED, WorkflowStatus.WAITING)),
+                where=self._rng.choice((None, f'who = "{WHO[0]}"')),
                 limit=self._rng.choice((1, 5, 50)),
             )
         except FloError as error:

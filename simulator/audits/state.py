@@ -12,6 +12,7 @@ from flo.model.ids import Labels, Namespace
 from flo.model.runs import RunStatus
 from flo.shard.snapshot import dump, fingerprint, load
 from simulator.audits.limits import audit_permits
+from simulator.audits.lists import audit_lists
 from simulator.audits.streams import audit_keys, audit_streams, due_groups_and_keys
 from simulator.audits.workflows import audit_workflows, due_workflows
 from simulator.checks.invariants import Checks, Invariant
@@ -33,6 +34,7 @@ def audit(state: State, reference: ReferenceModel, checks: Checks) -> None:
         _audit_tallies(namespace, space, reference, checks)
         _audit_holders(space, checks)
         _audit_keys(space, checks)
+        audit_lists(space, checks)
         audit_permits(namespace, space, reference, checks)
         _audit_queues(namespace, space, reference, checks)
     audit_streams(state, reference, checks)

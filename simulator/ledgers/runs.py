@@ -4,6 +4,7 @@ It is filled by the actors, and knows the server only by its answers.
 """
 
 import asyncio
+import sys
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
@@ -53,10 +54,10 @@ Before: TypeAlias = int
 
 
 class Listing(NamedTuple):
-    """What was known of an action's runs when a page of them was asked for."""
+    """What was known of the runs of an action, or of all, when a page of them was asked for."""
 
     namespace: Namespace
-    action: ActionName
+    action: ActionName | None
     status: RunStatus | None
     before: Before
     expected: list[RunTimeline]
@@ -347,7 +348,7 @@ class Ledger:
     def listing(
         self,
         namespace: Namespace,
-        action: ActionName,
+        action: ActionName | None,
         status: RunStatus | None,
         cursor: str | None,
     ) -> Listing:
@@ -376,8 +377,13 @@ class Ledger:
         self._check_whole(Invariant.DEAD_LISTED, listing, page, changing=True)
 
     def _runs_below(
-        self, namespace: Namespace, action: ActionName, cursor: str | None
+        self, namespace: Namespace, action: ActionName | None, cursor: str | None
     ) -> list[RunTimeline]:
+        if action is None:
+            of_all = self._reference.runs.by_id.items()
+            runs = [run for (space, _), run in of_all if space == namespace]
+            below = int(cursor) if cursor is not None else sys.maxsize
+            return [run for run in runs if run.made.sequence < below]
         runs = self._reference.runs.by_number.get((namespace, action), [])
         return runs[: int(cursor) - 1] if cursor is not None else runs
 
@@ -385,8 +391,12 @@ class Ledger:
         self, invariant: Invariant, listing: Listing, page: RunPage, *, changing: bool = False
     ) -> None:
         """Those that have changed since the query may be missing if it was about a status."""
+
+        def position(run: RunTimeline) -> int:
+            return run.made.number if listing.action is not None else run.made.sequence
+
         numbers = [
-            self._reference.runs.by_id[listing.namespace, view.run_id].made.number
+            position(self._reference.runs.by_id[listing.namespace, view.run_id])
             for view in page.items
         ]
         in_order = numbers == sorted(set(numbers), reverse=True)
@@ -396,10 +406,10 @@ class Ledger:
         missing = [
             str(run)
             for run in listing.expected
-            if run.made.number >= lowest
+            if position(run) >= lowest
             and not run.is_purged
             and not (changing and len(run.phases_since(listing.before)) > 1)
-            and run.made.number not in numbers
+            and position(run) not in numbers
         ]
         self._hold(
             invariant,

@@ -144,7 +144,7 @@ WRITTEN = [
     ),
     (
         RunQueued(namespace="n", run=RUN),
-        b"\x91\x93\xa9RunQueued\xa1n\xdc\x00\x1a\xa3a-1\xa1a\x01\xc4\x01i\n\x01\x02\xa7pending\x00\xc0\xc0\xc0\xa1k\x81\xa1l\xcb?\xf8\x00\x00\x00\x00\x00\x00\x91\x98\x01\xa1w\x01\x02\xa1e\xc0\xc3\xa8reported\xc0\xc0\xc0\xc0\xc2\xc2\x00\xc0\xc0\xc0\x00",
+        b"\x91\x93\xa9RunQueued\xa1n\xdc\x00\x1b\xa3a-1\xa1a\x01\xc4\x01i\n\x01\x02\xa7pending\x00\xc0\xc0\xc0\xa1k\x81\xa1l\xcb?\xf8\x00\x00\x00\x00\x00\x00\x91\x98\x01\xa1w\x01\x02\xa1e\xc0\xc3\xa8reported\xc0\xc0\xc0\xc0\xc2\xc2\x00\xc0\xc0\xc0\x00\x00",
     ),
     (
         RunsRekeyed(namespace="n", action="a", keys=((1, "k"), (2, None))),
@@ -214,7 +214,7 @@ WRITTEN = [
     ),
     (
         RunRevived(namespace="n", run=RUN, was=RunStatus.TIMED_OUT),
-        b"\x91\x94\xaaRunRevived\xa1n\xdc\x00\x1a\xa3a-1\xa1a\x01\xc4\x01i\n\x01\x02\xa7pending\x00\xc0\xc0\xc0\xa1k\x81\xa1l\xcb?\xf8\x00\x00\x00\x00\x00\x00\x91\x98\x01\xa1w\x01\x02\xa1e\xc0\xc3\xa8reported\xc0\xc0\xc0\xc0\xc2\xc2\x00\xc0\xc0\xc0\x00\xa9timed_out",
+        b"\x91\x94\xaaRunRevived\xa1n\xdc\x00\x1b\xa3a-1\xa1a\x01\xc4\x01i\n\x01\x02\xa7pending\x00\xc0\xc0\xc0\xa1k\x81\xa1l\xcb?\xf8\x00\x00\x00\x00\x00\x00\x91\x98\x01\xa1w\x01\x02\xa1e\xc0\xc3\xa8reported\xc0\xc0\xc0\xc0\xc2\xc2\x00\xc0\xc0\xc0\x00\x00\xa9timed_out",
     ),
     (
         RunPurged(namespace="n", action="a", number=1, was=RunStatus.FAILED, key="k"),
@@ -421,7 +421,7 @@ def test_the_checksums_are_those_that_are_in_every_log():
     body = EVENT_CODEC.encode([RunReleased(namespace="n", run_id="a-1")])
 
     assert entry_checksum(0, 0, 1, NOON_MS, body) == 4249172658
-    assert archived_checksum(finished(7, key="k", body=b"b")) == 1934253912
+    assert archived_checksum(finished(7, key="k", body=b"b")) == 254465254
 
 
 def test_every_event_of_the_model_can_be_read_back():
@@ -481,6 +481,8 @@ def test_every_part_of_a_finished_run_is_in_its_checksum():
         "key": None,
         "body": b"bodY",
         "dead": True,
+        "sequence": 9,
+        "tags": ("a",),
     }
     others = [msgspec.structs.replace(run, **{field: value}) for field, value in changed.items()]
 

@@ -207,16 +207,14 @@ async def records_in(records):
 
 
 async def recovered_in_parts(path, connect):
-    *fields, dead = Archived.__struct_fields__
+    fields = Archived.__struct_fields__
     with closing(open_to_write(path, connect)) as connection, damage_named(path):
         start = read_meta(connection, path).start
         entries = [tuple(entry) for entry in read_log(path, EVENT_CODEC, start, connect=connect)]
-        columns = ", ".join([*fields, dead, "checksum"])
+        columns = ", ".join([*fields, "checksum"])
         rows = connection.execute(f"SELECT {columns} FROM archive ORDER BY row").fetchall()
-    archived = [
-        Archived(**dict(zip(fields, values, strict=True)), dead=bool(dead))
-        for *values, dead, _ in rows
-    ]
+    values = [dict(zip(fields, row, strict=False)) for row in rows]
+    archived = [Archived(**one | {"dead": bool(one["dead"]), "tags": ()}) for one in values]
     assert [archived_checksum(row) for row in archived] == [row[-1] for row in rows]
     records = SqliteRecords(path, connect)
     try:

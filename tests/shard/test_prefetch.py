@@ -6,8 +6,10 @@ from msgspec.structs import replace
 
 from flo.engine.context import Context
 from flo.engine.dead_letters import DeadRow
+from flo.engine.lists.portion import Portion
 from flo.engine.lookup import Found
-from flo.engine.runs.lookups import DeadRunPageLookup, RunKeyLookup, RunLookup, RunPageLookup
+from flo.engine.runs.lists.pages import RunPageLookup
+from flo.engine.runs.lookups import DeadRunPageLookup, RunKeyLookup, RunLookup
 from flo.engine.runs.records import Run
 from flo.log.memory import MemoryLog
 from flo.model.actions import RegisterAction
@@ -86,11 +88,11 @@ async def test_every_lookup_gets_an_answer_if_only_no_such(log, engine):
 
 
 async def test_a_page_holds_the_ended_and_the_live(log, engine):
-    live = (engine.run("send-3"),)
+    live = Portion({3: engine.run("send-3")}, 0)
 
     (found,) = (await fetch_all(log, [RunPageLookup(DEFAULT, "send", 4, 50, live=live)])).values()
 
-    assert sorted(run.number for run in found) == [1, 2, 3]
+    assert [run.number for run in found.items.values()] == [3, 2, 1]
 
 
 async def test_a_page_is_bounded_and_filtered_by_the_archive(log):
@@ -98,17 +100,17 @@ async def test_a_page_is_bounded_and_filtered_by_the_archive(log):
         (found,) = (
             await fetch_all(log, [RunPageLookup(DEFAULT, "send", 4, limit, status)])
         ).values()
-        assert [run.number for run in found] == numbers
+        assert list(found.items) == numbers
 
 
 async def test_a_run_that_ended_while_its_page_was_fetched_is_listed_once(log, engine):
-    still_live = (engine.run("send-2"),)
+    still_live = Portion({2: engine.run("send-2")}, 0)
 
     (found,) = (
         await fetch_all(log, [RunPageLookup(DEFAULT, "send", 4, 50, live=still_live)])
     ).values()
 
-    assert sorted(run.number for run in found) == [1, 2]
+    assert list(found.items) == [2, 1]
 
 
 async def test_who_needs_nothing_of_the_archive_is_ready(log, engine):

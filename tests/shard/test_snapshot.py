@@ -280,7 +280,7 @@ def queued(queue):
 
 def test_equal_states_give_equal_bytes_however_they_came_about():
     one = given(SEND, RegisterAction(name="print"), INVOKE, Invoke(action="print"))
-    other = given(RegisterAction(name="print"), Invoke(action="print"), SEND, INVOKE)
+    other = given(RegisterAction(name="print"), SEND, INVOKE, Invoke(action="print"))
 
     assert list(dump(one.state)) == list(dump(other.state))
 

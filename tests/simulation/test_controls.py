@@ -28,6 +28,7 @@ from flo.engine.runs.events import (
     RunTimedOut,
     RunTouched,
 )
+from flo.engine.runs.lists.live import LiveRuns
 from flo.engine.runs.lookups import ended_run
 from flo.engine.runs.queue import Lane, Queue
 from flo.engine.ticks import Tick
@@ -200,6 +201,11 @@ def a_counter_is_wrong(monkeypatch):
         state.spaces[event.namespace].tallies[action].timed_out -= 1
 
     monkeypatch.setitem(FOLDS, RunTimedOut, apply_timed_out)
+
+
+@control(Invariant.LISTS_RIGHT, audited=True)
+def a_run_that_is_claimed_is_listed_as_pending(monkeypatch):
+    monkeypatch.setattr(LiveRuns, "_in_status", lambda runs, status: runs._pending)
 
 
 @control(Invariant.ARCHIVED_AT_END)

@@ -26,6 +26,7 @@ from flo.engine.workflows.events import (
     WorkflowFinished,
     WorkflowPaused,
 )
+from flo.engine.workflows.lists.live import LiveExecutions
 from flo.model.schedules import PullTrigger
 from flo.model.workflows import BranchPhase, GetHistory
 from flo.workflow.outcome import StepError
@@ -36,6 +37,11 @@ from simulator.checks.invariants import Invariant
 @control(Invariant.OUTCOME_HEARD)
 def an_outcome_is_not_heard(monkeypatch):
     monkeypatch.delitem(REACTIONS, RunCompleted)
+
+
+@control(Invariant.LISTS_RIGHT, audited=True)
+def a_run_that_waits_is_listed_as_pending(monkeypatch):
+    monkeypatch.setattr(LiveExecutions, "note_status", lambda executions, execution: None)
 
 
 @control(Invariant.OUTCOME_COUNTED_ONCE)

@@ -1,3 +1,5 @@
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +15,8 @@ from flo.workflow.search import (
     attributes_of,
     matches,
     parse_where,
+    tags_of,
+    tags_wanted,
 )
 
 ORDER = {"customer_id": "42", "order_amount": 150.5, "created_at": 1_767_225_600_000}
@@ -195,3 +199,55 @@ def column_of_mistake(text):
     except Invalid as refused:
         return refused.details["column"]
     return 0
+
+
+# What indexes find
+
+
+@pytest.mark.parametrize(
+    ("text", "tags"),
+    [
+        ('a = "x"', ("a=sx",)),
+        ("a = 1", ("a=s1", "a=n1")),
+        ("a = 1.0", ("a=s1.0", "a=n1")),
+        ('a = "1.5"', ("a=s1.5", "a=n1.5")),
+        ('a in ("x", "y")', ("a=sx", "a=sy")),
+        ('b > 1 and a = "x"', ("a=sx",)),
+        ('a = "x" or b = "y"', ("a=sx", "b=sy")),
+        ('a = "x" or b > 1', None),
+        ('not a = "x"', None),
+        ('a != "x"', None),
+        ("a > 1", None),
+        (f"a in ({', '.join(str(number) for number in range(50))})", None),
+    ],
+)
+def test_an_index_is_asked_for_values_that_are_named(text, tags):
+    assert tags_wanted(parse_where(text)) == tags
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whatever_matches_has_one_of_the_tags_that_are_asked_for(seed):
+    rng = random.Random(seed)
+    values = ["x", "1", "1.0", 1, 1.0, 1.5, 0, "2026-01-31", 1769817600000]
+    written = [*(f'"{one}"' for one in values), "1", "1.0", "1.5", "0", "1769817600000"]
+
+    def some(depth=0):
+        kind = rng.randrange(5 if depth < 3 else 2)
+        name, sign = rng.choice("ab"), rng.choice(["=", "=", "!=", ">", "<="])
+        if kind == 0:
+            return f"{name} {sign} {rng.choice(written)}"
+        if kind == 1:
+            return f"{name} in ({', '.join(rng.sample(written, 2))})"
+        if kind == 2:
+            return f"not ({some(depth + 1)})"
+        return f"({some(depth + 1)} {rng.choice(['and', 'or'])} {some(depth + 1)})"
+
+    hits = 0
+    for _ in range(200):
+        expression = parse_where(some())
+        attributes = {name: rng.choice(values) for name in "ab" if rng.random() < 0.9}
+        wanted = tags_wanted(expression)
+        if wanted is not None and matches(expression, attributes):
+            assert not set(wanted).isdisjoint(tags_of(attributes))
+            hits += 1
+    assert hits

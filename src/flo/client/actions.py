@@ -232,12 +232,12 @@ class Actions(Noun):
 
     async def runs(
         self,
-        name: ActionName,
+        name: ActionName | None = None,
         status: RunStatus | str | None = None,
         limit: int = LIST_LIMIT_DEFAULT,
         cursor: str | None = None,
     ) -> RunPage:
-        """The runs of one action, the newest first."""
+        """The runs of an action, or of all, the newest first."""
         return await self._call(
             ListRuns(
                 action=name,

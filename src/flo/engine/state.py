@@ -13,11 +13,11 @@ from flo.engine.due import GROUP, Due
 from flo.engine.groups.backlog import Backlog
 from flo.engine.idempotency import IdempotencyIndex
 from flo.engine.kv.keys import Keys
+from flo.engine.runs.lists.live import LiveRuns
 from flo.engine.runs.queue import Lane, Queue
-from flo.engine.runs.records import Run
 from flo.engine.schedules.records import ScheduleState
 from flo.engine.workers.records import Process, Worker
-from flo.engine.workflows.execution import Execution
+from flo.engine.workflows.lists.live import LiveExecutions
 from flo.model.groups import GroupSettings
 from flo.model.ids import (
     ActionName,
@@ -166,7 +166,9 @@ class Space:
         self.numbers: dict[ActionName, int] = {}
         """The number of the newest run; it outlives the action, so that no run id comes twice."""
         self.tallies: dict[ActionName, Tally] = {}
-        self.runs: dict[RunId, Run] = {}
+        self.runs = LiveRuns()
+        self.run_sequence = 0
+        """How many runs there have ever been, of all actions."""
         self.queues: dict[ActionName, Queue] = {}
         self.run_keys = IdempotencyIndex()
         self.workers: dict[WorkerId, Worker] = {}
@@ -178,7 +180,7 @@ class Space:
         self.workflows: dict[WorkflowName, Workflow] = {}
         self.workflow_number = 0
         """The number of the newest workflow run."""
-        self.executions: dict[RunId, Execution] = {}
+        self.executions = LiveExecutions()
         """The workflow runs under way."""
         self.awaited: dict[RunId, tuple[RunId, BranchName]] = {}
         """The runs and children that workflow runs wait for, and which branch of which."""

@@ -3,9 +3,12 @@
 import asyncio
 import heapq
 from bisect import bisect_left, bisect_right
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import groupby, islice
+from typing import TypeAlias
+
+from sortedcontainers import SortedDict
 
 from flo.log.base import LogEntry, LogTrimmed
 from flo.model.base import Event
@@ -13,6 +16,9 @@ from flo.model.errors import Corrupt, NotFound, Unavailable
 from flo.model.ids import Namespace
 from flo.model.storage.archive import ArchiveAddress, Archived, ArchiveKey, address_of
 from flo.model.storage.records import Chunk, PositionBy, StreamPosition
+
+IndexKey: TypeAlias = tuple[str, str, Namespace, str]
+"""What is listed, the kind, the namespace, and the name or "" for all."""
 
 
 class MemoryLog:
@@ -107,11 +113,11 @@ class MemoryLog:
 
 
 class MemoryArchive:
-    """Finished runs in the order in which they finished."""
+    """Finished runs in the order in which they finished, with the indexes that lists need."""
 
     def __init__(self) -> None:
         self._rows: OrderedDict[ArchiveAddress, Archived] = OrderedDict()
-        self._numbers: defaultdict[tuple[str, Namespace, str], set[int]] = defaultdict(set)
+        self._indexes: dict[IndexKey, SortedDict[int, ArchiveAddress]] = {}
         self._keys: dict[tuple[str, ArchiveKey], int] = {}
 
     async def find(
@@ -133,19 +139,25 @@ class MemoryArchive:
         status: str | None = None,
         is_dead: bool = False,
     ) -> list[Archived]:
-        numbers = self._numbers.get((kind, namespace, name), ())
-        rows = (self._rows[ArchiveAddress(kind, namespace, name, number)] for number in numbers)
-        return heapq.nlargest(
-            limit,
-            (
-                row
-                for row in rows
-                if (below is None or row.number < below)
-                and status in (None, row.status)
-                and row.dead >= is_dead
-            ),
-            key=lambda row: row.number,
-        )
+        listed = "dead" if is_dead else "name" if status is None else f"status {status}"
+        rows = self._below((listed, kind, namespace, name), below)
+        return list(islice((row for row in rows if status in (None, row.status)), limit))
+
+    async def newest(
+        self,
+        kind: str,
+        namespace: Namespace,
+        *,
+        below: int | None,
+        limit: int,
+        statuses: Sequence[str] = (),
+        tags: Sequence[str] = (),
+    ) -> list[Archived]:
+        listed = [f"status {one}" for one in statuses] + [f"tag {one}" for one in tags]
+        rows = [self._below((one, kind, namespace, ""), below) for one in listed]
+        merged = heapq.merge(*rows, key=lambda row: row.sequence, reverse=True)
+        unlike = (next(same) for _, same in groupby(merged, key=lambda row: row.sequence))
+        return list(islice(unlike, limit))
 
     async def count(self) -> int:
         return len(self._rows)
@@ -161,7 +173,8 @@ class MemoryArchive:
             if address in self._rows:
                 self._forget(address)
             self._rows[address] = row
-            self._numbers[row.kind, row.namespace, row.name].add(row.number)
+            for key, position in _index_entries(row):
+                self._indexes.setdefault(key, SortedDict())[position] = address
             if row.key is not None:
                 self._keys[row.kind, (row.namespace, row.name, row.key)] = row.number
 
@@ -177,16 +190,35 @@ class MemoryArchive:
             self._forget(address)
         return len(doomed)
 
+    def _below(self, key: IndexKey, below: int | None) -> Iterator[Archived]:
+        """What an index has under a number, the highest first."""
+        index = self._indexes.get(key, SortedDict())
+        for position in index.irange(maximum=below, inclusive=(True, False), reverse=True):
+            yield self._rows[index[position]]
+
     def _forget(self, address: ArchiveAddress) -> None:
         row = self._rows.pop(address)
-        noun = (row.kind, row.namespace, row.name)
-        self._numbers[noun].discard(row.number)
-        if not self._numbers[noun]:
-            del self._numbers[noun]
+        for key, position in _index_entries(row):
+            index = self._indexes[key]
+            del index[position]
+            if not index:
+                del self._indexes[key]
         if row.key is not None:
-            key = (row.kind, (row.namespace, row.name, row.key))
-            if self._keys.get(key) == row.number:
-                del self._keys[key]
+            key_of_row = (row.kind, (row.namespace, row.name, row.key))
+            if self._keys.get(key_of_row) == row.number:
+                del self._keys[key_of_row]
+
+
+def _index_entries(row: Archived) -> Iterator[tuple[IndexKey, int]]:
+    """Where a row is found by lists: under a number, or among all names under a sequence."""
+    yield ("name", row.kind, row.namespace, row.name), row.number
+    if row.dead:
+        yield ("dead", row.kind, row.namespace, row.name), row.number
+    if row.sequence:
+        yield (f"status {row.status}", row.kind, row.namespace, row.name), row.number
+        yield (f"status {row.status}", row.kind, row.namespace, ""), row.sequence
+        for tag in row.tags:
+            yield (f"tag {tag}", row.kind, row.namespace, ""), row.sequence
 
 
 class MemoryRecords:

@@ -428,12 +428,12 @@ class WaitForRuns(Query[Ended]):
 @operation(
     opcode=32,
     permission=Permission.RUNS_READ,
-    http=Route("GET", "/actions/{name}/runs", names={"name": "action"}),
+    http=Route("GET", "/runs"),
 )
 class ListRuns(Query[RunPage]):
-    """The runs of an action, the newest first."""
+    """The runs of an action, or of all, the newest first."""
 
-    action: ActionName
+    action: Annotated[ActionName | None, about("Only runs of this action.")] = None
     namespace: Namespace = NAMESPACE_DEFAULT
     status: Annotated[RunStatus | None, about("Only runs in this status.")] = None
     limit: Limit = LIST_LIMIT_DEFAULT

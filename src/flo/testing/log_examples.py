@@ -114,6 +114,8 @@ def finished(
     key: str | None = None,
     body: bytes = b"",
     dead: bool = False,
+    sequence: int | None = None,
+    tags: tuple[str, ...] = (),
 ) -> Archived:
     return Archived(
         kind=kind,
@@ -125,4 +127,6 @@ def finished(
         key=key,
         body=body,
         dead=dead,
+        sequence=number + 1 if sequence is None else sequence,
+        tags=tags,
     )

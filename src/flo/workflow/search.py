@@ -155,6 +155,49 @@ def value_like(found: Value, value: Value) -> Value | None:
     return value
 
 
+# ── indexes ───────────────────────────────────────────────────────────────────────────────────────
+
+TAGS_WANTED_MAX: Final = 20
+"""A condition that allows more values than this is not looked up by them."""
+
+
+def tags_of(attributes: Attributes) -> tuple[str, ...]:
+    """What an index finds these attributes by: values that are equal have the same tag."""
+    return tuple(_tag(name, value) for name, value in attributes.items())
+
+
+def tags_wanted(expression: Expression) -> tuple[str, ...] | None:
+    """Tags of which whatever matches has at least one; None if there are no such tags."""
+    match expression:
+        case Compare(name, "=", value):
+            return _tags_equal_to(name, value)
+        case In(name, values):
+            return _any_of([_tags_equal_to(name, value) for value in values])
+        case And(parts):
+            return next((tags for part in parts if (tags := tags_wanted(part))), None)
+        case Or(parts):
+            return _any_of([tags_wanted(part) for part in parts])
+        case _:
+            return None
+
+
+def _tag(name: str, value: Value) -> str:
+    if isinstance(value, str):
+        return f"{name}=s{value}"
+    return f"{name}=n{int(value) if value == int(value) else value}"
+
+
+def _tags_equal_to(name: str, value: Value) -> tuple[str, ...]:
+    """An attribute of this value is a text or a number."""
+    found = (value_like(like, value) for like in ("", 0))
+    return tuple(_tag(name, one) for one in found if one is not None)
+
+
+def _any_of(each: list[tuple[str, ...] | None]) -> tuple[str, ...] | None:
+    tags = dict.fromkeys(tag for some in each for tag in some or ())
+    return tuple(tags) if None not in each and len(tags) <= TAGS_WANTED_MAX else None
+
+
 # ── reading an expression ─────────────────────────────────────────────────────────────────────────
 
 _NUMBER = re.compile(r"[-+]?[0-9]{1,30}(\.[0-9]{1,30})?([eE][-+]?[0-9]{1,3})?")

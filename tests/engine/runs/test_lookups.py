@@ -1,9 +1,11 @@
 import pytest
 
 from flo.engine.context import Context
+from flo.engine.lists.portion import Portion
 from flo.engine.lookup import Found
 from flo.engine.machine import lookups_for
-from flo.engine.runs.lookups import DeadRunPageLookup, RunKeyLookup, RunLookup, RunPageLookup
+from flo.engine.runs.lists.pages import RunPageLookup
+from flo.engine.runs.lookups import DeadRunPageLookup, RunKeyLookup, RunLookup
 from flo.model.actions import GetAction, RegisterAction
 from flo.model.errors import Invalid
 from flo.model.namespaces import DeleteNamespace
@@ -33,8 +35,9 @@ def wanted(engine, message):
     return [*lookups_for(engine.state, message, context)]
 
 
-def page(below, limit=50, status=None, live=()):
-    return RunPageLookup(DEFAULT, "send", below, limit, status, live=live)
+def page(below, limit=51, status=None, live=()):
+    portion = Portion({run.number: run for run in live}, 0)
+    return RunPageLookup(DEFAULT, "send", below, limit, status, live=portion)
 
 
 def dead_page(below, limit):
@@ -83,7 +86,7 @@ WAITING = STATE.spaces[DEFAULT].runs["send-2"]
         (GetRun(run_id="send-1", namespace="prod"), []),
         (WaitForRuns(run_ids=["send-2", "send-1", "send-3", "what", "send-1"]), [ENDED]),
         (ListRuns(action="send"), [page(below=3, live=(WAITING,))]),
-        (ListRuns(action="send", cursor="2", limit=7), [page(2, limit=7)]),
+        (ListRuns(action="send", cursor="2", limit=7), [page(2, limit=8)]),
         (ListRuns(action="send", cursor="99"), [page(below=3, live=(WAITING,))]),
         (
             ListRuns(action="send", status=RunStatus.FAILED),

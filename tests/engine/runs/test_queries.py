@@ -1,7 +1,6 @@
 import pytest
 from msgspec.structs import replace
 
-from flo.engine.runs import lookups
 from flo.engine.runs.queries import PAYLOADS_PER_PAGE_LENGTH_MAX
 from flo.engine.ticks import Tick
 from flo.model.actions import RegisterAction
@@ -196,7 +195,7 @@ def mixed_engine():
         ({"status": RunStatus.COMPLETED}, [[7, 4, 1]]),
         ({"status": RunStatus.COMPLETED, "limit": 2}, [[7, 4], [1]]),
         ({"status": RunStatus.RUNNING, "limit": 2}, [[8, 5], [2]]),
-        ({"status": RunStatus.PENDING, "limit": 3}, [[9, 6, 3], []]),
+        ({"status": RunStatus.PENDING, "limit": 3}, [[9, 6, 3]]),
         ({"status": RunStatus.TIMED_OUT}, [[]]),
         ({"action": "print"}, [[]]),
     ],
@@ -207,12 +206,26 @@ def test_live_and_ended_runs_are_listed_together_the_newest_first(settings, expe
     assert pages(mixed_engine(), query) == expected
 
 
-def test_a_page_looks_at_a_bounded_number_of_runs(monkeypatch):
-    monkeypatch.setattr(lookups, "NUMBERS_PER_PAGE_MAX", 4)
+def test_the_runs_of_all_actions_are_listed_in_the_order_in_which_they_were_made():
+    engine = given(SEND, RegisterAction(name="print"), *[INVOKE, Invoke(action="print")] * 3)
+    engine.execute(claim_all(max_tasks=2))
+    engine.execute(Complete(run_id="send-1", worker_id=ANNA))
 
-    query = ListRuns(action="send", status=RunStatus.RUNNING)
+    def listed(limit, status=None):
+        found, query = [], ListRuns(status=status, limit=limit)
+        while True:
+            page = engine.query(query)
+            found += [run.run_id for run in page.items]
+            if page.cursor is None:
+                return found
+            query = ListRuns(status=status, limit=limit, cursor=page.cursor)
 
-    assert pages(mixed_engine(), query) == [[8], [5, 2], []]
+    everything = ["print-3", "send-3", "print-2", "send-2", "print-1", "send-1"]
+    for limit in (1, 2, 5, 50):
+        assert listed(limit) == everything
+        assert listed(limit, RunStatus.RUNNING) == ["send-2"]
+        assert listed(limit, RunStatus.COMPLETED) == ["send-1"]
+        assert listed(limit, RunStatus.PENDING) == ["print-3", "send-3", "print-2", "print-1"]
 
 
 def test_a_page_of_large_runs_is_shorter_than_its_limit():

@@ -32,6 +32,7 @@ def test_an_invocation_queues_a_run():
         priority=200,
         created_at_ms=NOON_MS,
         ready_at_ms=NOON_MS,
+        sequence=1,
     )
     assert decision.reply == Invoked(run_id="send-1", duplicate=False)
     assert decision.events == (RunQueued(namespace=DEFAULT, run=run),)

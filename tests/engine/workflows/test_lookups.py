@@ -5,12 +5,12 @@ import pytest
 from flo.engine.context import Context
 from flo.engine.lookup import Found
 from flo.engine.machine import lookups_for
+from flo.engine.workflows.lists.pages import WorkflowPageLookup
 from flo.engine.workflows.lookups import (
     ChosenIdLookup,
     HistoryLookup,
     WorkflowKeyLookup,
     WorkflowLookup,
-    WorkflowPageLookup,
 )
 from flo.model.workflows import (
     CancelWorkflow,
@@ -108,8 +108,8 @@ def test_a_list_takes_along_what_lives_now(harness):
     (lookup,) = wanted(harness, ListWorkflowRuns(limit=5, workflow="order"))
 
     assert isinstance(lookup, WorkflowPageLookup)
-    assert (lookup.below, lookup.limit, lookup.workflow) == (3, 6, "order")
-    assert [one.run_id for one in lookup.live] == ["wfrun-2"]
+    assert (lookup.below, lookup.query.workflow) == (3, "order")
+    assert [one.run_id for one in lookup.live.items.values()] == ["wfrun-2"]
 
 
 @pytest.mark.parametrize("asked", [{"cursor": "x"}, {"limit": -5}, {"limit": 10**9}])

@@ -88,16 +88,16 @@ def test_a_search_finds_what_it_says_among_live_and_finished_runs(harness, asked
 
 
 def test_a_search_that_has_to_look_at_very_many_goes_on_page_by_page(monkeypatch, harness):
-    monkeypatch.setattr("flo.engine.workflows.lookups.SCANNED_MAX", 4)
+    monkeypatch.setattr("flo.engine.workflows.lists.pages.SCANNED_MAX", 4)
 
     first = harness.query(ListWorkflowRuns(where="amount < 3", limit=2))
 
-    assert (first.items, first.cursor) == ([], "7")
+    assert (first.items, first.cursor) == ([], "4")
     assert found(harness, where="amount < 3", limit=2) == [2, 1]
 
 
 def test_the_largest_page_with_a_condition_loses_nothing(monkeypatch, harness):
-    monkeypatch.setattr("flo.engine.workflows.lookups.SCANNED_MAX", 3)
+    monkeypatch.setattr("flo.engine.workflows.lists.pages.SCANNED_MAX", 3)
 
     assert found(harness, where="amount > 0", limit=3) == [7, 6, 5, 4, 3, 2, 1]
 

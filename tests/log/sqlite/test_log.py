@@ -5,6 +5,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import threading
 from contextlib import closing, suppress
 from functools import partial
 from itertools import count
@@ -190,7 +191,7 @@ class TestUpgraded:
         newest = (GOLDEN_FOLDER / f"format_{FORMAT_VERSION}.sql").read_text()
         with closing(default_connect(path)) as connection:
             tables = [sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master")]
-        assert len(tables) == 8
+        assert len(tables) == 13
         assert [sql for sql in tables if sql not in newest] == []
 
 
@@ -564,12 +565,12 @@ class TestDeadLetters:
             runs = [finished(number, dead=number in (7, 900)) for number in range(5_000)]
             await log.append([released(1)], runs, NOON_MS)
             steps = count()
-            log.archive._connection.set_progress_handler(lambda: next(steps) < 0, 100)
+            log.archive._lists.connection.set_progress_handler(lambda: next(steps) < 0, 100)
 
             assert await pages(log, is_dead=True) == [runs[900], runs[7]]
             assert next(steps) <= 3
 
-            assert await pages(log, status="failed") == []
+            assert len(await pages(log, limit=5_000)) == 5_000
             assert next(steps) > 100
 
     async def test_a_row_that_was_removed_is_gone_for_good(self, path):
@@ -982,3 +983,86 @@ def flips_believed(path, rng, count):
                 believed += list(read_log(path, EVENT_CODEC, 0)) != entries
             os.pwrite(file.fileno(), whole[byte : byte + 1], byte)
     return believed
+
+
+class TestLists:
+    """A list looks at what it shows, however many others there are."""
+
+    @pytest.fixture
+    async def log(self, path):
+        runs = [
+            finished(
+                number,
+                name=f"action-{number % 7}",
+                status="failed" if number in (40, 900) else "completed",
+                tags=("customer=7",) if number in (3, 800) else (f"customer={number + 10}",),
+            )
+            for number in range(5_000)
+        ]
+        async with opened(path) as log:
+            await log.append([released(1)], runs, NOON_MS)
+            yield log
+
+    @pytest.mark.parametrize(
+        ("asked", "numbers"),
+        [
+            ({"statuses": ["failed"]}, [900, 40]),
+            ({"statuses": ["failed", "cancelled"]}, [900, 40]),
+            ({"tags": ["customer=7"]}, [800, 3]),
+            ({"tags": ["customer=7", "customer=8", "customer=11"]}, [800, 3, 1]),
+            ({"statuses": ["failed", "completed"], "below": 5}, [3, 2, 1, 0]),
+            ({"statuses": ["timed_out"]}, []),
+        ],
+    )
+    async def test_of_all_names(self, log, asked, numbers):
+        steps = count()
+        log.archive._lists.connection.set_progress_handler(lambda: next(steps) < 0, 100)
+
+        rows = await log.archive.newest("run", "default", **{"below": None, "limit": 10} | asked)
+
+        assert [row.number for row in rows] == numbers
+        assert next(steps) <= 12
+
+    async def test_of_a_name_and_a_status(self, log):
+        steps = count()
+        log.archive._lists.connection.set_progress_handler(lambda: next(steps) < 0, 100)
+        settings = {"below": None, "limit": 10, "status": "failed"}
+
+        rows = await log.archive.page("run", "default", "action-5", **settings)
+
+        assert [row.number for row in rows] == [40]
+        assert next(steps) <= 5
+
+    async def test_a_lookup_does_not_wait_for_a_list(self, log):
+        hold, held = threading.Event(), threading.Event()
+
+        def wait():
+            held.set()
+            hold.wait(10)
+            return 0
+
+        log.archive._lists.connection.set_progress_handler(wait, 1)
+        listing = asyncio.ensure_future(log.archive.count())
+        await asyncio.to_thread(held.wait, 10)
+
+        assert await log.archive.find("run", "default", "action-1", 1) is not None
+        assert not listing.done()
+
+        hold.set()
+        assert await listing == 5_000
+
+    async def test_what_is_trimmed_or_removed_leaves_no_tag(self, log, path):
+        await log.append(
+            [released(1)],
+            [],
+            NOON_MS,
+            removed=[address_of(finished(800, name="action-2"))],
+        )
+        while (await log.trim(archived_max=1)).archived:
+            pass
+
+        assert await log.archive.newest(
+            "run", "default", below=None, limit=9, tags=["customer=7", "customer=5009"]
+        ) == [await log.archive.find("run", "default", "action-1", 4_999)]
+        with closing(default_connect(path)) as connection:
+            assert connection.execute("SELECT count(*) FROM archive_tags").fetchone() == (1,)

@@ -53,6 +53,7 @@ ROUTES = {
     ("/api/v1/actions/{name}", "DELETE"),
     ("/api/v1/actions/{name}/invoke", "POST"),
     ("/api/v1/actions/{name}/runs", "GET"),
+    ("/api/v1/runs", "GET"),
     ("/api/v1/actions/{name}/dlq", "GET"),
     ("/api/v1/actions/{name}/dlq", "DELETE"),
     ("/api/v1/actions/{name}/dlq/requeue", "POST"),

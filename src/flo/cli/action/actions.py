@@ -197,7 +197,11 @@ action.add(
         columns=RUN_COLUMNS,
         none="no runs",
         limit=50,
-        examples=["flo action runs send-email", "flo action runs send-email --status failed"],
+        examples=[
+            "flo action runs send-email",
+            "flo action runs send-email --status failed",
+            "flo action runs --status failed",
+        ],
         aliases=["tasks"],
     ),
     plain_command(

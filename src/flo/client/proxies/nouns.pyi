@@ -136,7 +136,7 @@ class BlockingActions(BlockingProxy):
     def list(self, limit: int = ..., cursor: str | None = ...) -> ActionPage: ...
     def runs(
         self,
-        name: ActionName,
+        name: ActionName | None = ...,
         status: RunStatus | str | None = ...,
         limit: int = ...,
         cursor: str | None = ...,

@@ -39,6 +39,7 @@ def archive_run(state: State, event: RunEnd) -> tuple[Archived]:
         key=run.idempotency_key,
         body=_encode(run),
         dead=run.dead_lettered,
+        sequence=run.sequence,
     )
     return (row,)
 

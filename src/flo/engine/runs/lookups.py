@@ -1,6 +1,6 @@
 """What messages about runs need from the archive: runs that have ended, keys, pages."""
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -8,13 +8,15 @@ from flo.engine.context import Context
 from flo.engine.dead_letters import DeadPageLookup, DeadRow, rows_wanted
 from flo.engine.feature import LookupRule
 from flo.engine.idempotency import KeyLookup
-from flo.engine.lookup import Lookup, RowLookup
+from flo.engine.lists.portion import Portion
+from flo.engine.lookup import RowLookup
 from flo.engine.paging import number_below
+from flo.engine.runs.lists.pages import NOTHING_LIVE, RunPageLookup, page_lookup
 from flo.engine.runs.records import ARCHIVE_KIND, Run
 from flo.engine.state import Space, State
 from flo.model.base import Message
 from flo.model.declare.fields import check_fields
-from flo.model.ids import ActionName, RunId, parse_run_id, run_id_of
+from flo.model.ids import ActionName, RunId, parse_run_id
 from flo.model.runs import (
     RUNS_PER_WAIT_MAX,
     Cancel,
@@ -29,10 +31,6 @@ from flo.model.runs import (
     WaitForRuns,
 )
 from flo.model.storage.archive import ArchiveAddress
-from flo.model.storage.store import Store
-
-NUMBERS_PER_PAGE_MAX = 10_000
-"""A page of runs looks at no more run numbers than this; an empty page may have a cursor."""
 
 _decode = msgspec.msgpack.Decoder(Run).decode
 
@@ -57,33 +55,6 @@ class RunKeyLookup(KeyLookup, frozen=True):
     KIND = ARCHIVE_KIND
 
 
-class RunPageLookup(Lookup[tuple[Run, ...]], frozen=True):
-    """The newest ended runs under a number, together with those that are live now."""
-
-    archive_name: str
-    action: ActionName
-    below: int = 0
-    limit: int = 0
-    status: str | None = None
-    live: tuple[Run, ...] = ()
-
-    def key(self) -> Hashable:
-        return RunPageLookup, self.archive_name, self.action
-
-    async def fetch(self, store: Store) -> tuple[Run, ...]:
-        rows = await store.archive.page(
-            ARCHIVE_KIND,
-            self.archive_name,
-            self.action,
-            below=self.below,
-            limit=self.limit,
-            status=self.status,
-        )
-        found = {row.number: _decode(row.body) for row in rows}
-        found |= {run.number: run for run in self.live}
-        return tuple(found.values())
-
-
 class DeadRunPageLookup(DeadPageLookup[Run], frozen=True):
     """The newest dead letters of an action."""
 
@@ -106,9 +77,9 @@ def run_with_key(space: Space, action: ActionName, key: str, context: Context) -
     )
 
 
-def found_runs(space: Space, action: ActionName, context: Context) -> tuple[Run, ...]:
-    """The page of runs that was looked up."""
-    return context.found.get(RunPageLookup(space.archive_name, action)) or ()
+def found_runs(space: Space, action: ActionName | None, context: Context) -> Portion[Run]:
+    """The runs that were looked up for a page."""
+    return context.found.get(RunPageLookup(space.archive_name, action)) or NOTHING_LIVE
 
 
 def found_dead(space: Space, action: ActionName, context: Context) -> tuple[DeadRow[Run], ...]:
@@ -116,27 +87,10 @@ def found_dead(space: Space, action: ActionName, context: Context) -> tuple[Dead
     return context.found.get(DeadRunPageLookup(space.archive_name, action)) or ()
 
 
-def numbers_below(space: Space, query: ListRuns | ListDeadRuns) -> int:
+def numbers_below(space: Space, query: ListDeadRuns) -> int:
     """The run numbers a page looks at are under this one."""
     check_fields(query)
     return number_below(query, space.numbers.get(query.action, 0) + 1)
-
-
-def lowest_number(below: int) -> int:
-    """The lowest run number that a page looks at."""
-    return max(1, below - NUMBERS_PER_PAGE_MAX)
-
-
-def _live_runs(space: Space, query: ListRuns, below: int) -> Iterator[Run]:
-    """The live runs that may be on a page, the newest first."""
-    found = 0
-    for number in range(below - 1, lowest_number(below) - 1, -1):
-        run = space.runs.get(run_id_of(query.action, number))
-        if run is not None and query.status in (None, run.status):
-            yield run
-            found += 1
-            if found == query.limit:
-                return
 
 
 def _for_invoke(state: State, command: Invoke, context: Context) -> Sequence[RunKeyLookup]:
@@ -164,17 +118,7 @@ def _for_wait(state: State, query: WaitForRuns, context: Context) -> Sequence[Ru
 
 
 def _for_list(state: State, query: ListRuns, context: Context) -> Sequence[RunPageLookup]:
-    space = state.space(query.namespace)
-    below = numbers_below(space, query)
-    page = RunPageLookup(
-        space.archive_name,
-        query.action,
-        below,
-        query.limit,
-        query.status,
-        live=tuple(_live_runs(space, query, below)),
-    )
-    return (page,)
+    return (page_lookup(state.space(query.namespace), query),)
 
 
 def _for_dead(

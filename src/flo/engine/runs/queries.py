@@ -1,15 +1,15 @@
 """Queries about runs: one of them, lists, and which of those that are waited for have ended."""
 
 from collections.abc import Iterable
-from itertools import islice
 
 from flo.engine.context import Context
 from flo.engine.dead_letters import page_of_dead
+from flo.engine.lists.portion import page_of_portion
+from flo.engine.runs.lists.pages import positions_below
 from flo.engine.runs.lookups import (
     ended_run,
     found_dead,
     found_runs,
-    lowest_number,
     numbers_below,
 )
 from flo.engine.runs.records import Attempt, Run
@@ -55,15 +55,10 @@ def wait_for_runs(state: State, query: WaitForRuns, context: Context) -> Ended:
 def list_runs(state: State, query: ListRuns, context: Context) -> RunPage:
     """A page of what was live when the archive was asked, and what it knew."""
     space = state.space(query.namespace)
-    below = numbers_below(space, query)
-    floor = lowest_number(below)
-    runs = [run for run in found_runs(space, query.action, context) if run.number >= floor]
-    runs.sort(key=lambda run: run.number, reverse=True)
-    fitting = list(islice(_within_length(runs), query.limit))
-    is_whole = len(fitting) == len(runs) < query.limit
-    last = floor if is_whole else fitting[-1].number
-    views = [run_view(query.namespace, run) for run in fitting]
-    return RunPage(items=views, cursor=str(last) if last > 1 else None)
+    positions_below(space, query)  # a cursor that makes no sense is refused
+    found = found_runs(space, query.action, context)
+    runs, cursor = page_of_portion(found, query, _length, PAYLOADS_PER_PAGE_LENGTH_MAX)
+    return RunPage(items=[run_view(query.namespace, run) for run in runs], cursor=cursor)
 
 
 def list_dead(state: State, query: ListDeadRuns, context: Context) -> RunPage:
@@ -134,6 +129,10 @@ def _within_length(runs: Iterable[Run]) -> Iterable[Run]:
     length = 0
     for run in runs:
         yield run
-        length += len(run.input) + len(run.output or b"")
+        length += _length(run)
         if length > PAYLOADS_PER_PAGE_LENGTH_MAX:
             return
+
+
+def _length(run: Run) -> int:
+    return len(run.input) + len(run.output or b"")

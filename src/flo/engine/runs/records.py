@@ -59,3 +59,5 @@ class Run(Record):
     """Whether another try might help; None while nothing has failed."""
     given_back: int = 0
     """How often an attempt was called off, and not counted."""
+    sequence: int = 0
+    """Which run of its namespace it is, counted over all actions."""

@@ -96,6 +96,7 @@ def queue_run(
         idempotency_key=idempotency_key,
         labels=labels,
         limit_key=limit_key_of(action, payload),
+        sequence=space.run_sequence + 1,
     )
 
 
@@ -125,6 +126,8 @@ def apply_queued(state: State, event: RunQueued) -> None:
     run = event.run
     space = state.space_made(event.namespace)
     assert run.run_id not in space.runs
+    assert run.sequence > space.run_sequence
+    space.run_sequence = run.sequence
     space.runs[run.run_id] = run
     space.numbers[run.action] = run.number
     if run.idempotency_key is not None:

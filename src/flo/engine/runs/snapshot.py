@@ -27,6 +27,8 @@ class RunQueuesPart(SnapshotPart):
     lanes: list[tuple[ActionName, LaneKey, int, list[int]]]
     permits: list[tuple[ActionName, str, list[RunId], list[tuple[int, list[int]]]]]
     """Under each limit key: who has a permit, and who waits for one, by priority."""
+    sequence: int = 0
+    """How many runs there have ever been."""
 
 
 class RunsPart(SnapshotPart):
@@ -71,12 +73,14 @@ def _queues(namespace: Namespace, space: Space) -> RunQueuesPart:
             )
             for (action, key), permits in sorted(space.action_permits.items())
         ],
+        sequence=space.run_sequence,
     )
 
 
 def restore_queues(state: State, part: RunQueuesPart) -> None:
     space = state.spaces[part.namespace]
     space.numbers, space.tallies = part.numbers, part.tallies
+    space.run_sequence = part.sequence
     space.run_keys.restore_finished(part.keys_finished)
     for action, lane_key, priority, numbers in part.lanes:
         space.queue(action).restore(lane_key, priority, numbers)

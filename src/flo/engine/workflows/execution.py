@@ -36,7 +36,7 @@ from flo.engine.workflows.records import (
     WorkflowRun,
 )
 from flo.model.errors import TIMEOUT_CODE
-from flo.model.workflows import MAIN, BranchName, BranchPhase, StepName
+from flo.model.workflows import MAIN, BranchName, BranchPhase, StepName, WorkflowStatus
 from flo.workflow.definition import Definition
 from flo.workflow.outcome import TIMEOUT
 from flo.workflow.steps import ForEachStep, ParallelStep, RunStep, Step
@@ -93,6 +93,7 @@ class Execution:
         "run",
         "run_id",
         "signals",
+        "status",
         "steps_since_wait",
         "to_undo",
         "undone",
@@ -114,6 +115,8 @@ class Execution:
         self.admitted = run.limit_key is None
         """Whether it may run; without a limit, it always may."""
         self.paused = False
+        self.status = WorkflowStatus.PENDING
+        """As lists show it; they keep it."""
         self.ending: Ending | None = None
         """How the run ends, while its steps are undone."""
         self.to_undo: tuple[StepName, ...] = ()

@@ -11,7 +11,8 @@ from flo.engine.state import Space, State
 from flo.engine.workers.records import Worker
 from flo.engine.workers.rules import worker_status
 from flo.engine.workflows.execution import COMPENSATION, Execution
-from flo.engine.workflows.lookups import ended_workflow, status_of
+from flo.engine.workflows.lists.live import status_of
+from flo.engine.workflows.lookups import ended_workflow
 from flo.engine.workflows.queries import wait_view
 from flo.engine.workflows.records import WorkflowRecord
 from flo.engine.workflows.rules import not_found

@@ -45,6 +45,7 @@ from flo.model.ids import Namespace, RunId, run_id_of
 from flo.model.storage.archive import Archived
 from flo.model.workflows import CHOSEN, MAIN, RUN_PREFIX, BranchPhase
 from flo.workflow.definition import Definition
+from flo.workflow.search import tags_of
 
 RUN_KIND = "workflow"
 SUMMARY_KIND = "workflow-of"
@@ -103,6 +104,7 @@ def apply_started(state: State, event: WorkflowStarted) -> None:
     execution.history += entries_of(event)
     if run.parent is not None and execution.admitted:
         _set_in_motion(execution, run.created_at_ms)
+    space.executions.note_status(execution)
     reschedule(state, event.namespace, execution)
 
 
@@ -115,13 +117,16 @@ def apply_admitted(state: State, event: WorkflowAdmitted) -> None:
     execution.fold(event)
     if execution.run.parent is not None:
         _set_in_motion(execution, event.at_ms)
+    space.executions.note_status(execution)
     reschedule(state, event.namespace, execution)
 
 
 def apply_execution(state: State, event: EventOfAllBranches) -> None:
     """An event of an execution that is not over, and of no single branch."""
-    execution = state.spaces[event.namespace].executions[event.run_id]
+    executions = state.spaces[event.namespace].executions
+    execution = executions[event.run_id]
     execution.fold(event)
+    executions.note_status(execution)
     execution.history += entries_of(event)
     reschedule(state, event.namespace, execution)
 
@@ -138,6 +143,8 @@ def apply_branch(state: State, event: BranchEvent) -> None:
             space.awaited.pop(before.awaited, None)
         if after.awaited is not None:
             space.awaited[after.awaited] = (event.run_id, event.branch)
+    if event.branch == MAIN:
+        space.executions.note_status(execution)
     execution.history += entries_of(event, before)
     if before.until_ms != after.until_ms:
         reschedule(state, event.namespace, execution)
@@ -153,7 +160,8 @@ def apply_child_cancelled(state: State, event: ChildCancelled) -> None:
 
 def apply_finished(state: State, event: WorkflowFinished) -> None:
     space = state.spaces[event.namespace]
-    execution = space.executions.pop(event.run_id)
+    execution = space.executions[event.run_id]
+    del space.executions[event.run_id]
     for branch in execution.branches.values():
         if branch.awaited is not None:
             space.awaited.pop(branch.awaited, None)
@@ -191,27 +199,7 @@ def archive_run(state: State, event: WorkflowFinished) -> Iterable[Archived]:
         key=workflow_key(run.workflow, key) if key is not None else None,
         body=_encode(record),
     )
-    summary = WorkflowSummary(
-        run_id=run.run_id,
-        number=run.number,
-        workflow=run.workflow,
-        version=run.version,
-        status=ending.status,
-        created_at_ms=run.created_at_ms,
-        finished_at_ms=event.at_ms,
-        attributes=run.attributes,
-    )
-    yield Archived(
-        kind=SUMMARY_KIND,
-        namespace=space.archive_name,
-        name=run.workflow,
-        number=run.number,
-        status=ending.status,
-        finished_at_ms=event.at_ms,
-        key=None,
-        body=_encode(summary),
-    )
-
+    yield _summary_row(space, run, event)
     if is_chosen(run):
         yield Archived(
             kind=ID_KIND,
@@ -240,6 +228,32 @@ def _record_of(execution: Execution, event: WorkflowFinished) -> WorkflowRecord:
         undone=execution.undone,
         error_code=ending.error_code,
         retryable=ending.retryable,
+    )
+
+
+def _summary_row(space: Space, run: WorkflowRun, event: WorkflowFinished) -> Archived:
+    """What lists show of it."""
+    summary = WorkflowSummary(
+        run_id=run.run_id,
+        number=run.number,
+        workflow=run.workflow,
+        version=run.version,
+        status=event.ending.status,
+        created_at_ms=run.created_at_ms,
+        finished_at_ms=event.at_ms,
+        attributes=run.attributes,
+    )
+    return Archived(
+        kind=SUMMARY_KIND,
+        namespace=space.archive_name,
+        name=run.workflow,
+        number=run.number,
+        status=event.ending.status,
+        finished_at_ms=event.at_ms,
+        key=None,
+        body=_encode(summary),
+        sequence=run.number,
+        tags=tags_of(run.attributes),
     )
 
 

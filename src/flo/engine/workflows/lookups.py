@@ -1,6 +1,6 @@
 """What messages about workflow runs need from the archive: ended runs, keys, pages, history."""
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -8,30 +8,28 @@ import msgspec
 from flo.engine.context import Context
 from flo.engine.feature import LookupRule
 from flo.engine.idempotency import KeyLookup
+from flo.engine.lists.portion import Portion
 from flo.engine.lookup import Lookup, RowLookup
-from flo.engine.paging import number_below, parse_number
+from flo.engine.paging import parse_number
 from flo.engine.state import Space, State
 from flo.engine.workflows.execution import HISTORY_PART_LENGTH as PART_LENGTH
-from flo.engine.workflows.execution import Execution
 from flo.engine.workflows.folds import (
     HISTORY_KIND,
     ID_KIND,
     RUN_KIND,
-    SUMMARY_KIND,
     workflow_key,
 )
+from flo.engine.workflows.lists.live import status_of
+from flo.engine.workflows.lists.pages import NOTHING_LIVE, WorkflowPageLookup, page_lookup
 from flo.engine.workflows.records import HistoryEntry, WorkflowRecord, WorkflowSummary
 from flo.model.base import Message
-from flo.model.declare.fields import check_fields
 from flo.model.ids import RunId, is_run_id, parse_run_id
-from flo.model.storage.archive import ArchiveAddress, Archived
+from flo.model.storage.archive import ArchiveAddress
 from flo.model.storage.store import Store
 from flo.model.workflows import (
     CHOSEN,
     HISTORY_LIMIT_MAX,
-    MAIN,
     RUN_PREFIX,
-    BranchPhase,
     CancelWorkflow,
     ExplainWorkflow,
     GetHistory,
@@ -47,9 +45,6 @@ from flo.model.workflows import (
     WorkflowStatus,
 )
 
-SCANNED_MAX = 1_000
-"""So many runs are looked at for one page of those that fit a condition."""
-
 OfWorkflowRun: TypeAlias = (
     GetWorkflowRun
     | WaitForWorkflow
@@ -63,7 +58,6 @@ OfWorkflowRun: TypeAlias = (
 )
 
 _decode_record = msgspec.msgpack.Decoder(WorkflowRecord).decode
-_decode_summary = msgspec.msgpack.Decoder(WorkflowSummary).decode
 _decode_history = msgspec.msgpack.Decoder(tuple[HistoryEntry, ...]).decode
 
 
@@ -94,36 +88,6 @@ class ChosenIdLookup(KeyLookup, frozen=True):
     """Which number has the workflow run whose id was chosen so?"""
 
     KIND = ID_KIND
-
-
-class WorkflowPageLookup(Lookup[tuple[WorkflowSummary, ...]], frozen=True):
-    """The newest workflow runs under a number, together with those that are live now."""
-
-    archive_name: str
-    workflow: WorkflowName | None = None
-    below: int = 0
-    limit: int = 0
-    status: str | None = None
-    live: tuple[WorkflowSummary, ...] = ()
-
-    def key(self) -> Hashable:
-        return WorkflowPageLookup, self.archive_name
-
-    async def fetch(self, store: Store) -> tuple[WorkflowSummary, ...]:
-        kind, name = SUMMARY_KIND, self.workflow
-        if name is None:
-            kind, name = RUN_KIND, RUN_PREFIX
-        rows = await store.archive.page(
-            kind,
-            self.archive_name,
-            name,
-            below=self.below,
-            limit=self.limit,
-            status=self.status,
-        )
-        found = {row.number: _summary_of(row) for row in rows}
-        found |= {one.number: one for one in self.live}
-        return tuple(found[number] for number in sorted(found, reverse=True)[: self.limit])
 
 
 class HistoryLookup(RowLookup[tuple[HistoryEntry, ...]], frozen=True):
@@ -166,9 +130,9 @@ def known_status(space: Space, run_id: RunId, context: Context) -> WorkflowStatu
     return record.status if record is not None else None
 
 
-def found_summaries(space: Space, context: Context) -> tuple[WorkflowSummary, ...]:
-    """The page of workflow runs that was looked up."""
-    return context.found.get(WorkflowPageLookup(space.archive_name)) or ()
+def found_summaries(space: Space, context: Context) -> Portion[WorkflowSummary]:
+    """The workflow runs that were looked up for a page."""
+    return context.found.get(WorkflowPageLookup(space.archive_name)) or NOTHING_LIVE
 
 
 def history_part(
@@ -191,42 +155,6 @@ def history_start(query: GetHistory) -> int:
 
 def first_part(query: GetHistory) -> int:
     return history_start(query) // PART_LENGTH
-
-
-def numbers_below(space: Space, query: ListWorkflowRuns) -> int:
-    """The number that every run of a page is under."""
-    check_fields(query)
-    return number_below(query, space.workflow_number + 1)
-
-
-def looked_at(query: ListWorkflowRuns) -> int:
-    """How many runs are looked at for one page."""
-    return max(query.limit + 1, SCANNED_MAX if query.where else 0)
-
-
-def status_of(execution: Execution) -> WorkflowStatus:
-    """Pending before its first step; then it waits, for between two waits no time passes."""
-    main = execution.branches.get(MAIN)
-    is_new = main is None or (main.phase is BranchPhase.BETWEEN and main.until_ms is not None)
-    return WorkflowStatus.PENDING if is_new and not execution.ending else WorkflowStatus.WAITING
-
-
-def _live_summaries(space: Space, query: ListWorkflowRuns, below: int) -> Iterator[WorkflowSummary]:
-    """The runs under way that a list may show."""
-    for execution in space.executions.values():
-        run, status = execution.run, status_of(execution)
-        is_asked_for = query.workflow in (None, run.workflow)
-        if run.number < below and is_asked_for and query.status in (None, status):
-            yield WorkflowSummary(
-                run_id=run.run_id,
-                number=run.number,
-                workflow=run.workflow,
-                version=run.version,
-                status=status,
-                created_at_ms=run.created_at_ms,
-                finished_at_ms=0,
-                attributes=run.attributes,
-            )
 
 
 def _for_run(state: State, message: OfWorkflowRun, context: Context) -> Sequence[Lookup[Any]]:
@@ -258,11 +186,7 @@ def _for_start(state: State, command: StartWorkflow, context: Context) -> Sequen
 def _for_list(
     state: State, query: ListWorkflowRuns, context: Context
 ) -> Sequence[WorkflowPageLookup]:
-    space = state.space(query.namespace)
-    below = numbers_below(space, query)
-    live = tuple(_live_summaries(space, query, below))
-    wanted = query.workflow, below, looked_at(query), query.status, live
-    return (WorkflowPageLookup(space.archive_name, *wanted),)
+    return (page_lookup(state.space(query.namespace), query),)
 
 
 def _for_history(state: State, query: GetHistory, context: Context) -> Sequence[Lookup[Any]]:
@@ -300,22 +224,6 @@ def _key_lookup(space: Space, workflow: WorkflowName, key: str) -> KeyLookup:
     """Where to look for a key that memory does not know; with CHOSEN for an id that was chosen."""
     lookup = ChosenIdLookup if workflow == CHOSEN else WorkflowKeyLookup
     return lookup(space.archive_name, RUN_PREFIX, workflow_key(workflow, key))
-
-
-def _summary_of(row: Archived) -> WorkflowSummary:
-    if row.kind == SUMMARY_KIND:
-        return _decode_summary(row.body)
-    record = _decode_record(row.body)
-    return WorkflowSummary(
-        run_id=record.run.run_id,
-        number=record.run.number,
-        workflow=record.run.workflow,
-        version=record.run.version,
-        status=record.status,
-        created_at_ms=record.run.created_at_ms,
-        finished_at_ms=record.finished_at_ms,
-        attributes=record.run.attributes,
-    )
 
 
 LOOKUPS: Mapping[type[Message], LookupRule] = {

@@ -5,20 +5,20 @@ from collections.abc import Iterable
 import msgspec
 
 from flo.engine.context import Context
+from flo.engine.lists.portion import page_of_portion
 from flo.engine.paging import page_of
 from flo.engine.state import Deployed, State, Workflow
 from flo.engine.workflows.execution import COMPENSATION, Execution, step_at
 from flo.engine.workflows.execution import HISTORY_PART_LENGTH as PART_LENGTH
+from flo.engine.workflows.lists.live import status_of
+from flo.engine.workflows.lists.pages import numbers_below
 from flo.engine.workflows.lookups import (
     ended_workflow,
     first_part,
     found_summaries,
     history_part,
     history_start,
-    looked_at,
-    numbers_below,
     parts_wanted,
-    status_of,
 )
 from flo.engine.workflows.records import HistoryEntry, StepResult, WorkflowRecord, WorkflowSummary
 from flo.engine.workflows.rules import named_version, not_found, reading_of
@@ -45,7 +45,7 @@ from flo.model.workflows import (
     WorkflowRunView,
     WorkflowView,
 )
-from flo.workflow.search import matches, parse_where
+from flo.workflow.search import parse_where
 from flo.workflow.steps import SignalStep
 
 
@@ -93,21 +93,11 @@ def get_run(
 def list_runs(state: State, query: ListWorkflowRuns, context: Context) -> WorkflowRunPage:
     """A page of what was live when the archive was asked, and what it knew."""
     space = state.space(query.namespace)
-    numbers_below(space, query)
-    found = found_summaries(space, context)
-    condition = parse_where(query.where) if query.where else None
-    items: list[WorkflowRunItem] = []
-    last = 0
-    for one in found:
-        if len(items) == query.limit:
-            return WorkflowRunPage(items=items, cursor=str(last))
-        last = one.number
-        if query.since_ms is not None and one.created_at_ms < query.since_ms:
-            return WorkflowRunPage(items=items)  # all that come now are older
-        if condition is None or matches(condition, one.attributes):
-            items.append(_item(one))
-    is_whole = len(found) < looked_at(query)
-    return WorkflowRunPage(items=items, cursor=None if is_whole else str(last))
+    numbers_below(space, query)  # a cursor that makes no sense is refused
+    if query.where:
+        parse_where(query.where)  # so is an expression
+    found, cursor = page_of_portion(found_summaries(space, context), query)
+    return WorkflowRunPage(items=[_item(one) for one in found], cursor=cursor)
 
 
 def get_history(state: State, query: GetHistory, context: Context) -> HistoryPage:

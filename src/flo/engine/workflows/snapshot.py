@@ -173,6 +173,7 @@ def _restore_execution(state: State, namespace: Namespace, part: _Execution) -> 
     execution.history, execution.history_parts = part.history, part.history_parts
     execution.steps_since_wait, execution.waited = part.steps_since_wait, part.waited
     execution.admitted = part.admitted
+    space.executions.note_status(execution)
     restore_permit(space, execution)
     space.workflow_keys.run_ids.update(keys_of(run))
     restore_awaited(space, run.run_id, execution)

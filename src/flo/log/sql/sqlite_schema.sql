@@ -28,6 +28,8 @@ CREATE TABLE archive (
     finished_at_ms INTEGER NOT NULL,
     key TEXT,
     dead INTEGER NOT NULL,
+    sequence INTEGER NOT NULL,
+    tags TEXT,
     checksum INTEGER NOT NULL,
     body BLOB NOT NULL
 );
@@ -37,6 +39,30 @@ CREATE UNIQUE INDEX archive_address ON archive (kind, namespace, name, number);
 CREATE INDEX archive_key ON archive (kind, namespace, name, key) WHERE key IS NOT NULL;
 
 CREATE INDEX archive_dead ON archive (kind, namespace, name, number) WHERE dead = 1;
+
+CREATE INDEX archive_status ON archive (kind, namespace, name, status, number) WHERE sequence > 0;
+
+CREATE INDEX archive_sequence ON archive (kind, namespace, status, sequence) WHERE sequence > 0;
+
+CREATE TABLE archive_tags (
+    kind TEXT NOT NULL,
+    namespace TEXT NOT NULL,
+    tag TEXT NOT NULL,
+    sequence INTEGER NOT NULL,
+    row INTEGER NOT NULL,
+    PRIMARY KEY (kind, namespace, tag, sequence)
+) WITHOUT ROWID;
+
+CREATE TRIGGER archive_tagged AFTER INSERT ON archive
+    WHEN new.tags IS NOT NULL AND new.sequence > 0 BEGIN
+    INSERT OR REPLACE INTO archive_tags
+        SELECT new.kind, new.namespace, value, new.sequence, new.row FROM json_each(new.tags);
+END;
+
+CREATE TRIGGER archive_untagged AFTER DELETE ON archive WHEN old.tags IS NOT NULL BEGIN
+    DELETE FROM archive_tags WHERE kind = old.kind AND namespace = old.namespace
+        AND sequence = old.sequence AND tag IN (SELECT value FROM json_each(old.tags));
+END;
 
 CREATE TABLE records (
     row INTEGER PRIMARY KEY,

@@ -1,13 +1,19 @@
-"""The archive in the SQLite file of a log, read in a thread of its own: no list delays a commit."""
+"""The archive in the SQLite file of a log, read in threads of its own: no list delays a commit.
+
+lookups    one thread, one connection: a row by its address, numbers by idempotency keys
+lists      one thread, one connection: pages, however long they take
+"""
 
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import msgspec
+
 from flo.log.checksums import archived_checksum
 from flo.log.jobs import JobThread
-from flo.log.sqlite.file import Connect, damage_named, open_to_read
+from flo.log.sqlite.file import Connect, SqliteConnection, damage_named, open_to_read
 from flo.model.errors import Corrupt
 from flo.model.ids import Namespace
 from flo.model.storage.archive import ArchiveAddress, Archived, ArchiveKey
@@ -18,26 +24,52 @@ ROWS_PER_STATEMENT = (256, 64, 16, 4, 1)
 """A few fixed sizes, so that every statement stays prepared and each is a single step."""
 NUMBER_MAX = 2**63 - 1
 
-_COLUMNS = "kind, namespace, name, number, status, finished_at_ms, key, dead, checksum, body"
+_COLUMNS = (
+    "kind, namespace, name, number, status, finished_at_ms, key, dead, sequence, tags, checksum,"
+    " body"
+)
 _ADDRESS = "kind = ? AND namespace = ? AND name = ?"
+_WITH_STATUS = (
+    "SELECT row, sequence FROM archive WHERE kind = ? AND namespace = ? AND status = ?"
+    " AND sequence < ? AND sequence > 0 ORDER BY sequence DESC LIMIT ?"
+)
+_TAGGED = (
+    "SELECT row, sequence FROM archive_tags WHERE kind = ? AND namespace = ? AND tag = ?"
+    " AND sequence < ? ORDER BY sequence DESC LIMIT ?"
+)
+
+_decode_tags = msgspec.json.Decoder(tuple[str, ...]).decode
+
+
+class _ArchiveReader:
+    """A connection that writes nothing, and the thread that uses it."""
+
+    def __init__(self, path: Path, connect: Connect, what: str) -> None:
+        self.connection = open_to_read(path, connect)
+        self.thread = JobThread(f"{what} of {path}")
+
+    async def close(self) -> None:
+        await self.thread.stop()
+        self.connection.close()
 
 
 class SqliteArchive:
-    """Finished runs, read over a connection that writes nothing."""
+    """Finished runs; whoever looks one up never waits for a list."""
 
     def __init__(self, path: Path, connect: Connect) -> None:
         self._path = path
-        self._connection = open_to_read(path, connect)
-        self._reader = JobThread(f"the archive of {path}")
+        self._lookups = _ArchiveReader(path, connect, "lookups in the archive")
+        self._lists = _ArchiveReader(path, connect, "lists of the archive")
 
     async def find(
         self, kind: str, namespace: Namespace, name: str, number: int
     ) -> Archived | None:
-        found = await self._select(f"{_ADDRESS} AND number = ?", (kind, namespace, name, number))
+        which = f"WHERE {_ADDRESS} AND number = ?"
+        found = await self._select(self._lookups, which, (kind, namespace, name, number))
         return found[0] if found else None
 
     async def find_keys(self, kind: str, keys: Sequence[ArchiveKey]) -> dict[ArchiveKey, int]:
-        return await self._reader.do(self._find_keys, kind, keys)
+        return await self._lookups.thread.do(self._find_keys, kind, keys)
 
     async def page(
         self,
@@ -50,34 +82,56 @@ class SqliteArchive:
         status: str | None = None,
         is_dead: bool = False,
     ) -> list[Archived]:
-        return await self._select(
-            f"{_ADDRESS} AND number < ? AND status = ifnull(?, status)"
-            f"{' AND dead = 1' if is_dead else ''}"
-            " ORDER BY number DESC LIMIT ?",
-            (kind, namespace, name, NUMBER_MAX if below is None else below, status, limit),
-        )
+        which = f"WHERE {_ADDRESS} AND number < ?"
+        parameters: list[Any] = [kind, namespace, name, NUMBER_MAX if below is None else below]
+        if status is not None:
+            which += " AND status = ? AND sequence > 0"
+            parameters.append(status)
+        if is_dead:
+            which += " AND dead = 1"
+        which += " ORDER BY number DESC LIMIT ?"
+        return await self._select(self._lists, which, (*parameters, limit))
+
+    async def newest(
+        self,
+        kind: str,
+        namespace: Namespace,
+        *,
+        below: int | None,
+        limit: int,
+        statuses: Sequence[str] = (),
+        tags: Sequence[str] = (),
+    ) -> list[Archived]:
+        under = NUMBER_MAX if below is None else below
+        parts = [(_WITH_STATUS, status) for status in statuses] + [(_TAGGED, tag) for tag in tags]
+        which = f"WHERE row IN ({_union(tuple(part for part, _ in parts))}) ORDER BY sequence DESC"
+        parameters = [one for _, value in parts for one in (kind, namespace, value, under, limit)]
+        return await self._select(self._lists, which, (*parameters, limit))
 
     async def count(self) -> int:
-        return await self._reader.do(self._count)
+        return await self._lists.thread.do(self._count)
 
     async def close(self) -> None:
-        await self._reader.stop()
-        self._connection.close()
+        await self._lookups.close()
+        await self._lists.close()
 
-    async def _select(self, which: str, parameters: Sequence[Any]) -> list[Archived]:
-        return await self._reader.do(self._rows, which, parameters)
+    async def _select(
+        self, reader: _ArchiveReader, which: str, parameters: Sequence[Any]
+    ) -> list[Archived]:
+        return await reader.thread.do(self._rows, reader.connection, which, parameters)
 
-    def _rows(self, which: str, parameters: Sequence[Any]) -> list[Archived]:
+    def _rows(
+        self, connection: SqliteConnection, which: str, parameters: Sequence[Any]
+    ) -> list[Archived]:
         with damage_named(self._path):
-            rows = self._connection.execute(
-                f"SELECT row, {_COLUMNS} FROM archive WHERE {which}", parameters
+            rows = connection.execute(
+                f"SELECT row, {_COLUMNS} FROM archive {which}", parameters
             ).fetchall()
         return [self._checked(row) for row in rows]
 
     def _checked(self, row: tuple[Any, ...]) -> Archived:
-        place, kind, namespace, name, number, status, finished_at_ms, key, dead, checksum, body = (
-            row
-        )
+        place, kind, namespace, name, number, status, finished_at_ms, key, dead, *rest = row
+        sequence, tags, checksum, body = rest
         archived = Archived(
             kind=kind,
             namespace=namespace,
@@ -88,6 +142,8 @@ class SqliteArchive:
             key=key,
             body=body,
             dead=bool(dead),
+            sequence=sequence,
+            tags=_decode_tags(tags) if tags is not None else (),
         )
         if checksum != (actual := archived_checksum(archived)):
             raise Corrupt(
@@ -100,7 +156,7 @@ class SqliteArchive:
         found: dict[ArchiveKey, int] = {}
         with damage_named(self._path):
             for some in _portions(keys):
-                rows = self._connection.execute(
+                rows = self._lookups.connection.execute(
                     _select_keys(len(some)), (*(part for key in some for part in key), kind)
                 )
                 found.update(
@@ -110,7 +166,7 @@ class SqliteArchive:
 
     def _count(self) -> int:
         with damage_named(self._path):
-            (count,) = self._connection.execute("SELECT count(*) FROM archive").fetchone()
+            (count,) = self._lists.connection.execute("SELECT count(*) FROM archive").fetchone()
         return int(count)
 
 
@@ -128,6 +184,8 @@ def statements_of(archived: Sequence[Archived]) -> Iterator[Statement]:
                 row.finished_at_ms,
                 row.key,
                 row.dead,
+                row.sequence,
+                _encode_tags(row.tags) if row.tags else None,
                 archived_checksum(row),
                 row.body,
             )
@@ -142,8 +200,19 @@ def removals_of(addresses: Sequence[ArchiveAddress]) -> Iterator[Statement]:
 
 @cache
 def _insert(count: int) -> str:
-    values = ", ".join(["(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"] * count)
+    values = ", ".join(["(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"] * count)
     return f"INSERT OR REPLACE INTO archive ({_COLUMNS}) VALUES {values}"
+
+
+@cache
+def _union(parts: tuple[str, ...]) -> str:
+    """The rows that are newest of what all these parts find, a few of each."""
+    together = " UNION ".join(f"SELECT row, sequence FROM ({part})" for part in parts)
+    return f"SELECT row FROM ({together}) ORDER BY sequence DESC LIMIT ?"
+
+
+def _encode_tags(tags: tuple[str, ...]) -> str:
+    return msgspec.json.encode(tags).decode()
 
 
 @cache

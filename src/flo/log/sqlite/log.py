@@ -1,7 +1,7 @@
 """The log in one SQLite file (WAL), the embedded default.
 
     writer          one thread, one connection: a transaction per append, synced before it returns
-    archive         one thread, one connection: reads finished runs
+    archive         two threads, two connections: looks finished runs up, and lists them
     records         one thread, one connection: reads the records of streams
     checkpointer    one thread, one connection: copies the WAL into the database file
 

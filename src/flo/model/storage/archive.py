@@ -29,6 +29,10 @@ class Archived(Record):
     body: bytes
     dead: bool = False
     """A dead letter."""
+    sequence: int = 0
+    """Where it stands among all of its kind in its namespace, from 1 on; 0 if no list shows it."""
+    tags: tuple[str, ...] = ()
+    """What it is also found by, in lists."""
 
 
 def address_of(row: Archived) -> ArchiveAddress:

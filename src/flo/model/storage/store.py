@@ -32,7 +32,23 @@ class Archive(Protocol):
     ) -> list[Archived]:
         """Those with a number under `below`, the highest number first.
 
-        With `is_dead`, dead letters only, however many others there are.
+        With `is_dead`, dead letters only, however many others there are. With a status, only those
+        that lists show.
+        """
+
+    async def newest(
+        self,
+        kind: str,
+        namespace: Namespace,
+        *,
+        below: int | None,
+        limit: int,
+        statuses: Sequence[str] = (),
+        tags: Sequence[str] = (),
+    ) -> list[Archived]:
+        """Of all names, those with a sequence under `below`, the highest sequence first.
+
+        Those that have one of these statuses, or one of these tags: one of both is given.
         """
 
     async def count(self) -> int:

@@ -11,6 +11,8 @@ from flo.model.declare.payload import decode_json
 from flo.model.errors import Invalid
 from flo.model.ids import (
     BLOCK_MS_MAX,
+    LIST_LIMIT_DEFAULT,
+    LIST_LIMIT_MAX,
     NAMESPACE_DEFAULT,
     Labels,
     Namespace,
@@ -25,8 +27,11 @@ from flo.model.runs import (
     GetRun,
     Invoke,
     Invoked,
+    ListRuns,
     PurgeDeadRuns,
     RequeueDeadRuns,
+    RunPage,
+    RunStatus,
     RunView,
     WaitForRuns,
 )
@@ -140,6 +145,30 @@ async def get_run(
     return answered(await _run_after(gateway, request, run_id, namespace, wait_ms))
 
 
+@get("/actions/{name:str}/runs", tags=["runs"], responses=answers(RunPage, "Some of its runs."))
+async def list_action_runs(
+    gateway: NamedDependency[EngineGateway],
+    name: ActionPath,
+    namespace: NamespaceQuery = NAMESPACE_DEFAULT,
+    status: Annotated[
+        RunStatus | None, QueryParameter(name="status", description="Only runs in this status.")
+    ] = None,
+    limit: Annotated[
+        int,
+        QueryParameter(
+            name="limit", ge=1, le=LIST_LIMIT_MAX, description="The most items to answer."
+        ),
+    ] = LIST_LIMIT_DEFAULT,
+    cursor: Annotated[
+        str | None,
+        QueryParameter(name="cursor", description="The `cursor` of the page before this one."),
+    ] = None,
+) -> Any:
+    """The runs of an action, the newest first."""
+    query = ListRuns(action=name, namespace=namespace, status=status, limit=limit, cursor=cursor)
+    return answered(await gateway.ask(query))
+
+
 @post(
     "/runs/{run_id:str}/cancel",
     status_code=200,
@@ -211,4 +240,4 @@ def _labels(text: str) -> Labels:
         raise Invalid(f"labels: {error.message}") from error
 
 
-ROUTES = (invoke_action, get_run, cancel_run, requeue_dead_run, purge_dead_run)
+ROUTES = (invoke_action, get_run, list_action_runs, cancel_run, requeue_dead_run, purge_dead_run)

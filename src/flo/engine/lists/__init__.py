@@ -1,0 +1,1 @@
+"""Lists: indexes that are read from the newest on, and pages that cost what they show."""

@@ -1,0 +1,92 @@
+"""The live runs of a namespace, and the indexes by which lists of them are read.
+
+    of an action, by status     run numbers
+    of all actions, by status   sequences: where runs stand among all that the namespace ever had
+
+A run is put in by its id like into any dictionary; the indexes follow.
+"""
+
+from collections.abc import Iterator
+from heapq import merge
+from typing import Any
+
+from flo.engine.lists.numbers import NumberSet
+from flo.engine.runs.records import Run
+from flo.model.ids import ActionName, RunId, run_id_of
+from flo.model.runs import LIVE, RunStatus
+
+
+class _RunsInStatus:
+    """The live runs in one status."""
+
+    __slots__ = ("of_action", "sequences")
+
+    def __init__(self) -> None:
+        self.of_action: dict[ActionName, NumberSet] = {}
+        self.sequences = NumberSet()
+
+    def add(self, run: Run) -> None:
+        numbers = self.of_action.get(run.action)
+        if numbers is None:
+            numbers = self.of_action[run.action] = NumberSet()
+        numbers.add(run.number)
+        self.sequences.add(run.sequence)
+
+    def remove(self, run: Run) -> None:
+        numbers = self.of_action[run.action]
+        numbers.remove(run.number)
+        if not numbers:
+            del self.of_action[run.action]
+        self.sequences.remove(run.sequence)
+
+
+class LiveRuns(dict[RunId, Run]):
+    def __init__(self) -> None:
+        super().__init__()
+        self._pending = _RunsInStatus()
+        self._running = _RunsInStatus()
+        self._run_ids: dict[int, RunId] = {}
+        """By sequence."""
+
+    def __setitem__(self, run_id: RunId, run: Run) -> None:
+        before = self.get(run_id)
+        if before is None:
+            self._in_status(run.status).add(run)
+            self._run_ids[run.sequence] = run_id
+        elif before.status is not run.status:
+            self._in_status(before.status).remove(before)
+            self._in_status(run.status).add(run)
+        super().__setitem__(run_id, run)
+
+    def __delitem__(self, run_id: RunId) -> None:
+        run = self[run_id]
+        super().__delitem__(run_id)
+        self._in_status(run.status).remove(run)
+        del self._run_ids[run.sequence]
+
+    def pop(self, *arguments: Any) -> Any:
+        raise NotImplementedError("the indexes would not follow: use del")
+
+    def of_action(self, action: ActionName, status: RunStatus | None, below: int) -> Iterator[Run]:
+        """The live runs of an action under a number, the newest first."""
+        numbers = [
+            one.of_action[action].below(below)
+            for one in self._in_statuses(status)
+            if action in one.of_action
+        ]
+        for number in merge(*numbers, reverse=True):
+            yield self[run_id_of(action, number)]
+
+    def of_all(self, status: RunStatus | None, below: int) -> Iterator[Run]:
+        """The live runs of all actions under a sequence, the newest first."""
+        sequences = [one.sequences.below(below) for one in self._in_statuses(status)]
+        for sequence in merge(*sequences, reverse=True):
+            yield self[self._run_ids[sequence]]
+
+    def _in_status(self, status: RunStatus) -> _RunsInStatus:
+        return self._pending if status is RunStatus.PENDING else self._running
+
+    def _in_statuses(self, status: RunStatus | None) -> list[_RunsInStatus]:
+        if status is None:
+            return [self._pending, self._running]
+        return [self._in_status(status)] if status in LIVE else []

@@ -1,0 +1,151 @@
+"""The workflow runs under way in a namespace, and the indexes by which lists of them are read.
+
+    by status                   numbers of runs
+    by workflow and status      numbers of runs
+    by search attribute         numbers of runs that have a value, as tags say it
+
+Executions are put in and taken out by their ids; `note_status` says that one may have changed.
+"""
+
+from collections.abc import Iterable, Iterator
+from heapq import merge
+from itertools import groupby
+from typing import Any
+
+from flo.engine.lists.numbers import NumberSet
+from flo.engine.workflows.execution import Execution
+from flo.model.ids import RunId
+from flo.model.workflows import MAIN, BranchPhase, WorkflowName, WorkflowStatus
+from flo.workflow.search import tags_of
+
+LIVE = (WorkflowStatus.PENDING, WorkflowStatus.WAITING)
+
+
+class _ExecutionsInStatus:
+    """The numbers of the runs in one status."""
+
+    __slots__ = ("all", "of_workflow")
+
+    def __init__(self) -> None:
+        self.all = NumberSet()
+        self.of_workflow: dict[WorkflowName, NumberSet] = {}
+
+    def add(self, workflow: WorkflowName, number: int) -> None:
+        self.all.add(number)
+        _add(self.of_workflow, workflow, number)
+
+    def remove(self, workflow: WorkflowName, number: int) -> None:
+        self.all.remove(number)
+        _remove(self.of_workflow, workflow, number)
+
+    def below(self, workflow: WorkflowName | None, number: int) -> Iterator[int]:
+        numbers = self.all if workflow is None else self.of_workflow.get(workflow, NOTHING)
+        return numbers.below(number)
+
+
+class LiveExecutions(dict[RunId, Execution]):
+    def __init__(self) -> None:
+        super().__init__()
+        self._by_number: dict[int, Execution] = {}
+        self._pending = _ExecutionsInStatus()
+        self._waiting = _ExecutionsInStatus()
+        self._tagged: dict[str, NumberSet | int] = {}
+        """A value that a single run has leads to its number."""
+
+    def __setitem__(self, run_id: RunId, execution: Execution) -> None:
+        assert run_id not in self
+        super().__setitem__(run_id, execution)
+        run = execution.run
+        self._by_number[run.number] = execution
+        execution.status = status_of(execution)
+        self._in_status(execution.status).add(run.workflow, run.number)
+        for tag in tags_of(run.attributes):
+            self._add_tag(tag, run.number)
+
+    def __delitem__(self, run_id: RunId) -> None:
+        execution = self[run_id]
+        super().__delitem__(run_id)
+        run = execution.run
+        del self._by_number[run.number]
+        self._in_status(execution.status).remove(run.workflow, run.number)
+        for tag in tags_of(run.attributes):
+            self._remove_tag(tag, run.number)
+
+    def pop(self, *arguments: Any) -> Any:
+        raise NotImplementedError("the indexes would not follow: use del")
+
+    def note_status(self, execution: Execution) -> None:
+        """Something has happened in it."""
+        status, before = status_of(execution), execution.status
+        if status is not before:
+            run = execution.run
+            self._in_status(before).remove(run.workflow, run.number)
+            self._in_status(status).add(run.workflow, run.number)
+            execution.status = status
+
+    def in_status(
+        self, workflow: WorkflowName | None, status: WorkflowStatus | None, below: int
+    ) -> Iterator[tuple[int, Execution]]:
+        """The runs under a number, the newest first: of a workflow or all, in a status or any."""
+        statuses = LIVE if status is None else [status] if status in LIVE else []
+        numbers = merge(
+            *(self._in_status(one).below(workflow, below) for one in statuses), reverse=True
+        )
+        return ((number, self._by_number[number]) for number in numbers)
+
+    def tagged(self, tags: Iterable[str], below: int) -> Iterator[tuple[int, Execution]]:
+        """The runs under a number that have one of these tags, the newest first."""
+        found = [_below(self._tagged[tag], below) for tag in tags if tag in self._tagged]
+        for number, _ in groupby(merge(*found, reverse=True)):
+            yield number, self._by_number[number]
+
+    def _add_tag(self, tag: str, number: int) -> None:
+        numbers = self._tagged.get(tag)
+        if numbers is None:
+            self._tagged[tag] = number
+        elif isinstance(numbers, NumberSet):
+            numbers.add(number)
+        else:
+            both = self._tagged[tag] = NumberSet()
+            both.add(numbers)
+            both.add(number)
+
+    def _remove_tag(self, tag: str, number: int) -> None:
+        numbers = self._tagged[tag]
+        if isinstance(numbers, NumberSet):
+            numbers.remove(number)
+        if not isinstance(numbers, NumberSet) or not numbers:
+            del self._tagged[tag]
+
+    def _in_status(self, status: WorkflowStatus) -> _ExecutionsInStatus:
+        return self._pending if status is WorkflowStatus.PENDING else self._waiting
+
+
+NOTHING = NumberSet()
+
+
+def status_of(execution: Execution) -> WorkflowStatus:
+    """Pending before its first step; then it waits, for between two waits no time passes."""
+    main = execution.branches.get(MAIN)
+    is_new = main is None or (main.phase is BranchPhase.BETWEEN and main.until_ms is not None)
+    return WorkflowStatus.PENDING if is_new and not execution.ending else WorkflowStatus.WAITING
+
+
+def _below(numbers: NumberSet | int, below: int) -> Iterator[int]:
+    if isinstance(numbers, NumberSet):
+        return numbers.below(below)
+    return iter((numbers,) if numbers < below else ())
+
+
+def _add(index: dict[str, NumberSet], name: str, number: int) -> None:
+    numbers = index.get(name)
+    if numbers is None:
+        numbers = index[name] = NumberSet()
+    numbers.add(number)
+
+
+def _remove(index: dict[str, NumberSet], name: str, number: int) -> None:
+    numbers = index[name]
+    numbers.remove(number)
+    if not numbers:
+        del index[name]
