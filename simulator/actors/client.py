@@ -51,6 +51,7 @@ class SimulatedClient:
             *[self._invoke] * 40,
             *[self._invoke_many] * 12,
             *[self._status] * 20,
+            *[self._explain] * 6,
             *[self._wait] * 6,
             *[self._wait_for_some] * 4,
             *[self._list_runs] * 6,
@@ -144,6 +145,20 @@ class SimulatedClient:
         else:
             self._did("status", view.status)
             self._world.ledger.viewed(before, view)
+
+    async def _explain(self) -> None:
+        ledger, run_id = self._world.ledger, self._some_run(newest=10)
+        before, able = ledger.before(), ledger.able_workers(self._namespace, run_id)
+        try:
+            answer = await self._actions.explain(run_id)
+        except NotFound as error:
+            self._did("explain_run", error)
+            ledger.unknown(self._namespace, before, run_id)
+        except FloError as error:
+            self._refused("explain_run", error)
+        else:
+            self._did("explain_run", answer.causes[0].code)
+            ledger.explained(self._namespace, before, able, answer)
 
     async def _wait(self) -> None:
         await self._wait_for(self._some_run(newest=10), self._rng.choice((0.0, 1.0, 10.0, 40.0)))

@@ -98,6 +98,7 @@ class Invariant(StrEnum):
     REPEAT_ANSWERED = "a report that was accepted is not refused when it comes again"
     LEASE_HONOURED = "within its lease, a worker's report is accepted"
     ANSWERS_FRESH = "an answer is no older than its query, and nothing seen is unseen"
+    EXPLAINED = "nobody is told that there is no worker while one is there that could take the run"
     LISTS_WHOLE = "a list leaves nothing out, in order"
     DEAD_LISTED = "the list of dead letters shows the dead, and no others"
     DEAD_TREATED = "what is said to be requeued or purged is, and all that was to be"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from flo.model.dead_letters import DeadLettersChanged
+from flo.model.declare.dead_letters import DeadLettersChanged
 from flo.model.groups import DeadRecordPage, GroupMode, GroupView, PendingPage
 from flo.model.ids import ConsumerName, StreamId, parse_stream_id
 from flo.model.storage.records import StreamRecord

@@ -9,13 +9,16 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
+from flo.engine.workers.records import Worker
 from flo.model.errors import FloError
+from flo.model.explain import Cause, CauseCode
 from flo.model.ids import ActionName, Namespace, RunId, WorkerId
 from flo.model.runs import (
     LIVE,
     Accepted,
     Assigned,
     Invoke,
+    RunExplanation,
     RunPage,
     RunResult,
     RunStatus,
@@ -26,6 +29,7 @@ from simulator.checks.invariants import Checks, Invariant
 from simulator.faults.server_time import ServerTime
 from simulator.ledgers.reports import Reports, RunKey
 from simulator.reference.log import ReferenceModel
+from simulator.reference.queues import label_set
 from simulator.reference.run_timeline import RunTimeline
 from simulator.reference.runs import fits
 
@@ -313,6 +317,35 @@ class Ledger:
         )
         self._hold(Invariant.INPUT_KEPT, view.input == run.made.input, view.run_id)
 
+    def able_workers(self, namespace: Namespace, run_id: RunId) -> dict[WorkerId, Worker]:
+        """The workers that could take a run now, as they are registered."""
+        run = self._reference.runs.find(namespace, run_id)
+        return {
+            worker_id: worker
+            for (at, worker_id), worker in self._reference.workers.registered.items()
+            if run is not None
+            and at == namespace
+            and run.made.action in worker.actions
+            and not worker.draining
+            and label_set(run.made.labels) <= label_set(worker.labels)
+        }
+
+    def explained(
+        self,
+        namespace: Namespace,
+        before: Before,
+        able: dict[WorkerId, Worker],
+        answer: RunExplanation,
+    ) -> None:
+        """A worker that could take it before and after could do so all the time."""
+        run = self._durable(namespace, answer.run_id)
+        statuses = {phase.status for phase in run.phases_since(before)}
+        self._hold(Invariant.ANSWERS_FRESH, answer.status in statuses, answer, run)
+        still = self.able_workers(namespace, answer.run_id)
+        there = [name for name, worker in able.items() if still.get(name) is worker]
+        is_nobody = _says_nobody(answer.causes[0])
+        self._hold(Invariant.EXPLAINED, not (there and is_nobody), there, answer, run)
+
     def ended(self, namespace: Namespace, before: Before, result: RunResult) -> None:
         run = self._durable(namespace, result.run_id)
         self._hold(Invariant.ANSWERS_FRESH, result.status not in LIVE, result, run)
@@ -443,3 +476,9 @@ class Ledger:
         self._reports.hear(run.key, task.attempt)
         self._hold(Invariant.INPUT_KEPT, task.payload == run.made.input, task, run)
         return Hold(run.key, worker_id, task, self._time.set_back_ms)
+
+
+def _says_nobody(cause: Cause) -> bool:
+    """Whether it says that nobody is registered who could take the run."""
+    has_left = cause.code is CauseCode.WORKER_GONE and cause.facts["how"] == "left"
+    return has_left or cause.code in (CauseCode.NO_WORKER, CauseCode.LABELS_UNMATCHED)

@@ -29,7 +29,8 @@ _HOMES = {
     "flo.client.workers": "Workers",
     "flo.client.workflows": "Workflows",
     "flo.model.actions": "ActionLimits ActionPage ActionView Registered",
-    "flo.model.dead_letters": "DeadLettersChanged",
+    "flo.model.declare.dead_letters": "DeadLettersChanged",
+    "flo.model.explain": "Cause CauseCode",
     "flo.model.errors": (
         "Conflict Corrupt FloError Invalid NotFound Rejected TimedOut TooLarge Unavailable "
         "Unexpected"

@@ -25,7 +25,7 @@ from flo.model.actions import ActionLimits as ActionLimits
 from flo.model.actions import ActionPage as ActionPage
 from flo.model.actions import ActionView as ActionView
 from flo.model.actions import Registered as Registered
-from flo.model.dead_letters import DeadLettersChanged as DeadLettersChanged
+from flo.model.declare.dead_letters import DeadLettersChanged as DeadLettersChanged
 from flo.model.errors import Conflict as Conflict
 from flo.model.errors import Corrupt as Corrupt
 from flo.model.errors import FloError as FloError
@@ -36,6 +36,8 @@ from flo.model.errors import TimedOut as TimedOut
 from flo.model.errors import TooLarge as TooLarge
 from flo.model.errors import Unavailable as Unavailable
 from flo.model.errors import Unexpected as Unexpected
+from flo.model.explain import Cause as Cause
+from flo.model.explain import CauseCode as CauseCode
 from flo.model.groups import ClaimedRecords as ClaimedRecords
 from flo.model.groups import ConsumerView as ConsumerView
 from flo.model.groups import DeadRecordPage as DeadRecordPage

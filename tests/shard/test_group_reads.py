@@ -7,7 +7,7 @@ import pytest
 from flo.engine.groups.events import RecordsDelivered
 from flo.engine.state import State
 from flo.engine.streams.events import RecordsAppended
-from flo.model.dead_letters import DeadLettersChanged
+from flo.model.declare.dead_letters import DeadLettersChanged
 from flo.model.errors import Corrupt, NotFound, Unavailable
 from flo.model.groups import (
     Ack,

@@ -28,6 +28,7 @@ from flo.engine.runs.events import (
     RunTimedOut,
     RunTouched,
 )
+from flo.engine.runs.explain import workers as explain
 from flo.engine.runs.lists.live import LiveRuns
 from flo.engine.runs.lookups import ended_run
 from flo.engine.runs.queue import Lane, Queue
@@ -382,6 +383,12 @@ def a_namespace_made_anew_finds_old_files(monkeypatch):
 @control(Invariant.DRAIN_IS_KEPT)
 def a_registration_ends_a_drain(monkeypatch):
     monkeypatch.setattr(workers, "_is_same_process", lambda known, command: False)
+
+
+@control(Invariant.EXPLAINED)
+def workers_that_are_there_are_not_seen(monkeypatch):
+    nobody = [], [], [], [], []
+    monkeypatch.setattr(explain, "_candidates", lambda *_: explain._Candidates(*nobody))
 
 
 @every_control(globals())

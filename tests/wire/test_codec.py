@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from flo.model.actions import DisableAction, RegisterAction
-from flo.model.dead_letters import DeadLettersChanged
+from flo.model.declare.dead_letters import DeadLettersChanged
 from flo.model.errors import Conflict, Corrupt, Invalid, NotFound, TooLarge, Unexpected
 from flo.model.groups import (
     Ack,

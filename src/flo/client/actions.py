@@ -39,6 +39,7 @@ from flo.model.runs import (
     PRIORITY_DEFAULT,
     Accepted,
     Cancel,
+    ExplainRun,
     GetRun,
     Invoke,
     Invoked,
@@ -46,6 +47,7 @@ from flo.model.runs import (
     ListRuns,
     PurgeDeadRuns,
     RequeueDeadRuns,
+    RunExplanation,
     RunPage,
     RunResult,
     RunStatus,
@@ -191,6 +193,10 @@ class Actions(Noun):
 
     async def status(self, run_id: RunId) -> RunView:
         return await self._call(GetRun(run_id=run_id))
+
+    async def explain(self, run_id: RunId) -> RunExplanation:
+        """Why a run is where it is: every cause, when it changes by itself, and what would help."""
+        return await self._call(ExplainRun(run_id=run_id))
 
     async def wait(self, run_id: RunId, timeout: float | None = None) -> RunResult:
         """How the run has ended, once it has; TimedOut if it takes more than `timeout` seconds."""

@@ -6,7 +6,7 @@ from itertools import islice
 from msgspec.structs import replace
 
 from flo.client.noun import Noun
-from flo.model.dead_letters import DeadLettersChanged
+from flo.model.declare.dead_letters import DeadLettersChanged
 from flo.model.declare.operation import Command
 from flo.model.ids import LIST_LIMIT_MAX
 

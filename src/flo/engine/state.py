@@ -16,7 +16,7 @@ from flo.engine.kv.keys import Keys
 from flo.engine.runs.lists.live import LiveRuns
 from flo.engine.runs.queue import Lane, Queue
 from flo.engine.schedules.records import ScheduleState
-from flo.engine.workers.records import Process, Worker
+from flo.engine.workers.records import Departure, Process, Worker
 from flo.engine.workflows.lists.live import LiveExecutions
 from flo.model.groups import GroupSettings
 from flo.model.ids import (
@@ -173,6 +173,8 @@ class Space:
         self.run_keys = IdempotencyIndex()
         self.workers: dict[WorkerId, Worker] = {}
         self.processes: dict[WorkerId, dict[ActionName, Process]] = {}
+        self.departures: dict[ActionName, Departure] = {}
+        """Which worker for an action left last, and when."""
         self.held: dict[WorkerId, dict[RunId, None]] = {}
         """The runs under lease, by who holds them."""
         self.streams: dict[StreamName, StreamState] = {}

@@ -6,7 +6,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 
 from flo.model.base import Message, Nothing, Record
-from flo.model.dead_letters import DEAD_PER_CALL_DEFAULT, DeadLettersChanged, DeadLimit
+from flo.model.declare.dead_letters import DEAD_PER_CALL_DEFAULT, DeadLettersChanged, DeadLimit
 from flo.model.declare.fields import BlockMs, Checked, Cursor, ItemCount, Limit, Range, about
 from flo.model.declare.operation import Command, Permission, Query, operation
 from flo.model.declare.route import Route

@@ -6,7 +6,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 
 from flo.model.base import Message
-from flo.model.dead_letters import DEAD_PER_CALL_DEFAULT, DeadLettersChanged, DeadLimit
+from flo.model.declare.dead_letters import DEAD_PER_CALL_DEFAULT, DeadLettersChanged, DeadLimit
 from flo.model.declare.fields import (
     BlockMs,
     Checked,
@@ -24,6 +24,7 @@ from flo.model.declare.fields import (
 from flo.model.declare.operation import Command, Permission, Query, operation
 from flo.model.declare.route import Route
 from flo.model.errors import ERROR_CODE_LENGTH_MAX
+from flo.model.explain import Explained
 from flo.model.ids import (
     DURATION_MS_MAX,
     LIST_LIMIT_DEFAULT,
@@ -191,6 +192,12 @@ class Ended(Message):
 
     results: list[RunResult] = msgspec.field(default_factory=list)
     unknown: list[RunId] = msgspec.field(default_factory=list)
+
+
+class RunExplanation(Explained):
+    run_id: RunId
+    action: ActionName
+    status: RunStatus
 
 
 class RunPage(Message):
@@ -452,3 +459,15 @@ class ListDeadRuns(Query[RunPage]):
     namespace: Namespace = NAMESPACE_DEFAULT
     limit: Limit = LIST_LIMIT_DEFAULT
     cursor: Cursor = None
+
+
+@operation(
+    opcode=34,
+    permission=Permission.RUNS_READ,
+    http=Route("GET", "/runs/{run_id}/explain", errors=(404,)),
+)
+class ExplainRun(Query[RunExplanation]):
+    """Why a run is where it is: every cause, when it changes by itself, and what would help."""
+
+    run_id: RunId
+    namespace: Namespace = NAMESPACE_DEFAULT

@@ -20,6 +20,7 @@ from flo.model.declare.fields import (
 )
 from flo.model.declare.operation import Command, Permission, Query, operation
 from flo.model.declare.route import Route
+from flo.model.explain import Explained
 from flo.model.ids import LIST_LIMIT_DEFAULT, NAMESPACE_DEFAULT, Namespace, RunId
 
 WorkflowName: TypeAlias = Annotated[str, about("The workflow's name.")]
@@ -216,15 +217,11 @@ class HistoryPage(Message):
     cursor: str | None = None
 
 
-class Explanation(Message):
+class Explanation(Explained):
     run_id: RunId
     status: WorkflowStatus
-    summary: str
-    """In one sentence."""
     reasons: list[str]
-    next_at_ms: int | None
-    advice: list[str]
-    """Commands that would help."""
+    """The causes, as sentences."""
 
 
 @operation(opcode=120, permission=Permission.WORKFLOWS_DEPLOY)

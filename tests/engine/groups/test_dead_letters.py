@@ -2,7 +2,7 @@ import pytest
 from msgspec.structs import replace
 
 from flo.engine.groups.events import DeadRecordPurged, DeadRecordRevived
-from flo.model.dead_letters import DeadLettersChanged
+from flo.model.declare.dead_letters import DeadLettersChanged
 from flo.model.errors import Conflict, Invalid, NotFound
 from flo.model.groups import (
     CreateGroup,

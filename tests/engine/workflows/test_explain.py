@@ -24,16 +24,23 @@ def test_no_worker_is_registered_for_the_action():
     explained = checking().explain()
 
     assert explained.summary == (
-        "Step 'start' waits for run check-1: no worker is registered for action 'check'."
+        "Step 'start' waits for run check-1: no worker is registered for action 'check', and none "
+        "has been."
     )
     assert explained.advice == ["flo worker run MODULE  # one that performs check"]
 
 
 def test_the_workers_are_busy():
     harness = checking()
-    harness.execute(RegisterWorker(worker_id=ANNA, processes=["check"]))
+    harness.execute(RegisterWorker(worker_id=ANNA, processes=["check"], max_concurrency=1))
+    assert "worker 'anna' has room for it" in harness.explain().summary
+    harness.claim("check")
+    harness.start()
 
-    assert "1 of its workers could take it, and are busy" in harness.explain().summary
+    explained = harness.explain("wfrun-2")
+
+    assert "worker 'anna' that could take it is busy" in explained.summary
+    assert [cause.code for cause in explained.causes] == ["workers_busy"]
 
 
 def test_the_run_waits_for_a_permit_of_its_action():
@@ -47,10 +54,10 @@ def test_the_run_waits_for_a_permit_of_its_action():
     explained = harness.explain("wfrun-2")
 
     assert explained.summary == (
-        "Step 'start' waits for run check-2: 1 at a time of action 'check' with the key 'p' may "
-        "be under way, and others are before it."
+        "Step 'start' waits for run check-2: at most 1 runs of action 'check' with the key 'p' may "
+        "be under way at a time, and 1 are."
     )
-    assert explained.advice == ["flo action info check"]
+    assert explained.advice == ["flo action explain check-1", "flo action info check"]
 
 
 def test_the_run_waits_for_the_rate_of_its_action():
@@ -60,9 +67,10 @@ def test_the_run_waits_for_the_rate_of_its_action():
         harness.start()
     harness.claim("check")
 
-    summary = harness.explain("wfrun-2").summary
+    explained = harness.explain("wfrun-2")
 
-    assert summary.endswith("no more runs of action 'check' may begin for now.")
+    assert "no more than 1 runs of action 'check' may begin in a minute" in explained.summary
+    assert explained.next_at_ms == NOON_MS + 60_000
     harness.later(60_000)
     assert "no worker is registered" in harness.explain("wfrun-2").summary
 
@@ -73,7 +81,7 @@ def test_every_worker_is_draining():
         RegisterWorker(worker_id=ANNA, processes=["check"]), DrainWorker(worker_id=ANNA)
     )
 
-    assert "is draining or has fallen silent" in harness.explain().summary
+    assert "is draining, and takes no more" in harness.explain().summary
 
 
 def test_a_worker_has_the_run():
@@ -82,8 +90,15 @@ def test_a_worker_has_the_run():
 
     explained = harness.explain()
 
-    assert "which worker 'boris' has (attempt 1)" in explained.summary
-    assert explained.advice == ["flo action status check-1"]
+    assert "worker 'boris' has it (attempt 1)" in explained.summary
+    assert explained.advice == ["flo action status check-1", "flo worker info boris"]
+    assert explained.causes[0].facts == {
+        "worker_id": "boris",
+        "attempt": 1,
+        "run_id": "check-1",
+        "step": "start",
+        "branch": "",
+    }
 
 
 def test_the_run_is_tried_again():
@@ -93,7 +108,10 @@ def test_the_run_is_tried_again():
     harness.claim("check")
     harness.execute(Fail(run_id="check-1", worker_id=ANNA, error="boom", retry=True))
 
-    assert "which is tried again: boom" in harness.explain().summary
+    assert (
+        "attempt 1 has failed, and it is tried again after a pause: boom"
+        in harness.explain().summary
+    )
 
 
 def test_a_signal_is_waited_for_with_the_command_that_sends_it():
@@ -249,3 +267,36 @@ def test_a_run_that_has_completed_needs_no_advice_but_its_history():
 def test_a_run_that_never_was_is_not_found():
     with pytest.raises(NotFound):
         checking().explain("wfrun-2")
+
+
+def test_an_open_breaker_is_named_with_its_executor_and_the_time_it_lets_a_call_through():
+    plan = (
+        'plans: {pay: {executors: [{name: a, action: "@actions/check", '
+        "breaker: {failure_threshold: 1, cooldown_ms: 5000}}]}}\n"
+    )
+    step = f'{{run: "@plan/pay", retry: {{max_attempts: 3, initial_delay_ms: 100}}, {DONE}}}'
+    harness = workflow_harness(one_step(step, more=plan), "check")
+    harness.start()
+    harness.fail("check")
+
+    causes = harness.explain().causes
+
+    assert [cause.code for cause in causes] == ["step_retry", "breaker_open"]
+    assert (causes[1].facts["executor"], causes[1].facts["plan"]) == ("a", "pay")
+    assert causes[1].next_at_ms == NOON_MS + 5_000
+
+
+def test_a_run_that_failed_for_a_breaker_says_which_and_until_when():
+    plan = (
+        'plans: {pay: {executors: [{name: a, action: "@actions/check", '
+        "breaker: {failure_threshold: 1, cooldown_ms: 5000}}]}}\n"
+    )
+    harness = workflow_harness(one_step(f'{{run: "@plan/pay", {DONE}}}', more=plan), "check")
+    harness.start()
+    harness.fail("check")
+    harness.start()
+
+    explained = harness.explain("wfrun-2")
+
+    assert explained.status == "failed"
+    assert [cause.code for cause in explained.causes] == ["ended", "breaker_open"]

@@ -7,6 +7,7 @@ from flo.cli.action.invoke import invoke
 from flo.cli.action.register import RATE_UNITS, register
 from flo.cli.app.command import CommandGroup
 from flo.cli.app.derive import NOTHING_IS_ASKED, list_command, plain_command
+from flo.cli.app.explanation import explanation_text
 from flo.cli.app.output import (
     Columns,
     aligned,
@@ -27,7 +28,14 @@ from flo.model.actions import (
     LimitsView,
     ListActions,
 )
-from flo.model.runs import Cancel, GetRun, ListRuns, RunStatus, RunView
+from flo.model.runs import (
+    Cancel,
+    ExplainRun,
+    GetRun,
+    ListRuns,
+    RunStatus,
+    RunView,
+)
 
 DESCRIPTION_SHOWN_MAX = 60
 
@@ -145,6 +153,17 @@ action.add(
         text=_run_text,
         raw="{reply.status}",
         examples=["flo action status send-email-1"],
+    ),
+    plain_command(
+        "explain",
+        ExplainRun,
+        "run_id",
+        text=explanation_text,
+        raw="{reply.summary}",
+        examples=[
+            "flo action explain send-email-1",
+            "flo action explain send-email-1 --format json",
+        ],
     ),
     plain_command(
         "cancel",

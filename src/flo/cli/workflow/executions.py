@@ -1,7 +1,8 @@
 """flo workflow start, signal, status, ...: the runs of workflows."""
 
 from flo.cli.app.derive import list_command, plain_command
-from flo.cli.app.output import Columns, lines, time_text, to_json
+from flo.cli.app.explanation import explanation_text
+from flo.cli.app.output import Columns, time_text, to_json
 from flo.cli.app.parameters import Argument, Either, Flag
 from flo.cli.app.payload import ReadFrom
 from flo.cli.app.printable import printable
@@ -11,7 +12,6 @@ from flo.model.declare.payload import payload_to_json
 from flo.model.workflows import (
     CancelWorkflow,
     ExplainWorkflow,
-    Explanation,
     GetHistory,
     GetWorkflowRun,
     HistoryView,
@@ -93,16 +93,6 @@ def _step_value(step: StepView) -> dict[str, object]:
         "retryable": step.retryable,
         "at_ms": step.at_ms,
     }
-
-
-def _explanation_text(explanation: Explanation) -> str:
-    others = [reason for reason in explanation.reasons if reason != explanation.summary]
-    text_lines = [f"{explanation.run_id} is {explanation.status}. {explanation.summary}"]
-    text_lines += [f"  - {reason}" for reason in others]
-    if next_at := time_text(explanation.next_at_ms):
-        text_lines.append(lines({"Next": next_at}))
-    text_lines += [f"Try: {command}" for command in explanation.advice]
-    return printable("\n".join(text_lines))
 
 
 def _started_text(begun: WorkflowBegun) -> str:
@@ -204,7 +194,7 @@ RUN_COMMANDS = (
         "explain",
         ExplainWorkflow,
         "run_id",
-        text=_explanation_text,
+        text=explanation_text,
         raw="{reply.summary}",
         examples=["flo workflow explain wfrun-1"],
     ),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from flo.client.handles.results import ENDED, decoded_output
 from flo.model.errors import FloError
 from flo.model.ids import RunId
-from flo.model.runs import Accepted, RunResult, RunStatus, RunView
+from flo.model.runs import Accepted, RunExplanation, RunResult, RunStatus, RunView
 
 if TYPE_CHECKING:
     from flo.client.actions import Actions
@@ -63,6 +63,9 @@ class Invocation:
 
     async def status(self) -> RunView:
         return await self._actions.status(self.run_id)
+
+    async def explain(self) -> RunExplanation:
+        return await self._actions.explain(self.run_id)
 
     async def wait(self, timeout: float | None = None) -> RunResult:
         return self.ended or await self._actions.wait(self.run_id, timeout)

@@ -112,6 +112,7 @@ def apply_registered(state: State, event: ActionRegistered) -> None:
 def apply_deleted(state: State, event: ActionDeleted) -> None:
     space = state.spaces[event.namespace]
     action = space.actions.pop(event.name)
+    space.departures.pop(event.name, None)
     if space.tallies.get(event.name, NO_RUNS).live:
         space.deleted[event.name] = action
     else:

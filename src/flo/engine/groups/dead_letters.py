@@ -21,7 +21,7 @@ from flo.engine.groups.reads import slot_of
 from flo.engine.groups.records import DeadRecord, Delivery
 from flo.engine.groups.rules import OfGroup, group_of
 from flo.engine.state import ConsumerGroupState, State
-from flo.model.dead_letters import DeadLettersChanged
+from flo.model.declare.dead_letters import DeadLettersChanged
 from flo.model.errors import Conflict, NotFound
 from flo.model.groups import (
     PurgeDeadRecords,

@@ -23,6 +23,7 @@ from flo.engine.runs.events import (
     RunRevived,
     RunTimedOut,
 )
+from flo.engine.runs.explain import query
 from flo.engine.runs.snapshot import SNAPSHOT
 from flo.engine.workers.events import RunsBegun
 from flo.model.runs import (
@@ -34,7 +35,7 @@ FEATURE = Feature(
     rules=rules_in(rules, claims, reports, dead_letters),
     folds=folds_in(rules, limits, claims, reports, ends, dead_letters),
     reactions=reactions_in(reports),
-    queries=queries_in(queries),
+    queries=queries_in(queries, query),
     lookups=lookups.LOOKUPS,
     long_polls=long_polls.LONG_POLLS,
     wakes=long_polls.WAKES,

@@ -21,6 +21,7 @@ from flo.model.runs import (
     RUNS_PER_WAIT_MAX,
     Cancel,
     Complete,
+    ExplainRun,
     Fail,
     GetRun,
     Invoke,
@@ -104,7 +105,7 @@ def _for_invoke(state: State, command: Invoke, context: Context) -> Sequence[Run
 
 
 def _for_run(
-    state: State, message: Complete | Fail | Cancel | GetRun, context: Context
+    state: State, message: Complete | Fail | Cancel | GetRun | ExplainRun, context: Context
 ) -> Sequence[RunLookup]:
     space = state.space(message.namespace)
     if message.run_id in space.runs:
@@ -165,6 +166,7 @@ LOOKUPS: Mapping[type[Message], LookupRule] = {
     PurgeDeadRuns: _for_dead,
     ListDeadRuns: _for_dead,
     GetRun: _for_run,
+    ExplainRun: _for_run,
     WaitForRuns: _for_wait,
     ListRuns: _for_list,
 }

@@ -21,6 +21,13 @@ class Process(Record):
     last_run_at_ms: int | None = None
 
 
+class Departure(Record):
+    """The last worker that has left an action."""
+
+    worker_id: WorkerId
+    at_ms: int
+
+
 class Worker(Record):
     worker_id: WorkerId
     actions: tuple[ActionName, ...]

@@ -29,7 +29,7 @@ from flo.engine.workers.events import (
     WorkerRegistered,
 )
 from flo.engine.workers.presence import connected, connection_of, named_worker, replaced
-from flo.engine.workers.records import Process, Worker
+from flo.engine.workers.records import Departure, Process, Worker
 from flo.model.base import Event, Nothing, Observation
 from flo.model.errors import Conflict, Invalid, TooLarge
 from flo.model.ids import (
@@ -148,8 +148,11 @@ def apply_drained(state: State, event: WorkerDrained) -> None:
 
 def apply_deregistered(state: State, event: WorkerDeregistered) -> None:
     space = state.spaces[event.namespace]
-    space.workers.pop(event.worker_id, None)
+    worker = space.workers.pop(event.worker_id, None)
     space.processes.pop(event.worker_id, None)
+    for name in worker.actions if worker is not None else ():
+        if name in space.actions:
+            space.departures[name] = Departure(worker_id=event.worker_id, at_ms=event.at_ms)
 
 
 def count_run(

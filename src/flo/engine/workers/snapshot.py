@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from flo.engine.snapshot import Section, SnapshotPart
 from flo.engine.state import State
-from flo.engine.workers.records import Process, Worker
+from flo.engine.workers.records import Departure, Process, Worker
 from flo.model.ids import ActionName, Namespace, WorkerId
 
 
@@ -12,17 +12,24 @@ class WorkersPart(SnapshotPart):
     namespace: Namespace
     workers: dict[WorkerId, Worker]
     processes: dict[WorkerId, dict[ActionName, Process]]
+    departures: dict[ActionName, Departure]
 
 
 def _dump(state: State) -> Iterable[WorkersPart]:
     for namespace, space in sorted(state.spaces.items()):
-        if space.workers or space.processes:
-            yield WorkersPart(namespace=namespace, workers=space.workers, processes=space.processes)
+        if space.workers or space.processes or space.departures:
+            yield WorkersPart(
+                namespace=namespace,
+                workers=space.workers,
+                processes=space.processes,
+                departures=space.departures,
+            )
 
 
 def _restore(state: State, part: WorkersPart) -> None:
     space = state.spaces[part.namespace]
     space.workers, space.processes = part.workers, part.processes
+    space.departures = part.departures
 
 
 SNAPSHOT = (Section(WorkersPart, _dump, _restore),)

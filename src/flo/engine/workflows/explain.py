@@ -1,104 +1,180 @@
-"""Why a workflow run is where it is, and what would move it."""
+"""Why a workflow run is where it is, and what would move it.
 
+paused? in line? being undone? ──▸ what each branch waits for ──▸ the causes of the run it awaits
+"""
+
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
+from msgspec.structs import replace
+
 from flo.engine.context import Context
-from flo.engine.runs.claims import rate_now
-from flo.engine.runs.limits import waits_for_permit
-from flo.engine.runs.queue import is_met, lane_key
-from flo.engine.runs.records import Run
+from flo.engine.plans.explain import causes_of_plan
+from flo.engine.plans.monitors import monitor_key
+from flo.engine.runs.explain.causes import HOLDERS_SHOWN_MAX, causes_of
 from flo.engine.state import Space, State
-from flo.engine.workers.records import Worker
-from flo.engine.workers.rules import worker_status
 from flo.engine.workflows.execution import COMPENSATION, Execution
 from flo.engine.workflows.lists.live import status_of
 from flo.engine.workflows.lookups import ended_workflow
 from flo.engine.workflows.queries import wait_view
-from flo.engine.workflows.records import WorkflowRecord
+from flo.engine.workflows.records import Branch, WorkflowRecord
 from flo.engine.workflows.rules import not_found
+from flo.model.explain import Cause, CauseCode
 from flo.model.ids import Namespace
-from flo.model.runs import RunStatus
-from flo.model.workers import WorkerStatus
 from flo.model.workflows import BranchPhase, ExplainWorkflow, Explanation, WaitView, WorkflowStatus
+from flo.workflow.plan.progress import BREAKER_OPEN
+from flo.workflow.steps import RunStep
 
-HOLDERS_MAX = 3
-"""So many of those who are before it are named."""
-
-_ASLEEP = (WorkerStatus.UNHEALTHY, WorkerStatus.DRAINING)
 _WAITS = {
-    BranchPhase.SLEEP: "sleeps.",
-    BranchPhase.RETRY: "has failed, and is tried again.",
-    BranchPhase.POLL: "is still pending, and is asked again.",
-    BranchPhase.REST: "waits until an executor of its plan may be called again.",
-    BranchPhase.JOIN: "waits for its branches or items.",
-    BranchPhase.BETWEEN: "has ended; the next one begins when the run is resumed.",
+    BranchPhase.SLEEP: (CauseCode.SLEEPING, "sleeps."),
+    BranchPhase.RETRY: (CauseCode.STEP_RETRY, "has failed, and is tried again."),
+    BranchPhase.POLL: (CauseCode.POLLING, "is still pending, and is asked again."),
+    BranchPhase.REST: (
+        CauseCode.EXECUTOR_REST,
+        "waits until an executor of its plan may be called again.",
+    ),
+    BranchPhase.JOIN: (CauseCode.WAITING_FOR_BRANCHES, "waits for its branches or items."),
+    BranchPhase.BETWEEN: (
+        CauseCode.BETWEEN_STEPS,
+        "has ended; the next one begins when the run is resumed.",
+    ),
 }
-
-
-class _Reasons:
-    """The reasons found so far, and the commands that would help."""
-
-    def __init__(self) -> None:
-        self.found: list[str] = []
-        self.advice: list[str] = []
-
-    def add(self, reason: str, *advice: str) -> None:
-        self.found.append(reason)
-        self.advice += [one for one in advice if one not in self.advice]
 
 
 def explain(state: State, query: ExplainWorkflow, context: Context) -> Explanation:
     space = state.space(query.namespace)
     execution = space.executions.get(query.run_id)
     if execution is not None:
-        return _under_way(space, query.namespace, execution, context)
+        causes = list(_under_way(state, query.namespace, execution, context))
+        if execution.paused:  # nothing of it falls due
+            causes = [replace(cause, next_at_ms=None) for cause in causes]
+        return _explanation(
+            query.run_id, status_of(execution), causes, execution.next_at_ms(), causes[0].text
+        )
     record = ended_workflow(space, query.run_id, context)
     if record is None:
         raise not_found(query.run_id)
-    return _ended(record)
+    return _ended(space, query.namespace, record, context)
 
 
-def _ended(record: WorkflowRecord) -> Explanation:
+def _explanation(
+    run_id: str,
+    status: WorkflowStatus,
+    causes: list[Cause],
+    next_at_ms: int | None,
+    summary: str,
+) -> Explanation:
+    times = [at_ms for at_ms in (next_at_ms, *(one.next_at_ms for one in causes)) if at_ms]
+    return Explanation(
+        run_id=run_id,
+        status=status,
+        summary=summary,
+        reasons=[cause.text for cause in causes],
+        next_at_ms=min(times, default=None),
+        advice=list(dict.fromkeys(one for cause in causes for one in cause.advice)),
+        causes=causes,
+    )
+
+
+def _ended(
+    space: Space, namespace: Namespace, record: WorkflowRecord, context: Context
+) -> Explanation:
     run_id = record.run.run_id
     failed = [name for name, result in record.results.items() if result.outcome != "success"]
     advice = [f"flo workflow history {run_id}"]
     if record.status is not WorkflowStatus.COMPLETED:
         step = failed[-1] if failed else "start"
         advice.append(f"flo workflow rerun {run_id} --from {step}")
-    return Explanation(
-        run_id=run_id,
-        status=record.status,
-        summary=f"It has ended at {record.terminal}: it is {record.status}.",
-        reasons=[record.error] if record.error else [],
-        next_at_ms=None,
+    summary = f"It has ended at {record.terminal}: it is {record.status}."
+    ended = Cause(
+        code=CauseCode.ENDED,
+        text=record.error or summary,
+        since_at_ms=record.finished_at_ms,
         advice=advice,
+        facts={
+            "status": record.status.value,
+            "terminal": record.terminal,
+            "error": record.error,
+            "error_code": record.error_code,
+            "steps_failed": failed,
+        },
     )
+    causes = [ended, *_breakers_met(space, namespace, record, context)]
+    explained = _explanation(run_id, record.status, causes, None, summary)
+    return explained if record.error else replace(explained, reasons=explained.reasons[1:])
+
+
+def _breakers_met(
+    space: Space, namespace: Namespace, record: WorkflowRecord, context: Context
+) -> Iterable[Cause]:
+    """The breakers that are open still, if it has failed for one."""
+    workflow = space.workflows.get(record.run.workflow)
+    deployed = workflow.version(record.run.version) if workflow is not None else None
+    if deployed is None or record.error_code != BREAKER_OPEN:
+        return
+    for plan in deployed.definition.plans:
+        key = (namespace, record.run.workflow, record.run.version, plan)
+        for cause in causes_of_plan(key, context):
+            if cause.code is CauseCode.BREAKER_OPEN:
+                yield cause
 
 
 def _under_way(
-    space: Space, namespace: Namespace, execution: Execution, context: Context
-) -> Explanation:
-    reasons = _Reasons()
+    state: State, namespace: Namespace, execution: Execution, context: Context
+) -> Iterator[Cause]:
     if execution.paused:
-        reasons.add("The run is paused.", f"flo workflow resume {execution.run_id}")
+        yield Cause(
+            code=CauseCode.PAUSED,
+            text="The run is paused.",
+            advice=[f"flo workflow resume {execution.run_id}"],
+        )
     if not execution.admitted:
-        _explain_wait_queue(reasons, space, execution)
+        yield _in_line(state.space(namespace), execution)
     if execution.ending is not None:
-        reasons.add(f"It ends {execution.ending.status}, and is being undone first.")
-    for name in execution.branches:
+        yield Cause(
+            code=CauseCode.ROLLING_BACK,
+            text=f"It ends {execution.ending.status}, and is being undone first.",
+            facts={"status": execution.ending.status.value, "steps": list(execution.to_undo)},
+        )
+    for name, branch in execution.branches.items():
         wait = wait_view(execution, name)
-        run = space.runs.get(wait.awaited) if wait.awaited is not None else None
-        if wait.phase is BranchPhase.ACTION and run is not None:
-            _explain_run(reasons, space, namespace, _where(wait), run, context)
-        else:
-            _explain_wait(reasons, execution, wait)
-    return Explanation(
-        run_id=execution.run_id,
-        status=status_of(execution),
-        summary=reasons.found[0] if reasons.found else "It is about to begin.",
-        reasons=reasons.found,
-        next_at_ms=execution.next_at_ms(),
-        advice=reasons.advice,
+        yield from _causes_of_wait(state, namespace, execution, wait, branch, context)
+    if not (execution.branches or execution.paused or execution.ending) and execution.admitted:
+        yield _BEGINNING
+
+
+_BEGINNING = Cause(code=CauseCode.BEGINNING, text="It is about to begin.")
+
+
+def _causes_of_wait(
+    state: State,
+    namespace: Namespace,
+    execution: Execution,
+    wait: WaitView,
+    branch: Branch,
+    context: Context,
+) -> Iterator[Cause]:
+    run = state.space(namespace).runs.get(wait.awaited) if wait.awaited is not None else None
+    if wait.phase is BranchPhase.ACTION and run is not None:
+        for cause in causes_of(state, namespace, run, context):
+            yield _of_awaited(wait, cause)
+    else:
+        yield _waits(execution, wait, branch)
+    step = execution.step(wait.branch)
+    if isinstance(step, RunStep) and step.run.name in execution.definition.plans:
+        key = monitor_key(namespace, execution, step.run.name)
+        for cause in causes_of_plan(key, context):
+            yield replace(cause, facts={**cause.facts, **_place(wait)})
+
+
+def _of_awaited(wait: WaitView, cause: Cause) -> Cause:
+    """A cause of the run that a step waits for."""
+    text = cause.text[0].lower() + cause.text[1:]
+    return replace(
+        cause,
+        text=f"{_where(wait)} waits for run {wait.awaited}: {text}",
+        advice=list(cause.advice) or [f"flo action status {wait.awaited}"],
+        facts={**cause.facts, **_place(wait), "run_id": wait.awaited},
     )
 
 
@@ -108,106 +184,64 @@ def _where(wait: WaitView) -> str:
     return f"Step {wait.step!r}{f' ({wait.branch})' if wait.branch else ''}"
 
 
-def _explain_wait_queue(reasons: _Reasons, space: Space, execution: Execution) -> None:
+def _place(wait: WaitView) -> dict[str, str]:
+    return {"step": wait.step, "branch": wait.branch}
+
+
+def _in_line(space: Space, execution: Execution) -> Cause:
     """It waits for a permit."""
     run, limit = execution.run, execution.definition.concurrency
     if run.limit_key is None or limit is None:
-        return
+        return _BEGINNING
     permits = space.workflow_permits[run.workflow, run.limit_key]
     before = list(permits.waiting).index(run.run_id)
+    holders = list(islice(permits.holders, HOLDERS_SHOWN_MAX))
     key = f" with the key {run.limit_key!r}" if run.limit_key else ""
-    reasons.add(
-        f"It waits for a permit: {limit.max} at a time of workflow {run.workflow!r}{key} may run, "
-        f"and {before} are before it.",
-        *(f"flo workflow explain {holder}" for holder in islice(permits.holders, HOLDERS_MAX)),
+    return Cause(
+        code=CauseCode.WORKFLOW_LIMIT,
+        text=f"It waits for a permit: {limit.max} at a time of workflow {run.workflow!r}{key} may "
+        f"run, and {before} are before it.",
+        since_at_ms=run.created_at_ms,
+        advice=[f"flo workflow explain {holder}" for holder in holders],
+        facts={
+            "workflow": run.workflow,
+            "limit": limit.max,
+            "key": run.limit_key,
+            "before": before,
+            "holders": holders,
+        },
     )
 
 
-def _explain_wait(reasons: _Reasons, execution: Execution, wait: WaitView) -> None:
+def _waits(execution: Execution, wait: WaitView, branch: Branch) -> Cause:
+    """What a branch waits for that is no run of an action."""
+    since = branch.began_at_ms or None
     match wait.phase:
         case BranchPhase.CHILD:
-            reasons.add(
-                f"{_where(wait)} waits for its child {wait.awaited}.",
-                f"flo workflow explain {wait.awaited}",
+            return Cause(
+                code=CauseCode.WAITING_FOR_CHILD,
+                text=f"{_where(wait)} waits for its child {wait.awaited}.",
+                since_at_ms=since,
+                next_at_ms=wait.until_ms,
+                advice=[f"flo workflow explain {wait.awaited}"],
+                facts={**_place(wait), "child": wait.awaited},
             )
         case BranchPhase.SIGNAL:
-            reasons.add(
-                f"{_where(wait)} waits for a signal of type {wait.signal!r}.",
-                f"flo workflow signal {execution.run_id} --type {wait.signal} '{{}}'",
+            return Cause(
+                code=CauseCode.WAITING_FOR_SIGNAL,
+                text=f"{_where(wait)} waits for a signal of type {wait.signal!r}.",
+                since_at_ms=since,
+                next_at_ms=wait.until_ms,
+                advice=[f"flo workflow signal {execution.run_id} --type {wait.signal} '{{}}'"],
+                facts={**_place(wait), "signal": wait.signal},
             )
         case BranchPhase.BETWEEN if wait.until_ms is not None:
-            reasons.add("It is about to begin.")
-        case _:
-            reasons.add(f"{_where(wait)} {_WAITS.get(wait.phase, 'waits.')}")
-
-
-def _explain_run(
-    reasons: _Reasons, space: Space, namespace: Namespace, where: str, run: Run, context: Context
-) -> None:
-    """A run that is awaited: in whose hands it is, or why it is in nobody's."""
-    status = f"flo action status {run.run_id}"
-    if run.status is RunStatus.RUNNING:
-        reasons.add(
-            f"{where} waits for run {run.run_id}, which worker {run.worker_id!r} has "
-            f"(attempt {run.attempt}).",
-            status,
-        )
-    elif run.is_delayed:
-        reasons.add(
-            f"{where} waits for run {run.run_id}, which is tried again: {run.error}", status
-        )
-    else:
-        _explain_pending(reasons, space, namespace, where, run, context)
-
-
-def _explain_pending(
-    reasons: _Reasons, space: Space, namespace: Namespace, where: str, run: Run, context: Context
-) -> None:
-    waits = f"{where} waits for run {run.run_id}:"
-    if _explain_limits(reasons, space, namespace, waits, run, context):
-        return
-    serving = [one for one in space.workers.values() if run.action in one.actions]
-    fit = [one for one in serving if _has_labels(one, run)]
-    awake = [one for one in fit if worker_status(space, one, namespace, context) not in _ASLEEP]
-    if not serving:
-        reasons.add(
-            f"{waits} no worker is registered for action {run.action!r}.",
-            f"flo worker run MODULE  # one that performs {run.action}",
-        )
-    elif not fit:
-        reasons.add(f"{waits} no worker for {run.action!r} has the labels {run.labels}.")
-    elif not awake:
-        reasons.add(
-            f"{waits} every worker for {run.action!r} is draining or has fallen silent.",
-            "flo worker list",
-        )
-    else:
-        reasons.add(
-            f"{waits} {len(awake)} of its workers could take it, and are busy.",
-            f"flo action runs {run.action} --status running",
-        )
-
-
-def _explain_limits(
-    reasons: _Reasons, space: Space, namespace: Namespace, waits: str, run: Run, context: Context
-) -> bool:
-    """Whether it is the limits of its action that a run waits for."""
-    limits = space.settings(run.action).limits
-    settings = f"flo action info {run.action}"
-    if limits is not None and waits_for_permit(space, run):
-        key = f" with the key {run.limit_key!r}" if run.limit_key else ""
-        reasons.add(
-            f"{waits} {limits.concurrency_max} at a time of action {run.action!r}{key} may be "
-            "under way, and others are before it.",
-            settings,
-        )
-        return True
-    rate = rate_now(space, namespace, run.action, context.volatile)
-    if rate is not None and not rate.may_call(context.now_ms):
-        reasons.add(f"{waits} no more runs of action {run.action!r} may begin for now.", settings)
-        return True
-    return False
-
-
-def _has_labels(worker: Worker, run: Run) -> bool:
-    return is_met(lane_key(run.labels), frozenset(lane_key(worker.labels)))
+            return replace(_BEGINNING, next_at_ms=wait.until_ms, facts=_place(wait))
+    code, text = _WAITS.get(wait.phase, (CauseCode.BETWEEN_STEPS, "is between two steps."))
+    return Cause(
+        code=code,
+        text=f"{_where(wait)} {text}",
+        since_at_ms=since,
+        next_at_ms=wait.until_ms,
+        facts={**_place(wait), "attempt": wait.attempt},
+    )

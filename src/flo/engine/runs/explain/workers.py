@@ -1,0 +1,196 @@
+"""Which workers could take a run that is ready, and why none of them has.
+
+registered for its action? ──▸ with its labels? ──▸ there, and not draining? ──▸ has room?
+"""
+
+from itertools import islice
+from typing import Any, NamedTuple
+
+from flo.engine.context import Context
+from flo.engine.runs.queue import is_met, lane_key
+from flo.engine.runs.records import Run
+from flo.engine.state import Space, State
+from flo.engine.workers.records import Worker
+from flo.engine.workers.rules import worker_status
+from flo.model.explain import Cause, CauseCode
+from flo.model.ids import Namespace
+from flo.model.workers import INLINE_WORKER_ID, WorkerStatus
+
+WORKERS_SHOWN_MAX = 10
+
+
+class _Candidates(NamedTuple):
+    """The workers for the action of a run, by what keeps each from taking it."""
+
+    able: list[Worker]
+    busy: list[Worker]
+    draining: list[Worker]
+    silent: list[Worker]
+    other_labels: list[Worker]
+
+
+def who_could_take(state: State, namespace: Namespace, run: Run, context: Context) -> list[Cause]:
+    """Why a run that is ready has not been claimed; never empty."""
+    space = state.space(namespace)
+    if space.settings(run.action).guest is not None:
+        return [_in_server(state, run)]
+    found = _candidates(space, namespace, run, context)
+    if found.able:
+        return [_ready(found.able[0], run)]
+    if found.busy:
+        return [_busy(space, found.busy, run)]
+    causes = [
+        *(_gone(worker, namespace, run, context) for worker in found.silent),
+        *(_draining(worker, run) for worker in found.draining),
+    ][:WORKERS_SHOWN_MAX]
+    if found.other_labels:
+        causes.append(_unmatched(found.other_labels, run))
+    return causes or [_nobody(space, run)]
+
+
+def _candidates(space: Space, namespace: Namespace, run: Run, context: Context) -> _Candidates:
+    found = _Candidates([], [], [], [], [])
+    for worker in space.workers.values():
+        if run.action not in worker.actions:
+            continue
+        status = worker_status(space, worker, namespace, context)
+        if not _has_labels(worker, run):
+            group = found.other_labels
+        elif status is WorkerStatus.UNHEALTHY:
+            group = found.silent
+        elif status is WorkerStatus.DRAINING:
+            group = found.draining
+        elif len(space.held.get(worker.worker_id, ())) >= worker.max_concurrency:
+            group = found.busy
+        else:
+            group = found.able
+        group.append(worker)
+    return found
+
+
+def _in_server(state: State, run: Run) -> Cause:
+    held = [space.held.get(INLINE_WORKER_ID, {}) for space in state.spaces.values()]
+    executed = [run_id for run_ids in held for run_id in run_ids]
+    if not executed:
+        return Cause(
+            code=CauseCode.READY,
+            text="The server executes its module next.",
+            since_at_ms=run.ready_at_ms,
+        )
+    return Cause(
+        code=CauseCode.EXECUTION_PLACES_TAKEN,
+        text=f"The server executes {len(executed)} WebAssembly modules, which is as many as it may "
+        "at a time.",
+        since_at_ms=run.ready_at_ms,
+        advice=[f"flo action explain {run_id}" for run_id in executed[:3]],
+        facts={"executed": len(executed), "runs": executed[:WORKERS_SHOWN_MAX]},
+    )
+
+
+def _ready(worker: Worker, run: Run) -> Cause:
+    return Cause(
+        code=CauseCode.READY,
+        text=f"Worker {worker.worker_id!r} has room for it, and takes it when it next asks.",
+        since_at_ms=run.ready_at_ms,
+        advice=[f"flo worker info {worker.worker_id}"],
+        facts={"worker_id": worker.worker_id},
+    )
+
+
+def _busy(space: Space, busy: list[Worker], run: Run) -> Cause:
+    which = f"Worker {busy[0].worker_id!r}" if len(busy) == 1 else f"Each of {len(busy)} workers"
+    return Cause(
+        code=CauseCode.WORKERS_BUSY,
+        text=f"{which} that could take it is busy with as many tasks as it takes at a time.",
+        since_at_ms=run.ready_at_ms,
+        advice=[f"flo action runs {run.action} --status running", "flo worker list"],
+        facts={
+            "action": run.action,
+            "workers": [
+                {
+                    "worker_id": one.worker_id,
+                    "tasks": len(space.held.get(one.worker_id, ())),
+                    "max_concurrency": one.max_concurrency,
+                }
+                for one in islice(busy, WORKERS_SHOWN_MAX)
+            ],
+        },
+    )
+
+
+def _gone(worker: Worker, namespace: Namespace, run: Run, context: Context) -> Cause:
+    return Cause(
+        code=CauseCode.WORKER_GONE,
+        text=f"Worker {worker.worker_id!r} for action {run.action!r} has fallen silent.",
+        since_at_ms=context.volatile.heard(namespace, worker.worker_id).heard_at_ms,
+        advice=[_start(run), f"flo worker info {worker.worker_id}"],
+        facts={"worker_id": worker.worker_id, "action": run.action, "how": "silent"},
+    )
+
+
+def _draining(worker: Worker, run: Run) -> Cause:
+    return Cause(
+        code=CauseCode.WORKER_DRAINING,
+        text=f"Worker {worker.worker_id!r} for action {run.action!r} is draining, and takes no "
+        "more.",
+        advice=[_start(run), f"flo worker info {worker.worker_id}"],
+        facts={"worker_id": worker.worker_id, "action": run.action},
+    )
+
+
+def _unmatched(workers: list[Worker], run: Run) -> Cause:
+    """Nobody has its labels: who is nearest, and what differs."""
+    nearest = min(workers, key=lambda one: (len(_missing(one, run)), one.worker_id))
+    asked, has = run.labels or {}, nearest.labels or {}
+    differing: dict[str, dict[str, Any]] = {
+        name: {"asked": asked[name], "has": has.get(name)} for name in _missing(nearest, run)
+    }
+    told = ", ".join(
+        f"{name} is {_value(one['has'])} and not {_value(one['asked'])}"
+        for name, one in differing.items()
+    )
+    return Cause(
+        code=CauseCode.LABELS_UNMATCHED,
+        text=f"No worker for action {run.action!r} has the labels it asks for; nearest is worker "
+        f"{nearest.worker_id!r}, whose {told}.",
+        since_at_ms=run.ready_at_ms,
+        advice=[f"flo worker info {nearest.worker_id}"],
+        facts={"labels": asked, "nearest": nearest.worker_id, "differing": differing},
+    )
+
+
+def _nobody(space: Space, run: Run) -> Cause:
+    left = space.departures.get(run.action)
+    if left is None:
+        return Cause(
+            code=CauseCode.NO_WORKER,
+            text=f"No worker is registered for action {run.action!r}, and none has been.",
+            since_at_ms=run.ready_at_ms,
+            advice=[_start(run)],
+            facts={"action": run.action},
+        )
+    return Cause(
+        code=CauseCode.WORKER_GONE,
+        text=f"No worker is registered for action {run.action!r} any more: {left.worker_id!r} was "
+        "the last to leave.",
+        since_at_ms=left.at_ms,
+        advice=[_start(run)],
+        facts={"worker_id": left.worker_id, "action": run.action, "how": "left"},
+    )
+
+
+def _start(run: Run) -> str:
+    return f"flo worker run MODULE  # one that performs {run.action}"
+
+
+def _has_labels(worker: Worker, run: Run) -> bool:
+    return is_met(lane_key(run.labels), frozenset(lane_key(worker.labels)))
+
+
+def _missing(worker: Worker, run: Run) -> list[str]:
+    has = frozenset(lane_key(worker.labels))
+    return [label[0] for label in lane_key(run.labels) if not is_met((label,), has)]
+
+
+def _value(value: Any) -> str:
+    return "missing" if value is None else repr(value)

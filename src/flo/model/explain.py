@@ -1,0 +1,85 @@
+"""Why something is where it is: causes with stable codes, for runs of actions and of workflows."""
+
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from flo.model.base import Message
+
+
+class CauseCode(StrEnum):
+    """Every cause there is."""
+
+    # A run that nobody executes yet.
+    NO_WORKER = "no_worker"
+    """No worker is registered for its action, and none was before."""
+    WORKER_GONE = "worker_gone"
+    """A worker that could take it has left, is lost, or has fallen silent."""
+    WORKER_DISCONNECTED = "worker_disconnected"
+    """A worker that has it, or could take it, has lost its connection, and may come back."""
+    WORKER_DRAINING = "worker_draining"
+    LABELS_UNMATCHED = "labels_unmatched"
+    WORKERS_BUSY = "workers_busy"
+    EXECUTION_PLACES_TAKEN = "execution_places_taken"
+    """The server executes as many WebAssembly modules as it may."""
+    CONCURRENCY_LIMIT = "concurrency_limit"
+    RATE_LIMIT = "rate_limit"
+    DELAYED = "delayed"
+    RETRY_BACKOFF = "retry_backoff"
+    ACTION_DISABLED = "action_disabled"
+    ACTION_DELETED = "action_deleted"
+    READY = "ready"
+    """Somebody can take it, and is about to."""
+
+    # A run that somebody executes.
+    HELD_BY_WORKER = "held_by_worker"
+    EXECUTED_BY_SERVER = "executed_by_server"
+
+    # A workflow run.
+    PAUSED = "paused"
+    WORKFLOW_LIMIT = "workflow_limit"
+    ROLLING_BACK = "rolling_back"
+    WAITING_FOR_SIGNAL = "waiting_for_signal"
+    WAITING_FOR_CHILD = "waiting_for_child"
+    WAITING_FOR_BRANCHES = "waiting_for_branches"
+    SLEEPING = "sleeping"
+    STEP_RETRY = "step_retry"
+    POLLING = "polling"
+    EXECUTOR_REST = "executor_rest"
+    """A plan waits until one of its executors may be called again."""
+    BREAKER_OPEN = "breaker_open"
+    EXECUTOR_RATE_LIMIT = "executor_rate_limit"
+    BETWEEN_STEPS = "between_steps"
+    BEGINNING = "beginning"
+
+    ENDED = "ended"
+
+
+class Cause(Message):
+    """One reason why a run is where it is."""
+
+    code: CauseCode
+    text: str
+    """In one sentence."""
+    since_at_ms: int | None = None
+    """Since when it is so, if that is known."""
+    next_at_ms: int | None = None
+    """When it changes by itself, if it does."""
+    advice: list[str] = msgspec.field(default_factory=list)
+    """Commands that would help, or tell more."""
+    facts: dict[str, Any] = msgspec.field(default_factory=dict)
+    """What the sentence says, field by field."""
+
+
+class Explained(Message):
+    """What every explanation says."""
+
+    summary: str
+    """In one sentence."""
+    causes: list[Cause]
+    """All there are, the most important one first."""
+    next_at_ms: int | None
+    """When something of it falls due."""
+    advice: list[str]
+    """Commands that would help, or tell more."""
