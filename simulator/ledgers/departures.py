@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from flo.model.ids import Namespace, WorkerId
-from flo.server.config import WORKER_GRACE_MS_DEFAULT
+from flo.model.workers import WORKER_GRACE_MS_DEFAULT
 from simulator.checks.invariants import Checks, Invariant
 from simulator.faults.network import Link
 from simulator.faults.server_time import ServerTime

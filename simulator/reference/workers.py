@@ -11,7 +11,7 @@ from flo.engine.workers.events import (
 )
 from flo.engine.workers.records import Worker
 from flo.model.ids import Namespace, RunId, WorkerId
-from flo.server.config import WORKER_GRACE_MS_DEFAULT
+from flo.model.workers import WORKER_GRACE_MS_DEFAULT
 from simulator.checks.invariants import Invariant
 from simulator.checks.observer import Observer
 from simulator.reference.handlers import reads

@@ -387,7 +387,7 @@ def a_registration_ends_a_drain(monkeypatch):
 
 @control(Invariant.EXPLAINED)
 def workers_that_are_there_are_not_seen(monkeypatch):
-    nobody = [], [], [], [], []
+    nobody = [], [], [], [], [], []
     monkeypatch.setattr(explain, "_candidates", lambda *_: explain._Candidates(*nobody))
 
 

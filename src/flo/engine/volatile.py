@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from flo.model.ids import ConsumerName, GroupName, Namespace, RunId, StreamName, WorkerId
 from flo.model.kv import Change, Check
+from flo.model.workers import WORKER_GRACE_MS_DEFAULT
 from flo.workflow.plan.cache import CacheKey, ResultCache
 from flo.workflow.plan.monitor import PlanMonitor
 from flo.workflow.plan.rate import Rate
@@ -43,6 +44,8 @@ class VolatileState:
     def __init__(self, started_at_ms: int) -> None:
         self.started_at_ms = started_at_ms
         self.presence: dict[tuple[Namespace, WorkerId], Presence] = {}
+        self.worker_grace_ms = WORKER_GRACE_MS_DEFAULT
+        """How long a worker whose connection broke may take to come back."""
         self.disconnected: dict[tuple[Namespace, WorkerId], int | None] = {}
         """Since when a worker has no connection; None while it has one."""
         self.notifications: dict[tuple[Namespace, WorkerId], deque[Notification]] = {}

@@ -36,6 +36,8 @@ WORKERS_MAX = 10_000
 ACTIONS_PER_WORKER_MAX = 1_000
 INLINE_WORKER_ID = "flo-inline"
 """Who holds the runs that the server executes itself: those of WebAssembly actions."""
+WORKER_GRACE_MS_DEFAULT = 3_000
+"""How long a worker whose connection broke may take to come back."""
 CONCURRENCY_DEFAULT = 10
 CONCURRENCY_MAX = 100_000
 METADATA_LENGTH_MAX = 16_384

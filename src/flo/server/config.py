@@ -13,10 +13,10 @@ from typing import Any
 import msgspec
 
 from flo.model.errors import Invalid, NotFound
+from flo.model.workers import WORKER_GRACE_MS_DEFAULT
 
 ENVIRONMENT_PREFIX = "FLO_SERVER_"
 FILE_DEFAULT = Path("flo.toml")
-WORKER_GRACE_MS_DEFAULT = 3_000
 
 
 class Durability(StrEnum):

@@ -110,6 +110,7 @@ class Server:
                 watcher=metrics,
             )
         )
+        self.shard.volatile.worker_grace_ms = self.config.worker_grace_ms
         upkeep = await self._run(Upkeep(self.shard, log, snapshots, self._clock, self.config))
         counts = Counts(self.shard, log, upkeep)
         counts.show_in(metrics)

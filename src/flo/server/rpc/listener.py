@@ -14,8 +14,7 @@ from flo.aio.sockets import set_up_socket
 from flo.model.base import Message, Nothing
 from flo.model.errors import Conflict, Corrupt, FloError, Invalid, TooLarge, Unexpected
 from flo.model.version import VERSION
-from flo.model.workers import RegisterWorker, ResumeWorker
-from flo.server.config import WORKER_GRACE_MS_DEFAULT
+from flo.model.workers import WORKER_GRACE_MS_DEFAULT, RegisterWorker, ResumeWorker
 from flo.server.rpc.handler import RequestHandler
 from flo.server.rpc.presence import WorkerConnections
 from flo.shard.clock import Clock, ScheduledCall

@@ -2,6 +2,7 @@
 
 import pytest
 
+from flo.engine.workers.presence import Disconnect, LoseWorker
 from flo.model.actions import ActionLimits, DeleteAction, DisableAction, RegisterAction
 from flo.model.errors import NotFound
 from flo.model.explain import CauseCode
@@ -14,7 +15,7 @@ from flo.model.workers import (
     RegisterWorker,
 )
 from flo.testing.clock import NOON_MS
-from given import ANNA, BORIS, Later, given
+from given import ANNA, BORIS, DEFAULT, Later, given
 
 SEND = RegisterAction(name="send", retry_delay_ms=1_000)
 INVOKE = Invoke(action="send", input=b'{"who": "p"}')
@@ -216,3 +217,37 @@ def test_a_cancelled_run_says_so():
 def test_a_run_that_never_was_is_not_found():
     with pytest.raises(NotFound):
         explained(given(SEND))
+
+
+# Workers whose connection is their sign of life
+
+
+BOUND = RegisterWorker(
+    worker_id=ANNA, processes=["send"], max_concurrency=1, incarnation="a", connection_bound=True
+)
+BREAK = Disconnect(worker_id=ANNA, namespace=DEFAULT, incarnation="a", since_ms=NOON_MS + 1)
+LOSE = LoseWorker(worker_id=ANNA, namespace=DEFAULT, incarnation="a", grace_ms=3_000)
+
+
+def test_the_worker_that_has_it_is_disconnected_and_is_given_up_after_the_grace_period():
+    engine = given(SEND, BOUND, INVOKE, CLAIM, Later(1), BREAK)
+
+    causes = explained(engine).causes
+
+    assert [cause.code for cause in causes] == ["worker_disconnected", "held_by_worker"]
+    assert (causes[0].since_at_ms, causes[0].next_at_ms) == (NOON_MS + 1, NOON_MS + 3_001)
+
+
+def test_the_worker_that_could_take_it_is_disconnected():
+    cause = cause_of(given(SEND, BOUND, INVOKE, Later(1), BREAK))
+
+    assert (cause.code, cause.facts["worker_id"]) == (CauseCode.WORKER_DISCONNECTED, ANNA)
+
+
+def test_the_worker_that_could_take_it_is_lost():
+    engine = given(SEND, BOUND, INVOKE, Later(1), BREAK, Later(3_000), LOSE)
+
+    cause = cause_of(engine)
+
+    assert (cause.code, cause.facts["how"]) == (CauseCode.WORKER_GONE, "lost")
+    assert cause.since_at_ms == NOON_MS + 3_001

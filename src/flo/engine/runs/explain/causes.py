@@ -11,14 +11,15 @@ from itertools import islice
 
 from flo.engine.context import Context
 from flo.engine.runs.claims import rate_now
-from flo.engine.runs.explain.workers import who_could_take
+from flo.engine.runs.explain.workers import disconnected, who_could_take
 from flo.engine.runs.limits import waits_for_permit
 from flo.engine.runs.records import Run
 from flo.engine.state import Space, State
+from flo.engine.workers.presence import connection_of
 from flo.model.explain import Cause, CauseCode
 from flo.model.ids import Namespace
 from flo.model.runs import RunStatus
-from flo.model.workers import INLINE_WORKER_ID
+from flo.model.workers import INLINE_WORKER_ID, WorkerConnection
 from flo.workflow.plan.rate import HOUR_MS, MINUTE_MS, SECOND_MS, Rate, Window
 
 HOLDERS_SHOWN_MAX = 3
@@ -31,11 +32,20 @@ def causes_of(state: State, namespace: Namespace, run: Run, context: Context) ->
     """Why a live run is where it is; never empty."""
     space = state.space(namespace)
     if run.status is RunStatus.RUNNING:
-        return [_executed(run)]
+        return [*_in_grace(space, namespace, run, context), _executed(run)]
     causes = list(_held_back(space, namespace, run, context))
     if not causes:
         causes = who_could_take(state, namespace, run, context)
     return [*causes, *_of_action(space, run)]
+
+
+def _in_grace(space: Space, namespace: Namespace, run: Run, context: Context) -> Iterator[Cause]:
+    """The worker that has it may be gone."""
+    worker = space.workers.get(run.worker_id or "")
+    if worker is None:
+        return
+    if connection_of(worker, namespace, context) is WorkerConnection.DISCONNECTED:
+        yield disconnected(worker, namespace, context)
 
 
 def _executed(run: Run) -> Cause:

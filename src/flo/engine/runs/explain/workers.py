@@ -10,11 +10,12 @@ from flo.engine.context import Context
 from flo.engine.runs.queue import is_met, lane_key
 from flo.engine.runs.records import Run
 from flo.engine.state import Space, State
+from flo.engine.workers.presence import connection_of
 from flo.engine.workers.records import Worker
 from flo.engine.workers.rules import worker_status
 from flo.model.explain import Cause, CauseCode
 from flo.model.ids import Namespace
-from flo.model.workers import INLINE_WORKER_ID, WorkerStatus
+from flo.model.workers import INLINE_WORKER_ID, WorkerConnection, WorkerStatus
 
 WORKERS_SHOWN_MAX = 10
 
@@ -25,7 +26,8 @@ class _Candidates(NamedTuple):
     able: list[Worker]
     busy: list[Worker]
     draining: list[Worker]
-    silent: list[Worker]
+    disconnected: list[Worker]
+    gone: list[Worker]
     other_labels: list[Worker]
 
 
@@ -40,7 +42,8 @@ def who_could_take(state: State, namespace: Namespace, run: Run, context: Contex
     if found.busy:
         return [_busy(space, found.busy, run)]
     causes = [
-        *(_gone(worker, namespace, run, context) for worker in found.silent),
+        *(disconnected(worker, namespace, context) for worker in found.disconnected),
+        *(_gone(worker, namespace, run, context) for worker in found.gone),
         *(_draining(worker, run) for worker in found.draining),
     ][:WORKERS_SHOWN_MAX]
     if found.other_labels:
@@ -49,15 +52,18 @@ def who_could_take(state: State, namespace: Namespace, run: Run, context: Contex
 
 
 def _candidates(space: Space, namespace: Namespace, run: Run, context: Context) -> _Candidates:
-    found = _Candidates([], [], [], [], [])
+    found = _Candidates([], [], [], [], [], [])
     for worker in space.workers.values():
         if run.action not in worker.actions:
             continue
         status = worker_status(space, worker, namespace, context)
+        connection = connection_of(worker, namespace, context)
         if not _has_labels(worker, run):
             group = found.other_labels
+        elif connection is WorkerConnection.DISCONNECTED:
+            group = found.disconnected
         elif status is WorkerStatus.UNHEALTHY:
-            group = found.silent
+            group = found.gone
         elif status is WorkerStatus.DRAINING:
             group = found.draining
         elif len(space.held.get(worker.worker_id, ())) >= worker.max_concurrency:
@@ -118,13 +124,35 @@ def _busy(space: Space, busy: list[Worker], run: Run) -> Cause:
     )
 
 
+def disconnected(worker: Worker, namespace: Namespace, context: Context) -> Cause:
+    """Its connection is broken, and the grace period is not over."""
+    since_ms = context.volatile.disconnected_since_ms(namespace, worker.worker_id)
+    since_ms = context.now_ms if since_ms is None else since_ms
+    return Cause(
+        code=CauseCode.WORKER_DISCONNECTED,
+        text=f"Worker {worker.worker_id!r} has lost its connection; if it is not back in time, it "
+        "is given up, and its tasks are ready again.",
+        since_at_ms=since_ms,
+        next_at_ms=since_ms + context.volatile.worker_grace_ms,
+        advice=[f"flo worker info {worker.worker_id}"],
+        facts={"worker_id": worker.worker_id, "grace_ms": context.volatile.worker_grace_ms},
+    )
+
+
 def _gone(worker: Worker, namespace: Namespace, run: Run, context: Context) -> Cause:
+    who = f"Worker {worker.worker_id!r} for action {run.action!r}"
+    heard_at_ms = context.volatile.heard(namespace, worker.worker_id).heard_at_ms
+    is_lost = worker.lost_at_ms is not None
     return Cause(
         code=CauseCode.WORKER_GONE,
-        text=f"Worker {worker.worker_id!r} for action {run.action!r} has fallen silent.",
-        since_at_ms=context.volatile.heard(namespace, worker.worker_id).heard_at_ms,
+        text=f"{who} {'is lost: its connection broke' if is_lost else 'has fallen silent'}.",
+        since_at_ms=worker.lost_at_ms if is_lost else heard_at_ms,
         advice=[_start(run), f"flo worker info {worker.worker_id}"],
-        facts={"worker_id": worker.worker_id, "action": run.action, "how": "silent"},
+        facts={
+            "worker_id": worker.worker_id,
+            "action": run.action,
+            "how": "lost" if is_lost else "silent",
+        },
     )
 
 
