@@ -174,3 +174,11 @@ def test_a_run_nobody_waits_for_any_more_is_not_asked_for_again() -> None:
         assert len(polls(server)) == 2
 
     with_waits(scenario)
+
+
+def test_a_poll_without_an_answer_ends_as_the_wait_does() -> None:
+    async def scenario(waits: Waits, server: FakeServer) -> None:
+        with pytest.raises(TimedOut, match="run 'a-1': the run has not ended in time"):
+            await waits.wait("a-1", 5.0)
+
+    with_waits(scenario)

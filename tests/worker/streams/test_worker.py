@@ -228,3 +228,25 @@ async def test_a_registration_that_is_refused_is_told(flo: Flo) -> None:
 
     with pytest.raises(TooLarge, match="expected metadata of at most"):
         await worker.serve()
+
+
+async def test_a_sync_handler_that_returns_too_late_has_a_line(flo: Flo) -> None:
+    may_return = threading.Event()
+    worker = StreamWorker(flo, stream="orders", message_timeout=0.05)
+
+    @worker.handler
+    def handle(ctx: StreamContext) -> None:
+        if ctx.deliveries == 1:
+            may_return.wait()
+        else:
+            may_return.set()
+
+    await flo.streams.append("orders", 1)
+    with watching_log("too late") as watcher:
+        async with at_work(worker):
+            await asyncio.to_thread(watcher.heard.wait)
+
+    failed, *_ = watcher.lines
+    assert "the handler ran over its message_timeout of 0.05 s; it is redelivered" in failed
+    late = ": its handler returned too late, and that counts for nothing"
+    assert len([line for line in watcher.lines if line.endswith(late)]) == 1

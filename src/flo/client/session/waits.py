@@ -80,7 +80,7 @@ class RunPoll:
         if self._remaining_s() > 0.0:
             self.ask()
         else:
-            self._refuse(problem or TimedOut("the run has not ended in time"))
+            self._refuse(_at_the_end(problem))
 
     def _tell(self, ended: Ended) -> None:
         results = {result.run_id: result for result in ended.results}
@@ -102,6 +102,13 @@ class RunPoll:
 
     def _remaining_s(self) -> float:
         return self._deadline_s - asyncio.get_running_loop().time()
+
+
+def _at_the_end(problem: BaseException | None) -> BaseException:
+    """Why there is no result at the deadline; that of the last poll is that of the wait."""
+    if problem is None or isinstance(problem, TimedOut):
+        return TimedOut("the run has not ended in time")
+    return problem
 
 
 def _for_run(run_id: RunId, error: BaseException) -> BaseException:

@@ -9,6 +9,7 @@ How handlers are called and stopped is in worker/runner.py.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeAlias
 
@@ -16,6 +17,8 @@ from flo.worker.handler import BoundHandler
 from flo.worker.runner import HandlerCall, HandlerRunner
 from flo.worker.streams.context import RecordPosition, StreamContext
 from flo.worker.streams.held import HeldRecord
+
+_logger = logging.getLogger("flo.worker")
 
 OnEnded: TypeAlias = Callable[[HeldRecord, BaseException | None], None]
 
@@ -64,6 +67,11 @@ class RecordRunner(HandlerRunner[HeldRecord, StreamContext]):
             error = await self._call(self._handler, call, _no_error, _the_error)
             if not call.is_stopped:
                 self._on_ended(call.task, error)
+            elif not call.is_in_loop and error is None:
+                _logger.warning(
+                    "record %s: its handler returned too late, and that counts for nothing",
+                    call.task.task_id,
+                )
         finally:
             self._running.discard(call)
             release()
