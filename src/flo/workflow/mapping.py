@@ -14,7 +14,8 @@
     $.item, $.index               in forEach: the item, and its number from 0
 
 Each text is compiled once and resolved many times. What is not there is null. A text that is
-neither JSON nor a path is passed on as it is.
+neither JSON nor a path is passed on as it is. A payload that is not JSON can only be passed on
+whole: by a mapping that is nothing but `$.input` or `$.steps.NAME.output`.
 """
 
 import re
@@ -93,6 +94,8 @@ class Compiled(NamedTuple):
     paths: tuple[Path, ...] = ()
     errors: tuple[PathError, ...] = ()
     """Of paths that are not well-formed; they resolve to null."""
+    whole: Path | None = None
+    """The path of an input or output, if there is nothing else: it is passed on as it is."""
 
     @property
     def steps(self) -> frozenset[str]:
@@ -210,7 +213,13 @@ def compile_mapping(text: str) -> Compiled:
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         value = text
     compiler = _Compiler()
-    return Compiled(compiler.compile(value), tuple(compiler.paths), tuple(compiler.errors))
+    resolver, paths = compiler.compile(value), tuple(compiler.paths)
+    whole = paths[0] if isinstance(value, str) and paths and _is_whole(paths[0]) else None
+    return Compiled(resolver, paths, tuple(compiler.errors), whole)
+
+
+def _is_whole(path: Path) -> bool:
+    return path.root in (Root.INPUT, Root.OUTPUT) and not path.keys
 
 
 class _Compiler:

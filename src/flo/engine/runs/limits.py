@@ -145,7 +145,11 @@ def value_of(payload: bytes) -> Any:
     try:
         return msgspec.json.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return payload.decode(errors="replace")
+        return as_text(payload)
+
+
+def as_text(payload: bytes) -> str:
+    return payload.decode(errors="replace")
 
 
 def _admit(space: Space, name: ActionName, permits: ActionPermits) -> None:

@@ -321,21 +321,6 @@ def test_without_a_mapping_every_step_is_given_the_input_of_the_run():
     assert harness.perform("ship") == {"id": 7}
 
 
-@pytest.mark.parametrize("payload", [b"", b"not json", b"\xff\xfe", b"[" * 100_000])
-def test_an_input_that_is_no_json_is_passed_on_and_mapped_as_text(payload):
-    text = one_step(
-        '{run: "@actions/check", inputMapping: {got: $.input}, '
-        "transitions: {success: flo.Completed}}"
-    )
-    harness = workflow_harness(text, "check")
-
-    harness.execute(StartWorkflow(name="order", input=payload))
-
-    got = harness.perform("check")["got"]
-    assert got == (payload.decode(errors="replace") or None)
-    assert harness.status() == "completed"
-
-
 @pytest.mark.parametrize("depth", [*range(100, 1_100, 100), *range(900, 1_000, 5), 5_000, 50_000])
 def test_an_input_nested_however_deep_does_no_harm(depth):
     text = one_step(

@@ -7,7 +7,7 @@ Finish ──▸ Close every branch ──▸ completed, or nothing to compensat
 from flo.engine.workflows.advance.base import Advance
 from flo.engine.workflows.advance.moves import FAILED, Call, Close, Compensate, Finish, Moves
 from flo.engine.workflows.advance.plans import abandoned
-from flo.engine.workflows.advance.scope import mapped, scope_of, too_large
+from flo.engine.workflows.advance.scope import mapped, too_large
 from flo.engine.workflows.events import (
     BranchClosed,
     ChildCancelled,
@@ -19,7 +19,7 @@ from flo.engine.workflows.execution import COMPENSATION, Execution, find_step
 from flo.engine.workflows.records import Branch, Ending, ending_of, error_of
 from flo.model.base import Event
 from flo.model.workflows import BranchPhase, StepName, WorkflowStatus
-from flo.workflow.outcome import SUCCESS, StepError
+from flo.workflow.outcome import EXECUTION_FAILURE, SUCCESS, StepError
 from flo.workflow.steps import RunStep
 
 
@@ -84,11 +84,14 @@ def begin_compensation(advance: Advance, now: Branch) -> Moves:
     assert isinstance(step, RunStep)
     assert step.rollback is not None
     mapping = step.rollback.input_mapping
+    payload: bytes | StepError
     if mapping:
-        payload = mapped(mapping, scope_of(execution, advance.now_ms))
+        payload = mapped(mapping, execution, advance.now_ms)
     else:
         result = execution.results.get(now.step)
         payload = result.output if result is not None else b""
+    if isinstance(payload, StepError):
+        return end_compensation(advance, now.step, EXECUTION_FAILURE, payload)
     return (Call(COMPENSATION, now, step.rollback.run, payload),)
 
 
@@ -112,10 +115,9 @@ def end_compensation(
 def _finished(advance: Advance, ending: Ending) -> Event:
     execution = advance.execution
     output = _output(execution, advance.now_ms)
-    if (problem := too_large("the output", output)) is not None:
-        error = error_of(ending) or StepError(message=problem, code="too_large")
-        ending = ending_of(WorkflowStatus.FAILED, FAILED, error)
-        output = b""
+    if isinstance(output, StepError):
+        error = error_of(ending) or output
+        ending, output = ending_of(WorkflowStatus.FAILED, FAILED, error), b""
     return WorkflowFinished(
         namespace=advance.namespace,
         run_id=advance.run_id,
@@ -128,10 +130,13 @@ def _finished(advance: Advance, ending: Ending) -> Event:
     )
 
 
-def _output(execution: Execution, now_ms: int) -> bytes:
-    """What the definition says, or else the output of the last step."""
+def _output(execution: Execution, now_ms: int) -> bytes | StepError:
+    """What the definition says, or else the output of the last step; why there is none."""
     text = execution.definition.output
-    if text is not None:
-        return mapped(text, scope_of(execution, now_ms))
-    last = next(reversed(execution.results.values()), None)
-    return last.output if last is not None else b""
+    if text is None:
+        last = next(reversed(execution.results.values()), None)
+        return last.output if last is not None else b""
+    output = mapped(text, execution, now_ms)
+    if isinstance(output, bytes) and (problem := too_large("the output", output)) is not None:
+        return StepError(message=problem, code="too_large")
+    return output

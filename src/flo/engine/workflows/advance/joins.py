@@ -23,7 +23,14 @@ from flo.engine.workflows.advance.moves import (
     SettleJoin,
     failure,
 )
-from flo.engine.workflows.advance.scope import decoded_input, mapped, scope_of, too_large
+from flo.engine.workflows.advance.scope import (
+    NOT_JSON,
+    decoded_input,
+    is_text,
+    mapped,
+    scope_of,
+    too_large,
+)
 from flo.engine.workflows.events import BranchEnded, BranchOpened
 from flo.engine.workflows.execution import (
     Items,
@@ -37,7 +44,7 @@ from flo.engine.workflows.execution import (
 from flo.engine.workflows.records import Branch
 from flo.model.workflows import BranchName, BranchPhase, StepName
 from flo.workflow.mapping import compile_mapping
-from flo.workflow.outcome import FAILURE, SUCCESS, StepError
+from flo.workflow.outcome import EXECUTION_FAILURE, FAILURE, SUCCESS, StepError
 from flo.workflow.steps import JOIN_ALL, ForEachStep, ParallelStep, Step, needed
 
 ITEMS_OPEN_MAX = 1_000
@@ -101,11 +108,15 @@ def begin_item(advance: Advance, move: BeginItem) -> Moves:
     values, decoded = _items(advance, parent_branch(branch), join_step(branch), step)
     item = values[index] if values is not None and index < len(values) else None
     mapping = step.for_each.input_mapping
+    payload: bytes | StepError
     if mapping:
         scope = scope_of(execution, advance.now_ms, decoded)
-        payload = mapped(mapping, scope._replace(item=item, item_index=index))
+        scope = scope._replace(item=item, item_index=index)
+        payload = mapped(mapping, execution, advance.now_ms, scope)
     else:
         payload = _encode(item)
+    if isinstance(payload, StepError):
+        return (EndStep(branch, EXECUTION_FAILURE, b"", payload),)
     return (Call(branch, now, step.for_each.run, payload),)
 
 
@@ -131,9 +142,9 @@ def settle_join(advance: Advance, move: SettleJoin) -> Moves:
     outcome = SUCCESS if join.succeeded >= enough else FAILURE
     execution.items.pop((branch, name), None)
     joined = _joined(execution.outputs, move, step, join)
-    problem = too_large("the output", joined)
-    if problem is not None:
-        outcome, joined, error = FAILURE, b"", StepError(message=problem, code="too_large")
+    if isinstance(joined, StepError):
+        error = joined
+        outcome, joined = FAILURE, b""
     elif outcome == SUCCESS:
         error = None
     prefix = branch_under(branch, name, "")
@@ -165,15 +176,20 @@ def _items(advance: Advance, branch: BranchName, name: StepName, step: ForEachSt
 
 def _joined(
     outputs: dict[BranchName, bytes], move: SettleJoin, step: Step | None, join: Branch
-) -> bytes:
-    """The outputs of the branches by name, or those of the items in order."""
-
-    def value(leaf: str) -> object:
-        return value_of(outputs.get(branch_under(move.branch, move.step, leaf), b""))
-
-    if isinstance(step, ParallelStep):
-        return _encode({name: value(name) for name in step.parallel.branches})
-    return _encode([value(str(index)) for index in range(join.items)])
+) -> bytes | StepError:
+    """The outputs of the branches by name, or those of the items in order; text stays text."""
+    names = step.parallel.branches if isinstance(step, ParallelStep) else None
+    values: dict[str, object] = {}
+    for leaf in names or map(str, range(join.items)):
+        output = outputs.get(branch_under(move.branch, move.step, leaf), b"")
+        values[leaf] = value = value_of(output)
+        if isinstance(value, str) and not is_text(output):
+            problem = f"the output of {leaf!r} is neither JSON nor text, so it cannot be joined"
+            return StepError(message=problem, code=NOT_JSON, retryable=False)
+    joined = _encode(values if names else list(values.values()))
+    if (too_much := too_large("the output", joined)) is not None:
+        return StepError(message=too_much, code="too_large")
+    return joined
 
 
 def _join_rule(step: Step | None) -> int:

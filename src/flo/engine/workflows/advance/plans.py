@@ -12,12 +12,14 @@ from flo.engine.runs.events import RunQueued
 from flo.engine.workflows.advance.base import Advance
 from flo.engine.workflows.advance.moves import BeginPlan, EndAttempt, EndCall, Move, Moves
 from flo.engine.workflows.advance.scope import mapped, scope_of
-from flo.engine.workflows.advance.targets import queued
+from flo.engine.workflows.advance.targets import Refused, queued
 from flo.engine.workflows.events import PlanNoted
 from flo.engine.workflows.records import Branch
 from flo.model.base import Event
+from flo.model.ids import ActionName
 from flo.model.workflows import BranchName, BranchPhase
 from flo.workflow.mapping import Scope
+from flo.workflow.outcome import EXECUTION_FAILURE, StepError
 from flo.workflow.plan.cache import cache_key
 from flo.workflow.plan.monitor import PlanEvent, PlanMonitor, new_monitor
 from flo.workflow.plan.plan import Executor, Plan
@@ -105,7 +107,7 @@ class _PlanAt:
                 moves.append(self._advance.held(self._branch, resting, self._name))
                 return moves
             action = choice.executor.action.name
-            run = queued(self._advance, action, self._payload())
+            run = self._queued(action)
             if isinstance(run, RunQueued):
                 waiting = self._waiting(now, choice.executor, run)
                 moves += (run, self._advance.held(self._branch, waiting, action))
@@ -134,9 +136,13 @@ class _PlanAt:
         cached = results.find(found, self._context.now_ms)
         return cached.output if cached is not None else None
 
-    def _payload(self) -> bytes:
-        mapping = self._step.input_mapping
-        return mapped(mapping, self._scope()) if mapping else self._advance.execution.run.input
+    def _queued(self, action: ActionName) -> RunQueued | Refused:
+        payload: bytes | StepError = self._advance.execution.run.input
+        if mapping := self._step.input_mapping:
+            payload = mapped(mapping, self._advance.execution, self._context.now_ms)
+        if isinstance(payload, StepError):
+            return Refused(EXECUTION_FAILURE, payload)
+        return queued(self._advance, action, payload)
 
     def _scope(self) -> Scope:
         return scope_of(self._advance.execution, self._context.now_ms)

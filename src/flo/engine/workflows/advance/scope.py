@@ -4,10 +4,17 @@ from typing import Any
 
 import msgspec
 
-from flo.engine.runs.limits import value_of
+from flo.engine.runs.limits import as_text, value_of
 from flo.engine.workflows.execution import Execution
 from flo.model.ids import PAYLOAD_LENGTH_MAX
-from flo.workflow.mapping import Scope, StepValue, compile_mapping
+from flo.workflow.mapping import Path, Root, Scope, StepValue, compile_mapping
+from flo.workflow.outcome import StepError
+
+NOT_JSON = "payload_not_json"
+_NOT_JSON = (
+    "{path} is not JSON, so a mapping can only pass it on whole: it must be nothing but "
+    "$.input or $.steps.NAME.output"
+)
 
 
 class _Results(dict[str, StepValue]):
@@ -41,8 +48,47 @@ def scope_of(execution: Execution, now_ms: int, decoded: Any = None) -> Scope:
     )
 
 
-def mapped(mapping: str, scope: Scope) -> bytes:
-    return msgspec.json.encode(compile_mapping(mapping).resolve(scope))
+def mapped(
+    mapping: str, execution: Execution, now_ms: int, scope: Scope | None = None
+) -> bytes | StepError:
+    """What a mapping makes of what its paths can see; why it cannot, if that is not JSON."""
+    compiled = compile_mapping(mapping)
+    if compiled.whole is not None and (payload := _payload_at(compiled.whole, execution)):
+        return payload
+    scope = scope or scope_of(execution, now_ms)
+    value = compiled.resolve(scope)
+    for path in compiled.paths:
+        if _is_no_json(path, execution, scope):
+            problem = _NOT_JSON.format(path=path.text)
+            return StepError(message=problem, code=NOT_JSON, retryable=False)
+    return msgspec.json.encode(value)
+
+
+def _payload_at(path: Path, execution: Execution) -> bytes:
+    if path.root is Root.INPUT:
+        return execution.run.input
+    result = execution.results.get(path.step) if path.root is Root.OUTPUT else None
+    return result.output if result is not None else b""
+
+
+def _is_no_json(path: Path, execution: Execution, scope: Scope) -> bool:
+    """Whether a path leads into a payload that is not JSON: that is a text as it was decoded."""
+    value = scope.input
+    if path.root is Root.OUTPUT:
+        found = scope.steps.get(path.step)
+        value = found.output if found is not None else None
+    if path.root not in (Root.INPUT, Root.OUTPUT) or not isinstance(value, str):
+        return False
+    return value == as_text(_payload_at(path, execution))
+
+
+def is_text(payload: bytes) -> bool:
+    """Whether the bytes can be read as text."""
+    try:
+        payload.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def too_large(what: str, payload: bytes) -> str | None:

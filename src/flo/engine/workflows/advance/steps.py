@@ -24,7 +24,7 @@ from flo.engine.workflows.advance.moves import (
     Moves,
     failure,
 )
-from flo.engine.workflows.advance.scope import mapped, scope_of
+from flo.engine.workflows.advance.scope import mapped
 from flo.engine.workflows.advance.targets import call
 from flo.engine.workflows.advance.waits import begin_signal, begin_sleep
 from flo.engine.workflows.events import PollExhausted, StepEnded
@@ -40,6 +40,7 @@ from flo.engine.workflows.records import Branch, error_of
 from flo.model.workflows import MAIN, BranchName, BranchPhase, WorkflowStatus
 from flo.workflow.definition import TerminalKind
 from flo.workflow.outcome import (
+    EXECUTION_FAILURE,
     PENDING,
     RETRIED,
     SUCCESS,
@@ -76,9 +77,12 @@ def enter_step(advance: Advance, move: EnterStep) -> Moves:
 def begin_step(advance: Advance, branch: BranchName, step: Step | None, now: Branch) -> Moves:
     match step:
         case RunStep(run=target, input_mapping=mapping):
-            payload = advance.execution.run.input
+            payload: bytes | StepError = advance.execution.run.input
             if mapping:
-                payload = mapped(mapping, scope_of(advance.execution, advance.now_ms))
+                payload = mapped(mapping, advance.execution, advance.now_ms)
+            if isinstance(payload, StepError):
+                ended = EndStep(branch, EXECUTION_FAILURE, b"", payload)
+                return (advance.started(branch, now, target.name), ended)
             return call(advance, Call(branch, now, target, payload))
         case SignalStep():
             return begin_signal(advance, branch, now, step)
