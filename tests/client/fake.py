@@ -22,7 +22,8 @@ class FakeServer:
     """`answer` is called for every request; None leaves it open. `connect` is for clients.
 
     With `answers_pings` it answers those by itself, and does not remember them. As long as
-    `refusals` is above zero, connections are refused, and it goes down by one.
+    `refusals` is above zero, connections are refused, and it goes down by one. With a `gate`, they
+    are not made before it is open.
     """
 
     def __init__(self, answer: Answering = silence) -> None:
@@ -30,6 +31,7 @@ class FakeServer:
         self.refusals = 0
         self.refuses_hello = False
         self.answers_pings = False
+        self.gate: asyncio.Event | None = None
         self.requests: list[tuple[str, list[Any]]] = []
         self.connected_at_s: list[float] = []
         self.ends: list[FakeEnd] = []
@@ -39,6 +41,8 @@ class FakeServer:
         if self.refusals:
             self.refusals -= 1
             raise ConnectionRefusedError("nobody listens")
+        if self.gate is not None:
+            await self.gate.wait()
         end = FakeEnd(self)
         self.ends.append(end)
         near, end.transport = join(protocol(), end)

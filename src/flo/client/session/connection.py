@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
+from functools import partial
 from math import inf
 from typing import NamedTuple, TypeAlias, cast
 
@@ -29,7 +30,8 @@ class ClientConnection(asyncio.Protocol):
     """Says hello as soon as it is connected; `greeted` is done once the server has answered.
 
     `on_room` is called when there is room to send again, `on_lost` once when the connection has
-    ended: the calls in flight are then the owner's to repeat or to give up.
+    ended: the calls in flight are then the owner's to repeat or to give up. `on_silent` is called
+    while calls wait and not even pings are answered.
     """
 
     def __init__(
@@ -37,6 +39,7 @@ class ClientConnection(asyncio.Protocol):
         client: str,
         on_room: Callable[[], None],
         on_lost: Lost,
+        on_silent: Callable[["ClientConnection"], None],
         pings: PingPolicy = NO_PINGS,
     ) -> None:
         self._loop = asyncio.get_running_loop()
@@ -48,7 +51,7 @@ class ClientConnection(asyncio.Protocol):
         self._hello_id = 0
         self._problem: FloError | None = None
         self._received_at_s = 0.0
-        self._keepalive = Keepalive(pings, self._is_awaiting, self._ping, self._is_silent)
+        self._keepalive = Keepalive(pings, self._is_awaiting, self._ping, partial(on_silent, self))
         self.paused = False
         self.answered = False
         self.greeted: asyncio.Future[None] = self._loop.create_future()
@@ -67,6 +70,11 @@ class ClientConnection(asyncio.Protocol):
                     frames.append(frame)
                     length += len(frame)
             self._transport.write(b"".join(frames))
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether the last ping has not been answered, nor anything else."""
+        return self._keepalive.is_silent
 
     def in_flight(self) -> Iterator[PendingCall]:
         for frame in self._frames.values():
@@ -93,7 +101,7 @@ class ClientConnection(asyncio.Protocol):
                 del self._frames[request_id]
                 self._end.forget(request_id)
         if silent:
-            self._is_silent()
+            self.abort(Unavailable("the server has gone silent", code="connection_lost"))
         return next_s
 
     def close(self) -> None:
@@ -173,9 +181,6 @@ class ClientConnection(asyncio.Protocol):
         if self._transport is not None:
             _, frame = self._end.request(PING, [Ping()])
             self._transport.write(frame)
-
-    def _is_silent(self) -> None:
-        self.abort(Unavailable("the server has gone silent", code="connection_lost"))
 
     def _answer(self, request_id: int, answers: list[Answer] | FloError) -> None:
         self.answered = True

@@ -1,7 +1,7 @@
 """Asks a silent server for a sign of life while answers are awaited.
 
     nothing received for a while ──▸ ping ──▸ anything at all is received ──▸ all is well
-                                      └────▸ still nothing ──▸ the connection is given up
+                                      └────▸ still nothing ──▸ silent: another connection is tried
 
 A connection can be dead although nobody has closed it: the way to the server may be cut.
 """
@@ -23,23 +23,28 @@ NO_PINGS = PingPolicy(interval_s=inf)
 
 
 class Keepalive:
-    """`is_awaiting` says whether any answer is awaited; `give_up` is called at most once."""
+    """`is_awaiting` says whether any answer is awaited; `on_silent` is called again and again."""
 
     def __init__(
         self,
         policy: PingPolicy,
         is_awaiting: Callable[[], bool],
         ping: Callable[[], None],
-        give_up: Callable[[], None],
+        on_silent: Callable[[], None],
     ) -> None:
         self._policy = policy
         self._is_awaiting = is_awaiting
         self._ping = ping
-        self._give_up = give_up
+        self._on_silent = on_silent
         self._timer: asyncio.TimerHandle | None = None
         self._due_s = 0.0
         self._silent_since_s: float | None = None
         """When it was first pinged since something was received."""
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it was pinged, and nothing has been received since."""
+        return self._silent_since_s is not None
 
     def start(self) -> None:
         if self._policy.interval_s < inf:
@@ -64,6 +69,5 @@ class Keepalive:
             self._silent_since_s = now_s
             self._ping()
         elif now_s - self._silent_since_s >= self._policy.silence_s_max:
-            self._give_up()
-            return
+            self._on_silent()
         self.start()

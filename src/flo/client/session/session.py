@@ -5,7 +5,8 @@
                └──── repeatable ──── lost ──────┴──▸ refused: it may have been done
 
 A session connects with its first call, and tries again for as long as a call waits. Whoever must
-say something on every new connection before all others does so in `on_connected`.
+say something on every new connection before all others does so in `on_connected`. When calls wait
+and the connection is silent, another one is opened: if that is answered, the silent one is dead.
 """
 
 import asyncio
@@ -76,6 +77,7 @@ class Session:
         self._timer = DeadlineTimer(self._expire)
         self._connection: ClientConnection | None = None
         self._connecting: asyncio.Task[None] | None = None
+        self._replacing: asyncio.Task[None] | None = None
         self._flush = Flush(self._send)
 
     def call(
@@ -115,9 +117,10 @@ class Session:
     async def close(self) -> None:
         self._closed = True
         self._timer.clear()
-        if self._connecting is not None:
-            self._connecting.cancel()
-            await asyncio.wait({self._connecting})
+        for task in (self._connecting, self._replacing):
+            if task is not None:
+                task.cancel()
+                await asyncio.wait({task})
         for call in self._outbox:
             call.refuse(Unavailable("the client was closed", code="closed"))
         self._outbox.clear_done()
@@ -176,31 +179,62 @@ class Session:
 
     async def _connect_once(self) -> None:
         async with self._connect_lock:
-            if self._connection is not None:
-                return
-            connection = ClientConnection(self._client, self._send, self._lost, self._pings)
-            try:
-                async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                    await self._open(lambda: connection)
-                    await connection.greeted
-            except TimeoutError:
-                connection.abort()
-                raise self._unreachable(f"no answer within {CONNECT_TIMEOUT_S:g} s") from None
-            except (OSError, UnicodeError) as error:
-                raise self._unreachable(str(error)) from error
-            except BaseException as error:
-                connection.abort()
-                if isinstance(error, Unavailable) and error.code == "connection_lost":
-                    raise self._unreachable(error.message) from error  # before it was greeted
-                raise
-            if connection.closed.done():
-                raise self._unreachable("the connection was closed at once")
-            self._connection = connection
-            self._problem = None
-            self._log.connected()
-            for say_first in tuple(self.on_connected):
-                say_first()
-            self._send()
+            if self._connection is None:
+                self._adopt(await self._opened())
+                self._send()
+
+    async def _opened(self) -> ClientConnection:
+        """A new connection that was answered."""
+        connection = ClientConnection(
+            self._client, self._send, self._lost, self._silent, self._pings
+        )
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                await self._open(lambda: connection)
+                await connection.greeted
+        except TimeoutError:
+            connection.abort()
+            raise self._unreachable(f"no answer within {CONNECT_TIMEOUT_S:g} s") from None
+        except (OSError, UnicodeError) as error:
+            raise self._unreachable(str(error)) from error
+        except BaseException as error:
+            connection.abort()
+            if isinstance(error, Unavailable) and error.code == "connection_lost":
+                raise self._unreachable(error.message) from error  # before it was greeted
+            raise
+        if connection.closed.done():
+            raise self._unreachable("the connection was closed at once")
+        return connection
+
+    def _adopt(self, connection: ClientConnection) -> None:
+        self._connection = connection
+        self._problem = None
+        self._log.connected()
+        for say_first in tuple(self.on_connected):
+            say_first()
+
+    def _silent(self, connection: ClientConnection) -> None:
+        if connection is self._connection and self._replacing is None and not self._closed:
+            replacing = self._replace_if_answered(connection)
+            self._replacing = asyncio.get_running_loop().create_task(replacing)
+
+    async def _replace_if_answered(self, silent: ClientConnection) -> None:
+        """A server that stands still for a while answers neither, and no call is given up."""
+        try:
+            connection = await self._opened()
+        except FloError:
+            return
+        finally:
+            self._replacing = None
+        if self._connection is not silent or not silent.is_silent:
+            connection.abort()
+            return
+        problem = Unavailable("the connection has gone silent", code="connection_lost")
+        self._log.lost(problem, is_needed=True)
+        self._adopt(connection)
+        self._take_back(silent, problem)
+        silent.abort()
+        self._send()
 
     def _unreachable(self, reason: str) -> Unavailable:
         return Unavailable(f"cannot reach flo at {self._address}: {reason}", code="unreachable")
@@ -212,6 +246,13 @@ class Session:
         if connection.answered:
             self._attempts = 0
         self._problem = problem
+        self._take_back(connection, problem)
+        if not self._closed:
+            self._log.lost(problem, is_needed=bool(self._outbox))
+        self._send()
+
+    def _take_back(self, connection: ClientConnection, problem: FloError) -> None:
+        """What was under way on a connection that is no more is repeated, or refused."""
         for call in connection.in_flight():
             if self._closed:
                 call.refuse(Unavailable("the client was closed", code="closed"))
@@ -220,9 +261,6 @@ class Session:
             else:
                 call.refuse(_connection_lost(call, problem))
         self._outbox.clear_done()
-        if not self._closed:
-            self._log.lost(problem, is_needed=bool(self._outbox))
-        self._send()
 
     def _expire(self) -> float:
         """Give up the calls whose time is over; the deadline to look at next."""
