@@ -89,13 +89,24 @@ def _audit_stream(stream: StreamState, timeline: StreamTimeline, checks: Checks)
 
 def _audit_group(group: ConsumerGroupState, timeline: GroupTimeline, checks: Checks) -> None:
     hold = checks.hold
-    kept = (group.number, group.settings, group.next, set(group.consumers), group.chosen)
+    owners = group.owners
+    kept = (
+        group.number,
+        group.settings,
+        group.next,
+        set(group.consumers),
+        group.chosen,
+        owners.by_slot,
+        owners.counts,
+    )
     expected = (
         timeline.number,
         timeline.settings,
         timeline.next,
         timeline.consumers,
         timeline.chosen,
+        timeline.owners,
+        Counter(timeline.owners.values()),
     )
     hold(Invariant.STATE_IS_THE_REFERENCE, kept == expected, kept, expected)
     hold(Invariant.DEAD_COUNTED, group.dead_count == len(timeline.dead), group.dead_count, timeline)

@@ -59,6 +59,7 @@ class Invariant(StrEnum):
     ONE_CONSUMER = "a record is in the hands of one consumer at a time"
     CHOSEN_ONE = "in mode exclusive only the chosen one gets records, and it is while it is heard"
     KEYS_APART = "in mode key_shared the records of a slot are with one consumer at a time"
+    KEYS_STAY = "in mode key_shared a key stays with its consumer while that is there"
     KEY_ORDER = "in mode key_shared the records of a key come in the order of the stream"
     DELIVERIES_BOUNDED = "a record is handed out max_deliveries times, and then dies"
     NOT_BEFORE_DELAY = "no record is handed out before its delay is over"

@@ -249,6 +249,7 @@ class GroupLedger:
                 if entry.status is not RecordStatus.WAITING
             )
             locked = {entry.slot for entry in theirs if entry.consumer != consumer}
+            locked |= {slot for slot, owner in group.owners.items() if owner != consumer}
         for entry in group.under_way.values():
             if (
                 entry.status is not RecordStatus.WAITING

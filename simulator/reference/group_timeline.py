@@ -81,6 +81,8 @@ class GroupTimeline:
         self.dead: dict[int, RecordTimeline] = {}
         self.slots_changed_s: dict[int, float] = {}
         """When something of a slot was last let go of."""
+        self.owners: dict[int, ConsumerName] = {}
+        """Who was last given something of each slot, and has not left."""
         self.keys_reached: dict[str, int] = {}
         """The newest record of each key that has been handed out."""
 

@@ -133,6 +133,9 @@ class GroupReference:
         gone = not held and event.consumer in group.consumers
         self._hold(Invariant.RECORDS_ACCOUNTED, gone, event, *held)
         group.consumers.discard(event.consumer)
+        group.owners = {
+            slot: owner for slot, owner in group.owners.items() if owner != event.consumer
+        }
         if group.chosen == event.consumer:
             group.chosen = None
 
@@ -142,10 +145,8 @@ class GroupReference:
         fits = group.settings.mode is GroupMode.EXCLUSIVE and event.consumer in group.consumers
         self._hold(Invariant.CHOSEN_ONE, fits, event, group)
         if group.chosen is not None:
-            heard_ms, set_back_ms = self.heard.get((group.key, group.chosen), (0, 0))
-            silent = self._observer.at_ms > heard_ms + group.settings.ack_timeout_ms
-            silent = silent or self._observer.time.set_back_ms > set_back_ms
-            self._hold(Invariant.CHOSEN_ONE, silent, event, group.chosen, heard_ms)
+            silent = self._is_silent(group, group.chosen)
+            self._hold(Invariant.CHOSEN_ONE, silent, event, group.chosen)
         group.chosen, group.chosen_s = event.consumer, self._observer.now_s()
 
     @reads
@@ -177,6 +178,7 @@ class GroupReference:
         if group.settings.mode is GroupMode.KEY_SHARED:
             fresh = [one for one in given if one not in claimed]
             self._check_keys(group, event.consumer, fresh)
+            self._check_owners(group, event)
 
     def _entry(self, stream: StreamTimeline, group: GroupTimeline, sequence: int) -> RecordTimeline:
         entry = group.entries.get(sequence)
@@ -223,6 +225,23 @@ class GroupReference:
             and (idle_ms >= min_idle_ms if min_idle_ms else entry.consumer == consumer)
             for consumer, min_idle_ms in self._observer.requests.claims[group.key]
         )
+
+    def _check_owners(self, group: GroupTimeline, event: RecordsDelivered) -> None:
+        """A slot goes to another consumer when its own has fallen silent, or has too many."""
+        share = group.settings.slots // len(group.consumers)
+        for slot in {slot for slot in event.slots if slot >= 0}:
+            owner = group.owners.get(slot)
+            if owner not in (None, event.consumer):
+                has_many = list(group.owners.values()).count(owner) > share
+                may_go = has_many or self._is_silent(group, owner)
+                self._hold(Invariant.KEYS_STAY, may_go, event, "slot", slot, "is of", owner)
+            group.owners[slot] = event.consumer
+
+    def _is_silent(self, group: GroupTimeline, consumer: ConsumerName) -> bool:
+        """Whether a consumer may be taken to be gone."""
+        heard_ms, set_back_ms = self.heard.get((group.key, consumer), (0, 0))
+        is_late = self._observer.at_ms > heard_ms + group.settings.ack_timeout_ms
+        return is_late or self._observer.time.set_back_ms > set_back_ms
 
     def _check_keys(self, group: GroupTimeline, consumer: ConsumerName, given: list[int]) -> None:
         """Nobody else has anything of the slots or keys, and nothing older of a key is left out."""

@@ -179,11 +179,43 @@ async def test_a_key_that_is_freed_goes_to_who_waits(shard):
     await shard.ask(append(b"a", b"b", key="k"))
     await shard.ask(read(BORIS, limit=1))
     waiting = await begun(shard.ask(patient()))
+    await shard.ask(Ack(**GROUP, ids=ids(1)))
+    await settled()
     assert not waiting.done()
 
-    await shard.ask(Ack(**GROUP, ids=ids(1)))
+    await shard.ask(LeaveGroup(**GROUP, consumer=BORIS))
 
     assert sequences(await waiting) == [2]
+
+
+async def test_a_key_goes_to_who_waits_when_its_consumer_has_been_silent_for_too_long(shard, clock):
+    await joined(shard, GroupSettings(mode=GroupMode.KEY_SHARED, ack_timeout_ms=1_000))
+    await shard.ask(append(b"a", b"b", key="k"))
+    await shard.ask(read(BORIS, limit=1))
+    await shard.ask(Ack(**GROUP, ids=ids(1)))
+    waiting = await begun(shard.ask(patient()))
+    clock.advance(1_000)
+    await settled()
+    assert not waiting.done()
+
+    clock.advance(1)
+
+    assert sequences(await waiting) == [2]
+
+
+async def test_what_one_consumer_passes_over_goes_to_the_one_whose_key_it_is(shard):
+    await joined(shard, GroupSettings(mode=GroupMode.KEY_SHARED))
+    await shard.ask(append(b"a", key="k"))
+    await shard.ask(read(BORIS))
+    await shard.ask(Ack(**GROUP, ids=ids(1)))
+    others = await begun(shard.ask(patient()))
+    waiting = await begun(shard.ask(patient(BORIS)))
+
+    await shard.ask(append(b"b", key="k"))
+
+    assert sequences(await waiting) == [2]
+    assert not others.done()
+    others.cancel()
 
 
 async def test_a_dead_letter_that_comes_back_goes_to_who_waits(shard):

@@ -18,6 +18,7 @@ from flo.engine.groups.events import (
     RecordsReturned,
     RecordsTouched,
 )
+from flo.engine.groups.owners import SlotChoice
 from flo.engine.groups.snapshot import BacklogPart
 from flo.engine.kv import queries as kv_views
 from flo.engine.kv import rules as kv
@@ -88,12 +89,17 @@ def locks_of_keys_are_ignored(monkeypatch):
     monkeypatch.setattr(Backlog, "is_open", lambda backlog, slot, consumer: True)
 
 
+@control(Invariant.KEYS_STAY)
+def keys_go_to_whoever_asks_first(monkeypatch):
+    monkeypatch.setattr(SlotChoice, "is_its_own", lambda choice, slot: True)
+
+
 @control(Invariant.KEY_ORDER)
 def what_waits_is_handed_out_newest_first(monkeypatch):
     waiting_for = Backlog.waiting_for
 
-    def newest_first(backlog, consumer):
-        return reversed([*waiting_for(backlog, consumer)])
+    def newest_first(backlog, consumer, is_its_own):
+        return reversed([*waiting_for(backlog, consumer, is_its_own)])
 
     monkeypatch.setattr(Backlog, "waiting_for", newest_first)
 

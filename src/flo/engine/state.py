@@ -11,6 +11,7 @@ import msgspec
 from flo.engine.actions.records import Action
 from flo.engine.due import GROUP, Due
 from flo.engine.groups.backlog import Backlog
+from flo.engine.groups.owners import SlotOwners
 from flo.engine.idempotency import IdempotencyIndex
 from flo.engine.kv.keys import Keys
 from flo.engine.runs.lists.live import LiveRuns
@@ -70,6 +71,8 @@ class ConsumerGroupState:
         self.chosen: ConsumerName | None = None
         """Who takes everything, in mode exclusive."""
         self.backlog = Backlog()
+        self.owners = SlotOwners()
+        """Whose the slots are, in mode key_shared."""
         self.dead_count = 0
 
 

@@ -67,7 +67,7 @@ class GroupMode(StrEnum):
     EXCLUSIVE = "exclusive"
     """One consumer at a time takes everything; the others stand by."""
     KEY_SHARED = "key_shared"
-    """Records with the same key are with one consumer at a time, and in order."""
+    """A key stays with one consumer while that is there; its records come in order."""
 
 
 class GroupSettings(Record):

@@ -42,23 +42,23 @@ def test_what_waits_is_given_out_in_the_order_of_the_stream_whatever_its_slot():
 def test_a_slot_of_which_something_is_handed_out_is_open_to_its_holder_only():
     backlog = backlog_of(held(1, ANNA, slot=7), waiting(2, slot=7), waiting(3, slot=8))
 
-    assert list(backlog.waiting_for(ANNA)) == [2, 3]
-    assert list(backlog.waiting_for(BORIS)) == [3]
+    assert list(backlog.waiting_for(ANNA, lambda slot: True)) == [2, 3]
+    assert list(backlog.waiting_for(BORIS, lambda slot: True)) == [3]
 
     backlog.remove(1)
 
-    assert list(backlog.waiting_for(BORIS)) == [2, 3]
+    assert list(backlog.waiting_for(BORIS, lambda slot: True)) == [2, 3]
 
 
 def test_a_slot_in_which_something_is_delayed_is_open_to_nobody():
     backlog = backlog_of(delayed(1, slot=7), waiting(2, slot=7))
 
     assert not backlog.is_open(7, ANNA)
-    assert list(backlog.waiting_for(ANNA)) == []
+    assert list(backlog.waiting_for(ANNA, lambda slot: True)) == []
 
     backlog.put(waiting(1, slot=7))
 
-    assert list(backlog.waiting_for(ANNA)) == [1, 2]
+    assert list(backlog.waiting_for(ANNA, lambda slot: True)) == [1, 2]
 
 
 def test_what_is_ripe_comes_by_time_then_in_the_order_of_the_stream():
@@ -151,7 +151,9 @@ class Compared(RuleBasedStateMachine):
         for consumer in CONSUMERS:
             slots = [slot for slot in range(4) if self.is_open(slot, consumer)]
             assert slots == [slot for slot in range(4) if self.backlog.is_open(slot, consumer)]
-            assert list(self.backlog.waiting_for(consumer)) == self.waiting(slots)
+            assert list(self.backlog.waiting_for(consumer, lambda slot: True)) == self.waiting(
+                slots
+            )
 
     @invariant()
     def the_same_falls_due(self):

@@ -260,7 +260,7 @@ TestLife.settings = ALIVE
     ("rule_name", "broken"),
     [
         ("flo.engine.groups.reads._is_next_of_its_slot", lambda *_: True),
-        ("flo.engine.groups.reads._waiting", lambda group, _: group.backlog.waiting()),
+        ("flo.engine.groups.reads._waiting", lambda group, *_: group.backlog.waiting()),
         ("flo.engine.groups.reads._deliveries", lambda *_: 0),
     ],
 )

@@ -8,7 +8,7 @@ from flo.engine.groups.events import (
     RecordsDelivered,
     RecordsReturned,
 )
-from flo.engine.groups.reads import slot_of
+from flo.engine.groups.reads import slot_free_at_ms, slot_of
 from flo.engine.streams.events import StreamCreated
 from flo.engine.ticks import Tick
 from flo.model.errors import Conflict, Invalid, NotFound
@@ -65,6 +65,12 @@ def nack(*sequences, **more):
 def group(settings=None, consumers=(ANNA, BORIS)):
     make = CreateGroup(**GROUP, settings=settings or GroupSettings(ack_timeout_ms=1_000))
     return [make, *(JoinGroup(**GROUP, consumer=one) for one in consumers)]
+
+
+def free_in_ms(engine, consumer):
+    """How long until what waits for another consumer may be this one's."""
+    at_ms = slot_free_at_ms(engine.state, read(consumer), engine.context(read(consumer)))
+    return at_ms - engine.now_ms if at_ms is not None else None
 
 
 def taken(engine, consumer=ANNA, **more):
@@ -330,14 +336,83 @@ def test_who_holds_a_key_gets_more_of_it():
     assert taken(engine, limit=1) == [2]
 
 
-def test_a_key_is_free_once_all_of_it_is_settled():
-    engine = given(appended("a", "a", "a"), *group(KEYED))
-    assert taken(engine, limit=2) == [1, 2]
+def test_a_key_stays_with_its_consumer_when_all_of_it_is_settled():
+    engine = given(appended("a", "a", "b"), *group(KEYED))
+    assert taken(engine, limit=1) == [1]
 
-    engine.execute(ack(2))
-    assert taken(engine, BORIS) == []
     engine.execute(ack(1))
     assert taken(engine, BORIS) == [3]
+    engine.execute(ack(3), appended("b", "a"))
+    assert taken(engine) == [2, 5]
+    assert taken(engine, BORIS) == [4]
+
+
+def test_a_key_whose_consumer_has_left_goes_to_who_asks_first():
+    engine = given(appended("a"), *group(KEYED), read(), ack(1), appended("a"))
+    assert taken(engine, BORIS) == []
+
+    engine.execute(LeaveGroup(**GROUP, consumer=ANNA))
+
+    assert taken(engine, BORIS) == [2]
+    engine.execute(ack(2), appended("a"))
+    assert taken(engine, CLARA, join=True) == []
+    assert taken(engine, BORIS) == [3]
+
+
+def test_a_key_whose_consumer_is_silent_for_too_long_goes_to_who_asks_first():
+    engine = given(appended("a"), *group(KEYED), read(), ack(1), appended("a"), Later(1_000))
+    assert taken(engine, BORIS) == []
+    assert free_in_ms(engine, BORIS) == 1
+
+    engine.execute(Later(1))
+
+    assert taken(engine, BORIS) == [2]
+    engine.execute(ack(2), appended("a"))
+    assert taken(engine) == []
+    assert taken(engine, BORIS) == [3]
+
+
+def test_a_read_for_which_nothing_waits_with_others_is_not_asked_again():
+    engine = given(appended("a"), *group(KEYED), read(), ack(1))
+
+    assert free_in_ms(engine, BORIS) is None
+
+
+def test_who_joins_gets_what_others_have_beyond_their_share():
+    keys = [f"k{number}" for number in range(40)]
+    settings = GroupSettings(mode=GroupMode.KEY_SHARED, slots=4)
+    engine = given(appended(*keys), *group(settings, consumers=(ANNA,)))
+    everything = taken(engine, limit=100)
+    engine.execute(ack(*everything), JoinGroup(**GROUP, consumer=BORIS), appended(*keys))
+
+    by_boris = taken(engine, BORIS, limit=100)
+    by_anna = taken(engine, limit=100)
+
+    state = engine.state.spaces[DEFAULT].streams["orders"].groups["billing"]
+    assert state.owners.counts == {ANNA: 2, BORIS: 2}
+    assert by_anna
+    assert by_boris
+    assert len(by_anna + by_boris) == 40
+    engine.execute(ack(*by_anna, *by_boris), appended(*keys))
+    assert taken(engine, limit=100) == [one + 40 for one in by_anna]
+    assert taken(engine, BORIS, limit=100) == [one + 40 for one in by_boris]
+
+
+def test_what_a_consumer_works_on_is_not_taken_from_it():
+    keys = [f"k{number}" for number in range(40)]
+    settings = GroupSettings(mode=GroupMode.KEY_SHARED, slots=4)
+    engine = given(appended(*keys), *group(settings), read(limit=40), appended(*keys))
+
+    assert taken(engine, BORIS, limit=100) == []
+
+
+def test_records_without_a_key_are_nobodys_own():
+    engine = given(some(300), *group(KEYED), read(limit=300), Ack(**GROUP, ids=ids(*range(1, 301))))
+
+    engine.execute(some(2))
+
+    assert taken(engine, BORIS, limit=1) == [301]
+    assert taken(engine, limit=1) == [302]
 
 
 def test_what_is_handed_out_again_goes_before_what_is_new_of_its_key():
@@ -345,7 +420,8 @@ def test_what_is_handed_out_again_goes_before_what_is_new_of_its_key():
     taken(engine, limit=1)
     engine.execute(nack(1))
 
-    assert taken(engine, BORIS) == [1, 2]
+    assert taken(engine, BORIS) == []
+    assert taken(engine) == [1, 2]
 
 
 def test_a_delay_holds_back_what_comes_after_it_of_its_key_and_nothing_else():
@@ -356,7 +432,7 @@ def test_a_delay_holds_back_what_comes_after_it_of_its_key_and_nothing_else():
     assert taken(engine) == [3]
     assert taken(engine, BORIS) == []
     engine.execute(Later(500), Tick())
-    assert taken(engine, BORIS) == [1, 2]
+    assert taken(engine) == [1, 2]
 
 
 def test_a_record_that_is_skipped_waits_for_its_key():
@@ -452,11 +528,11 @@ def test_a_record_that_dies_takes_a_place_of_the_read_it_died_in(hopeless):
     assert decision.reply == GroupRecords()
 
 
-def test_a_dead_letter_frees_its_key():
+def test_a_dead_letter_lets_the_next_of_its_key_go_on():
     settings = GroupSettings(mode=GroupMode.KEY_SHARED, max_deliveries=1)
     engine = given(appended("a", "a"), *group(settings), read(limit=1), nack(1))
 
-    assert taken(engine, BORIS) == [2]
+    assert taken(engine) == [2]
 
 
 def test_time_that_runs_out_counts_as_a_delivery():

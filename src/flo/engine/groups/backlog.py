@@ -9,7 +9,7 @@ it: nobody else gets a record of that slot, and what is to be handed out again g
 """
 
 import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
 from sortedcontainers import SortedDict, SortedList
@@ -100,10 +100,20 @@ class Backlog:
             return iter(next(iter(self._waiting.values())))
         return heapq.merge(*self._waiting.values())
 
-    def waiting_for(self, consumer: ConsumerName) -> Iterator[int]:
-        """What waits in the slots that are open to this consumer, in order."""
-        slots = [line for slot, line in self._waiting.items() if self.is_open(slot, consumer)]
+    def waiting_for(
+        self, consumer: ConsumerName, is_its_own: Callable[[int], bool]
+    ) -> Iterator[int]:
+        """What waits in those of a consumer's own slots that are open to it, in order."""
+        slots = [
+            line
+            for slot, line in self._waiting.items()
+            if self.is_open(slot, consumer) and is_its_own(slot)
+        ]
         return heapq.merge(*slots)
+
+    def slots_waiting(self) -> Iterable[int]:
+        """The slots in which something waits."""
+        return self._waiting
 
     def next_at_ms(self) -> int | None:
         """When the next record runs out of time, or its delay ends."""

@@ -9,10 +9,11 @@ from flo.engine.groups.events import (
     GroupDeleted,
     RecordDied,
     RecordsAcked,
+    RecordsDelivered,
     RecordsReleased,
     RecordsReturned,
 )
-from flo.engine.groups.reads import has_something
+from flo.engine.groups.reads import has_something, slot_free_at_ms
 from flo.engine.long_poll import (
     CONSUMER,
     GROUPS,
@@ -79,6 +80,11 @@ def _may_be_read(state: State, event: RecordsAcked) -> Iterable[Subject]:
     return ((GROUPS, event.namespace, event.stream),)
 
 
+def _passed_over(state: State, event: RecordsDelivered) -> Iterable[Subject]:
+    """What one consumer has passed over waits for another."""
+    return ((GROUPS, event.namespace, event.stream),) if event.skipped else ()
+
+
 def _has_left(state: State, event: ConsumerLeft) -> Iterable[Subject]:
     """What it gave up others may read; its own reads join again, or are told so."""
     return (
@@ -98,11 +104,13 @@ LONG_POLLS: Mapping[type[Message], LongPoll] = {
         turn=Turn.READS,
         ended_by=read_ended_by,
         alike=read_alike,
+        again_at_ms=slot_free_at_ms,
         offers=read_offers,
     ),
 }
 
 WAKES: Mapping[type[Event], Wake] = {
+    RecordsDelivered: _passed_over,
     RecordsReturned: _may_be_read,
     RecordsReleased: _may_be_read,
     RecordsAcked: _may_be_read,

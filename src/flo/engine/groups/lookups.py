@@ -100,7 +100,7 @@ def for_read(state: State, command: ReadGroup, context: Context) -> Sequence[Rec
     if group.settings.mode is GroupMode.EXCLUSIVE and group.chosen != command.consumer:
         return ()
     stream = state.spaces[command.namespace].streams[command.stream]
-    return records_missing(stream, parts_wanted(state, command), command.limit, context)
+    return records_missing(stream, parts_wanted(state, command, context), command.limit, context)
 
 
 def _for_claim(state: State, command: ClaimRecords, context: Context) -> Sequence[RecordLookup]:

@@ -3,8 +3,9 @@
     waiting   what was handed out before, and is to be handed out again     first
     new       what the group has not seen yet                               then
 
-In mode key_shared a record whose slot is with another consumer is skipped: it waits until the slot
-is free. A record that was handed out as often as it may be becomes a dead letter instead.
+In mode key_shared a record whose slot is another consumer's is skipped: it waits for that one, or
+until the slot is free (see owners.py). A record that was handed out as often as it may be becomes
+a dead letter instead.
 
 A read that moves on without finding anything (its consumer joined, it skipped, it gave up records,
 it took over from another consumer) is simply asked again.
@@ -19,8 +20,16 @@ from flo.engine.context import Context
 from flo.engine.decision import Decision
 from flo.engine.groups.backlog import in_parts
 from flo.engine.groups.events import ConsumerChosen, RecordDied, RecordsDelivered
+from flo.engine.groups.owners import SlotChoice
 from flo.engine.groups.records import DeadRecord, Delivery
-from flo.engine.groups.rules import decide_join, group_of, heard, is_silent, returned
+from flo.engine.groups.rules import (
+    decide_join,
+    group_of,
+    heard,
+    is_silent,
+    returned,
+    silent_after_ms,
+)
 from flo.engine.state import ConsumerGroupState, State, StreamState
 from flo.engine.streams.queries import PAGE_LENGTH_MAX
 from flo.model.base import Event
@@ -88,8 +97,9 @@ def decide_read(state: State, command: ReadGroup, context: Context) -> Decision:
         return Decision(GroupRecords(), _taken_over(command, group, context), (observation,))
     stream = space.streams[command.stream]
     picked = _Picked()
-    _pick_waiting(picked, stream, group, command, context)
-    next_sequence = _pick_new(picked, stream, group, command, context)
+    own = slot_choice(group, command, context)
+    _pick_waiting(picked, stream, group, command, context, own)
+    next_sequence = _pick_new(picked, stream, group, command, context, own)
     events: list[Event] = [*picked.died]
     if picked.records or picked.skipped or next_sequence != group.next:
         events.append(_delivered(picked, group, command, context, next_sequence))
@@ -136,11 +146,12 @@ def decide_claim(state: State, command: ClaimRecords, context: Context) -> Decis
     return Decision(reply, (*joining, event), (observation,))
 
 
-def parts_wanted(state: State, command: ReadGroup) -> list[tuple[int, int]]:
+def parts_wanted(state: State, command: ReadGroup, context: Context) -> list[tuple[int, int]]:
     """The records a read would look at first, as unbroken parts; the first one comes first."""
     group = group_of(state, command)
     stream = state.spaces[command.namespace].streams[command.stream]
-    waiting = sorted(islice(_waiting(group, command), command.limit))
+    own = slot_choice(group, command, context)
+    waiting = sorted(islice(_waiting(group, command, own), command.limit))
     parts = list(in_parts(waiting))
     if group.next < stream.next and _has_room(group):
         parts.append((group.next, min(stream.next, group.next + command.limit) - 1))
@@ -181,7 +192,10 @@ def has_something(state: State, command: ReadGroup) -> bool:
 
 
 def slot_of(stream: StreamState, group: ConsumerGroupState, record: StreamRecord) -> int:
-    """The slot of a record's key; what has no key is spread by its partition, or evenly."""
+    """The slot of a record's key; what has no key is spread by its partition, or evenly.
+
+    Below 0 are the slots of those without key and partition: they are nobody's own.
+    """
     if group.settings.mode is not GroupMode.KEY_SHARED:
         return 0
     if record.key is not None:
@@ -189,7 +203,7 @@ def slot_of(stream: StreamState, group: ConsumerGroupState, record: StreamRecord
     elif stream.partitions > 1:
         number = crc32(b"%d" % record.partition)
     else:
-        number = record.sequence
+        return -1 - record.sequence % group.settings.slots
     return number % group.settings.slots
 
 
@@ -240,9 +254,32 @@ def _taken_over(
     return returned(command, left, context.now_ms, context.now_ms), chosen
 
 
-def _waiting(group: ConsumerGroupState, command: ReadGroup) -> Iterator[int]:
+def slot_choice(group: ConsumerGroupState, command: ReadGroup, context: Context) -> SlotChoice:
+    return SlotChoice(
+        group.owners,
+        command.consumer,
+        slots=group.settings.slots,
+        consumers=group.consumers,
+        is_gone=lambda consumer: is_silent(command, group, consumer, context),
+    )
+
+
+def slot_free_at_ms(state: State, command: ReadGroup, context: Context) -> int | None:
+    """When something that waits for another consumer may be this one's, since that is silent."""
+    group = _joined_group(state, command)
+    if group is None or group.settings.mode is not GroupMode.KEY_SHARED:
+        return None
+    own = group.owners.by_slot
+    others = {own.get(slot) for slot in group.backlog.slots_waiting()} - {None, command.consumer}
+    silent_at_ms = [
+        silent_after_ms(command, group, owner, context) + 1 for owner in others if owner is not None
+    ]
+    return min((at_ms for at_ms in silent_at_ms if at_ms > context.now_ms), default=None)
+
+
+def _waiting(group: ConsumerGroupState, command: ReadGroup, own: SlotChoice) -> Iterator[int]:
     if group.settings.mode is GroupMode.KEY_SHARED:
-        return group.backlog.waiting_for(command.consumer)
+        return group.backlog.waiting_for(command.consumer, own.is_its_own)
     return group.backlog.waiting()
 
 
@@ -252,10 +289,11 @@ def _pick_waiting(
     group: ConsumerGroupState,
     command: ReadGroup,
     context: Context,
+    own: SlotChoice,
 ) -> None:
     if not group.backlog.waiting_count:
         return
-    for sequence in _waiting(group, command):
+    for sequence in _waiting(group, command, own):
         if picked.is_full(command):
             return
         record = context.records.record(stream.number, sequence)
@@ -285,6 +323,7 @@ def _pick_new(
     group: ConsumerGroupState,
     command: ReadGroup,
     context: Context,
+    own: SlotChoice,
 ) -> int:
     """Go on among the new ones; return the first that is still new after that."""
     sequence = group.next
@@ -299,7 +338,7 @@ def _pick_new(
         if record is None:
             break
         slot = slot_of(stream, group, record) if keyed else 0
-        if keyed and not _is_next_of_its_slot(group, slot, command, picked):
+        if keyed and not _is_next_of_its_slot(group, slot, command, picked, own):
             picked.skip(sequence, slot)
         else:
             picked.take(record, slot)
@@ -308,12 +347,13 @@ def _pick_new(
 
 
 def _is_next_of_its_slot(
-    group: ConsumerGroupState, slot: int, command: ReadGroup, picked: _Picked
+    group: ConsumerGroupState, slot: int, command: ReadGroup, picked: _Picked, own: SlotChoice
 ) -> bool:
     """Whether a new record may be handed out: nothing of its slot is with others, or waits."""
     if slot in picked.closed or not group.backlog.is_open(slot, command.consumer):
         return False
-    return group.backlog.waiting_in(slot) == picked.cleared[slot]
+    is_next = group.backlog.waiting_in(slot) == picked.cleared[slot]
+    return is_next and own.is_its_own(slot)
 
 
 def _has_room(group: ConsumerGroupState) -> bool:

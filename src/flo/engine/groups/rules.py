@@ -231,6 +231,7 @@ def apply_joined(state: State, event: ConsumerJoined) -> None:
 def apply_left(state: State, event: ConsumerLeft) -> None:
     group = _group(state, event)
     del group.consumers[event.consumer]
+    group.owners.leave(event.consumer)
     if group.chosen == event.consumer:
         group.chosen = None
 
@@ -243,6 +244,8 @@ def apply_delivered(state: State, event: RecordsDelivered) -> None:
     group = _group(state, event)
     backlog = group.backlog
     group.next = event.next
+    for slot in event.slots:
+        group.owners.give(slot, event.consumer)
     for place, sequence in enumerate(each_of(event.sequences)):
         before = backlog.deliveries.get(sequence)
         if group.settings.no_ack:
@@ -312,12 +315,17 @@ def is_silent(
     message: OfGroup, group: ConsumerGroupState, consumer: ConsumerName, context: Context
 ) -> bool:
     """Whether a consumer has said nothing for longer than it may."""
+    return context.now_ms > silent_after_ms(message, group, consumer, context)
+
+
+def silent_after_ms(
+    message: OfGroup, group: ConsumerGroupState, consumer: ConsumerName, context: Context
+) -> int:
+    """Until when a consumer is taken to be there if nothing more is heard of it."""
     until_ms = context.volatile.consumer_until_ms(
         message.namespace, message.stream, message.group, consumer
     )
-    return context.now_ms > (
-        until_ms or context.volatile.started_at_ms + group.settings.ack_timeout_ms
-    )
+    return until_ms or context.volatile.started_at_ms + group.settings.ack_timeout_ms
 
 
 def heard(message: OfConsumer, context: Context, patience_ms: int) -> ConsumerHeard:

@@ -26,6 +26,7 @@ class GroupPart(SnapshotPart):
     consumers: dict[ConsumerName, int]
     chosen: ConsumerName | None
     dead_count: int
+    owners: tuple[tuple[int, ConsumerName], ...] = ()
 
 
 class BacklogPart(SnapshotPart):
@@ -66,6 +67,7 @@ def _dump_groups(state: State) -> Iterable[GroupPart]:
             consumers=group.consumers,
             chosen=group.chosen,
             dead_count=group.dead_count,
+            owners=tuple(sorted(group.owners.by_slot.items())),
         )
 
 
@@ -73,6 +75,8 @@ def _restore_group(state: State, part: GroupPart) -> None:
     group = ConsumerGroupState(part.number, part.settings, part.next, part.created_at_ms)
     group.consumers, group.chosen = part.consumers, part.chosen
     group.dead_count = part.dead_count
+    for slot, consumer in part.owners:
+        group.owners.give(slot, consumer)
     state.spaces[part.namespace].streams[part.stream].groups[part.group] = group
 
 
