@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from client.threaded import server_in_thread
-from flo import BlockingFlo
+from flo import BlockingFlo, CauseCode
 from flo.cli.app.main import main
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guide"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(r"(\$ )?flo ")
 STREAM_ID = re.compile(r"\b1[0-9]{12}-([0-9]+)\b")
+TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
 TRANSACTION = re.compile(r"\b1[0-9]{15}\b")
 
 Shell = Callable[[str], str]
@@ -78,6 +79,21 @@ def test_the_commands_of_the_guide_of_plans_print_what_it_says(
     assert [command.split()[1] for command, _ in commands] == ["workflow", "plan", "event"]
     for command, shown in commands:
         assert [line for line in shell(command).splitlines() if line] == shown, command
+
+
+def test_the_commands_of_the_guide_of_explain_print_what_it_says(shell: Shell) -> None:
+    commands = list(commands_in(GUIDES / "explain.md"))
+
+    assert [command.split()[2] for command, _ in commands] == ["register", "invoke", "explain"]
+    for command, shown in commands:
+        printed = TIME.sub("TIME", shell(command)).splitlines()
+        assert printed == [TIME.sub("TIME", line) for line in shown], command
+
+
+def test_the_guide_of_explain_tells_of_every_cause() -> None:
+    page = (GUIDES / "explain.md").read_text(encoding="utf-8")
+
+    assert [code for code in CauseCode if f"`{code}`" not in page] == []
 
 
 def plain(text: str) -> str:
