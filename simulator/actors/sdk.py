@@ -22,6 +22,7 @@ from flo.worker.actions.context import ActionContext
 from flo.worker.actions.worker import ActionWorker
 from flo.worker.outcome import NonRetryableError
 from simulator.checks.invariants import Invariant
+from simulator.ledgers.reports import CODES
 from simulator.ledgers.runs import Hold
 from simulator.world import ACTIONS, World, payload_for
 
@@ -120,7 +121,8 @@ class SdkWorker:
             case 0:
                 raise RuntimeError(f"{ctx.task_id} does not work out")
             case 1:
-                raise NonRetryableError(f"{ctx.task_id} never will")
+                code = self._rng.choice(CODES)
+                raise NonRetryableError(f"{ctx.task_id} never will", code=code)
             case _:
                 done = f"{self.name}.{self._lives} did {ctx.attempt}"
                 return payload_for(ctx.action_name, done, self._rng)
@@ -208,6 +210,7 @@ class NotedWorkers(Workers):
         worker_id: WorkerId,
         error: str = "",
         *,
+        code: str | None = None,
         attempt: int = 0,
         retry: bool = False,
         dead_letter: bool = True,
@@ -220,6 +223,7 @@ class NotedWorkers(Workers):
                 run_id,
                 worker_id,
                 error,
+                code=code,
                 attempt=attempt,
                 retry=retry,
                 dead_letter=dead_letter,

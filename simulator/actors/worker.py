@@ -14,6 +14,7 @@ from flo.model.errors import Conflict, FloError, Invalid, NotFound, TimedOut, Un
 from flo.model.ids import BLOCK_MS_MAX, Labels, Namespace, RunId
 from flo.model.runs import OUTCOME_SUCCESS
 from simulator.checks.invariants import Invariant
+from simulator.ledgers.reports import CODES
 from simulator.ledgers.runs import Hold
 from simulator.world import ACTIONS, World, payload_for
 
@@ -308,13 +309,15 @@ class SimulatedWorker:
 
     async def _fail(self, hold: Hold, attempt: int, *, retry: bool) -> None:
         ledger, task = self._world.ledger, hold.task
-        problem = f"{self._worker_id} failed in {task.attempt}"
+        code = self._rng.choice(CODES)
+        problem = f"{code}: {self._worker_id} failed in {task.attempt}"
         ledger.failing(hold, attempt, problem, retry)
         try:
             answer = await self._workers.fail(
                 task.task_id,
                 self._worker_id,
                 problem,
+                code=code if self._rng.random() < 0.5 else None,
                 attempt=attempt,
                 retry=retry,
                 dead_letter=self._rng.random() < 0.5,

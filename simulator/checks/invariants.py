@@ -67,6 +67,10 @@ class Invariant(StrEnum):
     SETTLED_AS_ASKED = "no record is settled, given back or touched but as somebody asked"
     DEAD_LETTERS_KEPT = "a dead letter keeps all that was in it until it is requeued or purged"
 
+    # What the log may say of failures.
+    CODES_KEPT = "a failure keeps the code that its worker gave it, in its run and in its step"
+    FINAL_AS_REPORTED = "a failure is retryable unless its worker wants no retry and no dead letter"
+
     # What the log may say of keys.
     VERSIONS_GROW = "versions only grow; only what changes at one moment shares one"
     WRITES_ASKED = "no key changes but as somebody asked, and counters add up"
@@ -78,6 +82,7 @@ class Invariant(StrEnum):
     PAUSED_BEGINS_NOTHING = "while a run is paused it begins no step"
     ONE_BRANCH_WAITS = "a run that a workflow awaits is awaited by one branch, once"
     OUTCOME_COUNTED_ONCE = "an outcome is counted once, by the branch that has waited for it"
+    FINAL_IS_NOT_RETRIED = "what is not retryable is not retried by its step or its executor"
     OUTCOME_HEARD = "no branch waits for a run that has ended"
     CIRCLES_END = "a branch takes at most 256 steps without a wait for something outside"
     SIGNALS_USED_ONCE = "a signal is used once, and none times out that is there"

@@ -5,6 +5,9 @@ from typing import TypeAlias
 
 from flo.model.ids import Namespace, RunId, WorkerId
 
+CODES = ("busy", "closed", "RuntimeError")
+"""The codes of failures; an error begins with its own."""
+
 RunKey: TypeAlias = tuple[Namespace, RunId]
 
 

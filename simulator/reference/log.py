@@ -72,7 +72,7 @@ class ReferenceModel:
         self.streams = StreamReference(observer)
         self.groups = GroupReference(observer, self.streams)
         self.kv = KvReference(observer)
-        self.workflows = WorkflowReference(observer)
+        self.workflows = WorkflowReference(observer, self.runs)
         self.namespaces.forget = [
             model.forget
             for model in (

@@ -40,6 +40,10 @@ class RunTimeline:
         self.claimers: dict[int, WorkerId] = {}
         self.in_vain: dict[int, tuple[WorkerId, str]] = {}
         """The attempts that ended without a result: whose they were, and why."""
+        self.error_code: str | None = None
+        """Of the failure it has ended with."""
+        self.is_final = False
+        """Whether it has failed for good, by what its worker reported."""
         self.lease_ms: int | None = None
         self.output: bytes | None = None
         self.ended_at_s: float | None = None

@@ -26,7 +26,7 @@ from flo.model.runs import AttemptEnd, RunStatus
 from flo.model.storage.archive import ArchiveAddress, Archived
 from simulator.checks.invariants import Invariant
 from simulator.checks.observer import Observer
-from simulator.ledgers.reports import Reports
+from simulator.ledgers.reports import CODES, Reports
 from simulator.reference.actions import ActionReference
 from simulator.reference.handlers import reads
 from simulator.reference.limits import LimitReference
@@ -225,6 +225,7 @@ class RunReference:
         if not is_back:
             action = self._actions.settings[event.namespace, timeline.made.action]
             self._hold(Invariant.BACKOFF, delay_ms >= action.retry_delay_ms, delay_ms, timeline)
+        self._check_code(event)
         self._let_go(timeline, event.error)
         timeline.becomes(RunStatus.PENDING, self._observer.position)
         timeline.ready_at_ms = event.ready_at_ms
@@ -257,6 +258,7 @@ class RunReference:
             f"nobody with a lease reported {event.error!r};",
             timeline,
         )
+        self._check_failure(timeline, event)
         self._let_go(timeline, event.error)
         self._end(timeline, RunStatus.FAILED, is_dead=event.dead_lettered)
 
@@ -403,6 +405,20 @@ class RunReference:
             ]
             more = [str(run) for run in leased if (run.run_id, run.attempt) not in held]
             self._hold(Invariant.HELD_AS_SAID, not more, worker_id, "never heard of", *more)
+
+    def _check_failure(self, timeline: RunTimeline, event: RunFailed) -> None:
+        """Its code is what its error begins with: so the workers of a simulation speak."""
+        self._check_code(event)
+        wants_retry = self._has_fail(timeline, event.error, retry=True)
+        timeline.is_final = not wants_retry and not event.dead_lettered
+        timeline.error_code = event.error_code
+        self._hold(
+            Invariant.FINAL_AS_REPORTED, event.retryable is not timeline.is_final, event, timeline
+        )
+
+    def _check_code(self, event: RunFailed | RunRequeued) -> None:
+        code = event.error.partition(":")[0]
+        self._hold(Invariant.CODES_KEPT, code not in CODES or event.error_code == code, event)
 
     def _has_fail(self, timeline: RunTimeline, error: str, *, retry: bool) -> bool:
         assert timeline.holder is not None

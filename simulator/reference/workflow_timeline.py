@@ -21,6 +21,8 @@ class WorkflowTimeline:
         """The append that started it."""
         self.branches: dict[BranchName, Branch] = {}
         """Where each branch is, and what it waits for."""
+        self.last_awaited: dict[BranchName, RunId] = {}
+        """The run or child of each branch that has ended last."""
         self.at_rest: set[BranchName] = set()
         """The branches whose step has ended."""
         self.done: list[StepName] = []

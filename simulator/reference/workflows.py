@@ -35,7 +35,9 @@ from flo.engine.workflows.events import (
     WorkflowStarted,
 )
 from flo.engine.workflows.records import Branch, WorkflowRecord
+from flo.model.base import Event
 from flo.model.ids import Namespace, RunId
+from flo.model.runs import RunStatus
 from flo.model.storage.archive import Archived
 from flo.model.workflows import MAIN, BranchName, BranchPhase, WorkflowName, WorkflowStatus
 from flo.workflow.definition import Definition
@@ -43,6 +45,7 @@ from flo.workflow.steps import RunStep, SignalStep, Step
 from simulator.checks.invariants import Invariant
 from simulator.checks.observer import Observer
 from simulator.reference.handlers import reads
+from simulator.reference.runs import RunReference
 from simulator.reference.workflow_timeline import WorkflowTimeline
 
 WORKFLOW_KINDS = frozenset({"workflow", "workflow-of", "workflow-id", "history"})
@@ -59,8 +62,9 @@ _decode_record = msgspec.msgpack.Decoder(WorkflowRecord).decode
 
 
 class WorkflowReference:
-    def __init__(self, observer: Observer) -> None:
+    def __init__(self, observer: Observer, runs: RunReference) -> None:
         self._observer = observer
+        self._runs = runs
         self._hold = observer.hold
         self.runs: dict[RunKey, WorkflowTimeline] = {}
         self.live: dict[RunKey, WorkflowTimeline] = {}
@@ -262,6 +266,8 @@ class WorkflowReference:
             return
         same = before.step == event.now.step and before.awaited is None
         self._hold(Invariant.STEPS_IN_ORDER, same, event, "but", before)
+        if event.now.phase is BranchPhase.RETRY:
+            self._check_retry(timeline, event.branch, event)
         is_at_rest = event.branch in timeline.at_rest
         self._wait_for_time(timeline, event)
         self._move(timeline, event.branch, event.now)
@@ -296,8 +302,28 @@ class WorkflowReference:
         else:
             timeline.wait_outside(event.branch)  # no action here is done by the server itself
             self._outcomes.append(key)
+            self._check_code(timeline, event)
+        timeline.last_awaited[event.branch] = event.awaited
         now = timeline.branches[event.branch]
         timeline.branches[event.branch] = msgspec.structs.replace(now, awaited=None, until_ms=None)
+
+    def _check_code(self, timeline: WorkflowTimeline, event: ActionEnded) -> None:
+        run = self._runs.find(timeline.namespace, event.awaited)
+        if run is not None and run.status is RunStatus.FAILED:
+            same = event.error_code == run.error_code
+            self._hold(Invariant.CODES_KEPT, same, event, run.error_code)
+
+    def _check_retry(self, timeline: WorkflowTimeline, branch: BranchName, event: Event) -> None:
+        """What is tried again has not failed for good."""
+        awaited = timeline.last_awaited.get(branch)
+        run = self._runs.find(timeline.namespace, awaited) if awaited is not None else None
+        is_final = run is not None and run.is_final
+        self._hold(Invariant.FINAL_IS_NOT_RETRIED, not is_final, event, run)
+
+    @reads
+    def _noted(self, event: PlanNoted) -> None:
+        if event.what == "plan_executor_retry":
+            self._check_retry(self._live_run(event), event.branch, event)
 
     @reads
     def _step_ended(self, event: StepEnded) -> None:
@@ -415,7 +441,7 @@ class WorkflowReference:
         self._finished.append((*timeline.key, ending.status))
 
     @reads
-    def _nothing(self, event: PlanNoted | PollExhausted | ChildCancelled | HistoryFiled) -> None:
+    def _nothing(self, event: PollExhausted | ChildCancelled | HistoryFiled) -> None:
         """Other events say what comes of it."""
 
     # ── schedules and triggers ────────────────────────────────────────────────────────────────────

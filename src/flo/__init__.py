@@ -59,7 +59,7 @@ _HOMES = {
     ),
     "flo.worker.actions.context": "ActionContext",
     "flo.worker.actions.worker": "ActionWorker",
-    "flo.worker.outcome": "ActionResult NonRetryableError",
+    "flo.worker.outcome": "ActionError ActionResult NonRetryableError",
     "flo.worker.streams.context": "StreamContext",
     "flo.worker.streams.worker": "StreamWorker",
 }

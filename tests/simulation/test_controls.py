@@ -171,6 +171,27 @@ def there_is_one_retry_too_many(monkeypatch):
     monkeypatch.setitem(RULES, Fail, fail)
 
 
+@control(Invariant.CODES_KEPT)
+def codes_are_lost(monkeypatch):
+    def fail(state, command, context):
+        return reports.decide_fail(state, replace(command, code="odd"), context)
+
+    monkeypatch.setitem(RULES, Fail, fail)
+
+
+@control(Invariant.FINAL_AS_REPORTED)
+def every_failure_is_retryable(monkeypatch):
+    def fail(state, command, context):
+        decision = reports.decide_fail(state, command, context)
+        events = [
+            replace(event, retryable=True) if isinstance(event, RunFailed) else event
+            for event in decision.events
+        ]
+        return replace(decision, events=tuple(events))
+
+    monkeypatch.setitem(RULES, Fail, fail)
+
+
 @control(Invariant.NOT_BEFORE_READY)
 def delays_are_forgotten(monkeypatch):
     def apply_queued(state, event):

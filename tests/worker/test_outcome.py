@@ -4,6 +4,7 @@ import pytest
 
 from flo.model.ids import ERROR_LENGTH_MAX, PAYLOAD_LENGTH_MAX
 from flo.worker.outcome import (
+    ActionError,
     ActionResult,
     Done,
     GiveUp,
@@ -43,7 +44,8 @@ def test_the_largest_result_can_be_sent_and_a_larger_one_is_given_up() -> None:
     assert isinstance(largest, Done)
     assert larger == GiveUp(
         "too_large: the result cannot be sent: "
-        "expected a result of at most 16777216 bytes, got 16777217"
+        "expected a result of at most 16777216 bytes, got 16777217",
+        code="too_large",
     )
 
 
@@ -54,6 +56,7 @@ def test_a_number_that_json_does_not_have_is_given_up_for_good() -> None:
         "number_not_finite: the result cannot be sent: "
         "output.items[0].price is NaN: JSON has no such number",
         dead_letter=False,
+        code="number_not_finite",
     )
 
 
@@ -78,7 +81,9 @@ def test_an_exception_is_tried_again_and_tells_what_and_where() -> None:
 def test_a_non_retryable_error_is_given_up_and_not_kept() -> None:
     outcome = outcome_of_error(raised(NonRetryableError("missing orderId")))
 
-    assert outcome == GiveUp("NonRetryableError: missing orderId", dead_letter=False)
+    assert outcome == GiveUp(
+        "NonRetryableError: missing orderId", dead_letter=False, code="NonRetryableError"
+    )
 
 
 def test_a_kind_of_non_retryable_error_keeps_its_name() -> None:
@@ -86,7 +91,7 @@ def test_a_kind_of_non_retryable_error_keeps_its_name() -> None:
         pass
 
     assert outcome_of_error(OrderRefused("too much")) == GiveUp(
-        "OrderRefused: too much", dead_letter=False
+        "OrderRefused: too much", dead_letter=False, code="OrderRefused"
     )
 
 
@@ -106,11 +111,52 @@ def test_every_error_becomes_text_that_can_be_sent(error: Exception) -> None:
     assert len(outcome.error.encode()) <= ERROR_LENGTH_MAX
 
 
-def test_an_error_with_a_code_is_known_by_it() -> None:
-    refused = NonRetryableError("no such card")
-    refused.code = "invalid_card"  # type: ignore[attr-defined]
-    numbered = NonRetryableError("not found")
-    numbered.code = 404  # type: ignore[attr-defined]
+class BankClosed(ActionError):
+    code = "bank_closed"
 
-    assert outcome_of_error(refused) == GiveUp("invalid_card: no such card", dead_letter=False)
-    assert outcome_of_error(numbered) == GiveUp("NonRetryableError: not found", dead_letter=False)
+
+class Numbered(Exception):
+    code = 404
+
+
+class Named(Exception):
+    code = "E-42"
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "text"),
+    [
+        (NonRetryableError("card refused", code="invalid_card"), "invalid_card", "card refused"),
+        (NonRetryableError("invalid_card"), "invalid_card", ""),
+        (NonRetryableError("no such card"), "NonRetryableError", "no such card"),
+        (ActionError("it is late", code="bank_closed"), "bank_closed", "it is late"),
+        (BankClosed("it is late"), "bank_closed", "it is late"),
+        (BankClosed("it is late", code="holiday"), "holiday", "it is late"),
+        (ActionError("it is late", code=""), "ActionError", "it is late"),
+        (ValueError("no stock"), "ValueError", "no stock"),
+        (ValueError("9_lives"), "ValueError", "9_lives"),
+        (ValueError("x" * 129), "ValueError", "x" * 129),
+        (Numbered("not found"), "Numbered", "not found"),
+        (Named("not found"), "E-42", "not found"),
+        (ActionError("late", code="c" * 1_000), "c" * 128, "late"),
+    ],
+)
+def test_the_code_of_an_error_is_its_own_or_its_message_or_its_class(
+    error: Exception, code: str, text: str
+) -> None:
+    outcome = outcome_of_error(error)
+
+    assert outcome.code == code
+    assert outcome.error.splitlines()[0] == (f"{code}: {text}" if text else code)
+
+
+def test_an_exception_of_another_kind_keeps_its_name_beside_a_code_that_is_its_message() -> None:
+    outcome = outcome_of_error(ValueError("no_stock"))
+
+    assert (outcome.code, outcome.error.splitlines()[0]) == ("no_stock", "ValueError: no_stock")
+
+
+def test_an_action_error_is_tried_again_and_needs_no_traceback() -> None:
+    outcome = outcome_of_error(raised(ActionError("it is late", code="bank_closed")))
+
+    assert outcome == TryAgain("bank_closed: it is late", "bank_closed")

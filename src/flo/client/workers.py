@@ -135,6 +135,7 @@ class Workers(Noun):
         worker_id: WorkerId,
         error: str = "",
         *,
+        code: str | None = None,
         attempt: int = 0,
         retry: bool = False,
         dead_letter: bool = True,
@@ -142,7 +143,8 @@ class Workers(Noun):
     ) -> Accepted:
         """Without `retry` the run has failed for good; `dead_letter` keeps it for a requeue.
 
-        `timed_out` says that it was for want of time: without a retry, the run has timed out.
+        `code` is what plans and callers know the error by. `timed_out` says that it was for want of
+        time: without a retry, the run has timed out.
         """
         return await self._call(
             Fail(
@@ -150,6 +152,7 @@ class Workers(Noun):
                 worker_id=worker_id,
                 attempt=attempt,
                 error=error,
+                code=code,
                 retry=retry,
                 dead_letter=dead_letter,
                 timed_out=timed_out,

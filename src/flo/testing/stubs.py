@@ -14,7 +14,7 @@ from flo.client.payloads.payload import decode_payload
 from flo.model.errors import Invalid
 from flo.model.ids import ActionName, RunId, WorkerId
 from flo.model.runs import OUTCOME_SUCCESS, Complete, Fail, Task
-from flo.worker.outcome import Done, outcome_of, outcome_of_error
+from flo.worker.outcome import Done, GiveUp, OutOfTime, TryAgain, outcome_of, outcome_of_error
 
 WORKER: WorkerId = "workflow-test"
 
@@ -93,18 +93,26 @@ async def _do(run_id: RunId, function: Callable[[Any], Any], given: Any) -> Comp
     except AssertionError:
         raise  # it is meant for the test
     except Exception as error:
-        outcome = outcome_of_error(error)
-        assert not isinstance(outcome, Done)
-        return _fail(run_id, outcome.error)
+        return _fail_as(run_id, outcome_of_error(error))
     return _complete(run_id, value)
 
 
 def _complete(run_id: RunId, value: Any, outcome: str = OUTCOME_SUCCESS) -> Complete | Fail:
     done = outcome_of(value)
     if not isinstance(done, Done):
-        return _fail(run_id, done.error)
+        return _fail_as(run_id, done)
     named = done.outcome if done.outcome != OUTCOME_SUCCESS else outcome
     return Complete(run_id=run_id, worker_id=WORKER, output=done.output, outcome=named)
+
+
+def _fail_as(run_id: RunId, failed: TryAgain | GiveUp | OutOfTime) -> Fail:
+    return Fail(
+        run_id=run_id,
+        worker_id=WORKER,
+        error=failed.error,
+        code=failed.code,
+        dead_letter=not isinstance(failed, GiveUp) or failed.dead_letter,
+    )
 
 
 def _fail(run_id: RunId, error: str, *, timed_out: bool = False) -> Fail:

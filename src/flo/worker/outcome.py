@@ -3,11 +3,14 @@
 returns a value                    Done        outcome "success"
 returns ctx.result(name, data)     Done        that outcome
 raises                             TryAgain    after a delay, while retries are left
+raises ActionError                 TryAgain    the same, with a code of its own
 raises NonRetryableError           GiveUp      at once, and not dead-lettered
 returns what cannot be sent        GiveUp      the work is done: doing it again helps nobody
 returns NaN or Infinity            GiveUp      as NonRetryableError: JSON has no such number
 runs over the timeout_ms           OutOfTime   as TryAgain; without retries it has timed out
 runs over the action_timeout       GiveUp
+
+The code of an error is its `code`; else its message, if that is one word; else its class.
 """
 
 import traceback
@@ -15,12 +18,33 @@ from typing import Any, NamedTuple, TypeAlias
 
 from flo.client.payloads.numbers import NUMBER_NOT_FINITE
 from flo.client.payloads.payload import encode_payload
-from flo.model.errors import Invalid
+from flo.model.errors import (
+    ERROR_CODE_LENGTH_MAX,
+    FAILURE_CODE,
+    TIMEOUT_CODE,
+    Invalid,
+    word_code,
+)
 from flo.model.ids import TEXT_LENGTH_MAX, check_payload
 from flo.model.runs import OUTCOME_SUCCESS
 
 
-class NonRetryableError(Exception):
+class ActionError(Exception):
+    """Raised by a handler: the attempt has failed, and another one may help.
+
+    `code` is what plans and callers know the error by, such as "bank_closed"; a class may have one
+    for all its errors.
+    """
+
+    code: str | None = None
+
+    def __init__(self, *args: object, code: str | None = None) -> None:
+        super().__init__(*args)
+        if code is not None:
+            self.code = code
+
+
+class NonRetryableError(ActionError):
     """Raised by a handler: another attempt cannot help."""
 
 
@@ -38,6 +62,7 @@ class Done(NamedTuple):
 
 class TryAgain(NamedTuple):
     error: str
+    code: str = FAILURE_CODE
 
 
 class GiveUp(NamedTuple):
@@ -45,10 +70,12 @@ class GiveUp(NamedTuple):
 
     error: str
     dead_letter: bool = True
+    code: str = FAILURE_CODE
 
 
 class OutOfTime(NamedTuple):
     error: str
+    code: str = TIMEOUT_CODE
 
 
 Outcome: TypeAlias = Done | TryAgain | GiveUp | OutOfTime
@@ -67,26 +94,35 @@ def outcome_of(value: Any) -> Outcome:
         return GiveUp(
             f"{error.code}: the result cannot be sent: {error.message}",
             dead_letter=error.code != NUMBER_NOT_FINITE,
+            code=error.code,
         )
 
 
 def outcome_of_error(error: BaseException) -> TryAgain | GiveUp:
     """What it means that a handler has raised this."""
+    message = _message_of(error)
+    name = _own_code(error) or type(error).__name__
+    code = _own_code(error) or word_code(message) or name[:ERROR_CODE_LENGTH_MAX]
+    is_word = isinstance(error, ActionError) and message == code
+    text = _text((message if is_word else f"{name}: {message}")[:TEXT_LENGTH_MAX])
     if isinstance(error, NonRetryableError):
-        return GiveUp(_describe(error), dead_letter=False)
+        return GiveUp(text, dead_letter=False, code=code)
+    if isinstance(error, ActionError):
+        return TryAgain(text, code)
     trace = "".join(traceback.format_exception(error))
-    return TryAgain(f"{_describe(error)}\n\n{_text(trace[-TEXT_LENGTH_MAX:])}")
+    return TryAgain(f"{text}\n\n{_text(trace[-TEXT_LENGTH_MAX:])}", code)
 
 
-def _describe(error: BaseException) -> str:
-    """Its code, if it has one, and its message: plans know errors by their codes."""
+def _own_code(error: BaseException) -> str | None:
     code = getattr(error, "code", None) if isinstance(error, Exception) else None
-    name = code if isinstance(code, str) and code else type(error).__name__
+    return _text(code[:ERROR_CODE_LENGTH_MAX]) if isinstance(code, str) else None
+
+
+def _message_of(error: BaseException) -> str:
     try:
-        message = str(error)
+        return str(error)
     except Exception as another:
-        message = f"its message cannot be shown: {type(another).__name__}"
-    return _text(f"{name}: {message}"[:TEXT_LENGTH_MAX])
+        return f"its message cannot be shown: {type(another).__name__}"
 
 
 def _text(text: str) -> str:

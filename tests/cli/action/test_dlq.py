@@ -26,7 +26,7 @@ def status(client, run_id):
 def test_dead_letters_are_listed_the_newest_first(shell):
     heading, *rows = shell("flo action dlq list send-email").out.splitlines()
 
-    assert heading.split() == ["RUN", "ID", "STATUS", "ATTEMPTS", "FAILED", "ERROR"]
+    assert heading.split() == ["RUN", "ID", "STATUS", "ATTEMPTS", "FAILED", "CODE", "ERROR"]
     assert [row.split()[:3] for row in rows] == [
         [f"send-email-{number}", "failed", "1"] for number in (3, 2, 1)
     ]

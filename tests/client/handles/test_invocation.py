@@ -49,10 +49,17 @@ async def test_no_output_is_none(flo: Flo) -> None:
 
 async def test_a_run_that_failed_has_no_result_but_a_reason(flo: Flo) -> None:
     invocation = await invoked(flo)
-    await flo.workers.fail("add-1", "anna", "cannot add", attempt=1)
+    await flo.workers.fail("add-1", "anna", "cannot add", code="overflow", attempt=1)
 
     with pytest.raises(RunUnsuccessful, match="'add-1' has failed: cannot add") as raised:
         await invocation.result()
     assert raised.value.code == "run_failed"
     assert raised.value.run.status is RunStatus.FAILED
-    assert raised.value.details == {"run_id": "add-1", "status": "failed", "attempt": 1}
+    assert (raised.value.error_code, raised.value.retryable) == ("overflow", True)
+    assert raised.value.details == {
+        "run_id": "add-1",
+        "status": "failed",
+        "attempt": 1,
+        "error_code": "overflow",
+        "retryable": True,
+    }

@@ -107,7 +107,11 @@ def test_a_non_retryable_error_is_reported_for_good_and_not_dead_lettered() -> N
         raise NonRetryableError("missing orderId")
 
     assert performed(handler) == report(
-        Fail, error="NonRetryableError: missing orderId", retry=False, dead_letter=False
+        Fail,
+        error="NonRetryableError: missing orderId",
+        code="NonRetryableError",
+        retry=False,
+        dead_letter=False,
     )
 
 
@@ -231,7 +235,7 @@ def test_an_attempt_ends_at_the_timeout_of_its_action(caplog: pytest.LogCaptureF
     assert setup.server.heard(Touch) == []
     assert setup.released_count == 1
     error = "the handler ran over the timeout_ms of its action, 30000"
-    assert setup.reports == [report(Fail, error=error, retry=True, timed_out=True)]
+    assert setup.reports == [report(Fail, error=error, code="timeout", retry=True, timed_out=True)]
     assert [record.getMessage() for record in caplog.records] == [
         f"task a-1 has timed out, attempt 1: {error}; it is retried"
     ]
@@ -465,7 +469,13 @@ def test_everything_is_given_up_when_the_worker_must_leave() -> None:
         await running_task
 
     (fail,) = play(RunnerSetup(sleeping), scenario).reports
-    assert fail == report(Fail, error="the worker was shut down", retry=False, dead_letter=True)
+    assert fail == report(
+        Fail,
+        error="the worker was shut down",
+        code="worker_left",
+        retry=False,
+        dead_letter=True,
+    )
 
 
 async def test_a_sync_handler_runs_in_a_thread() -> None:

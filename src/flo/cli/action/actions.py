@@ -29,6 +29,7 @@ from flo.model.actions import (
     ListActions,
 )
 from flo.model.runs import (
+    AttemptEnd,
     Cancel,
     ExplainRun,
     GetRun,
@@ -96,11 +97,14 @@ def _run_details(run: RunView) -> str:
         "outcome": run.outcome,
         "output": payload_text(run.output),
         "error": run.error,
+        "error code": run.error_code,
+        "retryable": None if run.retryable is None else _yes_or_no(run.retryable),
         "dead-lettered": "yes" if run.dead_lettered else None,
     }
     for attempt in run.attempts:
         ended = f"{time_text(attempt.ended_at_ms)} on {attempt.worker_id}"
-        details[f"attempt {attempt.number}"] = f"ended {ended}: {attempt.error}"
+        how = "" if attempt.end is AttemptEnd.REPORTED else f" ({attempt.end})"
+        details[f"attempt {attempt.number}"] = f"ended {ended}{how}: {attempt.error}"
     return lines(details)
 
 

@@ -22,6 +22,7 @@ DEAD_COLUMNS: Columns[RunView] = {
     "STATUS": lambda run: run.status,
     "ATTEMPTS": lambda run: run.attempt,
     "FAILED": lambda run: time_text(run.finished_at_ms),
+    "CODE": lambda run: run.error_code,
     "ERROR": lambda run: (run.error or "")[:ERROR_SHOWN_MAX],
 }
 

@@ -103,6 +103,7 @@ fail = plain_command(
     Fail,
     *TASK,
     "error",
+    Flag("code", metavar="CODE"),
     Flag("retry", "-r"),
     Flag("dead_letter", "--dead-letter/--no-dead-letter", show_default=True),
     text="OK",
@@ -112,8 +113,12 @@ fail = plain_command(
         ' --error "Temporary failure" --retry',
         "flo worker fail process-order-1 --worker-id worker-1 --action process-order"
         ' --error "Invalid input"',
+        "flo worker fail charge-1 -w worker-1 --code invalid_card --error 'card refused'"
+        " --no-dead-letter",
     ],
     help="Report that TASK has failed: for good, or to be tried again.",
+    more="Without --retry and with --no-dead-letter it is not retryable: a workflow step that "
+    "waits for it fails at once.",
 )
 
 touch = plain_command(

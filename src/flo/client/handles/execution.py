@@ -19,6 +19,8 @@ T = TypeVar("T")
 class WorkflowUnsuccessful(FloError):
     """The workflow run has ended, but not with a result; `code` is workflow_failed,
     workflow_cancelled or workflow_timed_out, and `run` tells the rest.
+
+    `error_code` is the code of its error, `retryable` whether another try might help.
     """
 
     kind = "unsuccessful"
@@ -34,9 +36,12 @@ class WorkflowUnsuccessful(FloError):
                 "workflow": run.workflow,
                 "status": str(run.status),
                 "terminal": run.terminal,
+                "error_code": run.error_code,
+                "retryable": run.retryable,
             },
         )
         self.run = run
+        self.error_code, self.retryable = run.error_code, run.retryable
 
 
 class WorkflowHandle:

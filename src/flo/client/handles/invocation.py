@@ -18,6 +18,8 @@ T = TypeVar("T")
 class RunUnsuccessful(FloError):
     """The run has ended, but not with a result; `code` is run_failed, run_cancelled or
     run_timed_out, and `run` tells the rest.
+
+    `error_code` is the code of what its worker raised, `retryable` whether another try might help.
     """
 
     kind = "unsuccessful"
@@ -27,9 +29,16 @@ class RunUnsuccessful(FloError):
         super().__init__(
             f"run {run.run_id!r} has {ENDED[run.status]}: {run.error or 'no reason was given'}",
             code=f"run_{run.status}",
-            details={"run_id": run.run_id, "status": str(run.status), "attempt": run.attempt},
+            details={
+                "run_id": run.run_id,
+                "status": str(run.status),
+                "attempt": run.attempt,
+                "error_code": run.error_code,
+                "retryable": run.retryable,
+            },
         )
         self.run = run
+        self.error_code, self.retryable = run.error_code, run.retryable
 
 
 class Invocation:

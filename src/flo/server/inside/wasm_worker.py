@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from flo.engine.actions.records import Action, Guest
 from flo.engine.state import State
 from flo.model.actions import RegisterAction
-from flo.model.errors import Conflict, FloError, NotFound, Unavailable
+from flo.model.errors import TIMEOUT_CODE, Conflict, FloError, NotFound, Unavailable
 from flo.model.ids import TEXT_LENGTH_MAX, Namespace
 from flo.model.kv import Change, Check, Delete, Put
 from flo.model.runs import TASKS_PER_CLAIM_MAX, Assigned, Claim, Complete, Fail, Task, Touch
@@ -220,6 +220,7 @@ class WasmWorker:
             namespace=namespace,
             attempt=task.attempt,
             error=f"{outcome.kind}: {outcome.message}",
+            code=TIMEOUT_CODE if outcome.kind is TrapKind.TIMED_OUT else outcome.kind,
             retry=outcome.retry,
             dead_letter=outcome.kind is not TrapKind.INVALID_INPUT,
             timed_out=outcome.kind is TrapKind.TIMED_OUT,

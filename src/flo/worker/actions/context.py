@@ -84,7 +84,7 @@ class ActionContext(BaseContext):
 
     def _unreadable(self, error: Invalid) -> Exception:
         """What cannot be read now never will be."""
-        return NonRetryableError(f"the input cannot be read: {error.message}")
+        return NonRetryableError(f"the input cannot be read: {error.message}", code="input_invalid")
 
     async def _touch(self, extend_ms: int) -> None:
         task, left_ms = self._task, self._left_ms()

@@ -16,9 +16,9 @@ from math import inf
 from typing import Any, TypeAlias
 
 from flo.client.workers import Workers
-from flo.model.errors import Conflict, FloError, Invalid, NotFound, Unavailable
+from flo.model.errors import TIMEOUT_CODE, Conflict, FloError, Invalid, NotFound, Unavailable
 from flo.model.ids import ActionName, Namespace, RunId, WorkerId
-from flo.model.runs import TOUCH_MS_MAX, Accepted, Task
+from flo.model.runs import TOUCH_MS_MAX, Accepted, AttemptEnd, Task
 from flo.model.workers import HeldTask
 from flo.worker.actions.attempts import log_end, log_late, log_refused
 from flo.worker.actions.context import ActionContext
@@ -93,7 +93,7 @@ class TaskRunner(HandlerRunner[Task, ActionContext]):
     async def give_up_all(self, reason: str) -> None:
         """Report whatever still runs as failed, and stop it."""
         for call in tuple(self._running):
-            self._end(call, GiveUp(reason))
+            self._end(call, GiveUp(reason, code=AttemptEnd.WORKER_LEFT))
         if self._background:
             await asyncio.wait(self._background)
 
@@ -132,7 +132,7 @@ class TaskRunner(HandlerRunner[Task, ActionContext]):
             self._end(call, OutOfTime(error))
         else:
             reason = f"the handler ran over its action_timeout of {self._timeout_s:g} s"
-            self._end(call, GiveUp(reason))
+            self._end(call, GiveUp(reason, code=TIMEOUT_CODE))
 
     def _touch_due(self, call: TaskCall, now_s: float) -> None:
         self._in_background(self._touch(call))
@@ -174,7 +174,7 @@ class TaskRunner(HandlerRunner[Task, ActionContext]):
                 log_refused(task, outcome, refusal)
                 if not (isinstance(outcome, Done) and isinstance(refusal, Invalid)):
                     return
-                outcome = GiveUp(f"the result was refused: {refusal.message}")
+                outcome = GiveUp(f"the result was refused: {refusal.message}", code=refusal.code)
                 continue
             else:
                 log_end(task, outcome, accepted.status)
@@ -190,13 +190,15 @@ class TaskRunner(HandlerRunner[Task, ActionContext]):
                 return self._workers.complete(
                     run_id, worker_id, output, attempt=attempt, outcome=name
                 )
-            case TryAgain(error=error):
-                return self._workers.fail(run_id, worker_id, error, attempt=attempt, retry=True)
-            case GiveUp(error=error, dead_letter=dead_letter):
+            case TryAgain(error=error, code=code):
                 return self._workers.fail(
-                    run_id, worker_id, error, attempt=attempt, dead_letter=dead_letter
+                    run_id, worker_id, error, code=code, attempt=attempt, retry=True
                 )
-            case OutOfTime(error=error):
+            case GiveUp(error=error, dead_letter=dead_letter, code=code):
                 return self._workers.fail(
-                    run_id, worker_id, error, attempt=attempt, retry=True, timed_out=True
+                    run_id, worker_id, error, code=code, attempt=attempt, dead_letter=dead_letter
+                )
+            case OutOfTime(error=error, code=code):
+                return self._workers.fail(
+                    run_id, worker_id, error, code=code, attempt=attempt, retry=True, timed_out=True
                 )
