@@ -109,6 +109,7 @@ from flo.model.workflows import WorkflowStatus as WorkflowStatus
 from flo.model.workflows import WorkflowView as WorkflowView
 from flo.worker.actions.context import ActionContext as ActionContext
 from flo.worker.actions.worker import ActionWorker as ActionWorker
+from flo.worker.outcome import ActionError as ActionError
 from flo.worker.outcome import ActionResult as ActionResult
 from flo.worker.outcome import NonRetryableError as NonRetryableError
 from flo.worker.streams.context import StreamContext as StreamContext

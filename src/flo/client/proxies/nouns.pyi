@@ -187,6 +187,7 @@ class BlockingWorkers(BlockingProxy):
         worker_id: WorkerId,
         error: str = ...,
         *,
+        code: str | None = ...,
         attempt: int = ...,
         retry: bool = ...,
         dead_letter: bool = ...,
