@@ -101,6 +101,7 @@ start:
     run: "@actions/dig"
     concurrency: 2
     join: 2
+    retry: {{max_attempts: 2, initial_delay_ms: 100}}
   transitions: {ENDS}
 """
 
@@ -135,6 +136,7 @@ plans:
       - name: second
         action: "@actions/dig"
         priority: 50
+        retry: {{max_attempts: 2, initial_delay_ms: 100}}
     cache: {{key: "{{input.who}}", ttl_ms: 1000, invalidate_on: [rain]}}
 start:
   run: "@plan/run"

@@ -320,7 +320,7 @@ class SimulatedWorker:
                 code=code if self._rng.random() < 0.5 else None,
                 attempt=attempt,
                 retry=retry,
-                dead_letter=self._rng.random() < 0.5,
+                dead_letter=self._rng.random() < (0.5 if retry else 0.2),
             )
         except (Conflict, NotFound) as error:
             self._did("fail", error)

@@ -90,13 +90,8 @@ class RunReference:
         return self.by_id.get((namespace, run_id))
 
     def forget(self, namespace: Namespace) -> None:
-        tables: list[dict[Any, Any]] = [
-            self.by_id,
-            self.by_number,
-            self.by_key,
-            self.live,
-            self.cancels,
-        ]
+        tables: list[dict[Any, Any]]
+        tables = [self.by_id, self.by_number, self.by_key, self.live, self.cancels]
         for table in tables:
             for key in [key for key in table if key[0] == namespace]:
                 del table[key]
@@ -412,9 +407,8 @@ class RunReference:
         wants_retry = self._has_fail(timeline, event.error, retry=True)
         timeline.is_final = not wants_retry and not event.dead_lettered
         timeline.error_code = event.error_code
-        self._hold(
-            Invariant.FINAL_AS_REPORTED, event.retryable is not timeline.is_final, event, timeline
-        )
+        is_said = event.retryable is not timeline.is_final
+        self._hold(Invariant.FINAL_AS_REPORTED, is_said, event, timeline)
 
     def _check_code(self, event: RunFailed | RunRequeued) -> None:
         code = event.error.partition(":")[0]
