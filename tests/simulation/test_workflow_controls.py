@@ -14,9 +14,9 @@ from flo.engine.workflows import folds as workflow_folds
 from flo.engine.workflows import queries as workflow_views
 from flo.engine.workflows import rules as workflows
 from flo.engine.workflows.advance import ends as workflow_ends
-from flo.engine.workflows.advance import plans, steps, wakes
+from flo.engine.workflows.advance import steps, wakes
 from flo.engine.workflows.advance.base import Advance
-from flo.engine.workflows.advance.moves import EndAttempt, EndCall, EnterStep, Finish
+from flo.engine.workflows.advance.moves import EndAttempt, EnterStep, Finish
 from flo.engine.workflows.advance.stepper import PARTS, carry_out
 from flo.engine.workflows.events import (
     ActionEnded,
@@ -68,15 +68,6 @@ def everything_is_retried(monkeypatch):
         return steps.end_attempt(advance, move._replace(error=error))
 
     monkeypatch.setitem(PARTS, EndAttempt, end_attempt)
-
-
-@control(Invariant.FINAL_IS_NOT_RETRIED)
-def an_executor_is_always_tried_again(monkeypatch):
-    def end_call(advance, move):
-        error = move.error and replace(move.error, retryable=True)
-        return plans.end_call(advance, move._replace(error=error))
-
-    monkeypatch.setitem(PARTS, EndCall, end_call)
 
 
 @control(Invariant.CODES_KEPT)
