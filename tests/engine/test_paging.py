@@ -3,12 +3,14 @@ from msgspec.structs import replace
 
 from flo.model.actions import GetAction, ListActions, RegisterAction
 from flo.model.errors import Invalid
+from flo.model.namespaces import ListNamespaces
 from flo.model.runs import (
     Invoke,
     ListRuns,
     RunView,
     WaitForRuns,
 )
+from flo.model.streams import CreateStream, ListStreams
 from flo.model.workers import (
     ListWorkers,
     RegisterWorker,
@@ -83,3 +85,26 @@ def test_a_question_leaves_no_trace():
         engine.query(query)
 
     assert engine.state.spaces == {}
+
+
+@pytest.mark.parametrize("has_default", [True, False])
+@pytest.mark.parametrize("limit", [1, 2, 3, 50])
+def test_namespaces_are_listed_by_name_and_the_default_is_always_there(has_default, limit):
+    others = ("a", "prod", "zoo", *(("default",) if has_default else ()))
+    engine = given(*(RegisterAction(name="send", namespace=name) for name in others))
+
+    found = pages(engine, ListNamespaces(limit=limit))
+
+    assert [name for page in found for name in page] == ["a", "default", "prod", "zoo"]
+    assert all(len(page) == limit for page in found[:-1])
+
+
+def test_streams_with_a_prefix_are_listed_by_name():
+    names = ["orders", "or", "orders-eu", "payments", "ordersx", "a"]
+    engine = given(*(CreateStream(stream=name) for name in names))
+
+    for limit in (1, 2, 50):
+        found = pages(engine, ListStreams(prefix="orders", limit=limit))
+        assert [name for page in found for name in page] == ["orders", "orders-eu", "ordersx"]
+    assert pages(engine, ListStreams(prefix="x")) == [[]]
+    assert pages(engine, ListStreams(prefix="orders", cursor="a", limit=1))[0] == ["orders"]

@@ -1,12 +1,18 @@
 """Pages of a list: what is on one, and the cursor of the next."""
 
 import re
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Callable
+from itertools import islice, takewhile
+from typing import Protocol, TypeVar
+
+from sortedcontainers import SortedDict
 
 from flo.model.errors import Invalid
 
 _NUMBER = re.compile(r"[0-9]+")
+
+
+T = TypeVar("T")
 
 
 class Paged(Protocol):
@@ -17,12 +23,24 @@ class Paged(Protocol):
     def cursor(self) -> str | None: ...
 
 
-def page_of(names: Iterable[str], query: Paged) -> tuple[list[str], str | None]:
+def page_of(
+    known: SortedDict[str, T],
+    query: Paged,
+    *,
+    prefix: str = "",
+    fits: Callable[[T], bool] = lambda one: True,
+) -> tuple[list[str], str | None]:
     """The names of one page in order, and the cursor of the next."""
-    after = query.cursor
-    ordered = sorted(name for name in names if after is None or name > after)
-    page = ordered[: query.limit]
-    return page, page[-1] if len(ordered) > len(page) else None
+    after = max(query.cursor or "", prefix)
+    names = known.irange(minimum=after, inclusive=(after != query.cursor, True))
+    fitting = (name for name in takewhile(_begins_with(prefix), names) if fits(known[name]))
+    page = list(islice(fitting, query.limit + 1))
+    more = len(page) > query.limit
+    return page[: query.limit], page[query.limit - 1] if more else None
+
+
+def _begins_with(prefix: str) -> Callable[[str], bool]:
+    return lambda name: name.startswith(prefix)
 
 
 def number_below(query: Paged, end: int) -> int:

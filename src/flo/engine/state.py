@@ -7,6 +7,7 @@ from collections import Counter
 from typing import NamedTuple
 
 import msgspec
+from sortedcontainers import SortedDict
 
 from flo.engine.actions.records import Action
 from flo.engine.due import GROUP, Due
@@ -94,7 +95,7 @@ class StreamState:
         """How many bytes came before the first record that is kept."""
         self.length = 0
         """How many bytes there have ever been."""
-        self.groups: dict[GroupName, ConsumerGroupState] = {}
+        self.groups: SortedDict[GroupName, ConsumerGroupState] = SortedDict()
 
 
 class Deployed(NamedTuple):
@@ -163,7 +164,7 @@ class Space:
         self.archive_name = archive_name
         """What its finished runs are filed under."""
         self.created_at_ms: int | None = None
-        self.actions: dict[ActionName, Action] = {}
+        self.actions: SortedDict[ActionName, Action] = SortedDict()
         self.deleted: dict[ActionName, Action] = {}
         """Actions that are gone but for the runs still under way."""
         self.numbers: dict[ActionName, int] = {}
@@ -174,15 +175,15 @@ class Space:
         """How many runs there have ever been, of all actions."""
         self.queues: dict[ActionName, Queue] = {}
         self.run_keys = IdempotencyIndex()
-        self.workers: dict[WorkerId, Worker] = {}
+        self.workers: SortedDict[WorkerId, Worker] = SortedDict()
         self.processes: dict[WorkerId, dict[ActionName, Process]] = {}
         self.departures: dict[ActionName, Departure] = {}
         """Which worker for an action left last, and when."""
         self.held: dict[WorkerId, dict[RunId, None]] = {}
         """The runs under lease, by who holds them."""
-        self.streams: dict[StreamName, StreamState] = {}
+        self.streams: SortedDict[StreamName, StreamState] = SortedDict()
         self.kv = Keys()
-        self.workflows: dict[WorkflowName, Workflow] = {}
+        self.workflows: SortedDict[WorkflowName, Workflow] = SortedDict()
         self.workflow_number = 0
         """The number of the newest workflow run."""
         self.executions = LiveExecutions()
@@ -191,7 +192,7 @@ class Space:
         """The runs and children that workflow runs wait for, and which branch of which."""
         self.workflow_permits: dict[tuple[WorkflowName, str], Permits] = {}
         self.action_permits: dict[tuple[ActionName, str], ActionPermits] = {}
-        self.schedules: dict[WorkflowName, ScheduleState] = {}
+        self.schedules: SortedDict[WorkflowName, ScheduleState] = SortedDict()
         self.workflow_keys = IdempotencyIndex()
 
     def queue(self, name: ActionName) -> Queue:
@@ -223,7 +224,7 @@ NOTHING_YET = Space()
 
 class State:
     def __init__(self) -> None:
-        self.spaces: dict[Namespace, Space] = {}
+        self.spaces: SortedDict[Namespace, Space] = SortedDict()
         self.deletions: dict[Namespace, int] = {}
         """How often a namespace has been deleted: what comes after must not meet what was."""
         self.due = Due()

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from sortedcontainers import SortedDict
+
 from flo.engine.actions.records import Action
 from flo.engine.snapshot import Section, SnapshotPart
 from flo.engine.state import State
@@ -22,12 +24,13 @@ class ModulePart(SnapshotPart):
 def _dump_actions(state: State) -> Iterable[ActionsPart]:
     for namespace, space in sorted(state.spaces.items()):
         if space.actions or space.deleted:
-            yield ActionsPart(namespace=namespace, actions=space.actions, deleted=space.deleted)
+            actions = dict(space.actions)
+            yield ActionsPart(namespace=namespace, actions=actions, deleted=space.deleted)
 
 
 def _restore_actions(state: State, part: ActionsPart) -> None:
     space = state.spaces[part.namespace]
-    space.actions, space.deleted = part.actions, part.deleted
+    space.actions, space.deleted = SortedDict(part.actions), part.deleted
 
 
 def _dump_modules(state: State) -> Iterable[ModulePart]:

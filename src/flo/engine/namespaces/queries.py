@@ -1,5 +1,6 @@
 """Queries about namespaces."""
 
+from bisect import insort
 from collections import Counter
 
 import msgspec
@@ -18,7 +19,13 @@ def get_namespace(state: State, query: GetNamespace, context: Context) -> Namesp
 
 
 def list_namespaces(state: State, query: ListNamespaces, context: Context) -> NamespacePage:
-    names, cursor = page_of({NAMESPACE_DEFAULT, *state.spaces}, query)
+    names, cursor = page_of(state.spaces, query)
+    if NAMESPACE_DEFAULT not in state.spaces:  # it is always there
+        is_ahead = query.cursor is None or query.cursor < NAMESPACE_DEFAULT
+        if is_ahead and (cursor is None or cursor > NAMESPACE_DEFAULT):
+            insort(names, NAMESPACE_DEFAULT)
+        if len(names) > query.limit:
+            names, cursor = names[: query.limit], names[query.limit - 1]
     views = [_namespace_view(name, state.space(name)) for name in names]
     return NamespacePage(items=views, cursor=cursor)
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from sortedcontainers import SortedDict
+
 from flo.engine.schedules.records import ScheduleState
 from flo.engine.schedules.rules import reschedule
 from flo.engine.snapshot import Section, SnapshotPart
@@ -18,11 +20,11 @@ class SchedulesPart(SnapshotPart):
 def _dump(state: State) -> Iterable[SchedulesPart]:
     for namespace, space in sorted(state.spaces.items()):
         if space.schedules:
-            yield SchedulesPart(namespace=namespace, schedules=space.schedules)
+            yield SchedulesPart(namespace=namespace, schedules=dict(space.schedules))
 
 
 def _restore(state: State, part: SchedulesPart) -> None:
-    state.spaces[part.namespace].schedules = part.schedules
+    state.spaces[part.namespace].schedules = SortedDict(part.schedules)
     for workflow in part.schedules:
         reschedule(state, part.namespace, workflow)
 

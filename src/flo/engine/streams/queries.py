@@ -36,8 +36,7 @@ def get_stream(state: State, query: GetStream, context: Context) -> StreamView:
 
 def list_streams(state: State, query: ListStreams, context: Context) -> StreamPage:
     streams = state.space(query.namespace).streams
-    wanted = [name for name in streams if name.startswith(query.prefix)]
-    names, cursor = page_of(wanted, query)
+    names, cursor = page_of(streams, query, prefix=query.prefix)
     views = [_stream_view(query.namespace, name, streams[name]) for name in names]
     return StreamPage(items=views, cursor=cursor)
 
@@ -125,5 +124,5 @@ def _stream_view(namespace: Namespace, name: StreamName, stream: StreamState) ->
         bytes=stream.length - stream.offset,
         first_id=first,
         last_id=last_id(stream) if first is not None else None,
-        groups=sorted(stream.groups),
+        groups=list(stream.groups),
     )

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from sortedcontainers import SortedDict
+
 from flo.engine.snapshot import Section, SnapshotPart
 from flo.engine.state import State, StreamState
 from flo.model.base import Record
@@ -42,7 +44,7 @@ def _restore(state: State, part: StreamsPart) -> None:
     state.streams_made = part.made
     for namespace, streams in part.spaces.items():
         space = state.spaces[namespace]
-        space.streams = {name: _restored(stream) for name, stream in streams.items()}
+        space.streams = SortedDict((name, _restored(one)) for name, one in streams.items())
 
 
 def _dumped(stream: StreamState) -> _Stream:

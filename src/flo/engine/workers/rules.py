@@ -233,7 +233,7 @@ def _is_same_process(known: Worker, command: RegisterWorker) -> bool:
 
 
 def _evicted(
-    namespace: Namespace, workers: dict[WorkerId, Worker], context: Context
+    namespace: Namespace, workers: Mapping[WorkerId, Worker], context: Context
 ) -> WorkerId | None:
     """Who makes room when the registry is full: whoever has been silent for longest."""
     if len(workers) < WORKERS_MAX:

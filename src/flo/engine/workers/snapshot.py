@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from sortedcontainers import SortedDict
+
 from flo.engine.snapshot import Section, SnapshotPart
 from flo.engine.state import State
 from flo.engine.workers.records import Departure, Process, Worker
@@ -20,7 +22,7 @@ def _dump(state: State) -> Iterable[WorkersPart]:
         if space.workers or space.processes or space.departures:
             yield WorkersPart(
                 namespace=namespace,
-                workers=space.workers,
+                workers=dict(space.workers),
                 processes=space.processes,
                 departures=space.departures,
             )
@@ -28,7 +30,7 @@ def _dump(state: State) -> Iterable[WorkersPart]:
 
 def _restore(state: State, part: WorkersPart) -> None:
     space = state.spaces[part.namespace]
-    space.workers, space.processes = part.workers, part.processes
+    space.workers, space.processes = SortedDict(part.workers), part.processes
     space.departures = part.departures
 
 

@@ -68,8 +68,8 @@ def get_workflow(state: State, query: GetWorkflow, context: Context) -> Workflow
 
 def list_workflows(state: State, query: ListWorkflows, context: Context) -> WorkflowPage:
     space = state.space(query.namespace)
-    deployed = {name: one for name, one in space.workflows.items() if one.versions}
-    names, cursor = page_of(deployed, query)
+    deployed = space.workflows
+    names, cursor = page_of(deployed, query, fits=lambda workflow: bool(workflow.versions))
     items = [
         _workflow_item(query.namespace, deployed[name], named_version(space, name))
         for name in names
