@@ -9,7 +9,7 @@ from pathlib import Path
 
 import uvloop
 
-from bench import keys, labels, pending, streams, throughput, wasm, workflows
+from bench import growth, keys, labels, pending, streams, throughput, wasm, workflows
 from bench.figure import Figure, write
 
 PARTS = {
@@ -20,6 +20,7 @@ PARTS = {
     "keys": keys.run,
     "workflows": workflows.run,
     "wasm": wasm.run,
+    "growth": growth.run,
 }
 CONFIGURED = sysconfig.get_config_var("CONFIG_ARGS") or ""
 RESULTS = Path(__file__).parent / "results" / "latest.json"
