@@ -7,6 +7,7 @@ growth costs. Time is the processor's, of all threads, as others may be using th
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -73,14 +74,22 @@ class Point(NamedTuple):
 
 
 async def run(folder: Path) -> list[Figure]:
-    figures = await _measured(await _live_points())
-    figures += await _measured(await _waiting_points())
-    logs = {size: await _archive(folder / f"{size}.db", size) for size in ARCHIVED}
-    figures += await _measured(_archived_points(logs))
-    figures += await _measured_beside_lists(logs)
-    for log in logs.values():
-        await log.close()
+    async with AsyncExitStack() as stack:
+        figures = await _measured(await _live_points(stack))
+    async with AsyncExitStack() as stack:
+        figures += await _measured(await _waiting_points(stack))
+    async with AsyncExitStack() as stack:
+        logs = {size: await _archive(folder / f"{size}.db", size, stack) for size in ARCHIVED}
+        figures += await _measured(await _archived_points(logs, stack))
+        figures += await _measured_beside_lists(logs)
     return figures
+
+
+async def _started(state: State, log: Log, stack: AsyncExitStack) -> Shard:
+    shard = Shard(state, log)
+    await shard.start()
+    stack.push_async_callback(shard.stop)
+    return shard
 
 
 async def _measured(points: Sequence[Point]) -> list[Figure]:
@@ -116,8 +125,8 @@ def _figures(name: str, seconds: dict[int, float]) -> list[Figure]:
 # ── live ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _live_points() -> list[Point]:
-    shards = {size: await _live_shard(size) for size in LIVE}
+async def _live_points(stack: AsyncExitStack) -> list[Point]:
+    shards = {size: await _started(_live(size), MemoryLog(), stack) for size in LIVE}
 
     def point(name: str, query: Callable[[int], Message]) -> Point:
         calls = {size: _asking(shard, query(size)) for size, shard in shards.items()}
@@ -143,7 +152,7 @@ NONE_HAS = WorkflowStatus.PENDING
 NOW_MS = 1_790_000_000_000
 
 
-async def _live_shard(size: int) -> Shard:
+def _live(size: int) -> State:
     """So many workflow runs that wait, runs of an action, and a hundredth as many workers."""
     state, volatile = State(), VolatileState(NOW_MS)
 
@@ -163,9 +172,7 @@ async def _live_shard(size: int) -> Shard:
             do(Claim(worker_id="w", actions=["noop"], max_tasks=20))
     for number in range(size // 10):
         do(RegisterWorker(worker_id=f"worker-{number}", processes=["other"]))
-    shard = Shard(state, MemoryLog())
-    await shard.start()
-    return shard
+    return state
 
 
 def _asking(shard: Shard, message: Message) -> Call:
@@ -178,24 +185,23 @@ def _asking(shard: Shard, message: Message) -> Call:
 # ── waiting ───────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _waiting_points() -> list[Point]:
+async def _waiting_points(stack: AsyncExitStack) -> list[Point]:
     return [
         Point("invoke, claim, complete; workers that wait", {
-            size: await _with_workers(size) for size in WAITING
+            size: await _with_workers(size, stack) for size in WAITING
         }),
         Point("the same, and a run that nobody may have", {
-            size: await _with_workers(size, is_stuck=True) for size in WAITING
+            size: await _with_workers(size, stack, is_stuck=True) for size in WAITING
         }),
         Point("append, read, ack; consumers that wait", {
-            size: await _with_consumers(size) for size in WAITING
+            size: await _with_consumers(size, stack) for size in WAITING
         }),
     ]  # fmt: skip
 
 
-async def _with_workers(size: int, *, is_stuck: bool = False) -> Call:
+async def _with_workers(size: int, stack: AsyncExitStack, *, is_stuck: bool = False) -> Call:
     """A run goes to one of those who wait, who completes it and waits again."""
-    shard = Shard(State(), MemoryLog())
-    await shard.start()
+    shard = await _started(State(), MemoryLog(), stack)
     await shard.ask(RegisterAction(name="noop"))
     claimed: asyncio.Queue[tuple[str, Any]] = asyncio.Queue()
 
@@ -220,9 +226,8 @@ async def _with_workers(size: int, *, is_stuck: bool = False) -> Call:
     return cycle
 
 
-async def _with_consumers(size: int) -> Call:
-    shard = Shard(State(), MemoryLog())
-    await shard.start()
+async def _with_consumers(size: int, stack: AsyncExitStack) -> Call:
+    shard = await _started(State(), MemoryLog(), stack)
     await shard.ask(Append(stream="orders", records=[NewRecord(payload=b"x")]))
     place: dict[str, Any] = {"stream": "orders", "group": "ship"}
     given: asyncio.Queue[tuple[str, Any]] = asyncio.Queue()
@@ -247,8 +252,8 @@ async def _with_consumers(size: int) -> Call:
 # ── archived ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _archived_points(logs: dict[int, SqliteLog]) -> list[Point]:
-    shards = {size: _shard_of(log, size) for size, log in logs.items()}
+async def _archived_points(logs: dict[int, SqliteLog], stack: AsyncExitStack) -> list[Point]:
+    shards = {size: await _started(_known(size), log, stack) for size, log in logs.items()}
     failed = RunStatus.FAILED
 
     def point(name: str, query: Message) -> Point:
@@ -274,7 +279,7 @@ async def _measured_beside_lists(logs: dict[int, SqliteLog]) -> list[Figure]:
         for size, log in logs.items():
             listing = asyncio.create_task(_list_without_end(log))
             await asyncio.sleep(0)
-            for number in range(10):
+            for number in range(100):
                 began = time.perf_counter()
                 key = ("default", "a-1", f"key-{number * 97 % size}")
                 await log.archive.find_keys(ARCHIVE_KIND, [key])
@@ -290,9 +295,10 @@ async def _list_without_end(log: SqliteLog) -> None:
         await log.archive.page(ARCHIVE_KIND, "default", "a-0", below=None, limit=1_000)
 
 
-async def _archive(path: Path, size: int) -> SqliteLog:
+async def _archive(path: Path, size: int, stack: AsyncExitStack) -> SqliteLog:
     """So many finished runs of five actions and half as many finished workflow runs."""
     log = SqliteLog(path, EVENT_CODEC)
+    stack.push_async_callback(log.close)
     event = RunReleased(namespace="default", run_id="a-1")
     for first in range(1, size + 1, ROWS_PER_APPEND):
         numbers = range(first, min(first + ROWS_PER_APPEND, size + 1))
@@ -332,19 +338,17 @@ def _workflow_row(number: int, size: int) -> Archived:
     )  # fmt: skip
 
 
-def _shard_of(log: Log, size: int) -> Shard:
-    """A shard whose state knows how many runs there have been."""
+def _known(size: int) -> State:
+    """A state that knows how many runs there have been."""
     state = State()
     space = state.space_made("default")
     space.run_sequence = space.workflow_number = size
     space.numbers = {f"a-{number}": size for number in range(5)}
-    return Shard(state, log)
+    return state
 
 
 def _answering(shard: Shard, message: Message) -> Call:
     async def ask() -> None:
-        if shard._loop is None:
-            await shard.start()
         page: Any = await shard.ask(message)
         assert len(page.items) == 50
 
