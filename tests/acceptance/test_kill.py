@@ -5,6 +5,7 @@ python tests/acceptance/test_kill.py --kills 1000
 
 import argparse
 import asyncio
+import logging
 import random
 import sys
 import tempfile
@@ -186,6 +187,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kills", type=int, default=1_000)
     chosen = parser.parse_args()
+    logging.disable()  # a client tells of every connection that it loses
     with (
         tempfile.TemporaryDirectory(prefix="flo-kill-") as folder,
         fork_server() as servers,

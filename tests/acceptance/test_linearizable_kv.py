@@ -8,6 +8,7 @@ other's way and the search for an order stays short.
 
 import argparse
 import asyncio
+import logging
 import random
 import sys
 import tempfile
@@ -303,6 +304,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
     chosen = parser.parse_args()
+    logging.disable()  # a client tells of every connection that it loses
     return asyncio.run(_main(chosen.operations, chosen.kills, chosen.seed))
 
 

@@ -13,6 +13,7 @@ every key is served as if nothing had been.
 
 import argparse
 import asyncio
+import logging
 import os
 import random
 import signal
@@ -404,6 +405,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=1_000)
     parser.add_argument("--seed", type=int, default=1)
     chosen = parser.parse_args()
+    logging.disable()  # a client tells of every connection that it loses
     return asyncio.run(_main(chosen.kills, chosen.seed))
 
 
