@@ -52,6 +52,10 @@ async def touched(ctx):
 async def nan(ctx):
     return {{"items": [{{"price": 1.5}}, {{"price": float("nan")}}]}}
 
+@worker.action("{prefix}nan-bytes")
+async def nan_bytes(ctx):
+    return ctx.to_bytes(await nan(ctx))
+
 if __name__ == "__main__":
     worker.run()
 """
@@ -65,8 +69,8 @@ LINES = [
     "WARNING flo.client  cannot reach flo at <address>: <reason>; "
     "next try in <n> s, then at least every <n> s",
     "WARNING flo.client  connected to flo at <address>, after <n> s",
-    "INFO    flo.worker  worker <worker> serves fails, never, slow, thread, touched, nan "
-    "at <address> (namespace default, concurrency 10)",
+    "INFO    flo.worker  worker <worker> serves fails, never, slow, thread, touched, nan, "
+    "nan-bytes at <address> (namespace default, concurrency 10)",
     "WARNING flo.worker  task fails-1 has failed, attempt 1: ValueError: no stock; it is retried",
     "ERROR   flo.worker  task fails-1 has failed, attempt 2: ValueError: no stock; "
     "no retries are left, and it is a dead letter",
@@ -210,12 +214,13 @@ def test_a_timeout_is_the_end_of_an_attempt_unless_it_is_touched(
     assert file.plain("".join(lines)).count(late) == 1
 
 
+@pytest.mark.parametrize("name", ["nan", "nan-bytes"])
 def test_a_number_that_json_does_not_have_fails_the_run_for_good(
-    client: BlockingFlo, file: WorkerFile
+    client: BlockingFlo, file: WorkerFile, name: str
 ) -> None:
     with file.running():
         wait_for_worker(client, file)
-        run = client.actions.invoke(f"{file.prefix}nan")
+        run = client.actions.invoke(f"{file.prefix}{name}")
         end = run.wait(timeout=60)
 
     assert (end.status, end.error, end.error_code) == (

@@ -39,6 +39,15 @@ async def test_it_reads_the_input_and_writes_results(context: ActionContext) -> 
     assert context.result("approved", {"id": 7}) == ActionResult("approved", {"id": 7})
 
 
+async def test_a_result_that_cannot_be_sent_is_not_worth_another_attempt(
+    context: ActionContext,
+) -> None:
+    with pytest.raises(NonRetryableError, match=r"output\.price is NaN") as raised:
+        context.to_bytes({"price": float("nan")})
+
+    assert raised.value.code == "number_not_finite"
+
+
 async def test_an_input_that_cannot_be_read_is_not_worth_another_attempt() -> None:
     broken = ActionContext(task(payload=b"{"), "default", "anna", None)
 

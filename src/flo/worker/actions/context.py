@@ -63,7 +63,12 @@ class ActionContext(BaseContext):
         return datetime.fromtimestamp(self._task.created_at_ms / 1_000, UTC)
 
     def to_bytes(self, value: Any) -> bytes:
-        return encode_payload(value, "output")
+        """JSON for the result; what cannot be sent now never will be."""
+        try:
+            return encode_payload(value, "output")
+        except Invalid as error:
+            message = f"the result cannot be sent: {error.message}"
+            raise NonRetryableError(message, code=error.code) from error
 
     def result(self, outcome: str, data: Any = None) -> ActionResult:
         """A result with a name of its own: return it, and a workflow takes that transition."""
