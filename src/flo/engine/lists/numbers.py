@@ -4,24 +4,26 @@
     blocks    which there are                                         in order
 
 What is added or taken away costs the same however many there are, and a page costs what it shows.
+A block that has become empty stays for a while: the next number often belongs into it.
 """
 
+from bisect import bisect_right, insort
 from collections.abc import Iterator
 
-from sortedcontainers import SortedList
-
 _BITS = 8
+_EMPTY_MAX = 16
 
 
 class NumberSet:
-    __slots__ = ("_blocks", "_order")
+    __slots__ = ("_blocks", "_empty_count", "_order")
 
     def __init__(self) -> None:
         self._blocks: dict[int, set[int]] = {}
-        self._order: SortedList[int] = SortedList()
+        self._order: list[int] = []
+        self._empty_count = 0
 
     def __bool__(self) -> bool:
-        return bool(self._blocks)
+        return len(self._order) > self._empty_count
 
     def __contains__(self, number: int) -> bool:
         return number in self._blocks.get(number >> _BITS, ())
@@ -30,19 +32,27 @@ class NumberSet:
         block = self._blocks.get(number >> _BITS)
         if block is None:
             block = self._blocks[number >> _BITS] = set()
-            self._order.add(number >> _BITS)
+            insort(self._order, number >> _BITS)
+        elif not block:
+            self._empty_count -= 1
         block.add(number)
 
     def remove(self, number: int) -> None:
         block = self._blocks[number >> _BITS]
         block.remove(number)
         if not block:
-            del self._blocks[number >> _BITS]
-            self._order.remove(number >> _BITS)
+            self._empty_count += 1
+            if self._empty_count > max(_EMPTY_MAX, len(self._order) // 2):
+                self._drop_empty_blocks()
 
     def below(self, number: int) -> Iterator[int]:
         """Those under a number, the highest first."""
-        for place in self._order.irange(maximum=number >> _BITS, reverse=True):
-            for one in sorted(self._blocks[place], reverse=True):
+        for index in range(bisect_right(self._order, number >> _BITS) - 1, -1, -1):
+            for one in sorted(self._blocks[self._order[index]], reverse=True):
                 if one < number:
                     yield one
+
+    def _drop_empty_blocks(self) -> None:
+        self._blocks = {place: block for place, block in self._blocks.items() if block}
+        self._order = sorted(self._blocks)
+        self._empty_count = 0

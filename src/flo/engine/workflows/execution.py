@@ -87,13 +87,13 @@ class Execution:
         "history",
         "history_parts",
         "items",
+        "listed",
         "outputs",
         "paused",
         "results",
         "run",
         "run_id",
         "signals",
-        "status",
         "steps_since_wait",
         "to_undo",
         "undone",
@@ -115,8 +115,8 @@ class Execution:
         self.admitted = run.limit_key is None
         """Whether it may run; without a limit, it always may."""
         self.paused = False
-        self.status = WorkflowStatus.PENDING
-        """As lists show it; they keep it."""
+        self.listed: WorkflowStatus | None = None
+        """The status under which the indexes of lists have it; they keep it."""
         self.ending: Ending | None = None
         """How the run ends, while its steps are undone."""
         self.to_undo: tuple[StepName, ...] = ()

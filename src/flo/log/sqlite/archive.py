@@ -16,7 +16,7 @@ from flo.log.jobs import JobThread
 from flo.log.sqlite.file import Connect, SqliteConnection, damage_named, open_to_read
 from flo.model.errors import Corrupt
 from flo.model.ids import Namespace
-from flo.model.storage.archive import ArchiveAddress, Archived, ArchiveKey
+from flo.model.storage.archive import ArchiveAddress, Archived, ArchiveKey, address_of
 
 Statement: TypeAlias = tuple[str, Sequence[Any]]
 
@@ -36,6 +36,11 @@ _WITH_STATUS = (
 _TAGGED = (
     "SELECT row, sequence FROM archive_tags WHERE kind = ? AND namespace = ? AND tag = ?"
     " AND sequence < ? ORDER BY sequence DESC LIMIT ?"
+)
+
+_TAG = (
+    "INSERT OR REPLACE INTO archive_tags SELECT kind, namespace, value, sequence, row"
+    f" FROM archive, json_each(tags) WHERE {_ADDRESS} AND number = ?"
 )
 
 _decode_tags = msgspec.json.Decoder(tuple[str, ...]).decode
@@ -190,6 +195,9 @@ def statements_of(archived: Sequence[Archived]) -> Iterator[Statement]:
                 row.body,
             )
         yield _insert(len(some)), parameters
+    for row in archived:
+        if row.tags and row.sequence:
+            yield _TAG, address_of(row)
 
 
 def removals_of(addresses: Sequence[ArchiveAddress]) -> Iterator[Statement]:

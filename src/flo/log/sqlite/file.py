@@ -3,7 +3,7 @@
     meta       one row: the format; where the log starts and ends, with the checksums there
     log        one row per append
     archive    one row per finished run, in the order in which they finished
-    archive_tags   what rows of the archive are also found by; triggers keep it
+    archive_tags   what rows of the archive are also found by
 
 The start says what the first entry kept is chained to. The end is moved by a trigger with every
 entry, so that a missing tail is noticed, and positions go on after everything was trimmed.

@@ -3,6 +3,7 @@ import sys
 
 import pytest
 
+from flo.engine.runs.lists import live
 from flo.engine.runs.lists.live import LiveRuns
 from flo.engine.state import State
 from flo.model.actions import RegisterAction
@@ -58,7 +59,8 @@ def check(runs):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_indexes_follow_whatever_happens_and_a_snapshot_has_them_again(seed):
+def test_the_indexes_follow_whatever_happens_and_a_snapshot_has_them_again(seed, monkeypatch):
+    monkeypatch.setattr(live, "STALE_MAX", 3)
     rng = random.Random(seed)
     engine = given(*(RegisterAction(name=name, max_retries=1) for name in ACTIONS))
     for step in range(300):
@@ -80,6 +82,7 @@ def test_the_indexes_follow_whatever_happens_and_a_snapshot_has_them_again(seed)
     check(again.runs)
     for run_id in list(runs):
         del runs[run_id]
+    check(runs)
     assert (runs._run_ids, runs._pending.of_action, runs._running.of_action) == ({}, {}, {})
 
 

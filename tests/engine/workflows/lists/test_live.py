@@ -3,6 +3,7 @@ import sys
 
 import pytest
 
+from flo.engine.workflows.lists import live
 from flo.engine.workflows.lists.live import LiveExecutions, status_of
 from flo.model.workflows import CancelWorkflow, WorkflowStatus
 from flo.shard.snapshot import dump, load
@@ -39,7 +40,8 @@ def check(executions):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_indexes_follow_whatever_happens_and_a_snapshot_has_them_again(seed):
+def test_the_indexes_follow_whatever_happens_and_a_snapshot_has_them_again(seed, monkeypatch):
+    monkeypatch.setattr(live, "STALE_MAX", 3)
     rng = random.Random(seed)
     harness = workflow_harness(one_step(STEP, more=SEARCHED), "check")
     harness.deploy(one_step(STEP, name="other"))
@@ -49,22 +51,23 @@ def test_the_indexes_follow_whatever_happens_and_a_snapshot_has_them_again(seed)
         if rng.random() < 0.5 and (task := harness.claim("check")) is not None:
             harness.complete(task.task_id, {}, rng.choice(["success", "failure"]))
         if rng.random() < 0.2:
-            live = list(harness.state.space("default").executions)
-            harness.execute(CancelWorkflow(run_id=rng.choice(live)))
+            under_way = list(harness.state.space("default").executions)
+            harness.execute(CancelWorkflow(run_id=rng.choice(under_way)))
         check(harness.state.space("default").executions)
     for _ in range(4):
         harness.start("order", value={"customer": "c1", "amount": 1})
 
     executions = harness.state.space("default").executions
-    assert {one.status for one in executions.values()} == {"pending", "waiting"}
+    assert {status_of(one) for one in executions.values()} == {"pending", "waiting"}
     again = load(dump(harness.state)).space("default").executions
 
-    assert {one.run_id: one.status for one in again.values()} == {
-        one.run_id: one.status for one in executions.values()
+    assert {one.run_id: status_of(one) for one in again.values()} == {
+        one.run_id: status_of(one) for one in executions.values()
     }
     check(again)
     for run_id in list(executions):
         del executions[run_id]
+    check(executions)
     assert (executions._tagged, executions._waiting.of_workflow) == ({}, {})
 
 

@@ -58,11 +58,6 @@ CREATE TABLE archive_tags (
     row INTEGER NOT NULL,
     PRIMARY KEY (kind, namespace, tag, sequence)
 ) WITHOUT ROWID;
-CREATE TRIGGER archive_tagged AFTER INSERT ON archive
-    WHEN new.tags IS NOT NULL AND new.sequence > 0 BEGIN
-    INSERT OR REPLACE INTO archive_tags
-        SELECT new.kind, new.namespace, value, new.sequence, new.row FROM json_each(new.tags);
-END;
 CREATE TRIGGER archive_untagged AFTER DELETE ON archive WHEN old.tags IS NOT NULL BEGIN
     DELETE FROM archive_tags WHERE kind = old.kind AND namespace = old.namespace
         AND sequence = old.sequence AND tag IN (SELECT value FROM json_each(old.tags));

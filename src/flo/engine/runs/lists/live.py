@@ -3,7 +3,8 @@
     of an action, by status     run numbers
     of all actions, by status   sequences: where runs stand among all that the namespace ever had
 
-A run is put in by its id like into any dictionary; the indexes follow.
+A run is put in by its id like into any dictionary; the indexes follow when they are read, or when
+many runs have changed. So a run that comes and goes between two lists costs them nothing.
 """
 
 from collections.abc import Iterator
@@ -14,6 +15,9 @@ from flo.engine.lists.numbers import NumberSet
 from flo.engine.runs.records import Run
 from flo.model.ids import ActionName, RunId, run_id_of
 from flo.model.runs import LIVE, RunStatus
+
+STALE_MAX = 500
+"""So many runs may have changed before the indexes follow."""
 
 
 class _RunsInStatus:
@@ -47,28 +51,30 @@ class LiveRuns(dict[RunId, Run]):
         self._running = _RunsInStatus()
         self._run_ids: dict[int, RunId] = {}
         """By sequence."""
+        self._stale: dict[RunId, Run | None] = {}
+        """The runs that have changed, as the indexes know them; None if they do not."""
 
     def __setitem__(self, run_id: RunId, run: Run) -> None:
-        before = self.get(run_id)
-        if before is None:
-            self._in_status(run.status).add(run)
-            self._run_ids[run.sequence] = run_id
-        elif before.status is not run.status:
-            self._in_status(before.status).remove(before)
-            self._in_status(run.status).add(run)
+        if run_id not in self._stale:
+            self._stale[run_id] = self.get(run_id)
         super().__setitem__(run_id, run)
+        if len(self._stale) > STALE_MAX:
+            self._catch_up()
 
     def __delitem__(self, run_id: RunId) -> None:
-        run = self[run_id]
+        known = self._stale.get(run_id, self[run_id])
         super().__delitem__(run_id)
-        self._in_status(run.status).remove(run)
-        del self._run_ids[run.sequence]
+        if known is None:  # it came and went unnoticed
+            del self._stale[run_id]
+        else:
+            self._stale[run_id] = known
 
     def pop(self, *arguments: Any) -> Any:
         raise NotImplementedError("the indexes would not follow: use del")
 
     def of_action(self, action: ActionName, status: RunStatus | None, below: int) -> Iterator[Run]:
         """The live runs of an action under a number, the newest first."""
+        self._catch_up()
         numbers = [
             one.of_action[action].below(below)
             for one in self._in_statuses(status)
@@ -79,9 +85,21 @@ class LiveRuns(dict[RunId, Run]):
 
     def of_all(self, status: RunStatus | None, below: int) -> Iterator[Run]:
         """The live runs of all actions under a sequence, the newest first."""
+        self._catch_up()
         sequences = [one.sequences.below(below) for one in self._in_statuses(status)]
         for sequence in merge(*sequences, reverse=True):
             yield self[self._run_ids[sequence]]
+
+    def _catch_up(self) -> None:
+        for run_id, known in self._stale.items():
+            run = self.get(run_id)
+            if known is not None:
+                self._in_status(known.status).remove(known)
+                del self._run_ids[known.sequence]
+            if run is not None:
+                self._in_status(run.status).add(run)
+                self._run_ids[run.sequence] = run_id
+        self._stale.clear()
 
     def _in_status(self, status: RunStatus) -> _RunsInStatus:
         return self._pending if status is RunStatus.PENDING else self._running

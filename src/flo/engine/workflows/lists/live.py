@@ -4,7 +4,9 @@
     by workflow and status      numbers of runs
     by search attribute         numbers of runs that have a value, as tags say it
 
-Executions are put in and taken out by their ids; `note_status` says that one may have changed.
+Executions are put in and taken out by their ids; `note_status` says that one may have changed. The
+indexes follow when they are read, or when many have changed: a run that comes and goes between two
+lists costs them nothing.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,6 +21,8 @@ from flo.model.workflows import MAIN, BranchPhase, WorkflowName, WorkflowStatus
 from flo.workflow.search import tags_of
 
 LIVE = (WorkflowStatus.PENDING, WorkflowStatus.WAITING)
+STALE_MAX = 500
+"""So many runs may have changed before the indexes follow."""
 
 
 class _ExecutionsInStatus:
@@ -51,42 +55,36 @@ class LiveExecutions(dict[RunId, Execution]):
         self._waiting = _ExecutionsInStatus()
         self._tagged: dict[str, NumberSet | int] = {}
         """A value that a single run has leads to its number."""
+        self._stale: dict[RunId, Execution] = {}
+        """Those that have changed since the indexes followed."""
 
     def __setitem__(self, run_id: RunId, execution: Execution) -> None:
         assert run_id not in self
         super().__setitem__(run_id, execution)
-        run = execution.run
-        self._by_number[run.number] = execution
-        execution.status = status_of(execution)
-        self._in_status(execution.status).add(run.workflow, run.number)
-        for tag in tags_of(run.attributes):
-            self._add_tag(tag, run.number)
+        self.note_status(execution)
 
     def __delitem__(self, run_id: RunId) -> None:
         execution = self[run_id]
         super().__delitem__(run_id)
-        run = execution.run
-        del self._by_number[run.number]
-        self._in_status(execution.status).remove(run.workflow, run.number)
-        for tag in tags_of(run.attributes):
-            self._remove_tag(tag, run.number)
+        if execution.listed is None:  # it came and went unnoticed
+            self._stale.pop(run_id, None)
+        else:
+            self._stale[run_id] = execution
 
     def pop(self, *arguments: Any) -> Any:
         raise NotImplementedError("the indexes would not follow: use del")
 
     def note_status(self, execution: Execution) -> None:
         """Something has happened in it."""
-        status, before = status_of(execution), execution.status
-        if status is not before:
-            run = execution.run
-            self._in_status(before).remove(run.workflow, run.number)
-            self._in_status(status).add(run.workflow, run.number)
-            execution.status = status
+        self._stale[execution.run_id] = execution
+        if len(self._stale) > STALE_MAX:
+            self._catch_up()
 
     def in_status(
         self, workflow: WorkflowName | None, status: WorkflowStatus | None, below: int
     ) -> Iterator[tuple[int, Execution]]:
         """The runs under a number, the newest first: of a workflow or all, in a status or any."""
+        self._catch_up()
         statuses = LIVE if status is None else [status] if status in LIVE else []
         numbers = merge(
             *(self._in_status(one).below(workflow, below) for one in statuses), reverse=True
@@ -95,9 +93,39 @@ class LiveExecutions(dict[RunId, Execution]):
 
     def tagged(self, tags: Iterable[str], below: int) -> Iterator[tuple[int, Execution]]:
         """The runs under a number that have one of these tags, the newest first."""
+        self._catch_up()
         found = [_below(self._tagged[tag], below) for tag in tags if tag in self._tagged]
         for number, _ in groupby(merge(*found, reverse=True)):
             yield number, self._by_number[number]
+
+    def _catch_up(self) -> None:
+        for run_id, execution in self._stale.items():
+            before = execution.listed
+            now = status_of(execution) if run_id in self else None
+            if before is None and now is not None:
+                self._add_run(execution)
+            if before is not now:
+                run = execution.run
+                if before is not None:
+                    self._in_status(before).remove(run.workflow, run.number)
+                if now is not None:
+                    self._in_status(now).add(run.workflow, run.number)
+            if before is not None and now is None:
+                self._remove_run(execution)
+            execution.listed = now
+        self._stale.clear()
+
+    def _add_run(self, execution: Execution) -> None:
+        run = execution.run
+        self._by_number[run.number] = execution
+        for tag in tags_of(run.attributes):
+            self._add_tag(tag, run.number)
+
+    def _remove_run(self, execution: Execution) -> None:
+        run = execution.run
+        del self._by_number[run.number]
+        for tag in tags_of(run.attributes):
+            self._remove_tag(tag, run.number)
 
     def _add_tag(self, tag: str, number: int) -> None:
         numbers = self._tagged.get(tag)

@@ -10,7 +10,7 @@ from flo.engine.paging import number_below
 from flo.engine.state import Space
 from flo.engine.workflows.execution import Execution
 from flo.engine.workflows.folds import SUMMARY_KIND
-from flo.engine.workflows.lists.live import LIVE
+from flo.engine.workflows.lists.live import LIVE, status_of
 from flo.engine.workflows.records import WorkflowSummary
 from flo.model.declare.fields import check_fields
 from flo.model.storage.archive import Archived
@@ -129,7 +129,7 @@ def _summary_of(execution: Execution) -> WorkflowSummary:
         number=run.number,
         workflow=run.workflow,
         version=run.version,
-        status=execution.status,
+        status=status_of(execution),
         created_at_ms=run.created_at_ms,
         finished_at_ms=0,
         attributes=run.attributes,
