@@ -428,6 +428,7 @@ def test_an_answer_that_leaves_before_it_is_durable_is_found_by_every_seed():
         Invariant.APPENDS_KEPT,
         Invariant.DELIVERED_ONCE,
         Invariant.WRITES_KEPT,
+        Invariant.CANCELS_HEARD,
         Invariant.TRANSACTIONS_WHOLE,
         Invariant.KEYS_FRESH,
         Invariant.READS_WHOLE,
