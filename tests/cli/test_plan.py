@@ -40,21 +40,21 @@ def test_a_plan_in_use_shows_breakers_health_and_windows(shell, monkeypatch, nam
         run_pay(pay, {"order": 1}, fails=True)
         once = shell("flo plan status pay charge")
         assert row(once, "stripe") == (
-            "stripe charge-stripe 100 closed (1 of 2 failures) 1.00 1 / 10 100% 0% "
+            "stripe charge-stripe 100 closed (1 of 2 failures) 1.00 1 / 10 0% 0% "
             "1 of 2/s, 1 of 50/min now"
         )
         assert row(once, "adyen") == "adyen charge-adyen 50 - 1.00 1 / 10 100% 100% - -"
 
         run_pay(pay, {"order": 2}, fails=True)
         assert row(shell("flo plan status pay charge"), "stripe") == (
-            "stripe charge-stripe 100 open until 2026-03-14 10:00:30 0.10 2 / 10 100% 0% "
+            "stripe charge-stripe 100 open until 2026-03-14 10:00:30 0.10 2 / 10 0% 0% "
             "2 of 2/s, 2 of 50/min 2026-03-14 10:00:01"
         )
         assert shell("flo plan status pay charge -o raw").out == "adyen\n"
 
         clock.let_pass(COOLDOWN_MS)
         assert row(shell("flo plan status pay charge"), "stripe") == (
-            "stripe charge-stripe 100 half_open 0.50 2 / 10 100% 0% 0 of 2/s, 2 of 50/min now"
+            "stripe charge-stripe 100 half_open 0.50 2 / 10 0% 0% 0 of 2/s, 2 of 50/min now"
         )
         assert shell("flo plan status pay charge -o raw").out == "stripe\nadyen\n"
 
