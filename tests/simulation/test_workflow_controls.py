@@ -23,6 +23,7 @@ from flo.engine.workflows.events import (
     RollbackBegan,
     SignalMatched,
     SignalTimedOut,
+    StepStarted,
     WorkflowAdmitted,
     WorkflowFinished,
     WorkflowPaused,
@@ -92,12 +93,15 @@ def steps_begin_before_the_one_before_has_ended(monkeypatch):
 
 
 @control(Invariant.CIRCLES_END)
-def steps_are_counted_within_one_commit_only(monkeypatch):
-    def advance_anew(state, namespace, execution, context):
-        execution.steps_since_wait.clear()
-        return Advance(state, namespace, execution, context)
+def a_sleep_of_no_length_is_a_wait(monkeypatch):
+    fold = executions.EXECUTION_FOLDS[StepStarted]
 
-    monkeypatch.setattr(workflows, "Advance", advance_anew)
+    def begin_step(execution, event):
+        fold(execution, event)
+        if event.now.phase is BranchPhase.SLEEP:
+            execution.steps_since_wait.clear()
+
+    monkeypatch.setitem(executions.EXECUTION_FOLDS, StepStarted, begin_step)
 
 
 @control(Invariant.STATE_IS_THE_REFERENCE, audited=True)
