@@ -4,7 +4,6 @@ import asyncio
 import threading
 from contextlib import contextmanager
 
-from flo.engine.long_poll import Turn
 from flo.server.config import Durability, ServerConfig
 from flo.server.server import Server
 from flo.testing.clock import ManualClock
@@ -103,7 +102,7 @@ def running_server(clock=None):
 
 def until_asked(server, kind, namespace, name):
     """Return once a call waits for a change of this thing."""
-    while (kind, namespace, name) not in server.shard._polls._waking[Turn.QUERIES]:
+    while (kind, namespace, name) not in server.shard._polls._queries:
         pass
 
 
