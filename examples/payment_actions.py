@@ -5,30 +5,24 @@ flo workflow create -f examples/payment-processing.yaml
 STRIPE=down python examples/payment_actions.py
 flo workflow start payment-processing '{"customer_id": "C-7", "amount": 20}' --idempotency-key P-1
 
-An action says which kind of error it has by a code in front of it: the `code` of the exception.
-Its own retries are off, because the plan does the retrying.
+An action says which kind of error it has by a code. Its own retries are off, because the plan does
+the retrying; what raises NonRetryableError is not tried again by the plan either.
 """
 
 import os
 from typing import Any
 
-from flo import ActionContext, ActionResult, ActionWorker, NonRetryableError
+from flo import ActionContext, ActionError, ActionResult, ActionWorker, NonRetryableError
 
 worker = ActionWorker(concurrency=8)
-
-
-class ProviderError(NonRetryableError):
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 @worker.action("charge-stripe", max_retries=0)
 async def charge_stripe(payment: dict[str, Any]) -> dict[str, Any]:
     if os.environ.get("STRIPE") == "down":
-        raise ProviderError("out_of_order", "the provider does not answer")
+        raise ActionError("the provider does not answer", code="out_of_order")
     if payment["amount"] > 10_000:
-        raise ProviderError("fraud_detected", "nobody pays so much")
+        raise NonRetryableError("nobody pays so much", code="fraud_detected")
     return {"payment_id": f"stripe-{payment['customer_id']}", "provider": "stripe"}
 
 

@@ -10,7 +10,7 @@ import signal
 import sys
 from typing import Any
 
-from flo import ActionWorker, NonRetryableError
+from flo import ActionError, ActionWorker
 
 LEASE_MS = 10_000
 CONCURRENCY = 50
@@ -21,7 +21,7 @@ records = os.open(work_log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 is_up = True
 
 
-class OutOfOrder(NonRetryableError):
+class OutOfOrder(ActionError):
     code = "timeout"
 
 

@@ -8,6 +8,7 @@
     $.input.items[0].sku          a part of it; `items.0.sku` and `["odd key"]` work too
     $.steps.NAME.output           the output of a step; of a signal wait, the payload of the signal
     $.steps.NAME.outcome          its outcome; of a wait for a signal in vain, `timeout`
+    $.steps.NAME.error            why it has failed; `error_code` is what kind of error it was
                                   (the start step is called `start` or `_start`)
     $.flo.run_id                  the id of the workflow run
     $.flo.timestamp               epoch milliseconds of now
@@ -39,6 +40,8 @@ class Root(StrEnum):
     INPUT = "input"
     OUTPUT = "output"
     OUTCOME = "outcome"
+    ERROR = "error"
+    ERROR_CODE = "error_code"
     RUN_ID = "run_id"
     TIMESTAMP = "timestamp"
     ITEM = "item"
@@ -71,6 +74,8 @@ class PathError(ValueError):
 class StepValue(NamedTuple):
     outcome: str
     output: Any = None
+    error: str | None = None
+    error_code: str | None = None
 
 
 class Scope(NamedTuple):
@@ -109,7 +114,7 @@ _PART = re.compile(r"""\.([^.\[\]{}"'\s]+)|\[(-?[0-9]{1,9})\]|\["([^"]*)"\]|\['(
 _INDEX = re.compile(r"[0-9]{1,9}")
 _ROOTS: Final = "$.input, $.steps, $.flo, $.item or $.index"
 _EXPECTED: Final = {
-    "steps": "$.steps.NAME.output or $.steps.NAME.outcome",
+    "steps": "$.steps.NAME.output, outcome, error or error_code",
     "flo": "$.flo.run_id or $.flo.timestamp",
     "index": "$.index",
 }
@@ -132,8 +137,8 @@ def parse_path(text: str) -> Path:
             return Path(Root.TIMESTAMP, text=text)
         case ["steps", step, "output", *_]:
             return Path(Root.OUTPUT, step_name(step), parts[3:], text)
-        case ["steps", step, "outcome"]:
-            return Path(Root.OUTCOME, step_name(step), text=text)
+        case ["steps", step, "outcome" | "error" | "error_code" as root]:
+            return Path(Root(root), step_name(step), text=text)
         case [root, *_]:
             raise PathError(f"expected {_EXPECTED.get(root, _ROOTS)}, got {text!r}", text)
         case _:
@@ -183,8 +188,8 @@ def path_resolver(path: Path) -> Resolver:
             return lambda scope: scope.run_id
         case Root.TIMESTAMP:
             return lambda scope: scope.now_ms
-        case Root.OUTCOME:
-            return lambda scope: found.outcome if (found := scope.steps.get(step)) else None
+        case Root.OUTCOME | Root.ERROR | Root.ERROR_CODE as root:
+            return lambda scope: getattr(scope.steps.get(step), root.value, None)
         case Root.OUTPUT:
             return lambda scope: (
                 _walk(found.output, keys) if (found := scope.steps.get(step)) else None

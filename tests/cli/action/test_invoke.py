@@ -200,7 +200,7 @@ def test_the_status_of_a_dead_letter_says_so(shell, client):
 
     printed = shell("flo action status send-email-1")
 
-    assert "error: broken\nerror code: broken\nretryable: yes\ndead-lettered: yes\n" in printed.out
+    assert "error: broken\nerror code: broken\ndead-lettered: yes\n" in printed.out
 
 
 def test_a_status_in_json_is_the_whole_run(shell):

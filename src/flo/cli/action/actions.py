@@ -28,6 +28,7 @@ from flo.model.actions import (
     LimitsView,
     ListActions,
 )
+from flo.model.errors import FAILURE_CODE
 from flo.model.runs import (
     AttemptEnd,
     Cancel,
@@ -97,8 +98,8 @@ def _run_details(run: RunView) -> str:
         "outcome": run.outcome,
         "output": payload_text(run.output),
         "error": run.error,
-        "error code": run.error_code,
-        "retryable": None if run.retryable is None else _yes_or_no(run.retryable),
+        "error code": run.error_code if run.error_code != FAILURE_CODE else None,
+        "retryable": "no" if run.retryable is False else None,
         "dead-lettered": "yes" if run.dead_lettered else None,
     }
     for attempt in run.attempts:

@@ -312,6 +312,7 @@ _VALUES: Final = """\
 `flo.Failed`, `flo.Cancelled`, `flo.TimedOut` |
 | milliseconds or duration | `1500`, `250ms`, `30s`, `5m`, `1h30m`, `7d` |
 | path | `$.input`, `$.input.items[0].sku`, `$.steps.NAME.output`, `$.steps.NAME.outcome`, \
+`$.steps.NAME.error`, `$.steps.NAME.error_code`, \
 `$.flo.run_id`, `$.flo.timestamp`; in `forEach` also `$.item` and `$.index` |
 | template | `charge:{input.customer_id}`; `{{` and `}}` are braces |
 | JSON, as text or YAML | `'{"amount": "$.input.amount"}'` or `{amount: $.input.amount}`; \

@@ -71,14 +71,18 @@ def test_a_step_tells_its_error_its_code_and_whether_it_may_be_retried():
         f"""
 start: {{run: "@actions/charge", {RETRY}, transitions: {{success: flo.Completed, failure: tell}}}}
 steps:
-  tell: {{run: "@actions/tell", {ENDS}}}
+  tell:
+    run: "@actions/tell"
+    inputMapping: {{why: $.steps.start.error, code: $.steps.start.error_code}}
+    {ENDS}
 """
     )
     harness = started(text, "charge", "tell")
 
     harness.restart().refuse("charge", "card refused", "invalid_card")
-    harness.restart().perform("tell")
+    told = harness.restart().perform("tell")
 
+    assert told == {"why": "card refused", "code": "invalid_card"}
     charge, tell = harness.view("wfrun-1").steps
     assert (charge.error, charge.error_code, charge.retryable) == (
         "card refused",

@@ -30,7 +30,9 @@ class _Results(dict[str, StepValue]):
             found = self._execution.results.get(key)
             if found is None:
                 return default
-            seen = self[key] = StepValue(found.outcome, value_of(found.output))
+            seen = self[key] = StepValue(
+                found.outcome, value_of(found.output), found.error, found.error_code
+            )
         return seen
 
 
