@@ -1,4 +1,4 @@
-"""What a failure means, from the handler to every door: real server, real worker, CLI, HTTP, SDK."""
+"""What a failure means, from the handler to every door: the SDK, the command line and HTTP."""
 
 import json
 import os
@@ -82,7 +82,7 @@ class Bank:
     def type(self, line: str) -> Any:
         """What a command prints as JSON."""
         command = [sys.executable, "-m", "flo.cli.app.main", *shlex.split(line)[1:]]
-        env = {**os.environ, "FLO_ADDRESS": self.server.address}
+        env = {**os.environ, "FLO_ENDPOINT": self.server.address}
         done = subprocess.run(
             [*command, "--format", "json"], env=env, capture_output=True, text=True, check=True
         )
