@@ -191,6 +191,20 @@ def test_an_order_that_is_not_valid_fails_at_once(tmp_path: Path) -> None:
     assert refused.error == "NonRetryableError: order amount $2001 exceeds $2000 limit"
 
 
+def test_a_card_that_is_refused_has_a_code(tmp_path: Path) -> None:
+    with (
+        ServerProcess(tmp_path) as server,
+        worker("charge_card.py", server),
+        BlockingFlo(server.address) as client,
+    ):
+        good = {"card": "4242", "bank": "open", "amount": 7}
+        charged = client.actions.invoke("charge-card", good).result(timeout=20)
+        refused = client.actions.invoke("charge-card", {"card": "expired"}).wait(timeout=20)
+
+    assert charged == {"charged": 7}
+    assert (refused.error_code, refused.retryable) == ("invalid_card", False)
+
+
 @contextmanager
 def worker(name: str, server: ServerProcess, namespace: str = "default") -> Iterator[None]:
     """A worker process that has registered, and is drained at the end."""
