@@ -45,7 +45,6 @@ from flo.workflow.steps import RunStep, SignalStep, Step
 from simulator.checks.invariants import Invariant
 from simulator.checks.observer import Observer
 from simulator.reference.handlers import reads
-from simulator.reference.run_timeline import RunTimeline
 from simulator.reference.runs import RunReference
 from simulator.reference.workflow_timeline import WorkflowTimeline
 
@@ -316,21 +315,17 @@ class WorkflowReference:
 
     def _check_retry(self, timeline: WorkflowTimeline, branch: BranchName, event: Event) -> None:
         """What is tried again has not failed for good."""
-        run = self._last_run(timeline, branch)
+        awaited = timeline.last_awaited.get(branch)
+        run = self._runs.find(timeline.namespace, awaited) if awaited is not None else None
         is_final = run is not None and run.is_final
         self._hold(Invariant.FINAL_IS_NOT_RETRIED, not is_final, event, run)
-
-    def _last_run(self, timeline: WorkflowTimeline, branch: BranchName) -> RunTimeline | None:
-        awaited = timeline.last_awaited.get(branch)
-        return self._runs.find(timeline.namespace, awaited) if awaited is not None else None
 
     @reads
     def _noted(self, event: PlanNoted) -> None:
         timeline = self._live_run(event)
-        run = self._last_run(timeline, event.branch)
-        if run is not None and event.error is not None and event.error_code != run.error_code:
-            del timeline.last_awaited[event.branch]  # a call that was not begun has no run
-        if event.what == "plan_executor_retry":
+        if event.what == "plan_executor_start":  # the call may be refused, and have no run
+            timeline.last_awaited.pop(event.branch, None)
+        elif event.what == "plan_executor_retry":
             self._check_retry(timeline, event.branch, event)
 
     @reads
