@@ -13,7 +13,9 @@ from flo.client.workers import Workers
 from flo.model.errors import Conflict, FloError, Invalid, NotFound, TimedOut, Unavailable
 from flo.model.ids import BLOCK_MS_MAX, Labels, Namespace, RunId
 from flo.model.runs import OUTCOME_SUCCESS
+from flo.model.workers import HeldTask, Resumed
 from simulator.checks.invariants import Invariant
+from simulator.faults.network import Link
 from simulator.ledgers.reports import CODES
 from simulator.ledgers.runs import Hold
 from simulator.world import ACTIONS, World, payload_for
@@ -42,6 +44,9 @@ class SimulatedWorker:
         self._namespace = namespace
         self._diligent = diligent
         self._worker_id = name
+        self._is_bound = not diligent and rng.random() < 0.7
+        """Whether its connection is its sign of life."""
+        self._held: dict[tuple[RunId, int], None] = {}
         self._labels = ALL_LABELS if diligent or rng.random() < 0.5 else None
         self._actions = list(ACTIONS) if diligent else rng.sample(ACTIONS, rng.randint(2, 4))
         self._lives = 0
@@ -56,9 +61,10 @@ class SimulatedWorker:
             await asyncio.wait({self._life})
             if not self._life.cancelled():
                 self._life.result()
+            links = self._world.network.links_of(self.name)
             await self._session.close()
             await asyncio.sleep(self._rng.random() * 5.0)
-            self._be_born_again()
+            self._be_born_again(links)
 
     def kill(self) -> None:
         """Leave everything as it is; nobody is notified."""
@@ -83,9 +89,13 @@ class SimulatedWorker:
             await self._workers.deregister(worker_id)
             self._did("free", worker_id, messages=2)
 
-    def _be_born_again(self) -> None:
+    def _be_born_again(self, links: list[Link]) -> None:
+        """As another worker, or as another process of the same."""
         self._lives += 1
+        self._held.clear()
         if self._rng.random() < 0.5:
+            if self._is_bound:
+                self._world.departures.killed(self._namespace, self._worker_id, links)
             self._worker_id = f"{self.name}.{self._lives}"
         self._session = self._world.session(self.name, self._rng)
         self._workers = Workers(self._session, self._namespace)
@@ -121,7 +131,8 @@ class SimulatedWorker:
                     self._actions,
                     max_concurrency=self._rng.randint(1, 10),
                     labels=self._labels,
-                    incarnation=f"{self.name}.{self._lives}",
+                    incarnation=self._incarnation,
+                    connection_bound=self._is_bound,
                 )
             except Unavailable as error:
                 self._did("register_worker", error)
@@ -129,7 +140,25 @@ class SimulatedWorker:
             else:
                 self._did("register_worker", answer.status)
                 self._world.ledger.registered(self._namespace, self._worker_id)
+                if self._is_bound:
+                    self._session.on_connected[self._resume] = None
                 return
+
+    @property
+    def _incarnation(self) -> str:
+        return f"{self.name}.{self._lives}"
+
+    def _resume(self) -> None:
+        """On a new connection, say what is held; it goes on with it, whatever it hears."""
+        held = [HeldTask(run_id=run_id, attempt=attempt) for run_id, attempt in self._held]
+        answer = self._workers._resume(self._worker_id, self._incarnation, held)
+        answer.add_done_callback(self._resumed)
+
+    def _resumed(self, answer: asyncio.Future[Resumed]) -> None:
+        if answer.cancelled():
+            return
+        problem = answer.exception()
+        self._did("resume_worker", repr(problem) if problem else answer.result().lost)
 
     async def _listen(self) -> None:
         """Hear of what is cancelled; over a link without trouble, of everything that is."""
@@ -217,6 +246,7 @@ class SimulatedWorker:
             return False
         self._did("claim", [f"{task.task_id}/{task.attempt}" for task in answer.tasks])
         holds = self._world.ledger.assigned(self._namespace, self._worker_id, answer)
+        self._held |= {(task.task_id, task.attempt): None for task in answer.tasks}
         await asyncio.gather(*map(self._perform, holds))
         if not holds:
             if link is not None and not link.has_had_trouble:
@@ -291,6 +321,7 @@ class SimulatedWorker:
             )
         except (Conflict, NotFound) as error:
             self._did("complete", error)
+            self._let_go(hold)
             ledger.report_refused(hold, output, error)
         except Invalid as error:
             self._did("complete", error)
@@ -299,6 +330,7 @@ class SimulatedWorker:
             self._did("complete", error)
         else:
             self._did("complete", answer.run_id)
+            self._let_go(hold)
             ledger.completed(hold, output, answer)
 
     def _outcome(self, hold: Hold) -> str:
@@ -324,12 +356,18 @@ class SimulatedWorker:
             )
         except (Conflict, NotFound) as error:
             self._did("fail", error)
+            self._let_go(hold)
             ledger.report_refused(hold, problem, error)
         except Unavailable as error:
             self._did("fail", error)
         else:
             self._did("fail", answer.status)
+            self._let_go(hold)
             ledger.failed(hold, problem)
+
+    def _let_go(self, hold: Hold) -> None:
+        """A report of it was answered."""
+        self._held.pop((hold.task.task_id, hold.task.attempt), None)
 
     def _lease_s(self, hold: Hold) -> float:
         """How long the lease lasts from now; a moment if it never ends."""

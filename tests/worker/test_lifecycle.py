@@ -19,6 +19,8 @@ from flo.model.workers import (
     DrainWorker,
     Heartbeat,
     RegisterWorker,
+    Resumed,
+    ResumeWorker,
     WorkerKnown,
     WorkerStatus,
 )
@@ -518,3 +520,91 @@ def test_a_mistake_of_ours_does_not_end_the_worker(
         server = play(scenario)
     assert "could not be performed" in caplog.text
     assert [complete.run_id for complete in server.heard(Complete)] == ["a-2"]
+
+
+# Connections
+
+
+def test_on_a_new_connection_a_worker_first_says_what_it_holds() -> None:
+    async def scenario(setup: WorkerSetup) -> None:
+        await soon()
+        setup.server.assign(task(1), task(2, attempt=3))
+        await soon()
+        del setup.server.requests[:]
+        setup.server.hang_up()
+        await soon()
+        assert setup.server.names[0] == "resume_worker"
+        setup.worker.stop(at_once=True)
+
+    server = play(scenario, for_an_hour)
+    (resume,) = server.heard(ResumeWorker)
+    assert [(held.run_id, held.attempt) for held in resume.held] == [("a-1", 1), ("a-2", 3)]
+
+
+def test_what_was_reported_is_held_until_the_server_has_answered() -> None:
+    async def scenario(setup: WorkerSetup) -> None:
+        setup.server.answers[Complete] = None
+        await soon()
+        setup.server.assign(task(1))
+        await soon()
+        setup.server.hang_up()
+        await soon()
+        del setup.server.answers[Complete]
+        setup.server.hang_up()
+        await soon()
+        setup.server.hang_up()
+        await soon()
+
+    server = play(scenario)
+    held = [[one.run_id for one in resume.held] for resume in server.heard(ResumeWorker)]
+    assert held == [["a-1"], ["a-1"], []]
+
+
+def test_a_task_that_others_have_is_stopped_and_nothing_is_reported() -> None:
+    stopped: list[str] = []
+
+    async def handler(ctx: ActionContext) -> None:
+        try:
+            await asyncio.sleep(3_600)
+        finally:
+            stopped.append(ctx.task_id)
+
+    async def scenario(setup: WorkerSetup) -> None:
+        lost = Resumed(worker_id="anna", status=WorkerStatus.ACTIVE, lost=["a-1"])
+        setup.server.answers[ResumeWorker] = lost
+        await soon()
+        setup.server.assign(task(1), task(2))
+        await soon()
+        setup.server.hang_up()
+        await soon()
+        assert stopped == ["a-1"]
+        setup.server.hang_up()
+        await soon()
+        setup.worker.stop(at_once=True)
+
+    server = play(scenario, handler)
+    assert server.heard(Complete) == server.heard(Fail) == []
+    assert [held.run_id for held in server.heard(ResumeWorker)[-1].held] == ["a-2"]
+
+
+def test_a_worker_that_the_server_does_not_know_any_more_registers_again() -> None:
+    async def scenario(setup: WorkerSetup) -> None:
+        await soon()
+        setup.server.answers[ResumeWorker] = NotFound("who?", code="worker_not_found")
+        setup.server.hang_up()
+        await soon()
+
+    server = play(scenario)
+    assert len(server.heard(RegisterWorker)) == 2
+    assert len(server.heard(RegisterAction)) == 2
+
+
+def test_a_worker_hears_on_a_new_connection_that_it_is_to_drain() -> None:
+    async def scenario(setup: WorkerSetup) -> None:
+        await soon()
+        drain = Resumed(worker_id="anna", status=WorkerStatus.DRAINING)
+        setup.server.answers[ResumeWorker] = drain
+        setup.server.hang_up()
+        await setup.serving
+
+    play(scenario)

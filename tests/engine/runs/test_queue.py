@@ -47,6 +47,20 @@ def test_what_was_taken_is_gone_and_its_lane_stays_open_for_the_next():
     assert waiting(queue, GPU) == [3]
 
 
+def test_what_comes_back_goes_before_what_is_later():
+    queue = Queue()
+    for priority, number in [(10, 2), (10, 4), (10, 6), (255, 9)]:
+        queue.push(None, priority, number)
+    queue.call_off(None, 10, 4)
+
+    for number in (7, 5, 4, 1):
+        queue.push_before(None, 10, number, lambda other, number=number: other > number)
+    queue.push_before(None, 5, 3, lambda other: False)
+
+    assert waiting(queue) == [9, 1, 2, 4, 5, 6, 7, 3]
+    assert len(queue) == 8
+
+
 def test_a_part_of_a_lane_is_what_has_the_same_priority():
     queue = Queue()
     for priority, number in [(10, 1), (255, 2), (10, 3)]:
