@@ -23,6 +23,7 @@ from flo.shard.replay import recover
 from flo.shard.snapshot import dump, fingerprint, load
 from simulator.audits.state import audit, audit_snapshot
 from simulator.checks.invariants import Invariant
+from simulator.checks.observer import WORKER_GRACE_MS
 from simulator.faults.log import FaultyLog
 from simulator.trace import Trace
 from simulator.world import World, rng_from
@@ -79,7 +80,9 @@ class SimulatedServer:
         await self._triggers.start()
         watcher = SimulatedListener(world.trace)
         router = self._router = Router(self._shard, triggers=self._triggers)
-        listener = self._listener = Listener(router, clock, watcher, "simulated", 9000)
+        listener = self._listener = Listener(
+            router, clock, watcher, "simulated", 9000, worker_grace_ms=WORKER_GRACE_MS
+        )
         listener.workers.expect(expected_workers(self._shard.state))
         world.network.listen(lambda: self._accept(listener))
         world.trace.happened("server started")

@@ -262,6 +262,8 @@ class SimulatedWorker:
             return
         if roll < profile.stall_chance and not self._diligent:
             await asyncio.sleep(self._rng.uniform(1.0, 1.2) * self._lease_s(hold))
+        elif self._rng.random() < profile.slow_chance and not self._diligent:
+            await asyncio.sleep(self._rng.uniform(2.0, 12.0))
         else:
             await asyncio.sleep(self._rng.expovariate(5.0) if self._rng.random() < 0.7 else 0.0)
             if self._rng.random() < 0.15:

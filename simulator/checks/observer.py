@@ -7,6 +7,8 @@ from simulator.checks.invariants import Checks, Invariant
 from simulator.faults.server_time import ServerTime
 from simulator.ledgers.requests import Requests
 
+WORKER_GRACE_MS = 500
+"""How long a worker whose connection broke may take to come back: less than in life."""
 LATE_S_MAX = 1.0
 """How late a timer may be while the server is up."""
 

@@ -107,8 +107,12 @@ class FaultInjector:
 
     async def _cut_off(self) -> None:
         place = self._rng.choice(self._places)
-        self._happened("cut off", place)
-        self._world.network.cut_off(place)
+        if self._rng.random() < 0.5:
+            self._happened("cut off", place)
+            self._world.network.cut_off(place)
+        else:
+            self._happened("parted", place)
+            self._world.network.part(place)
         await asyncio.sleep(self._rng.random() * self._profile.cut_off_s_max)
         self._world.network.heal(place)
 

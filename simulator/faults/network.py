@@ -86,6 +86,12 @@ class Network:
             for link in self.links_of(place):
                 link.has_had_trouble = True
 
+    def part(self, place: str) -> None:
+        """Cut it off, and let the server see its links break; the place hears when it is healed."""
+        self.cut_off(place)
+        for link in self.links_of(place):
+            link.lose_client()
+
     def heal(self, place: str) -> None:
         """Let it pass again. Some links have not survived."""
         cut_off = self._cut_off.pop(place, None)
@@ -169,6 +175,12 @@ class Link:
         self.server.vanish()
         delay_s = self.network.silence_s() if silently else self.network.delay_s()
         self.client.expect(_Lost(ConnectionResetError("the server is gone")), delay_s)
+
+    def lose_client(self) -> None:
+        self.has_had_trouble = True
+        error = ConnectionResetError("the link is gone")
+        self.client.expect(_Lost(error), self.network.delay_s())
+        self.server.lose(error)
 
     def forget_if_over(self) -> None:
         if self.client.is_gone and self.server.is_gone:
@@ -266,7 +278,7 @@ class End(asyncio.Transport):
             self._arrived -= 1
             match self._arriving.popleft():
                 case _Lost(error):
-                    self._lose(error)
+                    self.lose(error)
                     return
                 case data:
                     self.peer.read(len(data))
@@ -303,14 +315,15 @@ class End(asyncio.Transport):
             return
         self._closing = True
         self.peer.expect(_Lost(error), self._network.delay_s())
-        self._loop.call_soon(self._lose, error)
+        self._loop.call_soon(self.lose, error)
 
     def _arrive(self) -> None:
         if self._arrived < len(self._arriving):
             self._arrived += 1
             self.deliver()
 
-    def _lose(self, error: Exception | None) -> None:
+    def lose(self, error: Exception | None) -> None:
+        """The protocol at this end hears that the link is gone."""
         if self.is_gone:
             return
         self.vanish()

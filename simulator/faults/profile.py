@@ -32,6 +32,8 @@ class FaultProfile(NamedTuple):
     """All clients are idle for some hours."""
     vanish_chance: float = 0.0
     """Of a task: its worker forgets it."""
+    slow_chance: float = 0.0
+    """Of a task: it takes its worker some seconds."""
     stall_chance: float = 0.0
     """Of a task: its worker reports when the lease is over."""
 
@@ -73,5 +75,6 @@ def draw_profile(rng: random.Random) -> FaultProfile:
         rest_s=rng.choice((0.01, 0.05, 0.2)),
         idle_s=some(30.0, 100.0),
         vanish_chance=some(0.01, 0.1),
+        slow_chance=some(0.05, 0.3),
         stall_chance=some(0.01, 0.1),
     )

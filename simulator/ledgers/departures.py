@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from flo.model.ids import Namespace, WorkerId
-from flo.model.workers import WORKER_GRACE_MS_DEFAULT
 from simulator.checks.invariants import Checks, Invariant
+from simulator.checks.observer import WORKER_GRACE_MS
 from simulator.faults.network import Link
 from simulator.faults.server_time import ServerTime
 from simulator.reference.log import ReferenceModel
@@ -51,5 +51,5 @@ class Departures:
         if up_s is None or not all(link.server.is_gone for link in departure.links):
             return False
         gone_s = max((link.server.gone_at_s for link in departure.links), default=0.0)
-        grace_s = WORKER_GRACE_MS_DEFAULT / 1_000 + LATE_S_MAX
+        grace_s = WORKER_GRACE_MS / 1_000 + LATE_S_MAX
         return self._loop.time() - max(gone_s, up_s) > grace_s

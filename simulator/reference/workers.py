@@ -11,9 +11,8 @@ from flo.engine.workers.events import (
 )
 from flo.engine.workers.records import Worker
 from flo.model.ids import Namespace, RunId, WorkerId
-from flo.model.workers import WORKER_GRACE_MS_DEFAULT
 from simulator.checks.invariants import Invariant
-from simulator.checks.observer import Observer
+from simulator.checks.observer import WORKER_GRACE_MS, Observer
 from simulator.reference.handlers import reads
 
 
@@ -39,7 +38,7 @@ class WorkerReference:
     def finish(self) -> None:
         """Whoever was lost was away for long enough, or another process is in its place."""
         for key, event in self.lost.items():
-            is_over = event.at_ms - event.since_ms >= WORKER_GRACE_MS_DEFAULT
+            is_over = event.at_ms - event.since_ms >= WORKER_GRACE_MS
             self._hold(Invariant.NOT_LOST_EARLY, is_over or key in self._replaced, event)
 
     def forget(self, namespace: Namespace) -> None:

@@ -16,6 +16,7 @@ from flo.model.workers import (
     ListWorkers,
     ProcessView,
     RegisterWorker,
+    WorkerConnection,
     WorkerView,
 )
 
@@ -24,7 +25,7 @@ WORKER = Either("worker_id", "-w", "--worker-id", what="worker", argument="ID", 
 WORKER_COLUMNS: Columns[WorkerView] = {
     "WORKER ID": lambda worker: worker.worker_id,
     "TYPE": lambda worker: worker.worker_type,
-    "STATUS": lambda worker: worker.status,
+    "STATUS": lambda worker: _status_text(worker),
     "COMPLETED": lambda worker: worker.tasks_completed,
     "FAILED": lambda worker: worker.tasks_failed,
     "LOAD": lambda worker: f"{worker.current_load}/{worker.max_concurrency}",
@@ -44,6 +45,13 @@ def worker() -> None:
     """Run workers, do tasks by hand, see who works."""
 
 
+def _status_text(worker: WorkerView) -> str:
+    """With what is wrong with its connection, if anything is."""
+    if worker.connection in (None, WorkerConnection.CONNECTED):
+        return worker.status
+    return f"{worker.status} ({worker.connection})"
+
+
 def _details(worker: WorkerView) -> str:
     processes = f"Processes ({len(worker.processes)})"
     return aligned(
@@ -55,6 +63,7 @@ def _details(worker: WorkerView) -> str:
             "Tasks Completed": worker.tasks_completed,
             "Tasks Failed": worker.tasks_failed,
             "Registered": time_text(worker.registered_at_ms),
+            "Connection": worker.connection,
             "Last Heartbeat": time_text(worker.last_heartbeat_ms),
             processes: "\n".join(map(_process_text, worker.processes)),
             "Labels": worker.labels and to_json(worker.labels, indent=0),
