@@ -79,7 +79,7 @@ def the_late_result_of_a_lost_worker_is_accepted(monkeypatch):
     monkeypatch.setattr(reports, "leased_run", too_generous)
 
 
-@control(Invariant.ATTEMPTS_BOUNDED)
+@control(Invariant.HOLDER_REPORTS, follows=Invariant.ATTEMPTS_BOUNDED)
 def a_claim_that_nobody_heard_uses_up_an_attempt(monkeypatch):
     def apply_requeued(state, event):
         reports.apply_requeued(state, event)
