@@ -75,6 +75,6 @@ def draw_profile(rng: random.Random) -> FaultProfile:
         rest_s=rng.choice((0.01, 0.05, 0.2)),
         idle_s=some(30.0, 100.0),
         vanish_chance=some(0.01, 0.1),
-        slow_chance=some(0.05, 0.3),
+        slow_chance=some(0.02, 0.15),
         stall_chance=some(0.01, 0.1),
     )

@@ -433,6 +433,7 @@ def test_an_answer_that_leaves_before_it_is_durable_is_found_by_every_seed():
         Invariant.KEYS_FRESH,
         Invariant.READS_WHOLE,
         Invariant.ANSWERS_FRESH,
+        Invariant.CANCELS_HEARD,
     }
 
 

@@ -74,7 +74,7 @@ def a_new_limit_does_not_hold_for_what_waits(monkeypatch):
     monkeypatch.setattr(actions, "rekeyed", lambda space, action: [])
 
 
-@control(Invariant.PERMITS_RIGHT, audited=True)
+@control(Invariant.PERMITS_RIGHT, audited=True, follows=Invariant.NO_ACCIDENT)
 def whoever_is_cancelled_goes_on_waiting(monkeypatch):
     def apply_cancelled(state, event):
         space = state.spaces[event.namespace]
