@@ -65,3 +65,19 @@ def test_a_code_given_to_one_error_is_not_given_to_its_class():
 )
 def test_a_caller_may_catch_a_whole_family(error, family):
     assert issubclass(error, family)
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        ("expected max_tasks from 1 to 9, got 10", "expected --max-tasks from 1 to 9, got 10"),
+        (
+            "max_tasks, or --max_tasks, or my_max_tasks",
+            "--max-tasks, or --max_tasks, or my_max_tasks",
+        ),
+        ("expected limit from 1 to 9", "expected -l from 1 to 9"),
+        ("there is no limit", "there is no limit"),
+    ],
+)
+def test_a_message_in_the_words_of_whoever_asked(message, words):
+    assert errors.reworded(message, {"max_tasks": "--max-tasks", "limit": "-l"}) == words

@@ -17,6 +17,7 @@ a code as well, which its worker chooses.
 """
 
 import re
+from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 ERROR_CODE_LENGTH_MAX: Final = 128
@@ -87,6 +88,17 @@ class Corrupt(FloError):
 class Unexpected(FloError):
     kind = "unexpected"
     code = "unexpected"
+
+
+def reworded(message: str, names: Mapping[str, str]) -> str:
+    """A message in the words of whoever asked: fields by the names that these have there.
+
+    A field whose name is an everyday word is meant only where a bound was broken.
+    """
+    for field, name in names.items():
+        before = r"(?<![\w-])" if "_" in field else "(?<=^expected )"
+        message = re.sub(rf"{before}{field}(?![\w-])", name.replace("\\", r"\\"), message)
+    return message
 
 
 KINDS: dict[str, type[FloError]] = {

@@ -147,7 +147,7 @@ def check_key(key: Key) -> None:
 def check_idempotency_key(key: str) -> None:
     if not key:
         raise Invalid("expected an idempotency key that is not empty")
-    check_text(key, "idempotency_key", IDEMPOTENCY_KEY_LENGTH_MAX)
+    check_text(key, "an idempotency key", IDEMPOTENCY_KEY_LENGTH_MAX)
 
 
 def check_payload(payload: bytes, what: str) -> None:

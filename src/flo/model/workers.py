@@ -200,7 +200,7 @@ class ResumeWorker(Command[Resumed]):
     """
 
     worker_id: WorkerId
-    incarnation: Annotated[str, Text()]
+    incarnation: Annotated[str, Text(), about("That of its registration.")]
     held: Annotated[list[HeldTask], Checked(_check_held), about("The tasks that it holds.")]
     namespace: Namespace = NAMESPACE_DEFAULT
 

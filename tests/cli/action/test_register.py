@@ -89,11 +89,15 @@ def test_an_action_without_limits_shows_none(shell):
         ("--rate 5/d", "expected a rate such as 100/s", 2),
         ("--rate fast/s", "expected a rate such as 100/s", 2),
         ("--rate 5/s --rate 6/s", "says twice", 2),
-        ("--rate 0/s", "max_per_second", 3),
-        ("--concurrency 0", "concurrency_max", 3),
-        ("--concurrency 1 --concurrency-key '{input'", "concurrency_key", 3),
+        ("--rate 0/s", "'--rate': expected 1 ", 2),
+        ("--concurrency 0", "'--concurrency': expected 1 ", 2),
+        ("--concurrency 1 --concurrency-key '{input'", "--concurrency-key: ", 3),
         ("--concurrency 1 --concurrency-key '{steps.a.output}'", "into the input", 3),
-        ("--rate 1/s --concurrency-key x", "needs concurrency_max", 3),
+        (
+            "--rate 1/s --concurrency-key x",
+            "--concurrency-key says what to count, and needs --concurrency",
+            3,
+        ),
     ],
 )
 def test_limits_that_cannot_work_are_refused(shell, flags, problem, code):

@@ -53,7 +53,7 @@ def test_a_registration_for_programs(shell):
         ("", 2),
         ("worker-1 a --labels gpu", 2),
         ("worker-1 a --metadata '[]'", 2),
-        ("worker-1 a --max-concurrency 0", 3),
+        ("worker-1 a --max-concurrency 0", 2),
         ("'two words' a", 3),
     ],
 )

@@ -154,3 +154,29 @@ async def test_whoever_waited_in_vain_still_learns_the_id_of_the_run(open_http):
     assert status == 503
     assert body["error"]["code"] == "server_stopping"
     assert body["error"]["details"] == {"run_id": "send-mail-1"}
+
+
+@pytest.mark.parametrize(
+    ("code", "hint"),
+    [
+        ("idempotency_key_required", "in the header Idempotency-Key"),
+        ("version_mismatch", "in the header If-Match"),
+        ("worker_not_found", "POST /workers"),
+    ],
+)
+async def test_an_error_says_what_to_do_in_the_words_of_http(open_http, code, hint):
+    error = error_of("conflict", code, "it cannot be", {})
+    async with open_http(engine=RefusingEngine(error)) as http:
+        _, body = await http.get("/actions")
+
+    assert body["error"]["message"].startswith("it cannot be: ")
+    assert hint in body["error"]["message"]
+
+
+async def test_an_error_names_fields_as_the_route_does(open_http):
+    error = error_of("invalid", "invalid", "expected output of 3 bytes, and run_id is wrong", {})
+    async with open_http(engine=RefusingEngine(error)) as http:
+        _, body = await http.post("/tasks/a-1/complete", {"worker_id": "anna"})
+
+    message = body["error"]["message"]
+    assert message == "expected result of 3 bytes, and task_id is wrong"

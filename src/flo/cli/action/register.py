@@ -8,10 +8,16 @@ import msgspec
 from flo.cli.app.derive import operation_command
 from flo.cli.app.options import GlobalSettings
 from flo.cli.app.output import show
-from flo.cli.app.parameters import Flag, parameters_of
+from flo.cli.app.parameters import Flag, number_type, parameters_of
 from flo.model.actions import ActionLimits, RegisterAction
 
 RATE_UNITS = {"s": "max_per_second", "m": "max_per_minute", "h": "max_per_hour"}
+RATE = click.Option(
+    ["--rate"],
+    metavar="N/s|N/m|N/h",
+    multiple=True,
+    help="So many runs may begin in a second, minute or hour; may be given for each.",
+)
 
 
 @operation_command(
@@ -34,12 +40,7 @@ RATE_UNITS = {"s": "max_per_second", "m": "max_per_minute", "h": "max_per_hour"}
     Flag("wasm_memory_limit", metavar="PAGES"),
     *parameters_of(ActionLimits, Flag("concurrency_max", "--concurrency")),
     *parameters_of(ActionLimits, Flag("concurrency_key", metavar="TEMPLATE")),
-    click.Option(
-        ["--rate"],
-        metavar="N/s|N/m|N/h",
-        multiple=True,
-        help="So many runs may begin in a second, minute or hour; may be given for each.",
-    ),
+    RATE,
     examples=[
         "flo action register send-email --timeout 60000 --max-retries 3",
         "flo action register send-email --namespace prod",
@@ -67,6 +68,10 @@ def register(
     show(settings.format, registered, text=f"Registered action: {command.name}", raw=command.name)
 
 
+def _rate_type(unit: str) -> click.ParamType[int]:
+    return number_type(ActionLimits, RATE_UNITS[unit])
+
+
 def _limits(
     concurrency_max: int | None, concurrency_key: str, rates: tuple[str, ...]
 ) -> ActionLimits | None:
@@ -84,5 +89,5 @@ def _limits(
             )
         if RATE_UNITS[unit] in windows:
             raise click.UsageError(f"--rate says twice how many may begin per {unit}")
-        windows[RATE_UNITS[unit]] = int(count)
+        windows[RATE_UNITS[unit]] = _rate_type(unit).convert(count, RATE, None)
     return ActionLimits(concurrency_max=concurrency_max, concurrency_key=concurrency_key, **windows)

@@ -25,9 +25,10 @@ from flo.cli.app.command import FloCommand
 from flo.cli.app.options import Format, GlobalSettings, pass_settings
 from flo.cli.app.output import Columns, aligned, count_text, show, show_list, time_text
 from flo.cli.app.pages import LIMIT_DEFAULT, Page, collect, page_options
-from flo.cli.app.parameters import Given, build, by_flags, parameters_of
+from flo.cli.app.parameters import Given, build, by_flags, names_of, parameters_of
 from flo.model.base import Message, Nothing
 from flo.model.declare.operation import DECLARED, Command, Operation, Query, R
+from flo.model.errors import FloError, reworded
 
 P = ParamSpec("P")
 M = TypeVar("M", bound=Message)
@@ -67,9 +68,14 @@ def operation_command(
 
         def run(settings: GlobalSettings, /, **values: Any) -> None:
             fields = {one: values.pop(one) for one in message.__struct_fields__ if one in values}
-            carry_out(settings, build(message, fields), **values)
+            try:
+                carry_out(settings, build(message, fields), **values)
+            except FloError as error:
+                error.message = reworded(error.message, names)
+                raise
 
         params = [one for field in given for one in parameters_of(message, field)]
+        names = names_of(params)
         for param in params:
             if isinstance(param, click.Option):
                 param.help = by_flags(param.help or "", params)

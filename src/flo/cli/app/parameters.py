@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar, get_args, get_origin
 import click
 import msgspec
 
-from flo.cli.app.payload import LABELS, OBJECT, PAYLOAD
+from flo.cli.app.payload import LABELS, OBJECT, PAYLOAD, Seconds
 from flo.model.declare.fields import Range, help_of, plain_types, range_of
 from flo.model.ids import Labels
 
@@ -46,6 +46,23 @@ class Declared(Protocol):
 
 
 Given: TypeAlias = str | Declared | click.Parameter
+
+
+class Within(click.ParamType[int]):
+    """A number in the range of its field."""
+
+    name = "integer"
+
+    def __init__(self, bounds: Range) -> None:
+        self._bounds = bounds
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        number: int = click.INT.convert(value, param, ctx)
+        least, most = self._bounds
+        if number < least or (most is not None and number > most):
+            allowed = f"{least} or more" if most is None else f"{least} to {most}"
+            self.fail(f"expected {allowed}, got {number}", param, ctx)
+        return number
 
 
 class Flag:
@@ -201,6 +218,22 @@ def by_flags(text: str, parameters: Iterable[click.Parameter]) -> str:
     return text
 
 
+def names_of(parameters: Iterable[click.Parameter]) -> dict[str, str]:
+    """What the fields of an operation are called on the command line."""
+    names: dict[str, str] = {}
+    for one in parameters:
+        if isinstance(one, click.Argument) and one.name is not None:
+            names[one.name] = (one.metavar or one.name).strip("[].")
+        elif isinstance(one, click.Option) and one.name is not None:
+            names[one.name] = max(one.opts, key=len)
+    return names
+
+
+def number_type(message: type[msgspec.Struct], field: str) -> click.ParamType[Any]:
+    """The type of a flag that says the number of a field, without being named after it."""
+    return _type(field_of(message, field))
+
+
 def build(struct: type[S], values: Mapping[str, Any]) -> S:
     """The struct that these values make; what was not given is left to its default."""
     fields = {name: values[name] for name in values if values[name] not in (None, ())}
@@ -227,6 +260,8 @@ def _option(field: msgspec.structs.FieldInfo, attributes: Mapping[str, Any]) -> 
         return {**option, "required": True, **attributes}
     default = field.default.value if isinstance(field.default, Enum) else field.default
     option = {**option, "default": default, **attributes}
+    if isinstance(option["type"], Seconds):
+        option["type"].within(range_of(field.type))
     if "help" not in attributes:
         bounds = None if "type" in attributes else range_of(field.type)
         option["help"] += _remark(bounds, option["default"])
@@ -234,7 +269,7 @@ def _option(field: msgspec.structs.FieldInfo, attributes: Mapping[str, Any]) -> 
 
 
 def _remark(bounds: Range | None, default: object) -> str:
-    """The range and the default of a number; whoever carries out the operation checks the range."""
+    """The range and the default of a number."""
     remarks = [] if bounds is None else [_range_text(bounds)]
     if default not in (None, "", b""):
         remarks.append(f"default: {default}")
@@ -252,6 +287,8 @@ def _type(field: msgspec.structs.FieldInfo) -> click.ParamType[Any]:
     kind = _plain(field.type)
     if isinstance(kind, type) and issubclass(kind, Enum):
         return click.Choice([member.value for member in kind])
+    if kind is int and (bounds := range_of(field.type)) is not None:
+        return Within(bounds)
     return TYPES[_plain(get_args(kind)[0]) if _is_list(field) else kind]
 
 

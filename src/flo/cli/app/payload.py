@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
+from flo.model.declare.fields import Range
 from flo.model.ids import Labels
 
 T = TypeVar("T")
@@ -73,8 +74,19 @@ class ReadFrom(click.ParamType[T]):
 class Seconds(click.FloatRange):
     """A duration that is typed in seconds and kept in milliseconds."""
 
+    _most_ms: int | None = None
+
+    def within(self, bounds: Range | None) -> None:
+        """What the field holds at most."""
+        self._most_ms = bounds.most if bounds is not None else None
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        return round(super().convert(value, param, ctx) * 1_000)
+        duration_ms = round(super().convert(value, param, ctx) * 1_000)
+        if self._most_ms is not None and duration_ms > self._most_ms:
+            self.fail(
+                f"expected at most {self._most_ms / 1_000:g} seconds, got {value}", param, ctx
+            )
+        return duration_ms
 
 
 PAYLOAD = ReadFrom(lambda text, flag: read_payload(text), "payload")

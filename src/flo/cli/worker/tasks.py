@@ -5,7 +5,7 @@ import click
 from flo.cli.app.derive import operation_command, plain_command
 from flo.cli.app.options import GlobalSettings
 from flo.cli.app.output import lines, payload_text, show, time_text
-from flo.cli.app.parameters import Argument, Flag
+from flo.cli.app.parameters import Argument, Flag, number_type
 from flo.model.ids import ActionName, parse_run_id
 from flo.model.runs import Claim, Complete, Fail, Task, Touch
 
@@ -52,7 +52,7 @@ TASK = (
     Flag("block_ms", "-b", default=BLOCK_MS_DEFAULT),
     click.Option(
         ["-t", "--timeout", "lease_ms"],
-        type=int,
+        type=number_type(Touch, "extend_ms"),
         metavar="MS",
         help="How long the task may take.  [default: the timeout of its action]",
     ),

@@ -26,7 +26,7 @@ from flo.model.declare.fields import help_of, range_of
 from flo.model.declare.operation import Operation
 from flo.model.declare.route import Route
 from flo.server.http.answers import answer_type, answered
-from flo.server.http.errors import refusals
+from flo.server.http.errors import in_words, refusals
 from flo.server.http.gateway import EngineGateway
 from flo.server.http.request import (
     BODY_LENGTH_MAX,
@@ -89,6 +89,7 @@ def _handler(operation: Operation, route: Route) -> HTTPRouteHandler:
 def _function(operation: Operation, route: Route, shape: RequestShape) -> Callable[..., Any]:
     """What a route does: build the message, ask, return the answer."""
     outside = (*shape.in_path, *shape.in_query)
+    names = {one.field: one.name for one in (*outside, *shape.in_body) if one.name != one.field}
     fixed = {field: route.defaults[field] for field in route.without if field in route.defaults}
     answering = _answering(operation, route)
 
@@ -97,6 +98,12 @@ def _function(operation: Operation, route: Route, shape: RequestShape) -> Callab
     ) -> Any:
         fields = {field.field: given[field.name] for field in outside} | fixed
         fields |= fields_in(data, operation, route, shape.in_body)
+        with in_words(names):
+            return await _answer(gateway, request, fields)
+
+    async def _answer(
+        gateway: EngineGateway, request: FloRequest | None, fields: dict[str, Any]
+    ) -> Any:
         message: Any = operation.message(**fields)
         if request is not None and fields["block_ms"]:
             reply = await gateway.wait(message, request)

@@ -1,5 +1,7 @@
 """Errors as HTTP answers: a status for the kind, one body for all of them."""
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -14,7 +16,7 @@ from litestar.exceptions import (
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.types import ExceptionHandlersMap
 
-from flo.model.errors import FloError, Invalid, Unexpected
+from flo.model.errors import FloError, Invalid, Unexpected, error_of, reworded
 
 STATUSES = {
     "invalid": 400,
@@ -38,6 +40,18 @@ MEANINGS = {
     500: "A mistake of ours; the server's log has the details.",
     503: "The server is starting, stopping, or out of order: try again.",
 }
+
+HINTS = {
+    "idempotency_key_required": "give one in the header Idempotency-Key, or as ?idempotency_key=",
+    "namespace_not_empty": "add ?force=true to delete it with all that is in it",
+    "version_mismatch": "GET it, and send its ETag in the header If-Match",
+    "action_not_found": "POST /actions registers it",
+    "workflow_not_found": "POST /workflows creates it",
+    "worker_not_found": "POST /workers registers it",
+    "action_not_registered": "POST /workers with all of them in `processes`",
+    "consumer_not_joined": "POST /streams/NAME/groups/GROUP/join first",
+}
+"""What to do about an error over HTTP, where its message does not say it."""
 
 _logger = structlog.get_logger("flo.http")
 
@@ -65,7 +79,21 @@ def refusals(*statuses: int) -> dict[int, ResponseSpec]:
 
 
 def error_body(error: FloError) -> ErrorBody:
-    return ErrorBody(HttpProblem(error.code, error.message, error.details))
+    hint = HINTS.get(error.code)
+    message = f"{error.message}: {hint}" if hint else error.message
+    return ErrorBody(HttpProblem(error.code, message, error.details))
+
+
+@contextmanager
+def in_words(names: Mapping[str, str]) -> Iterator[None]:
+    """Errors that speak of fields, in the words of a route that calls them otherwise."""
+    try:
+        yield
+    except FloError as error:
+        message = reworded(error.message, names)
+        if message == error.message:
+            raise
+        raise error_of(error.kind, error.code, message, error.details) from error
 
 
 def answer_refusal(request: Request[Any, Any, Any], error: FloError) -> Response[ErrorBody]:

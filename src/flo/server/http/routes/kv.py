@@ -214,6 +214,8 @@ async def put_key(
     condition = condition_of(if_match)
     if if_none_match not in (None, ANY):
         raise Invalid(f"expected `If-None-Match: *`, got {if_none_match!r}")
+    if if_none_match and condition.is_any:
+        raise Invalid("expected `If-Match: *` or `If-None-Match: *`, got both")
     command = PutKey(
         key=key,
         value=await request.payload(),
