@@ -243,7 +243,7 @@ REFUSED = {
     "wait_for_runs": {"run_ids": ["nobody-1", "", "-", "x" * 999, "9" * 5_000], "block_ms": 0},
     "list_runs": {"action": "nobody"},
     "list_dead_runs": {"action": "nobody"},
-    "register_worker": {"worker_id": "not an id", "actions": ["send"]},
+    "register_worker": {"worker_id": "not an id", "processes": ["send"]},
     "heartbeat": {"worker_id": "mallory"},
     "drain_worker": {"worker_id": "mallory"},
     "deregister_worker": {"worker_id": "mallory"},
@@ -323,6 +323,7 @@ WILD = {
     "idempotency_key": ["", "k", "k" * 10_000, "\0"],
     "labels": [{}, {"": ""}, {"n": math.nan}, {"n": math.inf}, {"n": 2**64 - 1}, {"k" * 9_999: 1}],
     "actions": [[], ["send"] * 1_001, [""], ["x" * 9_999]],
+    "processes": [["x" * 9_999], ["send"] * 1_001, [""]],
     "error": ["", "e" * 100_000],
     "input": [b"", b"\xff" * 100_000],
     "status": ["pending", "cancelled"],
@@ -553,9 +554,9 @@ HOSTILE_TRANSACTIONS = [
     {"changes": [{"type": "increment", "key": "hits", "delta": 2**63 - 1}]},
 ]
 HOSTILE = [
-    *[("register_worker", {"worker_id": "anna", "actions": [], "metadata": m}) for m in METADATA],
-    ("register_worker", {"worker_id": "anna", "actions": [], "incarnation": "i" * 10_000}),
-    ("register_worker", {"worker_id": "anna", "actions": ["a/b/c"], "worker_type": "stream"}),
+    *[("register_worker", {"worker_id": "anna", "processes": [], "metadata": m}) for m in METADATA],
+    ("register_worker", {"worker_id": "anna", "processes": [], "incarnation": "i" * 10_000}),
+    ("register_worker", {"worker_id": "anna", "processes": ["a/b/c"], "worker_type": "stream"}),
     *[("register_action", {"name": "send", "input_schema": schema}) for schema in SCHEMAS],
     *[("register_action", {"name": "send", "output_schema": schema}) for schema in SCHEMAS],
     *[

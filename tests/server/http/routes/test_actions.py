@@ -44,8 +44,8 @@ async def test_an_action_shows_its_settings_its_runs_and_its_workers(http):
     await http.post("/actions", {"name": "ship", "limits": limits, **settings})
     await http.post("/actions/ship/invoke", {"order": 1})
     await http.post("/actions/ship/invoke", {"order": 2})
-    await http.post("/workers", {"worker_id": "anna", "actions": ["ship"]})
-    await http.post("/workers", {"worker_id": "boris", "actions": ["bill"]})
+    await http.post("/workers", {"worker_id": "anna", "processes": ["ship"]})
+    await http.post("/workers", {"worker_id": "boris", "processes": ["bill"]})
 
     status, action = await http.get("/actions/ship")
 
@@ -80,7 +80,7 @@ async def test_all_workers_of_an_action_are_found_however_many_there_are(http, m
     monkeypatch.setattr("flo.server.http.routes.actions.LIST_LIMIT_MAX", 2)
     await http.post("/actions", {"name": "ship"})
     for worker_id in ("anna", "boris", "carla", "dora", "emil"):
-        await http.post("/workers", {"worker_id": worker_id, "actions": ["ship"]})
+        await http.post("/workers", {"worker_id": worker_id, "processes": ["ship"]})
 
     _, action = await http.get("/actions/ship")
 
