@@ -48,7 +48,7 @@ class Declared(Protocol):
 Given: TypeAlias = str | Declared | click.Parameter
 
 
-class Within(click.ParamType[int]):
+class NumberInRange(click.ParamType[int]):
     """A number in the range of its field."""
 
     name = "integer"
@@ -288,7 +288,7 @@ def _type(field: msgspec.structs.FieldInfo) -> click.ParamType[Any]:
     if isinstance(kind, type) and issubclass(kind, Enum):
         return click.Choice([member.value for member in kind])
     if kind is int and (bounds := range_of(field.type)) is not None:
-        return Within(bounds)
+        return NumberInRange(bounds)
     return TYPES[_plain(get_args(kind)[0]) if _is_list(field) else kind]
 
 
