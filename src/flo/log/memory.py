@@ -174,7 +174,10 @@ class MemoryArchive:
                 self._forget(address)
             self._rows[address] = row
             for key, position in _index_entries(row):
-                self._indexes.setdefault(key, SortedDict())[position] = address
+                index = self._indexes.get(key)
+                if index is None:
+                    index = self._indexes[key] = SortedDict()
+                index[position] = address
             if row.key is not None:
                 self._keys[row.kind, (row.namespace, row.name, row.key)] = row.number
 
@@ -192,7 +195,9 @@ class MemoryArchive:
 
     def _below(self, key: IndexKey, below: int | None) -> Iterator[Archived]:
         """What an index has under a number, the highest first."""
-        index = self._indexes.get(key, SortedDict())
+        index = self._indexes.get(key)
+        if index is None:
+            return
         for position in index.irange(maximum=below, inclusive=(True, False), reverse=True):
             yield self._rows[index[position]]
 
