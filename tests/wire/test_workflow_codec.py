@@ -35,7 +35,9 @@ RUN = WorkflowRunView(
     current_step="charge",
     input=b"\x00\xff",
     output=None,
-    error=None,
+    error="größer",
+    error_code="too_large",
+    retryable=False,
     terminal=None,
     created_at_ms=2**53,
     finished_at_ms=None,
@@ -44,7 +46,17 @@ RUN = WorkflowRunView(
     attributes={"amount": 1.5, "count": 2**62, "customer": "42"},
     parent=None,
     origin="wfrun-0",
-    steps=[StepView(step="start", outcome="success", output=b"{}", error=None, at_ms=5)],
+    steps=[
+        StepView(
+            step="start",
+            outcome="success",
+            output=b"{}",
+            error=None,
+            error_code=None,
+            retryable=None,
+            at_ms=5,
+        )
+    ],
     waits=[
         WaitView(
             branch="prepare/email",
@@ -147,7 +159,14 @@ def test_a_request_arrives_as_it_was_sent(name, messages):
                 HistoryPage(
                     items=[
                         HistoryView(
-                            type="step_started", at_ms=5, step=None, detail="", attempt=1, branch=""
+                            type="step_started",
+                            at_ms=5,
+                            step=None,
+                            detail="",
+                            attempt=1,
+                            branch="",
+                            error="no",
+                            error_code="c",
                         )
                     ],
                     cursor="1",

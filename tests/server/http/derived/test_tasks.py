@@ -78,7 +78,7 @@ async def test_a_result_that_its_schema_refuses_leaves_the_task_to_its_worker(ta
 
 
 async def test_a_failure_that_may_be_retried_sends_the_run_back(task):
-    body = {"worker_id": "anna", "error": "no answer", "retry": True}
+    body = {"worker_id": "anna", "error": "no answer", "code": "busy", "retry": True}
     failed = await task.post("/tasks/send-mail-1/fail", body)
     assert failed == (200, {"run_id": "send-mail-1", "status": "pending"})
     _, run = await task.get("/runs/send-mail-1")
@@ -89,6 +89,9 @@ async def test_a_failure_that_may_be_retried_sends_the_run_back(task):
             "started_at": NOON_MS,
             "ended_at": NOON_MS,
             "error": "no answer",
+            "error_code": "busy",
+            "retryable": True,
+            "end": "reported",
         }
     ]
 
