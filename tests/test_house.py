@@ -36,6 +36,8 @@ NOT_OVER_HTTP = {
     "resume_worker": "a worker over HTTP has no connection: it lives by its heartbeats",
 }
 NOT_ON_THE_COMMAND_LINE = {
+    "wait_for_runs": "the client sends it when a command waits: flo action invoke --wait",
+    "validate_workflow": "flo workflow validate checks a file by itself, without a server",
     "resume_worker": "what a worker says first on a new connection; no command has one",
     "await_notifications": "the background listening of a worker; nobody types it",
     "transact": "flo kv txn sends the reads and writes of an open transaction instead",
@@ -156,13 +158,15 @@ def test_every_operation_has_a_method_of_the_client():
 
 
 def test_every_operation_has_a_command():
-    """Derived from its declaration, or written by hand with a method of the client."""
-    used = _names_in("cli")
+    """Derived from its declaration, or written by hand: with the message, or with the method of the
+    noun of the client that sends it."""
+    used, called = _names_in("cli"), _calls_in("cli")
 
     without = _those_without(
         lambda one: (
             one.cli is not None
-            or {one.message.__name__, *_client_methods(one.message.__name__)} & used
+            or one.message.__name__ in used
+            or _noun_methods(one.message.__name__) & called
         )
     )
 
@@ -219,20 +223,57 @@ def _names_in(folder):
 
 
 @cache
-def _methods_of_the_client():
-    return [
-        (node.name, _used_in(node))
-        for path in _files(ROOT / "src" / "flo" / "client")
+def _calls_in(folder):
+    """Every attribute that the code of a folder uses, with the name of what it is one of."""
+    return {
+        (_last_name(node.value), node.attr)
+        for path in _files(ROOT / "src" / "flo" / folder)
         for node in ast.walk(_parsed(path))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    ]
+        if isinstance(node, ast.Attribute)
+    }
+
+
+def _last_name(node):
+    """`workers` of flo.workers, `group` of flo.streams.group(...)."""
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case ast.Call(func=function):
+            return _last_name(function)
+        case _:
+            return ""
+
+
+def _noun_methods(message):
+    """The methods that send a message, each with the noun of the client that has it."""
+    return {
+        (path.stem, name)
+        for path in _files(ROOT / "src" / "flo" / "client")
+        for name in _senders(message, _functions_of(path))
+    }
+
+
+def _functions_of(path):
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    nodes = ast.walk(_parsed(path))
+    return [(node.name, _used_in(node)) for node in nodes if isinstance(node, functions)]
+
+
+@cache
+def _methods_of_the_client():
+    paths = _files(ROOT / "src" / "flo" / "client")
+    return [function for path in paths for function in _functions_of(path)]
 
 
 def _client_methods(message):
-    """The methods that send a message, or call a private one that does."""
-    found = {name for name, used in _methods_of_the_client() if message in used}
+    return _senders(message, _methods_of_the_client())
+
+
+def _senders(message, functions):
+    """The functions that send a message, or call a private one that does."""
+    found = {name for name, used in functions if message in used}
     private = {name for name in found if name.startswith("_")}
-    return found | {name for name, used in _methods_of_the_client() if used & private}
+    return found | {name for name, used in functions if used & private}
 
 
 def _used_in(tree):
