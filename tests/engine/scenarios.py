@@ -3,6 +3,7 @@
 from random import Random
 
 from flo.engine.ticks import Tick
+from flo.engine.workers.presence import Disconnect, LoseWorker
 from flo.model.actions import (
     ActionLimits,
     DeleteAction,
@@ -63,7 +64,15 @@ from flo.model.streams import (
     Retention,
     TrimStream,
 )
-from flo.model.workers import DeregisterWorker, DrainWorker, Heartbeat, RegisterWorker
+from flo.model.workers import (
+    INLINE_WORKER_ID,
+    DeregisterWorker,
+    DrainWorker,
+    Heartbeat,
+    HeldTask,
+    RegisterWorker,
+    ResumeWorker,
+)
 from given import ANNA, BORIS, DEFAULT, Later
 
 ACTIONS = ["send", "print", "fold"]
@@ -111,7 +120,7 @@ class ScenarioGenerator:
             (self._delete_action, 1),
             (self._enable, 5),
             (self._disable, 1),
-            (self._create_namespace, 2),
+            (self._create_namespace, 3),
             (self._delete_namespace, 2),
             (self._invoke, 60),
             (self._claim, 30),
@@ -125,6 +134,11 @@ class ScenarioGenerator:
             (self._heartbeat, 1),
             (self._drain, 1),
             (self._deregister, 3),
+            (self._disconnect, 3),
+            (self._lose_worker, 3),
+            (self._resume, 3),
+            (self._claim_inside, 4),
+            (self._deregister_inside, 2),
             (self._wait, 8),
             (lambda engine: Tick(), 8),
             *StreamNarrator(self).steps,
@@ -231,6 +245,7 @@ class ScenarioGenerator:
             labels=self.any(LABELS),
             metadata=self.any([None, {"gpu": True, "disks": ["sda"]}]),
             incarnation=self.any(["", "a1", "a1", "b2"]),
+            connection_bound=self.any([True, False]),
         )
 
     def _heartbeat(self, engine):
@@ -241,6 +256,32 @@ class ScenarioGenerator:
 
     def _deregister(self, engine):
         return DeregisterWorker(worker_id=self.any(WORKERS), namespace=self.namespace())
+
+    def _disconnect(self, engine):
+        return Disconnect(**self._connection(), since_ms=engine.now_ms)
+
+    def _lose_worker(self, engine):
+        return LoseWorker(**self._connection(), grace_ms=self.any([0, 500]))
+
+    def _resume(self, engine):
+        connection = self._connection()
+        held = engine.state.space(connection["namespace"]).held.get(connection["worker_id"], ())
+        known = [run_id for run_id in held if self.rng.random() < 0.5]
+        tasks = [HeldTask(run_id=run_id, attempt=self.any([1, 2])) for run_id in known]
+        return ResumeWorker(**connection, held=tasks)
+
+    def _connection(self):
+        return {
+            "worker_id": self.any(WORKERS),
+            "namespace": self.namespace(),
+            "incarnation": self.any(["", "a1", "b2"]),
+        }
+
+    def _claim_inside(self, engine):
+        return Claim(worker_id=INLINE_WORKER_ID, namespace=self.namespace(), actions=ACTIONS)
+
+    def _deregister_inside(self, engine):
+        return DeregisterWorker(worker_id=INLINE_WORKER_ID, namespace=self.namespace())
 
     def _wait(self, engine):
         return Later(self.any([1, 1, 400, 1_000, 60_000]))

@@ -267,6 +267,7 @@ def shown(part):
     if type(part).__module__ in (
         "flo.engine.state",
         "flo.engine.groups.backlog",
+        "flo.engine.groups.owners",
         "flo.engine.idempotency",
         "flo.engine.kv.keys",
     ):

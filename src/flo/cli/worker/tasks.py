@@ -113,7 +113,7 @@ fail = plain_command(
         ' --error "Temporary failure" --retry',
         "flo worker fail process-order-1 --worker-id worker-1 --action process-order"
         ' --error "Invalid input"',
-        "flo worker fail charge-1 -w worker-1 --code invalid_card --error 'card refused'"
+        "flo worker fail review-order-1 -w worker-1 --code invalid_card --error 'card refused'"
         " --no-dead-letter",
     ],
     help="Report that TASK has failed: for good, or to be tried again.",
