@@ -80,6 +80,7 @@ class Invariant(StrEnum):
     WORKFLOWS_DEPLOYED = "no workflow run begins of what is not deployed, or is disabled"
     STEPS_IN_ORDER = "no step begins before the one before it on its branch has ended"
     PAUSED_BEGINS_NOTHING = "while a run is paused it begins no step"
+    CAUSES_TOLD = "a run that a workflow awaits says for which branch, step, visit and attempt"
     ONE_BRANCH_WAITS = "a run that a workflow awaits is awaited by one branch, once"
     OUTCOME_COUNTED_ONCE = "an outcome is counted once, by the branch that has waited for it"
     FINAL_IS_NOT_RETRIED = "what is not retryable is not retried by its step or its executor"

@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from flo.engine.runs.records import Cause
 from flo.engine.workflows.records import Branch, Ending, WorkflowRun
 from flo.model.ids import Namespace, RunId
 from flo.model.workflows import MAIN, BranchName, BranchPhase, StepName
@@ -49,6 +50,12 @@ class WorkflowTimeline:
         """Whether nothing but a signal moves it on."""
         now = self.branches.get(MAIN)
         return now is not None and now.phase is BranchPhase.SIGNAL and now.until_ms is None
+
+    def cause(self, branch: BranchName, now: Branch) -> Cause:
+        """What a run says that is queued now for this branch."""
+        return Cause(
+            run_id=self.run_id, branch=branch, step=now.step, visit=now.visit, attempt=now.attempt
+        )
 
     def wait_outside(self, branch: BranchName) -> None:
         self.waited = True

@@ -283,6 +283,9 @@ class WorkflowReference:
         alone = key not in self.awaited and key not in self._heard
         self._hold(Invariant.ONE_BRANCH_WAITS, alone, key, self.awaited.get(key), timeline)
         self.awaited[key] = (timeline.run_id, branch)
+        if (run := self._runs.find(*key)) is not None:
+            told = run.made.cause == timeline.cause(branch, now)
+            self._hold(Invariant.CAUSES_TOLD, told, run.made, now)
 
     @reads
     def _action_ended(self, event: ActionEnded) -> None:
@@ -398,12 +401,8 @@ class WorkflowReference:
         self._rest(timeline, event.branch)
 
     @reads
-    def _paused(self, event: WorkflowPaused) -> None:
-        self._live_run(event).paused = True
-
-    @reads
-    def _resumed(self, event: WorkflowResumed) -> None:
-        self._live_run(event).paused = False
+    def _paused(self, event: WorkflowPaused | WorkflowResumed) -> None:
+        self._live_run(event).paused = isinstance(event, WorkflowPaused)
 
     @reads
     def _rollback_began(self, event: RollbackBegan) -> None:

@@ -45,7 +45,7 @@ _HOMES = {
     "flo.model.namespaces": "NamespacePage NamespaceView",
     "flo.model.plans": "Emitted ExecutorView PlanView WindowView",
     "flo.model.runs": (
-        "Accepted Assigned AttemptEnd AttemptView Invoke RunPage RunResult RunStatus RunView Task "
+        "Accepted Assigned AttemptEnd AttemptView CauseKind CauseView Invoke RunPage RunResult RunStatus RunView Task "
         "Touched"
     ),
     "flo.model.schedules": "SchedulePage ScheduleView",

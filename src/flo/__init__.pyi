@@ -69,6 +69,8 @@ from flo.model.runs import Accepted as Accepted
 from flo.model.runs import Assigned as Assigned
 from flo.model.runs import AttemptEnd as AttemptEnd
 from flo.model.runs import AttemptView as AttemptView
+from flo.model.runs import CauseKind as CauseKind
+from flo.model.runs import CauseView as CauseView
 from flo.model.runs import Invoke as Invoke
 from flo.model.runs import RunPage as RunPage
 from flo.model.runs import RunResult as RunResult

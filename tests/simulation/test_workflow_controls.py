@@ -6,6 +6,7 @@ from flo.engine.groups.events import RecordsAcked
 from flo.engine.long_poll import WORKFLOW_RUN
 from flo.engine.machine import ARCHIVES, FOLDS, QUERIES, REACTIONS, RULES
 from flo.engine.runs.events import RunCompleted, RunRequeued
+from flo.engine.runs.records import Cause
 from flo.engine.schedules import rules as schedules
 from flo.engine.schedules import triggers
 from flo.engine.schedules.events import ScheduleFired
@@ -14,7 +15,7 @@ from flo.engine.workflows import folds as workflow_folds
 from flo.engine.workflows import queries as workflow_views
 from flo.engine.workflows import rules as workflows
 from flo.engine.workflows.advance import ends as workflow_ends
-from flo.engine.workflows.advance import steps, wakes
+from flo.engine.workflows.advance import steps, targets, wakes
 from flo.engine.workflows.advance.base import Advance
 from flo.engine.workflows.advance.moves import EndAttempt, EnterStep, Finish
 from flo.engine.workflows.advance.stepper import PARTS, carry_out
@@ -76,6 +77,14 @@ def a_step_forgets_the_code_of_its_run(monkeypatch):
     monkeypatch.setattr(
         wakes, "ActionEnded", lambda **fields: ActionEnded(**{**fields, "error_code": None})
     )
+
+
+@control(Invariant.CAUSES_TOLD)
+def a_run_is_queued_for_the_attempt_before(monkeypatch):
+    def cause_before(**fields):
+        return Cause(**{**fields, "attempt": max(1, fields["attempt"] - 1)})
+
+    monkeypatch.setattr(targets, "Cause", cause_before)
 
 
 @control(Invariant.STEPS_IN_ORDER)

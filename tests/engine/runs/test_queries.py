@@ -8,6 +8,8 @@ from flo.model.errors import Invalid, NotFound
 from flo.model.runs import (
     AttemptEnd,
     AttemptView,
+    CauseKind,
+    CauseView,
     Claim,
     Complete,
     Ended,
@@ -96,6 +98,7 @@ def test_a_live_run_shows_everything_about_itself():
         ],
         error_code="no",
         retryable=True,
+        cause=CauseView(kind=CauseKind.CALLER),
     )
 
 

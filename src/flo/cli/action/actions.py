@@ -32,6 +32,8 @@ from flo.model.errors import FAILURE_CODE
 from flo.model.runs import (
     AttemptEnd,
     Cancel,
+    CauseKind,
+    CauseView,
     ExplainRun,
     GetRun,
     ListRuns,
@@ -89,6 +91,7 @@ def _run_details(run: RunView) -> str:
     is_running = run.status is RunStatus.RUNNING
     is_delayed = run.status is RunStatus.PENDING and run.ready_at_ms > run.created_at_ms
     details: dict[str, object] = {
+        "cause": _cause_text(run.cause),
         "ready": time_text(run.ready_at_ms) if is_delayed else None,
         "attempt": run.attempt or None,
         "worker": run.worker_id,
@@ -107,6 +110,15 @@ def _run_details(run: RunView) -> str:
         how = "" if attempt.end is AttemptEnd.REPORTED else f" ({attempt.end})"
         details[f"attempt {attempt.number}"] = f"ended {ended}{how}: {attempt.error}"
     return lines(details)
+
+
+def _cause_text(cause: CauseView) -> str | None:
+    """The step that the run was queued for; nothing of a run that somebody has invoked."""
+    if cause.kind is CauseKind.CALLER:
+        return None
+    where = f" in {cause.branch}" if cause.branch else ""
+    nth = f"visit {cause.visit}, attempt {cause.attempt}"
+    return f"step {cause.step}{where} of {cause.workflow_run_id}, {nth}"
 
 
 def _settings_text(action: ActionView) -> str:

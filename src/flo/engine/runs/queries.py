@@ -12,12 +12,14 @@ from flo.engine.runs.lookups import (
     found_runs,
     numbers_below,
 )
-from flo.engine.runs.records import Attempt, Run
+from flo.engine.runs.records import Attempt, Cause, Run
 from flo.engine.state import State
 from flo.model.errors import NotFound
 from flo.model.ids import Namespace
 from flo.model.runs import (
     AttemptView,
+    CauseKind,
+    CauseView,
     Ended,
     GetRun,
     ListDeadRuns,
@@ -95,6 +97,20 @@ def run_view(namespace: Namespace, run: Run) -> RunView:
         attempts=[_attempt_view(attempt) for attempt in run.attempts],
         error_code=run.error_code,
         retryable=run.retryable,
+        cause=_cause_view(run.cause),
+    )
+
+
+def _cause_view(cause: Cause | None) -> CauseView:
+    if cause is None:
+        return CauseView(kind=CauseKind.CALLER)
+    return CauseView(
+        kind=CauseKind.WORKFLOW,
+        workflow_run_id=cause.run_id,
+        branch=cause.branch,
+        step=cause.step,
+        visit=cause.visit,
+        attempt=cause.attempt,
     )
 
 

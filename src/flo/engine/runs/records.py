@@ -8,6 +8,7 @@ from flo.model.ids import (
     WorkerId,
 )
 from flo.model.runs import AttemptEnd, RunStatus
+from flo.model.workflows import BranchName, StepName
 
 ARCHIVE_KIND = "run"
 
@@ -23,6 +24,17 @@ class Attempt(Record):
     error_code: str | None = None
     retryable: bool = True
     end: AttemptEnd = AttemptEnd.REPORTED
+
+
+class Cause(Record):
+    """The attempt at a step of a workflow execution that a run was queued for."""
+
+    run_id: RunId
+    """Of the execution."""
+    branch: BranchName
+    step: StepName
+    visit: int
+    attempt: int
 
 
 class Run(Record):
@@ -61,3 +73,5 @@ class Run(Record):
     """How often an attempt was called off, and not counted."""
     sequence: int = 0
     """Which run of its namespace it is, counted over all actions."""
+    cause: Cause | None = None
+    """None if a caller has invoked its action."""

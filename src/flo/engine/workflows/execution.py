@@ -97,6 +97,7 @@ class Execution:
         "steps_since_wait",
         "to_undo",
         "undone",
+        "visits",
         "waited",
     )
 
@@ -108,6 +109,8 @@ class Execution:
         self.outputs: dict[BranchName, bytes] = {}
         """What the branches and items of joins under way have come to."""
         self.items: dict[tuple[BranchName, StepName], Items] = {}
+        self.visits: dict[StepName, int] = {}
+        """How often it has come to each step."""
         self.signals: list[Signal] = []
         """Those that no step has waited for yet."""
         self.done: list[StepName] = []
@@ -149,6 +152,11 @@ class Execution:
 
     def fold(self, event: ExecutionEvent) -> None:
         EXECUTION_FOLDS[type(event)](self, event)
+
+    def _start_step(self, event: StepStarted) -> None:
+        if event.branch != COMPENSATION:
+            self.visits[event.now.step] = event.now.visit
+        self._branch_on(event)
 
     def _branch_on(self, event: StepStarted | StepHeld) -> None:
         now = event.now
@@ -275,7 +283,7 @@ class Execution:
 
 
 EXECUTION_FOLDS: dict[type[ExecutionEvent], Callable[[Execution, Any], None]] = {
-    StepStarted: Execution._branch_on,
+    StepStarted: Execution._start_step,
     StepHeld: Execution._branch_on,
     ActionEnded: Execution._end_action,
     StepEnded: Execution._end_step,

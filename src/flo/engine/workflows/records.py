@@ -38,6 +38,8 @@ class Branch(Record):
     failed: int = 0
     goal: str | None = None
     """Where to go on when the run is resumed."""
+    visit: int = 1
+    """How often the execution has come to the step; an item and its join are of the same visit."""
 
 
 class StepResult(Record):

@@ -75,6 +75,7 @@ class _Execution(Record):
     steps_since_wait: dict[BranchName, int]
     waited: bool
     admitted: bool
+    visits: dict[StepName, int]
 
 
 class ExecutionsPart(SnapshotPart):
@@ -155,6 +156,7 @@ def _execution_part(execution: Execution) -> _Execution:
         steps_since_wait=execution.steps_since_wait,
         waited=execution.waited,
         admitted=execution.admitted,
+        visits=execution.visits,
     )
 
 
@@ -172,7 +174,7 @@ def _restore_execution(state: State, namespace: Namespace, part: _Execution) -> 
     execution.to_undo, execution.undone = part.to_undo, part.undone
     execution.history, execution.history_parts = part.history, part.history_parts
     execution.steps_since_wait, execution.waited = part.steps_since_wait, part.waited
-    execution.admitted = part.admitted
+    execution.admitted, execution.visits = part.admitted, part.visits
     space.executions.note_status(execution)
     restore_permit(space, execution)
     space.workflow_keys.run_ids.update(keys_of(run))

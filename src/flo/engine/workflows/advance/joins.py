@@ -95,7 +95,7 @@ def open_items(advance: Advance, move: OpenItems) -> Moves:
     if advance.event_count > EVENTS_PER_ADVANCE_MAX:
         return (failure("too much happens at once", "too_many_events"),)
     item = branch_under(branch, name, str(join.opened))
-    now = Branch(step=name, phase=BranchPhase.BETWEEN, began_at_ms=advance.now_ms)
+    now = Branch(step=name, phase=BranchPhase.BETWEEN, began_at_ms=advance.now_ms, visit=join.visit)
     return (_opened(advance, item, name), BeginItem(item, now), move)
 
 

@@ -142,7 +142,7 @@ class _PlanAt:
             payload = mapped(mapping, self._advance.execution, self._context.now_ms)
         if isinstance(payload, StepError):
             return Refused(EXECUTION_FAILURE, payload)
-        return queued(self._advance, action, payload)
+        return queued(self._advance, self._branch, self._now, action, payload)
 
     def _scope(self) -> Scope:
         return scope_of(self._advance.execution, self._context.now_ms)

@@ -70,7 +70,12 @@ def enter_step(advance: Advance, move: EnterStep) -> Moves:
         return (failure(error, "too_many_steps"),)
     if advance.event_count > EVENTS_PER_ADVANCE_MAX:
         return (failure("too much happens at once", "too_many_events"),)
-    now = Branch(step=name, phase=BranchPhase.BETWEEN, began_at_ms=advance.now_ms)
+    now = Branch(
+        step=name,
+        phase=BranchPhase.BETWEEN,
+        began_at_ms=advance.now_ms,
+        visit=execution.visits.get(name, 0) + 1,
+    )
     return begin_step(advance, branch, step_at(execution.definition, branch, name), now)
 
 

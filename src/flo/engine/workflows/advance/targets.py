@@ -5,12 +5,13 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from flo.engine.runs.events import RunQueued
+from flo.engine.runs.records import Cause
 from flo.engine.runs.rules import queue_run
 from flo.engine.workflows.advance.base import Advance
 from flo.engine.workflows.advance.moves import BeginPlan, Call, EndAttempt, Moves
 from flo.engine.workflows.advance.scope import too_large
 from flo.engine.workflows.events import WorkflowStarted
-from flo.engine.workflows.records import Parent, WorkflowRun
+from flo.engine.workflows.records import Branch, Parent, WorkflowRun
 from flo.engine.workflows.starts import attributes, limit_key_of
 from flo.model.errors import Conflict, Invalid, NotFound
 from flo.model.ids import ActionName
@@ -32,7 +33,8 @@ def call(advance: Advance, move: Call) -> Moves:
     branch, now, target, payload = move
     match target.kind:
         case TargetKind.ACTION:
-            return _await(advance, move, BranchPhase.ACTION, queued(advance, target.name, payload))
+            run = queued(advance, branch, now, target.name, payload)
+            return _await(advance, move, BranchPhase.ACTION, run)
         case TargetKind.WORKFLOW:
             child = _child(advance, branch, target, payload)
             return _await(advance, move, BranchPhase.CHILD, child)
@@ -40,11 +42,16 @@ def call(advance: Advance, move: Call) -> Moves:
             return (advance.started(branch, now, target.name), BeginPlan(branch))
 
 
-def queued(advance: Advance, action: ActionName, payload: bytes) -> RunQueued | Refused:
+def queued(
+    advance: Advance, branch: BranchName, now: Branch, action: ActionName, payload: bytes
+) -> RunQueued | Refused:
     """A run of an action, unless the action refuses it."""
     number = advance.space.numbers.get(action, 0) + 1
+    cause = Cause(
+        run_id=advance.run_id, branch=branch, step=now.step, visit=now.visit, attempt=now.attempt
+    )
     try:
-        run = queue_run(advance.space, action, payload, advance.context, number)
+        run = queue_run(advance.space, action, payload, advance.context, number, cause=cause)
     except NotFound as refusal:
         return _refused(TARGET_NOT_FOUND, refusal.message)
     except (Conflict, Invalid) as refusal:
