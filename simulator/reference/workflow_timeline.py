@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from flo.engine.runs.records import Cause
+from flo.engine.runs.records import RunCause
 from flo.engine.workflows.records import Branch, Ending, WorkflowRun
 from flo.model.ids import Namespace, RunId
 from flo.model.workflows import MAIN, BranchName, BranchPhase, StepName
@@ -51,9 +51,9 @@ class WorkflowTimeline:
         now = self.branches.get(MAIN)
         return now is not None and now.phase is BranchPhase.SIGNAL and now.until_ms is None
 
-    def cause(self, branch: BranchName, now: Branch) -> Cause:
+    def cause(self, branch: BranchName, now: Branch) -> RunCause:
         """What a run says that is queued now for this branch."""
-        return Cause(
+        return RunCause(
             run_id=self.run_id, branch=branch, step=now.step, visit=now.visit, attempt=now.attempt
         )
 

@@ -45,8 +45,8 @@ _HOMES = {
     "flo.model.namespaces": "NamespacePage NamespaceView",
     "flo.model.plans": "Emitted ExecutorView PlanView WindowView",
     "flo.model.runs": (
-        "Accepted Assigned AttemptEnd AttemptView CauseKind CauseView Invoke RunPage RunResult RunStatus RunView Task "
-        "Touched"
+        "Accepted Assigned AttemptEnd AttemptView CauseKind CauseView Invoke RunPage RunResult "
+        "RunStatus RunView Task Touched"
     ),
     "flo.model.schedules": "SchedulePage ScheduleView",
     "flo.model.storage.records": "StreamRecord",

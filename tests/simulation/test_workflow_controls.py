@@ -6,7 +6,7 @@ from flo.engine.groups.events import RecordsAcked
 from flo.engine.long_poll import WORKFLOW_RUN
 from flo.engine.machine import ARCHIVES, FOLDS, QUERIES, REACTIONS, RULES
 from flo.engine.runs.events import RunCompleted, RunRequeued
-from flo.engine.runs.records import Cause
+from flo.engine.runs.records import RunCause
 from flo.engine.schedules import rules as schedules
 from flo.engine.schedules import triggers
 from flo.engine.schedules.events import ScheduleFired
@@ -82,9 +82,9 @@ def a_step_forgets_the_code_of_its_run(monkeypatch):
 @control(Invariant.CAUSES_TOLD)
 def a_run_is_queued_for_the_attempt_before(monkeypatch):
     def cause_before(**fields):
-        return Cause(**{**fields, "attempt": max(1, fields["attempt"] - 1)})
+        return RunCause(**{**fields, "attempt": max(1, fields["attempt"] - 1)})
 
-    monkeypatch.setattr(targets, "Cause", cause_before)
+    monkeypatch.setattr(targets, "RunCause", cause_before)
 
 
 @control(Invariant.STEPS_IN_ORDER)

@@ -12,7 +12,7 @@ from flo.engine.runs.lookups import (
     found_runs,
     numbers_below,
 )
-from flo.engine.runs.records import Attempt, Cause, Run
+from flo.engine.runs.records import Attempt, Run, RunCause
 from flo.engine.state import State
 from flo.model.errors import NotFound
 from flo.model.ids import Namespace
@@ -101,7 +101,7 @@ def run_view(namespace: Namespace, run: Run) -> RunView:
     )
 
 
-def _cause_view(cause: Cause | None) -> CauseView:
+def _cause_view(cause: RunCause | None) -> CauseView:
     if cause is None:
         return CauseView(kind=CauseKind.CALLER)
     return CauseView(

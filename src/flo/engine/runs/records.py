@@ -26,7 +26,7 @@ class Attempt(Record):
     end: AttemptEnd = AttemptEnd.REPORTED
 
 
-class Cause(Record):
+class RunCause(Record):
     """The attempt at a step of a workflow execution that a run was queued for."""
 
     run_id: RunId
@@ -73,5 +73,5 @@ class Run(Record):
     """How often an attempt was called off, and not counted."""
     sequence: int = 0
     """Which run of its namespace it is, counted over all actions."""
-    cause: Cause | None = None
+    cause: RunCause | None = None
     """None if a caller has invoked its action."""

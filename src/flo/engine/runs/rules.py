@@ -21,7 +21,7 @@ from flo.engine.due import RUN
 from flo.engine.runs.events import RunCancelled, RunQueued, RunReleased
 from flo.engine.runs.limits import enter_queue, limit_key_of
 from flo.engine.runs.lookups import ended_run, run_with_key
-from flo.engine.runs.records import Cause, Run
+from flo.engine.runs.records import Run, RunCause
 from flo.engine.state import Space, State
 from flo.engine.volatile import VolatileState
 from flo.engine.workers.observations import notify
@@ -77,7 +77,7 @@ def queue_run(
     delay_ms: int = 0,
     idempotency_key: str | None = None,
     labels: Labels | None = None,
-    cause: Cause | None = None,
+    cause: RunCause | None = None,
 ) -> Run:
     """A run to be queued, unless its action refuses it."""
     action = named_action(space, name)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from flo.engine.runs.events import RunQueued
-from flo.engine.runs.records import Cause
+from flo.engine.runs.records import RunCause
 from flo.engine.runs.rules import queue_run
 from flo.engine.workflows.advance.base import Advance
 from flo.engine.workflows.advance.moves import BeginPlan, Call, EndAttempt, Moves
@@ -47,7 +47,7 @@ def queued(
 ) -> RunQueued | Refused:
     """A run of an action, unless the action refuses it."""
     number = advance.space.numbers.get(action, 0) + 1
-    cause = Cause(
+    cause = RunCause(
         run_id=advance.run_id, branch=branch, step=now.step, visit=now.visit, attempt=now.attempt
     )
     try:
