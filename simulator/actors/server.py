@@ -21,12 +21,16 @@ from flo.server.upkeep import Upkeep
 from flo.shard.loop import Shard
 from flo.shard.replay import recover
 from flo.shard.snapshot import dump, fingerprint, load
+from simulator.actors.inside import TASK_NAME, SimulatedInsideWorker
 from simulator.audits.state import audit, audit_snapshot
 from simulator.checks.invariants import Invariant
 from simulator.checks.observer import WORKER_GRACE_MS
 from simulator.faults.log import FaultyLog
 from simulator.trace import Trace
 from simulator.world import World, rng_from
+
+CRASHING = ("append", "trigger ", TASK_NAME)
+"""The tasks of a server that end when it crashes begin so."""
 
 
 class SimulatedServer:
@@ -49,6 +53,7 @@ class SimulatedServer:
         self._shard: Shard | None = None
         self._upkeep: Upkeep | None = None
         self._triggers: Triggers | None = None
+        self._inside: SimulatedInsideWorker | None = None
         self._router: Router | None = None
         self._listener: Listener | None = None
         self._recovered = State()
@@ -78,6 +83,8 @@ class SimulatedServer:
         await self._shard.start()
         self._triggers = Triggers(self._shard)
         await self._triggers.start()
+        self._inside = SimulatedInsideWorker(world, rng_from(self._rng), self._shard)
+        self._inside.start()
         watcher = SimulatedListener(world.trace)
         router = self._router = Router(self._shard, triggers=self._triggers)
         listener = self._listener = Listener(
@@ -95,6 +102,8 @@ class SimulatedServer:
         self._world.network.stop_listening()
         for connection in self._connections:
             connection.close()
+        if self._inside is not None:
+            await self._inside.stop()
         await self._shard.stop()
         if self._triggers is not None:
             await self._triggers.stop()
@@ -106,7 +115,7 @@ class SimulatedServer:
         self._world.trace.happened("server crashes")
         assert self._router is not None
         for task in sorted(asyncio.all_tasks(), key=asyncio.Task.get_name):
-            if task.get_name() == "shard" or task.get_name().startswith(("append", "trigger ")):
+            if task.get_name() == "shard" or task.get_name().startswith(CRASHING):
                 task.cancel()
         for task in tuple(self._router._checking):
             task.cancel()

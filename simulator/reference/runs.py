@@ -24,6 +24,7 @@ from flo.engine.runs.records import Run
 from flo.model.ids import ActionName, Namespace, RunId, WorkerId, run_id_of
 from flo.model.runs import AttemptEnd, RunStatus
 from flo.model.storage.archive import ArchiveAddress, Archived
+from flo.model.workers import INLINE_WORKER_ID
 from simulator.checks.invariants import Invariant
 from simulator.checks.observer import Observer
 from simulator.ledgers.reports import CODES, Reports
@@ -235,6 +236,7 @@ class RunReference:
     def _given_back(self, event: RunGivenBack) -> None:
         """As if it had not been claimed."""
         timeline = self._held_run(event.namespace, event.run_id)
+        self._hold(Invariant.CUT_OFF_ONLY, timeline.holder == INLINE_WORKER_ID, event, timeline)
         self._free_permit(timeline)
         timeline.holder = timeline.lease_ms = timeline.timer = None
         timeline.attempt -= 1

@@ -132,9 +132,9 @@ async def hostile(flo: Flo, actions: Sequence[str]) -> AsyncIterator[None]:
 async def _invoke_in_turn(flo: Flo, actions: Sequence[str], number: int) -> None:
     """Two are on their way, so that a slot which falls free never waits for this process."""
     first = number * len(actions) // SLOTS
-    before = await flo.actions.invoke(actions[first])
+    before = await flo.actions.invoke(actions[first], wait=False)
     for action in islice(cycle(actions), first + 1, None):
-        invocation = await flo.actions.invoke(action)
+        invocation = await flo.actions.invoke(action, wait=False)
         await before.wait(timeout=60)
         before = invocation
 

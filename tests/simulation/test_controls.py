@@ -21,6 +21,7 @@ from flo.engine.runs.events import (
     RunCancelled,
     RunClaimed,
     RunFailed,
+    RunGivenBack,
     RunPurged,
     RunQueued,
     RunRequeued,
@@ -404,6 +405,30 @@ def a_namespace_made_anew_finds_old_files(monkeypatch):
 @control(Invariant.DRAIN_IS_KEPT)
 def a_registration_ends_a_drain(monkeypatch):
     monkeypatch.setattr(workers, "_is_same_process", lambda known, command: False)
+
+
+@control(Invariant.PLACES_KEPT)
+def the_server_claims_more_than_it_can_execute(monkeypatch):
+    def claim(state, command, context):
+        return claims.decide_claim(state, replace(command, held_max=None), context)
+
+    monkeypatch.setitem(RULES, Claim, claim)
+
+
+@control(Invariant.CUT_OFF_ONLY)
+def whoever_leaves_uses_up_no_attempt(monkeypatch):
+    monkeypatch.setattr(reports, "_was_cut_off", lambda run: True)
+
+
+@control(Invariant.ATTEMPTS_COUNT_UP)
+def what_is_given_back_uses_up_an_attempt(monkeypatch):
+    def apply_given_back(state, event):
+        attempt = state.spaces[event.namespace].runs[event.run_id].attempt
+        reports.apply_given_back(state, event)
+        runs = state.spaces[event.namespace].runs
+        runs[event.run_id] = replace(runs[event.run_id], attempt=attempt)
+
+    monkeypatch.setitem(FOLDS, RunGivenBack, apply_given_back)
 
 
 @control(Invariant.EXPLAINED)

@@ -20,7 +20,6 @@ from flo.engine.runs import claims
 from flo.engine.runs import lookups as run_lookups
 from flo.engine.runs import queries as run_queries
 from flo.engine.runs import snapshot as run_snapshot
-from flo.engine.runs.events import RunGivenBack
 from flo.engine.streams import lookups as stream_lookups
 from flo.engine.streams import queries as stream_views
 from flo.engine.workflows import execution, folds
@@ -69,7 +68,7 @@ SMALL_BOUNDS = [
 ]
 
 
-SEEN_ELSEWHERE = {HistoryFiled, ModuleStored, RunGivenBack}
+SEEN_ELSEWHERE = {HistoryFiled, ModuleStored}
 """Where bounds are small; and no action of a simulation has a module."""
 
 
