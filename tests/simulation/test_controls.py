@@ -236,7 +236,7 @@ def failed_runs_are_not_archived(monkeypatch):
     monkeypatch.delitem(ARCHIVES, RunFailed)
 
 
-@control(Invariant.EVERY_RUN_ENDS)
+@control(Invariant.LOST_IN_TIME)
 def what_a_worker_leaves_is_not_freed(monkeypatch):
     monkeypatch.delitem(REACTIONS, WorkerDeregistered)
 
