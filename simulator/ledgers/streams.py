@@ -1,5 +1,6 @@
 """What was said about streams, held against what is durable at that moment."""
 
+import sys
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -66,7 +67,7 @@ class StreamLedger:
         begin = shown[0] if shown else high
         due = [
             record.sequence
-            for record in timeline.records[begin - 1 : reached]
+            for record in timeline.records[begin - 1 : min(reached, _last_wanted(query))]
             if wanted is None or record.partition == wanted
         ]
         self._hold(
@@ -77,9 +78,10 @@ class StreamLedger:
             (low, high),
             timeline,
         )
+        last = (begin if shown else reached + 1) - 1
         left_out = [
             record.sequence
-            for record in timeline.records[high - 1 : (begin if shown else reached + 1) - 1]
+            for record in timeline.records[high - 1 : min(last, _last_wanted(query))]
             if wanted is None or record.partition == wanted
         ]
         self._hold(Invariant.READS_WHOLE, not left_out, query, shown, "without", left_out)
@@ -225,3 +227,8 @@ class StreamLedger:
         if query.key is not None:
             return self._streams.partition_of(timeline, query.key)
         return query.partition
+
+
+def _last_wanted(query: ReadStream) -> int:
+    """The sequence of the last record that a read is to show, however far it goes."""
+    return parse_stream_id(query.until)[1] if query.until is not None else sys.maxsize

@@ -17,7 +17,6 @@ from flo.engine.kv import queries as kv_views
 from flo.engine.kv import snapshot as kv_snapshot
 from flo.engine.machine import FOLDS
 from flo.engine.runs import claims
-from flo.engine.runs import lookups as run_lookups
 from flo.engine.runs import queries as run_queries
 from flo.engine.runs import snapshot as run_snapshot
 from flo.engine.streams import lookups as stream_lookups
@@ -45,7 +44,6 @@ SMALL_BOUNDS = [
     (ticks, "DUE_PER_TICK_MAX", 3),
     (claims, "PAYLOADS_PER_CLAIM_LENGTH_MAX", 30),
     (run_queries, "PAYLOADS_PER_PAGE_LENGTH_MAX", 100),
-    (run_lookups, "NUMBERS_PER_PAGE_MAX", 20),
     (batch, "MESSAGES_MAX", 4),
     (recent, "ROWS_MAX", 5),
     (run_snapshot, "RUNS_PER_CHUNK", 7),
