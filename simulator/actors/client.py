@@ -13,8 +13,8 @@ from flo.model.runs import Invoke, RunStatus
 from flo.wire.opcodes import Ping
 from simulator.checks.invariants import Invariant
 from simulator.ledgers.runs import Before
+from simulator.reference.actions import fits
 from simulator.reference.limits import WHO_KEY
-from simulator.reference.runs import fits
 from simulator.world import (
     ACTIONS,
     PACED,

@@ -28,10 +28,10 @@ from flo.model.runs import (
 from simulator.checks.invariants import Checks, Invariant
 from simulator.faults.server_time import ServerTime
 from simulator.ledgers.reports import Reports, RunKey
+from simulator.reference.actions import fits
 from simulator.reference.log import ReferenceModel
 from simulator.reference.queues import label_set
 from simulator.reference.run_timeline import RunTimeline
-from simulator.reference.runs import fits
 
 WAKE_S_MAX = 5.0
 """So long after something has happened, everybody who waits for it has been answered."""

@@ -78,3 +78,8 @@ class ActionReference:
         key = (event.namespace, event.name)
         if not self.registered.pop(key).enabled:
             self._disabled_until[key] = self._observer.position
+
+
+def fits(payload: bytes) -> bool:
+    """Whether the only schema there is in a simulation allows a payload."""
+    return payload.startswith(b'"')

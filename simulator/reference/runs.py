@@ -28,7 +28,7 @@ from flo.model.workers import INLINE_WORKER_ID
 from simulator.checks.invariants import Invariant
 from simulator.checks.observer import Observer
 from simulator.ledgers.reports import CODES, Reports
-from simulator.reference.actions import ActionReference
+from simulator.reference.actions import ActionReference, fits
 from simulator.reference.handlers import reads
 from simulator.reference.limits import LimitReference
 from simulator.reference.namespaces import NamespaceReference
@@ -495,8 +495,3 @@ class RunReference:
             (self._namespaces.filed_under(row.namespace), row.name, row.number) for row in removed
         ]
         self._hold(Invariant.DEAD_LEAVE_THE_ARCHIVE, rows == self._to_remove, rows)
-
-
-def fits(payload: bytes) -> bool:
-    """Whether the only schema there is in a simulation allows a payload."""
-    return payload.startswith(b'"')
