@@ -18,7 +18,7 @@ from acceptance.fork_server import ForkServer, fork_server
 from flo import Flo, FloError, NotFound, Rejected, Unavailable
 from flo.engine.codec import EVENT_CODEC
 from flo.log.snapshots import SnapshotFolder
-from flo.log.sqlite.log import read_log
+from flo.log.sqlite.entries import read_log
 from flo.model.runs import RunStatus
 from flo.shard.replay import recover
 from flo.shard.snapshot import fingerprint

@@ -44,7 +44,7 @@ from flo.engine.runs.events import (
 )
 from flo.engine.state import State
 from flo.engine.workflows.events import WorkflowAdmitted, WorkflowFinished, WorkflowStarted
-from flo.log.sqlite.log import read_log
+from flo.log.sqlite.entries import read_log
 from flo.model.base import Event
 from flo.shard.replay import recover
 from flo.shard.snapshotter import LOG_FILE

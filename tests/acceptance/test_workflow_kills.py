@@ -36,7 +36,7 @@ from flo.engine.machine import RULES
 from flo.engine.state import State
 from flo.engine.workflows.rules import decide_start
 from flo.log.base import LogEntry
-from flo.log.sqlite.log import read_log
+from flo.log.sqlite.entries import read_log
 from flo.model.workflows import StartWorkflow
 from flo.shard.snapshotter import LOG_FILE, take_snapshot
 from flo.testing.clock import ManualClock

@@ -31,7 +31,7 @@ from flo.engine.codec import EVENT_CODEC
 from flo.engine.kv.events import KeyPut
 from flo.engine.runs.events import RunCompleted, RunQueued
 from flo.engine.workflows.events import StepEnded, WorkflowStarted
-from flo.log.sqlite.log import read_log
+from flo.log.sqlite.entries import read_log
 from flo.model.base import Event
 from flo.shard.snapshotter import LOG_FILE
 from flo.testing.process import ServerProcess

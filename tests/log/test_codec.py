@@ -63,11 +63,13 @@ from flo.engine.workers.records import Worker
 from flo.log.checksums import (
     archived_checksum,
     entry_checksum,
+    entry_digest,
 )
 from flo.model.base import Event
-from flo.model.errors import Corrupt
+from flo.model.errors import Conflict, Corrupt
 from flo.model.groups import GroupMode, GroupSettings
 from flo.model.runs import AttemptEnd, RunStatus
+from flo.model.storage.envelope import Envelope, packed
 from flo.model.storage.records import StreamRecord
 from flo.model.streams import Retention
 from flo.testing.log_examples import NOON_MS, action_registered, finished, run_completed, run_queued
@@ -421,6 +423,9 @@ def test_the_checksums_are_those_that_are_in_every_log():
     body = EVENT_CODEC.encode([RunReleased(namespace="n", run_id="a-1")])
 
     assert entry_checksum(0, 0, 1, NOON_MS, body) == 4249172658
+    assert entry_digest(bytes(32), 0, 1, NOON_MS, body).hex() == (
+        "062d77bf9e136a7dadd7ea755f3881c1d74a80b7bc841a97d56f28a26e6cb951"
+    )
     assert archived_checksum(finished(7, key="k", body=b"b")) == 254465254
 
 
@@ -467,6 +472,30 @@ def test_every_part_of_an_entry_is_in_its_checksum():
     ]
 
     assert entry_checksum(*entry) not in [entry_checksum(*other) for other in changed]
+    digests = [entry_digest(bytes([one]), *rest) for one, *rest in changed]
+    assert entry_digest(bytes([11]), *entry[1:]) not in digests
+
+
+def test_a_sealed_payload_is_refused_by_the_name_of_its_key():
+    body = with_payload(packed(Envelope(key_id="customer-7", sealed=b"?")))
+
+    with pytest.raises(Conflict, match="sealed with key 'customer-7'") as refusal:
+        EVENT_CODEC.decode(body)
+
+    assert refusal.value.code == "payload_sealed"
+    assert refusal.value.details == {"key_id": "customer-7"}
+
+
+def test_an_extension_that_is_no_envelope_is_corrupt():
+    with pytest.raises(Corrupt, match="got `ext`"):
+        EVENT_CODEC.decode(with_payload(msgspec.msgpack.Ext(2, b"?")))
+
+
+def with_payload(payload):
+    """A run that has completed, with this in the place of its output."""
+    (completed,) = msgspec.msgpack.decode(EVENT_CODEC.encode([run_completed(b"output")]))
+    completed[completed.index(b"output")] = payload
+    return msgspec.msgpack.encode([completed])
 
 
 def test_every_part_of_a_finished_run_is_in_its_checksum():

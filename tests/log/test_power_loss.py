@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 from flo.engine.codec import EVENT_CODEC
 from flo.log.checksums import archived_checksum
+from flo.log.sqlite.entries import read_log
 from flo.log.sqlite.file import damage_named, default_connect, open_to_write, read_meta
-from flo.log.sqlite.log import SqliteLog, read_log
+from flo.log.sqlite.log import SqliteLog
 from flo.log.sqlite.records import SqliteRecords
 from flo.model.base import Event
 from flo.model.errors import FloError

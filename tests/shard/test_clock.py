@@ -2,7 +2,7 @@ import asyncio
 import time
 
 from flo.engine.codec import EVENT_CODEC
-from flo.log.sqlite.log import read_log
+from flo.log.sqlite.entries import read_log
 from flo.model.kv import PutKey
 from flo.model.streams import Append, NewRecord
 from flo.shard.clock import SystemClock

@@ -9,7 +9,8 @@ import pytest
 from flo.engine.codec import EVENT_CODEC
 from flo.engine.state import State
 from flo.log.snapshots import SnapshotFolder
-from flo.log.sqlite.log import SqliteLog, read_log
+from flo.log.sqlite.entries import read_log
+from flo.log.sqlite.log import SqliteLog
 from flo.model.actions import RegisterAction
 from flo.model.runs import Claim, Complete, Invoke
 from flo.shard.loop import Shard

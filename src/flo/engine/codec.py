@@ -10,6 +10,7 @@ import msgspec
 from flo.engine.machine import EVENTS
 from flo.model.base import Event
 from flo.model.errors import Corrupt
+from flo.model.storage.envelope import refused
 
 _union: Any = reduce(or_, EVENTS)
 _encoder = msgspec.msgpack.Encoder()
@@ -26,7 +27,7 @@ class EventCodec:
         try:
             return _decoder.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise Corrupt(
+            raise refused(body) or Corrupt(
                 f"expected events of this release, got {len(body)} bytes that cannot be "
                 f"read as such: {error}"
             ) from error

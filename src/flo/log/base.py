@@ -10,6 +10,7 @@ Positions never go back, whatever is trimmed.
 from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from flo.log.checksums import Link
 from flo.model.base import Event
 from flo.model.storage.archive import ArchiveAddress, Archived
 from flo.model.storage.records import Chunk
@@ -31,6 +32,21 @@ class LogEntry(NamedTuple):
     first: int
     at_ms: int
     events: list[Event]
+
+
+class StoredEntry(NamedTuple):
+    """An entry as it is stored: its events as bytes, and what the next one is chained to."""
+
+    first: int
+    event_count: int
+    at_ms: int
+    body: bytes
+    link: Link
+
+    @property
+    def end(self) -> int:
+        """The index of the first event after it."""
+        return self.first + self.event_count
 
 
 class LogTrimmed(NamedTuple):

@@ -1,26 +1,50 @@
 """The checksums that say whether the bytes of a log are still those that were written.
 
-The checksum of an entry covers its bytes, its place and its time, and the checksum of the entry
-before it: an entry that was changed, swapped, doubled or taken away breaks the chain.
+Each entry has two, a CRC-32 that finds accidents and a SHA-256 that finds forgeries. Both cover its
+bytes, its place and its time, and that of the entry before it: an entry that was changed, swapped,
+doubled or taken away breaks the chain.
 """
 
 import struct
+from hashlib import sha256
+from typing import NamedTuple
 from zlib import crc32
 
 import msgspec
 
 from flo.model.storage.archive import Archived
 
-FORMAT_VERSION = 1
-CHECKSUM_FIRST = 0
-"""What the first entry of all is chained to."""
+FORMAT_VERSION = 2
 
 _encode = msgspec.msgpack.Encoder().encode
 _place = struct.Struct("<qqqq")
+_place_hashed = struct.Struct("<qqq")
+
+
+class Link(NamedTuple):
+    """What the next entry is chained to: the CRC-32 and the SHA-256 of the one before it."""
+
+    checksum: int
+    digest: bytes
+
+
+LINK_FIRST = Link(0, bytes(32))
+"""What the first entry of all is chained to."""
+
+
+def link_after(previous: Link, first: int, count: int, at_ms: int, body: bytes) -> Link:
+    return Link(
+        entry_checksum(previous.checksum, first, count, at_ms, body),
+        entry_digest(previous.digest, first, count, at_ms, body),
+    )
 
 
 def entry_checksum(previous: int, first: int, count: int, at_ms: int, body: bytes) -> int:
     return crc32(body, crc32(_place.pack(previous, first, count, at_ms)))
+
+
+def entry_digest(previous: bytes, first: int, count: int, at_ms: int, body: bytes) -> bytes:
+    return sha256(previous + _place_hashed.pack(first, count, at_ms) + body).digest()
 
 
 def archived_checksum(archived: Archived) -> int:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from flo.engine.codec import EVENT_CODEC
 from flo.log.snapshots import SnapshotFolder
-from flo.log.sqlite.log import read_log
+from flo.log.sqlite.entries import read_log
 from flo.server.config import Durability, ServerConfig
 from flo.server.server import Server
 from flo.shard.clock import Clock

@@ -25,7 +25,7 @@ from flo.engine.workflows.events import (
     StepUndone,
     WorkflowFinished,
 )
-from flo.log.sqlite.log import read_log
+from flo.log.sqlite.entries import read_log
 from flo.model.base import Event
 from flo.model.workflows import BranchPhase
 from flo.shard.snapshotter import LOG_FILE

@@ -17,13 +17,16 @@ import msgspec
 import pytest
 
 from flo.engine.codec import EVENT_CODEC
-from flo.log.checksums import CHECKSUM_FIRST, FORMAT_VERSION, entry_checksum
+from flo.log.checksums import FORMAT_VERSION, LINK_FIRST, Link, link_after
+from flo.log.sqlite import entries as sqlite_entries
 from flo.log.sqlite import file as sqlite_file
 from flo.log.sqlite import log as sqlite
 from flo.log.sqlite import records as sqlite_records
+from flo.log.sqlite.entries import read_log
 from flo.log.sqlite.file import default_connect
-from flo.log.sqlite.log import ROOM_BYTES_MAX, SqliteLog, read_log
+from flo.log.sqlite.log import ROOM_BYTES_MAX, SqliteLog
 from flo.log.sqlite.records import SqliteRecords
+from flo.log.sqlite.upgrade import upgrade_log
 from flo.model.errors import Conflict, Corrupt, FloError, NotFound, Unavailable
 from flo.model.storage.archive import address_of
 from flo.model.storage.records import Chunk, PositionBy
@@ -133,7 +136,7 @@ class TestReopened:
 class TestReadFromElsewhere:
     async def test_another_process_reads_while_the_server_writes(self, path):
         program = (
-            "import sys; from pathlib import Path; from flo.log.sqlite.log import read_log;"
+            "import sys; from pathlib import Path; from flo.log.sqlite.entries import read_log;"
             "from flo.engine.codec import EVENT_CODEC;"
             "print(sum(len(entry.events) for entry in read_log(Path(sys.argv[1]), EVENT_CODEC, 0)))"
         )
@@ -150,7 +153,7 @@ class TestReadFromElsewhere:
             assert len(all_events(log)) == 6
 
     async def test_a_long_log_is_read_in_portions_while_it_grows(self, path, monkeypatch):
-        monkeypatch.setattr(sqlite, "READ_BYTES_MAX", 1)
+        monkeypatch.setattr(sqlite_entries, "READ_BYTES_MAX", 1)
         async with opened(path) as log:
             await log.append([released(1)], [], NOON_MS)
             await log.append([released(2)], [], NOON_MS)
@@ -172,6 +175,8 @@ class TestUpgraded:
     async def test_a_log_of_every_format_ever_released_can_be_opened(self, path, version):
         with closing(default_connect(path)) as connection:
             connection.executescript((GOLDEN_FOLDER / f"format_{version}.sql").read_text())
+        if version < FORMAT_VERSION:
+            upgrade_log(path)
 
         async with opened(path) as log:
             assert (log.start, log.position) == (2, 5)
@@ -198,13 +203,13 @@ class TestUpgraded:
 class TestRefused:
     async def test_a_newer_format(self, path):
         await write_log(path)
-        change(path, "UPDATE meta SET format = 2")
+        change(path, "UPDATE meta SET format = 3")
 
         for use in (
             partial(SqliteLog, codec=EVENT_CODEC),
             lambda path: list(read_log(path, EVENT_CODEC, 0)),
         ):
-            with pytest.raises(Conflict, match=r"has format 2, .* up to 1; start") as refusal:
+            with pytest.raises(Conflict, match=r"has format 3, .* up to 2; start") as refusal:
                 use(path)
             assert refusal.value.code == "format_too_new"
 
@@ -238,6 +243,9 @@ class TestDamageIsFound:
             "UPDATE log SET count = 3 WHERE first = 4",
             "UPDATE log SET at_ms = at_ms + 1 WHERE first = 4",
             "UPDATE log SET checksum = checksum + 1 WHERE first = 4",
+            "UPDATE log SET digest = zeroblob(32) WHERE first = 4",
+            "UPDATE log SET digest = substr(digest, 1, 31) WHERE first = 4",
+            "UPDATE log SET digest = 'text' WHERE first = 4",
             "UPDATE log SET body = zeroblob(length(body)) WHERE first = 4",
             "UPDATE log SET body = substr(body, 1, length(body) - 1) WHERE first = 4",
             "UPDATE log SET body = 'text' WHERE first = 4",
@@ -278,10 +286,11 @@ class TestDamageIsFound:
     )
     async def test_in_what_has_a_right_checksum(self, path, body, complaint):
         await write_log(path)
-        checksum = entry_checksum(CHECKSUM_FIRST, 0, 2, NOON_MS, body)
+        checksum, digest = link_after(LINK_FIRST, 0, 2, NOON_MS, body)
         change(
             path,
-            f"UPDATE log SET checksum = {checksum}, body = x'{body.hex()}' WHERE first = 0",
+            f"UPDATE log SET checksum = {checksum}, digest = x'{digest.hex()}',"
+            f" body = x'{body.hex()}' WHERE first = 0",
         )
 
         assert complaint in str(read_until_damage(path)[1])
@@ -292,6 +301,7 @@ class TestDamageIsFound:
             "DELETE FROM meta",
             "INSERT INTO meta SELECT * FROM meta",
             "UPDATE meta SET position = 'eight'",
+            "UPDATE meta SET start_digest = 7",
         ],
     )
     async def test_in_meta(self, path, damage):
@@ -302,7 +312,7 @@ class TestDamageIsFound:
             partial(SqliteLog, codec=EVENT_CODEC),
             lambda path: list(read_log(path, EVENT_CODEC, 0)),
         ):
-            with pytest.raises(Corrupt, match="expected one row of five integers in meta"):
+            with pytest.raises(Corrupt, match="expected one row "):
                 use(path)
 
     @pytest.mark.parametrize("position", [4, 5])
@@ -332,7 +342,8 @@ class TestDamageIsFound:
         change(
             path,
             "DROP TRIGGER log_end",
-            "INSERT INTO log SELECT 8, count, at_ms, checksum, body FROM log WHERE first = 6",
+            "INSERT INTO log SELECT 8, count, at_ms, checksum, digest, body FROM log"
+            " WHERE first = 6",
         )
 
         entries, error = read_until_damage(path)
@@ -411,7 +422,7 @@ class TestDamageIsFound:
 
     async def test_but_not_without_checksums(self, path, monkeypatch):
         await write_longer_log(path)
-        monkeypatch.setattr(sqlite, "entry_checksum", lambda *_: ANY)
+        monkeypatch.setattr(sqlite_entries, "link_after", lambda *_: Link(ANY, ANY))
 
         assert flips_believed(path, random.Random(1), 300) > 0
 
@@ -744,7 +755,7 @@ class TestWal:
         assert await self.grow(path, wal_bytes_max=2**40) > 8 * self.BYTES_MAX
 
     async def test_a_reader_that_pauses_does_not_make_it_grow(self, path, monkeypatch):
-        monkeypatch.setattr(sqlite, "READ_BYTES_MAX", 1)
+        monkeypatch.setattr(sqlite_entries, "READ_BYTES_MAX", 1)
         await write_log(path)
         with closing(read_log(path, EVENT_CODEC, 0, connect=connect_apsw)) as reading:
             next(reading)

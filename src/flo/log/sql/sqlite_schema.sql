@@ -2,8 +2,10 @@ CREATE TABLE meta (
     format INTEGER NOT NULL,
     start INTEGER NOT NULL,
     start_checksum INTEGER NOT NULL,
+    start_digest BLOB NOT NULL,
     position INTEGER NOT NULL,
-    position_checksum INTEGER NOT NULL
+    position_checksum INTEGER NOT NULL,
+    position_digest BLOB NOT NULL
 );
 
 CREATE TABLE log (
@@ -11,11 +13,13 @@ CREATE TABLE log (
     count INTEGER NOT NULL,
     at_ms INTEGER NOT NULL,
     checksum INTEGER NOT NULL,
+    digest BLOB NOT NULL,
     body BLOB NOT NULL
 );
 
 CREATE TRIGGER log_end AFTER INSERT ON log BEGIN
-    UPDATE meta SET position = new.first + new.count, position_checksum = new.checksum;
+    UPDATE meta SET position = new.first + new.count, position_checksum = new.checksum,
+        position_digest = new.digest;
 END;
 
 CREATE TABLE archive (

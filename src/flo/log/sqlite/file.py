@@ -1,6 +1,6 @@
 """The SQLite file of a log: its tables, its format, and how a connection to it is opened.
 
-    meta       one row: the format; where the log starts and ends, with the checksums there
+    meta       one row: the format; where the log starts and ends, with checksum and digest there
     log        one row per append
     archive    one row per finished run, in the order in which they finished
     archive_tags   what rows of the archive are also found by
@@ -16,7 +16,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from flo.log.checksums import CHECKSUM_FIRST, FORMAT_VERSION
+from flo.log.checksums import FORMAT_VERSION, LINK_FIRST, Link
 from flo.log.folder import sync_folder
 from flo.model.errors import Conflict, Corrupt, NotFound, Unavailable
 
@@ -33,6 +33,7 @@ _UNAVAILABLE = {
     sqlite3.SQLITE_PROTOCOL,
     sqlite3.SQLITE_READONLY,
 }
+_META_TYPES = [int, int, int, bytes, int, int, bytes]
 
 
 class Rows(Protocol):
@@ -56,9 +57,9 @@ class Meta(NamedTuple):
 
     format: int
     start: int
-    start_checksum: int
+    start_link: Link
     position: int
-    position_checksum: int
+    position_link: Link
 
 
 Connect: TypeAlias = Callable[[Path], SqliteConnection]
@@ -73,7 +74,7 @@ def open_to_write(path: Path, connect: Connect) -> SqliteConnection:
     with _opening(path, connect) as connection:
         connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}").fetchall()
         if _is_empty(connection):
-            _create(connection)
+            create_tables(connection)
             sync_folder(path.parent)
         _check_format(connection, path)
         _check_end(connection, path)
@@ -98,27 +99,27 @@ def _is_empty(connection: SqliteConnection) -> bool:
     return connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is None
 
 
-def _create(connection: SqliteConnection) -> None:
+def create_tables(connection: SqliteConnection) -> None:
+    """Make an empty log of the newest format."""
     schema = files("flo.log").joinpath("sql/sqlite_schema.sql").read_text()
     connection.execute("BEGIN IMMEDIATE")
     for statement in schema.split("\n\n"):
         connection.execute(statement)
     connection.execute(
-        "INSERT INTO meta VALUES (?, 0, ?, 0, ?)", (FORMAT_VERSION, CHECKSUM_FIRST, CHECKSUM_FIRST)
+        "INSERT INTO meta VALUES (?, 0, ?, ?, 0, ?, ?)", (FORMAT_VERSION, *LINK_FIRST, *LINK_FIRST)
     )
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute("COMMIT")
 
 
 def _check_format(connection: SqliteConnection, path: Path) -> None:
-    (application_id,) = connection.execute("PRAGMA application_id").fetchone()
-    if application_id != APPLICATION_ID:
+    version = check_is_log(connection, path)
+    if version < FORMAT_VERSION:
         raise Conflict(
-            f"{path} is a SQLite database, but not a Flo log (expected application id "
-            f"{APPLICATION_ID}, got {application_id}); give Flo a data folder of its own",
-            code="not_a_flo_log",
+            f"{path} has format {version}, this Flo writes format {FORMAT_VERSION}; convert it "
+            f"with `flo log upgrade --data-dir {path.parent}`, which keeps the old file",
+            code="format_too_old",
         )
-    version = read_meta(connection, path).format
     if version > FORMAT_VERSION:
         raise Conflict(
             f"{path} has format {version}, this Flo knows formats up to {FORMAT_VERSION}; "
@@ -131,22 +132,47 @@ def _check_end(connection: SqliteConnection, path: Path) -> None:
     """The last entry must end where meta says that the log ends."""
     meta = read_meta(connection, path)
     last = connection.execute(
-        "SELECT first + count, checksum FROM log ORDER BY first DESC LIMIT 1"
-    ).fetchone() or (meta.start, meta.start_checksum)
-    if tuple(last) != (meta.position, meta.position_checksum):
+        "SELECT first + count, checksum, digest FROM log ORDER BY first DESC LIMIT 1"
+    ).fetchone() or (meta.start, *meta.start_link)
+    if tuple(last) != (meta.position, *meta.position_link):
         raise Corrupt(
             f"{path}: expected the last entry to end at index {meta.position} with checksum "
-            f"{meta.position_checksum}, it ends at {last[0]} with {last[1]}"
+            f"{meta.position_link.checksum} and digest {_text(meta.position_link.digest)}, it ends "
+            f"at {last[0]} with {last[1]} and {_text(last[2])}"
         )
+
+
+def check_is_log(connection: SqliteConnection, path: Path) -> int:
+    """The format of a log of any format; another database is refused."""
+    (application_id,) = connection.execute("PRAGMA application_id").fetchone()
+    if application_id != APPLICATION_ID:
+        raise Conflict(
+            f"{path} is a SQLite database, but not a Flo log (expected application id "
+            f"{APPLICATION_ID}, got {application_id}); give Flo a data folder of its own",
+            code="not_a_flo_log",
+        )
+    rows = connection.execute("SELECT format FROM meta").fetchall()
+    if len(rows) != 1 or type(rows[0][0]) is not int:
+        raise Corrupt(f"{path} is damaged: expected one row with a format in meta, got {rows}")
+    return int(rows[0][0])
 
 
 def read_meta(connection: SqliteConnection, path: Path) -> Meta:
     rows = connection.execute(
-        "SELECT format, start, start_checksum, position, position_checksum FROM meta"
+        "SELECT format, start, start_checksum, start_digest,"
+        " position, position_checksum, position_digest FROM meta"
     ).fetchall()
-    if len(rows) != 1 or any(type(value) is not int for value in rows[0]):
-        raise Corrupt(f"{path} is damaged: expected one row of five integers in meta, got {rows}")
-    return Meta(*rows[0])
+    if len(rows) != 1 or [type(value) for value in rows[0]] != _META_TYPES:
+        raise Corrupt(
+            f"{path} is damaged: expected one row of five integers and two digests in meta, "
+            f"got {rows}"
+        )
+    version, start, start_checksum, start_digest, position, *link = rows[0]
+    return Meta(version, start, Link(start_checksum, start_digest), position, Link(*link))
+
+
+def _text(digest: object) -> str:
+    return digest.hex() if isinstance(digest, bytes) else repr(digest)
 
 
 @contextmanager

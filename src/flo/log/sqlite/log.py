@@ -18,26 +18,24 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from sys import getsizeof
 from time import monotonic
-from typing import Any
 
 from flo.log.base import Codec, LogEntry, LogTrimmed
-from flo.log.checksums import entry_checksum
+from flo.log.checksums import link_after
 from flo.log.jobs import JobThread
 from flo.log.sqlite.archive import SqliteArchive, Statement, removals_of, statements_of
+from flo.log.sqlite.entries import read_log
 from flo.log.sqlite.file import (
     Connect,
     SqliteConnection,
     damage_named,
     default_connect,
-    open_to_read,
     open_to_write,
     read_meta,
 )
 from flo.log.sqlite.records import SqliteRecords, inserts_of, trim_records
 from flo.model.base import Event
-from flo.model.errors import Corrupt, NotFound, Unavailable
+from flo.model.errors import Unavailable
 from flo.model.storage.archive import ArchiveAddress, Archived
 from flo.model.storage.records import Chunk
 
@@ -45,7 +43,6 @@ WAL_BYTES_MAX = 16 * 1024 * 1024
 ROOM_BYTES_MAX = 512 * 1024
 QUICK_S_MAX = 0.002
 """A disk that has taken longer for the last append is not waited for by the caller."""
-READ_BYTES_MAX = 4 * 1024 * 1024
 ROW_MAX = 2**63 - 1
 
 _CHECKPOINTS_PER_WAL = 4
@@ -59,7 +56,7 @@ _PAGES_CACHED = 500
 
 _BEGIN: Statement = ("BEGIN IMMEDIATE", ())
 _COMMIT: Statement = ("COMMIT", ())
-_INSERT = "INSERT INTO log (first, count, at_ms, checksum, body) VALUES (?, ?, ?, ?, ?)"
+_INSERT = "INSERT INTO log (first, count, at_ms, checksum, digest, body) VALUES (?, ?, ?, ?, ?, ?)"
 
 
 class SqliteLog:
@@ -89,7 +86,7 @@ class SqliteLog:
         self._writing = open_to_write(path, connect)
         meta = read_meta(self._writing, path)
         self._start, self._position = meta.start, meta.position
-        self._checksum = meta.position_checksum
+        self._link = meta.position_link
         self._last_at_ms = self._newest_at_ms()
         self._copying = open_to_write(path, connect)
         self._copying.execute("PRAGMA busy_timeout = 0").fetchall()
@@ -123,8 +120,8 @@ class SqliteLog:
         assert events
         self._check_usable()
         first, count, body = self._position, len(events), self._codec.encode(events)
-        checksum = entry_checksum(self._checksum, first, count, at_ms, body)
-        insert = (_INSERT, (first, count, at_ms, checksum, body))
+        link = link_after(self._link, first, count, at_ms, body)
+        insert = (_INSERT, (first, count, at_ms, *link, body))
         records = list(inserts_of(chunks))
         statements = [
             _BEGIN,
@@ -136,7 +133,7 @@ class SqliteLog:
         ]
         size = len(body) + sum(len(row.body) for row in archived)
         size += sum(len(parameters[-1]) for _, parameters in records)
-        self._position, self._checksum = first + count, checksum
+        self._position, self._link = first + count, link
         self._last_at_ms = at_ms
         do = self._writer.do_here if here and self._is_quick else self._writer.do
         return do(self._commit, statements, size, self._position)
@@ -249,7 +246,7 @@ class SqliteLog:
                 for sql, parameters in (
                     ("PRAGMA cache_size = 1", ()),
                     _BEGIN,
-                    (_INSERT, (ROW_MAX, 1, 0, 0, bytes(self._room_bytes))),
+                    (_INSERT, (ROW_MAX, 1, 0, 0, b"", bytes(self._room_bytes))),
                     ("ROLLBACK", ()),
                     (f"PRAGMA cache_size = {_PAGES_CACHED}", ()),
                 ):
@@ -320,105 +317,21 @@ class SqliteLog:
         )
 
 
-def read_log(
-    path: Path, codec: Codec, position: int, *, connect: Connect = default_connect
-) -> Iterator[LogEntry]:
-    """What `SqliteLog.read` gives, from any process, also while a server writes."""
-    connection = open_to_read(path, connect)
-    try:
-        with damage_named(path):
-            first, checksum = _link_before(connection, path, position)
-            while rows := _rows_from(connection, path, first):
-                for row in rows:
-                    entry, checksum = _checked(path, codec, row, first, checksum)
-                    first += len(entry.events)
-                    yield entry
-    finally:
-        connection.close()
-
-
-def _link_before(connection: SqliteConnection, path: Path, position: int) -> tuple[int, int]:
-    """Where the entry that holds `position` begins, and what it is chained to."""
-    connection.execute("BEGIN")
-    meta = read_meta(connection, path)
-    before = connection.execute(
-        "SELECT first + count, checksum FROM log"
-        " WHERE first < (SELECT max(first) FROM log WHERE first <= ?)"
-        " ORDER BY first DESC LIMIT 1",
-        (position,),
-    ).fetchone()
-    connection.execute("COMMIT")
-    if position < meta.start:
-        raise NotFound(
-            f"{path}: index {position} has been trimmed; the log begins at {meta.start}",
-            code="trimmed",
-        )
-    if position > meta.position:
-        raise Corrupt(
-            f"{path}: expected a log that reaches index {position}, it ends at {meta.position}"
-        )
-    if position == meta.position:
-        return meta.position, meta.position_checksum
-    if before is None:
-        return meta.start, meta.start_checksum
-    if any(type(value) is not int for value in before):
-        raise Corrupt(f"{path}: the entry before the one that holds index {position} is damaged")
-    return tuple(before)
-
-
-def _rows_from(connection: SqliteConnection, path: Path, first: int) -> list[tuple[Any, ...]]:
-    """Some rows at a time: no transaction stays open while the caller thinks."""
-    end = read_meta(connection, path).position
-    cursor = connection.execute(
-        "SELECT first, count, at_ms, checksum, body FROM log WHERE first >= ? ORDER BY first",
-        (first,),
-    )
-    rows, size = [], 0
-    for row in cursor:
-        rows.append(row)
-        size += getsizeof(row[-1])
-        if size > READ_BYTES_MAX:
-            break
-    cursor.close()
-    if not rows and first < end:
-        raise Corrupt(f"{path}: expected an entry at index {first}, it is missing")
-    return rows
-
-
-def _checked(
-    path: Path, codec: Codec, row: tuple[Any, ...], expected: int, previous: int
-) -> tuple[LogEntry, int]:
-    """The entry in this row, if it is the one that was written there, and its checksum."""
-    first, count, at_ms, checksum, body = row
-    if first != expected:
-        raise Corrupt(f"{path}: expected an entry at index {expected}, the next is at {first}")
-    where = f"{path}: the entry at index {first}"
-    if [int, int, int, bytes] != [type(value) for value in row[1:]]:
-        raise Corrupt(f"{where} is damaged: its values are not of the types that were written")
-    if checksum != (actual := entry_checksum(previous, first, count, at_ms, body)):
-        raise Corrupt(f"{where} is damaged: expected checksum {checksum}, got {actual}")
-    try:
-        events = codec.decode(body)
-    except Corrupt as error:
-        raise Corrupt(f"{where}: {error}") from error
-    if len(events) != count:
-        raise Corrupt(f"{where}: expected {count} events, got {len(events)}")
-    return LogEntry(first, at_ms, events), checksum
-
-
 def _trim_events(connection: SqliteConnection, below: int, rows_max: int) -> int | None:
     """Delete entries that end at or before `below`; return where the log starts then."""
     last = connection.execute(
-        "SELECT first + count, checksum"
-        " FROM (SELECT first, count, checksum FROM log ORDER BY first LIMIT ?)"
+        "SELECT first + count, checksum, digest"
+        " FROM (SELECT first, count, checksum, digest FROM log ORDER BY first LIMIT ?)"
         " WHERE first + count <= ? ORDER BY first DESC LIMIT 1",
         (rows_max, below),
     ).fetchone()
     if last is None:
         return None
-    start, checksum = last
+    start, *link = last
     connection.execute("DELETE FROM log WHERE first < ?", (start,))
-    connection.execute("UPDATE meta SET start = ?, start_checksum = ?", (start, checksum))
+    connection.execute(
+        "UPDATE meta SET start = ?, start_checksum = ?, start_digest = ?", (start, *link)
+    )
     return int(start)
 
 

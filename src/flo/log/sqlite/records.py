@@ -19,6 +19,7 @@ import msgspec
 from flo.log.jobs import JobThread
 from flo.log.sqlite.file import Connect, SqliteConnection, damage_named, open_to_read
 from flo.model.errors import Corrupt
+from flo.model.storage.envelope import refused
 from flo.model.storage.records import Chunk, PositionBy, StreamPosition, StreamRecord
 
 Statement: TypeAlias = tuple[str, Sequence[Any]]
@@ -169,7 +170,7 @@ class SqliteRecords:
         try:
             records = _decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise Corrupt(f"{where} cannot be read: {error}") from error
+            raise refused(body) or Corrupt(f"{where} cannot be read: {error}") from error
         if len(records) != count:
             raise Corrupt(f"{where}: expected {count} of them, got {len(records)}")
         return Chunk(stream=stream, first=first, offset=offset, records=records)

@@ -1,0 +1,67 @@
+import json
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from flo.log.lock import FolderLock
+from flo.log.sqlite.entries import verify_log
+from flo.log.sqlite.file import default_connect
+
+OLD = (Path(__file__).parents[1] / "log/sqlite/golden/format_1.sql").read_text()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    with closing(default_connect(tmp_path / "flo.db")) as connection:
+        connection.executescript(OLD)
+    return tmp_path
+
+
+def test_an_old_log_is_upgraded_and_kept(shell, folder):
+    printed = shell(f"flo log upgrade --data-dir {folder}")
+
+    assert printed.code == 0
+    assert "from format 1 to 2 (2 entries, 1 rows of the archive, 1 rows of records)" in printed.out
+    assert f"The old file is {folder}/flo.db.format-1" in printed.out
+    verify_log(folder / "flo.db")
+
+
+def test_a_second_time_there_is_nothing_to_do(shell, folder):
+    shell(f"flo log upgrade --data-dir {folder}")
+
+    printed = shell(f"flo log upgrade --data-dir {folder}")
+
+    assert (printed.code, "has format 2 already: nothing to do" in printed.out) == (0, True)
+
+
+def test_what_was_done_can_be_read_by_programs(shell, folder):
+    printed = shell(f"flo log upgrade --data-dir {folder} --format json")
+
+    assert json.loads(printed.out) == {
+        "format_before": 1,
+        "format": 2,
+        "entries": 2,
+        "archived": 1,
+        "records": 1,
+        "kept": f"{folder}/flo.db.format-1",
+    }
+
+
+def test_the_log_of_a_running_server_is_left_alone(shell, folder):
+    before = (folder / "flo.db").read_bytes()
+
+    with FolderLock(folder):
+        printed = shell(f"flo log upgrade --data-dir {folder}")
+
+    assert printed.code != 0
+    assert "is in use by process" in printed.err
+    assert (folder / "flo.db").read_bytes() == before
+
+
+def test_a_folder_without_a_log_is_named(shell, tmp_path):
+    printed = shell(f"flo log upgrade --data-dir {tmp_path / 'elsewhere'}")
+
+    assert printed.code != 0
+    assert "name the folder of the server with --data-dir" in printed.err
+    assert not (tmp_path / "elsewhere").exists()
