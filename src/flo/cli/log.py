@@ -27,7 +27,7 @@ def log() -> None:
 
 @log.command(
     "upgrade",
-    examples=["flo log upgrade", "flo log upgrade --data-dir /var/lib/flo --format json"],
+    examples=["flo log upgrade", "flo log upgrade --data-dir ./data --format json"],
 )
 @data_dir
 @pass_settings

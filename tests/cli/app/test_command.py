@@ -14,6 +14,7 @@ import flo.worker.actions.worker
 from cli.servers import worker_in_thread
 from flo.cli.app.command import CommandGroup, FloCommand, LazyCommand
 from flo.cli.app.main import flo as root
+from flo.log.sqlite.file import default_connect, open_to_write
 from flo.model.errors import NotFound
 
 WORKFLOW = """
@@ -93,6 +94,7 @@ def prepared(shell, client, tmp_path, monkeypatch):
     prepare_keys(client)
     monkeypatch.setenv("TXN", str(client.kv.begin().transaction))
     prepare_workflows(client, tmp_path)
+    prepare_logs(tmp_path)
     (tmp_path / "rules_engine.wasm").write_bytes(wasmtime.wat2wasm(GUEST.read_text()))
 
     def complete(task):
@@ -143,6 +145,13 @@ def prepare_workflows(client, folder):
     client.workflows.start("process-order")
     client.workflows.start("process-order").signal("approval")
     client.workflows.wait("wfrun-2")
+
+
+def prepare_logs(folder):
+    """Those of servers that have been stopped."""
+    for name in ("flo-data", "data"):
+        (folder / name).mkdir()
+        open_to_write(folder / name / "flo.db", default_connect).close()
 
 
 @pytest.mark.usefixtures("prepared")
