@@ -21,7 +21,7 @@ def silence(operation: Form, messages: Sequence[Message]) -> None:
 class FakeServer:
     """`answer` is called for every request; None leaves it open. `connect` is for clients.
 
-    With `answers_pings` it answers those by itself, and does not remember them. As long as
+    With `answers_pings` it answers those by itself, and forgets them. As long as
     `refusals` is above zero, connections are refused, and it goes down by one. With a `gate`, they
     are not made before it is open.
     """
@@ -30,7 +30,7 @@ class FakeServer:
         self.answer = answer
         self.refusals = 0
         self.refuses_hello = False
-        self.answers_pings = False
+        self.answers_pings = True
         self.gate: asyncio.Event | None = None
         self.requests: list[tuple[str, list[Any]]] = []
         self.connected_at_s: list[float] = []

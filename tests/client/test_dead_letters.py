@@ -110,7 +110,6 @@ def test_a_command_whose_answer_is_lost_is_not_repeated() -> None:
     server = FakeServer(
         lambda *_: [DeadRunsChanged(ids=["a-1"], more=True)] if next(numbers) < 1 else None
     )
-    server.answers_pings = True
 
     with pytest.raises(Unavailable, match=r"may or may not have been accepted$"):
         changed(server, RequeueDeadRuns(action="a"), None)

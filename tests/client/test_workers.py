@@ -122,7 +122,6 @@ def test_a_report_is_repeated_only_if_it_names_its_attempt(
 ) -> None:
     async def main() -> None:
         server = FakeServer()
-        server.answers_pings = True
         session = Session(server.connect, "flo:9000", rng=lambda: 1.0)
         workers = Workers(session, "default")
         for report in (workers.complete, workers.fail):

@@ -412,7 +412,7 @@ def test_a_wait_with_a_deadline_outlives_a_server_that_is_away() -> None:
         loop = asyncio.get_running_loop()
         waiting = asyncio.ensure_future(flo.workflows.wait("wfrun-1", timeout=300.0))
         await turns()
-        server.refusals = 25
+        server.refusals = 60
         server.hang_up()
         while len(server.ends) < 2:  # noqa: ASYNC110 -- virtual time
             await asyncio.sleep(1.0)

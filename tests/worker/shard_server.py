@@ -29,7 +29,6 @@ class ShardServer(FakeServer):
 
     def __init__(self, shard: Shard | None = None) -> None:
         super().__init__(self._answer)
-        self.answers_pings = True
         self.shard = shard or Shard(State(), MemoryLog(), LoopClock())
         self.lost: list[type[Message]] = []
         self.answers: dict[type[Message], Message] = {}

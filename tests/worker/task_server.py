@@ -58,7 +58,6 @@ class TaskServer(FakeServer):
 
     def __init__(self) -> None:
         super().__init__(self._answer)
-        self.answers_pings = True
         self.tasks: list[Task] = []
         self.answers: dict[type[Message], Answer] = {}
         self.is_draining = False

@@ -33,6 +33,7 @@ def everything(operation: Form, messages: Sequence[Message]) -> list[Answer]:
 def play(scenario: Callable[[Session, FakeServer], Awaitable[None]]) -> FakeServer:
     async def main() -> FakeServer:
         server = FakeServer(nothing)
+        server.answers_pings = False
         session = Session(server.connect, "flo:9000", rng=lambda: 1.0, timeout_s=3_600, pings=PINGS)
         try:
             await scenario(session, server)

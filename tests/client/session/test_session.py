@@ -56,6 +56,7 @@ def with_session(
 
     async def main() -> FakeServer:
         server = FakeServer(accepting)
+        server.answers_pings = False
         settings = {"pings": NO_PINGS, **options}
         session = Session(server.connect, "flo:9000", rng=lambda: 1.0, **settings)
         try:
