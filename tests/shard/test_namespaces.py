@@ -25,7 +25,7 @@ from flo.model.runs import (
     WaitForRuns,
 )
 from flo.model.streams import Append, NewRecord, Retention
-from flo.model.workers import AwaitNotifications, DrainWorker, ListWorkers, RegisterWorker
+from flo.model.workers import AwaitNotifications, DrainWorker, HeldTask, ListWorkers, RegisterWorker
 from flo.shard.loop import Shard
 from flo.shard.record_cache import RecordCache
 from flo.shard.replay import recover
@@ -105,6 +105,8 @@ def every_word():
         "actions": ["send"],
         "processes": ["send", "print"],
         "worker_id": ANNA,
+        "incarnation": "",
+        "held": [HeldTask(run_id="send-1", attempt=1)],
         "namespace": "prod",
         "block_ms": 0,
         "stream": "orders",

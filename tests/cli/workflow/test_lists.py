@@ -195,10 +195,14 @@ def test_a_run_explains_that_nobody_does_its_work(shell, three):
 
 def test_a_run_explains_that_it_is_paused(shell, three):
     three.workflows.pause("wfrun-2")
-    first, reason, *rest = shell("flo workflow explain wfrun-2").out.splitlines()
+    first, *rest = shell("flo workflow explain wfrun-2").out.splitlines()
 
     assert first == "wfrun-2 is waiting. The run is paused."
-    assert reason == "  - Step 'approve' waits for a signal of type 'approval'."
+    assert rest[0] == "  - The run is paused. [paused]"
+    assert any(
+        line.startswith("  - Step 'approve' waits for a signal of type 'approval'.")
+        for line in rest
+    )
     assert "Try: flo workflow resume wfrun-2" in rest
 
 
@@ -206,7 +210,7 @@ def test_a_run_explains_how_it_has_ended(shell, three):
     shown = shell("flo workflow explain wfrun-1").out
 
     assert shown.startswith("wfrun-1 is cancelled. ")
-    assert "\n  - not wanted\n" in shown
+    assert "\n  - not wanted [ended]\n" in shown
     assert "Try: flo workflow rerun wfrun-1" in shown
 
 
