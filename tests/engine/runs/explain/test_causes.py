@@ -86,6 +86,26 @@ def test_nobody_has_the_labels_and_the_nearest_worker_is_named_with_what_differs
     assert "whose zone is 'eu' and not 'us'" in cause.text
 
 
+def test_a_lost_worker_is_not_the_nearest_while_another_is_there():
+    there = RegisterWorker(worker_id=BORIS, processes=["send"])
+    lost = RegisterWorker(
+        worker_id=ANNA, processes=["send"], incarnation="a", connection_bound=True, labels={"a": 1}
+    )
+    connection = {"worker_id": ANNA, "namespace": DEFAULT, "incarnation": "a"}
+    asking = Invoke(action="send", labels={"a": 1, "b": 2})
+
+    engine = given(
+        SEND,
+        there,
+        lost,
+        Disconnect(**connection, since_ms=NOON_MS),
+        LoseWorker(**connection, grace_ms=0),
+        asking,
+    )
+
+    assert cause_of(engine).facts["nearest"] == BORIS
+
+
 def test_draining_workers_and_those_with_other_labels_are_both_named():
     other = RegisterWorker(worker_id=BORIS, processes=["send"])
     fit = RegisterWorker(worker_id=ANNA, processes=["send"], labels={"gpu": True})

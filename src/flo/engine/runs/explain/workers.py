@@ -168,7 +168,10 @@ def _draining(worker: Worker, run: Run) -> Cause:
 
 def _unmatched(workers: list[Worker], run: Run) -> Cause:
     """Nobody has its labels: who is nearest, and what differs."""
-    nearest = min(workers, key=lambda one: (len(_missing(one, run)), one.worker_id))
+    nearest = min(
+        workers,
+        key=lambda one: (one.lost_at_ms is not None, len(_missing(one, run)), one.worker_id),
+    )
     asked, has = run.labels or {}, nearest.labels or {}
     differing: dict[str, dict[str, Any]] = {
         name: {"asked": asked[name], "has": has.get(name)} for name in _missing(nearest, run)
