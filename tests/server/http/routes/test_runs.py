@@ -51,6 +51,14 @@ async def test_a_run_shows_everything_about_itself(mail):
             "idempotency_key": "k1",
             "labels": {"gpu": True},
             "attempts": [],
+            "cause": {
+                "kind": "caller",
+                "workflow_run_id": None,
+                "branch": None,
+                "step": None,
+                "visit": None,
+                "attempt": None,
+            },
         },
     )
 
