@@ -8,7 +8,11 @@ assert harness.status("wfrun-1") == "waiting"
 
 import json
 
+import msgspec
+
 from flo.engine.ticks import Tick
+from flo.engine.workflows.folds import CALLS_KIND, RUN_KIND
+from flo.engine.workflows.records import CallParts, WorkflowRecord
 from flo.model.actions import RegisterAction
 from flo.model.runs import Claim, Complete, Fail
 from flo.model.workflows import (
@@ -144,6 +148,24 @@ class WorkflowHarness(EngineHarness):
     def steps(self, run_id="wfrun-1"):
         """The steps in the order in which they began."""
         return [one.detail for one in self.history(run_id) if one.type == "step_started"]
+
+    def record(self, run_id="wfrun-1"):
+        """A run that has ended, as the archive keeps it."""
+        records = [
+            msgspec.msgpack.decode(row.body, type=WorkflowRecord)
+            for row in self.archive._rows.values()
+            if row.kind == RUN_KIND
+        ]
+        (found,) = [record for record in records if record.run.run_id == run_id]
+        return found
+
+    def filed_calls(self, run_id="wfrun-1"):
+        """The parts of its calls that have gone to the archive before its end."""
+        return [
+            msgspec.msgpack.decode(row.body, type=CallParts)
+            for row in self.archive._rows.values()
+            if (row.kind, row.name) == (CALLS_KIND, run_id)
+        ]
 
     def explain(self, run_id="wfrun-1"):
         return self.query(ExplainWorkflow(run_id=run_id))

@@ -12,6 +12,7 @@ from flo.engine.workflows.events import (
     BranchClosed,
     BranchEnded,
     BranchOpened,
+    CallNotMade,
     ChildCancelled,
     HistoryFiled,
     PlanNoted,
@@ -48,7 +49,7 @@ from simulator.reference.handlers import reads
 from simulator.reference.runs import RunReference
 from simulator.reference.workflow_timeline import WorkflowTimeline
 
-WORKFLOW_KINDS = frozenset({"workflow", "workflow-of", "workflow-id", "history"})
+WORKFLOW_KINDS = frozenset({"workflow", "workflow-of", "workflow-id", "history", "calls"})
 """What of workflows is in the archive."""
 CHILD_PREFIX = "wfrun-"
 UNDOING = "~"
@@ -444,7 +445,7 @@ class WorkflowReference:
         self._finished.append((*timeline.key, ending.status))
 
     @reads
-    def _nothing(self, event: PollExhausted | ChildCancelled | HistoryFiled) -> None:
+    def _nothing(self, event: PollExhausted | ChildCancelled | HistoryFiled | CallNotMade) -> None:
         """Other events say what comes of it."""
 
     # ── schedules and triggers ────────────────────────────────────────────────────────────────────

@@ -9,6 +9,7 @@ from flo.engine.workflows.events import (
     BranchClosed,
     BranchEnded,
     BranchOpened,
+    CallNotMade,
     ChildCancelled,
     HistoryFiled,
     PlanNoted,
@@ -123,6 +124,20 @@ OF_WORKFLOWS: list[tuple[Event, bytes]] = [
         b"\x91\x97\xa8StepHeld\xa1n\xa7wfrun-2\xa3s/b\x9e\xa1s\xa6action\x02\x03\x04\x05\xa3a-1\xc4\x01p\x06\x07\x08\t\xa1g\x01\x07\xa1d",
     ),
     (
+        CallNotMade(
+            **OF_BRANCH,
+            step="s",
+            visit=2,
+            attempt=3,
+            target="t",
+            outcome="target_not_found",
+            at_ms=7,
+            error_code="c",
+            retryable=False,
+        ),
+        b"\x91\x9c\xabCallNotMade\xa1n\xa7wfrun-2\xa3s/b\xa1s\x02\x03\xa1t\xb0target_not_found\x07\xa1c\xc2",
+    ),
+    (
         ActionEnded(
             **OF_BRANCH,
             awaited="a-1",
@@ -132,7 +147,7 @@ OF_WORKFLOWS: list[tuple[Event, bytes]] = [
             error_code="c",
             outside=False,
         ),
-        b"\x91\x9a\xabActionEnded\xa1n\xa7wfrun-2\xa3s/b\xa3a-1\xa7failure\x07\xa1e\xa1c\xc2",
+        b"\x91\x9c\xabActionEnded\xa1n\xa7wfrun-2\xa3s/b\xa3a-1\xa7failure\x07\xa1e\xa1c\xc2\xc3\xc0",
     ),
     (
         StepEnded(
@@ -189,7 +204,7 @@ OF_WORKFLOWS: list[tuple[Event, bytes]] = [
     ),
     (
         SignalReceived(**OF_RUN, signal=Signal(type="t", payload=b"p", at_ms=7)),
-        b"\x91\x94\xaeSignalReceived\xa1n\xa7wfrun-2\x93\xa1t\xc4\x01p\x07",
+        b"\x91\x94\xaeSignalReceived\xa1n\xa7wfrun-2\x95\xa1t\xc4\x01p\x07\xc0\x00",
     ),
     (
         SignalMatched(**OF_BRANCH, signal_type="t", at_ms=7),

@@ -2,10 +2,10 @@
 
 import pytest
 
-from flo.engine.workflows.events import SignalMatched, SignalReceived
+from flo.engine.workflows.events import SignalMatched, SignalReceived, StepStarted
 from flo.engine.workflows.execution import branch_under, join_step, leaf_of, parent_branch, step_at
-from flo.engine.workflows.records import Signal
-from flo.model.workflows import MAIN
+from flo.engine.workflows.records import Branch, Signal
+from flo.model.workflows import MAIN, BranchPhase
 from flo.workflow.steps import ForEachStep, RunStep
 from flows import document, workflow_harness
 
@@ -67,6 +67,8 @@ def test_the_oldest_signal_of_a_type_is_taken_first(execution):
     for signal in signals:
         execution.fold(SignalReceived(**of_run, signal=signal))
 
+    waiting = Branch(step="start", phase=BranchPhase.SIGNAL)
+    execution.fold(StepStarted(**of_run, branch=MAIN, now=waiting, at_ms=5))
     execution.fold(SignalMatched(**of_run, branch=MAIN, signal_type="b", at_ms=9))
 
     assert execution.signals == [signals[0], *signals[2:]]

@@ -4,7 +4,7 @@ from typing import get_args
 
 import pytest
 
-from flo.engine.workflows.events import BranchClosed, HistoryFiled, WorkflowAdmitted
+from flo.engine.workflows.events import BranchClosed, CallNotMade, HistoryFiled, WorkflowAdmitted
 from flo.engine.workflows.execution import HISTORY_PART_LENGTH, ExecutionEvent
 from flo.engine.workflows.history import DETAIL_LENGTH_MAX, ENTRIES
 from flo.model.errors import Invalid, NotFound
@@ -177,7 +177,7 @@ def test_a_run_that_never_was_has_no_history(long_play):
 def test_every_event_of_a_run_is_known_to_the_history_or_left_out_on_purpose():
     untold = set(get_args(ExecutionEvent)) - set(ENTRIES)
 
-    assert untold == {BranchClosed, HistoryFiled, WorkflowAdmitted}
+    assert untold == {BranchClosed, CallNotMade, HistoryFiled, WorkflowAdmitted}
 
 
 @pytest.mark.parametrize("terminal", ["Withdrawn", "flo.Cancelled"])

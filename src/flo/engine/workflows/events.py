@@ -83,6 +83,25 @@ class ActionEnded(Event):
     error_code: str | None = None
     outside: bool = True
     """Whether a worker outside did it; of a child, whether it has waited for something outside."""
+    retryable: bool = True
+    output: bytes | None = None
+    """Of a call that need not end its step; None if the result of the step has it."""
+
+
+class CallNotMade(Event):
+    """An attempt that has queued nothing: its target refused, or a plan has answered by itself."""
+
+    namespace: Namespace
+    run_id: RunId
+    branch: BranchName
+    step: StepName
+    visit: int
+    attempt: int
+    target: str
+    outcome: str
+    at_ms: int
+    error_code: str | None = None
+    retryable: bool = True
 
 
 class StepEnded(Event):

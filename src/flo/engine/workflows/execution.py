@@ -9,11 +9,13 @@ from typing import Any, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
+from flo.engine.workflows.calls import WAITS, CallLog
 from flo.engine.workflows.events import (
     ActionEnded,
     BranchClosed,
     BranchEnded,
     BranchOpened,
+    CallNotMade,
     HistoryFiled,
     RollbackBegan,
     SignalMatched,
@@ -29,16 +31,19 @@ from flo.engine.workflows.events import (
 )
 from flo.engine.workflows.records import (
     Branch,
+    CallRecord,
+    ControlKind,
     Ending,
     HistoryEntry,
     Signal,
     StepResult,
     WorkflowRun,
+    is_asked_for,
 )
 from flo.model.errors import TIMEOUT_CODE
 from flo.model.workflows import MAIN, BranchName, BranchPhase, StepName, WorkflowStatus
 from flo.workflow.definition import Definition
-from flo.workflow.outcome import TIMEOUT
+from flo.workflow.outcome import SUCCESS, TIMEOUT
 from flo.workflow.steps import ForEachStep, ParallelStep, RunStep, Step
 
 HISTORY_PART_LENGTH = 200
@@ -56,6 +61,7 @@ BranchEvent: TypeAlias = (
     StepStarted
     | StepHeld
     | ActionEnded
+    | CallNotMade
     | StepEnded
     | BranchOpened
     | BranchEnded
@@ -80,6 +86,7 @@ class Execution:
     __slots__ = (
         "admitted",
         "branches",
+        "calls",
         "definition",
         "done",
         "due_at_ms",
@@ -131,6 +138,7 @@ class Execution:
         signal, a time. One that begins counts on from the branch that has opened it."""
         self.waited = False
         """Whether it has ever waited for something outside."""
+        self.calls = CallLog()
         self.history: list[HistoryEntry] = []
         self.history_parts = 0
 
@@ -161,8 +169,18 @@ class Execution:
     def _branch_on(self, event: StepStarted | StepHeld) -> None:
         now = event.now
         self.branches[event.branch] = now
+        self._note_begin(event.at_ms)
+        if now.phase in WAITS:
+            self.calls.begin(event.branch, now, event.at_ms - self.run.created_at_ms)
         if now.until_ms is not None and now.phase in WAITS_FOR_TIME and now.until_ms > event.at_ms:
             self._wait_outside(event.branch)
+
+    def _note_begin(self, at_ms: int) -> None:
+        calls = self.calls
+        if not calls.begun:
+            calls.begun = True
+            if calls.recorded or at_ms != self.run.created_at_ms:
+                calls.control(ControlKind.BEGUN, at_ms)
 
     def _wait_outside(self, branch: BranchName) -> None:
         """A branch waits for something outside, and so do the joins that wait for the branch."""
@@ -177,6 +195,30 @@ class Execution:
             self._wait_outside(event.branch)
         branch = self.branches[event.branch]
         self.branches[event.branch] = replace(branch, awaited=None, until_ms=None)
+        self.calls.end(
+            event.branch,
+            event.at_ms - self.run.created_at_ms,
+            outcome=event.outcome,
+            error_code=event.error_code,
+            retryable=event.retryable,
+            output=event.output,
+            inside=not event.outside,
+        )
+
+    def _note_call(self, event: CallNotMade) -> None:
+        call = CallRecord(
+            branch=event.branch,
+            step=event.step,
+            visit=event.visit,
+            attempt=event.attempt,
+            began_ms=event.at_ms - self.run.created_at_ms,
+            outcome=event.outcome,
+            error_code=event.error_code,
+            retryable=event.retryable,
+            output=b"" if event.error_code is not None else None,
+            target=event.target,
+        )
+        self.calls.add(call)
 
     def _end_step(self, event: StepEnded) -> None:
         steps_since_wait = self.steps_since_wait
@@ -189,10 +231,13 @@ class Execution:
             error_code=event.error_code,
             retryable=event.retryable,
         )
-        self._keep_result(event.step, result)
         branch = self.branches[event.branch]
+        self._keep_result(event.step, result, branch.visit)
         if branch.phase is BranchPhase.JOIN:
-            self._forget_outputs(event.branch, event.step)
+            self._forget_outputs(event)
+        elif branch.phase is BranchPhase.SLEEP:
+            ended_ms = event.at_ms - self.run.created_at_ms
+            self.calls.end(event.branch, ended_ms, outcome=event.outcome)
         self.branches[event.branch] = Branch(
             step=event.step, phase=BranchPhase.BETWEEN, began_at_ms=branch.began_at_ms
         )
@@ -200,13 +245,17 @@ class Execution:
         if isinstance(step, RunStep) and step.rollback is not None and event.outcome == "success":
             self.done.append(event.step)
 
-    def _keep_result(self, step: StepName, result: StepResult) -> None:
-        self.results.pop(step, None)  # the last one that has ended stands last
+    def _keep_result(self, step: StepName, result: StepResult, visit: int) -> None:
+        before = self.results.pop(step, None)  # the last one that has ended stands last
+        if before is not None:
+            self.calls.keep_outputs(step, visit, before)
         self.results[step] = result
 
-    def _forget_outputs(self, branch: BranchName, step: StepName) -> None:
+    def _forget_outputs(self, event: StepEnded) -> None:
         """A join has ended: what its branches have come to is in its output."""
-        prefix = branch_under(branch, step, "")
+        prefix = branch_under(event.branch, event.step, "")
+        if not event.output:  # unless it could not be joined
+            self.calls.keep_items(self.outputs)
         for name in [name for name in self.outputs if name.startswith(prefix)]:
             del self.outputs[name]
 
@@ -237,13 +286,17 @@ class Execution:
     def _close_branch(self, event: BranchClosed) -> None:
         self.branches.pop(event.branch, None)
         self.steps_since_wait.pop(event.branch, None)
+        self.calls.close(event.branch, event.at_ms - self.run.created_at_ms)
 
     def _receive(self, event: SignalReceived) -> None:
         self.signals.append(event.signal)
+        self.calls.receive(event.signal)
 
     def _match(self, event: SignalMatched) -> None:
         self._wait_outside(event.branch)
         self.signals.remove(next(one for one in self.signals if one.type == event.signal_type))
+        ended_ms = event.at_ms - self.run.created_at_ms
+        self.calls.end(event.branch, ended_ms, outcome=SUCCESS)
 
     def _miss(self, event: SignalTimedOut) -> None:
         self._wait_outside(event.branch)
@@ -257,16 +310,22 @@ class Execution:
             at_ms=event.at_ms,
             error_code=TIMEOUT_CODE,
         )
-        self._keep_result(branch.step, timed_out)
+        self._keep_result(branch.step, timed_out, branch.visit)
+        ended_ms = event.at_ms - self.run.created_at_ms
+        self.calls.end(event.branch, ended_ms, outcome=TIMEOUT, error_code=TIMEOUT_CODE)
 
     def _pause(self, event: WorkflowPaused) -> None:
         self.paused = True
+        self.calls.control(ControlKind.PAUSED, event.at_ms)
 
     def _resume(self, event: WorkflowResumed) -> None:
         self.paused = False
+        self.calls.control(ControlKind.RESUMED, event.at_ms)
 
     def _begin_rollback(self, event: RollbackBegan) -> None:
         self.ending, self.to_undo, self.paused = event.ending, event.steps, False
+        if is_asked_for(event.ending):
+            self.calls.control(ControlKind.CANCELLED, event.at_ms)
 
     def _undo(self, event: StepUndone) -> None:
         self.to_undo = tuple(one for one in self.to_undo if one != event.step)
@@ -280,12 +339,14 @@ class Execution:
     def _file(self, event: HistoryFiled) -> None:
         self.history_parts += 1
         self.history = self.history[HISTORY_PART_LENGTH:]
+        self.calls.file()
 
 
 EXECUTION_FOLDS: dict[type[ExecutionEvent], Callable[[Execution, Any], None]] = {
     StepStarted: Execution._start_step,
     StepHeld: Execution._branch_on,
     ActionEnded: Execution._end_action,
+    CallNotMade: Execution._note_call,
     StepEnded: Execution._end_step,
     BranchOpened: Execution._open_branch,
     BranchEnded: Execution._end_branch,

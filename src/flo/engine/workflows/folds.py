@@ -4,15 +4,18 @@ workflow       a run that has ended, by its number                 kind "workflo
 workflow-of    the same in short, by its workflow                  kind "workflow-of", its name
 workflow-id    the number of a run whose id was chosen, by that    kind "workflow-id", name "wfrun"
 history        a part of a history that has become long            kind "history", its run id
+calls          the calls, signals and controls of that part        kind "calls", its run id
 """
 
 from collections.abc import Iterable, Iterator
 
 import msgspec
+from msgspec.structs import replace
 
 from flo.engine.due import WORKFLOW
 from flo.engine.idempotency import IdempotencyKey
 from flo.engine.state import Deployed, Permits, Space, State, Workflow
+from flo.engine.workflows.calls import Outputs, with_items
 from flo.engine.workflows.events import (
     ChildCancelled,
     HistoryFiled,
@@ -36,10 +39,14 @@ from flo.engine.workflows.execution import (
 from flo.engine.workflows.history import entries_of
 from flo.engine.workflows.records import (
     Branch,
+    CallParts,
+    ControlKind,
+    ControlRecord,
     HistoryEntry,
     WorkflowRecord,
     WorkflowRun,
     WorkflowSummary,
+    is_asked_for,
 )
 from flo.model.ids import Namespace, RunId, run_id_of
 from flo.model.storage.archive import Archived
@@ -51,6 +58,7 @@ RUN_KIND = "workflow"
 SUMMARY_KIND = "workflow-of"
 ID_KIND = "workflow-id"
 HISTORY_KIND = "history"
+CALLS_KIND = "calls"
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_definition = msgspec.msgpack.Decoder(Definition).decode
@@ -143,11 +151,18 @@ def apply_branch(state: State, event: BranchEvent) -> None:
             space.awaited.pop(before.awaited, None)
         if after.awaited is not None:
             space.awaited[after.awaited] = (event.run_id, event.branch)
+            execution.calls.note_input(event.branch, _input_of(space, after.awaited))
     if event.branch == MAIN:
         space.executions.note_status(execution)
     execution.history += entries_of(event, before)
     if before.until_ms != after.until_ms:
         reschedule(state, event.namespace, execution)
+
+
+def _input_of(space: Space, run_id: RunId) -> bytes:
+    """What a run or a child that has just been made was given."""
+    run = space.runs.get(run_id)
+    return run.input if run is not None else space.executions[run_id].run.input
 
 
 def apply_noted(state: State, event: PlanNoted | PollExhausted) -> None:
@@ -228,7 +243,18 @@ def _record_of(execution: Execution, event: WorkflowFinished) -> WorkflowRecord:
         undone=execution.undone,
         error_code=ending.error_code,
         retryable=ending.retryable,
+        calls=_last_calls(execution, event),
     )
+
+
+def _last_calls(execution: Execution, event: WorkflowFinished) -> CallParts:
+    """The calls that are not filed yet; a run that was cancelled says so."""
+    calls = execution.calls
+    parts = replace(calls.parts(), calls=tuple(with_items(calls.ended, execution.outputs)))
+    if execution.ending is not None or not is_asked_for(event.ending):
+        return parts
+    cancelled = ControlRecord(kind=ControlKind.CANCELLED, at_ms=event.at_ms, order=calls.recorded)
+    return replace(parts, controls=(*parts.controls, cancelled))
 
 
 def _summary_row(space: Space, run: WorkflowRun, event: WorkflowFinished) -> Archived:
@@ -259,17 +285,21 @@ def _summary_row(space: Space, run: WorkflowRun, event: WorkflowFinished) -> Arc
 
 def archive_history(state: State, event: HistoryFiled) -> Iterable[Archived]:
     space = state.spaces[event.namespace]
-    part: list[HistoryEntry] = space.executions[event.run_id].history[:HISTORY_PART_LENGTH]
-    yield Archived(
-        kind=HISTORY_KIND,
-        namespace=space.archive_name,
-        name=event.run_id,
-        number=event.part,
-        status="",
-        finished_at_ms=event.at_ms,
-        key=None,
-        body=_encode(part),
-    )
+    execution = space.executions[event.run_id]
+    part: list[HistoryEntry] = execution.history[:HISTORY_PART_LENGTH]
+    filled = Outputs(execution.results, execution.outputs).filled(execution.calls.ended)
+    calls = replace(execution.calls.parts(), calls=filled)
+    for kind, body in ((HISTORY_KIND, _encode(part)), (CALLS_KIND, _encode(calls))):
+        yield Archived(
+            kind=kind,
+            namespace=space.archive_name,
+            name=event.run_id,
+            number=event.part,
+            status="",
+            finished_at_ms=event.at_ms,
+            key=None,
+            body=body,
+        )
 
 
 def workflow_key(workflow: str, key: str) -> str:

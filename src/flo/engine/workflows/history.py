@@ -5,7 +5,6 @@ from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
-from flo.engine.workflows.advance.moves import CANCELLED
 from flo.engine.workflows.events import (
     ActionEnded,
     BranchEnded,
@@ -26,9 +25,8 @@ from flo.engine.workflows.events import (
     WorkflowStarted,
 )
 from flo.engine.workflows.execution import COMPENSATION, NO_BRANCH, ExecutionEvent
-from flo.engine.workflows.records import Branch, Ending, HistoryEntry
+from flo.engine.workflows.records import Branch, Ending, HistoryEntry, is_asked_for
 from flo.model.base import Event
-from flo.model.errors import CANCELLED_CODE
 from flo.model.workflows import RUN_PREFIX, BranchPhase, WorkflowStatus
 from flo.workflow.steps import TargetKind
 
@@ -162,8 +160,7 @@ def _step_undone(event: StepUndone, at: Branch) -> Entries:
 def _finished(event: WorkflowFinished, at: Branch) -> Entries:
     """The terminal; of a run that someone has cancelled, the reason."""
     ending = event.ending
-    is_asked_for = (ending.terminal, ending.error_code) == (CANCELLED, CANCELLED_CODE)
-    detail = (is_asked_for and ending.error) or ending.terminal
+    detail = (is_asked_for(ending) and ending.error) or ending.terminal
     kind, detail = _FINISHED[ending.status], detail[:DETAIL_LENGTH_MAX]
     return (_failed(ending, HistoryEntry(type=kind, at_ms=event.at_ms, detail=detail)),)
 

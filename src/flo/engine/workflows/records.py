@@ -1,9 +1,11 @@
 """What the state and the archive hold of workflows."""
 
+from enum import StrEnum
+
 import msgspec
 
 from flo.model.base import Record
-from flo.model.errors import FAILURE_CODE
+from flo.model.errors import CANCELLED_CODE, FAILURE_CODE
 from flo.model.ids import RunId
 from flo.model.workflows import (
     MAIN,
@@ -15,6 +17,9 @@ from flo.model.workflows import (
     WorkflowStatus,
 )
 from flo.workflow.outcome import StepError
+
+CANCELLED = "flo.Cancelled"
+"""The terminal of a run that somebody has cancelled."""
 
 
 class Branch(Record):
@@ -55,6 +60,63 @@ class Signal(Record):
     type: str
     payload: bytes
     at_ms: int
+    actor: str | None = None
+    """Who has sent it, where that is known."""
+    order: int = 0
+    """How many calls had ended and signals and controls had come before it."""
+
+
+class CallRecord(Record):
+    """A wait of a branch for something outside: a run, a child, a signal, a time."""
+
+    branch: BranchName
+    step: StepName
+    visit: int
+    attempt: int
+    began_ms: int
+    """After the start of the execution."""
+    took_ms: int = 0
+    run_id: RunId | None = None
+    """Of the action or the child; None if nothing was queued."""
+    outcome: str | None = None
+    """None if nobody waited for it in the end."""
+    error_code: str | None = None
+    retryable: bool = True
+    digest: bytes = b""
+    """Of the input."""
+    output: bytes | None = None
+    """None if the results of the execution have it."""
+    target: str = ""
+    """What could not be called, or what has answered instead."""
+    inside: bool = False
+    """Whether the server itself did it: it is no wait for something outside."""
+    after: int = 0
+    """How many calls had ended and signals and controls had come when it began."""
+
+
+class ControlKind(StrEnum):
+    BEGUN = "begun"
+    """It did not begin at once when it was started."""
+    PAUSED = "paused"
+    RESUMED = "resumed"
+    CANCELLED = "cancelled"
+
+
+class ControlRecord(Record):
+    """What somebody did to an execution."""
+
+    kind: ControlKind
+    at_ms: int
+    order: int
+    """As of signals."""
+
+
+class CallParts(Record):
+    """A part of what an execution has called and received, as the archive keeps it."""
+
+    calls: tuple[CallRecord, ...] = ()
+    signals: tuple[Signal, ...] = ()
+    controls: tuple[ControlRecord, ...] = ()
 
 
 class Parent(Record):
@@ -132,6 +194,8 @@ class WorkflowRecord(Record):
     undone: tuple[StepName, ...] = ()
     error_code: str | None = None
     retryable: bool = True
+    calls: CallParts = CallParts()
+    """The end of it; what came before is filed in as many parts as the history."""
 
 
 class WorkflowSummary(Record):
@@ -153,6 +217,11 @@ def error_of(ended: StepResult | Ending) -> StepError | None:
         return None
     code = ended.error_code or FAILURE_CODE
     return StepError(message=ended.error, code=code, retryable=ended.retryable)
+
+
+def is_asked_for(ending: Ending) -> bool:
+    """Whether somebody has cancelled the run, or its parent has."""
+    return (ending.terminal, ending.error_code) == (CANCELLED, CANCELLED_CODE)
 
 
 def ending_of(status: WorkflowStatus, terminal: str, error: StepError | None) -> Ending:

@@ -7,6 +7,7 @@ import msgspec
 from flo.engine.idempotency import FinishedKeys
 from flo.engine.snapshot import Section, SnapshotPart, in_chunks
 from flo.engine.state import Deployed, State, Workflow
+from flo.engine.workflows.calls import CallLog
 from flo.engine.workflows.execution import Execution
 from flo.engine.workflows.folds import (
     keys_of,
@@ -17,6 +18,8 @@ from flo.engine.workflows.folds import (
 )
 from flo.engine.workflows.records import (
     Branch,
+    CallParts,
+    CallRecord,
     Ending,
     HistoryEntry,
     Signal,
@@ -76,6 +79,10 @@ class _Execution(Record):
     waited: bool
     admitted: bool
     visits: dict[StepName, int]
+    under_way: list[CallRecord]
+    calls: CallParts
+    recorded: int
+    begun: bool
 
 
 class ExecutionsPart(SnapshotPart):
@@ -157,6 +164,10 @@ def _execution_part(execution: Execution) -> _Execution:
         waited=execution.waited,
         admitted=execution.admitted,
         visits=execution.visits,
+        under_way=list(execution.calls.under_way.values()),
+        calls=execution.calls.parts(),
+        recorded=execution.calls.recorded,
+        begun=execution.calls.begun,
     )
 
 
@@ -175,11 +186,19 @@ def _restore_execution(state: State, namespace: Namespace, part: _Execution) -> 
     execution.history, execution.history_parts = part.history, part.history_parts
     execution.steps_since_wait, execution.waited = part.steps_since_wait, part.waited
     execution.admitted, execution.visits = part.admitted, part.visits
+    _restore_calls(execution.calls, part)
     space.executions.note_status(execution)
     restore_permit(space, execution)
     space.workflow_keys.run_ids.update(keys_of(run))
     restore_awaited(space, run.run_id, execution)
     reschedule(state, namespace, execution)
+
+
+def _restore_calls(calls: CallLog, part: _Execution) -> None:
+    calls.under_way = {call.branch: call for call in part.under_way}
+    calls.ended, calls.signals = list(part.calls.calls), list(part.calls.signals)
+    calls.controls = list(part.calls.controls)
+    calls.recorded, calls.begun = part.recorded, part.begun
 
 
 SNAPSHOT = (

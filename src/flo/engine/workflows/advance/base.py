@@ -3,11 +3,12 @@
 from flo.engine.context import Context
 from flo.engine.runs.events import RunCancelled
 from flo.engine.state import State
-from flo.engine.workflows.events import StepHeld, StepStarted
+from flo.engine.workflows.events import CallNotMade, StepHeld, StepStarted
 from flo.engine.workflows.execution import Execution
 from flo.engine.workflows.records import Branch
 from flo.model.ids import Namespace, RunId
 from flo.model.workflows import BranchName
+from flo.workflow.outcome import StepError
 
 EVENTS_PER_ADVANCE_MAX = 20_000
 
@@ -45,6 +46,23 @@ class Advance:
             now=now,
             at_ms=self.now_ms,
             detail=detail,
+        )
+
+    def not_made(
+        self, branch: BranchName, now: Branch, target: str, outcome: str, error: StepError | None
+    ) -> CallNotMade:
+        return CallNotMade(
+            namespace=self.namespace,
+            run_id=self.run_id,
+            branch=branch,
+            step=now.step,
+            visit=now.visit,
+            attempt=now.attempt,
+            target=target,
+            outcome=outcome,
+            at_ms=self.now_ms,
+            error_code=error.code if error is not None else None,
+            retryable=error is None or error.retryable,
         )
 
     def cancelled(self, run_id: RunId, reason: str) -> tuple[RunCancelled, ...]:

@@ -91,7 +91,9 @@ def begin_compensation(advance: Advance, now: Branch) -> Moves:
         result = execution.results.get(now.step)
         payload = result.output if result is not None else b""
     if isinstance(payload, StepError):
-        return end_compensation(advance, now.step, EXECUTION_FAILURE, payload)
+        target = str(step.rollback.run)
+        refused = advance.not_made(COMPENSATION, now, target, EXECUTION_FAILURE, payload)
+        return (refused, *end_compensation(advance, now.step, EXECUTION_FAILURE, payload))
     return (Call(COMPENSATION, now, step.rollback.run, payload),)
 
 

@@ -116,7 +116,11 @@ def begin_item(advance: Advance, move: BeginItem) -> Moves:
     else:
         payload = _encode(item)
     if isinstance(payload, StepError):
-        return (EndStep(branch, EXECUTION_FAILURE, b"", payload),)
+        target = str(step.for_each.run)
+        return (
+            advance.not_made(branch, now, target, EXECUTION_FAILURE, payload),
+            EndStep(branch, EXECUTION_FAILURE, b"", payload),
+        )
     return (Call(branch, now, step.for_each.run, payload),)
 
 

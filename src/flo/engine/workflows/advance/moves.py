@@ -20,7 +20,6 @@ from flo.workflow.outcome import StepError
 from flo.workflow.steps import Target
 
 FAILED = "flo.Failed"
-CANCELLED = "flo.Cancelled"
 
 
 class EnterStep(NamedTuple):

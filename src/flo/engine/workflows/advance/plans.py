@@ -13,7 +13,7 @@ from flo.engine.workflows.advance.base import Advance
 from flo.engine.workflows.advance.moves import BeginPlan, EndAttempt, EndCall, Move, Moves
 from flo.engine.workflows.advance.scope import mapped, scope_of
 from flo.engine.workflows.advance.targets import Refused, queued
-from flo.engine.workflows.events import PlanNoted
+from flo.engine.workflows.events import CallNotMade, PlanNoted
 from flo.engine.workflows.records import Branch
 from flo.model.base import Event
 from flo.model.ids import ActionName
@@ -77,7 +77,8 @@ class _PlanAt:
         return self._follow(first)
 
     def ended(self, result: Result) -> Moves:
-        return self._follow(self._after(result, self._progress(), self._monitor()))
+        following = self._after(result, self._progress(), self._monitor())
+        return self._follow(following, after_call=True)
 
     def resumed(self) -> Moves:
         context, progress = self._context, self._progress()
@@ -91,14 +92,20 @@ class _PlanAt:
             return (self._noted(progress.order[0], progress.called_at_ms),)
         return ()
 
-    def _follow(self, following: Next) -> Moves:
-        """Call the executors that are chosen until one takes the call, the plan rests or ends."""
+    def _follow(self, following: Next, *, after_call: bool = False) -> Moves:
+        """Call the executors that are chosen until one takes the call, the plan rests or ends.
+
+        A plan that ends without a call has answered by itself: from its cache, or for lack of an
+        executor that may be called.
+        """
         moves: list[Event | Move] = []
         while True:
             moves.extend(self._noted_event(event) for event in following.events)
             choice, progress = following.choice, following.progress
             if isinstance(choice, EndPlan):
                 output = choice.output or b""
+                if not after_call:
+                    moves.append(self._not_made(self._name, choice.outcome, choice.error))
                 moves.append(EndAttempt(self._branch, choice.outcome, output, choice.error))
                 return moves
             now = replace(self._now, plan=_encode(progress), awaited=None)
@@ -112,6 +119,8 @@ class _PlanAt:
                 waiting = self._waiting(now, choice.executor, run)
                 moves += (run, self._advance.held(self._branch, waiting, action))
                 return moves
+            moves.append(self._not_made(action, run.outcome, run.error))
+            after_call = True
             refused = Result(run.outcome, error=run.error, is_answer=False)
             following = self._after(refused, progress, following.monitor)
 
@@ -124,6 +133,9 @@ class _PlanAt:
         until_ms = self._context.now_ms + timeout_ms if timeout_ms is not None else None
         run_id = queued.run.run_id
         return replace(now, phase=BranchPhase.ACTION, awaited=run_id, until_ms=until_ms)
+
+    def _not_made(self, target: str, outcome: str, error: StepError | None) -> CallNotMade:
+        return self._advance.not_made(self._branch, self._now, target, outcome, error)
 
     def _cached(self) -> bytes | None:
         """A result that was kept and is still good."""

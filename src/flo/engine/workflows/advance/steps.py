@@ -86,8 +86,11 @@ def begin_step(advance: Advance, branch: BranchName, step: Step | None, now: Bra
             if mapping:
                 payload = mapped(mapping, advance.execution, advance.now_ms)
             if isinstance(payload, StepError):
-                ended = EndStep(branch, EXECUTION_FAILURE, b"", payload)
-                return (advance.started(branch, now, target.name), ended)
+                return (
+                    advance.started(branch, now, target.name),
+                    advance.not_made(branch, now, str(target), EXECUTION_FAILURE, payload),
+                    EndStep(branch, EXECUTION_FAILURE, b"", payload),
+                )
             return call(advance, Call(branch, now, target, payload))
         case SignalStep():
             return begin_signal(advance, branch, now, step)

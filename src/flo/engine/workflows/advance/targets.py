@@ -73,6 +73,7 @@ def _await(
     if isinstance(started, Refused):
         return (
             advance.started(branch, now, target.name),
+            advance.not_made(branch, now, str(target), started.outcome, started.error),
             EndAttempt(branch, started.outcome, b"", started.error),
         )
     waiting = replace(now, phase=phase, awaited=started.run.run_id)

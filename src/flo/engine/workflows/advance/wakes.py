@@ -9,7 +9,6 @@ from flo.engine.state import Space
 from flo.engine.workflows.advance.base import Advance
 from flo.engine.workflows.advance.ends import begin_compensation
 from flo.engine.workflows.advance.moves import (
-    CANCELLED,
     BeginItem,
     EndAttempt,
     EndCall,
@@ -27,13 +26,17 @@ from flo.engine.workflows.advance.steps import begin_step, enter_step
 from flo.engine.workflows.advance.waits import time_out_signal
 from flo.engine.workflows.events import ActionEnded, WorkflowFinished
 from flo.engine.workflows.execution import COMPENSATION, is_item
-from flo.engine.workflows.records import Branch, error_of
+from flo.engine.workflows.records import CANCELLED, Branch, error_of
 from flo.model.errors import CANCELLED_CODE, TIMEOUT_CODE
 from flo.model.ids import RunId, parse_run_id
 from flo.model.workflows import MAIN, BranchName, BranchPhase, WorkflowStatus
 from flo.workflow.definition import START, TerminalKind
-from flo.workflow.outcome import SUCCESS, TIMEOUT, StepError, outcome_of_child
+from flo.workflow.outcome import PENDING, SUCCESS, TIMEOUT, StepError, outcome_of_child
+from flo.workflow.plan.progress import ERROR_OUTCOMES
 from flo.workflow.steps import ForEachStep, RunStep, SignalStep
+
+MAY_GO_ON = ERROR_OUTCOMES | {PENDING}
+"""After these outcomes a step may go on: with a retry, a poll, another executor."""
 
 
 def begin(advance: Advance) -> Moves:
@@ -69,6 +72,8 @@ def end_wait(
         error=error.message if error is not None else None,
         error_code=error.code if error is not None else None,
         outside=outside,
+        retryable=error is None or error.retryable,
+        output=output if branch == COMPENSATION or outcome in MAY_GO_ON else None,
     )
     if now.plan is not None:
         return (ended, EndCall(branch, outcome, output, error, answered))
