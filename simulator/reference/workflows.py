@@ -311,6 +311,11 @@ class WorkflowReference:
         now = timeline.branches[event.branch]
         timeline.branches[event.branch] = msgspec.structs.replace(now, awaited=None, until_ms=None)
 
+    @reads
+    def _not_made(self, event: CallNotMade) -> None:
+        now = self._live_run(event).branches.get(event.branch)
+        self._hold(Invariant.ONE_BRANCH_WAITS, now is None or now.awaited is None, event, now)
+
     def _check_code(self, timeline: WorkflowTimeline, event: ActionEnded) -> None:
         run = self._runs.find(timeline.namespace, event.awaited)
         if run is not None and run.status is RunStatus.FAILED:
@@ -445,7 +450,7 @@ class WorkflowReference:
         self._finished.append((*timeline.key, ending.status))
 
     @reads
-    def _nothing(self, event: PollExhausted | ChildCancelled | HistoryFiled | CallNotMade) -> None:
+    def _nothing(self, event: PollExhausted | ChildCancelled | HistoryFiled) -> None:
         """Other events say what comes of it."""
 
     # ── schedules and triggers ────────────────────────────────────────────────────────────────────
