@@ -19,6 +19,7 @@ from flo.engine.state import State
 from flo.engine.volatile import VolatileState
 from flo.log.memory import MemoryArchive
 from flo.model.base import Event, Message, Nothing
+from flo.model.errors import FloError
 from flo.model.ids import NAMESPACE_DEFAULT, run_id_of
 from flo.model.runs import Claim
 from flo.model.storage.archive import ArchiveAddress, address_of
@@ -77,7 +78,7 @@ class EngineHarness:
         self.records = Records()
 
     def execute(self, *steps: Message | Later) -> Decision:
-        """Carry out some commands; what came of the last one."""
+        """Carry out some commands; what came of the last one. A refusal is raised."""
         decision = Decision(Nothing())
         for step in steps:
             if isinstance(step, Later):
@@ -85,6 +86,8 @@ class EngineHarness:
                 continue
             decision = execute(self.state, step, self.context(step))
             self._keep(decision)
+            if isinstance(decision.reply, FloError):
+                raise decision.reply
         return decision
 
     def _keep(self, decision: Decision) -> None:

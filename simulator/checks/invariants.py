@@ -31,6 +31,9 @@ class Invariant(StrEnum):
     BACKOFF = "a retry waits for no less than the action's retry delay, unless its worker is gone"
     CLAIMED_FIRST = "no attempt ends that was not claimed"
     HOLDER_REPORTS = "only its holder ends an attempt; the result of a lost lease is refused"
+    LATE_REPORTS_KEPT = (
+        "the first late report of an attempt is kept as its worker made it, and refused"
+    )
     ENDED_IS_FINAL = "nothing happens to a run that has ended"
     CANCEL_IS_FINAL = "what is cancelled is handed to nobody, and never ends otherwise"
     ONLY_THE_DEAD = "nothing but a dead letter is requeued or purged"

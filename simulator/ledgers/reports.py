@@ -3,6 +3,7 @@
 from collections import defaultdict
 from typing import TypeAlias
 
+from flo.engine.runs.records import LateReport
 from flo.model.ids import Namespace, RunId, WorkerId
 
 CODES = ("busy", "closed", "RuntimeError")
@@ -57,6 +58,17 @@ class Reports:
     ) -> bool:
         sent = self._fails[run]
         return (worker_id, attempt, error, retry) in sent or (worker_id, 0, error, retry) in sent
+
+    def has_any(self, run: RunKey, attempt: int, report: LateReport) -> bool:
+        """Whether the worker has sent this, be it a result or a failure."""
+        sender = report.worker_id
+        if report.error is None:
+            return report.output is not None and self.has_complete(
+                run, sender, attempt, report.output
+            )
+        return any(
+            self.has_fail(run, sender, attempt, report.error, retry) for retry in (True, False)
+        )
 
     def has_timeout(self, run: RunKey, worker_id: WorkerId, attempt: int, error: str) -> bool:
         return (worker_id, attempt, error) in self._timeouts[run]

@@ -192,6 +192,9 @@ class Ledger:
             before = run.in_vain.get(hold.task.attempt) == (hold.worker_id, said)
         before = before and not run.is_purged
         self._hold(Invariant.REPEAT_ANSWERED, not before, error.message, hold, run)
+        is_late = error.code == "lease_lost" and hold.task.attempt in run.unknown
+        is_kept = hold.task.attempt in run.late
+        self._hold(Invariant.LATE_REPORTS_KEPT, is_kept or not is_late, error.message, hold, run)
         if hold.reports == 1:
             self.lease_refused(hold, error)
 

@@ -1,11 +1,14 @@
 """All that the log has said of one run: how it was made, what it has been, and for how long."""
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from flo.engine.runs.records import Run
-from flo.model.ids import Namespace, WorkerId
-from flo.model.runs import LIVE, RunStatus
+from flo.model.ids import Namespace, RunId, WorkerId
+from flo.model.runs import LIVE, AttemptEnd, RunStatus
 from simulator.checks.observer import TimerProbe
+
+ArchivedRun: TypeAlias = tuple[Namespace, RunId, RunStatus, int, bytes | None, bool]
+"""What the archive is to keep of a run that has ended."""
 
 
 class RunPhase(NamedTuple):
@@ -40,6 +43,10 @@ class RunTimeline:
         self.claimers: dict[int, WorkerId] = {}
         self.in_vain: dict[int, tuple[WorkerId, str]] = {}
         """The attempts that ended without a result: whose they were, and why."""
+        self.unknown: set[int] = set()
+        """The attempts that ended without a report."""
+        self.late: set[int] = set()
+        """Those of them that were reported later."""
         self.error_code: str | None = None
         """Of the failure it has ended with."""
         self.is_final = False
@@ -53,6 +60,14 @@ class RunTimeline:
     def becomes(self, status: RunStatus, position: int) -> None:
         self.status = status
         self._turn(RunPhase(position, status, self.attempt, self.output, self.is_dead))
+
+    def attempt_ends(self, end: AttemptEnd) -> None:
+        if end is not AttemptEnd.REPORTED:
+            self.unknown.add(self.attempt)
+
+    @property
+    def archived(self) -> ArchivedRun:
+        return (*self.key, self.status, self.attempt, self.output, self.is_dead)
 
     def leaves(self, position: int) -> None:
         self.is_purged, self.is_dead = True, False

@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from flo.engine.runs.events import (
+    LateReportNoted,
     RunCancelled,
     RunClaimed,
     RunCompleted,
@@ -33,11 +34,8 @@ from simulator.reference.handlers import reads
 from simulator.reference.limits import LimitReference
 from simulator.reference.namespaces import NamespaceReference
 from simulator.reference.queues import QueueReference, label_set, labels_had
-from simulator.reference.run_timeline import RunTimeline
+from simulator.reference.run_timeline import ArchivedRun, RunTimeline
 from simulator.reference.workers import WorkerReference
-
-ArchivedRun: TypeAlias = tuple[Namespace, RunId, RunStatus, int, bytes | None, bool]
-"""What the archive is to keep of a run that has ended."""
 
 ArchivedAt: TypeAlias = tuple[Namespace, ActionName, int]
 
@@ -222,6 +220,7 @@ class RunReference:
             action = self._actions.settings[event.namespace, timeline.made.action]
             self._hold(Invariant.BACKOFF, delay_ms >= action.retry_delay_ms, delay_ms, timeline)
         self._check_code(event)
+        timeline.attempt_ends(event.end)
         self._let_go(timeline, event.error)
         timeline.becomes(RunStatus.PENDING, self._observer.position)
         timeline.ready_at_ms = event.ready_at_ms
@@ -265,6 +264,7 @@ class RunReference:
         if not self._has_timeout(timeline, event.error):
             self._check_given_up(timeline, event.error, retry=False)
         self._hold(Invariant.ATTEMPTS_BOUNDED, self._is_exhausted(timeline), event, timeline)
+        timeline.attempt_ends(event.end)
         self._let_go(timeline, event.error)
         self._end(timeline, RunStatus.TIMED_OUT, is_dead=True)
 
@@ -273,6 +273,7 @@ class RunReference:
         timeline = self._live_run(event.namespace, event.run_id)
         self._hold(Invariant.CANCEL_IS_FINAL, event.worker_id == timeline.holder, event, timeline)
         if timeline.holder is not None:
+            timeline.attempt_ends(AttemptEnd.CANCELLED)
             self.cancels.setdefault((event.namespace, timeline.holder), []).append(timeline)
         elif timeline.timer is None and not self._limits.is_waiting(timeline):
             self._queues.remove(timeline)
@@ -280,6 +281,16 @@ class RunReference:
             self._free_permit(timeline)
         timeline.holder = timeline.lease_ms = None
         self._end(timeline, RunStatus.CANCELLED)
+
+    @reads
+    def _late(self, event: LateReportNoted) -> None:
+        timeline = self.by_id[event.namespace, event.run_id]
+        is_first = event.attempt in timeline.unknown - timeline.late
+        is_said = self._reports.has_any(timeline.key, event.attempt, event.report)
+        self._hold(Invariant.LATE_REPORTS_KEPT, is_first and is_said, event, timeline)
+        timeline.late.add(event.attempt)
+        if not timeline.is_live:
+            self._to_archive[timeline.key] = timeline.archived
 
     @reads
     def _revived(self, event: RunRevived) -> None:
@@ -472,13 +483,7 @@ class RunReference:
         timeline.timer = None
         del self.live[timeline.key]
         self.ended_now.add(timeline.key)
-        self._to_archive[timeline.key] = (
-            *timeline.key,
-            status,
-            timeline.attempt,
-            timeline.output,
-            is_dead,
-        )
+        self._to_archive[timeline.key] = timeline.archived
 
     def _check_archived(self, archived: Sequence[Archived]) -> None:
         ended = list(self._to_archive.values())

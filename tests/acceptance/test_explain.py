@@ -13,6 +13,7 @@ import pytest
 import pytest_asyncio
 
 from flo import ActionLimits, CauseCode, Flo
+from flo.model.errors import FloError
 from flo.testing.process import ServerProcess
 from wasm.guests import FOREVER, guest
 
@@ -135,6 +136,17 @@ async def deleted(flo: Flo) -> tuple[str, Codes]:
     return run_id, ["no_worker", "action_deleted"]
 
 
+async def reported_late(flo: Flo) -> tuple[str, Codes]:
+    await flo.actions.register("late", max_retries=0)
+    run_id = await invoked(flo, "late")
+    await flo.workers.register("latecomer", ["late"])
+    await flo.workers.claim("latecomer", ["late"])
+    await flo.workers.deregister("latecomer")
+    with pytest.raises(FloError, match="is lost"):
+        await flo.workers.complete(run_id, "latecomer", {}, attempt=1)
+    return run_id, ["ended", "late_report"]
+
+
 async def ended(flo: Flo) -> tuple[str, Codes]:
     await flo.actions.register("ended")
     run_id = await invoked(flo, "ended")
@@ -169,6 +181,7 @@ RUNS: list[Scene] = [
     disabled,
     deleted,
     ended,
+    reported_late,
     executed_by_server,
     places_taken,
 ]

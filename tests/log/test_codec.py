@@ -30,6 +30,7 @@ from flo.engine.kv.events import KeyDeleted, KeyExpired, KeyKept, KeyPut
 from flo.engine.machine import EVENTS
 from flo.engine.namespaces.events import NamespaceCreated, NamespaceDeleted
 from flo.engine.runs.events import (
+    LateReportNoted,
     RunCancelled,
     RunClaimed,
     RunCompleted,
@@ -44,7 +45,7 @@ from flo.engine.runs.events import (
     RunTimedOut,
     RunTouched,
 )
-from flo.engine.runs.records import Attempt, Run
+from flo.engine.runs.records import Attempt, LateReport, Run
 from flo.engine.streams.events import (
     RecordsAppended,
     StreamAltered,
@@ -146,7 +147,7 @@ WRITTEN = [
     ),
     (
         RunQueued(namespace="n", run=RUN),
-        b"\x91\x93\xa9RunQueued\xa1n\xdc\x00\x1c\xa3a-1\xa1a\x01\xc4\x01i\n\x01\x02\xa7pending\x00\xc0\xc0\xc0\xa1k\x81\xa1l\xcb?\xf8\x00\x00\x00\x00\x00\x00\x91\x98\x01\xa1w\x01\x02\xa1e\xc0\xc3\xa8reported\xc0\xc0\xc0\xc0\xc2\xc2\x00\xc0\xc0\xc0\x00\x00\xc0",
+        b"\x91\x93\xa9RunQueued\xa1n\xdc\x00\x1c\xa3a-1\xa1a\x01\xc4\x01i\n\x01\x02\xa7pending\x00\xc0\xc0\xc0\xa1k\x81\xa1l\xcb?\xf8\x00\x00\x00\x00\x00\x00\x91\x99\x01\xa1w\x01\x02\xa1e\xc0\xc3\xa8reported\xc0\xc0\xc0\xc0\xc0\xc2\xc2\x00\xc0\xc0\xc0\x00\x00\xc0",
     ),
     (
         RunsRekeyed(namespace="n", action="a", keys=((1, "k"), (2, None))),
@@ -216,7 +217,16 @@ WRITTEN = [
     ),
     (
         RunRevived(namespace="n", run=RUN, was=RunStatus.TIMED_OUT),
-        b"\x91\x94\xaaRunRevived\xa1n\xdc\x00\x1c\xa3a-1\xa1a\x01\xc4\x01i\n\x01\x02\xa7pending\x00\xc0\xc0\xc0\xa1k\x81\xa1l\xcb?\xf8\x00\x00\x00\x00\x00\x00\x91\x98\x01\xa1w\x01\x02\xa1e\xc0\xc3\xa8reported\xc0\xc0\xc0\xc0\xc2\xc2\x00\xc0\xc0\xc0\x00\x00\xc0\xa9timed_out",
+        b"\x91\x94\xaaRunRevived\xa1n\xdc\x00\x1c\xa3a-1\xa1a\x01\xc4\x01i\n\x01\x02\xa7pending\x00\xc0\xc0\xc0\xa1k\x81\xa1l\xcb?\xf8\x00\x00\x00\x00\x00\x00\x91\x99\x01\xa1w\x01\x02\xa1e\xc0\xc3\xa8reported\xc0\xc0\xc0\xc0\xc0\xc2\xc2\x00\xc0\xc0\xc0\x00\x00\xc0\xa9timed_out",
+    ),
+    (
+        LateReportNoted(
+            namespace="n",
+            run_id="a-1",
+            attempt=1,
+            report=LateReport(worker_id="w", at_ms=2, outcome="o", output=b"x"),
+        ),
+        b"\x91\x95\xafLateReportNoted\xa1n\xa3a-1\x01\x97\xa1w\x02\xa1o\xc4\x01x\xc0\xc0\xc0",
     ),
     (
         RunPurged(namespace="n", action="a", number=1, was=RunStatus.FAILED, key="k"),

@@ -151,6 +151,14 @@ def late_results_are_accepted(monkeypatch):
     monkeypatch.setitem(RULES, Complete, complete)
 
 
+@control(Invariant.LATE_REPORTS_KEPT)
+def late_reports_are_forgotten(monkeypatch):
+    def refuse_late(state, run, command, refusal, context):
+        raise refusal
+
+    monkeypatch.setattr(reports, "refuse_late", refuse_late)
+
+
 @control(Invariant.LEASE_HONOURED)
 def results_in_time_are_refused(monkeypatch):
     def complete(state, command, context):

@@ -5,16 +5,18 @@ from collections.abc import Iterable
 import msgspec
 
 from flo.model.base import Event, Message, Observation
+from flo.model.errors import FloError
 from flo.model.storage.archive import ArchiveAddress, Archived
 from flo.model.storage.records import Chunk
 
 
 class Decision(msgspec.Struct, frozen=True):
-    reply: Message
+    reply: Message | FloError
+    """A refusal is a reply where something is remembered of it; else it is raised."""
     events: tuple[Event, ...] = ()
     observations: tuple[Observation, ...] = ()
     archived: tuple[Archived, ...] = ()
-    """Filled in by execute(): what left the state for the archive."""
+    """Rows that a rule files anew; execute() adds what left the state for the archive."""
     removed: tuple[ArchiveAddress, ...] = ()
     """Filled in by execute(): what the archive is to let go of."""
     chunks: tuple[Chunk, ...] = ()

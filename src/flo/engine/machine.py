@@ -121,7 +121,7 @@ def execute(state: State, command: Message, context: Context) -> Decision:
         return decision
     ahead: list[Iterator[Event]] = [iter(decision.then), iter(decision.events)]
     events: list[Event] = []
-    archived: list[Archived] = []
+    archived: list[Archived] = list(decision.archived)
     removed: list[ArchiveAddress] = []
     while ahead:  # what follows on an event comes before what else there is
         event = next(ahead[-1], None)
@@ -151,7 +151,7 @@ def execute(state: State, command: Message, context: Context) -> Decision:
 
 
 def decide(state: State, command: Message, context: Context) -> Decision:
-    """What the rules say to this command; nothing is changed, and a refusal is raised."""
+    """What the rules say to this command; nothing is changed, and a mere refusal is raised."""
     try:
         kind = type(command)
         FIELD_CHECKS[kind](command)

@@ -36,6 +36,9 @@ class CauseCode(StrEnum):
     HELD_BY_WORKER = "held_by_worker"
     EXECUTED_BY_SERVER = "executed_by_server"
 
+    LATE_REPORT = "late_report"
+    """An attempt that ended without a report was reported afterwards; that was refused."""
+
     # A workflow run.
     PAUSED = "paused"
     WORKFLOW_LIMIT = "workflow_limit"

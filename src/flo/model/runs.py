@@ -132,6 +132,20 @@ class Touched(Message):
     lease_expires_at_ms: int | None
 
 
+class LateReportView(Message):
+    """What a worker reported of an attempt that had ended without its report; it was refused."""
+
+    worker_id: WorkerId
+    reported_at_ms: int
+    outcome: str
+    output: bytes | None = None
+    """Unless it is longer than 4 KiB."""
+    output_digest: str | None = None
+    """SHA-256 of an output that is longer."""
+    error: str | None = None
+    error_code: str | None = None
+
+
 class AttemptView(Message):
     """One try that ended without a result."""
 
@@ -143,6 +157,8 @@ class AttemptView(Message):
     error_code: str | None
     retryable: bool
     end: AttemptEnd
+    late_report: LateReportView | None = None
+    """What its worker said of it after it had ended."""
 
 
 class CauseKind(StrEnum):

@@ -315,6 +315,8 @@ class Shard:
         for address in decision.removed:
             self._prefetch.recent[address] = None
             batch.remove(address)
+        if isinstance(decision.reply, FloError):
+            self._watcher.refused(decision.reply.code)
         return decision.reply
 
     def _serve(self, batch: Batch) -> None:

@@ -36,6 +36,7 @@ from flo.model.runs import (
     CauseView,
     ExplainRun,
     GetRun,
+    LateReportView,
     ListRuns,
     RunStatus,
     RunView,
@@ -109,6 +110,8 @@ def _run_details(run: RunView) -> str:
         ended = f"{time_text(attempt.ended_at_ms)} on {attempt.worker_id}"
         how = "" if attempt.end is AttemptEnd.REPORTED else f" ({attempt.end})"
         details[f"attempt {attempt.number}"] = f"ended {ended}{how}: {attempt.error}"
+        if attempt.late_report is not None:
+            details[f"attempt {attempt.number} late"] = _late_text(attempt.late_report)
     return lines(details)
 
 
@@ -119,6 +122,14 @@ def _cause_text(cause: CauseView) -> str | None:
     where = f" in {cause.branch}" if cause.branch else ""
     nth = f"visit {cause.visit}, attempt {cause.attempt}"
     return f"step {cause.step}{where} of {cause.workflow_run_id}, {nth}"
+
+
+def _late_text(late: LateReportView) -> str:
+    """What a worker said of an attempt when it was no longer its own."""
+    digest = f"sha256 {late.output_digest}" if late.output_digest else None
+    said = late.error or payload_text(late.output) or digest
+    what = f"{late.outcome}: {said}" if said else late.outcome
+    return f"reported {time_text(late.reported_at_ms)} by {late.worker_id}, too late: {what}"
 
 
 def _settings_text(action: ActionView) -> str:

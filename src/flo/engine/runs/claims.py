@@ -11,13 +11,13 @@ from itertools import islice
 
 from msgspec.structs import replace
 
+from flo.engine.actions.rates import rate_of_limits, rate_under
 from flo.engine.actions.records import Action
 from flo.engine.context import Context
 from flo.engine.decision import Decision
 from flo.engine.due import RUN
 from flo.engine.runs.events import RunClaimed
 from flo.engine.runs.queue import lane_key
-from flo.engine.runs.rates import rate_of_limits, rate_under
 from flo.engine.runs.records import Run
 from flo.engine.state import Space, State
 from flo.engine.volatile import VolatileState

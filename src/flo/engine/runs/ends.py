@@ -13,7 +13,7 @@ from flo.engine.due import RUN
 from flo.engine.runs.events import RunCancelled, RunCompleted, RunFailed, RunTimedOut
 from flo.engine.runs.limits import give_back_permit, leave_queue
 from flo.engine.runs.records import ARCHIVE_KIND, Attempt, Run
-from flo.engine.state import State
+from flo.engine.state import Space, State
 from flo.engine.workers.rules import count_run
 from flo.model.errors import CANCELLED_CODE
 from flo.model.ids import TEXT_LENGTH_MAX, Namespace, RunId
@@ -28,20 +28,24 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def archive_run(state: State, event: RunEnd) -> tuple[Archived]:
-    run = finished_run(state, event)
-    row = Archived(
+    return (archived_run(state.spaces[event.namespace], finished_run(state, event)),)
+
+
+def archived_run(space: Space, run: Run) -> Archived:
+    """A run that has ended, as the archive keeps it."""
+    assert run.finished_at_ms is not None
+    return Archived(
         kind=ARCHIVE_KIND,
-        namespace=state.spaces[event.namespace].archive_name,
+        namespace=space.archive_name,
         name=run.action,
         number=run.number,
         status=run.status,
-        finished_at_ms=event.at_ms,
+        finished_at_ms=run.finished_at_ms,
         key=run.idempotency_key,
         body=_encode(run),
         dead=run.dead_lettered,
         sequence=run.sequence,
     )
-    return (row,)
 
 
 def finished_run(state: State, event: RunEnd) -> Run:

@@ -1,6 +1,6 @@
 """What the log remembers of runs."""
 
-from flo.engine.runs.records import Run
+from flo.engine.runs.records import LateReport, Run
 from flo.model.base import Event
 from flo.model.ids import (
     ActionName,
@@ -105,6 +105,15 @@ class RunCancelled(Event):
     reason: str
     worker_id: WorkerId | None
     """Who held it."""
+
+
+class LateReportNoted(Event):
+    """A report of an attempt that had ended without one: it was refused, and it was made."""
+
+    namespace: Namespace
+    run_id: RunId
+    attempt: int
+    report: LateReport
 
 
 class RunRevived(Event):

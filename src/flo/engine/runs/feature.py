@@ -1,5 +1,6 @@
 """Runs: what the machine knows of them."""
 
+from flo.engine.actions.rates import observe_begun
 from flo.engine.due import RUN
 from flo.engine.feature import Feature, folds_in, queries_in, reactions_in, rules_in
 from flo.engine.kv.rules import changes_length
@@ -7,11 +8,11 @@ from flo.engine.runs import (
     claims,
     dead_letters,
     ends,
+    late,
     limits,
     long_polls,
     lookups,
     queries,
-    rates,
     reports,
     rules,
 )
@@ -33,7 +34,7 @@ from flo.model.runs import (
 
 FEATURE = Feature(
     rules=rules_in(rules, claims, reports, dead_letters),
-    folds=folds_in(rules, limits, claims, reports, ends, dead_letters),
+    folds=folds_in(rules, limits, claims, reports, late, ends, dead_letters),
     reactions=reactions_in(reports),
     queries=queries_in(queries, query),
     lookups=lookups.LOOKUPS,
@@ -57,6 +58,6 @@ FEATURE = Feature(
         RunPurged: dead_letters.address_of,
     },
     due={RUN: reports.fall_due},
-    observations={RunsBegun: rates.observe_begun},
+    observations={RunsBegun: observe_begun},
     snapshot=SNAPSHOT,
 )

@@ -12,7 +12,7 @@ from flo.engine.runs.lookups import (
     found_runs,
     numbers_below,
 )
-from flo.engine.runs.records import Attempt, Run, RunCause
+from flo.engine.runs.records import Attempt, LateReport, Run, RunCause
 from flo.engine.state import State
 from flo.model.errors import NotFound
 from flo.model.ids import Namespace
@@ -22,6 +22,7 @@ from flo.model.runs import (
     CauseView,
     Ended,
     GetRun,
+    LateReportView,
     ListDeadRuns,
     ListRuns,
     RunPage,
@@ -124,6 +125,19 @@ def _attempt_view(attempt: Attempt) -> AttemptView:
         error_code=attempt.error_code,
         retryable=attempt.retryable,
         end=attempt.end,
+        late_report=_late_view(attempt.late) if attempt.late is not None else None,
+    )
+
+
+def _late_view(late: LateReport) -> LateReportView:
+    return LateReportView(
+        worker_id=late.worker_id,
+        reported_at_ms=late.at_ms,
+        outcome=late.outcome,
+        output=late.output,
+        output_digest=late.output_digest,
+        error=late.error,
+        error_code=late.error_code,
     )
 
 

@@ -13,6 +13,21 @@ from flo.model.workflows import BranchName, StepName
 ARCHIVE_KIND = "run"
 
 
+class LateReport(Record):
+    """What a worker reported of an attempt that was no longer its own."""
+
+    worker_id: WorkerId
+    at_ms: int
+    outcome: str
+    """That of a result; `failure` or `timeout` if it failed."""
+    output: bytes | None = None
+    """Unless it is long."""
+    output_digest: str | None = None
+    """SHA-256 of an output that is too long to be kept."""
+    error: str | None = None
+    error_code: str | None = None
+
+
 class Attempt(Record):
     """One try that ended without a result."""
 
@@ -24,6 +39,7 @@ class Attempt(Record):
     error_code: str | None = None
     retryable: bool = True
     end: AttemptEnd = AttemptEnd.REPORTED
+    late: LateReport | None = None
 
 
 class RunCause(Record):

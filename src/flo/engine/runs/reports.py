@@ -7,8 +7,8 @@
     the worker is back, and never heard of it ──▸ released: requeued, and no attempt is used up
     the server died while it executed the module ──▸ given back, as if it had not been claimed
 
-A report counts only from who holds the run. One that comes again, because its answer got lost,
-changes nothing again.
+A report counts only from who holds the run; what one says that comes too late is remembered, see
+runs/late.py. One that comes again, because its answer got lost, changes nothing again.
 """
 
 from collections.abc import Iterable, Iterator
@@ -31,13 +31,14 @@ from flo.engine.runs.events import (
     RunTimedOut,
     RunTouched,
 )
+from flo.engine.runs.late import refuse_late, reported_code
 from flo.engine.runs.limits import enter_queue, return_to_queue
 from flo.engine.runs.lookups import ended_run
 from flo.engine.runs.records import Run
 from flo.engine.state import Space, State
 from flo.engine.workers.events import WorkerBack, WorkerDeregistered, WorkerLost
 from flo.model.base import Event
-from flo.model.errors import TIMEOUT_CODE, Conflict, NotFound, TooLarge, code_in
+from flo.model.errors import TIMEOUT_CODE, Conflict, NotFound, TooLarge
 from flo.model.ids import (
     DURATION_MS_MAX,
     ERROR_LENGTH_MAX,
@@ -69,6 +70,8 @@ def decide_complete(state: State, command: Complete, context: Context) -> Decisi
     run = _reported_run(state, command, context)
     if _reported_before(run, command):
         return Decision(Accepted(run_id=command.run_id, status=RunStatus.COMPLETED))
+    if run is not None and not is_held(run, command):
+        return refuse_late(state, run, command, lease_lost(run, command), context)
     action = state.space(command.namespace).settings(leased_run(run, command).action)
     check_schema(action.output_schema, command.output, "the output", "output_invalid")
     completed = RunCompleted(
@@ -106,9 +109,11 @@ def decide_fail(state: State, command: Fail, context: Context) -> Decision:
     found = _reported_run(state, command, context)
     if found is not None and _reported_before(found, command):
         return Decision(Accepted(run_id=command.run_id, status=found.status))
+    if found is not None and not is_held(found, command):
+        return refuse_late(state, found, command, lease_lost(found, command), context)
     run = leased_run(found, command)
     space = state.spaces[command.namespace]
-    error, code = command.error[:ERROR_LENGTH_MAX], _reported_code(command)
+    error, code = command.error[:ERROR_LENGTH_MAX], reported_code(command)
     action = space.settings(run.action)
     if command.retry and has_retries(run, action):
         requeued = _requeued(
@@ -267,20 +272,29 @@ def leased_run(run: Run | None, command: Complete | Fail | Touch) -> Run:
     """The run this worker holds now; a stale holder is told so."""
     if run is None:
         raise NotFound(f"run {command.run_id!r} does not exist, or has ended", code="run_not_found")
-    if (
-        run.status is not RunStatus.RUNNING
-        or run.worker_id != command.worker_id
-        or command.attempt not in (0, run.attempt)
-    ):
-        holder = f", held by {run.worker_id!r} as attempt {run.attempt}" if run.worker_id else ""
-        attempt = f" of attempt {command.attempt}" if command.attempt else ""
-        raise Conflict(
-            f"the lease of {command.worker_id!r} on run {run.run_id!r}{attempt} is lost: "
-            f"the run is {run.status}{holder}",
-            code="lease_lost",
-            details={"status": run.status},
-        )
+    if not is_held(run, command):
+        raise lease_lost(run, command)
     return run
+
+
+def is_held(run: Run, command: Complete | Fail | Touch) -> bool:
+    """Whether this worker holds the run, as this attempt."""
+    return (
+        run.status is RunStatus.RUNNING
+        and run.worker_id == command.worker_id
+        and command.attempt in (0, run.attempt)
+    )
+
+
+def lease_lost(run: Run, command: Complete | Fail | Touch) -> Conflict:
+    holder = f", held by {run.worker_id!r} as attempt {run.attempt}" if run.worker_id else ""
+    attempt = f" of attempt {command.attempt}" if command.attempt else ""
+    return Conflict(
+        f"the lease of {command.worker_id!r} on run {run.run_id!r}{attempt} is lost: "
+        f"the run is {run.status}{holder}",
+        code="lease_lost",
+        details={"status": run.status},
+    )
 
 
 def has_retries(run: Run, action: Action) -> bool:
@@ -335,10 +349,6 @@ def given_up(
         error_code=code,
         end=end,
     )
-
-
-def _reported_code(command: Fail) -> str:
-    return command.code or (TIMEOUT_CODE if command.timed_out else code_in(command.error))
 
 
 def _was_cut_off(run: Run) -> bool:

@@ -32,11 +32,33 @@ def causes_of(state: State, namespace: Namespace, run: Run, context: Context) ->
     """Why a live run is where it is; never empty."""
     space = state.space(namespace)
     if run.status is RunStatus.RUNNING:
-        return [*_in_grace(space, namespace, run, context), _executed(run)]
+        return [*_in_grace(space, namespace, run, context), _executed(run), *reported_late(run)]
     causes = list(_held_back(space, namespace, run, context))
     if not causes:
         causes = who_could_take(state, namespace, run, context)
-    return [*causes, *_of_action(space, run)]
+    return [*causes, *_of_action(space, run), *reported_late(run)]
+
+
+def reported_late(run: Run) -> Iterator[Cause]:
+    """What was said of its attempts after they had ended: each may have had its effect."""
+    for attempt in run.attempts:
+        late = attempt.late
+        if late is not None:
+            yield Cause(
+                code=CauseCode.LATE_REPORT,
+                text=f"Attempt {attempt.number} ended as {attempt.end.value}, and worker "
+                f"{late.worker_id!r} reported {late.outcome!r} of it afterwards: its effect may "
+                "have happened.",
+                since_at_ms=late.at_ms,
+                advice=[f"flo action status {run.run_id}"],
+                facts={
+                    "attempt": attempt.number,
+                    "end": attempt.end.value,
+                    "worker_id": late.worker_id,
+                    "outcome": late.outcome,
+                    "error_code": late.error_code,
+                },
+            )
 
 
 def _in_grace(space: Space, namespace: Namespace, run: Run, context: Context) -> Iterator[Cause]:

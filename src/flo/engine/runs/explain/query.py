@@ -1,7 +1,7 @@
 """Explain a run: live or ended."""
 
 from flo.engine.context import Context
-from flo.engine.runs.explain.causes import causes_of
+from flo.engine.runs.explain.causes import causes_of, reported_late
 from flo.engine.runs.lookups import ended_run
 from flo.engine.runs.records import Run
 from flo.engine.state import State
@@ -18,7 +18,7 @@ def explain_run(state: State, query: ExplainRun, context: Context) -> RunExplana
     run = ended_run(space, query.run_id, context)
     if run is None:
         raise NotFound(f"run {query.run_id!r} does not exist", code="run_not_found")
-    return _explanation(run, [_ended(run)])
+    return _explanation(run, [_ended(run), *reported_late(run)])
 
 
 def _explanation(run: Run, causes: list[Cause]) -> RunExplanation:

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
+from flo.engine.actions.rates import RATES_REMEMBERED_MAX, observe_begun, rate_of_limits, rate_under
 from flo.engine.runs.claims import free_at_ms
-from flo.engine.runs.rates import RATES_REMEMBERED_MAX, observe_begun, rate_of_limits, rate_under
 from flo.engine.ticks import Tick
 from flo.engine.volatile import VolatileState
 from flo.engine.workers.events import RunsBegun

@@ -1,0 +1,66 @@
+"""What the log remembers besides results, on a real server: late reports, also after a kill."""
+
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from flo import Flo
+from flo.model.errors import FloError
+from flo.testing.process import ServerProcess
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[ServerProcess]:
+    with ServerProcess(tmp_path / "data") as server:
+        yield server
+
+
+@pytest_asyncio.fixture
+async def flo(server: ServerProcess) -> AsyncIterator[Flo]:
+    async with Flo(server.address) as flo:
+        yield flo
+
+
+def shown(server: ServerProcess, *arguments: str) -> str:
+    """What a command of the command line prints."""
+    command = [sys.executable, "-m", "flo.cli.app.main", *arguments]
+    environment = {**os.environ, "FLO_ENDPOINT": server.address}
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=True
+    ).stdout
+
+
+async def leaves_with_a_task(flo: Flo, action: str, *, max_retries: int) -> str:
+    """A run whose worker has left; it may still report."""
+    await flo.actions.register(action, max_retries=max_retries)
+    run_id = (await flo.actions.invoke(action)).run_id
+    await flo.workers.register("anna", [action])
+    await flo.workers.claim("anna", [action])
+    await flo.workers.deregister("anna")
+    return run_id
+
+
+@pytest.mark.parametrize("max_retries", [0, 3], ids=["ended", "live"])
+async def test_a_late_report_is_refused_and_outlives_a_kill(
+    server: ServerProcess, flo: Flo, max_retries: int
+) -> None:
+    run_id = await leaves_with_a_task(flo, "charge", max_retries=max_retries)
+    with pytest.raises(FloError) as refusal:
+        await flo.workers.complete(run_id, "anna", {"charged": 12}, attempt=1)
+    assert refusal.value.code == "lease_lost"
+
+    server.kill()
+    server.start()
+
+    status = shown(server, "action", "status", run_id)
+    assert 'by anna, too late: success: {"charged":12}' in " ".join(status.split())
+    assert "reported 'success' of it afterwards" in shown(server, "action", "explain", run_id)
+    async with httpx.AsyncClient(base_url=server.http_url) as http:
+        (attempt,) = (await http.get(f"/api/v1/runs/{run_id}")).json()["attempts"]
+    assert attempt["late_report"]["output"] == {"charged": 12}
