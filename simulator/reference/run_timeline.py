@@ -4,7 +4,8 @@ from typing import NamedTuple, TypeAlias
 
 from flo.engine.runs.records import Run
 from flo.model.ids import Namespace, RunId, WorkerId
-from flo.model.runs import LIVE, AttemptEnd, RunStatus
+from flo.model.runs import LIVE, RunStatus
+from flo.model.views.attempts import AttemptEnd
 from simulator.checks.observer import TimerProbe
 
 ArchivedRun: TypeAlias = tuple[Namespace, RunId, RunStatus, int, bytes | None, bool]

@@ -23,8 +23,9 @@ from flo.engine.runs.events import (
 )
 from flo.engine.runs.records import Run
 from flo.model.ids import ActionName, Namespace, RunId, WorkerId, run_id_of
-from flo.model.runs import AttemptEnd, RunStatus
+from flo.model.runs import RunStatus
 from flo.model.storage.archive import ArchiveAddress, Archived
+from flo.model.views.attempts import AttemptEnd
 from flo.model.workers import INLINE_WORKER_ID
 from simulator.checks.invariants import Invariant
 from simulator.checks.observer import Observer
@@ -261,7 +262,8 @@ class RunReference:
     @reads
     def _timed_out(self, event: RunTimedOut) -> None:
         timeline = self._held_run(event.namespace, event.run_id)
-        if not self._has_timeout(timeline, event.error):
+        reported = (timeline.key, timeline.holder or "", timeline.attempt, event.error)
+        if not self._reports.has_timeout(*reported):
             self._check_given_up(timeline, event.error, retry=False)
         self._hold(Invariant.ATTEMPTS_BOUNDED, self._is_exhausted(timeline), event, timeline)
         timeline.attempt_ends(event.end)
@@ -430,10 +432,6 @@ class RunReference:
     def _has_fail(self, timeline: RunTimeline, error: str, *, retry: bool) -> bool:
         assert timeline.holder is not None
         return self._reports.has_fail(timeline.key, timeline.holder, timeline.attempt, error, retry)
-
-    def _has_timeout(self, timeline: RunTimeline, error: str) -> bool:
-        assert timeline.holder is not None
-        return self._reports.has_timeout(timeline.key, timeline.holder, timeline.attempt, error)
 
     def _is_exhausted(self, timeline: RunTimeline) -> bool:
         tries = timeline.attempt - timeline.attempts_before

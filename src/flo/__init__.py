@@ -44,8 +44,9 @@ _HOMES = {
     ),
     "flo.model.namespaces": "NamespacePage NamespaceView",
     "flo.model.plans": "Emitted ExecutorView PlanView WindowView",
+    "flo.model.views.attempts": "AttemptEnd AttemptView LateReportView",
     "flo.model.runs": (
-        "Accepted Assigned AttemptEnd AttemptView CauseKind CauseView Invoke RunPage RunResult "
+        "Accepted Assigned CauseKind CauseView Invoke RunPage RunResult "
         "RunStatus RunView Task Touched"
     ),
     "flo.model.schedules": "SchedulePage ScheduleView",

@@ -67,8 +67,6 @@ from flo.model.plans import PlanView as PlanView
 from flo.model.plans import WindowView as WindowView
 from flo.model.runs import Accepted as Accepted
 from flo.model.runs import Assigned as Assigned
-from flo.model.runs import AttemptEnd as AttemptEnd
-from flo.model.runs import AttemptView as AttemptView
 from flo.model.runs import CauseKind as CauseKind
 from flo.model.runs import CauseView as CauseView
 from flo.model.runs import Invoke as Invoke
@@ -88,6 +86,9 @@ from flo.model.streams import Retention as Retention
 from flo.model.streams import StreamPage as StreamPage
 from flo.model.streams import StreamView as StreamView
 from flo.model.streams import Trimmed as Trimmed
+from flo.model.views.attempts import AttemptEnd as AttemptEnd
+from flo.model.views.attempts import AttemptView as AttemptView
+from flo.model.views.attempts import LateReportView as LateReportView
 from flo.model.workers import Notifications as Notifications
 from flo.model.workers import WorkerKnown as WorkerKnown
 from flo.model.workers import WorkerPage as WorkerPage

@@ -33,7 +33,7 @@ from acceptance.ledger import (
 )
 from acceptance.ledger_scene import LedgerWorkers, ledger_workers, until
 from flo import Flo, Invocation, RunResult, RunStatus, RunView
-from flo.model.runs import AttemptEnd
+from flo.model.views.attempts import AttemptEnd
 from flo.testing.process import ServerProcess
 
 ACTION = "send-email"

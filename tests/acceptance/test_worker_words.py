@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from flo import BlockingFlo
-from flo.model.runs import AttemptEnd, RunStatus
+from flo.model.runs import RunStatus
+from flo.model.views.attempts import AttemptEnd
 from flo.testing.process import ServerProcess
 
 WORKER = """

@@ -69,10 +69,11 @@ from flo.log.checksums import (
 from flo.model.base import Event
 from flo.model.errors import Conflict, Corrupt
 from flo.model.groups import GroupMode, GroupSettings
-from flo.model.runs import AttemptEnd, RunStatus
+from flo.model.runs import RunStatus
 from flo.model.storage.envelope import Envelope, packed
 from flo.model.storage.records import StreamRecord
 from flo.model.streams import Retention
+from flo.model.views.attempts import AttemptEnd
 from flo.testing.log_examples import NOON_MS, action_registered, finished, run_completed, run_queued
 
 from .workflow_bytes import OF_WORKFLOWS, ONCE_OF_WORKFLOWS

@@ -10,7 +10,8 @@ from flo.engine.workers import presence
 from flo.engine.workers.events import WorkerBack
 from flo.engine.workers.presence import Disconnect, LoseWorker
 from flo.model.base import Nothing
-from flo.model.runs import AttemptEnd, RunStatus
+from flo.model.runs import RunStatus
+from flo.model.views.attempts import AttemptEnd
 from flo.server.rpc import listener
 from flo.worker.actions import claims
 from simulation.control import control, every_control

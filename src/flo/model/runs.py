@@ -38,6 +38,7 @@ from flo.model.ids import (
     check_worker_id,
 )
 from flo.model.kv import Change, Check
+from flo.model.views.attempts import AttemptView
 from flo.model.workers import ACTIONS_PER_WORKER_MAX
 
 PRIORITY_DEFAULT = 10
@@ -67,21 +68,6 @@ class RunStatus(StrEnum):
     FAILED = "failed"
     CANCELLED = "cancelled"
     TIMED_OUT = "timed_out"
-
-
-class AttemptEnd(StrEnum):
-    """How an attempt came to its end."""
-
-    REPORTED = "reported"
-    """Its worker said so."""
-    LEASE_EXPIRED = "lease_expired"
-    WORKER_LEFT = "worker_left"
-    """Its worker deregistered, or was taken off the list."""
-    WORKER_LOST = "worker_lost"
-    """The connection of its worker broke, and did not come back in time."""
-    CANCELLED = "cancelled"
-    RELEASED = "released"
-    """Its worker never heard of it: it counts as no attempt."""
 
 
 LIVE = frozenset({RunStatus.PENDING, RunStatus.RUNNING})
@@ -130,35 +116,6 @@ class DeadRunsChanged(DeadLettersChanged):
 class Touched(Message):
     run_id: RunId
     lease_expires_at_ms: int | None
-
-
-class LateReportView(Message):
-    """What a worker reported of an attempt that had ended without its report; it was refused."""
-
-    worker_id: WorkerId
-    reported_at_ms: int
-    outcome: str
-    output: bytes | None = None
-    """Unless it is longer than 4 KiB."""
-    output_digest: str | None = None
-    """SHA-256 of an output that is longer."""
-    error: str | None = None
-    error_code: str | None = None
-
-
-class AttemptView(Message):
-    """One try that ended without a result."""
-
-    number: int
-    worker_id: WorkerId
-    started_at_ms: int
-    ended_at_ms: int
-    error: str
-    error_code: str | None
-    retryable: bool
-    end: AttemptEnd
-    late_report: LateReportView | None = None
-    """What its worker said of it after it had ended."""
 
 
 class CauseKind(StrEnum):

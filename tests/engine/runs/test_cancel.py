@@ -4,17 +4,8 @@ from flo.engine.runs.events import RunCancelled
 from flo.engine.ticks import Tick
 from flo.model.actions import DeleteAction, GetAction, RegisterAction
 from flo.model.errors import Conflict, NotFound, TooLarge
-from flo.model.runs import (
-    Accepted,
-    AttemptEnd,
-    Cancel,
-    Claim,
-    Complete,
-    Fail,
-    Invoke,
-    RunStatus,
-    Touch,
-)
+from flo.model.runs import Accepted, Cancel, Claim, Complete, Fail, Invoke, RunStatus, Touch
+from flo.model.views.attempts import AttemptEnd
 from flo.model.workers import GetWorker, RegisterWorker
 from flo.testing.clock import NOON_MS
 from given import ANNA, DEFAULT, Later, given

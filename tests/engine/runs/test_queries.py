@@ -6,8 +6,6 @@ from flo.engine.ticks import Tick
 from flo.model.actions import RegisterAction
 from flo.model.errors import Invalid, NotFound
 from flo.model.runs import (
-    AttemptEnd,
-    AttemptView,
     CauseKind,
     CauseView,
     Claim,
@@ -22,6 +20,7 @@ from flo.model.runs import (
     RunView,
     WaitForRuns,
 )
+from flo.model.views.attempts import AttemptEnd, AttemptView
 from flo.model.workers import (
     RegisterWorker,
 )

@@ -14,7 +14,6 @@ from flo.model.errors import Conflict, Invalid, NotFound, TooLarge
 from flo.model.ids import DURATION_MS_MAX, PAYLOAD_LENGTH_MAX
 from flo.model.runs import (
     Accepted,
-    AttemptEnd,
     Cancel,
     Claim,
     Complete,
@@ -24,6 +23,7 @@ from flo.model.runs import (
     Touch,
     Touched,
 )
+from flo.model.views.attempts import AttemptEnd
 from flo.model.workers import INLINE_WORKER_ID, DeregisterWorker, RegisterWorker
 from flo.testing.clock import NOON_MS
 from given import ANNA, BORIS, DEFAULT, Later, claimed, given

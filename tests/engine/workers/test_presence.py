@@ -5,7 +5,8 @@ from flo.engine.workers.events import WorkerBack, WorkerLost, WorkerRegistered
 from flo.engine.workers.presence import Disconnect, KnownWorker, LoseWorker, expected_workers
 from flo.model.actions import ActionLimits, RegisterAction
 from flo.model.errors import Conflict, NotFound
-from flo.model.runs import AttemptEnd, Claim, Complete, GetRun, Invoke, RunStatus
+from flo.model.runs import Claim, Complete, GetRun, Invoke, RunStatus
+from flo.model.views.attempts import AttemptEnd
 from flo.model.workers import (
     DeregisterWorker,
     DrainWorker,

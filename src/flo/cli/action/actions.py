@@ -30,17 +30,16 @@ from flo.model.actions import (
 )
 from flo.model.errors import FAILURE_CODE
 from flo.model.runs import (
-    AttemptEnd,
     Cancel,
     CauseKind,
     CauseView,
     ExplainRun,
     GetRun,
-    LateReportView,
     ListRuns,
     RunStatus,
     RunView,
 )
+from flo.model.views.attempts import AttemptEnd, LateReportView
 
 DESCRIPTION_SHOWN_MAX = 60
 

@@ -17,8 +17,9 @@ from flo.engine.state import Space, State
 from flo.engine.workers.rules import count_run
 from flo.model.errors import CANCELLED_CODE
 from flo.model.ids import TEXT_LENGTH_MAX, Namespace, RunId
-from flo.model.runs import AttemptEnd, RunStatus
+from flo.model.runs import RunStatus
 from flo.model.storage.archive import Archived
+from flo.model.views.attempts import AttemptEnd
 
 ATTEMPTS_KEPT_MAX = 100
 

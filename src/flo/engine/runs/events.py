@@ -8,7 +8,8 @@ from flo.model.ids import (
     RunId,
     WorkerId,
 )
-from flo.model.runs import AttemptEnd, RunStatus
+from flo.model.runs import RunStatus
+from flo.model.views.attempts import AttemptEnd
 
 
 class RunQueued(Event):

@@ -16,7 +16,8 @@ from flo.engine.runs.records import Attempt, LateReport, Run
 from flo.engine.state import State
 from flo.model.errors import TIMEOUT_CODE, Conflict, code_in
 from flo.model.ids import TEXT_LENGTH_MAX, WorkerId
-from flo.model.runs import AttemptEnd, Complete, Fail
+from flo.model.runs import Complete, Fail
+from flo.model.views.attempts import AttemptEnd
 from flo.workflow.outcome import FAILURE, TIMEOUT
 
 OUTPUT_LENGTH_MAX = 4 * 1024

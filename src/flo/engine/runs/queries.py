@@ -17,12 +17,10 @@ from flo.engine.state import State
 from flo.model.errors import NotFound
 from flo.model.ids import Namespace
 from flo.model.runs import (
-    AttemptView,
     CauseKind,
     CauseView,
     Ended,
     GetRun,
-    LateReportView,
     ListDeadRuns,
     ListRuns,
     RunPage,
@@ -30,6 +28,7 @@ from flo.model.runs import (
     RunView,
     WaitForRuns,
 )
+from flo.model.views.attempts import AttemptView, LateReportView
 
 PAYLOADS_PER_PAGE_LENGTH_MAX = 2 * 1024 * 1024
 

@@ -7,7 +7,8 @@ from flo.model.ids import (
     RunId,
     WorkerId,
 )
-from flo.model.runs import AttemptEnd, RunStatus
+from flo.model.runs import RunStatus
+from flo.model.views.attempts import AttemptEnd
 from flo.model.workflows import BranchName, StepName
 
 ARCHIVE_KIND = "run"

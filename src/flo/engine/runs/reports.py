@@ -50,13 +50,13 @@ from flo.model.kv import OPERATIONS_PER_TRANSACTION_MAX, Transact
 from flo.model.runs import (
     CHECKS_PER_RESULT_MAX,
     Accepted,
-    AttemptEnd,
     Complete,
     Fail,
     RunStatus,
     Touch,
     Touched,
 )
+from flo.model.views.attempts import AttemptEnd
 from flo.model.workers import INLINE_WORKER_ID
 
 GIVEN_BACK_MAX = 10

@@ -18,7 +18,8 @@ from typing import Any, TypeAlias
 from flo.client.workers import Workers
 from flo.model.errors import TIMEOUT_CODE, Conflict, FloError, Invalid, NotFound, Unavailable
 from flo.model.ids import ActionName, Namespace, RunId, WorkerId
-from flo.model.runs import TOUCH_MS_MAX, Accepted, AttemptEnd, Task
+from flo.model.runs import TOUCH_MS_MAX, Accepted, Task
+from flo.model.views.attempts import AttemptEnd
 from flo.model.workers import HeldTask
 from flo.worker.actions.attempts import log_end, log_late, log_refused
 from flo.worker.actions.context import ActionContext

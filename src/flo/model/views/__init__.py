@@ -1,0 +1,1 @@
+"""What users see of parts of things: views that are fields of other views."""
