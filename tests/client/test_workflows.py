@@ -104,6 +104,9 @@ async def test_a_definition_with_mistakes_is_refused_with_all_of_them(flo: Flo) 
     assert not validated.valid
     assert validated.problems == raised.value.details["problems"]
     assert (await flo.workflows.validate(ORDER)).name == "order"
+    doubtful = ORDER + "terminals: {Unused: failed}\n"
+    assert (await flo.workflows.validate(doubtful)).valid
+    assert not (await flo.workflows.validate(doubtful, strict=True)).valid
     assert (await flo.workflows.list()).items == []
 
 

@@ -120,6 +120,53 @@ def test_a_text_that_is_no_json_passes_as_it_is(text):
     assert compile_mapping(text).resolve(SCOPE) == text
 
 
+@pytest.mark.parametrize(
+    ("mapping", "value"),
+    [
+        ({"from": "$.steps.start.output.id", "default": "none"}, "p-1"),
+        ({"from": "$.steps.start.output.other", "default": "none"}, "none"),
+        ({"from": "$.steps.empty.output.id", "default": None}, None),
+        ({"from": "$.steps.later.output", "default": {"a": ["$.input.customer_id"]}}, {"a": [42]}),
+        (
+            {
+                "from": "$.steps.later.output",
+                "default": {"from": "$.steps.empty.output", "default": 7},
+            },
+            7,
+        ),
+        ({"a": [{"from": "$.steps.empty.error", "default": ""}]}, {"a": [""]}),
+    ],
+)
+def test_a_default_stands_for_what_is_not_there(mapping, value):
+    assert compile_mapping(json.dumps(mapping)).resolve(SCOPE) == value
+
+
+@pytest.mark.parametrize(
+    "mapping",
+    [
+        {"from": "Berlin", "default": "Paris"},
+        {"from": 1, "default": 2},
+        {"from": "$.input.customer_id"},
+        {"from": "$.input.customer_id", "default": 1, "to": 2},
+    ],
+)
+def test_an_object_that_only_looks_like_a_default_stays_an_object(mapping):
+    resolved = compile_mapping(json.dumps(mapping)).resolve(SCOPE)
+
+    assert resolved.keys() == mapping.keys()
+
+
+def test_a_path_knows_whether_it_has_a_default():
+    default = {"from": "$.steps.a.output", "default": "$.steps.b.output"}
+    compiled = compile_mapping(json.dumps({"x": default, "y": "$.steps.c.output"}))
+
+    assert {path.step: path.has_default for path in compiled.paths} == {
+        "a": True,
+        "b": True,
+        "c": False,
+    }
+
+
 def test_a_mapping_knows_which_steps_it_looks_at():
     compiled = compile_mapping(
         '{"a": "$.steps._start.output", "b": "$.steps.enrich.outcome", "c": "$.input"}'

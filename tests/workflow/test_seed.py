@@ -185,10 +185,21 @@ def test_payment_processing():
     }
 
 
-def test_payment_processing_has_no_warnings_for_a_used_up_poll_takes_its_failure():
-    _, problems = read((SEED / "payment-processing.yaml").read_text())
+@pytest.mark.parametrize(
+    ("name", "steps"),
+    [
+        ("order-processing.yaml", ["process_payment", "check_approval"]),
+        ("order-processor.yaml", []),
+        ("payment-processing.yaml", ["notify_customer"]),
+        ("process-order.yaml", []),
+        ("reconcile-accounts.yaml", []),
+    ],
+)
+def test_the_only_warnings_are_of_timeouts_that_do_not_go_where_failures_go(name, steps):
+    _, problems = read((SEED / name).read_text())
 
-    assert problems == ()
+    assert [one.code for one in problems] == ["E210"] * len(steps)
+    assert [one.path for one in problems] == [f"steps.{step}.transitions" for step in steps]
 
 
 def test_reconcile_accounts():

@@ -64,9 +64,13 @@ class Workflows(Noun):
         """
         return await self._call(CreateWorkflow(text=await _text_of(text)))
 
-    async def validate(self, text: str | Path) -> Validated:
-        """What is wrong with a definition, and what might be; nothing is deployed."""
-        return await self._session.call(ValidateWorkflow(text=await _text_of(text)))
+    async def validate(self, text: str | Path, *, strict: bool = False) -> Validated:
+        """What is wrong with a definition, and what might be; nothing is deployed.
+
+        With `strict`, a warning is an error too.
+        """
+        query = ValidateWorkflow(text=await _text_of(text), strict=strict)
+        return await self._session.call(query)
 
     async def get(self, name: WorkflowName, version: str = LATEST) -> WorkflowView:
         return await self._call(GetWorkflow(name=name, version=version))

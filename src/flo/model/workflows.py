@@ -76,6 +76,7 @@ HISTORY_LIMIT_DEFAULT = 100
 HISTORY_LIMIT_MAX = 1_000
 
 DefinitionText: TypeAlias = Annotated[str, about("The definition, in YAML or JSON.")]
+Strictly: TypeAlias = Annotated[bool, about("Whether a warning is an error too.")]
 Version: TypeAlias = Annotated[str, about("Which version; the newest if left out.")]
 OneVersion: TypeAlias = Annotated[str | None, about("Only this version; all of them if left out.")]
 
@@ -241,6 +242,7 @@ class ValidateWorkflow(Query[Validated]):
     """What is wrong with a definition, and what might be; nothing is deployed."""
 
     text: DefinitionText
+    strict: Strictly = False
 
 
 @operation(

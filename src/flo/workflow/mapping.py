@@ -14,6 +14,8 @@
     $.flo.timestamp               epoch milliseconds of now
     $.item, $.index               in forEach: the item, and its number from 0
 
+    {from: $.steps.charge.output.id, default: none}      what it is if it is not there, or null
+
 Each text is compiled once and resolved many times. What is not there is null. A text that is
 neither JSON nor a path is passed on as it is. A payload that is not JSON can only be passed on
 whole: by a mapping that is nothing but `$.input` or `$.steps.NAME.output`.
@@ -61,6 +63,8 @@ class Path(NamedTuple):
     keys: tuple[Key, ...] = ()
     text: str = ""
     """As it is written."""
+    has_default: bool = False
+    """Whether the mapping says what stands there if nothing is found, or is that itself."""
 
 
 class PathError(ValueError):
@@ -231,6 +235,7 @@ class _Compiler:
     def __init__(self) -> None:
         self.paths: list[Path] = []
         self.errors: list[PathError] = []
+        self._has_default = False
 
     def compile(self, value: Any) -> Resolver:
         """A resolver for the value; what holds no path is the value itself, never copied."""
@@ -240,8 +245,10 @@ class _Compiler:
 
     def _resolver(self, value: Any) -> Resolver:
         match value:
-            case str() if value.startswith(MARK):
+            case str() if _is_path(value):
                 return self._path(value)
+            case {"from": str() as text, "default": default} if _is_path(text) and len(value) == 2:
+                return self._with_default(text, default)
             case dict():
                 fields = [(name, self.compile(inner)) for name, inner in value.items()]
                 return lambda scope: {name: resolve(scope) for name, resolve in fields}
@@ -257,8 +264,18 @@ class _Compiler:
         except PathError as error:
             self.errors.append(error)
             return lambda _: None
-        self.paths.append(path)
+        self.paths.append(path._replace(has_default=self._has_default))
         return path_resolver(path)
+
+    def _with_default(self, text: str, default: Any) -> Resolver:
+        outer, self._has_default = self._has_default, True
+        find, instead = self._path(text), self.compile(default)
+        self._has_default = outer
+        return lambda scope: instead(scope) if (found := find(scope)) is None else found
+
+
+def _is_path(text: str) -> bool:
+    return text.startswith(MARK)
 
 
 # ── templates ─────────────────────────────────────────────────────────────────────────────────────

@@ -67,6 +67,16 @@ def test_warnings_alone_pass(shell, folder):
     assert printed.out.endswith("\n\nPASSED: 0 error(s), 1 warning(s)\n")
 
 
+@pytest.mark.parametrize("line", LINES)
+def test_strictly_a_warning_is_an_error(shell, folder, line):
+    (folder / "order.yaml").write_text(WAITS_FOR_EVER)
+    printed = shell(f"{line} order.yaml --strict")
+
+    assert (printed.code, printed.err) == (3, "")
+    assert printed.out.startswith("[E503] error: ")
+    assert printed.out.endswith("\n\nFAILED: 1 error(s), 0 warning(s)\n")
+
+
 def test_every_mistake_is_told_at_once(shell, folder):
     (folder / "wrong.yaml").write_text(WRONG.replace("sleep: 0", "slep: 0"))
     printed = shell("flo workflow validate -f wrong.yaml")

@@ -17,6 +17,7 @@ FILE_HELP = "The file that holds the definition, in YAML or JSON; - reads it fro
 
 VERSION = Flag("version", "-v", metavar="VERSION")
 file_option = click.option(*FILE, required=True, metavar="FILE", help=FILE_HELP)
+strict_option = click.option("--strict", is_flag=True, help="Take a warning for an error.")
 
 _AGO = re.compile(r"(\d+)\s*(s|m|min|h|d|w)")
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400, "w": 604_800}

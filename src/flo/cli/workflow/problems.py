@@ -26,11 +26,12 @@ if TYPE_CHECKING:
     from flo.workflow.document.problem import Problem
 
 
-def show_validation(settings: GlobalSettings, document: Document) -> None:
+def show_validation(settings: GlobalSettings, document: Document, *, strict: bool) -> None:
     """Show all problems of a document; exit if there are errors among them."""
-    from flo.workflow.document.read import read
+    from flo.workflow.document.read import read, strictly
 
-    definition, problems = read(document.text)
+    reading = read(document.text)
+    definition, problems = strictly(reading) if strict else reading
     is_valid = definition is not None
     value = {
         "file": document.name,

@@ -4,7 +4,7 @@ import click
 
 from flo.cli.app.command import CommandGroup
 from flo.cli.app.options import GlobalSettings, pass_settings
-from flo.cli.workflow.options import file_option, read_document
+from flo.cli.workflow.options import file_option, read_document, strict_option
 from flo.cli.workflow.problems import show_validation
 
 
@@ -21,10 +21,11 @@ def validate() -> None:
     ],
 )
 @file_option
+@strict_option
 @pass_settings
-def validate_workflow(settings: GlobalSettings, file: str) -> None:
+def validate_workflow(settings: GlobalSettings, file: str, strict: bool) -> None:
     """Check the definition of a workflow; no server is asked.
 
-    With errors the exit code is 3, with warnings alone 0.
+    With errors the exit code is 3, with warnings alone 0. With --strict, a warning is an error.
     """
-    show_validation(settings, read_document(file))
+    show_validation(settings, read_document(file), strict=strict)

@@ -8,7 +8,7 @@ from flo.cli.app.options import GlobalSettings, pass_settings
 from flo.cli.app.output import Columns, show, time_text
 from flo.cli.workflow.executions import RUN_COMMANDS
 from flo.cli.workflow.graph import graph
-from flo.cli.workflow.options import VERSION, file_option, read_document
+from flo.cli.workflow.options import VERSION, file_option, read_document, strict_option
 from flo.cli.workflow.problems import print_problems, refused, show_validation
 from flo.cli.workflow.watch import watch
 from flo.model.errors import Invalid
@@ -73,17 +73,19 @@ def create(settings: GlobalSettings, file: str) -> None:
     "validate",
     examples=[
         "flo workflow validate -f process-order.yaml",
+        "flo workflow validate -f process-order.yaml --strict",
         "flo workflow validate -f process-order.yaml --format json",
     ],
 )
 @file_option
+@strict_option
 @pass_settings
-def validate(settings: GlobalSettings, file: str) -> None:
+def validate(settings: GlobalSettings, file: str, strict: bool) -> None:
     """Check a definition, and deploy nothing; no server is asked.
 
-    With errors the exit code is 3, with warnings alone 0.
+    With errors the exit code is 3, with warnings alone 0. With --strict, a warning is an error.
     """
-    show_validation(settings, read_document(file))
+    show_validation(settings, read_document(file), strict=strict)
 
 
 workflow.add(

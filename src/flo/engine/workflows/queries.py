@@ -45,12 +45,14 @@ from flo.model.workflows import (
     WorkflowRunView,
     WorkflowView,
 )
+from flo.workflow.document.read import strictly
 from flo.workflow.search import parse_where
 from flo.workflow.steps import SignalStep
 
 
 def validate(state: State, query: ValidateWorkflow, context: Context) -> Validated:
-    definition, problems = reading_of(query.text)
+    reading = reading_of(query.text)
+    definition, problems = strictly(reading) if query.strict else reading
     return Validated(
         valid=definition is not None,
         name=definition.name if definition is not None else None,

@@ -46,6 +46,9 @@ WorkflowPath: TypeAlias = Annotated[str, PathParameter(description="The workflow
 VersionQuery: TypeAlias = Annotated[
     str, QueryParameter(name="version", description="Which version; the newest if left out.")
 ]
+StrictQuery: TypeAlias = Annotated[
+    bool, QueryParameter(name="strict", description="Whether a warning is an error too.")
+]
 IdempotencyKeyQuery: TypeAlias = Annotated[
     str | None,
     QueryParameter(

@@ -4,11 +4,13 @@ check ─┬─ names        no two things with one name
        ├─ references   transitions, plans, workflows          here
        ├─ settings     numbers that are at odds               settings.py
        ├─ paths        $.steps that exist, and ran before     paths.py
+       ├─ missing      $.steps that are there on every way    missing.py
        └─ flow         reachability, outcomes, endings        flow.py
 """
 
 from flo.workflow.check.findings import Findings
 from flo.workflow.check.flow import check_flow
+from flo.workflow.check.missing import check_missing
 from flo.workflow.check.paths import check_order, check_paths
 from flo.workflow.check.settings import check_settings
 from flo.workflow.definition import BUILT_IN_TERMINALS, START, START_ALIAS, Definition
@@ -28,6 +30,7 @@ def check(definition: Definition, places: Places, *, whole: bool = True) -> Prob
     check_paths(definition, findings)
     if whole and not has_errors(findings.problems):  # other findings would only follow from these
         check_order(definition, findings)
+        check_missing(definition, findings)
         check_flow(definition, findings)
     return findings.problems
 

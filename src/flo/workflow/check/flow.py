@@ -4,7 +4,7 @@ from typing import Final
 
 from flo.workflow import outcome as o
 from flo.workflow.check.findings import Findings
-from flo.workflow.definition import Definition
+from flo.workflow.definition import Definition, TerminalKind
 from flo.workflow.document.places import Path
 from flo.workflow.graph import (
     Area,
@@ -24,6 +24,9 @@ from flo.workflow.steps import (
     TargetKind,
 )
 
+FAILED: Final = "flo.Failed"
+"""Where an outcome without a transition leads."""
+
 _RUNTIME: Final = frozenset((*o.CHAIN, o.SUCCESS, o.FAILURE, o.TIMEOUT, o.PENDING))
 """Outcomes that are not named by an action itself."""
 
@@ -40,6 +43,8 @@ def check_flow(definition: Definition, findings: Findings) -> None:
             else:
                 used.update(transition.goal for transition in transitions_of(step))
             _check_outcomes(name, step, area.paths[name], findings)
+            if isinstance(step, RunStep):
+                _check_timeout(definition, area, name, step, findings)
         _check_exits(definition, area, successors, reached, findings)
     for name in definition.terminals:
         if name not in used:
@@ -99,6 +104,28 @@ def _check_outcomes(name: str, step: Step, path: Path, findings: Findings) -> No
             findings.warning_of_name("E505", message, (*path, "transitions", outcome))
     if isinstance(step, SignalStep):
         _check_signal(name, step, path, findings)
+
+
+def _check_timeout(
+    definition: Definition, area: Area, name: str, step: RunStep, findings: Findings
+) -> None:
+    """Warn of an action whose failure leads somewhere, while its timeout ends the run or branch.
+
+    A plan that times out has the outcome `failure`; so has a child, unless it says otherwise.
+    """
+    goal = step.transitions.get(o.FAILURE)
+    if step.run.kind is not TargetKind.ACTION or o.TIMEOUT in step.transitions or goal is None:
+        return
+    ending = None if goal in area.steps else definition.ending_of(goal)
+    if goal == FAILED or (area.parallel and ending not in (None, TerminalKind.COMPLETED)):
+        return  # a timeout ends there too
+    what = f"branch {area.start!r}" if area.parallel else "run"
+    message = (
+        f"action {step.run.name!r} of step {name!r} can time out, and that has no transition: "
+        f"the {what} would fail, and not go to {goal!r} as after a failure"
+    )
+    hint = "add timeout to its transitions; the action may have had its effect by then"
+    findings.warning_of_name("E210", message, (*area.paths[name], "transitions"), hint=hint)
 
 
 def _check_signal(name: str, step: SignalStep, path: Path, findings: Findings) -> None:

@@ -1,40 +1,18 @@
 """Checks of paths and templates: well-formed, of a step that exists and can have run before."""
 
-from collections.abc import Iterator
-from typing import NamedTuple
-
 from flo.workflow.check.findings import Findings
+from flo.workflow.check.uses import PathUse, uses_of
 from flo.workflow.definition import Definition
-from flo.workflow.document.places import Path
 from flo.workflow.document.problem import nearest
 from flo.workflow.graph import Area, areas_of, successors_of
-from flo.workflow.mapping import (
-    MARK,
-    Compiled,
-    Root,
-    compile_mapping,
-    compile_template,
-)
+from flo.workflow.mapping import MARK, Root
 from flo.workflow.mapping import Path as DataPath
-from flo.workflow.steps import ForEachStep, ParallelStep, RunStep, SignalStep, SleepStep, Step
-
-
-class _Use(NamedTuple):
-    """A text with paths in it, and where it stands."""
-
-    compiled: Compiled
-    path: Path
-    code: str = "E205"
-    """Of a path that is not well-formed."""
-    before: str = ""
-    """The step before whose end it is resolved; empty if that may be at the end of the run."""
-    with_item: bool = False
-    only_input: bool = False
+from flo.workflow.steps import RunStep, Step
 
 
 def check_paths(definition: Definition, findings: Findings) -> None:
     known = {name for area in areas_of(definition) for name in area.steps}
-    for use in _uses(definition):
+    for use in uses_of(definition):
         if findings.problems.full:
             return
         for error in use.compiled.errors:
@@ -44,7 +22,7 @@ def check_paths(definition: Definition, findings: Findings) -> None:
             _check_path(path, use, known, findings)
 
 
-def _check_path(path: DataPath, use: _Use, known: set[str], findings: Findings) -> None:
+def _check_path(path: DataPath, use: PathUse, known: set[str], findings: Findings) -> None:
     if path.root in (Root.ITEM, Root.INDEX) and not use.with_item:
         message = f"$.{path.root} exists only in forEach"
         findings.error("E205", message, use.path, text=path.text)
@@ -72,8 +50,8 @@ def _hint_of(text: str) -> str:
 
 
 def check_order(definition: Definition, findings: Findings) -> None:
-    earlier = _earlier(definition)
-    for use in _uses(definition):
+    earlier = earlier_of(definition)
+    for use in uses_of(definition):
         for path in use.compiled.paths:
             name = path.step
             if use.before and name in earlier and name not in earlier[use.before]:
@@ -82,7 +60,7 @@ def check_order(definition: Definition, findings: Findings) -> None:
                 findings.warning("E207", message, use.path, hint=hint, text=path.text)
 
 
-def _earlier(definition: Definition) -> dict[str, set[str]]:
+def earlier_of(definition: Definition) -> dict[str, set[str]]:
     """Step → the steps that can have ended when it begins."""
     areas = list(areas_of(definition))
     inside: dict[str, set[str]] = {}
@@ -123,47 +101,3 @@ def _earlier_in(area: Area) -> dict[str, set[str]]:
 def _polls(step: Step) -> bool:
     """Whether the step can see its own last answer."""
     return isinstance(step, RunStep) and step.poll is not None
-
-
-# ── where paths stand ─────────────────────────────────────────────────────────────────────────────
-
-
-def _uses(definition: Definition) -> Iterator[_Use]:
-    for area in areas_of(definition):
-        for name, step in area.steps.items():
-            yield from _uses_of_step(name, step, area.paths[name])
-    if definition.output is not None:
-        yield _Use(compile_mapping(definition.output), ("output",))
-    for number, attribute in enumerate(definition.search_attributes):
-        path = ("searchAttributes", f"[{number}]", "from")
-        yield _Use(compile_mapping(attribute.path), path, only_input=True)
-    if definition.concurrency is not None:
-        key = compile_template(definition.concurrency.key)
-        yield _Use(key, ("concurrency", "key"), code="E208", only_input=True)
-    for name, plan in definition.plans.items():
-        if plan.cache is not None:
-            key = compile_template(plan.cache.key)
-            yield _Use(key, ("plans", name, "cache", "key"), code="E208")
-
-
-def _uses_of_step(name: str, step: Step, path: Path) -> Iterator[_Use]:
-    match step:
-        case RunStep():
-            if step.input_mapping is not None:
-                mapping = compile_mapping(step.input_mapping)
-                yield _Use(mapping, (*path, "inputMapping"), before=name)
-            if step.rollback is not None and step.rollback.input_mapping is not None:
-                mapping = compile_mapping(step.rollback.input_mapping)
-                yield _Use(mapping, (*path, "rollback", "inputMapping"))
-        case ForEachStep(for_each=each):
-            yield _Use(compile_mapping(each.items), (*path, "forEach", "items"), before=name)
-            if each.input_mapping is not None:
-                mapping = compile_mapping(each.input_mapping)
-                where = (*path, "forEach", "inputMapping")
-                yield _Use(mapping, where, before=name, with_item=True)
-        case SleepStep(sleep=sleep):
-            for key, text in (("duration_from", sleep.duration_from), ("until", sleep.until)):
-                if text is not None:
-                    yield _Use(compile_mapping(text), (*path, "sleep", key), before=name)
-        case SignalStep() | ParallelStep():
-            pass

@@ -45,6 +45,8 @@ CODES: Final[dict[str, str]] = {
     "E206": "a path names a step that does not exist",
     "E207": "a path names a step that cannot have run yet",
     "E208": "a template is not well-formed",
+    "E209": "a path may be missing on some way to where it is used",
+    "E210": "an action can time out, and nothing says where that leads",
     "E301": "a step is unreachable",
     "E302": "a terminal is unreachable",
     "E303": "no terminal can be reached from a step",

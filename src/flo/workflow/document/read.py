@@ -3,12 +3,13 @@
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from flo.model.errors import Invalid
 from flo.workflow.check.check import check
 from flo.workflow.definition import Definition
 from flo.workflow.document.parse import parse
-from flo.workflow.document.problem import Problem, has_errors, in_order
+from flo.workflow.document.problem import Problem, Severity, has_errors, in_order
 from flo.workflow.document.report import one_line
 
 
@@ -26,6 +27,12 @@ def read(text: str) -> Reading:
         problems = in_order((*problems, *check(definition, places, whole=not broken)))
         broken = has_errors(problems)
     return Reading(None if broken else definition, problems)
+
+
+def strictly(reading: Reading) -> Reading:
+    """The same with every warning as an error."""
+    problems = tuple(replace(one, severity=Severity.ERROR) for one in reading.problems)
+    return Reading(None if problems else reading.definition, problems)
 
 
 def read_or_refuse(text: str) -> tuple[Definition, tuple[Problem, ...]]:

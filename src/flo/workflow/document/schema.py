@@ -316,7 +316,8 @@ _VALUES: Final = """\
 `$.flo.run_id`, `$.flo.timestamp`; in `forEach` also `$.item` and `$.index` |
 | template | `charge:{input.customer_id}`; `{{` and `}}` are braces |
 | JSON, as text or YAML | `'{"amount": "$.input.amount"}'` or `{amount: $.input.amount}`; \
-texts that begin with `$.` are paths |"""
+texts that begin with `$.` are paths; `{from: $.steps.NAME.output.id, default: none}` says what \
+stands there if nothing is found, or null |"""
 
 
 def reference() -> str:

@@ -147,6 +147,16 @@ async def test_warnings_let_a_definition_pass_and_are_told(http):
     assert deployed["problems"] == validated["problems"]
 
 
+async def test_strictly_a_warning_is_an_error(http):
+    text = ORDER.replace(", failure: flo.Failed", "")
+
+    status, strict = await deploy(http, text, "/workflows/validate?strict=true")
+    _, fine = await deploy(http, ORDER, "/workflows/validate?strict=true")
+
+    assert (status, strict["valid"], fine["valid"]) == (200, False, True)
+    assert {one["severity"] for one in strict["problems"]} == {"error"}
+
+
 @pytest.mark.parametrize("path", ["/workflows", "/workflows/validate"])
 @pytest.mark.parametrize(
     ("content", "code"),

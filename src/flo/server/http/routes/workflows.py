@@ -34,6 +34,7 @@ from flo.server.http.request import (
     ENVELOPE_LENGTH_MAX,
     FloRequest,
     NamespaceQuery,
+    StrictQuery,
     VersionQuery,
     WorkflowPath,
 )
@@ -191,10 +192,10 @@ async def create_workflow(
     responses=refusals(413),
 )
 async def validate_workflow(
-    gateway: NamedDependency[EngineGateway], request: FloRequest
+    gateway: NamedDependency[EngineGateway], request: FloRequest, strict: StrictQuery = False
 ) -> ValidatedJson:
     """What is wrong with a definition, and what might be; nothing is deployed."""
-    query = ValidateWorkflow(text=await _text_of(request))
+    query = ValidateWorkflow(text=await _text_of(request), strict=strict)
     return msgspec.convert(asdict(await gateway.ask(query)), ValidatedJson)
 
 
