@@ -13,6 +13,12 @@ from simulator.faults.network import Link
 from simulator.world import World
 
 Operation: TypeAlias = Callable[[], Awaitable[None]]
+SUBJECTS = 5
+
+
+def subject_of(number: int) -> str | None:
+    """Whom what an actor sends is about; half of it is about nobody."""
+    return f"person-{number % SUBJECTS}" if number % 2 else None
 
 
 class SimulatedActor:

@@ -11,6 +11,7 @@ from flo.model.errors import Conflict, FloError, NotFound, TimedOut, Unavailable
 from flo.model.ids import ActionName, Labels, Namespace, RunId
 from flo.model.runs import Invoke, RunStatus
 from flo.wire.opcodes import Ping
+from simulator.actors.actor import subject_of
 from simulator.checks.invariants import Invariant
 from simulator.ledgers.runs import Before
 from simulator.reference.actions import fits
@@ -107,6 +108,7 @@ class SimulatedClient:
                 delay_ms=command.delay_ms,
                 idempotency_key=command.idempotency_key,
                 labels=command.labels,
+                subject=command.subject,
             )
         except FloError as error:
             self._invoke_refused("invoke", before, [command], error)
@@ -377,6 +379,7 @@ class SimulatedClient:
             delay_ms=self._delay_ms(),
             idempotency_key=self._key(),
             labels=self._labels(),
+            subject=subject_of(self._inputs),
         )
 
     def _input(self, action: ActionName) -> bytes:

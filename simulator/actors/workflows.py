@@ -13,7 +13,7 @@ from flo.model.plans import EmitEvent, GetPlan
 from flo.model.schedules import SkipSchedule
 from flo.model.streams import Append, NewRecord
 from flo.model.workflows import HistoryView, StartWorkflow, WorkflowName, WorkflowStatus
-from simulator.actors.actor import Operation, SimulatedActor
+from simulator.actors.actor import Operation, SimulatedActor, subject_of
 from simulator.actors.documents import (
     BELLS,
     PLANNED,
@@ -136,6 +136,7 @@ class SimulatedWorkflowClient(SimulatedActor):
                 command.input,
                 idempotency_key=command.idempotency_key,
                 run_id=command.run_id,
+                subject=command.subject,
             )
         except FloError as error:
             self._refused("start_workflow", error, *NOT_THERE, "run_exists")
@@ -402,6 +403,7 @@ class SimulatedWorkflowClient(SimulatedActor):
             namespace=self._namespace,
             idempotency_key=key,
             run_id=None if self._inputs % CHOSEN_EVERY else f"trip-{self._inputs}",
+            subject=subject_of(self._inputs),
         )
 
     def _bell(self) -> NewRecord:

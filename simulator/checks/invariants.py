@@ -84,6 +84,7 @@ class Invariant(StrEnum):
     WORKFLOWS_DEPLOYED = "no workflow run begins of what is not deployed, or is disabled"
     STEPS_IN_ORDER = "no step begins before the one before it on its branch has ended"
     PAUSED_BEGINS_NOTHING = "while a run is paused it begins no step"
+    SUBJECT_KEPT = "what a workflow run starts, and what repeats it, has its subject"
     CAUSES_TOLD = "a run that a workflow awaits says for which branch, step, visit and attempt"
     ONE_BRANCH_WAITS = "a run that a workflow awaits is awaited by one branch, once"
     OUTCOME_COUNTED_ONCE = "an outcome is counted once, by the branch that has waited for it"

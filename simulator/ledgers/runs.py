@@ -94,8 +94,14 @@ class Ledger:
             made, asked = run.made, command
             self._hold(
                 Invariant.INPUT_KEPT,
-                (made.action, made.input, made.priority, made.idempotency_key)
-                == (asked.action, asked.input, asked.priority, asked.idempotency_key),
+                (made.action, made.input, made.priority, made.idempotency_key, made.subject)
+                == (
+                    asked.action,
+                    asked.input,
+                    asked.priority,
+                    asked.idempotency_key,
+                    asked.subject,
+                ),
                 made,
                 asked,
             )

@@ -43,10 +43,11 @@ class WorkflowLedger:
             return
         self._hold(Invariant.ONE_MAKER, timeline.key not in self._made, command, timeline)
         self._made.add(timeline.key)
-        kept = (made.workflow, made.input, made.idempotency_key) == (
+        kept = (made.workflow, made.input, made.idempotency_key, made.subject) == (
             command.name,
             command.input,
             command.idempotency_key,
+            command.subject,
         )
         self._hold(Invariant.INPUT_KEPT, kept, command, made)
         self._hold(Invariant.INPUT_KEPT, command.run_id in (None, run_id), command, made)

@@ -5,6 +5,7 @@ from msgspec.structs import replace
 from flo.engine.groups.events import RecordsAcked
 from flo.engine.long_poll import WORKFLOW_RUN
 from flo.engine.machine import ARCHIVES, FOLDS, QUERIES, REACTIONS, RULES
+from flo.engine.runs import rules
 from flo.engine.runs.events import RunCompleted, RunRequeued
 from flo.engine.runs.records import RunCause
 from flo.engine.schedules import rules as schedules
@@ -77,6 +78,14 @@ def a_step_forgets_the_code_of_its_run(monkeypatch):
     monkeypatch.setattr(
         wakes, "ActionEnded", lambda **fields: ActionEnded(**{**fields, "error_code": None})
     )
+
+
+@control(Invariant.SUBJECT_KEPT)
+def a_run_is_queued_about_nobody(monkeypatch):
+    def queue_run(*given, subject, **fields):
+        return rules.queue_run(*given, **fields)
+
+    monkeypatch.setattr(targets, "queue_run", queue_run)
 
 
 @control(Invariant.CAUSES_TOLD)

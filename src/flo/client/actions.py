@@ -116,12 +116,13 @@ class Actions(Noun):
         delay_ms: int = 0,
         idempotency_key: str | None = None,
         labels: Labels | None = None,
+        subject: str | None = None,
         wait: bool | None = None,
     ) -> Invocation:
         """Queue a run. With an `idempotency_key` it is repeated safely if the connection breaks.
 
         A WebAssembly action has ended when this returns, unless `wait` is False or there is a
-        delay; with `wait` every action has.
+        delay; with `wait` every action has. `subject` says whom the payloads are about.
         """
         invoked = await self._call(
             Invoke(
@@ -131,6 +132,7 @@ class Actions(Noun):
                 delay_ms=delay_ms,
                 idempotency_key=idempotency_key,
                 labels=labels,
+                subject=subject,
             )
         )
         if wait is None:
@@ -147,6 +149,7 @@ class Actions(Noun):
         delay_ms: int = 0,
         idempotency_keys: Iterable[str] | None = None,
         labels: Labels | None = None,
+        subject: str | None = None,
     ) -> list[Invocation]:
         """Queue one run for every input, in order, in as few frames as they fit into.
 
@@ -168,6 +171,7 @@ class Actions(Noun):
                 delay_ms=delay_ms,
                 idempotency_key=key,
                 labels=labels,
+                subject=subject,
             )
             for input, key in _with_keys(inputs, idempotency_keys)
         )

@@ -102,11 +102,13 @@ class Workflows(Noun):
         version: str = LATEST,
         idempotency_key: str | None = None,
         run_id: RunId | None = None,
+        subject: str | None = None,
     ) -> WorkflowHandle:
         """Start a run. With an `idempotency_key` it is repeated safely if the connection breaks.
 
         It is called `run_id`, which no other run may be, or else is given a number. Those started
-        in the same turn of the loop are sent together.
+        in the same turn of the loop are sent together. `subject` says whom the payloads are
+        about; what the run starts has it as well.
         """
         begun = await self._call(
             StartWorkflow(
@@ -115,6 +117,7 @@ class Workflows(Noun):
                 version=version,
                 idempotency_key=idempotency_key,
                 run_id=run_id,
+                subject=subject,
             )
         )
         return WorkflowHandle(self, begun.run_id, begun.duplicate)

@@ -30,6 +30,7 @@ WORKER_ID_LENGTH_MAX = 256
 RUN_ID_LENGTH_MAX = 256
 STREAM_NAME_LENGTH_MAX = 256
 KEY_LENGTH_MAX = 4_096
+SUBJECT_LENGTH_MAX = 256
 IDEMPOTENCY_KEY_LENGTH_MAX = 512
 ERROR_LENGTH_MAX = 65_536
 TEXT_LENGTH_MAX = 4_096
@@ -148,6 +149,12 @@ def check_idempotency_key(key: str) -> None:
     if not key:
         raise Invalid("expected an idempotency key that is not empty")
     check_text(key, "an idempotency key", IDEMPOTENCY_KEY_LENGTH_MAX)
+
+
+def check_subject(subject: str) -> None:
+    if not subject:
+        raise Invalid("expected a subject that is not empty")
+    check_text(subject, "a subject", SUBJECT_LENGTH_MAX)
 
 
 def check_payload(payload: bytes, what: str) -> None:

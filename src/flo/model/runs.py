@@ -18,6 +18,7 @@ from flo.model.declare.fields import (
     Range,
     Reason,
     RequiredLabels,
+    Subject,
     Text,
     about,
 )
@@ -169,6 +170,7 @@ class RunView(Message):
     labels: Labels | None
     attempts: list[AttemptView]
     cause: CauseView
+    subject: str | None = None
 
 
 class RunResult(Message):
@@ -226,6 +228,7 @@ class Invoke(Command[Invoked]):
     ] = 0
     idempotency_key: IdempotencyKey | None = None
     labels: RequiredLabels | None = None
+    subject: Subject | None = None
 
 
 @operation(

@@ -15,6 +15,7 @@ from flo.model.declare.fields import (
     Payload,
     Range,
     Reason,
+    Subject,
     Text,
     about,
 )
@@ -183,6 +184,8 @@ class WorkflowRunView(Message):
     signals: list[str]
     undone: list[StepName]
     history_count: int
+    subject: str | None = None
+    """Whom its payloads are about, and those of what it starts."""
 
 
 class WorkflowRunItem(Message):
@@ -306,6 +309,7 @@ class StartWorkflow(Command[WorkflowBegun]):
     run_id: Annotated[
         RunId | None, about("What the run is to be called; otherwise it is given a number.")
     ] = None
+    subject: Subject | None = None
 
 
 @operation(

@@ -163,6 +163,7 @@ class WorkflowTest:
         workflow: WorkflowName | None = None,
         version: str = LATEST,
         idempotency_key: str | None = None,
+        subject: str | None = None,
     ) -> TestedRun:
         """Start a run, and let it go as far as it comes without time passing."""
         command = StartWorkflow(
@@ -170,6 +171,7 @@ class WorkflowTest:
             input=NO_INPUT if input is None else encode_payload(input, "input"),
             version=version,
             idempotency_key=idempotency_key,
+            subject=subject,
         )
         return await self._begun(command)
 

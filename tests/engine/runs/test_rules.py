@@ -6,7 +6,7 @@ from flo.engine.ticks import DUE_PER_TICK_MAX, Tick, Ticked
 from flo.model.actions import RegisterAction
 from flo.model.errors import Invalid, NotFound, TooLarge
 from flo.model.ids import DURATION_MS_MAX, PAYLOAD_LENGTH_MAX
-from flo.model.runs import Assigned, Cancel, Claim, Complete, Fail, Invoke, Invoked
+from flo.model.runs import Assigned, Cancel, Claim, Complete, Fail, GetRun, Invoke, Invoked
 from flo.testing.clock import NOON_MS
 from given import ANNA, DEFAULT, Later, claimed, given
 
@@ -68,6 +68,8 @@ def test_runs_of_two_namespaces_do_not_meet():
         ({"delay_ms": DURATION_MS_MAX + 1}, Invalid),
         ({"idempotency_key": ""}, Invalid),
         ({"idempotency_key": "k" * 513}, TooLarge),
+        ({"subject": ""}, Invalid),
+        ({"subject": "s" * 257}, TooLarge),
         ({"input": bytes(PAYLOAD_LENGTH_MAX + 1)}, TooLarge),
         ({"labels": {"gpu": None}}, Invalid),
         ({"labels": {str(number): number for number in range(65)}}, TooLarge),
@@ -82,6 +84,17 @@ def test_an_invocation_past_its_bounds_is_refused_and_leaves_no_trace(settings, 
         engine.execute(Invoke(**{"action": "send", **settings}))
 
     assert engine.execute(INVOKE).reply.run_id == "send-1"
+
+
+def test_a_run_has_the_subject_it_was_invoked_with_also_after_its_end():
+    engine = given(SEND, Invoke(action="send", subject="customer-7"), INVOKE)
+    subjects = [engine.query(GetRun(run_id=f"send-{number}")).subject for number in (1, 2)]
+    assert subjects == ["customer-7", None]
+
+    engine.execute(CLAIM)
+    engine.execute(Complete(run_id="send-1", worker_id=ANNA))
+
+    assert engine.query(GetRun(run_id="send-1")).subject == "customer-7"
 
 
 # Delay

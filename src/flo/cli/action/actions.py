@@ -92,6 +92,7 @@ def _run_details(run: RunView) -> str:
     is_delayed = run.status is RunStatus.PENDING and run.ready_at_ms > run.created_at_ms
     details: dict[str, object] = {
         "cause": _cause_text(run.cause),
+        "subject": run.subject,
         "ready": time_text(run.ready_at_ms) if is_delayed else None,
         "attempt": run.attempt or None,
         "worker": run.worker_id,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     "delay_ms",
     Flag("idempotency_key", "-k", metavar="KEY"),
     Flag("labels", "-l"),
+    "subject",
     click.Option(
         ["-w/-a", "--wait/--async"],
         default=None,

@@ -115,6 +115,7 @@ RUN_COMMANDS = (
         VERSION,
         Flag("idempotency_key", "-k", metavar="KEY"),
         Flag("run_id", "-r", metavar="ID"),
+        "subject",
         text=_started_text,
         raw="{reply.run_id}",
         examples=[

@@ -111,6 +111,7 @@ class BlockingActions(BlockingProxy):
         delay_ms: int = ...,
         idempotency_key: str | None = ...,
         labels: Labels | None = ...,
+        subject: str | None = ...,
         wait: bool | None = ...,
     ) -> BlockingInvocation: ...
     def invoke_many(
@@ -122,6 +123,7 @@ class BlockingActions(BlockingProxy):
         delay_ms: int = ...,
         idempotency_keys: Iterable[str] | None = ...,
         labels: Labels | None = ...,
+        subject: str | None = ...,
     ) -> list[BlockingInvocation]: ...
     def invoke_commands(self, commands: Iterable[Invoke]) -> list[BlockingInvocation]: ...
     def status(self, run_id: RunId) -> RunView: ...
@@ -238,6 +240,7 @@ class BlockingWorkflows(BlockingProxy):
         version: str = ...,
         idempotency_key: str | None = ...,
         run_id: RunId | None = ...,
+        subject: str | None = ...,
     ) -> BlockingWorkflowHandle: ...
     def run(self, run_id: RunId) -> BlockingWorkflowHandle: ...
     def signal(self, run_id: RunId, type: str, payload: Any = ...) -> None: ...

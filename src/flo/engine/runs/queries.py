@@ -98,6 +98,7 @@ def run_view(namespace: Namespace, run: Run) -> RunView:
         error_code=run.error_code,
         retryable=run.retryable,
         cause=_cause_view(run.cause),
+        subject=run.subject,
     )
 
 

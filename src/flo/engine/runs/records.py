@@ -91,4 +91,5 @@ class Run(Record):
     sequence: int = 0
     """Which run of its namespace it is, counted over all actions."""
     cause: RunCause | None = None
+    subject: str | None = None
     """None if a caller has invoked its action."""

@@ -61,6 +61,7 @@ def decide_invoke(state: State, command: Invoke, context: Context) -> Decision:
         delay_ms=command.delay_ms,
         idempotency_key=command.idempotency_key,
         labels=command.labels or None,
+        subject=command.subject,
     )
     queued = RunQueued(namespace=command.namespace, run=run)
     return Decision(Invoked(run_id=run.run_id, inline=inline), (queued,))
@@ -78,6 +79,7 @@ def queue_run(
     idempotency_key: str | None = None,
     labels: Labels | None = None,
     cause: RunCause | None = None,
+    subject: str | None = None,
 ) -> Run:
     """A run to be queued, unless its action refuses it."""
     action = named_action(space, name)
@@ -99,6 +101,7 @@ def queue_run(
         limit_key=limit_key_of(action, payload),
         sequence=space.run_sequence + 1,
         cause=cause,
+        subject=subject,
     )
 
 

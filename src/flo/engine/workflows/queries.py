@@ -178,6 +178,7 @@ def _live_view(namespace: Namespace, execution: Execution) -> WorkflowRunView:
         signals=[signal.type for signal in execution.signals],
         undone=list(execution.undone),
         history_count=execution.history_parts * PART_LENGTH + len(execution.history),
+        subject=run.subject,
     )
 
 
@@ -209,6 +210,7 @@ def _ended_view(namespace: Namespace, record: WorkflowRecord) -> WorkflowRunView
         signals=[],
         undone=list(record.undone),
         history_count=record.history_parts * PART_LENGTH + len(record.history),
+        subject=run.subject,
     )
 
 

@@ -165,6 +165,8 @@ class WorkflowRun(Record):
     """How many parents it has."""
     limit_key: str | None = None
     """The key under which its workflow limits how many run at a time."""
+    subject: str | None = None
+    """Whom its payloads are about, and those of what it starts."""
 
 
 class HistoryEntry(Record):

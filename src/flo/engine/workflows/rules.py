@@ -171,6 +171,7 @@ def decide_start(state: State, command: StartWorkflow, context: Context) -> Deci
         idempotency_key=key,
         attributes=attributes(deployed.definition, command.input),
         limit_key=limit_key_of(deployed.definition, command.input),
+        subject=command.subject,
     )
     started = WorkflowStarted(namespace=command.namespace, run=run)
     return Decision(WorkflowBegun(run_id=run.run_id), (started,))
@@ -242,6 +243,7 @@ def decide_rerun(state: State, command: RerunWorkflow, context: Context) -> Deci
         results=dict(repeated.results) if step is not None else {},
         triggered_by="rerun",
         limit_key=limit_key_of(deployed.definition, payload),
+        subject=run.subject,
     )
     started = WorkflowStarted(namespace=command.namespace, run=rerun)
     return Decision(WorkflowBegun(run_id=rerun.run_id), (started,))

@@ -27,6 +27,7 @@ from flo.model.ids import (
     check_key,
     check_labels,
     check_namespace,
+    check_subject,
 )
 
 ValueCheck: TypeAlias = Callable[[Any], None]
@@ -148,6 +149,11 @@ IdempotencyKey: TypeAlias = Annotated[
     str,
     Checked(check_idempotency_key),
     about("The same key never makes two runs of one action or workflow."),
+]
+Subject: TypeAlias = Annotated[
+    str,
+    Checked(check_subject),
+    about("Whom the payloads are about, as you name them: a customer, a patient."),
 ]
 RequiredLabels: TypeAlias = Annotated[
     Labels,

@@ -56,6 +56,13 @@ IdempotencyKeyQuery: TypeAlias = Annotated[
         description="The same key never makes two runs of one action or workflow.",
     ),
 ]
+SubjectQuery: TypeAlias = Annotated[
+    str | None,
+    QueryParameter(
+        name="subject",
+        description="Whom the payloads are about, as you name them: a customer, a patient.",
+    ),
+]
 IdempotencyKeyHeader: TypeAlias = Annotated[
     str | None, HeaderParameter(name="Idempotency-Key", description="The same, as a header.")
 ]

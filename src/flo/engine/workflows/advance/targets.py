@@ -51,7 +51,15 @@ def queued(
         run_id=advance.run_id, branch=branch, step=now.step, visit=now.visit, attempt=now.attempt
     )
     try:
-        run = queue_run(advance.space, action, payload, advance.context, number, cause=cause)
+        run = queue_run(
+            advance.space,
+            action,
+            payload,
+            advance.context,
+            number,
+            cause=cause,
+            subject=advance.execution.run.subject,
+        )
     except NotFound as refusal:
         return _refused(TARGET_NOT_FOUND, refusal.message)
     except (Conflict, Invalid) as refusal:
@@ -107,5 +115,6 @@ def _child(
         triggered_by="parent",
         depth=parent.depth + 1,
         limit_key=limit_key_of(deployed.definition, payload),
+        subject=parent.subject,
     )
     return WorkflowStarted(namespace=advance.namespace, run=child)

@@ -26,6 +26,7 @@ from flo.server.http.request import (
     IdempotencyKeyHeader,
     IdempotencyKeyQuery,
     NamespaceQuery,
+    SubjectQuery,
     VersionQuery,
     WaitQuery,
     WorkflowPath,
@@ -70,6 +71,7 @@ async def start_workflow(
             description="What the run is to be called; otherwise it is given a number.",
         ),
     ] = None,
+    subject: SubjectQuery = None,
     wait_ms: WaitQuery = 0,
 ) -> Response[Any]:
     """Start a run of the workflow; the body is its input.
@@ -86,6 +88,7 @@ async def start_workflow(
         version=version,
         idempotency_key=one_key(idempotency_key, idempotency_key_header),
         run_id=run_id,
+        subject=subject,
     )
     begun = await gateway.ask(command)
     if not wait_ms:

@@ -48,6 +48,7 @@ from flo.server.http.request import (
     IdempotencyKeyQuery,
     NamespaceQuery,
     RunPath,
+    SubjectQuery,
     WaitQuery,
     naming,
     one_key,
@@ -98,6 +99,7 @@ async def invoke_action(
             description='What the worker must have, as a flat JSON object: {"gpu":true}.',
         ),
     ] = None,
+    subject: SubjectQuery = None,
     wait_ms: Annotated[
         int | None,
         QueryParameter(
@@ -122,6 +124,7 @@ async def invoke_action(
         delay_ms=delay_ms,
         idempotency_key=one_key(idempotency_key, idempotency_key_header),
         labels=None if labels is None else _labels(labels),
+        subject=subject,
     )
     invoked = await gateway.ask(command)
     if wait_ms is None and invoked.inline and not delay_ms:
