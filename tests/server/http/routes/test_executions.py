@@ -80,7 +80,8 @@ async def test_the_id_of_a_run_may_be_chosen_once(shop):
 
 
 async def test_a_run_shows_everything_about_itself(shop):
-    await shop.post("/workflows/order/start", {"customer": "42", "amount": 7})
+    payload = {"customer": "42", "amount": 7}
+    await shop.post("/workflows/order/start", payload, subject="customer-42")
     await perform(shop, result={"paid": True})
     await shop.post(f"{RUN}/signal", {"type": "greeting"})
     _, history = await shop.get(f"{RUN}/history")
@@ -136,6 +137,7 @@ async def test_a_run_shows_everything_about_itself(shop):
             "signals": ["greeting"],
             "undone": [],
             "history_count": len(history["items"]),
+            "subject": "customer-42",
         },
     )
 

@@ -23,6 +23,7 @@ async def test_an_invocation_is_queued_and_has_an_id(mail):
 
 async def test_a_run_shows_everything_about_itself(mail):
     options = {"priority": 200, "delay_ms": 500, "idempotency_key": "k1", "labels": '{"gpu":true}'}
+    options["subject"] = "customer-7"
     await mail.post("/actions/send-mail/invoke", {"to": "alice"}, **options)
     assert await mail.get("/runs/send-mail-1") == (
         200,
@@ -59,6 +60,7 @@ async def test_a_run_shows_everything_about_itself(mail):
                 "visit": None,
                 "attempt": None,
             },
+            "subject": "customer-7",
         },
     )
 
