@@ -25,6 +25,7 @@ def audit_workflows(state: State, reference: ReferenceModel, checks: Checks) -> 
         ]
         for timeline in timelines:
             _audit_run(space, timeline, checks)
+            _audit_subject(namespace, space, timeline, reference, checks)
         _audit_awaited(namespace, space, reference, checks)
         _audit_permits(namespace, space, timelines, reference, checks)
         _audit_counts(space, timelines, checks)
@@ -45,6 +46,24 @@ def due_workflows(state: State) -> dict[DueKey, int]:
             if schedule.next_at_ms is not None:
                 expected[SCHEDULE, namespace, name] = schedule.next_at_ms
     return expected
+
+
+def _audit_subject(
+    namespace: Namespace,
+    space: Space,
+    timeline: WorkflowTimeline,
+    reference: ReferenceModel,
+    checks: Checks,
+) -> None:
+    """The runs that it awaits, its parent and what it repeats are about whom it is about."""
+    made, awaited = timeline.made, [now.awaited for now in timeline.branches.values()]
+    others = [space.runs[one].subject for one in awaited if one is not None and one in space.runs]
+    others += [
+        reference.workflows.runs[namespace, before.run_id].made.subject
+        for before in (made.parent, made.origin)
+        if before is not None
+    ]
+    checks.hold(Invariant.SUBJECT_KEPT, set(others) <= {made.subject}, others, made)
 
 
 def _audit_run(space: Space, timeline: WorkflowTimeline, checks: Checks) -> None:

@@ -1,7 +1,6 @@
 """The reference model of runs: what has become of each of them, attempt by attempt."""
 
 from collections.abc import Sequence
-from operator import attrgetter
 from typing import Any, TypeAlias
 
 import msgspec
@@ -42,8 +41,6 @@ from simulator.reference.workers import WorkerReference
 ArchivedAt: TypeAlias = tuple[Namespace, ActionName, int]
 
 _decode_run = msgspec.msgpack.Decoder(Run).decode
-_KEPT = attrgetter("action", "number", "input", "priority", "idempotency_key", "subject")
-"""What is the same in every life of a run."""
 
 
 class RunReference:
@@ -307,7 +304,8 @@ class RunReference:
         made = timeline.made
         hold(
             Invariant.INPUT_KEPT,
-            _KEPT(run) == _KEPT(made),
+            (run.action, run.number, run.input, run.priority, run.idempotency_key)
+            == (made.action, made.number, made.input, made.priority, made.idempotency_key),
             event,
             made,
         )

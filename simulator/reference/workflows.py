@@ -204,9 +204,6 @@ class WorkflowReference:
         if run.idempotency_key is not None:
             first = self.by_key.setdefault((*key, run.idempotency_key), run.run_id)
             hold(Invariant.ONE_RUN_PER_KEY, first == run.run_id, first, run)
-        if (before := run.parent or run.origin) is not None:
-            same = run.subject == self.runs[namespace, before.run_id].made.subject
-            hold(Invariant.SUBJECT_KEPT, same, run, before)
         timeline = WorkflowTimeline(run, namespace, definition, self._observer.position)
         self.runs[timeline.key] = self.live[timeline.key] = timeline
         if run.triggered_by == "trigger":
@@ -290,8 +287,6 @@ class WorkflowReference:
         if (run := self._runs.find(*key)) is not None:
             told = run.made.cause == timeline.cause(branch, now)
             self._hold(Invariant.CAUSES_TOLD, told, run.made, now)
-            same = run.made.subject == timeline.made.subject
-            self._hold(Invariant.SUBJECT_KEPT, same, run.made, timeline.made)
 
     @reads
     def _action_ended(self, event: ActionEnded) -> None:

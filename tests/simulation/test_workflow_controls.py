@@ -80,7 +80,7 @@ def a_step_forgets_the_code_of_its_run(monkeypatch):
     )
 
 
-@control(Invariant.SUBJECT_KEPT)
+@control(Invariant.SUBJECT_KEPT, audited=True)
 def a_run_is_queued_about_nobody(monkeypatch):
     def queue_run(*given, subject, **fields):
         return rules.queue_run(*given, **fields)
