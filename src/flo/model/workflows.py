@@ -77,7 +77,6 @@ HISTORY_LIMIT_DEFAULT = 100
 HISTORY_LIMIT_MAX = 1_000
 
 DefinitionText: TypeAlias = Annotated[str, about("The definition, in YAML or JSON.")]
-Strictly: TypeAlias = Annotated[bool, about("Whether a warning is an error too.")]
 Version: TypeAlias = Annotated[str, about("Which version; the newest if left out.")]
 OneVersion: TypeAlias = Annotated[str | None, about("Only this version; all of them if left out.")]
 
@@ -245,7 +244,7 @@ class ValidateWorkflow(Query[Validated]):
     """What is wrong with a definition, and what might be; nothing is deployed."""
 
     text: DefinitionText
-    strict: Strictly = False
+    strict: Annotated[bool, about("Whether a warning is an error too.")] = False
 
 
 @operation(
@@ -406,9 +405,7 @@ class RerunWorkflow(Command[WorkflowBegun]):
     run_id: WorkflowRunId
     namespace: Namespace = NAMESPACE_DEFAULT
     step: Annotated[StepName | None, about("The step to begin with, if not the start.")] = None
-    input: Annotated[bytes | None, Payload("an input"), about("Another input than the same.")] = (
-        None
-    )
+    input: Annotated[bytes | None, Payload("an input"), about("Another input.")] = None
     version: Annotated[str | None, about("Another version than the same.")] = None
 
 
