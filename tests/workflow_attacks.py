@@ -43,6 +43,7 @@ OF_A_RUN = (
     "get_workflow_run",
     "wait_for_workflow",
     "get_history",
+    "get_steps",
     "explain_workflow",
 )
 
@@ -65,6 +66,7 @@ REFUSED = {
     "wait_for_workflow": {"run_id": "wfrun-9"},
     "list_workflow_runs": {},
     "get_history": {"run_id": "wfrun-9"},
+    "get_steps": {"run_id": "wfrun-9"},
     "explain_workflow": {"run_id": "wfrun-9"},
     "pause_schedule": {"workflow": "nobody"},
     "resume_schedule": {"workflow": "nobody"},
@@ -116,6 +118,9 @@ HOSTILE = [
     *[("list_workflow_runs", {"since_ms": number}) for number in BAD_NUMBERS],
     *[("get_history", {"run_id": "wfrun-1", "cursor": c}) for c in ("", "-1", "²", "9" * 5_000)],
     ("get_history", {"run_id": "wfrun-1", "cursor": "9" * 12}),
+    *[("get_steps", {"run_id": "wfrun-1", "cursor": c}) for c in ("", "-1", "²", "9" * 5_000)],
+    ("get_steps", {"run_id": "wfrun-1", "cursor": "9" * 12}),
+    *[("get_steps", {"run_id": "wfrun-1", "limit": number}) for number in BAD_NUMBERS],
     *[("get_history", {"run_id": "wfrun-1", "limit": number}) for number in BAD_NUMBERS],
     *[(name, {"limit": number}) for number in BAD_NUMBERS
       for name in ("list_workflows", "list_workflow_runs", "list_schedules")],

@@ -7,6 +7,7 @@ from collections.abc import Awaitable
 from flo.client.schedules import Schedules
 from flo.client.streams import Streams
 from flo.client.workflows import Workflows
+from flo.model.calls import CallView
 from flo.model.errors import FloError, NotFound, TimedOut
 from flo.model.ids import Namespace, RunId
 from flo.model.plans import EmitEvent, GetPlan
@@ -60,6 +61,7 @@ class SimulatedWorkflowClient(SimulatedActor):
             *[self._wait] * 4,
             *[self._explain] * 3,
             *[self._history] * 2,
+            self._steps,
             *[self._list_runs] * 3,
             *[self._deploy] * 2,
             self._validate,
@@ -125,6 +127,7 @@ class SimulatedWorkflowClient(SimulatedActor):
         for run_id in run_ids[::LOOKED_AT]:
             await self._look_at(run_id)
             await self._read_history(run_id)
+            await self._read_steps(run_id)
 
     # ── operations ────────────────────────────────────────────────────────────────────────────────
 
@@ -281,6 +284,28 @@ class SimulatedWorkflowClient(SimulatedActor):
         self._did("history", len(lines))
         if had_ended:
             self._ledger.whole_history(self._namespace, run_id, lines)
+
+    async def _steps(self) -> None:
+        await self._read_steps(self._some_run())
+
+    async def _read_steps(self, run_id: RunId) -> None:
+        timeline = self._world.reference.workflows.runs.get((self._namespace, run_id))
+        had_ended = timeline is not None and not timeline.is_live
+        calls: list[CallView] = []
+        cursor: str | None = None
+        while True:
+            try:
+                page = await self._workflows.steps(run_id, limit=PAGE_MAX, cursor=cursor)
+            except FloError as error:
+                self._refused("steps", error, "run_not_found")
+                return
+            calls += page.items
+            cursor = page.cursor
+            if cursor is None:
+                break
+        self._did("steps", len(calls))
+        if had_ended:
+            self._ledger.all_steps(self._namespace, run_id, calls)
 
     async def _list_runs(self) -> None:
         try:

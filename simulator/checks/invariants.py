@@ -136,6 +136,7 @@ class Invariant(StrEnum):
     EXPIRED_UNSEEN = "a key that has expired is not seen"
     HISTORY_KEPT = "the history of a key is what was written"
     HISTORIES_WHOLE = "the history of a workflow run shows every outcome, once"
+    STEPS_TOLD = "the steps of a workflow run show every call that had an outcome, once"
     SCANS_WHOLE = "a scan leaves nothing out, in order"
     REFUSALS_EXPLAINED = "nothing is refused without a reason the caller can know"
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from flo.model.calls import CallView
 from flo.model.ids import Namespace, RunId
 from flo.model.workflows import (
     ENDED,
@@ -104,6 +105,15 @@ class WorkflowLedger:
         ends = [line.type for line in lines if line.type in _LAST]
         whole = shown == timeline.outcomes and len(ends) == 1 and lines[-1].type == ends[0]
         self._hold(Invariant.HISTORIES_WHOLE, whole, shown, ends, timeline.outcomes, timeline)
+
+    def all_steps(self, namespace: Namespace, run_id: RunId, calls: list[CallView]) -> None:
+        """All calls of a run that has ended."""
+        timeline = self.durable(namespace, run_id)
+        ended = [call for call in calls if call.run_id is not None and call.outcome is not None]
+        ids = {call.run_id for call in ended}
+        whole = len(ids) == len(ended) == timeline.outcomes
+        over = all(call.ended_at_ms is not None for call in calls)
+        self._hold(Invariant.STEPS_TOLD, whole and over, calls, timeline.outcomes, timeline)
 
     def whole_list(self, namespace: Namespace, run_ids: Sequence[RunId]) -> None:
         """Of all the runs there are, once nothing happens any more."""

@@ -31,6 +31,7 @@ _HOMES = {
     "flo.model.actions": "ActionLimits ActionPage ActionView Registered",
     "flo.model.declare.dead_letters": "DeadLettersChanged",
     "flo.model.explain": "Cause CauseCode",
+    "flo.model.calls": "CallView SignalView StepsPage",
     "flo.model.errors": (
         "Conflict Corrupt FloError Invalid NotFound Rejected TimedOut TooLarge Unavailable "
         "Unexpected"

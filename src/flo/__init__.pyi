@@ -25,6 +25,9 @@ from flo.model.actions import ActionLimits as ActionLimits
 from flo.model.actions import ActionPage as ActionPage
 from flo.model.actions import ActionView as ActionView
 from flo.model.actions import Registered as Registered
+from flo.model.calls import CallView as CallView
+from flo.model.calls import SignalView as SignalView
+from flo.model.calls import StepsPage as StepsPage
 from flo.model.declare.dead_letters import DeadLettersChanged as DeadLettersChanged
 from flo.model.errors import Conflict as Conflict
 from flo.model.errors import Corrupt as Corrupt

@@ -234,6 +234,15 @@ def a_history_leaves_outcomes_out(monkeypatch):
     monkeypatch.setitem(QUERIES, GetHistory, get_history)
 
 
+@control(Invariant.STEPS_TOLD)
+def a_part_of_the_calls_is_filed_and_forgotten(monkeypatch):
+    def forget(execution, event):
+        execution.calls.ended.clear()
+        executions.Execution._end_action(execution, event)
+
+    monkeypatch.setitem(executions.EXECUTION_FOLDS, ActionEnded, forget)
+
+
 @control(Invariant.WAITS_WAKE)
 def parked_waits_for_workflows_are_not_woken(monkeypatch):
     wake_nobody(monkeypatch, WORKFLOW_RUN)

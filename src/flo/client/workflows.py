@@ -13,6 +13,7 @@ from flo.client.handles.execution import WorkflowHandle, result_of
 from flo.client.noun import Noun
 from flo.client.payloads.payload import encode_payload
 from flo.client.session.long_polls import may_poll_again, poll_times
+from flo.model.calls import GetSteps, StepsPage
 from flo.model.errors import Invalid, TimedOut, Unavailable
 from flo.model.ids import LIST_LIMIT_DEFAULT, RunId
 from flo.model.workflows import (
@@ -228,6 +229,12 @@ class Workflows(Noun):
     ) -> HistoryPage:
         """What has happened in a run, the oldest first."""
         return await self._call(GetHistory(run_id=run_id, limit=limit, cursor=cursor))
+
+    async def steps(
+        self, run_id: RunId, *, limit: int = HISTORY_LIMIT_DEFAULT, cursor: str | None = None
+    ) -> StepsPage:
+        """Every attempt at every step of a run, with what came of it, and the signals."""
+        return await self._call(GetSteps(run_id=run_id, limit=limit, cursor=cursor))
 
     async def explain(self, run_id: RunId) -> Explanation:
         """Why the run is where it is, and what would move it."""

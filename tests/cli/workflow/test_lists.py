@@ -142,6 +142,19 @@ def test_a_history_tells_what_has_happened_the_oldest_first(shell, three):
     ]
 
 
+def test_the_steps_tell_every_call_and_what_came_of_it(shell, three):
+    title, heading, *rows = shell("flo workflow steps wfrun-1").out.splitlines()
+
+    assert title == "Steps of run: wfrun-1"
+    columns = ["STEP", "VISIT", "ATTEMPT", "TARGET", "RUN ID", "STARTED", "TOOK MS", "OUTCOME"]
+    assert re.split(" {2,}", heading) == [*columns, "ERROR"]
+    cells = [re.split(" {2,}", row) for row in rows]
+    assert [[*row[:5], row[7]] for row in cells] == [
+        ["start", "1", "1", "charge", "charge-1", "success"],
+        ["approve", "1", "1", "approval", "-", "(given up)"],
+    ]
+
+
 def test_a_history_comes_in_pages(shell, three):
     first = shell("flo workflow history wfrun-1 --limit 2 -o raw")
 

@@ -5,6 +5,8 @@ import json
 import pytest
 
 from flo.engine.workflows.calls import DIGEST_LENGTH, Outputs, digest_of
+from flo.model.calls import GetSteps
+from flo.model.errors import NotFound
 from flows import document, one_step, workflow_harness
 
 LOOP = document(
@@ -155,3 +157,50 @@ def test_the_calls_of_a_long_run_are_filed_in_parts_with_their_outputs(rounds):
     calls = [call for part in parts for call in part.calls]
     told = [json.loads(call.output) for call in calls] + outputs(record)
     assert told == list(range(rounds + 1))
+
+
+def steps_of(harness, limit=1_000):
+    items, signals, cursor = [], [], None
+    while True:
+        page = harness.query(GetSteps(run_id="wfrun-1", limit=limit, cursor=cursor))
+        items, signals, cursor = items + page.items, signals + page.signals, page.cursor
+        if cursor is None:
+            return items, signals
+
+
+@pytest.mark.parametrize("limit", [1, 7, 1_000])
+def test_steps_are_shown_page_by_page_live_and_ended(limit):
+    harness = workflow_harness(LOOP, "check")
+    harness.start()
+    for number in range(60):
+        harness.perform("check", number, outcome="again")
+    harness.signal("wfrun-1", "hello", 1)
+
+    items, signals = steps_of(harness, limit)
+
+    assert [json.loads(one.output) for one in items[:-1]] == list(range(60))
+    assert (items[-1].visit, items[-1].ended_at_ms, items[-1].output) == (61, None, None)
+    assert items[-1].run_id == "check-61"
+    assert items[-1].target == "check"
+    assert [(one.type, one.payload) for one in signals] == [("hello", b"1")]
+    harness.perform("check", 60)
+    items, _ = steps_of(harness, limit)
+    assert [json.loads(one.output) for one in items] == list(range(61))
+    assert [one.visit for one in items] == list(range(1, 62))
+
+
+def test_a_page_of_large_outputs_is_short():
+    harness = workflow_harness(LOOP, "check")
+    harness.start()
+    for _ in range(5):
+        harness.perform("check", "x" * 900_000, outcome="again")
+
+    page = harness.query(GetSteps(run_id="wfrun-1"))
+
+    assert len(page.items) == 2
+    assert len(steps_of(harness)[0]) == 6
+
+
+def test_steps_of_a_run_that_never_was_are_not_found():
+    with pytest.raises(NotFound):
+        workflow_harness(LOOP, "check").query(GetSteps(run_id="wfrun-1"))

@@ -8,6 +8,7 @@ from flo.cli.app.payload import ReadFrom
 from flo.cli.app.printable import printable
 from flo.cli.workflow.options import VERSION, read_since
 from flo.client.handles.results import ENDED
+from flo.model.calls import CallView, GetSteps
 from flo.model.declare.payload import payload_to_json
 from flo.model.workflows import (
     CancelWorkflow,
@@ -38,6 +39,18 @@ HISTORY_COLUMNS: Columns[HistoryView] = {
     "ERROR": lambda entry: entry.error_code,
 }
 
+CALL_COLUMNS: Columns[CallView] = {
+    "STEP": lambda call: place_text(call),
+    "VISIT": lambda call: call.visit,
+    "ATTEMPT": lambda call: call.attempt,
+    "TARGET": lambda call: call.target,
+    "RUN ID": lambda call: call.run_id,
+    "STARTED": lambda call: time_text(call.started_at_ms),
+    "TOOK MS": lambda call: call.took_ms,
+    "OUTCOME": lambda call: outcome_text(call),
+    "ERROR": lambda call: call.error_code,
+}
+
 RUN_COLUMNS: Columns[WorkflowRunItem] = {
     "RUN ID": lambda run: run.run_id,
     "WORKFLOW": lambda run: run.workflow,
@@ -49,7 +62,13 @@ RUN_COLUMNS: Columns[WorkflowRunItem] = {
 }
 
 
-def place_text(entry: HistoryView) -> str:
+def outcome_text(call: CallView) -> str:
+    if call.outcome is not None:
+        return call.outcome
+    return "(under way)" if call.ended_at_ms is None else "(given up)"
+
+
+def place_text(entry: HistoryView | CallView) -> str:
     """The step, and the branch or item in which it is."""
     return f"{entry.step or ''}{f' ({entry.branch})' if entry.branch else ''}".strip()
 
@@ -167,6 +186,16 @@ RUN_COMMANDS = (
         none="no history",
         examples=["flo workflow history wfrun-1", "flo workflow history wfrun-1 --limit 10"],
         aliases=(),
+    ),
+    list_command(
+        "steps",
+        GetSteps,
+        "run_id",
+        columns=CALL_COLUMNS,
+        heading="Steps of run: {run_id}",
+        none="no steps",
+        examples=["flo workflow steps wfrun-1", "flo workflow steps wfrun-1 --format json"],
+        aliases=["calls"],
     ),
     list_command(
         "list-runs",

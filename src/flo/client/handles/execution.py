@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from flo.client.handles.results import ENDED, decoded_output
+from flo.model.calls import CallView
 from flo.model.errors import FloError
 from flo.model.ids import RunId
 from flo.model.workflows import Explanation, HistoryView, WorkflowRunView, WorkflowStatus
@@ -95,6 +96,17 @@ class WorkflowHandle:
             page = await self._workflows.history(self.run_id, cursor=cursor)
             for entry in page.items:
                 yield entry
+            cursor = page.cursor
+            if cursor is None:
+                return
+
+    async def steps(self) -> AsyncGenerator[CallView, None]:
+        """Every attempt at every step so far, with what came of it."""
+        cursor: str | None = None
+        while True:
+            page = await self._workflows.steps(self.run_id, cursor=cursor)
+            for call in page.items:
+                yield call
             cursor = page.cursor
             if cursor is None:
                 return

@@ -49,7 +49,7 @@ class CallLog:
         """How many calls have ended, and signals and controls have come, with those filed."""
         self.begun = False
 
-    def begin(self, branch: BranchName, now: Branch, began_ms: int) -> None:
+    def begin(self, branch: BranchName, now: Branch, began_ms: int, detail: str) -> None:
         self.under_way[branch] = CallRecord(
             branch=branch,
             step=now.step,
@@ -57,6 +57,7 @@ class CallLog:
             attempt=now.attempt,
             began_ms=began_ms,
             run_id=now.awaited,
+            target=detail if now.phase is BranchPhase.SIGNAL else "",
             after=self.recorded,
         )
 

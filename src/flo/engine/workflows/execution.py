@@ -171,7 +171,8 @@ class Execution:
         self.branches[event.branch] = now
         self._note_begin(event.at_ms)
         if now.phase in WAITS:
-            self.calls.begin(event.branch, now, event.at_ms - self.run.created_at_ms)
+            began_ms = event.at_ms - self.run.created_at_ms
+            self.calls.begin(event.branch, now, began_ms, event.detail)
         if now.until_ms is not None and now.phase in WAITS_FOR_TIME and now.until_ms > event.at_ms:
             self._wait_outside(event.branch)
 

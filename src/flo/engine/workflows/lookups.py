@@ -14,6 +14,7 @@ from flo.engine.paging import parse_number
 from flo.engine.state import Space, State
 from flo.engine.workflows.execution import HISTORY_PART_LENGTH as PART_LENGTH
 from flo.engine.workflows.folds import (
+    CALLS_KIND,
     HISTORY_KIND,
     ID_KIND,
     RUN_KIND,
@@ -21,8 +22,9 @@ from flo.engine.workflows.folds import (
 )
 from flo.engine.workflows.lists.live import status_of
 from flo.engine.workflows.lists.pages import NOTHING_LIVE, WorkflowPageLookup, page_lookup
-from flo.engine.workflows.records import HistoryEntry, WorkflowRecord, WorkflowSummary
+from flo.engine.workflows.records import CallParts, HistoryEntry, WorkflowRecord, WorkflowSummary
 from flo.model.base import Message
+from flo.model.calls import GetSteps
 from flo.model.ids import RunId, is_run_id, parse_run_id
 from flo.model.storage.archive import ArchiveAddress
 from flo.model.storage.store import Store
@@ -45,6 +47,9 @@ from flo.model.workflows import (
     WorkflowStatus,
 )
 
+CALLS_PER_PART_MAX = 1_000_000
+"""No part has more calls; a cursor counts so many for each."""
+
 OfWorkflowRun: TypeAlias = (
     GetWorkflowRun
     | WaitForWorkflow
@@ -58,6 +63,7 @@ OfWorkflowRun: TypeAlias = (
 )
 
 _decode_record = msgspec.msgpack.Decoder(WorkflowRecord).decode
+_decode_calls = msgspec.msgpack.Decoder(CallParts).decode
 _decode_history = msgspec.msgpack.Decoder(tuple[HistoryEntry, ...]).decode
 
 
@@ -88,6 +94,20 @@ class ChosenIdLookup(KeyLookup, frozen=True):
     """Which number has the workflow run whose id was chosen so?"""
 
     KIND = ID_KIND
+
+
+class CallsLookup(RowLookup[CallParts], frozen=True):
+    """The calls of a part of a long history."""
+
+    archive_name: str
+    run_id: RunId
+    part: int
+
+    def address(self) -> ArchiveAddress:
+        return ArchiveAddress(CALLS_KIND, self.archive_name, self.run_id, self.part)
+
+    def decode(self, body: bytes) -> CallParts:
+        return _decode_calls(body)
 
 
 class HistoryLookup(RowLookup[tuple[HistoryEntry, ...]], frozen=True):
@@ -139,6 +159,16 @@ def history_part(
     space: Space, run_id: RunId, part: int, context: Context
 ) -> tuple[HistoryEntry, ...]:
     return context.found.get(HistoryLookup(space.archive_name, run_id, part)) or ()
+
+
+def calls_part(space: Space, run_id: RunId, part: int, context: Context) -> CallParts:
+    return context.found.get(CallsLookup(space.archive_name, run_id, part)) or CallParts()
+
+
+def page_start(query: GetSteps) -> tuple[int, int]:
+    """In which part of the calls a page begins, and how many it leaves out there."""
+    number = parse_number(query.cursor, digits_max=12) if query.cursor is not None else 0
+    return divmod(number, CALLS_PER_PART_MAX)
 
 
 def parts_wanted(parts: int, query: GetHistory) -> range:
@@ -202,6 +232,20 @@ def _for_history(state: State, query: GetHistory, context: Context) -> Sequence[
     return [HistoryLookup(space.archive_name, query.run_id, part) for part in parts]
 
 
+def _for_steps(state: State, query: GetSteps, context: Context) -> Sequence[Lookup[Any]]:
+    """First the run, if it has ended; then the part of its calls, if it is filed."""
+    space = state.space(query.namespace)
+    if query.run_id not in space.executions:
+        record = ended_workflow(space, query.run_id, context)
+        if record is None:
+            return _lookups_of(space, query.run_id, context)
+        parts = record.history_parts
+    else:
+        parts = space.executions[query.run_id].history_parts
+    part, _ = page_start(query)
+    return [CallsLookup(space.archive_name, query.run_id, part)] if part < parts else []
+
+
 def _lookups_of(space: Space, run_id: RunId, context: Context) -> Sequence[Lookup[Any]]:
     """Where to look for a run that is not live; nowhere if there never was such a run.
 
@@ -237,5 +281,6 @@ LOOKUPS: Mapping[type[Message], LookupRule] = {
     WaitForWorkflow: _for_run,
     ExplainWorkflow: _for_run,
     GetHistory: _for_history,
+    GetSteps: _for_steps,
     ListWorkflowRuns: _for_list,
 }

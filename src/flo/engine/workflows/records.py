@@ -87,7 +87,7 @@ class CallRecord(Record):
     output: bytes | None = None
     """None if the results of the execution have it."""
     target: str = ""
-    """What could not be called, or what has answered instead."""
+    """The type of a signal; what could not be called, or has answered instead."""
     inside: bool = False
     """Whether the server itself did it: it is no wait for something outside."""
     after: int = 0

@@ -2,6 +2,7 @@
 
 from flo.model import (
     actions,
+    calls,
     groups,
     kv,
     namespaces,
@@ -23,6 +24,7 @@ NOUNS = (
     groups,
     kv,
     workflows,
+    calls,
     schedules,
     plans,
 )
