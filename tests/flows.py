@@ -14,12 +14,12 @@ from flo.engine.ticks import Tick
 from flo.engine.workflows.folds import CALLS_KIND, RUN_KIND
 from flo.engine.workflows.records import CallParts, WorkflowRecord
 from flo.model.actions import RegisterAction
+from flo.model.executions.history import GetHistory
 from flo.model.runs import Claim, Complete, Fail
 from flo.model.workflows import (
     CancelWorkflow,
     CreateWorkflow,
     ExplainWorkflow,
-    GetHistory,
     GetWorkflowRun,
     PauseWorkflow,
     RerunWorkflow,

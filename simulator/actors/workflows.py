@@ -7,13 +7,18 @@ from collections.abc import Awaitable
 from flo.client.schedules import Schedules
 from flo.client.streams import Streams
 from flo.client.workflows import Workflows
-from flo.model.calls import CallView
 from flo.model.errors import FloError, NotFound, TimedOut
+from flo.model.executions.history import HistoryView
+from flo.model.executions.steps import CallView
 from flo.model.ids import Namespace, RunId
 from flo.model.plans import EmitEvent, GetPlan
 from flo.model.schedules import SkipSchedule
 from flo.model.streams import Append, NewRecord
-from flo.model.workflows import HistoryView, StartWorkflow, WorkflowName, WorkflowStatus
+from flo.model.workflows import (
+    StartWorkflow,
+    WorkflowName,
+    WorkflowStatus,
+)
 from simulator.actors.actor import Operation, SimulatedActor, subject_of
 from simulator.actors.documents import (
     BELLS,

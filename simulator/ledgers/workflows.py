@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from flo.model.calls import CallView
+from flo.model.executions.history import HistoryView
+from flo.model.executions.steps import CallView
 from flo.model.ids import Namespace, RunId
 from flo.model.workflows import (
     ENDED,
     Explanation,
-    HistoryView,
     StartWorkflow,
     WorkflowRunPage,
     WorkflowRunView,

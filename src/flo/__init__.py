@@ -31,7 +31,8 @@ _HOMES = {
     "flo.model.actions": "ActionLimits ActionPage ActionView Registered",
     "flo.model.declare.dead_letters": "DeadLettersChanged",
     "flo.model.explain": "Cause CauseCode",
-    "flo.model.calls": "CallView SignalView StepsPage",
+    "flo.model.executions.history": "HistoryPage HistoryView",
+    "flo.model.executions.steps": "CallView SignalView StepsPage",
     "flo.model.errors": (
         "Conflict Corrupt FloError Invalid NotFound Rejected TimedOut TooLarge Unavailable "
         "Unexpected"
@@ -55,7 +56,7 @@ _HOMES = {
     "flo.model.streams": ("Appended NewRecord RecordPage Retention StreamPage StreamView Trimmed"),
     "flo.model.workers": "Notifications WorkerKnown WorkerPage WorkerStatus WorkerType WorkerView",
     "flo.model.workflows": (
-        "BranchPhase Explanation HistoryPage HistoryView StepView Validated WaitView "
+        "BranchPhase Explanation StepView Validated WaitView "
         "WorkflowDeployed WorkflowItem WorkflowPage WorkflowRunItem WorkflowRunPage "
         "WorkflowRunView WorkflowStatus WorkflowView"
     ),

@@ -25,9 +25,6 @@ from flo.model.actions import ActionLimits as ActionLimits
 from flo.model.actions import ActionPage as ActionPage
 from flo.model.actions import ActionView as ActionView
 from flo.model.actions import Registered as Registered
-from flo.model.calls import CallView as CallView
-from flo.model.calls import SignalView as SignalView
-from flo.model.calls import StepsPage as StepsPage
 from flo.model.declare.dead_letters import DeadLettersChanged as DeadLettersChanged
 from flo.model.errors import Conflict as Conflict
 from flo.model.errors import Corrupt as Corrupt
@@ -39,6 +36,11 @@ from flo.model.errors import TimedOut as TimedOut
 from flo.model.errors import TooLarge as TooLarge
 from flo.model.errors import Unavailable as Unavailable
 from flo.model.errors import Unexpected as Unexpected
+from flo.model.executions.history import HistoryPage as HistoryPage
+from flo.model.executions.history import HistoryView as HistoryView
+from flo.model.executions.steps import CallView as CallView
+from flo.model.executions.steps import SignalView as SignalView
+from flo.model.executions.steps import StepsPage as StepsPage
 from flo.model.explain import Cause as Cause
 from flo.model.explain import CauseCode as CauseCode
 from flo.model.groups import ClaimedRecords as ClaimedRecords
@@ -100,8 +102,6 @@ from flo.model.workers import WorkerType as WorkerType
 from flo.model.workers import WorkerView as WorkerView
 from flo.model.workflows import BranchPhase as BranchPhase
 from flo.model.workflows import Explanation as Explanation
-from flo.model.workflows import HistoryPage as HistoryPage
-from flo.model.workflows import HistoryView as HistoryView
 from flo.model.workflows import StepView as StepView
 from flo.model.workflows import Validated as Validated
 from flo.model.workflows import WaitView as WaitView

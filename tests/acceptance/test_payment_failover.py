@@ -30,7 +30,10 @@ import httpx
 import pytest
 
 from flo import Flo
-from flo.model.workflows import HistoryView, WorkflowRunView
+from flo.model.executions.history import HistoryView
+from flo.model.workflows import (
+    WorkflowRunView,
+)
 from flo.testing.process import ServerProcess
 
 HERE = Path(__file__).parent

@@ -132,10 +132,11 @@ OF_WORKFLOWS: list[tuple[Event, bytes]] = [
             target="t",
             outcome="target_not_found",
             at_ms=7,
+            error="e",
             error_code="c",
             retryable=False,
         ),
-        b"\x91\x9c\xabCallNotMade\xa1n\xa7wfrun-2\xa3s/b\xa1s\x02\x03\xa1t\xb0target_not_found\x07\xa1c\xc2",
+        b"\x91\x9d\xabCallNotMade\xa1n\xa7wfrun-2\xa3s/b\xa1s\x02\x03\xa1t\xb0target_not_found\x07\xa1e\xa1c\xc2",
     ),
     (
         ActionEnded(

@@ -6,6 +6,7 @@ import pytest
 
 from flo.model.actions import RegisterAction
 from flo.model.errors import Conflict, NotFound
+from flo.model.executions.history import GetHistory
 from flo.model.groups import CreateGroup, JoinGroup
 from flo.model.runs import Claim, Complete
 from flo.model.schedules import CONSUMER, PullTrigger
@@ -13,7 +14,6 @@ from flo.model.streams import Append, NewRecord
 from flo.model.workflows import (
     CancelWorkflow,
     CreateWorkflow,
-    GetHistory,
     GetWorkflowRun,
     ListWorkflowRuns,
     RerunWorkflow,

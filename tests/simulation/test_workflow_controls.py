@@ -31,8 +31,11 @@ from flo.engine.workflows.events import (
     WorkflowPaused,
 )
 from flo.engine.workflows.lists.live import LiveExecutions
+from flo.model.executions.history import GetHistory
 from flo.model.schedules import PullTrigger
-from flo.model.workflows import BranchPhase, GetHistory
+from flo.model.workflows import (
+    BranchPhase,
+)
 from flo.workflow.outcome import StepError
 from simulation.control import control, every_control, wake_nobody
 from simulator.checks.invariants import Invariant

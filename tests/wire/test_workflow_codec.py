@@ -2,14 +2,12 @@
 
 import pytest
 
+from flo.model.executions.history import GetHistory, HistoryPage, HistoryView
 from flo.model.plans import EmitEvent, Emitted, ExecutorView, GetPlan, PlanView, WindowView
 from flo.model.schedules import GetSchedule, ScheduleView
 from flo.model.workflows import (
     BranchPhase,
     CreateWorkflow,
-    GetHistory,
-    HistoryPage,
-    HistoryView,
     ListWorkflowRuns,
     RerunWorkflow,
     SignalWorkflow,

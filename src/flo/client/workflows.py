@@ -13,8 +13,9 @@ from flo.client.handles.execution import WorkflowHandle, result_of
 from flo.client.noun import Noun
 from flo.client.payloads.payload import encode_payload
 from flo.client.session.long_polls import may_poll_again, poll_times
-from flo.model.calls import GetSteps, StepsPage
 from flo.model.errors import Invalid, TimedOut, Unavailable
+from flo.model.executions.history import GetHistory, HistoryPage
+from flo.model.executions.steps import GetSteps, StepsPage
 from flo.model.ids import LIST_LIMIT_DEFAULT, RunId
 from flo.model.workflows import (
     ENDED,
@@ -27,10 +28,8 @@ from flo.model.workflows import (
     EnableWorkflow,
     ExplainWorkflow,
     Explanation,
-    GetHistory,
     GetWorkflow,
     GetWorkflowRun,
-    HistoryPage,
     ListWorkflowRuns,
     ListWorkflows,
     PauseWorkflow,

@@ -13,7 +13,6 @@ from flo.model.declare.fields import (
     Limit,
     NewNamespace,
     Payload,
-    Range,
     Reason,
     Subject,
     Text,
@@ -201,22 +200,6 @@ class WorkflowRunItem(Message):
 
 class WorkflowRunPage(Message):
     items: list[WorkflowRunItem]
-    cursor: str | None = None
-
-
-class HistoryView(Message):
-    type: str
-    at_ms: int
-    step: StepName | None
-    detail: str
-    attempt: int
-    branch: BranchName
-    error: str | None
-    error_code: str | None
-
-
-class HistoryPage(Message):
-    items: list[HistoryView]
     cursor: str | None = None
 
 
@@ -464,24 +447,6 @@ class ListWorkflowRuns(Query[WorkflowRunPage]):
     ] = None
     since_ms: Annotated[int | None, about("Only runs that were started then or later.")] = None
     limit: Limit = LIST_LIMIT_DEFAULT
-    cursor: Cursor = None
-
-
-@operation(
-    opcode=140,
-    permission=Permission.WORKFLOWS_READ,
-    http=Route(
-        "GET", "/workflow-runs/{run_id}/history", errors=(404,), name="get_workflow_history"
-    ),
-)
-class GetHistory(Query[HistoryPage]):
-    """Everything that has happened in a workflow run, the oldest first."""
-
-    run_id: WorkflowRunId
-    namespace: Namespace = NAMESPACE_DEFAULT
-    limit: Annotated[int, Range(1, HISTORY_LIMIT_MAX), about("The most items to answer.")] = (
-        HISTORY_LIMIT_DEFAULT
-    )
     cursor: Cursor = None
 
 

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from flo.client.payloads.payload import decode_payload
+from flo.model.executions.history import HistoryView
 from flo.model.ids import RunId
 from flo.model.workflows import (
     ENDED,
     MAIN,
     BranchName,
-    HistoryView,
     StepName,
     StepView,
     WorkflowRunView,

@@ -28,6 +28,7 @@ from flo.log.memory import MemoryLog
 from flo.model.actions import RegisterAction
 from flo.model.base import Message
 from flo.model.errors import Invalid
+from flo.model.executions.history import GetHistory, HistoryPage, HistoryView
 from flo.model.groups import CreateGroup, GroupMode, GroupRecords, GroupSettings, JoinGroup
 from flo.model.ids import NAMESPACE_DEFAULT, ActionName, RunId
 from flo.model.plans import EmitEvent, Emitted, GetPlan, PlanView
@@ -42,10 +43,7 @@ from flo.model.workflows import (
     CreateWorkflow,
     ExplainWorkflow,
     Explanation,
-    GetHistory,
     GetWorkflowRun,
-    HistoryPage,
-    HistoryView,
     ListWorkflowRuns,
     PauseWorkflow,
     RerunWorkflow,

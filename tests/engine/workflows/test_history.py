@@ -8,7 +8,7 @@ from flo.engine.workflows.events import BranchClosed, CallNotMade, HistoryFiled,
 from flo.engine.workflows.execution import HISTORY_PART_LENGTH, ExecutionEvent
 from flo.engine.workflows.history import DETAIL_LENGTH_MAX, ENTRIES
 from flo.model.errors import Invalid, NotFound
-from flo.model.workflows import GetHistory
+from flo.model.executions.history import GetHistory
 from flo.testing.clock import NOON_MS
 from flows import document, events_of, one_step, workflow_harness
 

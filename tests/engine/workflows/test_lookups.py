@@ -12,10 +12,10 @@ from flo.engine.workflows.lookups import (
     WorkflowKeyLookup,
     WorkflowLookup,
 )
+from flo.model.executions.history import GetHistory
 from flo.model.workflows import (
     CancelWorkflow,
     ExplainWorkflow,
-    GetHistory,
     GetWorkflowRun,
     ListWorkflowRuns,
     PauseWorkflow,

@@ -8,14 +8,13 @@ from flo.cli.app.payload import ReadFrom
 from flo.cli.app.printable import printable
 from flo.cli.workflow.options import VERSION, read_since
 from flo.client.handles.results import ENDED
-from flo.model.calls import CallView, GetSteps
 from flo.model.declare.payload import payload_to_json
+from flo.model.executions.history import GetHistory, HistoryView
+from flo.model.executions.steps import CallView, GetSteps
 from flo.model.workflows import (
     CancelWorkflow,
     ExplainWorkflow,
-    GetHistory,
     GetWorkflowRun,
-    HistoryView,
     ListWorkflowRuns,
     PauseWorkflow,
     RerunWorkflow,

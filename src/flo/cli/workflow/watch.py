@@ -23,8 +23,14 @@ from flo.cli.app.output import NOTHING, payload_text, time_text, to_json
 from flo.cli.app.printable import printable
 from flo.cli.workflow.executions import detail_text, place_text, run_value
 from flo.model.errors import TimedOut, Unavailable
+from flo.model.executions.history import HistoryView
 from flo.model.ids import RunId
-from flo.model.workflows import ENDED, HistoryView, WaitView, WorkflowRunView, WorkflowStatus
+from flo.model.workflows import (
+    ENDED,
+    WaitView,
+    WorkflowRunView,
+    WorkflowStatus,
+)
 
 if TYPE_CHECKING:
     from rich.status import Status

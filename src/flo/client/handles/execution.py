@@ -6,10 +6,15 @@ from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from flo.client.handles.results import ENDED, decoded_output
-from flo.model.calls import CallView
 from flo.model.errors import FloError
+from flo.model.executions.history import HistoryView
+from flo.model.executions.steps import CallView
 from flo.model.ids import RunId
-from flo.model.workflows import Explanation, HistoryView, WorkflowRunView, WorkflowStatus
+from flo.model.workflows import (
+    Explanation,
+    WorkflowRunView,
+    WorkflowStatus,
+)
 
 if TYPE_CHECKING:
     from flo.client.workflows import Workflows

@@ -9,7 +9,8 @@ from flo.client.groups import Ids
 from flo.client.payloads.schema import Schema
 from flo.client.proxies.proxy import BlockingProxy
 from flo.model.actions import ActionLimits, ActionPage, ActionView, Registered
-from flo.model.calls import CallView, StepsPage
+from flo.model.executions.history import HistoryPage, HistoryView
+from flo.model.executions.steps import CallView, StepsPage
 from flo.model.groups import (
     ClaimedRecords,
     DeadRecordPage,
@@ -52,8 +53,6 @@ from flo.model.streams import Appended, NewRecord, RecordPage, StreamPage, Strea
 from flo.model.workers import Notifications, WorkerKnown, WorkerPage, WorkerType, WorkerView
 from flo.model.workflows import (
     Explanation,
-    HistoryPage,
-    HistoryView,
     StepName,
     Validated,
     WorkflowDeployed,

@@ -100,6 +100,7 @@ class CallNotMade(Event):
     target: str
     outcome: str
     at_ms: int
+    error: str | None = None
     error_code: str | None = None
     retryable: bool = True
 

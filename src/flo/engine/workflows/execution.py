@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
-from flo.engine.workflows.calls import WAITS, CallLog
+from flo.engine.workflows.calls.log import WAITS, CallLog
 from flo.engine.workflows.events import (
     ActionEnded,
     BranchClosed,
@@ -200,6 +200,7 @@ class Execution:
             event.branch,
             event.at_ms - self.run.created_at_ms,
             outcome=event.outcome,
+            error=event.error,
             error_code=event.error_code,
             retryable=event.retryable,
             output=event.output,
@@ -214,6 +215,7 @@ class Execution:
             attempt=event.attempt,
             began_ms=event.at_ms - self.run.created_at_ms,
             outcome=event.outcome,
+            error=event.error,
             error_code=event.error_code,
             retryable=event.retryable,
             output=b"" if event.error_code is not None else None,

@@ -2,7 +2,8 @@
 
 from flo.engine.due import WORKFLOW
 from flo.engine.feature import Feature, folds_in, queries_in, reactions_in, rules_in
-from flo.engine.workflows import call_pages, explain, folds, long_polls, lookups, queries, rules
+from flo.engine.workflows import explain, folds, long_polls, lookups, queries, rules
+from flo.engine.workflows.calls import pages
 from flo.engine.workflows.events import (
     HistoryFiled,
     WorkflowFinished,
@@ -13,7 +14,7 @@ FEATURE = Feature(
     rules=rules_in(rules),
     folds=folds_in(folds),
     reactions=reactions_in(rules),
-    queries=queries_in(queries, explain, call_pages),
+    queries=queries_in(queries, explain, pages),
     lookups=lookups.LOOKUPS,
     long_polls=long_polls.LONG_POLLS,
     wakes=long_polls.WAKES,

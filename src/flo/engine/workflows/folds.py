@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from flo.engine.due import WORKFLOW
 from flo.engine.idempotency import IdempotencyKey
 from flo.engine.state import Deployed, Permits, Space, State, Workflow
-from flo.engine.workflows.calls import Outputs, with_items
+from flo.engine.workflows.calls.log import Outputs, with_items
 from flo.engine.workflows.events import (
     ChildCancelled,
     HistoryFiled,

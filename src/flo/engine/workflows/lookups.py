@@ -24,7 +24,8 @@ from flo.engine.workflows.lists.live import status_of
 from flo.engine.workflows.lists.pages import NOTHING_LIVE, WorkflowPageLookup, page_lookup
 from flo.engine.workflows.records import CallParts, HistoryEntry, WorkflowRecord, WorkflowSummary
 from flo.model.base import Message
-from flo.model.calls import GetSteps
+from flo.model.executions.history import GetHistory
+from flo.model.executions.steps import GetSteps
 from flo.model.ids import RunId, is_run_id, parse_run_id
 from flo.model.storage.archive import ArchiveAddress
 from flo.model.storage.store import Store
@@ -34,7 +35,6 @@ from flo.model.workflows import (
     RUN_PREFIX,
     CancelWorkflow,
     ExplainWorkflow,
-    GetHistory,
     GetWorkflowRun,
     ListWorkflowRuns,
     PauseWorkflow,

@@ -22,15 +22,13 @@ from flo.engine.workflows.lookups import (
 )
 from flo.engine.workflows.records import HistoryEntry, StepResult, WorkflowRecord, WorkflowSummary
 from flo.engine.workflows.rules import named_version, not_found, reading_of
+from flo.model.executions.history import GetHistory, HistoryPage, HistoryView
 from flo.model.ids import Namespace
 from flo.model.workflows import (
     MAIN,
     BranchPhase,
-    GetHistory,
     GetWorkflow,
     GetWorkflowRun,
-    HistoryPage,
-    HistoryView,
     ListWorkflowRuns,
     ListWorkflows,
     StepView,

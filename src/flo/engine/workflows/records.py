@@ -80,6 +80,7 @@ class CallRecord(Record):
     """Of the action or the child; None if nothing was queued."""
     outcome: str | None = None
     """None if nobody waited for it in the end."""
+    error: str | None = None
     error_code: str | None = None
     retryable: bool = True
     digest: bytes = b""

@@ -7,7 +7,7 @@ import msgspec
 from flo.engine.idempotency import FinishedKeys
 from flo.engine.snapshot import Section, SnapshotPart, in_chunks
 from flo.engine.state import Deployed, State, Workflow
-from flo.engine.workflows.calls import CallLog
+from flo.engine.workflows.calls.log import CallLog
 from flo.engine.workflows.execution import Execution
 from flo.engine.workflows.folds import (
     keys_of,

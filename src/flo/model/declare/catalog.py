@@ -2,7 +2,6 @@
 
 from flo.model import (
     actions,
-    calls,
     groups,
     kv,
     namespaces,
@@ -14,6 +13,7 @@ from flo.model import (
     workflows,
 )
 from flo.model.declare.operation import DECLARED, Operation
+from flo.model.executions import history, steps
 
 NOUNS = (
     actions,
@@ -24,7 +24,8 @@ NOUNS = (
     groups,
     kv,
     workflows,
-    calls,
+    history,
+    steps,
     schedules,
     plans,
 )

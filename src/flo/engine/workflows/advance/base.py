@@ -61,6 +61,7 @@ class Advance:
             target=target,
             outcome=outcome,
             at_ms=self.now_ms,
+            error=error.message if error is not None else None,
             error_code=error.code if error is not None else None,
             retryable=error is None or error.retryable,
         )

@@ -35,6 +35,7 @@ class CallView(Message):
     ended_at_ms: int | None
     took_ms: int | None
     outcome: str | None
+    error: str | None
     error_code: str | None
     input_digest: str | None
     """BLAKE2b of the input, 8 bytes in hex: calls with the same input have the same."""

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from flo.engine.workflows.calls import DIGEST_LENGTH, Outputs, digest_of
-from flo.model.calls import GetSteps
+from flo.engine.workflows.calls.log import DIGEST_LENGTH, Outputs, digest_of
 from flo.model.errors import NotFound
+from flo.model.executions.steps import GetSteps
 from flows import document, one_step, workflow_harness
 
 LOOP = document(

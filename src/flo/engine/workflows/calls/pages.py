@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 from flo.engine.context import Context
 from flo.engine.state import Space, State
-from flo.engine.workflows.calls import Outputs
+from flo.engine.workflows.calls.log import Outputs
 from flo.engine.workflows.lookups import CALLS_PER_PART_MAX, calls_part, ended_workflow, page_start
 from flo.engine.workflows.records import CallParts, CallRecord, Signal, WorkflowRun
 from flo.engine.workflows.rules import not_found
-from flo.model.calls import CallView, GetSteps, SignalView, StepsPage
+from flo.model.executions.steps import CallView, GetSteps, SignalView, StepsPage
 from flo.model.ids import parse_run_id
 from flo.model.workflows import RUN_PREFIX
 
@@ -78,6 +78,7 @@ def _call_view(tail: _Tail, call: CallRecord, *, is_under_way: bool) -> CallView
         ended_at_ms=None if is_under_way else started_at_ms + call.took_ms,
         took_ms=None if is_under_way else call.took_ms,
         outcome=call.outcome,
+        error=call.error,
         error_code=call.error_code,
         input_digest=call.digest.hex() or None,
         output=None if is_under_way else tail.outputs.of(call),

@@ -1,0 +1,1 @@
+"""The calls of workflow executions: how they are kept, shown and replayed."""

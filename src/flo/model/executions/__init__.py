@@ -1,0 +1,1 @@
+"""What is told of workflow executions beside their status."""
