@@ -41,6 +41,7 @@ class RunTimeline:
         self.ready_at_ms = run.ready_at_ms
         self.limit_key = run.limit_key
         self.holder: WorkerId | None = None
+        self.claimed_at_ms = 0
         self.claimers: dict[int, WorkerId] = {}
         self.in_vain: dict[int, tuple[WorkerId, str]] = {}
         """The attempts that ended without a result: whose they were, and why."""

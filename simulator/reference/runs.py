@@ -166,7 +166,7 @@ class RunReference:
         timeout_ms = self._actions.settings[event.namespace, timeline.made.action].timeout_ms
         lease_ms = event.at_ms + timeout_ms if timeout_ms else None
         hold(Invariant.LEASE_LENGTH, event.lease_expires_at_ms == lease_ms, event, timeout_ms)
-        timeline.attempt = event.attempt
+        timeline.attempt, timeline.claimed_at_ms = event.attempt, event.at_ms
         timeline.becomes(RunStatus.RUNNING, self._observer.position)
         timeline.holder = timeline.claimers[event.attempt] = event.worker_id
         back = self._workers.back.get((event.namespace, event.worker_id))
@@ -387,10 +387,9 @@ class RunReference:
         self._timer_goes_off(timeline)
 
     def _is_gone(self, timeline: RunTimeline) -> bool:
-        """Whether its holder has left or was lost with this append."""
         assert timeline.holder is not None
         holder = (timeline.namespace, timeline.holder)
-        return holder in self._workers.left or holder in self._workers.lost
+        return self._workers.is_gone(holder, timeline.claimed_at_ms)
 
     def _check_released(self, timeline: RunTimeline) -> None:
         """Its holder is back, and has never heard of it: that counts as no attempt."""

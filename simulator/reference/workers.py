@@ -41,6 +41,13 @@ class WorkerReference:
             is_over = event.at_ms - event.since_ms >= WORKER_GRACE_MS
             self._hold(Invariant.NOT_LOST_EARLY, is_over or key in self._replaced, event)
 
+    def is_gone(self, worker: tuple[Namespace, WorkerId], claimed_at_ms: int) -> bool:
+        """Whether who claimed something at this time has left or was lost with this append, or was
+        a former process of one that is back."""
+        if worker in self.left or worker in self.lost:
+            return True
+        return worker in self.back and claimed_at_ms < self.registered[worker].began_at_ms
+
     def forget(self, namespace: Namespace) -> None:
         for key in [key for key in self.registered if key[0] == namespace]:
             del self.registered[key]

@@ -101,6 +101,7 @@ WORKER = Worker(
     connection_bound=True,
     consumer="c",
     lost_at_ms=5,
+    began_at_ms=6,
 )
 RETENTION = Retention(max_age_ms=1, max_length=2, max_bytes=3)
 SETTINGS = GroupSettings(
@@ -235,7 +236,7 @@ WRITTEN = [
     ),
     (
         WorkerRegistered(namespace="n", worker=WORKER),
-        b"\x91\x93\xb0WorkerRegistered\xa1n\x9d\xa1w\x91\xa1a\x02\n\xc0\x81\xa1l\xa1x\xc2\xa6action\x81\xa1m\x01\xa1i\xc3\xa1c\x05",
+        b"\x91\x93\xb0WorkerRegistered\xa1n\x9e\xa1w\x91\xa1a\x02\n\xc0\x81\xa1l\xa1x\xc2\xa6action\x81\xa1m\x01\xa1i\xc3\xa1c\x05\x06",
     ),
     (
         WorkerLost(namespace="n", worker_id="w", at_ms=4, since_ms=1),

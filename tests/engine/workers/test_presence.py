@@ -245,6 +245,18 @@ def test_a_claim_that_nobody_heard_costs_no_retry_however_often():
     assert kinds(engine.execute(lose())) == [WorkerLost, RunTimedOut]
 
 
+def test_what_a_former_process_of_the_same_name_had_counts_as_an_attempt():
+    second = RegisterWorker(
+        worker_id=ANNA, processes=["send"], incarnation="second", connection_bound=True
+    )
+    engine = given(SEND, REGISTER, INVOKE, claim(), Later(5), second)
+
+    decision = engine.execute(resume(incarnation="second"))
+
+    assert kinds(decision) == [WorkerBack, RunRequeued]
+    assert decision.events[1].end is AttemptEnd.WORKER_LOST
+
+
 def test_a_worker_hears_which_of_its_tasks_others_have():
     engine = given(SEND, REGISTER, *[INVOKE] * 2, claim(), disconnect(), Later(GRACE_MS), lose())
     engine.execute(claim(BORIS, max_tasks=1))

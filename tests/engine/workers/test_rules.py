@@ -87,6 +87,7 @@ def test_a_worker_is_registered_with_what_it_says_of_itself():
         metadata={"version": "1.2", "disks": ["sda"]},
         worker_type=WorkerType.STREAM,
         incarnation="a1b2",
+        began_at_ms=NOON_MS,
     )
     assert decision.reply == WorkerKnown(worker_id=ANNA, status=WorkerStatus.ACTIVE)
     assert decision.events == (WorkerRegistered(namespace=DEFAULT, worker=worker),)

@@ -191,10 +191,19 @@ def react_worker_lost(state: State, event: WorkerLost, context: Context) -> Iter
 
 
 def react_worker_back(state: State, event: WorkerBack, context: Context) -> Iterable[Event]:
-    """What a worker does not hold, although it was given to it, it has never heard of."""
+    """What a worker does not hold, although it was given to it, it has never heard of.
+
+    What was given to a former process of the same name is lost with that.
+    """
     space, held = state.spaces[event.namespace], frozenset(event.held)
+    began_at_ms = space.workers[event.worker_id].began_at_ms
     for run in _held_by(space, event.worker_id):
-        if (run.run_id, run.attempt) not in held:
+        if (run.run_id, run.attempt) in held:
+            continue
+        if (run.started_at_ms or 0) < began_at_ms:
+            error = f"another process has taken the place of worker {event.worker_id!r}"
+            yield given_up(event.namespace, space, run, context, error, AttemptEnd.WORKER_LOST)
+        else:
             yield RunRequeued(
                 namespace=event.namespace,
                 run_id=run.run_id,

@@ -45,3 +45,5 @@ class Worker(Record):
     """Who it is to the groups that it reads through."""
     lost_at_ms: int | None = None
     """When it was given up; None while it is not lost."""
+    began_at_ms: int = 0
+    """When this incarnation of it registered first."""

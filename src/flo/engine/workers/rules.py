@@ -71,6 +71,7 @@ def decide_register(state: State, command: RegisterWorker, context: Context) -> 
     workers = state.space(command.namespace).workers
     worker_id = command.worker_id or _new_id(command, workers, context)
     known = workers.get(worker_id)
+    is_same = known is not None and _is_same_process(known, command)
     is_bound = command.connection_bound and worker_id == command.worker_id
     evicted = None if known else _evicted(command.namespace, workers, context)
     worker = Worker(
@@ -83,7 +84,8 @@ def decide_register(state: State, command: RegisterWorker, context: Context) -> 
         metadata=metadata,
         worker_type=command.worker_type,
         incarnation=command.incarnation,
-        draining=known is not None and known.draining and _is_same_process(known, command),
+        began_at_ms=known.began_at_ms if known and is_same else context.now_ms,
+        draining=known is not None and known.draining and is_same,
         connection_bound=is_bound,
         consumer=command.consumer,
     )

@@ -45,6 +45,7 @@ async def test_a_worker_registers_and_is_known(http):
                     "last_run_at": None,
                 }
             ],
+            "connection": None,
         },
     )
 
