@@ -65,17 +65,21 @@ class SimulatedInsideWorker:
         spaces = self._shard.state.spaces.values()
         held = [run_id for space in spaces for run_id in space.held.get(INLINE_WORKER_ID, ())]
         self._world.checks.hold(Invariant.PLACES_KEPT, len(held) <= PLACES, held)
-        await asyncio.sleep(self._rng.random() * EXECUTION_S)
+        took_s = self._rng.random() * EXECUTION_S
+        await asyncio.sleep(took_s)
         for task in tasks:
             key = (namespace, task.task_id)
             output = task.payload
+            took_ms = round(took_s * 1_000)
             self._world.reports.complete(key, INLINE_WORKER_ID, task.attempt, output)
+            self._world.reports.spend(key, (took_ms, None))
             report = Complete(
                 run_id=task.task_id,
                 worker_id=INLINE_WORKER_ID,
                 namespace=namespace,
                 attempt=task.attempt,
                 output=output,
+                took_ms=took_ms,
             )
             await self._submitted(report)
 

@@ -190,12 +190,20 @@ class NotedWorkers(Workers):
         *,
         attempt: int = 0,
         outcome: str = OUTCOME_SUCCESS,
+        took_ms: int | None = None,
+        held_ms: int | None = None,
     ) -> Accepted:
         hold, payload = self._holds[run_id, attempt], encode_payload(output)
-        self._ledger.completing(hold, attempt, payload)
+        self._ledger.completing(hold, attempt, payload, (took_ms, held_ms))
         try:
             accepted = await super().complete(
-                run_id, worker_id, output, attempt=attempt, outcome=outcome
+                run_id,
+                worker_id,
+                output,
+                attempt=attempt,
+                outcome=outcome,
+                took_ms=took_ms,
+                held_ms=held_ms,
             )
         except FloError as error:
             self._refused(hold, "complete", payload, error)
@@ -215,9 +223,11 @@ class NotedWorkers(Workers):
         retry: bool = False,
         dead_letter: bool = True,
         timed_out: bool = False,
+        took_ms: int | None = None,
+        held_ms: int | None = None,
     ) -> Accepted:
         hold = self._holds[run_id, attempt]
-        self._ledger.failing(hold, attempt, error, retry, timed_out)
+        self._ledger.failing(hold, attempt, error, retry, (took_ms, held_ms), timed_out)
         try:
             accepted = await super().fail(
                 run_id,
@@ -228,6 +238,8 @@ class NotedWorkers(Workers):
                 retry=retry,
                 dead_letter=dead_letter,
                 timed_out=timed_out,
+                took_ms=took_ms,
+                held_ms=held_ms,
             )
         except FloError as refusal:
             self._refused(hold, "fail", error, refusal)

@@ -16,7 +16,7 @@ from flo.model.runs import OUTCOME_SUCCESS
 from flo.model.workers import HeldTask, Resumed
 from simulator.checks.invariants import Invariant
 from simulator.faults.network import Link
-from simulator.ledgers.reports import CODES
+from simulator.ledgers.reports import CODES, Spent
 from simulator.ledgers.runs import Hold
 from simulator.world import ACTIONS, World, payload_for
 
@@ -312,7 +312,8 @@ class SimulatedWorker:
         ledger, task = self._world.ledger, hold.task
         rng = self._rng if not self._diligent else None
         output = payload_for(task.task_type, f"{self._worker_id} did {task.attempt}", rng)
-        ledger.completing(hold, attempt, output)
+        took_ms, held_ms = spent = self._spent(hold)
+        ledger.completing(hold, attempt, output, spent)
         try:
             answer = await self._workers.complete(
                 task.task_id,
@@ -320,6 +321,8 @@ class SimulatedWorker:
                 output,
                 attempt=attempt,
                 outcome=self._outcome(hold),
+                took_ms=took_ms,
+                held_ms=held_ms,
             )
         except (Conflict, NotFound) as error:
             self._did("complete", error)
@@ -341,11 +344,17 @@ class SimulatedWorker:
         is_pending = task.task_type == ASKED_AGAIN and crc32(task.task_id.encode()) % 3 == 0
         return PENDING if is_pending and not self._diligent else OUTCOME_SUCCESS
 
+    def _spent(self, hold: Hold) -> Spent:
+        """What it says to have taken and held: other times for each attempt, the first longer."""
+        number = crc32(f"{hold.task.task_id} {hold.task.attempt}".encode())
+        return 1_000 + number % 60_000, number % 1_000
+
     async def _fail(self, hold: Hold, attempt: int, *, retry: bool) -> None:
         ledger, task = self._world.ledger, hold.task
         code = self._rng.choice(CODES)
         problem = f"{code}: {self._worker_id} failed in {task.attempt}"
-        ledger.failing(hold, attempt, problem, retry)
+        took_ms, held_ms = spent = self._spent(hold)
+        ledger.failing(hold, attempt, problem, retry, spent)
         try:
             answer = await self._workers.fail(
                 task.task_id,
@@ -355,6 +364,8 @@ class SimulatedWorker:
                 attempt=attempt,
                 retry=retry,
                 dead_letter=self._rng.random() < (0.5 if retry else 0.2),
+                took_ms=took_ms,
+                held_ms=held_ms,
             )
         except (Conflict, NotFound) as error:
             self._did("fail", error)

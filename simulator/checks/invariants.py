@@ -34,6 +34,7 @@ class Invariant(StrEnum):
     LATE_REPORTS_KEPT = (
         "the first late report of an attempt is kept as its worker made it, and refused"
     )
+    TIMES_AS_REPORTED = "an attempt took as long, and was held as long, as its worker says"
     ENDED_IS_FINAL = "nothing happens to a run that has ended"
     CANCEL_IS_FINAL = "what is cancelled is handed to nobody, and never ends otherwise"
     ONLY_THE_DEAD = "nothing but a dead letter is requeued or purged"

@@ -5,11 +5,15 @@ from typing import TypeAlias
 
 from flo.engine.runs.records import LateReport
 from flo.model.ids import Namespace, RunId, WorkerId
+from flo.model.runs import RunStatus, RunView
+from flo.model.views.attempts import AttemptEnd
 
 CODES = ("busy", "closed", "RuntimeError")
 """The codes of failures; an error begins with its own."""
 
 RunKey: TypeAlias = tuple[Namespace, RunId]
+Spent: TypeAlias = tuple[int | None, int | None]
+"""How long an attempt took, and how long it was held before, as its worker says."""
 
 
 class Reports:
@@ -20,7 +24,7 @@ class Reports:
         self._fails: defaultdict[RunKey, set[tuple[WorkerId, int, str, bool]]] = defaultdict(set)
         self._timeouts: defaultdict[RunKey, set[tuple[WorkerId, int, str]]] = defaultdict(set)
         self._touches: defaultdict[RunKey, set[int]] = defaultdict(set)
-
+        self._spent: defaultdict[RunKey, set[Spent]] = defaultdict(set)
         self._heard: set[tuple[RunKey, int]] = set()
 
     def hear(self, run: RunKey, attempt: int) -> None:
@@ -42,6 +46,21 @@ class Reports:
 
     def touch(self, run: RunKey, extend_ms: int) -> None:
         self._touches[run].add(extend_ms)
+
+    def spend(self, run: RunKey, spent: Spent) -> None:
+        self._spent[run].add(spent)
+
+    def has_spent(self, run: RunKey, view: RunView) -> bool:
+        """Whether the times of a run, and of its attempts, are those that its workers said."""
+        said = self._spent[run]
+        if not said:
+            return True
+        none = (None, None)
+        reported = {AttemptEnd.REPORTED: said}
+        is_reported = view.status is RunStatus.COMPLETED
+        return (view.took_ms, view.held_ms) in (said if is_reported else {*said, none}) and all(
+            (one.took_ms, one.held_ms) in reported.get(one.end, {none}) for one in view.attempts
+        )
 
     def has_complete(self, run: RunKey, worker_id: WorkerId, attempt: int, output: bytes) -> bool:
         sent = self._completes[run]

@@ -27,7 +27,7 @@ from flo.model.runs import (
 )
 from simulator.checks.invariants import Checks, Invariant
 from simulator.faults.server_time import ServerTime
-from simulator.ledgers.reports import Reports, RunKey
+from simulator.ledgers.reports import Reports, RunKey, Spent
 from simulator.reference.actions import fits
 from simulator.reference.log import ReferenceModel
 from simulator.reference.queues import label_set
@@ -139,14 +139,22 @@ class Ledger:
                 f"{action} had work for {labels} since {since_s}, now {now_s}",
             )
 
-    def completing(self, hold: Hold, attempt: int, output: bytes) -> None:
+    def completing(self, hold: Hold, attempt: int, output: bytes, spent: Spent) -> None:
         hold.reports += 1
+        self._reports.spend(hold.run, spent)
         self._reports.complete(hold.run, hold.worker_id, attempt, output)
 
     def failing(
-        self, hold: Hold, attempt: int, error: str, retry: bool, timed_out: bool = False
+        self,
+        hold: Hold,
+        attempt: int,
+        error: str,
+        retry: bool,
+        spent: Spent,
+        timed_out: bool = False,
     ) -> None:
         hold.reports += 1
+        self._reports.spend(hold.run, spent)
         if timed_out:
             self._reports.time_out(hold.run, hold.worker_id, attempt, error)
         self._reports.fail(hold.run, hold.worker_id, attempt, error, retry)
@@ -325,6 +333,7 @@ class Ledger:
             run.phases,
         )
         self._hold(Invariant.INPUT_KEPT, view.input == run.made.input, view.run_id)
+        self._hold(Invariant.TIMES_AS_REPORTED, self._reports.has_spent(run.key, view), view)
 
     def able_workers(self, namespace: Namespace, run_id: RunId) -> dict[WorkerId, Worker]:
         """The workers that could take a run now, as they are registered."""

@@ -45,7 +45,7 @@ from flo.engine.runs.events import (
     RunTimedOut,
     RunTouched,
 )
-from flo.engine.runs.records import Attempt, LateReport, Run
+from flo.engine.runs.records import Attempt, LateReport, Run, Timing
 from flo.engine.streams.events import (
     RecordsAppended,
     StreamAltered,
@@ -149,7 +149,7 @@ WRITTEN = [
     ),
     (
         RunQueued(namespace="n", run=RUN),
-        b"\x91\x93\xa9RunQueued\xa1n\xdc\x00\x1d\xa3a-1\xa1a\x01\xc4\x01i\n\x01\x02\xa7pending\x00\xc0\xc0\xc0\xa1k\x81\xa1l\xcb?\xf8\x00\x00\x00\x00\x00\x00\x91\x99\x01\xa1w\x01\x02\xa1e\xc0\xc3\xa8reported\xc0\xc0\xc0\xc0\xc0\xc2\xc2\x00\xc0\xc0\xc0\x00\x00\xc0\xc0",
+        b"\x91\x93\xa9RunQueued\xa1n\xdc\x00\x1e\xa3a-1\xa1a\x01\xc4\x01i\n\x01\x02\xa7pending\x00\xc0\xc0\xc0\xa1k\x81\xa1l\xcb?\xf8\x00\x00\x00\x00\x00\x00\x91\x9a\x01\xa1w\x01\x02\xa1e\xc0\xc3\xa8reported\xc0\xc0\xc0\xc0\xc0\xc0\xc2\xc2\x00\xc0\xc0\xc0\x00\x00\xc0\xc0\xc0",
     ),
     (
         RunsRekeyed(namespace="n", action="a", keys=((1, "k"), (2, None))),
@@ -170,8 +170,15 @@ WRITTEN = [
         b"\x91\x95\xaaRunTouched\xa1n\xa3a-1\x03\x02",
     ),
     (
-        RunCompleted(namespace="n", run_id="a-1", at_ms=4, output=b"o", outcome="success"),
-        b"\x91\x96\xacRunCompleted\xa1n\xa3a-1\x04\xc4\x01o\xa7success",
+        RunCompleted(
+            namespace="n",
+            run_id="a-1",
+            at_ms=4,
+            output=b"o",
+            outcome="success",
+            timing=Timing(took_ms=2, held_ms=1),
+        ),
+        b"\x91\x97\xacRunCompleted\xa1n\xa3a-1\x04\xc4\x01o\xa7success\x92\x02\x01",
     ),
     (
         RunRequeued(
@@ -183,7 +190,7 @@ WRITTEN = [
             error_code="c",
             end=AttemptEnd.WORKER_LEFT,
         ),
-        b"\x91\x98\xabRunRequeued\xa1n\xa3a-1\x04\xa1e\x05\xa1c\xabworker_left",
+        b"\x91\x99\xabRunRequeued\xa1n\xa3a-1\x04\xa1e\x05\xa1c\xabworker_left\xc0",
     ),
     (
         RunGivenBack(namespace="n", run_id="a-1", at_ms=4),
@@ -200,7 +207,7 @@ WRITTEN = [
             retryable=False,
             end=AttemptEnd.REPORTED,
         ),
-        b"\x91\x99\xa9RunFailed\xa1n\xa3a-1\x04\xa1e\xc2\xa1c\xc2\xa8reported",
+        b"\x91\x9a\xa9RunFailed\xa1n\xa3a-1\x04\xa1e\xc2\xa1c\xc2\xa8reported\xc0",
     ),
     (
         RunTimedOut(
@@ -211,7 +218,7 @@ WRITTEN = [
             error_code="c",
             end=AttemptEnd.LEASE_EXPIRED,
         ),
-        b"\x91\x97\xabRunTimedOut\xa1n\xa3a-1\x04\xa1e\xa1c\xadlease_expired",
+        b"\x91\x98\xabRunTimedOut\xa1n\xa3a-1\x04\xa1e\xa1c\xadlease_expired\xc0",
     ),
     (
         RunCancelled(namespace="n", run_id="a-1", at_ms=4, reason="r", worker_id="w"),
@@ -219,7 +226,7 @@ WRITTEN = [
     ),
     (
         RunRevived(namespace="n", run=RUN, was=RunStatus.TIMED_OUT),
-        b"\x91\x94\xaaRunRevived\xa1n\xdc\x00\x1d\xa3a-1\xa1a\x01\xc4\x01i\n\x01\x02\xa7pending\x00\xc0\xc0\xc0\xa1k\x81\xa1l\xcb?\xf8\x00\x00\x00\x00\x00\x00\x91\x99\x01\xa1w\x01\x02\xa1e\xc0\xc3\xa8reported\xc0\xc0\xc0\xc0\xc0\xc2\xc2\x00\xc0\xc0\xc0\x00\x00\xc0\xc0\xa9timed_out",
+        b"\x91\x94\xaaRunRevived\xa1n\xdc\x00\x1e\xa3a-1\xa1a\x01\xc4\x01i\n\x01\x02\xa7pending\x00\xc0\xc0\xc0\xa1k\x81\xa1l\xcb?\xf8\x00\x00\x00\x00\x00\x00\x91\x9a\x01\xa1w\x01\x02\xa1e\xc0\xc3\xa8reported\xc0\xc0\xc0\xc0\xc0\xc0\xc2\xc2\x00\xc0\xc0\xc0\x00\x00\xc0\xc0\xc0\xa9timed_out",
     ),
     (
         LateReportNoted(
@@ -228,7 +235,7 @@ WRITTEN = [
             attempt=1,
             report=LateReport(worker_id="w", at_ms=2, outcome="o", output=b"x"),
         ),
-        b"\x91\x95\xafLateReportNoted\xa1n\xa3a-1\x01\x97\xa1w\x02\xa1o\xc4\x01x\xc0\xc0\xc0",
+        b"\x91\x95\xafLateReportNoted\xa1n\xa3a-1\x01\x98\xa1w\x02\xa1o\xc4\x01x\xc0\xc0\xc0\xc0",
     ),
     (
         RunPurged(namespace="n", action="a", number=1, was=RunStatus.FAILED, key="k"),

@@ -33,6 +33,7 @@ from flo.engine.runs.explain import workers as explain
 from flo.engine.runs.lists.live import LiveRuns
 from flo.engine.runs.lookups import ended_run
 from flo.engine.runs.queue import Lane, Queue
+from flo.engine.runs.records import Timing
 from flo.engine.ticks import Tick
 from flo.engine.workers import rules as workers
 from flo.engine.workers.events import WorkerDeregistered
@@ -157,6 +158,14 @@ def late_reports_are_forgotten(monkeypatch):
         raise refusal
 
     monkeypatch.setattr(reports, "refuse_late", refuse_late)
+
+
+@control(Invariant.TIMES_AS_REPORTED)
+def what_was_taken_and_what_was_held_are_exchanged(monkeypatch):
+    def exchanged(command):
+        return command.took_ms and Timing(took_ms=command.held_ms, held_ms=command.took_ms)
+
+    monkeypatch.setattr(reports, "reported_timing", exchanged)
 
 
 @control(Invariant.LEASE_HONOURED)

@@ -118,7 +118,10 @@ class Workers(Noun):
         *,
         attempt: int = 0,
         outcome: str = OUTCOME_SUCCESS,
+        took_ms: int | None = None,
+        held_ms: int | None = None,
     ) -> Accepted:
+        """`took_ms` is how long it took to execute, `held_ms` how long it was held before that."""
         return await self._call(
             Complete(
                 run_id=run_id,
@@ -126,6 +129,8 @@ class Workers(Noun):
                 attempt=attempt,
                 output=encode_payload(output, "output"),
                 outcome=outcome,
+                took_ms=took_ms,
+                held_ms=held_ms,
             )
         )
 
@@ -140,6 +145,8 @@ class Workers(Noun):
         retry: bool = False,
         dead_letter: bool = True,
         timed_out: bool = False,
+        took_ms: int | None = None,
+        held_ms: int | None = None,
     ) -> Accepted:
         """Without `retry` the run has failed for good; `dead_letter` keeps it for a requeue.
 
@@ -156,6 +163,8 @@ class Workers(Noun):
                 retry=retry,
                 dead_letter=dead_letter,
                 timed_out=timed_out,
+                took_ms=took_ms,
+                held_ms=held_ms,
             )
         )
 

@@ -62,6 +62,18 @@ ChosenRuns: TypeAlias = Annotated[
 Attempt: TypeAlias = Annotated[int, about("Which attempt; 0 is whichever this worker holds now.")]
 
 
+Took: TypeAlias = Annotated[
+    int | None,
+    Range(0, DURATION_MS_MAX),
+    about("How long it took to execute, by the clock of the worker."),
+]
+Held: TypeAlias = Annotated[
+    int | None,
+    Range(0, DURATION_MS_MAX),
+    about("How long the worker held it before it began, by its own clock."),
+]
+
+
 class RunStatus(StrEnum):
     PENDING = "pending"
     RUNNING = "running"
@@ -171,6 +183,10 @@ class RunView(Message):
     attempts: list[AttemptView]
     cause: CauseView
     subject: str | None = None
+    took_ms: int | None = None
+    """How long the attempt that ended it took, as its worker measured."""
+    held_ms: int | None = None
+    """How long its worker held it before that attempt began, as it measured."""
 
 
 class RunResult(Message):
@@ -294,6 +310,8 @@ class Complete(Command[Accepted]):
     changes: Annotated[
         list[Change], about("Changes of keys that happen with the result: both, or neither.")
     ] = msgspec.field(default_factory=list)
+    took_ms: Took = None
+    held_ms: Held = None
 
 
 @operation(
@@ -337,6 +355,8 @@ class Fail(Command[Accepted]):
     timed_out: Annotated[
         bool, about("For want of time: without a retry the run has timed out.")
     ] = False
+    took_ms: Took = None
+    held_ms: Held = None
 
 
 @operation(

@@ -17,6 +17,7 @@ from math import inf
 from typing import Any, Generic, TypeVar
 
 from flo.aio.deadlines import DeadlineTimer
+from flo.model.ids import DURATION_MS_MAX
 from flo.worker.context import BaseContext
 from flo.worker.handler import BoundHandler
 from flo.worker.threads import Threads
@@ -38,10 +39,13 @@ class HandlerCall(Generic[S, C]):
 
     __slots__ = (
         "asyncio_task",
+        "began_at_s",
         "context",
+        "ended_at_s",
         "ends_at_s",
         "extend_ms",
         "is_in_loop",
+        "received_at_s",
         "task",
         "touch_at_s",
     )
@@ -51,6 +55,7 @@ class HandlerCall(Generic[S, C]):
         self.context = context
         self.asyncio_task: asyncio.Task[None] | None = None
         self.is_in_loop = False
+        self.received_at_s = self.began_at_s = self.ended_at_s = inf
         self.ends_at_s = inf
         self.touch_at_s = inf
         self.extend_ms = 0
@@ -64,6 +69,13 @@ class HandlerCall(Generic[S, C]):
     def deadline_s(self) -> float:
         """When its time is over: that of the worker, or that of its lease."""
         return min(self.ends_at_s, self.context.lease_ends_at_s)
+
+    def spent_ms(self, now_s: float) -> tuple[int, int]:
+        """How long it has been executed, and how long it was held before that."""
+        began_at_s = min(self.began_at_s, now_s)
+        took_s = min(self.ended_at_s, now_s) - began_at_s
+        held_s = began_at_s - self.received_at_s
+        return _milliseconds(took_s), _milliseconds(held_s)
 
     def enter_loop(self) -> None:
         """From now on, the handler runs in the loop, and can be cancelled there."""
@@ -111,7 +123,8 @@ class HandlerRunner(Generic[S, C]):
 
     def _track(self, call: HandlerCall[S, C]) -> None:
         """From now on it can be stopped, and its time is running."""
-        call.ends_at_s = asyncio.get_running_loop().time() + self._timeout_s
+        call.received_at_s = asyncio.get_running_loop().time()
+        call.ends_at_s = call.received_at_s + self._timeout_s
         self._running.add(call)
         self._timer.set(min(call.deadline_s, call.touch_at_s))
 
@@ -125,11 +138,13 @@ class HandlerRunner(Generic[S, C]):
         """Call the handler; what `returned` makes of its value, or `raised` of its error."""
         asyncio_task = call.asyncio_task
         assert asyncio_task is not None
+        clock = asyncio.get_running_loop().time
         try:
             if handler.is_async:
+                call.began_at_s = clock()
                 doing = handler.call(call.context)
             else:
-                job = partial(_call_in_thread, handler, call.context, returned, raised)
+                job = partial(_call_in_thread, handler, call, clock, returned, raised)
                 in_thread = await self._threads.run(job)
                 if isinstance(in_thread, _Ended):
                     return in_thread.result
@@ -142,6 +157,8 @@ class HandlerRunner(Generic[S, C]):
             raise
         except (Exception, SystemExit) as error:  # whatever a handler raises is an outcome
             return raised(error)
+        finally:
+            call.ended_at_s = min(call.ended_at_s, clock())
 
     def _check_deadlines(self) -> float:
         """Stop handlers that are overdue, extend the leases of the rest; when to check again."""
@@ -186,15 +203,25 @@ class _Ended(Generic[R]):
         self.result = result
 
 
+def _milliseconds(seconds: float) -> int:
+    return min(max(round(seconds * 1_000), 0), DURATION_MS_MAX)
+
+
 def _call_in_thread(
     handler: BoundHandler,
-    context: Any,
+    call: HandlerCall[S, C],
+    clock: Callable[[], float],
     returned: Callable[[Any], R],
     raised: Callable[[BaseException], R],
 ) -> "_Ended[R] | Awaitable[Any]":
     """The result, or what must still be awaited for it."""
+    call.began_at_s = clock()
     try:
-        value = handler.call(context)
-        return value if inspect.isawaitable(value) else _Ended(returned(value))
+        value = handler.call(call.context)
+        if inspect.isawaitable(value):
+            return value
+        call.ended_at_s = clock()
+        return _Ended(returned(value))
     except BaseException as error:  # whatever a handler raises is an outcome
+        call.ended_at_s = clock()
         return _Ended(raised(error))

@@ -98,6 +98,8 @@ def test_a_live_run_shows_everything_about_itself():
         error_code="no",
         retryable=True,
         cause=CauseView(kind=CauseKind.CALLER),
+        took_ms=None,
+        held_ms=None,
     )
 
 

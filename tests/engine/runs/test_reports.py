@@ -1,4 +1,5 @@
 import pytest
+from msgspec.structs import replace
 
 from flo.engine.runs.events import (
     RunFailed,
@@ -18,6 +19,7 @@ from flo.model.runs import (
     Claim,
     Complete,
     Fail,
+    GetRun,
     Invoke,
     RunStatus,
     Touch,
@@ -616,3 +618,33 @@ def test_another_worker_that_leaves_uses_up_the_attempt():
     decision = engine.execute(DeregisterWorker(worker_id=ANNA))
 
     assert isinstance(decision.events[1], RunRequeued)
+
+
+# Times by the clock of the worker
+
+
+def test_a_run_shows_how_long_it_took_and_was_held_by_the_clock_of_its_worker():
+    engine = given(SEND, INVOKE, CLAIM)
+    engine.execute(replace(COMPLETE, took_ms=1_200, held_ms=30))
+
+    run = engine.query(GetRun(run_id="send-1"))
+    assert (run.took_ms, run.held_ms) == (1_200, 30)
+
+
+def test_every_attempt_keeps_its_own_times():
+    engine = given(SEND, INVOKE, CLAIM)
+    engine.execute(replace(FAIL, took_ms=500, held_ms=0))
+    engine.execute(Later(1_000), Tick(), CLAIM)
+    engine.execute(replace(COMPLETE, attempt=2, took_ms=7, held_ms=None))
+
+    run = engine.query(GetRun(run_id="send-1"))
+    assert [(one.took_ms, one.held_ms) for one in run.attempts] == [(500, 0)]
+    assert (run.took_ms, run.held_ms) == (7, None)
+
+
+@pytest.mark.parametrize("took_ms", [-1, DURATION_MS_MAX + 1])
+def test_a_time_out_of_bounds_is_refused(took_ms):
+    engine = given(SEND, INVOKE, CLAIM)
+
+    with pytest.raises(Invalid, match="took_ms"):
+        engine.execute(replace(COMPLETE, took_ms=took_ms))

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from client.virtual import run_virtual, turns
 from flo.client.session.session import Session
@@ -58,6 +59,11 @@ class RunnerSetup:
 
     @property
     def reports(self) -> list[Complete | Fail]:
+        """Without the times; `timed_reports` has them."""
+        return [replace(one, took_ms=None, held_ms=None) for one in self.timed_reports]
+
+    @property
+    def timed_reports(self) -> list[Complete | Fail]:
         return [*self.server.heard(Complete), *self.server.heard(Fail)]
 
     def _release(self) -> None:
@@ -90,6 +96,45 @@ def test_a_result_is_reported_with_its_outcome() -> None:
         return ctx.result("approved", {"id": 7})
 
     assert performed(handler) == report(Complete, output=b'{"id":7}', outcome="approved")
+
+
+def test_a_report_says_how_long_the_handler_took() -> None:
+    async def handler(ctx: ActionContext) -> None:
+        await asyncio.sleep(1.5)
+
+    setup = play(RunnerSetup(handler), RunnerSetup.run)
+    (told,) = setup.timed_reports
+    assert (told.took_ms, told.held_ms) == (1_500, 0)
+
+
+def test_a_failure_says_how_long_its_task_was_held_before_it_began() -> None:
+    async def handler(ctx: ActionContext) -> None:
+        await asyncio.sleep(0.2)
+        raise NonRetryableError("closed")
+
+    async def scenario(setup: RunnerSetup) -> None:
+        begun = setup.runner.run(setup.task(), lambda: None)
+        await asyncio.sleep(2)
+        await begun
+
+    setup = play(RunnerSetup(handler), scenario)
+    (told,) = setup.timed_reports
+    assert (told.took_ms, told.held_ms) == (200, 2_000)
+
+
+def test_a_handler_that_is_given_up_took_until_then() -> None:
+    async def handler(ctx: ActionContext) -> None:
+        await asyncio.Event().wait()
+
+    async def scenario(setup: RunnerSetup) -> None:
+        running = asyncio.create_task(setup.run())
+        await asyncio.sleep(4)
+        await setup.runner.give_up_all("the worker leaves")
+        await asyncio.wait([running])
+
+    setup = play(RunnerSetup(handler), scenario)
+    (told,) = setup.timed_reports
+    assert (told.took_ms, told.held_ms) == (4_000, 0)
 
 
 def test_an_exception_is_reported_for_another_attempt() -> None:

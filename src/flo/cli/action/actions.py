@@ -99,6 +99,7 @@ def _run_details(run: RunView) -> str:
         "started": time_text(run.started_at_ms),
         "lease until": time_text(run.lease_expires_at_ms) if is_running else None,
         "finished": time_text(run.finished_at_ms),
+        "took": _spent_text(run.took_ms, run.held_ms),
         "outcome": run.outcome,
         "output": payload_text(run.output),
         "error": run.error,
@@ -108,11 +109,21 @@ def _run_details(run: RunView) -> str:
     }
     for attempt in run.attempts:
         ended = f"{time_text(attempt.ended_at_ms)} on {attempt.worker_id}"
-        how = "" if attempt.end is AttemptEnd.REPORTED else f" ({attempt.end})"
+        spent = _spent_text(attempt.took_ms, attempt.held_ms)
+        took = f" after {spent}" if spent else ""
+        how = took if attempt.end is AttemptEnd.REPORTED else f" ({attempt.end})"
         details[f"attempt {attempt.number}"] = f"ended {ended}{how}: {attempt.error}"
         if attempt.late_report is not None:
             details[f"attempt {attempt.number} late"] = _late_text(attempt.late_report)
     return lines(details)
+
+
+def _spent_text(took_ms: int | None, held_ms: int | None) -> str | None:
+    """How long an attempt took, as its worker measured; a wait of nothing is not shown."""
+    if took_ms is None:
+        return None
+    held = f" (held {held_ms} ms before)" if held_ms else ""
+    return f"{took_ms} ms{held}"
 
 
 def _cause_text(cause: CauseView) -> str | None:

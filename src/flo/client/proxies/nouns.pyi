@@ -182,6 +182,8 @@ class BlockingWorkers(BlockingProxy):
         *,
         attempt: int = ...,
         outcome: str = ...,
+        took_ms: int | None = ...,
+        held_ms: int | None = ...,
     ) -> Accepted: ...
     def fail(
         self,
@@ -194,6 +196,8 @@ class BlockingWorkers(BlockingProxy):
         retry: bool = ...,
         dead_letter: bool = ...,
         timed_out: bool = ...,
+        took_ms: int | None = ...,
+        held_ms: int | None = ...,
     ) -> Accepted: ...
     def touch(
         self, run_id: RunId, worker_id: WorkerId, *, attempt: int = ..., extend_ms: int = ...

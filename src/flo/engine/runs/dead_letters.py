@@ -115,6 +115,7 @@ def _revived(run: Run, action: Action, context: Context) -> Run:
         finished_at_ms=None,
         dead_lettered=False,
         limit_key=limit_key_of(action, run.input),
+        timing=None,
     )
 
 

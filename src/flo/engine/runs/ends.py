@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from flo.engine.due import RUN
 from flo.engine.runs.events import RunCancelled, RunCompleted, RunFailed, RunTimedOut
 from flo.engine.runs.limits import give_back_permit, leave_queue
-from flo.engine.runs.records import ARCHIVE_KIND, Attempt, Run
+from flo.engine.runs.records import ARCHIVE_KIND, Attempt, Run, Timing
 from flo.engine.state import Space, State
 from flo.engine.workers.rules import count_run
 from flo.model.errors import CANCELLED_CODE
@@ -53,7 +53,7 @@ def finished_run(state: State, event: RunEnd) -> Run:
     """The run as it ends with this event, which is yet to be applied."""
     run = state.spaces[event.namespace].runs[event.run_id]
     match event:
-        case RunCompleted(at_ms=at_ms, output=output, outcome=outcome):
+        case RunCompleted(at_ms=at_ms, output=output, outcome=outcome, timing=timing):
             return replace(
                 run,
                 status=RunStatus.COMPLETED,
@@ -63,6 +63,7 @@ def finished_run(state: State, event: RunEnd) -> Run:
                 error_code=None,
                 retryable=None,
                 finished_at_ms=at_ms,
+                timing=timing,
             )
         case RunCancelled(at_ms=at_ms, reason=reason):
             return replace(
@@ -88,8 +89,15 @@ def finished_run(state: State, event: RunEnd) -> Run:
         finished_at_ms=event.at_ms,
         dead_lettered=dead_lettered,
         attempts=attempts_after(
-            run, event.at_ms, event.error, event.error_code, event.end, retryable=retryable
+            run,
+            event.at_ms,
+            event.error,
+            event.error_code,
+            event.end,
+            event.timing,
+            retryable=retryable,
         ),
+        timing=event.timing,
     )
 
 
@@ -159,6 +167,7 @@ def attempts_after(
     error: str,
     code: str | None,
     end: AttemptEnd,
+    timing: Timing | None = None,
     *,
     retryable: bool = True,
 ) -> tuple[Attempt, ...]:
@@ -174,6 +183,7 @@ def attempts_after(
         error_code=code,
         retryable=retryable,
         end=end,
+        timing=timing,
     )
     return (*run.attempts[1 - ATTEMPTS_KEPT_MAX :], ended)
 

@@ -1,6 +1,6 @@
 """What the log remembers of runs."""
 
-from flo.engine.runs.records import LateReport, Run
+from flo.engine.runs.records import LateReport, Run, Timing
 from flo.model.base import Event
 from flo.model.ids import (
     ActionName,
@@ -54,6 +54,7 @@ class RunCompleted(Event):
     at_ms: int
     output: bytes
     outcome: str
+    timing: Timing | None = None
 
 
 class RunRequeued(Event):
@@ -66,6 +67,7 @@ class RunRequeued(Event):
     ready_at_ms: int
     error_code: str | None = None
     end: AttemptEnd = AttemptEnd.REPORTED
+    timing: Timing | None = None
 
 
 class RunGivenBack(Event):
@@ -86,6 +88,7 @@ class RunFailed(Event):
     retryable: bool = True
     """Whether another try might help, as its worker said."""
     end: AttemptEnd = AttemptEnd.REPORTED
+    timing: Timing | None = None
 
 
 class RunTimedOut(Event):
@@ -95,6 +98,7 @@ class RunTimedOut(Event):
     error: str
     error_code: str | None = None
     end: AttemptEnd = AttemptEnd.LEASE_EXPIRED
+    timing: Timing | None = None
 
 
 class RunCancelled(Event):

@@ -12,7 +12,7 @@ from flo.engine.context import Context
 from flo.engine.decision import Decision
 from flo.engine.runs.ends import archived_run
 from flo.engine.runs.events import LateReportNoted
-from flo.engine.runs.records import Attempt, LateReport, Run
+from flo.engine.runs.records import Attempt, LateReport, Run, Timing
 from flo.engine.state import State
 from flo.model.errors import TIMEOUT_CODE, Conflict, code_in
 from flo.model.ids import TEXT_LENGTH_MAX, WorkerId
@@ -56,6 +56,13 @@ def reported_code(command: Fail) -> str:
     return command.code or (TIMEOUT_CODE if command.timed_out else code_in(command.error))
 
 
+def reported_timing(command: Complete | Fail) -> Timing | None:
+    """How long the attempt took, if its worker says so."""
+    if command.took_ms is None and command.held_ms is None:
+        return None
+    return Timing(took_ms=command.took_ms, held_ms=command.held_ms)
+
+
 def _ended_unknown(run: Run, worker_id: WorkerId, number: int) -> Attempt | None:
     """The attempt of a worker that ended without a report; its last one if it names none."""
     for attempt in reversed(run.attempts):
@@ -72,6 +79,7 @@ def _late_report(command: Complete | Fail, at_ms: int) -> LateReport:
             outcome=TIMEOUT if command.timed_out else FAILURE,
             error=command.error[:TEXT_LENGTH_MAX],
             error_code=reported_code(command),
+            timing=reported_timing(command),
         )
     is_short = len(command.output) <= OUTPUT_LENGTH_MAX
     return LateReport(
@@ -80,6 +88,7 @@ def _late_report(command: Complete | Fail, at_ms: int) -> LateReport:
         outcome=command.outcome,
         output=command.output if is_short else None,
         output_digest=None if is_short else sha256(command.output).hexdigest(),
+        timing=reported_timing(command),
     )
 
 

@@ -99,6 +99,8 @@ def run_view(namespace: Namespace, run: Run) -> RunView:
         retryable=run.retryable,
         cause=_cause_view(run.cause),
         subject=run.subject,
+        took_ms=run.timing.took_ms if run.timing else None,
+        held_ms=run.timing.held_ms if run.timing else None,
     )
 
 
@@ -125,6 +127,8 @@ def _attempt_view(attempt: Attempt) -> AttemptView:
         error_code=attempt.error_code,
         retryable=attempt.retryable,
         end=attempt.end,
+        took_ms=attempt.timing.took_ms if attempt.timing else None,
+        held_ms=attempt.timing.held_ms if attempt.timing else None,
         late_report=_late_view(attempt.late) if attempt.late is not None else None,
     )
 
@@ -138,6 +142,8 @@ def _late_view(late: LateReport) -> LateReportView:
         output_digest=late.output_digest,
         error=late.error,
         error_code=late.error_code,
+        took_ms=late.timing.took_ms if late.timing else None,
+        held_ms=late.timing.held_ms if late.timing else None,
     )
 
 

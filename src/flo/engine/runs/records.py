@@ -14,6 +14,15 @@ from flo.model.workflows import BranchName, StepName
 ARCHIVE_KIND = "run"
 
 
+class Timing(Record):
+    """Where the time of an attempt went, by the clock of its worker."""
+
+    took_ms: int | None
+    """To execute it."""
+    held_ms: int | None
+    """From its assignment until it began."""
+
+
 class LateReport(Record):
     """What a worker reported of an attempt that was no longer its own."""
 
@@ -27,6 +36,7 @@ class LateReport(Record):
     """SHA-256 of an output that is too long to be kept."""
     error: str | None = None
     error_code: str | None = None
+    timing: Timing | None = None
 
 
 class Attempt(Record):
@@ -41,6 +51,7 @@ class Attempt(Record):
     retryable: bool = True
     end: AttemptEnd = AttemptEnd.REPORTED
     late: LateReport | None = None
+    timing: Timing | None = None
 
 
 class RunCause(Record):
@@ -93,3 +104,5 @@ class Run(Record):
     cause: RunCause | None = None
     subject: str | None = None
     """None if a caller has invoked its action."""
+    timing: Timing | None = None
+    """Of the attempt that has ended it, if its worker said so."""

@@ -31,10 +31,10 @@ from flo.engine.runs.events import (
     RunTimedOut,
     RunTouched,
 )
-from flo.engine.runs.late import refuse_late, reported_code
+from flo.engine.runs.late import refuse_late, reported_code, reported_timing
 from flo.engine.runs.limits import enter_queue, return_to_queue
 from flo.engine.runs.lookups import ended_run
-from flo.engine.runs.records import Run
+from flo.engine.runs.records import Run, Timing
 from flo.engine.state import Space, State
 from flo.engine.workers.events import WorkerBack, WorkerDeregistered, WorkerLost
 from flo.model.base import Event
@@ -80,6 +80,7 @@ def decide_complete(state: State, command: Complete, context: Context) -> Decisi
         at_ms=context.now_ms,
         output=command.output,
         outcome=command.outcome,
+        timing=reported_timing(command),
     )
     changed = _changed_keys(state, command, context) if command.checks or command.changes else ()
     reply = Accepted(run_id=command.run_id, status=RunStatus.COMPLETED)
@@ -117,7 +118,14 @@ def decide_fail(state: State, command: Fail, context: Context) -> Decision:
     action = space.settings(run.action)
     if command.retry and has_retries(run, action):
         requeued = _requeued(
-            command.namespace, run, action, context, error, code, AttemptEnd.REPORTED
+            command.namespace,
+            run,
+            action,
+            context,
+            error,
+            code,
+            AttemptEnd.REPORTED,
+            reported_timing(command),
         )
         return Decision(Accepted(run_id=run.run_id, status=RunStatus.PENDING), (requeued,))
     if command.timed_out:
@@ -128,6 +136,7 @@ def decide_fail(state: State, command: Fail, context: Context) -> Decision:
             error=error,
             error_code=code,
             end=AttemptEnd.REPORTED,
+            timing=reported_timing(command),
         )
         return Decision(Accepted(run_id=run.run_id, status=RunStatus.TIMED_OUT), (timed_out,))
     failed = RunFailed(
@@ -139,6 +148,7 @@ def decide_fail(state: State, command: Fail, context: Context) -> Decision:
         error_code=code,
         retryable=command.retry or command.dead_letter,
         end=AttemptEnd.REPORTED,
+        timing=reported_timing(command),
     )
     return Decision(Accepted(run_id=run.run_id, status=RunStatus.FAILED), (failed,))
 
@@ -246,7 +256,9 @@ def apply_requeued(state: State, event: RunRequeued) -> None:
         error=event.error if counts else run.error,
         error_code=event.error_code if counts else run.error_code,
         retryable=True if counts else run.retryable,
-        attempts=attempts_after(run, event.at_ms, event.error, event.error_code, event.end),
+        attempts=attempts_after(
+            run, event.at_ms, event.error, event.error_code, event.end, event.timing
+        ),
         attempts_before=run.attempts_before + (0 if counts else 1),
     )
     space.runs[run.run_id] = run
@@ -376,6 +388,7 @@ def _requeued(
     error: str,
     code: str,
     end: AttemptEnd,
+    timing: Timing | None = None,
 ) -> RunRequeued:
     tries = run.attempt - run.attempts_before
     delay_ms = min(action.retry_delay_ms * 2 ** min(tries - 1, 40), DURATION_MS_MAX)
@@ -390,4 +403,5 @@ def _requeued(
         ready_at_ms=ready_at_ms,
         error_code=code,
         end=end,
+        timing=timing,
     )

@@ -33,6 +33,10 @@ class LateReportView(Message):
     """SHA-256 of an output that is longer."""
     error: str | None = None
     error_code: str | None = None
+    took_ms: int | None = None
+    """How long the attempt took to execute, as its worker measured."""
+    held_ms: int | None = None
+    """How long its worker held it before it began, as it measured."""
 
 
 class AttemptView(Message):
@@ -46,5 +50,9 @@ class AttemptView(Message):
     error_code: str | None
     retryable: bool
     end: AttemptEnd
+    took_ms: int | None = None
+    """How long it took to execute, as its worker measured."""
+    held_ms: int | None = None
+    """How long its worker held it before it began, as it measured."""
     late_report: LateReportView | None = None
     """What its worker said of it after it had ended."""

@@ -13,6 +13,7 @@ import asyncio
 from collections.abc import Coroutine, Iterable
 from contextlib import suppress
 from functools import partial
+from typing import NamedTuple
 
 import structlog
 from msgspec.structs import replace
@@ -130,22 +131,27 @@ class WasmWorker:
 
     async def _perform(self, namespace: Namespace, task: Task) -> None:
         """One run from its claim to its report."""
+        clock = asyncio.get_running_loop().time
+        received_at_s = clock()
         await self._turn_of(namespace, task)
+        began_at_s = clock()
         try:
             outcome = await self._outcome(namespace, task)
         finally:
             self._free.release()
         for _ in range(TRIES_MAX):
             _log(task, outcome)
+            spent = _Spent.between(received_at_s, began_at_s, clock())
             if isinstance(outcome, Trapped):
-                await self._fail(namespace, task, outcome)
+                await self._fail(namespace, task, outcome, spent)
                 return
-            if await self._completed(namespace, task, outcome):
+            if await self._completed(namespace, task, outcome, spent):
                 return
             outcome = await self._outcome(namespace, task)
         message = f"what it read has changed {TRIES_MAX} times while it ran"
         unlucky = Trapped(kind=TrapKind.HOST_FAILED, message=message, retry=True)
-        await self._fail(namespace, task, unlucky)
+        spent = _Spent.between(received_at_s, began_at_s, clock())
+        await self._fail(namespace, task, unlucky, spent)
 
     async def _turn_of(self, namespace: Namespace, task: Task) -> None:
         """Keep the lease while there is no place: one that was cancelled is executed to its end."""
@@ -190,7 +196,9 @@ class WasmWorker:
             memory_pages_max=guest.memory_pages,
         )
 
-    async def _completed(self, namespace: Namespace, task: Task, outcome: Finished) -> bool:
+    async def _completed(
+        self, namespace: Namespace, task: Task, outcome: Finished, spent: "_Spent"
+    ) -> bool:
         """Whether the result stands; it does not if what the module read has changed."""
         report = Complete(
             run_id=task.task_id,
@@ -200,6 +208,8 @@ class WasmWorker:
             output=outcome.output,
             checks=[Check(key=key, version=version) for key, version in outcome.reads.items()],
             changes=list(_changes(outcome)),
+            took_ms=spent.took_ms,
+            held_ms=spent.held_ms,
         )
         try:
             await self._submitted(report)
@@ -210,10 +220,12 @@ class WasmWorker:
         except FloError as refusal:
             retry = isinstance(refusal, Unavailable)
             failure = Trapped(kind=TrapKind.EXECUTION_ERROR, message=refusal.message, retry=retry)
-            await self._fail(namespace, task, failure)
+            await self._fail(namespace, task, failure, spent)
         return True
 
-    async def _fail(self, namespace: Namespace, task: Task, outcome: Trapped) -> None:
+    async def _fail(
+        self, namespace: Namespace, task: Task, outcome: Trapped, spent: "_Spent"
+    ) -> None:
         report = Fail(
             run_id=task.task_id,
             worker_id=INLINE_WORKER_ID,
@@ -224,6 +236,8 @@ class WasmWorker:
             retry=outcome.retry,
             dead_letter=outcome.kind is not TrapKind.INVALID_INPUT,
             timed_out=outcome.kind is TrapKind.TIMED_OUT,
+            took_ms=spent.took_ms,
+            held_ms=spent.held_ms,
         )
         try:
             await self._submitted(report)
@@ -237,6 +251,20 @@ class WasmWorker:
         answer = (await answered)[0]
         if isinstance(answer, FloError):
             raise answer
+
+
+class _Spent(NamedTuple):
+    """How long a run took, and how long it waited for a place before."""
+
+    took_ms: int
+    held_ms: int
+
+    @staticmethod
+    def between(received_at_s: float, began_at_s: float, ended_at_s: float) -> "_Spent":
+        return _Spent(
+            took_ms=round((ended_at_s - began_at_s) * 1_000),
+            held_ms=round((began_at_s - received_at_s) * 1_000),
+        )
 
 
 class _ClaimLoop:

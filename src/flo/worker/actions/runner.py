@@ -122,7 +122,7 @@ class TaskRunner(HandlerRunner[Task, ActionContext]):
             self._running.discard(call)
             release()
         if not call.is_stopped:
-            await self._report(call.task, outcome)
+            await self._report(call, outcome)
         elif not call.is_in_loop and isinstance(outcome, Done):
             log_late(call.task)
 
@@ -143,7 +143,7 @@ class TaskRunner(HandlerRunner[Task, ActionContext]):
         """Report at once, whether or not the handler can be stopped."""
         if not call.is_stopped:
             self._stop(call)
-            self._in_background(self._report(call.task, outcome))
+            self._in_background(self._report(call, outcome))
 
     async def _touch(self, call: TaskCall) -> None:
         try:
@@ -156,19 +156,20 @@ class TaskRunner(HandlerRunner[Task, ActionContext]):
         except FloError as error:
             log_trouble(error, "task %s: no lease extension: %s", call.task.task_id, error)
 
-    async def _report(self, task: Task, outcome: Outcome) -> None:
+    async def _report(self, call: TaskCall, outcome: Outcome) -> None:
+        took_ms, held_ms = call.spent_ms(asyncio.get_running_loop().time())
         try:
-            await self._tell_in_time(task, outcome)
+            await self._tell_in_time(call.task, outcome, took_ms, held_ms)
         finally:
-            self._let_go(task)
+            self._let_go(call.task)
 
-    async def _tell_in_time(self, task: Task, outcome: Outcome) -> None:
+    async def _tell_in_time(self, task: Task, outcome: Outcome, took_ms: int, held_ms: int) -> None:
         """Tell the server, for as long as the lease may last if it cannot be told at once."""
         loop = asyncio.get_running_loop()
         give_up_at_s = loop.time() + task.timeout_ms / 1_000 if task.timeout_ms else inf
         while True:
             try:
-                accepted = await self._tell(task, outcome)
+                accepted = await self._tell(task, outcome, took_ms, held_ms)
             except Unavailable as error:
                 log_trouble(error, "task %s: no report: %s", task.task_id, error)
             except FloError as refusal:
@@ -184,22 +185,29 @@ class TaskRunner(HandlerRunner[Task, ActionContext]):
                 return
             await asyncio.sleep(RETRY_S)
 
-    def _tell(self, task: Task, outcome: Outcome) -> Awaitable[Accepted]:
+    def _tell(
+        self, task: Task, outcome: Outcome, took_ms: int, held_ms: int
+    ) -> Awaitable[Accepted]:
         run_id, worker_id, attempt = task.task_id, self._worker_id, task.attempt
-        match outcome:
-            case Done(output=output, outcome=name):
-                return self._workers.complete(
-                    run_id, worker_id, output, attempt=attempt, outcome=name
-                )
-            case TryAgain(error=error, code=code):
-                return self._workers.fail(
-                    run_id, worker_id, error, code=code, attempt=attempt, retry=True
-                )
-            case GiveUp(error=error, dead_letter=dead_letter, code=code):
-                return self._workers.fail(
-                    run_id, worker_id, error, code=code, attempt=attempt, dead_letter=dead_letter
-                )
-            case OutOfTime(error=error, code=code):
-                return self._workers.fail(
-                    run_id, worker_id, error, code=code, attempt=attempt, retry=True, timed_out=True
-                )
+        if isinstance(outcome, Done):
+            return self._workers.complete(
+                run_id,
+                worker_id,
+                outcome.output,
+                attempt=attempt,
+                outcome=outcome.outcome,
+                took_ms=took_ms,
+                held_ms=held_ms,
+            )
+        return self._workers.fail(
+            run_id,
+            worker_id,
+            outcome.error,
+            code=outcome.code,
+            attempt=attempt,
+            retry=isinstance(outcome, TryAgain | OutOfTime),
+            dead_letter=not isinstance(outcome, GiveUp) or outcome.dead_letter,
+            timed_out=isinstance(outcome, OutOfTime),
+            took_ms=took_ms,
+            held_ms=held_ms,
+        )

@@ -78,7 +78,8 @@ async def test_a_result_that_its_schema_refuses_leaves_the_task_to_its_worker(ta
 
 
 async def test_a_failure_that_may_be_retried_sends_the_run_back(task):
-    body = {"worker_id": "anna", "error": "no answer", "code": "busy", "retry": True}
+    failure = {"error": "no answer", "code": "busy", "retry": True}
+    body = {"worker_id": "anna", **failure, "took_ms": 1_200, "held_ms": 30}
     failed = await task.post("/tasks/send-mail-1/fail", body)
     assert failed == (200, {"run_id": "send-mail-1", "status": "pending"})
     _, run = await task.get("/runs/send-mail-1")
@@ -92,6 +93,9 @@ async def test_a_failure_that_may_be_retried_sends_the_run_back(task):
             "error_code": "busy",
             "retryable": True,
             "end": "reported",
+            "took_ms": 1_200,
+            "held_ms": 30,
+            "late_report": None,
         }
     ]
 

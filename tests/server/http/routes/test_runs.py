@@ -61,6 +61,8 @@ async def test_a_run_shows_everything_about_itself(mail):
                 "attempt": None,
             },
             "subject": "customer-7",
+            "took_ms": None,
+            "held_ms": None,
         },
     )
 

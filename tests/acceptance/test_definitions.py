@@ -1,0 +1,65 @@
+"""What the log remembers of the code that was executed, on a real server, also after a kill."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from flo import ActionContext, ActionWorker, Flo
+from flo.testing.process import ServerProcess
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[ServerProcess]:
+    with ServerProcess(tmp_path / "data") as server:
+        yield server
+
+
+@pytest_asyncio.fixture
+async def flo(server: ServerProcess) -> AsyncIterator[Flo]:
+    async with Flo(server.address) as flo:
+        yield flo
+
+
+def shown(server: ServerProcess, *arguments: str) -> str:
+    """What a command of the command line prints, each line without what aligns it."""
+    command = [sys.executable, "-m", "flo.cli.app.main", *arguments]
+    environment = {**os.environ, "FLO_ENDPOINT": server.address}
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return "\n".join(" ".join(line.split()) for line in run.stdout.splitlines())
+
+
+async def test_a_run_tells_how_long_it_took_by_the_clock_of_its_worker(
+    server: ServerProcess, flo: Flo
+) -> None:
+    worker = ActionWorker(server.address, worker_id="anna")
+
+    @worker.action("bake", max_retries=1, retry_delay_ms=1)
+    async def bake(ctx: ActionContext) -> str:
+        await asyncio.sleep(0.05)
+        if ctx.attempt == 1:
+            raise RuntimeError("burnt")
+        return "bread"
+
+    await flo.actions.register("bake")
+    serving = asyncio.create_task(worker.serve())
+    run = await flo.actions.invoke("bake")
+    assert await run.result() == "bread"
+    worker.stop()
+    await serving
+    server.kill()
+    server.start()
+
+    view = await flo.actions.status(run.run_id)
+    assert view.took_ms is not None
+    assert view.took_ms >= 50
+    (attempt,) = view.attempts
+    assert attempt.took_ms is not None
+    assert attempt.took_ms >= 50
+    assert attempt.held_ms is not None
+    assert f"took: {view.took_ms} ms" in shown(server, "action", "status", run.run_id)
