@@ -194,7 +194,8 @@ class NotedWorkers(Workers):
         held_ms: int | None = None,
     ) -> Accepted:
         hold, payload = self._holds[run_id, attempt], encode_payload(output)
-        self._ledger.completing(hold, attempt, payload, (took_ms, held_ms))
+        self._ledger.spending(hold, (took_ms, held_ms))
+        self._ledger.completing(hold, attempt, payload)
         try:
             accepted = await super().complete(
                 run_id,
@@ -227,7 +228,8 @@ class NotedWorkers(Workers):
         held_ms: int | None = None,
     ) -> Accepted:
         hold = self._holds[run_id, attempt]
-        self._ledger.failing(hold, attempt, error, retry, (took_ms, held_ms), timed_out)
+        self._ledger.spending(hold, (took_ms, held_ms))
+        self._ledger.failing(hold, attempt, error, retry, timed_out)
         try:
             accepted = await super().fail(
                 run_id,

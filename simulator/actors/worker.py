@@ -312,8 +312,8 @@ class SimulatedWorker:
         ledger, task = self._world.ledger, hold.task
         rng = self._rng if not self._diligent else None
         output = payload_for(task.task_type, f"{self._worker_id} did {task.attempt}", rng)
-        took_ms, held_ms = spent = self._spent(hold)
-        ledger.completing(hold, attempt, output, spent)
+        took_ms, held_ms = self._spent(hold)
+        ledger.completing(hold, attempt, output)
         try:
             answer = await self._workers.complete(
                 task.task_id,
@@ -347,14 +347,16 @@ class SimulatedWorker:
     def _spent(self, hold: Hold) -> Spent:
         """What it says to have taken and held: other times for each attempt, the first longer."""
         number = crc32(f"{hold.task.task_id} {hold.task.attempt}".encode())
-        return 1_000 + number % 60_000, number % 1_000
+        spent = 1_000 + number % 60_000, number % 1_000
+        self._world.ledger.spending(hold, spent)
+        return spent
 
     async def _fail(self, hold: Hold, attempt: int, *, retry: bool) -> None:
         ledger, task = self._world.ledger, hold.task
         code = self._rng.choice(CODES)
         problem = f"{code}: {self._worker_id} failed in {task.attempt}"
-        took_ms, held_ms = spent = self._spent(hold)
-        ledger.failing(hold, attempt, problem, retry, spent)
+        took_ms, held_ms = self._spent(hold)
+        ledger.failing(hold, attempt, problem, retry)
         try:
             answer = await self._workers.fail(
                 task.task_id,

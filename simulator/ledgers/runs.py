@@ -139,22 +139,17 @@ class Ledger:
                 f"{action} had work for {labels} since {since_s}, now {now_s}",
             )
 
-    def completing(self, hold: Hold, attempt: int, output: bytes, spent: Spent) -> None:
-        hold.reports += 1
+    def spending(self, hold: Hold, spent: Spent) -> None:
         self._reports.spend(hold.run, spent)
+
+    def completing(self, hold: Hold, attempt: int, output: bytes) -> None:
+        hold.reports += 1
         self._reports.complete(hold.run, hold.worker_id, attempt, output)
 
     def failing(
-        self,
-        hold: Hold,
-        attempt: int,
-        error: str,
-        retry: bool,
-        spent: Spent,
-        timed_out: bool = False,
+        self, hold: Hold, attempt: int, error: str, retry: bool, timed_out: bool = False
     ) -> None:
         hold.reports += 1
-        self._reports.spend(hold.run, spent)
         if timed_out:
             self._reports.time_out(hold.run, hold.worker_id, attempt, error)
         self._reports.fail(hold.run, hold.worker_id, attempt, error, retry)
