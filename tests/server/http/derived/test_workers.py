@@ -36,7 +36,6 @@ async def test_a_worker_registers_and_is_known(http):
             "machine_id": "host-1",
             "labels": {"gpu": True, "gb": 24},
             "metadata": {"version": "1.2", "tags": ["a", "b"]},
-            "connection": None,
             "processes": [
                 {
                     "name": "send-mail",
