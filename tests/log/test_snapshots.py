@@ -3,8 +3,8 @@ from zlib import crc32
 
 import pytest
 
-from flo.log import snapshots as snapshot
-from flo.log.snapshots import MAGIC, SnapshotFolder
+from flo.log import chunk_file
+from flo.log.snapshots import SNAPSHOT_FILE, SnapshotFolder
 from flo.model.errors import Conflict
 
 CHUNKS = [b"first", b"", b"second" * 100, b"third"]
@@ -88,9 +88,9 @@ def test_a_snapshot_is_synced_before_it_is_named_and_its_name_before_old_ones_go
     def note(step, real):
         return lambda *arguments: (steps.append(step), real(*arguments))[1]
 
-    monkeypatch.setattr(snapshot.os, "fsync", note("sync", snapshot.os.fsync))
-    monkeypatch.setattr(snapshot.Path, "replace", note("name", snapshot.Path.replace))
-    monkeypatch.setattr(snapshot.Path, "unlink", note("forget", snapshot.Path.unlink))
+    monkeypatch.setattr(chunk_file.os, "fsync", note("sync", chunk_file.os.fsync))
+    monkeypatch.setattr(chunk_file.Path, "replace", note("name", chunk_file.Path.replace))
+    monkeypatch.setattr(chunk_file.Path, "unlink", note("forget", chunk_file.Path.unlink))
     for position in (1, 2):
         folder.save(position, CHUNKS)
     steps.clear()
@@ -128,7 +128,7 @@ def test_a_snapshot_with_any_bit_flipped_gives_way_to_the_one_before(folder, pat
 
 
 def test_without_checksums_a_flipped_bit_would_be_believed(folder, path_of, monkeypatch):
-    monkeypatch.setattr(snapshot, "crc32", lambda data, start=0: 0)
+    monkeypatch.setattr(chunk_file, "crc32", lambda data, start=0: 0)
     folder.save(9, [b"abc"])
     damaged = path_of(9).read_bytes().replace(b"abc", b"abb")
     path_of(9).write_bytes(damaged)
@@ -150,7 +150,7 @@ def test_chunks_that_changed_places_are_noticed(folder, path_of):
 
 
 def test_a_missing_chunk_is_noticed_by_the_count(folder, path_of, monkeypatch):
-    monkeypatch.setattr(snapshot, "crc32", lambda data, start=0: 0)
+    monkeypatch.setattr(chunk_file, "crc32", lambda data, start=0: 0)
     folder.save(9, [b"abc", b"def"])
     whole = path_of(9).read_bytes()
     first, second = whole.index(b"abc") - 8, whole.index(b"def") - 8
@@ -186,7 +186,7 @@ def test_every_damaged_snapshot_is_reported(folder, path_of):
 
 def test_a_newer_format_is_refused(folder, path_of):
     folder.save(7, CHUNKS)
-    header = struct.pack("<8sIQ", MAGIC, 2, 9)
+    header = struct.pack("<8sIQ", SNAPSHOT_FILE.magic, 2, 9)
     path_of(9).write_bytes(header + struct.pack("<I", crc32(header)) + b"whatever")
 
     with pytest.raises(Conflict, match="has format 2, this Flo knows formats up to 1") as refusal:

@@ -10,3 +10,10 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder that is there after a power loss, if it is not there yet."""
+    if not folder.exists():
+        folder.mkdir()
+        sync_folder(folder.parent)
