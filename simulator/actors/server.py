@@ -78,7 +78,7 @@ class SimulatedServer:
             rng=rng_from(self._rng),
             wait_for_log=self._wait_for_log,
         )
-        self._upkeep = Upkeep(self._shard, self._log, None, clock, ServerConfig())
+        self._upkeep = Upkeep(self._shard, self._log, None, None, clock, ServerConfig())
         world.reference.server_started()
         await self._shard.start()
         self._triggers = Triggers(self._shard)

@@ -23,7 +23,7 @@ class World:
     def __init__(self):
         clock, log, self.metrics = ManualClock(), MemoryLog(), Metrics()
         self.shard = Shard(State(), log, clock)
-        upkeep = Upkeep(self.shard, log, None, clock, ServerConfig())
+        upkeep = Upkeep(self.shard, log, None, None, clock, ServerConfig())
         self.counts = Counts(self.shard, log, upkeep)
         self.counts.show_in(self.metrics)
 

@@ -35,12 +35,13 @@ class LogEntry(NamedTuple):
 
 
 class StoredEntry(NamedTuple):
-    """An entry as it is stored: its events as bytes, and what the next one is chained to."""
+    """An entry as it is stored: its events as bytes, what it and the next are chained to."""
 
     first: int
     event_count: int
     at_ms: int
     body: bytes
+    previous: Link
     link: Link
 
     @property
@@ -98,8 +99,8 @@ class Log(Store, Protocol):
     def read(self, position: int) -> Iterator[LogEntry]:
         """The entries from the one that holds `position` on.
 
-        A position that has been trimmed is NotFound, one past the end is Corrupt; so is damage,
-        which is named with its index.
+        A position that has been trimmed, and that no segment holds, is NotFound, one past the end
+        is Corrupt; so is damage, which is named with its index.
         """
 
     async def position_at(self, at_ms: int) -> int:

@@ -35,11 +35,14 @@ class FileKind(NamedTuple):
 
 
 class ChunkWriter:
-    """Writes one file, chunk by chunk, under a name that counts for nothing."""
+    """Writes one file, chunk by chunk, under a name that counts for nothing.
 
-    def __init__(self, partial: Path, kind: FileKind, position: int) -> None:
-        self._partial = partial
-        self._file = partial.open("wb")
+    The name is this process's own: another that writes the same file does not come between.
+    """
+
+    def __init__(self, path: Path, kind: FileKind, position: int) -> None:
+        self._partial = path.with_suffix(f".{os.getpid()}{PARTIAL}")
+        self._file = self._partial.open("wb")
         self._chunk_count = 0
         header = _header.pack(*kind, position)
         self._checksum = crc32(header)
@@ -71,7 +74,7 @@ class ChunkWriter:
 
 def write_chunks(path: Path, kind: FileKind, position: int, chunks: Iterable[bytes]) -> None:
     """Make a file durable; until it is, nothing has changed."""
-    writer = ChunkWriter(path.with_suffix(PARTIAL), kind, position)
+    writer = ChunkWriter(path, kind, position)
     try:
         for chunk in chunks:
             writer.add(chunk)

@@ -54,10 +54,18 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Events kept behind the snapshots, beyond what recovery needs."""
     log_retention_hours: float = 0.0
     """Events younger than this are kept behind the snapshots as well."""
+    segment_retention_hours: float = 72.0
+    """The part of the log that is trimmed is kept so long in compressed segments; 0 keeps none."""
+    segment_retention_bytes: int = 4 * 1024**3
+    """Segments take no more than this, the oldest go first; 0 keeps none."""
     archive_retention_runs: int = 10_000_000
     """Finished runs kept; 0 keeps them all."""
     archive_retention_hours: float = 720.0
     """Finished runs older than this are forgotten; 0 keeps them all."""
+
+    @property
+    def keeps_segments(self) -> bool:
+        return self.segment_retention_hours > 0 and self.segment_retention_bytes > 0
 
     def __post_init__(self) -> None:
         if self.max_concurrent_executions < 1:

@@ -17,6 +17,7 @@ from flo.engine.workers.presence import expected_workers
 from flo.log.base import Log
 from flo.log.lock import FolderLock
 from flo.log.memory import MemoryLog
+from flo.log.segments import SegmentFolder
 from flo.log.snapshots import SnapshotFolder
 from flo.log.sqlite.log import SqliteLog
 from flo.model.version import VERSION
@@ -32,7 +33,7 @@ from flo.server.upkeep import Upkeep
 from flo.shard.clock import Clock, SystemClock
 from flo.shard.loop import Shard
 from flo.shard.replay import recover
-from flo.shard.snapshotter import LOG_FILE, SNAPSHOT_FOLDER
+from flo.shard.snapshotter import LOG_FILE, SEGMENT_FOLDER, SNAPSHOT_FOLDER
 
 DOOR_SHUT = -1
 GARBAGE_THRESHOLDS = (50_000, 20, 50)
@@ -93,7 +94,7 @@ class Server:
 
     async def _start(self) -> None:
         metrics = Metrics()
-        log, snapshots = self._open_store()
+        log, snapshots, segments = self._open_store()
         self._running.push_async_callback(log.close)
         self._clock.put_forward(log.last_at_ms)  # the machine's time may have been put back
         started_at_ms = self._clock.now_ms()
@@ -111,7 +112,9 @@ class Server:
             )
         )
         self.shard.volatile.worker_grace_ms = self.config.worker_grace_ms
-        upkeep = await self._run(Upkeep(self.shard, log, snapshots, self._clock, self.config))
+        upkeep = await self._run(
+            Upkeep(self.shard, log, snapshots, segments, self._clock, self.config)
+        )
         counts = Counts(self.shard, log, upkeep)
         counts.show_in(metrics)
         concurrency = self.config.max_concurrent_executions
@@ -132,14 +135,16 @@ class Server:
             recovered_ms=self._clock.now_ms() - started_at_ms,
         )
 
-    def _open_store(self) -> tuple[Log, SnapshotFolder | None]:
+    def _open_store(self) -> tuple[Log, SnapshotFolder | None, SegmentFolder | None]:
         if self.config.durability is Durability.EPHEMERAL:
-            return MemoryLog(), None
+            return MemoryLog(), None, None
         folder = self.config.data_dir
         folder.mkdir(parents=True, exist_ok=True)
         lock = FolderLock(folder)
         self._running.callback(lock.close)
-        return SqliteLog(folder / LOG_FILE, EVENT_CODEC), SnapshotFolder(folder / SNAPSHOT_FOLDER)
+        segments = SegmentFolder(folder / SEGMENT_FOLDER)
+        log = SqliteLog(folder / LOG_FILE, EVENT_CODEC, segments=segments)
+        return log, SnapshotFolder(folder / SNAPSHOT_FOLDER), segments
 
     async def _open_doors(
         self, router: Router, metrics: Metrics, counts: Counts, started_at_ms: int

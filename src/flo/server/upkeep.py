@@ -1,7 +1,8 @@
 """Keeps the data folder small and restarts short: snapshots and retention.
 
 A snapshot is taken by a process of its own. The log is trimmed behind the older of the two
-snapshots that are kept, so that a damaged one can be done without. Streams are trimmed by their
+snapshots that are kept, so that a damaged one can be done without; what is trimmed stays in
+segments for a while. Streams are trimmed by their
 retention; what has been trimmed of them, or deleted, leaves the store a little at a time.
 """
 
@@ -13,12 +14,14 @@ import structlog
 
 from flo.engine.streams.positions import trim_bounds
 from flo.log.base import Log
+from flo.log.segments import SegmentFolder
 from flo.log.snapshots import SnapshotFolder
 from flo.model.errors import FloError, NotFound
 from flo.model.streams import KEEP_ALL, TrimStream
 from flo.server.config import ServerConfig
 from flo.shard.clock import Clock, ScheduledCall
 from flo.shard.loop import Shard
+from flo.shard.snapshotter import SEGMENT_FLAG
 
 ROUND_MS = 1_000
 HOUR_MS = 3_600_000
@@ -35,6 +38,7 @@ class Upkeep:
         shard: Shard,
         log: Log,
         snapshots: SnapshotFolder | None,
+        segments: SegmentFolder | None,
         clock: Clock,
         config: ServerConfig,
     ) -> None:
@@ -43,6 +47,7 @@ class Upkeep:
         self._clock = clock
         self._config = config
         self._snapshots = snapshots
+        self._segments = segments
         self._snapshot_position = max(self._positions(), default=0)
         self._process: asyncio.subprocess.Process | None = None
         self._alarm: ScheduledCall | None = None
@@ -78,6 +83,7 @@ class Upkeep:
                 await self.take_snapshot()
             await self.retain_streams()
             await self.trim()
+            self.retire_segments()
             await self.trim_records()
         except (FloError, OSError) as error:
             _logger.warning("upkeep_failed", error=str(error))
@@ -98,6 +104,7 @@ class Upkeep:
             "-m",
             "flo.shard.snapshotter",
             str(self._config.data_dir),
+            *((SEGMENT_FLAG,) if self._config.keeps_segments else ()),
             stderr=asyncio.subprocess.PIPE,
         )
         _, complaints = await self._process.communicate()
@@ -121,6 +128,18 @@ class Upkeep:
             )
             if not any(trimmed):
                 return
+
+    def retire_segments(self) -> None:
+        """Let go of the oldest segments."""
+        if self._segments is None:
+            return
+        hours = self._config.segment_retention_hours
+        retired = self._segments.retire(
+            before_ms=self._clock.now_ms() - int(hours * HOUR_MS),
+            bytes_max=self._config.segment_retention_bytes if self._config.keeps_segments else 0,
+        )
+        if retired:
+            _logger.info("segments_retired", count=retired)
 
     async def retain_streams(self) -> None:
         """Trim the streams that have outgrown their retention."""
@@ -161,7 +180,10 @@ class Upkeep:
         return self._snapshots.positions() if self._snapshots is not None else []
 
     async def _events_below(self) -> int:
-        """What neither of the two snapshots needs, less what is to be kept all the same."""
+        """What neither of the two snapshots needs, less what is to be kept all the same.
+
+        What is to be in a segment, and is in none yet, is kept.
+        """
         if self._snapshots is None:
             return self._log.position  # nothing is ever read back from memory
         positions = sorted(self._positions())
@@ -170,4 +192,7 @@ class Upkeep:
         hours = self._config.log_retention_hours
         young = await self._log.position_at(self._clock.now_ms() - int(hours * HOUR_MS))
         count = self._log.position - self._config.log_retention_events
-        return min(positions[-2], young if hours else positions[-2], count)
+        below = min(positions[-2], young if hours else positions[-2], count)
+        if self._segments is not None and self._config.keeps_segments:
+            return min(below, self._segments.end())
+        return below

@@ -1,7 +1,7 @@
 """Snapshot plus log gives State."""
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -23,25 +23,45 @@ class Recovered(NamedTuple):
     """What is wrong with newer snapshots that could not be used."""
 
 
+class Reached(NamedTuple):
+    """Where a replay has got to: the index of the next event, the time of the last entry."""
+
+    position: int
+    at_ms: int
+
+
 def recover(
     read: Callable[[int], Iterator[LogEntry]], snapshots: SnapshotFolder | None = None
 ) -> Recovered:
     """The state as of the last append: the newest whole snapshot, and what came after it."""
-    with _garbage_collection_paused():
+    with collection_paused():
         state, position, damaged = _newest(snapshots)
-        reached = position
         try:
-            for entry in read(position):
-                for event in entry.events[max(0, position - entry.first) :]:
-                    apply(state, event)
-                reached = entry.first + len(entry.events)
+            reached = replay(state, read(position), position)
         except NotFound as error:
             raise Corrupt(
                 f"no whole snapshot reaches as far as the log begins: {error}; "
                 "restore the data folder from a backup",
                 code="log_incomplete",
             ) from error
-    return Recovered(state, reached, position, damaged)
+    return Recovered(state, reached.position, position, damaged)
+
+
+def replay(
+    state: State, entries: Iterable[LogEntry], position: int, until: int | None = None
+) -> Reached:
+    """Fold what came after `position`, up to a position if there is one."""
+    at_ms = 0
+    for entry in entries:
+        if until is not None and entry.first >= until:
+            break
+        events = entry.events[max(0, position - entry.first) :]
+        if until is not None:
+            events = events[: until - max(position, entry.first)]
+        for event in events:
+            apply(state, event)
+        position, at_ms = max(position, entry.first) + len(events), entry.at_ms
+    return Reached(position, at_ms)
 
 
 def _newest(snapshots: SnapshotFolder | None) -> tuple[State, int, list[str]]:
@@ -52,7 +72,7 @@ def _newest(snapshots: SnapshotFolder | None) -> tuple[State, int, list[str]]:
 
 
 @contextmanager
-def _garbage_collection_paused() -> Iterator[None]:
+def collection_paused() -> Iterator[None]:
     """Millions of objects are made and none is thrown away: walking them would find nothing."""
     gc.disable()
     try:

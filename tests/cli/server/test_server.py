@@ -24,6 +24,8 @@ SAMPLES = {
     "snapshot_events": 1_000,
     "log_retention_events": 5,
     "log_retention_hours": 1.5,
+    "segment_retention_hours": 2.5,
+    "segment_retention_bytes": 1_000_000,
     "archive_retention_runs": 7,
     "archive_retention_hours": 24.0,
 }

@@ -34,6 +34,8 @@ MEANINGS = {
     "snapshot_events": "Take a snapshot once so many events are new.",
     "log_retention_events": "Events to keep beyond what recovery needs.",
     "log_retention_hours": "Events younger than this are kept as well.",
+    "segment_retention_hours": "How long the trimmed log is kept in segments; 0 keeps none.",
+    "segment_retention_bytes": "The most that segments may take; 0 keeps none.",
     "archive_retention_runs": "Finished runs to keep; 0 keeps them all.",
     "archive_retention_hours": "Finished runs older than this are forgotten; 0 keeps them all.",
 }

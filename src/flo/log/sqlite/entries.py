@@ -12,6 +12,7 @@ from flo.log.base import Codec, LogEntry, StoredEntry
 from flo.log.checksums import Link, link_after
 from flo.log.sqlite.file import (
     Connect,
+    Meta,
     SqliteConnection,
     damage_named,
     default_connect,
@@ -54,12 +55,7 @@ def verify_log(path: Path, *, connect: Connect = default_connect) -> Link:
     Who rewrites the whole chain makes another one that is whole in itself: compare the digest with
     one that was written down before. What is wrong is Corrupt, and named.
     """
-    connection = open_to_read(path, connect)
-    try:
-        with damage_named(path):
-            meta = read_meta(connection, path)
-    finally:
-        connection.close()
+    meta = _meta_of(path, connect)
     end, link = meta.start, meta.start_link
     for entry in read_entries(path, meta.start, connect=connect):
         end, link = entry.end, entry.link
@@ -69,6 +65,11 @@ def verify_log(path: Path, *, connect: Connect = default_connect) -> Link:
                 f"{meta.position_link.digest.hex()}, got {link.digest.hex()}"
             )
     return link
+
+
+def log_start(path: Path, *, connect: Connect = default_connect) -> int:
+    """The index of the first event that the file still holds."""
+    return _meta_of(path, connect).start
 
 
 def decoded(stored: StoredEntry, codec: Codec, path: Path) -> LogEntry:
@@ -83,6 +84,15 @@ def decoded(stored: StoredEntry, codec: Codec, path: Path) -> LogEntry:
     return LogEntry(stored.first, stored.at_ms, events)
 
 
+def _meta_of(path: Path, connect: Connect) -> Meta:
+    connection = open_to_read(path, connect)
+    try:
+        with damage_named(path):
+            return read_meta(connection, path)
+    finally:
+        connection.close()
+
+
 def _link_before(connection: SqliteConnection, path: Path, position: int) -> tuple[int, Link]:
     """Where the entry that holds `position` begins, and what it is chained to."""
     connection.execute("BEGIN")
@@ -95,10 +105,7 @@ def _link_before(connection: SqliteConnection, path: Path, position: int) -> tup
     ).fetchone()
     connection.execute("COMMIT")
     if position < meta.start:
-        raise NotFound(
-            f"{path}: index {position} has been trimmed; the log begins at {meta.start}",
-            code="trimmed",
-        )
+        raise _trimmed(path, position, meta.start)
     if position > meta.position:
         raise Corrupt(
             f"{path}: expected a log that reaches index {position}, it ends at {meta.position}"
@@ -113,9 +120,16 @@ def _link_before(connection: SqliteConnection, path: Path, position: int) -> tup
     return first, Link(*link)
 
 
+def _trimmed(path: Path, position: int, start: int) -> NotFound:
+    return NotFound(
+        f"{path}: index {position} has been trimmed; the log begins at {start}", code="trimmed"
+    )
+
+
 def _rows_from(connection: SqliteConnection, path: Path, first: int) -> list[tuple[Any, ...]]:
     """Some rows at a time: no transaction stays open while the caller thinks."""
-    end = read_meta(connection, path).position
+    connection.execute("BEGIN")
+    meta = read_meta(connection, path)
     cursor = connection.execute(
         "SELECT first, count, at_ms, checksum, digest, body FROM log"
         " WHERE first >= ? ORDER BY first",
@@ -128,7 +142,10 @@ def _rows_from(connection: SqliteConnection, path: Path, first: int) -> list[tup
         if size > READ_BYTES_MAX:
             break
     cursor.close()
-    if not rows and first < end:
+    connection.execute("COMMIT")
+    if first < meta.start:
+        raise _trimmed(path, first, meta.start)
+    if not rows and first < meta.position:
         raise Corrupt(f"{path}: expected an entry at index {first}, it is missing")
     return rows
 
@@ -149,4 +166,4 @@ def _checked(path: Path, row: tuple[Any, ...], expected: int, previous: Link) ->
             f"{where} is not the one that was written: its checksum is right, but its SHA-256 is "
             f"{link.digest.hex()}, expected {digest.hex()}"
         )
-    return StoredEntry(first, count, at_ms, body, link)
+    return StoredEntry(first, count, at_ms, body, previous, link)

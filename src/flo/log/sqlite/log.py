@@ -23,6 +23,7 @@ from time import monotonic
 from flo.log.base import Codec, LogEntry, LogTrimmed
 from flo.log.checksums import link_after
 from flo.log.jobs import JobThread
+from flo.log.segments import SegmentFolder
 from flo.log.sqlite.archive import SqliteArchive, Statement, removals_of, statements_of
 from flo.log.sqlite.entries import read_log
 from flo.log.sqlite.file import (
@@ -33,6 +34,7 @@ from flo.log.sqlite.file import (
     open_to_write,
     read_meta,
 )
+from flo.log.sqlite.history import read_history
 from flo.log.sqlite.records import SqliteRecords, inserts_of, trim_records
 from flo.model.base import Event
 from flo.model.errors import Unavailable
@@ -69,8 +71,10 @@ class SqliteLog:
         *,
         connect: Connect = default_connect,
         wal_bytes_max: int = WAL_BYTES_MAX,
+        segments: SegmentFolder | None = None,
     ) -> None:
         self._path = path
+        self._segments = segments
         self._codec = codec
         self._connect = connect
         self._wal_path = path.with_name(f"{path.name}-wal")
@@ -139,7 +143,11 @@ class SqliteLog:
         return do(self._commit, statements, size, self._position)
 
     def read(self, position: int) -> Iterator[LogEntry]:
-        return read_log(self._path, self._codec, position, connect=self._connect)
+        if self._segments is None:
+            return read_log(self._path, self._codec, position, connect=self._connect)
+        return read_history(
+            self._path, self._segments, self._codec, position, connect=self._connect
+        )
 
     async def position_at(self, at_ms: int) -> int:
         return await self._writer.do(self._position_at, at_ms)
