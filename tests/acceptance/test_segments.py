@@ -11,6 +11,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from flo import BlockingFlo
 from flo.testing.process import ServerProcess
 
 WORKFLOW = """
@@ -103,3 +104,51 @@ def test_a_subject_stays_with_a_run_and_all_that_a_workflow_starts(server, tmp_p
     assert "subject: customer-1" in flo("action status charge-1", server)
     execution = json.loads(flo("workflow status wfrun-1 --format json", server))
     assert execution["subject"] == "customer-2"
+
+
+def test_the_trimmed_log_is_kept_and_any_moment_of_it_can_be_looked_at(tmp_path):
+    data = tmp_path / "data"
+    with ServerProcess(data, http_port=-1, snapshot_events=200) as server:
+        work_until(server, lambda: start_of(data) > 0)
+        start = start_of(data)
+        before = state_at(data, start // 2)
+        server.kill()
+        server.start()
+
+        assert state_at(data, start // 2) == before
+        assert before["position"] == start // 2
+        assert before["namespaces"]["default"]["keys"] == 1
+        assert state_at(data, "2100-01-01")["position"] > start
+        assert segments_in(data)
+
+
+def test_segments_can_be_done_without(tmp_path):
+    data = tmp_path / "data"
+    settings = {"snapshot_events": 200, "segment_retention_hours": 0}
+    with ServerProcess(data, http_port=-1, **settings) as server:
+        work_until(server, lambda: start_of(data) > 0)
+        assert segments_in(data) == []
+        refused = flo(f"log state --at 1 --data-dir {data}", code=1)
+        assert "index 0 has been trimmed" in refused
+        assert "there are no segments" in refused
+
+
+def work_until(server, is_enough):
+    """Change a key until there is enough of it."""
+    with BlockingFlo(server.address) as client:
+        while not is_enough():
+            for number in range(50):
+                client.kv.put("total", number)
+
+
+def state_at(data, at):
+    return json.loads(flo(f"log state --at {at} --data-dir {data} --format json"))
+
+
+def start_of(data):
+    with closing(sqlite3.connect(data / "flo.db")) as connection:
+        return connection.execute("SELECT start FROM meta").fetchone()[0]
+
+
+def segments_in(data):
+    return sorted((data / "segments").glob("segment-*[0-9]"))

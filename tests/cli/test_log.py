@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from flo import BlockingFlo
 from flo.log.lock import FolderLock
 from flo.log.sqlite.entries import verify_log
 from flo.log.sqlite.file import default_connect
+from flo.testing.process import ServerProcess
 
 OLD = (Path(__file__).parents[1] / "log/sqlite/golden/format_1.sql").read_text()
 
@@ -57,6 +59,51 @@ def test_the_log_of_a_running_server_is_left_alone(shell, folder):
     assert printed.code != 0
     assert "is in use by process" in printed.err
     assert (folder / "flo.db").read_bytes() == before
+
+
+@pytest.fixture
+def lived(tmp_path):
+    """The folder of a server that is running: an action, then three runs of it."""
+    folder = tmp_path / "lived"
+    with ServerProcess(folder, http_port=-1) as server:
+        with BlockingFlo(server.address, namespace="default") as flo:
+            flo.actions.register("send")
+            for _ in range(3):
+                flo.actions.invoke("send")
+        yield folder
+
+
+def state_at(shell, folder, at):
+    return json.loads(shell(f"flo log state --at {at} --data-dir {folder} --format json").out)
+
+
+def test_the_state_of_every_position_can_be_seen_while_the_server_runs(shell, lived):
+    end = state_at(shell, lived, "2100-01-01")["position"]
+
+    states = [state_at(shell, lived, at) for at in range(end + 1)]
+
+    assert [state["position"] for state in states] == list(range(end + 1))
+    assert states[0]["namespaces"] == {}
+    runs = [state["namespaces"].get("default", {"live_runs": 0})["live_runs"] for state in states]
+    assert runs == sorted(runs)
+    assert set(runs) == {0, 1, 2, 3}
+    assert len({state["fingerprint"] for state in states}) > 4
+
+
+def test_what_there_was_is_shown_in_words(shell, lived):
+    shown = shell(f"flo log state --at 2100-01-01 --data-dir {lived}").out
+
+    assert "namespace default: 1 actions, 3 live runs" in shown
+    assert "fingerprint: " in shown
+
+
+def test_a_state_that_never_was_is_not_found(shell, lived):
+    end = state_at(shell, lived, "2100-01-01")["position"]
+
+    printed = shell(f"flo log state --at {end + 1} --data-dir {lived}")
+
+    assert printed.code != 0
+    assert f"expected a position up to {end}, where the log ends, got {end + 1}" in printed.err
 
 
 def test_a_folder_without_a_log_is_named(shell, tmp_path):

@@ -1,13 +1,17 @@
 """flo log ..."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from flo.cli.app.command import CommandGroup
 from flo.cli.app.options import GlobalSettings, pass_settings
-from flo.cli.app.output import show
+from flo.cli.app.output import lines, show, time_text
 from flo.server.config import ServerConfig
+
+if TYPE_CHECKING:
+    from flo.engine.state import Space
 
 data_dir = click.option(
     "-d",
@@ -20,9 +24,9 @@ data_dir = click.option(
 )
 
 
-@click.group(cls=CommandGroup, examples=["flo log upgrade --data-dir flo-data"])
+@click.group(cls=CommandGroup, examples=["flo log state --at 90m", "flo log upgrade"])
 def log() -> None:
-    """Look after the log of a server that is stopped."""
+    """Look at what the log keeps of the past; convert it for a new release."""
 
 
 @log.command(
@@ -55,6 +59,72 @@ def upgrade(settings: GlobalSettings, folder: Path) -> None:
             f"The old file is {upgraded.kept}; remove it once you are content"
         )
     show(settings.format, value, text=text, raw=str(upgraded.format))
+
+
+@log.command(
+    "state",
+    examples=[
+        "flo log state --at 0",
+        "flo log state --at 90m --data-dir ./data",
+        "flo log state --at 2030-03-14T10:00 --format json",
+    ],
+)
+@click.option(
+    "--at",
+    required=True,
+    metavar="POSITION|TIME",
+    help="A position of the log, a time (UTC by default), or how long ago: 90m, 12h, 7d.",
+)
+@data_dir
+@pass_settings
+def state(settings: GlobalSettings, at: str, folder: Path) -> None:
+    """Show what there was at a position or at a time, as far back as the log is kept.
+
+    The server may be running.
+    """
+    from flo.cli.workflow.options import read_since
+    from flo.shard.past import Past
+    from flo.shard.snapshot import fingerprint
+    from flo.shard.snapshotter import LOG_FILE
+
+    check_there(folder / LOG_FILE)
+    past = Past(folder)
+    position = int(at) if at.isdigit() else past.position_after(read_since(at, "--at"))
+    found = past.state_at(position)
+    spaces = {name: _counts(space) for name, space in sorted(found.state.spaces.items())}
+    value = {
+        "position": found.position,
+        "at_ms": found.at_ms or None,
+        "fingerprint": fingerprint(found.state),
+        "namespaces": spaces,
+    }
+    text = lines(
+        {
+            "position": str(found.position),
+            "last entry": time_text(found.at_ms or None),
+            "fingerprint": value["fingerprint"],
+            **{f"namespace {name}": _counts_text(counts) for name, counts in spaces.items()},
+        }
+    )
+    show(settings.format, value, text=text, raw=str(value["fingerprint"]))
+
+
+def _counts(space: "Space") -> dict[str, int]:
+    """How many there are of what a namespace holds; runs that have ended are in the archive."""
+    return {
+        "actions": len(space.actions),
+        "live_runs": len(space.runs),
+        "workers": len(space.workers),
+        "workflows": len(space.workflows),
+        "live_workflow_runs": len(space.executions),
+        "streams": len(space.streams),
+        "keys": len(space.kv),
+    }
+
+
+def _counts_text(counts: dict[str, int]) -> str:
+    there = (f"{count} {name.replace('_', ' ')}" for name, count in counts.items() if count)
+    return ", ".join(there) or "nothing"
 
 
 def check_there(path: Path) -> None:

@@ -21,6 +21,7 @@ SAMPLES = {
     "log_level": "debug",
     "log_format": LogFormat.JSON,
     "max_concurrent_executions": 2,
+    "worker_grace_ms": 500,
     "snapshot_events": 1_000,
     "log_retention_events": 5,
     "log_retention_hours": 1.5,

@@ -86,7 +86,7 @@ class FloGroup(CommandGroup):
         ),
         "plan": LazyCommand("flo.cli.plan:plan", "See how the executors of a plan are doing."),
         "event": LazyCommand("flo.cli.event:event", "Say that something has happened."),
-        "log": LazyCommand("flo.cli.log:log", "Look after the log of a server that is stopped."),
+        "log": LazyCommand("flo.cli.log:log", "See the state of any moment that the log keeps."),
         "validate": LazyCommand(
             "flo.cli.workflow.validate:validate", "Check a file before it is deployed."
         ),
