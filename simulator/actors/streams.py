@@ -33,6 +33,7 @@ class SimulatedProducer(SimulatedActor):
             *[self._append_batch] * 4,
             *[self._go_on] * 18,
             *[self._read_anywhere] * 8,
+            *[self._wait_for_new] * 6,
             *[self._follow] * 2,
             *[self._trim] * 5,
             *[self._look] * 3,
@@ -107,6 +108,16 @@ class SimulatedProducer(SimulatedActor):
             block_ms=int(rng.choice(BLOCKS_S) * 1_000),
         )
         await self._read(query)
+
+    async def _wait_for_new(self) -> None:
+        await self._read(
+            ReadStream(
+                stream=self._stream(),
+                namespace=self._namespace,
+                after=TAIL,
+                block_ms=int(max(BLOCKS_S) * 1_000),
+            )
+        )
 
     async def _read(self, query: ReadStream) -> StreamId | None:
         before, link = self._ledger.before(), self._link()
