@@ -181,7 +181,7 @@ class WorkflowHarness(EngineHarness):
 
     def restart(self):
         """From a snapshot and from the log alone: both are the same; the rest is forgotten."""
-        loaded, again = load(dump(self.state)), replayed(self.events)
+        loaded, again = load(dump(self.state)), replayed(self.log)
         assert fingerprint(loaded) == fingerprint(again) == fingerprint(self.state)
         self.state = loaded
         self.volatile = type(self.volatile)(self.now_ms)

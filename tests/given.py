@@ -8,7 +8,9 @@ from collections.abc import Coroutine, Hashable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
+from flo.engine.callers import CallerNoted
 from flo.engine.context import Context
 from flo.engine.decision import Decision
 from flo.engine.groups.records import DeadRecord
@@ -23,6 +25,7 @@ from flo.model.errors import FloError
 from flo.model.ids import NAMESPACE_DEFAULT, run_id_of
 from flo.model.runs import Claim
 from flo.model.storage.archive import ArchiveAddress, address_of
+from flo.model.storage.caller import Caller, Source
 from flo.model.storage.records import PositionBy, StreamPosition, StreamRecord
 from flo.shard.prefetch import fetch_all
 from flo.testing.clock import NOON_MS
@@ -31,6 +34,7 @@ ANNA = "anna"
 BORIS = "boris"
 CLARA = "clara"
 DEFAULT = NAMESPACE_DEFAULT
+CALLER = Caller(source=Source.RPC, address="192.0.2.1")
 
 
 class Later(NamedTuple):
@@ -70,6 +74,8 @@ class EngineHarness:
         self.volatile = VolatileState(now_ms)
         self.now_ms = now_ms
         self.events: list[Event] = []
+        self.log: list[Event] = []
+        """The same, with who caused them and when."""
         self.archive = MemoryArchive()
         self.ended: dict[tuple[str, str], Run] = {}
         """Every run in the archive, by the name it is filed under and its id."""
@@ -84,11 +90,19 @@ class EngineHarness:
             if isinstance(step, Later):
                 self.now_ms += step.ms
                 continue
-            decision = execute(self.state, step, self.context(step))
+            decision = self._executed(step)
             self._keep(decision)
             if isinstance(decision.reply, FloError):
                 raise decision.reply
         return decision
+
+    def _executed(self, command: Message) -> Decision:
+        """What came of it, without what comes before it in the log."""
+        begins = CallerNoted(at_ms=self.now_ms, caller=CALLER)
+        context = replace(self.context(command), begins=begins)
+        decision = execute(self.state, command, context)
+        self.log += decision.events
+        return replace(decision, events=decision.events[1:])
 
     def _keep(self, decision: Decision) -> None:
         self.events += decision.events

@@ -12,6 +12,7 @@ from flo.engine.streams.events import StreamTrimmed
 from flo.model.base import Event
 from flo.model.storage.archive import ArchiveAddress, Archived
 from flo.model.storage.records import Chunk
+from simulator.checks.callers import CallerReference
 from simulator.checks.invariants import Checks, Invariant
 from simulator.checks.observer import Observer
 from simulator.ledgers.reports import Reports
@@ -28,6 +29,7 @@ from simulator.reference.workers import WorkerReference
 from simulator.reference.workflows import WORKFLOW_KINDS, WorkflowReference
 
 MODELS = (
+    CallerReference,
     NamespaceReference,
     ActionReference,
     WorkerReference,
@@ -55,6 +57,7 @@ class ReferenceModel:
         """How many appends there have been."""
         self.history: list[Event] = []
         self.observer = observer
+        self.callers = CallerReference(observer)
         self.limits = LimitReference(checks)
         self.queues = QueueReference(checks, self.limits)
         self.namespaces = NamespaceReference(observer)
@@ -96,7 +99,7 @@ class ReferenceModel:
 
     def server_started(self) -> None:
         """A new server goes by what the clock shows when it starts."""
-        self._at_ms = 0
+        self._at_ms = self.callers.at_ms = 0
         self.limits.server_started()
 
     def append(
@@ -109,6 +112,7 @@ class ReferenceModel:
     ) -> None:
         self.observer.hold(Invariant.TIME_GROWS, at_ms >= self._at_ms, at_ms, self._at_ms)
         self.position = self.observer.position = self.position + 1
+        self.callers.begin()
         self.workers.begin()
         self.runs.begin()
         self.streams.begin(chunks)
@@ -116,8 +120,10 @@ class ReferenceModel:
         self.workflows.begin()
         for event in events:
             self._at_ms = self.observer.at_ms = _time_of(event) or at_ms
+            self.callers.read(event)
             self._handlers[type(event)](event)
         self._at_ms = self.observer.at_ms = at_ms
+        self.callers.finish()
         self.workers.finish()
         self.runs.finish(
             [row for row in archived if row.kind not in OTHER_KINDS],

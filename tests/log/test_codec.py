@@ -9,6 +9,7 @@ import pytest
 import flo.engine
 from flo.engine.actions.events import ActionDeleted, ActionDisabled, ActionEnabled, ActionRegistered
 from flo.engine.actions.records import Action
+from flo.engine.callers import CallerNoted
 from flo.engine.codec import EVENT_CODEC
 from flo.engine.groups.events import (
     ConsumerChosen,
@@ -70,6 +71,7 @@ from flo.model.base import Event
 from flo.model.errors import Conflict, Corrupt
 from flo.model.groups import GroupMode, GroupSettings
 from flo.model.runs import RunStatus
+from flo.model.storage.caller import Caller, Source
 from flo.model.storage.envelope import Envelope, packed
 from flo.model.storage.records import StreamRecord
 from flo.model.streams import Retention
@@ -150,6 +152,15 @@ WRITTEN = [
     (
         RunQueued(namespace="n", run=RUN),
         b"\x91\x93\xa9RunQueued\xa1n\xdc\x00\x1e\xa3a-1\xa1a\x01\xc4\x01i\n\x01\x02\xa7pending\x00\xc0\xc0\xc0\xa1k\x81\xa1l\xcb?\xf8\x00\x00\x00\x00\x00\x00\x91\x9a\x01\xa1w\x01\x02\xa1e\xc0\xc3\xa8reported\xc0\xc0\xc0\xc0\xc0\xc0\xc2\xc2\x00\xc0\xc0\xc0\x00\x00\xc0\xc0\xc0",
+    ),
+    (
+        CallerNoted(
+            at_ms=2,
+            caller=Caller(source=Source.RPC, address="a", reason="r"),
+            operations=((20, 3), ("Tick", 1)),
+            events=4,
+        ),
+        b"\x91\x95\xabCallerNoted\x02\x94\xa3rpc\xa1a\xc0\xa1r\x92\x92\x14\x03\x92\xa4Tick\x01\x04",
     ),
     (
         RunsRekeyed(namespace="n", action="a", keys=((1, "k"), (2, None))),

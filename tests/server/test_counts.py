@@ -117,6 +117,6 @@ async def test_the_server_tells_how_much_there_is(world):
         "workers": 0,
         "streams": 1,
         "keys": 1,
-        "log_position": 6,
+        "log_position": 12,
         "snapshot_position": 0,
     }

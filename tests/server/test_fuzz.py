@@ -787,7 +787,7 @@ async def test_a_command_that_does_change_something_is_noticed(target):
     assert len(replies(await target.attack(HELLO_FRAME + invoke))) == 2
 
     assert fingerprint(target.shard.state) != before[0]
-    assert target.log.position == before[1] + 1
+    assert target.log.position == before[1] + 2
 
 
 async def test_a_server_that_has_failed_is_noticed(target):

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from flo.engine.callers import CallerNoted
 from flo.engine.state import State
 from flo.log.memory import MemoryArchive, MemoryLog, MemoryRecords
 from flo.model.actions import RegisterAction
@@ -88,14 +89,17 @@ class GatedLog(MemoryLog):
         self.records = GatedRecords()
         self.gate = Gate()
         self.begun = []
-        """The events of every append, from the moment it begins."""
+        """The events of every append, from the moment it begins, without who caused them."""
+        self.callers = []
+        """Who caused the events of every append."""
         self.filed = []
         """The numbers of the archive rows that every append adds, and of those it removes."""
         self.here = []
         """Which of them might have been written at once."""
 
     async def append(self, events, archived, at_ms, *, removed=(), chunks=(), here=False):
-        self.begun.append(list(events))
+        self.begun.append([one for one in events if not isinstance(one, CallerNoted)])
+        self.callers.append([one for one in events if isinstance(one, CallerNoted)])
         self.here.append(here)
         self.filed.append(([row.number for row in archived], [one.number for one in removed]))
         await self.gate.passed()

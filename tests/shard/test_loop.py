@@ -91,7 +91,7 @@ async def test_a_reply_leaves_only_when_its_facts_are_durable(shard, log):
 
     log.gate.open()
     assert await invoking == ONE
-    assert log.position == 2
+    assert log.position == 4
 
 
 async def test_what_arrives_during_an_append_shares_the_next_one(shard, log):
@@ -112,7 +112,7 @@ async def test_what_arrives_during_an_append_is_decided_meanwhile(shard, log):
 
     await begun(shard.ask(INVOKE))
 
-    assert [type(event).__name__ for event in shard.ahead] == ["RunQueued"]
+    assert [type(event).__name__ for event in shard.ahead] == ["CallerNoted", "RunQueued"]
     assert len(log.begun) == 1
 
 
@@ -187,7 +187,7 @@ async def test_all_that_was_decided_is_written_before_anybody_is_told_so(shard, 
 
     log.gate.open()
     await written
-    assert log.position == 3
+    assert log.position == 6
 
 
 async def test_the_answers_come_in_the_order_of_the_words(shard):
@@ -403,7 +403,7 @@ async def test_a_broken_fold_ends_the_shard_before_anything_is_appended(log, clo
         await shard.ask(INVOKE)
 
     assert shard.closed is not None
-    assert log.position == 3
+    assert log.position == 6
     await shard.stop()
 
 
@@ -443,7 +443,7 @@ async def test_a_hasty_shard_answers_while_the_append_is_under_way(hasty, log):
     assert await hasty.ask(INVOKE) == ONE
     assert (await hasty.ask(GetRun(run_id="send-1"))).status is RunStatus.PENDING
 
-    assert log.position == 1
+    assert log.position == 2
 
 
 async def test_a_hasty_shard_is_never_more_than_one_append_ahead(hasty, log):
@@ -467,7 +467,7 @@ async def test_a_hasty_shard_is_done_with_its_append_before_it_stops(hasty, log)
 
     log.gate.open()
     await stopping
-    assert log.position == 2
+    assert log.position == 4
 
 
 async def test_a_hasty_shard_takes_nothing_more_after_a_failed_append(hasty, log):
@@ -483,7 +483,7 @@ async def test_a_hasty_shard_takes_nothing_more_after_a_failed_append(hasty, log
     assert [line["event"] for line in lines] == ["shard_failed"]
     with pytest.raises(Unavailable):
         await hasty.ask(GetAction(name="send"))
-    assert log.position == 1
+    assert log.position == 2
 
 
 async def test_a_hasty_shard_that_stops_after_a_failed_append_says_so(hasty, log):
@@ -1092,7 +1092,7 @@ async def test_a_shard_that_stops_first_commits_what_was_submitted(log, clock):
     await shard.stop()
 
     assert answers[1] == ONE
-    assert log.position == 2
+    assert log.position == 3
 
 
 async def test_a_shard_that_stops_lets_go_of_everyone_who_waits(log, clock):
@@ -1149,7 +1149,7 @@ async def test_a_stopped_shard_leaves_no_alarm_behind(log, clock):
     clock.advance(100_000)
     await settled()
 
-    assert log.position == 2
+    assert log.position == 4
 
 
 async def test_a_new_shard_on_the_same_log_goes_on_where_the_old_one_stopped(log, clock):
@@ -1196,7 +1196,7 @@ async def test_a_watcher_hears_of_commits_and_refusals(clock):
         await shard.ask(Invoke(action="print"))
     await shard.stop()
 
-    assert watcher.commits == [(1, 0), (1, 0), (1, 0), (1, 1)]
+    assert watcher.commits == [(2, 0), (2, 0), (2, 0), (2, 1)]
     assert watcher.refusals == ["action_not_found"]
 
 
@@ -1212,7 +1212,7 @@ async def test_a_worker_inside_the_server_hears_what_was_decided_before_it_is_du
     await settled()
 
     assert [task.task_id for task in heard[0].tasks] == ["send-1"]
-    assert log.position == 2
+    assert log.position == 4
 
 
 async def test_what_it_reports_leads_to_the_next_claim_while_the_append_is_under_way(shard, log):

@@ -23,8 +23,8 @@ STEPS = [
 
 
 async def logged(steps, entry_length=1):
-    """A log with the events of these steps, so many to an entry."""
-    log, events = MemoryLog(), given(*steps).events
+    """A log with the events of these steps, two of each, so many to an entry."""
+    log, events = MemoryLog(), given(*steps).log
     for first in range(0, len(events), entry_length):
         await log.append(events[first : first + entry_length], (), NOON_MS)
     return log
@@ -49,25 +49,25 @@ async def test_a_log_alone_gives_the_state(entry_length):
     recovered = recover(log.read)
 
     assert fingerprint(recovered.state) == fingerprint(given(*STEPS).state)
-    assert (recovered.position, recovered.snapshot_position) == (6, 0)
+    assert (recovered.position, recovered.snapshot_position) == (12, 0)
 
 
 @pytest.mark.parametrize("entry_length", [1, 2, 4, 100])
 @pytest.mark.parametrize("position", range(7))
 async def test_a_snapshot_and_what_came_after_give_the_state(snapshots, position, entry_length):
     log = await logged(STEPS, entry_length)
-    snapshots.save(position, dump(given(*STEPS[:position]).state))
+    snapshots.save(2 * position, dump(given(*STEPS[:position]).state))
 
     recovered = recover(log.read, snapshots)
 
     assert fingerprint(recovered.state) == fingerprint(given(*STEPS).state)
-    assert (recovered.position, recovered.snapshot_position) == (6, position)
+    assert (recovered.position, recovered.snapshot_position) == (12, 2 * position)
 
 
 async def test_what_lies_before_the_snapshot_is_not_needed(snapshots):
     log = await logged(STEPS)
-    snapshots.save(3, dump(given(*STEPS[:3]).state))
-    await log.trim(events_below=3)
+    snapshots.save(6, dump(given(*STEPS[:3]).state))
+    await log.trim(events_below=6)
 
     recovered = recover(log.read, snapshots)
 
@@ -77,22 +77,22 @@ async def test_what_lies_before_the_snapshot_is_not_needed(snapshots):
 async def test_a_damaged_snapshot_is_done_without_and_named(snapshots, tmp_path):
     log = await logged(STEPS)
     for position in (2, 4):
-        snapshots.save(position, dump(given(*STEPS[:position]).state))
+        snapshots.save(2 * position, dump(given(*STEPS[:position]).state))
     newest = sorted((tmp_path / "snapshots").iterdir())[-1]
     newest.write_bytes(newest.read_bytes()[:-3])
 
     recovered = recover(log.read, snapshots)
 
     assert fingerprint(recovered.state) == fingerprint(given(*STEPS).state)
-    assert recovered.snapshot_position == 2
+    assert recovered.snapshot_position == 4
     assert len(recovered.damaged) == 1
     assert newest.name in recovered.damaged[0]
 
 
 async def test_a_log_that_begins_after_every_snapshot_is_incomplete(snapshots):
     log = await logged(STEPS)
-    snapshots.save(2, dump(given(*STEPS[:2]).state))
-    await log.trim(events_below=4)
+    snapshots.save(4, dump(given(*STEPS[:2]).state))
+    await log.trim(events_below=8)
 
     with pytest.raises(Corrupt, match="restore the data folder from a backup") as error:
         recover(log.read, snapshots)
@@ -102,7 +102,7 @@ async def test_a_log_that_begins_after_every_snapshot_is_incomplete(snapshots):
 
 async def test_a_snapshot_of_what_the_log_never_saw_is_corrupt(snapshots):
     log = await logged(STEPS)
-    snapshots.save(9, dump(given(*STEPS).state))
+    snapshots.save(15, dump(given(*STEPS).state))
 
     with pytest.raises(Corrupt):
         recover(log.read, snapshots)

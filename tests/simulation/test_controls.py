@@ -49,6 +49,7 @@ from flo.model.runs import (
     RunStatus,
     Task,
 )
+from flo.shard.batch import Batch
 from flo.worker.actions.runner import TaskRunner
 from simulation.control import control, every_control, wake_nobody
 from simulator.checks.invariants import Invariant
@@ -150,6 +151,21 @@ def late_results_are_accepted(monkeypatch):
         return reports.decide_complete(state, command, context)
 
     monkeypatch.setitem(RULES, Complete, complete)
+
+
+@control(Invariant.EVENTS_HAVE_CALLERS)
+def callers_are_noted_without_what_they_caused(monkeypatch):
+    monkeypatch.setattr(Batch, "close", lambda batch: None)
+
+
+@control(Invariant.EVENTS_HAVE_CALLERS)
+def all_events_are_said_to_be_of_the_first_caller(monkeypatch):
+    begins = Batch.begins
+
+    def begins_once(batch, caller, now_ms):
+        return None if batch.events else begins(batch, caller, now_ms - 1)
+
+    monkeypatch.setattr(Batch, "begins", begins_once)
 
 
 @control(Invariant.LATE_REPORTS_KEPT)

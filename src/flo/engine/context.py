@@ -7,6 +7,7 @@ import msgspec
 
 from flo.engine.lookup import NOTHING_FOUND, Found
 from flo.engine.volatile import VolatileState
+from flo.model.base import Event
 from flo.model.storage.records import StreamRecord
 
 
@@ -31,3 +32,5 @@ class Context(msgspec.Struct, frozen=True):
     volatile: VolatileState
     found: Found = NOTHING_FOUND
     records: RecordReader = NO_RECORDS
+    begins: Event | None = None
+    """What is to come before the first event: who caused it, unless that was said already."""

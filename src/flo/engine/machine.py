@@ -13,9 +13,10 @@ from typing import Any, TypeVar
 
 from flo.engine import ticks
 from flo.engine.actions.feature import FEATURE as ACTIONS
+from flo.engine.callers import MOMENT, CallerNoted, apply_caller
 from flo.engine.context import Context
 from flo.engine.decision import Decision
-from flo.engine.feature import Feature, Reaction, Rule
+from flo.engine.feature import Feature, Fold, Reaction, Rule
 from flo.engine.groups.feature import FEATURE as GROUPS
 from flo.engine.kv.feature import FEATURE as KV
 from flo.engine.lookup import Lookup
@@ -82,7 +83,9 @@ def _one_after_the_other(reactions: Sequence[Reaction]) -> Reaction:
     return react
 
 
-FOLDS = merged(*(feature.folds for feature in FEATURES))
+FOLDS: dict[type[Event], Fold] = merged(
+    *(feature.folds for feature in FEATURES), {CallerNoted: apply_caller}
+)
 REACTIONS = chained(*(feature.reactions for feature in FEATURES))
 VOLATILE_FOLDS = merged(*(feature.volatile_folds for feature in FEATURES))
 OBSERVATIONS = merged(*(feature.observations for feature in FEATURES))
@@ -92,7 +95,7 @@ LOOKUPS = merged(*(feature.lookups for feature in FEATURES))
 LONG_POLLS = merged(*(feature.long_polls for feature in FEATURES))
 WAKES = merged(*(feature.wakes for feature in FEATURES))
 PAYLOAD_LENGTHS = merged(*(feature.payload_lengths for feature in FEATURES))
-SNAPSHOT = tuple(section for feature in FEATURES for section in feature.snapshot)
+SNAPSHOT = (MOMENT, *(section for feature in FEATURES for section in feature.snapshot))
 QUERIES = merged(*(feature.queries for feature in FEATURES))
 DUE = merged(*(feature.due for feature in FEATURES))
 RULES: dict[type[Message], Rule] = merged(
@@ -128,12 +131,16 @@ def execute(state: State, command: Message, context: Context) -> Decision:
         if event is None:
             ahead.pop()
             continue
+        if not events and context.begins is not None:
+            apply(state, context.begins)
+            events.append(context.begins)
         kind = type(event)
         if kind in ARCHIVES:
             archived.extend(ARCHIVES[kind](state, event))
         elif kind in REMOVALS:
             removed.append(REMOVALS[kind](state, event))
         FOLDS[kind](state, event)
+        state.position += 1
         events.append(event)
         if kind in VOLATILE_FOLDS:
             VOLATILE_FOLDS[kind](state, event, context.volatile)
@@ -165,6 +172,7 @@ def decide(state: State, command: Message, context: Context) -> Decision:
 def apply(state: State, event: Event) -> None:
     """Fold one event that has happened; replay is this and nothing else."""
     FOLDS[type(event)](state, event)
+    state.position += 1
 
 
 def lookups_for(state: State, message: Message, context: Context) -> Sequence[Lookup[Any]]:

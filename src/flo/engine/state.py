@@ -30,6 +30,7 @@ from flo.model.ids import (
     StreamName,
     WorkerId,
 )
+from flo.model.storage.caller import Caller
 from flo.model.streams import KEEP_ALL, Retention
 from flo.model.workflows import BranchName, WorkflowName
 from flo.workflow.definition import Definition
@@ -224,6 +225,12 @@ NOTHING_YET = Space()
 
 class State:
     def __init__(self) -> None:
+        self.position = 0
+        """The index of the event that is folded next, or now: how many have been before it."""
+        self.at_ms = 0
+        """The time of the event that is folded: when its command was decided."""
+        self.caller: Caller | None = None
+        """Whose command led to the event that is folded."""
         self.spaces: SortedDict[Namespace, Space] = SortedDict()
         self.deletions: dict[Namespace, int] = {}
         """How often a namespace has been deleted: what comes after must not meet what was."""

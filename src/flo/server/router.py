@@ -16,6 +16,7 @@ from flo.model.base import Message
 from flo.model.errors import FloError, Invalid, Unexpected
 from flo.model.ids import Namespace
 from flo.model.namespaces import DeleteNamespace
+from flo.model.storage.caller import SERVER, Caller
 from flo.model.workflows import (
     CreateWorkflow,
     DeleteWorkflow,
@@ -68,31 +69,33 @@ class Router:
         self._triggers = triggers
         self._checking: dict[asyncio.Task[None], None] = {}
 
-    def submit(self, messages: Sequence[Message], done: Done) -> Submission:
+    def submit(
+        self, messages: Sequence[Message], done: Done, caller: Caller = SERVER
+    ) -> Submission:
         first = messages[0]
         if not isinstance(first, _NOTICED):
-            return self._shard.submit(messages, done)
-        submission = Submission(messages, done)
+            return self._shard.submit(messages, done, caller)
+        submission = Submission(messages, done, caller)
         if _takes_a_while(first):
             task = asyncio.create_task(self._check(submission, first))
             self._checking[task] = None
             task.add_done_callback(self._checking.pop)
         else:
-            self._shard.submit(messages, partial(self._answer, submission, first))
+            self._shard.submit(messages, partial(self._answer, submission, first), caller)
         return submission
 
-    async def ask(self, message: Message) -> Message:
+    async def ask(self, message: Message, caller: Caller = SERVER) -> Message:
         if _has_a_module(message):
             message = await self._wasm.checked(message)
         elif isinstance(message, CreateWorkflow | ValidateWorkflow):
             await asyncio.to_thread(reading_of, message.text)
-        reply = await self._shard.ask(message)
+        reply = await self._shard.ask(message, caller)
         self._notice(message)
         return reply
 
     async def _check(self, submission: Submission, message: Message) -> None:
         try:
-            reply = await self.ask(message)
+            reply = await self.ask(message, submission.caller)
         except FloError as refusal:
             submission.refuse(refusal)
         except Exception as error:  # our mistake; whoever asked must not wait for ever

@@ -2,10 +2,15 @@
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
+from flo.engine.callers import CallerNoted
 from flo.engine.long_poll import Turn
 from flo.engine.machine import PAYLOAD_LENGTHS
 from flo.model.base import Event, Message
+from flo.model.declare.catalog import OPERATIONS
 from flo.model.storage.archive import ArchiveAddress, Archived
+from flo.model.storage.caller import Caller
 from flo.shard.chunks import Chunks
 from flo.shard.submission import Answer, Submission
 
@@ -15,6 +20,26 @@ LENGTH_MAX = 64 * 1024 * 1024
 FEW_MESSAGES = 4
 FEW_EVENTS = 100
 SMALL_LENGTH = 64 * 1024
+
+_NAMES = {one.message: one.opcode for one in OPERATIONS}
+"""What a part of a batch calls the operations in it."""
+
+
+class CallerPart:
+    """The events of one caller's commands that were decided at one time."""
+
+    def __init__(self, noted: CallerNoted, index: int) -> None:
+        self.noted = noted
+        self.index = index
+        self._counts: dict[int | str, int] = {}
+
+    def count(self, message: Message) -> None:
+        operation = _NAMES.get(type(message)) or type(message).__name__
+        self._counts[operation] = self._counts.get(operation, 0) + 1
+
+    def complete(self, end: int) -> CallerNoted:
+        operations = tuple(self._counts.items())
+        return replace(self.noted, operations=operations, events=end - self.index - 1)
 
 
 class Batch:
@@ -32,6 +57,7 @@ class Batch:
         self._message_count = 0
         self._length = 0
         self._offered_counts = [0] * len(Turn)
+        self._callers: list[CallerPart] = []
 
     @property
     def is_empty(self) -> bool:
@@ -59,6 +85,30 @@ class Batch:
         """The events since this was asked last for those of a turn."""
         begin, self._offered_counts[turn] = self._offered_counts[turn], len(self.events)
         return self.events[begin:]
+
+    def begins(self, caller: Caller, now_ms: int) -> CallerNoted | None:
+        """What comes before an event of this caller; nothing if its part goes on."""
+        if self._callers:
+            noted = self._callers[-1].noted
+            if noted.at_ms == now_ms and noted.caller == caller:
+                return None
+        return CallerNoted(at_ms=now_ms, caller=caller)
+
+    def add(self, events: Sequence[Event], begins: CallerNoted | None, message: Message) -> None:
+        """What a command has led to; if it is the first one of a caller, that begins a part."""
+        if not events:
+            return
+        if begins is not None:
+            self._callers.append(CallerPart(begins, len(self.events)))
+        self._callers[-1].count(message)
+        self.events += events
+
+    def close(self) -> None:
+        """Say of every part what it is made of."""
+        end = len(self.events)
+        for part in reversed(self._callers):
+            self.events[part.index] = part.complete(end)
+            end = part.index
 
     def answer(self, submission: Submission, answers: list[Answer]) -> None:
         """Commands have been decided: tell whoever wants to hear at once, the others later."""

@@ -33,6 +33,7 @@ from flo.log.base import Log
 from flo.model.base import Event, Message
 from flo.model.errors import FloError, Unavailable, Unexpected
 from flo.model.storage.archive import address_of
+from flo.model.storage.caller import SERVER, TIMER, Caller
 from flo.shard.batch import Batch
 from flo.shard.clock import Clock, SystemClock
 from flo.shard.long_polls import LongPolls
@@ -122,7 +123,12 @@ class Shard:
         await self._prefetch.finish()
 
     def submit(
-        self, messages: Sequence[Message], done: Done, *, is_early: bool = False
+        self,
+        messages: Sequence[Message],
+        done: Done,
+        caller: Caller = SERVER,
+        *,
+        is_early: bool = False,
     ) -> Submission:
         """Hand in commands, or one query; `done` is called with an answer for each.
 
@@ -130,14 +136,14 @@ class Shard:
         server, which tells nobody and dies with what was not written; whatever it submits next
         comes later in the log.
         """
-        submission = Submission(messages, done, is_early=is_early)
+        submission = Submission(messages, done, caller, is_early=is_early)
         if self._closed is not None:
             submission.refuse(self._closed)
         else:
             self._put(submission)
         return submission
 
-    async def ask(self, message: Message) -> Message:
+    async def ask(self, message: Message, caller: Caller = SERVER) -> Message:
         """Submit one message and wait for its answer; a refusal is raised."""
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
@@ -145,7 +151,7 @@ class Shard:
             if not future.done():  # the asker may be cancelled as its answer comes
                 future.set_result(answers[0])
 
-        submission = self.submit([message], done)
+        submission = self.submit([message], done, caller)
         try:
             reply = await future
         finally:
@@ -206,6 +212,7 @@ class Shard:
         batch = self._batch
         self._serve(batch)
         self._answer_queries(batch)
+        batch.close()
         self._batch = Batch()
         if batch.events and not self._append(batch):
             return
@@ -293,10 +300,14 @@ class Shard:
             return
         if len(submission.messages) > 1:
             context = self._context_of(submission)
-        answers = [self._execute(message, context, batch) for message in submission.messages]
+        caller = submission.caller
+        answers = [self._execute(one, caller, context, batch) for one in submission.messages]
         batch.answer(submission, answers)
 
-    def _execute(self, message: Message, context: Context, batch: Batch) -> Answer:
+    def _execute(self, message: Message, caller: Caller, context: Context, batch: Batch) -> Answer:
+        begins = batch.begins(caller, self._now_ms)
+        if begins is not None:
+            context = replace(context, begins=begins)
         try:
             decision = execute(self.state, message, context)
         except FloError as refusal:
@@ -304,7 +315,7 @@ class Shard:
             if isinstance(refusal, Unexpected):
                 _logger.exception("rule_broken", message=type(message).__name__)
             return refusal
-        batch.events += decision.events
+        batch.add(decision.events, begins, message)
         for chunk in decision.chunks:
             self._prefetch.records.appended(chunk)
             batch.chunks.add(chunk)
@@ -340,7 +351,7 @@ class Shard:
                 batch.unready.append(submission)
                 return
             events_before = len(batch.events)
-            reply = self._execute(message, context, batch)
+            reply = self._execute(message, submission.caller, context, batch)
             is_empty = not isinstance(reply, FloError) and poll.is_empty(self.state, message, reply)
             if not is_empty or len(batch.events) == events_before:
                 break
@@ -402,7 +413,7 @@ class Shard:
             if isinstance(answers[0], Ticked) and answers[0].more:
                 self._tick()
 
-        self.submit([Tick()], ticked)
+        self.submit([Tick()], ticked, TIMER)
 
     def _refuse_everyone(self, error: FloError) -> None:
         inbox, self._inbox = self._inbox, []

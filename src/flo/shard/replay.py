@@ -68,7 +68,9 @@ def _newest(snapshots: SnapshotFolder | None) -> tuple[State, int, list[str]]:
     newest, damaged = snapshots.newest() if snapshots is not None else (None, [])
     if newest is None:
         return State(), 0, damaged
-    return load(newest.chunks), newest.position, damaged
+    state = load(newest.chunks)
+    state.position = newest.position
+    return state, newest.position, damaged
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import structlog
 
 from flo.model.base import Message
 from flo.model.errors import FloError
+from flo.model.storage.caller import SERVER, Caller
 from flo.shard.clock import ScheduledCall
 from flo.shard.record_cache import Fetched
 
@@ -24,6 +25,7 @@ class Submission:
         "_done",
         "_leave",
         "alike",
+        "caller",
         "empty_reply",
         "fetched",
         "fetched_at",
@@ -33,8 +35,16 @@ class Submission:
         "until_ms",
     )
 
-    def __init__(self, messages: Sequence[Message], done: Done, *, is_early: bool = False) -> None:
+    def __init__(
+        self,
+        messages: Sequence[Message],
+        done: Done,
+        caller: Caller = SERVER,
+        *,
+        is_early: bool = False,
+    ) -> None:
         self.messages = messages
+        self.caller = caller
         self.is_early = is_early
         """Whether its commands are answered before that is durable: it is gone with the process."""
         self.fetched: Mapping[Hashable, Any] = {}

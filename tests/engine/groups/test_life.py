@@ -225,7 +225,7 @@ class Life(RuleBasedStateMachine):
     def teardown(self):
         """A state that was lived, replayed or loaded is the same."""
         lived = fingerprint(self.engine.state)
-        assert fingerprint(replayed(self.engine.events)) == lived
+        assert fingerprint(replayed(self.engine.log)) == lived
         assert fingerprint(load(dump(self.engine.state))) == lived
 
     @property

@@ -24,7 +24,7 @@ class PatientEngine:
         self.answer = asyncio.Event()
         self.is_withdrawn = asyncio.Event()
 
-    async def ask(self, message):
+    async def ask(self, message, caller=None):
         assert isinstance(message, Claim)
         self.asked.set()
         try:
@@ -324,7 +324,7 @@ async def test_what_is_counted_is_shown(open_http):
         'flo_http_requests_total{method="GET",route="/api/v1/runs/{run_id}",status="404"} 1.0'
         in lines
     )
-    assert "flo_events_total 1.0" in lines
+    assert "flo_events_total 2.0" in lines
     assert "flo_http_connections 1.0" in lines
 
 
@@ -430,7 +430,7 @@ class SlowEngine:
         self.asked = asyncio.Event()
         self.answer = asyncio.Event()
 
-    async def ask(self, message):
+    async def ask(self, message, caller=None):
         self.asked.set()
         await self.answer.wait()
         raise Conflict("too late")

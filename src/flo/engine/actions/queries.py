@@ -7,7 +7,7 @@ import msgspec
 from flo.engine.actions.records import Action
 from flo.engine.actions.rules import named_action
 from flo.engine.context import Context
-from flo.engine.paging import page_of
+from flo.engine.lists.paging import page_of
 from flo.engine.state import NO_RUNS, Space, State
 from flo.model.actions import ActionPage, ActionView, GetAction, LimitsView, ListActions
 from flo.model.ids import Namespace

@@ -13,8 +13,8 @@ from flo.engine.groups.backlog import in_parts
 from flo.engine.groups.reads import claimable, parts_wanted
 from flo.engine.groups.records import ARCHIVE_KIND, DeadRecord
 from flo.engine.groups.rules import OfGroup, group_of
+from flo.engine.lists.paging import parse_number
 from flo.engine.lookup import Lookup, RecordLookup, RowLookup
-from flo.engine.paging import parse_number
 from flo.engine.state import ConsumerGroupState, State
 from flo.engine.streams.lookups import records_missing
 from flo.engine.streams.positions import id_bounds, lookups_of

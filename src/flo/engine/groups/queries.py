@@ -4,7 +4,7 @@ from flo.engine.context import Context
 from flo.engine.dead_letters import page_of_dead
 from flo.engine.groups.lookups import found_dead, pending_wanted
 from flo.engine.groups.rules import group_of
-from flo.engine.paging import page_of, parse_number
+from flo.engine.lists.paging import page_of, parse_number
 from flo.engine.state import ConsumerGroupState, State, StreamState
 from flo.engine.streams.rules import named_stream
 from flo.model.groups import (

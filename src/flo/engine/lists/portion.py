@@ -12,7 +12,7 @@ ends or begins meanwhile.
 from collections.abc import Callable, Iterable
 from typing import Generic, NamedTuple, TypeVar
 
-from flo.engine.paging import Paged
+from flo.engine.lists.paging import Paged
 
 T = TypeVar("T")
 

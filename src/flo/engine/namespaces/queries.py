@@ -6,8 +6,8 @@ from collections import Counter
 import msgspec
 
 from flo.engine.context import Context
+from flo.engine.lists.paging import page_of
 from flo.engine.namespaces.rules import named_namespace
-from flo.engine.paging import page_of
 from flo.engine.state import Space, State
 from flo.model.ids import NAMESPACE_DEFAULT, Namespace
 from flo.model.namespaces import GetNamespace, ListNamespaces, NamespacePage, NamespaceView

@@ -8,9 +8,9 @@ from flo.engine.context import Context
 from flo.engine.dead_letters import DeadPageLookup, DeadRow, rows_wanted
 from flo.engine.feature import LookupRule
 from flo.engine.idempotency import KeyLookup
+from flo.engine.lists.paging import number_below
 from flo.engine.lists.portion import Portion
 from flo.engine.lookup import RowLookup
-from flo.engine.paging import number_below
 from flo.engine.runs.lists.pages import NOTHING_LIVE, RunPageLookup, page_lookup
 from flo.engine.runs.records import ARCHIVE_KIND, Run
 from flo.engine.state import Space, State

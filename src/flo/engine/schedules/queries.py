@@ -1,7 +1,7 @@
 """Queries about schedules: when each starts a run next."""
 
 from flo.engine.context import Context
-from flo.engine.paging import page_of
+from flo.engine.lists.paging import page_of
 from flo.engine.schedules.rules import BY_SCHEDULE, deployed_schedule, named_schedule
 from flo.engine.state import Space, State
 from flo.model.ids import Namespace

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from flo.engine.context import Context, RecordReader
-from flo.engine.paging import page_of
+from flo.engine.lists.paging import page_of
 from flo.engine.state import State, StreamState
 from flo.engine.streams.positions import first_id, id_position, last_id
 from flo.engine.streams.rules import named_stream, partition_of

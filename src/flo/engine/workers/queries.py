@@ -1,7 +1,7 @@
 """Queries about workers, and what a worker should know at once."""
 
 from flo.engine.context import Context
-from flo.engine.paging import page_of
+from flo.engine.lists.paging import page_of
 from flo.engine.state import Space, State
 from flo.engine.workers.presence import connection_of, named_worker
 from flo.engine.workers.records import Process, Worker

@@ -8,9 +8,9 @@ import msgspec
 from flo.engine.context import Context
 from flo.engine.feature import LookupRule
 from flo.engine.idempotency import KeyLookup
+from flo.engine.lists.paging import parse_number
 from flo.engine.lists.portion import Portion
 from flo.engine.lookup import Lookup, RowLookup
-from flo.engine.paging import parse_number
 from flo.engine.state import Space, State
 from flo.engine.workflows.execution import HISTORY_PART_LENGTH as PART_LENGTH
 from flo.engine.workflows.folds import (

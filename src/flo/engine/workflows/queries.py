@@ -5,8 +5,8 @@ from collections.abc import Iterable
 import msgspec
 
 from flo.engine.context import Context
+from flo.engine.lists.paging import page_of
 from flo.engine.lists.portion import page_of_portion
-from flo.engine.paging import page_of
 from flo.engine.state import Deployed, State, Workflow
 from flo.engine.workflows.execution import COMPENSATION, Execution, step_at
 from flo.engine.workflows.execution import HISTORY_PART_LENGTH as PART_LENGTH

@@ -46,8 +46,12 @@ def build_app(gateway: EngineGateway, info: ServerInfo, metrics: Metrics) -> Lit
         before_request=prepare,
     )
     routes: list[ControllerRouterHandler] = [*system.ROOT_ROUTES, api]
+
+    def on_behalf(request: FloRequest) -> EngineGateway:
+        return gateway.of(request)
+
     dependencies = {
-        "gateway": _given(lambda: gateway),
+        "gateway": _given(on_behalf),
         "info": _given(lambda: info),
         "metrics": _given(lambda: metrics),
         "description": _given(lambda: description),
@@ -75,5 +79,5 @@ def build_metrics_app(metrics: Metrics) -> Litestar:
     )
 
 
-def _given(value: Callable[[], Any]) -> Provide:
+def _given(value: Callable[..., Any]) -> Provide:
     return Provide(value, sync_to_thread=False)

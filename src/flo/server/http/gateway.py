@@ -1,19 +1,25 @@
 """Asks the engine on behalf of HTTP requests, and no longer than their clients wait."""
 
 import asyncio
-from typing import Any, Protocol, TypeVar, cast
+from copy import copy
+from typing import Any, Protocol, Self, TypeVar, cast
 
 from litestar import Request
 
 from flo.model.base import Message
 from flo.model.declare.operation import DECLARED, Command, Query
 from flo.model.errors import Unavailable
+from flo.model.storage.caller import Caller, Source
+
+REASON_HEADER = "flo-reason"
+"""Why a request is made, for the log."""
+REASON_LENGTH_MAX = 256
 
 R = TypeVar("R", bound=Message)
 
 
 class Backend(Protocol):
-    async def ask(self, message: Message) -> Message:
+    async def ask(self, message: Message, caller: Caller) -> Message:
         """Carry out a command or answer a query; a refusal is raised."""
         ...
 
@@ -22,22 +28,37 @@ class EngineGateway:
     def __init__(self, engine: Backend) -> None:
         self._engine = engine
         self._waits: set[asyncio.Future[Message]] = set()
-        self._is_stopping = False
+        self._stopping = asyncio.Event()
+        self._caller = Caller(source=Source.HTTP)
         self.changes = asyncio.Lock()
         """Held by whoever changes some settings and keeps the others as they were read."""
 
+    def of(self, request: Request[Any, Any, Any]) -> Self:
+        """The same, on behalf of who has sent this request."""
+        bound = copy(self)
+        address = request.client.host if request.client is not None else ""
+        reason = request.headers.get(REASON_HEADER)
+        bound._caller = Caller(
+            source=Source.HTTP,
+            address=address,
+            reason=reason[:REASON_LENGTH_MAX] if reason else None,
+        )
+        return bound
+
     async def ask(self, message: Command[R] | Query[R]) -> R:
-        return _reply_to(message, await self._engine.ask(message))
+        return _reply_to(message, await self._engine.ask(message, self._caller))
 
     async def wait(self, message: Command[R] | Query[R], request: Request[Any, Any, Any]) -> R:
         """Ask for what may take long. It is given up when the client leaves or the door closes.
 
         A task that is given to a client who has left would be lost until its lease ends.
         """
-        asked: asyncio.Future[Message] = asyncio.ensure_future(self._engine.ask(message))
+        asked: asyncio.Future[Message] = asyncio.ensure_future(
+            self._engine.ask(message, self._caller)
+        )
         left = asyncio.ensure_future(_departure(request))
         self._waits.add(asked)
-        if self._is_stopping:
+        if self._stopping.is_set():
             asked.cancel()
         try:
             await asyncio.wait((asked, left), return_when=asyncio.FIRST_COMPLETED)
@@ -52,7 +73,7 @@ class EngineGateway:
 
     def stop(self) -> None:
         """Nobody waits any longer."""
-        self._is_stopping = True
+        self._stopping.set()
         for wait in tuple(self._waits):
             wait.cancel()
 

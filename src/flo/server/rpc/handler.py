@@ -4,8 +4,11 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from flo.model.base import Message
+from flo.model.storage.caller import SERVER, Caller
 from flo.shard.submission import Done, Submission
 
 
 class RequestHandler(Protocol):
-    def submit(self, messages: Sequence[Message], done: Done) -> Submission: ...
+    def submit(
+        self, messages: Sequence[Message], done: Done, caller: Caller = SERVER
+    ) -> Submission: ...

@@ -13,6 +13,7 @@ import structlog
 from flo.aio.sockets import set_up_socket
 from flo.model.base import Message, Nothing
 from flo.model.errors import Conflict, Corrupt, FloError, Invalid, TooLarge, Unexpected
+from flo.model.storage.caller import Caller, Source
 from flo.model.version import VERSION
 from flo.model.workers import WORKER_GRACE_MS_DEFAULT, RegisterWorker, ResumeWorker
 from flo.server.rpc.handler import RequestHandler
@@ -113,12 +114,15 @@ class RpcConnection(asyncio.Protocol):
         self._end = ServerEnd(f"flo/{VERSION}")
         self._transport: asyncio.Transport | None = None
         self._hello_alarm: ScheduledCall | None = None
+        self._caller = Caller(source=Source.RPC)
         self._in_flight: dict[int, Submission] = {}
         self._outbox: list[bytes] = []
         self._is_full = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
+        if peer := transport.get_extra_info("peername"):
+            self._caller = Caller(source=Source.RPC, address=str(peer[0]))
         if (raw := transport.get_extra_info("socket")) is not None:
             set_up_socket(raw)
         self._connections.add(self)
@@ -193,7 +197,8 @@ class RpcConnection(asyncio.Protocol):
             self._watcher.rpc_request(form.name)
             if form.request in WORKER_ARRIVALS:
                 self._workers.noticed(self, messages[0])
-            submission = self._engine.submit(messages, partial(self._reply, request_id, form))
+            done = partial(self._reply, request_id, form)
+            submission = self._engine.submit(messages, done, self._caller)
             if submission.is_open:
                 self._in_flight[request_id] = submission
                 if len(self._in_flight) >= IN_FLIGHT_MAX:

@@ -4,9 +4,9 @@ from collections.abc import Hashable
 
 import msgspec
 
+from flo.engine.lists.paging import number_below
 from flo.engine.lists.portion import Portion, portion, together
 from flo.engine.lookup import Lookup
-from flo.engine.paging import number_below
 from flo.engine.runs.records import ARCHIVE_KIND, Run
 from flo.engine.state import Space
 from flo.model.declare.fields import check_fields

@@ -4,9 +4,9 @@ from collections.abc import Hashable, Iterator
 
 import msgspec
 
+from flo.engine.lists.paging import number_below
 from flo.engine.lists.portion import Portion, portion, together
 from flo.engine.lookup import Lookup
-from flo.engine.paging import number_below
 from flo.engine.state import Space
 from flo.engine.workflows.execution import Execution
 from flo.engine.workflows.folds import SUMMARY_KIND
