@@ -1,7 +1,9 @@
 """Reads who caused the events of an append: every event has a caller, and is counted once."""
 
 from flo.engine.callers import CallerNoted
+from flo.engine.ticks import Tick
 from flo.model.base import Event
+from flo.model.storage.caller import Source
 from simulator.checks.invariants import Invariant
 from simulator.checks.observer import Observer
 from simulator.reference.handlers import reads
@@ -26,7 +28,10 @@ class CallerReference:
     @reads
     def _noted(self, event: CallerNoted) -> None:
         counted = sum(count for _, count in event.operations)
+        ticks = [name == Tick.__name__ for name, _ in event.operations]
+        is_timer = event.caller.source is Source.TIMER
         is_said = event.events > 0 and counted > 0 and event.at_ms >= self.at_ms
+        is_said = is_said and all(ticks) is is_timer is any(ticks)
         self._hold(Invariant.EVENTS_HAVE_CALLERS, is_said, event)
         self._left, self.at_ms = event.events, event.at_ms
 
