@@ -6,9 +6,10 @@ import pytest
 
 from flo.engine.codec import EVENT_CODEC
 from flo.engine.state import State
+from flo.log import chunk_file
 from flo.log.segments import SegmentFolder
 from flo.log.snapshots import SnapshotFolder
-from flo.log.sqlite.entries import read_log
+from flo.log.sqlite.entries import read_entries, read_log
 from flo.log.sqlite.log import SqliteLog
 from flo.model.actions import RegisterAction
 from flo.model.errors import Corrupt, NotFound
@@ -21,7 +22,7 @@ from flo.shard.snapshotter import LOG_FILE, SEGMENT_FOLDER, SNAPSHOT_FOLDER, tak
 from flo.testing.clock import NOON_MS, ManualClock
 from given import ANNA
 
-ROUNDS = 5
+KILLED = 9
 
 
 @pytest.fixture
@@ -52,9 +53,9 @@ async def lived(folder):
     return prints, times
 
 
-def messages():
+def messages(rounds=5):
     yield RegisterAction(name="send")
-    for number in range(1, ROUNDS + 1):
+    for number in range(1, rounds + 1):
         yield Invoke(action="send", input=b"{}")
         yield Invoke(action="send", delay_ms=3_600_000)
         yield Claim(worker_id=ANNA, actions=["send"])
@@ -141,26 +142,23 @@ def test_the_time_of_a_state_is_that_of_its_last_entry(lived, folder):
 # ── a snapshotter that is killed ──────────────────────────────────────────────────────────────────
 
 
-def killed_at(folder, number):
+def killed_at(folder, number, take):
     """Take a snapshot in a process that is killed before the change of the disk with this number;
     return whether there were so many."""
     child = os.fork()
     if not child:
-        os._exit(_killed(folder, number))
+        os._exit(_killed(folder, number, take))
     _, status = os.waitpid(child, 0)
-    return os.waitstatus_to_exitcode(status) == 9
+    return os.waitstatus_to_exitcode(status) == KILLED
 
 
-def _killed(folder, number):
-    from flo.log import chunk_file
-    from flo.log import folder as folders
-
+def _killed(folder, number, take):
     left = iter(range(number))
 
     def or_die(real):
         def call(*arguments, **named):
             if next(left, None) is None:
-                os._exit(9)
+                os._exit(KILLED)
             return real(*arguments, **named)
 
         return call
@@ -169,36 +167,67 @@ def _killed(folder, number):
     chunk_file.ChunkWriter._write = or_die(chunk_file.ChunkWriter._write)
     for name in ("replace", "unlink", "mkdir"):
         setattr(chunk_file.Path, name, or_die(getattr(chunk_file.Path, name)))
-    chunk_file.sync_folder = or_die(folders.sync_folder)
-    take_snapshot(folder, with_segment=True)
+    chunk_file.sync_folder = or_die(chunk_file.sync_folder)
+    take(folder)
     return 0
 
 
+def segment_first(folder):
+    take_snapshot(folder, with_segment=True)
+
+
+def snapshot_first(folder):
+    """The wrong order: a kill in between leaves a snapshot, and no segment of what lies behind."""
+    snapshots = SnapshotFolder(folder / SNAPSHOT_FOLDER)
+    position = max(snapshots.positions(), default=0)
+    before = list(snapshots.chunks(position)) if position else ()
+    take_snapshot(folder)
+    writer = SegmentFolder(folder / SEGMENT_FOLDER).begin(position, before)
+    for entry in read_entries(folder / LOG_FILE, position):
+        writer.add(entry)
+    writer.finish()
+
+
 async def test_a_kill_at_any_change_of_the_disk_loses_nothing_and_leaves_no_wrong_file(folder):
+    kills, start = await live_through_kills(folder, segment_first)
+
+    assert kills >= 10
+    assert start > 0
+
+
+async def test_with_the_snapshot_before_the_segment_a_kill_would_leave_a_hole(folder):
+    with pytest.raises(NotFound, match="has been trimmed"):
+        await live_through_kills(folder, snapshot_first)
+
+
+async def live_through_kills(folder, take):
+    """Every snapshot is taken by a process that is killed a little later than the one before."""
     folder.mkdir()
     log = SqliteLog(folder / LOG_FILE, EVENT_CODEC)
     shard = Shard(State(), log, ManualClock())
     await shard.start()
-    snapshots, segments = (
-        SnapshotFolder(folder / SNAPSHOT_FOLDER),
-        SegmentFolder(folder / SEGMENT_FOLDER),
-    )
     prints, number, kills = {0: fingerprint(State())}, 0, 0
-    for message in messages():
-        await shard.ask(message)
-        prints[log.position] = fingerprint(shard.state)
-        is_killed = killed_at(folder, number)
-        number = number + 1 if is_killed else 0
-        kills += is_killed
-        positions = snapshots.positions()
-        if len(positions) == 2:
-            await log.trim(events_below=min(positions[0], segments.end()))
-        for position, expected in prints.items():
-            assert fingerprint(Past(folder).state_at(position).state) == expected
-        recovered = recover(lambda at: read_log(folder / LOG_FILE, EVENT_CODEC, at), snapshots)
-        assert fingerprint(recovered.state) == prints[log.position]
-        assert recovered.damaged == []
-    await shard.stop()
-    await log.close()
-    assert kills >= 10
-    assert log.start > 0
+    try:
+        for message in messages(rounds=10):
+            await shard.ask(message)
+            prints[log.position] = fingerprint(shard.state)
+            is_killed = killed_at(folder, number, take)
+            number = number + 1 if is_killed else 0
+            kills += is_killed
+            await check_folder(folder, log, prints)
+    finally:
+        await shard.stop()
+        await log.close()
+    return kills, log.start
+
+
+async def check_folder(folder, log, prints):
+    """Trimmed as far as snapshots allow, it still tells every state there was."""
+    snapshots = SnapshotFolder(folder / SNAPSHOT_FOLDER)
+    if len(snapshots.positions()) == 2:
+        await log.trim(events_below=snapshots.positions()[0])
+    for position, expected in prints.items():
+        assert fingerprint(Past(folder).state_at(position).state) == expected
+    recovered = recover(lambda at: read_log(folder / LOG_FILE, EVENT_CODEC, at), snapshots)
+    assert fingerprint(recovered.state) == prints[log.position]
+    assert recovered.damaged == []
