@@ -67,6 +67,7 @@ def test_every_position_can_be_looked_at(lived, folder):
     past = Past(folder)
 
     assert {at: fingerprint(past.state_at(at).state) for at in prints} == prints
+    assert [past.state_at(at).state.position for at in prints] == list(prints)
     assert len(SegmentFolder(folder / SEGMENT_FOLDER).segments()) >= 4
 
 
@@ -137,6 +138,22 @@ def test_the_time_of_a_state_is_that_of_its_last_entry(lived, folder):
     for at_ms, position in times.items():
         state = Past(folder).state_at(position)
         assert state.at_ms in (0, at_ms)  # 0: the snapshot reaches so far
+
+
+async def test_without_a_whole_snapshot_recovery_begins_with_the_newest_segment(lived, folder):
+    prints, _ = lived
+    for snapshot in (folder / SNAPSHOT_FOLDER).iterdir():
+        os.truncate(snapshot, 20)
+    segments = SegmentFolder(folder / SEGMENT_FOLDER)
+    log = SqliteLog(folder / LOG_FILE, EVENT_CODEC, segments=segments)
+
+    recovered = recover(log.read, SnapshotFolder(folder / SNAPSHOT_FOLDER), segments)
+
+    await log.close()
+    assert fingerprint(recovered.state) == prints[max(prints)]
+    assert recovered.position == recovered.state.position == max(prints)
+    assert recovered.snapshot_position == segments.segments()[-1].first
+    assert len(recovered.damaged) == 2
 
 
 # ── a snapshotter that is killed ──────────────────────────────────────────────────────────────────

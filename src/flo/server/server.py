@@ -98,7 +98,7 @@ class Server:
         self._running.push_async_callback(log.close)
         self._clock.put_forward(log.last_at_ms)  # the machine's time may have been put back
         started_at_ms = self._clock.now_ms()
-        recovered = recover(log.read, snapshots)
+        recovered = recover(log.read, snapshots, segments)
         _spare_the_garbage_collector()
         for complaint in recovered.damaged:
             _logger.error("snapshot_damaged", problem=complaint)

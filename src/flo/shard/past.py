@@ -1,6 +1,6 @@
 """The state as it was at any position that is kept: the nearest snapshot before it, and replay."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -12,8 +12,7 @@ from flo.log.snapshots import SnapshotFolder
 from flo.log.sqlite.entries import log_start
 from flo.log.sqlite.history import read_history, read_kept
 from flo.model.errors import Corrupt, NotFound
-from flo.shard.replay import collection_paused, replay
-from flo.shard.snapshot import load
+from flo.shard.replay import collection_paused, replay, state_from
 from flo.shard.snapshotter import LOG_FILE, SEGMENT_FOLDER, SNAPSHOT_FOLDER
 
 
@@ -27,10 +26,10 @@ class PastState(NamedTuple):
 
 
 class _Beginning(NamedTuple):
-    """A state that replay can begin with."""
+    """A snapshot that replay can begin with."""
 
     position: int
-    load: Callable[[], State]
+    chunks: Callable[[], Iterator[bytes]]
 
 
 class Past:
@@ -84,7 +83,8 @@ class Past:
         problems = []
         for beginning in sorted(self._beginnings(position), reverse=True, key=lambda one: one[0]):
             try:
-                return beginning.load(), beginning.position
+                position = beginning.position
+                return state_from(position, beginning.chunks()), position
             except (Corrupt, FileNotFoundError) as error:
                 problems.append(str(error))
         if problems:
@@ -94,12 +94,7 @@ class Past:
     def _beginnings(self, position: int) -> Iterator[_Beginning]:
         for segment in self._segments.segments():
             if segment.first <= position:
-                chunks = partial(snapshot_of, segment)
-                yield _Beginning(segment.first, partial(_loaded, segment.first, chunks))
+                yield _Beginning(segment.first, partial(snapshot_of, segment))
         for at in self._snapshots.positions():
             if at <= position:
-                yield _Beginning(at, partial(_loaded, at, partial(self._snapshots.chunks, at)))
-
-
-def _loaded(position: int, chunks: Callable[[], Iterable[bytes]]) -> State:
-    return load(chunks()) if position else State()
+                yield _Beginning(at, partial(self._snapshots.chunks, at))

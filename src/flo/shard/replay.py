@@ -8,6 +8,7 @@ from typing import NamedTuple
 from flo.engine.machine import apply
 from flo.engine.state import State
 from flo.log.base import LogEntry
+from flo.log.segments import SegmentFolder, snapshot_of
 from flo.log.snapshots import SnapshotFolder
 from flo.model.errors import Corrupt, NotFound
 from flo.shard.snapshot import load
@@ -31,11 +32,16 @@ class Reached(NamedTuple):
 
 
 def recover(
-    read: Callable[[int], Iterator[LogEntry]], snapshots: SnapshotFolder | None = None
+    read: Callable[[int], Iterator[LogEntry]],
+    snapshots: SnapshotFolder | None = None,
+    segments: SegmentFolder | None = None,
 ) -> Recovered:
-    """The state as of the last append: the newest whole snapshot, and what came after it."""
+    """The state as of the last append: the newest whole snapshot, and what came after it.
+
+    If no snapshot is whole, those that segments begin with are tried.
+    """
     with collection_paused():
-        state, position, damaged = _newest(snapshots)
+        state, position, damaged = _newest(snapshots, segments)
         try:
             reached = replay(state, read(position), position)
         except NotFound as error:
@@ -64,13 +70,25 @@ def replay(
     return Reached(position, at_ms)
 
 
-def _newest(snapshots: SnapshotFolder | None) -> tuple[State, int, list[str]]:
+def state_from(position: int, chunks: Iterable[bytes]) -> State:
+    """The state of a snapshot; at the beginning of all there is none, and nothing."""
+    state = load(chunks) if position else State()
+    state.position = position
+    return state
+
+
+def _newest(
+    snapshots: SnapshotFolder | None, segments: SegmentFolder | None
+) -> tuple[State, int, list[str]]:
     newest, damaged = snapshots.newest() if snapshots is not None else (None, [])
-    if newest is None:
-        return State(), 0, damaged
-    state = load(newest.chunks)
-    state.position = newest.position
-    return state, newest.position, damaged
+    if newest is not None:
+        return state_from(newest.position, newest.chunks), newest.position, damaged
+    for segment in reversed(segments.segments() if segments is not None else ()):
+        try:
+            return state_from(segment.first, snapshot_of(segment)), segment.first, damaged
+        except (Corrupt, FileNotFoundError) as error:
+            damaged.append(str(error))
+    return State(), 0, damaged
 
 
 @contextmanager

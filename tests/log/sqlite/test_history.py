@@ -5,8 +5,8 @@ import pytest
 from flo.engine.codec import EVENT_CODEC
 from flo.log.segments import SegmentFolder
 from flo.log.sqlite import entries
-from flo.log.sqlite.entries import read_entries
-from flo.log.sqlite.history import read_history
+from flo.log.sqlite.entries import read_entries, verify_log
+from flo.log.sqlite.history import read_history, verify_history
 from flo.log.sqlite.log import SqliteLog
 from flo.model.errors import Corrupt, NotFound
 from flo.testing.log_examples import NOON_MS, released
@@ -115,3 +115,26 @@ async def test_past_the_end_there_is_nothing(log, path, segments):
     assert firsts(log, 60) == []
     with pytest.raises(Corrupt, match="ends at 60"):
         firsts(log, 61)
+
+
+async def test_segments_and_log_are_verified_together(log, path, segments):
+    for first, end in ((0, 20), (20, 40)):
+        keep(path, segments, first, end)
+    await log.trim(events_below=36)
+
+    assert verify_history(path, segments) == verify_log(path)
+
+
+async def test_a_segment_of_another_log_is_found_by_verifying(log, path, segments, tmp_path):
+    other = SqliteLog(tmp_path / "other.db", EVENT_CODEC)
+    for number in range(ENTRIES):
+        await other.append([released(number), released(7)], [], NOON_MS + number)
+    await other.close()
+    keep(tmp_path / "other.db", segments, 0, 20)
+    await log.trim(events_below=20)
+    with pytest.raises(Corrupt, match=r"flo\.db: the entry at index 20 does not follow"):
+        verify_history(path, segments)
+
+    keep(path, segments, 20, 40)
+    with pytest.raises(Corrupt, match=r"segment-.*: the entry at index 20 does not follow"):
+        verify_history(path, segments)

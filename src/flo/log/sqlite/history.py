@@ -6,7 +6,7 @@ from pathlib import Path
 from flo.log.base import Codec, LogEntry, StoredEntry
 from flo.log.checksums import Link
 from flo.log.segments import SegmentFolder, entries_of
-from flo.log.sqlite.entries import decoded, read_entries
+from flo.log.sqlite.entries import decoded, log_start, read_entries, verify_log
 from flo.log.sqlite.file import Connect, default_connect
 from flo.model.errors import Corrupt, NotFound
 
@@ -37,6 +37,30 @@ def read_kept(
             )
         link = entry.link
         yield entry
+
+
+def verify_history(
+    path: Path, segments: SegmentFolder, *, connect: Connect = default_connect
+) -> Link:
+    """Check every entry of every segment and of the file, and that one follows the other; return
+    what the next entry will be chained to. What is wrong is Corrupt, and named."""
+    known: dict[int, Link] = {}
+    for segment in segments.segments():
+        for entry in entries_of(segment):
+            if known.setdefault(entry.first, entry.previous) != entry.previous:
+                raise Corrupt(
+                    f"{segment.path}: the entry at index {entry.first} does not follow the one "
+                    "before it"
+                )
+            known[entry.end] = entry.link
+    start, link = log_start(path, connect=connect), verify_log(path, connect=connect)
+    for entry in read_entries(path, start, connect=connect):
+        if known.get(entry.first, entry.previous) != entry.previous:
+            raise Corrupt(
+                f"{path}: the entry at index {entry.first} does not follow the one before it, "
+                "which is in a segment"
+            )
+    return link
 
 
 def _from_anywhere(
