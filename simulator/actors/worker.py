@@ -16,7 +16,7 @@ from flo.model.runs import OUTCOME_SUCCESS
 from flo.model.workers import HeldTask, Resumed
 from simulator.checks.invariants import Invariant
 from simulator.faults.network import Link
-from simulator.ledgers.reports import CODES, Spent
+from simulator.ledgers.reports import CODES, Spent, build_of, handlers_of
 from simulator.ledgers.runs import Hold
 from simulator.world import ACTIONS, World, payload_for
 
@@ -133,6 +133,8 @@ class SimulatedWorker:
                     labels=self._labels,
                     incarnation=self._incarnation,
                     connection_bound=self._is_bound,
+                    build_id=build_of(self._worker_id),
+                    handlers=handlers_of(self._worker_id, self._actions),
                 )
             except Unavailable as error:
                 self._did("register_worker", error)

@@ -25,6 +25,7 @@ class Invariant(StrEnum):
         "a worker is given no more than its max_concurrency, and only actions it registered"
     )
     DRAINING_GETS_NOTHING = "a draining worker is given nothing"
+    CODE_AS_SAID = "a worker is registered with the build and the handlers that it says it has"
     LEASE_LENGTH = "a lease lasts as long as the action or a touch says"
     TIMEOUT_KEPT = "a handler executes no longer than its timeout_ms, unless it is touched"
     CUT_OFF_ONLY = "only what the server executes itself is given back, and uses up no attempt"

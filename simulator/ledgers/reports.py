@@ -1,12 +1,15 @@
 """What workers have sent, noted before it leaves them: nothing else may end an attempt in time."""
 
 from collections import defaultdict
+from collections.abc import Sequence
+from itertools import cycle
 from typing import TypeAlias
 
 from flo.engine.runs.records import LateReport
-from flo.model.ids import Namespace, RunId, WorkerId
+from flo.model.ids import ActionName, Namespace, RunId, WorkerId
 from flo.model.runs import RunStatus, RunView
 from flo.model.views.attempts import AttemptEnd
+from flo.model.workers import Effect, HandlerInfo
 
 CODES = ("busy", "closed", "RuntimeError")
 """The codes of failures; an error begins with its own."""
@@ -14,6 +17,25 @@ CODES = ("busy", "closed", "RuntimeError")
 RunKey: TypeAlias = tuple[Namespace, RunId]
 Spent: TypeAlias = tuple[int | None, int | None]
 """How long an attempt took, and how long it was held before, as its worker says."""
+
+
+def build_of(worker_id: WorkerId) -> str:
+    """Which build of its code a worker of a simulation says it runs."""
+    return f"build of {worker_id}"
+
+
+def handlers_of(worker_id: WorkerId, actions: Sequence[ActionName]) -> list[HandlerInfo]:
+    """What it says of its handlers: something else of each."""
+    effects = cycle(Effect)
+    return [
+        HandlerInfo(
+            action=action,
+            effect=effect,
+            code_digest=f"{action} of {worker_id}",
+            input_schema={"title": action},
+        )
+        for action, effect in zip(dict.fromkeys(actions), effects, strict=False)
+    ]
 
 
 class Reports:

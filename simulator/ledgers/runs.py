@@ -27,7 +27,7 @@ from flo.model.runs import (
 )
 from simulator.checks.invariants import Checks, Invariant
 from simulator.faults.server_time import ServerTime
-from simulator.ledgers.reports import Reports, RunKey, Spent
+from simulator.ledgers.reports import Reports, RunKey, Spent, build_of
 from simulator.reference.actions import fits
 from simulator.reference.log import ReferenceModel
 from simulator.reference.queues import label_set
@@ -296,6 +296,9 @@ class Ledger:
 
     def registered(self, namespace: Namespace, worker_id: WorkerId) -> None:
         self._registered.add((namespace, worker_id))
+        worker = self._reference.workers.registered.get((namespace, worker_id))
+        is_said = worker is None or worker.build_id == build_of(worker_id)
+        self._hold(Invariant.CODE_AS_SAID, is_said, worker)
 
     def leaving(self, namespace: Namespace, worker_id: WorkerId) -> None:
         """From here on nothing is certain: a goodbye may be under way twice, and arrive late."""

@@ -11,8 +11,10 @@ from flo.engine.workers.events import (
 )
 from flo.engine.workers.records import Worker
 from flo.model.ids import Namespace, RunId, WorkerId
+from flo.model.workers import HandlerInfo
 from simulator.checks.invariants import Invariant
 from simulator.checks.observer import WORKER_GRACE_MS, Observer
+from simulator.ledgers.reports import build_of, handlers_of
 from simulator.reference.handlers import reads
 
 
@@ -62,6 +64,10 @@ class WorkerReference:
         self._hold(Invariant.DRAIN_IS_KEPT, worker.draining is drains, worker, known)
         if known is not None and known.incarnation != worker.incarnation:
             self._replaced.add(key)
+        if worker.build_id == build_of(worker.worker_id):
+            handlers = [HandlerInfo(**msgspec.structs.asdict(one)) for one in worker.handlers]
+            said = handlers_of(worker.worker_id, worker.actions)
+            self._hold(Invariant.CODE_AS_SAID, handlers == said, handlers, said)
         self.registered[key] = worker
 
     @reads

@@ -63,3 +63,30 @@ async def test_a_run_tells_how_long_it_took_by_the_clock_of_its_worker(
     assert attempt.took_ms >= 50
     assert attempt.held_ms is not None
     assert f"took: {view.took_ms} ms" in shown(server, "action", "status", run.run_id)
+
+
+async def test_a_worker_tells_which_code_it_runs(server: ServerProcess, flo: Flo) -> None:
+    worker = ActionWorker(server.address, worker_id="anna", build_id="1.2-7f3a")
+
+    @worker.action("count", effect="none")
+    async def count(ctx: ActionContext, words: list[str]) -> int:
+        return len(words)
+
+    serving = asyncio.create_task(worker.serve())
+    await flo.actions.register("count")
+    run = await flo.actions.invoke("count", ["a", "b"])
+    assert await run.result() == 2
+    server.kill()
+    server.start()
+
+    (handler,) = (await flo.workers.get("anna")).handlers
+    assert (handler.action, handler.effect) == ("count", "none")
+    assert handler.input_schema == {"type": "array", "items": {"type": "string"}}
+    assert handler.output_schema == {"type": "integer"}
+    assert handler.code_digest is not None
+    show = shown(server, "worker", "info", "anna")
+    assert "Build ID: 1.2-7f3a" in show
+    code = handler.code_digest[:12]
+    assert f"count — effect: none, code {code}, array -> integer" in show
+    worker.stop()
+    await serving

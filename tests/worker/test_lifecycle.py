@@ -17,6 +17,7 @@ from flo.model.workers import (
     AwaitNotifications,
     DeregisterWorker,
     DrainWorker,
+    Effect,
     Heartbeat,
     RegisterWorker,
     Resumed,
@@ -99,6 +100,7 @@ def test_a_worker_says_who_it_is() -> None:
         machine_id="host",
         labels={"gpu": True},
         metadata={"version": "1.2", "disks": ["a", "b"]},
+        build_id="1.2-7f3a",
     )
     (registration,) = server.heard(RegisterWorker)
     assert re.fullmatch("[0-9a-f]{16}", registration.incarnation)
@@ -111,7 +113,13 @@ def test_a_worker_says_who_it_is() -> None:
         metadata={"version": "1.2", "disks": ["a", "b"]},
         incarnation=registration.incarnation,
         connection_bound=True,
+        build_id="1.2-7f3a",
+        handlers=registration.handlers,
     )
+    assert registration.handlers is not None
+    (handler,) = registration.handlers
+    assert (handler.action, handler.effect) == ("a", Effect.UNSAFE)
+    assert handler.code_digest is not None
     assert server.heard(Claim) == [
         Claim(worker_id="anna", actions=["a"], max_tasks=7, block_ms=30_000)
     ]

@@ -24,6 +24,7 @@ from flo.model.workers import (
     DeregisterWorker,
     DrainWorker,
     GetWorker,
+    HandlerInfo,
     Heartbeat,
     HeldTask,
     ListWorkers,
@@ -61,6 +62,8 @@ class Workers(Noun):
         incarnation: str = "",
         connection_bound: bool = False,
         consumer: str | None = None,
+        build_id: str | None = None,
+        handlers: Sequence[HandlerInfo] = (),
     ) -> WorkerKnown:
         """Announce a worker; the same id again replaces the registration.
 
@@ -68,7 +71,7 @@ class Workers(Noun):
         knowing, as an object or as JSON text; without `labels`, its flat values are the labels. A
         drain outlives a registration of the same `incarnation`, and no other. With
         `connection_bound`, the worker is gone when this client's connection is: after a while, its
-        tasks are released.
+        tasks are released. `build_id` and `handlers` say which code it runs.
         """
         return await self._call(
             RegisterWorker(
@@ -82,6 +85,8 @@ class Workers(Noun):
                 incarnation=incarnation,
                 connection_bound=connection_bound,
                 consumer=consumer,
+                build_id=build_id,
+                handlers=[*handlers] or None,
             )
         )
 

@@ -28,7 +28,10 @@ from flo.model.ids import (
     Namespace,
     RunId,
     WorkerId,
+    check_action_name,
+    check_json,
     check_labels,
+    check_text,
     check_worker_id,
 )
 
@@ -41,6 +44,10 @@ WORKER_GRACE_MS_DEFAULT = 3_000
 CONCURRENCY_DEFAULT = 10
 CONCURRENCY_MAX = 100_000
 METADATA_LENGTH_MAX = 16_384
+BUILD_ID_LENGTH_MAX = 200
+CODE_DIGEST_LENGTH_MAX = 128
+HANDLERS_LENGTH_MAX = 65_536
+"""What a worker may say of its handlers, as JSON: the schemas are most of it."""
 HELD_TASKS_MAX = 100_000
 SILENCE_MS_MAX = 90_000
 """A worker not heard of for longer than this is unhealthy."""
@@ -49,6 +56,48 @@ SILENCE_MS_MAX = 90_000
 def _check_held(held: list[Any]) -> None:
     if len(held) > HELD_TASKS_MAX:
         raise TooLarge(f"expected at most {HELD_TASKS_MAX} held tasks, got {len(held)}")
+
+
+class Effect(StrEnum):
+    """What becomes of the world when a handler is called twice for one task."""
+
+    NONE = "none"
+    """Nothing: it changes nothing outside."""
+    IDEMPOTENT = "idempotent"
+    """The same as after one call."""
+    KEYED = "keyed"
+    """The same, since it hands on a key by which the other side knows a repetition."""
+    UNSAFE = "unsafe"
+    """The effect may happen twice."""
+
+
+class HandlerInfo(Message):
+    """What a worker says of the code that it performs an action with."""
+
+    action: ActionName
+    effect: Effect = Effect.UNSAFE
+    code_digest: str | None = None
+    """SHA-256 of the source of the handler, or of its bytecode."""
+    input_schema: dict[str, Any] | None = None
+    """From its annotations."""
+    output_schema: dict[str, Any] | None = None
+
+
+def _check_handlers(handlers: list[HandlerInfo]) -> None:
+    if len(handlers) > ACTIONS_PER_WORKER_MAX:
+        raise TooLarge(f"expected at most {ACTIONS_PER_WORKER_MAX} handlers, got {len(handlers)}")
+    for handler in handlers:
+        check_action_name(handler.action)
+        check_json(handler.input_schema, "input_schema")
+        check_json(handler.output_schema, "output_schema")
+        if handler.code_digest is not None:
+            check_text(handler.code_digest, "code_digest", CODE_DIGEST_LENGTH_MAX)
+    length = len(msgspec.json.encode(handlers))
+    if length > HANDLERS_LENGTH_MAX:
+        raise TooLarge(
+            f"expected handlers of at most {HANDLERS_LENGTH_MAX} bytes as JSON, got {length}: "
+            "leave out their schemas"
+        )
 
 
 class WorkerStatus(StrEnum):
@@ -130,6 +179,9 @@ class WorkerView(Message):
     processes: list[ProcessView]
     connection: WorkerConnection | None = None
     """None of a worker that lives by its heartbeats."""
+    build_id: str | None = None
+    """Which build of its code it runs, as it says."""
+    handlers: list[HandlerInfo] = msgspec.field(default_factory=list)
 
 
 class WorkerPage(Message):
@@ -188,6 +240,14 @@ class RegisterWorker(Command[WorkerKnown]):
     ] = False
     consumer: Annotated[
         ConsumerName | None, Text(), about("The consumer that a stream worker reads as.")
+    ] = None
+    build_id: Annotated[
+        str | None, Text(BUILD_ID_LENGTH_MAX), about("Which build of its code it runs.")
+    ] = None
+    handlers: Annotated[
+        list[HandlerInfo] | None,
+        Checked(_check_handlers),
+        about("The code that it performs its actions with."),
     ] = None
 
 

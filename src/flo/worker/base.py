@@ -2,9 +2,10 @@
 
 import asyncio
 import logging
+import os
 import secrets
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -20,7 +21,7 @@ from flo.model.ids import (
     check_range,
     check_worker_id,
 )
-from flo.model.workers import CONCURRENCY_MAX, WorkerType
+from flo.model.workers import CONCURRENCY_MAX, HandlerInfo, WorkerType
 from flo.worker.lifecycle import Lifecycle, LifecyclePolicy, Work
 from flo.worker.logs import check_level, set_up_logs
 from flo.worker.signals import on_signals
@@ -46,6 +47,7 @@ class BaseWorker:
         metadata: dict[str, Any] | str | None,
         blocking_limit_s: float,
         log_level: str | None,
+        build_id: str | None,
     ) -> None:
         _check(policy)
         check_level(log_level)
@@ -55,6 +57,7 @@ class BaseWorker:
         self.machine_id = machine_id or socket.gethostname()
         self.labels = labels
         self.metadata = metadata
+        self.build_id = build_id or os.environ.get("FLO_BUILD_ID") or None
         if isinstance(address, Flo) and namespace not in (None, address.namespace):
             raise Invalid(
                 f"expected the client's namespace {address.namespace!r}, got {namespace!r}"
@@ -139,7 +142,11 @@ class BaseWorker:
         raise NotImplementedError
 
     async def _register(
-        self, worker_type: WorkerType, processes: list[str], consumer: ConsumerName | None = None
+        self,
+        worker_type: WorkerType,
+        processes: list[str],
+        consumer: ConsumerName | None = None,
+        handlers: Sequence[HandlerInfo] = (),
     ) -> None:
         await self._flo.workers.register(
             self.worker_id,
@@ -152,6 +159,8 @@ class BaseWorker:
             incarnation=self._incarnation,
             connection_bound=True,
             consumer=consumer,
+            build_id=self.build_id,
+            handlers=handlers,
         )
         self._log_registered(processes)
 

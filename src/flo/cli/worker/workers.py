@@ -1,5 +1,7 @@
 """flo worker ..."""
 
+from typing import Any
+
 import click
 
 from flo.cli.app.command import CommandGroup
@@ -12,6 +14,7 @@ from flo.model.workers import (
     DeregisterWorker,
     DrainWorker,
     GetWorker,
+    HandlerInfo,
     Heartbeat,
     ListWorkers,
     ProcessView,
@@ -19,6 +22,8 @@ from flo.model.workers import (
     WorkerConnection,
     WorkerView,
 )
+
+DIGEST_SHOWN = 12
 
 WORKER = Either("worker_id", "-w", "--worker-id", what="worker", argument="ID", metavar="ID")
 
@@ -66,11 +71,29 @@ def _details(worker: WorkerView) -> str:
             "Connection": worker.connection,
             "Last Heartbeat": time_text(worker.last_heartbeat_ms),
             processes: "\n".join(map(_process_text, worker.processes)),
+            "Build ID": worker.build_id,
+            "Handlers": "\n".join(map(_handler_text, worker.handlers)),
             "Labels": worker.labels and to_json(worker.labels, indent=0),
             "Metadata": worker.metadata and to_json(worker.metadata, indent=0),
             "Machine ID": worker.machine_id,
         }
     )
+
+
+def _handler_text(handler: HandlerInfo) -> str:
+    code = f", code {handler.code_digest[:DIGEST_SHOWN]}" if handler.code_digest else ""
+    takes = _type_text(handler.input_schema)
+    gives = _type_text(handler.output_schema)
+    types = f", {takes or 'anything'} -> {gives or 'anything'}" if takes or gives else ""
+    return f"{handler.action} — effect: {handler.effect}{code}{types}"
+
+
+def _type_text(schema: dict[str, Any] | None) -> str | None:
+    """The name of the type that a schema is of, or what it says of itself."""
+    if schema is None:
+        return None
+    reference = str(schema.get("$ref", "")).rpartition("/")[2]
+    return str(schema.get("title") or reference or schema.get("type") or "a schema")
 
 
 def _process_text(process: ProcessView) -> str:

@@ -50,7 +50,14 @@ from flo.model.runs import (
 from flo.model.schedules import SchedulePage, ScheduleSkipped, ScheduleView
 from flo.model.storage.records import StreamRecord
 from flo.model.streams import Appended, NewRecord, RecordPage, StreamPage, StreamView, Trimmed
-from flo.model.workers import Notifications, WorkerKnown, WorkerPage, WorkerType, WorkerView
+from flo.model.workers import (
+    HandlerInfo,
+    Notifications,
+    WorkerKnown,
+    WorkerPage,
+    WorkerType,
+    WorkerView,
+)
 from flo.model.workflows import (
     Explanation,
     StepName,
@@ -164,6 +171,8 @@ class BlockingWorkers(BlockingProxy):
         incarnation: str = ...,
         connection_bound: bool = ...,
         consumer: str | None = ...,
+        build_id: str | None = ...,
+        handlers: Sequence[HandlerInfo] = ...,
     ) -> WorkerKnown: ...
     def heartbeat(self, worker_id: WorkerId, current_load: int = ...) -> WorkerKnown: ...
     def claim(

@@ -4,12 +4,13 @@ from flo.engine.context import Context
 from flo.engine.lists.paging import page_of
 from flo.engine.state import Space, State
 from flo.engine.workers.presence import connection_of, named_worker
-from flo.engine.workers.records import Process, Worker
+from flo.engine.workers.records import Process, RegisteredHandler, Worker
 from flo.engine.workers.rules import leased_count, worker_status
 from flo.model.ids import Namespace
 from flo.model.workers import (
     AwaitNotifications,
     GetWorker,
+    HandlerInfo,
     ListWorkers,
     Notifications,
     ProcessView,
@@ -71,6 +72,18 @@ def _worker_view(
         metadata=worker.metadata,
         processes=[_process_view(worker.worker_type, process) for process in processes],
         connection=connection_of(worker, namespace, context),
+        build_id=worker.build_id,
+        handlers=[_handler_view(handler) for handler in worker.handlers],
+    )
+
+
+def _handler_view(handler: RegisteredHandler) -> HandlerInfo:
+    return HandlerInfo(
+        action=handler.action,
+        effect=handler.effect,
+        code_digest=handler.code_digest,
+        input_schema=handler.input_schema,
+        output_schema=handler.output_schema,
     )
 
 

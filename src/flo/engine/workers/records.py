@@ -9,7 +9,7 @@ from flo.model.ids import (
     Labels,
     WorkerId,
 )
-from flo.model.workers import CONCURRENCY_DEFAULT, WorkerType
+from flo.model.workers import CONCURRENCY_DEFAULT, Effect, WorkerType
 
 
 class Process(Record):
@@ -26,6 +26,16 @@ class Departure(Record):
 
     worker_id: WorkerId
     at_ms: int
+
+
+class RegisteredHandler(Record):
+    """The code that a worker performs an action with, as it says."""
+
+    action: ActionName
+    effect: Effect
+    code_digest: str | None = None
+    input_schema: dict[str, Any] | None = None
+    output_schema: dict[str, Any] | None = None
 
 
 class Worker(Record):
@@ -47,3 +57,5 @@ class Worker(Record):
     """When it was given up; None while it is not lost."""
     began_at_ms: int = 0
     """When this incarnation of it registered first."""
+    build_id: str | None = None
+    handlers: tuple[RegisteredHandler, ...] = ()

@@ -29,7 +29,7 @@ from flo.engine.workers.events import (
     WorkerRegistered,
 )
 from flo.engine.workers.presence import connected, connection_of, named_worker, replaced
-from flo.engine.workers.records import Departure, Process, Worker
+from flo.engine.workers.records import Departure, Process, RegisteredHandler, Worker
 from flo.model.base import Event, Nothing, Observation
 from flo.model.errors import Conflict, Invalid, TooLarge
 from flo.model.ids import (
@@ -50,6 +50,7 @@ from flo.model.workers import (
     WORKERS_MAX,
     DeregisterWorker,
     DrainWorker,
+    HandlerInfo,
     Heartbeat,
     RegisterWorker,
     WorkerConnection,
@@ -88,6 +89,8 @@ def decide_register(state: State, command: RegisterWorker, context: Context) -> 
         draining=known is not None and known.draining and is_same,
         connection_bound=is_bound,
         consumer=command.consumer,
+        build_id=command.build_id,
+        handlers=tuple(map(_registered_handler, command.handlers or ())),
     )
     left, observations = _leave(command.namespace, evicted, context) if evicted else ((), ())
     lost = replaced(known, command, context) if known else ()
@@ -218,6 +221,16 @@ def _new_id(
     worker_id = next(one for one in ids if one not in workers)
     check_worker_id(worker_id)
     return worker_id
+
+
+def _registered_handler(handler: HandlerInfo) -> RegisteredHandler:
+    return RegisteredHandler(
+        action=handler.action,
+        effect=handler.effect,
+        code_digest=handler.code_digest,
+        input_schema=handler.input_schema,
+        output_schema=handler.output_schema,
+    )
 
 
 def _flat(metadata: dict[str, Any] | None) -> Labels | None:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from msgspec.structs import asdict
 
+from flo.client.arguments.choices import one_of
 from flo.client.arguments.durations import check_seconds
 from flo.client.arguments.refusals import check_arguments
 from flo.client.client import Flo
@@ -20,8 +21,9 @@ from flo.model.actions import (
 )
 from flo.model.errors import Conflict, Invalid, NotFound
 from flo.model.ids import ActionName, Labels, Namespace, WorkerId, check_action_name
-from flo.model.workers import CONCURRENCY_DEFAULT, WorkerType
+from flo.model.workers import CONCURRENCY_DEFAULT, Effect, HandlerInfo, WorkerType
 from flo.worker.actions.claims import Claims
+from flo.worker.actions.described import info_of, within_length
 from flo.worker.actions.runner import TaskRunner
 from flo.worker.base import BaseWorker
 from flo.worker.handler import BoundHandler, Handler, bind
@@ -81,12 +83,14 @@ class ActionWorker(BaseWorker):
         auto_touch: bool = False,
         blocking_limit: float = 1.0,
         log_level: str | None = None,
+        build_id: str | None = None,
     ) -> None:
         """`action_timeout` is how long a handler may take at most, however long the `timeout_ms` of
         its action; `drain_timeout` is how long a worker that is told to stop waits for its
         handlers, `cancel_grace` how long a cancelled one may take to clean up. With `auto_touch`,
         leases are extended while handlers run, so that `timeout_ms` does not end them. A handler
         that blocks the event loop for `blocking_limit` is named in the log; 0 switches that off.
+        `build_id` says which build of your code it runs; FLO_BUILD_ID does, too.
         """
         super().__init__(
             address,
@@ -98,12 +102,14 @@ class ActionWorker(BaseWorker):
             metadata=metadata,
             blocking_limit_s=blocking_limit,
             log_level=log_level,
+            build_id=build_id,
         )
         check_seconds(action_timeout, "action_timeout", above_zero=True)
         self._action_timeout_s = action_timeout
         self._auto_touch = auto_touch
         self._handlers: dict[ActionName, BoundHandler] = {}
         self._settings: dict[ActionName, HandlerSettings] = {}
+        self._infos: dict[ActionName, HandlerInfo] = {}
 
     def action(
         self,
@@ -116,6 +122,7 @@ class ActionWorker(BaseWorker):
         input_schema: Schema | None = None,
         output_schema: Schema | None = None,
         limits: ActionLimits | None = None,
+        effect: Effect | str = Effect.UNSAFE,
     ) -> Callable[[H], H]:
         """Make the function below the handler of this action; see register_action."""
 
@@ -130,6 +137,7 @@ class ActionWorker(BaseWorker):
                 input_schema=input_schema,
                 output_schema=output_schema,
                 limits=limits,
+                effect=effect,
             )
             return handler
 
@@ -147,10 +155,13 @@ class ActionWorker(BaseWorker):
         input_schema: Schema | None = None,
         output_schema: Schema | None = None,
         limits: ActionLimits | None = None,
+        effect: Effect | str = Effect.UNSAFE,
     ) -> None:
         """What is given here is registered when the worker starts.
 
-        What is not given stays as it was registered before, or gets its default.
+        What is not given stays as it was registered before, or gets its default. `effect` says what
+        becomes of the world when the handler is called twice for one task: "none", "idempotent",
+        "keyed" or "unsafe".
         """
         check_action_name(name)
         if name in self._handlers:
@@ -166,6 +177,7 @@ class ActionWorker(BaseWorker):
         )
         check_arguments(RegisterAction(name=name, **_merged(settings, SETTINGS_DEFAULT)._asdict()))
         self._handlers[name] = bind(handler)
+        self._infos[name] = info_of(name, handler, one_of(Effect, effect, "effect"))
         self._settings[name] = settings
 
     def _new_work(self) -> Work:
@@ -191,7 +203,8 @@ class ActionWorker(BaseWorker):
 
     async def _announce(self) -> None:
         await asyncio.gather(*map(self._register_action, self._settings))
-        await self._register(WorkerType.ACTION, list(self._handlers))
+        infos = within_length([*self._infos.values()])
+        await self._register(WorkerType.ACTION, list(self._handlers), handlers=infos)
 
     async def _register_action(self, name: ActionName) -> None:
         while not await self._has_settings(name):

@@ -69,11 +69,13 @@ class StreamWorker(BaseWorker):
         cancel_grace: float = 10.0,
         blocking_limit: float = 1.0,
         log_level: str | None = None,
+        build_id: str | None = None,
     ) -> None:
         """`message_timeout` is how long a handler may take for one record, however short the ack
         timeout of the group is: held records are touched. `batch_size` is how many records are read
         at a time; at most that many wait here for one of `concurrency` slots. No two workers
-        may use the same `consumer` at a time; unless it is given, it is the worker's id.
+        may use the same `consumer` at a time; unless it is given, it is the worker's id. `build_id`
+        says which build of your code it runs; FLO_BUILD_ID does, too.
         """
         super().__init__(
             address,
@@ -85,6 +87,7 @@ class StreamWorker(BaseWorker):
             metadata=metadata,
             blocking_limit_s=blocking_limit,
             log_level=log_level,
+            build_id=build_id,
         )
         check_seconds(message_timeout, "message_timeout", above_zero=True)
         check_range(batch_size, "batch_size", 1, RECORDS_PER_READ_MAX)

@@ -18,6 +18,10 @@ async def test_a_worker_registers_and_is_known(http):
         "machine_id": "host-1",
         "labels": {"gpu": True, "gb": 24},
         "metadata": {"version": "1.2", "tags": ["a", "b"]},
+        "build_id": "1.2-7f3a",
+        "handlers": [
+            {"action": "send-mail", "effect": "keyed", "input_schema": {"type": "object"}}
+        ],
     }
     assert await http.post("/workers", body) == (201, {"worker_id": "anna", "status": "active"})
     assert await http.get("/workers/anna") == (
@@ -46,6 +50,16 @@ async def test_a_worker_registers_and_is_known(http):
                 }
             ],
             "connection": None,
+            "build_id": "1.2-7f3a",
+            "handlers": [
+                {
+                    "action": "send-mail",
+                    "effect": "keyed",
+                    "code_digest": None,
+                    "input_schema": {"type": "object"},
+                    "output_schema": None,
+                }
+            ],
         },
     )
 
