@@ -281,7 +281,7 @@ def failed_runs_are_not_archived(monkeypatch):
     monkeypatch.delitem(ARCHIVES, RunFailed)
 
 
-@control(Invariant.LOST_IN_TIME)
+@control(Invariant.LOST_IN_TIME, follows=Invariant.EVERY_RUN_ENDS)
 def what_a_worker_leaves_is_not_freed(monkeypatch):
     monkeypatch.delitem(REACTIONS, WorkerDeregistered)
 
