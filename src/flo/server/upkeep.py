@@ -25,6 +25,8 @@ from flo.shard.snapshotter import SEGMENT_FLAG
 
 ROUND_MS = 1_000
 HOUR_MS = 3_600_000
+RETIRE_MS = 60_000
+"""Segments grow old slowly: so often is enough, and after each new one."""
 SEQUENCE_MAX = 2**40 - 1
 RUNS_IN_MEMORY_MAX = 100_000
 """Finished runs kept without a store."""
@@ -48,6 +50,9 @@ class Upkeep:
         self._config = config
         self._snapshots = snapshots
         self._segments = segments
+        self._segment_end = segments.end() if segments is not None else 0
+        """How far segments reach."""
+        self._retire_at_ms = 0
         self._snapshot_position = max(self._positions(), default=0)
         self._process: asyncio.subprocess.Process | None = None
         self._alarm: ScheduledCall | None = None
@@ -83,7 +88,8 @@ class Upkeep:
                 await self.take_snapshot()
             await self.retain_streams()
             await self.trim()
-            self.retire_segments()
+            if self._clock.now_ms() >= self._retire_at_ms:
+                self.retire_segments()
             await self.trim_records()
         except (FloError, OSError) as error:
             _logger.warning("upkeep_failed", error=str(error))
@@ -113,6 +119,8 @@ class Upkeep:
             _logger.error("snapshot_failed", exit_code=self._process.returncode, error=last)
             return
         self._snapshot_position = max(self._positions(), default=0)
+        if self._segments is not None:
+            self._segment_end, self._retire_at_ms = self._segments.end(), 0
         _logger.info("snapshot_taken", position=self._snapshot_position)
 
     async def trim(self) -> None:
@@ -131,6 +139,7 @@ class Upkeep:
 
     def retire_segments(self) -> None:
         """Let go of the oldest segments."""
+        self._retire_at_ms = self._clock.now_ms() + RETIRE_MS
         if self._segments is None:
             return
         hours = self._config.segment_retention_hours
@@ -194,5 +203,5 @@ class Upkeep:
         count = self._log.position - self._config.log_retention_events
         below = min(positions[-2], young if hours else positions[-2], count)
         if self._segments is not None and self._config.keeps_segments:
-            return min(below, self._segments.end())
+            return min(below, self._segment_end)
         return below
