@@ -13,6 +13,7 @@ from flo.model.runs import RunStatus
 from flo.shard.snapshot import dump, fingerprint, load
 from simulator.audits.limits import audit_permits
 from simulator.audits.lists import audit_lists
+from simulator.audits.since import audit_since
 from simulator.audits.streams import audit_keys, audit_streams, due_groups_and_keys
 from simulator.audits.workflows import audit_workflows, due_workflows
 from simulator.checks.invariants import Checks, Invariant
@@ -41,6 +42,7 @@ def audit(state: State, reference: ReferenceModel, checks: Checks) -> None:
     audit_keys(state, reference, checks)
     audit_workflows(state, reference, checks)
     _audit_due(state, checks)
+    audit_since(state, reference, checks)
     for run in reference.runs.live.values():
         if run.timer is not None:
             reference.observer.is_in_time(run.timer, run)

@@ -1,4 +1,4 @@
-"""What the log remembers besides results, on a real server: late reports, also after a kill."""
+"""What the log remembers besides results, on a real server: late reports, since when, by whom."""
 
 import os
 import subprocess
@@ -64,3 +64,29 @@ async def test_a_late_report_is_refused_and_outlives_a_kill(
     async with httpx.AsyncClient(base_url=server.http_url) as http:
         (attempt,) = (await http.get(f"/api/v1/runs/{run_id}")).json()["attempts"]
     assert attempt["late_report"]["output"] == {"charged": 12}
+
+
+async def test_explain_says_since_when_and_by_whom_also_after_a_kill(
+    server: ServerProcess, flo: Flo
+) -> None:
+    await flo.actions.register("charge")
+    run_id = (await flo.actions.invoke("charge")).run_id
+    async with httpx.AsyncClient(base_url=server.http_url) as http:
+        reason = {"Flo-Reason": "the provider is down"}
+        await http.put("/api/v1/actions/charge", json={"enabled": False}, headers=reason)
+        explained = (await http.get(f"/api/v1/runs/{run_id}/explain")).json()
+    causes = {cause["code"]: cause for cause in explained["causes"]}
+    disabled = causes["action_disabled"]
+
+    server.kill()
+    server.start()
+
+    shown_now = shown(server, "action", "explain", run_id)
+    assert f"(position {disabled['since_position']}) by http 127.0.0.1" in shown_now
+    assert f"(position {causes['no_worker']['since_position']})" in shown_now
+    (again,) = [
+        cause
+        for cause in (await flo.actions.explain(run_id)).causes
+        if cause.code == "action_disabled"
+    ]
+    assert (again.since_at_ms, again.by) == (disabled["since_at"], "http 127.0.0.1")

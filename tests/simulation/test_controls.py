@@ -169,6 +169,17 @@ def all_events_are_said_to_be_of_the_first_caller(monkeypatch):
     monkeypatch.setattr(Batch, "begins", begins_once)
 
 
+@control(Invariant.SINCE_RIGHT, audited=True)
+def claimed_runs_are_said_to_be_so_since_they_were_ready(monkeypatch):
+    def apply_claimed(state, event):
+        runs = state.spaces[event.namespace].runs
+        since_position = runs[event.run_id].since_position
+        claims.apply_claimed(state, event)
+        runs[event.run_id] = replace(runs[event.run_id], since_position=since_position)
+
+    monkeypatch.setitem(FOLDS, RunClaimed, apply_claimed)
+
+
 @control(Invariant.LATE_REPORTS_KEPT)
 def late_reports_are_forgotten(monkeypatch):
     def refuse_late(state, run, command, refusal, context):

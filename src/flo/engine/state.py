@@ -31,6 +31,7 @@ from flo.model.ids import (
     WorkerId,
 )
 from flo.model.storage.caller import Caller
+from flo.model.storage.since import Since
 from flo.model.streams import KEEP_ALL, Retention
 from flo.model.workflows import BranchName, WorkflowName
 from flo.workflow.definition import Definition
@@ -241,6 +242,10 @@ class State:
         self.groups_made = 0
         self.modules: dict[str, bytes] = {}
         """The WebAssembly modules of actions, by their digests."""
+
+    def since(self) -> Since:
+        """For a fold: what it makes so is so since now."""
+        return Since(at_ms=self.at_ms, position=self.position, caller=self.caller)
 
     def space(self, namespace: Namespace) -> Space:
         """The namespace, empty if nothing has happened in it yet."""

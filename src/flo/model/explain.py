@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from flo.model.base import Message
+from flo.model.storage.since import Since
 
 
 class CauseCode(StrEnum):
@@ -67,12 +68,24 @@ class Cause(Message):
     """In one sentence."""
     since_at_ms: int | None = None
     """Since when it is so, if that is known."""
+    since_position: int | None = None
+    """The index in the log of the event since which it is so, if that is known."""
+    by: str | None = None
+    """Who has made it so, if somebody has."""
     next_at_ms: int | None = None
     """When it changes by itself, if it does."""
     advice: list[str] = msgspec.field(default_factory=list)
     """Commands that would help, or tell more."""
     facts: dict[str, Any] = msgspec.field(default_factory=dict)
     """What the sentence says, field by field."""
+
+
+def since_when(since: Since | None) -> dict[str, Any]:
+    """The fields of a cause that say since when, and who made it so."""
+    if since is None:
+        return {}
+    by = str(since.caller) if since.caller is not None else None
+    return {"since_at_ms": since.at_ms, "since_position": since.position, "by": by}
 
 
 class Explained(Message):

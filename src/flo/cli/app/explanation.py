@@ -21,6 +21,7 @@ def explanation_text(explanation: RunExplanation | Explanation) -> str:
 
 def _times(cause: Cause) -> str:
     since, until = time_text(cause.since_at_ms), time_text(cause.next_at_ms)
-    return ", ".join(
-        told for told in (since and f"since {since}", until and f"until {until}") if told
-    )
+    place = "" if cause.since_position is None else f" (position {cause.since_position})"
+    by = f" by {cause.by}" if cause.by else ""
+    told = (since and f"since {since}{place}{by}", until and f"until {until}")
+    return ", ".join(one for one in told if one)

@@ -10,6 +10,7 @@ from flo.model.actions import (
 )
 from flo.model.base import Record
 from flo.model.ids import ActionName
+from flo.model.storage.since import Since
 
 
 class Guest(Record):
@@ -39,3 +40,5 @@ class Action(Record):
     guest: Guest | None = None
     """None: outside workers perform it."""
     limits: ActionLimits | None = None
+    disabled_since: Since | None = None
+    """None while it is enabled."""

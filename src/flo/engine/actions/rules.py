@@ -59,6 +59,7 @@ def decide_register(state: State, command: RegisterAction, context: Context) -> 
         output_schema=schema_text(command.output_schema, "the output schema"),
         version=known.version + 1 if known else 1,
         enabled=known.enabled if known else True,
+        disabled_since=known.disabled_since if known else None,
         created_at_ms=known.created_at_ms if known else context.now_ms,
         updated_at_ms=context.now_ms,
         guest=guest,
@@ -120,11 +121,20 @@ def apply_deleted(state: State, event: ActionDeleted) -> None:
 
 
 def apply_enabled(state: State, event: ActionEnabled) -> None:
-    _switch(state.spaces[event.namespace], event.name, event.at_ms, enabled=True)
+    actions = state.spaces[event.namespace].actions
+    actions[event.name] = replace(
+        actions[event.name], enabled=True, disabled_since=None, updated_at_ms=event.at_ms
+    )
 
 
 def apply_disabled(state: State, event: ActionDisabled) -> None:
-    _switch(state.spaces[event.namespace], event.name, event.at_ms, enabled=False)
+    actions = state.spaces[event.namespace].actions
+    actions[event.name] = replace(
+        actions[event.name],
+        enabled=False,
+        disabled_since=state.since(),
+        updated_at_ms=event.at_ms,
+    )
 
 
 def named_action(space: Space, name: ActionName) -> Action:
@@ -179,10 +189,6 @@ def _guest(state: State, command: RegisterAction) -> Guest | None:
         entrypoint=command.wasm_entrypoint,
         memory_pages=command.wasm_memory_limit,
     )
-
-
-def _switch(space: Space, name: ActionName, at_ms: int, *, enabled: bool) -> None:
-    space.actions[name] = replace(space.actions[name], enabled=enabled, updated_at_ms=at_ms)
 
 
 def _same_settings(known: Action, action: Action) -> bool:

@@ -121,6 +121,7 @@ def apply_claimed(state: State, event: RunClaimed) -> None:
         worker_id=event.worker_id,
         started_at_ms=event.at_ms,
         lease_expires_at_ms=event.lease_expires_at_ms,
+        since_position=state.position,
     )
     space.held.setdefault(event.worker_id, {})[run.run_id] = None
     tally = space.tallies[run.action]

@@ -54,7 +54,7 @@ def decide_purge(state: State, command: PurgeDeadRuns, context: Context) -> Deci
 
 def apply_revived(state: State, event: RunRevived) -> None:
     space = state.spaces[event.namespace]
-    run = event.run
+    run = replace(event.run, since_position=state.position)
     space.runs[run.run_id] = run
     if run.idempotency_key is not None:
         space.run_keys.revive((run.action, run.idempotency_key), run.run_id)

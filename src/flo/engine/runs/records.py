@@ -106,3 +106,5 @@ class Run(Record):
     """None if a caller has invoked its action."""
     timing: Timing | None = None
     """Of the attempt that has ended it, if its worker said so."""
+    since_position: int = 0
+    """The index of the event since which it is pending, ready or running, as it is now."""

@@ -249,6 +249,7 @@ def apply_requeued(state: State, event: RunRequeued) -> None:
     run = replace(
         run,
         status=RunStatus.PENDING,
+        since_position=state.position,
         worker_id=None,
         lease_expires_at_ms=None,
         ready_at_ms=event.ready_at_ms,
@@ -277,6 +278,7 @@ def apply_given_back(state: State, event: RunGivenBack) -> None:
     run = replace(
         run,
         status=RunStatus.PENDING,
+        since_position=state.position,
         attempt=run.attempt - 1,
         worker_id=None,
         started_at_ms=None,

@@ -128,7 +128,7 @@ def note_cancelled(state: State, event: RunCancelled, volatile: VolatileState) -
 
 
 def apply_queued(state: State, event: RunQueued) -> None:
-    run = event.run
+    run = replace(event.run, since_position=state.position)
     space = state.space_made(event.namespace)
     assert run.run_id not in space.runs
     assert run.sequence > space.run_sequence
@@ -147,7 +147,9 @@ def apply_queued(state: State, event: RunQueued) -> None:
 def apply_released(state: State, event: RunReleased) -> None:
     space = state.spaces[event.namespace]
     state.due.clear((RUN, event.namespace, event.run_id))
-    run = space.runs[event.run_id] = replace(space.runs[event.run_id], is_delayed=False)
+    run = space.runs[event.run_id] = replace(
+        space.runs[event.run_id], is_delayed=False, since_position=state.position
+    )
     enter_queue(space, run)
 
 

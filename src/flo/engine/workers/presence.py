@@ -116,12 +116,14 @@ def decide_resume(state: State, command: ResumeWorker, context: Context) -> Deci
 
 def apply_lost(state: State, event: WorkerLost) -> None:
     workers = state.spaces[event.namespace].workers
-    workers[event.worker_id] = replace(workers[event.worker_id], lost_at_ms=event.at_ms)
+    workers[event.worker_id] = replace(
+        workers[event.worker_id], lost_at_ms=event.at_ms, lost_since=state.since()
+    )
 
 
 def apply_back(state: State, event: WorkerBack) -> None:
     workers = state.spaces[event.namespace].workers
-    workers[event.worker_id] = replace(workers[event.worker_id], lost_at_ms=None)
+    workers[event.worker_id] = replace(workers[event.worker_id], lost_at_ms=None, lost_since=None)
 
 
 def named_worker(space: Space, worker_id: WorkerId) -> Worker:

@@ -9,6 +9,7 @@ from flo.model.ids import (
     Labels,
     WorkerId,
 )
+from flo.model.storage.since import Since
 from flo.model.workers import CONCURRENCY_DEFAULT, Effect, WorkerType
 
 
@@ -26,6 +27,7 @@ class Departure(Record):
 
     worker_id: WorkerId
     at_ms: int
+    position: int = 0
 
 
 class RegisteredHandler(Record):
@@ -59,3 +61,7 @@ class Worker(Record):
     """When this incarnation of it registered first."""
     build_id: str | None = None
     handlers: tuple[RegisteredHandler, ...] = ()
+    draining_since: Since | None = None
+    """None while it is not draining."""
+    lost_since: Since | None = None
+    """None while it is not lost."""

@@ -87,6 +87,7 @@ def decide_register(state: State, command: RegisterWorker, context: Context) -> 
         incarnation=command.incarnation,
         began_at_ms=known.began_at_ms if known and is_same else context.now_ms,
         draining=known is not None and known.draining and is_same,
+        draining_since=known.draining_since if known and is_same else None,
         connection_bound=is_bound,
         consumer=command.consumer,
         build_id=command.build_id,
@@ -148,7 +149,9 @@ def apply_registered(state: State, event: WorkerRegistered) -> None:
 
 def apply_drained(state: State, event: WorkerDrained) -> None:
     workers = state.spaces[event.namespace].workers
-    workers[event.worker_id] = replace(workers[event.worker_id], draining=True)
+    workers[event.worker_id] = replace(
+        workers[event.worker_id], draining=True, draining_since=state.since()
+    )
 
 
 def apply_deregistered(state: State, event: WorkerDeregistered) -> None:
@@ -157,7 +160,9 @@ def apply_deregistered(state: State, event: WorkerDeregistered) -> None:
     space.processes.pop(event.worker_id, None)
     for name in worker.actions if worker is not None else ():
         if name in space.actions:
-            space.departures[name] = Departure(worker_id=event.worker_id, at_ms=event.at_ms)
+            space.departures[name] = Departure(
+                worker_id=event.worker_id, at_ms=event.at_ms, position=state.position
+            )
 
 
 def count_run(

@@ -41,6 +41,7 @@ from flo.engine.workflows.records import (
     is_asked_for,
 )
 from flo.model.errors import TIMEOUT_CODE
+from flo.model.storage.since import Since
 from flo.model.workflows import MAIN, BranchName, BranchPhase, StepName, WorkflowStatus
 from flo.workflow.definition import Definition
 from flo.workflow.outcome import SUCCESS, TIMEOUT
@@ -91,16 +92,19 @@ class Execution:
         "done",
         "due_at_ms",
         "ending",
+        "ending_since",
         "history",
         "history_parts",
         "items",
         "listed",
         "outputs",
         "paused",
+        "paused_since",
         "results",
         "run",
         "run_id",
         "signals",
+        "since",
         "steps_since_wait",
         "to_undo",
         "undone",
@@ -125,6 +129,10 @@ class Execution:
         self.admitted = run.limit_key is None
         """Whether it may run; without a limit, it always may."""
         self.paused = False
+        self.paused_since: Since | None = None
+        self.since: Since | None = None
+        """Since when it runs, or waits for a permit."""
+        self.ending_since: Since | None = None
         self.listed: WorkflowStatus | None = None
         """The status under which the indexes of lists have it; they keep it."""
         self.ending: Ending | None = None

@@ -19,7 +19,7 @@ from flo.engine.workflows.lookups import ended_workflow
 from flo.engine.workflows.queries import wait_view
 from flo.engine.workflows.records import Branch, WorkflowRecord
 from flo.engine.workflows.rules import not_found
-from flo.model.explain import Cause, CauseCode
+from flo.model.explain import Cause, CauseCode, since_when
 from flo.model.ids import Namespace
 from flo.model.workflows import BranchPhase, ExplainWorkflow, Explanation, WaitView, WorkflowStatus
 from flo.workflow.plan.progress import BREAKER_OPEN
@@ -126,6 +126,7 @@ def _under_way(
         yield Cause(
             code=CauseCode.PAUSED,
             text="The run is paused.",
+            **since_when(execution.paused_since),
             advice=[f"flo workflow resume {execution.run_id}"],
         )
     if not execution.admitted:
@@ -134,6 +135,7 @@ def _under_way(
         yield Cause(
             code=CauseCode.ROLLING_BACK,
             text=f"It ends {execution.ending.status}, and is being undone first.",
+            **since_when(execution.ending_since),
             facts={"status": execution.ending.status.value, "steps": list(execution.to_undo)},
         )
     for name, branch in execution.branches.items():
@@ -202,6 +204,7 @@ def _in_line(space: Space, execution: Execution) -> Cause:
         text=f"It waits for a permit: {limit.max} at a time of workflow {run.workflow!r}{key} may "
         f"run, and {before} are before it.",
         since_at_ms=run.created_at_ms,
+        since_position=execution.since.position if execution.since else None,
         advice=[f"flo workflow explain {holder}" for holder in holders],
         facts={
             "workflow": run.workflow,
@@ -222,6 +225,7 @@ def _waits(execution: Execution, wait: WaitView, branch: Branch) -> Cause:
                 code=CauseCode.WAITING_FOR_CHILD,
                 text=f"{_where(wait)} waits for its child {wait.awaited}.",
                 since_at_ms=since,
+                since_position=branch.since_position,
                 next_at_ms=wait.until_ms,
                 advice=[f"flo workflow explain {wait.awaited}"],
                 facts={**_place(wait), "child": wait.awaited},
@@ -231,6 +235,7 @@ def _waits(execution: Execution, wait: WaitView, branch: Branch) -> Cause:
                 code=CauseCode.WAITING_FOR_SIGNAL,
                 text=f"{_where(wait)} waits for a signal of type {wait.signal!r}.",
                 since_at_ms=since,
+                since_position=branch.since_position,
                 next_at_ms=wait.until_ms,
                 advice=[f"flo workflow signal {execution.run_id} --type {wait.signal} '{{}}'"],
                 facts={**_place(wait), "signal": wait.signal},
@@ -242,6 +247,7 @@ def _waits(execution: Execution, wait: WaitView, branch: Branch) -> Cause:
         code=code,
         text=f"{_where(wait)} {text}",
         since_at_ms=since,
+        since_position=branch.since_position,
         next_at_ms=wait.until_ms,
         facts={**_place(wait), "attempt": wait.attempt},
     )

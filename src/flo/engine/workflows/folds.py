@@ -107,6 +107,7 @@ def apply_enabled(state: State, event: WorkflowEnabled) -> None:
 def apply_started(state: State, event: WorkflowStarted) -> None:
     space, run = state.spaces[event.namespace], event.run
     execution = restore_execution(state, event.namespace, run)
+    execution.since = state.since()
     space.workflow_number = max(space.workflow_number, run.number)
     space.workflow_keys.run_ids.update(keys_of(run))
     execution.history += entries_of(event)
@@ -123,6 +124,7 @@ def apply_admitted(state: State, event: WorkflowAdmitted) -> None:
     del permits.waiting[event.run_id]
     permits.holders[event.run_id] = None
     execution.fold(event)
+    execution.since = state.since()
     if execution.run.parent is not None:
         _set_in_motion(execution, event.at_ms)
     space.executions.note_status(execution)
@@ -133,7 +135,12 @@ def apply_execution(state: State, event: EventOfAllBranches) -> None:
     """An event of an execution that is not over, and of no single branch."""
     executions = state.spaces[event.namespace].executions
     execution = executions[event.run_id]
+    was_paused = execution.paused
     execution.fold(event)
+    if execution.paused is not was_paused:
+        execution.paused_since = state.since() if execution.paused else None
+    if execution.ending is not None and execution.ending_since is None:
+        execution.ending_since = state.since()
     executions.note_status(execution)
     execution.history += entries_of(event)
     reschedule(state, event.namespace, execution)
@@ -146,6 +153,8 @@ def apply_branch(state: State, event: BranchEvent) -> None:
     before = execution.branches.get(event.branch, NO_BRANCH)
     execution.fold(event)
     after = execution.branches.get(event.branch, NO_BRANCH)
+    if after is not NO_BRANCH and _waits_otherwise(before, after):
+        after = execution.branches[event.branch] = replace(after, since_position=state.position)
     if before.awaited != after.awaited:
         if before.awaited is not None:
             space.awaited.pop(before.awaited, None)
@@ -157,6 +166,11 @@ def apply_branch(state: State, event: BranchEvent) -> None:
     execution.history += entries_of(event, before)
     if before.until_ms != after.until_ms:
         reschedule(state, event.namespace, execution)
+
+
+def _waits_otherwise(before: Branch, after: Branch) -> bool:
+    waits = (after.step, after.phase, after.awaited, after.attempt, after.polls)
+    return waits != (before.step, before.phase, before.awaited, before.attempt, before.polls)
 
 
 def _input_of(space: Space, run_id: RunId) -> bytes:

@@ -45,6 +45,8 @@ class Branch(Record):
     """Where to go on when the run is resumed."""
     visit: int = 1
     """How often the execution has come to the step; an item and its join are of the same visit."""
+    since_position: int = 0
+    """The index of the event since which it waits so."""
 
 
 class StepResult(Record):

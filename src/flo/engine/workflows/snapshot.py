@@ -28,6 +28,7 @@ from flo.engine.workflows.records import (
 )
 from flo.model.base import Record
 from flo.model.ids import Namespace
+from flo.model.storage.since import Since
 from flo.model.workflows import BranchName, StepName, WorkflowName
 from flo.workflow.definition import Definition
 
@@ -83,6 +84,9 @@ class _Execution(Record):
     calls: CallParts
     recorded: int
     begun: bool
+    since: Since | None = None
+    paused_since: Since | None = None
+    ending_since: Since | None = None
 
 
 class ExecutionsPart(SnapshotPart):
@@ -168,6 +172,9 @@ def _execution_part(execution: Execution) -> _Execution:
         calls=execution.calls.parts(),
         recorded=execution.calls.recorded,
         begun=execution.calls.begun,
+        since=execution.since,
+        paused_since=execution.paused_since,
+        ending_since=execution.ending_since,
     )
 
 
@@ -182,6 +189,8 @@ def _restore_execution(state: State, namespace: Namespace, part: _Execution) -> 
     execution.branches, execution.results = dict(part.branches), dict(part.results)
     execution.outputs, execution.signals, execution.done = part.outputs, part.signals, part.done
     execution.paused, execution.ending = part.paused, part.ending
+    execution.since, execution.paused_since = part.since, part.paused_since
+    execution.ending_since = part.ending_since
     execution.to_undo, execution.undone = part.to_undo, part.undone
     execution.history, execution.history_parts = part.history, part.history_parts
     execution.steps_since_wait, execution.waited = part.steps_since_wait, part.waited

@@ -16,7 +16,7 @@ from flo.engine.runs.limits import waits_for_permit
 from flo.engine.runs.records import Run
 from flo.engine.state import Space, State
 from flo.engine.workers.presence import connection_of
-from flo.model.explain import Cause, CauseCode
+from flo.model.explain import Cause, CauseCode, since_when
 from flo.model.ids import Namespace
 from flo.model.runs import RunStatus
 from flo.model.workers import INLINE_WORKER_ID, WorkerConnection
@@ -77,12 +77,14 @@ def _executed(run: Run) -> Cause:
             code=CauseCode.EXECUTED_BY_SERVER,
             text=f"The server executes its module (attempt {run.attempt}).",
             since_at_ms=run.started_at_ms,
+            since_position=run.since_position,
             facts=facts,
         )
     return Cause(
         code=CauseCode.HELD_BY_WORKER,
         text=f"Worker {run.worker_id!r} has it (attempt {run.attempt}).",
         since_at_ms=run.started_at_ms,
+        since_position=run.since_position,
         next_at_ms=run.lease_expires_at_ms,
         advice=[f"flo action status {run.run_id}", f"flo worker info {run.worker_id}"],
         facts=facts,
@@ -107,6 +109,7 @@ def _delayed(run: Run) -> Cause:
             code=CauseCode.DELAYED,
             text="It was invoked with a delay, which is not over.",
             since_at_ms=run.created_at_ms,
+            since_position=run.since_position,
             next_at_ms=run.ready_at_ms,
             facts={"delay_ms": run.ready_at_ms - run.created_at_ms},
         )
@@ -115,6 +118,7 @@ def _delayed(run: Run) -> Cause:
         code=CauseCode.RETRY_BACKOFF,
         text=f"Attempt {last.number} has failed, and it is tried again after a pause: {last.error}",
         since_at_ms=last.ended_at_ms,
+        since_position=run.since_position,
         next_at_ms=run.ready_at_ms,
         advice=[f"flo action status {run.run_id}"],
         facts={"attempt": last.number, "worker_id": last.worker_id, "error": last.error},
@@ -132,6 +136,7 @@ def _limited(space: Space, run: Run) -> Cause:
         text=f"At most {most} runs of action {run.action!r}{key} may be under way at a time, and "
         f"{len(permits.holders)} are.",
         since_at_ms=run.ready_at_ms,
+        since_position=run.since_position,
         advice=[
             *(f"flo action explain {holder}" for holder in holders),
             f"flo action info {run.action}",
@@ -154,6 +159,7 @@ def _rated(run: Run, rate: Rate, now_ms: int) -> Cause:
         text=f"No more than {window.limit} runs of action {run.action!r} may begin in "
         f"{_length_of(window)}, and as many have begun.",
         since_at_ms=run.ready_at_ms,
+        since_position=run.since_position,
         next_at_ms=rate.next_at_ms(now_ms),
         advice=[f"flo action info {run.action}"],
         facts={"action": run.action, "limit": window.limit, "window_ms": window.length_ms},
@@ -173,7 +179,7 @@ def _of_action(space: Space, run: Run) -> Iterator[Cause]:
         yield Cause(
             code=CauseCode.ACTION_DISABLED,
             text=f"Action {run.action!r} is disabled; this run goes on, and no other begins.",
-            since_at_ms=action.updated_at_ms,
+            **since_when(action.disabled_since),
             advice=[f"flo action enable {run.action}"],
             facts={"action": run.action},
         )

@@ -13,7 +13,7 @@ from flo.engine.state import Space, State
 from flo.engine.workers.presence import connection_of
 from flo.engine.workers.records import Worker
 from flo.engine.workers.rules import worker_status
-from flo.model.explain import Cause, CauseCode
+from flo.model.explain import Cause, CauseCode, since_when
 from flo.model.ids import Namespace
 from flo.model.workers import INLINE_WORKER_ID, WorkerConnection, WorkerStatus
 
@@ -82,12 +82,14 @@ def _in_server(state: State, run: Run) -> Cause:
             code=CauseCode.READY,
             text="The server executes its module next.",
             since_at_ms=run.ready_at_ms,
+            since_position=run.since_position,
         )
     return Cause(
         code=CauseCode.EXECUTION_PLACES_TAKEN,
         text=f"The server executes {len(executed)} WebAssembly modules, which is as many as it may "
         "at a time.",
         since_at_ms=run.ready_at_ms,
+        since_position=run.since_position,
         advice=[f"flo action explain {run_id}" for run_id in executed[:3]],
         facts={"executed": len(executed), "runs": executed[:WORKERS_SHOWN_MAX]},
     )
@@ -98,6 +100,7 @@ def _ready(worker: Worker, run: Run) -> Cause:
         code=CauseCode.READY,
         text=f"Worker {worker.worker_id!r} has room for it, and takes it when it next asks.",
         since_at_ms=run.ready_at_ms,
+        since_position=run.since_position,
         advice=[f"flo worker info {worker.worker_id}"],
         facts={"worker_id": worker.worker_id},
     )
@@ -109,6 +112,7 @@ def _busy(space: Space, busy: list[Worker], run: Run) -> Cause:
         code=CauseCode.WORKERS_BUSY,
         text=f"{which} that could take it is busy with as many tasks as it takes at a time.",
         since_at_ms=run.ready_at_ms,
+        since_position=run.since_position,
         advice=[f"flo action runs {run.action} --status running", "flo worker list"],
         facts={
             "action": run.action,
@@ -147,6 +151,7 @@ def _gone(worker: Worker, namespace: Namespace, run: Run, context: Context) -> C
         code=CauseCode.WORKER_GONE,
         text=f"{who} {'is lost: its connection broke' if is_lost else 'has fallen silent'}.",
         since_at_ms=worker.lost_at_ms if is_lost else heard_at_ms,
+        since_position=worker.lost_since.position if worker.lost_since else None,
         advice=[_start(run), f"flo worker info {worker.worker_id}"],
         facts={
             "worker_id": worker.worker_id,
@@ -161,6 +166,7 @@ def _draining(worker: Worker, run: Run) -> Cause:
         code=CauseCode.WORKER_DRAINING,
         text=f"Worker {worker.worker_id!r} for action {run.action!r} is draining, and takes no "
         "more.",
+        **since_when(worker.draining_since),
         advice=[_start(run), f"flo worker info {worker.worker_id}"],
         facts={"worker_id": worker.worker_id, "action": run.action},
     )
@@ -185,6 +191,7 @@ def _unmatched(workers: list[Worker], run: Run) -> Cause:
         text=f"No worker for action {run.action!r} has the labels it asks for; nearest is worker "
         f"{nearest.worker_id!r}, whose {told}.",
         since_at_ms=run.ready_at_ms,
+        since_position=run.since_position,
         advice=[f"flo worker info {nearest.worker_id}"],
         facts={"labels": asked, "nearest": nearest.worker_id, "differing": differing},
     )
@@ -197,6 +204,7 @@ def _nobody(space: Space, run: Run) -> Cause:
             code=CauseCode.NO_WORKER,
             text=f"No worker is registered for action {run.action!r}, and none has been.",
             since_at_ms=run.ready_at_ms,
+            since_position=run.since_position,
             advice=[_start(run)],
             facts={"action": run.action},
         )
@@ -205,6 +213,7 @@ def _nobody(space: Space, run: Run) -> Cause:
         text=f"No worker is registered for action {run.action!r} any more: {left.worker_id!r} was "
         "the last to leave.",
         since_at_ms=left.at_ms,
+        since_position=left.position,
         advice=[_start(run)],
         facts={"worker_id": left.worker_id, "action": run.action, "how": "left"},
     )

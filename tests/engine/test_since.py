@@ -1,0 +1,108 @@
+"""Since when things are as they are: the time, the place in the log, and who made them so."""
+
+import pytest
+
+from flo.engine.ticks import Tick
+from flo.model.actions import DisableAction, EnableAction, RegisterAction
+from flo.model.explain import CauseCode
+from flo.model.runs import Claim, Complete, ExplainRun, Fail, Invoke
+from flo.model.storage.since import Since
+from flo.model.workers import DrainWorker, RegisterWorker
+from flo.model.workflows import CreateWorkflow, PauseWorkflow, ResumeWorkflow, StartWorkflow
+from flo.shard.snapshot import dump, fingerprint, load
+from flo.testing.clock import NOON_MS
+from given import ANNA, CALLER, DEFAULT, Later, given, replayed
+
+SEND = RegisterAction(name="send")
+INVOKE = Invoke(action="send")
+CLAIM = Claim(worker_id=ANNA, actions=["send"])
+FAIL = Fail(run_id="send-1", worker_id=ANNA, error="no", retry=True)
+WORKFLOW = """
+kind: Workflow
+name: flow
+version: 1.0.0
+start: {run: "@actions/send", transitions: {success: flo.Completed, failure: flo.Failed}}
+"""
+
+
+def event_at(engine, position):
+    return type(engine.log[position]).__name__
+
+
+@pytest.mark.parametrize(
+    ("steps", "event"),
+    [
+        ([INVOKE], "RunQueued"),
+        ([Invoke(action="send", delay_ms=500), Later(500), Tick()], "RunReleased"),
+        ([INVOKE, CLAIM], "RunClaimed"),
+        ([INVOKE, CLAIM, FAIL], "RunRequeued"),
+        ([INVOKE, CLAIM, FAIL, Later(1_000), Tick()], "RunReleased"),
+    ],
+)
+def test_a_run_knows_the_event_since_which_it_is_as_it_is(steps, event):
+    engine = given(SEND, *steps, Invoke(action="send"))
+
+    assert event_at(engine, engine.run("send-1").since_position) == event
+
+
+def test_a_disabled_action_knows_since_when_and_by_whom():
+    engine = given(SEND, INVOKE, Later(70), DisableAction(name="send"), Later(5), SEND)
+
+    since = engine.state.space(DEFAULT).actions["send"].disabled_since
+
+    assert since == Since(at_ms=NOON_MS + 70, position=since.position, caller=CALLER)
+    assert event_at(engine, since.position) == "ActionDisabled"
+    engine.execute(EnableAction(name="send"))
+    assert engine.state.space(DEFAULT).actions["send"].disabled_since is None
+
+
+def test_a_draining_worker_knows_since_when_though_its_event_says_no_time():
+    engine = given(SEND, INVOKE, RegisterWorker(worker_id=ANNA, processes=["send"]), Later(70))
+    engine.execute(DrainWorker(worker_id=ANNA), Later(10))
+
+    since = engine.state.space(DEFAULT).workers[ANNA].draining_since
+    (draining,) = [
+        cause
+        for cause in engine.query(ExplainRun(run_id="send-1")).causes
+        if cause.code is CauseCode.WORKER_DRAINING
+    ]
+
+    assert (since.at_ms, event_at(engine, since.position)) == (NOON_MS + 70, "WorkerDrained")
+    assert (draining.since_at_ms, draining.since_position) == (since.at_ms, since.position)
+    assert draining.by == "rpc 192.0.2.1"
+
+
+def test_a_paused_execution_knows_since_when():
+    engine = given(SEND, CreateWorkflow(text=WORKFLOW), StartWorkflow(name="flow"), Later(70))
+    engine.execute(PauseWorkflow(run_id="wfrun-1"))
+    execution = engine.state.space(DEFAULT).executions["wfrun-1"]
+
+    since = execution.paused_since
+    assert (since.at_ms, event_at(engine, since.position)) == (NOON_MS + 70, "WorkflowPaused")
+    engine.execute(ResumeWorkflow(run_id="wfrun-1"))
+    assert execution.paused_since is None
+
+
+def test_a_branch_knows_the_event_since_which_it_waits():
+    engine = given(SEND, CreateWorkflow(text=WORKFLOW), StartWorkflow(name="flow"))
+
+    (branch,) = engine.state.space(DEFAULT).executions["wfrun-1"].branches.values()
+
+    assert event_at(engine, branch.since_position) == "StepStarted"
+
+
+def test_replay_and_a_snapshot_know_the_same():
+    engine = given(
+        SEND,
+        CreateWorkflow(text=WORKFLOW),
+        StartWorkflow(name="flow"),
+        Later(3),
+        PauseWorkflow(run_id="wfrun-1"),
+        DisableAction(name="send"),
+        CLAIM,
+        Later(3),
+        Complete(run_id="send-1", worker_id=ANNA),
+    )
+
+    assert fingerprint(replayed(engine.log)) == fingerprint(engine.state)
+    assert fingerprint(load(dump(engine.state))) == fingerprint(engine.state)
