@@ -33,6 +33,7 @@ test: setup      ## All tests
 proofs: setup    ## The proofs at full size: kills, races, 500 seeds; takes hours
 	@set -e; for proof in $(PROOFS); do echo "== $$proof"; $(BIN)/python tests/acceptance/$$proof; done
 	@$(BIN)/python -m simulator --seed 1 --seeds 500 --operations 20000
+	@$(BIN)/python -m simulator.replays --each 1000
 
 PROOFS := test_kill.py test_worker_loss.py test_server_loss.py test_network_cuts.py \
 	test_permit_kills.py test_linearizable_kv.py test_trigger_kills.py "test_trigger_kills.py --batch-size 10" \

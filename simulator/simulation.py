@@ -90,6 +90,8 @@ class Summary(NamedTuple):
     requested: Counter[str]
     events: Counter[type[Event]]
     checked: Counter[Invariant]
+    replayed: Counter[str]
+    """Workflow runs by kind, found again from their archive."""
     digest: str
     broken: Broken | None
     trace: list[str]
@@ -141,6 +143,7 @@ class Simulation:
             requested=world.trace.requested,
             events=world.trace.events,
             checked=world.checks.counts,
+            replayed=world.replays.kinds,
             digest=world.trace.digest,
             broken=world.checks.broken,
             trace=world.trace.last(),

@@ -6,6 +6,7 @@ import random
 from flo.client.session.keepalive import NO_PINGS, PingPolicy
 from flo.client.session.session import Session
 from flo.model.ids import ActionName
+from simulator.audits.replays import Replays
 from simulator.checks.invariants import Checks
 from simulator.checks.observer import Observer
 from simulator.faults.network import Network
@@ -54,6 +55,7 @@ class World:
         self.group_ledger = GroupLedger(self.checks, self.reference, self.observer)
         self.kv_ledger = KvLedger(self.checks, self.reference, self.observer)
         self.workflow_ledger = WorkflowLedger(self.checks, self.reference, self.observer)
+        self.replays = Replays(self.checks, self.reference)
         self.departures = Departures(self.checks, self.reference, self.time)
         self.is_closing = False
 

@@ -11,8 +11,10 @@ import json
 import msgspec
 
 from flo.engine.ticks import Tick
-from flo.engine.workflows.folds import CALLS_KIND, RUN_KIND
-from flo.engine.workflows.records import CallParts, WorkflowRecord
+from flo.engine.workflows.events import WorkflowCreated
+from flo.engine.workflows.folds import CALLS_KIND, HISTORY_KIND, RUN_KIND
+from flo.engine.workflows.records import CallParts, HistoryEntry, WorkflowRecord
+from flo.engine.workflows.replay.recording import recording_of
 from flo.model.actions import RegisterAction
 from flo.model.executions.history import GetHistory
 from flo.model.runs import Claim, Complete, Fail
@@ -28,6 +30,7 @@ from flo.model.workflows import (
     StartWorkflow,
 )
 from flo.shard.snapshot import dump, fingerprint, load
+from flo.workflow.definition import Definition
 from given import ANNA, DEFAULT, EngineHarness, replayed
 
 TICKS_MAX = 2_000
@@ -166,6 +169,32 @@ class WorkflowHarness(EngineHarness):
             for row in self.archive._rows.values()
             if (row.kind, row.name) == (CALLS_KIND, run_id)
         ]
+
+    def recording(self, run_id="wfrun-1", record=None):
+        """All that the archive has of a run that has ended; `record` takes the place of its own."""
+        record = record or self.record(run_id)
+        definition = self.definitions[record.run.workflow, record.run.version]
+        parts = [
+            msgspec.msgpack.decode(row.body, type=tuple[HistoryEntry, ...])
+            for row in self.archive._rows.values()
+            if (row.kind, row.name) == (HISTORY_KIND, run_id)
+        ]
+        return recording_of(definition, record, self.filed_calls(run_id), parts)
+
+    @property
+    def definitions(self):
+        """Every definition there has been."""
+        created = [event for event in self.events if isinstance(event, WorkflowCreated)]
+        return {
+            (event.name, event.version): msgspec.msgpack.decode(event.definition, type=Definition)
+            for event in created
+        }
+
+    @property
+    def ended_ids(self):
+        """The runs that have ended, the first one first."""
+        rows = [row for row in self.archive._rows.values() if row.kind == RUN_KIND]
+        return [msgspec.msgpack.decode(row.body, type=WorkflowRecord).run.run_id for row in rows]
 
     def explain(self, run_id="wfrun-1"):
         return self.query(ExplainWorkflow(run_id=run_id))

@@ -205,6 +205,7 @@ class SimulatedServer:
         world = self._world
         world.trace.committed(events)
         world.reference.append(events, archived, removed, at_ms, self._chunks)
+        world.replays.append(archived)
         self._commits += 1
         assert self._shard is not None
         if self._commits >= self._commits_per_audit and not self._shard.ahead:

@@ -141,6 +141,7 @@ class Invariant(StrEnum):
     HISTORY_KEPT = "the history of a key is what was written"
     HISTORIES_WHOLE = "the history of a workflow run shows every outcome, once"
     STEPS_TOLD = "the steps of a workflow run show every call that had an outcome, once"
+    ARCHIVE_REPLAYS = "an execution is found again from its archive: path, terminal and calls"
     SCANS_WHOLE = "a scan leaves nothing out, in order"
     REFUSALS_EXPLAINED = "nothing is refused without a reason the caller can know"
 

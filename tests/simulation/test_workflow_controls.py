@@ -15,11 +15,12 @@ from flo.engine.workflows import execution as executions
 from flo.engine.workflows import folds as workflow_folds
 from flo.engine.workflows import queries as workflow_views
 from flo.engine.workflows import rules as workflows
+from flo.engine.workflows.advance import base, steps, wakes
 from flo.engine.workflows.advance import ends as workflow_ends
-from flo.engine.workflows.advance import steps, targets, wakes
 from flo.engine.workflows.advance.base import Advance
 from flo.engine.workflows.advance.moves import EndAttempt, EnterStep, Finish
 from flo.engine.workflows.advance.stepper import PARTS, carry_out
+from flo.engine.workflows.calls import pages
 from flo.engine.workflows.events import (
     ActionEnded,
     RollbackBegan,
@@ -32,6 +33,7 @@ from flo.engine.workflows.events import (
 )
 from flo.engine.workflows.lists.live import LiveExecutions
 from flo.model.executions.history import GetHistory
+from flo.model.executions.steps import GetSteps
 from flo.model.schedules import PullTrigger
 from flo.model.workflows import (
     BranchPhase,
@@ -88,7 +90,7 @@ def a_run_is_queued_about_nobody(monkeypatch):
     def queue_run(*given, subject, **fields):
         return rules.queue_run(*given, **fields)
 
-    monkeypatch.setattr(targets, "queue_run", queue_run)
+    monkeypatch.setattr(base, "queue_run", queue_run)
 
 
 @control(Invariant.CAUSES_TOLD)
@@ -96,7 +98,7 @@ def a_run_is_queued_for_the_attempt_before(monkeypatch):
     def cause_before(**fields):
         return RunCause(**{**fields, "attempt": max(1, fields["attempt"] - 1)})
 
-    monkeypatch.setattr(targets, "RunCause", cause_before)
+    monkeypatch.setattr(base, "RunCause", cause_before)
 
 
 @control(Invariant.STEPS_IN_ORDER)
@@ -238,12 +240,28 @@ def a_history_leaves_outcomes_out(monkeypatch):
 
 
 @control(Invariant.STEPS_TOLD)
-def a_part_of_the_calls_is_filed_and_forgotten(monkeypatch):
-    def forget(execution, event):
-        execution.calls.ended.clear()
-        executions.Execution._end_action(execution, event)
+def steps_leave_calls_out(monkeypatch):
+    def get_steps(state, query, context):
+        page = pages.get_steps(state, query, context)
+        return replace(page, items=[call for call in page.items if call.outcome != "failure"])
 
-    monkeypatch.setitem(executions.EXECUTION_FOLDS, ActionEnded, forget)
+    monkeypatch.setitem(QUERIES, GetSteps, get_steps)
+
+
+@control(Invariant.ARCHIVE_REPLAYS)
+def an_output_in_the_archive_is_altered(monkeypatch):
+    """Of a step whose output another one is given."""
+
+    def record_of(execution, event):
+        record = folds_record_of(execution, event)
+        results = {
+            step: replace(result, output=result.output + b" ")
+            for step, result in record.results.items()
+        }
+        return replace(record, results=results)
+
+    folds_record_of = workflow_folds.record_of
+    monkeypatch.setattr(workflow_folds, "record_of", record_of)
 
 
 @control(Invariant.WAITS_WAKE)

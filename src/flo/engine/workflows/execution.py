@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
-from flo.engine.workflows.calls.log import WAITS, CallLog
+from flo.engine.workflows.calls.log import WAITS, CallLog, ItemOutputs
 from flo.engine.workflows.events import (
     ActionEnded,
     BranchClosed,
@@ -38,6 +38,7 @@ from flo.engine.workflows.records import (
     Signal,
     StepResult,
     WorkflowRun,
+    begins_at_once,
     is_asked_for,
 )
 from flo.model.errors import TIMEOUT_CODE
@@ -156,6 +157,10 @@ class Execution:
             return None
         return step_at(self.definition, branch, self.branches[branch].step)
 
+    def item_outputs(self) -> ItemOutputs:
+        """What the items of joins under way have come to."""
+        return ItemOutputs(self.outputs, self.visits)
+
     def next_at_ms(self) -> int | None:
         """When something of it falls due; nothing does while it is paused."""
         if self.paused:
@@ -188,7 +193,7 @@ class Execution:
         calls = self.calls
         if not calls.begun:
             calls.begun = True
-            if calls.recorded or at_ms != self.run.created_at_ms:
+            if not begins_at_once(self.run):
                 calls.control(ControlKind.BEGUN, at_ms)
 
     def _wait_outside(self, branch: BranchName) -> None:
@@ -266,7 +271,7 @@ class Execution:
         """A join has ended: what its branches have come to is in its output."""
         prefix = branch_under(event.branch, event.step, "")
         if not event.output:  # unless it could not be joined
-            self.calls.keep_items(self.outputs)
+            self.calls.keep_items(self.item_outputs())
         for name in [name for name in self.outputs if name.startswith(prefix)]:
             del self.outputs[name]
 
@@ -295,9 +300,12 @@ class Execution:
         )
 
     def _close_branch(self, event: BranchClosed) -> None:
-        self.branches.pop(event.branch, None)
+        closed = self.branches.pop(event.branch, NO_BRANCH)
         self.steps_since_wait.pop(event.branch, None)
-        self.calls.close(event.branch, event.at_ms - self.run.created_at_ms)
+        ended_ms = event.at_ms - self.run.created_at_ms
+        self.calls.close(event.branch, ended_ms)
+        if closed.phase is BranchPhase.REST:  # its plan would have gone on
+            self.calls.rest(event.branch, closed, ended_ms)
 
     def _receive(self, event: SignalReceived) -> None:
         self.signals.append(event.signal)

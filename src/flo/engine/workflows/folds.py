@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from flo.engine.due import WORKFLOW
 from flo.engine.idempotency import IdempotencyKey
 from flo.engine.state import Deployed, Permits, Space, State, Workflow
-from flo.engine.workflows.calls.log import Outputs, with_items
+from flo.engine.workflows.calls.log import Outputs
 from flo.engine.workflows.events import (
     ChildCancelled,
     HistoryFiled,
@@ -216,7 +216,7 @@ def archive_run(state: State, event: WorkflowFinished) -> Iterable[Archived]:
     space = state.spaces[event.namespace]
     execution = space.executions[event.run_id]
     run, ending = execution.run, event.ending
-    record = _record_of(execution, event)
+    record = record_of(execution, event)
     key = run.idempotency_key
     yield Archived(
         kind=RUN_KIND,
@@ -242,7 +242,8 @@ def archive_run(state: State, event: WorkflowFinished) -> Iterable[Archived]:
         )
 
 
-def _record_of(execution: Execution, event: WorkflowFinished) -> WorkflowRecord:
+def record_of(execution: Execution, event: WorkflowFinished) -> WorkflowRecord:
+    """A run as it ends with this event, which is yet to be folded."""
     ending = event.ending
     return WorkflowRecord(
         run=execution.run,
@@ -264,7 +265,7 @@ def _record_of(execution: Execution, event: WorkflowFinished) -> WorkflowRecord:
 def _last_calls(execution: Execution, event: WorkflowFinished) -> CallParts:
     """The calls that are not filed yet; a run that was cancelled says so."""
     calls = execution.calls
-    parts = replace(calls.parts(), calls=tuple(with_items(calls.ended, execution.outputs)))
+    parts = replace(calls.parts(), calls=tuple(execution.item_outputs().filled(calls.ended)))
     if execution.ending is not None or not is_asked_for(event.ending):
         return parts
     cancelled = ControlRecord(kind=ControlKind.CANCELLED, at_ms=event.at_ms, order=calls.recorded)
@@ -301,7 +302,7 @@ def archive_history(state: State, event: HistoryFiled) -> Iterable[Archived]:
     space = state.spaces[event.namespace]
     execution = space.executions[event.run_id]
     part: list[HistoryEntry] = execution.history[:HISTORY_PART_LENGTH]
-    filled = Outputs(execution.results, execution.outputs).filled(execution.calls.ended)
+    filled = Outputs(execution.results, execution.item_outputs()).filled(execution.calls.ended)
     calls = replace(execution.calls.parts(), calls=filled)
     for kind, body in ((HISTORY_KIND, _encode(part)), (CALLS_KIND, _encode(calls))):
         yield Archived(

@@ -224,6 +224,11 @@ def error_of(ended: StepResult | Ending) -> StepError | None:
     return StepError(message=ended.error, code=code, retryable=ended.retryable)
 
 
+def begins_at_once(run: WorkflowRun) -> bool:
+    """Whether a run begins when it is started: no child does, nor one that needs a permit."""
+    return run.parent is None and run.limit_key is None
+
+
 def is_asked_for(ending: Ending) -> bool:
     """Whether somebody has cancelled the run, or its parent has."""
     return (ending.terminal, ending.error_code) == (CANCELLED, CANCELLED_CODE)

@@ -6,10 +6,9 @@ import pytest
 
 from flo.engine.runs.events import RunCancelled, RunQueued
 from flo.engine.ticks import Tick
-from flo.engine.workflows.advance.base import Advance
+from flo.engine.workflows.advance.base import Advance, Refused
 from flo.engine.workflows.advance.moves import Close, EnterStep, Finish, Move, OpenItems
 from flo.engine.workflows.advance.stepper import PARTS, carry_out
-from flo.engine.workflows.advance.targets import Refused, queued
 from flo.engine.workflows.advance.wakes import cancel
 from flo.engine.workflows.events import BranchClosed, StepStarted, WorkflowFinished, WorkflowStarted
 from flo.engine.workflows.records import CANCELLED
@@ -102,7 +101,7 @@ def test_all_branches_are_open_before_the_first_of_them_begins():
 def test_a_run_that_is_refused_leaves_no_trace(harness, advance):
     harness.execute(DisableAction(name="ship"))
 
-    refused = queued(advance, MAIN, advance.execution.branches[MAIN], "ship", b"")
+    refused = advance.queued(MAIN, advance.execution.branches[MAIN], "ship", b"")
 
     assert isinstance(refused, Refused)
     assert refused.outcome == "target_disabled"

@@ -4,7 +4,7 @@ import pytest
 
 from flo.engine.runs.events import RunQueued
 from flo.engine.ticks import Tick
-from flo.engine.workflows.advance.targets import DEPTH_MAX
+from flo.engine.workflows.advance.base import DEPTH_MAX
 from flo.engine.workflows.events import WorkflowFinished, WorkflowStarted
 from flo.model.workflows import DeleteWorkflow, DisableWorkflow, StartWorkflow
 from flows import document, events_of, one_step, workflow_harness

@@ -31,7 +31,7 @@ def brief(calls):
 
 
 def outputs(record):
-    found = Outputs(record.results, {})
+    found = Outputs(record.results)
     return [json.loads(found.of(call) or b"null") for call in record.calls.calls]
 
 

@@ -1,16 +1,37 @@
-"""What every part of an advance sees: the execution, its namespace and the context."""
+"""What every part of an advance sees: the execution and its context, and what it can start."""
+
+from collections.abc import Callable
+from typing import NamedTuple
 
 from flo.engine.context import Context
-from flo.engine.runs.events import RunCancelled
+from flo.engine.runs.events import RunCancelled, RunQueued
+from flo.engine.runs.records import RunCause
+from flo.engine.runs.rules import queue_run
 from flo.engine.state import State
-from flo.engine.workflows.events import CallNotMade, StepHeld, StepStarted
+from flo.engine.workflows.advance.scope import too_large
+from flo.engine.workflows.events import CallNotMade, StepHeld, StepStarted, WorkflowStarted
 from flo.engine.workflows.execution import Execution
-from flo.engine.workflows.records import Branch
-from flo.model.ids import Namespace, RunId
-from flo.model.workflows import BranchName
-from flo.workflow.outcome import StepError
+from flo.engine.workflows.records import Branch, Parent, WorkflowRun
+from flo.engine.workflows.starts import attributes, limit_key_of
+from flo.model.errors import Conflict, Invalid, NotFound
+from flo.model.ids import ActionName, Namespace, RunId
+from flo.model.workflows import RUN_PREFIX, BranchName
+from flo.workflow.outcome import EXECUTION_FAILURE, TARGET_DISABLED, TARGET_NOT_FOUND, StepError
+from flo.workflow.plan.plan import Plan
+from flo.workflow.plan.progress import Next, PlanProgress, Result
+from flo.workflow.steps import Target
 
 EVENTS_PER_ADVANCE_MAX = 20_000
+
+
+DEPTH_MAX = 32
+
+
+class Refused(NamedTuple):
+    """A run or a child that cannot be started: the outcome that this is for its step, and why."""
+
+    outcome: str
+    error: StepError
 
 
 class Advance:
@@ -48,6 +69,75 @@ class Advance:
             detail=detail,
         )
 
+    def queued(
+        self, branch: BranchName, now: Branch, action: ActionName, payload: bytes
+    ) -> RunQueued | Refused:
+        """A run of an action, unless the action refuses it."""
+        number = self.space.numbers.get(action, 0) + 1
+        cause = RunCause(
+            run_id=self.run_id, branch=branch, step=now.step, visit=now.visit, attempt=now.attempt
+        )
+        try:
+            run = queue_run(
+                self.space,
+                action,
+                payload,
+                self.context,
+                number,
+                cause=cause,
+                subject=self.execution.run.subject,
+            )
+        except NotFound as refusal:
+            return _refused(TARGET_NOT_FOUND, refusal.message)
+        except (Conflict, Invalid) as refusal:
+            if refusal.code == "action_disabled":
+                return _refused(TARGET_DISABLED, refusal.message)
+            return _refused(EXECUTION_FAILURE, refusal.message, refusal.code)
+        return RunQueued(namespace=self.namespace, run=run)
+
+    def child(
+        self, branch: BranchName, now: Branch, target: Target, payload: bytes
+    ) -> WorkflowStarted | Refused:
+        """A child, unless it cannot be started."""
+        parent = self.execution.run
+        workflow = self.space.workflows.get(target.name)
+        deployed = workflow.version(target.version) if workflow is not None else None
+        if workflow is None or deployed is None:
+            return _refused(TARGET_NOT_FOUND, f"workflow {target} is not deployed")
+        if not workflow.is_enabled(deployed.definition.version):
+            return _refused(TARGET_DISABLED, f"workflow {target} is disabled")
+        if parent.depth >= DEPTH_MAX:
+            return _refused(EXECUTION_FAILURE, f"children are {DEPTH_MAX} deep", "too_deep")
+        if (problem := too_large("the input of the child", payload)) is not None:
+            return _refused(EXECUTION_FAILURE, problem, "too_large")
+        number = self.space.workflow_number + 1
+        child = WorkflowRun(
+            run_id=f"{RUN_PREFIX}-{number}",
+            number=number,
+            workflow=target.name,
+            version=deployed.definition.version,
+            input=payload,
+            created_at_ms=self.now_ms,
+            parent=Parent(run_id=parent.run_id, branch=branch),
+            attributes=attributes(deployed.definition, payload),
+            triggered_by="parent",
+            depth=parent.depth + 1,
+            limit_key=limit_key_of(deployed.definition, payload),
+            subject=parent.subject,
+        )
+        return WorkflowStarted(namespace=self.namespace, run=child)
+
+    def next_of_plan(
+        self,
+        branch: BranchName,
+        plan: Plan,
+        progress: PlanProgress | None,
+        result: Result | None,
+        choose: Callable[[], Next],
+    ) -> Next:
+        """How a plan goes on, after a result if there is one; a replay knows how it did."""
+        return choose()
+
     def not_made(
         self, branch: BranchName, now: Branch, target: str, outcome: str, error: StepError | None
     ) -> CallNotMade:
@@ -79,3 +169,7 @@ class Advance:
             worker_id=run.worker_id,
         )
         return (event,)
+
+
+def _refused(outcome: str, message: str, code: str | None = None) -> Refused:
+    return Refused(outcome, StepError(message=message, code=code or outcome))

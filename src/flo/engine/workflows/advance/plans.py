@@ -4,15 +4,16 @@ Breakers, health, rate windows and caches are in VolatileState and learn from th
 (engine/plans/monitors.py). What was decided from them is in the events.
 """
 
+from collections.abc import Callable
+
 import msgspec
 from msgspec.structs import replace
 
 from flo.engine.plans.monitors import ABANDONED, monitor_key
 from flo.engine.runs.events import RunQueued
-from flo.engine.workflows.advance.base import Advance
+from flo.engine.workflows.advance.base import Advance, Refused
 from flo.engine.workflows.advance.moves import BeginPlan, EndAttempt, EndCall, Move, Moves
 from flo.engine.workflows.advance.scope import mapped, scope_of
-from flo.engine.workflows.advance.targets import Refused, queued
 from flo.engine.workflows.events import CallNotMade, PlanNoted
 from flo.engine.workflows.records import Branch
 from flo.model.base import Event
@@ -73,8 +74,13 @@ class _PlanAt:
 
     def begin(self) -> Moves:
         context = self._context
-        first = begin(self._plan, self._monitor(), context.now_ms, context.rng, self._cached())
-        return self._follow(first)
+        return self._follow(
+            self._next(
+                lambda: begin(
+                    self._plan, self._monitor(), context.now_ms, context.rng, self._cached()
+                )
+            )
+        )
 
     def ended(self, result: Result) -> Moves:
         following = self._after(result, self._progress(), self._monitor())
@@ -83,7 +89,9 @@ class _PlanAt:
     def resumed(self) -> Moves:
         context, progress = self._context, self._progress()
         return self._follow(
-            resumed(self._plan, progress, self._monitor(), context.now_ms, context.rng)
+            self._next(
+                lambda: resumed(self._plan, progress, self._monitor(), context.now_ms, context.rng)
+            )
         )
 
     def abandoned(self) -> Moves:
@@ -105,7 +113,7 @@ class _PlanAt:
             if isinstance(choice, EndPlan):
                 output = choice.output or b""
                 if not after_call:
-                    moves.append(self._not_made(self._name, choice.outcome, choice.error))
+                    moves.append(self._not_made(str(self._step.run), choice.outcome, choice.error))
                 moves.append(EndAttempt(self._branch, choice.outcome, output, choice.error))
                 return moves
             now = replace(self._now, plan=_encode(progress), awaited=None)
@@ -119,14 +127,26 @@ class _PlanAt:
                 waiting = self._waiting(now, choice.executor, run)
                 moves += (run, self._advance.held(self._branch, waiting, action))
                 return moves
-            moves.append(self._not_made(action, run.outcome, run.error))
+            moves.append(self._not_made(str(choice.executor.action), run.outcome, run.error))
             after_call = True
             refused = Result(run.outcome, error=run.error, is_answer=False)
             following = self._after(refused, progress, following.monitor)
 
     def _after(self, result: Result, progress: PlanProgress, monitor: PlanMonitor) -> Next:
         context = self._context
-        return ended(self._plan, progress, result, monitor, context.now_ms, context.rng)
+        return self._next(
+            lambda: ended(self._plan, progress, result, monitor, context.now_ms, context.rng),
+            progress,
+            result,
+        )
+
+    def _next(
+        self,
+        choose: Callable[[], Next],
+        progress: PlanProgress | None = None,
+        result: Result | None = None,
+    ) -> Next:
+        return self._advance.next_of_plan(self._branch, self._plan, progress, result, choose)
 
     def _waiting(self, now: Branch, executor: Executor, queued: RunQueued) -> Branch:
         timeout_ms = executor.tracking.timeout_ms
@@ -154,7 +174,7 @@ class _PlanAt:
             payload = mapped(mapping, self._advance.execution, self._context.now_ms)
         if isinstance(payload, StepError):
             return Refused(EXECUTION_FAILURE, payload)
-        return queued(self._advance, self._branch, self._now, action, payload)
+        return self._advance.queued(self._branch, self._now, action, payload)
 
     def _scope(self) -> Scope:
         return scope_of(self._advance.execution, self._context.now_ms)

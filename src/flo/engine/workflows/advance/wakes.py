@@ -128,11 +128,12 @@ def fall_due(advance: Advance) -> Moves:
     """The time has come that the first of the branches has waited for."""
     for branch, now in advance.execution.branches.items():
         if now.until_ms is not None and now.until_ms <= advance.now_ms:
-            return _wake(advance, branch, now)
+            return wake(advance, branch, now)
     return ()
 
 
-def _wake(advance: Advance, branch: BranchName, now: Branch) -> Moves:
+def wake(advance: Advance, branch: BranchName, now: Branch) -> Moves:
+    """The time has come that a branch has waited for."""
     match now.phase:
         case BranchPhase.RETRY:
             return _repeat(advance, branch, replace(now, attempt=now.attempt + 1))

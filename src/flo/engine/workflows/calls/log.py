@@ -25,6 +25,7 @@ from flo.engine.workflows.records import (
     StepResult,
 )
 from flo.model.workflows import BranchName, BranchPhase, StepName
+from flo.workflow.steps import TargetKind
 
 DIGEST_LENGTH = 8
 WAITS = frozenset((BranchPhase.ACTION, BranchPhase.CHILD, BranchPhase.SIGNAL, BranchPhase.SLEEP))
@@ -75,6 +76,19 @@ class CallLog:
         if branch in self.under_way:
             self.end(branch, ended_ms, output=b"")
 
+    def rest(self, branch: BranchName, now: Branch, ended_ms: int) -> None:
+        """The call that a plan was about to make, and nobody waits for any more."""
+        call = CallRecord(
+            branch=branch,
+            step=now.step,
+            visit=now.visit,
+            attempt=now.attempt,
+            began_ms=ended_ms,
+            output=b"",
+            target=TargetKind.PLAN,
+        )
+        self.add(call)
+
     def add(self, call: CallRecord) -> None:
         """One that has ended as it began."""
         self._record(replace(call, after=self.recorded))
@@ -89,14 +103,14 @@ class CallLog:
 
     def keep_outputs(self, step: StepName, visit: int, result: StepResult) -> None:
         """The result of a step is about to be replaced by that of another visit."""
-        found = Outputs({step: result}, {})
+        found = Outputs({step: result})
         for index, call in enumerate(self.ended):
             if call.output is None and call.step == step and call.visit != visit:
                 self.ended[index] = replace(call, output=found.of(call))
 
-    def keep_items(self, outputs: Mapping[BranchName, bytes]) -> None:
+    def keep_items(self, items: "ItemOutputs") -> None:
         """The outputs of these items do not come into the result of their join."""
-        self.ended = with_items(self.ended, outputs)
+        self.ended = items.filled(self.ended)
 
     def file(self) -> None:
         """What has ended or was received so far has gone to the archive."""
@@ -112,20 +126,42 @@ class CallLog:
         self.recorded += 1
 
 
+class ItemOutputs:
+    """The outputs of items whose join has not ended; `visits` says which visits these are."""
+
+    def __init__(self, outputs: Mapping[BranchName, bytes], visits: Mapping[StepName, int]) -> None:
+        self._outputs, self._visits = outputs, visits
+
+    def find(self, call: CallRecord) -> bytes | None:
+        if not is_item_call(call) or call.visit != self._visits.get(call.step):
+            return None
+        return self._outputs.get(call.branch)
+
+    def filled(self, calls: Iterable[CallRecord]) -> list[CallRecord]:
+        """The calls; those of these items have their outputs."""
+        return [
+            replace(call, output=self.find(call)) if call.output is None else call for call in calls
+        ]
+
+
+NO_ITEMS = ItemOutputs({}, {})
+
+
 class Outputs:
     """Finds the outputs of calls: with them, in the result of a step, or in that of a join."""
 
     def __init__(
-        self, results: Mapping[StepName, StepResult], outputs: Mapping[BranchName, bytes]
+        self, results: Mapping[StepName, StepResult], items: ItemOutputs = NO_ITEMS
     ) -> None:
-        self._results, self._outputs = results, outputs
+        self._results, self._items = results, items
         self._joined: dict[StepName, list[Any]] = {}
 
     def of(self, call: CallRecord) -> bytes:
         if call.output is not None:
             return call.output
-        if call.branch in self._outputs and is_item_call(call):
-            return self._outputs[call.branch]
+        item = self._items.find(call)
+        if item is not None:
+            return item
         result = self._results.get(call.step)
         if result is None:
             return b""
@@ -144,18 +180,6 @@ class Outputs:
             self._joined[call.step] = values if isinstance(values, list) else []
         values, index = self._joined[call.step], int(call.branch.rpartition("/")[2])
         return _encode(values[index]) if index < len(values) else b""
-
-
-def with_items(
-    calls: Iterable[CallRecord], outputs: Mapping[BranchName, bytes]
-) -> list[CallRecord]:
-    """The calls; those of items have their outputs, as far as these are here."""
-    return [
-        replace(call, output=outputs[call.branch])
-        if call.output is None and call.branch in outputs and is_item_call(call)
-        else call
-        for call in calls
-    ]
 
 
 def is_item_call(call: CallRecord) -> bool:

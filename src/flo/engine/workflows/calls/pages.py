@@ -53,13 +53,13 @@ def _tail(space: Space, query: GetSteps, context: Context) -> _Tail:
     execution = space.executions.get(query.run_id)
     if execution is not None:
         calls = execution.calls
-        outputs = Outputs(execution.results, execution.outputs)
+        outputs = Outputs(execution.results, execution.item_outputs())
         under_way = list(calls.under_way.values())
         return _Tail(execution.run, execution.history_parts, calls.parts(), under_way, outputs)
     record = ended_workflow(space, query.run_id, context)
     if record is None:
         raise not_found(query.run_id)
-    outputs = Outputs(record.results, {})
+    outputs = Outputs(record.results)
     return _Tail(record.run, record.history_parts, record.calls, (), outputs)
 
 
