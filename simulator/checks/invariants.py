@@ -33,6 +33,7 @@ class Invariant(StrEnum):
     CLAIMED_FIRST = "no attempt ends that was not claimed"
     HOLDER_REPORTS = "only its holder ends an attempt; the result of a lost lease is refused"
     SINCE_RIGHT = "since when something is so is the place of the event that made it so"
+    BREAKERS_TURN = "a breaker opens when it is closed, and half-opens when it is open"
     EVENTS_HAVE_CALLERS = "every event in the log follows who caused it, counted once"
     LATE_REPORTS_KEPT = (
         "the first late report of an attempt is kept as its worker made it, and refused"

@@ -12,6 +12,7 @@ from flo.engine.streams.events import StreamTrimmed
 from flo.model.base import Event
 from flo.model.storage.archive import ArchiveAddress, Archived
 from flo.model.storage.records import Chunk
+from simulator.checks.breakers import BreakerReference
 from simulator.checks.callers import CallerReference
 from simulator.checks.invariants import Checks, Invariant
 from simulator.checks.observer import Observer
@@ -30,6 +31,7 @@ from simulator.reference.workflows import WORKFLOW_KINDS, WorkflowReference
 
 MODELS = (
     CallerReference,
+    BreakerReference,
     NamespaceReference,
     ActionReference,
     WorkerReference,
@@ -58,6 +60,7 @@ class ReferenceModel:
         self.history: list[Event] = []
         self.observer = observer
         self.callers = CallerReference(observer)
+        self.breakers = BreakerReference(observer)
         self.limits = LimitReference(checks)
         self.queues = QueueReference(checks, self.limits)
         self.namespaces = NamespaceReference(observer)
@@ -79,6 +82,7 @@ class ReferenceModel:
         self.namespaces.forget = [
             model.forget
             for model in (
+                self.breakers,
                 self.actions,
                 self.workers,
                 self.runs,

@@ -30,6 +30,7 @@ from flo.engine.groups.records import DeadRecord
 from flo.engine.kv.events import KeyDeleted, KeyExpired, KeyKept, KeyPut
 from flo.engine.machine import EVENTS
 from flo.engine.namespaces.events import NamespaceCreated, NamespaceDeleted
+from flo.engine.plans.events import BreakerTurned
 from flo.engine.runs.events import (
     LateReportNoted,
     RunCancelled,
@@ -77,6 +78,7 @@ from flo.model.storage.records import StreamRecord
 from flo.model.streams import Retention
 from flo.model.views.attempts import AttemptEnd
 from flo.testing.log_examples import NOON_MS, action_registered, finished, run_completed, run_queued
+from flo.workflow.plan.breaker import BreakerPhase
 
 from .workflow_bytes import OF_WORKFLOWS, ONCE_OF_WORKFLOWS
 
@@ -152,6 +154,18 @@ WRITTEN = [
     (
         RunQueued(namespace="n", run=RUN),
         b"\x91\x93\xa9RunQueued\xa1n\xdc\x00\x1f\xa3a-1\xa1a\x01\xc4\x01i\n\x01\x02\xa7pending\x00\xc0\xc0\xc0\xa1k\x81\xa1l\xcb?\xf8\x00\x00\x00\x00\x00\x00\x91\x9a\x01\xa1w\x01\x02\xa1e\xc0\xc3\xa8reported\xc0\xc0\xc0\xc0\xc0\xc0\xc2\xc2\x00\xc0\xc0\xc0\x00\x00\xc0\xc0\xc0\x00",
+    ),
+    (
+        BreakerTurned(
+            namespace="n",
+            workflow="w",
+            version="v",
+            plan="p",
+            executor="e",
+            phase=BreakerPhase.OPEN,
+            at_ms=4,
+        ),
+        b"\x91\x98\xadBreakerTurned\xa1n\xa1w\xa1v\xa1p\xa1e\xa4open\x04",
     ),
     (
         CallerNoted(

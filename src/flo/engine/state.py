@@ -15,6 +15,7 @@ from flo.engine.groups.backlog import Backlog
 from flo.engine.groups.owners import SlotOwners
 from flo.engine.idempotency import IdempotencyIndex
 from flo.engine.kv.keys import Keys
+from flo.engine.plans.records import BreakerTurn
 from flo.engine.runs.lists.live import LiveRuns
 from flo.engine.runs.queue import Lane, Queue
 from flo.engine.schedules.records import ScheduleState
@@ -194,6 +195,8 @@ class Space:
         """The runs and children that workflow runs wait for, and which branch of which."""
         self.workflow_permits: dict[tuple[WorkflowName, str], Permits] = {}
         self.action_permits: dict[tuple[ActionName, str], ActionPermits] = {}
+        self.breakers: dict[tuple[WorkflowName, str, str, str], BreakerTurn] = {}
+        """The breakers that are not closed, by workflow, version, plan and executor."""
         self.schedules: SortedDict[WorkflowName, ScheduleState] = SortedDict()
         self.workflow_keys = IdempotencyIndex()
 

@@ -4,26 +4,29 @@ from collections.abc import Iterator
 
 from flo.engine.context import Context
 from flo.engine.plans.monitors import MonitorKey
+from flo.engine.state import Space
 from flo.model.explain import Cause, CauseCode
 from flo.workflow.plan.breaker import BreakerPhase
 from flo.workflow.plan.monitor import ExecutorState
 
 
-def causes_of_plan(key: MonitorKey, context: Context) -> Iterator[Cause]:
+def causes_of_plan(space: Space, key: MonitorKey, context: Context) -> Iterator[Cause]:
     """A cause for each executor that may not be called now."""
     monitor = context.volatile.monitors.get(key)
     if monitor is None:
         return
-    _, workflow, _, plan = key
+    _, workflow, version, plan = key
     advice = [f"flo plan status {workflow} {plan}"]
     for name, state in zip(monitor.names, monitor.states, strict=True):
         breaker, now_ms = state.breaker, context.now_ms
         facts = {"workflow": workflow, "plan": plan, "executor": name}
         if breaker is not None and state.phase(now_ms) is BreakerPhase.OPEN:
+            turn = space.breakers.get((workflow, version, plan, name))
             yield Cause(
                 code=CauseCode.BREAKER_OPEN,
                 text=f"The breaker of executor {name!r} of plan {plan!r} is open.",
                 since_at_ms=breaker.since_ms,
+                since_position=turn.since.position if turn is not None else None,
                 next_at_ms=breaker.half_open_at_ms,
                 advice=advice,
                 facts=facts,

@@ -114,7 +114,7 @@ def _breakers_met(
         return
     for plan in deployed.definition.plans:
         key = (namespace, record.run.workflow, record.run.version, plan)
-        for cause in causes_of_plan(key, context):
+        for cause in causes_of_plan(space, key, context):
             if cause.code is CauseCode.BREAKER_OPEN:
                 yield cause
 
@@ -165,7 +165,7 @@ def _causes_of_wait(
     step = execution.step(wait.branch)
     if isinstance(step, RunStep) and step.run.name in execution.definition.plans:
         key = monitor_key(namespace, execution, step.run.name)
-        for cause in causes_of_plan(key, context):
+        for cause in causes_of_plan(state.space(namespace), key, context):
             yield replace(cause, facts={**cause.facts, **_place(wait)})
 
 
