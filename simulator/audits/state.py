@@ -68,6 +68,9 @@ def _audit_runs(
             run,
             known,
         )
+        if known is not None:
+            is_free = run.attempts_before == known.attempts_before
+            checks.hold(Invariant.UNHEARD_IS_FREE, is_free, run, known)
 
 
 def _audit_tallies(

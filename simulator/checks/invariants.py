@@ -17,6 +17,7 @@ class Invariant(StrEnum):
     ONE_RUN_PER_KEY = "the same idempotency key makes one run, for ever"
     ONE_LEASE = "a run is never held by two live leases"
     ATTEMPTS_COUNT_UP = "every claim is the next attempt"
+    UNHEARD_IS_FREE = "a claim that nobody heard uses up no attempt"
     ATTEMPTS_BOUNDED = "the attempts of one life never exceed max_retries + 1"
     NOT_BEFORE_READY = "no run is claimed before its delay or its backoff is over"
     QUEUE_ORDER = "the highest priority is claimed first, and within it the longest ready"
