@@ -49,6 +49,7 @@ from flo.model.runs import (
     RunStatus,
     Task,
 )
+from flo.model.workers import Effect, RegisterWorker
 from flo.shard.batch import Batch
 from flo.worker.actions.runner import TaskRunner
 from simulation.control import control, every_control, wake_nobody
@@ -185,6 +186,17 @@ def late_reports_are_forgotten(monkeypatch):
         raise refusal
 
     monkeypatch.setattr(reports, "refuse_late", refuse_late)
+
+
+@control(Invariant.CODE_AS_SAID)
+def the_handlers_of_a_worker_are_all_unsafe(monkeypatch):
+    register = workers.decide_register
+
+    def registered(state, command, context):
+        safe = [replace(handler, effect=Effect.UNSAFE) for handler in command.handlers or ()]
+        return register(state, replace(command, handlers=safe), context)
+
+    monkeypatch.setitem(RULES, RegisterWorker, registered)
 
 
 @control(Invariant.TIMES_AS_REPORTED)
@@ -493,6 +505,7 @@ def test_an_answer_that_leaves_before_it_is_durable_is_found_by_every_seed():
     assert Invariant.DURABLE_FIRST in {one.invariant for one in broken}
     assert {one.invariant for one in broken} <= {
         Invariant.DURABLE_FIRST,
+        Invariant.LATE_REPORTS_KEPT,
         Invariant.GROUPS_SHOWN,
         Invariant.APPENDS_KEPT,
         Invariant.DELIVERED_ONCE,
