@@ -4,17 +4,19 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import pytest
 
 from flo import BlockingFlo
+from flo.engine.workflows.replay.replay import differences
 from flo.testing.process import ServerProcess
 from flo.testing.tested_run import TestedRun
 from flo.testing.workflows import WorkflowTest, workflow_test
 from flo.workflow.document.read import read
+from recordings import definition_of, recordings_in, rows_of_file
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ORDER = EXAMPLES / "order-processing.yaml"
@@ -22,6 +24,29 @@ PAYMENT = EXAMPLES / "payment-processing.yaml"
 PLAN = "charge-payment"
 THRESHOLD = 5
 DOWN = "timeout: the provider does not answer"
+
+
+@asynccontextmanager
+async def recorded_test(source: Path | str) -> AsyncIterator[WorkflowTest]:
+    """A test whose runs are replayed when it is over, each from its archive alone."""
+    text = text_of(source)
+    async with workflow_test(text) as test:
+        yield test
+        archive = test._log.archive
+    rows = [(row.kind, row.name, row.number, row.body) for row in archive._rows.values()]
+    assert replayed(rows, text) > 0
+
+
+def text_of(source: Path | str) -> str:
+    return source.read_text(encoding="utf-8") if isinstance(source, Path) else source
+
+
+def replayed(rows: Iterable[tuple[str, str, int, bytes]], text: str) -> int:
+    """How many runs were found again."""
+    recordings = list(recordings_in(rows, definition_of(text)))
+    for recording in recordings:
+        assert differences(recording) == [], recording.record.run.run_id
+    return len(recordings)
 
 
 async def pay(test: WorkflowTest, number: int) -> TestedRun:
@@ -34,7 +59,7 @@ async def breaker(test: WorkflowTest) -> str:
 
 
 async def test_a_provider_that_dies_is_left_out_and_comes_back() -> None:
-    async with workflow_test(PAYMENT) as test:
+    async with recorded_test(PAYMENT) as test:
         stripe = test.action("charge-stripe", fails=DOWN)
         adyen = test.action("charge-adyen", returns={"payment_id": "a-1"})
         test.action("send-notification")
@@ -74,7 +99,7 @@ async def test_a_provider_that_dies_is_left_out_and_comes_back() -> None:
 
 
 async def test_a_card_that_is_not_valid_goes_on_to_the_other_provider_at_once() -> None:
-    async with workflow_test(PAYMENT) as test:
+    async with recorded_test(PAYMENT) as test:
         stripe = test.action("charge-stripe", fails="invalid_card: it has expired")
         test.action("charge-adyen", returns={"payment_id": "a-1"})
         test.action("send-notification", fails="no such address")
@@ -86,7 +111,7 @@ async def test_a_card_that_is_not_valid_goes_on_to_the_other_provider_at_once() 
 
 
 async def test_when_every_provider_is_down_the_fallback_answers() -> None:
-    async with workflow_test(PAYMENT) as test:
+    async with recorded_test(PAYMENT) as test:
         test.action("charge-stripe", fails=DOWN)
         test.action("charge-adyen", fails=DOWN)
         test.action("send-notification")
@@ -99,7 +124,7 @@ async def test_when_every_provider_is_down_the_fallback_answers() -> None:
 
 
 async def test_a_payment_that_is_pending_is_asked_for_until_it_is_settled() -> None:
-    async with workflow_test(PAYMENT) as test:
+    async with recorded_test(PAYMENT) as test:
         test.action("charge-stripe", outcome="pending", returns={"payment_id": "s-9"})
         test.action("check-payment-status", outcome="pending", times=4).then(returns="settled")
         test.action("send-notification")
@@ -110,7 +135,7 @@ async def test_a_payment_that_is_pending_is_asked_for_until_it_is_settled() -> N
 
 
 async def test_a_result_is_kept_until_the_payment_is_refunded() -> None:
-    async with workflow_test(PAYMENT) as test:
+    async with recorded_test(PAYMENT) as test:
         stripe = test.action("charge-stripe", returns={"payment_id": "s-1"})
         test.action("send-notification")
         payment = {"customer_id": "C-1", "amount": 20, "idempotency_key": "P-1"}
@@ -167,6 +192,8 @@ def test_an_order_is_approved_by_a_signal(tmp_path: Path) -> None:
     )
     assert "await_approval" in [step.step for step in large.steps]
     assert "await_approval" not in [step.step for step in small.steps]
+    rows = rows_of_file(tmp_path / "flo.db")
+    assert replayed(rows, ORDER.read_text(encoding="utf-8")) == 3
 
 
 def test_the_client_of_the_guide_shows_the_result_and_the_history(tmp_path: Path) -> None:
@@ -184,7 +211,7 @@ def test_the_client_of_the_guide_shows_the_result_and_the_history(tmp_path: Path
 async def test_the_workflow_of_the_readme_reminds_after_two_days() -> None:
     readme = (EXAMPLES.parent / "README.md").read_text(encoding="utf-8")
     (text,) = re.findall(r"```yaml\n(kind: Workflow.*?)```", readme, re.DOTALL)
-    async with workflow_test(text) as test:
+    async with recorded_test(text) as test:
         test.action("send-email")
         quick = await test.start({"to": "dave@example.com"})
         slow = await test.start({"to": "erin@example.com"})

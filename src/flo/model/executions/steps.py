@@ -38,7 +38,7 @@ class CallView(Message):
     error: str | None
     error_code: str | None
     input_digest: str | None
-    """BLAKE2b of the input, 8 bytes in hex: calls with the same input have the same."""
+    """The first 8 bytes of the SHA-256 of the input, in hex."""
     output: bytes | None
 
 

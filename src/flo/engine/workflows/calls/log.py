@@ -9,7 +9,7 @@ output of a call is kept only where the results of the steps do not have it.
 """
 
 from collections.abc import Iterable, Mapping
-from hashlib import blake2b
+from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -189,4 +189,4 @@ def is_item_call(call: CallRecord) -> bool:
 
 
 def digest_of(payload: bytes) -> bytes:
-    return blake2b(payload, digest_size=DIGEST_LENGTH).digest()
+    return sha256(payload).digest()[:DIGEST_LENGTH]
