@@ -4,6 +4,7 @@ import pytest
 
 from flo.engine.ticks import Tick
 from flo.model.actions import DisableAction, EnableAction, RegisterAction
+from flo.model.executions.history import GetHistory
 from flo.model.explain import CauseCode
 from flo.model.runs import Claim, Complete, ExplainRun, Fail, Invoke
 from flo.model.storage.since import Since
@@ -106,3 +107,14 @@ def test_replay_and_a_snapshot_know_the_same():
 
     assert fingerprint(replayed(engine.log)) == fingerprint(engine.state)
     assert fingerprint(load(dump(engine.state))) == fingerprint(engine.state)
+
+
+def test_a_history_says_who_did_what_was_done_to_the_run():
+    engine = given(SEND, CreateWorkflow(text=WORKFLOW), StartWorkflow(name="flow"))
+    engine.execute(PauseWorkflow(run_id="wfrun-1"))
+
+    entries = engine.query(GetHistory(run_id="wfrun-1")).items
+
+    by = {entry.type: entry.by for entry in entries}
+    assert by["workflow_started"] == by["workflow_paused"] == "rpc 192.0.2.1"
+    assert by["step_started"] is None

@@ -129,7 +129,7 @@ def test_a_history_tells_what_has_happened_the_oldest_first(shell, three):
     title, heading, *rows = shell("flo workflow history wfrun-1").out.splitlines()
 
     assert title == "History for run: wfrun-1"
-    assert heading.split() == ["TYPE", "STEP", "DETAIL", "ATTEMPT", "TIME", "ERROR"]
+    assert heading.split() == ["TYPE", "STEP", "DETAIL", "ATTEMPT", "TIME", "ERROR", "BY"]
     assert [re.split(" {2,}", row)[:3] for row in rows] == [
         ["workflow_started", "-", '{"customer":"c-1","amount":7}'],
         ["step_started", "start", "start"],
@@ -179,6 +179,7 @@ def test_a_history_in_json_is_whole(shell, three):
         "branch": "",
         "error": None,
         "error_code": None,
+        "by": None,
     }
 
 

@@ -36,6 +36,7 @@ HISTORY_COLUMNS: Columns[HistoryView] = {
     "ATTEMPT": lambda entry: entry.attempt or None,
     "TIME": lambda entry: time_text(entry.at_ms),
     "ERROR": lambda entry: entry.error_code,
+    "BY": lambda entry: entry.by,
 }
 
 CALL_COLUMNS: Columns[CallView] = {

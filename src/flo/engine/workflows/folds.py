@@ -50,6 +50,7 @@ from flo.engine.workflows.records import (
 )
 from flo.model.ids import Namespace, RunId, run_id_of
 from flo.model.storage.archive import Archived
+from flo.model.storage.caller import OUTSIDE
 from flo.model.workflows import CHOSEN, MAIN, RUN_PREFIX, BranchPhase
 from flo.workflow.definition import Definition
 from flo.workflow.search import tags_of
@@ -62,6 +63,17 @@ CALLS_KIND = "calls"
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_definition = msgspec.msgpack.Decoder(Definition).decode
+
+DONE_BY_SOMEBODY = frozenset(
+    {
+        "workflow_started",
+        "signal_received",
+        "workflow_paused",
+        "workflow_resumed",
+        "rollback_started",
+    }
+)
+"""Entries of a history that tell what was done to a run."""
 
 
 def apply_created(state: State, event: WorkflowCreated) -> None:
@@ -110,7 +122,7 @@ def apply_started(state: State, event: WorkflowStarted) -> None:
     execution.since = state.since()
     space.workflow_number = max(space.workflow_number, run.number)
     space.workflow_keys.run_ids.update(keys_of(run))
-    execution.history += entries_of(event)
+    execution.history += _by_caller(state, entries_of(event))
     if run.parent is not None and execution.admitted:
         _set_in_motion(execution, run.created_at_ms)
     space.executions.note_status(execution)
@@ -142,7 +154,7 @@ def apply_execution(state: State, event: EventOfAllBranches) -> None:
     if execution.ending is not None and execution.ending_since is None:
         execution.ending_since = state.since()
     executions.note_status(execution)
-    execution.history += entries_of(event)
+    execution.history += _by_caller(state, entries_of(event))
     reschedule(state, event.namespace, execution)
 
 
@@ -166,6 +178,16 @@ def apply_branch(state: State, event: BranchEvent) -> None:
     execution.history += entries_of(event, before)
     if before.until_ms != after.until_ms:
         reschedule(state, event.namespace, execution)
+
+
+def _by_caller(state: State, entries: Iterable[HistoryEntry]) -> Iterable[HistoryEntry]:
+    """What somebody outside has done to an execution, with who it was."""
+    caller = state.caller
+    if caller is None or caller.source not in OUTSIDE:
+        return entries
+    return [
+        replace(one, by=str(caller)) if one.type in DONE_BY_SOMEBODY else one for one in entries
+    ]
 
 
 def _waits_otherwise(before: Branch, after: Branch) -> bool:

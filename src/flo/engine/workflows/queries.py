@@ -128,6 +128,7 @@ def get_history(state: State, query: GetHistory, context: Context) -> HistoryPag
             branch=one.branch,
             error=one.error,
             error_code=one.error_code,
+            by=one.by,
         )
         for one in page[: query.limit]
     ]

@@ -181,6 +181,8 @@ class HistoryEntry(Record):
     branch: BranchName = MAIN
     error: str | None = None
     error_code: str | None = None
+    by: str | None = None
+    """Who did it, where somebody outside did."""
 
 
 class WorkflowRecord(Record):

@@ -25,6 +25,8 @@ class HistoryView(Message):
     branch: BranchName
     error: str | None
     error_code: str | None
+    by: str | None = None
+    """Who did it, where somebody outside did: started, signalled, paused, resumed or cancelled."""
 
 
 class HistoryPage(Message):

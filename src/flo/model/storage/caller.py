@@ -30,5 +30,6 @@ class Caller(Record):
         return f"{self.source} {who}" if who else self.source
 
 
+OUTSIDE = frozenset({Source.RPC, Source.HTTP})
 SERVER = Caller(source=Source.SERVER)
 TIMER = Caller(source=Source.TIMER)

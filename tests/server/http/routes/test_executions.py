@@ -420,7 +420,7 @@ async def test_a_history_is_told_from_the_beginning_page_by_page(shop):
     assert told[0]["type"] == "workflow_started"
     assert told[-1]["type"] == "workflow_completed"
     fields = {"type", "at_ms", "step", "detail", "attempt", "branch", "error", "error_code"}
-    assert told[0].keys() == fields
+    assert told[0].keys() == {*fields, "by"}
 
 
 async def test_a_run_explains_what_it_waits_for(shop):
