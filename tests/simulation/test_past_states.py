@@ -11,7 +11,9 @@ from flo.engine.runs.events import RunQueued
 
 @pytest.fixture(scope="module")
 def lived():
-    return live(seed=3, operations=1_200, chance=0.5)
+    lived = live(seed=3, operations=1_200, chance=0.5)
+    assert lived.broken is None
+    return lived
 
 
 async def test_the_state_of_every_position_is_the_one_that_was_lived(lived, tmp_path):
