@@ -329,6 +329,15 @@ class SimulatedWorkflowClient(SimulatedActor):
     async def _deploy(self) -> None:
         await self._deploy_one(self._some_workflow())
 
+    async def _deploy_changed(self, name: WorkflowName) -> None:
+        """With another text under the same version."""
+        try:
+            answer = await self._workflows.create(self._documents[name] + "\n# changed\n")
+        except FloError as error:
+            self._refused("create_workflow", error, "version_exists")
+        else:
+            self._did("create_workflow", [answer.name, answer.created])
+
     async def _deploy_one(self, name: WorkflowName) -> bool:
         try:
             answer = await self._workflows.create(self._documents[name])
@@ -360,6 +369,7 @@ class SimulatedWorkflowClient(SimulatedActor):
         """And deploy it again, in a while."""
         name = self._some_workflow()
         await self._try("delete_workflow", self._workflows.delete(name))
+        await self._deploy_changed(name)
         await asyncio.sleep(self._rng.random())
         await self._deploy_one(name)
 

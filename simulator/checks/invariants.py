@@ -40,6 +40,7 @@ class Invariant(StrEnum):
         "the first late report of an attempt is kept as its worker made it, and refused"
     )
     TIMES_AS_REPORTED = "an attempt took as long, and was held as long, as its worker says"
+    VERSIONS_MEAN_ONE_TEXT = "a version of a workflow never comes back with another text"
     ENDED_IS_FINAL = "nothing happens to a run that has ended"
     CANCEL_IS_FINAL = "what is cancelled is handed to nobody, and never ends otherwise"
     ONLY_THE_DEAD = "nothing but a dead letter is requeued or purged"

@@ -27,7 +27,8 @@ from simulator.reference.queues import QueueReference
 from simulator.reference.runs import RunReference
 from simulator.reference.streams import StreamReference
 from simulator.reference.workers import WorkerReference
-from simulator.reference.workflows import WORKFLOW_KINDS, WorkflowReference
+from simulator.reference.workflow_timeline import WORKFLOW_KINDS
+from simulator.reference.workflows import WorkflowReference
 
 MODELS = (
     CallerReference,

@@ -8,6 +8,11 @@ from flo.model.ids import Namespace, RunId
 from flo.model.workflows import MAIN, BranchName, BranchPhase, StepName
 from flo.workflow.definition import Definition
 
+WORKFLOW_KINDS = frozenset(
+    {"workflow", "workflow-of", "workflow-id", "history", "calls", "definition"}
+)
+"""What of workflows is in the archive."""
+
 
 class WorkflowTimeline:
     def __init__(

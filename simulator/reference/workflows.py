@@ -49,8 +49,6 @@ from simulator.reference.handlers import reads
 from simulator.reference.runs import RunReference
 from simulator.reference.workflow_timeline import WorkflowTimeline
 
-WORKFLOW_KINDS = frozenset({"workflow", "workflow-of", "workflow-id", "history", "calls"})
-"""What of workflows is in the archive."""
 CHILD_PREFIX = "wfrun-"
 UNDOING = "~"
 STEPS_IN_A_ROW_MAX = 256
@@ -86,6 +84,8 @@ class WorkflowReference:
         """The awaited runs whose outcome has been counted."""
         self._fired: dict[RunKey, WorkflowName] = {}
         """The runs that schedules say they start, until they are started."""
+        self._texts: dict[tuple[Namespace, WorkflowName, str], str] = {}
+        """Of every version that was ever deployed."""
         self._fired_up_to: dict[WorkflowKey, int] = {}
         self._by_trigger: list[tuple[WorkflowKey, bytes]] = []
         self._finished: list[tuple[Namespace, RunId, WorkflowStatus]] = []
@@ -129,15 +129,8 @@ class WorkflowReference:
 
     def forget(self, namespace: Namespace) -> None:
         """It has been deleted, with all that was in it."""
-        tables: list[dict[Any, Any]] = [
-            self.runs,
-            self.live,
-            self.deployed,
-            self.by_key,
-            self.awaited,
-            self.holders,
-            self.due_ms,
-        ]
+        tables: list[dict[Any, Any]] = [self.runs, self.live, self.deployed, self.by_key]
+        tables += [self.awaited, self.holders, self.due_ms, self._texts]
         for table in tables:
             for key in [key for key in table if key[0] == namespace]:
                 del table[key]
@@ -150,6 +143,8 @@ class WorkflowReference:
 
     @reads
     def _created(self, event: WorkflowCreated) -> None:
+        first = self._texts.setdefault((event.namespace, event.name, event.version), event.text)
+        self._hold(Invariant.VERSIONS_MEAN_ONE_TEXT, first == event.text, first, event)
         versions = self.deployed.setdefault((event.namespace, event.name), {})
         versions.pop(event.version, None)
         versions[event.version] = _decode_definition(event.definition)

@@ -11,6 +11,7 @@ import pytest
 import pytest_asyncio
 
 from flo import ActionContext, ActionWorker, Flo
+from flo.model.errors import FloError
 from flo.testing.process import ServerProcess
 
 
@@ -90,3 +91,33 @@ async def test_a_worker_tells_which_code_it_runs(server: ServerProcess, flo: Flo
     assert f"count — effect: none, code {code}, array -> integer" in show
     worker.stop()
     await serving
+
+
+ORDER = """
+kind: Workflow
+name: order
+version: "1"
+start:
+  run: "@actions/bake"
+  transitions: {success: flo.Completed, failure: flo.Failed}
+"""
+
+
+async def test_the_text_of_a_run_outlives_the_version_and_no_other_takes_its_number(
+    server: ServerProcess, flo: Flo, tmp_path: Path
+) -> None:
+    await flo.actions.register("bake")
+    deployed = await flo.workflows.create(ORDER)
+    run = await flo.workflows.start("order")
+    await flo.workflows.cancel(run.run_id)
+    await flo.workflows.delete("order")
+    server.kill()
+    server.start()
+
+    assert shown(server, "workflow", "show", "order", "--version", "1").split() == ORDER.split()
+    status = await flo.workflows.status(run.run_id)
+    assert status.definition == deployed.definition
+    with pytest.raises(FloError) as refusal:
+        await flo.workflows.create(ORDER.replace("bake", "burn"))
+    assert refusal.value.code == "version_exists"
+    assert (await flo.workflows.create(ORDER)).definition == deployed.definition

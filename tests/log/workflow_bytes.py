@@ -101,7 +101,7 @@ OF_WORKFLOWS: list[tuple[Event, bytes]] = [
     ),
     (
         WorkflowDeleted(namespace="n", name="w", version=None),
-        b"\x91\x94\xafWorkflowDeleted\xa1n\xa1w\xc0",
+        b"\x91\x95\xafWorkflowDeleted\xa1n\xa1w\xc0\x00",
     ),
     (
         WorkflowDisabled(namespace="n", name="w", version="1"),

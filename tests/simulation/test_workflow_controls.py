@@ -29,6 +29,7 @@ from flo.engine.workflows.events import (
     SignalTimedOut,
     StepStarted,
     WorkflowAdmitted,
+    WorkflowDeleted,
     WorkflowFinished,
     WorkflowPaused,
 )
@@ -173,6 +174,15 @@ def runs_end_where_nobody_said(monkeypatch):
 @control(Invariant.WORKFLOWS_END_ONCE)
 def a_run_that_has_ended_goes_on(monkeypatch):
     monkeypatch.setitem(FOLDS, WorkflowFinished, lambda state, event: None)
+
+
+@control(Invariant.VERSIONS_MEAN_ONE_TEXT)
+def versions_that_were_deleted_are_forgotten(monkeypatch):
+    def apply_deleted(state, event):
+        workflow_folds.apply_deleted(state, event)
+        state.spaces[event.namespace].deleted_versions.clear()
+
+    monkeypatch.setitem(FOLDS, WorkflowDeleted, apply_deleted)
 
 
 @control(Invariant.ARCHIVED_AT_END)

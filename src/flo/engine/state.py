@@ -107,6 +107,8 @@ class Deployed(NamedTuple):
     definition: Definition
     text: str
     created_at_ms: int
+    digest: bytes
+    """SHA-256 of the text."""
 
 
 class Workflow:
@@ -187,6 +189,8 @@ class Space:
         self.streams: SortedDict[StreamName, StreamState] = SortedDict()
         self.kv = Keys()
         self.workflows: SortedDict[WorkflowName, Workflow] = SortedDict()
+        self.deleted_versions: dict[WorkflowName, dict[str, bytes]] = {}
+        """The digest of each version that was ever deleted: only the same text comes back as it."""
         self.workflow_number = 0
         """The number of the newest workflow run."""
         self.executions = LiveExecutions()

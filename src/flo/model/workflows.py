@@ -86,6 +86,8 @@ class WorkflowDeployed(Message):
     created: bool
     problems: list[dict[str, Any]] = msgspec.field(default_factory=list)
     """Warnings."""
+    definition: str = ""
+    """SHA-256 of the text: the same text is the same definition."""
 
 
 class Validated(Message):
@@ -114,6 +116,10 @@ class WorkflowView(Message):
     created_at_ms: int
     text: str
     live_runs: int
+    definition: str
+    """SHA-256 of the text."""
+    deleted: bool = False
+    """Whether only runs know it: none can begin."""
 
 
 class WorkflowItem(Message):
@@ -126,6 +132,8 @@ class WorkflowItem(Message):
     enabled: bool
     created_at_ms: int
     live_runs: int
+    definition: str
+    """SHA-256 of the text."""
 
 
 class WorkflowPage(Message):
@@ -159,6 +167,8 @@ class WorkflowRunView(Message):
     run_id: RunId
     workflow: WorkflowName
     version: str
+    definition: str | None
+    """SHA-256 of the text of the version."""
     namespace: Namespace
     status: WorkflowStatus
     paused: bool

@@ -3,6 +3,7 @@
 import io
 import json
 import sys
+from hashlib import sha256
 
 import pytest
 
@@ -58,6 +59,7 @@ def test_a_deployment_in_json_and_raw(shell, folder):
         "version": "1",
         "created": True,
         "problems": [],
+        "definition": sha256(ORDER.encode()).hexdigest(),
     }
     (folder / "order.yaml").write_text(second())
     assert shell("flo workflow create -f order.yaml -o raw").out == "order\n"
@@ -118,7 +120,9 @@ def test_workflows_are_listed_with_their_latest_version_and_what_lives_of_them(s
     heading, *rows = shell("flo workflow list").out.splitlines()
 
     assert heading.split("  ")[0] == "NAME"
-    assert heading.split() == ["NAME", "VERSION", "VERSIONS", "ENABLED", "LIVE", "RUNS", "CREATED"]
+    columns = "NAME VERSION VERSIONS ENABLED LIVE RUNS CREATED DEFINITION"
+    assert heading.split() == columns.split()
+    assert rows[1].split()[-1] == sha256(second().encode()).hexdigest()[:12]
     assert [row.split()[:5] for row in rows] == [
         ["another", "1", "1", "yes", "0"],
         ["order", "2", "2", "yes", "2"],
@@ -136,6 +140,7 @@ def test_workflows_in_json_and_raw(shell, order):
         "versions": ["1"],
         "enabled": True,
         "live_runs": 0,
+        "definition": sha256(ORDER.encode()).hexdigest(),
     }
     assert shell("flo workflow list -o raw").out == "order\n"
 

@@ -204,6 +204,7 @@ def test_a_list_of_workflows_leaves_their_texts_out():
 
     whole = msgspec.structs.asdict(view)
     assert whole.pop("text")
+    assert whole.pop("deleted") is False
     assert msgspec.structs.asdict(item) == whole
 
 

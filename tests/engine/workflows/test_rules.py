@@ -1,5 +1,7 @@
 """Rules of workflows: deploying, versions, starting, idempotency, repeating, permits."""
 
+from hashlib import sha256
+
 import pytest
 
 from flo.engine.workflows.events import WorkflowAdmitted, WorkflowCreated, WorkflowStarted
@@ -13,6 +15,7 @@ from flo.model.workflows import (
     DisableWorkflow,
     EnableWorkflow,
     GetWorkflow,
+    GetWorkflowRun,
     ListWorkflows,
     StartWorkflow,
     ValidateWorkflow,
@@ -34,7 +37,10 @@ class TestDeploying:
     def test_a_definition_is_deployed_as_it_was_understood(self):
         decision = WorkflowHarness().execute(CreateWorkflow(text=text()))
 
-        assert decision.reply == WorkflowDeployed(name="order", version="1", created=True)
+        digest = sha256(text().encode()).hexdigest()
+        assert decision.reply == WorkflowDeployed(
+            name="order", version="1", created=True, definition=digest
+        )
         (created,) = decision.events
         assert isinstance(created, WorkflowCreated)
         assert (created.name, created.version, created.text) == ("order", "1", text())
@@ -170,7 +176,7 @@ steps:
         harness.start()
         harness.execute(DeleteWorkflow(name="order"))
 
-        with pytest.raises(Conflict, match="there still are runs"):
+        with pytest.raises(Conflict, match="had another text as version '1', which was deleted"):
             harness.deploy(text(action="other"))
         harness.deploy(text()).restart()
 
@@ -178,13 +184,36 @@ steps:
         harness.perform("check")
         assert harness.query(GetWorkflow(name="order")).live_runs == 0
 
-    def test_a_version_that_was_deleted_and_has_no_runs_may_come_back_otherwise(self):
+    def test_a_version_that_was_deleted_does_not_come_back_with_another_text(self):
         harness = WorkflowHarness().deploy(text())
         harness.execute(DeleteWorkflow(name="order"))
+        harness.restart()
 
-        harness.deploy(text(action="other"))
+        with pytest.raises(Conflict) as refusal:
+            harness.deploy(text(action="other"))
+        assert refusal.value.code == "version_exists"
+        harness.deploy(text())
+        harness.deploy(text(version="2", action="other"))
 
-        assert "other" in harness.query(GetWorkflow(name="order")).text
+        assert harness.query(GetWorkflow(name="order", version="1")).text == text()
+
+    @pytest.mark.parametrize("is_live", [True, False])
+    def test_the_text_of_a_deleted_version_is_kept_for_its_runs(self, is_live):
+        harness = workflow_harness(text(), "check")
+        digest = harness.query(GetWorkflow(name="order")).definition
+        harness.start()
+        for delete_first in (True, False):
+            if delete_first is is_live:
+                harness.execute(DeleteWorkflow(name="order"))
+            elif harness.status() != "completed":
+                harness.perform("check")
+        harness.restart()
+
+        view = harness.query(GetWorkflow(name="order", version="1"))
+        assert (view.text, view.definition) == (text(), digest)
+        assert (view.deleted, view.enabled) == (True, False)
+        assert harness.space.workflows == {}
+        assert harness.query(GetWorkflowRun(run_id="wfrun-1")).definition == digest
 
 
 class TestDisabling:

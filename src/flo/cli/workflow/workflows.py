@@ -21,6 +21,8 @@ from flo.model.workflows import (
     WorkflowItem,
 )
 
+DIGEST_SHOWN = 12
+
 WORKFLOW_COLUMNS: Columns[WorkflowItem] = {
     "NAME": lambda workflow: workflow.name,
     "VERSION": lambda workflow: workflow.version,
@@ -28,6 +30,7 @@ WORKFLOW_COLUMNS: Columns[WorkflowItem] = {
     "ENABLED": lambda workflow: "yes" if workflow.enabled else "no",
     "LIVE RUNS": lambda workflow: workflow.live_runs,
     "CREATED": lambda workflow: time_text(workflow.created_at_ms),
+    "DEFINITION": lambda workflow: workflow.definition[:DIGEST_SHOWN],
 }
 
 

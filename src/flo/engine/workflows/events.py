@@ -20,6 +20,7 @@ class WorkflowDeleted(Event):
     namespace: Namespace
     name: WorkflowName
     version: str | None
+    at_ms: int = 0
 
 
 class WorkflowDisabled(Event):

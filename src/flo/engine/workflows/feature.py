@@ -2,10 +2,11 @@
 
 from flo.engine.due import WORKFLOW
 from flo.engine.feature import Feature, folds_in, queries_in, reactions_in, rules_in
-from flo.engine.workflows import explain, folds, long_polls, lookups, queries, rules
+from flo.engine.workflows import definitions, explain, folds, long_polls, lookups, queries, rules
 from flo.engine.workflows.calls import pages
 from flo.engine.workflows.events import (
     HistoryFiled,
+    WorkflowDeleted,
     WorkflowFinished,
 )
 from flo.engine.workflows.snapshot import SNAPSHOT
@@ -21,6 +22,7 @@ FEATURE = Feature(
     archives={
         WorkflowFinished: folds.archive_run,
         HistoryFiled: folds.archive_history,
+        WorkflowDeleted: definitions.archive_deleted,
     },
     due={WORKFLOW: rules.fall_due},
     snapshot=SNAPSHOT,

@@ -16,6 +16,7 @@ from flo.engine.due import WORKFLOW
 from flo.engine.idempotency import IdempotencyKey
 from flo.engine.state import Deployed, Permits, Space, State, Workflow
 from flo.engine.workflows.calls.log import Outputs
+from flo.engine.workflows.definitions import archive_unneeded, digest_of
 from flo.engine.workflows.events import (
     ChildCancelled,
     HistoryFiled,
@@ -79,7 +80,9 @@ DONE_BY_SOMEBODY = frozenset(
 def apply_created(state: State, event: WorkflowCreated) -> None:
     space = state.space_made(event.namespace)
     workflow = space.workflows.setdefault(event.name, Workflow())
-    deployed = Deployed(_decode_definition(event.definition), event.text, event.at_ms)
+    deployed = Deployed(
+        _decode_definition(event.definition), event.text, event.at_ms, digest_of(event.text)
+    )
     workflow.gone.pop(event.version, None)
     workflow.versions[event.version] = deployed
 
@@ -90,6 +93,7 @@ def apply_deleted(state: State, event: WorkflowDeleted) -> None:
     versions = [event.version] if event.version is not None else list(workflow.versions)
     for version in versions:
         deployed = workflow.versions.pop(version)
+        space.deleted_versions.setdefault(event.name, {})[version] = deployed.digest
         workflow.disabled.pop(version, None)
         if workflow.live[version]:
             workflow.gone[version] = deployed
@@ -238,7 +242,8 @@ def archive_run(state: State, event: WorkflowFinished) -> Iterable[Archived]:
     space = state.spaces[event.namespace]
     execution = space.executions[event.run_id]
     run, ending = execution.run, event.ending
-    record = record_of(execution, event)
+    definition = space.workflows[run.workflow].pinned(run.version).digest
+    record = record_of(execution, event, definition)
     key = run.idempotency_key
     yield Archived(
         kind=RUN_KIND,
@@ -251,6 +256,7 @@ def archive_run(state: State, event: WorkflowFinished) -> Iterable[Archived]:
         body=_encode(record),
     )
     yield _summary_row(space, run, event)
+    yield from archive_unneeded(state, event)
     if is_chosen(run):
         yield Archived(
             kind=ID_KIND,
@@ -264,7 +270,9 @@ def archive_run(state: State, event: WorkflowFinished) -> Iterable[Archived]:
         )
 
 
-def record_of(execution: Execution, event: WorkflowFinished) -> WorkflowRecord:
+def record_of(
+    execution: Execution, event: WorkflowFinished, definition: bytes = b""
+) -> WorkflowRecord:
     """A run as it ends with this event, which is yet to be folded."""
     ending = event.ending
     return WorkflowRecord(
@@ -281,6 +289,7 @@ def record_of(execution: Execution, event: WorkflowFinished) -> WorkflowRecord:
         error_code=ending.error_code,
         retryable=ending.retryable,
         calls=_last_calls(execution, event),
+        definition=definition,
     )
 
 

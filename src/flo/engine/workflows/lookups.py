@@ -12,6 +12,7 @@ from flo.engine.lists.paging import parse_number
 from flo.engine.lists.portion import Portion
 from flo.engine.lookup import Lookup, RowLookup
 from flo.engine.state import Space, State
+from flo.engine.workflows import definitions
 from flo.engine.workflows.execution import HISTORY_PART_LENGTH as PART_LENGTH
 from flo.engine.workflows.folds import (
     CALLS_KIND,
@@ -35,6 +36,7 @@ from flo.model.workflows import (
     RUN_PREFIX,
     CancelWorkflow,
     ExplainWorkflow,
+    GetWorkflow,
     GetWorkflowRun,
     ListWorkflowRuns,
     PauseWorkflow,
@@ -271,6 +273,7 @@ def _key_lookup(space: Space, workflow: WorkflowName, key: str) -> KeyLookup:
 
 
 LOOKUPS: Mapping[type[Message], LookupRule] = {
+    GetWorkflow: definitions.lookups_for,
     StartWorkflow: _for_start,
     SignalWorkflow: _for_run,
     CancelWorkflow: _for_run,

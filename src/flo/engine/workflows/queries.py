@@ -7,7 +7,8 @@ import msgspec
 from flo.engine.context import Context
 from flo.engine.lists.paging import page_of
 from flo.engine.lists.portion import page_of_portion
-from flo.engine.state import Deployed, State, Workflow
+from flo.engine.state import Deployed, Space, State, Workflow
+from flo.engine.workflows.definitions import digest_of, in_archive, in_memory
 from flo.engine.workflows.execution import COMPENSATION, Execution, step_at
 from flo.engine.workflows.execution import HISTORY_PART_LENGTH as PART_LENGTH
 from flo.engine.workflows.lists.live import status_of
@@ -61,9 +62,27 @@ def validate(state: State, query: ValidateWorkflow, context: Context) -> Validat
 
 def get_workflow(state: State, query: GetWorkflow, context: Context) -> WorkflowView:
     space = state.space(query.namespace)
-    deployed = named_version(space, query.name, query.version)
-    item = _workflow_item(query.namespace, space.workflows[query.name], deployed)
-    return WorkflowView(text=deployed.text, **msgspec.structs.asdict(item))
+    deployed, archived = in_memory(space, query), in_archive(space, query, context)
+    if deployed is None and archived is None:
+        named_version(space, query.name, query.version)  # refused
+    workflow = space.workflows.get(query.name) or Workflow()
+    if deployed is not None:
+        item = _workflow_item(query.namespace, workflow, deployed)
+        is_deleted = item.version not in workflow.versions
+        return WorkflowView(text=deployed.text, deleted=is_deleted, **msgspec.structs.asdict(item))
+    assert archived is not None
+    return WorkflowView(
+        name=query.name,
+        namespace=query.namespace,
+        version=archived.version,
+        versions=list(workflow.versions),
+        enabled=False,
+        created_at_ms=archived.created_at_ms,
+        text=archived.text,
+        live_runs=sum(workflow.live.values()),
+        definition=digest_of(archived.text).hex(),
+        deleted=True,
+    )
 
 
 def list_workflows(state: State, query: ListWorkflows, context: Context) -> WorkflowPage:
@@ -83,7 +102,7 @@ def get_run(
     space = state.space(query.namespace)
     execution = space.executions.get(query.run_id)
     if execution is not None:
-        return _live_view(query.namespace, execution)
+        return _live_view(query.namespace, space, execution)
     record = ended_workflow(space, query.run_id, context)
     if record is None:
         raise not_found(query.run_id)
@@ -145,16 +164,18 @@ def _workflow_item(namespace: Namespace, workflow: Workflow, deployed: Deployed)
         enabled=workflow.is_enabled(deployed.definition.version),
         created_at_ms=deployed.created_at_ms,
         live_runs=sum(workflow.live.values()),
+        definition=deployed.digest.hex(),
     )
 
 
-def _live_view(namespace: Namespace, execution: Execution) -> WorkflowRunView:
+def _live_view(namespace: Namespace, space: Space, execution: Execution) -> WorkflowRunView:
     run, ending = execution.run, execution.ending
     main = execution.branches.get(MAIN) or execution.branches.get(COMPENSATION)
     return WorkflowRunView(
         run_id=run.run_id,
         workflow=run.workflow,
         version=run.version,
+        definition=space.workflows[run.workflow].pinned(run.version).digest.hex(),
         namespace=namespace,
         status=status_of(execution),
         paused=execution.paused,
@@ -187,6 +208,7 @@ def _ended_view(namespace: Namespace, record: WorkflowRecord) -> WorkflowRunView
         run_id=run.run_id,
         workflow=run.workflow,
         version=run.version,
+        definition=record.definition.hex() or None,
         namespace=namespace,
         status=record.status,
         paused=False,

@@ -203,6 +203,8 @@ class WorkflowRecord(Record):
     retryable: bool = True
     calls: CallParts = CallParts()
     """The end of it; what came before is filed in as many parts as the history."""
+    definition: bytes = b""
+    """The digest of the text that it was an execution of."""
 
 
 class WorkflowSummary(Record):

@@ -23,6 +23,7 @@ from flo.engine.workflows.advance import wakes
 from flo.engine.workflows.advance.base import Advance
 from flo.engine.workflows.advance.moves import Moves
 from flo.engine.workflows.advance.stepper import carry_out
+from flo.engine.workflows.definitions import digest_of
 from flo.engine.workflows.events import (
     ChildCancelled,
     HistoryFiled,
@@ -104,16 +105,23 @@ def decide_create(state: State, command: CreateWorkflow, context: Context) -> De
         raise Invalid(one_line(first), code="invalid_workflow", details={"problems": found})
     workflow = state.space(command.namespace).workflows.get(definition.name)
     known = workflow.versions.get(definition.version) if workflow is not None else None
-    gone = workflow.gone.get(definition.version) if workflow is not None else None
     reply = WorkflowDeployed(
-        name=definition.name, version=definition.version, created=known is None, problems=found
+        name=definition.name,
+        version=definition.version,
+        created=known is None,
+        problems=found,
+        definition=digest_of(command.text).hex(),
     )
     if known is not None and known.text == command.text:
         return Decision(reply)
-    if known is not None or (gone is not None and gone.text != command.text):
+    space = state.space(command.namespace)
+    digest = digest_of(command.text)
+    deleted = space.deleted_versions.get(definition.name, {}).get(definition.version, digest)
+    if known is not None or deleted != digest:
         raise Conflict(
-            f"workflow {definition.name!r} has another text as version {definition.version!r}"
-            f"{'' if known is not None else ', of which there still are runs'}: "
+            f"workflow {definition.name!r} {'has' if known is not None else 'had'} another text as "
+            f"version {definition.version!r}"
+            f"{'' if known is not None else ', which was deleted'}: "
             "give the new one a version of its own",
             code="version_exists",
         )
@@ -131,7 +139,10 @@ def decide_create(state: State, command: CreateWorkflow, context: Context) -> De
 def decide_delete(state: State, command: DeleteWorkflow, context: Context) -> Decision:
     named_version(state.space(command.namespace), command.name, command.version)
     deleted = WorkflowDeleted(
-        namespace=command.namespace, name=command.name, version=command.version
+        namespace=command.namespace,
+        name=command.name,
+        version=command.version,
+        at_ms=context.now_ms,
     )
     return Decision(Nothing(), (deleted,))
 

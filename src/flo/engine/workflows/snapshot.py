@@ -8,6 +8,7 @@ from flo.engine.idempotency import FinishedKeys
 from flo.engine.snapshot import Section, SnapshotPart, in_chunks
 from flo.engine.state import Deployed, State, Workflow
 from flo.engine.workflows.calls.log import CallLog
+from flo.engine.workflows.definitions import digest_of
 from flo.engine.workflows.execution import Execution
 from flo.engine.workflows.folds import (
     keys_of,
@@ -43,6 +44,7 @@ class WorkflowNumbersPart(SnapshotPart):
     number: int
     """The number of the newest run."""
     keys_finished: FinishedKeys
+    deleted_versions: dict[WorkflowName, dict[str, bytes]]
 
 
 class _Deployed(Record):
@@ -96,11 +98,12 @@ class ExecutionsPart(SnapshotPart):
 
 def _dump_numbers(state: State) -> Iterable[WorkflowNumbersPart]:
     for namespace, space in sorted(state.spaces.items()):
-        if space.workflow_number:
+        if space.workflow_number or space.deleted_versions:
             yield WorkflowNumbersPart(
                 namespace=namespace,
                 number=space.workflow_number,
                 keys_finished=space.workflow_keys.dump_finished(),
+                deleted_versions=space.deleted_versions,
             )
 
 
@@ -108,6 +111,7 @@ def _restore_numbers(state: State, part: WorkflowNumbersPart) -> None:
     space = state.spaces[part.namespace]
     space.workflow_number = part.number
     space.workflow_keys.restore_finished(part.keys_finished)
+    space.deleted_versions = part.deleted_versions
 
 
 def _dump_workflows(state: State) -> Iterable[WorkflowPart]:
@@ -135,7 +139,8 @@ def _restore_workflow(state: State, part: WorkflowPart) -> None:
     workflow = Workflow()
     for each, versions in ((part.versions, workflow.versions), (part.gone, workflow.gone)):
         for one in each:
-            deployed = Deployed(_decode(one.definition), one.text, one.created_at_ms)
+            definition, digest = _decode(one.definition), digest_of(one.text)
+            deployed = Deployed(definition, one.text, one.created_at_ms, digest)
             versions[deployed.definition.version] = deployed
     workflow.enabled = part.enabled
     workflow.disabled = dict.fromkeys(part.disabled)

@@ -1,6 +1,7 @@
 """The HTTP routes of workflow runs."""
 
 import asyncio
+from hashlib import sha256
 
 import pytest
 import pytest_asyncio
@@ -92,6 +93,7 @@ async def test_a_run_shows_everything_about_itself(shop):
             "run_id": "wfrun-1",
             "workflow": "order",
             "version": "1",
+            "definition": sha256(ORDER.encode()).hexdigest(),
             "namespace": "default",
             "status": "waiting",
             "paused": False,

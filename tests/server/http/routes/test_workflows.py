@@ -1,6 +1,8 @@
 """The HTTP routes of workflow definitions."""
 
 import json
+from hashlib import sha256
+from unittest.mock import ANY
 
 import jsonschema_rs
 import pytest
@@ -58,7 +60,13 @@ start:
         run: "@actions/mail"
   transitions: {success: flo.Completed, failure: flo.Failed}
 """
-DEPLOYED = {"name": "order", "version": "1", "created": True, "problems": []}
+DEPLOYED = {
+    "name": "order",
+    "version": "1",
+    "created": True,
+    "problems": [],
+    "definition": sha256(ORDER.encode()).hexdigest(),
+}
 
 
 async def deploy(http, text=ORDER, path="/workflows", **options):
@@ -80,7 +88,10 @@ async def test_the_text_may_come_as_any_type(http, kind):
 
 
 async def test_the_text_may_be_json(http):
-    assert await http.post("/workflows", IN_JSON) == (201, DEPLOYED)
+    assert await http.post("/workflows", IN_JSON) == (
+        201,
+        {**DEPLOYED, "definition": ANY},
+    )
     _, workflow = await http.get("/workflows/order")
     assert json.loads(workflow["text"]) == IN_JSON
 
@@ -288,6 +299,7 @@ async def test_workflows_are_listed_by_name_without_their_texts(http):
         "enabled": True,
         "created_at": NOON_MS,
         "live_runs": 0,
+        "definition": first["items"][0]["definition"],
     }
 
 

@@ -77,6 +77,8 @@ class DeployedJson(Message):
     version: str
     created: bool
     problems: list[ProblemJson]
+    definition: str
+    """SHA-256 of the text."""
 
 
 class ValidatedJson(Message):
