@@ -72,7 +72,7 @@ class _Replay:
         self._state = State()
         self._space = self._state.space_made(NAMESPACE_DEFAULT)
         workflow = self._space.workflows[run.workflow] = Workflow()
-        workflow.versions[run.version] = Deployed(definition, "", 0)
+        workflow.versions[run.version] = Deployed(definition, "", 0, recording.record.definition)
         self._fold(WorkflowStarted(namespace=NAMESPACE_DEFAULT, run=run))
         self._execution = self._space.executions[run.run_id]
         self._of_run = {"namespace": NAMESPACE_DEFAULT, "run_id": run.run_id}
