@@ -191,6 +191,20 @@ def test_an_order_that_is_not_valid_fails_at_once(tmp_path: Path) -> None:
     assert refused.error == "NonRetryableError: order amount $2001 exceeds $2000 limit"
 
 
+def test_a_handler_that_says_what_a_second_call_would_do(tmp_path: Path) -> None:
+    with (
+        ServerProcess(tmp_path) as server,
+        worker("count_words.py", server),
+        BlockingFlo(server.address) as client,
+    ):
+        counted = client.actions.invoke("count-words", "to be or not").result(timeout=20)
+        (known,) = client.workers.list().items
+
+        assert counted == 4
+        assert known.build_id == "1.2-7f3a"
+        assert [handler.effect for handler in known.handlers] == ["none"]
+
+
 def test_a_card_that_is_refused_has_a_code(tmp_path: Path) -> None:
     with (
         ServerProcess(tmp_path) as server,

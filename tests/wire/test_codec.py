@@ -147,9 +147,9 @@ def test_an_invoke_on_the_wire():
     frame = encode_request(2, INVOKE, [invoke])
 
     assert frame == (
-        bytes.fromhex("0000006b 01c7e4a6")  # length 107, crc32
+        bytes.fromhex("00000074 afcd6190")  # length 116, crc32
         + bytes.fromhex("93 02 14")  # [request id 2, opcode 20 (invoke), body]
-        + bytes.fromhex("87")  # a map of seven
+        + bytes.fromhex("88")  # a map of eight
         + b"\xa6action\xaasend-email"
         + b'\xa5input\xc4\x0e{"to":"alice"}'
         + b"\xa9namespace\xa7default"
@@ -157,6 +157,7 @@ def test_an_invoke_on_the_wire():
         + b"\xa8delay_ms\x00"
         + b"\xafidempotency_key\xc0"
         + b"\xa6labels\xc0"
+        + b"\xa7subject\xc0"
     )
 
 

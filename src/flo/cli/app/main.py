@@ -86,7 +86,10 @@ class FloGroup(CommandGroup):
         ),
         "plan": LazyCommand("flo.cli.plan:plan", "See how the executors of a plan are doing."),
         "event": LazyCommand("flo.cli.event:event", "Say that something has happened."),
-        "log": LazyCommand("flo.cli.log:log", "See the state of any moment that the log keeps."),
+        "log": LazyCommand(
+            "flo.cli.log:log",
+            "Look at what the log keeps of the past; convert it for a new release.",
+        ),
         "validate": LazyCommand(
             "flo.cli.workflow.validate:validate", "Check a file before it is deployed."
         ),
