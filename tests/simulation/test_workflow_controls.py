@@ -268,10 +268,10 @@ def steps_leave_calls_out(monkeypatch):
 def an_output_in_the_archive_is_altered(monkeypatch):
     """Of a step whose output another one is given."""
 
-    def record_of(execution, event):
-        record = folds_record_of(execution, event)
+    def record_of(*given):
+        record = folds_record_of(*given)
         results = {
-            step: replace(result, output=result.output + b" ")
+            step: replace(result, output=result.output and result.output + b" ")
             for step, result in record.results.items()
         }
         return replace(record, results=results)
