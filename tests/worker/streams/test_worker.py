@@ -170,7 +170,7 @@ async def test_a_handler_that_blocks_the_loop_is_named_in_the_log(flo: Flo) -> N
             watcher.heard.wait()
 
         appended = await flo.streams.append("orders")
-        worker = StreamWorker(flo, stream="orders", handler=handle, blocking_limit=0.02)
+        worker = StreamWorker(flo, stream="orders", handler=handle, blocking_limit=0.5)
         async with at_work(worker):
             while not watcher.heard.is_set():
                 await flo.ping()
