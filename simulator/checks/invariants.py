@@ -100,6 +100,7 @@ class Invariant(StrEnum):
     CIRCLES_END = "a branch takes at most 256 steps without a wait for something outside"
     SIGNALS_USED_ONCE = "a signal is used once, and none times out that is there"
     ROLLBACK_ORDER = "what was done is undone, the last first, before a run ends badly"
+    ATTEMPTS_UNDONE = "an attempt that may have happened is undone if its step asks for that"
     WORKFLOWS_END_ONCE = "a workflow run ends once, and nothing happens in it afterwards"
     ENDS_IN_A_TERMINAL = "a workflow run ends in a terminal of its definition, as that says"
     PERMITS_BOUNDED = "no more runs of a key are under way than its workflow or action allows"

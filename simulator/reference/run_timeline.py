@@ -47,6 +47,8 @@ class RunTimeline:
         """The attempts that ended without a result: whose they were, and why."""
         self.unknown: set[int] = set()
         """The attempts that ended without a report."""
+        self.may_have_happened: set[int] = set()
+        """Those of them that a worker had begun."""
         self.late: set[int] = set()
         """Those of them that were reported later."""
         self.error_code: str | None = None
@@ -66,6 +68,8 @@ class RunTimeline:
     def attempt_ends(self, end: AttemptEnd) -> None:
         if end is not AttemptEnd.REPORTED:
             self.unknown.add(self.attempt)
+        if end not in (AttemptEnd.REPORTED, AttemptEnd.RELEASED):
+            self.may_have_happened.add(self.attempt)
 
     @property
     def archived(self) -> ArchivedRun:

@@ -1,12 +1,22 @@
 """All that the log has said of one workflow run: its branches, what it has done, how it ended."""
 
 from collections import Counter
+from collections.abc import Sequence
+
+import msgspec
 
 from flo.engine.runs.records import RunCause
-from flo.engine.workflows.records import Branch, Ending, WorkflowRun
+from flo.engine.workflows.events import StepHeld, StepStarted
+from flo.engine.workflows.records import Branch, Ending, WorkflowRecord, WorkflowRun
 from flo.model.ids import Namespace, RunId
-from flo.model.workflows import MAIN, BranchName, BranchPhase, StepName
+from flo.model.runs import RunStatus
+from flo.model.storage.archive import Archived
+from flo.model.workflows import MAIN, BranchName, BranchPhase, StepName, WorkflowStatus
 from flo.workflow.definition import Definition
+from flo.workflow.steps import RollbackWhen, RunStep, SignalStep, Step
+from simulator.reference.run_timeline import RunTimeline
+
+_decode_record = msgspec.msgpack.Decoder(WorkflowRecord).decode
 
 WORKFLOW_KINDS = frozenset(
     {"workflow", "workflow-of", "workflow-id", "history", "calls", "definition"}
@@ -32,7 +42,9 @@ class WorkflowTimeline:
         self.at_rest: set[BranchName] = set()
         """The branches whose step has ended."""
         self.done: list[StepName] = []
-        """The steps that can be undone, in the order in which they succeeded."""
+        """The steps that can be undone, in the order in which they succeeded, or may have."""
+        self.unknown: set[RunId] = set()
+        """The runs of which an attempt may have happened, as the log says."""
         self.to_undo: list[StepName] = []
         self.rolled_back = False
         self.signals: Counter[str] = Counter()
@@ -62,6 +74,24 @@ class WorkflowTimeline:
             run_id=self.run_id, branch=branch, step=now.step, visit=now.visit, attempt=now.attempt
         )
 
+    def undoes_attempts(self, branch: BranchName) -> bool:
+        """Whether the step that a branch is at is undone even if nobody knows what came of it."""
+        step = self.definition.step_named(self.branches[branch].step)
+        rollback = step.rollback if isinstance(step, RunStep) and branch == MAIN else None
+        return rollback is not None and rollback.when is RollbackWhen.ATTEMPTED
+
+    def knows_what_came_of(self, run: RunTimeline, branch: BranchName) -> bool:
+        """Whether the log says that a run may have had its effect, where its step asks."""
+        may_have = run.may_have_happened or run.status is RunStatus.RUNNING
+        return not may_have or not self.undoes_attempts(branch) or run.run_id in self.unknown
+
+    def wait_for_time(self, event: StepStarted | StepHeld) -> None:
+        """A sleep or the delay of a poll, unless it has no length."""
+        now = event.now
+        is_timed = now.phase in (BranchPhase.SLEEP, BranchPhase.POLL)
+        if is_timed and now.until_ms is not None and now.until_ms > event.at_ms:
+            self.wait_outside(event.branch)
+
     def wait_outside(self, branch: BranchName) -> None:
         self.waited = True
         for name in [MAIN, *self.steps_in_a_row]:
@@ -77,3 +107,29 @@ class WorkflowTimeline:
         paused = ", paused" if self.paused else ""
         name = f"{self.namespace}/{self.run_id} of {self.made.workflow}"
         return f"{name} is {how}{paused}, {self.branches}"
+
+
+def goals_of(step: Step | None) -> set[str]:
+    if step is None:
+        return set()
+    goals = set(step.transitions.values())
+    if isinstance(step, SignalStep) and step.wait_for_signal.on_timeout is not None:
+        goals.add(step.wait_for_signal.on_timeout)
+    return goals
+
+
+def triggered_inputs(definition: Definition, payloads: list[bytes]) -> list[bytes]:
+    """What the runs that these records start are given."""
+    if definition.trigger is None or definition.trigger.batch_size == 1:
+        return payloads
+    return [b"[" + b",".join(payloads) + b"]"]
+
+
+def ended_in(archived: Sequence[Archived]) -> list[tuple[Namespace, RunId, WorkflowStatus]]:
+    """The workflow runs that are archived, and as what."""
+    return [
+        (row.namespace.partition("~")[0], record.run.run_id, record.status)
+        for row in archived
+        if row.kind == "workflow"
+        for record in (_decode_record(row.body),)
+    ]

@@ -9,6 +9,7 @@ import msgspec
 from flo.engine.schedules.events import ScheduleFired, ScheduleRemoved, ScheduleSet
 from flo.engine.workflows.events import (
     ActionEnded,
+    AttemptLeftUnknown,
     BranchClosed,
     BranchEnded,
     BranchOpened,
@@ -35,19 +36,24 @@ from flo.engine.workflows.events import (
     WorkflowResumed,
     WorkflowStarted,
 )
-from flo.engine.workflows.records import Branch, WorkflowRecord
+from flo.engine.workflows.records import Branch
 from flo.model.base import Event
 from flo.model.ids import Namespace, RunId
 from flo.model.runs import RunStatus
 from flo.model.storage.archive import Archived
 from flo.model.workflows import MAIN, BranchName, BranchPhase, WorkflowName, WorkflowStatus
 from flo.workflow.definition import Definition
-from flo.workflow.steps import RunStep, SignalStep, Step
+from flo.workflow.steps import RunStep
 from simulator.checks.invariants import Invariant
 from simulator.checks.observer import Observer
 from simulator.reference.handlers import reads
 from simulator.reference.runs import RunReference
-from simulator.reference.workflow_timeline import WorkflowTimeline
+from simulator.reference.workflow_timeline import (
+    WorkflowTimeline,
+    ended_in,
+    goals_of,
+    triggered_inputs,
+)
 
 CHILD_PREFIX = "wfrun-"
 UNDOING = "~"
@@ -55,9 +61,9 @@ STEPS_IN_A_ROW_MAX = 256
 
 RunKey: TypeAlias = tuple[Namespace, RunId]
 WorkflowKey: TypeAlias = tuple[Namespace, WorkflowName]
+LimitKey: TypeAlias = tuple[Namespace, WorkflowName, str]
 
 _decode_definition = msgspec.msgpack.Decoder(Definition).decode
-_decode_record = msgspec.msgpack.Decoder(WorkflowRecord).decode
 
 
 class WorkflowReference:
@@ -73,9 +79,7 @@ class WorkflowReference:
         self.by_key: dict[tuple[Namespace, WorkflowName, str], RunId] = {}
         self.awaited: dict[RunKey, tuple[RunId, BranchName]] = {}
         """Which branch waits for a run, or for a child."""
-        self.holders: defaultdict[tuple[Namespace, WorkflowName, str], set[RunId]] = defaultdict(
-            set
-        )
+        self.holders: defaultdict[LimitKey, set[RunId]] = defaultdict(set)
         """Who has the permits of a key."""
         self.due_ms: dict[WorkflowKey, int | None] = {}
         """When a schedule falls due next."""
@@ -106,12 +110,7 @@ class WorkflowReference:
         triggering: dict[WorkflowKey, list[bytes]],
     ) -> None:
         """At the end of an append: nothing is left that it should have brought about."""
-        rows = [
-            (row.namespace.partition("~")[0], record.run.run_id, record.status)
-            for row in archived
-            if row.kind == "workflow"
-            for record in (_decode_record(row.body),)
-        ]
+        rows = ended_in(archived)
         self._hold(Invariant.ARCHIVED_AT_END, rows == self._finished, rows, self._finished)
         for key in (*ended, *(one[:2] for one in self._finished)):
             waiting = self.awaited.get(key)
@@ -122,7 +121,10 @@ class WorkflowReference:
         for workflow, payload in self._by_trigger:
             started[workflow].append(payload)
         if started or triggering:
-            wanted = {key: self._inputs(key, payloads) for key, payloads in triggering.items()}
+            wanted = {
+                key: triggered_inputs(next(reversed(self.deployed[key].values())), payloads)
+                for key, payloads in triggering.items()
+            }
             same = started == wanted
             self._hold(Invariant.ONE_RUN_PER_RECORD, same, dict(started), "for", wanted)
         self._hold(Invariant.SCHEDULES_FIRE_ONCE, not self._fired, self._fired, "did not start")
@@ -238,21 +240,14 @@ class WorkflowReference:
         if now.attempt == 1 and not now.polls:
             steps = timeline.steps_in_a_row[event.branch]
             hold(Invariant.CIRCLES_END, steps < STEPS_IN_A_ROW_MAX, event, steps)
-        self._wait_for_time(timeline, event)
+        timeline.wait_for_time(event)
         self._move(timeline, event.branch, now)
-
-    def _wait_for_time(self, timeline: WorkflowTimeline, event: StepStarted | StepHeld) -> None:
-        """A sleep or the delay of a poll, unless it has no length."""
-        now = event.now
-        is_timed = now.phase in (BranchPhase.SLEEP, BranchPhase.POLL)
-        if is_timed and now.until_ms is not None and now.until_ms > event.at_ms:
-            timeline.wait_outside(event.branch)
 
     def _may_follow(self, timeline: WorkflowTimeline, before: Branch | None, now: Branch) -> bool:
         """Whether the graph leads from the one step to the other."""
         if before is None:
             return now.step == (timeline.made.first_step or "start")
-        return now.step in _goals(timeline.definition.step_named(before.step))
+        return now.step in goals_of(timeline.definition.step_named(before.step))
 
     @reads
     def _held(self, event: StepHeld) -> None:
@@ -265,7 +260,7 @@ class WorkflowReference:
         if event.now.phase is BranchPhase.RETRY:
             self._check_retry(timeline, event.branch, event)
         is_at_rest = event.branch in timeline.at_rest
-        self._wait_for_time(timeline, event)
+        timeline.wait_for_time(event)
         self._move(timeline, event.branch, event.now)
         if is_at_rest:
             timeline.at_rest.add(event.branch)
@@ -302,6 +297,7 @@ class WorkflowReference:
             timeline.wait_outside(event.branch)  # no action here is done by the server itself
             self._outcomes.append(key)
             self._check_code(timeline, event)
+            self._check_unknown(timeline, event.branch, event.awaited)
         timeline.last_awaited[event.branch] = event.awaited
         now = timeline.branches[event.branch]
         timeline.branches[event.branch] = msgspec.structs.replace(now, awaited=None, until_ms=None)
@@ -310,6 +306,23 @@ class WorkflowReference:
     def _not_made(self, event: CallNotMade) -> None:
         now = self._live_run(event).branches.get(event.branch)
         self._hold(Invariant.ONE_BRANCH_WAITS, now is None or now.awaited is None, event, now)
+
+    @reads
+    def _left_unknown(self, event: AttemptLeftUnknown) -> None:
+        timeline = self._live_run(event)
+        waits = self.awaited.get((timeline.namespace, event.awaited))
+        asks = timeline.undoes_attempts(event.branch) and waits == (event.run_id, event.branch)
+        self._hold(Invariant.ATTEMPTS_UNDONE, asks, event, timeline)
+        timeline.unknown.add(event.awaited)
+        timeline.done.append(event.step)
+
+    def _check_unknown(
+        self, timeline: WorkflowTimeline, branch: BranchName, awaited: RunId
+    ) -> None:
+        """Nobody waits for a run any more: what may have happened by it is to be undone."""
+        run = self._runs.find(timeline.namespace, awaited)
+        told = run is None or timeline.knows_what_came_of(run, branch)
+        self._hold(Invariant.ATTEMPTS_UNDONE, told, run, timeline)
 
     def _check_code(self, timeline: WorkflowTimeline, event: ActionEnded) -> None:
         run = self._runs.find(timeline.namespace, event.awaited)
@@ -372,10 +385,12 @@ class WorkflowReference:
     @reads
     def _branch_closed(self, event: BranchClosed) -> None:
         timeline = self._live_run(event)
-        now = timeline.branches.pop(event.branch, None)
-        timeline.at_rest.discard(event.branch)
+        now = timeline.branches.get(event.branch)
         if now is not None and now.awaited is not None:
+            self._check_unknown(timeline, event.branch, now.awaited)
             self.awaited.pop((timeline.namespace, now.awaited), None)
+        timeline.branches.pop(event.branch, None)
+        timeline.at_rest.discard(event.branch)
 
     @reads
     def _signal_received(self, event: SignalReceived) -> None:
@@ -473,23 +488,7 @@ class WorkflowReference:
         if event.run_id is not None:
             self._fired[event.namespace, event.run_id] = event.workflow
 
-    def _inputs(self, key: WorkflowKey, payloads: list[bytes]) -> list[bytes]:
-        """What the runs that these records start are given."""
-        trigger = next(reversed(self.deployed[key].values())).trigger
-        if trigger is None or trigger.batch_size == 1:
-            return payloads
-        return [b"[" + b",".join(payloads) + b"]"]
-
     def _live_run(self, event: Any) -> WorkflowTimeline:
         timeline = self.runs[event.namespace, event.run_id]
         self._hold(Invariant.WORKFLOWS_END_ONCE, timeline.is_live, event, timeline)
         return timeline
-
-
-def _goals(step: Step | None) -> set[str]:
-    if step is None:
-        return set()
-    goals = set(step.transitions.values())
-    if isinstance(step, SignalStep) and step.wait_for_signal.on_timeout is not None:
-        goals.add(step.wait_for_signal.on_timeout)
-    return goals

@@ -6,6 +6,7 @@ from flo.engine.actions.events import ModuleStored
 from flo.engine.schedules.events import ScheduleFired, ScheduleRemoved, ScheduleSet
 from flo.engine.workflows.events import (
     ActionEnded,
+    AttemptLeftUnknown,
     BranchClosed,
     BranchEnded,
     BranchOpened,
@@ -42,6 +43,7 @@ from flo.engine.workflows.records import (
     WorkflowRun,
 )
 from flo.model.base import Event
+from flo.model.views.attempts import AttemptEnd
 from flo.model.workflows import BranchPhase, WorkflowStatus
 
 OF_RUN = {"namespace": "n", "run_id": "wfrun-2"}
@@ -122,6 +124,12 @@ OF_WORKFLOWS: list[tuple[Event, bytes]] = [
     (
         StepHeld(**OF_BRANCH, now=BRANCH, at_ms=7, detail="d"),
         b"\x91\x97\xa8StepHeld\xa1n\xa7wfrun-2\xa3s/b\x9f\xa1s\xa6action\x02\x03\x04\x05\xa3a-1\xc4\x01p\x06\x07\x08\t\xa1g\x01\x00\x07\xa1d",
+    ),
+    (
+        AttemptLeftUnknown(
+            **OF_BRANCH, step="s", awaited="a-1", end=AttemptEnd.WORKER_LOST, at_ms=7
+        ),
+        b"\x91\x98\xb2AttemptLeftUnknown\xa1n\xa7wfrun-2\xa3s/b\xa1s\xa3a-1\xabworker_lost\x07",
     ),
     (
         CallNotMade(

@@ -57,10 +57,20 @@ class Target(Record):
         return f"{self.kind.value}{self.name}" + (f":{self.version}" if self.version else "")
 
 
+class RollbackWhen(StrEnum):
+    """Which steps a rollback undoes."""
+
+    SUCCEEDED = "succeeded"
+    ATTEMPTED = "attempted"
+    """Also those of which nobody knows whether they have had their effect."""
+
+
 class Rollback(Record):
     """What undoes a step that has completed, when its workflow run ends failed or cancelled.
 
-    Rollbacks run one after the other, last completed step first.
+    Rollbacks run one after the other, last completed step first. With `when: attempted` a step is
+    also undone if an attempt at it ended without a report: its time ran out, its worker was lost or
+    left, or it was cancelled while a worker had it. It may have had its effect, or none.
 
     ```yaml
     reserve:
@@ -70,7 +80,8 @@ class Rollback(Record):
       run: "@actions/charge"
       rollback:
         run: "@actions/refund"
-        inputMapping: {payment_id: $.steps.charge.output.id}
+        when: attempted                   # succeeded | attempted
+        inputMapping: {order_id: $.input.order_id}
         retry: {max_attempts: 10}
     ```
     """
@@ -81,6 +92,10 @@ class Rollback(Record):
         Meta(description="Its input; without it, the output of the step that is undone."),
     ] = None
     retry: Annotated[Retry | None, Meta(description="When a failed attempt is repeated.")] = None
+    when: Annotated[
+        RollbackWhen,
+        Meta(description="Whether a step is undone only if it succeeded, or if it may have, too."),
+    ] = RollbackWhen.SUCCEEDED
 
 
 class RunStep(Record, tag="run"):

@@ -97,6 +97,7 @@ DOUBTFUL = {
     "a step of a branch that is left out": use("«$.steps.late.output", start='{parallel: {branches: {a: {start: ' + run("a", "success: late, short: flo.Completed, failure: flo.Failed") + ", steps: {late: " + run("late") + "}}}}, transitions: {success: use, failure: flo.Failed}}"),
     "a step before the branches that may have failed": HEAD + "start: " + run(transitions="success: p, failure: p") + '\nsteps:\n  p: {parallel: {branches: {a: {run: "@actions/a", inputMapping: «$.steps.start.output}}}, transitions: {success: flo.Completed, failure: flo.Failed}}\n',
     "a later step when an earlier one is undone": HEAD + "start: " + run(transitions="success: b, failure: flo.Failed", more='rollback: {run: "@actions/undo", inputMapping: «$.steps.b.output}, ') + "\nsteps:\n  b: " + run("b") + "\n",
+    "the output of a step whose attempts are undone": HEAD + "start: " + run(more='rollback: {run: "@actions/undo", when: attempted, inputMapping: {id: «$.steps.start.output.id}}, ') + "\n",
     "the output of the run at one of its good ends": HEAD + "start: " + run(transitions="success: b, free: flo.Completed, failure: flo.Failed") + "\nsteps:\n  b: " + run("b") + "\noutput: {id: «$.steps.b.output.id}\n",
     "the list of a step": HEAD + "start: " + run(transitions="success: b, failure: b") + '\nsteps:\n  b: {forEach: {items: «$.steps.start.output, run: "@actions/b"}, transitions: {success: flo.Completed, failure: flo.Failed}}\n',
     "the answer of a poll that has not asked yet": HEAD + "start: " + run(more="poll: {}, inputMapping: «$.steps.start.output, ") + "\n",
@@ -112,6 +113,7 @@ FINE = {
     "every branch of a join of all": use("$.steps.b.output", start='{parallel: {branches: {a: "@actions/a", b: "@actions/b"}}, transitions: {success: use, failure: flo.Failed}}'),
     "the outputs of branches after a failure": use("$.steps.start.output.a", start='{parallel: {branches: {a: "@actions/a"}}, transitions: {success: use, failure: use}}'),
     "the step that is undone": HEAD + "start: " + run(more='rollback: {run: "@actions/undo", inputMapping: $.steps.start.output}, ') + "\n",
+    "an attempt that is undone by what the run was given": HEAD + "start: " + run(more='rollback: {run: "@actions/undo", when: attempted, inputMapping: {id: $.input.id, how: $.steps.start.outcome}}, ') + "\n",
     "the output of the run, which failed ends need not have": HEAD + "start: " + run(transitions="success: b, failure: flo.Failed") + "\nsteps:\n  b: " + run("b") + "\noutput: {id: $.steps.b.output.id}\n",
     "a default": use("{from: $.steps.start.output.id, default: null}", start=run(transitions="success: use, failure: use")),
     "a default that is a path": use("{from: $.steps.a.output, default: $.steps.b.output}", start=run(transitions="success: a, other: b, failure: flo.Failed"), a=run("a", BOTH), b=run("b", BOTH)),
@@ -127,6 +129,13 @@ def test_a_path_that_may_be_missing_is_told(text):
 @pytest.mark.parametrize("text", FINE.values(), ids=FINE.keys())
 def test_a_path_that_is_there_on_every_way_is_not_told(text):
     assert is_fine(text)
+
+
+def test_the_rollback_of_an_attempt_is_not_to_live_on_the_output_of_the_step():
+    text = HEAD + "start: " + run(more='«rollback: {run: "@actions/undo", when: attempted}, ')
+
+    assert "which is missing when nobody knows what came of an attempt" in told(text)
+    assert is_fine(text.replace("«", "").replace("attempted", "succeeded"))
 
 
 def test_a_default_would_mend_it_and_the_hint_says_how():

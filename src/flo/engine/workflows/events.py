@@ -3,6 +3,7 @@
 from flo.engine.workflows.records import Branch, Ending, Signal, WorkflowRun
 from flo.model.base import Event
 from flo.model.ids import Namespace, RunId
+from flo.model.views.attempts import AttemptEnd
 from flo.model.workflows import BranchName, StepName, WorkflowName
 
 
@@ -104,6 +105,18 @@ class CallNotMade(Event):
     error: str | None = None
     error_code: str | None = None
     retryable: bool = True
+
+
+class AttemptLeftUnknown(Event):
+    """Nobody knows what came of an attempt: its step is undone if the run ends badly."""
+
+    namespace: Namespace
+    run_id: RunId
+    branch: BranchName
+    step: StepName
+    awaited: RunId
+    end: AttemptEnd
+    at_ms: int
 
 
 class StepEnded(Event):

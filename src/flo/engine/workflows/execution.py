@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from flo.engine.workflows.calls.log import WAITS, CallLog, ItemOutputs
 from flo.engine.workflows.events import (
     ActionEnded,
+    AttemptLeftUnknown,
     BranchClosed,
     BranchEnded,
     BranchOpened,
@@ -63,6 +64,7 @@ BranchEvent: TypeAlias = (
     StepStarted
     | StepHeld
     | ActionEnded
+    | AttemptLeftUnknown
     | CallNotMade
     | StepEnded
     | BranchOpened
@@ -126,7 +128,8 @@ class Execution:
         self.signals: list[Signal] = []
         """Those that no step has waited for yet."""
         self.done: list[StepName] = []
-        """The steps that have succeeded and can be undone, in order."""
+        """The steps that have succeeded and can be undone, in order; also those that may have, if
+        they ask for that."""
         self.admitted = run.limit_key is None
         """Whether it may run; without a limit, it always may."""
         self.paused = False
@@ -235,6 +238,9 @@ class Execution:
             target=event.target,
         )
         self.calls.add(call)
+
+    def _leave_unknown(self, event: AttemptLeftUnknown) -> None:
+        self.done.append(event.step)
 
     def _end_step(self, event: StepEnded) -> None:
         steps_since_wait = self.steps_since_wait
@@ -365,6 +371,7 @@ EXECUTION_FOLDS: dict[type[ExecutionEvent], Callable[[Execution, Any], None]] = 
     StepStarted: Execution._start_step,
     StepHeld: Execution._branch_on,
     ActionEnded: Execution._end_action,
+    AttemptLeftUnknown: Execution._leave_unknown,
     CallNotMade: Execution._note_call,
     StepEnded: Execution._end_step,
     BranchOpened: Execution._open_branch,

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from flo.engine.workflows.events import (
     ActionEnded,
+    AttemptLeftUnknown,
     BranchEnded,
     BranchOpened,
     PlanNoted,
@@ -94,6 +95,10 @@ def _action_ended(event: ActionEnded, at: Branch) -> Entries:
     is_child = event.awaited.startswith(f"{RUN_PREFIX}-")
     kind = "child_completed" if is_child else "action_completed"
     return (_failed(event, _entry(kind, event, event.outcome, at.step, at.attempt)),)
+
+
+def _left_unknown(event: AttemptLeftUnknown, at: Branch) -> Entries:
+    return (_entry("attempt_unknown", event, event.end.value, event.step, at.attempt),)
 
 
 def _step_ended(event: StepEnded, at: Branch) -> Entries:
@@ -193,6 +198,7 @@ ENTRIES: dict[type[Event], Callable[[Any, Branch], Entries]] = {
     StepStarted: _step_started,
     StepHeld: _step_held,
     ActionEnded: _action_ended,
+    AttemptLeftUnknown: _left_unknown,
     StepEnded: _step_ended,
     BranchOpened: _branch_opened,
     BranchEnded: _branch_ended,

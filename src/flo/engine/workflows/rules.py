@@ -17,12 +17,13 @@ import msgspec
 from flo.engine.context import Context
 from flo.engine.decision import Decision
 from flo.engine.due import DueKey
-from flo.engine.runs.events import RunCancelled, RunCompleted, RunFailed, RunTimedOut
+from flo.engine.runs.events import RunCancelled, RunCompleted, RunFailed, RunRequeued, RunTimedOut
 from flo.engine.state import Deployed, Space, State, Workflow
 from flo.engine.workflows.advance import wakes
 from flo.engine.workflows.advance.base import Advance
 from flo.engine.workflows.advance.moves import Moves
 from flo.engine.workflows.advance.stepper import carry_out
+from flo.engine.workflows.advance.unknown import MAY_HAVE_HAPPENED, left_unknown, unknown_at_end
 from flo.engine.workflows.definitions import digest_of
 from flo.engine.workflows.events import (
     ChildCancelled,
@@ -314,7 +315,18 @@ def react_run_ended(
     advance = Advance(state, event.namespace, space.executions[run_id], context)
     outcome, output, error, answered = _result_of(event)
     moves = wakes.end_wait(advance, branch, outcome, output, error, answered=answered)
-    return carry_out(advance, moves)
+    return carry_out(advance, (*unknown_at_end(advance, branch, event), *moves))
+
+
+def react_run_requeued(state: State, event: RunRequeued, context: Context) -> Iterable[Event]:
+    """An attempt of the run may have had its effect, although another one follows."""
+    space = state.spaces[event.namespace]
+    waiting = space.awaited.get(event.run_id)
+    if waiting is None or event.end not in MAY_HAVE_HAPPENED:
+        return ()
+    run_id, branch = waiting
+    advance = Advance(state, event.namespace, space.executions[run_id], context)
+    return left_unknown(advance, branch, event.end)
 
 
 def react_finished(state: State, event: WorkflowFinished, context: Context) -> Iterable[Event]:

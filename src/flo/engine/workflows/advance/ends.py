@@ -8,6 +8,7 @@ from flo.engine.workflows.advance.base import Advance
 from flo.engine.workflows.advance.moves import FAILED, Call, Close, Compensate, Finish, Moves
 from flo.engine.workflows.advance.plans import abandoned
 from flo.engine.workflows.advance.scope import mapped, too_large
+from flo.engine.workflows.advance.unknown import left_in_hand
 from flo.engine.workflows.events import (
     BranchClosed,
     ChildCancelled,
@@ -30,13 +31,15 @@ def finish(advance: Advance, move: Finish) -> Moves:
     completes = move.status is WorkflowStatus.COMPLETED
     ending = ending_of(move.status, move.terminal, None if completes else move.error)
     closed = [Close(branch) for branch in execution.branches]
-    if completes or not execution.done:
+    unknown = [one.step for branch in execution.branches for one in left_in_hand(advance, branch)]
+    done = (*execution.done, *unknown)
+    if completes or not done:
         return (*closed, _finished(advance, ending))
     began = RollbackBegan(
         namespace=advance.namespace,
         run_id=advance.run_id,
         ending=ending,
-        steps=tuple(dict.fromkeys(reversed(execution.done))),
+        steps=tuple(dict.fromkeys(reversed(done))),
         at_ms=advance.now_ms,
     )
     return (*closed, began, Compensate())
@@ -64,7 +67,7 @@ def close(advance: Advance, move: Close) -> Moves:
         )
     else:
         after = advance.cancelled(now.awaited, f"its workflow run {advance.run_id} moved on")
-    return (*before, closed, *after)
+    return (*before, *left_in_hand(advance, branch), closed, *after)
 
 
 def compensate(advance: Advance, move: Compensate) -> Moves:

@@ -23,6 +23,7 @@ from flo.engine.workflows.advance.moves import (
 )
 from flo.engine.workflows.advance.plans import resume_plan
 from flo.engine.workflows.advance.steps import begin_step, enter_step
+from flo.engine.workflows.advance.unknown import left_in_hand
 from flo.engine.workflows.advance.waits import time_out_signal
 from flo.engine.workflows.events import ActionEnded, WorkflowFinished
 from flo.engine.workflows.execution import COMPENSATION, is_item
@@ -165,7 +166,9 @@ def _repeat(advance: Advance, branch: BranchName, now: Branch) -> Moves:
 def _give_up(advance: Advance, branch: BranchName, now: Branch) -> Moves:
     """What was awaited has taken too long."""
     late = StepError(message="no outcome in time", code=TIMEOUT_CODE)
+    unknown = left_in_hand(advance, branch)
     ended, following = end_wait(advance, branch, TIMEOUT, b"", late, answered=False)
     if now.awaited is None or now.phase is not BranchPhase.ACTION:
         return (ended, following)
-    return (ended, *advance.cancelled(now.awaited, "its workflow step has timed out"), following)
+    cancelled = advance.cancelled(now.awaited, "its workflow step has timed out")
+    return (*unknown, ended, *cancelled, following)
