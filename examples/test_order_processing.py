@@ -10,6 +10,7 @@ async def test_a_large_order_that_nobody_approves_is_rejected() -> None:
         test.action("validate-order", returns={"ok": True})
         test.action("charge-payment", fails="bank_closed", times=2).then(returns={"id": 7})
         test.action("check-approval-needed", outcome="failure")
+        test.action("refund-payment")
 
         run = await test.start({"amount": 900}, idempotency_key="ORD-1")
         await test.until(run, waiting_for="approval")  # both retries have passed by now
@@ -21,3 +22,4 @@ async def test_a_large_order_that_nobody_approves_is_rejected() -> None:
         "OrderRejected",
     ]
     assert len(test.calls("charge-payment")) == 3
+    assert run.undone == ["process_payment"]

@@ -15,13 +15,17 @@ searchAttributes:
   - {name: who, type: string, from: $.input.who}
 start:
   run: "@actions/bake"
-  rollback: {run: "@actions/carry", when: attempted, inputMapping: {for: $.input.who}}
+  rollback: "@actions/carry"
   retry: {max_attempts: 2, initial_delay_ms: 300}
   transitions: {success: bring, failure: Burnt, timeout: Burnt}
 steps:
   bring:
     run: "@actions/carry"
-    rollback: {run: "@actions/dig", retry: {max_attempts: 2, initial_delay_ms: 100}}
+    rollback:
+      run: "@actions/dig"
+      when: attempted
+      inputMapping: {for: $.input.who}
+      retry: {max_attempts: 2, initial_delay_ms: 100}
     transitions: {success: plant, failure: Burnt, timeout: Burnt}
   plant:
     run: "@actions/dig"

@@ -118,9 +118,9 @@ def goals_of(step: Step | None) -> set[str]:
     return goals
 
 
-def triggered_inputs(definition: Definition, payloads: list[bytes]) -> list[bytes]:
+def triggered_inputs(definition: Definition | None, payloads: list[bytes]) -> list[bytes]:
     """What the runs that these records start are given."""
-    if definition.trigger is None or definition.trigger.batch_size == 1:
+    if definition is None or definition.trigger is None or definition.trigger.batch_size == 1:
         return payloads
     return [b"[" + b",".join(payloads) + b"]"]
 

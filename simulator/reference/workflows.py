@@ -91,7 +91,7 @@ class WorkflowReference:
         self._texts: dict[tuple[Namespace, WorkflowName, str], str] = {}
         """Of every version that was ever deployed."""
         self._fired_up_to: dict[WorkflowKey, int] = {}
-        self._by_trigger: list[tuple[WorkflowKey, bytes]] = []
+        self._by_trigger: list[tuple[WorkflowKey, bytes, Definition]] = []
         self._finished: list[tuple[Namespace, RunId, WorkflowStatus]] = []
         self._outcomes: list[RunKey] = []
         """The actions whose outcome was counted with this append."""
@@ -118,12 +118,12 @@ class WorkflowReference:
         for key in self._outcomes:
             self._hold(Invariant.OUTCOME_COUNTED_ONCE, key in ended, key, "has not ended")
         started: defaultdict[WorkflowKey, list[bytes]] = defaultdict(list)
-        for workflow, payload in self._by_trigger:
+        made = {workflow: definition for workflow, _, definition in self._by_trigger}
+        for workflow, payload, _ in self._by_trigger:
             started[workflow].append(payload)
         if started or triggering:
             wanted = {
-                key: triggered_inputs(next(reversed(self.deployed[key].values())), payloads)
-                for key, payloads in triggering.items()
+                key: triggered_inputs(made.get(key), some) for key, some in triggering.items()
             }
             same = started == wanted
             self._hold(Invariant.ONE_RUN_PER_RECORD, same, dict(started), "for", wanted)
@@ -204,7 +204,7 @@ class WorkflowReference:
         timeline = WorkflowTimeline(run, namespace, definition, self._observer.position)
         self.runs[timeline.key] = self.live[timeline.key] = timeline
         if run.triggered_by == "trigger":
-            self._by_trigger.append((key, run.input))
+            self._by_trigger.append((key, run.input, definition))
         if timeline.key in self._fired:
             fits = self._fired.pop(timeline.key) == run.workflow and run.triggered_by == "schedule"
             hold(Invariant.SCHEDULES_FIRE_ONCE, fits, run)
@@ -314,7 +314,6 @@ class WorkflowReference:
         asks = timeline.undoes_attempts(event.branch) and waits == (event.run_id, event.branch)
         self._hold(Invariant.ATTEMPTS_UNDONE, asks, event, timeline)
         timeline.unknown.add(event.awaited)
-        timeline.done.append(event.step)
 
     def _check_unknown(
         self, timeline: WorkflowTimeline, branch: BranchName, awaited: RunId
@@ -323,6 +322,8 @@ class WorkflowReference:
         run = self._runs.find(timeline.namespace, awaited)
         told = run is None or timeline.knows_what_came_of(run, branch)
         self._hold(Invariant.ATTEMPTS_UNDONE, told, run, timeline)
+        if awaited in timeline.unknown:
+            timeline.done.append(timeline.branches[branch].step)
 
     def _check_code(self, timeline: WorkflowTimeline, event: ActionEnded) -> None:
         run = self._runs.find(timeline.namespace, event.awaited)

@@ -15,7 +15,7 @@ from flo.engine.workflows.replay.replay import differences
 from flo.testing.process import ServerProcess
 from flo.testing.tested_run import TestedRun
 from flo.testing.workflows import WorkflowTest, workflow_test
-from flo.workflow.document.read import read
+from flo.workflow.document.read import read, strictly
 from recordings import definition_of, recordings_in, rows_of_file
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -238,6 +238,11 @@ def test_the_documents_of_the_guide_are_valid(text: str) -> None:
 
     assert definition is not None, problems
     assert not problems
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.yaml")), ids=lambda path: path.stem)
+def test_the_examples_are_valid_strictly(path: Path) -> None:
+    assert strictly(read(path.read_text("utf-8"))).problems == ()
 
 
 def test_the_test_of_the_guide_passes() -> None:

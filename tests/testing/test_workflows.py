@@ -20,7 +20,8 @@ async def test_an_order_without_an_approval_is_rejected_after_an_hour():
         test.action("validate-order", returns={"ok": True})
         test.action("charge-payment", fails="card_declined", times=2).then(returns={"id": 7})
         test.action("check-approval-needed", outcome="failure")
-        run = await test.start({"amount": 900}, idempotency_key="o-1")
+        test.action("refund-payment")
+        run = await test.start({"order_id": "o-1", "amount": 900}, idempotency_key="o-1")
         await test.until(run, waiting_for="approval")
         await test.pass_time(minutes=59)
         assert not run.has_ended
@@ -34,7 +35,9 @@ async def test_an_order_without_an_approval_is_rejected_after_an_hour():
         "OrderRejected",
     ]
     assert run.status == "failed"
-    assert test.calls("charge-payment") == [{"amount": 900}] * 3
+    payment = {"order_id": "o-1", "amount": 900, "payment_key": "wfrun-1"}
+    assert test.calls("charge-payment") == [payment] * 3
+    assert test.calls("refund-payment") == [{"payment_key": "wfrun-1"}]
     assert run.details_of("step_retry") == ["process_payment"] * 2
 
 
@@ -85,6 +88,35 @@ async def test_a_function_may_name_its_outcome_and_assert():
         test.action("work", does=refuse)
         with pytest.raises(AssertionError, match="'n': 5"):
             await test.start({"n": 5})
+
+
+@pytest.mark.parametrize(
+    ("how", "outcome"), [({"times_out": True}, "timeout"), ({"fails": "boom"}, "failure")]
+)
+async def test_an_action_may_have_its_effect_and_nobody_hears_of_it(how, outcome):
+    async with workflow_test(SMALL) as test:
+        taken = []
+        test.action("work", does=taken.append, **how)
+        run = await test.start({"n": 3})
+
+    assert taken == [{"n": 3}]
+    assert run.step("start").outcome == outcome
+
+
+async def test_an_action_may_have_its_effect_and_hang():
+    async with workflow_test(SMALL) as test:
+        taken = []
+        test.action("work", does=taken.append, hangs=True)
+        run = await test.start({"n": 3})
+
+    assert taken == [{"n": 3}]
+    assert not run.has_ended
+
+
+async def test_a_function_does_not_go_with_a_value():
+    async with workflow_test(SMALL) as test:
+        with pytest.raises(Invalid, match="got returns and does"):
+            test.action("work", does=print, returns=1)
 
 
 async def test_an_action_that_nobody_has_spoken_of_is_named():

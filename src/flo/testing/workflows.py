@@ -133,7 +133,8 @@ class WorkflowTest:
         times: int | None = None,
     ) -> Stub:
         """Say how an action answers: it returns a value, has an outcome of its own, fails with an
-        error, times out, hangs, or does what a function of its input does.
+        error, times out, hangs, or does what a function of its input does. With `does` and one of
+        `fails`, `times_out` and `hangs` it has its effect, and then nobody hears of it.
 
         With `times`, only so often; `then` of what this gives back says how it goes on.
         """

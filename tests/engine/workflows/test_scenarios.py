@@ -10,7 +10,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from flo.engine.workflows.events import (
-    AttemptLeftUnknown,
     BranchClosed,
     BranchEnded,
     BranchOpened,
@@ -393,8 +392,6 @@ def check_rollbacks(events, definitions):
                 found = step_at(workflows[run_id], branch, step)
                 if isinstance(found, RunStep) and found.rollback is not None:
                     done[run_id] = [one for one in done[run_id] if one != step] + [step]
-            case AttemptLeftUnknown(run_id=run_id, step=step):
-                done[run_id] = [one for one in done[run_id] if one != step] + [step]
             case RollbackBegan(run_id=run_id, steps=steps):
                 assert list(steps) == done[run_id][::-1]
                 order[run_id] = []

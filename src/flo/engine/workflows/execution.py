@@ -208,6 +208,7 @@ class Execution:
             self.steps_since_wait.pop(branch, None)
 
     def _end_action(self, event: ActionEnded) -> None:
+        self._keep_unknown(event.branch)
         if event.outside:
             self._wait_outside(event.branch)
         branch = self.branches[event.branch]
@@ -240,7 +241,12 @@ class Execution:
         self.calls.add(call)
 
     def _leave_unknown(self, event: AttemptLeftUnknown) -> None:
-        self.done.append(event.step)
+        self.calls.leave_unknown(event.branch, event.end)
+
+    def _keep_unknown(self, branch: BranchName) -> None:
+        """What may have been done is to be undone, as what was done at this moment."""
+        if self.calls.is_unknown(branch):
+            self.done.append(self.branches[branch].step)
 
     def _end_step(self, event: StepEnded) -> None:
         steps_since_wait = self.steps_since_wait
@@ -306,6 +312,7 @@ class Execution:
         )
 
     def _close_branch(self, event: BranchClosed) -> None:
+        self._keep_unknown(event.branch)
         closed = self.branches.pop(event.branch, NO_BRANCH)
         self.steps_since_wait.pop(event.branch, None)
         ended_ms = event.at_ms - self.run.created_at_ms

@@ -7,6 +7,7 @@ import msgspec
 from flo.model.base import Record
 from flo.model.errors import CANCELLED_CODE, FAILURE_CODE
 from flo.model.ids import RunId
+from flo.model.views.attempts import AttemptEnd
 from flo.model.workflows import (
     MAIN,
     Attributes,
@@ -95,6 +96,8 @@ class CallRecord(Record):
     """Whether the server itself did it: it is no wait for something outside."""
     after: int = 0
     """How many calls had ended and signals and controls had come when it began."""
+    unknown: AttemptEnd | None = None
+    """How an attempt ended of which nobody knows what came, if the step is to be undone then."""
 
 
 class ControlKind(StrEnum):

@@ -15,6 +15,8 @@ from flo.engine.workflows.records import Branch, Parent, WorkflowRun
 from flo.engine.workflows.starts import attributes, limit_key_of
 from flo.model.errors import Conflict, Invalid, NotFound
 from flo.model.ids import ActionName, Namespace, RunId
+from flo.model.runs import RunStatus
+from flo.model.views.attempts import AttemptEnd
 from flo.model.workflows import RUN_PREFIX, BranchName
 from flo.workflow.outcome import EXECUTION_FAILURE, TARGET_DISABLED, TARGET_NOT_FOUND, StepError
 from flo.workflow.plan.plan import Plan
@@ -155,6 +157,12 @@ class Advance:
             error_code=error.code if error is not None else None,
             retryable=error is None or error.retryable,
         )
+
+    def end_in_hand(self, run_id: RunId) -> AttemptEnd | None:
+        """How the attempt ends that a worker has in hand if nobody waits for its run any more."""
+        run = self.space.runs.get(run_id)
+        is_running = run is not None and run.status is RunStatus.RUNNING
+        return AttemptEnd.CANCELLED if is_running else None
 
     def cancelled(self, run_id: RunId, reason: str) -> tuple[RunCancelled, ...]:
         """A run that nobody waits for any more is cancelled, unless it has ended."""

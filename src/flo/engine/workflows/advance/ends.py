@@ -31,7 +31,11 @@ def finish(advance: Advance, move: Finish) -> Moves:
     completes = move.status is WorkflowStatus.COMPLETED
     ending = ending_of(move.status, move.terminal, None if completes else move.error)
     closed = [Close(branch) for branch in execution.branches]
-    unknown = [one.step for branch in execution.branches for one in left_in_hand(advance, branch)]
+    unknown = [
+        now.step
+        for branch, now in execution.branches.items()
+        if execution.calls.is_unknown(branch) or left_in_hand(advance, branch)
+    ]
     done = (*execution.done, *unknown)
     if completes or not done:
         return (*closed, _finished(advance, ending))

@@ -4,7 +4,6 @@ from flo.engine.runs.ends import RunEnd
 from flo.engine.runs.events import RunCancelled, RunTimedOut
 from flo.engine.workflows.advance.base import Advance
 from flo.engine.workflows.events import AttemptLeftUnknown
-from flo.model.runs import RunStatus
 from flo.model.views.attempts import AttemptEnd
 from flo.model.workflows import BranchName, BranchPhase
 from flo.workflow.steps import RollbackWhen, RunStep
@@ -60,7 +59,5 @@ def left_in_hand(advance: Advance, branch: BranchName) -> tuple[AttemptLeftUnkno
     now = advance.execution.branches[branch]
     if now.phase is not BranchPhase.ACTION or now.awaited is None:
         return ()
-    run = advance.space.runs.get(now.awaited)
-    if run is None or run.status is not RunStatus.RUNNING:
-        return ()
-    return left_unknown(advance, branch, AttemptEnd.CANCELLED)
+    end = advance.end_in_hand(now.awaited)
+    return left_unknown(advance, branch, end) if end is not None else ()

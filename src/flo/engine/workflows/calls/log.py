@@ -24,6 +24,7 @@ from flo.engine.workflows.records import (
     Signal,
     StepResult,
 )
+from flo.model.views.attempts import AttemptEnd
 from flo.model.workflows import BranchName, BranchPhase, StepName
 from flo.workflow.steps import TargetKind
 
@@ -66,6 +67,14 @@ class CallLog:
         """What a call that has begun was given."""
         call = self.under_way[branch]
         self.under_way[branch] = replace(call, digest=digest_of(payload))
+
+    def leave_unknown(self, branch: BranchName, end: AttemptEnd) -> None:
+        """Nobody knows what came of an attempt of the call under way."""
+        self.under_way[branch] = replace(self.under_way[branch], unknown=end)
+
+    def is_unknown(self, branch: BranchName) -> bool:
+        call = self.under_way.get(branch)
+        return call is not None and call.unknown is not None
 
     def end(self, branch: BranchName, ended_ms: int, **fields: Any) -> None:
         call = self.under_way.pop(branch)

@@ -14,6 +14,7 @@ from flo.engine.workflows.replay.recording import CallsAhead, Diverged, is_at
 from flo.model.errors import FAILURE_CODE
 from flo.model.ids import ActionName, Namespace, RunId, parse_run_id
 from flo.model.runs import PRIORITY_DEFAULT
+from flo.model.views.attempts import AttemptEnd
 from flo.model.workflows import BranchName
 from flo.workflow.outcome import FAILURE, SUCCESS, StepError
 from flo.workflow.plan.monitor import new_monitor
@@ -70,6 +71,9 @@ class RecordedAdvance(Advance):
             created_at_ms=self.now_ms,
         )
         return WorkflowStarted(namespace=self.namespace, run=child)
+
+    def end_in_hand(self, run_id: RunId) -> AttemptEnd | None:
+        return self._ahead.unknown(run_id)
 
     def cancelled(self, run_id: RunId, reason: str) -> tuple[RunCancelled, ...]:
         return ()

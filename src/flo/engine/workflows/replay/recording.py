@@ -14,6 +14,8 @@ from flo.engine.workflows.records import (
     Signal,
     WorkflowRecord,
 )
+from flo.model.ids import RunId
+from flo.model.views.attempts import AttemptEnd
 from flo.model.workflows import BranchName
 from flo.workflow.definition import Definition
 
@@ -74,6 +76,11 @@ class CallsAhead:
         """The call under way on a branch, or the one that comes next."""
         ahead, refused = self._of_branch.get(branch, ()), self._refused[branch]
         return ahead[refused] if refused < len(ahead) else None
+
+    def unknown(self, run_id: RunId) -> AttemptEnd | None:
+        """How an attempt ended of a run under way, if nobody knows what came of it."""
+        ahead = (calls[0] for calls in self._of_branch.values() if calls)
+        return next((call.unknown for call in ahead if call.run_id == run_id), None)
 
     def begun(self, branch: BranchName, now: Branch) -> CallRecord:
         """The call that a branch begins now."""

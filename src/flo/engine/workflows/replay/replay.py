@@ -19,6 +19,7 @@ from flo.engine.volatile import VolatileState
 from flo.engine.workflows.advance import wakes
 from flo.engine.workflows.advance.moves import Moves
 from flo.engine.workflows.advance.stepper import carry_out
+from flo.engine.workflows.advance.unknown import left_unknown
 from flo.engine.workflows.calls.log import Outputs
 from flo.engine.workflows.events import (
     ChildCancelled,
@@ -51,6 +52,8 @@ TIMED = frozenset((BranchPhase.RETRY, BranchPhase.POLL, BranchPhase.REST))
 """The phases that end at a time, and another call begins."""
 OF_PLANS = "plan_"
 """How entries of the history begin that tell of what is not computed again."""
+ATTEMPT_UNKNOWN = "attempt_unknown"
+"""That an attempt is unknown is told when it ends; of a call, it is known at its end only."""
 EARLIEST, LATEST = 0.0, 0.999_999
 
 
@@ -144,8 +147,8 @@ class _Replay:
         return self._ahead.next(call.branch) is call
 
     def _ended(self, advance: RecordedAdvance, call: CallRecord) -> Moves:
-        error = error_of_call(call)
-        return wakes.end_wait(
+        error, end = error_of_call(call), call.unknown
+        moves = wakes.end_wait(
             advance,
             call.branch,
             call.outcome or "",
@@ -154,6 +157,7 @@ class _Replay:
             answered=error is None,
             outside=not call.inside,
         )
+        return (*(left_unknown(advance, call.branch, end) if end is not None else ()), *moves)
 
     def _control(self, control: ControlRecord) -> None:
         match control.kind:
@@ -265,5 +269,5 @@ def _path(history: tuple[HistoryEntry, ...]) -> list[object]:
     return [
         (entry.type, entry.step, entry.branch, entry.attempt, entry.at_ms)
         for entry in history
-        if not entry.type.startswith(OF_PLANS)
+        if not entry.type.startswith(OF_PLANS) and entry.type != ATTEMPT_UNKNOWN
     ]
