@@ -15,7 +15,7 @@ searchAttributes:
   - {name: who, type: string, from: $.input.who}
 start:
   run: "@actions/bake"
-  rollback: "@actions/carry"
+  rollback: {run: "@actions/carry", when: attempted, inputMapping: {for: $.input.who}}
   retry: {max_attempts: 2, initial_delay_ms: 300}
   transitions: {success: bring, failure: Burnt, timeout: Burnt}
 steps:
