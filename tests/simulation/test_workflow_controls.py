@@ -167,11 +167,6 @@ def an_attempt_that_was_given_up_is_forgotten(monkeypatch):
     monkeypatch.delitem(REACTIONS, RunRequeued)
 
 
-@control(Invariant.ATTEMPTS_UNDONE)
-def a_run_that_is_cancelled_in_the_hands_of_a_worker_is_forgotten(monkeypatch):
-    monkeypatch.setattr(workflow_ends, "left_in_hand", lambda advance, branch: ())
-
-
 @control(Invariant.ROLLBACK_ORDER)
 def an_attempt_that_may_have_happened_is_left_as_it_is(monkeypatch):
     monkeypatch.setitem(executions.EXECUTION_FOLDS, AttemptLeftUnknown, lambda *_: None)

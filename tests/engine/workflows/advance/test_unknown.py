@@ -4,6 +4,7 @@ import pytest
 
 from flo.engine.runs.events import RunRequeued
 from flo.engine.workers.presence import Disconnect, LoseWorker
+from flo.engine.workflows.advance import ends
 from flo.engine.workflows.events import AttemptLeftUnknown, RollbackBegan
 from flo.model.runs import Cancel, Fail
 from flo.model.workers import DeregisterWorker, HeldTask, RegisterWorker, ResumeWorker
@@ -105,6 +106,16 @@ def test_by_default_only_what_succeeded_is_undone(end, how):
     (began,) = events_of(harness, RollbackBegan)
     assert began.steps == ("start",)
     assert events_of(harness, AttemptLeftUnknown) == []
+
+
+def test_the_control_forgets_what_a_worker_has_in_hand_and_nothing_is_undone(monkeypatch):
+    monkeypatch.setattr(ends, "left_in_hand", lambda advance, branch: ())
+    harness = charging()
+
+    harness.cancel("wfrun-1")
+
+    (began,) = events_of(harness, RollbackBegan)
+    assert began.steps == ("start",)
 
 
 def test_a_failure_that_was_reported_is_known_and_nothing_is_undone():
