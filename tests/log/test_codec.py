@@ -77,8 +77,8 @@ from flo.model.storage.envelope import Envelope, packed
 from flo.model.storage.records import StreamRecord
 from flo.model.streams import Retention
 from flo.model.views.attempts import AttemptEnd
-from flo.testing.log_examples import NOON_MS, action_registered, finished, run_completed, run_queued
 from flo.workflow.plan.breaker import BreakerPhase
+from log.examples import NOON_MS, action_registered, finished, run_completed, run_queued
 
 from .workflow_bytes import OF_WORKFLOWS, ONCE_OF_WORKFLOWS
 

@@ -7,7 +7,7 @@ import apsw
 from flo.engine.codec import EVENT_CODEC
 from flo.log.sqlite.log import SqliteLog
 from flo.model.errors import FloError, Unavailable
-from flo.testing.log_examples import NOON_MS, all_events, finished, released
+from log.examples import NOON_MS, all_events, finished, released
 from simulator.faults.disk import RecordingDisk
 
 WAL_BYTES_MAX = 512 * 1024

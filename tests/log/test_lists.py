@@ -8,7 +8,7 @@ from flo.engine.codec import EVENT_CODEC
 from flo.log.memory import MemoryLog
 from flo.log.sqlite.log import SqliteLog
 from flo.model.storage.archive import address_of
-from flo.testing.log_examples import NOON_MS, finished, released
+from log.examples import NOON_MS, finished, released
 
 STATUSES = ["completed", "failed", "cancelled"]
 NAMES = ["send", "print"]

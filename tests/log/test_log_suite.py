@@ -9,8 +9,8 @@ from flo.log.base import LogEntry
 from flo.log.memory import MemoryArchive, MemoryLog, MemoryRecords
 from flo.model.storage.archive import address_of
 from flo.model.storage.records import PositionBy, StreamPosition
-from flo.testing.log_examples import finished
-from flo.testing.log_suite import LogSuite
+from log.examples import finished
+from log.suite import LogSuite
 
 
 class NotEmpty(MemoryLog):

@@ -1,7 +1,7 @@
 import pytest
 
 from flo.log.memory import MemoryLog
-from flo.testing.log_suite import LogSuite
+from log.suite import LogSuite
 
 
 class TestMemoryLog(LogSuite):

@@ -20,7 +20,7 @@ from flo.model.base import Event
 from flo.model.errors import FloError
 from flo.model.storage.archive import Archived, address_of
 from flo.model.storage.records import Chunk
-from flo.testing.log_examples import MEBIBYTE, NOON_MS, chunk_of, finished, released, run_completed
+from log.examples import MEBIBYTE, NOON_MS, chunk_of, finished, released, run_completed
 from simulator.faults.disk import Act, Change, PowerlessDisk, RecordingDisk, image
 
 APPENDS = 50

@@ -1,5 +1,5 @@
 from flo.shard.chunks import CHUNK_LENGTH_MAX, CHUNK_RECORDS_MAX, Chunks
-from flo.testing.log_examples import chunk_of
+from log.examples import chunk_of
 
 
 def taken(*chunks):

@@ -1,6 +1,6 @@
 from flo.model.storage.records import Chunk
 from flo.shard.record_cache import RECORD_OVERHEAD, RecordCache, RecordStore, Within
-from flo.testing.log_examples import chunk_of, record
+from log.examples import chunk_of, record
 
 
 def shelf_for(records):

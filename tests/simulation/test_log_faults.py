@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 
 from flo.engine.actions.events import ActionDeleted
-from flo.testing.log_suite import LogSuite
+from log.suite import LogSuite
 from simulator.faults.log import DiskQuality, FaultyLog
 from simulator.faults.loop import run_virtual
 

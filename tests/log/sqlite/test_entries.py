@@ -12,7 +12,7 @@ from flo.log.sqlite.entries import read_entries, verify_log
 from flo.log.sqlite.file import default_connect
 from flo.log.sqlite.log import SqliteLog
 from flo.model.errors import Corrupt
-from flo.testing.log_examples import NOON_MS, finished, released, run_completed
+from log.examples import NOON_MS, finished, released, run_completed
 
 ENTRIES = 12
 CHANGES = 1_000

@@ -9,7 +9,7 @@ from flo.log.sqlite.entries import read_entries, verify_log
 from flo.log.sqlite.history import read_history, verify_history
 from flo.log.sqlite.log import SqliteLog
 from flo.model.errors import Corrupt, NotFound
-from flo.testing.log_examples import NOON_MS, released
+from log.examples import NOON_MS, released
 
 ENTRIES = 30
 

@@ -30,7 +30,7 @@ from flo.log.sqlite.upgrade import upgrade_log
 from flo.model.errors import Conflict, Corrupt, FloError, NotFound, Unavailable
 from flo.model.storage.archive import address_of
 from flo.model.storage.records import Chunk, PositionBy
-from flo.testing.log_examples import (
+from log.examples import (
     MEBIBYTE,
     NOON_MS,
     all_events,
@@ -43,7 +43,7 @@ from flo.testing.log_examples import (
     some_events,
     with_records,
 )
-from flo.testing.log_suite import LogSuite
+from log.suite import LogSuite
 from simulator.faults.disk import Act, RecordingDisk
 
 GOLDEN_FOLDER = Path(__file__).parent / "golden"

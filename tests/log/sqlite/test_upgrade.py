@@ -12,7 +12,7 @@ from flo.log.sqlite.file import default_connect
 from flo.log.sqlite.log import SqliteLog
 from flo.log.sqlite.upgrade import upgrade_log
 from flo.model.errors import Conflict, Corrupt, NotFound
-from flo.testing.log_examples import released, run_completed
+from log.examples import released, run_completed
 
 OLD = (Path(__file__).parent / "golden" / "format_1.sql").read_text()
 EVENTS = [released(2), run_completed(), released(4)]

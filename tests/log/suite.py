@@ -13,7 +13,7 @@ from flo.log.base import Log, LogEntry, LogTrimmed
 from flo.model.errors import Corrupt, NotFound, Unavailable
 from flo.model.storage.archive import ArchiveAddress, address_of
 from flo.model.storage.records import Chunk, PositionBy, StreamPosition
-from flo.testing.log_examples import (
+from log.examples import (
     MEBIBYTE,
     NOON_MS,
     action_registered,
