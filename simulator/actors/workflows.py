@@ -63,7 +63,7 @@ class SimulatedWorkflowClient(SimulatedActor):
             *[self._cancel] * 3,
             *[self._rerun] * 2,
             *[self._status] * 5,
-            *[self._wait] * 4,
+            *[self._wait] * 10,
             *[self._explain] * 3,
             *[self._history] * 2,
             self._steps,
