@@ -174,7 +174,7 @@ steps:
     transitions: {{success: end}}
   end:
     run: "@actions/dig"
-    poll: {{max_attempts: 2, base_delay_ms: 200}}
+    poll: {{max_attempts: 1, base_delay_ms: 200}}
     transitions: {ENDS}
 """
 
