@@ -342,6 +342,7 @@ def ended(run_id: str, status: WorkflowStatus = WorkflowStatus.COMPLETED) -> Wor
         attributes={},
         parent=None,
         origin=None,
+        definition=None,
         steps=[],
         waits=[],
         signals=[],

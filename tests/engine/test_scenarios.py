@@ -8,6 +8,7 @@ from engine.scenarios import ACTIONS, ScenarioGenerator
 from flo.engine.actions.events import ModuleStored
 from flo.engine.callers import CallerNoted
 from flo.engine.machine import EVENTS
+from flo.engine.plans.events import BreakerTurned
 from flo.engine.state import Tally
 from flo.model.actions import RegisterAction
 from flo.model.errors import FloError, Unexpected
@@ -101,6 +102,7 @@ def test_the_stories_are_worth_telling():
     assert len(refused) < 3_600
     told_elsewhere = {
         *of_workflows,
+        BreakerTurned,
         ModuleStored,
         CallerNoted,
     }  # see test_workflow_stories.py, test_guests.py

@@ -86,7 +86,7 @@ def everything_is_retried(monkeypatch):
     monkeypatch.setitem(PARTS, EndAttempt, end_attempt)
 
 
-@control(Invariant.CODES_KEPT)
+@control(Invariant.CODES_KEPT, follows=Invariant.ARCHIVE_REPLAYS)
 def a_step_forgets_the_code_of_its_run(monkeypatch):
     monkeypatch.setattr(
         wakes, "ActionEnded", lambda **fields: ActionEnded(**{**fields, "error_code": None})

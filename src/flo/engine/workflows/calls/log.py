@@ -142,9 +142,11 @@ class ItemOutputs:
         self._outputs, self._visits = outputs, visits
 
     def find(self, call: CallRecord) -> bytes | None:
+        """As the result of the join will have it: text that is no JSON is JSON then."""
         if not is_item_call(call) or call.visit != self._visits.get(call.step):
             return None
-        return self._outputs.get(call.branch)
+        output = self._outputs.get(call.branch)
+        return output if output is None else _encode(_joined_value(output))
 
     def filled(self, calls: Iterable[CallRecord]) -> list[CallRecord]:
         """The calls; those of these items have their outputs."""
@@ -189,6 +191,16 @@ class Outputs:
             self._joined[call.step] = values if isinstance(values, list) else []
         values, index = self._joined[call.step], int(call.branch.rpartition("/")[2])
         return _encode(values[index]) if index < len(values) else b""
+
+
+def _joined_value(output: bytes) -> Any:
+    """What a join makes of the output of an item."""
+    if not output:
+        return None
+    try:
+        return _decode(output)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return output.decode(errors="replace")
 
 
 def is_item_call(call: CallRecord) -> bool:
