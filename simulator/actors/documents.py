@@ -136,7 +136,7 @@ plans:
         action: "@actions/carry"
         priority: 100
         retry: {{max_attempts: 2, initial_delay_ms: 200}}
-        breaker: {{failure_threshold: 3, cooldown_ms: 5000}}
+        breaker: {{failure_threshold: 1, cooldown_ms: 3000}}
       - name: second
         action: "@actions/dig"
         priority: 50
