@@ -77,7 +77,7 @@ def the_late_result_of_a_lost_worker_is_accepted(monkeypatch):
     monkeypatch.setattr(reports, "is_held", too_generous)
 
 
-@control(Invariant.UNHEARD_IS_FREE, audited=True)
+@control(Invariant.UNHEARD_IS_FREE, audited=True, follows=Invariant.HOLDER_REPORTS)
 def a_claim_that_nobody_heard_uses_up_an_attempt(monkeypatch):
     def apply_requeued(state, event):
         reports.apply_requeued(state, event)
