@@ -65,7 +65,7 @@ class Fault(NamedTuple):
     """Whether the money was taken before."""
 
 
-class Course(NamedTuple):
+class FaultSequence(NamedTuple):
     faults: tuple[Fault, ...]
     later: str
     """What becomes of the order once it is paid."""
@@ -76,8 +76,8 @@ FAULTS = (
     Fault("slow"),
     *(Fault(how, has_effect=True) for how in ("slow", "lost", "left", "cancelled")),
 )
-COURSES = [
-    Course(faults, later)
+FAULT_SEQUENCES = [
+    FaultSequence(faults, later)
     for count in range(3)
     for faults in product(FAULTS, repeat=count)
     for later in ("small", "approved", "forgotten", "not shipped")
@@ -85,15 +85,15 @@ COURSES = [
 
 
 class Drive:
-    """One order, driven along a course."""
+    """One order, driven under a sequence of faults."""
 
-    def __init__(self, test: WorkflowTest, course: Course) -> None:
-        self._test, self._course, self.bank = test, course, Bank()
+    def __init__(self, test: WorkflowTest, sequence: FaultSequence) -> None:
+        self._test, self._sequence, self.bank = test, sequence, Bank()
         self._charge = self._stub()
         self._incarnation = 0
 
     async def run(self, *, refunds: bool) -> TestedRun:
-        test, later = self._test, self._course.later
+        test, later = self._test, self._sequence.later
         settings = {"max_retries": 1, "timeout_ms": LEASE_MS, "retry_delay_ms": 0}
         await test.ask(RegisterAction(name="charge-payment", **settings))
         await self._register()
@@ -103,20 +103,20 @@ class Drive:
         if refunds:
             test.action("refund-payment", does=self.bank.refund)
         run = await test.start({"order_id": "ORD-1", "amount": 900}, idempotency_key="ORD-1")
-        for number, fault in enumerate(self._course.faults, 1):
+        for number, fault in enumerate(self._sequence.faults, 1):
             await self._befall(run, number, fault)
         while not run.has_ended and "approval" not in run.waits_for:
             await test.pass_time(seconds=1)
         if not run.has_ended and later != "forgotten":
             await test.signal(run, "approval")
         await test.ended(run)
-        if any(fault == Fault("slow") for fault in self._course.faults):
+        if any(fault == Fault("slow") for fault in self._sequence.faults):
             self._charge_late()
         return run
 
     def _stub(self) -> Stub:
         stub: Stub | None = None
-        for how, has_effect in self._course.faults:
+        for how, has_effect in self._sequence.faults:
             answer = {
                 "does": self.bank.charge if has_effect else None,
                 "hangs": how != "closed",
@@ -169,16 +169,16 @@ class Drive:
 
     def _charge_late(self) -> None:
         """A worker that was too slow, and had not charged yet, does so now."""
-        number = self._course.faults.index(Fault("slow"))
+        number = self._sequence.faults.index(Fault("slow"))
         with suppress(NonRetryableError):
             for payment in self._charge.calls[number : number + 1]:
                 self.bank.charge(payment)
 
 
-async def wrong_with(form: Path, course: Course) -> str | None:
+async def wrong_with(form: Path, sequence: FaultSequence) -> str | None:
     """What is wrong with the money of an order in the end."""
     async with workflow_test(form) as test:
-        drive = Drive(test, course)
+        drive = Drive(test, sequence)
         run = await drive.run(refunds=form == ORDER)
     taken = drive.bank.taken
     if run.status == "completed":
@@ -186,12 +186,12 @@ async def wrong_with(form: Path, course: Course) -> str | None:
     return f"{run.status}, and {sum(taken)} is kept" if taken else None
 
 
-async def found_in(form: Path) -> dict[str, Course]:
-    """What is wrong with a form of the workflow, each with a course that shows it."""
+async def found_in(form: Path) -> dict[str, FaultSequence]:
+    """What is wrong with a form of the workflow, each with a sequence of faults that shows it."""
     wrong = {}
-    for course in COURSES:
-        if (problem := await wrong_with(form, course)) is not None:
-            wrong.setdefault(problem, course)
+    for sequence in FAULT_SEQUENCES:
+        if (problem := await wrong_with(form, sequence)) is not None:
+            wrong.setdefault(problem, sequence)
     return wrong
 
 
@@ -212,10 +212,10 @@ async def test_without_attempted_the_charge_of_a_lost_worker_stays(tmp_path: Pat
     """The control of `when`: by default only what has succeeded is undone."""
     form = tmp_path / ORDER.name
     form.write_text(ORDER.read_text("utf-8").replace("when: attempted", "when: succeeded"))
-    course = Course((Fault("lost", has_effect=True),) * 2, "small")
+    sequence = FaultSequence((Fault("lost", has_effect=True),) * 2, "small")
 
     async with workflow_test(form) as test:
-        drive = Drive(test, course)
+        drive = Drive(test, sequence)
         run = await drive.run(refunds=True)
 
     assert (run.status, drive.bank.taken) == ("failed", [900])

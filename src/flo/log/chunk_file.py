@@ -144,8 +144,8 @@ class _Reader:
         return chunk, checksum
 
     def _read_word(self) -> int:
-        (message,) = _word.unpack(self._read(_word.size))
-        return int(message)
+        (value,) = _word.unpack(self._read(_word.size))
+        return int(value)
 
     def _read(self, length: int) -> bytes:
         if length > self._size - self._file.tell():

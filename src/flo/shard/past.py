@@ -83,8 +83,7 @@ class Past:
         problems = []
         for beginning in sorted(self._beginnings(position), reverse=True, key=lambda one: one[0]):
             try:
-                position = beginning.position
-                return state_from(position, beginning.chunks()), position
+                return state_from(beginning.position, beginning.chunks()), beginning.position
             except (Corrupt, FileNotFoundError) as error:
                 problems.append(str(error))
         if problems:

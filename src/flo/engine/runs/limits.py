@@ -15,9 +15,7 @@ are changed, they hold for all of its live runs; what is running goes on, and co
 """
 
 from operator import itemgetter
-from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from flo.engine.actions.records import Action
@@ -28,6 +26,7 @@ from flo.engine.state import ActionPermits, Space, State
 from flo.model.ids import ActionName, run_id_of
 from flo.model.runs import RunStatus
 from flo.workflow.mapping import Scope, compile_template
+from flo.workflow.payload import value_of
 
 LIMIT_KEY_LENGTH_MAX = 1_024
 
@@ -136,20 +135,6 @@ def apply_rekeyed(state: State, event: RunsRekeyed) -> None:
         else:
             _permits(space, run.action, run.limit_key).waiting.push(run.priority, run.number)
     fit(space, event.action)
-
-
-def value_of(payload: bytes) -> Any:
-    """The JSON in a payload; text that is none stays text, and nothing is null."""
-    if not payload:
-        return None
-    try:
-        return msgspec.json.decode(payload)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return as_text(payload)
-
-
-def as_text(payload: bytes) -> str:
-    return payload.decode(errors="replace")
 
 
 def _admit(space: Space, name: ActionName, permits: ActionPermits) -> None:

@@ -50,7 +50,7 @@ class DefinitionLookup(RowLookup[DefinitionRecord], frozen=True):
         return _decode_definition(body)
 
 
-def digest_of(text: str) -> bytes:
+def text_digest(text: str) -> bytes:
     return sha256(text.encode()).digest()
 
 

@@ -16,7 +16,7 @@ from flo.engine.due import WORKFLOW
 from flo.engine.idempotency import IdempotencyKey
 from flo.engine.state import Deployed, Permits, Space, State, Workflow
 from flo.engine.workflows.calls.log import Outputs
-from flo.engine.workflows.definitions import archive_unneeded, digest_of
+from flo.engine.workflows.definitions import archive_unneeded, text_digest
 from flo.engine.workflows.events import (
     ChildCancelled,
     HistoryFiled,
@@ -81,7 +81,7 @@ def apply_created(state: State, event: WorkflowCreated) -> None:
     space = state.space_made(event.namespace)
     workflow = space.workflows.setdefault(event.name, Workflow())
     deployed = Deployed(
-        _decode_definition(event.definition), event.text, event.at_ms, digest_of(event.text)
+        _decode_definition(event.definition), event.text, event.at_ms, text_digest(event.text)
     )
     workflow.gone.pop(event.version, None)
     workflow.versions[event.version] = deployed

@@ -8,7 +8,7 @@ from flo.engine.context import Context
 from flo.engine.lists.paging import page_of
 from flo.engine.lists.portion import page_of_portion
 from flo.engine.state import Deployed, Space, State, Workflow
-from flo.engine.workflows.definitions import digest_of, in_archive, in_memory
+from flo.engine.workflows.definitions import in_archive, in_memory, text_digest
 from flo.engine.workflows.execution import COMPENSATION, Execution, step_at
 from flo.engine.workflows.execution import HISTORY_PART_LENGTH as PART_LENGTH
 from flo.engine.workflows.lists.live import status_of
@@ -80,7 +80,7 @@ def get_workflow(state: State, query: GetWorkflow, context: Context) -> Workflow
         created_at_ms=archived.created_at_ms,
         text=archived.text,
         live_runs=sum(workflow.live.values()),
-        definition=digest_of(archived.text).hex(),
+        definition=text_digest(archived.text).hex(),
         deleted=True,
     )
 

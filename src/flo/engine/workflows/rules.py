@@ -24,7 +24,7 @@ from flo.engine.workflows.advance.base import Advance
 from flo.engine.workflows.advance.moves import Moves
 from flo.engine.workflows.advance.stepper import carry_out
 from flo.engine.workflows.advance.unknown import MAY_HAVE_HAPPENED, left_unknown, unknown_at_end
-from flo.engine.workflows.definitions import digest_of
+from flo.engine.workflows.definitions import text_digest
 from flo.engine.workflows.events import (
     ChildCancelled,
     HistoryFiled,
@@ -111,12 +111,12 @@ def decide_create(state: State, command: CreateWorkflow, context: Context) -> De
         version=definition.version,
         created=known is None,
         problems=found,
-        definition=digest_of(command.text).hex(),
+        definition=text_digest(command.text).hex(),
     )
     if known is not None and known.text == command.text:
         return Decision(reply)
     space = state.space(command.namespace)
-    digest = digest_of(command.text)
+    digest = text_digest(command.text)
     deleted = space.deleted_versions.get(definition.name, {}).get(definition.version, digest)
     if known is not None or deleted != digest:
         raise Conflict(

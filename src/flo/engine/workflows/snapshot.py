@@ -8,7 +8,7 @@ from flo.engine.idempotency import FinishedKeys
 from flo.engine.snapshot import Section, SnapshotPart, in_chunks
 from flo.engine.state import Deployed, State, Workflow
 from flo.engine.workflows.calls.log import CallLog
-from flo.engine.workflows.definitions import digest_of
+from flo.engine.workflows.definitions import text_digest
 from flo.engine.workflows.execution import Execution
 from flo.engine.workflows.folds import (
     keys_of,
@@ -139,7 +139,7 @@ def _restore_workflow(state: State, part: WorkflowPart) -> None:
     workflow = Workflow()
     for each, versions in ((part.versions, workflow.versions), (part.gone, workflow.gone)):
         for one in each:
-            definition, digest = _decode(one.definition), digest_of(one.text)
+            definition, digest = _decode(one.definition), text_digest(one.text)
             deployed = Deployed(definition, one.text, one.created_at_ms, digest)
             versions[deployed.definition.version] = deployed
     workflow.enabled = part.enabled

@@ -5,8 +5,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from flo.engine.runs.limits import value_of
 from flo.engine.workflows.events import BranchOpened, StepStarted
+from flo.workflow.payload import value_of
 from flows import document, events_of, workflow_harness
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from flo.engine.workflows.calls.log import DIGEST_LENGTH, Outputs, digest_of
+from flo.engine.workflows.calls.log import DIGEST_LENGTH, Outputs, input_digest
 from flo.model.errors import NotFound
 from flo.model.executions.steps import GetSteps
 from flows import document, one_step, workflow_harness
@@ -35,7 +35,7 @@ def outputs(record):
     return [json.loads(found.of(call) or b"null") for call in record.calls.calls]
 
 
-def test_a_call_has_its_run_its_times_and_a_digest_of_its_input():
+def test_a_call_has_its_run_its_times_and_a_input_digest_its_input():
     harness = workflow_harness(LOOP, "check")
     harness.later(5).start(value={"id": 7})
     harness.later(10)
@@ -44,7 +44,7 @@ def test_a_call_has_its_run_its_times_and_a_digest_of_its_input():
     (call,) = harness.record().calls.calls
 
     assert (call.run_id, call.began_ms, call.took_ms) == ("check-1", 0, 10)
-    assert call.digest == digest_of(b"null")
+    assert call.digest == input_digest(b"null")
     assert len(call.digest) == DIGEST_LENGTH
     assert call.output is None  # the result of the step has it
 

@@ -9,7 +9,6 @@ forEach ──▸ branches for some items ────────┴──▸ o
 import msgspec
 from msgspec.structs import replace
 
-from flo.engine.runs.limits import value_of
 from flo.engine.workflows.advance.base import EVENTS_PER_ADVANCE_MAX, Advance
 from flo.engine.workflows.advance.moves import (
     BeginItem,
@@ -45,6 +44,7 @@ from flo.engine.workflows.records import Branch
 from flo.model.workflows import BranchName, BranchPhase, StepName
 from flo.workflow.mapping import compile_mapping
 from flo.workflow.outcome import EXECUTION_FAILURE, FAILURE, SUCCESS, StepError
+from flo.workflow.payload import value_of
 from flo.workflow.steps import JOIN_ALL, ForEachStep, ParallelStep, Step, needed
 
 ITEMS_OPEN_MAX = 1_000

@@ -4,11 +4,11 @@ from typing import Any
 
 import msgspec
 
-from flo.engine.runs.limits import as_text, value_of
 from flo.engine.workflows.execution import Execution
 from flo.model.ids import PAYLOAD_LENGTH_MAX
 from flo.workflow.mapping import Path, Root, Scope, StepValue, compile_mapping
 from flo.workflow.outcome import StepError
+from flo.workflow.payload import as_text, value_of
 
 NOT_JSON = "payload_not_json"
 _NOT_JSON = (

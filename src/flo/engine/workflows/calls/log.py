@@ -66,7 +66,7 @@ class CallLog:
     def note_input(self, branch: BranchName, payload: bytes) -> None:
         """What a call that has begun was given."""
         call = self.under_way[branch]
-        self.under_way[branch] = replace(call, digest=digest_of(payload))
+        self.under_way[branch] = replace(call, digest=input_digest(payload))
 
     def leave_unknown(self, branch: BranchName, end: AttemptEnd) -> None:
         """Nobody knows what came of an attempt of the call under way."""
@@ -142,11 +142,9 @@ class ItemOutputs:
         self._outputs, self._visits = outputs, visits
 
     def find(self, call: CallRecord) -> bytes | None:
-        """As the result of the join will have it: text that is no JSON is JSON then."""
         if not is_item_call(call) or call.visit != self._visits.get(call.step):
             return None
-        output = self._outputs.get(call.branch)
-        return output if output is None else _encode(_joined_value(output))
+        return self._outputs.get(call.branch)
 
     def filled(self, calls: Iterable[CallRecord]) -> list[CallRecord]:
         """The calls; those of these items have their outputs."""
@@ -193,21 +191,11 @@ class Outputs:
         return _encode(values[index]) if index < len(values) else b""
 
 
-def _joined_value(output: bytes) -> Any:
-    """What a join makes of the output of an item."""
-    if not output:
-        return None
-    try:
-        return _decode(output)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return output.decode(errors="replace")
-
-
 def is_item_call(call: CallRecord) -> bool:
     """Whether a call is that of an item: its branch is named after its own step."""
     opener, _, leaf = call.branch.rpartition("/")
     return leaf.isdecimal() and opener.rpartition("/")[2] == call.step
 
 
-def digest_of(payload: bytes) -> bytes:
+def input_digest(payload: bytes) -> bytes:
     return sha256(payload).digest()[:DIGEST_LENGTH]

@@ -16,7 +16,7 @@ from flo.engine.workflows.records import (
 )
 from flo.model.ids import RunId
 from flo.model.views.attempts import AttemptEnd
-from flo.model.workflows import BranchName
+from flo.model.workflows import BranchName, StepName
 from flo.workflow.definition import Definition
 
 Entry: TypeAlias = CallRecord | Signal | ControlRecord
@@ -94,16 +94,7 @@ class CallsAhead:
     def ended(self, call: CallRecord) -> None:
         ahead = self._of_branch.get(call.branch)
         known = ahead[0] if ahead else None
-        if (
-            ahead is None
-            or known is None
-            or (known.step, known.visit, known.attempt)
-            != (
-                call.step,
-                call.visit,
-                call.attempt,
-            )
-        ):
+        if ahead is None or known is None or _attempt_of(known) != _attempt_of(call):
             raise Diverged(f"{call} has ended, not {known}")
         ahead.popleft()
         self._refused[call.branch] -= bool(self._refused[call.branch])
@@ -111,7 +102,11 @@ class CallsAhead:
 
 def is_at(call: CallRecord, now: Branch) -> bool:
     """Whether a call is one of the attempt that a branch is at."""
-    return (call.step, call.visit, call.attempt) == (now.step, now.visit, now.attempt)
+    return _attempt_of(call) == _attempt_of(now)
+
+
+def _attempt_of(one: CallRecord | Branch) -> tuple[StepName, int, int]:
+    return one.step, one.visit, one.attempt
 
 
 def _place(now: Branch) -> str:

@@ -20,7 +20,7 @@ from flo.engine.workflows.advance import wakes
 from flo.engine.workflows.advance.moves import Moves
 from flo.engine.workflows.advance.stepper import carry_out
 from flo.engine.workflows.advance.unknown import left_unknown
-from flo.engine.workflows.calls.log import Outputs
+from flo.engine.workflows.calls.log import Outputs, is_item_call
 from flo.engine.workflows.events import (
     ChildCancelled,
     SignalReceived,
@@ -47,6 +47,7 @@ from flo.model.ids import NAMESPACE_DEFAULT, RunId
 from flo.model.runs import PRIORITY_DEFAULT
 from flo.model.workflows import MAIN, BranchName, BranchPhase
 from flo.workflow.outcome import TIMEOUT
+from flo.workflow.payload import value_of
 
 TIMED = frozenset((BranchPhase.RETRY, BranchPhase.POLL, BranchPhase.REST))
 """The phases that end at a time, and another call begins."""
@@ -262,7 +263,10 @@ def _first_difference(what: str, were: list[object], are: list[object]) -> Itera
 
 
 def _call(call: CallRecord) -> object:
-    return replace(call, after=0)
+    """What is compared of a call. A join has outputs of its items as values; one that was filed
+    before the join ended is as it came."""
+    output = value_of(call.output or b"") if is_item_call(call) else call.output
+    return replace(call, after=0, output=None), output
 
 
 def _path(history: tuple[HistoryEntry, ...]) -> list[object]:
