@@ -42,6 +42,7 @@ WASM = [
         "worker: flo-inline\n"
         "started: <time>\n"
         "finished: <time>\n"
+        "took: <took> ms\n"
         "outcome: success\n"
         'output: {"eligible":true,"rules_evaluated":2,"rules_passed":2}',
     ),

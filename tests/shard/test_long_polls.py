@@ -202,7 +202,7 @@ def test_when_all_have_left_nothing_of_them_remains(polls):
         submission.unpark()
 
     assert polls.everyone() == []
-    assert not any((*polls._lines.values(), polls._queries, *polls._ending))
+    assert not any((*polls._queues.values(), polls._queries, *polls._ending))
 
 
 # Group reads

@@ -27,6 +27,7 @@ RUN = WorkflowRunView(
     run_id="wfrun-1",
     workflow="größe",
     version="1",
+    definition="ab12",
     namespace="default",
     status=WorkflowStatus.WAITING,
     paused=True,

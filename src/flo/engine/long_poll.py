@@ -5,7 +5,7 @@ they are news. A message that is woken is asked again; while its reply is empty,
 
     event ──wakes──▸ subjects ──▸ who waits for them ──offers──▸ asked again, with a reply or not
 
-Those who would find the same wait in one line, so that nobody is asked in vain behind another.
+Those who would find the same wait in one queue, so that nobody is asked in vain behind another.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
@@ -65,7 +65,7 @@ Waiter: TypeAlias = tuple[Any, Any]
 """Who waits, as the shard knows it, and with which message."""
 
 
-class Line(Protocol):
+class WaitQueue(Protocol):
     """Those who wait for a subject and would find the same, in the order in which they came."""
 
     @property
@@ -77,9 +77,9 @@ class Line(Protocol):
     def __iter__(self) -> Iterator[Waiter]: ...
 
 
-def everyone(state: State, subject: Subject, lines: Sequence[Line]) -> Iterator[Waiter]:
-    for line in lines:
-        yield from line
+def everyone(state: State, subject: Subject, queues: Sequence[WaitQueue]) -> Iterator[Waiter]:
+    for queue in queues:
+        yield from queue
 
 
 class LongPoll(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,8 +91,8 @@ class LongPoll(msgspec.Struct, frozen=True, kw_only=True):
     ended_by: Callable[[Any], Iterable[Subject]] = lambda message: ()
     """What ends the wait: the message is not asked again, but told its empty reply."""
     alike: Callable[[State, Any], Hashable] = lambda state, message: None
-    """Who waits in one line: messages for which this is the same would find the same."""
-    offers: Callable[[State, Subject, Sequence[Line]], Iterable[Waiter]] = everyone
+    """Who waits in one queue: messages for which this is the same would find the same."""
+    offers: Callable[[State, Subject, Sequence[WaitQueue]], Iterable[Waiter]] = everyone
     """Of those who wait for a subject: who is asked now, one after the other, and what."""
     again_at_ms: Callable[[State, Any, Context], int | None] = lambda state, message, context: None
     """When a message that found nothing is to be asked again, though no event wakes it."""

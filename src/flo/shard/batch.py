@@ -21,8 +21,8 @@ FEW_MESSAGES = 4
 FEW_EVENTS = 100
 SMALL_LENGTH = 64 * 1024
 
-_NAMES = {one.message: one.opcode for one in OPERATIONS}
-"""What a part of a batch calls the operations in it."""
+_OPCODES = {one.message: one.opcode for one in OPERATIONS}
+"""Commands that are no operations, such as ticks, are called by their class."""
 
 
 class CallerPart:
@@ -34,7 +34,7 @@ class CallerPart:
         self._counts: dict[int | str, int] = {}
 
     def count(self, message: Message) -> None:
-        operation = _NAMES.get(type(message)) or type(message).__name__
+        operation = _OPCODES.get(type(message)) or type(message).__name__
         self._counts[operation] = self._counts.get(operation, 0) + 1
 
     def complete(self, end: int) -> CallerNoted:

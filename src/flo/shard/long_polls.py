@@ -1,7 +1,7 @@
 """Long polls that wait: what wakes each of them, and until when.
 
     subject ──▸ the submissions that wait for it, in the order in which they came
-                commands stand in lines of those that would find the same
+                commands stand in queues of those that would find the same
 
 A submission waits for several subjects; it leaves all of them when it is answered, withdrawn or
 asked again.
@@ -22,10 +22,10 @@ from flo.shard.submission import Answer, Submission
 Index: TypeAlias = dict[Subject, dict[Submission, None]]
 
 FIRST = 16
-"""Of a line, so many are looked at before all of it is."""
+"""Of a queue, so many are looked at before all of it is."""
 
 
-class WaitingLine:
+class ParkedQueue:
     """Those who wait for a subject with messages of a kind that are alike."""
 
     __slots__ = ("_submissions", "alike")
@@ -54,8 +54,8 @@ class WaitingLine:
         self._submissions.pop(submission, None)
 
 
-LineKey: TypeAlias = tuple[type[Message], Hashable]
-Lines: TypeAlias = dict[Subject, dict[LineKey, WaitingLine]]
+QueueKey: TypeAlias = tuple[type[Message], Hashable]
+Queues: TypeAlias = dict[Subject, dict[QueueKey, ParkedQueue]]
 
 
 class LongPolls:
@@ -70,7 +70,7 @@ class LongPolls:
         self._clock = clock
         self._put = put
         self._tell = tell
-        self._lines: dict[Turn, Lines] = {Turn.READS: {}, Turn.CLAIMS: {}}
+        self._queues: dict[Turn, Queues] = {Turn.READS: {}, Turn.CLAIMS: {}}
         """The commands that wait."""
         self._queries: Index = {}
         self._ending: list[Index] = [{} for _ in Turn]
@@ -94,10 +94,10 @@ class LongPolls:
         ending, ends = self._ending[poll.turn], tuple(poll.ended_by(message))
         for subject in ends:
             ending.setdefault(subject, {})[submission] = None
-        leave_lines = self._stand(submission, poll, message, state)
+        leave_queues = self._stand(submission, poll, message, state)
 
         def leave() -> None:
-            leave_lines()
+            leave_queues()
             _remove(ending, ends, submission)
 
         if submission.until_ms is None:
@@ -116,16 +116,16 @@ class LongPolls:
                 self._queries.setdefault(subject, {})[submission] = None
             return partial(_remove, self._queries, subjects, submission)
         submission.alike = poll.alike(state, message)
-        lines, key = self._lines[poll.turn], (type(message), submission.alike)
+        queues, key = self._queues[poll.turn], (type(message), submission.alike)
         for subject in subjects:
-            of_subject = lines.setdefault(subject, {})
-            if (line := of_subject.get(key)) is None:
-                line = of_subject[key] = WaitingLine(submission.alike)
-            line.join(submission)
-        return partial(_leave_lines, lines, subjects, key, submission)
+            of_subject = queues.setdefault(subject, {})
+            if (queue := of_subject.get(key)) is None:
+                queue = of_subject[key] = ParkedQueue(submission.alike)
+            queue.join(submission)
+        return partial(_leave_queues, queues, subjects, key, submission)
 
     def stay(self, submission: Submission, poll: LongPoll, now_ms: int, state: State) -> None:
-        """Let one that was asked in vain wait on, in another line if it belongs there now."""
+        """Let one that was asked in vain wait on, in another queue if it belongs there now."""
         if poll.alike(state, submission.messages[0]) != submission.alike:
             submission.unpark()
             self.park(submission, poll, submission.empty_reply, now_ms, state)
@@ -139,15 +139,15 @@ class LongPolls:
         self, turn: Turn, events: Sequence[Event], state: State
     ) -> Iterator[tuple[Submission, Message | None]]:
         """Who is to be asked now, one after the other, and what; None if its wait has ended."""
-        lines, ending = self._lines[turn], self._ending[turn]
-        if not lines:
+        queues, ending = self._queues[turn], self._ending[turn]
+        if not queues:
             return
         subjects = _news(events, state)
         for subject in subjects:
             for submission in tuple(ending.get(subject, ())):
                 yield submission, None
         for subject in subjects:
-            for kind, alike in _by_kind(lines.get(subject, {})).items():
+            for kind, alike in _by_kind(queues.get(subject, {})).items():
                 for submission, message in LONG_POLLS[kind].offers(state, subject, alike):
                     if submission.is_parked:
                         yield submission, message
@@ -162,14 +162,14 @@ class LongPolls:
         return [(one, _narrowed(one.messages[0], subjects)) for one, subjects in woken.items()]
 
     def everyone(self) -> list[Submission]:
-        lines = (
-            line
-            for turn in self._lines.values()
-            for lines in turn.values()
-            for line in lines.values()
+        queues = (
+            queue
+            for turn in self._queues.values()
+            for of_subject in turn.values()
+            for queue in of_subject.values()
         )
-        in_lines = (submission for line in lines for submission, _ in line)
-        everyone = chain(in_lines, chain.from_iterable(self._queries.values()))
+        in_queues = (submission for queue in queues for submission, _ in queue)
+        everyone = chain(in_queues, chain.from_iterable(self._queries.values()))
         return list(dict.fromkeys(everyone))
 
     def _ask_again(self, submission: Submission) -> None:
@@ -199,24 +199,24 @@ def _narrowed(message: Message, subjects: Sequence[Subject]) -> Message:
     return LONG_POLLS[type(message)].narrowed(message, subjects)
 
 
-def _by_kind(lines: dict[LineKey, WaitingLine]) -> dict[type[Message], list[WaitingLine]]:
-    kinds: dict[type[Message], list[WaitingLine]] = {}
-    for (kind, _), line in lines.items():
-        kinds.setdefault(kind, []).append(line)
+def _by_kind(queues: dict[QueueKey, ParkedQueue]) -> dict[type[Message], list[ParkedQueue]]:
+    kinds: dict[type[Message], list[ParkedQueue]] = {}
+    for (kind, _), queue in queues.items():
+        kinds.setdefault(kind, []).append(queue)
     return kinds
 
 
-def _leave_lines(
-    lines: Lines, subjects: Sequence[Subject], key: LineKey, submission: Submission
+def _leave_queues(
+    queues: Queues, subjects: Sequence[Subject], key: QueueKey, submission: Submission
 ) -> None:
     for subject in subjects:
-        of_subject = lines.get(subject, {})
-        if (line := of_subject.get(key)) is not None:
-            line.leave(submission)
-            if not line:
+        of_subject = queues.get(subject, {})
+        if (queue := of_subject.get(key)) is not None:
+            queue.leave(submission)
+            if not queue:
                 del of_subject[key]
             if not of_subject:
-                del lines[subject]
+                del queues[subject]
 
 
 def _remove(index: Index, subjects: Sequence[Subject], submission: Submission) -> None:

@@ -20,11 +20,11 @@ from flo.engine.long_poll import (
     TRIGGERS,
     WORKER_DRAINS,
     WORKER_LEFT,
-    Line,
     LongPoll,
     Subject,
     Turn,
     Waiter,
+    WaitQueue,
     everyone,
     whole_namespace,
 )
@@ -56,13 +56,13 @@ def read_alike(state: State, read: ReadGroup) -> Hashable:
     return read.stream, read.group
 
 
-def read_offers(state: State, subject: Subject, lines: Sequence[Line]) -> Iterator[Waiter]:
+def read_offers(state: State, subject: Subject, queues: Sequence[WaitQueue]) -> Iterator[Waiter]:
     """The consumers of each group, while it has something; when all is over, everyone."""
     if subject[0] not in (GROUPS, TRIGGERS):
-        yield from everyone(state, subject, lines)
+        yield from everyone(state, subject, queues)
         return
-    for line in lines:
-        for waiter, read in line:
+    for queue in queues:
+        for waiter, read in queue:
             if not _is_worth_while(state, read):
                 break
             yield waiter, read

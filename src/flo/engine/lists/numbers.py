@@ -56,3 +56,19 @@ class NumberSet:
         self._blocks = {place: block for place, block in self._blocks.items() if block}
         self._order = sorted(self._blocks)
         self._empty_count = 0
+
+
+class NumbersByName(dict[str, NumberSet]):
+    """A set of numbers under each name that has any."""
+
+    def add(self, name: str, number: int) -> None:
+        numbers = self.get(name)
+        if numbers is None:
+            numbers = self[name] = NumberSet()
+        numbers.add(number)
+
+    def remove(self, name: str, number: int) -> None:
+        numbers = self[name]
+        numbers.remove(number)
+        if not numbers:
+            del self[name]

@@ -14,11 +14,11 @@ from flo.engine.long_poll import (
     RUN,
     WORKER_DRAINS,
     WORKER_LEFT,
-    Line,
     LongPoll,
     Subject,
     Turn,
     Waiter,
+    WaitQueue,
     everyone,
     whole_namespace,
 )
@@ -63,14 +63,14 @@ def _labels(state: State, claim: Claim) -> LaneKey:
     return lane_key(worker.labels if worker is not None else None)
 
 
-def _offers(state: State, subject: Subject, lines: Sequence[Line]) -> Iterator[Waiter]:
+def _offers(state: State, subject: Subject, queues: Sequence[WaitQueue]) -> Iterator[Waiter]:
     """From the least busy worker on, while something is ready: each gets an equal share."""
     kind, namespace, name = subject
     if kind != ACTION:
-        yield from everyone(state, subject, lines)
+        yield from everyone(state, subject, queues)
         return
-    space, left = state.space(namespace), sum(map(len, lines))
-    for ahead in _by_turns(space, name, lines):
+    space, left = state.space(namespace), sum(map(len, queues))
+    for ahead in _by_turns(space, name, queues):
         ahead.sort(key=lambda waiter: _load(state, waiter[1]))
         for waiter, claim in ahead:
             if not space.has_ready(name):
@@ -83,10 +83,12 @@ def _offers(state: State, subject: Subject, lines: Sequence[Line]) -> Iterator[W
             yield waiter, replace(claim, max_tasks=share) if is_shared else claim
 
 
-def _by_turns(space: Space, name: ActionName, lines: Sequence[Line]) -> Iterator[list[Waiter]]:
-    """Some at a time of those who have waited longest, as many from each line that finds anything:
+def _by_turns(
+    space: Space, name: ActionName, queues: Sequence[WaitQueue]
+) -> Iterator[list[Waiter]]:
+    """Some at a time of those who have waited longest, as many from each queue that finds anything:
     what is ready need not be for the labels of everyone."""
-    waiting = [(line, iter(line)) for line in lines]
+    waiting = [(queue, iter(queue)) for queue in queues]
     while waiting := [one for one in waiting if _is_open(space, name, one[0].alike)]:
         count = -(-CLAIMS_COMPARED // len(waiting))
         some = [list(islice(rest, count)) for _, rest in waiting]

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from heapq import merge
 from typing import Any
 
-from flo.engine.lists.numbers import NumberSet
+from flo.engine.lists.numbers import NumbersByName, NumberSet
 from flo.engine.runs.records import Run
 from flo.model.ids import ActionName, RunId, run_id_of
 from flo.model.runs import LIVE, RunStatus
@@ -26,21 +26,15 @@ class _RunsInStatus:
     __slots__ = ("of_action", "sequences")
 
     def __init__(self) -> None:
-        self.of_action: dict[ActionName, NumberSet] = {}
+        self.of_action = NumbersByName()
         self.sequences = NumberSet()
 
     def add(self, run: Run) -> None:
-        numbers = self.of_action.get(run.action)
-        if numbers is None:
-            numbers = self.of_action[run.action] = NumberSet()
-        numbers.add(run.number)
+        self.of_action.add(run.action, run.number)
         self.sequences.add(run.sequence)
 
     def remove(self, run: Run) -> None:
-        numbers = self.of_action[run.action]
-        numbers.remove(run.number)
-        if not numbers:
-            del self.of_action[run.action]
+        self.of_action.remove(run.action, run.number)
         self.sequences.remove(run.sequence)
 
 

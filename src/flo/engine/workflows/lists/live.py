@@ -14,7 +14,7 @@ from heapq import merge
 from itertools import groupby
 from typing import Any
 
-from flo.engine.lists.numbers import NumberSet
+from flo.engine.lists.numbers import NumbersByName, NumberSet
 from flo.engine.workflows.execution import Execution
 from flo.model.ids import RunId
 from flo.model.workflows import MAIN, BranchPhase, WorkflowName, WorkflowStatus
@@ -32,15 +32,15 @@ class _ExecutionsInStatus:
 
     def __init__(self) -> None:
         self.all = NumberSet()
-        self.of_workflow: dict[WorkflowName, NumberSet] = {}
+        self.of_workflow = NumbersByName()
 
     def add(self, workflow: WorkflowName, number: int) -> None:
         self.all.add(number)
-        _add(self.of_workflow, workflow, number)
+        self.of_workflow.add(workflow, number)
 
     def remove(self, workflow: WorkflowName, number: int) -> None:
         self.all.remove(number)
-        _remove(self.of_workflow, workflow, number)
+        self.of_workflow.remove(workflow, number)
 
     def below(self, workflow: WorkflowName | None, number: int) -> Iterator[int]:
         numbers = self.all if workflow is None else self.of_workflow.get(workflow, NOTHING)
@@ -163,17 +163,3 @@ def _below(numbers: NumberSet | int, below: int) -> Iterator[int]:
     if isinstance(numbers, NumberSet):
         return numbers.below(below)
     return iter((numbers,) if numbers < below else ())
-
-
-def _add(index: dict[str, NumberSet], name: str, number: int) -> None:
-    numbers = index.get(name)
-    if numbers is None:
-        numbers = index[name] = NumberSet()
-    numbers.add(number)
-
-
-def _remove(index: dict[str, NumberSet], name: str, number: int) -> None:
-    numbers = index[name]
-    numbers.remove(number)
-    if not numbers:
-        del index[name]
