@@ -65,6 +65,7 @@ _HOMES = {
     "flo.worker.outcome": "ActionError ActionResult NonRetryableError",
     "flo.worker.streams.context": "StreamContext",
     "flo.worker.streams.worker": "StreamWorker",
+    "flo.worker.stuck": "WorkerStuck",
 }
 HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 

@@ -120,5 +120,6 @@ from flo.worker.outcome import ActionResult as ActionResult
 from flo.worker.outcome import NonRetryableError as NonRetryableError
 from flo.worker.streams.context import StreamContext as StreamContext
 from flo.worker.streams.worker import StreamWorker as StreamWorker
+from flo.worker.stuck import WorkerStuck as WorkerStuck
 
 __version__: str

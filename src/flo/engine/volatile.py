@@ -21,6 +21,8 @@ class Presence(NamedTuple):
     heard_at_ms: int
     reported_load: int | None
     """None until a heartbeat says it: after a registration, a restart, or too long a silence."""
+    abandoned: int = 0
+    """How many handlers were told to stop, and still run."""
 
 
 class Notification(NamedTuple):

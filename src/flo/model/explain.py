@@ -20,6 +20,8 @@ class CauseCode(StrEnum):
     WORKER_DISCONNECTED = "worker_disconnected"
     """A worker that has it, or could take it, has lost its connection, and may come back."""
     WORKER_DRAINING = "worker_draining"
+    WORKER_STUCK = "worker_stuck"
+    """Every place of a worker that could take it is held by a handler that does not stop."""
     LABELS_UNMATCHED = "labels_unmatched"
     WORKERS_BUSY = "workers_busy"
     EXECUTION_PLACES_TAKEN = "execution_places_taken"

@@ -182,6 +182,8 @@ class WorkerView(Message):
     build_id: str | None = None
     """Which build of its code it runs, as it says."""
     handlers: list[HandlerInfo] = msgspec.field(default_factory=list)
+    abandoned: int = 0
+    """How much of its load are handlers that were told to stop, and still run."""
 
 
 class WorkerPage(Message):
@@ -283,6 +285,11 @@ class Heartbeat(Command[WorkerKnown]):
     namespace: Namespace = NAMESPACE_DEFAULT
     current_load: Annotated[
         int, Range(0, CONCURRENCY_MAX), about("How many tasks it has in hand.")
+    ] = 0
+    abandoned: Annotated[
+        int,
+        Range(0, CONCURRENCY_MAX),
+        about("How many of them were told to stop and still run: they hold its places."),
     ] = 0
 
 

@@ -336,6 +336,23 @@ def test_a_worker_is_active_until_a_heartbeat_says_that_it_has_no_load():
     assert status(engine) is WorkerStatus.ACTIVE
 
 
+def test_handlers_that_do_not_stop_are_load_and_make_a_full_worker_unhealthy():
+    engine = given(RegisterWorker(worker_id=ANNA, processes=["send"], max_concurrency=2))
+    some = Heartbeat(worker_id=ANNA, current_load=1, abandoned=1)
+
+    assert engine.execute(some).reply.status is WorkerStatus.ACTIVE
+    assert (status(engine), load(engine)) == (WorkerStatus.ACTIVE, 1)
+
+    every = Heartbeat(worker_id=ANNA, current_load=2, abandoned=2)
+    assert engine.execute(every).reply.status is WorkerStatus.UNHEALTHY
+    assert (status(engine), load(engine)) == (WorkerStatus.UNHEALTHY, 2)
+
+    engine.execute(Claim(worker_id=ANNA, actions=["send"]))
+    assert status(engine) is WorkerStatus.UNHEALTHY
+    engine.execute(DrainWorker(worker_id=ANNA))
+    assert status(engine) is WorkerStatus.DRAINING
+
+
 def test_the_load_is_what_the_worker_has_in_hand_whatever_it_said():
     engine = given(SEND, REGISTER, INVOKE, INVOKE, HEARTBEAT)
 

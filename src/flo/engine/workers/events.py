@@ -80,6 +80,7 @@ class LoadReported(Observation):
     namespace: Namespace
     worker_id: WorkerId
     load: int | None
+    abandoned: int = 0
 
 
 class TaskCancelled(Observation):

@@ -25,12 +25,14 @@ def observe_heard(volatile: VolatileState, observation: WorkerHeard, now_ms: int
     worker = observation.namespace, observation.worker_id
     known = volatile.heard(*worker)
     was_silent = now_ms - known.heard_at_ms > SILENCE_MS_MAX
-    volatile.presence[worker] = Presence(now_ms, None if was_silent else known.reported_load)
+    volatile.presence[worker] = Presence(
+        now_ms, None if was_silent else known.reported_load, known.abandoned
+    )
 
 
 def observe_load(volatile: VolatileState, observation: LoadReported, now_ms: int) -> None:
     volatile.presence[observation.namespace, observation.worker_id] = Presence(
-        now_ms, observation.load
+        now_ms, observation.load, observation.abandoned
     )
 
 

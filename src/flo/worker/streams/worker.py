@@ -23,6 +23,7 @@ from flo.worker.lifecycle import LifecyclePolicy, Work
 from flo.worker.streams.context import RecordPosition, StreamContext
 from flo.worker.streams.membership import Membership
 from flo.worker.streams.reads import ReadPace, Reads
+from flo.worker.stuck import STUCK_TIMEOUT_S_DEFAULT
 
 H = TypeVar("H", bound=Handler)
 
@@ -67,6 +68,8 @@ class StreamWorker(BaseWorker):
         heartbeat_interval: float = 30.0,
         drain_timeout: float = 30.0,
         cancel_grace: float = 10.0,
+        stuck_timeout: float = STUCK_TIMEOUT_S_DEFAULT,
+        exit_when_stuck: bool = True,
         blocking_limit: float = 1.0,
         log_level: str | None = None,
         build_id: str | None = None,
@@ -77,9 +80,12 @@ class StreamWorker(BaseWorker):
         may use the same `consumer` at a time; unless it is given, it is the worker's id. `build_id`
         says which build of your code it runs; FLO_BUILD_ID does, too.
         """
+        times = LifecyclePolicy(
+            concurrency, block_ms, heartbeat_interval, drain_timeout, cancel_grace, stuck_timeout
+        )
         super().__init__(
             address,
-            LifecyclePolicy(concurrency, block_ms, heartbeat_interval, drain_timeout, cancel_grace),
+            times._replace(exit_when_stuck=exit_when_stuck),
             namespace=namespace,
             worker_id=worker_id,
             machine_id=machine_id,

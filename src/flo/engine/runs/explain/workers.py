@@ -12,7 +12,7 @@ from flo.engine.runs.records import Run
 from flo.engine.state import Space, State
 from flo.engine.workers.presence import connection_of
 from flo.engine.workers.records import Worker
-from flo.engine.workers.rules import worker_status
+from flo.engine.workers.rules import is_stuck, worker_status
 from flo.model.explain import Cause, CauseCode, since_when
 from flo.model.ids import Namespace
 from flo.model.workers import INLINE_WORKER_ID, WorkerConnection, WorkerStatus
@@ -26,6 +26,7 @@ class _Candidates(NamedTuple):
     able: list[Worker]
     busy: list[Worker]
     draining: list[Worker]
+    stuck: list[Worker]
     disconnected: list[Worker]
     gone: list[Worker]
     other_labels: list[Worker]
@@ -44,6 +45,7 @@ def who_could_take(state: State, namespace: Namespace, run: Run, context: Contex
     causes = [
         *(disconnected(worker, namespace, context) for worker in found.disconnected),
         *(_gone(worker, namespace, run, context) for worker in found.gone),
+        *(_stuck(worker, run) for worker in found.stuck),
         *(_draining(worker, run) for worker in found.draining),
     ][:WORKERS_SHOWN_MAX]
     if found.other_labels:
@@ -52,21 +54,23 @@ def who_could_take(state: State, namespace: Namespace, run: Run, context: Contex
 
 
 def _candidates(space: Space, namespace: Namespace, run: Run, context: Context) -> _Candidates:
-    found = _Candidates([], [], [], [], [], [])
+    found = _Candidates([], [], [], [], [], [], [])
     for worker in space.workers.values():
         if run.action not in worker.actions:
             continue
         status = worker_status(space, worker, namespace, context)
         connection = connection_of(worker, namespace, context)
+        abandoned = context.volatile.heard(namespace, worker.worker_id).abandoned
+        held = len(space.held.get(worker.worker_id, ()))
         if not _has_labels(worker, run):
             group = found.other_labels
         elif connection is WorkerConnection.DISCONNECTED:
             group = found.disconnected
         elif status is WorkerStatus.UNHEALTHY:
-            group = found.gone
+            group = found.stuck if is_stuck(worker, abandoned) else found.gone
         elif status is WorkerStatus.DRAINING:
             group = found.draining
-        elif len(space.held.get(worker.worker_id, ())) >= worker.max_concurrency:
+        elif held + abandoned >= worker.max_concurrency:
             group = found.busy
         else:
             group = found.able
@@ -158,6 +162,18 @@ def _gone(worker: Worker, namespace: Namespace, run: Run, context: Context) -> C
             "action": run.action,
             "how": "lost" if is_lost else "silent",
         },
+    )
+
+
+def _stuck(worker: Worker, run: Run) -> Cause:
+    return Cause(
+        code=CauseCode.WORKER_STUCK,
+        text=f"Worker {worker.worker_id!r} for action {run.action!r} is stuck: every place of it "
+        "is held by a handler that was told to stop, and does not.",
+        since_at_ms=run.ready_at_ms,
+        since_position=run.since_position,
+        advice=[f"flo worker info {worker.worker_id}", _start(run)],
+        facts={"worker_id": worker.worker_id, "action": run.action},
     )
 
 
