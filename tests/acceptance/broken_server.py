@@ -25,7 +25,7 @@ def leaky() -> None:
             permits = space.action_permits.setdefault(
                 (run.action, run.limit_key), limits.ActionPermits()
             )
-            permits.holders[f"{run.run_id}, attempt {run.attempt}"] = None
+            permits.holders[f"{run.run_id}, attempt {run.attempt}"] = state.moment()
 
     FOLDS[RunRequeued] = apply_requeued
 

@@ -185,7 +185,9 @@ def test_observations_change_the_volatile_state_and_never_become_events():
     decision = execute(engine.state, Heartbeat(worker_id=ANNA, current_load=4), context)
 
     assert decision.events == ()
-    assert engine.volatile.heard(DEFAULT, ANNA) == Presence(NOON_MS, 4)
+    assert engine.volatile.heard(DEFAULT, ANNA) == Presence(
+        NOON_MS, 4, position=engine.state.position
+    )
 
 
 def test_what_is_decided_later_sees_what_was_folded_before():

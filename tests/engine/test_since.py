@@ -89,7 +89,7 @@ def test_a_branch_knows_the_event_since_which_it_waits():
 
     (branch,) = engine.state.space(DEFAULT).executions["wfrun-1"].branches.values()
 
-    assert event_at(engine, branch.since_position) == "StepStarted"
+    assert event_at(engine, branch.since.position) == "StepStarted"
 
 
 def test_replay_and_a_snapshot_know_the_same():

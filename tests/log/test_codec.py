@@ -129,7 +129,7 @@ WRITTEN = [
             namespace="n",
             action=Action(name="a", description="d", created_at_ms=5, input_schema="{}"),
         ),
-        b"\x91\x93\xb0ActionRegistered\xa1n\x9e\xa1a\xcdu0\x03\xcd\x03\xe8\xa1d\x01\xc3\x05\x00\xa2{}\xc0\xc0\xc0\xc0",
+        b"\x91\x93\xb0ActionRegistered\xa1n\x9f\xa1a\xcdu0\x03\xcd\x03\xe8\xa1d\x01\xc3\x05\x00\xa2{}\xc0\xc0\xc0\xc0\xc0",
     ),
     (
         ActionDeleted(namespace="n", name="a", at_ms=7),
@@ -260,7 +260,7 @@ WRITTEN = [
             attempt=1,
             report=LateReport(worker_id="w", at_ms=2, outcome="o", output=b"x"),
         ),
-        b"\x91\x95\xafLateReportNoted\xa1n\xa3a-1\x01\x98\xa1w\x02\xa1o\xc4\x01x\xc0\xc0\xc0\xc0",
+        b"\x91\x95\xafLateReportNoted\xa1n\xa3a-1\x01\x99\xa1w\x02\xa1o\xc4\x01x\xc0\xc0\xc0\xc0\x00",
     ),
     (
         RunPurged(namespace="n", action="a", number=1, was=RunStatus.FAILED, key="k"),

@@ -31,7 +31,7 @@ def permits_are_leaked_when_a_worker_is_given_up(monkeypatch):
             permits = space.action_permits.get((run.action, run.limit_key))
             fold(state, event)
             if permits is not None and "no result from worker" in event.error:
-                permits.holders[f"{run.action}-0"] = None
+                permits.holders[f"{run.action}-0"] = state.moment()
                 space.action_permits[run.action, run.limit_key] = permits
 
         return apply_given_up
@@ -66,7 +66,7 @@ def all_keys_are_one(monkeypatch):
 
 @control(Invariant.PERMITS_RIGHT, audited=True)
 def a_changed_limit_is_not_heeded(monkeypatch):
-    monkeypatch.setattr(actions, "fit", lambda space, name: None)
+    monkeypatch.setattr(actions, "fit", lambda state, space, name: None)
 
 
 @control(Invariant.PERMITS_RIGHT, audited=True)

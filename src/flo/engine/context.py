@@ -6,6 +6,7 @@ from typing import Protocol
 import msgspec
 
 from flo.engine.lookup import NOTHING_FOUND, Found
+from flo.engine.state import State
 from flo.engine.volatile import VolatileState
 from flo.model.base import Event
 from flo.model.storage.records import StreamRecord
@@ -34,3 +35,7 @@ class Context(msgspec.Struct, frozen=True):
     records: RecordReader = NO_RECORDS
     begins: Event | None = None
     """What is to come before the first event: who caused it, unless that was said already."""
+
+    def position_in(self, state: State) -> int:
+        """The index that the first event of this decision will have."""
+        return state.position + (self.begins is not None)

@@ -119,10 +119,10 @@ class Workflow:
         """In the order in which they were deployed; the last one is the latest."""
         self.gone: dict[str, Deployed] = {}
         """Versions that were deleted, while there are runs of them."""
-        self.enabled = True
-        """Whether it is not disabled as a whole, with all the versions that are yet to come."""
-        self.disabled: dict[str, None] = {}
-        """The versions that are disabled by themselves."""
+        self.disabled_since: Since | None = None
+        """If it is disabled as a whole, with all the versions that are yet to come."""
+        self.disabled: dict[str, Since] = {}
+        """The versions that are disabled by themselves, and since when."""
         self.live: Counter[str] = Counter()
         """How many runs of each version are under way."""
         self.live_by: Counter[str] = Counter()
@@ -131,6 +131,14 @@ class Workflow:
     @property
     def latest(self) -> str:
         return next(reversed(self.versions))
+
+    @property
+    def enabled(self) -> bool:
+        return self.disabled_since is None
+
+    def rests_since(self, version: str) -> Since | None:
+        """Since when no run of this version may begin; None if one may."""
+        return self.disabled_since or self.disabled.get(version)
 
     def is_enabled(self, version: str) -> bool:
         """Whether runs of this version may begin."""
@@ -158,7 +166,7 @@ class ActionPermits:
     """The same for the runs of an action; those who wait by priority, and by their numbers."""
 
     def __init__(self) -> None:
-        self.holders: dict[RunId, None] = {}
+        self.holders: dict[RunId, Since] = {}
         self.waiting = Lane()
 
 
@@ -253,6 +261,10 @@ class State:
     def since(self) -> Since:
         """For a fold: what it makes so is so since now."""
         return Since(at_ms=self.at_ms, position=self.position, caller=self.caller)
+
+    def moment(self) -> Since:
+        """The same where it does not matter who caused it."""
+        return Since(at_ms=self.at_ms, position=self.position)
 
     def space(self, namespace: Namespace) -> Space:
         """The namespace, empty if nothing has happened in it yet."""

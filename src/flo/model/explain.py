@@ -45,6 +45,8 @@ class CauseCode(StrEnum):
     # A workflow run.
     PAUSED = "paused"
     WORKFLOW_LIMIT = "workflow_limit"
+    WORKFLOW_DISABLED = "workflow_disabled"
+    """Its workflow, or its version, takes no more runs; this one goes on."""
     ROLLING_BACK = "rolling_back"
     WAITING_FOR_SIGNAL = "waiting_for_signal"
     WAITING_FOR_CHILD = "waiting_for_child"

@@ -22,6 +22,7 @@ from flo.model.declare.operation import Command, Permission, Query, operation
 from flo.model.declare.route import Route
 from flo.model.explain import Explained
 from flo.model.ids import LIST_LIMIT_DEFAULT, NAMESPACE_DEFAULT, Namespace, RunId
+from flo.model.views.since import SinceView
 
 WorkflowName: TypeAlias = Annotated[str, about("The workflow's name.")]
 WorkflowRunId: TypeAlias = Annotated[RunId, about("The workflow run's id.")]
@@ -120,6 +121,7 @@ class WorkflowView(Message):
     """SHA-256 of the text."""
     deleted: bool = False
     """Whether only runs know it: none can begin."""
+    disabled_since: SinceView | None = None
 
 
 class WorkflowItem(Message):
@@ -134,6 +136,7 @@ class WorkflowItem(Message):
     live_runs: int
     definition: str
     """SHA-256 of the text."""
+    disabled_since: SinceView | None = None
 
 
 class WorkflowPage(Message):

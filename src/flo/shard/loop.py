@@ -78,7 +78,7 @@ class Shard:
         self._wait_for_log = wait_for_log
         self._watcher = watcher or Unwatched()
         self._now_ms = self._clock.now_ms()
-        self.volatile = VolatileState(self._now_ms)
+        self.volatile = VolatileState(self._now_ms, state.position)
         self._inbox: list[Submission] = []
         self._filled = asyncio.Event()
         self._batch = Batch()

@@ -141,6 +141,7 @@ def test_workflows_in_json_and_raw(shell, order):
         "enabled": True,
         "live_runs": 0,
         "definition": sha256(ORDER.encode()).hexdigest(),
+        "disabled_since": None,
     }
     assert shell("flo workflow list -o raw").out == "order\n"
 
@@ -172,7 +173,7 @@ def test_a_definition_in_json_has_its_text(shell, order):
 def test_a_disabled_workflow_starts_no_runs_until_it_is_enabled(shell, order):
     run = order.workflows.start("order")
     assert shell("flo workflow disable order") == (0, "Workflow 'order' disabled\n", "")
-    assert " no " in shell("flo workflow list").out.splitlines()[1]
+    assert " no, since 20" in shell("flo workflow list").out.splitlines()[1]
 
     refused = shell("flo workflow start order")
     assert refused == (

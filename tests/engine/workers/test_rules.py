@@ -322,7 +322,8 @@ def test_a_heartbeat_is_a_sign_and_not_an_event():
 
     assert decision.reply == WorkerKnown(worker_id=ANNA, status=WorkerStatus.ACTIVE)
     assert decision.events == ()
-    assert decision.observations == (LoadReported(namespace=DEFAULT, worker_id=ANNA, load=3),)
+    heard = LoadReported(namespace=DEFAULT, worker_id=ANNA, load=3, position=engine.state.position)
+    assert decision.observations == (heard,)
 
 
 def test_a_worker_is_active_until_a_heartbeat_says_that_it_has_no_load():

@@ -3,7 +3,7 @@
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import click
 import msgspec
@@ -11,6 +11,7 @@ import msgspec
 from flo.cli.app.options import Format
 from flo.cli.app.printable import printable
 from flo.model.declare.payload import to_json_values
+from flo.model.views.since import SinceView
 
 T = TypeVar("T")
 
@@ -91,6 +92,29 @@ def time_text(at_ms: int | None) -> str | None:
     if at_ms is None:
         return None
     return datetime.fromtimestamp(at_ms / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def since_text(since: SinceView | None) -> str | None:
+    """Since when, at which place in the log, and by whom."""
+    if since is None:
+        return None
+    by = f" by {since.by}" if since.by else ""
+    return f"{time_text(since.at_ms)} (position {since.position}){by}"
+
+
+class Disableable(Protocol):
+    @property
+    def enabled(self) -> bool: ...
+
+    @property
+    def disabled_since(self) -> SinceView | None: ...
+
+
+def enabled_text(one: Disableable) -> str:
+    if one.enabled:
+        return "yes"
+    since = since_text(one.disabled_since)
+    return f"no, since {since}" if since else "no"
 
 
 def count_text(count: int, noun: str) -> str:

@@ -5,7 +5,7 @@ import click
 from flo.cli.app.command import CommandGroup
 from flo.cli.app.derive import NOTHING_IS_ASKED, list_command, plain_command
 from flo.cli.app.options import GlobalSettings, pass_settings
-from flo.cli.app.output import Columns, show, time_text
+from flo.cli.app.output import Columns, enabled_text, show, time_text
 from flo.cli.workflow.executions import RUN_COMMANDS
 from flo.cli.workflow.graph import graph
 from flo.cli.workflow.options import VERSION, file_option, read_document, strict_option
@@ -27,7 +27,7 @@ WORKFLOW_COLUMNS: Columns[WorkflowItem] = {
     "NAME": lambda workflow: workflow.name,
     "VERSION": lambda workflow: workflow.version,
     "VERSIONS": lambda workflow: len(workflow.versions),
-    "ENABLED": lambda workflow: "yes" if workflow.enabled else "no",
+    "ENABLED": lambda workflow: enabled_text(workflow),
     "LIVE RUNS": lambda workflow: workflow.live_runs,
     "CREATED": lambda workflow: time_text(workflow.created_at_ms),
     "DEFINITION": lambda workflow: workflow.definition[:DIGEST_SHOWN],

@@ -107,7 +107,7 @@ def apply_registered(state: State, event: ActionRegistered) -> None:
     space.deleted.pop(event.action.name, None)
     if known is not None:
         state.let_go_of(known)
-        fit(space, event.action.name)
+        fit(state, space, event.action.name)
 
 
 def apply_deleted(state: State, event: ActionDeleted) -> None:
@@ -115,7 +115,7 @@ def apply_deleted(state: State, event: ActionDeleted) -> None:
     action = space.actions.pop(event.name)
     space.departures.pop(event.name, None)
     if space.tallies.get(event.name, NO_RUNS).live:
-        space.deleted[event.name] = action
+        space.deleted[event.name] = replace(action, deleted_since=state.since())
     else:
         state.let_go_of(action)
 

@@ -86,7 +86,10 @@ def decide_claim(state: State, command: Claim, context: Context) -> Decision:
             break
     observations: list[Observation] = list(_begun(space, command.namespace, tasks))
     if worker is not None:
-        observations.append(WorkerHeard(namespace=command.namespace, worker_id=command.worker_id))
+        heard = WorkerHeard(
+            namespace=command.namespace, worker_id=command.worker_id, position=state.position
+        )
+        observations.append(heard)
     return Decision(Assigned(tasks=tasks), tuple(events), tuple(observations))
 
 

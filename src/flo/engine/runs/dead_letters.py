@@ -60,7 +60,7 @@ def apply_revived(state: State, event: RunRevived) -> None:
         space.run_keys.revive((run.action, run.idempotency_key), run.run_id)
     _uncount(space, run.action, event.was)
     space.tallies[run.action].pending += 1
-    enter_queue(space, run)
+    enter_queue(state, space, run)
 
 
 def apply_purged(state: State, event: RunPurged) -> None:

@@ -63,6 +63,7 @@ def finished_run(state: State, event: RunEnd) -> Run:
                 error_code=None,
                 retryable=None,
                 finished_at_ms=at_ms,
+                since_position=state.position,
                 timing=timing,
             )
         case RunCancelled(at_ms=at_ms, reason=reason):
@@ -73,6 +74,7 @@ def finished_run(state: State, event: RunEnd) -> Run:
                 error_code=CANCELLED_CODE,
                 retryable=None,
                 finished_at_ms=at_ms,
+                since_position=state.position,
                 is_delayed=False,
                 attempts=_attempts_of_cancelled(run, at_ms, reason),
             )
@@ -87,6 +89,7 @@ def finished_run(state: State, event: RunEnd) -> Run:
         error_code=event.error_code,
         retryable=retryable,
         finished_at_ms=event.at_ms,
+        since_position=state.position,
         dead_lettered=dead_lettered,
         attempts=attempts_after(
             run,
@@ -135,7 +138,7 @@ def apply_cancelled(state: State, event: RunCancelled) -> None:
         if run.is_delayed:
             state.due.clear((RUN, event.namespace, event.run_id))
         else:
-            leave_queue(space, run)
+            leave_queue(state, space, run)
     space.tallies[run.action].cancelled += 1
     _finish(state, event.namespace, run)
 
@@ -155,7 +158,7 @@ def release_lease(
     if run.lease_expires_at_ms is not None:
         state.due.clear((RUN, namespace, run_id))
     space.tallies[run.action].running -= 1
-    give_back_permit(space, run)
+    give_back_permit(state, space, run)
     if failed is not None:
         count_run(space, run.worker_id, run.action, at_ms, failed=failed)
     return run

@@ -37,6 +37,8 @@ class LateReport(Record):
     error: str | None = None
     error_code: str | None = None
     timing: Timing | None = None
+    position: int = 0
+    """The index of the event that tells of it; the event itself leaves it out."""
 
 
 class Attempt(Record):
@@ -107,4 +109,4 @@ class Run(Record):
     timing: Timing | None = None
     """Of the attempt that has ended it, if its worker said so."""
     since_position: int = 0
-    """The index of the event since which it is pending, ready or running, as it is now."""
+    """The index of the event since which it is pending, ready, running or ended, as it is now."""

@@ -267,9 +267,9 @@ def apply_requeued(state: State, event: RunRequeued) -> None:
     if run.is_delayed:
         state.due.set((RUN, event.namespace, run.run_id), event.ready_at_ms)
     elif event.end in ENDED_BY_NO_FAULT:
-        return_to_queue(space, run)
+        return_to_queue(state, space, run)
     else:
-        enter_queue(space, run)
+        enter_queue(state, space, run)
 
 
 def apply_given_back(state: State, event: RunGivenBack) -> None:
@@ -288,7 +288,7 @@ def apply_given_back(state: State, event: RunGivenBack) -> None:
     )
     space.runs[run.run_id] = run
     space.tallies[run.action].pending += 1
-    return_to_queue(space, run)
+    return_to_queue(state, space, run)
 
 
 def leased_run(run: Run | None, command: Complete | Fail | Touch) -> Run:

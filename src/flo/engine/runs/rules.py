@@ -141,7 +141,7 @@ def apply_queued(state: State, event: RunQueued) -> None:
     if run.is_delayed:
         state.due.set((RUN, event.namespace, run.run_id), run.ready_at_ms)
     else:
-        enter_queue(space, run)
+        enter_queue(state, space, run)
 
 
 def apply_released(state: State, event: RunReleased) -> None:
@@ -150,7 +150,7 @@ def apply_released(state: State, event: RunReleased) -> None:
     run = space.runs[event.run_id] = replace(
         space.runs[event.run_id], is_delayed=False, since_position=state.position
     )
-    enter_queue(space, run)
+    enter_queue(state, space, run)
 
 
 def _cannot_cancel(space: Space, command: Cancel, context: Context) -> NotFound | Conflict:

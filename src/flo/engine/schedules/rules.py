@@ -173,6 +173,9 @@ def react_deployed(
 def apply_set(state: State, event: ScheduleSet) -> None:
     space = state.spaces[event.namespace]
     known = space.schedules.get(event.workflow)
+    paused_since = state.since() if event.paused else None
+    if event.paused and known is not None and known.paused:
+        paused_since = known.paused_since
     space.schedules[event.workflow] = ScheduleState(
         next_at_ms=event.next_at_ms,
         anchor_ms=event.at_ms,
@@ -180,6 +183,7 @@ def apply_set(state: State, event: ScheduleSet) -> None:
         last_at_ms=known.last_at_ms if known is not None else None,
         last_run_id=known.last_run_id if known is not None else None,
         skipped=known.skipped if known is not None else 0,
+        paused_since=paused_since,
     )
     reschedule(state, event.namespace, event.workflow)
 
@@ -199,6 +203,7 @@ def apply_fired(state: State, event: ScheduleFired) -> None:
         last_at_ms=event.due_at_ms,
         last_run_id=event.run_id or known.last_run_id,
         skipped=known.skipped + (event.run_id is None),
+        paused_since=known.paused_since,
     )
     reschedule(state, event.namespace, event.workflow)
 

@@ -100,7 +100,7 @@ def decide_register(state: State, command: RegisterWorker, context: Context) -> 
     return Decision(
         WorkerKnown(worker_id=worker_id, status=_status_of(worker, None)),
         (*left, *lost, WorkerRegistered(namespace=command.namespace, worker=worker)),
-        (*observations, LoadReported(namespace=command.namespace, worker_id=worker_id, load=None)),
+        (*observations, _load_reported(state, command.namespace, worker_id, None)),
     )
 
 
@@ -117,12 +117,7 @@ def decide_heartbeat(state: State, command: Heartbeat, context: Context) -> Deci
             else _status_of(worker, load, leased_count(space, worker)),
         ),
         observations=(
-            LoadReported(
-                namespace=command.namespace,
-                worker_id=command.worker_id,
-                load=load,
-                abandoned=command.abandoned,
-            ),
+            _load_reported(state, command.namespace, command.worker_id, load, command.abandoned),
         ),
     )
 
@@ -229,6 +224,18 @@ def _records_held(space: Space, process: str, consumer: ConsumerName) -> int:
     stream = space.streams.get(stream_name)
     group = stream.groups.get(group_name) if stream is not None else None
     return len(group.backlog.held.get(consumer, ())) if group is not None else 0
+
+
+def _load_reported(
+    state: State, namespace: Namespace, worker_id: WorkerId, load: int | None, abandoned: int = 0
+) -> LoadReported:
+    return LoadReported(
+        namespace=namespace,
+        worker_id=worker_id,
+        load=load,
+        abandoned=abandoned,
+        position=state.position,
+    )
 
 
 def _new_id(

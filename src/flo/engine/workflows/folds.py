@@ -98,25 +98,25 @@ def apply_deleted(state: State, event: WorkflowDeleted) -> None:
         if workflow.live[version]:
             workflow.gone[version] = deployed
     if not workflow.versions:
-        workflow.enabled = True  # what comes after it under its name begins anew
+        workflow.disabled_since = None  # what comes after it under its name begins anew
     _forget_workflow(space, event.name)
 
 
 def apply_disabled(state: State, event: WorkflowDisabled) -> None:
     workflow = state.spaces[event.namespace].workflows[event.name]
     if event.version is None:
-        workflow.enabled = False
+        workflow.disabled_since = state.since()
     else:
-        workflow.disabled[event.version] = None
+        workflow.disabled[event.version] = state.since()
 
 
 def apply_enabled(state: State, event: WorkflowEnabled) -> None:
     workflow = state.spaces[event.namespace].workflows[event.name]
     if event.version is None:
         workflow.disabled.clear()
-    elif not workflow.enabled:
-        workflow.disabled = dict.fromkeys(workflow.versions)  # all but this one
-    workflow.enabled = True
+    elif workflow.disabled_since is not None:  # all but this one
+        workflow.disabled = dict.fromkeys(workflow.versions, workflow.disabled_since)
+    workflow.disabled_since = None
     workflow.disabled.pop(event.version or "", None)
 
 
@@ -170,7 +170,7 @@ def apply_branch(state: State, event: BranchEvent) -> None:
     execution.fold(event)
     after = execution.branches.get(event.branch, NO_BRANCH)
     if after is not NO_BRANCH and _waits_otherwise(before, after):
-        after = execution.branches[event.branch] = replace(after, since_position=state.position)
+        after = execution.branches[event.branch] = replace(after, since=state.moment())
     if before.awaited != after.awaited:
         if before.awaited is not None:
             space.awaited.pop(before.awaited, None)
@@ -243,7 +243,7 @@ def archive_run(state: State, event: WorkflowFinished) -> Iterable[Archived]:
     execution = space.executions[event.run_id]
     run, ending = execution.run, event.ending
     definition = space.workflows[run.workflow].pinned(run.version).digest
-    record = record_of(execution, event, definition)
+    record = record_of(execution, event, definition, state.position)
     key = run.idempotency_key
     yield Archived(
         kind=RUN_KIND,
@@ -271,7 +271,7 @@ def archive_run(state: State, event: WorkflowFinished) -> Iterable[Archived]:
 
 
 def record_of(
-    execution: Execution, event: WorkflowFinished, definition: bytes = b""
+    execution: Execution, event: WorkflowFinished, definition: bytes = b"", position: int = 0
 ) -> WorkflowRecord:
     """A run as it ends with this event, which is yet to be folded."""
     ending = event.ending
@@ -290,6 +290,7 @@ def record_of(
         retryable=ending.retryable,
         calls=_last_calls(execution, event),
         definition=definition,
+        position=position,
     )
 
 

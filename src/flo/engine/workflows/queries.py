@@ -25,6 +25,7 @@ from flo.engine.workflows.records import HistoryEntry, StepResult, WorkflowRecor
 from flo.engine.workflows.rules import named_version, not_found, reading_of
 from flo.model.executions.history import GetHistory, HistoryPage, HistoryView
 from flo.model.ids import Namespace
+from flo.model.views.since import since_view
 from flo.model.workflows import (
     MAIN,
     BranchPhase,
@@ -165,6 +166,7 @@ def _workflow_item(namespace: Namespace, workflow: Workflow, deployed: Deployed)
         created_at_ms=deployed.created_at_ms,
         live_runs=sum(workflow.live.values()),
         definition=deployed.digest.hex(),
+        disabled_since=since_view(workflow.rests_since(deployed.definition.version)),
     )
 
 

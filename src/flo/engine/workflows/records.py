@@ -7,6 +7,7 @@ import msgspec
 from flo.model.base import Record
 from flo.model.errors import CANCELLED_CODE, FAILURE_CODE
 from flo.model.ids import RunId
+from flo.model.storage.since import Since
 from flo.model.views.attempts import AttemptEnd
 from flo.model.workflows import (
     MAIN,
@@ -46,8 +47,8 @@ class Branch(Record):
     """Where to go on when the run is resumed."""
     visit: int = 1
     """How often the execution has come to the step; an item and its join are of the same visit."""
-    since_position: int = 0
-    """The index of the event since which it waits so."""
+    since: Since | None = None
+    """Since when it waits so; events leave it out."""
 
 
 class StepResult(Record):
@@ -208,6 +209,8 @@ class WorkflowRecord(Record):
     """The end of it; what came before is filed in as many parts as the history."""
     definition: bytes = b""
     """The digest of the text that it was an execution of."""
+    position: int = 0
+    """The index of the event that ended it."""
 
 
 class WorkflowSummary(Record):

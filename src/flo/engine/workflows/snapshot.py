@@ -59,8 +59,8 @@ class WorkflowPart(SnapshotPart):
     name: WorkflowName
     versions: list[_Deployed]
     gone: list[_Deployed]
-    enabled: bool
-    disabled: tuple[str, ...] = ()
+    disabled_since: Since | None = None
+    disabled: tuple[tuple[str, Since], ...] = ()
 
 
 class _Execution(Record):
@@ -122,8 +122,8 @@ def _dump_workflows(state: State) -> Iterable[WorkflowPart]:
                 name=name,
                 versions=[_dumped(one) for one in workflow.versions.values()],
                 gone=[_dumped(one) for _, one in sorted(workflow.gone.items())],
-                enabled=workflow.enabled,
-                disabled=tuple(workflow.disabled),
+                disabled_since=workflow.disabled_since,
+                disabled=tuple(workflow.disabled.items()),
             )
 
 
@@ -142,8 +142,8 @@ def _restore_workflow(state: State, part: WorkflowPart) -> None:
             definition, digest = _decode(one.definition), text_digest(one.text)
             deployed = Deployed(definition, one.text, one.created_at_ms, digest)
             versions[deployed.definition.version] = deployed
-    workflow.enabled = part.enabled
-    workflow.disabled = dict.fromkeys(part.disabled)
+    workflow.disabled_since = part.disabled_since
+    workflow.disabled = dict(part.disabled)
     state.spaces[part.namespace].workflows[part.name] = workflow
 
 

@@ -300,6 +300,7 @@ async def test_workflows_are_listed_by_name_without_their_texts(http):
         "created_at": NOON_MS,
         "live_runs": 0,
         "definition": first["items"][0]["definition"],
+        "disabled_since": None,
     }
 
 
