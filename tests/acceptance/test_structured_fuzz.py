@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -73,12 +74,19 @@ class RpcCaller:
             except ConnectionResetError:  # a worker of that name is on another connection now
                 data = b""
             if not data:
-                writer.close()
-                self._streams = None
+                await self.close()
                 return "closed"
             frames.receive(data)
         reply = decode_reply(frame)
         return reply.body.code if isinstance(reply.body, Exception) else "ok"
+
+    async def close(self) -> None:
+        if self._streams is not None:
+            _, writer = self._streams
+            self._streams = None
+            writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
 
     async def _opened(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if self._streams is None:
@@ -111,6 +119,7 @@ class Fuzz:
         kinds = [self._rpc, self._rpc, self._http, self._definition, self._schema]
         for number in range(cases):
             await kinds[number % len(kinds)](made, rpc, http)
+        await rpc.close()
 
     async def _rpc(self, made: Cases, rpc: RpcCaller, http: httpx.AsyncClient) -> None:
         form = made.choice(HARMLESS)
@@ -164,6 +173,7 @@ async def clean(server: ServerProcess) -> None:
     for name in names:
         await rpc.call(BY_NAME["delete_namespace"].opcode, {"name": name, "force": True})
     assert await rpc.call(BY_NAME["ping"].opcode, {}) == "ok"
+    await rpc.close()
 
 
 class Report(NamedTuple):
