@@ -40,6 +40,9 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     port: int = 9000
     http_port: int = 9002
     metrics_port: int = 9001
+    allowed_host: str = ""
+    """Names for the server over HTTP, with commas between them; an IP address, localhost and `host`
+    always name it, * lets any name do so."""
     data_dir: Path = Path("flo-data")
     durability: Durability = Durability.SYNC
     log_level: str = "info"

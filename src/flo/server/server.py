@@ -23,6 +23,7 @@ from flo.log.sqlite.log import SqliteLog
 from flo.model.version import VERSION
 from flo.server.config import Durability, ServerConfig
 from flo.server.counts import Counts
+from flo.server.hosts import AllowedHosts
 from flo.server.inside.lazy_worker import LazyWasmWorker
 from flo.server.inside.triggers import Triggers
 from flo.server.logs import set_up_logs
@@ -188,11 +189,12 @@ class Server:
             ready=lambda: self.shard.closed is None,
             counters=counts.all,
         )
+        hosts = AllowedHosts((config.host, *config.allowed_host.split(",")))
         if config.http_port != DOOR_SHUT:
-            http = HttpDoor(router, info, metrics, config.host, config.http_port)
+            http = HttpDoor(router, info, metrics, config.host, config.http_port, hosts=hosts)
             self.http_port = (await self._run(http)).port
         if config.metrics_port != DOOR_SHUT:
-            door = MetricsDoor(metrics, config.host, config.metrics_port)
+            door = MetricsDoor(metrics, config.host, config.metrics_port, hosts=hosts)
             self.metrics_port = (await self._run(door)).port
 
     async def _run(self, service: _Service) -> _Service:

@@ -16,6 +16,7 @@ SAMPLES = {
     "port": 9100,
     "http_port": -1,
     "metrics_port": 0,
+    "allowed_host": "flo.example.com,flo",
     "data_dir": Path("/var/lib/flo"),
     "durability": Durability.EPHEMERAL,
     "log_level": "debug",

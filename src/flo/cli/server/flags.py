@@ -25,6 +25,7 @@ MEANINGS = {
     "port": "The port of clients and workers (RPC); 0 takes any free one.",
     "http_port": "The port of the HTTP API; 0 takes any free one, -1 leaves it shut.",
     "metrics_port": "The port of the metrics alone; 0 takes any free one, -1 leaves it shut.",
+    "allowed_host": "Names for the server over HTTP, as flo.example.com,flo; * is any name.",
     "data_dir": "The folder in which everything is kept.",
     "durability": "When a write is acknowledged: on the disk, on its way there, or in memory.",
     "log_level": "The least important lines to log.",
