@@ -107,6 +107,7 @@ class Upkeep:
     async def take_snapshot(self) -> None:
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
+            "-P",
             "-m",
             "flo.shard.snapshotter",
             str(self._config.data_dir),

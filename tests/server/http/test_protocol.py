@@ -153,7 +153,9 @@ async def test_an_answer_does_not_lie_unread_for_ever(open_http, last):
         await http.post("/actions", {"name": "send-mail"})
         await http.ask("POST", "/actions/send-mail/invoke", content=b"x" * PAYLOAD_LENGTH_MAX)
         _, writer = await asyncio.open_connection("127.0.0.1", http.door.port, limit=1)
-        writer.write(b"GET /api/v1/runs/send-mail-1 HTTP/1.1\r\nHost: localhost\r\n" + last + b"\r\n")
+        writer.write(
+            b"GET /api/v1/runs/send-mail-1 HTTP/1.1\r\nHost: localhost\r\n" + last + b"\r\n"
+        )
         await http.until(
             lambda: b'"/api/v1/runs/{run_id}",status="200"' in http.metrics.exposition()
         )
