@@ -5,7 +5,7 @@ import gc
 import ipaddress
 import signal
 import sys
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Protocol, Self, TypeVar
 
@@ -26,7 +26,7 @@ from flo.server.counts import Counts
 from flo.server.hosts import AllowedHosts
 from flo.server.inside.lazy_worker import LazyWasmWorker
 from flo.server.inside.triggers import Triggers
-from flo.server.logs import set_up_logs
+from flo.server.logs import INTERVAL_S, REPEATED_LINES, set_up_logs
 from flo.server.metrics import Metrics
 from flo.server.router import Router
 from flo.server.rpc.listener import Listener
@@ -217,9 +217,19 @@ async def _serve(config: ServerConfig) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     async with Server(config):
-        await stopping.wait()
+        await _told_to_stop(stopping)
         _logger.info("server_stopping")
+    REPEATED_LINES.tell(all_of_them=True)
     _logger.info("server_stopped")
+
+
+async def _told_to_stop(stopping: asyncio.Event) -> None:
+    """Wait for it; meanwhile say now and then how many log lines were left out."""
+    while True:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stopping.wait(), INTERVAL_S)
+            return
+        REPEATED_LINES.tell()
 
 
 def _spare_the_garbage_collector() -> None:

@@ -9,7 +9,8 @@ import click
 import msgspec
 
 from flo.cli.app.options import Format
-from flo.cli.app.printable import printable
+from flo.cli.app.say import say
+from flo.core.printable import printable, printable_json
 from flo.model.declare.payload import to_json_values
 from flo.model.views.since import SinceView
 
@@ -25,9 +26,9 @@ def show(form: Format, value: Any, *, text: str, raw: str | bytes) -> None:
     """Print an answer in the form that was asked for."""
     match form:
         case Format.TEXT:
-            click.echo(text, nl=bool(text))
+            say(text, nl=bool(text))
         case Format.JSON:
-            click.echo(to_json(value))
+            say(to_json(value))
         case Format.RAW:
             click.echo(raw, nl=bool(raw) and isinstance(raw, str))
 
@@ -50,7 +51,7 @@ def show_list(
     value = list(map(to_value, items))
     show(form, value, text=text, raw="\n".join(str(first(item)) for item in items))
     if cursor is not None:
-        click.echo(f"There are more: add --cursor {cursor}", err=True)
+        say(f"There are more: add --cursor {cursor}", err=True)
 
 
 def table(columns: Columns[T], items: Iterable[T]) -> str:
@@ -147,7 +148,8 @@ def to_json(value: Any, indent: int = 2) -> str:
 
     Beside a payload stands its encoding, as in the answers over HTTP.
     """
-    return msgspec.json.format(msgspec.json.encode(to_json_values(value)), indent=indent).decode()
+    encoded = msgspec.json.encode(to_json_values(value))
+    return printable_json(msgspec.json.format(encoded, indent=indent).decode())
 
 
 def _cell(value: object) -> str:

@@ -10,6 +10,7 @@ import msgspec
 from flo.cli.app.command import CommandGroup
 from flo.cli.app.options import GlobalSettings, pass_settings
 from flo.cli.app.output import duration_text, lines, show
+from flo.cli.app.say import say
 from flo.cli.server.flags import config_flags
 from flo.model.errors import Unavailable
 from flo.server.config import FILE_DEFAULT, ServerConfig, load_config
@@ -85,7 +86,7 @@ def status(settings: GlobalSettings, http_port: int) -> None:
     }
     show(settings.format, value, text=f"{headline}\n{lines(details)}", raw=word)
     if about is None:
-        click.echo(
+        say(
             f"No answer on HTTP port {http_port}, which knows more; is it another --http-port?",
             err=True,
         )

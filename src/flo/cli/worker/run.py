@@ -121,6 +121,9 @@ def _set_up_logs(level: str | None) -> None:
     """Show what the handlers log, too, unless the module of the worker has configured logging."""
     import logging
 
+    from flo.core.log_lines import PrintableFormatter
     from flo.worker.logs import FORMAT, LEVEL_DEFAULT
 
-    logging.basicConfig(level=(level or LEVEL_DEFAULT).upper(), format=FORMAT, stream=sys.stderr)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(PrintableFormatter(FORMAT))
+    logging.basicConfig(level=(level or LEVEL_DEFAULT).upper(), handlers=[handler])

@@ -5,9 +5,9 @@ from flo.cli.app.explanation import explanation_text
 from flo.cli.app.output import Columns, time_text, to_json
 from flo.cli.app.parameters import Argument, Either, Flag
 from flo.cli.app.payload import ReadFrom
-from flo.cli.app.printable import printable
 from flo.cli.workflow.options import VERSION, read_since
 from flo.client.handles.results import ENDED
+from flo.core.printable import printable
 from flo.model.declare.payload import payload_to_json
 from flo.model.executions.history import GetHistory, HistoryView
 from flo.model.executions.steps import CallView, GetSteps
