@@ -103,6 +103,35 @@ async def test_a_head_that_never_ends_is_cut_off(http):
     assert parts_of(answer) == (431, "head_too_large")
 
 
+LONG = b"x" * 100_000
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        HEALTH + b"X-Long: " + LONG + b"\r\n\r\n",
+        HEALTH + b"".join(b"X-%d: 1\r\n" % number for number in range(8_000)) + b"\r\n",
+        b"GET /health?" + LONG + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        INVOKE + b"Content-Length: 1\r\nX-Long: " + LONG + b"\r\n\r\n1" + HEALTH + b"\r\n",
+        INVOKE + b"Transfer-Encoding: chunked\r\n\r\n0\r\nX-Long: " + LONG + b"\r\n\r\n",
+    ],
+    ids=["one", "many", "target", "with a body", "trailer"],
+)
+async def test_a_head_that_is_too_long_is_refused_also_when_it_comes_in_one_piece(mail, data):
+    answer = await mail.send_raw(data)
+
+    assert parts_of(answer) == (431, "head_too_large")
+    assert (await mail.get("/actions/send-mail/runs"))[1]["items"] == []
+
+
+async def test_a_head_as_long_as_may_be_is_taken(http):
+    for _ in range(3):
+        answer = await http.send_raw(
+            HEALTH + LAST + b"X-Long: " + b"x" * (HEAD_LENGTH_MAX - 200) + b"\r\n\r\n"
+        )
+        assert answer.startswith(b"HTTP/1.1 200")
+
+
 async def test_a_long_body_does_not_count_as_a_head(mail):
     length = 4 * HEAD_LENGTH_MAX
     data = INVOKE + LAST + b"Content-Length: %d\r\n\r\n" % length + b"x" * length
