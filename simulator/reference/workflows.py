@@ -24,6 +24,7 @@ from flo.engine.workflows.events import (
     SignalTimedOut,
     StepEnded,
     StepHeld,
+    StepReportedLate,
     StepStarted,
     StepUndone,
     WorkflowAdmitted,
@@ -58,7 +59,6 @@ from simulator.reference.workflow_timeline import (
 CHILD_PREFIX = "wfrun-"
 UNDOING = "~"
 STEPS_IN_A_ROW_MAX = 256
-
 RunKey: TypeAlias = tuple[Namespace, RunId]
 WorkflowKey: TypeAlias = tuple[Namespace, WorkflowName]
 LimitKey: TypeAlias = tuple[Namespace, WorkflowName, str]
@@ -314,6 +314,11 @@ class WorkflowReference:
         asks = timeline.undoes_attempts(event.branch) and waits == (event.run_id, event.branch)
         self._hold(Invariant.ATTEMPTS_UNDONE, asks, event, timeline)
         timeline.unknown.add(event.awaited)
+
+    @reads
+    def _reported_late(self, event: StepReportedLate) -> None:
+        told = self._runs.by_id[event.namespace, event.awaited].was_late_for(event.run_id)
+        self._hold(Invariant.LATE_REPORTS_KEPT, told, event)
 
     def _check_unknown(
         self, timeline: WorkflowTimeline, branch: BranchName, awaited: RunId

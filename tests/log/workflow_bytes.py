@@ -21,6 +21,7 @@ from flo.engine.workflows.events import (
     SignalTimedOut,
     StepEnded,
     StepHeld,
+    StepReportedLate,
     StepStarted,
     StepUndone,
     WorkflowAdmitted,
@@ -130,6 +131,19 @@ OF_WORKFLOWS: list[tuple[Event, bytes]] = [
             **OF_BRANCH, step="s", awaited="a-1", end=AttemptEnd.WORKER_LOST, at_ms=7
         ),
         b"\x91\x98\xb2AttemptLeftUnknown\xa1n\xa7wfrun-2\xa3s/b\xa1s\xa3a-1\xabworker_lost\x07",
+    ),
+    (
+        StepReportedLate(
+            **OF_BRANCH,
+            step="s",
+            attempt=2,
+            awaited="a-1",
+            worker_id="w",
+            outcome="o",
+            at_ms=7,
+            error_code="c",
+        ),
+        b"\x91\x9b\xb0StepReportedLate\xa1n\xa7wfrun-2\xa3s/b\xa1s\x02\xa3a-1\xa1w\xa1o\x07\xa1c",
     ),
     (
         CallNotMade(

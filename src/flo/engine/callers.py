@@ -28,7 +28,7 @@ class CallerNoted(Event):
 
 def apply_caller(state: State, event: CallerNoted) -> None:
     state.at_ms = event.at_ms
-    state.caller = event.caller
+    state.note_caller(event.caller)
 
 
 class MomentPart(SnapshotPart):
@@ -44,7 +44,8 @@ def _dump(state: State) -> Iterator[MomentPart]:
 
 
 def _restore(state: State, part: MomentPart) -> None:
-    state.position, state.at_ms, state.caller = part.position, part.at_ms, part.caller
+    state.position, state.at_ms = part.position, part.at_ms
+    state.note_caller(part.caller)
 
 
 MOMENT = Section(MomentPart, _dump, _restore)

@@ -187,6 +187,9 @@ class RunView(Message):
     """How long the attempt that ended it took, as its worker measured."""
     held_ms: int | None = None
     """How long its worker held it before that attempt began, as it measured."""
+    by: str | None = None
+    """Who has invoked it, if somebody outside did: how the command came in, and from where."""
+    cancelled_by: str | None = None
 
 
 class RunResult(Message):

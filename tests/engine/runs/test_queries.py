@@ -100,6 +100,7 @@ def test_a_live_run_shows_everything_about_itself():
         cause=CauseView(kind=CauseKind.CALLER),
         took_ms=None,
         held_ms=None,
+        by="rpc 192.0.2.1",
     )
 
 

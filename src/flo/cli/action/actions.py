@@ -40,7 +40,7 @@ from flo.model.runs import (
     RunStatus,
     RunView,
 )
-from flo.model.views.attempts import AttemptEnd, LateReportView
+from flo.model.views.attempts import LateReportView
 
 DESCRIPTION_SHOWN_MAX = 60
 
@@ -90,9 +90,11 @@ def _run_text(run: RunView) -> str:
 def _run_details(run: RunView) -> str:
     """What the table of a run leaves out."""
     is_running = run.status is RunStatus.RUNNING
+    is_begun = run.attempt > 0 or run.finished_at_ms is not None
     is_delayed = run.status is RunStatus.PENDING and run.ready_at_ms > run.created_at_ms
     details: dict[str, object] = {
         "cause": _cause_text(run.cause),
+        "invoked by": run.by if is_begun else None,
         "subject": run.subject,
         "ready": time_text(run.ready_at_ms) if is_delayed else None,
         "attempt": run.attempt or None,
@@ -100,6 +102,7 @@ def _run_details(run: RunView) -> str:
         "started": time_text(run.started_at_ms),
         "lease until": time_text(run.lease_expires_at_ms) if is_running else None,
         "finished": time_text(run.finished_at_ms),
+        "cancelled by": run.cancelled_by,
         "took": _spent_text(run.took_ms, run.held_ms),
         "outcome": run.outcome,
         "output": payload_text(run.output),
@@ -112,8 +115,9 @@ def _run_details(run: RunView) -> str:
         ended = f"{time_text(attempt.ended_at_ms)} on {attempt.worker_id}"
         spent = _spent_text(attempt.took_ms, attempt.held_ms)
         took = f" after {spent}" if spent else ""
-        how = took if attempt.end is AttemptEnd.REPORTED else f" ({attempt.end})"
-        details[f"attempt {attempt.number}"] = f"ended {ended}{how}: {attempt.error}"
+        details[f"attempt {attempt.number}"] = (
+            f"ended {ended}{took} ({attempt.end}): {attempt.error}"
+        )
         if attempt.late_report is not None:
             details[f"attempt {attempt.number} late"] = _late_text(attempt.late_report)
     return lines(details)

@@ -21,7 +21,7 @@ from flo.cli.app.command import FloCommand
 from flo.cli.app.options import Format, GlobalSettings, pass_settings
 from flo.cli.app.output import NOTHING, payload_text, time_text, to_json
 from flo.cli.app.say import say
-from flo.cli.workflow.executions import detail_text, place_text, run_value
+from flo.cli.workflow.progress import detail_text, place_text, run_value
 from flo.core.printable import printable
 from flo.model.errors import TimedOut, Unavailable
 from flo.model.executions.history import HistoryView

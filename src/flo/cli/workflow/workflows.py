@@ -10,6 +10,7 @@ from flo.cli.workflow.executions import RUN_COMMANDS
 from flo.cli.workflow.graph import graph
 from flo.cli.workflow.options import VERSION, file_option, read_document, strict_option
 from flo.cli.workflow.problems import print_problems, refused, show_validation
+from flo.cli.workflow.progress import DIGEST_SHOWN
 from flo.cli.workflow.watch import watch
 from flo.model.errors import Invalid
 from flo.model.workflows import (
@@ -20,8 +21,6 @@ from flo.model.workflows import (
     ListWorkflows,
     WorkflowItem,
 )
-
-DIGEST_SHOWN = 12
 
 WORKFLOW_COLUMNS: Columns[WorkflowItem] = {
     "NAME": lambda workflow: workflow.name,

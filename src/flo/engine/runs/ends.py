@@ -77,6 +77,7 @@ def finished_run(state: State, event: RunEnd) -> Run:
                 since_position=state.position,
                 is_delayed=False,
                 attempts=_attempts_of_cancelled(run, at_ms, reason),
+                cancelled_by=state.by,
             )
         case RunFailed(dead_lettered=dead_lettered, retryable=retryable):
             status = RunStatus.FAILED

@@ -36,6 +36,7 @@ def refuse_late(
         run_id=run.run_id,
         attempt=attempt.number,
         report=_late_report(command, context.now_ms),
+        cause=run.cause,
     )
     space = state.spaces[command.namespace]
     is_live = run.run_id in space.runs

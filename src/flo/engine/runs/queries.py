@@ -101,6 +101,8 @@ def run_view(namespace: Namespace, run: Run) -> RunView:
         subject=run.subject,
         took_ms=run.timing.took_ms if run.timing else None,
         held_ms=run.timing.held_ms if run.timing else None,
+        by=run.by,
+        cancelled_by=run.cancelled_by,
     )
 
 

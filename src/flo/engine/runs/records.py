@@ -104,9 +104,12 @@ class Run(Record):
     sequence: int = 0
     """Which run of its namespace it is, counted over all actions."""
     cause: RunCause | None = None
-    subject: str | None = None
     """None if a caller has invoked its action."""
+    subject: str | None = None
     timing: Timing | None = None
     """Of the attempt that has ended it, if its worker said so."""
     since_position: int = 0
     """The index of the event since which it is pending, ready, running or ended, as it is now."""
+    by: str | None = None
+    """Who has invoked it, if somebody outside did; events leave it out."""
+    cancelled_by: str | None = None

@@ -128,7 +128,8 @@ def note_cancelled(state: State, event: RunCancelled, volatile: VolatileState) -
 
 
 def apply_queued(state: State, event: RunQueued) -> None:
-    run = replace(event.run, since_position=state.position)
+    by = state.by if event.run.cause is None else None
+    run = replace(event.run, since_position=state.position, by=by)
     space = state.space_made(event.namespace)
     assert run.run_id not in space.runs
     assert run.sequence > space.run_sequence

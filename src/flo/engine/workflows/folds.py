@@ -22,12 +22,16 @@ from flo.engine.workflows.events import (
     HistoryFiled,
     PlanNoted,
     PollExhausted,
+    RollbackBegan,
+    SignalReceived,
     WorkflowAdmitted,
     WorkflowCreated,
     WorkflowDeleted,
     WorkflowDisabled,
     WorkflowEnabled,
     WorkflowFinished,
+    WorkflowPaused,
+    WorkflowResumed,
     WorkflowStarted,
 )
 from flo.engine.workflows.execution import (
@@ -51,7 +55,6 @@ from flo.engine.workflows.records import (
 )
 from flo.model.ids import Namespace, RunId, run_id_of
 from flo.model.storage.archive import Archived
-from flo.model.storage.caller import OUTSIDE
 from flo.model.workflows import CHOSEN, MAIN, RUN_PREFIX, BranchPhase
 from flo.workflow.definition import Definition
 from flo.workflow.search import tags_of
@@ -64,17 +67,6 @@ CALLS_KIND = "calls"
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_definition = msgspec.msgpack.Decoder(Definition).decode
-
-DONE_BY_SOMEBODY = frozenset(
-    {
-        "workflow_started",
-        "signal_received",
-        "workflow_paused",
-        "workflow_resumed",
-        "rollback_started",
-    }
-)
-"""Entries of a history that tell what was done to a run."""
 
 
 def apply_created(state: State, event: WorkflowCreated) -> None:
@@ -126,7 +118,7 @@ def apply_started(state: State, event: WorkflowStarted) -> None:
     execution.since = state.since()
     space.workflow_number = max(space.workflow_number, run.number)
     space.workflow_keys.run_ids.update(keys_of(run))
-    execution.history += _by_caller(state, entries_of(event))
+    execution.history += by_whom(state.by, entries_of(event))
     if run.parent is not None and execution.admitted:
         _set_in_motion(execution, run.created_at_ms)
     space.executions.note_status(execution)
@@ -151,6 +143,8 @@ def apply_execution(state: State, event: EventOfAllBranches) -> None:
     """An event of an execution that is not over, and of no single branch."""
     executions = state.spaces[event.namespace].executions
     execution = executions[event.run_id]
+    if isinstance(event, SignalReceived):
+        event = replace(event, signal=replace(event.signal, actor=state.by))
     was_paused = execution.paused
     execution.fold(event)
     if execution.paused is not was_paused:
@@ -158,7 +152,8 @@ def apply_execution(state: State, event: EventOfAllBranches) -> None:
     if execution.ending is not None and execution.ending_since is None:
         execution.ending_since = state.since()
     executions.note_status(execution)
-    execution.history += _by_caller(state, entries_of(event))
+    by = state.by if _is_done_to(event) else None
+    execution.history += by_whom(by, entries_of(event))
     reschedule(state, event.namespace, execution)
 
 
@@ -184,14 +179,16 @@ def apply_branch(state: State, event: BranchEvent) -> None:
         reschedule(state, event.namespace, execution)
 
 
-def _by_caller(state: State, entries: Iterable[HistoryEntry]) -> Iterable[HistoryEntry]:
+def _is_done_to(event: EventOfAllBranches) -> bool:
+    """Whether it is what somebody has done to an execution; else it follows from its steps."""
+    if isinstance(event, RollbackBegan):
+        return is_asked_for(event.ending)
+    return isinstance(event, SignalReceived | WorkflowPaused | WorkflowResumed)
+
+
+def by_whom(by: str | None, entries: Iterable[HistoryEntry]) -> Iterable[HistoryEntry]:
     """What somebody outside has done to an execution, with who it was."""
-    caller = state.caller
-    if caller is None or caller.source not in OUTSIDE:
-        return entries
-    return [
-        replace(one, by=str(caller)) if one.type in DONE_BY_SOMEBODY else one for one in entries
-    ]
+    return entries if by is None else [replace(one, by=by) for one in entries]
 
 
 def _waits_otherwise(before: Branch, after: Branch) -> bool:
@@ -243,7 +240,10 @@ def archive_run(state: State, event: WorkflowFinished) -> Iterable[Archived]:
     execution = space.executions[event.run_id]
     run, ending = execution.run, event.ending
     definition = space.workflows[run.workflow].pinned(run.version).digest
-    record = record_of(execution, event, definition, state.position)
+    record = replace(record_of(execution, event), definition=definition, position=state.position)
+    if execution.ending is None and is_asked_for(ending):
+        history = (*record.history[:-1], replace(record.history[-1], by=state.by))
+        record = replace(record, history=history)
     key = run.idempotency_key
     yield Archived(
         kind=RUN_KIND,
@@ -270,9 +270,7 @@ def archive_run(state: State, event: WorkflowFinished) -> Iterable[Archived]:
         )
 
 
-def record_of(
-    execution: Execution, event: WorkflowFinished, definition: bytes = b"", position: int = 0
-) -> WorkflowRecord:
+def record_of(execution: Execution, event: WorkflowFinished) -> WorkflowRecord:
     """A run as it ends with this event, which is yet to be folded."""
     ending = event.ending
     return WorkflowRecord(
@@ -289,8 +287,6 @@ def record_of(
         error_code=ending.error_code,
         retryable=ending.retryable,
         calls=_last_calls(execution, event),
-        definition=definition,
-        position=position,
     )
 
 

@@ -8,6 +8,7 @@ from flo.engine.context import Context
 from flo.engine.lists.paging import page_of
 from flo.engine.lists.portion import page_of_portion
 from flo.engine.state import Deployed, Space, State, Workflow
+from flo.engine.workflows.calls.late import late_entries
 from flo.engine.workflows.definitions import in_archive, in_memory, text_digest
 from flo.engine.workflows.execution import COMPENSATION, Execution, step_at
 from flo.engine.workflows.execution import HISTORY_PART_LENGTH as PART_LENGTH
@@ -128,7 +129,8 @@ def get_history(state: State, query: GetHistory, context: Context) -> HistoryPag
     if execution is not None:
         tail, parts = execution.history, execution.history_parts
     elif record is not None:
-        tail, parts = record.history, record.history_parts
+        tail = (*record.history, *late_entries(space, query.run_id, context))
+        parts = record.history_parts
     else:
         raise not_found(query.run_id)
     entries: list[HistoryEntry] = []
