@@ -111,6 +111,7 @@ class Invariant(StrEnum):
     # What clients and workers may be answered.
     DURABLE_FIRST = "nothing is acknowledged before it is durable"
     INPUT_KEPT = "a run is handed out with the input it was made with"
+    INPUTS_STORED = "the store has the large inputs of live and archived runs, and no others"
     ONE_MAKER = "at most one caller is answered that its invoke made a run"
     ONE_DELIVERY = "an attempt is handed out once, to the worker that claimed it"
     ANSWER_ORDER = "the tasks of one answer come with the highest priority first"

@@ -1,4 +1,4 @@
-"""Decision: what a command leads to: events, observations, archive rows, records, reply."""
+"""Decision: what a command leads to: events, observations, what is stored beside them, reply."""
 
 from collections.abc import Iterable
 
@@ -7,6 +7,7 @@ import msgspec
 from flo.model.base import Event, Message, Observation
 from flo.model.errors import FloError
 from flo.model.storage.archive import ArchiveAddress, Archived
+from flo.model.storage.payloads import Payload
 from flo.model.storage.records import Chunk
 
 
@@ -21,5 +22,9 @@ class Decision(msgspec.Struct, frozen=True):
     """Filled in by execute(): what the archive is to let go of."""
     chunks: tuple[Chunk, ...] = ()
     """What is to be stored of streams, in the same append as the events."""
+    payloads: tuple[Payload, ...] = ()
+    """Filled in by execute(): the large payloads of the events, which do not have them."""
+    payloads_removed: tuple[ArchiveAddress, ...] = ()
+    """Filled in by execute(): the runs whose payloads the store is to let go of."""
     then: Iterable[Event] = ()
     """More events, each of them found when all that came before it has been folded."""

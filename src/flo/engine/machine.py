@@ -33,6 +33,7 @@ from flo.model.declare.catalog import OPERATIONS
 from flo.model.declare.fields import FIELD_CHECKS
 from flo.model.errors import FloError, Unexpected
 from flo.model.storage.archive import ArchiveAddress, Archived
+from flo.model.storage.payloads import Payload
 
 EVENTS_PER_COMMAND_MAX = 100_000
 
@@ -91,6 +92,12 @@ VOLATILE_FOLDS = merged(*(feature.volatile_folds for feature in FEATURES))
 OBSERVATIONS = merged(*(feature.observations for feature in FEATURES))
 ARCHIVES = merged(*(feature.archives for feature in FEATURES))
 REMOVALS = merged(*(feature.removals for feature in FEATURES))
+SPILLS = merged(*(feature.spills for feature in FEATURES))
+PAYLOAD_REMOVALS = merged(*(feature.payload_removals for feature in FEATURES))
+STORED_BESIDE = frozenset(
+    kind for table in (ARCHIVES, REMOVALS, SPILLS, PAYLOAD_REMOVALS) for kind in table
+)
+"""The events with which something is stored beside the log, or removed there."""
 LOOKUPS = merged(*(feature.lookups for feature in FEATURES))
 LONG_POLLS = merged(*(feature.long_polls for feature in FEATURES))
 WAKES = merged(*(feature.wakes for feature in FEATURES))
@@ -111,8 +118,35 @@ for _operation in OPERATIONS:
 for _messages in (LOOKUPS, LONG_POLLS, PAYLOAD_LENGTHS):
     _strangers = _messages.keys() - QUERIES.keys() - RULES.keys()
     assert not _strangers, f"no feature has a rule for {_strangers}"
-for _table in (REACTIONS, VOLATILE_FOLDS, ARCHIVES, REMOVALS, WAKES):
+for _table in (REACTIONS, VOLATILE_FOLDS, ARCHIVES, REMOVALS, SPILLS, PAYLOAD_REMOVALS, WAKES):
     assert _table.keys() <= FOLDS.keys(), f"no feature folds {_table.keys() - FOLDS.keys()}"
+
+
+class Beside:
+    """What is stored beside the events of a command."""
+
+    __slots__ = ("archived", "payloads", "payloads_removed", "removed")
+
+    def __init__(self, decision: Decision) -> None:
+        self.archived: list[Archived] = list(decision.archived)
+        self.removed: list[ArchiveAddress] = []
+        self.payloads: list[Payload] = []
+        self.payloads_removed: list[ArchiveAddress] = []
+
+    def take(self, state: State, event: Event, spill_bytes: int) -> Event:
+        """What goes with an event that is yet to be folded; the event without a large payload."""
+        kind = type(event)
+        if kind in ARCHIVES:
+            self.archived.extend(ARCHIVES[kind](state, event))
+        if kind in REMOVALS:
+            self.removed.append(REMOVALS[kind](state, event))
+        if kind in PAYLOAD_REMOVALS:
+            self.payloads_removed.extend(PAYLOAD_REMOVALS[kind](state, event))
+        spilled = SPILLS[kind](state, event, spill_bytes) if kind in SPILLS else None
+        if spilled is None:
+            return event
+        self.payloads.append(spilled[1])
+        return spilled[0]
 
 
 def execute(state: State, command: Message, context: Context) -> Decision:
@@ -124,8 +158,7 @@ def execute(state: State, command: Message, context: Context) -> Decision:
         return decision
     ahead: list[Iterator[Event]] = [iter(decision.then), iter(decision.events)]
     events: list[Event] = []
-    archived: list[Archived] = list(decision.archived)
-    removed: list[ArchiveAddress] = []
+    beside = Beside(decision)
     while ahead:  # what follows on an event comes before what else there is
         event = next(ahead[-1], None)
         if event is None:
@@ -135,10 +168,8 @@ def execute(state: State, command: Message, context: Context) -> Decision:
             apply(state, context.begins)
             events.append(context.begins)
         kind = type(event)
-        if kind in ARCHIVES:
-            archived.extend(ARCHIVES[kind](state, event))
-        elif kind in REMOVALS:
-            removed.append(REMOVALS[kind](state, event))
+        if kind in STORED_BESIDE:
+            event = beside.take(state, event, context.spill_bytes)
         FOLDS[kind](state, event)
         state.position += 1
         events.append(event)
@@ -151,9 +182,11 @@ def execute(state: State, command: Message, context: Context) -> Decision:
         decision.reply,
         tuple(events),
         decision.observations,
-        tuple(archived),
-        tuple(removed),
+        tuple(beside.archived),
+        tuple(beside.removed),
         decision.chunks,
+        tuple(beside.payloads),
+        tuple(beside.payloads_removed),
     )
 
 

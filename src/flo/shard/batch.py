@@ -1,16 +1,18 @@
 """What has been decided since the last append: written as a whole, and heard of after that."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
 from flo.engine.callers import CallerNoted
 from flo.engine.long_poll import Turn
-from flo.engine.machine import PAYLOAD_LENGTHS
+from flo.engine.machine import PAYLOAD_LENGTHS, QUERIES
+from flo.engine.payloads import Unfilled
 from flo.model.base import Event, Message
 from flo.model.declare.catalog import OPERATIONS
 from flo.model.storage.archive import ArchiveAddress, Archived
 from flo.model.storage.caller import Caller
+from flo.model.storage.payloads import Payload
 from flo.shard.chunks import Chunks
 from flo.shard.submission import Answer, Submission
 
@@ -49,7 +51,11 @@ class Batch:
         self.archived: dict[ArchiveAddress, Archived] = {}
         self.removed: list[ArchiveAddress] = []
         self.chunks = Chunks()
+        self.payloads: list[Payload] = []
+        self.payloads_removed: list[ArchiveAddress] = []
         self.answered: list[tuple[Submission, list[Answer]]] = []
+        self.unfilled: list[tuple[Submission, Unfilled]] = []
+        """Answers that lack what is in the store."""
         self.queries: list[Submission] = []
         """They are answered by the state as this batch leaves it."""
         self.unready: list[Submission] = []
@@ -61,7 +67,7 @@ class Batch:
 
     @property
     def is_empty(self) -> bool:
-        return not (self.taken or self.answered)
+        return not (self.taken or self.answered or self.unfilled)
 
     @property
     def is_full(self) -> bool:
@@ -117,20 +123,32 @@ class Batch:
         else:
             self.answered.append((submission, answers))
 
+    def tell(self, submission: Submission, reply: Answer) -> None:
+        """A command that may wait, or a query, has its answer."""
+        if isinstance(reply, Unfilled):
+            self.unfilled.append((submission, reply))
+        elif type(submission.messages[0]) in QUERIES:
+            self.answered.append((submission, [reply]))
+        else:
+            self.answer(submission, [reply])
+
     def remove(self, address: ArchiveAddress) -> None:
         """Let the archive go of a row, even of one that this batch has just filed."""
         self.removed.append(address)
         self.archived.pop(address, None)
 
-    def deliver(self) -> None:
-        """Hand out the answers."""
+    def deliver(self, fill: Callable[[Submission, Unfilled], None]) -> None:
+        """Hand out the answers; `fill` is given those that lack something."""
         for submission, answers in self.answered:
             submission.answer(answers)
+        for submission, reply in self.unfilled:
+            fill(submission, reply)
 
     def everyone(self) -> list[Submission]:
         """All who wait for what becomes of this batch."""
         answered = (submission for submission, _ in self.answered)
-        return [*self.taken, *self.unready, *answered]
+        unfilled = (submission for submission, _ in self.unfilled)
+        return [*self.taken, *self.unready, *answered, *unfilled]
 
 
 def _payload_length(messages: Sequence[Message]) -> int:

@@ -34,8 +34,10 @@ from flo.model.base import Event, Message
 from flo.model.errors import FloError, Unavailable, Unexpected
 from flo.model.storage.archive import address_of
 from flo.model.storage.caller import SERVER, TIMER, Caller
+from flo.model.storage.payloads import SPILL_BYTES
 from flo.shard.batch import Batch
 from flo.shard.clock import Clock, SystemClock
+from flo.shard.fill import Filler
 from flo.shard.long_polls import LongPolls
 from flo.shard.prefetch import Prefetch
 from flo.shard.submission import Answer, Done, Submission
@@ -69,6 +71,7 @@ class Shard:
         *,
         rng: random.Random | None = None,
         wait_for_log: bool = True,
+        spill_bytes: int = SPILL_BYTES,
         watcher: CommitWatcher | None = None,
     ) -> None:
         self.state = state
@@ -85,8 +88,14 @@ class Shard:
         self._polls = LongPolls(self._clock, self._put, self._tell)
         self._timer = Timer(self._clock, self._tick)
         self._prefetch = prefetch = Prefetch(state, log, self._put, self.written)
+        self._filler = Filler(log, self._amend, self._ask_again, self.written, spill_bytes)
         self._context = Context(
-            self._now_ms, self._rng, self.volatile, Found(prefetch.recent, {}), prefetch.records
+            self._now_ms,
+            self._rng,
+            self.volatile,
+            Found(prefetch.recent, {}),
+            prefetch.records,
+            spill_bytes,
         )
         self._appending: asyncio.Future[int] | None = None
         self._begun_count = 0
@@ -121,6 +130,7 @@ class Shard:
             self._loop = None
         self._refuse_everyone(stopping)
         await self._prefetch.finish()
+        await self._filler.finish()
 
     def submit(
         self,
@@ -217,7 +227,7 @@ class Shard:
         if batch.events and not self._append(batch):
             return
         if not batch.events or not self._wait_for_log:
-            batch.deliver()
+            batch.deliver(self._filler.fill)
         for submission in batch.unready:
             self._prefetch.fetch(submission, self._context)
         self._timer.set(self.state.due.next_at_ms())
@@ -236,6 +246,8 @@ class Shard:
                 self._now_ms,
                 removed=batch.removed,
                 chunks=batch.chunks.take(),
+                payloads=batch.payloads,
+                payloads_removed=batch.payloads_removed,
                 here=batch.is_small and self._wait_for_log,
             )
         except Exception as error:
@@ -261,7 +273,7 @@ class Shard:
         took = asyncio.get_running_loop().time() - started
         self._watcher.committed(len(batch.events), len(batch.archived), took)
         if self._wait_for_log:
-            batch.deliver()
+            batch.deliver(self._filler.fill)
         try:
             if not (self._batch.is_empty or self._failed):
                 self._commit()
@@ -319,6 +331,10 @@ class Shard:
         for chunk in decision.chunks:
             self._prefetch.records.appended(chunk)
             batch.chunks.add(chunk)
+        for payload in decision.payloads:
+            self._filler.recent.add(payload)
+            batch.payloads.append(payload)
+        batch.payloads_removed += decision.payloads_removed
         for row in decision.archived:
             address = address_of(row)
             self._prefetch.recent[address] = row
@@ -363,7 +379,7 @@ class Shard:
             self._polls.wake_at(submission, poll.again_at_ms(self.state, message, context))
         else:
             submission.unpark()
-            batch.answer(submission, [reply])
+            batch.tell(submission, reply)
 
     def _may_wait(self, submission: Submission) -> bool:
         return self._polls.may_wait(submission, submission.messages[0], self._now_ms)
@@ -403,7 +419,16 @@ class Shard:
             submission.messages = [poll.resumed(submission.messages[0], reply)]
             self._polls.park(submission, poll, reply, self._now_ms, self.state)
         else:
-            batch.answered.append((submission, [reply]))
+            batch.tell(submission, reply)
+
+    def _ask_again(self, submission: Submission) -> None:
+        if self._closed is not None:
+            submission.refuse(self._closed)
+        else:
+            self._put(submission)
+
+    def _amend(self, commands: Sequence[Message]) -> None:
+        self.submit(commands, lambda answers: None)
 
     def _context_of(self, submission: Submission) -> Context:
         return self._prefetch.context_of(submission, self._context)

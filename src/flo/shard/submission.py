@@ -29,6 +29,7 @@ class Submission:
         "empty_reply",
         "fetched",
         "fetched_at",
+        "is_asked_again",
         "is_early",
         "messages",
         "records",
@@ -53,6 +54,8 @@ class Submission:
         """How many keyed runs had finished when the archive was last asked."""
         self.records: Fetched = {}
         """The records that were fetched for it last."""
+        self.is_asked_again = False
+        """Whether its reply lacked something that the store did not have."""
         self.until_ms: int | None = None
         """How long it may wait, once it has begun to."""
         self.empty_reply: Answer | None = None

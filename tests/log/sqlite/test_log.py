@@ -196,7 +196,7 @@ class TestUpgraded:
         newest = (GOLDEN_FOLDER / f"format_{FORMAT_VERSION}.sql").read_text()
         with closing(default_connect(path)) as connection:
             tables = [sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master")]
-        assert len(tables) == 12
+        assert len(tables) == 14
         assert [sql for sql in tables if sql not in newest] == []
 
 

@@ -20,7 +20,8 @@ from flo.engine.actions.schemas import schema_text
 from flo.engine.context import Context
 from flo.engine.decision import Decision
 from flo.engine.runs.events import RunsRekeyed
-from flo.engine.runs.limits import fit, rekeyed
+from flo.engine.runs.inputs.limit_keys import rekeyed
+from flo.engine.runs.limits import fit
 from flo.engine.state import NO_RUNS, Space, State
 from flo.model.actions import (
     ActionLimits,
@@ -71,7 +72,7 @@ def decide_register(state: State, command: RegisterAction, context: Context) -> 
     module = command.wasm_module
     if guest is not None and module is not None and guest.digest not in state.modules:
         events.insert(0, ModuleStored(digest=guest.digest, body=module))
-    if keys := rekeyed(space, action):
+    if keys := rekeyed(space, action, context):
         events.append(
             RunsRekeyed(namespace=command.namespace, action=action.name, keys=tuple(keys))
         )

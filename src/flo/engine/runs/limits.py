@@ -23,6 +23,7 @@ from flo.engine.runs.events import RunsRekeyed
 from flo.engine.runs.queue import Lane
 from flo.engine.runs.records import Run
 from flo.engine.state import ActionPermits, Space, State
+from flo.model.actions import ActionLimits
 from flo.model.ids import ActionName, run_id_of
 from flo.model.runs import RunStatus
 from flo.workflow.mapping import Scope, compile_template
@@ -39,10 +40,13 @@ def key_from(template: str, payload: bytes) -> str:
 
 def limit_key_of(action: Action, payload: bytes) -> str | None:
     """The key under which the runs of an action are limited; None if they are not."""
-    limits = action.limits
-    if limits is None or limits.concurrency_max is None:
-        return None
-    return key_from(limits.concurrency_key, payload)
+    template = counted_by(action.limits)
+    return key_from(template, payload) if template is not None else None
+
+
+def counted_by(limits: ActionLimits | None) -> str | None:
+    """The template by which the runs of an action are counted; None if they are not."""
+    return limits.concurrency_key if limits and limits.concurrency_max is not None else None
 
 
 def enter_queue(state: State, space: Space, run: Run) -> None:
@@ -106,16 +110,6 @@ def fit(state: State, space: Space, name: ActionName) -> None:
         _forget_if_empty(space, name, key)
 
 
-def rekeyed(space: Space, action: Action) -> list[tuple[int, str | None]]:
-    """The live runs of an action that these settings count by another key than the ones before."""
-    known = space.actions.get(action.name) or space.deleted.get(action.name)
-    if known is None or _counted_by(known) == _counted_by(action):
-        return []
-    live = (run for run in space.runs.values() if run.action == action.name)
-    keys = ((run, limit_key_of(action, run.input)) for run in live)
-    return sorted((run.number, key) for run, key in keys if key != run.limit_key)
-
-
 def apply_rekeyed(state: State, event: RunsRekeyed) -> None:
     space = state.spaces[event.namespace]
     ready: list[Run] = []
@@ -169,12 +163,6 @@ def _put_back(space: Space, name: ActionName, permits: ActionPermits) -> None:
 def _most(space: Space, name: ActionName) -> int | None:
     limits = space.settings(name).limits
     return limits.concurrency_max if limits is not None else None
-
-
-def _counted_by(action: Action) -> str | None:
-    """The template by which the runs of an action are counted; None if they are not."""
-    limits = action.limits
-    return limits.concurrency_key if limits and limits.concurrency_max is not None else None
 
 
 def _permits(space: Space, name: ActionName, key: str) -> ActionPermits:

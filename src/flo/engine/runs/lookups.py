@@ -1,6 +1,7 @@
 """What messages about runs need from the archive: runs that have ended, keys, pages."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -10,9 +11,10 @@ from flo.engine.feature import LookupRule
 from flo.engine.idempotency import KeyLookup
 from flo.engine.lists.paging import number_below
 from flo.engine.lists.portion import Portion
-from flo.engine.lookup import RowLookup
+from flo.engine.lookup import Lookup, RowLookup
+from flo.engine.runs.inputs.limit_keys import lookups_of_runs
 from flo.engine.runs.lists.pages import NOTHING_LIVE, RunPageLookup, page_lookup
-from flo.engine.runs.records import ARCHIVE_KIND, Run
+from flo.engine.runs.records import ARCHIVE_KIND, Run, address_in_archive
 from flo.engine.state import Space, State
 from flo.model.base import Message
 from flo.model.declare.fields import check_fields
@@ -44,7 +46,7 @@ class RunLookup(RowLookup[Run], frozen=True):
     number: int
 
     def address(self) -> ArchiveAddress:
-        return ArchiveAddress(ARCHIVE_KIND, self.archive_name, self.action, self.number)
+        return address_in_archive(self.archive_name, self.action, self.number)
 
     def decode(self, body: bytes) -> Run:
         return _decode(body)
@@ -137,6 +139,19 @@ def _for_dead(
     return (DeadRunPageLookup(space.archive_name, message.action, below, limit),)
 
 
+def _for_requeue(state: State, command: RequeueDeadRuns, context: Context) -> Sequence[Lookup[Any]]:
+    """The dead letters; and once they are known, what their keys are under the limits of now."""
+    space = state.space(command.namespace)
+    dead = _for_dead(state, command, context)
+    action = space.actions.get(command.action)
+    if action is None or not all(lookup in context.found for lookup in dead):
+        return dead
+    page = found_dead(space, command.action, context) if command.ids is None else ()
+    named = (ended_run(space, run_id, context) for run_id in command.ids or ())
+    runs = (run for run in (*named, *(row.dead for row in page)) if run is not None)
+    return (*dead, *lookups_of_runs(space, action.limits, runs))
+
+
 def _ended_among(space: Space, run_ids: Sequence[RunId]) -> Sequence[RunLookup]:
     """Where to look for those that are not live; no more than the rules allow to be named."""
     return [
@@ -162,7 +177,7 @@ LOOKUPS: Mapping[type[Message], LookupRule] = {
     Complete: _for_run,
     Fail: _for_run,
     Cancel: _for_run,
-    RequeueDeadRuns: _for_dead,
+    RequeueDeadRuns: _for_requeue,
     PurgeDeadRuns: _for_dead,
     ListDeadRuns: _for_dead,
     GetRun: _for_run,

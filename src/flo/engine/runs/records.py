@@ -8,6 +8,8 @@ from flo.model.ids import (
     WorkerId,
 )
 from flo.model.runs import RunStatus
+from flo.model.storage.archive import ArchiveAddress
+from flo.model.storage.payloads import InputRecord
 from flo.model.views.attempts import AttemptEnd
 from flo.model.workflows import BranchName, StepName
 
@@ -73,7 +75,7 @@ class Run(Record):
     run_id: RunId
     action: ActionName
     number: int
-    input: bytes
+    input: InputRecord
     priority: int
     created_at_ms: int
     ready_at_ms: int
@@ -113,3 +115,8 @@ class Run(Record):
     by: str | None = None
     """Who has invoked it, if somebody outside did; events leave it out."""
     cancelled_by: str | None = None
+
+
+def address_in_archive(archive_name: str, action: ActionName, number: int) -> ArchiveAddress:
+    """Where the archive has a run once it has ended, and the store its input if that is large."""
+    return ArchiveAddress(ARCHIVE_KIND, archive_name, action, number)

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from flo.engine.due import WORKFLOW
 from flo.engine.idempotency import IdempotencyKey
 from flo.engine.state import Deployed, Permits, Space, State, Workflow
-from flo.engine.workflows.calls.log import Outputs
+from flo.engine.workflows.calls.log import Outputs, input_digest
 from flo.engine.workflows.definitions import archive_unneeded, text_digest
 from flo.engine.workflows.events import (
     ChildCancelled,
@@ -171,7 +171,7 @@ def apply_branch(state: State, event: BranchEvent) -> None:
             space.awaited.pop(before.awaited, None)
         if after.awaited is not None:
             space.awaited[after.awaited] = (event.run_id, event.branch)
-            execution.calls.note_input(event.branch, _input_of(space, after.awaited))
+            execution.calls.note_input(event.branch, _digest_of(space, after.awaited))
     if event.branch == MAIN:
         space.executions.note_status(execution)
     execution.history += entries_of(event, before)
@@ -196,10 +196,10 @@ def _waits_otherwise(before: Branch, after: Branch) -> bool:
     return waits != (before.step, before.phase, before.awaited, before.attempt, before.polls)
 
 
-def _input_of(space: Space, run_id: RunId) -> bytes:
-    """What a run or a child that has just been made was given."""
+def _digest_of(space: Space, run_id: RunId) -> bytes:
+    """The digest of what a run or a child that has just been made was given."""
     run = space.runs.get(run_id)
-    return run.input if run is not None else space.executions[run_id].run.input
+    return input_digest(run.input if run is not None else space.executions[run_id].run.input)
 
 
 def apply_noted(state: State, event: PlanNoted | PollExhausted) -> None:

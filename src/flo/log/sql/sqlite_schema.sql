@@ -62,6 +62,18 @@ CREATE TRIGGER archive_untagged AFTER DELETE ON archive WHEN old.tags IS NOT NUL
         AND sequence = old.sequence AND tag IN (SELECT value FROM json_each(old.tags));
 END;
 
+CREATE TABLE IF NOT EXISTS payloads (
+    row INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL,
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    checksum INTEGER NOT NULL,
+    body BLOB NOT NULL
+);
+
+CREATE UNIQUE INDEX IF NOT EXISTS payloads_address ON payloads (kind, namespace, name, number);
+
 CREATE TABLE records (
     row INTEGER PRIMARY KEY,
     count INTEGER NOT NULL,

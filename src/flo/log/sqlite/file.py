@@ -4,6 +4,8 @@
     log        one row per append
     archive    one row per finished run, in the order in which they finished
     archive_tags   what rows of the archive are also found by
+    records    one row per append to a stream
+    payloads   one row per large payload of a run
 
 The start says what the first entry kept is chained to. The end is moved by a trigger with every
 entry, so that a missing tail is noticed, and positions go on after everything was trimmed.
@@ -77,6 +79,7 @@ def open_to_write(path: Path, connect: Connect) -> SqliteConnection:
             create_tables(connection)
             sync_folder(path.parent)
         _check_format(connection, path)
+        _add_tables(connection)
         _check_end(connection, path)
         connection.execute("PRAGMA journal_mode = WAL").fetchall()
         connection.execute("PRAGMA synchronous = FULL").fetchall()
@@ -101,15 +104,25 @@ def _is_empty(connection: SqliteConnection) -> bool:
 
 def create_tables(connection: SqliteConnection) -> None:
     """Make an empty log of the newest format."""
-    schema = files("flo.log").joinpath("sql/sqlite_schema.sql").read_text()
     connection.execute("BEGIN IMMEDIATE")
-    for statement in schema.split("\n\n"):
+    for statement in _schema():
         connection.execute(statement)
     connection.execute(
         "INSERT INTO meta VALUES (?, 0, ?, ?, 0, ?, ?)", (FORMAT_VERSION, *LINK_FIRST, *LINK_FIRST)
     )
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute("COMMIT")
+
+
+def _add_tables(connection: SqliteConnection) -> None:
+    """Make what a log of this format may lack: it came to the format later."""
+    for statement in _schema():
+        if "IF NOT EXISTS" in statement:
+            connection.execute(statement)
+
+
+def _schema() -> list[str]:
+    return files("flo.log").joinpath("sql/sqlite_schema.sql").read_text().split("\n\n")
 
 
 def _check_format(connection: SqliteConnection, path: Path) -> None:

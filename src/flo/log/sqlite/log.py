@@ -3,6 +3,7 @@
     writer          one thread, one connection: a transaction per append, synced before it returns
     archive         two threads, two connections: looks finished runs up, and lists them
     records         one thread, one connection: reads the records of streams
+    payloads        one thread, one connection: reads large payloads
     checkpointer    one thread, one connection: copies the WAL into the database file
 
 The WAL is copied while commits go on. Once it is past its bound, the writer copies the small rest
@@ -15,8 +16,9 @@ after a restart depends on how far it came, but it is there as a whole or not at
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from time import monotonic
 
@@ -35,10 +37,18 @@ from flo.log.sqlite.file import (
     read_meta,
 )
 from flo.log.sqlite.history import read_history
+from flo.log.sqlite.payloads import (
+    SqlitePayloads,
+    payload_inserts,
+    payload_removals,
+    row_list,
+    trim_payloads,
+)
 from flo.log.sqlite.records import SqliteRecords, inserts_of, trim_records
 from flo.model.base import Event
 from flo.model.errors import Unavailable
 from flo.model.storage.archive import ArchiveAddress, Archived
+from flo.model.storage.payloads import Payload
 from flo.model.storage.records import Chunk
 
 WAL_BYTES_MAX = 16 * 1024 * 1024
@@ -96,6 +106,7 @@ class SqliteLog:
         self._copying.execute("PRAGMA busy_timeout = 0").fetchall()
         self.archive = SqliteArchive(path, connect)
         self.records = SqliteRecords(path, connect)
+        self.payloads = SqlitePayloads(path, connect)
         self._writer = JobThread(f"the log {path}")
         self._checkpointer = JobThread(f"the checkpointer of {path}")
 
@@ -119,6 +130,8 @@ class SqliteLog:
         *,
         removed: Sequence[ArchiveAddress] = (),
         chunks: Sequence[Chunk] = (),
+        payloads: Sequence[Payload] = (),
+        payloads_removed: Sequence[ArchiveAddress] = (),
         here: bool = False,
     ) -> asyncio.Future[int]:
         assert events
@@ -127,16 +140,18 @@ class SqliteLog:
         link = link_after(self._link, first, count, at_ms, body)
         insert = (_INSERT, (first, count, at_ms, *link, body))
         records = list(inserts_of(chunks))
-        statements = [
+        statements: Iterable[Statement] = [
             _BEGIN,
             insert,
             *removals_of(removed),
             *statements_of(archived),
             *records,
-            _COMMIT,
         ]
+        stored = chain(payload_inserts(payloads), payload_removals(payloads_removed))
+        statements = chain(statements, stored, (_COMMIT,))
         size = len(body) + sum(len(row.body) for row in archived)
         size += sum(len(parameters[-1]) for _, parameters in records)
+        size += sum(len(payload.body) for payload in payloads)
         self._position, self._link = first + count, link
         self._last_at_ms = at_ms
         do = self._writer.do_here if here and self._is_quick else self._writer.do
@@ -182,13 +197,14 @@ class SqliteLog:
         await self._writer.stop()
         await self.archive.close()
         await self.records.close()
+        await self.payloads.close()
         self._writing.close()
         with suppress(Unavailable):  # nothing is lost: what was not copied stays in the WAL
             await self._checkpointer.do(self._checkpoint, "TRUNCATE")
         await self._checkpointer.stop()
         self._copying.close()
 
-    def _commit(self, statements: Sequence[Statement], size: int, position: int) -> int:
+    def _commit(self, statements: Iterable[Statement], size: int, position: int) -> int:
         self._check_usable()
         began_s = monotonic()
         try:
@@ -346,13 +362,17 @@ def _trim_events(connection: SqliteConnection, below: int, rows_max: int) -> int
 def _trim_archive(
     connection: SqliteConnection, before_ms: int, rows_kept_max: int | None, rows_max: int
 ) -> int:
-    """Delete the oldest rows. Rows are counted by their numbers, not one by one: a row that was
-    replaced is counted at both places until the older one would be trimmed."""
-    connection.execute(
-        "DELETE FROM archive WHERE row IN ("
-        " SELECT row FROM (SELECT row, finished_at_ms FROM archive ORDER BY row LIMIT ?)"
-        " WHERE finished_at_ms < ? OR row <= (SELECT max(row) FROM archive) - ?)",
+    """Delete the oldest rows, with their payloads. Rows are counted by their numbers, not one by
+    one: a row that was replaced is counted at both places until the older one would be trimmed."""
+    found = connection.execute(
+        "SELECT row FROM (SELECT row, finished_at_ms FROM archive ORDER BY row LIMIT ?)"
+        " WHERE finished_at_ms < ? OR row <= (SELECT max(row) FROM archive) - ?",
         (rows_max, before_ms, ROW_MAX if rows_kept_max is None else rows_kept_max),
+    ).fetchall()
+    if not found:
+        return 0
+    rows = trim_payloads(connection, sorted(row for (row,) in found))
+    connection.execute(
+        "DELETE FROM archive WHERE row IN (SELECT value FROM json_each(?))", (row_list(rows),)
     )
-    (count,) = connection.execute("SELECT changes()").fetchone()
-    return int(count)
+    return len(rows)
