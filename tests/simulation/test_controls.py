@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from flo.engine.decision import Decision
 from flo.engine.long_poll import ACTION, RUN, WORKER_DRAINS
-from flo.engine.machine import ARCHIVES, FOLDS, QUERIES, REACTIONS, REMOVALS, RULES
+from flo.engine.machine import ARCHIVES, FOLDS, REACTIONS, REMOVALS, RULES
 from flo.engine.namespaces import rules as namespaces
 from flo.engine.namespaces.events import NamespaceDeleted
 from flo.engine.runs import claims, queries, reports, snapshot
@@ -30,6 +30,7 @@ from flo.engine.runs.events import (
     RunTouched,
 )
 from flo.engine.runs.explain import workers as explain
+from flo.engine.runs.inputs.fill import assigned, bytes_in_memory, stored_inputs
 from flo.engine.runs.lists.live import LiveRuns
 from flo.engine.runs.lookups import ended_run
 from flo.engine.runs.queue import Lane, Queue
@@ -44,7 +45,6 @@ from flo.model.runs import (
     Complete,
     Fail,
     Invoke,
-    ListDeadRuns,
     RequeueDeadRuns,
     RunStatus,
     Task,
@@ -67,11 +67,12 @@ def tasks_are_handed_out_twice(monkeypatch):
         task = Task(
             task_id=run.run_id,
             task_type=run.action,
-            payload=run.input,
+            payload=bytes_in_memory(run.input),
             created_at_ms=run.created_at_ms,
             attempt=run.attempt,
         )
-        return Decision(Assigned(tasks=[task]))
+        stored = stored_inputs(state.space(command.namespace), [run])
+        return Decision(assigned(command, [task], stored))
 
     monkeypatch.setitem(RULES, Claim, claim)
 
@@ -413,11 +414,13 @@ def whatever_has_ended_is_treated_as_dead(monkeypatch):
 
 @control(Invariant.DEAD_LISTED)
 def a_dead_letter_is_left_out(monkeypatch):
-    def list_dead(state, query, context):
-        page = queries.list_dead(state, query, context)
-        return replace(page, items=page.items[1:])
+    page_of_dead = queries.page_of_dead
 
-    monkeypatch.setitem(QUERIES, ListDeadRuns, list_dead)
+    def page_without_one(rows, limit):
+        dead, cursor = page_of_dead(rows, limit)
+        return dead[1:], cursor
+
+    monkeypatch.setattr(queries, "page_of_dead", page_without_one)
 
 
 @control(Invariant.ONE_RUN_PER_KEY)

@@ -71,7 +71,7 @@ def a_changed_limit_is_not_heeded(monkeypatch):
 
 @control(Invariant.PERMITS_RIGHT, audited=True)
 def a_new_limit_does_not_hold_for_what_waits(monkeypatch):
-    monkeypatch.setattr(actions, "rekeyed", lambda space, action: [])
+    monkeypatch.setattr(actions, "rekeyed", lambda space, action, context: [])
 
 
 @control(Invariant.PERMITS_RIGHT, audited=True, follows=Invariant.NO_ACCIDENT)

@@ -50,6 +50,7 @@ def assigned(
                 attempt=task.attempt,
                 error="the input of the run cannot be read from the store",
                 code=INPUT_LOST_CODE,
+                retry=True,
             )
             for task in tasks
             if stored.get(task.task_id) in lost
