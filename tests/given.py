@@ -12,11 +12,10 @@ from msgspec.structs import replace
 
 from flo.engine.callers import CallerNoted
 from flo.engine.context import Context
-from flo.engine.decision import Decision
+from flo.engine.decision import Decision, Unfilled
 from flo.engine.groups.records import DeadRecord
 from flo.engine.lookup import Found
 from flo.engine.machine import apply, execute, lookups_for, query
-from flo.engine.payloads import Unfilled
 from flo.engine.runs.records import Run
 from flo.engine.state import State
 from flo.engine.volatile import VolatileState

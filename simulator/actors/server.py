@@ -16,7 +16,7 @@ from flo.log.snapshots import Snapshot, SnapshotFolder
 from flo.model.base import Event
 from flo.model.errors import FloError
 from flo.model.storage.archive import ArchiveAddress, Archived
-from flo.model.storage.payloads import Payload, StoredPayload
+from flo.model.storage.payloads import LargePayload, StoredPayload
 from flo.model.storage.records import Chunk
 from flo.server.config import ServerConfig
 from flo.server.inside.triggers import Triggers
@@ -56,7 +56,7 @@ class SimulatedServer:
             rng_from(rng), durable=self._heard, stored=self._stored, failed=world.time.down
         )
         self._chunks: Sequence[Chunk] = ()
-        self._payloads: Sequence[Payload] = ()
+        self._payloads: Sequence[LargePayload] = ()
         self._snapshots = SnapshotsInMemory()
         self._commits = 0
         self._connections: list[RpcConnection] = []
@@ -218,7 +218,7 @@ class SimulatedServer:
         self._connections.append(connection)
         return connection
 
-    def _stored(self, chunks: Sequence[Chunk], payloads: Sequence[Payload]) -> None:
+    def _stored(self, chunks: Sequence[Chunk], payloads: Sequence[LargePayload]) -> None:
         """These records and payloads are durable now, with the events that follow."""
         self._chunks, self._payloads = chunks, payloads
 

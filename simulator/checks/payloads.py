@@ -9,7 +9,7 @@ from flo.engine.runs.events import RunQueued, RunRevived
 from flo.engine.runs.records import Run
 from flo.model.base import Event
 from flo.model.ids import ActionName, Namespace
-from flo.model.storage.payloads import Payload, StoredPayload, stored_payload
+from flo.model.storage.payloads import LargePayload, StoredPayload, stored_payload
 from simulator.checks.invariants import Invariant
 from simulator.checks.observer import Observer
 
@@ -23,7 +23,7 @@ class PayloadReference:
         """The input of the last run that had this number."""
         self._new: list[tuple[RunKey, bytes]] = []
 
-    def begin(self, payloads: Sequence[Payload]) -> None:
+    def begin(self, payloads: Sequence[LargePayload]) -> None:
         self._new = [
             ((address.namespace.partition("~")[0], address.name, address.number), body)
             for address, body in payloads

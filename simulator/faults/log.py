@@ -16,7 +16,7 @@ from flo.log.memory import MemoryArchive, MemoryLog, MemoryPayloads, MemoryRecor
 from flo.model.base import Event
 from flo.model.ids import Namespace
 from flo.model.storage.archive import ArchiveAddress, Archived, ArchiveKey
-from flo.model.storage.payloads import Payload
+from flo.model.storage.payloads import LargePayload
 from flo.model.storage.records import Chunk, PositionBy, StreamPosition
 
 Durable: TypeAlias = Callable[
@@ -47,9 +47,9 @@ class FaultyLog(MemoryLog):
         quality: DiskQuality = PERFECT,
         *,
         durable: Durable = lambda events, archived, removed, at_ms: None,
-        stored: Callable[[Sequence[Chunk], Sequence[Payload]], None] = lambda chunks, payloads: (
-            None
-        ),
+        stored: Callable[
+            [Sequence[Chunk], Sequence[LargePayload]], None
+        ] = lambda chunks, payloads: None,
         failed: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class FaultyLog(MemoryLog):
         *,
         removed: Sequence[ArchiveAddress] = (),
         chunks: Sequence[Chunk] = (),
-        payloads: Sequence[Payload] = (),
+        payloads: Sequence[LargePayload] = (),
         payloads_removed: Sequence[ArchiveAddress] = (),
         here: bool = False,
     ) -> asyncio.Task[int]:
@@ -87,7 +87,7 @@ class FaultyLog(MemoryLog):
         at_ms: int,
         removed: Sequence[ArchiveAddress],
         chunks: Sequence[Chunk],
-        payloads: Sequence[Payload],
+        payloads: Sequence[LargePayload],
         payloads_removed: Sequence[ArchiveAddress],
     ) -> int:
         writing = self._writing = asyncio.get_running_loop().create_future()

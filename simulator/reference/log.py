@@ -11,7 +11,7 @@ from flo.engine.machine import FOLDS, merged
 from flo.engine.streams.events import StreamTrimmed
 from flo.model.base import Event
 from flo.model.storage.archive import ArchiveAddress, Archived
-from flo.model.storage.payloads import Payload
+from flo.model.storage.payloads import LargePayload
 from flo.model.storage.records import Chunk
 from simulator.checks.breakers import BreakerReference
 from simulator.checks.callers import CallerReference
@@ -117,7 +117,7 @@ class ReferenceModel:
         removed: Sequence[ArchiveAddress],
         at_ms: int,
         chunks: Sequence[Chunk] = (),
-        payloads: Sequence[Payload] = (),
+        payloads: Sequence[LargePayload] = (),
     ) -> None:
         self.observer.hold(Invariant.TIME_GROWS, at_ms >= self._at_ms, at_ms, self._at_ms)
         self.position = self.observer.position = self.position + 1

@@ -5,7 +5,6 @@ python tests/acceptance/test_large_inputs.py --inputs 160 --mebibytes 16
 
 import argparse
 import asyncio
-import random
 import sys
 import tempfile
 from pathlib import Path
@@ -17,6 +16,7 @@ from flo import Flo
 from flo.testing.process import ServerProcess
 
 MEBIBYTE = 1024 * 1024
+COUNT = 24
 IN_MEMORY = (str(Path(__file__).parent / "broken_server.py"), "hoarding")
 """A server that keeps every input in memory."""
 
@@ -34,23 +34,26 @@ class Seen(NamedTuple):
 
 
 def test_pending_inputs_are_not_in_memory_and_come_back_after_a_kill(tmp_path):
-    seen = asyncio.run(scene(ServerProcess(tmp_path, snapshot_events=20), tmp_path, 40, 4))
+    server = ServerProcess(tmp_path, snapshot_events=20)
+    seen = asyncio.run(scene(server, tmp_path, COUNT, 4, has_snapshots=True))
 
-    assert seen.intact == 40
-    assert seen.pending - seen.before < 80
-    assert seen.restarted - seen.before < 80
+    assert seen.intact == COUNT
+    assert seen.pending - seen.before < 60
+    assert seen.restarted - seen.before < 60
     assert seen.snapshots < MEBIBYTE
 
 
 def test_a_server_that_keeps_them_in_memory_is_found_out(tmp_path):
     server = ServerProcess(tmp_path, program=IN_MEMORY)
-    seen = asyncio.run(scene(server, tmp_path, 40, 4))
+    seen = asyncio.run(scene(server, tmp_path, COUNT, 4))
 
-    assert seen.intact == 40
-    assert seen.pending - seen.before > 150
+    assert seen.intact == COUNT
+    assert seen.pending - seen.before > 80
 
 
-async def scene(server: ServerProcess, folder: Path, count: int, mebibytes: int) -> Seen:
+async def scene(
+    server: ServerProcess, folder: Path, count: int, mebibytes: int, *, has_snapshots: bool = False
+) -> Seen:
     """Invoke, kill the server, and have everything delivered."""
     with server:
         async with Flo(server.address) as flo:
@@ -59,6 +62,8 @@ async def scene(server: ServerProcess, folder: Path, count: int, mebibytes: int)
             for number in range(1, count + 1):
                 await flo.actions.invoke("print", body_of(number, mebibytes))
             pending = resident(server)
+            while has_snapshots and not length_of_snapshots(folder):
+                await flo.actions.get("print")
             peaks = [resident(server, "VmHWM")]
         snapshots = length_of_snapshots(folder)
         server.kill()
@@ -96,7 +101,7 @@ async def delivered(flo: Flo, count: int, mebibytes: int) -> int:
 
 
 def body_of(number: int, mebibytes: int) -> bytes:
-    return random.Random(number).randbytes(mebibytes * MEBIBYTE)
+    return f"{number:08}".encode() * (mebibytes * MEBIBYTE // 8)
 
 
 def length_of_snapshots(folder: Path) -> int:

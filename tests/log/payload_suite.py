@@ -2,13 +2,13 @@
 
 from flo.log.base import Log
 from flo.model.storage.archive import ArchiveAddress, address_of
-from flo.model.storage.payloads import Payload
+from flo.model.storage.payloads import LargePayload
 from log.examples import MEBIBYTE, NOON_MS, finished, released
 
 
-def payload_of(number: int, body: bytes = b"large") -> Payload:
+def payload_of(number: int, body: bytes = b"large") -> LargePayload:
     """That of the run with this number."""
-    return Payload(address_of(finished(number)), body)
+    return LargePayload(address_of(finished(number)), body)
 
 
 class PayloadSuite:
@@ -30,7 +30,7 @@ class PayloadSuite:
             address._replace(name="other"),
             address._replace(number=2),
         ]
-        payloads = [Payload(one, repr(one).encode()) for one in (address, *others)]
+        payloads = [LargePayload(one, repr(one).encode()) for one in (address, *others)]
         await log.append([released(1)], [], NOON_MS, payloads=payloads[1:])
 
         assert await log.payloads.find(address) is None

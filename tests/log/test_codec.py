@@ -5,6 +5,7 @@ import pkgutil
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 import flo.engine
 from flo.engine.actions.events import ActionDeleted, ActionDisabled, ActionEnabled, ActionRegistered
@@ -74,6 +75,7 @@ from flo.model.groups import GroupMode, GroupSettings
 from flo.model.runs import RunStatus
 from flo.model.storage.caller import Caller, Source
 from flo.model.storage.envelope import Envelope, packed
+from flo.model.storage.payloads import StoredPayload
 from flo.model.storage.records import StreamRecord
 from flo.model.streams import Retention
 from flo.model.views.attempts import AttemptEnd
@@ -154,6 +156,12 @@ WRITTEN = [
     (
         RunQueued(namespace="n", run=RUN),
         b"\x91\x93\xa9RunQueued\xa1n\xdc\x00!\xa3a-1\xa1a\x01\xc4\x01i\n\x01\x02\xa7pending\x00\xc0\xc0\xc0\xa1k\x81\xa1l\xcb?\xf8\x00\x00\x00\x00\x00\x00\x91\x9a\x01\xa1w\x01\x02\xa1e\xc0\xc3\xa8reported\xc0\xc0\xc0\xc0\xc0\xc0\xc2\xc2\x00\xc0\xc0\xc0\x00\x00\xc0\xc0\xc0\x00\xc0\xc0",
+    ),
+    (
+        RunQueued(
+            namespace="n", run=replace(RUN, input=StoredPayload(length=65_537, digest=b"sha"))
+        ),
+        b"\x91\x93\xa9RunQueued\xa1n\xdc\x00\x1f\xa3a-1\xa1a\x01\x92\xce\x00\x01\x00\x01\xc4\x03sha\n\x01\x02\xa7pending\x00\xc0\xc0\xc0\xa1k\x81\xa1l\xcb?\xf8\x00\x00\x00\x00\x00\x00\x91\x9a\x01\xa1w\x01\x02\xa1e\xc0\xc3\xa8reported\xc0\xc0\xc0\xc0\xc0\xc0\xc2\xc2\x00\xc0\xc0\xc0\x00\x00\xc0\xc0\xc0\x00",
     ),
     (
         BreakerTurned(

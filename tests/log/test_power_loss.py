@@ -28,7 +28,7 @@ from flo.log.sqlite.records import SqliteRecords
 from flo.model.base import Event
 from flo.model.errors import FloError
 from flo.model.storage.archive import ArchiveAddress, Archived, address_of
-from flo.model.storage.payloads import Payload
+from flo.model.storage.payloads import LargePayload
 from flo.model.storage.records import Chunk
 from log.examples import MEBIBYTE, NOON_MS, chunk_of, finished, released, run_completed
 from simulator.faults.disk import Act, Change, PowerlessDisk, RecordingDisk, image
@@ -123,7 +123,7 @@ async def recorded(path, disk, manner=lambda connect: connect):
         entries = [*entries, (2 * number, NOON_MS + number, events)]
         archived = archived[len(removed) :]
         chunks = [chunk_of(1, number + 1, 200 * number, [bytes(200)], NOON_MS + number)]
-        large = [Payload(address_of(row), bytes(9_000)) for row in runs[:1] if number % 10 < 3]
+        large = [LargePayload(address_of(row), bytes(9_000)) for row in runs[:1] if number % 10 < 3]
         payloads = dict([*payloads.items(), *large])
         more = {
             "removed": removed,

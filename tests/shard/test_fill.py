@@ -10,7 +10,7 @@ from flo.model.actions import RegisterAction
 from flo.model.errors import Corrupt, NotFound, Unavailable
 from flo.model.runs import Claim, Fail, GetRun, Invoke, ListRuns, PurgeDeadRuns, RunStatus
 from flo.model.storage.archive import ArchiveAddress
-from flo.model.storage.payloads import SPILL_BYTES, Payload
+from flo.model.storage.payloads import SPILL_BYTES, LargePayload
 from flo.shard.fill import RECENT_MAX, RecentPayloads
 from flo.shard.loop import Shard
 from flo.shard.replay import recover
@@ -208,8 +208,8 @@ def test_the_oldest_payloads_leave_memory_first():
     recent = RecentPayloads(10)
     addresses = [ADDRESS._replace(number=number) for number in range(4)]
     for address in addresses[:3]:
-        recent.add(Payload(address, b"1234"))
+        recent.add(LargePayload(address, b"1234"))
 
     assert [recent.get(address) for address in addresses] == [None, b"1234", b"1234", None]
-    recent.add(Payload(addresses[3], bytes(11)))
+    recent.add(LargePayload(addresses[3], bytes(11)))
     assert [recent.get(address) for address in addresses] == [None] * 4

@@ -29,7 +29,7 @@ from flo.engine.volatile import VolatileState
 from flo.model.base import Event, Message, Observation
 from flo.model.declare.operation import DECLARED, Query
 from flo.model.storage.archive import ArchiveAddress, Archived
-from flo.model.storage.payloads import Payload
+from flo.model.storage.payloads import LargePayload
 
 Rule: TypeAlias = Callable[[State, Any, Context], Decision]
 Fold: TypeAlias = Callable[[State, Any], None]
@@ -38,7 +38,7 @@ QueryRule: TypeAlias = Callable[[State, Any, Context], Message]
 LookupRule: TypeAlias = Callable[[State, Any, Context], Sequence[Lookup[Any]]]
 Observe: TypeAlias = Callable[[VolatileState, Any, int], None]
 Wake: TypeAlias = Callable[[State, Any], Iterable[Subject]]
-Spill: TypeAlias = Callable[[State, Any, int], tuple[Event, Payload] | None]
+Spill: TypeAlias = Callable[[State, Any, int], tuple[Event, LargePayload] | None]
 VolatileFold: TypeAlias = Callable[[State, Any, VolatileState], None]
 
 

@@ -33,7 +33,7 @@ from flo.model.declare.catalog import OPERATIONS
 from flo.model.declare.fields import FIELD_CHECKS
 from flo.model.errors import FloError, Unexpected
 from flo.model.storage.archive import ArchiveAddress, Archived
-from flo.model.storage.payloads import Payload
+from flo.model.storage.payloads import LargePayload
 
 EVENTS_PER_COMMAND_MAX = 100_000
 
@@ -130,7 +130,7 @@ class Beside:
     def __init__(self, decision: Decision) -> None:
         self.archived: list[Archived] = list(decision.archived)
         self.removed: list[ArchiveAddress] = []
-        self.payloads: list[Payload] = []
+        self.payloads: list[LargePayload] = []
         self.payloads_removed: list[ArchiveAddress] = []
 
     def take(self, state: State, event: Event, spill_bytes: int) -> Event:

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 from flo.log.checksums import Link
 from flo.model.base import Event
 from flo.model.storage.archive import ArchiveAddress, Archived
-from flo.model.storage.payloads import Payload
+from flo.model.storage.payloads import LargePayload
 from flo.model.storage.records import Chunk
 from flo.model.storage.store import Store
 
@@ -85,7 +85,7 @@ class Log(Store, Protocol):
         *,
         removed: Sequence[ArchiveAddress] = (),
         chunks: Sequence[Chunk] = (),
-        payloads: Sequence[Payload] = (),
+        payloads: Sequence[LargePayload] = (),
         payloads_removed: Sequence[ArchiveAddress] = (),
         here: bool = False,
     ) -> Awaitable[int]:

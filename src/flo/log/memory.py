@@ -15,7 +15,7 @@ from flo.model.base import Event
 from flo.model.errors import Corrupt, NotFound, Unavailable
 from flo.model.ids import Namespace
 from flo.model.storage.archive import ArchiveAddress, Archived, ArchiveKey, address_of
-from flo.model.storage.payloads import Payload
+from flo.model.storage.payloads import LargePayload
 from flo.model.storage.records import Chunk, PositionBy, StreamPosition
 
 IndexKey: TypeAlias = tuple[str, str, Namespace, str]
@@ -54,7 +54,7 @@ class MemoryLog:
         *,
         removed: Sequence[ArchiveAddress] = (),
         chunks: Sequence[Chunk] = (),
-        payloads: Sequence[Payload] = (),
+        payloads: Sequence[LargePayload] = (),
         payloads_removed: Sequence[ArchiveAddress] = (),
         here: bool = False,
     ) -> asyncio.Future[int]:
@@ -303,7 +303,7 @@ class MemoryPayloads:
     async def count(self) -> int:
         return len(self.bodies)
 
-    def add(self, payloads: Sequence[Payload]) -> None:
+    def add(self, payloads: Sequence[LargePayload]) -> None:
         for address, body in payloads:
             assert address not in self.bodies
             self.bodies[address] = body

@@ -5,14 +5,14 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from flo.engine.callers import CallerNoted
+from flo.engine.decision import Unfilled
 from flo.engine.long_poll import Turn
 from flo.engine.machine import PAYLOAD_LENGTHS, QUERIES
-from flo.engine.payloads import Unfilled
 from flo.model.base import Event, Message
 from flo.model.declare.catalog import OPERATIONS
 from flo.model.storage.archive import ArchiveAddress, Archived
 from flo.model.storage.caller import Caller
-from flo.model.storage.payloads import Payload
+from flo.model.storage.payloads import LargePayload
 from flo.shard.chunks import Chunks
 from flo.shard.submission import Answer, Submission
 
@@ -51,7 +51,7 @@ class Batch:
         self.archived: dict[ArchiveAddress, Archived] = {}
         self.removed: list[ArchiveAddress] = []
         self.chunks = Chunks()
-        self.payloads: list[Payload] = []
+        self.payloads: list[LargePayload] = []
         self.payloads_removed: list[ArchiveAddress] = []
         self.answered: list[tuple[Submission, list[Answer]]] = []
         self.unfilled: list[tuple[Submission, Unfilled]] = []

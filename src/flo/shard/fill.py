@@ -12,12 +12,12 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import structlog
 
-from flo.engine.payloads import Unfilled
+from flo.engine.decision import Unfilled
 from flo.log.base import Log
 from flo.model.base import Message
 from flo.model.errors import Corrupt, FloError, Unexpected
 from flo.model.storage.archive import ArchiveAddress
-from flo.model.storage.payloads import Payload
+from flo.model.storage.payloads import LargePayload
 from flo.shard.submission import Submission
 
 RECENT_MAX = 64
@@ -34,7 +34,7 @@ class RecentPayloads:
         self._bodies: OrderedDict[ArchiveAddress, bytes] = OrderedDict()
         self._length = 0
 
-    def add(self, payload: Payload) -> None:
+    def add(self, payload: LargePayload) -> None:
         self._bodies[payload.address] = payload.body
         self._length += len(payload.body)
         while self._length > self._length_max:

@@ -43,6 +43,7 @@ from log.examples import (
     some_events,
     with_records,
 )
+from log.payload_suite import payload_of
 from log.suite import LogSuite
 from simulator.faults.disk import Act, RecordingDisk
 
@@ -198,6 +199,34 @@ class TestUpgraded:
             tables = [sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master")]
         assert len(tables) == 14
         assert [sql for sql in tables if sql not in newest] == []
+
+    async def test_a_log_of_this_format_gets_the_tables_that_came_later(self, path):
+        await write_log(path)
+        change(path, "DROP TABLE payloads")
+
+        async with opened(path) as log:
+            await log.append([released(5)], [], NOON_MS, payloads=[payload_of(1)])
+            assert await log.payloads.find(payload_of(1).address) == b"large"
+
+    async def test_a_large_payload_that_was_changed_is_found_and_named(self, path):
+        async with opened(path) as log:
+            await log.append([released(5)], [], NOON_MS, payloads=[payload_of(1), payload_of(2)])
+        change(path, "UPDATE payloads SET body = x'00' WHERE number = 1")
+        change(path, "UPDATE payloads SET body = 'text' WHERE number = 2")
+
+        async with opened(path) as log:
+            for number in (1, 2):
+                with pytest.raises(Corrupt, match=f"payload of run send-{number} is damaged"):
+                    await log.payloads.find(payload_of(number).address)
+
+    async def test_large_payloads_are_freed_a_few_at_a_time(self, path):
+        payloads = [payload_of(number) for number in range(1, 11)]
+        rows = [finished(number) for number in range(1, 13)]
+        async with opened(path) as log:
+            await log.append([released(5)], rows, NOON_MS, payloads=payloads)
+            trimmed = [(await log.trim(archived_max=1)).archived for _ in range(4)]
+
+        assert trimmed == [4, 4, 3, 0]
 
 
 class TestRefused:

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from flo.engine.context import Context
 from flo.engine.dead_letters import page_of_dead
+from flo.engine.decision import Unfilled
 from flo.engine.lists.portion import page_of_portion
-from flo.engine.payloads import Unfilled
 from flo.engine.runs.inputs.fill import bytes_in_memory, page_shown, run_shown, stored_inputs
 from flo.engine.runs.lists.pages import positions_below
 from flo.engine.runs.lookups import (

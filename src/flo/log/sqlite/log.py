@@ -48,7 +48,7 @@ from flo.log.sqlite.records import SqliteRecords, inserts_of, trim_records
 from flo.model.base import Event
 from flo.model.errors import Unavailable
 from flo.model.storage.archive import ArchiveAddress, Archived
-from flo.model.storage.payloads import Payload
+from flo.model.storage.payloads import LargePayload
 from flo.model.storage.records import Chunk
 
 WAL_BYTES_MAX = 16 * 1024 * 1024
@@ -130,7 +130,7 @@ class SqliteLog:
         *,
         removed: Sequence[ArchiveAddress] = (),
         chunks: Sequence[Chunk] = (),
-        payloads: Sequence[Payload] = (),
+        payloads: Sequence[LargePayload] = (),
         payloads_removed: Sequence[ArchiveAddress] = (),
         here: bool = False,
     ) -> asyncio.Future[int]:

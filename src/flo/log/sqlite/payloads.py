@@ -15,7 +15,7 @@ from flo.log.jobs import JobThread
 from flo.log.sqlite.file import Connect, SqliteConnection, damage_named, open_to_read
 from flo.model.errors import Corrupt
 from flo.model.storage.archive import ArchiveAddress
-from flo.model.storage.payloads import Payload
+from flo.model.storage.payloads import LargePayload
 
 Statement: TypeAlias = tuple[str, Sequence[Any]]
 
@@ -69,7 +69,7 @@ class SqlitePayloads:
         return int(count)
 
 
-def payload_inserts(payloads: Sequence[Payload]) -> Iterator[Statement]:
+def payload_inserts(payloads: Sequence[LargePayload]) -> Iterator[Statement]:
     """What writes these payloads; their checksums are taken as each is asked for."""
     for address, body in payloads:
         yield _INSERT, (*address, _checksum(address, body), body)

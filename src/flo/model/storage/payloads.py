@@ -26,7 +26,7 @@ InputRecord: TypeAlias = bytes | StoredPayload
 """The input of a run: its bytes, or what stands in their place."""
 
 
-class Payload(NamedTuple):
+class LargePayload(NamedTuple):
     """A large payload on its way to the store. It belongs to the run with this address."""
 
     address: ArchiveAddress

@@ -3,8 +3,8 @@
 import pytest
 
 from engine.runs.inputs.large import FAIL, INVOKE, LARGE, SEND, SMALL, stored
+from flo.engine.decision import Unfilled
 from flo.engine.machine import execute, query
-from flo.engine.payloads import Unfilled
 from flo.engine.ticks import Tick
 from flo.model.actions import RegisterAction
 from flo.model.runs import Assigned, Claim, Complete, Fail, GetRun, ListDeadRuns, ListRuns

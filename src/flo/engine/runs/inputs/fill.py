@@ -5,7 +5,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from flo.engine.payloads import FoundPayloads, Unfilled
+from flo.engine.decision import FoundPayloads, Unfilled
 from flo.engine.runs.inputs.spill import input_address
 from flo.engine.runs.records import Run
 from flo.engine.state import Space

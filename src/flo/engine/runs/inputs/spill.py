@@ -15,10 +15,12 @@ from flo.engine.runs.events import RunPurged, RunQueued
 from flo.engine.runs.records import Run, address_in_archive
 from flo.engine.state import Space, State
 from flo.model.storage.archive import ArchiveAddress
-from flo.model.storage.payloads import Payload, StoredPayload, stored_payload
+from flo.model.storage.payloads import LargePayload, StoredPayload, stored_payload
 
 
-def spill_input(state: State, event: RunQueued, bytes_max: int) -> tuple[RunQueued, Payload] | None:
+def spill_input(
+    state: State, event: RunQueued, bytes_max: int
+) -> tuple[RunQueued, LargePayload] | None:
     """The event without an input that is too long, and the input; None if it is not."""
     body = event.run.input
     assert isinstance(body, bytes)
@@ -26,7 +28,7 @@ def spill_input(state: State, event: RunQueued, bytes_max: int) -> tuple[RunQueu
         return None
     address = input_address(state.spaces[event.namespace], event.run)
     spilled = replace(event, run=replace(event.run, input=stored_payload(body)))
-    return spilled, Payload(address, body)
+    return spilled, LargePayload(address, body)
 
 
 def input_purged(state: State, event: RunPurged) -> Iterable[ArchiveAddress]:
