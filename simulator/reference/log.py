@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 from flo.engine.machine import FOLDS, merged
 from flo.engine.streams.events import StreamTrimmed
+from flo.engine.workflows.calls.late import LATE_KIND
 from flo.model.base import Event
 from flo.model.storage.archive import ArchiveAddress, Archived
 from flo.model.storage.payloads import LargePayload
@@ -52,7 +53,7 @@ assert HANDLERS.keys() == FOLDS.keys(), (
     f"and the machine does not know {HANDLERS.keys() - FOLDS.keys()}"
 )
 
-OTHER_KINDS = WORKFLOW_KINDS | {DEAD_RECORD_KIND}
+OTHER_KINDS = WORKFLOW_KINDS | {DEAD_RECORD_KIND, LATE_KIND}
 """What is in the archive and is no run of an action."""
 
 
