@@ -206,6 +206,7 @@ class Workflows(Noun):
         since: datetime | int | None = None,
         limit: int = LIST_LIMIT_DEFAULT,
         cursor: str | None = None,
+        subject: str | None = None,
     ) -> WorkflowRunPage:
         """Workflow runs, the newest first: under way, and ended.
 
@@ -220,6 +221,7 @@ class Workflows(Noun):
                 since_ms=_ms_of(since),
                 limit=limit,
                 cursor=cursor,
+                subject=subject,
             )
         )
 

@@ -461,13 +461,18 @@ class WaitForRuns(Query[Ended]):
     http=Route("GET", "/runs"),
 )
 class ListRuns(Query[RunPage]):
-    """The runs of an action, or of all, the newest first."""
+    """The runs of an action, or of all, the newest first.
+
+    With a subject, a page may be short, or empty, and there are more nevertheless: as long as there
+    is a cursor.
+    """
 
     action: Annotated[ActionName | None, about("Only runs of this action.")] = None
     namespace: Namespace = NAMESPACE_DEFAULT
     status: Annotated[RunStatus | None, about("Only runs in this status.")] = None
     limit: Limit = LIST_LIMIT_DEFAULT
     cursor: Cursor = None
+    subject: Annotated[str | None, about("Only runs that are about this subject.")] = None
 
 
 @operation(

@@ -209,6 +209,7 @@ class WorkflowRunItem(Message):
     created_at_ms: int
     finished_at_ms: int | None
     attributes: Attributes
+    subject: str | None = None
 
 
 class WorkflowRunPage(Message):
@@ -444,8 +445,8 @@ class WaitForWorkflow(Query[WorkflowRunView]):
 class ListWorkflowRuns(Query[WorkflowRunPage]):
     """Workflow runs, under way or ended, the newest first.
 
-    With `where`, a page may be short, or empty, and there are more nevertheless: as long as there
-    is a cursor.
+    With `where` or a subject, a page may be short, or empty, and there are more nevertheless: as
+    long as there is a cursor.
     """
 
     namespace: Namespace = NAMESPACE_DEFAULT
@@ -461,6 +462,7 @@ class ListWorkflowRuns(Query[WorkflowRunPage]):
     since_ms: Annotated[int | None, about("Only runs that were started then or later.")] = None
     limit: Limit = LIST_LIMIT_DEFAULT
     cursor: Cursor = None
+    subject: Annotated[str | None, about("Only runs that are about this subject.")] = None
 
 
 @operation(

@@ -113,6 +113,9 @@ class Schedule(Record):
     catchup: Annotated[Catchup, Meta(description="What happens to ticks that were missed.")] = (
         Catchup.ONE
     )
+    subject: Annotated[
+        TemplateText, Meta(description="Whom scheduled runs are about, as `{input.customer_id}`.")
+    ] = ""
 
 
 class Trigger(Record):
@@ -138,6 +141,9 @@ class Trigger(Record):
     max_concurrent: Annotated[
         Count, Meta(description="No start while so many triggered runs live.")
     ] = 1_000
+    subject: Annotated[
+        TemplateText, Meta(description="Whom triggered runs are about, as `{input.customer_id}`.")
+    ] = ""
 
 
 class Concurrency(Record):

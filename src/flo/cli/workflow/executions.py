@@ -101,11 +101,13 @@ RUN_COMMANDS = (
             help="Only runs started since then: 2026-03-14T10:00 (UTC), or how long ago: 90m, 12h, "
             "7d.",
         ),
+        "subject",
         columns=RUN_COLUMNS,
         none="no runs",
         examples=[
             "flo workflow list-runs",
             "flo workflow list-runs --workflow process-order --status waiting --since 7d",
+            "flo workflow list-runs --subject customer-7",
             "flo workflow list-runs --where 'customer_id = \"42\" and order_amount > 100'",
         ],
         aliases=["runs"],

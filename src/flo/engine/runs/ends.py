@@ -10,6 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from flo.engine.due import RUN
+from flo.engine.lists.subjects import tags_of_subject
 from flo.engine.runs.events import RunCancelled, RunCompleted, RunFailed, RunTimedOut
 from flo.engine.runs.limits import give_back_permit, leave_queue
 from flo.engine.runs.records import ARCHIVE_KIND, Attempt, Run, Timing
@@ -46,6 +47,7 @@ def archived_run(space: Space, run: Run) -> Archived:
         body=_encode(run),
         dead=run.dead_lettered,
         sequence=run.sequence,
+        tags=tags_of_subject(run.subject),
     )
 
 

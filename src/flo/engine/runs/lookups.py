@@ -80,9 +80,10 @@ def run_with_key(space: Space, action: ActionName, key: str, context: Context) -
     )
 
 
-def found_runs(space: Space, action: ActionName | None, context: Context) -> Portion[Run]:
+def found_runs(space: Space, query: ListRuns, context: Context) -> Portion[Run]:
     """The runs that were looked up for a page."""
-    return context.found.get(RunPageLookup(space.archive_name, action)) or NOTHING_LIVE
+    lookup = RunPageLookup(space.archive_name, query.action, subject=query.subject)
+    return context.found.get(lookup) or NOTHING_LIVE
 
 
 def found_dead(space: Space, action: ActionName, context: Context) -> tuple[DeadRow[Run], ...]:

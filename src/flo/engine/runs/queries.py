@@ -61,7 +61,7 @@ def list_runs(state: State, query: ListRuns, context: Context) -> RunPage | Unfi
     """A page of what was live when the archive was asked, and what it knew."""
     space = state.space(query.namespace)
     positions_below(space, query)  # a cursor that makes no sense is refused
-    found = found_runs(space, query.action, context)
+    found = found_runs(space, query, context)
     runs, cursor = page_of_portion(found, query, _length, PAYLOADS_PER_PAGE_LENGTH_MAX)
     page = RunPage(items=[run_view(query.namespace, run) for run in runs], cursor=cursor)
     return page_shown(page, stored_inputs(space, runs))

@@ -26,7 +26,7 @@ from flo.engine.workflows.events import (
 )
 from flo.engine.workflows.records import WorkflowRun
 from flo.engine.workflows.rules import check_enabled, named_version, next_run
-from flo.engine.workflows.starts import attributes, limit_key_of
+from flo.engine.workflows.starts import attributes, limit_key_of, subject_of
 from flo.model.base import Event, Nothing
 from flo.model.errors import Conflict, NotFound
 from flo.model.ids import Namespace
@@ -258,6 +258,7 @@ def _run(space: Space, name: WorkflowName, context: Context) -> WorkflowRun:
         attributes=attributes(deployed.definition, payload),
         triggered_by=BY_SCHEDULE,
         limit_key=limit_key_of(deployed.definition, payload),
+        subject=subject_of(schedule, payload),
     )
 
 

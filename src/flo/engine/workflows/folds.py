@@ -42,6 +42,7 @@ from flo.engine.workflows.execution import (
     Execution,
 )
 from flo.engine.workflows.history import entries_of
+from flo.engine.workflows.lists.tags import tags_of_run
 from flo.engine.workflows.records import (
     Branch,
     CallParts,
@@ -57,7 +58,6 @@ from flo.model.ids import Namespace, RunId, run_id_of
 from flo.model.storage.archive import Archived
 from flo.model.workflows import CHOSEN, MAIN, RUN_PREFIX, BranchPhase
 from flo.workflow.definition import Definition
-from flo.workflow.search import tags_of
 
 RUN_KIND = "workflow"
 SUMMARY_KIND = "workflow-of"
@@ -311,6 +311,7 @@ def _summary_row(space: Space, run: WorkflowRun, event: WorkflowFinished) -> Arc
         created_at_ms=run.created_at_ms,
         finished_at_ms=event.at_ms,
         attributes=run.attributes,
+        subject=run.subject,
     )
     return Archived(
         kind=SUMMARY_KIND,
@@ -322,7 +323,7 @@ def _summary_row(space: Space, run: WorkflowRun, event: WorkflowFinished) -> Arc
         key=None,
         body=_encode(summary),
         sequence=run.number,
-        tags=tags_of(run.attributes),
+        tags=tags_of_run(run),
     )
 
 

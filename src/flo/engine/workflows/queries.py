@@ -279,6 +279,7 @@ def _item(summary: WorkflowSummary) -> WorkflowRunItem:
         created_at_ms=summary.created_at_ms,
         finished_at_ms=summary.finished_at_ms or None,
         attributes=summary.attributes,
+        subject=summary.subject,
     )
 
 

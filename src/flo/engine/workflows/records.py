@@ -224,6 +224,7 @@ class WorkflowSummary(Record):
     created_at_ms: int
     finished_at_ms: int
     attributes: Attributes
+    subject: str | None = None
 
 
 def error_of(ended: StepResult | Ending) -> StepError | None:

@@ -2,6 +2,7 @@
 
     of an action, by status     run numbers
     of all actions, by status   sequences: where runs stand among all that the namespace ever had
+    about a subject             sequences
 
 A run is put in by its id like into any dictionary; the indexes follow when they are read, or when
 many runs have changed. So a run that comes and goes between two lists costs them nothing.
@@ -43,6 +44,8 @@ class LiveRuns(dict[RunId, Run]):
         super().__init__()
         self._pending = _RunsInStatus()
         self._running = _RunsInStatus()
+        self._about = NumbersByName()
+        """The sequences of the runs about each subject."""
         self._run_ids: dict[int, RunId] = {}
         """By sequence."""
         self._stale: dict[RunId, Run | None] = {}
@@ -84,15 +87,25 @@ class LiveRuns(dict[RunId, Run]):
         for sequence in merge(*sequences, reverse=True):
             yield self[self._run_ids[sequence]]
 
+    def about(self, subject: str, below: int) -> Iterator[Run]:
+        """The live runs about a subject under a sequence, the newest first."""
+        self._catch_up()
+        for sequence in self._about[subject].below(below) if subject in self._about else ():
+            yield self[self._run_ids[sequence]]
+
     def _catch_up(self) -> None:
         for run_id, known in self._stale.items():
             run = self.get(run_id)
             if known is not None:
                 self._in_status(known.status).remove(known)
                 del self._run_ids[known.sequence]
+                if known.subject is not None:
+                    self._about.remove(known.subject, known.sequence)
             if run is not None:
                 self._in_status(run.status).add(run)
                 self._run_ids[run.sequence] = run_id
+                if run.subject is not None:
+                    self._about.add(run.subject, run.sequence)
         self._stale.clear()
 
     def _in_status(self, status: RunStatus) -> _RunsInStatus:

@@ -3,6 +3,7 @@
     by status                   numbers of runs
     by workflow and status      numbers of runs
     by search attribute         numbers of runs that have a value, as tags say it
+    by subject                  the same
 
 Executions are put in and taken out by their ids; `note_status` says that one may have changed. The
 indexes follow when they are read, or when many have changed: a run that comes and goes between two
@@ -16,9 +17,9 @@ from typing import Any
 
 from flo.engine.lists.numbers import NumbersByName, NumberSet
 from flo.engine.workflows.execution import Execution
+from flo.engine.workflows.lists.tags import tags_of_run
 from flo.model.ids import RunId
 from flo.model.workflows import MAIN, BranchPhase, WorkflowName, WorkflowStatus
-from flo.workflow.search import tags_of
 
 LIVE = (WorkflowStatus.PENDING, WorkflowStatus.WAITING)
 STALE_MAX = 500
@@ -118,13 +119,13 @@ class LiveExecutions(dict[RunId, Execution]):
     def _add_run(self, execution: Execution) -> None:
         run = execution.run
         self._by_number[run.number] = execution
-        for tag in tags_of(run.attributes):
+        for tag in tags_of_run(run):
             self._add_tag(tag, run.number)
 
     def _remove_run(self, execution: Execution) -> None:
         run = execution.run
         del self._by_number[run.number]
-        for tag in tags_of(run.attributes):
+        for tag in tags_of_run(run):
             self._remove_tag(tag, run.number)
 
     def _add_tag(self, tag: str, number: int) -> None:
