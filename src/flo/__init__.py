@@ -47,10 +47,9 @@ _HOMES = {
     "flo.model.namespaces": "NamespacePage NamespaceView",
     "flo.model.plans": "Emitted ExecutorView PlanView WindowView",
     "flo.model.views.attempts": "AttemptEnd AttemptView LateReportView",
-    "flo.model.runs": (
-        "Accepted Assigned CauseKind CauseView Invoke RunPage RunResult "
-        "RunStatus RunView Task Touched"
-    ),
+    "flo.model.views.causes": "CauseKind CauseView",
+    "flo.model.views.since": "SinceView",
+    "flo.model.runs": ("Accepted Assigned Invoke RunPage RunResult RunStatus RunView Task Touched"),
     "flo.model.schedules": "SchedulePage ScheduleView",
     "flo.model.storage.records": "StreamRecord",
     "flo.model.streams": ("Appended NewRecord RecordPage Retention StreamPage StreamView Trimmed"),

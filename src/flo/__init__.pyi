@@ -72,8 +72,6 @@ from flo.model.plans import PlanView as PlanView
 from flo.model.plans import WindowView as WindowView
 from flo.model.runs import Accepted as Accepted
 from flo.model.runs import Assigned as Assigned
-from flo.model.runs import CauseKind as CauseKind
-from flo.model.runs import CauseView as CauseView
 from flo.model.runs import Invoke as Invoke
 from flo.model.runs import RunPage as RunPage
 from flo.model.runs import RunResult as RunResult
@@ -94,6 +92,9 @@ from flo.model.streams import Trimmed as Trimmed
 from flo.model.views.attempts import AttemptEnd as AttemptEnd
 from flo.model.views.attempts import AttemptView as AttemptView
 from flo.model.views.attempts import LateReportView as LateReportView
+from flo.model.views.causes import CauseKind as CauseKind
+from flo.model.views.causes import CauseView as CauseView
+from flo.model.views.since import SinceView as SinceView
 from flo.model.workers import Notifications as Notifications
 from flo.model.workers import WorkerKnown as WorkerKnown
 from flo.model.workers import WorkerPage as WorkerPage

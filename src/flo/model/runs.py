@@ -40,6 +40,7 @@ from flo.model.ids import (
 )
 from flo.model.kv import Change, Check
 from flo.model.views.attempts import AttemptView
+from flo.model.views.causes import CauseView
 from flo.model.workers import ACTIONS_PER_WORKER_MAX
 
 PRIORITY_DEFAULT = 10
@@ -129,29 +130,6 @@ class DeadRunsChanged(DeadLettersChanged):
 class Touched(Message):
     run_id: RunId
     lease_expires_at_ms: int | None
-
-
-class CauseKind(StrEnum):
-    """Who has asked for a run."""
-
-    CALLER = "caller"
-    """Somebody who invoked its action."""
-    WORKFLOW = "workflow"
-    """A step of a workflow execution."""
-
-
-class CauseView(Message):
-    """What a run was queued for: by a caller, or for which attempt at which step."""
-
-    kind: CauseKind
-    workflow_run_id: RunId | None = None
-    branch: str | None = None
-    """"" is the main one."""
-    step: str | None = None
-    visit: int | None = None
-    """How often the execution had come to the step by then."""
-    attempt: int | None = None
-    """Of the step, not of the run."""
 
 
 class RunView(Message):

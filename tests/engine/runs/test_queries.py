@@ -6,8 +6,6 @@ from flo.engine.ticks import Tick
 from flo.model.actions import RegisterAction
 from flo.model.errors import Invalid, NotFound
 from flo.model.runs import (
-    CauseKind,
-    CauseView,
     Claim,
     Complete,
     Ended,
@@ -21,6 +19,7 @@ from flo.model.runs import (
     WaitForRuns,
 )
 from flo.model.views.attempts import AttemptEnd, AttemptView
+from flo.model.views.causes import CauseKind, CauseView
 from flo.model.workers import (
     RegisterWorker,
 )

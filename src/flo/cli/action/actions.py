@@ -32,8 +32,6 @@ from flo.model.actions import (
 from flo.model.errors import FAILURE_CODE
 from flo.model.runs import (
     Cancel,
-    CauseKind,
-    CauseView,
     ExplainRun,
     GetRun,
     ListRuns,
@@ -41,6 +39,7 @@ from flo.model.runs import (
     RunView,
 )
 from flo.model.views.attempts import LateReportView
+from flo.model.views.causes import CauseKind, CauseView
 
 DESCRIPTION_SHOWN_MAX = 60
 

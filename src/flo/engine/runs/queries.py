@@ -19,8 +19,6 @@ from flo.engine.state import State
 from flo.model.errors import NotFound
 from flo.model.ids import Namespace
 from flo.model.runs import (
-    CauseKind,
-    CauseView,
     Ended,
     GetRun,
     ListDeadRuns,
@@ -32,6 +30,7 @@ from flo.model.runs import (
 )
 from flo.model.storage.payloads import length_of
 from flo.model.views.attempts import AttemptView, LateReportView
+from flo.model.views.causes import CauseKind, CauseView
 
 PAYLOADS_PER_PAGE_LENGTH_MAX = 2 * 1024 * 1024
 

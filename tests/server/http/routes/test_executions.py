@@ -353,6 +353,7 @@ async def test_runs_are_listed_the_newest_first_page_by_page(shop):
                 "created_at": NOON_MS,
                 "finished_at": None,
                 "attributes": {"customer": "42"},
+                "subject": None,
             }
         ],
         "cursor": None,
