@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections.abc import Sequence
 
 from flo.client.session.keepalive import NO_PINGS, PingPolicy
 from flo.client.session.session import Session
@@ -38,8 +39,12 @@ MISFIT_CHANCE = 0.05
 
 
 class World:
-    def __init__(self, rng: random.Random, profile: FaultProfile) -> None:
+    def __init__(
+        self, rng: random.Random, profile: FaultProfile, documents: Sequence[str] = ()
+    ) -> None:
         self.profile = profile
+        self.documents = documents
+        """Workflows that are there besides the usual ones."""
         self.time = ServerTime()
         self.network = Network(rng_from(rng), profile.links)
         self.awake = asyncio.Event()
