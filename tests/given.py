@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from flo.engine.callers import CallerNoted
+from flo.engine.callers import note_of
 from flo.engine.context import Context
 from flo.engine.decision import Decision, Unfilled
 from flo.engine.groups.records import DeadRecord
@@ -102,7 +102,7 @@ class EngineHarness:
 
     def _executed(self, command: Message) -> Decision:
         """What came of it, without what comes before it in the log."""
-        begins = CallerNoted(at_ms=self.now_ms, caller=CALLER)
+        begins = note_of(self.state, CALLER, self.now_ms)
         context = replace(self.context(command), begins=begins)
         decision = execute(self.state, command, context)
         self.log += decision.events

@@ -64,11 +64,7 @@ from flo.engine.workers.events import (
     WorkerRegistered,
 )
 from flo.engine.workers.records import Worker
-from flo.log.checksums import (
-    archived_checksum,
-    entry_checksum,
-    entry_digest,
-)
+from flo.log.checksums import LINK_FIRST, Link, archived_checksum, link_after
 from flo.model.base import Event
 from flo.model.errors import Conflict, Corrupt
 from flo.model.groups import GroupMode, GroupSettings
@@ -179,10 +175,14 @@ WRITTEN = [
         CallerNoted(
             at_ms=2,
             caller=Caller(source=Source.RPC, address="a", reason="r"),
-            operations=((20, 3), ("Tick", 1)),
+            operations=(20, 3, "Tick", 1),
             events=4,
         ),
-        b"\x91\x95\xabCallerNoted\x02\x94\xa3rpc\xa1a\xc0\xa1r\x92\x92\x14\x03\x92\xa4Tick\x01\x04",
+        b"\x91\x95\xa2By\x02\x94\xa3rpc\xa1a\xc0\xa1r\x94\x14\x03\xa4Tick\x01\x04",
+    ),
+    (
+        CallerNoted(at_ms=2, caller=7, operations=(20, 3), events=3),
+        b"\x91\x95\xa2By\x02\x07\x92\x14\x03\x03",
     ),
     (
         RunsRekeyed(namespace="n", action="a", keys=((1, "k"), (2, None))),
@@ -474,10 +474,9 @@ def test_every_event_has_golden_bytes():
 def test_the_checksums_are_those_that_are_in_every_log():
     body = EVENT_CODEC.encode([RunReleased(namespace="n", run_id="a-1")])
 
-    assert entry_checksum(0, 0, 1, NOON_MS, body) == 4249172658
-    assert entry_digest(bytes(32), 0, 1, NOON_MS, body).hex() == (
-        "062d77bf9e136a7dadd7ea755f3881c1d74a80b7bc841a97d56f28a26e6cb951"
-    )
+    link = link_after(LINK_FIRST, 0, 1, NOON_MS, body)
+    assert link.checksum == 4249172658
+    assert link.digest.hex() == ("062d77bf9e136a7dadd7ea755f3881c1d74a80b7bc841a97d56f28a26e6cb951")
     assert archived_checksum(finished(7, key="k", body=b"b")) == 254465254
 
 
@@ -523,9 +522,9 @@ def test_every_part_of_an_entry_is_in_its_checksum():
         (11, 7, 1, NOON_MS, b"bodY"),
     ]
 
-    assert entry_checksum(*entry) not in [entry_checksum(*other) for other in changed]
-    digests = [entry_digest(bytes([one]), *rest) for one, *rest in changed]
-    assert entry_digest(bytes([11]), *entry[1:]) not in digests
+    link, *others = (link_after(Link(one, bytes([one])), *rest) for one, *rest in (entry, *changed))
+    assert link.checksum not in [other.checksum for other in others]
+    assert link.digest not in [other.digest for other in others]
 
 
 def test_a_sealed_payload_is_refused_by_the_name_of_its_key():

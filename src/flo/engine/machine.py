@@ -8,7 +8,7 @@
 The tables are merged from the features of the nouns. A hole or a double is found at import.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from flo.engine import ticks
@@ -158,15 +158,17 @@ def execute(state: State, command: Message, context: Context) -> Decision:
         return decision
     ahead: list[Iterator[Event]] = [iter(decision.then), iter(decision.events)]
     events: list[Event] = []
+    begins = context.begins
     beside = Beside(decision)
     while ahead:  # what follows on an event comes before what else there is
         event = next(ahead[-1], None)
         if event is None:
             ahead.pop()
             continue
-        if not events and context.begins is not None:
-            apply(state, context.begins)
-            events.append(context.begins)
+        if begins is not None:
+            apply(state, begins)
+            events.append(begins)
+            begins = None
         kind = type(event)
         if kind in STORED_BESIDE:
             event = beside.take(state, event, context.spill_bytes)
@@ -203,9 +205,16 @@ def decide(state: State, command: Message, context: Context) -> Decision:
 
 
 def apply(state: State, event: Event) -> None:
-    """Fold one event that has happened; replay is this and nothing else."""
+    """Fold one event that has happened."""
     FOLDS[type(event)](state, event)
     state.position += 1
+
+
+def apply_all(state: State, events: Iterable[Event]) -> None:
+    """Fold one after the other; replay is this and nothing else."""
+    for event in events:
+        FOLDS[type(event)](state, event)
+        state.position += 1
 
 
 def lookups_for(state: State, message: Message, context: Context) -> Sequence[Lookup[Any]]:

@@ -31,7 +31,7 @@ from flo.model.ids import (
     StreamName,
     WorkerId,
 )
-from flo.model.storage.caller import OUTSIDE, Caller
+from flo.model.storage.caller import Caller, KnownCallers
 from flo.model.storage.since import Since
 from flo.model.streams import KEEP_ALL, Retention
 from flo.model.workflows import BranchName, WorkflowName
@@ -249,6 +249,7 @@ class State:
         """Whose command led to the event that is folded."""
         self.by: str | None = None
         """The same in words, if it came from outside."""
+        self.callers = KnownCallers()
         self.spaces: SortedDict[Namespace, Space] = SortedDict()
         self.deletions: dict[Namespace, int] = {}
         """How often a namespace has been deleted: what comes after must not meet what was."""
@@ -259,11 +260,6 @@ class State:
         self.groups_made = 0
         self.modules: dict[str, bytes] = {}
         """The WebAssembly modules of actions, by their digests."""
-
-    def note_caller(self, caller: Caller | None) -> None:
-        self.caller = caller
-        is_outside = caller is not None and caller.source in OUTSIDE
-        self.by = str(caller) if is_outside else None
 
     def since(self) -> Since:
         """For a fold: what it makes so is so since now."""

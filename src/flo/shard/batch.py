@@ -1,8 +1,7 @@
 """What has been decided since the last append: written as a whole, and heard of after that."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
-
-from msgspec.structs import replace
 
 from flo.engine.callers import CallerNoted
 from flo.engine.decision import Unfilled
@@ -30,18 +29,22 @@ _OPCODES = {one.message: one.opcode for one in OPERATIONS}
 class CallerPart:
     """The events of one caller's commands that were decided at one time."""
 
-    def __init__(self, noted: CallerNoted, index: int) -> None:
-        self.noted = noted
+    def __init__(self, note: CallerNoted, caller: Caller, index: int) -> None:
+        self.note = note
+        self.caller = caller
         self.index = index
-        self._counts: dict[int | str, int] = {}
-
-    def count(self, message: Message) -> None:
-        operation = _OPCODES.get(type(message)) or type(message).__name__
-        self._counts[operation] = self._counts.get(operation, 0) + 1
+        self.messages: list[type[Message]] = []
 
     def complete(self, end: int) -> CallerNoted:
-        operations = tuple(self._counts.items())
-        return replace(self.noted, operations=operations, events=end - self.index - 1)
+        operations: list[int | str] = []
+        for kind, count in Counter(self.messages).items():
+            operations += (_OPCODES.get(kind) or kind.__name__, count)
+        return CallerNoted(
+            at_ms=self.note.at_ms,
+            caller=self.note.caller,
+            operations=tuple(operations),
+            events=end - self.index - 1,
+        )
 
 
 class Batch:
@@ -92,22 +95,21 @@ class Batch:
         begin, self._offered_counts[turn] = self._offered_counts[turn], len(self.events)
         return self.events[begin:]
 
-    def begins(self, caller: Caller, now_ms: int) -> CallerNoted | None:
-        """What comes before an event of this caller; nothing if its part goes on."""
-        if self._callers:
-            noted = self._callers[-1].noted
-            if noted.at_ms == now_ms and noted.caller == caller:
-                return None
-        return CallerNoted(at_ms=now_ms, caller=caller)
+    def goes_on(self, caller: Caller, now_ms: int) -> bool:
+        """Whether what this caller asks for now belongs to the part that was begun last."""
+        if not self._callers:
+            return False
+        last = self._callers[-1]
+        return last.note.at_ms == now_ms and (last.caller is caller or last.caller == caller)
 
-    def add(self, events: Sequence[Event], begins: CallerNoted | None, message: Message) -> None:
-        """What a command has led to; if it is the first one of a caller, that begins a part."""
-        if not events:
-            return
-        if begins is not None:
-            self._callers.append(CallerPart(begins, len(self.events)))
-        self._callers[-1].count(message)
+    def add(self, events: Sequence[Event], message: Message) -> None:
+        """What a command has led to."""
+        self._callers[-1].messages.append(type(message))
         self.events += events
+
+    def begin(self, note: CallerNoted, caller: Caller) -> None:
+        """The events that are added next begin with this note of who caused them."""
+        self._callers.append(CallerPart(note, caller, len(self.events)))
 
     def close(self) -> None:
         """Say of every part what it is made of."""

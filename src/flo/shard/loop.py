@@ -22,6 +22,7 @@ from typing import Protocol
 import structlog
 from msgspec.structs import replace
 
+from flo.engine.callers import note_of
 from flo.engine.context import Context
 from flo.engine.long_poll import Turn
 from flo.engine.lookup import Found
@@ -317,9 +318,10 @@ class Shard:
         batch.answer(submission, answers)
 
     def _execute(self, message: Message, caller: Caller, context: Context, batch: Batch) -> Answer:
-        begins = batch.begins(caller, self._now_ms)
-        if begins is not None:
-            context = replace(context, begins=begins)
+        note = None
+        if not batch.goes_on(caller, self._now_ms):
+            note = note_of(self.state, caller, self._now_ms)
+            context = replace(context, begins=note)
         try:
             decision = execute(self.state, message, context)
         except FloError as refusal:
@@ -327,7 +329,10 @@ class Shard:
             if isinstance(refusal, Unexpected):
                 _logger.exception("rule_broken", message=type(message).__name__)
             return refusal
-        batch.add(decision.events, begins, message)
+        if decision.events:
+            if note is not None:
+                batch.begin(note, caller)
+            batch.add(decision.events, message)
         for chunk in decision.chunks:
             self._prefetch.records.appended(chunk)
             batch.chunks.add(chunk)

@@ -13,7 +13,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from flo.log.checksums import FORMAT_VERSION, LINK_FIRST, Link, entry_checksum, link_after
+from flo.log.checksums import FORMAT_VERSION, LINK_FIRST, Link, link_after
 from flo.log.folder import sync_folder
 from flo.log.sqlite.entries import verify_log
 from flo.log.sqlite.file import (
@@ -153,9 +153,9 @@ def _copy_entry(
         raise Corrupt(f"{path}: expected an entry at index {expected}, the next is at {first}")
     if [int, int, int, bytes] != [type(value) for value in row[1:]]:
         raise Corrupt(f"{where} is damaged: its values are not of the types that were written")
-    if checksum != (actual := entry_checksum(previous.checksum, first, count, at_ms, body)):
-        raise Corrupt(f"{where} is damaged: expected checksum {checksum}, got {actual}")
     link = link_after(previous, first, count, at_ms, body)
+    if checksum != link.checksum:
+        raise Corrupt(f"{where} is damaged: expected checksum {checksum}, got {link.checksum}")
     connection.execute(
         "INSERT INTO main.log (first, count, at_ms, checksum, digest, body)"
         " VALUES (?, ?, ?, ?, ?, ?)",
