@@ -49,8 +49,8 @@ from flo.model.runs import (
     RunStatus,
     Task,
 )
-from flo.model.workers import Effect, RegisterWorker
 from flo.model.storage.caller import KnownCallers
+from flo.model.workers import Effect, RegisterWorker
 from flo.shard.batch import Batch
 from flo.worker.actions.runner import TaskRunner
 from simulation.control import control, every_control, wake_nobody
