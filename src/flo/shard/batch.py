@@ -102,14 +102,14 @@ class Batch:
         last = self._callers[-1]
         return last.note.at_ms == now_ms and (last.caller is caller or last.caller == caller)
 
-    def add(self, events: Sequence[Event], message: Message) -> None:
-        """What a command has led to."""
+    def add(
+        self, events: Sequence[Event], message: Message, caller: Caller, note: CallerNoted | None
+    ) -> None:
+        """What a command has led to; if a note of its caller is first, that begins a part."""
+        if note is not None:
+            self._callers.append(CallerPart(note, caller, len(self.events)))
         self._callers[-1].messages.append(type(message))
         self.events += events
-
-    def begin(self, note: CallerNoted, caller: Caller) -> None:
-        """The events that are added next begin with this note of who caused them."""
-        self._callers.append(CallerPart(note, caller, len(self.events)))
 
     def close(self) -> None:
         """Say of every part what it is made of."""

@@ -330,9 +330,7 @@ class Shard:
                 _logger.exception("rule_broken", message=type(message).__name__)
             return refusal
         if decision.events:
-            if note is not None:
-                batch.begin(note, caller)
-            batch.add(decision.events, message)
+            batch.add(decision.events, message, caller, note)
         for chunk in decision.chunks:
             self._prefetch.records.appended(chunk)
             batch.chunks.add(chunk)
