@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from flo.log.checksums import FORMAT_VERSION, LINK_FIRST, Link, link_after
 from flo.log.folder import sync_folder
+from flo.log.sqlite.checks import begin_mark, check_store, mark_path
 from flo.log.sqlite.entries import verify_log
 from flo.log.sqlite.file import (
     SqliteConnection,
@@ -22,6 +23,7 @@ from flo.log.sqlite.file import (
     create_tables,
     damage_named,
     default_connect,
+    open_to_write,
 )
 from flo.model.errors import Conflict, Corrupt, NotFound
 
@@ -48,6 +50,7 @@ def upgrade_log(path: Path, reached: Callable[[str], None] = lambda step: None) 
         version = check_is_log(old, path)
         _check_version(version, path)
         if version == FORMAT_VERSION:
+            _write_mark(path)
             return LogUpgraded(version, version, 0, 0, 0, None)
         old.execute("PRAGMA journal_mode = DELETE").fetchall()  # all of it in one file
     new = path.with_name(f"{path.name}.upgrading")
@@ -62,7 +65,19 @@ def upgrade_log(path: Path, reached: Callable[[str], None] = lambda step: None) 
     reached("swap")
     new.replace(path)
     sync_folder(path.parent)
+    _write_mark(path)
     return LogUpgraded(version, FORMAT_VERSION, entries, archived, records, kept)
+
+
+def _write_mark(path: Path) -> None:
+    """Make the high-water mark, where there is none yet; one that is missing is a refusal."""
+    loss = check_store(path).loss
+    if loss is not None:
+        raise loss.refusal()
+    if not mark_path(path).exists():
+        with closing(open_to_write(path, default_connect)) as connection:
+            mark, _ = begin_mark(connection, path)
+        mark.close()
 
 
 def _check_version(version: int, path: Path) -> None:
@@ -88,6 +103,10 @@ def _copy(path: Path, new: Path) -> tuple[int, ...]:
                 f"INSERT INTO main.{table} ({columns}) SELECT {columns} FROM old.{table}"
                 " ORDER BY row"
             )
+        connection.execute(
+            "UPDATE main.meta SET commits = 0, (archive_first, archive_next) ="
+            " (SELECT 1 + coalesce(max(row), 0), 1 + coalesce(max(row), 0) FROM main.archive)"
+        )
         connection.execute("COMMIT")
         counts = []
         for table in ("log", *COPIED_AS_THEY_ARE):
