@@ -1,6 +1,7 @@
 import pytest
 
 from flo.engine import machine
+from flo.engine.losses.rules import AcceptLoss
 from flo.engine.machine import (
     ARCHIVES,
     EVENTS,
@@ -52,7 +53,13 @@ def test_every_event_has_a_fold():
 def test_whatever_can_be_asked_over_the_wire_is_known_to_the_machine():
     asked = {operation.request for operation in FORMS if operation.opcode >= 10}
 
-    assert set(RULES) | set(QUERIES) == asked | {Tick, PullTrigger, Disconnect, LoseWorker}
+    assert set(RULES) | set(QUERIES) == asked | {
+        Tick,
+        PullTrigger,
+        Disconnect,
+        LoseWorker,
+        AcceptLoss,
+    }
     assert not set(RULES) & set(QUERIES)
 
 

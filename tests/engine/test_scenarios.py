@@ -7,6 +7,7 @@ import pytest
 from engine.scenarios import ACTIONS, ScenarioGenerator
 from flo.engine.actions.events import ModuleStored
 from flo.engine.callers import CallerNoted
+from flo.engine.losses.events import LossAccepted
 from flo.engine.machine import EVENTS
 from flo.engine.plans.events import BreakerTurned
 from flo.engine.state import Tally
@@ -105,6 +106,7 @@ def test_the_stories_are_worth_telling():
         BreakerTurned,
         ModuleStored,
         CallerNoted,
+        LossAccepted,
     }  # see test_workflow_stories.py, test_guests.py
     assert {type(event) for event in engine.events} == set(EVENTS) - told_elsewhere
     assert {run.status for run in engine.ended.values()} == {

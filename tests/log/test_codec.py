@@ -29,6 +29,7 @@ from flo.engine.groups.events import (
 )
 from flo.engine.groups.records import DeadRecord
 from flo.engine.kv.events import KeyDeleted, KeyExpired, KeyKept, KeyPut
+from flo.engine.losses.events import LossAccepted
 from flo.engine.machine import EVENTS
 from flo.engine.namespaces.events import NamespaceCreated, NamespaceDeleted
 from flo.engine.plans.events import BreakerTurned
@@ -170,6 +171,10 @@ WRITTEN = [
             at_ms=4,
         ),
         b"\x91\x98\xadBreakerTurned\xa1n\xa1w\xa1v\xa1p\xa1e\xa4open\x04",
+    ),
+    (
+        LossAccepted(at_ms=2, code="c", problem="p", expected_position=7, position=3),
+        b"\x91\x96\xacLossAccepted\x02\xa1c\xa1p\x07\x03",
     ),
     (
         CallerNoted(

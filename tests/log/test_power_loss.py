@@ -9,11 +9,14 @@ from contextlib import closing
 from functools import partial
 from itertools import count, islice
 from typing import NamedTuple
+from zlib import crc32
 
 import pytest
 
 from flo.engine.codec import EVENT_CODEC
 from flo.log.checksums import archived_checksum
+from flo.log.mark import BODY, SystemFile
+from flo.log.sqlite.checks import check_store
 from flo.log.sqlite.entries import read_log
 from flo.log.sqlite.file import (
     damage_named,
@@ -31,7 +34,14 @@ from flo.model.storage.archive import ArchiveAddress, Archived, address_of
 from flo.model.storage.payloads import LargePayload
 from flo.model.storage.records import Chunk
 from log.examples import MEBIBYTE, NOON_MS, chunk_of, finished, released, run_completed
-from simulator.faults.disk import Act, Change, PowerlessDisk, RecordingDisk, image
+from simulator.faults.disk import (
+    Act,
+    Change,
+    PowerlessDisk,
+    RecordedFile,
+    RecordingDisk,
+    image,
+)
 
 APPENDS = 50
 IMAGES_PER_CHANGE = 4
@@ -61,6 +71,25 @@ async def test_what_has_a_transaction_of_its_own_would_fall_out_of_step(tmp_path
     _, failures = await power_losses(workload, tmp_path / "image", stride=4)
 
     assert len(failures) > 50
+
+
+async def test_a_mark_that_is_ahead_of_the_database_would_refuse_a_healthy_log(tmp_path):
+    workload = await recorded(
+        tmp_path / "flo.db", RecordingDisk(), mark_manner=ahead_of_the_database
+    )
+
+    _, failures = await power_losses(workload, tmp_path / "image", stride=16)
+
+    assert len(failures) > 20
+    assert {getattr(error, "code", None) for *_, error in failures} == {"store_behind"}
+
+
+async def test_a_mark_in_a_single_slot_would_be_torn(tmp_path):
+    workload = await recorded(tmp_path / "flo.db", RecordingDisk(), mark_manner=in_one_slot)
+
+    _, failures = await power_losses(workload, tmp_path / "image", stride=4)
+
+    assert "mark_damaged" in {getattr(error, "code", None) for *_, error in failures}
 
 
 async def test_without_a_sync_of_the_folder_the_whole_log_would_be_lost(tmp_path):
@@ -104,10 +133,19 @@ class Workload(NamedTuple):
         return self.states[acknowledged : begun + 1]
 
 
-async def recorded(path, disk, manner=lambda connect: connect):
+async def recorded(
+    path, disk, manner=lambda connect: connect, mark_manner=lambda disk: disk.open_synced
+):
     """Append, remove, checkpoint and trim, now and then two at once, over a recording disk."""
     workload = Workload(disk.trace, [State(0, [], [], [], {})], [], [])
-    log = SqliteLog(path, EVENT_CODEC, connect=manner(disk.connect), wal_bytes_max=MEBIBYTE)
+    log = SqliteLog(
+        path,
+        EVENT_CODEC,
+        connect=manner(disk.connect),
+        wal_bytes_max=MEBIBYTE,
+        open_synced=mark_manner(disk),
+        mark_sync_s=0,  # with every commit, beside the next one
+    )
 
     async def step(begin, state):
         workload.begun_at.append(len(disk.trace))
@@ -162,6 +200,41 @@ async def recorded(path, disk, manner=lambda connect: connect):
 def without(payloads, addresses):
     gone = set(addresses)
     return {address: body for address, body in payloads.items() if address not in gone}
+
+
+class Unsynced(SystemFile):
+    def sync(self):
+        pass
+
+
+def ahead_of_the_database(disk):
+    """Marks that are durable before the commit that they speak of: each says what the next one
+    of the log will be."""
+
+    class Ahead(RecordedFile):
+        def write(self, data, offset):
+            super().write(packed_with_one_more(data), offset)
+            self.sync()
+
+    return partial(Ahead, disk=disk)
+
+
+def in_one_slot(disk):
+    """Marks that are written over each other, and longer than a sector."""
+
+    class InOneSlot(RecordedFile):
+        def write(self, data, offset):
+            half = len(data[:84]) // 2
+            super().write(data[:half], 0)
+            super().write(data[half:84], half)
+
+    return partial(InOneSlot, disk=disk)
+
+
+def packed_with_one_more(data):
+    magic, version, store_id, commits, *rest = BODY.unpack(data[: BODY.size])
+    body = BODY.pack(magic, version, store_id, commits + 1, *rest)
+    return body + crc32(body).to_bytes(4, "little") + data[BODY.size + 4 :]
 
 
 def never_syncing(connect):
@@ -222,9 +295,12 @@ def restore(files, folder):
 async def recovered(path, thoroughly):
     """What is there again: as a log finds it, or, which is quicker, as its parts do."""
     connect = never_syncing(default_connect)  # quicker too, and nobody looks
+    loss = check_store(path).loss
+    if loss is not None:
+        raise loss.refusal()
     if not thoroughly:
         return await recovered_in_parts(path, connect)
-    log = SqliteLog(path, EVENT_CODEC, connect=connect)
+    log = SqliteLog(path, EVENT_CODEC, connect=connect, open_synced=Unsynced)
     try:
         entries = [tuple(entry) for entry in log.read(log.start)]
         archived = await log.archive.page("run", "default", "send", below=None, limit=1_000)

@@ -20,6 +20,7 @@ from flo.engine.feature import Feature, Fold, Reaction, Rule
 from flo.engine.groups.feature import FEATURE as GROUPS
 from flo.engine.kv.feature import FEATURE as KV
 from flo.engine.lookup import Lookup
+from flo.engine.losses.feature import FEATURE as LOSSES
 from flo.engine.namespaces.feature import FEATURE as NAMESPACES
 from flo.engine.plans.feature import FEATURE as PLANS
 from flo.engine.runs.feature import FEATURE as RUNS
@@ -48,6 +49,7 @@ FEATURES: tuple[Feature, ...] = (
     WORKFLOWS,
     PLANS,
     SCHEDULES,
+    LOSSES,
 )
 
 K = TypeVar("K")
@@ -85,7 +87,8 @@ def _one_after_the_other(reactions: Sequence[Reaction]) -> Reaction:
 
 
 FOLDS: dict[type[Event], Fold] = merged(
-    *(feature.folds for feature in FEATURES), {CallerNoted: apply_caller}
+    *(feature.folds for feature in FEATURES),
+    {CallerNoted: apply_caller},
 )
 REACTIONS = chained(*(feature.reactions for feature in FEATURES))
 VOLATILE_FOLDS = merged(*(feature.volatile_folds for feature in FEATURES))
@@ -106,7 +109,8 @@ SNAPSHOT = (MOMENT, *(section for feature in FEATURES for section in feature.sna
 QUERIES = merged(*(feature.queries for feature in FEATURES))
 DUE = merged(*(feature.due for feature in FEATURES))
 RULES: dict[type[Message], Rule] = merged(
-    *(feature.rules for feature in FEATURES), {ticks.Tick: ticks.rule_of(DUE)}
+    *(feature.rules for feature in FEATURES),
+    {ticks.Tick: ticks.rule_of(DUE)},
 )
 EVENTS: tuple[type[Event], ...] = tuple(FOLDS)
 """Every event there is: what is not folded cannot be remembered."""

@@ -132,6 +132,8 @@ class _Reader:
                 f"do without it",
                 code="format_too_new",
             )
+        if version < 1:
+            raise self._damage(f"expected a format from 1 on, got {version}")
         if position_found != position:
             raise self._damage(f"expected position {position}, got {position_found}")
         return checksum

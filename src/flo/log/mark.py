@@ -26,7 +26,7 @@ SLOT_LENGTH = 4096
 
 _MAGIC = b"FloMark\n"
 _FORMAT = 1
-_body = struct.Struct("<8sI16sQQI32s")
+BODY = struct.Struct("<8sI16sQQI32s")
 _word = struct.Struct("<I")
 
 
@@ -135,15 +135,15 @@ def read_mark(path: Path) -> HighWaterMark | None:
 
 def _packed(mark: HighWaterMark) -> bytes:
     store_id, commits, position, link = mark
-    body = _body.pack(_MAGIC, _FORMAT, store_id, commits, position, *link)
+    body = BODY.pack(_MAGIC, _FORMAT, store_id, commits, position, *link)
     return body + _word.pack(crc32(body))
 
 
 def _unpacked(slot: bytes) -> HighWaterMark | None:
-    body, checksum = slot[: _body.size], slot[_body.size : _body.size + _word.size]
+    body, checksum = slot[: BODY.size], slot[BODY.size : BODY.size + _word.size]
     if len(checksum) < _word.size or _word.unpack(checksum) != (crc32(body),):
         return None
-    magic, version, store_id, commits, position, *link = _body.unpack(body)
+    magic, version, store_id, commits, position, *link = BODY.unpack(body)
     if (magic, version) != (_MAGIC, _FORMAT):
         return None
     return HighWaterMark(store_id, commits, position, Link(*link))

@@ -5,21 +5,15 @@ import gc
 import ipaddress
 import signal
 import sys
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack, ExitStack, suppress
 from pathlib import Path
 from typing import Protocol, Self, TypeVar
 
 import structlog
 import uvloop
 
-from flo.engine.codec import EVENT_CODEC
+from flo.engine.losses.rules import AcceptLoss
 from flo.engine.workers.presence import expected_workers
-from flo.log.base import Log
-from flo.log.lock import FolderLock
-from flo.log.memory import MemoryLog
-from flo.log.segments import SegmentFolder
-from flo.log.snapshots import SnapshotFolder
-from flo.log.sqlite.log import SqliteLog
 from flo.model.version import VERSION
 from flo.server.config import Durability, ServerConfig
 from flo.server.counts import Counts
@@ -30,11 +24,11 @@ from flo.server.logs import INTERVAL_S, REPEATED_LINES, set_up_logs
 from flo.server.metrics import Metrics
 from flo.server.router import Router
 from flo.server.rpc.listener import Listener
+from flo.server.store import open_store
 from flo.server.upkeep import Upkeep
 from flo.shard.clock import Clock, SystemClock
 from flo.shard.loop import Shard
 from flo.shard.replay import recover
-from flo.shard.snapshotter import LOG_FILE, SEGMENT_FOLDER, SNAPSHOT_FOLDER
 
 DOOR_SHUT = -1
 GARBAGE_THRESHOLDS = (50_000, 20, 50)
@@ -61,8 +55,11 @@ class Server:
     http_port: int = DOOR_SHUT
     metrics_port: int = DOOR_SHUT
 
-    def __init__(self, config: ServerConfig, clock: Clock | None = None) -> None:
+    def __init__(
+        self, config: ServerConfig, clock: Clock | None = None, *, accept_loss: bool = False
+    ) -> None:
         self.config = config
+        self._accept_loss = accept_loss
         self._clock = clock or SystemClock()
         self._running = AsyncExitStack()
 
@@ -95,7 +92,9 @@ class Server:
 
     async def _start(self) -> None:
         metrics = Metrics()
-        log, snapshots, segments = self._open_store()
+        locked = self._running.enter_context(ExitStack())
+        store = open_store(self.config, locked, accept_loss=self._accept_loss)
+        log, snapshots, segments, loss = store
         self._running.push_async_callback(log.close)
         self._clock.put_forward(log.last_at_ms)  # the machine's time may have been put back
         started_at_ms = self._clock.now_ms()
@@ -113,6 +112,8 @@ class Server:
             )
         )
         self.shard.volatile.worker_grace_ms = self.config.worker_grace_ms
+        if loss is not None:
+            await self.shard.ask(AcceptLoss(**loss._asdict()))
         upkeep = await self._run(
             Upkeep(self.shard, log, snapshots, segments, self._clock, self.config)
         )
@@ -135,17 +136,6 @@ class Server:
             live_runs=counts.live_runs(),
             recovered_ms=self._clock.now_ms() - started_at_ms,
         )
-
-    def _open_store(self) -> tuple[Log, SnapshotFolder | None, SegmentFolder | None]:
-        if self.config.durability is Durability.EPHEMERAL:
-            return MemoryLog(), None, None
-        folder = self.config.data_dir
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = FolderLock(folder)
-        self._running.callback(lock.close)
-        segments = SegmentFolder(folder / SEGMENT_FOLDER)
-        log = SqliteLog(folder / LOG_FILE, EVENT_CODEC, segments=segments)
-        return log, SnapshotFolder(folder / SNAPSHOT_FOLDER), segments
 
     async def _open_doors(
         self, router: Router, metrics: Metrics, counts: Counts, started_at_ms: int
@@ -203,20 +193,20 @@ class Server:
         return service
 
 
-def run(config: ServerConfig) -> int:
+def run(config: ServerConfig, *, accept_loss: bool = False) -> int:
     """Serve until SIGTERM or SIGINT; return the exit code. What prevents a start is raised."""
     set_up_logs(config.log_level, config.log_format)
-    uvloop.run(_serve(config))
+    uvloop.run(_serve(config, accept_loss))
     return 0
 
 
-async def _serve(config: ServerConfig) -> None:
+async def _serve(config: ServerConfig, accept_loss: bool) -> None:
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    async with Server(config):
+    async with Server(config, accept_loss=accept_loss):
         await _told_to_stop(stopping)
         _logger.info("server_stopping")
     REPEATED_LINES.tell(all_of_them=True)

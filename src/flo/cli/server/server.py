@@ -40,8 +40,13 @@ def server() -> None:
     type=click.Path(path_type=Path),
     help=f"A file with a table [server].  [default: {FILE_DEFAULT}, if there is one]",
 )
+@click.option(
+    "--accept-loss",
+    is_flag=True,
+    help="Start on a data folder that has lost something, once; the log will say so.",
+)
 @config_flags
-def start(file: Path | None, **flags: Any) -> int:
+def start(file: Path | None, accept_loss: bool, **flags: Any) -> int:
     """Start a server, and serve until SIGTERM or Ctrl-C.
 
     A setting is what its flag says, else FLO_SERVER_* in the environment (FLO_SERVER_PORT), else
@@ -50,7 +55,7 @@ def start(file: Path | None, **flags: Any) -> int:
     config = load_config(flags, os.environ, file)
     from flo.server.server import run
 
-    return run(config)
+    return run(config, accept_loss=accept_loss)
 
 
 @server.command("status", examples=["flo server status", "flo server status --format json"])

@@ -168,11 +168,7 @@ def _insert_meta(connection: SqliteConnection, meta: Meta, archive_first: int) -
 
 def check_format(connection: SqliteConnection, path: Path) -> None:
     version = check_is_log(connection, path)
-    if version < FORMAT_FIRST:
-        raise Corrupt(
-            f"{path} is damaged: expected a format from {FORMAT_FIRST} to {FORMAT_VERSION}, got "
-            f"{version}; restore a backup"
-        )
+    check_known(version, path)
     if version < FORMAT_VERSION:
         raise Conflict(
             f"{path} has format {version}, this Flo writes format {FORMAT_VERSION}; convert it "
@@ -184,6 +180,15 @@ def check_format(connection: SqliteConnection, path: Path) -> None:
             f"{path} has format {version}, this Flo knows formats up to {FORMAT_VERSION}; "
             f"start the newer Flo that wrote it, or restore a backup made before the upgrade",
             code="format_too_new",
+        )
+
+
+def check_known(version: int, path: Path) -> None:
+    """There never was a format before the first one."""
+    if version < FORMAT_FIRST:
+        raise Corrupt(
+            f"{path} is damaged: expected a format from {FORMAT_FIRST} to {FORMAT_VERSION}, got "
+            f"{version}; restore a backup"
         )
 
 

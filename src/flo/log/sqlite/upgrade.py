@@ -20,6 +20,7 @@ from flo.log.sqlite.entries import verify_log
 from flo.log.sqlite.file import (
     SqliteConnection,
     check_is_log,
+    check_known,
     create_tables,
     damage_named,
     default_connect,
@@ -81,6 +82,7 @@ def _write_mark(path: Path) -> None:
 
 
 def _check_version(version: int, path: Path) -> None:
+    check_known(version, path)
     if version > FORMAT_VERSION:
         raise Conflict(
             f"{path} has format {version}, this Flo knows formats up to {FORMAT_VERSION}; "
