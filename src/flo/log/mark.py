@@ -79,15 +79,19 @@ class MarkFile:
     """Writes the mark of one log. One thread writes, one syncs."""
 
     def __init__(self, path: Path, open_synced: OpenSynced = SystemFile) -> None:
+        self._found = path.read_bytes() if path.exists() else b""
         self._file = open_synced(path)
-        self._slot = 0
+        commits = [mark.commits if mark else -1 for mark in _slots(self._found)]
+        self._slot = commits.index(min(commits))  # the one that is needed least
         self._is_dirty = False
         self._last: HighWaterMark | None = None
         self._turn = Lock()
         """Held while a slot is written, or left for the next one."""
 
     def begin(self, mark: HighWaterMark) -> None:
-        """Write it to every slot and make it durable, with the name of the file."""
+        """Have it in every slot, durably, and the name of the file too."""
+        if self._found == _slot(mark) * SLOTS:
+            return
         self._write_all(mark)
         self._file.sync_name()
 
@@ -114,10 +118,13 @@ class MarkFile:
             self._file.close()
 
     def _write_all(self, mark: HighWaterMark) -> None:
-        # One after the other: a loss of power must never find all three half-written.
+        """First one slot, then the others: a loss of power must never find all half-written."""
+        self._file.write(_slot(mark), self._slot * SLOT_LENGTH)
+        self._file.sync()
         for slot in range(SLOTS):
-            self._file.write(_packed(mark).ljust(SLOT_LENGTH, b"\0"), slot * SLOT_LENGTH)
-            self._file.sync()
+            if slot != self._slot:
+                self._file.write(_slot(mark), slot * SLOT_LENGTH)
+        self._file.sync()
 
 
 def read_mark(path: Path) -> HighWaterMark | None:
@@ -126,8 +133,7 @@ def read_mark(path: Path) -> HighWaterMark | None:
         content = path.read_bytes()
     except FileNotFoundError:
         return None
-    slots = (content[start:] for start in range(0, SLOTS * SLOT_LENGTH, SLOT_LENGTH))
-    whole = [mark for slot in slots if (mark := _unpacked(slot)) is not None]
+    whole = [mark for mark in _slots(content) if mark is not None]
     if not whole:
         raise Corrupt(f"{path} is damaged: none of its {SLOTS} slots is whole", code="mark_damaged")
     return max(whole, key=lambda mark: mark.commits)
@@ -137,6 +143,14 @@ def _packed(mark: HighWaterMark) -> bytes:
     store_id, commits, position, link = mark
     body = BODY.pack(_MAGIC, _FORMAT, store_id, commits, position, *link)
     return body + _word.pack(crc32(body))
+
+
+def _slots(content: bytes) -> list[HighWaterMark | None]:
+    return [_unpacked(content[slot * SLOT_LENGTH :]) for slot in range(SLOTS)]
+
+
+def _slot(mark: HighWaterMark) -> bytes:
+    return _packed(mark).ljust(SLOT_LENGTH, b"\0")
 
 
 def _unpacked(slot: bytes) -> HighWaterMark | None:

@@ -38,8 +38,8 @@ def started(monkeypatch, tmp_path):
     """The configurations of servers that would have been started."""
     configs = []
 
-    def run(config):
-        configs.append(config)
+    def run(config, *, accept_loss=False):
+        configs.append((config, "accept loss") if accept_loss else config)
         return 0
 
     monkeypatch.chdir(tmp_path)
@@ -51,6 +51,13 @@ def test_without_flags_a_server_starts_as_usual(shell, started):
     assert shell("flo server start").code == 0
 
     assert started == [ServerConfig()]
+
+
+def test_a_loss_is_accepted_by_a_flag_and_by_nothing_else(shell, started):
+    assert shell("flo server start --accept-loss").code == 0
+
+    assert started == [(ServerConfig(), "accept loss")]
+    assert "accept_loss" not in ServerConfig.__struct_fields__
 
 
 def test_a_server_without_room_for_a_guest_does_not_start(shell, started):
