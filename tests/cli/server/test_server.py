@@ -129,7 +129,7 @@ def test_flags_of_a_client_mean_nothing_to_a_server_that_starts(shell, started):
 
 
 def test_the_exit_code_is_the_servers(shell, monkeypatch):
-    monkeypatch.setattr(flo.server.server, "run", lambda config: 3)
+    monkeypatch.setattr(flo.server.server, "run", lambda config, **_: 3)
 
     assert shell("flo server start").code == 3
 
