@@ -51,7 +51,7 @@ def upgrade_log(path: Path, reached: Callable[[str], None] = lambda step: None) 
         version = check_is_log(old, path)
         _check_version(version, path)
         if version == FORMAT_VERSION:
-            _write_mark(path)
+            _check_mark(path)
             return LogUpgraded(version, version, 0, 0, 0, None)
         old.execute("PRAGMA journal_mode = DELETE").fetchall()  # all of it in one file
     new = path.with_name(f"{path.name}.upgrading")
@@ -70,15 +70,19 @@ def upgrade_log(path: Path, reached: Callable[[str], None] = lambda step: None) 
     return LogUpgraded(version, FORMAT_VERSION, entries, archived, records, kept)
 
 
-def _write_mark(path: Path) -> None:
+def _check_mark(path: Path) -> None:
     """Make the high-water mark, where there is none yet; one that is missing is a refusal."""
     loss = check_store(path).loss
     if loss is not None:
         raise loss.refusal()
     if not mark_path(path).exists():
-        with closing(open_to_write(path, default_connect)) as connection:
-            mark, _ = begin_mark(connection, path)
-        mark.close()
+        _write_mark(path)
+
+
+def _write_mark(path: Path) -> None:
+    with closing(open_to_write(path, default_connect)) as connection:
+        mark, _ = begin_mark(connection, path)
+    mark.close()
 
 
 def _check_version(version: int, path: Path) -> None:
