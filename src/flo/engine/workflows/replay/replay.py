@@ -53,8 +53,8 @@ TIMED = frozenset((BranchPhase.RETRY, BranchPhase.POLL, BranchPhase.REST))
 """The phases that end at a time, and another call begins."""
 OF_PLANS = "plan_"
 """How entries of the history begin that tell of what is not computed again."""
-ATTEMPT_UNKNOWN = "attempt_unknown"
-"""That an attempt is unknown is told when it ends; of a call, it is known at its end only."""
+OF_ATTEMPTS = frozenset(("attempt_unknown", "late_report"))
+"""What is told of attempts of a call; of the call itself, only its end is known."""
 EARLIEST, LATEST = 0.0, 0.999_999
 
 
@@ -273,5 +273,5 @@ def _path(history: tuple[HistoryEntry, ...]) -> list[object]:
     return [
         (entry.type, entry.step, entry.branch, entry.attempt, entry.at_ms)
         for entry in history
-        if not entry.type.startswith(OF_PLANS) and entry.type != ATTEMPT_UNKNOWN
+        if not entry.type.startswith(OF_PLANS) and entry.type not in OF_ATTEMPTS
     ]
