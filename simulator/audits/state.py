@@ -13,6 +13,7 @@ from flo.model.runs import RunStatus
 from flo.shard.snapshot import dump, fingerprint, load
 from simulator.audits.limits import audit_permits
 from simulator.audits.lists import audit_lists
+from simulator.audits.memory import audit_memory
 from simulator.audits.since import audit_since
 from simulator.audits.streams import audit_keys, audit_streams, due_groups_and_keys
 from simulator.audits.workflows import audit_workflows, due_workflows
@@ -36,6 +37,7 @@ def audit(state: State, reference: ReferenceModel, checks: Checks) -> None:
         _audit_holders(space, checks)
         _audit_keys(space, checks)
         audit_lists(space, checks)
+        audit_memory(space, checks)
         audit_permits(namespace, space, reference, checks)
         _audit_queues(namespace, space, reference, checks)
     audit_streams(state, reference, checks)

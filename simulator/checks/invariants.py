@@ -156,6 +156,7 @@ class Invariant(StrEnum):
     HELD_RIGHT = "the index of holders equals a recount"
     KEYS_RIGHT = "every key of a live run leads to it"
     LISTS_RIGHT = "the indexes of lists equal a look at everything"
+    MEMORY_COUNTED = "the memory that the state says it takes equals a recount"
     QUEUED_OR_DUE = (
         "every pending run is in its queue, waits for a permit, or has a due time: in one"
     )

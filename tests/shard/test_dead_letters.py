@@ -494,9 +494,14 @@ async def test_requeues_of_many_and_ends_of_many_share_a_batch(shard, log):
     await shard.ask(RequeueDeadRuns(action="send", limit=300))
     await shard.ask(Claim(worker_id=ANNA, actions=["send"], max_tasks=300))
     run_ids = [f"send-{number}" for number in range(1, 301)]
+    log.gate.shut()
+    shard.submit([RegisterAction(name="print")], lambda answers: None)
+    await settled()
     for run_id in run_ids:
         shard.submit([Fail(run_id=run_id, worker_id=ANNA)], lambda answers: None)
     shard.submit([RequeueDeadRuns(action="send", ids=run_ids[:200])], lambda answers: None)
+    await settled()
+    log.gate.open()
     await settled()
 
     assert sorted(log.filed[-1][0]) == list(range(201, 301))

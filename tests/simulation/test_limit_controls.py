@@ -1,4 +1,4 @@
-"""Bugs in the limits of actions that the simulation must find.
+"""Bugs in the limits of actions, and of memory, that the simulation must find.
 
 That a permit which falls free wakes a claim that waits is told in tests/shard/test_limits.py: here
 there is always another claim soon.
@@ -11,6 +11,7 @@ from flo.engine.runs import ends as run_ends
 from flo.engine.runs import rules as runs
 from flo.engine.runs.events import RunCancelled, RunRequeued, RunTimedOut
 from flo.engine.runs.limits import limit_key_of
+from flo.engine.runs.lists.live import LiveRuns
 from flo.engine.runs.snapshot import RunQueuesPart, restore_queues
 from flo.engine.workers.events import RunsBegun
 from flo.model.runs import RunStatus
@@ -38,6 +39,18 @@ def permits_are_leaked_when_a_worker_is_given_up(monkeypatch):
 
     monkeypatch.setitem(FOLDS, RunTimedOut, leaking(run_ends.apply_timed_out))
     monkeypatch.setitem(FOLDS, RunRequeued, leaking(reports.apply_requeued))
+
+
+@control(Invariant.MEMORY_COUNTED, audited=True)
+def what_a_run_took_is_not_given_back(monkeypatch):
+    forget = LiveRuns.__delitem__
+
+    def keep(self, run_id):
+        length = self.length
+        forget(self, run_id)
+        self.length = length
+
+    monkeypatch.setattr(LiveRuns, "__delitem__", keep)
 
 
 @control(Invariant.PERMITS_BOUNDED, follows=WHO_SHOULD_WAIT_COMES_FIRST)

@@ -212,6 +212,11 @@ class Space:
         self.schedules: SortedDict[WorkflowName, ScheduleState] = SortedDict()
         self.workflow_keys = IdempotencyIndex()
 
+    @property
+    def length(self) -> int:
+        """About how many bytes of memory its runs, keys and executions take."""
+        return self.runs.length + self.kv.length + self.executions.length
+
     def queue(self, name: ActionName) -> Queue:
         """The ready queue of an action, for a fold that is about to put something into it."""
         queue = self.queues.get(name)
@@ -260,6 +265,12 @@ class State:
         self.groups_made = 0
         self.modules: dict[str, bytes] = {}
         """The WebAssembly modules of actions, by their digests."""
+
+    @property
+    def length(self) -> int:
+        """About how many bytes of memory it takes."""
+        modules = sum(map(len, self.modules.values()))
+        return modules + sum(space.length for space in self.spaces.values())
 
     def since(self) -> Since:
         """For a fold: what it makes so is so since now."""

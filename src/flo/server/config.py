@@ -16,6 +16,7 @@ from flo.model.errors import Invalid, NotFound
 from flo.model.workers import WORKER_GRACE_MS_DEFAULT
 
 ENVIRONMENT_PREFIX = "FLO_SERVER_"
+MEMORY_BUDGET_MIN = 256 * 1024 * 1024
 FILE_DEFAULT = Path("flo.toml")
 
 
@@ -49,6 +50,8 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     log_format: LogFormat = LogFormat.CONSOLE
     max_concurrent_executions: int = 4
     """WebAssembly runs at a time; the others wait."""
+    memory_budget_bytes: int = 0
+    """About how much memory the server may take; 0 is a quarter of what the machine has."""
     worker_grace_ms: int = WORKER_GRACE_MS_DEFAULT
     """So long after its connection broke, a worker is lost, and its tasks are released."""
     snapshot_events: int = 200_000
@@ -75,6 +78,13 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             raise Invalid(
                 "configuration: expected max_concurrent_executions to be 1 or more, got "
                 f"{self.max_concurrent_executions}: with none, no WebAssembly action would run",
+                code="invalid_configuration",
+            )
+        if self.memory_budget_bytes and self.memory_budget_bytes < MEMORY_BUDGET_MIN:
+            raise Invalid(
+                f"configuration: expected memory_budget_bytes to be 0 or at least "
+                f"{MEMORY_BUDGET_MIN}, got {self.memory_budget_bytes}: a request of the largest "
+                "size would not fit",
                 code="invalid_configuration",
             )
         if self.worker_grace_ms < 0:

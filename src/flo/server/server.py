@@ -15,12 +15,14 @@ import uvloop
 from flo.engine.losses.rules import AcceptLoss
 from flo.engine.workers.presence import expected_workers
 from flo.model.version import VERSION
+from flo.server.budget import MemoryBudget
 from flo.server.config import Durability, ServerConfig
 from flo.server.counts import Counts
 from flo.server.hosts import AllowedHosts
 from flo.server.inside.lazy_worker import LazyWasmWorker
 from flo.server.inside.triggers import Triggers
 from flo.server.logs import INTERVAL_S, REPEATED_LINES, set_up_logs
+from flo.server.machine_memory import default_budget, resident_length
 from flo.server.metrics import Metrics
 from flo.server.router import Router
 from flo.server.rpc.listener import Listener
@@ -117,13 +119,14 @@ class Server:
         upkeep = await self._run(
             Upkeep(self.shard, log, snapshots, segments, self._clock, self.config)
         )
-        counts = Counts(self.shard, log, upkeep)
+        budget = self._budget(metrics)
+        counts = Counts(self.shard, log, upkeep, budget)
         counts.show_in(metrics)
         concurrency = self.config.max_concurrent_executions
         wasm_worker = await self._run(LazyWasmWorker(self.shard, self._clock, concurrency))
         triggers = await self._run(Triggers(self.shard))
         router = Router(self.shard, wasm_worker, triggers)
-        await self._open_doors(router, metrics, counts, started_at_ms)
+        await self._open_doors(router, metrics, counts, budget, started_at_ms)
         # The doors stay open until the shard has answered everyone.
         self._running.push_async_callback(self.shard.stop)
         _logger.info(
@@ -137,8 +140,23 @@ class Server:
             recovered_ms=self._clock.now_ms() - started_at_ms,
         )
 
+    def _budget(self, metrics: Metrics) -> MemoryBudget:
+        state = self.shard.state
+        return MemoryBudget(
+            self.config.memory_budget_bytes or default_budget(),
+            own_length=max(resident_length() - state.length, 0),
+            state_length=lambda: state.length,
+            now_ms=self._clock.now_ms,
+            watcher=metrics,
+        )
+
     async def _open_doors(
-        self, router: Router, metrics: Metrics, counts: Counts, started_at_ms: int
+        self,
+        router: Router,
+        metrics: Metrics,
+        counts: Counts,
+        budget: MemoryBudget,
+        started_at_ms: int,
     ) -> None:
         config = self.config
         if config.port != DOOR_SHUT:
@@ -149,11 +167,12 @@ class Server:
                 config.host,
                 config.port,
                 worker_grace_ms=config.worker_grace_ms,
+                budget=budget,
             )
             self.port = (await self._run(listener)).port
             listener.workers.expect(expected_workers(self.shard.state))
         if config.http_port != DOOR_SHUT or config.metrics_port != DOOR_SHUT:
-            await self._open_http(router, metrics, counts, started_at_ms)
+            await self._open_http(router, metrics, counts, budget, started_at_ms)
         if not _is_loopback(config.host):
             _logger.warning(
                 "open_to_the_network",
@@ -162,7 +181,12 @@ class Server:
             )
 
     async def _open_http(
-        self, router: Router, metrics: Metrics, counts: Counts, started_at_ms: int
+        self,
+        router: Router,
+        metrics: Metrics,
+        counts: Counts,
+        budget: MemoryBudget,
+        started_at_ms: int,
     ) -> None:
         # Half of the time to start goes into importing this: whoever shuts the doors is spared it.
         from flo.server.http.doors import HttpDoor, MetricsDoor, ServerInfo
@@ -181,7 +205,15 @@ class Server:
         )
         hosts = AllowedHosts((config.host, *config.allowed_host.split(",")))
         if config.http_port != DOOR_SHUT:
-            http = HttpDoor(router, info, metrics, config.host, config.http_port, hosts=hosts)
+            http = HttpDoor(
+                router,
+                info,
+                metrics,
+                config.host,
+                config.http_port,
+                hosts=hosts,
+                budget=budget,
+            )
             self.http_port = (await self._run(http)).port
         if config.metrics_port != DOOR_SHUT:
             door = MetricsDoor(metrics, config.host, config.metrics_port, hosts=hosts)

@@ -39,10 +39,14 @@ from flo.model.storage.payloads import SPILL_BYTES
 from flo.shard.batch import Batch
 from flo.shard.clock import Clock, SystemClock
 from flo.shard.fill import Filler
+from flo.shard.inbox import Inbox
 from flo.shard.long_polls import LongPolls
 from flo.shard.prefetch import Prefetch
 from flo.shard.submission import Answer, Done, Submission
 from flo.shard.timers import Timer
+
+MESSAGES_AT_ONCE = 128
+"""So many are decided before the loop looks at what has come in meanwhile."""
 
 _logger = structlog.get_logger("flo.shard")
 
@@ -83,7 +87,7 @@ class Shard:
         self._watcher = watcher or Unwatched()
         self._now_ms = self._clock.now_ms()
         self.volatile = VolatileState(self._now_ms, state.position)
-        self._inbox: list[Submission] = []
+        self._inbox = Inbox()
         self._filled = asyncio.Event()
         self._batch = Batch()
         self._polls = LongPolls(self._clock, self._put, self._tell)
@@ -190,6 +194,8 @@ class Shard:
                 self._take_in()
             except Exception as error:
                 self._fail(error)
+            if self._inbox:
+                await asyncio.sleep(0)  # whoever sends something now may go before what waits
         while self._appending is not None:
             await asyncio.wait({self._appending})
 
@@ -197,20 +203,20 @@ class Shard:
         if self._failed and self._closed is not None:
             submission.refuse(self._closed)
         else:
-            self._inbox.append(submission)
+            self._inbox.put(submission)
             self._filled.set()
 
     def _take_in(self) -> None:
-        """Decide what has been handed in, up to about a batch."""
+        """Decide some of what has been handed in, and no more than about a batch."""
         self._look_at_the_clock()
-        count, batch = 0, self._batch
-        for submission in self._inbox:
-            if batch.is_full:
-                break
-            count += 1
+        count, inbox, batch = 0, self._inbox, self._batch
+        taken: list[Submission] = []
+        while inbox and count < MESSAGES_AT_ONCE and not batch.is_full:
+            submission = inbox.pop()
+            count += len(submission.messages)
             batch.take(submission)
-        taken, self._inbox = self._inbox[:count], self._inbox[count:]
-        if not self._inbox:
+            taken.append(submission)
+        if not inbox:
             self._filled.clear()
         for submission in taken:
             self._admit(submission, batch)
@@ -444,6 +450,6 @@ class Shard:
         self.submit([Tick()], ticked, TIMER)
 
     def _refuse_everyone(self, error: FloError) -> None:
-        inbox, self._inbox = self._inbox, []
+        inbox, self._inbox = self._inbox, Inbox()
         for submission in (*inbox, *self._polls.everyone(), *self._prefetch.everyone()):
             submission.refuse(error)

@@ -22,6 +22,12 @@ Answer: TypeAlias = Message | FloError
 _ACCEPTED = 0
 _REFUSED = 1
 
+_ARRAY_OF_THREE = 0x93
+_FIXINT_MAX = 0x7F
+_UINT8 = 0xCC
+_UINT_LENGTHS = {_UINT8: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8}
+"""How msgpack begins a request, and the numbers in it."""
+
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What msgspec raises for bytes that are not msgpack, hold broken text, or nest too deep."""
 
@@ -47,6 +53,8 @@ class Request(NamedTuple):
     request_id: int
     form: Form | None
     messages: list[Message] | FloError
+    length: int = 0
+    """How many bytes it took."""
 
 
 class Reply(NamedTuple):
@@ -92,7 +100,18 @@ def decode_request(frame: bytes) -> Request:
             code="batch_too_large",
         )
         return Request(request_id, form, problem)
-    return Request(request_id, form, messages)
+    return Request(request_id, form, messages, len(frame))
+
+
+def request_id_in(beginning: bytes) -> int | None:
+    """Whose the frame is that begins so; None if that cannot be read."""
+    if len(beginning) < 10 or beginning[0] != _ARRAY_OF_THREE:
+        return None
+    head = beginning[1]
+    if head < _UINT8:
+        return head if head <= _FIXINT_MAX else None
+    length = _UINT_LENGTHS.get(head)
+    return None if length is None else int.from_bytes(beginning[2 : 2 + length], "big")
 
 
 def encode_reply(request_id: int, form: Form, answers: Sequence[Answer]) -> bytes:

@@ -17,6 +17,7 @@ from flo.wire.codec import (
     decode_request,
     encode_reply,
     encode_request,
+    request_id_in,
 )
 from flo.wire.frame import FRAME_LENGTH_MAX, FrameReader
 from flo.wire.opcodes import HELLO, PROTOCOL_VERSION, Form, Hello, Welcome
@@ -29,16 +30,21 @@ class ServerEnd:
 
     def __init__(self, server: str) -> None:
         self._server = server
-        self._frames = FrameReader()
+        self.frames = FrameReader()
         self._greeted = False
 
     def receive(self, data: bytes) -> Iterator[Request]:
-        self._frames.receive(data)
-        while (frame := self._frames.next_frame()) is not None:
+        frames = self.frames
+        frames.receive(data)
+        while (frame := frames.next_frame()) is not None:
             request = decode_request(frame)
             if not self._greeted and request.form is not HELLO:
                 raise Corrupt("expected a hello first", code="hello_expected")
             yield request
+
+    def drop(self) -> int | None:
+        """Keep nothing of the request that is incomplete; its number, if that has come."""
+        return request_id_in(self.frames.drop())
 
     def greet(self, request: Request) -> bytes:
         """The answer to a hello."""

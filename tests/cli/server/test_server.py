@@ -22,6 +22,7 @@ SAMPLES = {
     "log_level": "debug",
     "log_format": LogFormat.JSON,
     "max_concurrent_executions": 2,
+    "memory_budget_bytes": 268_435_456,
     "worker_grace_ms": 500,
     "snapshot_events": 1_000,
     "log_retention_events": 5,

@@ -210,7 +210,8 @@ async def test_the_description_says_what_a_body_may_hold(http):
     assert "additionalProperties" not in schemas["RunJson"]
     invoke = document["paths"]["/api/v1/actions/{name}/invoke"]["post"]
     assert invoke["requestBody"]["content"].keys() == {"application/json", "*/*"}
-    assert invoke["responses"].keys() == {"200", "202", "400", "404", "409", "413", "500", "503"}
+    statuses = {"200", "202", "400", "404", "409", "413", "429", "500", "503"}
+    assert invoke["responses"].keys() == statuses
 
 
 async def test_the_description_says_which_bodies_may_be_left_out(http):

@@ -18,6 +18,7 @@ OTHER_NAMES = {
     "http_port": ["--dashboard-port"],
     "data_dir": ["-d"],
     "log_level": ["-l"],
+    "memory_budget_bytes": ["--memory-budget"],
 }
 
 MEANINGS = {
@@ -31,6 +32,7 @@ MEANINGS = {
     "log_level": "The least important lines to log.",
     "log_format": "Log lines for people, or for programs.",
     "max_concurrent_executions": "WebAssembly actions that run at a time.",
+    "memory_budget_bytes": "About how much memory to take; 0 is a quarter of what there is.",
     "worker_grace_ms": "How long a worker whose connection broke may take to come back.",
     "snapshot_events": "Take a snapshot once so many events are new.",
     "log_retention_events": "Events to keep beyond what recovery needs.",

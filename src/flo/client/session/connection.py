@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias, cast
 from flo.client.arguments.refusals import about_arguments, unsendable
 from flo.client.session.keepalive import NO_PINGS, Keepalive, PingPolicy
 from flo.client.session.outbox import Outbox, PendingCall
-from flo.model.errors import Corrupt, FloError, Rejected, TimedOut, Unavailable
+from flo.model.errors import Corrupt, FloError, Overloaded, Rejected, TimedOut, Unavailable
 from flo.wire.codec import Answer
 from flo.wire.connection import ClientEnd
 from flo.wire.opcodes import BATCH_FORM_OF, PING, Ping
@@ -31,7 +31,8 @@ class ClientConnection(asyncio.Protocol):
 
     `on_room` is called when there is room to send again, `on_lost` once when the connection has
     ended: the calls in flight are then the owner's to repeat or to give up. `on_silent` is called
-    while calls wait and not even pings are answered.
+    while calls wait and not even pings are answered. `on_overloaded` is given the calls that the
+    server had no room for, and has not begun with.
     """
 
     def __init__(
@@ -40,12 +41,14 @@ class ClientConnection(asyncio.Protocol):
         on_room: Callable[[], None],
         on_lost: Lost,
         on_silent: Callable[["ClientConnection"], None],
+        on_overloaded: Callable[[list[PendingCall], Overloaded], None],
         pings: PingPolicy = NO_PINGS,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._end = ClientEnd(client)
         self._on_room = on_room
         self._on_lost = on_lost
+        self._on_overloaded = on_overloaded
         self._transport: asyncio.Transport | None = None
         self._frames: dict[int, Frame] = {}
         self._hello_id = 0
@@ -201,7 +204,9 @@ class ClientConnection(asyncio.Protocol):
             future = call.future
             if future.done():  # the caller has gone
                 continue
-            if isinstance(answer, FloError):
+            if isinstance(answer, Overloaded):
+                self._on_overloaded([call], answer)
+            elif isinstance(answer, FloError):
                 future.set_exception(answer)
             else:
                 future.set_result(answer)
@@ -212,6 +217,9 @@ class ClientConnection(asyncio.Protocol):
         if len(calls) > 1 and isinstance(error, Rejected):
             assert self._transport is not None
             self._transport.write(b"".join(self._frame([call]) for call in calls))
+            return
+        if isinstance(error, Overloaded):
+            self._on_overloaded(calls, error)
             return
         for call in calls:
             call.refuse(about_arguments(error))

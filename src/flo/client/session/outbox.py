@@ -42,7 +42,7 @@ LAST = frozenset({FORM_OF[Claim].opcode, FORM_OF[ReadGroup].opcode})
 class PendingCall:
     """One message on its way: what is asked, who waits, and until when."""
 
-    __slots__ = ("deadline_s", "form", "future", "message", "once")
+    __slots__ = ("deadline_s", "form", "future", "message", "once", "refusals")
 
     def __init__(
         self,
@@ -57,6 +57,8 @@ class PendingCall:
         self.future = future
         self.deadline_s = deadline_s
         self.once = once
+        self.refusals = 0
+        """How often the server had no room for it."""
 
     @property
     def may_be_repeated(self) -> bool:

@@ -2,7 +2,8 @@
 
     call ──▸ outbox ──flush, once a turn──▸ connection ──▸ answer
                ▲                                │
-               └──── repeatable ──── lost ──────┴──▸ refused: it may have been done
+               ├──── repeatable ──── lost ──────┼──▸ refused: it may have been done
+               └──── later ──── overloaded ─────┘
 
 A session connects with its first call, and tries again for as long as a call waits. Whoever must
 say something on every new connection before all others does so in `on_connected`. When calls wait
@@ -21,6 +22,7 @@ from flo.client.session.connection import ClientConnection
 from flo.client.session.keepalive import PingPolicy
 from flo.client.session.logs import ConnectionLog
 from flo.client.session.outbox import Outbox, PendingCall
+from flo.client.session.overload import PutOffCalls
 from flo.client.session.transport import Connect
 from flo.model.declare.operation import Command, Query, R
 from flo.model.errors import FloError, Rejected, TimedOut, Unavailable
@@ -79,6 +81,7 @@ class Session:
         self._connecting: asyncio.Task[None] | None = None
         self._replacing: asyncio.Task[None] | None = None
         self._flush = Flush(self._send)
+        self._later = PutOffCalls(self._send_again, self._rng)
 
     def call(
         self, message: Command[R] | Query[R], *, timeout_s: float | None = None, once: bool = False
@@ -121,6 +124,7 @@ class Session:
             if task is not None:
                 task.cancel()
                 await asyncio.wait({task})
+        self._later.send_now()
         for call in self._outbox:
             call.refuse(Unavailable("the client was closed", code="closed"))
         self._outbox.clear_done()
@@ -142,6 +146,11 @@ class Session:
             self._connection.send(self._outbox)
         elif self._outbox and self._connecting is None and not self._closed:
             self._connecting = asyncio.get_running_loop().create_task(self._connect_in_background())
+
+    def _send_again(self, calls: list[PendingCall]) -> None:
+        for call in calls:
+            self._outbox.add(call)
+        self._flush.soon()
 
     async def _connect_in_background(self) -> None:
         try:
@@ -186,7 +195,7 @@ class Session:
     async def _opened(self) -> ClientConnection:
         """A new connection that was answered."""
         connection = ClientConnection(
-            self._client, self._send, self._lost, self._silent, self._pings
+            self._client, self._send, self._lost, self._silent, self._later.put_off, self._pings
         )
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):

@@ -55,6 +55,10 @@ HISTORY_PART_LENGTH = 200
 COMPENSATION = "~"
 """The branch that compensates."""
 
+EXECUTION_LENGTH = 4_096
+ENTRY_LENGTH = 512
+"""About how many bytes of memory an execution takes, and each entry of its history."""
+
 NO_BRANCH = Branch(step="", phase=BranchPhase.BETWEEN)
 """What a branch that is not there waits for: nothing."""
 
@@ -91,6 +95,7 @@ class Execution:
         "admitted",
         "branches",
         "calls",
+        "counted_length",
         "definition",
         "done",
         "due_at_ms",
@@ -99,6 +104,7 @@ class Execution:
         "history",
         "history_parts",
         "items",
+        "length",
         "listed",
         "outputs",
         "paused",
@@ -153,6 +159,10 @@ class Execution:
         self.calls = CallLog()
         self.history: list[HistoryEntry] = []
         self.history_parts = 0
+        self.length = EXECUTION_LENGTH + len(run.input)
+        """About how many bytes of memory it takes."""
+        self.counted_length = 0
+        """As much of that as the sum over all live executions has in it."""
 
     def step(self, branch: BranchName) -> Step | None:
         """The step that a branch is at; None for an item and for the compensation."""
@@ -176,6 +186,15 @@ class Execution:
 
     def fold(self, event: ExecutionEvent) -> None:
         EXECUTION_FOLDS[type(event)](self, event)
+        self.length += ENTRY_LENGTH + len(getattr(event, "output", None) or b"")
+
+    def measure(self) -> None:
+        """Find out anew how many bytes of memory it takes."""
+        payloads = [self.run.input, *self.outputs.values()]
+        payloads += [result.output for result in self.results.values()]
+        payloads += [signal.payload for signal in self.signals]
+        entries = len(self.history) + len(self.calls.ended)
+        self.length = EXECUTION_LENGTH + ENTRY_LENGTH * entries + sum(map(len, payloads))
 
     def _start_step(self, event: StepStarted) -> None:
         if event.branch != COMPENSATION:
@@ -321,6 +340,7 @@ class Execution:
             self.calls.rest(event.branch, closed, ended_ms)
 
     def _receive(self, event: SignalReceived) -> None:
+        self.length += len(event.signal.payload)
         self.signals.append(event.signal)
         self.calls.receive(event.signal)
 
@@ -372,6 +392,7 @@ class Execution:
         self.history_parts += 1
         self.history = self.history[HISTORY_PART_LENGTH:]
         self.calls.file()
+        self.measure()
 
 
 EXECUTION_FOLDS: dict[type[ExecutionEvent], Callable[[Execution, Any], None]] = {

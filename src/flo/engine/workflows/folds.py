@@ -174,6 +174,8 @@ def apply_branch(state: State, event: BranchEvent) -> None:
             execution.calls.note_input(event.branch, _digest_of(space, after.awaited))
     if event.branch == MAIN:
         space.executions.note_status(execution)
+    else:
+        space.executions.note_length(execution)
     execution.history += entries_of(event, before)
     if before.until_ms != after.until_ms:
         reschedule(state, event.namespace, execution)

@@ -89,6 +89,7 @@ class _Execution(Record):
     since: Since | None = None
     paused_since: Since | None = None
     ending_since: Since | None = None
+    length: int = 0
 
 
 class ExecutionsPart(SnapshotPart):
@@ -180,6 +181,7 @@ def _execution_part(execution: Execution) -> _Execution:
         since=execution.since,
         paused_since=execution.paused_since,
         ending_since=execution.ending_since,
+        length=execution.length,
     )
 
 
@@ -201,6 +203,7 @@ def _restore_execution(state: State, namespace: Namespace, part: _Execution) -> 
     execution.steps_since_wait, execution.waited = part.steps_since_wait, part.waited
     execution.admitted, execution.visits = part.admitted, part.visits
     _restore_calls(execution.calls, part)
+    execution.length = part.length
     space.executions.note_status(execution)
     restore_permit(space, execution)
     space.workflow_keys.run_ids.update(keys_of(run))

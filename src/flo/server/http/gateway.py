@@ -10,6 +10,7 @@ from flo.model.base import Message
 from flo.model.declare.operation import DECLARED, Command, Query
 from flo.model.errors import Unavailable
 from flo.model.storage.caller import Caller, Source
+from flo.server.budget import MemoryBudget, length_of, unlimited
 
 REASON_HEADER = "flo-reason"
 """Why a request is made, for the log."""
@@ -25,8 +26,9 @@ class Backend(Protocol):
 
 
 class EngineGateway:
-    def __init__(self, engine: Backend) -> None:
+    def __init__(self, engine: Backend, budget: MemoryBudget | None = None) -> None:
         self._engine = engine
+        self._budget = budget or unlimited()
         self._waits: set[asyncio.Future[Message]] = set()
         self._stopping = asyncio.Event()
         self._caller = Caller(source=Source.HTTP)
@@ -46,6 +48,7 @@ class EngineGateway:
         return bound
 
     async def ask(self, message: Command[R] | Query[R]) -> R:
+        self._admit(message)
         return _reply_to(message, await self._engine.ask(message, self._caller))
 
     async def wait(self, message: Command[R] | Query[R], request: Request[Any, Any, Any]) -> R:
@@ -53,6 +56,7 @@ class EngineGateway:
 
         A task that is given to a client who has left would be lost until its lease ends.
         """
+        self._admit(message)
         asked: asyncio.Future[Message] = asyncio.ensure_future(
             self._engine.ask(message, self._caller)
         )
@@ -70,6 +74,12 @@ class EngineGateway:
         if asked.cancelled():  # if it is the client who left, nobody hears this
             raise Unavailable("the server is stopping", code="server_stopping")
         return _reply_to(message, asked.result())
+
+    def _admit(self, message: Message) -> None:
+        """The body that it came in is in the budget already."""
+        refusal = self._budget.refusal([message], length_of([message], 0))
+        if refusal is not None:
+            raise refusal
 
     def stop(self) -> None:
         """Nobody waits any longer."""

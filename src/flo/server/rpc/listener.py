@@ -12,21 +12,39 @@ import structlog
 
 from flo.aio.sockets import set_up_socket
 from flo.model.base import Message, Nothing
-from flo.model.errors import Conflict, Corrupt, FloError, Invalid, TooLarge, Unexpected
+from flo.model.errors import (
+    Conflict,
+    Corrupt,
+    FloError,
+    Invalid,
+    TimedOut,
+    TooLarge,
+    Unexpected,
+)
 from flo.model.storage.caller import Caller, Source
 from flo.model.version import VERSION
 from flo.model.workers import WORKER_GRACE_MS_DEFAULT, RegisterWorker, ResumeWorker
+from flo.server.budget import MemoryBudget, Part, length_of, unlimited
+from flo.server.rpc.frame_watch import FRAME_MS_FIRST, RATE_MIN, FrameWatch
 from flo.server.rpc.handler import RequestHandler
 from flo.server.rpc.presence import WorkerConnections
+from flo.server.rpc.slices import SLICE_MESSAGES, SlicedAnswers
 from flo.shard.clock import Clock, ScheduledCall
 from flo.shard.submission import Answer, Submission
 from flo.wire.codec import Request, encode_refusal, encode_reply
 from flo.wire.connection import ServerEnd
+from flo.wire.frame import FRAME_LENGTH_MAX
 from flo.wire.opcodes import HELLO, PING, Form
 
 HELLO_MS_MAX = 10_000
 IN_FLIGHT_MAX = 10_000
 CONNECTIONS_MAX = 10_000
+UNDECIDED_MESSAGES_MAX = 2_000
+UNDECIDED_LENGTH_MAX = 4 * 1024 * 1024
+"""A connection with so many messages or bytes that are not decided yet is not read from. Long polls
+do not count: they are decided, and wait."""
+UNREAD_LENGTH_MAX = 2 * FRAME_LENGTH_MAX
+"""A client that has so much to read, and does not, is cut off."""
 WORKER_ARRIVALS = frozenset({RegisterWorker, ResumeWorker})
 ALONE = 1
 """With so few other requests under way, no other answer is waited for: a worker always has one that
@@ -57,11 +75,13 @@ class Listener:
         port: int,
         *,
         worker_grace_ms: int = WORKER_GRACE_MS_DEFAULT,
+        budget: MemoryBudget | None = None,
     ) -> None:
         self.workers = WorkerConnections(engine, clock, worker_grace_ms)
         self._engine = engine
         self._clock = clock
         self._watcher = watcher
+        self._budget = budget or unlimited()
         self._host = host
         self._port = port
         self._server: asyncio.Server | None = None
@@ -93,8 +113,21 @@ class Listener:
 
     def accept(self) -> "RpcConnection":
         return RpcConnection(
-            self._engine, self._clock, self._watcher, self._connections, self.workers
+            self._engine, self._clock, self._watcher, self._connections, self.workers, self._budget
         )
+
+
+class InFlight:
+    """A request that is not answered yet: what was handed in, and what it takes."""
+
+    __slots__ = ("length", "submission", "undecided_length", "undecided_messages")
+
+    def __init__(self, length: int, undecided_messages: int, undecided_length: int) -> None:
+        self.length = length
+        """In the budget."""
+        self.undecided_messages = undecided_messages
+        self.undecided_length = undecided_length
+        self.submission: Submission | SlicedAnswers | None = None
 
 
 class RpcConnection(asyncio.Protocol):
@@ -105,19 +138,29 @@ class RpcConnection(asyncio.Protocol):
         watcher: ConnectionWatcher,
         connections: "set[RpcConnection]",
         workers: WorkerConnections,
+        budget: MemoryBudget | None = None,
     ) -> None:
         self._engine = engine
         self._clock = clock
         self._watcher = watcher
         self._connections = connections
         self._workers = workers
+        self._budget = budget or unlimited()
         self._end = ServerEnd(f"flo/{VERSION}")
+        self._frame_watch = FrameWatch(
+            self._end.frames, self._budget, clock, lambda: self._is_paused, self._arrives_too_slowly
+        )
         self._transport: asyncio.Transport | None = None
         self._hello_alarm: ScheduledCall | None = None
         self._caller = Caller(source=Source.RPC)
-        self._in_flight: dict[int, Submission] = {}
+        self._in_flight: dict[int, InFlight] = {}
+        self._undecided_messages = 0
+        self._undecided_length = 0
         self._outbox: list[bytes] = []
         self._is_full = False
+        """Whether the other end does not read what was written."""
+        self._unread_length = 0
+        self._is_paused = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -143,6 +186,8 @@ class RpcConnection(asyncio.Protocol):
         if self._hello_alarm is not None:
             self._hello_alarm.cancel()
         self._withdraw_all()
+        self._frame_watch.end()
+        self._count_unread(0)
         self._workers.ended(self)
 
     def data_received(self, data: bytes) -> None:
@@ -153,6 +198,9 @@ class RpcConnection(asyncio.Protocol):
                     return
         except Corrupt as error:
             self._refuse(error)
+            return
+        if not self._frame_watch.has_room():
+            self._drop()
 
     def pause_writing(self) -> None:
         """The other end does not read: neither do we, until it does."""
@@ -161,6 +209,7 @@ class RpcConnection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._is_full = False
+        self._count_unread(0)
         self._pace()
 
     def close(self) -> None:
@@ -178,12 +227,16 @@ class RpcConnection(asyncio.Protocol):
             self._transport = None
 
     def _withdraw_all(self) -> None:
-        for submission in tuple(self._in_flight.values()):
-            submission.withdraw()
-        self._in_flight.clear()
+        """Long polls end; what is yet to be decided stays in the budget until it is."""
+        for request_id, flight in tuple(self._in_flight.items()):
+            if not flight.undecided_messages:
+                if flight.submission is not None:
+                    flight.submission.withdraw()
+                self._budget.change(Part.REQUESTS, -flight.length)
+                del self._in_flight[request_id]
 
     def _serve(self, request: Request) -> None:
-        request_id, form, messages = request
+        request_id, form, messages, length = request
         if isinstance(messages, FloError) or form is None:
             assert isinstance(messages, FloError)
             self._send(encode_refusal(request_id, messages))
@@ -197,12 +250,48 @@ class RpcConnection(asyncio.Protocol):
             self._watcher.rpc_request(form.name)
             if form.request in WORKER_ARRIVALS:
                 self._workers.noticed(self, messages[0])
-            done = partial(self._reply, request_id, form)
-            submission = self._engine.submit(messages, done, self._caller)
-            if submission.is_open:
-                self._in_flight[request_id] = submission
-                if len(self._in_flight) >= IN_FLIGHT_MAX:
-                    self._pace()
+            self._take_in(request_id, form, messages, length)
+
+    def _take_in(
+        self, request_id: int, form: Form, messages: list[Message], frame_length: int
+    ) -> None:
+        length = length_of(messages, frame_length)
+        if (refusal := self._budget.refusal(messages, length)) is not None:
+            self._send(encode_refusal(request_id, refusal))
+            return
+        if form.waits:
+            flight = InFlight(length, 0, 0)
+        else:
+            flight = InFlight(length, len(messages), frame_length)
+        self._in_flight[request_id] = flight
+        self._budget.change(Part.REQUESTS, length)
+        self._undecided_messages += flight.undecided_messages
+        self._undecided_length += flight.undecided_length
+        done = partial(self._reply, request_id, form)
+        if len(messages) <= SLICE_MESSAGES:
+            flight.submission = self._engine.submit(messages, done, self._caller)
+        else:
+            sliced = flight.submission = SlicedAnswers(messages, done)
+            sliced.submit(self._engine, self._caller)
+        if self._has_enough():
+            self._pace()
+
+    def _drop(self) -> None:
+        """There is no memory for the frame that arrives: refuse it, and read past it."""
+        request_id = self._end.drop()
+        self._frame_watch.dropped()
+        refusal = self._budget.overloaded("requests that are arriving")
+        if request_id is None:
+            self._refuse(refusal)
+        else:
+            self._send(encode_refusal(request_id, refusal))
+
+    def _arrives_too_slowly(self) -> None:
+        message = (
+            f"expected a frame within {FRAME_MS_FIRST // 1_000} s, "
+            f"or at least {RATE_MIN} bytes of it in every millisecond"
+        )
+        self._refuse(TimedOut(message, code="frame_too_slow"))
 
     def _greet(self, request: Request) -> None:
         try:
@@ -215,9 +304,13 @@ class RpcConnection(asyncio.Protocol):
             self._hello_alarm.cancel()
 
     def _reply(self, request_id: int, form: Form, answers: list[Answer]) -> None:
-        self._in_flight.pop(request_id, None)
-        if len(self._in_flight) == IN_FLIGHT_MAX - 1:
-            self._pace()
+        flight = self._in_flight.pop(request_id, None)
+        if flight is not None:
+            self._budget.change(Part.REQUESTS, -flight.length)
+            self._undecided_messages -= flight.undecided_messages
+            self._undecided_length -= flight.undecided_length
+            if self._is_paused:
+                self._pace()
         try:
             self._send(encode_reply(request_id, form, answers))
         except TooLarge as error:
@@ -242,12 +335,36 @@ class RpcConnection(asyncio.Protocol):
     def _flush(self) -> None:
         if self._outbox and self._transport is not None:
             self._transport.write(b"".join(self._outbox))
+            if self._is_full:
+                self._bound_unread(self._transport)
         self._outbox.clear()
 
+    def _bound_unread(self, transport: asyncio.Transport) -> None:
+        length = transport.get_write_buffer_size()
+        has_room = self._budget.has_room(Part.REPLIES, length - self._unread_length)
+        self._count_unread(length)
+        if length > UNREAD_LENGTH_MAX or not has_room:
+            _logger.warning("replies_not_read", peer=str(self._caller), length=length)
+            self.abandon()
+
+    def _count_unread(self, length: int) -> None:
+        self._budget.change(Part.REPLIES, length - self._unread_length)
+        self._unread_length = length
+
+    def _has_enough(self) -> bool:
+        """Whether nothing more is read until some of what there is has been dealt with."""
+        return (
+            self._is_full
+            or self._undecided_messages >= UNDECIDED_MESSAGES_MAX
+            or self._undecided_length >= UNDECIDED_LENGTH_MAX
+            or len(self._in_flight) >= IN_FLIGHT_MAX
+        )
+
     def _pace(self) -> None:
-        if self._transport is None:
+        if self._transport is None or self._is_paused is (has_enough := self._has_enough()):
             return
-        if self._is_full or len(self._in_flight) >= IN_FLIGHT_MAX:
+        self._is_paused = has_enough
+        if has_enough:
             self._transport.pause_reading()
         else:
             self._transport.resume_reading()

@@ -19,6 +19,8 @@ from flo.model.runs import LIVE, RunStatus
 
 STALE_MAX = 500
 """So many runs may have changed before the indexes follow."""
+RUN_LENGTH = 768
+"""About how many bytes of memory a live run takes besides its input, with all indexes."""
 
 
 class _RunsInStatus:
@@ -50,16 +52,23 @@ class LiveRuns(dict[RunId, Run]):
         """By sequence."""
         self._stale: dict[RunId, Run | None] = {}
         """The runs that have changed, as the indexes know them; None if they do not."""
+        self.length = 0
+        """About how many bytes of memory they take."""
 
     def __setitem__(self, run_id: RunId, run: Run) -> None:
+        before = self.get(run_id)
         if run_id not in self._stale:
-            self._stale[run_id] = self.get(run_id)
+            self._stale[run_id] = before
+        if before is None:
+            self.length += RUN_LENGTH + len(run.input)
         super().__setitem__(run_id, run)
         if len(self._stale) > STALE_MAX:
             self._catch_up()
 
     def __delitem__(self, run_id: RunId) -> None:
-        known = self._stale.get(run_id, self[run_id])
+        run = self[run_id]
+        known = self._stale.get(run_id, run)
+        self.length -= RUN_LENGTH + len(run.input)
         super().__delitem__(run_id)
         if known is None:  # it came and went unnoticed
             del self._stale[run_id]

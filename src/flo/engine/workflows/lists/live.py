@@ -58,6 +58,8 @@ class LiveExecutions(dict[RunId, Execution]):
         """A value that a single run has leads to its number."""
         self._stale: dict[RunId, Execution] = {}
         """Those that have changed since the indexes followed."""
+        self.length = 0
+        """About how many bytes of memory they take."""
 
     def __setitem__(self, run_id: RunId, execution: Execution) -> None:
         assert run_id not in self
@@ -66,6 +68,7 @@ class LiveExecutions(dict[RunId, Execution]):
 
     def __delitem__(self, run_id: RunId) -> None:
         execution = self[run_id]
+        self.length -= execution.counted_length
         super().__delitem__(run_id)
         if execution.listed is None:  # it came and went unnoticed
             self._stale.pop(run_id, None)
@@ -78,8 +81,14 @@ class LiveExecutions(dict[RunId, Execution]):
     def note_status(self, execution: Execution) -> None:
         """Something has happened in it."""
         self._stale[execution.run_id] = execution
+        self.note_length(execution)
         if len(self._stale) > STALE_MAX:
             self._catch_up()
+
+    def note_length(self, execution: Execution) -> None:
+        """It may take more memory than before, or less."""
+        self.length += execution.length - execution.counted_length
+        execution.counted_length = execution.length
 
     def in_status(
         self, workflow: WorkflowName | None, status: WorkflowStatus | None, below: int

@@ -8,8 +8,8 @@ from litestar.di import NamedDependency
 
 from flo.model.base import Message
 from flo.model.errors import Unavailable
-from flo.server.http.description import Description
 from flo.server.http.errors import refusals
+from flo.server.http.openapi.description import Description
 from flo.server.metrics import EXPOSITION_TYPE, Metrics
 
 

@@ -10,7 +10,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
 
-from flo.server.http.docs import render
+from flo.server.http.openapi.page import render
 
 ABOUT = """\
 JSON in, JSON out. `?namespace=` on everything that lives in a namespace. Times are milliseconds \

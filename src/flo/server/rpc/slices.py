@@ -1,0 +1,40 @@
+"""A batch of many messages, handed in as several: others need not wait until all are decided."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from flo.model.base import Message
+from flo.model.storage.caller import Caller
+from flo.server.rpc.handler import RequestHandler
+from flo.shard.submission import Answer, Done, Submission
+
+SLICE_MESSAGES = 100
+
+
+class SlicedAnswers:
+    """The answers to the slices of a batch, told together once the last one has come."""
+
+    def __init__(self, messages: Sequence[Message], done: Done) -> None:
+        self._slices = [
+            messages[start : start + SLICE_MESSAGES]
+            for start in range(0, len(messages), SLICE_MESSAGES)
+        ]
+        self._answers: list[list[Answer]] = [[] for _ in self._slices]
+        self._missing = len(self._slices)
+        self._done = done
+        self._submissions: list[Submission] = []
+
+    def submit(self, engine: RequestHandler, caller: Caller) -> None:
+        for index, messages in enumerate(self._slices):
+            done = partial(self._answered, index)
+            self._submissions.append(engine.submit(messages, done, caller))
+
+    def withdraw(self) -> None:
+        for submission in self._submissions:
+            submission.withdraw()
+
+    def _answered(self, index: int, answers: list[Answer]) -> None:
+        self._answers[index] = answers
+        self._missing -= 1
+        if not self._missing:
+            self._done([answer for some in self._answers for answer in some])
