@@ -1,13 +1,13 @@
 """The memory that the state says it takes, against a recount."""
 
 from flo.engine.kv.keys import KEY_LENGTH
-from flo.engine.runs.lists.live import RUN_LENGTH
+from flo.engine.runs.lists.live import length_of
 from flo.engine.state import Space
 from simulator.checks.invariants import Checks, Invariant
 
 
 def audit_memory(space: Space, checks: Checks) -> None:
-    runs = sum(RUN_LENGTH + len(run.input) for run in space.runs.values())
+    runs = sum(map(length_of, space.runs.values()))
     checks.hold(Invariant.MEMORY_COUNTED, space.runs.length == runs, space.runs.length, runs)
     keys = sum(KEY_LENGTH + len(key) + _length(space, key) for key in space.kv)
     checks.hold(Invariant.MEMORY_COUNTED, space.kv.length == keys, space.kv.length, keys)

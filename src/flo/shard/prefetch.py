@@ -24,8 +24,8 @@ from flo.log.base import Log
 from flo.model.base import Message
 from flo.model.errors import Corrupt, FloError, Unexpected
 from flo.model.storage.records import Chunk
-from flo.shard.recent import Recent
-from flo.shard.record_cache import RecordCache, Within
+from flo.shard.cache.recent import Recent
+from flo.shard.cache.records import RecordCache, Within
 from flo.shard.submission import Submission
 
 FETCH_LENGTH_MAX = 1024 * 1024

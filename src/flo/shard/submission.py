@@ -8,8 +8,8 @@ import structlog
 from flo.model.base import Message
 from flo.model.errors import FloError
 from flo.model.storage.caller import SERVER, Caller
+from flo.shard.cache.records import Fetched
 from flo.shard.clock import ScheduledCall
-from flo.shard.record_cache import Fetched
 
 Answer: TypeAlias = Message | FloError
 _logger = structlog.get_logger("flo.shard")

@@ -20,7 +20,13 @@ from flo.model.runs import LIVE, RunStatus
 STALE_MAX = 500
 """So many runs may have changed before the indexes follow."""
 RUN_LENGTH = 768
-"""About how many bytes of memory a live run takes besides its input, with all indexes."""
+"""About how many bytes of memory a live run takes besides its input, with all indexes. An input
+that is in the store takes none."""
+
+
+def length_of(run: Run) -> int:
+    """About how many bytes of memory a live run takes."""
+    return RUN_LENGTH + (len(run.input) if isinstance(run.input, bytes) else 0)
 
 
 class _RunsInStatus:
@@ -60,7 +66,7 @@ class LiveRuns(dict[RunId, Run]):
         if run_id not in self._stale:
             self._stale[run_id] = before
         if before is None:
-            self.length += RUN_LENGTH + len(run.input)
+            self.length += length_of(run)
         super().__setitem__(run_id, run)
         if len(self._stale) > STALE_MAX:
             self._catch_up()
@@ -68,7 +74,7 @@ class LiveRuns(dict[RunId, Run]):
     def __delitem__(self, run_id: RunId) -> None:
         run = self[run_id]
         known = self._stale.get(run_id, run)
-        self.length -= RUN_LENGTH + len(run.input)
+        self.length -= length_of(run)
         super().__delitem__(run_id)
         if known is None:  # it came and went unnoticed
             del self._stale[run_id]
