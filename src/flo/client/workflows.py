@@ -56,13 +56,14 @@ NO_INPUT = b"{}"
 
 
 class Workflows(Noun):
-    async def create(self, text: str | Path) -> WorkflowDeployed:
+    async def create(self, text: str | Path, *, strict: bool = False) -> WorkflowDeployed:
         """Deploy a definition: YAML or JSON, or the file that holds it.
 
         The same text again changes nothing; another text needs a version of its own. What is wrong
         with it is in the `problems` of the error's details; warnings are in those of the reply.
+        With `strict`, a warning is an error too.
         """
-        return await self._call(CreateWorkflow(text=await _text_of(text)))
+        return await self._call(CreateWorkflow(text=await _text_of(text), strict=strict))
 
     async def validate(self, text: str | Path, *, strict: bool = False) -> Validated:
         """What is wrong with a definition, and what might be; nothing is deployed.

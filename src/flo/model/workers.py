@@ -72,9 +72,10 @@ class Effect(StrEnum):
 
 
 class HandlerInfo(Message):
-    """What a worker says of the code that it performs an action with."""
+    """What a worker says of the code that it performs an action, or reads a stream, with."""
 
     action: ActionName
+    """Of a stream worker, the stream and its group: `orders/billing`."""
     effect: Effect = Effect.UNSAFE
     code_digest: str | None = None
     """SHA-256 of the source of the handler, or of its bytecode."""
@@ -87,7 +88,8 @@ def _check_handlers(handlers: list[HandlerInfo]) -> None:
     if len(handlers) > ACTIONS_PER_WORKER_MAX:
         raise TooLarge(f"expected at most {ACTIONS_PER_WORKER_MAX} handlers, got {len(handlers)}")
     for handler in handlers:
-        check_action_name(handler.action)
+        for part in handler.action.split("/", 1):  # a stream and its group
+            check_action_name(part)
         check_json(handler.input_schema, "input_schema")
         check_json(handler.output_schema, "output_schema")
         if handler.code_digest is not None:

@@ -78,6 +78,7 @@ HISTORY_LIMIT_MAX = 1_000
 
 DefinitionText: TypeAlias = Annotated[str, about("The definition, in YAML or JSON.")]
 Version: TypeAlias = Annotated[str, about("Which version; the newest if left out.")]
+Strict: TypeAlias = Annotated[bool, about("Whether a warning is an error too.")]
 OneVersion: TypeAlias = Annotated[str | None, about("Only this version; all of them if left out.")]
 
 
@@ -234,6 +235,7 @@ class CreateWorkflow(Command[WorkflowDeployed]):
 
     text: DefinitionText
     namespace: NewNamespace = NAMESPACE_DEFAULT
+    strict: Strict = False
 
 
 @operation(opcode=121, permission=Permission.WORKFLOWS_READ)
@@ -241,7 +243,7 @@ class ValidateWorkflow(Query[Validated]):
     """What is wrong with a definition, and what might be; nothing is deployed."""
 
     text: DefinitionText
-    strict: Annotated[bool, about("Whether a warning is an error too.")] = False
+    strict: Strict = False
 
 
 @operation(

@@ -75,6 +75,15 @@ def test_a_warning_is_told_on_stderr_and_hinders_nothing(shell, folder):
     assert problem["code"] == "E503"
 
 
+def test_strictly_a_definition_with_a_warning_is_not_deployed(shell, folder):
+    (folder / "order.yaml").write_text(WAITS_FOR_EVER)
+    printed = shell("flo workflow create -f order.yaml --strict")
+
+    assert printed.code == 3
+    assert "[E503] error: " in printed.err
+    assert shell("flo workflow list").out == "(no workflows)\n"
+
+
 def test_a_definition_that_is_refused_is_told_once_with_its_places(shell, folder):
     (folder / "order.yaml").write_text(ORDER.replace("success: ship", "success: shp"))
     printed = shell("flo workflow create -f order.yaml")

@@ -50,11 +50,18 @@ def workflow() -> None:
     """Deploy workflows, start them, see where their runs are."""
 
 
-@workflow.command("create", examples=["flo workflow create -f process-order.yaml"])
+@workflow.command(
+    "create",
+    examples=[
+        "flo workflow create -f process-order.yaml",
+        "flo workflow create -f process-order.yaml --strict",
+    ],
+)
 @file_option
+@strict_option
 @pass_settings
-def create(settings: GlobalSettings, file: str) -> None:
-    """Deploy a definition; warnings go to stderr.
+def create(settings: GlobalSettings, file: str, strict: bool) -> None:
+    """Deploy a definition; warnings go to stderr. With --strict, a warning is an error.
 
     The same text again changes nothing. Another text needs another version: runs that are under
     way keep theirs.
@@ -62,7 +69,7 @@ def create(settings: GlobalSettings, file: str) -> None:
     document = read_document(file)
     with settings.connect() as flo:
         try:
-            deployed = flo.workflows.create(document.text)
+            deployed = flo.workflows.create(document.text, strict=strict)
         except Invalid as error:
             raise refused(error, document) from error
     print_problems(deployed.problems, document)

@@ -81,7 +81,7 @@ from flo.model.workflows import (
     WorkflowName,
 )
 from flo.workflow.definition import Definition, Idempotency
-from flo.workflow.document.read import Reading, read
+from flo.workflow.document.read import Reading, read, strictly
 from flo.workflow.document.report import one_line
 from flo.workflow.outcome import FAILURE, TIMEOUT, StepError
 
@@ -99,7 +99,8 @@ def reading_of(text: str) -> Reading:
 def decide_create(state: State, command: CreateWorkflow, context: Context) -> Decision:
     if len(command.text) > TEXT_LENGTH_MAX:
         raise TooLarge(f"expected a text of at most {TEXT_LENGTH_MAX} characters")
-    definition, problems = reading_of(command.text)
+    reading = reading_of(command.text)
+    definition, problems = strictly(reading) if command.strict else reading
     found: list[dict[str, Any]] = msgspec.to_builtins(list(problems))
     if definition is None:
         first = next(one for one in problems if one.severity == "error")

@@ -23,9 +23,9 @@ from flo.model.errors import Conflict, Invalid, NotFound
 from flo.model.ids import ActionName, Labels, Namespace, WorkerId, check_action_name
 from flo.model.workers import CONCURRENCY_DEFAULT, Effect, HandlerInfo, WorkerType
 from flo.worker.actions.claims import Claims
-from flo.worker.actions.described import info_of, within_length
 from flo.worker.actions.runner import TaskRunner
 from flo.worker.base import BaseWorker
+from flo.worker.described import info_of, within_length
 from flo.worker.handler import BoundHandler, Handler, bind
 from flo.worker.lifecycle import LifecyclePolicy, Work
 from flo.worker.stuck import STUCK_TIMEOUT_S_DEFAULT

@@ -168,6 +168,15 @@ async def test_strictly_a_warning_is_an_error(http):
     assert {one["severity"] for one in strict["problems"]} == {"error"}
 
 
+async def test_strictly_a_definition_with_a_warning_is_not_deployed(http):
+    text = ORDER.replace(", failure: flo.Failed", "")
+
+    status, refused = await deploy(http, text, "/workflows?strict=true")
+    allowed, _ = await deploy(http, text)
+
+    assert (status, refused["error"]["code"], allowed) == (422, "invalid_workflow", 201)
+
+
 @pytest.mark.parametrize("path", ["/workflows", "/workflows/validate"])
 @pytest.mark.parametrize(
     ("content", "code"),

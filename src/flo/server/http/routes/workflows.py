@@ -173,13 +173,14 @@ async def create_workflow(
     gateway: NamedDependency[EngineGateway],
     request: FloRequest,
     namespace: NamespaceQuery = NAMESPACE_DEFAULT,
+    strict: StrictQuery = False,
 ) -> Response[DeployedJson]:
     """Deploy a definition.
 
     One with errors is 422 `invalid_workflow`, with all of them in `details.problems`. Another text
     for a version that is there already is 409 `version_exists`.
     """
-    command = CreateWorkflow(text=await _text_of(request), namespace=namespace)
+    command = CreateWorkflow(text=await _text_of(request), namespace=namespace, strict=strict)
     deployed = await gateway.ask(command)
     shown = msgspec.convert(asdict(deployed), DeployedJson)
     return Response(shown, status_code=201 if deployed.created else 200)
