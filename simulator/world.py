@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from flo.client.session.keepalive import NO_PINGS, PingPolicy
 from flo.client.session.session import Session
 from flo.model.ids import ActionName
+from flo.model.storage.request_keys import SESSION_BITS
 from simulator.audits.replays import Replays
 from simulator.checks.invariants import Checks
 from simulator.checks.observer import Observer
@@ -72,6 +73,7 @@ class World:
             timeout_s=CALL_TIMEOUT_S,
             rng=rng.random,
             pings=pings,
+            draw_session=lambda: rng.getrandbits(SESSION_BITS),
         )
 
     def end_faults(self) -> None:

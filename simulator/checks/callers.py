@@ -1,17 +1,35 @@
-"""Reads who caused the events of an append: every event has a caller, and is counted once."""
+"""Reads who caused the events of an append: every event has a caller, and is counted once.
+
+What came over a connection is noted as carried out, by the number or the key of its request; no
+request is noted twice.
+"""
+
+from math import inf
 
 from flo.engine.callers import CallerNoted
+from flo.engine.requests.events import KeyedRequestDone, RequestsDone, RequestsForgotten
+from flo.engine.requests.table import KEY_WINDOW_MS, SESSION_WINDOW_MS
 from flo.engine.ticks import Tick
 from flo.model.base import Event
+from flo.model.declare.catalog import OPERATIONS
 from flo.model.storage.caller import KNOWN_MAX, Caller, Source
 from simulator.checks.invariants import Invariant
 from simulator.checks.observer import Observer
 from simulator.reference.handlers import reads
 
+KEYED = frozenset(one.opcode for one in OPERATIONS if one.repeatable is False)
+"""The operations that always come with a key."""
+
 
 class CallerReference:
     def __init__(self, observer: Observer) -> None:
         self._hold = observer.hold
+        self._unnoted = 0
+        """How many requests of the caller that was noted last are yet to be noted, at least."""
+        self._done: set[tuple[int, int]] = set()
+        self._first_done_at_ms = inf
+        """No request that is remembered was noted before."""
+        self._keyed: dict[tuple[str, str], int] = {}
         self._left = 0
         """How many events of the caller that was noted last are yet to come."""
         self.at_ms = 0
@@ -38,7 +56,42 @@ class CallerReference:
         )
         is_said = is_said and all(ticks) is is_timer is any(ticks)
         self._hold(Invariant.EVENTS_HAVE_CALLERS, is_said, event)
+        self._check_requests(event)
         self._left, self.at_ms = event.events, event.at_ms
+        if caller is not None and caller.source is Source.RPC:
+            keyed = zip(operations, counts, strict=True)
+            self._unnoted = sum(int(count) for code, count in keyed if code in KEYED)
+
+    @reads
+    def _requests_done(self, event: RequestsDone) -> None:
+        for number in event.numbers:
+            request = (event.session, event.unheard + number)
+            self._hold(Invariant.ONE_CALL_ONE_EFFECT, request not in self._done, event)
+            self._done.add(request)
+        self._first_done_at_ms = min(self._first_done_at_ms, self.at_ms)
+        self._unnoted -= len(event.numbers)
+
+    @reads
+    def _keyed_done(self, event: KeyedRequestDone) -> None:
+        key = (event.namespace, event.key)
+        last_ms = self._keyed.get(key)
+        is_new = last_ms is None or last_ms + KEY_WINDOW_MS <= self.at_ms
+        self._hold(Invariant.ONE_CALL_ONE_EFFECT, is_new, event, last_ms)
+        self._keyed[key] = self.at_ms
+        self._unnoted -= 1
+
+    @reads
+    def _forgotten(self, event: RequestsForgotten) -> None:
+        """Whoever has been silent for so long sends nothing again; else it would be seen above."""
+        oldest_ms = event.at_ms - SESSION_WINDOW_MS
+        is_due = self._first_done_at_ms <= oldest_ms
+        self._hold(Invariant.TIMERS_NOT_EARLY, is_due, event, self._first_done_at_ms)
+        self._first_done_at_ms = oldest_ms
+
+    def _check_requests(self, *evidence: object) -> None:
+        is_noted = self._unnoted <= 0
+        self._hold(Invariant.ONE_CALL_ONE_EFFECT, is_noted, self._unnoted, *evidence)
+        self._unnoted = 0
 
     def _meant(self, written: Caller | int) -> Caller | None:
         """A number is that of the last one noted as the so-manieth, round and round."""
@@ -50,4 +103,5 @@ class CallerReference:
         return self._callers[last] if 0 <= last < count else None
 
     def finish(self) -> None:
+        self._check_requests()
         self._hold(Invariant.EVENTS_HAVE_CALLERS, self._left == 0, self._left)

@@ -36,6 +36,7 @@ class Invariant(StrEnum):
     SINCE_RIGHT = "since when something is so is the place of the event that made it so"
     BREAKERS_TURN = "a breaker opens when it is closed, and half-opens when it is open"
     EVENTS_HAVE_CALLERS = "every event in the log follows who caused it, counted once"
+    ONE_CALL_ONE_EFFECT = "a request is carried out once, and noted with what it led to"
     LATE_REPORTS_KEPT = (
         "the first late report of an attempt is kept as its worker made it, and refused"
     )

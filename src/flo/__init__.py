@@ -25,6 +25,7 @@ _HOMES = {
     "flo.client.namespaces": "Namespaces",
     "flo.client.plans": "Plans",
     "flo.client.schedules": "Schedules",
+    "flo.client.session.chosen_keys": "idempotency_key",
     "flo.client.streams": "Streams",
     "flo.client.workers": "Workers",
     "flo.client.workflows": "Workflows",

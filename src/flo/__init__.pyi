@@ -18,6 +18,7 @@ from flo.client.proxies.nouns import BlockingInvocation as BlockingInvocation
 from flo.client.proxies.nouns import BlockingKvTransaction as BlockingKvTransaction
 from flo.client.proxies.nouns import BlockingWorkflowHandle as BlockingWorkflowHandle
 from flo.client.schedules import Schedules as Schedules
+from flo.client.session.chosen_keys import idempotency_key as idempotency_key
 from flo.client.streams import Streams as Streams
 from flo.client.workers import Workers as Workers
 from flo.client.workflows import Workflows as Workflows

@@ -33,6 +33,7 @@ from flo.engine.losses.events import LossAccepted
 from flo.engine.machine import EVENTS
 from flo.engine.namespaces.events import NamespaceCreated, NamespaceDeleted
 from flo.engine.plans.events import BreakerTurned
+from flo.engine.requests.events import KeyedRequestDone, RequestsDone, RequestsForgotten
 from flo.engine.runs.events import (
     LateReportNoted,
     RunCancelled,
@@ -189,6 +190,15 @@ WRITTEN = [
         CallerNoted(at_ms=2, caller=7, operations=(20, 3), events=3),
         b"\x91\x95\xa2By\x02\x07\x92\x14\x03\x03",
     ),
+    (
+        RequestsDone(session=300, unheard=4, numbers=(0, 2), replies=(b"a", b"b")),
+        b"\x91\x95\xacRequestsDone\xcd\x01,\x04\x92\x00\x02\x92\xc4\x01a\xc4\x01b",
+    ),
+    (
+        KeyedRequestDone(namespace="n", key="k", digest=b"d", reply=b"r"),
+        b"\x91\x95\xb0KeyedRequestDone\xa1n\xa1k\xc4\x01d\xc4\x01r",
+    ),
+    (RequestsForgotten(at_ms=5), b"\x91\x92\xb1RequestsForgotten\x05"),
     (
         RunsRekeyed(namespace="n", action="a", keys=((1, "k"), (2, None))),
         b"\x91\x94\xabRunsRekeyed\xa1n\xa1a\x92\x92\x01\xa1k\x92\x02\xc0",

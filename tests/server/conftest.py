@@ -92,7 +92,7 @@ class ShardOf:
     def __init__(self, world):
         self.world = world
 
-    async def ask(self, message, caller=None):
+    async def ask(self, message, caller=None, keys=None):
         return await self.world.shard.ask(message)
 
 

@@ -19,6 +19,7 @@ GROUP = "group"
 KEY = "key"
 WORKFLOW = "workflow"
 SCHEDULE = "schedule"
+REQUESTS = "requests"
 
 _SLOT_BITS = 10
 
@@ -34,6 +35,10 @@ class Due:
 
     def __len__(self) -> int:
         return len(self._at_ms)
+
+    def time_of(self, key: DueKey) -> int | None:
+        """When this key falls due; None if it does not."""
+        return self._at_ms.get(key)
 
     def set(self, key: DueKey, at_ms: int) -> None:
         """This key falls due at this time, and no longer at any other."""

@@ -23,6 +23,7 @@ from flo.engine.lookup import Lookup
 from flo.engine.losses.feature import FEATURE as LOSSES
 from flo.engine.namespaces.feature import FEATURE as NAMESPACES
 from flo.engine.plans.feature import FEATURE as PLANS
+from flo.engine.requests.feature import FEATURE as REQUESTS
 from flo.engine.runs.feature import FEATURE as RUNS
 from flo.engine.schedules.feature import FEATURE as SCHEDULES
 from flo.engine.state import State
@@ -50,6 +51,7 @@ FEATURES: tuple[Feature, ...] = (
     PLANS,
     SCHEDULES,
     LOSSES,
+    REQUESTS,
 )
 
 K = TypeVar("K")

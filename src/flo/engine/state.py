@@ -16,6 +16,7 @@ from flo.engine.groups.owners import SlotOwners
 from flo.engine.idempotency import IdempotencyIndex
 from flo.engine.kv.keys import Keys
 from flo.engine.plans.records import BreakerTurn
+from flo.engine.requests.table import RequestTable
 from flo.engine.runs.lists.live import LiveRuns
 from flo.engine.runs.queue import Lane, Queue
 from flo.engine.schedules.records import ScheduleState
@@ -265,6 +266,8 @@ class State:
         self.groups_made = 0
         self.modules: dict[str, bytes] = {}
         """The WebAssembly modules of actions, by their digests."""
+        self.requests = RequestTable()
+        """The requests that were carried out, for those who ask once more."""
 
     @property
     def length(self) -> int:

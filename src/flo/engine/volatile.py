@@ -7,6 +7,7 @@ change it: each noun says in its feature how.
 from collections import deque
 from typing import NamedTuple
 
+from flo.engine.requests.table import RequestTable
 from flo.model.ids import ConsumerName, GroupName, Namespace, RunId, StreamName, WorkerId
 from flo.model.kv import Change, Check
 from flo.model.workers import WORKER_GRACE_MS_DEFAULT
@@ -75,6 +76,8 @@ class VolatileState:
         """Where the result of a step is to be kept: by namespace, run and branch."""
         self.transactions: dict[int, OpenTransaction] = {}
         self.transactions_opened = started_at_ms * 1_000
+        self.requests = RequestTable()
+        """Requests that changed only what is volatile, such as an open transaction."""
 
     def consumer_until_ms(
         self, namespace: Namespace, stream: StreamName, group: GroupName, consumer: ConsumerName

@@ -231,6 +231,7 @@ class Invoke(Command[Invoked]):
 @operation(
     opcode=22,
     permission=Permission.TASKS_WORK,
+    repeatable=True,
     http=Route(
         "POST",
         "/workers/{worker_id}/await",
@@ -343,6 +344,7 @@ class Fail(Command[Accepted]):
 @operation(
     opcode=26,
     permission=Permission.TASKS_WORK,
+    repeatable=True,
     http=Route(
         "POST",
         "/tasks/{task_id}/touch",
@@ -378,7 +380,6 @@ class Cancel(Command[Accepted]):
 @operation(
     opcode=28,
     permission=Permission.RUNS_MANAGE,
-    repeatable=False,
     http=Route("POST", "/actions/{name}/dlq/requeue", errors=(404, 409), names=DEAD_NAMES),
 )
 class RequeueDeadRuns(Command[DeadRunsChanged]):
@@ -396,7 +397,6 @@ class RequeueDeadRuns(Command[DeadRunsChanged]):
 @operation(
     opcode=29,
     permission=Permission.RUNS_MANAGE,
-    repeatable=False,
     http=Route("DELETE", "/actions/{name}/dlq", errors=(404, 409), names=DEAD_NAMES),
 )
 class PurgeDeadRuns(Command[DeadRunsChanged]):

@@ -80,7 +80,6 @@ class ResumeSchedule(Command[Nothing]):
 @operation(
     opcode=152,
     permission=Permission.SCHEDULES_MANAGE,
-    repeatable=False,
     http=Route(
         "POST",
         "/schedules/{workflow}/run-now",
@@ -99,7 +98,6 @@ class RunSchedule(Command[WorkflowBegun]):
 @operation(
     opcode=155,
     permission=Permission.SCHEDULES_MANAGE,
-    repeatable=False,
     cli="flo schedule skip reconcile-accounts",
     http=Route("POST", "/schedules/{workflow}/skip", errors=(404, 409)),
 )

@@ -255,7 +255,7 @@ class RegisterWorker(Command[WorkerKnown]):
     ] = None
 
 
-@operation(opcode=47, permission=Permission.TASKS_WORK)
+@operation(opcode=47, permission=Permission.TASKS_WORK, repeatable=True)
 class ResumeWorker(Command[Resumed]):
     """Say, on another connection, that the worker is back and which tasks it holds.
 
@@ -272,6 +272,7 @@ class ResumeWorker(Command[Resumed]):
 @operation(
     opcode=41,
     permission=Permission.TASKS_WORK,
+    repeatable=True,
     http=Route(
         "POST",
         "/workers/{worker_id}/heartbeat",

@@ -313,7 +313,6 @@ class StartWorkflow(Command[WorkflowBegun]):
 @operation(
     opcode=132,
     permission=Permission.WORKFLOWS_SIGNAL,
-    repeatable=False,
     http=Route(
         "POST", "/workflow-runs/{run_id}/signal", errors=(404, 409), name="signal_workflow_run"
     ),
@@ -385,7 +384,6 @@ class ResumeWorkflow(Command[Nothing]):
 @operation(
     opcode=136,
     permission=Permission.WORKFLOWS_START,
-    repeatable=False,
     http=Route(
         "POST",
         "/workflow-runs/{run_id}/rerun",

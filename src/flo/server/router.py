@@ -17,6 +17,7 @@ from flo.model.errors import FloError, Invalid, Unexpected
 from flo.model.ids import Namespace
 from flo.model.namespaces import DeleteNamespace
 from flo.model.storage.caller import SERVER, Caller
+from flo.model.storage.request_keys import RequestKeys
 from flo.model.workflows import (
     CreateWorkflow,
     DeleteWorkflow,
@@ -70,32 +71,38 @@ class Router:
         self._checking: dict[asyncio.Task[None], None] = {}
 
     def submit(
-        self, messages: Sequence[Message], done: Done, caller: Caller = SERVER
+        self,
+        messages: Sequence[Message],
+        done: Done,
+        caller: Caller = SERVER,
+        keys: RequestKeys | None = None,
     ) -> Submission:
         first = messages[0]
         if not isinstance(first, _NOTICED):
-            return self._shard.submit(messages, done, caller)
-        submission = Submission(messages, done, caller)
+            return self._shard.submit(messages, done, caller, keys)
+        submission = Submission(messages, done, caller, keys)
         if _takes_a_while(first):
             task = asyncio.create_task(self._check(submission, first))
             self._checking[task] = None
             task.add_done_callback(self._checking.pop)
         else:
-            self._shard.submit(messages, partial(self._answer, submission, first), caller)
+            self._shard.submit(messages, partial(self._answer, submission, first), caller, keys)
         return submission
 
-    async def ask(self, message: Message, caller: Caller = SERVER) -> Message:
+    async def ask(
+        self, message: Message, caller: Caller = SERVER, keys: RequestKeys | None = None
+    ) -> Message:
         if _has_a_module(message):
             message = await self._wasm.checked(message)
         elif isinstance(message, CreateWorkflow | ValidateWorkflow):
             await asyncio.to_thread(reading_of, message.text)
-        reply = await self._shard.ask(message, caller)
+        reply = await self._shard.ask(message, caller, keys)
         self._notice(message)
         return reply
 
     async def _check(self, submission: Submission, message: Message) -> None:
         try:
-            reply = await self.ask(message, submission.caller)
+            reply = await self.ask(message, submission.caller, submission.keys)
         except FloError as refusal:
             submission.refuse(refusal)
         except Exception as error:  # our mistake; whoever asked must not wait for ever

@@ -111,6 +111,11 @@ class Batch:
         self._callers[-1].messages.append(type(message))
         self.events += events
 
+    def note(self, event: Event) -> None:
+        """What is remembered of the request whose commands were decided last."""
+        assert self._callers, "a request that led to nothing is not noted"
+        self.events.append(event)
+
     def close(self) -> None:
         """Say of every part what it is made of."""
         end = len(self.events)

@@ -24,9 +24,11 @@ from msgspec.structs import replace
 
 from flo.engine.callers import note_of
 from flo.engine.context import Context
+from flo.engine.decision import Decision
 from flo.engine.long_poll import Turn
 from flo.engine.lookup import Found
 from flo.engine.machine import LONG_POLLS, QUERIES, execute, query
+from flo.engine.requests.once import KeyedRequests
 from flo.engine.state import State
 from flo.engine.ticks import Tick, Ticked
 from flo.engine.volatile import VolatileState
@@ -36,6 +38,7 @@ from flo.model.errors import FloError, Unavailable, Unexpected
 from flo.model.storage.archive import address_of
 from flo.model.storage.caller import SERVER, TIMER, Caller
 from flo.model.storage.payloads import SPILL_BYTES
+from flo.model.storage.request_keys import RequestKeys
 from flo.shard.batch import Batch
 from flo.shard.clock import Clock, SystemClock
 from flo.shard.fill import Filler
@@ -90,6 +93,7 @@ class Shard:
         self._inbox = Inbox()
         self._filled = asyncio.Event()
         self._batch = Batch()
+        self._requests = KeyedRequests(state, self.volatile)
         self._polls = LongPolls(self._clock, self._put, self._tell)
         self._timer = Timer(self._clock, self._tick)
         self._prefetch = prefetch = Prefetch(state, log, self._put, self.written)
@@ -142,6 +146,7 @@ class Shard:
         messages: Sequence[Message],
         done: Done,
         caller: Caller = SERVER,
+        keys: RequestKeys | None = None,
         *,
         is_early: bool = False,
     ) -> Submission:
@@ -149,16 +154,18 @@ class Shard:
 
         Early answers to commands come before they are durable. They are for a worker inside the
         server, which tells nobody and dies with what was not written; whatever it submits next
-        comes later in the log.
+        comes later in the log. Commands with keys are carried out once, however often they come.
         """
-        submission = Submission(messages, done, caller, is_early=is_early)
+        submission = Submission(messages, done, caller, keys, is_early=is_early)
         if self._closed is not None:
             submission.refuse(self._closed)
         else:
             self._put(submission)
         return submission
 
-    async def ask(self, message: Message, caller: Caller = SERVER) -> Message:
+    async def ask(
+        self, message: Message, caller: Caller = SERVER, keys: RequestKeys | None = None
+    ) -> Message:
         """Submit one message and wait for its answer; a refusal is raised."""
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
@@ -166,7 +173,7 @@ class Shard:
             if not future.done():  # the asker may be cancelled as its answer comes
                 future.set_result(answers[0])
 
-        submission = self.submit([message], done, caller)
+        submission = self.submit([message], done, caller, keys)
         try:
             reply = await future
         finally:
@@ -310,7 +317,10 @@ class Shard:
                 self._serve(batch)
         elif submission.is_open:  # else whoever asked would never hear of what it got
             self._serve(batch)  # who has waited comes before who comes now
-            self._poll(submission, first, batch)
+            if (known := self._requests.known_poll(first, submission.keys)) is not None:
+                batch.answer(submission, [known])
+            else:
+                self._poll(submission, first, batch)
 
     def _execute_all(self, submission: Submission, batch: Batch) -> None:
         context = self._context_of(submission)
@@ -319,11 +329,21 @@ class Shard:
             return
         if len(submission.messages) > 1:
             context = self._context_of(submission)
-        caller = submission.caller
-        answers = [self._execute(one, caller, context, batch) for one in submission.messages]
+        if submission.keys is not None:
+            execute = partial(self._execute, submission.caller, context, batch)
+            answers = self._requests.execute_all(
+                submission.messages, submission.keys, execute, batch.note, self._now_ms
+            )
+        else:
+            caller = submission.caller
+            answers = [
+                self._execute(caller, context, batch, one).reply for one in submission.messages
+            ]
         batch.answer(submission, answers)
 
-    def _execute(self, message: Message, caller: Caller, context: Context, batch: Batch) -> Answer:
+    def _execute(
+        self, caller: Caller, context: Context, batch: Batch, message: Message
+    ) -> Decision:
         note = None
         if not batch.goes_on(caller, self._now_ms):
             note = note_of(self.state, caller, self._now_ms)
@@ -334,7 +354,7 @@ class Shard:
             self._watcher.refused(refusal.code)
             if isinstance(refusal, Unexpected):
                 _logger.exception("rule_broken", message=type(message).__name__)
-            return refusal
+            return Decision(refusal)
         if decision.events:
             batch.add(decision.events, message, caller, note)
         for chunk in decision.chunks:
@@ -353,7 +373,7 @@ class Shard:
             batch.remove(address)
         if isinstance(decision.reply, FloError):
             self._watcher.refused(decision.reply.code)
-        return decision.reply
+        return decision
 
     def _serve(self, batch: Batch) -> None:
         """What has just appeared goes to the commands that wait for it, in the same append."""
@@ -376,7 +396,8 @@ class Shard:
                 batch.unready.append(submission)
                 return
             events_before = len(batch.events)
-            reply = self._execute(message, submission.caller, context, batch)
+            decision = self._execute(submission.caller, context, batch, message)
+            reply = decision.reply
             is_empty = not isinstance(reply, FloError) and poll.is_empty(self.state, message, reply)
             if not is_empty or len(batch.events) == events_before:
                 break
@@ -388,6 +409,10 @@ class Shard:
             self._polls.wake_at(submission, poll.again_at_ms(self.state, message, context))
         else:
             submission.unpark()
+            keys = submission.keys
+            self._requests.note_poll(
+                submission.messages[0], keys, decision, batch.note, self._now_ms
+            )
             batch.tell(submission, reply)
 
     def _may_wait(self, submission: Submission) -> bool:

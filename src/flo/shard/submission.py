@@ -8,6 +8,7 @@ import structlog
 from flo.model.base import Message
 from flo.model.errors import FloError
 from flo.model.storage.caller import SERVER, Caller
+from flo.model.storage.request_keys import RequestKeys
 from flo.shard.cache.records import Fetched
 from flo.shard.clock import ScheduledCall
 
@@ -31,6 +32,7 @@ class Submission:
         "fetched_at",
         "is_asked_again",
         "is_early",
+        "keys",
         "messages",
         "records",
         "until_ms",
@@ -41,11 +43,14 @@ class Submission:
         messages: Sequence[Message],
         done: Done,
         caller: Caller = SERVER,
+        keys: RequestKeys | None = None,
         *,
         is_early: bool = False,
     ) -> None:
         self.messages = messages
         self.caller = caller
+        self.keys = keys
+        """What tells its messages from all others, so that none is carried out twice."""
         self.is_early = is_early
         """Whether its commands are answered before that is durable: it is gone with the process."""
         self.fetched: Mapping[Hashable, Any] = {}

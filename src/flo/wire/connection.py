@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from flo.model.base import Message
 from flo.model.errors import Corrupt, FloError, Invalid
+from flo.model.storage.request_keys import RequestKeys
 from flo.wire.codec import (
     Answer,
     Request,
@@ -76,10 +77,12 @@ class ClientEnd:
     def hello(self) -> tuple[int, bytes]:
         return self.request(HELLO, [Hello(protocol=PROTOCOL_VERSION, client=self._client)])
 
-    def request(self, form: Form, messages: Sequence[Message]) -> tuple[int, bytes]:
+    def request(
+        self, form: Form, messages: Sequence[Message], keys: RequestKeys | None = None
+    ) -> tuple[int, bytes]:
         """A number for the request, and the bytes to send."""
         self._last_id += 1
-        frame = encode_request(self._last_id, form, messages)
+        frame = encode_request(self._last_id, form, messages, keys)
         self._in_flight[self._last_id] = form
         return self._last_id, frame
 

@@ -15,7 +15,7 @@ from flo.engine.workers.records import Worker
 from flo.engine.workers.rules import decide_register
 from flo.model.actions import RegisterAction
 from flo.model.base import Nothing
-from flo.model.declare.operation import may_repeat
+from flo.model.declare.operation import needs_key
 from flo.model.errors import Conflict, Invalid, NotFound, TooLarge
 from flo.model.groups import ReadGroup
 from flo.model.runs import Claim, Complete, Fail, Invoke
@@ -188,7 +188,7 @@ def test_a_worker_without_an_id_is_given_one_that_nobody_has():
 
     assert (first.worker_id, second.worker_id) == ("host-01-80000000", "host-01-80000001")
     assert engine.query(GetWorker(worker_id="host-01-80000000")).machine_id == "host-01"
-    assert not may_repeat(RegisterWorker(processes=["send"]))
+    assert needs_key(RegisterWorker(processes=["send"]))
 
 
 def test_metadata_may_be_the_text_of_an_object():

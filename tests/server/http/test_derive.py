@@ -63,7 +63,7 @@ class Recorder:
     def __init__(self):
         self.asked = []
 
-    async def ask(self, message, caller=None):
+    async def ask(self, message, caller=None, keys=None):
         self.asked.append(message)
         return Weighed(grams=5) if isinstance(message, Weigh) else Nothing()
 

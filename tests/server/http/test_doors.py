@@ -24,7 +24,7 @@ class PatientEngine:
         self.answer = asyncio.Event()
         self.is_withdrawn = asyncio.Event()
 
-    async def ask(self, message, caller=None):
+    async def ask(self, message, caller=None, keys=None):
         assert isinstance(message, Claim)
         self.asked.set()
         try:
@@ -431,7 +431,7 @@ class SlowEngine:
         self.asked = asyncio.Event()
         self.answer = asyncio.Event()
 
-    async def ask(self, message, caller=None):
+    async def ask(self, message, caller=None, keys=None):
         self.asked.set()
         await self.answer.wait()
         raise Conflict("too late")

@@ -160,7 +160,7 @@ async def test_a_connection_kept_by_empty_lines_is_not_kept_for_long(http):
 
 async def test_a_client_that_has_to_wait_for_us_is_not_hung_up_on(open_http):
     class Engine:
-        async def ask(self, message, caller=None):
+        async def ask(self, message, caller=None, keys=None):
             for connection in http.door.visitors.connections:
                 connection._arrives_too_late()
             return Assigned()

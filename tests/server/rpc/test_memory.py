@@ -216,7 +216,7 @@ class Desk:
     def __init__(self):
         self.taken = []
 
-    def submit(self, messages, done, caller=None):
+    def submit(self, messages, done, caller=None, keys=None):
         self.taken.append((messages, done))
         return Submission(messages, done)
 

@@ -25,7 +25,7 @@ class Heard:
     def messages(self):
         return [message for batch in self.batches for message in batch]
 
-    def submit(self, messages, done, caller=None):
+    def submit(self, messages, done, caller=None, keys=None):
         self.batches.append(messages)
         return Submission(messages, done)
 

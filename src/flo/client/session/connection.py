@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeAlias, cast
 
 from flo.client.arguments.refusals import about_arguments, unsendable
 from flo.client.session.keepalive import NO_PINGS, Keepalive, PingPolicy
+from flo.client.session.numbers import RequestNumbers
 from flo.client.session.outbox import Outbox, PendingCall
 from flo.model.errors import Corrupt, FloError, Overloaded, Rejected, TimedOut, Unavailable
 from flo.wire.codec import Answer
@@ -43,9 +44,11 @@ class ClientConnection(asyncio.Protocol):
         on_silent: Callable[["ClientConnection"], None],
         on_overloaded: Callable[[list[PendingCall], Overloaded], None],
         pings: PingPolicy = NO_PINGS,
+        numbers: RequestNumbers | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._end = ClientEnd(client)
+        self._numbers = numbers or RequestNumbers()
         self._on_room = on_room
         self._on_lost = on_lost
         self._on_overloaded = on_overloaded
@@ -158,14 +161,16 @@ class ClientConnection(asyncio.Protocol):
         form = batch[0].form
         if len(batch) > 1:
             form = BATCH_FORM_OF[form.request]
+        now_s = self._loop.time()
         try:
-            request_id, frame = self._end.request(form, [call.message for call in batch])
+            keys = self._numbers.keys_of(batch, now_s)
+            request_id, frame = self._end.request(form, [call.message for call in batch], keys)
         except (FloError, TypeError, ValueError, OverflowError, RecursionError) as error:
             if len(batch) > 1:
                 return b"".join(self._frame([call]) for call in batch)
             batch[0].refuse(error if isinstance(error, FloError) else unsendable(error))
             return b""
-        self._frames[request_id] = Frame(batch, self._loop.time())
+        self._frames[request_id] = Frame(batch, now_s)
         return frame
 
     def _welcome(self, answers: list[Answer] | FloError) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 
 from flo.client.payloads.records import length_of
 from flo.model.base import Message
-from flo.model.declare.operation import may_repeat
 from flo.model.groups import ReadGroup
 from flo.model.kv import PutKey
 from flo.model.runs import Claim, Complete, Invoke
@@ -42,7 +41,17 @@ LAST = frozenset({FORM_OF[Claim].opcode, FORM_OF[ReadGroup].opcode})
 class PendingCall:
     """One message on its way: what is asked, who waits, and until when."""
 
-    __slots__ = ("deadline_s", "form", "future", "message", "once", "refusals")
+    __slots__ = (
+        "deadline_s",
+        "form",
+        "future",
+        "key",
+        "message",
+        "number",
+        "once",
+        "refusals",
+        "sent_at_s",
+    )
 
     def __init__(
         self,
@@ -51,6 +60,7 @@ class PendingCall:
         future: asyncio.Future[Any],
         deadline_s: float,
         once: bool,
+        key: str | None = None,
     ) -> None:
         self.form = form
         self.message = message
@@ -59,11 +69,12 @@ class PendingCall:
         self.once = once
         self.refusals = 0
         """How often the server had no room for it."""
-
-    @property
-    def may_be_repeated(self) -> bool:
-        """Whether it may be sent again when its connection has broken."""
-        return not self.once and may_repeat(self.message)
+        self.key = key
+        """What the user tells it from all others by."""
+        self.number: int | None = None
+        """What the session tells it from all others by, from when it is first sent."""
+        self.sent_at_s: float | None = None
+        """When it was first sent."""
 
     def refuse(self, error: Exception) -> None:
         if not self.future.done():

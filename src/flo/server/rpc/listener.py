@@ -22,6 +22,7 @@ from flo.model.errors import (
     Unexpected,
 )
 from flo.model.storage.caller import Caller, Source
+from flo.model.storage.request_keys import RequestKeys
 from flo.model.version import VERSION
 from flo.model.workers import WORKER_GRACE_MS_DEFAULT, RegisterWorker, ResumeWorker
 from flo.server.budget import MemoryBudget, Part, length_of, unlimited
@@ -236,7 +237,7 @@ class RpcConnection(asyncio.Protocol):
                 del self._in_flight[request_id]
 
     def _serve(self, request: Request) -> None:
-        request_id, form, messages, length = request
+        request_id, form, messages, keys, length = request
         if isinstance(messages, FloError) or form is None:
             assert isinstance(messages, FloError)
             self._send(encode_refusal(request_id, messages))
@@ -250,10 +251,15 @@ class RpcConnection(asyncio.Protocol):
             self._watcher.rpc_request(form.name)
             if form.request in WORKER_ARRIVALS:
                 self._workers.noticed(self, messages[0])
-            self._take_in(request_id, form, messages, length)
+            self._take_in(request_id, form, messages, keys, length)
 
     def _take_in(
-        self, request_id: int, form: Form, messages: list[Message], frame_length: int
+        self,
+        request_id: int,
+        form: Form,
+        messages: list[Message],
+        keys: RequestKeys | None,
+        frame_length: int,
     ) -> None:
         length = length_of(messages, frame_length)
         if (refusal := self._budget.refusal(messages, length)) is not None:
@@ -269,9 +275,9 @@ class RpcConnection(asyncio.Protocol):
         self._undecided_length += flight.undecided_length
         done = partial(self._reply, request_id, form)
         if len(messages) <= SLICE_MESSAGES:
-            flight.submission = self._engine.submit(messages, done, self._caller)
+            flight.submission = self._engine.submit(messages, done, self._caller, keys)
         else:
-            sliced = flight.submission = SlicedAnswers(messages, done)
+            sliced = flight.submission = SlicedAnswers(messages, done, keys)
             sliced.submit(self._engine, self._caller)
         if self._has_enough():
             self._pace()

@@ -5,6 +5,7 @@ from functools import partial
 
 from flo.model.base import Message
 from flo.model.storage.caller import Caller
+from flo.model.storage.request_keys import RequestKeys
 from flo.server.rpc.handler import RequestHandler
 from flo.shard.submission import Answer, Done, Submission
 
@@ -14,11 +15,12 @@ SLICE_MESSAGES = 100
 class SlicedAnswers:
     """The answers to the slices of a batch, told together once the last one has come."""
 
-    def __init__(self, messages: Sequence[Message], done: Done) -> None:
-        self._slices = [
-            messages[start : start + SLICE_MESSAGES]
-            for start in range(0, len(messages), SLICE_MESSAGES)
-        ]
+    def __init__(
+        self, messages: Sequence[Message], done: Done, keys: RequestKeys | None = None
+    ) -> None:
+        starts = range(0, len(messages), SLICE_MESSAGES)
+        self._slices = [messages[start : start + SLICE_MESSAGES] for start in starts]
+        self._keys = [keys and keys.slice(start, SLICE_MESSAGES) for start in starts]
         self._answers: list[list[Answer]] = [[] for _ in self._slices]
         self._missing = len(self._slices)
         self._done = done
@@ -27,7 +29,7 @@ class SlicedAnswers:
     def submit(self, engine: RequestHandler, caller: Caller) -> None:
         for index, messages in enumerate(self._slices):
             done = partial(self._answered, index)
-            self._submissions.append(engine.submit(messages, done, caller))
+            self._submissions.append(engine.submit(messages, done, caller, self._keys[index]))
 
     def withdraw(self) -> None:
         for submission in self._submissions:

@@ -154,7 +154,7 @@ class HesitantEngine:
         self.hesitates = asyncio.Event()
         self.go_on = asyncio.Event()
 
-    async def ask(self, message, caller=None):
+    async def ask(self, message, caller=None, keys=None):
         if isinstance(message, RegisterAction) and message.if_changed:
             self.hesitates.set()
             await self.go_on.wait()

@@ -1,0 +1,142 @@
+"""Which requests were carried out, and what was replied: of sessions, and by keys of users.
+
+    session ──▸ number ──▸ reply          while the client waits for it, or might
+    namespace, key ──▸ digest, reply      for a day
+
+Both forget what is oldest when it is too old or too much.
+"""
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+from flo.model.ids import Namespace
+
+SESSION_WINDOW_MS = 10 * 60_000
+"""A client that was not heard of for so long repeats nothing any more."""
+KEY_WINDOW_MS = 24 * 3_600_000
+LENGTH_MAX = 64 * 1024 * 1024
+"""Bytes of memory, about, for each of the two."""
+SESSION_LENGTH = 400
+REPLY_LENGTH = 150
+KEY_LENGTH = 600
+"""What one costs beside its bytes, about."""
+
+T = TypeVar("T")
+
+ChosenKey: TypeAlias = tuple[Namespace, str]
+
+
+class SessionRequests:
+    """The requests of one client that were carried out, and that it may not have heard of."""
+
+    __slots__ = ("at_ms", "length", "replies", "unheard")
+
+    def __init__(self, unheard: int = 0, at_ms: int = 0) -> None:
+        self.unheard = unheard
+        self.at_ms = at_ms
+        """When one was carried out last."""
+        self.replies: dict[int, bytes] = {}
+        """In the order of their numbers."""
+        self.length = SESSION_LENGTH
+
+    def add(self, replies: Mapping[int, bytes]) -> None:
+        last = next(reversed(self.replies), -1)
+        in_order = True
+        for number, reply in replies.items():
+            in_order, last = in_order and last < number, number
+            self.replies[number] = reply
+            self.length += len(reply) + REPLY_LENGTH
+        if not in_order:  # a request that is sent again may come after those that followed it
+            self.replies = dict(sorted(self.replies.items()))
+
+    def hear(self, unheard: int) -> None:
+        """The client has heard of all before this one."""
+        if unheard <= self.unheard:
+            return
+        self.unheard = unheard
+        while self.replies and next(iter(self.replies)) < unheard:
+            self.drop_first()
+
+    def drop_first(self) -> None:
+        reply = self.replies.pop(next(iter(self.replies)))
+        self.length -= len(reply) + REPLY_LENGTH
+
+
+class KeyedReply(NamedTuple):
+    """What was replied to the request with a key, when, and which message that was."""
+
+    at_ms: int
+    digest: bytes
+    reply: bytes
+
+
+class RequestTable:
+    """Sessions and keys in the order in which they were used last."""
+
+    def __init__(self) -> None:
+        self.sessions: dict[int, SessionRequests] = {}
+        self.keyed: dict[ChosenKey, KeyedReply] = {}
+        self._sessions_length = 0
+        self._keyed_length = 0
+
+    def add(self, session_id: int, unheard: int, replies: dict[int, bytes], at_ms: int) -> None:
+        """Requests of a session were carried out."""
+        session = self.sessions.pop(session_id, None)
+        if session is None:
+            session = SessionRequests()
+        else:
+            self._sessions_length -= session.length
+        self.sessions[session_id] = session
+        session.at_ms = at_ms
+        session.hear(unheard)
+        session.add(replies)
+        self._sessions_length += session.length
+        while self._sessions_length > LENGTH_MAX and len(self.sessions) > 1:
+            self._drop_session(next(iter(self.sessions)))
+        while self._sessions_length > LENGTH_MAX and session.replies:
+            before = session.length
+            session.drop_first()
+            self._sessions_length += session.length - before
+
+    def add_keyed(self, key: ChosenKey, reply: KeyedReply) -> None:
+        """A request with a key was carried out."""
+        if key in self.keyed:
+            self._drop_keyed(key)
+        self.keyed[key] = reply
+        self._keyed_length += _length_of(key, reply)
+        while self._keyed_length > LENGTH_MAX:
+            self._drop_keyed(next(iter(self.keyed)))
+
+    def forget(self, now_ms: int) -> None:
+        """Forget what was too long ago by now."""
+        while self.sessions:
+            oldest = next(iter(self.sessions))
+            if self.sessions[oldest].at_ms + SESSION_WINDOW_MS > now_ms:
+                break
+            self._drop_session(oldest)
+        while self.keyed:
+            first = next(iter(self.keyed))
+            if self.keyed[first].at_ms + KEY_WINDOW_MS > now_ms:
+                break
+            self._drop_keyed(first)
+
+    def next_at_ms(self) -> int | None:
+        """When something is to be forgotten next; None if there is nothing."""
+        times = [one.at_ms + SESSION_WINDOW_MS for one in _first(self.sessions)]
+        times += [one.at_ms + KEY_WINDOW_MS for one in _first(self.keyed)]
+        return min(times, default=None)
+
+    def _drop_session(self, session_id: int) -> None:
+        self._sessions_length -= self.sessions.pop(session_id).length
+
+    def _drop_keyed(self, key: ChosenKey) -> None:
+        self._keyed_length -= _length_of(key, self.keyed.pop(key))
+
+
+def _first(table: Mapping[Any, T]) -> Iterator[T]:
+    return islice(table.values(), 1)
+
+
+def _length_of(key: ChosenKey, reply: KeyedReply) -> int:
+    return KEY_LENGTH + len(key[1]) + len(reply.reply)
