@@ -288,7 +288,7 @@ async def test_the_description_says_how_a_key_is_compared_and_set(http):
     document = (await http.client.get("/openapi.json")).json()
     put_key = document["paths"]["/api/v1/kv/{key}"]["put"]
     headers = {one["name"] for one in put_key["parameters"] if one["in"] == "header"}
-    assert headers == {"If-Match", "If-None-Match"}
+    assert headers == {"If-Match", "If-None-Match", "Idempotency-Key"}
     assert put_key["requestBody"]["content"].keys() == {"application/json", "*/*"}
     assert "409" in put_key["responses"]
     assert put_key["responses"]["200"]["headers"]["ETag"]["schema"] == {"type": "string"}
