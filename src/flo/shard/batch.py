@@ -1,6 +1,5 @@
 """What has been decided since the last append: written as a whole, and heard of after that."""
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 
 from flo.engine.callers import CallerNoted
@@ -36,8 +35,11 @@ class CallerPart:
         self.messages: list[type[Message]] = []
 
     def complete(self, end: int) -> CallerNoted:
+        counts: dict[type[Message], int] = {}
+        for kind in self.messages:
+            counts[kind] = counts.get(kind, 0) + 1
         operations: list[int | str] = []
-        for kind, count in Counter(self.messages).items():
+        for kind, count in counts.items():
             operations += (_OPCODES.get(kind) or kind.__name__, count)
         return CallerNoted(
             at_ms=self.note.at_ms,

@@ -70,9 +70,9 @@ def decide_complete(state: State, command: Complete, context: Context) -> Decisi
     run = _reported_run(state, command, context)
     if _reported_before(run, command):
         return Decision(Accepted(run_id=command.run_id, status=RunStatus.COMPLETED))
-    if run is not None and not is_held(run, command):
+    if not is_held(run, command):
         return refuse_late(state, run, command, lease_lost(run, command), context)
-    action = state.space(command.namespace).settings(leased_run(run, command).action)
+    action = state.spaces[command.namespace].settings(run.action)
     check_schema(action.output_schema, command.output, "the output", "output_invalid")
     completed = RunCompleted(
         namespace=command.namespace,
@@ -107,12 +107,11 @@ def _check_what_was_read(state: State, command: Complete, context: Context) -> N
 
 
 def decide_fail(state: State, command: Fail, context: Context) -> Decision:
-    found = _reported_run(state, command, context)
-    if found is not None and _reported_before(found, command):
-        return Decision(Accepted(run_id=command.run_id, status=found.status))
-    if found is not None and not is_held(found, command):
-        return refuse_late(state, found, command, lease_lost(found, command), context)
-    run = leased_run(found, command)
+    run = _reported_run(state, command, context)
+    if _reported_before(run, command):
+        return Decision(Accepted(run_id=command.run_id, status=run.status))
+    if not is_held(run, command):
+        return refuse_late(state, run, command, lease_lost(run, command), context)
     space = state.spaces[command.namespace]
     error, code = command.error[:ERROR_LENGTH_MAX], reported_code(command)
     action = space.settings(run.action)
@@ -154,7 +153,11 @@ def decide_fail(state: State, command: Fail, context: Context) -> Decision:
 
 
 def decide_touch(state: State, command: Touch, context: Context) -> Decision:
-    run = leased_run(state.space(command.namespace).runs.get(command.run_id), command)
+    run = state.space(command.namespace).runs.get(command.run_id)
+    if run is None:
+        raise _unknown(command)
+    if not is_held(run, command):
+        raise lease_lost(run, command)
     if run.lease_expires_at_ms is None:
         return Decision(Touched(run_id=run.run_id, lease_expires_at_ms=None))
     lease_expires_at_ms = context.now_ms + command.extend_ms
@@ -291,15 +294,6 @@ def apply_given_back(state: State, event: RunGivenBack) -> None:
     return_to_queue(state, space, run)
 
 
-def leased_run(run: Run | None, command: Complete | Fail | Touch) -> Run:
-    """The run this worker holds now; a stale holder is told so."""
-    if run is None:
-        raise NotFound(f"run {command.run_id!r} does not exist, or has ended", code="run_not_found")
-    if not is_held(run, command):
-        raise lease_lost(run, command)
-    return run
-
-
 def is_held(run: Run, command: Complete | Fail | Touch) -> bool:
     """Whether this worker holds the run, as this attempt."""
     return (
@@ -325,14 +319,21 @@ def has_retries(run: Run, action: Action) -> bool:
     return run.attempt - run.attempts_before <= action.max_retries
 
 
-def _reported_run(state: State, command: Complete | Fail, context: Context) -> Run | None:
+def _reported_run(state: State, command: Complete | Fail, context: Context) -> Run:
     space = state.space(command.namespace)
-    return space.runs.get(command.run_id) or ended_run(space, command.run_id, context)
+    run = space.runs.get(command.run_id) or ended_run(space, command.run_id, context)
+    if run is None:
+        raise _unknown(command)
+    return run
 
 
-def _reported_before(run: Run | None, command: Complete | Fail) -> bool:
+def _unknown(command: Complete | Fail | Touch) -> NotFound:
+    return NotFound(f"run {command.run_id!r} does not exist, or has ended", code="run_not_found")
+
+
+def _reported_before(run: Run, command: Complete | Fail) -> bool:
     """Whether this very report was taken in already: its answer got lost, so it came again."""
-    if run is None or (run.status is RunStatus.RUNNING and not run.attempts):
+    if run.status is RunStatus.RUNNING and not run.attempts:
         return False
     match command:
         case Complete(worker_id=worker_id, attempt=attempt, output=output, outcome=outcome):
