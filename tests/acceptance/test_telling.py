@@ -1,9 +1,13 @@
 """What explain, status, history and lists tell, on a real server, also after a kill."""
 
+import asyncio
+from pathlib import Path
+
+import httpx
 import pytest
 
-from acceptance.command_line import shown
-from flo import Flo
+from acceptance.command_line import called, shown
+from flo import Flo, StreamContext, StreamWorker
 from flo.model.errors import FloError
 from flo.testing.process import ServerProcess
 
@@ -127,3 +131,59 @@ async def test_what_is_paused_or_disabled_says_since_when_and_by_whom(
     place = f"(position {schedule.disabled_since.position}) by {BY}"
     assert place in shown(server, "workflow", "list")
     assert place in shown(server, "workflow", "explain", run.run_id)
+
+
+async def test_a_definition_is_found_by_its_digest_while_a_run_of_it_is_kept(
+    server: ServerProcess, flo: Flo
+) -> None:
+    await flo.actions.register("charge")
+    await flo.workflows.create(ORDER)
+    run = await flo.workflows.start("order")
+    digest = (await flo.workflows.status(run.run_id)).definition or ""
+    await flo.workflows.delete("order")
+    await flo.workflows.cancel(run.run_id)
+    server.kill()
+    server.start()
+
+    assert shown(server, "workflow", "show", "--definition", digest[:8]).split() == ORDER.split()
+    async with httpx.AsyncClient(base_url=f"{server.http_url}/api/v1") as http:
+        found = (await http.get(f"/definitions/{digest[:12]}")).json()
+        unknown = await http.get("/definitions/00000000")
+    assert (found["text"], found["definition"], found["deleted"]) == (ORDER, digest, True)
+    assert (unknown.status_code, unknown.json()["error"]["code"]) == (404, "definition_not_found")
+
+
+async def test_a_definition_with_a_warning_is_refused_if_that_is_wanted(
+    server: ServerProcess, flo: Flo, tmp_path: Path
+) -> None:
+    file = tmp_path / "order.yaml"
+    file.write_text(ORDER)  # it may wait for its signal for ever
+
+    refused = called(server, "workflow", "create", "-f", str(file), "--strict")
+    assert (refused.returncode, "[E503] error" in refused.stderr) == (3, True)
+    assert (await flo.workflows.list()).items == []
+    with pytest.raises(FloError):
+        await flo.workflows.create(ORDER, strict=True)
+    assert (await flo.workflows.create(ORDER)).created
+
+
+async def test_a_stream_worker_tells_which_code_it_runs(server: ServerProcess, flo: Flo) -> None:
+    worker = StreamWorker(
+        server.address, stream="orders", group="billing", worker_id="anna", effect="keyed"
+    )
+    handled = asyncio.Event()
+
+    @worker.handler
+    async def bill(ctx: StreamContext, order: list[str]) -> None:
+        handled.set()
+
+    serving = asyncio.create_task(worker.serve())
+    await flo.streams.append("orders", ["a"])
+    await handled.wait()
+
+    (handler,) = (await flo.workers.get("anna")).handlers
+    assert (handler.action, handler.effect) == ("orders/billing", "keyed")
+    assert handler.input_schema == {"type": "array", "items": {"type": "string"}}
+    assert handler.code_digest is not None
+    worker.stop()
+    await serving

@@ -191,7 +191,7 @@ def a_run_that_has_ended_goes_on(monkeypatch):
 def versions_that_were_deleted_are_forgotten(monkeypatch):
     def apply_deleted(state, event):
         workflow_folds.apply_deleted(state, event)
-        state.spaces[event.namespace].deleted_versions.clear()
+        state.spaces[event.namespace].deleted_versions.recent.clear()
 
     monkeypatch.setitem(FOLDS, WorkflowDeleted, apply_deleted)
 

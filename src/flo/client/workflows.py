@@ -14,6 +14,7 @@ from flo.client.noun import Noun
 from flo.client.payloads.payload import encode_payload
 from flo.client.session.long_polls import may_poll_again, poll_times
 from flo.model.errors import Invalid, TimedOut, Unavailable
+from flo.model.executions.definitions import GetDefinition
 from flo.model.executions.history import GetHistory, HistoryPage
 from flo.model.executions.steps import GetSteps, StepsPage
 from flo.model.ids import LIST_LIMIT_DEFAULT, RunId
@@ -75,6 +76,13 @@ class Workflows(Noun):
 
     async def get(self, name: WorkflowName, version: str = LATEST) -> WorkflowView:
         return await self._call(GetWorkflow(name=name, version=version))
+
+    async def definition(self, digest: str) -> WorkflowView:
+        """The definition with this digest, or the first 8 digits of it or more; it may be deleted.
+
+        The digest is `definition` of a workflow, of a version, and of every run.
+        """
+        return await self._call(GetDefinition(definition=digest))
 
     async def list(
         self, limit: int = LIST_LIMIT_DEFAULT, cursor: str | None = None

@@ -21,6 +21,7 @@ from flo.engine.runs.lists.live import LiveRuns
 from flo.engine.runs.queue import Lane, Queue
 from flo.engine.schedules.records import ScheduleState
 from flo.engine.workers.records import Departure, Process, Worker
+from flo.engine.workflows.lists.deleted import DeletedVersions
 from flo.engine.workflows.lists.live import LiveExecutions
 from flo.model.groups import GroupSettings
 from flo.model.ids import (
@@ -198,8 +199,7 @@ class Space:
         self.streams: SortedDict[StreamName, StreamState] = SortedDict()
         self.kv = Keys()
         self.workflows: SortedDict[WorkflowName, Workflow] = SortedDict()
-        self.deleted_versions: dict[WorkflowName, dict[str, bytes]] = {}
-        """The digest of each version that was ever deleted: only the same text comes back as it."""
+        self.deleted_versions = DeletedVersions()
         self.workflow_number = 0
         """The number of the newest workflow run."""
         self.executions = LiveExecutions()

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Protocol, TypeGuard
 
-from flo.engine.workflows.rules import reading_of
+from flo.engine.workflows.definitions import reading_of
 from flo.model.actions import DeleteAction, RegisterAction
 from flo.model.base import Message
 from flo.model.errors import FloError, Invalid, Unexpected

@@ -6,6 +6,7 @@ from flo.cli.app.command import CommandGroup
 from flo.cli.app.derive import NOTHING_IS_ASKED, list_command, plain_command
 from flo.cli.app.options import GlobalSettings, pass_settings
 from flo.cli.app.output import Columns, enabled_text, show, time_text
+from flo.cli.workflow.definition import definition
 from flo.cli.workflow.executions import RUN_COMMANDS
 from flo.cli.workflow.graph import graph
 from flo.cli.workflow.options import VERSION, file_option, read_document, strict_option
@@ -17,7 +18,6 @@ from flo.model.workflows import (
     DeleteWorkflow,
     DisableWorkflow,
     EnableWorkflow,
-    GetWorkflow,
     ListWorkflows,
     WorkflowItem,
 )
@@ -105,20 +105,7 @@ workflow.add(
         none="no workflows",
         examples=["flo workflow list", "flo workflow list --format json"],
     ),
-    plain_command(
-        "definition",
-        GetWorkflow,
-        "name",
-        VERSION,
-        text=lambda view: view.text.rstrip("\n"),
-        raw=lambda view: view.text.encode(),
-        examples=[
-            "flo workflow definition process-order",
-            "flo workflow definition process-order --version 1.0.0",
-        ],
-        aliases=["def", "show"],
-        help="Print the definition of the workflow NAME, as it was deployed.",
-    ),
+    definition,
     plain_command(
         "enable",
         EnableWorkflow,

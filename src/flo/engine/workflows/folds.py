@@ -85,7 +85,7 @@ def apply_deleted(state: State, event: WorkflowDeleted) -> None:
     versions = [event.version] if event.version is not None else list(workflow.versions)
     for version in versions:
         deployed = workflow.versions.pop(version)
-        space.deleted_versions.setdefault(event.name, {})[version] = deployed.digest
+        space.deleted_versions.add(event.name, version, deployed.digest)
         workflow.disabled.pop(version, None)
         if workflow.live[version]:
             workflow.gone[version] = deployed

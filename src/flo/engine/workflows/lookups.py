@@ -26,6 +26,7 @@ from flo.engine.workflows.lists.live import status_of
 from flo.engine.workflows.lists.pages import NOTHING_LIVE, WorkflowPageLookup, page_lookup
 from flo.engine.workflows.records import CallParts, HistoryEntry, WorkflowRecord, WorkflowSummary
 from flo.model.base import Message
+from flo.model.executions.definitions import GetDefinition
 from flo.model.executions.history import GetHistory
 from flo.model.executions.steps import GetSteps
 from flo.model.ids import RunId, is_run_id, parse_run_id
@@ -277,7 +278,8 @@ def _key_lookup(space: Space, workflow: WorkflowName, key: str) -> KeyLookup:
 
 
 LOOKUPS: Mapping[type[Message], LookupRule] = {
-    GetWorkflow: definitions.lookups_for,
+    GetWorkflow: definitions.lookups_for_workflow,
+    GetDefinition: definitions.lookups_for_digest,
     StartWorkflow: _for_start,
     SignalWorkflow: _for_run,
     CancelWorkflow: _for_run,

@@ -9,7 +9,6 @@ command leads to is one commit.
 """
 
 from collections.abc import Callable, Iterable
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -24,7 +23,7 @@ from flo.engine.workflows.advance.base import Advance
 from flo.engine.workflows.advance.moves import Moves
 from flo.engine.workflows.advance.stepper import carry_out
 from flo.engine.workflows.advance.unknown import MAY_HAVE_HAPPENED, left_unknown, unknown_at_end
-from flo.engine.workflows.definitions import text_digest
+from flo.engine.workflows.definitions import reading_of, text_digest
 from flo.engine.workflows.events import (
     ChildCancelled,
     HistoryFiled,
@@ -81,19 +80,11 @@ from flo.model.workflows import (
     WorkflowName,
 )
 from flo.workflow.definition import Definition, Idempotency
-from flo.workflow.document.read import Reading, read, strictly
+from flo.workflow.document.read import strictly
 from flo.workflow.document.report import one_line
 from flo.workflow.outcome import FAILURE, TIMEOUT, StepError
 
-TEXTS_REMEMBERED_MAX = 16
-
 _encode = msgspec.msgpack.Encoder().encode
-
-
-@lru_cache(maxsize=TEXTS_REMEMBERED_MAX)
-def reading_of(text: str) -> Reading:
-    """The definition in a text. It may take a while, so a server reads it before the rule does."""
-    return read(text)
 
 
 def decide_create(state: State, command: CreateWorkflow, context: Context) -> Decision:
@@ -118,8 +109,8 @@ def decide_create(state: State, command: CreateWorkflow, context: Context) -> De
         return Decision(reply)
     space = state.space(command.namespace)
     digest = text_digest(command.text)
-    deleted = space.deleted_versions.get(definition.name, {}).get(definition.version, digest)
-    if known is not None or deleted != digest:
+    is_free = space.deleted_versions.admit(definition.name, definition.version, digest)
+    if known is not None or not is_free:
         raise Conflict(
             f"workflow {definition.name!r} {'has' if known is not None else 'had'} another text as "
             f"version {definition.version!r}"

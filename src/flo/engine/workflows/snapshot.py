@@ -44,7 +44,8 @@ class WorkflowNumbersPart(SnapshotPart):
     number: int
     """The number of the newest run."""
     keys_finished: FinishedKeys
-    deleted_versions: dict[WorkflowName, dict[str, bytes]]
+    deleted_recently: list[tuple[tuple[WorkflowName, str], bytes]]
+    deleted_before: bytes
 
 
 class _Deployed(Record):
@@ -104,7 +105,8 @@ def _dump_numbers(state: State) -> Iterable[WorkflowNumbersPart]:
                 namespace=namespace,
                 number=space.workflow_number,
                 keys_finished=space.workflow_keys.dump_finished(),
-                deleted_versions=space.deleted_versions,
+                deleted_recently=list(space.deleted_versions.recent.items()),
+                deleted_before=bytes(space.deleted_versions.filter),
             )
 
 
@@ -112,7 +114,8 @@ def _restore_numbers(state: State, part: WorkflowNumbersPart) -> None:
     space = state.spaces[part.namespace]
     space.workflow_number = part.number
     space.workflow_keys.restore_finished(part.keys_finished)
-    space.deleted_versions = part.deleted_versions
+    space.deleted_versions.recent = dict(part.deleted_recently)
+    space.deleted_versions.filter = bytearray(part.deleted_before)
 
 
 def _dump_workflows(state: State) -> Iterable[WorkflowPart]:

@@ -227,6 +227,8 @@ async def test_a_workflow_shows_everything_about_itself(http):
             "enabled": True,
             "created_at": NOON_MS + 500,
             "live_runs": 0,
+            "definition": sha256(ORDER_2.encode()).hexdigest(),
+            "disabled_since": None,
             "text": ORDER_2,
             "graph": {
                 "nodes": [
