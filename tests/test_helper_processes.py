@@ -17,6 +17,7 @@ CALLS |= {"os.fork", "os.system", "os.popen", "os.execv", "os.execve", "os.execv
 
 START_PROCESSES = {
     "server/upkeep.py": "the snapshotter",
+    "server/inside/schema_checker.py": "the process that holds payloads against schemas",
     "wasm/compiler.py": "the compiler of modules",
     "cli/worker/reload.py": "flo worker run again, as cli/worker/run.py words it",
     "testing/process.py": "a server for a test",

@@ -437,7 +437,7 @@ def the_keys_of_the_purged_stay_taken(monkeypatch):
 
 @control(Invariant.SCHEMAS_OBEYED)
 def schemas_are_ignored(monkeypatch):
-    monkeypatch.setattr(runs, "check_schema", lambda schema, payload, what, code: None)
+    monkeypatch.setattr(runs, "check_schema", lambda schema, payload, what, code, context: None)
 
 
 @control(Invariant.DISABLED_TAKES_NOTHING)

@@ -20,6 +20,7 @@ from flo.server.config import Durability, ServerConfig
 from flo.server.counts import Counts
 from flo.server.hosts import AllowedHosts
 from flo.server.inside.lazy_worker import LazyWasmWorker
+from flo.server.inside.schema_checker import SchemaChecker
 from flo.server.inside.triggers import Triggers
 from flo.server.logs import INTERVAL_S, REPEATED_LINES, set_up_logs
 from flo.server.machine_memory import default_budget, resident_length
@@ -104,6 +105,7 @@ class Server:
         _spare_the_garbage_collector()
         for complaint in recovered.damaged:
             _logger.error("snapshot_damaged", problem=complaint)
+        checker = await self._run(SchemaChecker())
         self.shard = await self._run(
             Shard(
                 recovered.state,
@@ -111,6 +113,7 @@ class Server:
                 self._clock,
                 wait_for_log=self.config.durability is Durability.SYNC,
                 watcher=metrics,
+                elsewhere=checker,
             )
         )
         self.shard.volatile.worker_grace_ms = self.config.worker_grace_ms

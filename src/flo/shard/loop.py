@@ -44,7 +44,7 @@ from flo.shard.clock import Clock, SystemClock
 from flo.shard.fill import Filler
 from flo.shard.inbox import Inbox
 from flo.shard.long_polls import LongPolls
-from flo.shard.prefetch import Prefetch
+from flo.shard.prefetch import HERE, Elsewhere, Prefetch
 from flo.shard.submission import Answer, Done, Submission
 from flo.shard.timers import Timer
 
@@ -81,6 +81,7 @@ class Shard:
         wait_for_log: bool = True,
         spill_bytes: int = SPILL_BYTES,
         watcher: CommitWatcher | None = None,
+        elsewhere: Elsewhere = HERE,
     ) -> None:
         self.state = state
         self.log = log
@@ -96,7 +97,7 @@ class Shard:
         self._requests = KeyedRequests(state, self.volatile)
         self._polls = LongPolls(self._clock, self._put, self._tell)
         self._timer = Timer(self._clock, self._tick)
-        self._prefetch = prefetch = Prefetch(state, log, self._put, self.written)
+        self._prefetch = prefetch = Prefetch(state, log, self._put, self.written, elsewhere)
         self._filler = Filler(log, self._amend, self._ask_again, self.written, spill_bytes)
         self._context = Context(
             self._now_ms,

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from flo.engine.actions.schemas import SchemaCheck, schema_check
 from flo.engine.context import Context
 from flo.engine.dead_letters import DeadPageLookup, DeadRow, rows_wanted
 from flo.engine.feature import LookupRule
@@ -97,14 +98,30 @@ def numbers_below(space: Space, query: ListDeadRuns) -> int:
     return number_below(query, space.numbers.get(query.action, 0) + 1)
 
 
-def _for_invoke(state: State, command: Invoke, context: Context) -> Sequence[RunKeyLookup]:
-    key = command.idempotency_key
-    if key is None:
-        return ()
+def _for_invoke(
+    state: State, command: Invoke, context: Context
+) -> Sequence[RunKeyLookup | SchemaCheck]:
     space = state.space(command.namespace)
-    if (command.action, key) in space.run_keys.run_ids:
-        return ()
-    return (RunKeyLookup(space.archive_name, command.action, key),)
+    key = command.idempotency_key
+    wanted: Sequence[RunKeyLookup | SchemaCheck] = ()
+    if key is not None and (command.action, key) not in space.run_keys.run_ids:
+        wanted = (RunKeyLookup(space.archive_name, command.action, key),)
+    action = space.actions.get(command.action)
+    if action is not None and action.input_schema is not None:
+        check = schema_check(action.input_schema, command.input)
+        return (*wanted, check) if check is not None else wanted
+    return wanted
+
+
+def _for_complete(
+    state: State, command: Complete, context: Context
+) -> Sequence[RunLookup | SchemaCheck]:
+    space = state.space(command.namespace)
+    run = space.runs.get(command.run_id)
+    if run is None:
+        return _for_run(state, command, context)
+    check = schema_check(space.settings(run.action).output_schema, command.output)
+    return (check,) if check is not None else ()
 
 
 def _for_run(
@@ -175,7 +192,7 @@ def _lookup_of(space: Space, run_id: RunId) -> RunLookup | None:
 
 LOOKUPS: Mapping[type[Message], LookupRule] = {
     Invoke: _for_invoke,
-    Complete: _for_run,
+    Complete: _for_complete,
     Fail: _for_run,
     Cancel: _for_run,
     RequeueDeadRuns: _for_requeue,

@@ -73,7 +73,7 @@ def decide_complete(state: State, command: Complete, context: Context) -> Decisi
     if not is_held(run, command):
         return refuse_late(state, run, command, lease_lost(run, command), context)
     action = state.spaces[command.namespace].settings(run.action)
-    check_schema(action.output_schema, command.output, "the output", "output_invalid")
+    check_schema(action.output_schema, command.output, "the output", "output_invalid", context)
     completed = RunCompleted(
         namespace=command.namespace,
         run_id=command.run_id,

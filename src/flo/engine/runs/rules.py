@@ -86,7 +86,7 @@ def queue_run(
     if not action.enabled:
         raise Conflict(f"action {action.name!r} is disabled", code="action_disabled")
     check_payload(payload, "an input")
-    check_schema(action.input_schema, payload, "the input", "input_invalid")
+    check_schema(action.input_schema, payload, "the input", "input_invalid", context)
     return Run(
         run_id=run_id_of(name, number),
         action=name,
