@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from http.client import HTTPConnection
 from pathlib import Path
@@ -98,6 +99,49 @@ def test_a_rebound_page_can_neither_read_nor_command(server, connection):
                 status_of(connection, "POST", "/api/v1/actions/send-mail/invoke", **headers) == 421
             )
         assert flo.actions.get("send-mail").runs["pending"] == 0
+
+
+# ── schemas ───────────────────────────────────────────────────────────────────────────────────────
+
+SELF = {"$ref": "#/$defs/n"}
+TWO_ARRAYS = {"oneOf": [{"type": "array", "items": SELF}, {"type": "array", "items": SELF}]}
+EXPLODING = {"$defs": {"n": TWO_ARRAYS}, **SELF}
+"""33 bytes of input took 6 seconds; each level more takes three times as long."""
+DOUBLING = {
+    "$defs": {
+        **{f"a{n}": {"allOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(30)},
+        "a30": {"type": "integer"},
+    },
+    "$ref": "#/$defs/a0",
+}
+SLOW = {"pattern": "(a{100}){50}b"}
+SLOW_INPUT = b'"' + b"a" * 1_000_000 + b'"'
+"""Two minutes for one thread."""
+
+
+@pytest.mark.parametrize("schema", [EXPLODING, DOUBLING])
+def test_a_schema_that_explodes_is_refused_with_its_place(server, schema):
+    with flo_of(server) as flo:
+        with pytest.raises(FloError, match="takes too long to check at #/") as refusal:
+            flo.actions.register("boom", input_schema=schema)
+
+        assert refusal.value.code == "schema_too_costly"
+        assert refusal.value.details["pointer"].startswith("#/$defs/")
+
+
+def test_a_slow_check_holds_up_nobody_and_ends(server):
+    with flo_of(server) as flo, flo_of(server) as other, ThreadPoolExecutor() as threads:
+        flo.actions.register("slow", input_schema=SLOW)
+        other.actions.register("light", input_schema={"type": "object"})
+        slow = threads.submit(flo.actions.invoke, "slow", SLOW_INPUT)
+        answered = 0
+        while not slow.done():
+            other.actions.invoke("light", {"n": answered})
+            answered += 1
+
+        assert slow.exception().code == "schema_too_costly"
+        assert answered > 10
+        assert flo.actions.invoke("slow", b'"' + b"a" * 5_000 + b'b"').run_id == "slow-1"
 
 
 # ── heads, numbers, names ─────────────────────────────────────────────────────────────────────────
@@ -205,6 +249,8 @@ def test_nothing_is_imported_from_the_folder_in_which_the_server_was_started(tmp
     with ServerProcess(tmp_path / "data", program=program, snapshot_events=100) as server:
         with flo_of(server) as flo:
             flo.actions.register("large", wasm=large)
+            flo.actions.register("slow", input_schema=SLOW)
+            flo.actions.invoke("slow", b'"' + b"a" * 5_000 + b'b"')
             flo.actions.invoke_many("large", [{}] * 100)
             until(lambda: list((tmp_path / "data" / SNAPSHOT_FOLDER).glob("*")))
         assert not list(folder.glob("*.ran"))

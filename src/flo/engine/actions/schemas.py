@@ -1,6 +1,6 @@
 """JSON Schemas of inputs and outputs: compiled once, checked at every invoke and complete.
 
-    registered   its size, what it is worth in nanoseconds for a byte (`cost/`), and that it compiles
+    registered   its size and its cost for each byte of a payload are bounded (`cost/`)
     checked      at once, if payload and schema together are cheap; else elsewhere, before the
                  decision, within a time limit (`SchemaCheck`)
 
@@ -29,8 +29,9 @@ NS_FOR_ALL_PROBLEMS_MAX = 1_000_000
 """Of a longer payload only the first problem is told: to find all of them may take minutes."""
 AT_ONCE_NS_MAX = 10_000_000
 """What may take longer is checked elsewhere, so that nobody else waits for it."""
-IN_A_STEP_NS_MAX = 1_000_000_000
-"""The input of a workflow step comes about within a decision: there is no elsewhere for it."""
+IN_A_STEP_NS_MAX = 2_000_000_000
+"""The input of a workflow step comes about within a decision: there is no elsewhere for it. The
+largest payload and a plain schema are within it."""
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 
@@ -40,6 +41,8 @@ class SchemaVerdict(msgspec.Struct, frozen=True):
 
     problem: str = ""
     details: dict[str, Any] = {}
+    is_given_up: bool = False
+    """It could not be found out in the time or memory that there is."""
 
 
 FITS = SchemaVerdict()
@@ -55,7 +58,7 @@ class SchemaCheck(WorkLookup[SchemaVerdict], frozen=True):
         return verdict_of(self.schema, self.payload)
 
     def given_up(self, reason: str) -> SchemaVerdict:
-        return SchemaVerdict(f"cannot be held against its schema: {reason}")
+        return SchemaVerdict(f"cannot be held against its schema: {reason}", is_given_up=True)
 
 
 def schema_text(schema: dict[str, Any] | None, what: str) -> str | None:
@@ -97,14 +100,14 @@ def check_schema(
     cost_ns = cost_of(schema).of(payload)
     verdict = None
     if cost_ns > AT_ONCE_NS_MAX:
-        verdict = context.found.get(SchemaCheck(schema, payload))
+        check = SchemaCheck(schema, payload)
+        verdict = context.found.get(check)
         if verdict is None and cost_ns > IN_A_STEP_NS_MAX:
-            raise TooLarge(
-                f"{what} may take too long to hold against its schema: "
-                f"{cost_ns / 1e9:.1f} s at the worst; expected a smaller one, or a simpler schema",
-                code="schema_too_costly",
-            )
+            verdict = check.given_up(f"it may take {cost_ns / 1e9:.1f} s")
     verdict = verdict or verdict_of(schema, payload)
+    if verdict.is_given_up:
+        advice = "expected a smaller one, or a simpler schema"
+        raise TooLarge(f"{what} {verdict.problem}; {advice}", code="schema_too_costly")
     if verdict.problem:
         raise Invalid(
             f"{what} {verdict.problem}"[:TEXT_LENGTH_MAX], code=code, details=verdict.details
@@ -157,7 +160,7 @@ def _shortened(text: str) -> str:
 def _check_cost(schema: dict[str, Any], what: str) -> list[tuple[str, str]]:
     """Refuse what could take for ever; return the references that lead elsewhere."""
     graph = SchemaGraph(schema, what)
-    assert CostModel(graph, what).cost.per_byte_ns >= 0
+    assert CostModel(graph, what).cost.schema_ns >= 0
     return graph.unresolved
 
 

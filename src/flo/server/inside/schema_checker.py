@@ -1,7 +1,7 @@
 """Holds payloads against schemas in a process of its own, where that may take a while.
 
-    shard ── SchemaCheck ──▸ SchemaChecker ── frames ──▸ python -P -m flo.server.inside.schema_process
-                                   ◂── what the schema says, or nothing in time: the process is ended
+    shard ── SchemaCheck ──▸ SchemaChecker ── frames ──▸ python -P -m …inside.schema_process
+                                 ◂── what the schema says, or nothing in time: it is ended
 
 The process is started when it is first needed. One check is made at a time, and each has a time
 limit; the process has a memory limit.

@@ -29,6 +29,8 @@ WEIGHTS |= dict.fromkeys(("properties", "patternProperties", "additionalProperti
 WEIGHTS |= dict.fromkeys((*_SAME_VALUE, *_SAME_VALUE_LISTS), 20)
 WEIGHT = 5
 """Nanoseconds for each byte of a payload that a keyword takes, measured at its worst."""
+ITEM_WEIGHT = 20
+"""The same, for each array or object that a value is compared with."""
 PATTERN_WEIGHT = 9
 """The same, for each character of a pattern."""
 
@@ -86,6 +88,7 @@ class SchemaGraph:
 
     def _weight_of(self, schema: Schema) -> int:
         weight = sum(WEIGHTS.get(keyword, WEIGHT) for keyword in schema)
+        weight += ITEM_WEIGHT * sum(isinstance(one, dict | list) for one in _list(schema, "enum"))
         patterns = [*_table(schema, "patternProperties")]
         if isinstance(pattern := schema.get("pattern"), str):
             patterns.append(pattern)

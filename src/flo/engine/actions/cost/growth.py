@@ -24,6 +24,8 @@ from flo.model.errors import TooLarge
 
 EXPANSION_MAX = 10_000
 """So many subschemas may be held against one part of a value."""
+BYTE_NS = 75
+"""What it takes to read a byte of a payload, and to say what is wrong with it."""
 DEPTH_MAX = 1_000
 """JSON that is nested deeper is not read."""
 PAIRS_MAX = 50_000
@@ -31,14 +33,14 @@ PAIRS_MAX = 50_000
 
 
 class SchemaCost(NamedTuple):
-    per_byte_ns: int
-    """What each byte of a payload may take, in nanoseconds."""
+    schema_ns: int
+    """What the schema may take for each byte of a payload, in nanoseconds."""
     powers: int
     """How many times the depth of a value is to be multiplied with it."""
 
     def of(self, payload: bytes) -> int:
         """The most that it takes to hold this payload against the schema, in nanoseconds."""
-        once = self.per_byte_ns * len(payload)
+        once = (BYTE_NS + self.schema_ns) * len(payload)
         if not self.powers:
             return once
         depth = min(payload.count(b"[") + payload.count(b"{"), DEPTH_MAX)
@@ -65,6 +67,8 @@ class CostModel:
         self._here: dict[int, Reached] = {}
         self._steps: dict[int, Counter[tuple[int, Place]]] = {}
         self._pairs_count = 0
+        self.times_max = 0
+        """So many subschemas a part of a value meets at most, at the depth of one."""
 
     @cached_property
     def cost(self) -> SchemaCost:
@@ -86,6 +90,7 @@ class CostModel:
             for node in component:
                 reached[node] = total
                 powers[node] = max(after, default=0) + recurs
+        self.times_max = reached[0].times
         return SchemaCost(reached[0].weight, max(powers[0] - 1, 0))
 
     def _next(self, node: int) -> Iterable[int]:
@@ -149,7 +154,7 @@ class CostModel:
             if same and (len(same) < len(pairs) or is_doubled):
                 raise self._too_costly(
                     same[0],
-                    "a part of a value leads back to it in two ways, each of which does so again",
+                    "one part of a value leads back to it in two ways, and so on",
                 )
 
     def _both(

@@ -1,8 +1,8 @@
 """Place: which parts of a value a subschema is for, seen from the value itself.
 
 Two subschemas of one schema may both be for the same part of a value. Whether they can be decides
-if a schema that refers to itself twice looks at a part twice (and at what is in that four times, and
-so on), or at two parts once each.
+if a schema that refers to itself twice looks at one part twice (and at what is in that four times),
+or at two parts once each.
 """
 
 from typing import NamedTuple
