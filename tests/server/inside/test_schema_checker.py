@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from flo.engine.actions.schemas import FITS, SchemaCheck
-from flo.model.errors import Unavailable
+from flo.model.errors import Overloaded
 from flo.server.inside.schema_checker import WAITING_MAX, SchemaChecker
 from flo.server.inside.schema_process import HEAD_LENGTH, READY, framed, serve
 
@@ -71,10 +71,10 @@ async def test_nobody_waits_behind_very_many():
         ]
         await asyncio.sleep(0)
 
-        with pytest.raises(Unavailable) as refusal:
+        with pytest.raises(Overloaded) as refusal:
             await checker.work_out([SchemaCheck(NUMBERS, b"[1]")])
 
-        assert refusal.value.code == "overloaded"
+        assert refusal.value.retry_after_ms > 0
         assert await asyncio.gather(*checks) == [[FITS]] * WAITING_MAX
 
 

@@ -120,18 +120,21 @@ def verdict_of(schema: str, payload: bytes) -> SchemaVerdict:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         return SchemaVerdict(f"is not in JSON, as its schema asks: {error}")
     validator = _validator(schema)
-    tell_all = (
+    try:
+        if validator.is_valid(value):
+            return FITS
+        problems = _problems(validator, value, _are_all_told(schema, payload))
+    except ValueError as error:
+        return SchemaVerdict(f"cannot be held against its schema: {error}")
+    told = "; ".join(f"{one['path'] or '/'}: {one['problem']}" for one in problems)
+    return SchemaVerdict(f"does not fit its schema: {told}", {"problems": problems})
+
+
+def _are_all_told(schema: str, payload: bytes) -> bool:
+    return (
         len(payload) <= LENGTH_FOR_ALL_PROBLEMS_MAX
         and cost_of(schema).of(payload) <= NS_FOR_ALL_PROBLEMS_MAX
     )
-    try:
-        problems = [] if validator.is_valid(value) else _problems(validator, value, tell_all)
-    except ValueError as error:
-        return SchemaVerdict(f"cannot be held against its schema: {error}")
-    if not problems:
-        return FITS
-    told = "; ".join(f"{one['path'] or '/'}: {one['problem']}" for one in problems)
-    return SchemaVerdict(f"does not fit its schema: {told}", {"problems": problems})
 
 
 def _problems(

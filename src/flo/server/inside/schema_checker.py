@@ -18,7 +18,7 @@ import structlog
 
 from flo.engine.actions.schemas import SchemaCheck, SchemaVerdict
 from flo.engine.lookup import WorkLookup
-from flo.model.errors import Unavailable
+from flo.model.errors import RETRY_AFTER, Overloaded
 from flo.server.inside.schema_process import HEAD_LENGTH, READY, framed
 
 CHECK_SECONDS_MAX = 2.0
@@ -48,9 +48,9 @@ class SchemaChecker:
     async def work_out(self, lookups: Sequence[WorkLookup[Any]]) -> list[Any]:
         """What the schemas say; a check that takes too long is given up."""
         if self._waiting >= WAITING_MAX:
-            raise Unavailable(
+            raise Overloaded(
                 f"{WAITING_MAX} requests wait for their payloads to be checked: try again",
-                code="overloaded",
+                details={RETRY_AFTER: int(self._seconds_max * 1_000)},
             )
         self._waiting += 1
         try:

@@ -35,7 +35,7 @@ PATTERN_WEIGHT = 9
 """The same, for each character of a pattern."""
 
 
-class Edge(NamedTuple):
+class SchemaEdge(NamedTuple):
     target: int
     place: Place | None
     """Which part of the value the target is for; None for the value itself."""
@@ -44,7 +44,7 @@ class Edge(NamedTuple):
 class Subschema(NamedTuple):
     pointer: str
     weight: int
-    edges: list[Edge]
+    edges: list[SchemaEdge]
 
 
 class SchemaGraph:
@@ -80,11 +80,11 @@ class SchemaGraph:
         base = _base_of(schema, base)
         edges = self.subschemas[self._numbers[id(schema)]].edges
         for keyword, place, inner in _applied(schema):
-            edges.append(Edge(self._number_of(inner, f"{pointer}/{keyword}", base), place))
+            edges.append(SchemaEdge(self._number_of(inner, f"{pointer}/{keyword}", base), place))
         for keyword in _REFERENCES:
             if isinstance(reference := schema.get(keyword), str):
                 for found, where, its_base in self._referred(reference, base, keyword, pointer):
-                    edges.append(Edge(self._number_of(found, where, its_base), None))
+                    edges.append(SchemaEdge(self._number_of(found, where, its_base), None))
 
     def _weight_of(self, schema: Schema) -> int:
         weight = sum(WEIGHTS.get(keyword, WEIGHT) for keyword in schema)

@@ -47,24 +47,24 @@ class SchemaCost(NamedTuple):
         return once * int(max(depth, 1) ** self.powers)
 
 
-class Reached(NamedTuple):
+class SchemaLoad(NamedTuple):
     """How many subschemas a part of a value meets at most, and what they weigh together."""
 
     times: int
     weight: int
 
-    def plus(self, other: "Reached", times: int = 1) -> "Reached":
-        return Reached(self.times + times * other.times, self.weight + times * other.weight)
+    def plus(self, other: "SchemaLoad", times: int = 1) -> "SchemaLoad":
+        return SchemaLoad(self.times + times * other.times, self.weight + times * other.weight)
 
 
-NONE_REACHED = Reached(0, 0)
+NO_LOAD = SchemaLoad(0, 0)
 
 
 class CostModel:
     def __init__(self, graph: SchemaGraph, what: str) -> None:
         self._subschemas = graph.subschemas
         self._what = what
-        self._here: dict[int, Reached] = {}
+        self._here: dict[int, SchemaLoad] = {}
         self._steps: dict[int, Counter[tuple[int, Place]]] = {}
         self._pairs_count = 0
         self.times_max = 0
@@ -74,7 +74,7 @@ class CostModel:
     def cost(self) -> SchemaCost:
         """The cost of the whole; TooLarge if it explodes, with the place where it does."""
         self._expand_in_place()
-        reached: dict[int, Reached] = {}
+        reached: dict[int, SchemaLoad] = {}
         powers: dict[int, int] = {}
         for component in components_of([0], lambda node: self._next(node)):
             members = set(component)
@@ -102,7 +102,7 @@ class CostModel:
             node = component[0]
             if len(component) > 1 or node in self._in_place(node):
                 raise self._too_costly(node, "it refers to itself for one and the same value")
-            here = Reached(1, self._subschemas[node].weight)
+            here = SchemaLoad(1, self._subschemas[node].weight)
             steps: Counter[tuple[int, Place]] = Counter()
             for target, place in self._subschemas[node].edges:
                 if place is not None:
@@ -119,13 +119,13 @@ class CostModel:
         return [target for target, place in self._subschemas[node].edges if place is None]
 
     def _reached(
-        self, component: list[int], members: set[int], reached: dict[int, Reached]
-    ) -> Reached:
+        self, component: list[int], members: set[int], reached: dict[int, SchemaLoad]
+    ) -> SchemaLoad:
         """The most that any part of a value meets, from one of these on.
 
         Within a component that does not explode, each is met at most once at a time.
         """
-        here = below = NONE_REACHED
+        here = below = NO_LOAD
         for node in component:
             here = here.plus(self._here[node])
             outside = {step: n for step, n in self._steps[node].items() if step[0] not in members}
@@ -187,12 +187,12 @@ class CostModel:
 
 
 def _met_together(
-    steps: dict[tuple[int, Place], int], reached: dict[int, Reached]
-) -> Iterator[Reached]:
+    steps: dict[tuple[int, Place], int], reached: dict[int, SchemaLoad]
+) -> Iterator[SchemaLoad]:
     """What each part of a value meets: a member, an element, a name."""
-    by_kind: dict[str, list[tuple[Place, Reached]]] = defaultdict(list)
+    by_kind: dict[str, list[tuple[Place, SchemaLoad]]] = defaultdict(list)
     for (target, place), times in steps.items():
-        by_kind[place.kind].append((place, NONE_REACHED.plus(reached[target], times)))
+        by_kind[place.kind].append((place, NO_LOAD.plus(reached[target], times)))
     yield _sum(one for _, one in by_kind[NAME])
     yield from _members_met(by_kind[MEMBER])
     elements = by_kind[ELEMENT]
@@ -201,8 +201,8 @@ def _met_together(
         yield _sum(one for place, one in elements if may_meet(place, part))
 
 
-def _members_met(members: list[tuple[Place, Reached]]) -> Iterator[Reached]:
-    named: dict[str, Reached] = defaultdict(lambda: NONE_REACHED)
+def _members_met(members: list[tuple[Place, SchemaLoad]]) -> Iterator[SchemaLoad]:
+    named: dict[str, SchemaLoad] = defaultdict(lambda: NO_LOAD)
     for place, one in members:
         if place.name is not None:
             named[place.name] = named[place.name].plus(one)
@@ -212,15 +212,15 @@ def _members_met(members: list[tuple[Place, Reached]]) -> Iterator[Reached]:
         yield met.plus(_sum(one for place, one in others if place.has_member(name)))
 
 
-def _most(ones: Iterable[Reached]) -> Reached:
-    most = NONE_REACHED
+def _most(ones: Iterable[SchemaLoad]) -> SchemaLoad:
+    most = NO_LOAD
     for one in ones:
-        most = Reached(max(most.times, one.times), max(most.weight, one.weight))
+        most = SchemaLoad(max(most.times, one.times), max(most.weight, one.weight))
     return most
 
 
-def _sum(ones: Iterable[Reached]) -> Reached:
-    total = NONE_REACHED
+def _sum(ones: Iterable[SchemaLoad]) -> SchemaLoad:
+    total = NO_LOAD
     for one in ones:
         total = total.plus(one)
     return total
