@@ -456,7 +456,7 @@ def disabled_actions_go_on(monkeypatch):
     monkeypatch.setitem(RULES, Invoke, invoke)
 
 
-@control(Invariant.FORGOTTEN)
+@control(Invariant.FORGOTTEN, follows=Invariant.NO_ACCIDENT)
 def a_namespace_made_anew_finds_old_files(monkeypatch):
     def apply_deleted(state, event):
         namespaces.apply_deleted(state, event)
