@@ -2,7 +2,7 @@
 
 from flo.engine.machine import PAYLOAD_REMOVALS, SPILLS
 from flo.engine.namespaces.events import NamespaceDeleted
-from flo.engine.runs.events import RunFailed, RunPurged, RunQueued, RunRevived
+from flo.engine.runs.events import RunPurged, RunQueued, RunRevived
 from flo.engine.runs.inputs import limit_keys
 from flo.engine.runs.inputs.spill import input_address, spill_input
 from flo.shard import fill
@@ -31,13 +31,12 @@ def the_inputs_of_deleted_namespaces_stay(monkeypatch):
     monkeypatch.delitem(PAYLOAD_REMOVALS, NamespaceDeleted)
 
 
-@control(Invariant.INPUTS_STORED)
-def the_input_of_a_run_goes_when_it_has_failed(monkeypatch):
+@control(Invariant.INPUTS_STORED, follows=Invariant.HOLDER_REPORTS)
+def the_store_lets_go_of_an_input_at_once(monkeypatch):
     def address_of(state, event):
-        space = state.spaces[event.namespace]
-        return (input_address(space, space.runs[event.run_id]),)
+        return (input_address(state.spaces[event.namespace], event.run),)
 
-    monkeypatch.setitem(PAYLOAD_REMOVALS, RunFailed, address_of)
+    monkeypatch.setitem(PAYLOAD_REMOVALS, RunQueued, address_of)
 
 
 @control(Invariant.INPUTS_STORED, follows=Invariant.HOLDER_REPORTS)

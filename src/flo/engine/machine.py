@@ -11,6 +11,8 @@ The tables are merged from the features of the nouns. A hole or a double is foun
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
+import msgspec
+
 from flo.engine import ticks
 from flo.engine.actions.feature import FEATURE as ACTIONS
 from flo.engine.callers import MOMENT, CallerNoted, apply_caller
@@ -99,10 +101,8 @@ ARCHIVES = merged(*(feature.archives for feature in FEATURES))
 REMOVALS = merged(*(feature.removals for feature in FEATURES))
 SPILLS = merged(*(feature.spills for feature in FEATURES))
 PAYLOAD_REMOVALS = merged(*(feature.payload_removals for feature in FEATURES))
-STORED_BESIDE = frozenset(
-    kind for table in (ARCHIVES, REMOVALS, SPILLS, PAYLOAD_REMOVALS) for kind in table
-)
-"""The events with which something is stored beside the log, or removed there."""
+STORED_BESIDE = REMOVALS.keys() | SPILLS.keys() | PAYLOAD_REMOVALS.keys()
+"""The events with which a payload is stored, or something is removed."""
 LOOKUPS = merged(*(feature.lookups for feature in FEATURES))
 LONG_POLLS = merged(*(feature.long_polls for feature in FEATURES))
 WAKES = merged(*(feature.wakes for feature in FEATURES))
@@ -124,35 +124,41 @@ for _operation in OPERATIONS:
 for _messages in (LOOKUPS, LONG_POLLS, PAYLOAD_LENGTHS):
     _strangers = _messages.keys() - QUERIES.keys() - RULES.keys()
     assert not _strangers, f"no feature has a rule for {_strangers}"
+assert not ARCHIVES.keys() & STORED_BESIDE, "what goes to the archive leads to nothing else there"
 for _table in (REACTIONS, VOLATILE_FOLDS, ARCHIVES, REMOVALS, SPILLS, PAYLOAD_REMOVALS, WAKES):
     assert _table.keys() <= FOLDS.keys(), f"no feature folds {_table.keys() - FOLDS.keys()}"
 
 
-class Beside:
-    """What is stored beside the events of a command."""
+class Beside(msgspec.Struct):
+    """What is stored beside the events of a command, and removed there, but for the archive."""
 
-    __slots__ = ("archived", "payloads", "payloads_removed", "removed")
+    payloads: list[LargePayload] = []
+    payloads_removed: list[ArchiveAddress] = []
+    removed: list[ArchiveAddress] = []
+    """From the archive."""
 
-    def __init__(self, decision: Decision) -> None:
-        self.archived: list[Archived] = list(decision.archived)
-        self.removed: list[ArchiveAddress] = []
-        self.payloads: list[LargePayload] = []
-        self.payloads_removed: list[ArchiveAddress] = []
 
-    def take(self, state: State, event: Event, spill_bytes: int) -> Event:
-        """What goes with an event that is yet to be folded; the event without a large payload."""
-        kind = type(event)
-        if kind in ARCHIVES:
-            self.archived.extend(ARCHIVES[kind](state, event))
-        if kind in REMOVALS:
-            self.removed.append(REMOVALS[kind](state, event))
-        if kind in PAYLOAD_REMOVALS:
-            self.payloads_removed.extend(PAYLOAD_REMOVALS[kind](state, event))
-        spilled = SPILLS[kind](state, event, spill_bytes) if kind in SPILLS else None
-        if spilled is None:
-            return event
-        self.payloads.append(spilled[1])
-        return spilled[0]
+NOTHING_BESIDE = Beside()
+
+
+def _stored_beside(
+    state: State, event: Event, spill_bytes: int, beside: Beside
+) -> tuple[Event, Beside]:
+    """The event, without a payload that is too large for it; what goes beside it is added."""
+    kind = type(event)
+    spilled = SPILLS[kind](state, event, spill_bytes) if kind in SPILLS else None
+    if spilled is None and kind in SPILLS:
+        return event, beside
+    if beside is NOTHING_BESIDE:
+        beside = Beside()
+    if spilled is not None:
+        event, payload = spilled
+        beside.payloads.append(payload)
+    if kind in REMOVALS:
+        beside.removed.append(REMOVALS[kind](state, event))
+    if kind in PAYLOAD_REMOVALS:
+        beside.payloads_removed.extend(PAYLOAD_REMOVALS[kind](state, event))
+    return event, beside
 
 
 def execute(state: State, command: Message, context: Context) -> Decision:
@@ -165,7 +171,8 @@ def execute(state: State, command: Message, context: Context) -> Decision:
     ahead: list[Iterator[Event]] = [iter(decision.then), iter(decision.events)]
     events: list[Event] = []
     begins = context.begins
-    beside = Beside(decision)
+    archived: list[Archived] = list(decision.archived)
+    beside = NOTHING_BESIDE
     while ahead:  # what follows on an event comes before what else there is
         event = next(ahead[-1], None)
         if event is None:
@@ -176,8 +183,10 @@ def execute(state: State, command: Message, context: Context) -> Decision:
             events.append(begins)
             begins = None
         kind = type(event)
-        if kind in STORED_BESIDE:
-            event = beside.take(state, event, context.spill_bytes)
+        if kind in ARCHIVES:
+            archived.extend(ARCHIVES[kind](state, event))
+        elif kind in STORED_BESIDE:
+            event, beside = _stored_beside(state, event, context.spill_bytes, beside)
         FOLDS[kind](state, event)
         state.position += 1
         events.append(event)
@@ -190,7 +199,7 @@ def execute(state: State, command: Message, context: Context) -> Decision:
         decision.reply,
         tuple(events),
         decision.observations,
-        tuple(beside.archived),
+        tuple(archived),
         tuple(beside.removed),
         decision.chunks,
         tuple(beside.payloads),

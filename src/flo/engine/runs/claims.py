@@ -17,7 +17,8 @@ from flo.engine.context import Context
 from flo.engine.decision import Decision
 from flo.engine.due import RUN
 from flo.engine.runs.events import RunClaimed
-from flo.engine.runs.inputs.fill import assigned, bytes_in_memory, stored_inputs
+from flo.engine.runs.inputs.fill import assigned
+from flo.engine.runs.inputs.spill import input_address
 from flo.engine.runs.queue import lane_key
 from flo.engine.runs.records import Run
 from flo.engine.state import Space, State
@@ -30,10 +31,12 @@ from flo.model.ids import (
     ActionName,
     Labels,
     Namespace,
+    RunId,
     run_id_of,
 )
 from flo.model.runs import Assigned, Claim, RunStatus, Task
-from flo.model.storage.payloads import length_of
+from flo.model.storage.archive import ArchiveAddress
+from flo.model.storage.payloads import StoredPayload
 from flo.workflow.plan.rate import Rate
 
 PAYLOADS_PER_CLAIM_LENGTH_MAX = 4 * 1024 * 1024
@@ -52,14 +55,18 @@ def decide_claim(state: State, command: Claim, context: Context) -> Decision:
         return Decision(Assigned(draining=True))
     labels = worker.labels if worker else None
     tasks: list[Task] = []
+    stored: dict[RunId, ArchiveAddress] = {}
     events: list[Event] = []
+    length = 0
     if worker is not None:
         _check_registered(worker, command)
     limit = min(command.max_tasks, _room(state, command))
     ready = _ready_runs(space, command, labels, context)
-    runs = _within_length(islice(ready, limit))
-    for run in runs:
-        action = space.settings(run.action)
+    for run in islice(ready, limit):
+        action, payload = space.settings(run.action), run.input
+        if isinstance(payload, StoredPayload):
+            stored[run.run_id] = input_address(space, run)
+            length, payload = length + payload.length, b""
         lease_ms = _lease_ms(action)
         lease_expires_at_ms = context.now_ms + lease_ms if lease_ms else None
         events.append(
@@ -76,33 +83,24 @@ def decide_claim(state: State, command: Claim, context: Context) -> Decision:
             Task(
                 task_id=run.run_id,
                 task_type=run.action,
-                payload=bytes_in_memory(run.input),
+                payload=payload,
                 created_at_ms=run.created_at_ms,
                 attempt=run.attempt + 1,
                 lease_expires_at_ms=lease_expires_at_ms,
                 timeout_ms=action.timeout_ms,
             )
         )
+        length += len(payload)
+        if length > PAYLOADS_PER_CLAIM_LENGTH_MAX:
+            break
     observations: list[Observation] = list(_begun(space, command.namespace, tasks))
     if worker is not None:
         heard = WorkerHeard(
             namespace=command.namespace, worker_id=command.worker_id, position=state.position
         )
         observations.append(heard)
-    reply = assigned(command, tasks, stored_inputs(space, runs))
+    reply = assigned(command, tasks, stored) if stored else Assigned(tasks=tasks)
     return Decision(reply, tuple(events), tuple(observations))
-
-
-def _within_length(runs: Iterator[Run]) -> list[Run]:
-    """As many as one reply may carry, and at least one."""
-    fitting: list[Run] = []
-    length = 0
-    for run in runs:
-        fitting.append(run)
-        length += length_of(run.input)
-        if length > PAYLOADS_PER_CLAIM_LENGTH_MAX:
-            break
-    return fitting
 
 
 def _check_registered(worker: Worker, command: Claim) -> None:

@@ -31,12 +31,11 @@ def stored_inputs(space: Space, runs: Sequence[Run]) -> dict[RunId, ArchiveAddre
     }
 
 
-def assigned(
-    command: Claim, tasks: list[Task], stored: Mapping[RunId, ArchiveAddress]
-) -> Assigned | Unfilled:
-    """What a claim brings. A run whose input is lost fails, and the worker never hears of it."""
-    if not stored:
-        return Assigned(tasks=tasks)
+def assigned(command: Claim, tasks: list[Task], stored: Mapping[RunId, ArchiveAddress]) -> Unfilled:
+    """What a claim brings that wants inputs from the store.
+
+    A run whose input is lost fails, and the worker never hears of it.
+    """
 
     def fill(found: FoundPayloads) -> Assigned:
         return Assigned(tasks=[whole for task in tasks if (whole := _whole(task, stored, found))])
