@@ -36,8 +36,8 @@ class CountingPayloads(MemoryPayloads):
 
     async def find(self, address):
         self.asked.append(address.number)
-        found = await super().find(address)
         await self.open.wait()
+        found = await super().find(address)
         if self.error is not None:
             raise self.error
         return found
@@ -148,6 +148,22 @@ async def test_a_query_of_what_is_let_go_of_meanwhile_is_asked_again(payloads, l
     assert (await before).input == HUGE
     with pytest.raises(NotFound, match="send-1"):
         await asked
+
+
+async def test_a_list_of_what_is_let_go_of_meanwhile_is_asked_again_of_the_archive(payloads, shard):
+    await shard.ask(RegisterAction(name="send", max_retries=0))
+    await shard.ask(Invoke(action="send", input=HUGE))
+    await shard.ask(Claim(worker_id=ANNA, actions=["send"]))
+    await shard.ask(Fail(run_id="send-1", worker_id=ANNA))
+    payloads.open.clear()
+    asked = await begun(shard.ask(ListRuns(action="send")))
+    await settled()
+    assert payloads.asked == [1, 1]
+    await shard.ask(PurgeDeadRuns(action="send"))
+
+    payloads.open.set()
+
+    assert (await asked).items == []
 
 
 async def test_a_disk_that_fails_refuses_the_query(payloads, shard):

@@ -496,7 +496,7 @@ def what_is_given_back_uses_up_an_attempt(monkeypatch):
 
 @control(Invariant.EXPLAINED)
 def workers_that_are_there_are_not_seen(monkeypatch):
-    nobody = [], [], [], [], [], []
+    nobody = [[] for _ in explain._Candidates._fields]
     monkeypatch.setattr(explain, "_candidates", lambda *_: explain._Candidates(*nobody))
 
 

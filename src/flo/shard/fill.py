@@ -23,6 +23,9 @@ from flo.shard.submission import Submission
 RECENT_MAX = 64
 """So many of the smallest that are stored may be in memory as well, or fewer larger ones."""
 
+ASKED_MAX = 5
+"""So often a query is asked again of which something is missing; then it is missing for good."""
+
 _logger = structlog.get_logger("flo.shard")
 
 
@@ -101,11 +104,12 @@ class Filler:
                 _logger.error("payload_lost", run=run, error=str(why))
             self._submit(reply.amends(list(lost)))
             submission.answer([reply.fill(found)])
-        elif submission.is_asked_again:
-            submission.refuse(next(iter(lost.values())))
-        else:  # it may have been let go of since the reply was made
-            submission.is_asked_again = True
+        elif submission.asked_count < ASKED_MAX:  # it may have been let go of since it was asked
+            submission.asked_count += 1
+            submission.fetched = {}
             self._put_back(submission)
+        else:
+            submission.refuse(next(iter(lost.values())))
 
     async def _read(self, address: ArchiveAddress) -> bytes:
         body = self.recent.get(address) or await self._log.payloads.find(address)

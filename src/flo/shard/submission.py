@@ -26,11 +26,11 @@ class Submission:
         "_done",
         "_leave",
         "alike",
+        "asked_count",
         "caller",
         "empty_reply",
         "fetched",
         "fetched_at",
-        "is_asked_again",
         "is_early",
         "keys",
         "messages",
@@ -59,8 +59,8 @@ class Submission:
         """How many keyed runs had finished when the archive was last asked."""
         self.records: Fetched = {}
         """The records that were fetched for it last."""
-        self.is_asked_again = False
-        """Whether its reply lacked something that the store did not have."""
+        self.asked_count = 0
+        """How often it was asked again, because the store did not have what its reply lacked."""
         self.until_ms: int | None = None
         """How long it may wait, once it has begun to."""
         self.empty_reply: Answer | None = None
