@@ -26,7 +26,7 @@ class HttpWorld:
         self.clock = ManualClock()
         self.metrics = Metrics()
         self.shard = None
-        self.is_ready = True
+        self.problem = None
         info = ServerInfo(
             version="1.2.3",
             started_at_ms=NOON_MS,
@@ -35,7 +35,7 @@ class HttpWorld:
             address="127.0.0.1:9000",
             data_dir=None,
             now_ms=lambda: self.clock.now_ms(),
-            ready=lambda: self.is_ready,
+            problem=lambda: self.problem,
             counters=lambda: {"pending_runs": 4},
         )
         engine = engine or ShardOf(self)
@@ -45,7 +45,7 @@ class HttpWorld:
     async def with_new_shard(self):
         self.clock = ManualClock()
         self.shard = Shard(State(), MemoryLog(), self.clock, watcher=self.metrics)
-        self.is_ready = True
+        self.problem = None
         await self.shard.start()
         yield self
         await self.shard.stop()

@@ -374,12 +374,51 @@ async def test_after_a_failed_append_everyone_is_told_at_once_and_nothing_is_app
     begun_before = len(log.begun)
 
     for message in (INVOKE, GetAction(name="send"), CLAIM):
-        with pytest.raises(Unavailable, match="must be restarted: disk full"):
+        with pytest.raises(Unavailable, match="can write no more: disk full"):
             await shard.ask(message)
 
     assert shard.closed.code == "log_failed"
     assert len(log.begun) == begun_before
     await shard.stop()
+
+
+async def test_after_a_failed_append_queries_are_answered_of_what_was_written(log, clock):
+    shard = await failing_shard(log, clock)
+    invoking = await begun(shard.ask(INVOKE))
+    with capture_logs():
+        log.gate.open(OSError("disk full"))
+        with pytest.raises(Unavailable):
+            await invoking
+    assert shard.failed.is_set()
+    log.gate.open()
+
+    await shard.restore(recover(log.read).state)
+
+    with pytest.raises(NotFound):
+        await shard.ask(GetRun(run_id="send-1"))
+    assert (await shard.ask(GetRun(run_id="print-1"))).run_id == "print-1"
+    with pytest.raises(Unavailable, match="disk full"):
+        await shard.ask(INVOKE)
+
+    shard.resume()
+    await shard.ask(INVOKE)
+    assert (await shard.ask(GetRun(run_id="send-1"))).run_id == "send-1"
+    assert shard.closed is None
+    assert not shard.failed.is_set()
+    await shard.stop()
+
+
+async def test_a_shard_that_only_answers_queries_can_be_stopped(log, clock):
+    shard = await failing_shard(log, clock)
+    with capture_logs():
+        shard.fail(Unavailable("gone", code="data_folder_gone"))
+    log.gate.open()
+    await shard.restore(recover(log.read).state)
+
+    await shard.stop()
+
+    with pytest.raises(Unavailable):
+        await shard.ask(GetRun(run_id="print-1"))
 
 
 async def test_a_claim_that_was_served_from_its_parking_place_is_told_of_the_failed_append(

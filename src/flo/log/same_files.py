@@ -19,6 +19,8 @@ class SameFiles:
             try:
                 found = os.stat(path)  # noqa: PTH116 - with every commit: a Path takes longer
             except FileNotFoundError:
+                if known is None:
+                    continue  # it was not made yet
                 raise _gone(path, "is gone") from None
             identity = (found.st_dev, found.st_ino)
             if known is None:

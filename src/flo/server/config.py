@@ -29,6 +29,15 @@ class Durability(StrEnum):
     """Kept in memory only: a restart forgets everything."""
 
 
+class DiskFailure(StrEnum):
+    """What a server does when its disk is full or broken."""
+
+    RECOVER = "recover"
+    """Answer queries; take commands again once there is space."""
+    EXIT = "exit"
+    """End with an error, so that a supervisor starts it anew."""
+
+
 class LogFormat(StrEnum):
     CONSOLE = "console"
     JSON = "json"
@@ -46,6 +55,8 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     always name it, * lets any name do so."""
     data_dir: Path = Path("flo-data")
     durability: Durability = Durability.SYNC
+    on_disk_failure: DiskFailure = DiskFailure.RECOVER
+    """When the disk is full or broken."""
     log_level: str = "info"
     log_format: LogFormat = LogFormat.CONSOLE
     max_concurrent_executions: int = 4

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from flo.engine.state import ConsumerGroupState, StreamState, Tally
+from flo.engine.state import ConsumerGroupState, State, StreamState, Tally
 from flo.log.base import Log
 from flo.server.budget import MemoryBudget, unlimited
 from flo.server.metrics import Metrics, RunCount, StreamTotals
@@ -16,10 +16,14 @@ class Counts:
     def __init__(
         self, shard: Shard, log: Log, upkeep: Upkeep, budget: MemoryBudget | None = None
     ) -> None:
-        self._state = shard.state
+        self._shard = shard
         self._budget = budget or unlimited()
         self._log = log
         self._upkeep = upkeep
+
+    @property
+    def _state(self) -> State:
+        return self._shard.state
 
     def show_in(self, metrics: Metrics) -> None:
         metrics.watch(

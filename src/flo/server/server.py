@@ -5,6 +5,7 @@ import gc
 import ipaddress
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import AsyncExitStack, ExitStack, suppress
 from pathlib import Path
 from typing import Protocol, Self, TypeVar
@@ -14,6 +15,7 @@ import uvloop
 
 from flo.engine.losses.rules import AcceptLoss
 from flo.engine.workers.presence import expected_workers
+from flo.model.errors import FloError
 from flo.model.version import VERSION
 from flo.server.budget import MemoryBudget
 from flo.server.config import Durability, ServerConfig
@@ -25,6 +27,7 @@ from flo.server.inside.triggers import Triggers
 from flo.server.logs import INTERVAL_S, REPEATED_LINES, set_up_logs
 from flo.server.machine_memory import default_budget, resident_length
 from flo.server.metrics import Metrics
+from flo.server.recovery import Recovery
 from flo.server.router import Router
 from flo.server.rpc.listener import Listener
 from flo.server.store import open_store
@@ -59,10 +62,17 @@ class Server:
     metrics_port: int = DOOR_SHUT
 
     def __init__(
-        self, config: ServerConfig, clock: Clock | None = None, *, accept_loss: bool = False
+        self,
+        config: ServerConfig,
+        clock: Clock | None = None,
+        *,
+        accept_loss: bool = False,
+        give_up: Callable[[FloError], None] = lambda problem: None,
     ) -> None:
+        """`give_up` is told why it cannot go on, and has to stop it."""
         self.config = config
         self._accept_loss = accept_loss
+        self._give_up = give_up
         self._clock = clock or SystemClock()
         self._running = AsyncExitStack()
 
@@ -129,7 +139,11 @@ class Server:
         wasm_worker = await self._run(LazyWasmWorker(self.shard, self._clock, concurrency))
         triggers = await self._run(Triggers(self.shard))
         router = Router(self.shard, wasm_worker, triggers)
-        await self._open_doors(router, metrics, counts, budget, started_at_ms)
+        inside = (upkeep, wasm_worker, triggers)
+        recovery = await self._run(
+            Recovery(self.shard, store, self._clock, self.config, inside, self._give_up)
+        )
+        recovery.listener = await self._open_doors(router, metrics, counts, budget, started_at_ms)
         # The doors stay open until the shard has answered everyone.
         self._running.push_async_callback(self.shard.stop)
         _logger.info(
@@ -144,11 +158,11 @@ class Server:
         )
 
     def _budget(self, metrics: Metrics) -> MemoryBudget:
-        state = self.shard.state
+        shard = self.shard
         return MemoryBudget(
             self.config.memory_budget_bytes or default_budget(),
-            own_length=max(resident_length() - state.length, 0),
-            state_length=lambda: state.length,
+            own_length=max(resident_length() - shard.state.length, 0),
+            state_length=lambda: shard.state.length,
             now_ms=self._clock.now_ms,
             watcher=metrics,
         )
@@ -160,8 +174,8 @@ class Server:
         counts: Counts,
         budget: MemoryBudget,
         started_at_ms: int,
-    ) -> None:
-        config = self.config
+    ) -> Listener | None:
+        config, listener = self.config, None
         if config.port != DOOR_SHUT:
             listener = Listener(
                 router,
@@ -182,6 +196,7 @@ class Server:
                 host=config.host,
                 advice="anyone who can reach these ports can use them: put a firewall before them",
             )
+        return listener
 
     async def _open_http(
         self,
@@ -203,7 +218,7 @@ class Server:
             address=self.address,
             data_dir=_data_dir(config),
             now_ms=self._clock.now_ms,
-            ready=lambda: self.shard.closed is None,
+            problem=lambda: self.shard.closed,
             counters=counts.all,
         )
         hosts = AllowedHosts((config.host, *config.allowed_host.split(",")))
@@ -229,7 +244,10 @@ class Server:
 
 
 def run(config: ServerConfig, *, accept_loss: bool = False) -> int:
-    """Serve until SIGTERM or SIGINT; return the exit code. What prevents a start is raised."""
+    """Serve until SIGTERM or SIGINT; return the exit code.
+
+    What prevents a start is raised, and so is what the server cannot go on with.
+    """
     set_up_logs(config.log_level, config.log_format)
     uvloop.run(_serve(config, accept_loss))
     return 0
@@ -238,14 +256,22 @@ def run(config: ServerConfig, *, accept_loss: bool = False) -> int:
 async def _serve(config: ServerConfig, accept_loss: bool) -> None:
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     stopping = asyncio.Event()
+    problems: list[FloError] = []
+
+    def give_up(problem: FloError) -> None:
+        problems.append(problem)
+        stopping.set()
+
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    async with Server(config, accept_loss=accept_loss):
+    async with Server(config, accept_loss=accept_loss, give_up=give_up):
         await _told_to_stop(stopping)
         _logger.info("server_stopping")
     REPEATED_LINES.tell(all_of_them=True)
     _logger.info("server_stopped")
+    if problems:
+        raise problems[0]
 
 
 async def _told_to_stop(stopping: asyncio.Event) -> None:

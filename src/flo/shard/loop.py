@@ -17,7 +17,6 @@ import asyncio
 import random
 from collections.abc import Sequence
 from functools import partial
-from typing import Protocol
 
 import structlog
 from msgspec.structs import replace
@@ -34,7 +33,7 @@ from flo.engine.ticks import Tick, Ticked
 from flo.engine.volatile import VolatileState
 from flo.log.base import Log
 from flo.model.base import Event, Message
-from flo.model.errors import FloError, Unavailable, Unexpected
+from flo.model.errors import RETRY_AFTER, FloError, Unavailable, Unexpected
 from flo.model.storage.archive import address_of
 from flo.model.storage.caller import SERVER, TIMER, Caller
 from flo.model.storage.payloads import SPILL_BYTES
@@ -47,27 +46,14 @@ from flo.shard.long_polls import LongPolls
 from flo.shard.prefetch import HERE, Elsewhere, Prefetch
 from flo.shard.submission import Answer, Done, Submission
 from flo.shard.timers import Timer
+from flo.shard.watcher import CommitWatcher, Unwatched
 
 MESSAGES_AT_ONCE = 128
 """So many are decided before the loop looks at what has come in meanwhile."""
+RETRY_AFTER_MS = 5_000
+"""What a caller is told to wait who is refused because the disk has failed."""
 
 _logger = structlog.get_logger("flo.shard")
-
-
-class CommitWatcher(Protocol):
-    """Hears what the shard does, for metrics."""
-
-    def committed(self, events: int, archived: int, seconds: float) -> None: ...
-
-    def refused(self, code: str) -> None: ...
-
-
-class Unwatched:
-    def committed(self, events: int, archived: int, seconds: float) -> None:
-        pass
-
-    def refused(self, code: str) -> None:
-        pass
 
 
 class Shard:
@@ -83,22 +69,36 @@ class Shard:
         watcher: CommitWatcher | None = None,
         elsewhere: Elsewhere = HERE,
     ) -> None:
-        self.state = state
         self.log = log
         self._clock = clock or SystemClock()
         self._rng = (rng or random.Random()).random
         self._wait_for_log = wait_for_log
         self._watcher = watcher or Unwatched()
         self._now_ms = self._clock.now_ms()
-        self.volatile = VolatileState(self._now_ms, state.position)
+        self._spill_bytes, self._elsewhere = spill_bytes, elsewhere
         self._inbox = Inbox()
         self._filled = asyncio.Event()
-        self._batch = Batch()
-        self._requests = KeyedRequests(state, self.volatile)
         self._polls = LongPolls(self._clock, self._put, self._tell)
         self._timer = Timer(self._clock, self._tick)
-        self._prefetch = prefetch = Prefetch(state, log, self._put, self.written, elsewhere)
-        self._filler = Filler(log, self._amend, self._ask_again, self.written, spill_bytes)
+        self._appending: asyncio.Future[int] | None = None
+        self._begun_count = self._written_count = 0
+        self._closed: FloError | None = None
+        self._failed = False
+        self._answers_queries = False
+        self._loop: asyncio.Task[None] | None = None
+        self.failed = asyncio.Event()
+        """Set when it can write no more."""
+        self._begin_with(state)
+
+    def _begin_with(self, state: State) -> None:
+        """All that is known besides the log, as of this state."""
+        self.state = state
+        self.volatile = VolatileState(self._now_ms, state.position)
+        self._batch = Batch()
+        self._requests = KeyedRequests(state, self.volatile)
+        log, written, spill_bytes = self.log, self.written, self._spill_bytes
+        self._prefetch = prefetch = Prefetch(state, log, self._put, written, self._elsewhere)
+        self._filler = Filler(log, self._amend, self._ask_again, written, spill_bytes)
         self._context = Context(
             self._now_ms,
             self._rng,
@@ -107,12 +107,6 @@ class Shard:
             prefetch.records,
             spill_bytes,
         )
-        self._appending: asyncio.Future[int] | None = None
-        self._begun_count = 0
-        self._written_count = 0
-        self._closed: FloError | None = None
-        self._failed = False
-        self._loop: asyncio.Task[None] | None = None
 
     @property
     def closed(self) -> FloError | None:
@@ -132,6 +126,7 @@ class Shard:
         """Commit what was submitted, then let go of everyone who still waits."""
         stopping = Unavailable("the server is stopping", code="server_stopping")
         self._closed = self._closed or stopping
+        self._answers_queries = False
         self._timer.cancel()
         if self._loop is not None:
             await self._prefetch.finish()
@@ -158,11 +153,31 @@ class Shard:
         comes later in the log. Commands with keys are carried out once, however often they come.
         """
         submission = Submission(messages, done, caller, keys, is_early=is_early)
-        if self._closed is not None:
+        is_answered = self._answers_queries and type(messages[0]) in QUERIES
+        if self._closed is not None and not is_answered:
             submission.refuse(self._closed)
         else:
             self._put(submission)
         return submission
+
+    async def restore(self, state: State) -> None:
+        """After a failure, answer queries again, of the state that the log holds."""
+        assert self._failed
+        if self._loop is not None:
+            await self._loop
+        await self._prefetch.finish()
+        await self._filler.finish()
+        self._begin_with(state)
+        self._begun_count = self._written_count
+        self._failed, self._answers_queries = False, True
+        self._loop = asyncio.create_task(self._run(), name="shard")
+
+    def resume(self) -> None:
+        """Take commands again: the log can be written."""
+        assert self._answers_queries
+        self._closed, self._answers_queries = None, False
+        self.failed.clear()
+        self._timer.set(self.state.due.next_at_ms())
 
     async def ask(
         self, message: Message, caller: Caller = SERVER, keys: RequestKeys | None = None
@@ -192,7 +207,7 @@ class Shard:
             raise self._closed or Unavailable("the append was broken off", code="log_failed")
 
     async def _run(self) -> None:
-        while self._inbox or self._closed is None:
+        while self._inbox or self._closed is None or self._answers_queries:
             await self._filled.wait()
             if self._appending is not None and self._batch.is_full:
                 await asyncio.wait({self._appending})
@@ -201,7 +216,7 @@ class Shard:
             try:
                 self._take_in()
             except Exception as error:
-                self._fail(error)
+                self.fail(error)
             if self._inbox:
                 await asyncio.sleep(0)  # whoever sends something now may go before what waits
         while self._appending is not None:
@@ -245,7 +260,8 @@ class Shard:
             batch.deliver(self._filler.fill)
         for submission in batch.unready:
             self._prefetch.fetch(submission, self._context)
-        self._timer.set(self.state.due.next_at_ms())
+        if not self._answers_queries:
+            self._timer.set(self.state.due.next_at_ms())
 
     def _look_at_the_clock(self) -> None:
         self._now_ms = max(self._now_ms, self._clock.now_ms())
@@ -266,7 +282,7 @@ class Shard:
                 here=batch.is_small and self._wait_for_log,
             )
         except Exception as error:
-            self._fail(error, batch)
+            self.fail(error, batch)
             return False
         self._begun_count += 1
         self._appending = asyncio.ensure_future(append)
@@ -282,7 +298,7 @@ class Shard:
             return
         error = append.exception()
         if error is not None:
-            self._fail(error, batch)
+            self.fail(error, batch)
             return
         self._written_count += 1
         took = asyncio.get_running_loop().time() - started
@@ -293,13 +309,16 @@ class Shard:
             if not (self._batch.is_empty or self._failed):
                 self._commit()
         except Exception as failure:
-            self._fail(failure)
+            self.fail(failure)
 
-    def _fail(self, error: BaseException, batch: Batch | None = None) -> None:
+    def fail(self, error: BaseException, batch: Batch | None = None) -> None:
         """The state is ahead of the log for good: nothing more may be said of it."""
         _logger.critical("shard_failed", error=str(error), exc_info=error)
+        code = error.code if isinstance(error, FloError) else "log_failed"
         failed = Unavailable(
-            f"the server can write no more and must be restarted: {error}", code="log_failed"
+            f"the server can write no more: {error}",
+            code=code,
+            details={RETRY_AFTER: RETRY_AFTER_MS},
         )
         self._closed, self._failed = failed, True
         self._timer.cancel()
@@ -307,6 +326,7 @@ class Shard:
             submission.refuse(failed)
         self._refuse_everyone(failed)
         self._filled.set()
+        self.failed.set()
 
     def _admit(self, submission: Submission, batch: Batch) -> None:
         first = submission.messages[0]

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 from types import TracebackType
@@ -64,6 +65,11 @@ class ServerProcess:
         """The clean end: SIGTERM; return the exit code."""
         return self._end(signal.SIGTERM)
 
+    def exit_code(self) -> int | None:
+        """How it has ended by itself; None while it runs."""
+        assert self._process is not None
+        return self._process.poll()
+
     def __enter__(self) -> Self:
         self.start()
         return self
@@ -89,7 +95,8 @@ class ServerProcess:
 
     def _end(self, number: signal.Signals) -> int:
         assert self._process is not None
-        os.kill(self._process.pid, number)
+        with suppress(ProcessLookupError):  # it may have ended by itself
+            os.kill(self._process.pid, number)
         code = self._process.wait()
         self._process = None
         return code

@@ -8,7 +8,7 @@ import flo.server.server
 from flo.cli.server.flags import MEANINGS
 from flo.model.errors import Unavailable
 from flo.model.version import VERSION
-from flo.server.config import Durability, LogFormat, ServerConfig
+from flo.server.config import DiskFailure, Durability, LogFormat, ServerConfig
 from flo.testing.process import ServerProcess
 
 SAMPLES = {
@@ -19,6 +19,7 @@ SAMPLES = {
     "allowed_host": "flo.example.com,flo",
     "data_dir": Path("/var/lib/flo"),
     "durability": Durability.EPHEMERAL,
+    "on_disk_failure": DiskFailure.EXIT,
     "log_level": "debug",
     "log_format": LogFormat.JSON,
     "max_concurrent_executions": 2,

@@ -247,3 +247,10 @@ async def test_a_large_database_is_checked_while_it_is_used(folder, monkeypatch)
     with pytest.raises(Corrupt, match="archive row 3 is missing"):
         await log.archive.find("run", "default", "send", 3)
     await log.close()
+
+
+@pytest.mark.parametrize("version", [0, -1])
+def test_a_format_that_never_was_is_damage(folder, version):
+    change(folder, f"UPDATE meta SET format = {version}")
+
+    assert f"expected a format from 1 to 2, got {version}" in refusal(folder).message

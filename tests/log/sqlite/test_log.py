@@ -631,6 +631,49 @@ class TestDeadLetters:
             assert await pages(log) == [finished(1, dead=True)]
 
 
+class TestFullDisk:
+    async def test_once_there_is_space_it_goes_on_after_what_was_acknowledged(self, path):
+        disk = FailingDisk()
+        async with opened(path, connect=disk.connect) as log:
+            await log.append([released(1)], [finished(1)], NOON_MS)
+            disk.fail_at("COMMIT", sqlite3.SQLITE_FULL)
+            with pytest.raises(Unavailable) as refusal:
+                await log.append([released(2)], [finished(2)], NOON_MS)
+            assert refusal.value.code == "disk_full"
+            disk.fail_at("INSERT INTO log", sqlite3.SQLITE_FULL)
+            with pytest.raises(Unavailable):
+                await log.try_again()
+            disk.fail_at(None)
+
+            await log.try_again()
+            await log.append([released(3)], [finished(3)], NOON_MS)
+
+        async with opened(path) as log:
+            assert all_events(log) == [released(1), released(3)]
+            assert [row.number for row in await pages(log)] == [3, 1]
+
+    async def test_a_disk_that_has_failed_otherwise_is_not_tried_again(self, path):
+        disk = FailingDisk()
+        async with opened(path, connect=disk.connect) as log:
+            disk.fail_at("COMMIT")
+            with pytest.raises(Unavailable) as refusal:
+                await log.append([released(1)], [], NOON_MS)
+            assert refusal.value.code == "log_failed"
+            disk.fail_at(None)
+
+            with pytest.raises(Unavailable, match="restart the server"):
+                await log.try_again()
+
+    async def test_files_that_are_gone_are_noticed_before_anything_is_acknowledged(self, path):
+        async with opened(path) as log:
+            await log.append([released(1)], [], NOON_MS)
+            path.with_name("flo.db-wal").unlink()
+
+            with pytest.raises(Unavailable, match="db-wal is gone") as refusal:
+                await log.append([released(2)], [], NOON_MS)
+            assert refusal.value.code == "data_folder_gone"
+
+
 class TestPoisoned:
     @pytest.mark.parametrize(
         "statement", ["BEGIN IMMEDIATE", "INSERT INTO log", "INSERT INTO archive ", "COMMIT"]
@@ -878,8 +921,8 @@ class FailingDisk:
         self.executed = 0
         self._failing = None
 
-    def fail_at(self, statement):
-        self._failing = statement
+    def fail_at(self, statement, code=sqlite3.SQLITE_ERROR):
+        self._failing, self._code = statement, code
 
     def connect(self, path):
         return FailingConnection(self, default_connect(path))
@@ -887,7 +930,9 @@ class FailingDisk:
     def execute(self, connection, sql, parameters):
         self.executed += sql != "PRAGMA page_size"
         if self._failing and sql.startswith(self._failing):
-            raise sqlite3.OperationalError("disk I/O error")
+            error = sqlite3.OperationalError("disk I/O error")
+            error.sqlite_errorcode = self._code
+            raise error
         return connection.execute(sql, parameters)
 
 

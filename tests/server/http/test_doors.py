@@ -8,7 +8,7 @@ import socket
 import httpx
 import pytest
 
-from flo.model.errors import Conflict
+from flo.model.errors import Conflict, Unavailable
 from flo.model.runs import Assigned, Claim
 from flo.server.http.doors import Bounds, MetricsDoor
 from flo.server.metrics import Metrics
@@ -150,10 +150,14 @@ async def test_a_server_that_lives_says_so(http):
 
 async def test_a_server_is_ready_or_says_that_it_is_not(http):
     assert (await http.client.get("/ready")).json() == {"status": "ready"}
-    http.is_ready = False
+    http.problem = Unavailable("full", code="disk_full", details={"retry_after_ms": 1_500})
     answer = await http.client.get("/ready")
-    assert answer.status_code == 503
-    assert answer.json()["error"]["code"] == "not_ready"
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")
+    error = answer.json()["error"]
+    assert (error["code"], error["details"]["reason"]) == ("not_ready", "disk_full")
+    assert error["message"] == "the server is not ready to take requests: full"
+    answer = await http.client.get("/health")
+    assert (answer.status_code, answer.json()) == (200, {"status": "degraded", "reason": "full"})
 
 
 async def test_a_server_tells_what_it_is(http):

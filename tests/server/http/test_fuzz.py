@@ -204,7 +204,7 @@ async def world():
     await shard.start()
     info = ServerInfo(
         version="1", started_at_ms=NOON_MS, store="memory", durability="sync", address="",
-        data_dir=None, now_ms=clock.now_ms, ready=lambda: True, counters=dict,
+        data_dir=None, now_ms=clock.now_ms, problem=lambda: None, counters=dict,
     )  # fmt: skip
     door = HttpDoor(shard, info, metrics, "127.0.0.1", 0)
     await door.start()

@@ -29,6 +29,7 @@ MEANINGS = {
     "allowed_host": "Names for the server over HTTP, as flo.example.com,flo; * is any name.",
     "data_dir": "The folder in which everything is kept.",
     "durability": "When a write is acknowledged: on the disk, on its way there, or in memory.",
+    "on_disk_failure": "When the disk is full: answer queries until there is space, or end.",
     "log_level": "The least important lines to log.",
     "log_format": "Log lines for people, or for programs.",
     "max_concurrent_executions": "WebAssembly actions that run at a time.",

@@ -195,3 +195,21 @@ def _damaged(path: Path, row: Row, link: Link | None = None) -> Corrupt:
         f"{where} is not the one that was written: its checksum is right, but its SHA-256 is "
         f"{link.digest.hex()}, expected {digest.hex()}"
     )
+
+
+def trim_events(connection: SqliteConnection, below: int, rows_max: int) -> int | None:
+    """Delete entries that end at or before `below`; return where the log starts then."""
+    last = connection.execute(
+        "SELECT first + count, checksum, digest"
+        " FROM (SELECT first, count, checksum, digest FROM log ORDER BY first LIMIT ?)"
+        " WHERE first + count <= ? ORDER BY first DESC LIMIT 1",
+        (rows_max, below),
+    ).fetchone()
+    if last is None:
+        return None
+    start, *link = last
+    connection.execute("DELETE FROM log WHERE first < ?", (start,))
+    connection.execute(
+        "UPDATE meta SET start = ?, start_checksum = ?, start_digest = ?", (start, *link)
+    )
+    return int(start)

@@ -13,6 +13,7 @@ The start says what the first entry kept is chained to. The end is moved by a tr
 entry, so that a missing tail is noticed, and positions go on after everything was trimmed.
 """
 
+import errno
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +29,8 @@ from flo.model.errors import Conflict, Corrupt, NotFound, Unavailable
 APPLICATION_ID = int.from_bytes(b"Flo!")
 BUSY_TIMEOUT_MS = 10_000
 FORMAT_FIRST = 1
+SPACE_BYTES_MIN = 1024 * 1024
+"""With less than this, a disk is full."""
 STORE_ID_LENGTH = 16
 _UNAVAILABLE = {
     sqlite3.SQLITE_BUSY,
@@ -252,10 +255,26 @@ def read_store(connection: SqliteConnection, path: Path) -> StoreMeta | None:
     return StoreMeta(*rows[0])
 
 
+def is_out_of_space(error: Exception, folder: Path) -> bool:
+    """Whether a write has failed because the disk is full."""
+    if isinstance(error, OSError):
+        return error.errno in (errno.ENOSPC, errno.EDQUOT)
+    code = _code_of(error)
+    if code == sqlite3.SQLITE_IOERR:  # SQLite says no more when the index of the WAL cannot grow
+        free = os.statvfs(folder)
+        return free.f_bavail * free.f_frsize < SPACE_BYTES_MIN
+    return code == sqlite3.SQLITE_FULL
+
+
 def is_taken(error: Exception) -> bool:
     """Whether a row could not be inserted because there is one like it."""
+    return _code_of(error) == sqlite3.SQLITE_CONSTRAINT
+
+
+def _code_of(error: Exception) -> int:
+    """The primary result code of SQLite, by the standard library or by apsw."""
     code: int = getattr(error, "sqlite_errorcode", 0) or getattr(error, "result", 0)
-    return code & 0xFF == sqlite3.SQLITE_CONSTRAINT
+    return code & 0xFF
 
 
 def _text(digest: object) -> str:

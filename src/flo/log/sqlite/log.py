@@ -49,12 +49,12 @@ from flo.log.sqlite.checks import (
     is_small,
     mark_path,
 )
-from flo.log.sqlite.entries import read_log
+from flo.log.sqlite.entries import read_log, trim_events
 from flo.log.sqlite.file import (
     Connect,
-    SqliteConnection,
     damage_named,
     default_connect,
+    is_out_of_space,
     is_taken,
     open_to_write,
     read_meta,
@@ -79,6 +79,7 @@ QUICK_S_MAX = 0.002
 """A disk that has taken longer for the last append is not waited for by the caller."""
 MARK_SYNC_S = 1.0
 """So often the mark is synced: after a loss of power it is at most about so old."""
+DISK_FULL = "disk_full"
 ROW_MAX = 2**63 - 1
 
 _CHECKPOINTS_PER_WAL = 4
@@ -133,8 +134,8 @@ class SqliteLog:
         self._mark_sync_s = mark_sync_s
         self._mark_synced_s = monotonic()
         self._files = SameFiles([path, self._wal_path, mark_path(path)])
+        self._files.check()
         self._begin_at_the_end()
-        self._last_at_ms = self._newest_at_ms()
         self._copying = open_to_write(path, connect)
         self._copying.execute("PRAGMA busy_timeout = 0").fetchall()
         self.archive = SqliteArchive(path, connect)
@@ -163,6 +164,7 @@ class SqliteLog:
         self._start, self._position = meta.start, meta.position
         self._link = meta.position_link
         self._archive_next = store.archive_next
+        self._last_at_ms = self._newest_at_ms()
 
     @property
     def position(self) -> int:
@@ -239,6 +241,13 @@ class SqliteLog:
             records_below or {},
             rows_max,
         )
+
+    async def try_again(self) -> None:
+        """Take appends again, if the disk was full and is not any more; else this is Unavailable.
+
+        Nothing of an append that failed is there: it was taken back.
+        """
+        await self._writer.do(self._try_again)
 
     async def checkpoint(self) -> None:
         """Copy the whole WAL into the database file; appends go on meanwhile."""
@@ -319,6 +328,26 @@ class SqliteLog:
         except Exception as error:
             self._failed(error)
 
+    def _try_again(self) -> None:
+        if self._failure is None:
+            return
+        if not is_out_of_space(self._failure, self._path.parent):
+            raise self._failed(self._failure) from self._failure
+        with suppress(Exception):  # it may have been taken back already
+            self._writing.execute("ROLLBACK")
+        try:
+            self._grow_wal()
+            self._begin_at_the_end()
+            store = read_store(self._writing, self._path)
+            assert store is not None
+            self._committed = HighWaterMark(
+                store.store_id, store.commits, self._position, self._link
+            )
+            self._mark.write(self._committed)
+        except Exception as error:
+            raise self._failed(error) from error
+        self._failure = None
+
     def _position_at(self, at_ms: int) -> int:
         """By halving: times never go back along the log, and there is no index on them."""
         with damage_named(self._path):
@@ -353,8 +382,9 @@ class SqliteLog:
         self._check_usable()
         start_before = self._start
         try:
+            self._files.check()
             self._writing.execute(*_BEGIN)
-            start = _trim_events(self._writing, events_below, rows_max) or start_before
+            start = trim_events(self._writing, events_below, rows_max) or start_before
             archived = trim_archive(self._writing, archived_before_ms, archived_max, rows_max)
             records = trim_records(self._writing, records_below, rows_max)
             if has_changed := start > start_before or archived + records > 0:
@@ -375,18 +405,21 @@ class SqliteLog:
         with suppress(Unavailable):  # the next append says so
             self._check_usable()
             try:
-                for sql, parameters in (
-                    ("PRAGMA cache_size = 1", ()),
-                    _BEGIN,
-                    (_INSERT, (ROW_MAX, 1, 0, 0, b"", bytes(self._room_bytes))),
-                    ("ROLLBACK", ()),
-                    (f"PRAGMA cache_size = {_PAGES_CACHED}", ()),
-                ):
-                    self._writing.execute(sql, parameters).fetchall()
+                self._grow_wal()
             except Exception as error:
                 raise self._failed(error) from error
-            self._wal_bytes_made = self._wal_path.stat().st_size
         self._making_room = False
+
+    def _grow_wal(self) -> None:
+        for sql, parameters in (
+            ("PRAGMA cache_size = 1", ()),
+            _BEGIN,
+            (_INSERT, (ROW_MAX, 1, 0, 0, b"", bytes(self._room_bytes))),
+            ("ROLLBACK", ()),
+            (f"PRAGMA cache_size = {_PAGES_CACHED}", ()),
+        ):
+            self._writing.execute(sql, parameters).fetchall()
+        self._wal_bytes_made = self._wal_path.stat().st_size
 
     def _wants_room(self, size: int) -> bool:
         """Whether an append of this size has made the WAL file grow."""
@@ -442,27 +475,16 @@ class SqliteLog:
     def _failed(self, cause: Exception) -> Unavailable:
         """From now on nothing is written: a sync that failed is never tried again."""
         self._failure = cause
-        code = cause.code if isinstance(cause, FloError) else "log_failed"
+        if isinstance(cause, FloError):
+            return Unavailable(cause.message, code=cause.code)
+        if is_out_of_space(cause, self._path.parent):
+            return Unavailable(
+                f"{self._path} takes no more writes, because the disk is full ({cause}); make "
+                "room, and they are taken again",
+                code=DISK_FULL,
+            )
         return Unavailable(
             f"{self._path} takes no more writes, because one has failed: {cause}; "
             f"see to the disk, then restart the server",
-            code=code,
+            code="log_failed",
         )
-
-
-def _trim_events(connection: SqliteConnection, below: int, rows_max: int) -> int | None:
-    """Delete entries that end at or before `below`; return where the log starts then."""
-    last = connection.execute(
-        "SELECT first + count, checksum, digest"
-        " FROM (SELECT first, count, checksum, digest FROM log ORDER BY first LIMIT ?)"
-        " WHERE first + count <= ? ORDER BY first DESC LIMIT 1",
-        (rows_max, below),
-    ).fetchone()
-    if last is None:
-        return None
-    start, *link = last
-    connection.execute("DELETE FROM log WHERE first < ?", (start,))
-    connection.execute(
-        "UPDATE meta SET start = ?, start_checksum = ?, start_digest = ?", (start, *link)
-    )
-    return int(start)

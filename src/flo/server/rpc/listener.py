@@ -112,6 +112,11 @@ class Listener:
         for connection in tuple(self._connections):
             connection.close()
 
+    def hang_up(self) -> None:
+        """End every connection: workers come back and say what they hold."""
+        for connection in tuple(self._connections):
+            connection.close()
+
     def accept(self) -> "RpcConnection":
         return RpcConnection(
             self._engine, self._clock, self._watcher, self._connections, self.workers, self._budget
