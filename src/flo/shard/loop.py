@@ -315,11 +315,8 @@ class Shard:
         """The state is ahead of the log for good: nothing more may be said of it."""
         _logger.critical("shard_failed", error=str(error), exc_info=error)
         code = error.code if isinstance(error, FloError) else "log_failed"
-        failed = Unavailable(
-            f"the server can write no more: {error}",
-            code=code,
-            details={RETRY_AFTER: RETRY_AFTER_MS},
-        )
+        told = {RETRY_AFTER: RETRY_AFTER_MS}
+        failed = Unavailable(f"the server can write no more: {error}", code=code, details=told)
         self._closed, self._failed = failed, True
         self._timer.cancel()
         for submission in (*(batch.everyone() if batch else ()), *self._batch.everyone()):
