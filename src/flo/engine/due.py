@@ -42,7 +42,8 @@ class Due:
 
     def set(self, key: DueKey, at_ms: int) -> None:
         """This key falls due at this time, and no longer at any other."""
-        self.clear(key)
+        if key in self._at_ms:
+            self.clear(key)
         self._at_ms[key] = at_ms
         slot = at_ms >> _SLOT_BITS
         if slot <= self._opened:

@@ -67,7 +67,7 @@ class LiveRuns(dict[RunId, Run]):
             self._stale[run_id] = before
         if before is None:
             self.length += length_of(run)
-        super().__setitem__(run_id, run)
+        dict.__setitem__(self, run_id, run)
         if len(self._stale) > STALE_MAX:
             self._catch_up()
 
@@ -75,7 +75,7 @@ class LiveRuns(dict[RunId, Run]):
         run = self[run_id]
         known = self._stale.get(run_id, run)
         self.length -= length_of(run)
-        super().__delitem__(run_id)
+        dict.__delitem__(self, run_id)
         if known is None:  # it came and went unnoticed
             del self._stale[run_id]
         else:
