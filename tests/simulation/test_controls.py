@@ -292,6 +292,11 @@ def a_run_that_is_claimed_is_listed_as_pending(monkeypatch):
     monkeypatch.setattr(LiveRuns, "_in_status", lambda runs, status: runs._pending)
 
 
+@control(Invariant.LISTS_RIGHT, audited=True)
+def runs_about_a_subject_are_not_found(monkeypatch):
+    monkeypatch.setattr(LiveRuns, "about", lambda runs, subject, below: iter(()))
+
+
 @control(Invariant.ARCHIVED_AT_END)
 def failed_runs_are_not_archived(monkeypatch):
     monkeypatch.delitem(ARCHIVES, RunFailed)

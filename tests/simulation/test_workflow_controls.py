@@ -61,6 +61,11 @@ def a_run_that_waits_is_listed_as_pending(monkeypatch):
     monkeypatch.setattr(LiveExecutions, "note_status", lambda executions, execution: None)
 
 
+@control(Invariant.SINCE_RIGHT, audited=True)
+def branches_do_not_know_since_when_they_wait(monkeypatch):
+    monkeypatch.setattr(workflow_folds, "_waits_otherwise", lambda before, after: False)
+
+
 @control(Invariant.OUTCOME_COUNTED_ONCE)
 def an_attempt_is_taken_for_the_end(monkeypatch):
     def react_requeued(state, event, context):
