@@ -47,6 +47,7 @@ ROWS = 30
 CUTS = 2_000
 EVERY_SMALL = 2_003
 WAL_BYTES_MAX = 128 * 1024
+WAL_FILE = f"{LOG_FILE}-wal"
 IGNORED = {"flo.lock", f"{LOG_FILE}-shm"}
 
 
@@ -251,13 +252,19 @@ async def examine(folder: Path, truth: dict[str, Any], damages: Iterator[Damage]
     return verdicts
 
 
-async def prove(folder: Path, every: int, cut_count: int) -> Verdicts:
+async def made_in(folder: Path) -> tuple[dict[str, bytes], dict[str, Any]]:
+    """The files of a store, and all that it knows."""
     made = folder / "made"
     made.mkdir()
     files = await make_folder(made)
     write_files(folder / "whole", files)
     truth = await facts_of(folder / "whole")
     assert len(truth) > 50
+    return files, truth
+
+
+async def prove(folder: Path, every: int, cut_count: int) -> Verdicts:
+    files, truth = await made_in(folder)
 
     def all_damages() -> Iterator[Damage]:
         yield from flips(files, every)
@@ -277,11 +284,17 @@ async def test_no_damage_is_served_as_the_truth(tmp_path):
 
 async def test_without_a_mark_losses_would_be_silent(tmp_path, monkeypatch):
     nothing_missing = checks.StoreCheck(None, None)
+    files, truth = await made_in(tmp_path)
+    wal = files[WAL_FILE]
+    shorter = [wal[: len(wal) * tenth // 10] for tenth in range(3)]
+    damages = [Damage(f"{len(one)}", {**files, WAL_FILE: one}) for one in shorter]
+
+    with_mark = await examine(tmp_path / "damaged", truth, iter(damages))
     monkeypatch.setattr(sqlite_log, "check_store", lambda path: nothing_missing)
+    without = await examine(tmp_path / "damaged", truth, iter(damages))
 
-    verdicts = await prove(tmp_path, 20_011, 60)
-
-    assert verdicts.counts["wrong"] > 5
+    assert with_mark.counts == {"refused": 3}
+    assert without.counts == {"wrong": 3}
 
 
 def main() -> int:
