@@ -24,6 +24,7 @@ class Scene:
             TOTAL,
             own_length=1_000_000,
             state_length=lambda: self.state_length,
+            space_length=lambda namespace: self.state_length if namespace == "large" else 0,
             now_ms=self.clock.now_ms,
             watcher=self,
         )
@@ -56,6 +57,13 @@ def test_new_work_is_refused_before_the_total_is_reached(scene):
     assert refusal.code == "overloaded"
     assert refusal.retry_after_ms == refusal.details["retry_after_ms"] == 1_000
     assert scene.codes == ["overloaded"]
+
+
+def test_a_namespace_that_has_much_of_the_state_is_refused_first(scene):
+    scene.grow(5_500_000)
+
+    assert scene.budget.refusal([INVOKE], 0) is None
+    assert scene.budget.refusal([Invoke(action="send", namespace="large")], 0) is not None
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@
                         ├─ requests  those that wait for their answer, long polls too
                         └─ replies   those that their client has not read yet
 
-What adds to the state is refused before the total is reached. What does not (reports of workers,
+What adds to the state is refused before the total is reached: first in the namespaces that have
+most of it, so that one cannot fill the server for all. What does not (reports of workers,
 deletions, queries) has that last part to itself, so that a full server can be emptied. It is
 refused only when too much is in passing, which ends by itself.
 
@@ -15,7 +16,7 @@ Every number is an estimate: what Python takes for an object is known about, not
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 from flo.model.actions import DeleteAction, DisableAction, EnableAction
 from flo.model.base import Message
@@ -32,6 +33,10 @@ COPIES = 3
 """What came in is in memory as a message, as an event and as the bytes that are written."""
 NEW_WORK_PART = 7 / 8
 """Of the total: what is left is for what frees memory."""
+LARGE_SPACE_PART = 1 / 16
+"""A namespace whose part of the state is larger than this adds no more to it once the server is so
+full that only small ones may."""
+SMALL_SPACES_PART = 3 / 4
 PASSING_PART = 1 / 2
 FRAMES_PART = REPLIES_PART = 1 / 4
 STATE_AGE_MS_MAX = 20
@@ -88,7 +93,8 @@ class RefusalWatcher(Protocol):
 
 
 class MemoryBudget:
-    """`own_length` is what the server takes by itself, `state_length` what its state takes now."""
+    """`own_length` is what the server takes by itself, `state_length` what its state takes now, and
+    `space_length` the part of a namespace in that."""
 
     def __init__(
         self,
@@ -96,6 +102,7 @@ class MemoryBudget:
         *,
         own_length: int = 0,
         state_length: Callable[[], int] = lambda: 0,
+        space_length: Callable[[str], int] = lambda namespace: 0,
         now_ms: Callable[[], int] = lambda: 0,
         watcher: RefusalWatcher | None = None,
     ) -> None:
@@ -105,6 +112,7 @@ class MemoryBudget:
         self.passing = 0
         """What all parts take together."""
         self._state_length = state_length
+        self._space_length = space_length
         self._now_ms = now_ms
         self._watcher = watcher
         self._looked_at_ms = -STATE_AGE_MS_MAX
@@ -112,6 +120,8 @@ class MemoryBudget:
         self._unseen = 0
         """What has been taken in since the state was looked at."""
         self._most_new_work = int(total * NEW_WORK_PART)
+        self._most_for_all = int(total * SMALL_SPACES_PART)
+        self._small_space = int(total * LARGE_SPACE_PART)
         self._most_passing = int(total * PASSING_PART)
         self._most = {
             Part.FRAMES: int(total * FRAMES_PART),
@@ -152,11 +162,17 @@ class MemoryBudget:
         self._unseen += length
         if self._unseen > UNSEEN_LENGTH_MAX:
             self.look()
-        if self.own_length + self._state_seen + passing <= self._most_new_work:
+        if self.own_length + self._state_seen + passing <= self._most_for_all:
             return None
-        if self.used + length <= self._most_new_work:
+        if self.used + length <= self._most_for(messages[0]):
             return None
         return self.overloaded("pending work and stored keys", RETRY_AFTER_MS_STATE)
+
+    def _most_for(self, message: Any) -> int:
+        """How much may be used with what a message adds."""
+        namespace = getattr(message, "namespace", "")
+        is_small = self._space_length(namespace) <= self._small_space
+        return self._most_new_work if is_small else self._most_for_all
 
     def overloaded(self, what: str, retry_after_ms: int = RETRY_AFTER_MS_PASSING) -> Overloaded:
         if self._watcher is not None:

@@ -163,6 +163,7 @@ class Server:
             self.config.memory_budget_bytes or default_budget(),
             own_length=max(resident_length() - shard.state.length, 0),
             state_length=lambda: shard.state.length,
+            space_length=lambda namespace: shard.state.space(namespace).length,
             now_ms=self._clock.now_ms,
             watcher=metrics,
         )

@@ -14,9 +14,9 @@ from flo.model.storage.payloads import LargePayload
 from flo.shard.chunks import Chunks
 from flo.shard.submission import Answer, Submission
 
-MESSAGES_MAX = 1_000
-LENGTH_MAX = 64 * 1024 * 1024
-"""Bytes of payload in one append, about: a log has a bound on what it takes at a time."""
+MESSAGES_MAX = 300
+LENGTH_MAX = 4 * 1024 * 1024
+"""Bytes of payload in one append, about: whoever comes meanwhile waits for all of it."""
 FEW_MESSAGES = 4
 FEW_EVENTS = 100
 SMALL_LENGTH = 64 * 1024
