@@ -39,7 +39,8 @@ proofs: setup    ## The proofs at full size: kills, races, 500 seeds; takes hour
 PROOFS := test_kill.py test_worker_loss.py test_server_loss.py test_network_cuts.py \
 	test_permit_kills.py test_linearizable_kv.py test_trigger_kills.py "test_trigger_kills.py --batch-size 10" \
 	"test_workflow_kills.py --all" test_payment_failover.py \
-	wasm_kills.py "wasm_kills.py --workflow" hostile_wasm.py past_states.py test_damage.py test_large_inputs.py test_structured_fuzz.py
+	wasm_kills.py "wasm_kills.py --workflow" hostile_wasm.py past_states.py test_damage.py test_large_inputs.py \
+	test_overload.py test_structured_fuzz.py
 
 check: setup     ## Format, lint, types, import contracts
 	@$(BIN)/ruff format --check .

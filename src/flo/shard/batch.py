@@ -15,7 +15,7 @@ from flo.shard.chunks import Chunks
 from flo.shard.submission import Answer, Submission
 
 MESSAGES_MAX = 300
-LENGTH_MAX = 4 * 1024 * 1024
+LENGTH_MAX = 1024 * 1024
 """Bytes of payload in one append, about: whoever comes meanwhile waits for all of it."""
 FEW_MESSAGES = 4
 FEW_EVENTS = 100

@@ -29,7 +29,7 @@ from flo.server.budget import MemoryBudget, Part, length_of, unlimited
 from flo.server.rpc.frame_watch import FRAME_MS_FIRST, RATE_MIN, FrameWatch
 from flo.server.rpc.handler import RequestHandler
 from flo.server.rpc.presence import WorkerConnections
-from flo.server.rpc.slices import SLICE_MESSAGES, SlicedAnswers
+from flo.server.rpc.slices import SlicedAnswers, messages_per_slice
 from flo.shard.clock import Clock, ScheduledCall
 from flo.shard.submission import Answer, Submission
 from flo.wire.codec import Request, encode_refusal, encode_reply
@@ -279,10 +279,11 @@ class RpcConnection(asyncio.Protocol):
         self._undecided_messages += flight.undecided_messages
         self._undecided_length += flight.undecided_length
         done = partial(self._reply, request_id, form)
-        if len(messages) <= SLICE_MESSAGES:
+        per_slice = messages_per_slice(len(messages), frame_length)
+        if len(messages) <= per_slice:
             flight.submission = self._engine.submit(messages, done, self._caller, keys)
         else:
-            sliced = flight.submission = SlicedAnswers(messages, done, keys)
+            sliced = flight.submission = SlicedAnswers(messages, done, per_slice, keys)
             sliced.submit(self._engine, self._caller)
         if self._has_enough():
             self._pace()

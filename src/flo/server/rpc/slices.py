@@ -10,17 +10,27 @@ from flo.server.rpc.handler import RequestHandler
 from flo.shard.submission import Answer, Done, Submission
 
 SLICE_MESSAGES = 100
+SLICE_LENGTH = 1024 * 1024
+
+
+def messages_per_slice(count: int, length: int) -> int:
+    """How many messages of a batch make a slice, if all of them take so many bytes."""
+    return max(1, min(SLICE_MESSAGES, count * SLICE_LENGTH // max(length, 1)))
 
 
 class SlicedAnswers:
     """The answers to the slices of a batch, told together once the last one has come."""
 
     def __init__(
-        self, messages: Sequence[Message], done: Done, keys: RequestKeys | None = None
+        self,
+        messages: Sequence[Message],
+        done: Done,
+        per_slice: int,
+        keys: RequestKeys | None = None,
     ) -> None:
-        starts = range(0, len(messages), SLICE_MESSAGES)
-        self._slices = [messages[start : start + SLICE_MESSAGES] for start in starts]
-        self._keys = [keys and keys.slice(start, SLICE_MESSAGES) for start in starts]
+        starts = range(0, len(messages), per_slice)
+        self._slices = [messages[start : start + per_slice] for start in starts]
+        self._keys = [keys and keys.slice(start, per_slice) for start in starts]
         self._answers: list[list[Answer]] = [[] for _ in self._slices]
         self._missing = len(self._slices)
         self._done = done
