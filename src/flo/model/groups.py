@@ -328,7 +328,6 @@ class Nack(Command[Settled]):
 @operation(
     opcode=77,
     permission=Permission.STREAMS_READ,
-    repeatable=True,
     http=Route("POST", "/streams/{name}/groups/{group}/touch", errors=(404,), names=IN_PATH),
 )
 class TouchRecords(Command[Settled]):

@@ -344,7 +344,6 @@ class Fail(Command[Accepted]):
 @operation(
     opcode=26,
     permission=Permission.TASKS_WORK,
-    repeatable=True,
     http=Route(
         "POST",
         "/tasks/{task_id}/touch",
