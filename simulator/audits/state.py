@@ -138,7 +138,7 @@ def _audit_queues(
 
 def _due_requests(state: State, due: Mapping[DueKey, int]) -> dict[DueKey, int | None]:
     """Requests are looked at no later than the oldest is to be forgotten."""
-    at_ms = state.requests.next_at_ms()
+    at_ms = state.requests.next_at_ms(state.at_ms)
     if at_ms is None:
         return {}
     return {(REQUESTS,): min(at_ms, due.get((REQUESTS,), at_ms))}

@@ -8,7 +8,7 @@ from math import inf
 
 from flo.engine.callers import CallerNoted
 from flo.engine.requests.events import KeyedRequestDone, RequestsDone, RequestsForgotten
-from flo.engine.requests.table import KEY_WINDOW_MS, SESSION_WINDOW_MS
+from flo.engine.requests.table import KEY_WINDOW_MS, STEP_MS
 from flo.engine.ticks import Tick
 from flo.model.base import Event
 from flo.model.declare.catalog import OPERATIONS
@@ -27,8 +27,8 @@ class CallerReference:
         self._unnoted = 0
         """How many requests of the caller that was noted last are yet to be noted, at least."""
         self._done: set[tuple[int, int]] = set()
-        self._first_done_at_ms = inf
-        """No request that is remembered was noted before."""
+        self._step_began_ms = inf
+        """When requests were forgotten last, or the first was noted."""
         self._keyed: dict[tuple[str, str], int] = {}
         self._left = 0
         """How many events of the caller that was noted last are yet to come."""
@@ -68,7 +68,7 @@ class CallerReference:
             request = (event.session, event.unheard + number)
             self._hold(Invariant.ONE_CALL_ONE_EFFECT, request not in self._done, event)
             self._done.add(request)
-        self._first_done_at_ms = min(self._first_done_at_ms, self.at_ms)
+        self._step_began_ms = min(self._step_began_ms, self.at_ms)
         self._unnoted -= len(event.numbers)
 
     @reads
@@ -83,10 +83,9 @@ class CallerReference:
     @reads
     def _forgotten(self, event: RequestsForgotten) -> None:
         """Whoever has been silent for so long sends nothing again; else it would be seen above."""
-        oldest_ms = event.at_ms - SESSION_WINDOW_MS
-        is_due = self._first_done_at_ms <= oldest_ms
-        self._hold(Invariant.TIMERS_NOT_EARLY, is_due, event, self._first_done_at_ms)
-        self._first_done_at_ms = oldest_ms
+        is_due = self._step_began_ms + STEP_MS <= event.at_ms
+        self._hold(Invariant.TIMERS_NOT_EARLY, is_due, event, self._step_began_ms)
+        self._step_began_ms = event.at_ms
 
     def _check_requests(self, *evidence: object) -> None:
         is_noted = self._unnoted <= 0

@@ -3,7 +3,7 @@
 import pytest
 
 from flo.engine.requests.events import KeyedRequestDone, RequestsDone, RequestsForgotten
-from flo.engine.requests.table import KEY_WINDOW_MS, SESSION_WINDOW_MS
+from flo.engine.requests.table import KEY_WINDOW_MS, STEP_MS, STEPS_MAX
 from flo.engine.runs.events import RunQueued
 from flo.engine.state import State
 from flo.model.errors import Conflict, NotFound, Unavailable
@@ -167,8 +167,10 @@ async def test_a_claim_with_a_key_gives_the_same_tasks(shard):
 async def test_sessions_and_keys_are_forgotten_in_time(shard, log, clock):
     await ask(shard, COUNT, numbered(0))
     await ask(shard, COUNT, chosen_key("k"))
-    clock.advance(SESSION_WINDOW_MS)
-    await settled()
+    for _ in range(STEPS_MAX + 1):
+        assert shard.state.requests.sessions
+        clock.advance(STEP_MS)
+        await settled()
     assert shard.state.requests.sessions == {}
     assert isinstance(log.begun[-1][0], RequestsForgotten)
 

@@ -78,6 +78,7 @@ class VolatileState:
         self.transactions_opened = started_at_ms * 1_000
         self.requests = RequestTable()
         """Requests that changed only what is volatile, such as an open transaction."""
+        self.requests_step_at_ms = started_at_ms
 
     def consumer_until_ms(
         self, namespace: Namespace, stream: StreamName, group: GroupName, consumer: ConsumerName

@@ -6,7 +6,7 @@ from flo.engine.context import Context
 from flo.engine.due import REQUESTS, DueKey
 from flo.engine.requests.events import KeyedRequestDone, RequestsDone, RequestsForgotten
 from flo.engine.requests.replies import Answer, digest_of, packed, unpacked
-from flo.engine.requests.table import KeyedReply, RequestTable
+from flo.engine.requests.table import KEY_WINDOW_MS, STEP_MS, KeyedReply, RequestTable
 from flo.engine.state import State
 from flo.engine.volatile import VolatileState
 from flo.model.base import Message
@@ -86,8 +86,8 @@ def observe_done(
 ) -> None:
     """Requests were carried out that change only what dies with the process: so does this."""
     replies = {number: packed(answer) for number, answer in done.items()}
-    volatile.requests.forget(now_ms)
-    volatile.requests.add(keys.session, keys.unheard, replies, now_ms)
+    _pass_steps(volatile, now_ms)
+    volatile.requests.add(keys.session, keys.unheard, replies)
 
 
 def observe_keyed_done(
@@ -95,7 +95,7 @@ def observe_keyed_done(
 ) -> None:
     """The same for a request with a key that a user chose."""
     reply = KeyedReply(now_ms, digest_of(message), packed(answer))
-    volatile.requests.forget(now_ms)
+    _pass_steps(volatile, now_ms)
     volatile.requests.add_keyed((_namespace_of(message), key), reply)
 
 
@@ -103,32 +103,40 @@ def apply_done(state: State, event: RequestsDone) -> None:
     unheard = event.unheard
     numbers = [unheard + number for number in event.numbers]
     replies = dict(zip(numbers, event.replies, strict=True))
-    state.requests.add(event.session, unheard, replies, state.at_ms)
-    _see_to_forgetting(state)
+    state.requests.add(event.session, unheard, replies)
+    _forget_by(state, state.at_ms + STEP_MS)
 
 
 def apply_keyed_done(state: State, event: KeyedRequestDone) -> None:
     reply = KeyedReply(state.at_ms, event.digest, event.reply)
     state.requests.add_keyed((event.namespace, event.key), reply)
-    _see_to_forgetting(state)
+    _forget_by(state, state.at_ms + KEY_WINDOW_MS)
 
 
 def apply_forgotten(state: State, event: RequestsForgotten) -> None:
     state.requests.forget(event.at_ms)
     state.due.clear(FORGETTING)
-    _see_to_forgetting(state)
+    at_ms = state.requests.next_at_ms(event.at_ms)
+    if at_ms is not None:
+        state.due.set(FORGETTING, at_ms)
 
 
 def forget_due(state: State, key: DueKey, context: Context) -> Iterable[RequestsForgotten]:
     return (RequestsForgotten(at_ms=context.now_ms),)
 
 
-def _see_to_forgetting(state: State) -> None:
-    """It falls due when the oldest does; later, if that is used again, there is less to do then."""
-    if state.due.time_of(FORGETTING) is None:
-        at_ms = state.requests.next_at_ms()
-        if at_ms is not None:
-            state.due.set(FORGETTING, at_ms)
+def _forget_by(state: State, at_ms: int) -> None:
+    """There is something to be forgotten at this time, if not before."""
+    due_at_ms = state.due.time_of(FORGETTING)
+    if due_at_ms is None or at_ms < due_at_ms:
+        state.due.set(FORGETTING, at_ms)
+
+
+def _pass_steps(volatile: VolatileState, now_ms: int) -> None:
+    """No timer looks after what is volatile: it is done when something is added."""
+    if now_ms >= volatile.requests_step_at_ms:
+        volatile.requests.forget(now_ms)
+        volatile.requests_step_at_ms = now_ms + STEP_MS
 
 
 def _namespace_of(message: Message) -> Namespace:

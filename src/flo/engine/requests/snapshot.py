@@ -13,7 +13,7 @@ PER_CHUNK = 1_000
 
 class SessionsPart(SnapshotPart):
     sessions: list[tuple[int, int, int, list[tuple[int, bytes]]]]
-    """Each with what it has not heard yet, when it was used last, and its replies by number."""
+    """Each with what it has not heard yet, in which step it was used, and its replies by number."""
 
 
 class KeyedRequestsPart(SnapshotPart):
@@ -21,13 +21,14 @@ class KeyedRequestsPart(SnapshotPart):
 
 
 class ForgettingPart(SnapshotPart):
-    at_ms: int
-    """When the oldest is forgotten."""
+    step: int
+    at_ms: int | None
+    """When the next step passes."""
 
 
 def _dump_sessions(state: State) -> Iterator[SessionsPart]:
     sessions = (
-        (number, one.unheard, one.at_ms, list(one.replies.items()))
+        (number, one.unheard, one.step, list(one.replies.items()))
         for number, one in state.requests.sessions.items()
     )
     for chunk in in_chunks(sessions, PER_CHUNK):
@@ -35,8 +36,8 @@ def _dump_sessions(state: State) -> Iterator[SessionsPart]:
 
 
 def _restore_sessions(state: State, part: SessionsPart) -> None:
-    for number, unheard, at_ms, replies in part.sessions:
-        state.requests.add(number, unheard, dict(replies), at_ms)
+    for number, unheard, step, replies in part.sessions:
+        state.requests.add(number, unheard, dict(replies), step)
 
 
 def _dump_keyed(state: State) -> Iterator[KeyedRequestsPart]:
@@ -51,13 +52,13 @@ def _restore_keyed(state: State, part: KeyedRequestsPart) -> None:
 
 
 def _dump_forgetting(state: State) -> Iterator[ForgettingPart]:
-    at_ms = state.due.time_of(FORGETTING)
-    if at_ms is not None:
-        yield ForgettingPart(at_ms=at_ms)
+    yield ForgettingPart(step=state.requests.step, at_ms=state.due.time_of(FORGETTING))
 
 
 def _restore_forgetting(state: State, part: ForgettingPart) -> None:
-    state.due.set(FORGETTING, part.at_ms)
+    state.requests.step = part.step
+    if part.at_ms is not None:
+        state.due.set(FORGETTING, part.at_ms)
 
 
 SNAPSHOT = (

@@ -6,14 +6,16 @@
 Both forget what is oldest when it is too old or too much.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import islice
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias
 
 from flo.model.ids import Namespace
 
-SESSION_WINDOW_MS = 10 * 60_000
-"""A client that was not heard of for so long repeats nothing any more."""
+STEP_MS = 2 * 60_000
+STEPS_MAX = 5
+"""A session that was not used in so many steps is forgotten: its client repeats nothing any more.
+Steps are counted, and not the time, since a clock that is put forward makes but one."""
 KEY_WINDOW_MS = 24 * 3_600_000
 LENGTH_MAX = 64 * 1024 * 1024
 """Bytes of memory, about, for each of the two."""
@@ -22,20 +24,18 @@ REPLY_LENGTH = 150
 KEY_LENGTH = 600
 """What one costs beside its bytes, about."""
 
-T = TypeVar("T")
-
 ChosenKey: TypeAlias = tuple[Namespace, str]
 
 
 class SessionRequests:
     """The requests of one client that were carried out, and that it may not have heard of."""
 
-    __slots__ = ("at_ms", "length", "replies", "unheard")
+    __slots__ = ("length", "replies", "step", "unheard")
 
-    def __init__(self, unheard: int = 0, at_ms: int = 0) -> None:
-        self.unheard = unheard
-        self.at_ms = at_ms
-        """When one was carried out last."""
+    def __init__(self) -> None:
+        self.unheard = 0
+        self.step = 0
+        """In which one was carried out last."""
         self.replies: dict[int, bytes] = {}
         """In the order of their numbers."""
         self.length = SESSION_LENGTH
@@ -75,12 +75,16 @@ class RequestTable:
     """Sessions and keys in the order in which they were used last."""
 
     def __init__(self) -> None:
+        self.step = 0
+        """How often something was to be forgotten."""
         self.sessions: dict[int, SessionRequests] = {}
         self.keyed: dict[ChosenKey, KeyedReply] = {}
         self._sessions_length = 0
         self._keyed_length = 0
 
-    def add(self, session_id: int, unheard: int, replies: dict[int, bytes], at_ms: int) -> None:
+    def add(
+        self, session_id: int, unheard: int, replies: Mapping[int, bytes], step: int | None = None
+    ) -> None:
         """Requests of a session were carried out."""
         session = self.sessions.pop(session_id, None)
         if session is None:
@@ -88,7 +92,7 @@ class RequestTable:
         else:
             self._sessions_length -= session.length
         self.sessions[session_id] = session
-        session.at_ms = at_ms
+        session.step = self.step if step is None else step
         session.hear(unheard)
         session.add(replies)
         self._sessions_length += session.length
@@ -109,10 +113,11 @@ class RequestTable:
             self._drop_keyed(next(iter(self.keyed)))
 
     def forget(self, now_ms: int) -> None:
-        """Forget what was too long ago by now."""
+        """A step has passed: forget the sessions and the keys that are too old by now."""
+        self.step += 1
         while self.sessions:
             oldest = next(iter(self.sessions))
-            if self.sessions[oldest].at_ms + SESSION_WINDOW_MS > now_ms:
+            if self.sessions[oldest].step + STEPS_MAX >= self.step:
                 break
             self._drop_session(oldest)
         while self.keyed:
@@ -121,10 +126,10 @@ class RequestTable:
                 break
             self._drop_keyed(first)
 
-    def next_at_ms(self) -> int | None:
-        """When something is to be forgotten next; None if there is nothing."""
-        times = [one.at_ms + SESSION_WINDOW_MS for one in _first(self.sessions)]
-        times += [one.at_ms + KEY_WINDOW_MS for one in _first(self.keyed)]
+    def next_at_ms(self, now_ms: int) -> int | None:
+        """When something is to be forgotten next, or a step passes; None if there is nothing."""
+        times = [now_ms + STEP_MS] if self.sessions else []
+        times += [one.at_ms + KEY_WINDOW_MS for one in islice(self.keyed.values(), 1)]
         return min(times, default=None)
 
     def _drop_session(self, session_id: int) -> None:
@@ -132,10 +137,6 @@ class RequestTable:
 
     def _drop_keyed(self, key: ChosenKey) -> None:
         self._keyed_length -= _length_of(key, self.keyed.pop(key))
-
-
-def _first(table: Mapping[Any, T]) -> Iterator[T]:
-    return islice(table.values(), 1)
 
 
 def _length_of(key: ChosenKey, reply: KeyedReply) -> int:
