@@ -25,7 +25,7 @@ class CallerReference:
     def __init__(self, observer: Observer) -> None:
         self._hold = observer.hold
         self._unnoted = 0
-        """How many requests of the caller that was noted last are yet to be noted, at least."""
+        """How many requests of the append are yet to be noted, at least."""
         self._done: set[tuple[int, int]] = set()
         self._step_began_ms = inf
         """When requests were forgotten last, or the first was noted."""
@@ -37,7 +37,7 @@ class CallerReference:
         """Those that were noted with all that is known of them."""
 
     def begin(self) -> None:
-        self._left = 0
+        self._left = self._unnoted = 0
 
     def read(self, event: Event) -> None:
         """It belongs to the caller noted last; a caller is noted when all of the last are read."""
@@ -56,11 +56,10 @@ class CallerReference:
         )
         is_said = is_said and all(ticks) is is_timer is any(ticks)
         self._hold(Invariant.EVENTS_HAVE_CALLERS, is_said, event)
-        self._check_requests(event)
         self._left, self.at_ms = event.events, event.at_ms
         if caller is not None and caller.source is Source.RPC:
             keyed = zip(operations, counts, strict=True)
-            self._unnoted = sum(int(count) for code, count in keyed if code in KEYED)
+            self._unnoted += sum(int(count) for code, count in keyed if code in KEYED)
 
     @reads
     def _requests_done(self, event: RequestsDone) -> None:
@@ -87,11 +86,6 @@ class CallerReference:
         self._hold(Invariant.TIMERS_NOT_EARLY, is_due, event, self._step_began_ms)
         self._step_began_ms = event.at_ms
 
-    def _check_requests(self, *evidence: object) -> None:
-        is_noted = self._unnoted <= 0
-        self._hold(Invariant.ONE_CALL_ONE_EFFECT, is_noted, self._unnoted, *evidence)
-        self._unnoted = 0
-
     def _meant(self, written: Caller | int) -> Caller | None:
         """A number is that of the last one noted as the so-manieth, round and round."""
         if isinstance(written, Caller):
@@ -102,5 +96,5 @@ class CallerReference:
         return self._callers[last] if 0 <= last < count else None
 
     def finish(self) -> None:
-        self._check_requests()
+        self._hold(Invariant.ONE_CALL_ONE_EFFECT, self._unnoted <= 0, self._unnoted)
         self._hold(Invariant.EVENTS_HAVE_CALLERS, self._left == 0, self._left)

@@ -382,7 +382,7 @@ def test_what_would_count_twice_is_repeated_with_its_number() -> None:
 
         assert server.names[3:] == server.names[:3]
         assert server.keys[3:] == server.keys[:3]
-        assert [keys.keys for keys in server.keys[:3] if keys is not None] == [[0], [1], [2]]
+        assert [keys.keys for keys in server.keys[:3] if keys is not None] == [0, 1, 2]
         for call in calls:
             call.cancel()
 

@@ -252,6 +252,7 @@ class Shard:
         batch = self._batch
         self._serve(batch)
         self._answer_queries(batch)
+        self._requests.flush(batch.note)
         batch.close()
         self._batch = Batch()
         if batch.events and not self._append(batch):

@@ -39,6 +39,9 @@ class RequestNumbers:
         keys = [self._key_of(call, now_s) for call in calls]
         if keys.count(None) == len(keys):
             return None
+        first = keys[0]
+        if isinstance(first, int) and keys == [*range(first, first + len(keys))]:
+            return RequestKeys(self._session, self._unheard(), first)
         return RequestKeys(self._session, self._unheard(), keys)
 
     def _key_of(self, call: PendingCall, now_s: float) -> int | str | None:

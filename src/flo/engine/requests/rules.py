@@ -61,13 +61,14 @@ def _known_by_key(table: RequestTable, key: str, message: Message) -> Answer | N
     return unpacked(known.reply, message)
 
 
-def numbered_done(keys: RequestKeys, done: Mapping[int, Answer]) -> RequestsDone:
+def numbered_done(session: int, unheard: int, done: Mapping[int, Answer]) -> RequestsDone:
     """What to remember of the requests of a session that were carried out."""
+    numbers = sorted(done)
     return RequestsDone(
-        session=keys.session,
-        unheard=keys.unheard,
-        numbers=tuple([number - keys.unheard for number in done]),
-        replies=tuple([packed(answer) for answer in done.values()]),
+        session=session,
+        unheard=unheard,
+        numbers=tuple([number - unheard for number in numbers]),
+        replies=tuple([packed(done[number]) for number in numbers]),
     )
 
 
@@ -85,9 +86,10 @@ def observe_done(
     volatile: VolatileState, keys: RequestKeys, done: Mapping[int, Answer], now_ms: int
 ) -> None:
     """Requests were carried out that change only what dies with the process: so does this."""
-    replies = {number: packed(answer) for number, answer in done.items()}
+    numbers = sorted(done)
+    replies = [packed(done[number]) for number in numbers]
     _pass_steps(volatile, now_ms)
-    volatile.requests.add(keys.session, keys.unheard, replies)
+    volatile.requests.add(keys.session, keys.unheard, numbers, replies)
 
 
 def observe_keyed_done(
@@ -102,8 +104,7 @@ def observe_keyed_done(
 def apply_done(state: State, event: RequestsDone) -> None:
     unheard = event.unheard
     numbers = [unheard + number for number in event.numbers]
-    replies = dict(zip(numbers, event.replies, strict=True))
-    state.requests.add(event.session, unheard, replies)
+    state.requests.add(event.session, unheard, numbers, event.replies)
     _forget_by(state, state.at_ms + STEP_MS)
 
 

@@ -12,8 +12,8 @@ PER_CHUNK = 1_000
 
 
 class SessionsPart(SnapshotPart):
-    sessions: list[tuple[int, int, int, list[tuple[int, bytes]]]]
-    """Each with what it has not heard yet, in which step it was used, and its replies by number."""
+    sessions: list[tuple[int, int, int, int, list[tuple[int, bytes]]]]
+    """Each with what it has not heard yet, its newest, the step of its last, and its replies."""
 
 
 class KeyedRequestsPart(SnapshotPart):
@@ -28,7 +28,7 @@ class ForgettingPart(SnapshotPart):
 
 def _dump_sessions(state: State) -> Iterator[SessionsPart]:
     sessions = (
-        (number, one.unheard, one.step, list(one.replies.items()))
+        (number, one.unheard, one.newest, one.step, list(one.replies.items()))
         for number, one in state.requests.sessions.items()
     )
     for chunk in in_chunks(sessions, PER_CHUNK):
@@ -36,8 +36,8 @@ def _dump_sessions(state: State) -> Iterator[SessionsPart]:
 
 
 def _restore_sessions(state: State, part: SessionsPart) -> None:
-    for number, unheard, step, replies in part.sessions:
-        state.requests.add(number, unheard, dict(replies), step)
+    for number, unheard, newest, step, replies in part.sessions:
+        state.requests.restore(number, unheard, newest, step, dict(replies))
 
 
 def _dump_keyed(state: State) -> Iterator[KeyedRequestsPart]:

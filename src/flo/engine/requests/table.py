@@ -6,7 +6,7 @@
 Both forget what is oldest when it is too old or too much.
 """
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from itertools import islice
 from typing import NamedTuple, TypeAlias
 
@@ -30,31 +30,35 @@ ChosenKey: TypeAlias = tuple[Namespace, str]
 class SessionRequests:
     """The requests of one client that were carried out, and that it may not have heard of."""
 
-    __slots__ = ("length", "replies", "step", "unheard")
+    __slots__ = ("length", "newest", "replies", "step", "unheard")
 
     def __init__(self) -> None:
         self.unheard = 0
+        self.newest = -1
+        """The highest number of one that was carried out."""
         self.step = 0
         """In which one was carried out last."""
         self.replies: dict[int, bytes] = {}
         """In the order of their numbers."""
         self.length = SESSION_LENGTH
 
-    def add(self, replies: Mapping[int, bytes]) -> None:
-        last = next(reversed(self.replies), -1)
-        in_order = True
-        for number, reply in replies.items():
-            in_order, last = in_order and last < number, number
-            self.replies[number] = reply
-            self.length += len(reply) + REPLY_LENGTH
-        if not in_order:  # a request that is sent again may come after those that followed it
+    def add(self, numbers: Sequence[int], replies: Sequence[bytes]) -> None:
+        """Requests were carried out; they come in the order of their numbers."""
+        is_next = numbers[0] > self.newest
+        self.replies.update(zip(numbers, replies, strict=True))
+        self.length += sum(map(len, replies)) + REPLY_LENGTH * len(replies)
+        if not is_next:  # what is sent again may come after what followed it
             self.replies = dict(sorted(self.replies.items()))
+        self.newest = max(self.newest, numbers[-1])
 
     def hear(self, unheard: int) -> None:
         """The client has heard of all before this one."""
         if unheard <= self.unheard:
             return
         self.unheard = unheard
+        if unheard > self.newest:
+            self.replies.clear()
+            self.length = SESSION_LENGTH
         while self.replies and next(iter(self.replies)) < unheard:
             self.drop_first()
 
@@ -72,7 +76,7 @@ class KeyedReply(NamedTuple):
 
 
 class RequestTable:
-    """Sessions and keys in the order in which they were used last."""
+    """Sessions by the step in which they were used last; keys in the order of their use."""
 
     def __init__(self) -> None:
         self.step = 0
@@ -83,18 +87,20 @@ class RequestTable:
         self._keyed_length = 0
 
     def add(
-        self, session_id: int, unheard: int, replies: Mapping[int, bytes], step: int | None = None
+        self, session_id: int, unheard: int, numbers: Sequence[int], replies: Sequence[bytes]
     ) -> None:
         """Requests of a session were carried out."""
-        session = self.sessions.pop(session_id, None)
+        session = self.sessions.get(session_id)
         if session is None:
-            session = SessionRequests()
+            session = self.sessions[session_id] = SessionRequests()
+            session.step = self.step
         else:
             self._sessions_length -= session.length
-        self.sessions[session_id] = session
-        session.step = self.step if step is None else step
+            if session.step != self.step:
+                session.step = self.step
+                self.sessions[session_id] = self.sessions.pop(session_id)
         session.hear(unheard)
-        session.add(replies)
+        session.add(numbers, replies)
         self._sessions_length += session.length
         while self._sessions_length > LENGTH_MAX and len(self.sessions) > 1:
             self._drop_session(next(iter(self.sessions)))
@@ -102,6 +108,17 @@ class RequestTable:
             before = session.length
             session.drop_first()
             self._sessions_length += session.length - before
+
+    def restore(
+        self, session_id: int, unheard: int, newest: int, step: int, replies: dict[int, bytes]
+    ) -> None:
+        """Put a session of a snapshot into its place."""
+        session = self.sessions[session_id] = SessionRequests()
+        session.unheard, session.step = unheard, step
+        if replies:
+            session.add(list(replies), list(replies.values()))
+        session.newest = newest
+        self._sessions_length += session.length
 
     def add_keyed(self, key: ChosenKey, reply: KeyedReply) -> None:
         """A request with a key was carried out."""
