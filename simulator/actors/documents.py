@@ -240,6 +240,25 @@ start:
 )
 """They poll, and nothing else: for simulations in which many polls are wanted."""
 
+MILL = """
+kind: Workflow
+name: mill
+version: "1"
+idempotency: optional
+limits: {steps: 28, steps_per_second: 1}
+start:
+  sleep: 50ms
+  transitions: {success: turn}
+steps:
+  turn:
+    sleep: 50ms
+    transitions: {success: back}
+  back:
+    sleep: 50ms
+    transitions: {success: turn}
+"""
+"""It would turn for ever: it is delayed, and then stopped."""
+
 BELLS = "bells"
 """The stream whose records start runs; nobody deletes it."""
 SCHEDULED = "clock"
@@ -248,7 +267,7 @@ SIGNAL = "star"
 WITHOUT_END = frozenset({"vow"})
 """These may wait for a signal for ever."""
 
-_EVERYWHERE = (CAKE, WISH, VOW, FEAST, ROWS, FAMILY, RELAY, CLOCK, NARROW, CIRCLE)
+_EVERYWHERE = (CAKE, WISH, VOW, FEAST, ROWS, FAMILY, RELAY, CLOCK, NARROW, CIRCLE, MILL)
 
 
 def documents_of(namespace: Namespace, more: Sequence[str] = ()) -> dict[WorkflowName, str]:

@@ -99,6 +99,7 @@ class Invariant(StrEnum):
     FINAL_IS_NOT_RETRIED = "what is not retryable is not retried by its step or its executor"
     OUTCOME_HEARD = "no branch waits for a run that has ended"
     CIRCLES_END = "a branch takes at most 256 steps without a wait for something outside"
+    STEPS_BOUNDED = "a workflow run takes no more steps than its limits allow, in all and for long"
     SIGNALS_USED_ONCE = "a signal is used once, and none times out that is there"
     ROLLBACK_ORDER = "what was done is undone, the last first, before a run ends badly"
     ATTEMPTS_UNDONE = "an attempt that may have happened is undone if its step asks for that"

@@ -240,6 +240,8 @@ class WorkflowReference:
         if now.attempt == 1 and not now.polls:
             steps = timeline.steps_in_a_row[event.branch]
             hold(Invariant.CIRCLES_END, steps < STEPS_IN_A_ROW_MAX, event, steps)
+            within = event.branch != MAIN or timeline.is_within_limits(event.at_ms)
+            hold(Invariant.STEPS_BOUNDED, within, event, timeline.steps_ended)
         timeline.wait_for_time(event)
         self._move(timeline, event.branch, now)
 
@@ -363,6 +365,7 @@ class WorkflowReference:
         timeline.last_awaited.pop(event.branch, None)
         timeline.step_outcomes[event.step] = event.outcome
         timeline.steps_in_a_row[event.branch] += 1
+        timeline.steps_ended += 1
         step = timeline.definition.step_named(event.step)  # those of branches undo nothing here
         if isinstance(step, RunStep) and step.rollback is not None and event.outcome == "success":
             timeline.done.append(event.step)

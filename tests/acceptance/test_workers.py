@@ -1,5 +1,8 @@
-"""Workers whose handlers misbehave, as real processes: every way out is a report, and a stuck
-worker ends so that its supervisor can start it again."""
+"""Work that would never end, on real processes: handlers that hang or leave in odd ways, loops.
+
+Every way out of a handler is a report, a stuck worker ends so that its supervisor can start it
+again, and a workflow run that goes on for ever is delayed, and stopped.
+"""
 
 import subprocess
 import sys
@@ -82,6 +85,17 @@ async def deaf(ctx):
 @worker.action("quick", timeout_ms=3_600_000)
 async def quick(ctx):
     return "done"
+"""
+
+
+LOOP = """
+kind: Workflow
+name: loop
+version: "{version}"
+limits: {limits}
+start: {{sleep: 1ms, transitions: {{success: again}}}}
+steps:
+  again: {{sleep: 1ms, transitions: {{success: again}}}}
 """
 
 
@@ -185,3 +199,22 @@ def test_a_stuck_worker_stays_if_it_is_told_to(server: ServerProcess, tmp_path: 
         waiting = flo.actions.invoke("quick")
         (cause,) = flo.actions.explain(waiting.run_id).causes
         assert (cause.code, worker.poll()) == ("worker_stuck", None)
+
+
+def test_a_loop_without_an_end_is_stopped_and_says_why(server: ServerProcess) -> None:
+    with BlockingFlo(server.address) as flo:
+        flo.workflows.create(LOOP.format(version=1, limits="{steps: 300}"))
+        run = flo.workflows.start("loop")
+        assert run.wait(timeout=60).status == "failed"
+        shown = flo.workflows.status(run.run_id)
+        assert (shown.error_code, len(shown.steps)) == ("step_limit_reached", 2)
+        assert "300 steps are the most that the run may have" in (shown.error or "")
+
+
+def test_a_loop_that_is_too_fast_is_delayed(server: ServerProcess) -> None:
+    with BlockingFlo(server.address) as flo:
+        flo.workflows.create(LOOP.format(version=2, limits="{steps_per_second: 1}"))
+        run = flo.workflows.start("loop")
+        while flo.workflows.explain(run.run_id).causes[0].code != "step_rate":
+            assert flo.workflows.status(run.run_id).status == "waiting"
+        run.cancel()

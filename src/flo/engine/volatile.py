@@ -11,6 +11,7 @@ from flo.engine.requests.table import RequestTable
 from flo.model.ids import ConsumerName, GroupName, Namespace, RunId, StreamName, WorkerId
 from flo.model.kv import Change, Check
 from flo.model.workers import WORKER_GRACE_MS_DEFAULT
+from flo.workflow.limits import ExecutionLimits
 from flo.workflow.plan.cache import CacheKey, ResultCache
 from flo.workflow.plan.monitor import PlanMonitor
 from flo.workflow.plan.rate import Rate
@@ -60,6 +61,8 @@ class VolatileState:
         self.presence: dict[tuple[Namespace, WorkerId], Presence] = {}
         self.worker_grace_ms = WORKER_GRACE_MS_DEFAULT
         """How long a worker whose connection broke may take to come back."""
+        self.execution_limits: ExecutionLimits | None = None
+        """How much a workflow run that is started may do; None are the defaults."""
         self.disconnected: dict[tuple[Namespace, WorkerId], Disconnected | None] = {}
         """Since when a worker has no connection; None while it has one."""
         self.notifications: dict[tuple[Namespace, WorkerId], deque[Notification]] = {}

@@ -59,6 +59,8 @@ class CauseCode(StrEnum):
     BREAKER_OPEN = "breaker_open"
     EXECUTOR_RATE_LIMIT = "executor_rate_limit"
     BETWEEN_STEPS = "between_steps"
+    STEP_RATE = "step_rate"
+    """It takes more steps in a second than it may, and is delayed."""
     BEGINNING = "beginning"
 
     ENDED = "ended"

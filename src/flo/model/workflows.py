@@ -68,6 +68,8 @@ class BranchPhase(StrEnum):
     """The next executor of a plan, or the same one again."""
     JOIN = "join"
     """Its branches or items."""
+    PACE = "pace"
+    """Its next step: the run takes more steps in a second than it may."""
 
 
 LATEST = "latest"

@@ -14,6 +14,14 @@ import msgspec
 
 from flo.model.errors import Invalid, NotFound
 from flo.model.workers import WORKER_GRACE_MS_DEFAULT
+from flo.workflow.limits import (
+    EVENTS_DEFAULT,
+    STEPS_DEFAULT,
+    STEPS_MAX,
+    STEPS_PER_SECOND_DEFAULT,
+    STEPS_PER_SECOND_MAX,
+    ExecutionLimits,
+)
 
 ENVIRONMENT_PREFIX = "FLO_SERVER_"
 MEMORY_BUDGET_MIN = 256 * 1024 * 1024
@@ -65,6 +73,12 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """About how much memory the server may take; 0 is a quarter of what the machine has."""
     worker_grace_ms: int = WORKER_GRACE_MS_DEFAULT
     """So long after its connection broke, a worker is lost, and its tasks are released."""
+    workflow_max_steps: int = STEPS_DEFAULT
+    """A workflow run that takes more steps has failed; a workflow may say less."""
+    workflow_max_events: int = EVENTS_DEFAULT
+    """A workflow run that leads to more events has failed; a workflow may say less."""
+    workflow_steps_per_second: int = STEPS_PER_SECOND_DEFAULT
+    """A workflow run that is faster for longer than a moment is delayed."""
     snapshot_events: int = 200_000
     """A snapshot is taken once so many events, and half as many as there are live runs, are new."""
     log_retention_events: int = 0
@@ -79,6 +93,16 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Finished runs kept; 0 keeps them all."""
     archive_retention_hours: float = 720.0
     """Finished runs older than this are forgotten; 0 keeps them all."""
+
+    @property
+    def execution_limits(self) -> ExecutionLimits | None:
+        """How much a workflow run may do; None are the defaults."""
+        limits = ExecutionLimits(
+            steps=self.workflow_max_steps,
+            events=self.workflow_max_events,
+            steps_per_second=self.workflow_steps_per_second,
+        )
+        return limits if limits != ExecutionLimits() else None
 
     @property
     def keeps_segments(self) -> bool:
@@ -98,6 +122,16 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
                 "size would not fit",
                 code="invalid_configuration",
             )
+        for name, most in (
+            ("workflow_max_steps", STEPS_MAX),
+            ("workflow_max_events", STEPS_MAX),
+            ("workflow_steps_per_second", STEPS_PER_SECOND_MAX),
+        ):
+            if not 1 <= getattr(self, name) <= most:
+                raise Invalid(
+                    f"configuration: expected {name} from 1 to {most}, got {getattr(self, name)}",
+                    code="invalid_configuration",
+                )
         if self.worker_grace_ms < 0:
             raise Invalid(
                 f"configuration: expected worker_grace_ms to be 0 or more, got "

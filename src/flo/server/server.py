@@ -127,6 +127,7 @@ class Server:
             )
         )
         self.shard.volatile.worker_grace_ms = self.config.worker_grace_ms
+        self.shard.volatile.execution_limits = self.config.execution_limits
         if loss is not None:
             await self.shard.ask(AcceptLoss(**loss._asdict()))
         upkeep = await self._run(

@@ -250,7 +250,7 @@ def _run(space: Space, name: WorkflowName, context: Context) -> WorkflowRun:
     assert schedule is not None
     payload = schedule.input.encode()
     return WorkflowRun(
-        **next_run(space),
+        **next_run(space, context),
         workflow=name,
         version=deployed.definition.version,
         input=payload,

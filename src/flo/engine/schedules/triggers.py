@@ -124,7 +124,7 @@ def _starts(
     space = state.space(command.workflow_namespace)
     for payload in inputs:
         run = WorkflowRun(
-            **next_run(space),
+            **next_run(space, context),
             workflow=command.workflow,
             version=definition.version,
             input=payload,

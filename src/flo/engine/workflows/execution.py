@@ -46,6 +46,7 @@ from flo.model.errors import TIMEOUT_CODE
 from flo.model.storage.since import Since
 from flo.model.workflows import MAIN, BranchName, BranchPhase, StepName, WorkflowStatus
 from flo.workflow.definition import Definition
+from flo.workflow.limits import pace_of
 from flo.workflow.outcome import SUCCESS, TIMEOUT
 from flo.workflow.steps import ForEachStep, ParallelStep, RunStep, Step
 
@@ -93,6 +94,7 @@ class Items(NamedTuple):
 class Execution:
     __slots__ = (
         "admitted",
+        "behind_ms",
         "branches",
         "calls",
         "counted_length",
@@ -101,12 +103,14 @@ class Execution:
         "due_at_ms",
         "ending",
         "ending_since",
+        "event_count",
         "history",
         "history_parts",
         "items",
         "length",
         "listed",
         "outputs",
+        "pace",
         "paused",
         "paused_since",
         "results",
@@ -114,6 +118,7 @@ class Execution:
         "run_id",
         "signals",
         "since",
+        "step_count",
         "steps_since_wait",
         "to_undo",
         "undone",
@@ -124,6 +129,11 @@ class Execution:
     def __init__(self, run: WorkflowRun, definition: Definition) -> None:
         self.run, self.run_id = run, run.run_id
         self.definition = definition
+        self.pace = pace_of(definition.limits, run.limits)
+        self.step_count = self.event_count = 0
+        """How many steps have ended, and how many events there were."""
+        self.behind_ms = 0
+        """When it would have ended its steps if it had kept to its pace."""
         self.branches: dict[BranchName, Branch] = {}
         self.results: dict[StepName, StepResult] = dict(run.results)
         self.outputs: dict[BranchName, bytes] = {}
@@ -185,6 +195,7 @@ class Execution:
         return next_at_ms
 
     def fold(self, event: ExecutionEvent) -> None:
+        self.event_count += 1
         EXECUTION_FOLDS[type(event)](self, event)
         self.length += ENTRY_LENGTH + len(getattr(event, "output", None) or b"")
 
@@ -268,6 +279,8 @@ class Execution:
             self.done.append(self.branches[branch].step)
 
     def _end_step(self, event: StepEnded) -> None:
+        self.step_count += 1
+        self.behind_ms = self.pace.after_step(self.behind_ms, event.at_ms)
         steps_since_wait = self.steps_since_wait
         steps_since_wait[event.branch] = steps_since_wait.get(event.branch, 0) + 1
         result = StepResult(

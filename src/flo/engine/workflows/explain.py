@@ -34,6 +34,10 @@ _WAITS = {
         CauseCode.EXECUTOR_REST,
         "waits until an executor of its plan may be called again.",
     ),
+    BranchPhase.PACE: (
+        CauseCode.STEP_RATE,
+        "has ended; the run is faster than it may be, and its next step is delayed.",
+    ),
     BranchPhase.JOIN: (CauseCode.WAITING_FOR_BRANCHES, "waits for its branches or items."),
     BranchPhase.BETWEEN: (
         CauseCode.BETWEEN_STEPS,

@@ -205,7 +205,9 @@ def _digest_of(space: Space, run_id: RunId) -> bytes:
 
 
 def apply_noted(state: State, event: PlanNoted | PollExhausted) -> None:
-    state.spaces[event.namespace].executions[event.run_id].history += entries_of(event)
+    execution = state.spaces[event.namespace].executions[event.run_id]
+    execution.event_count += 1
+    execution.history += entries_of(event)
 
 
 def apply_child_cancelled(state: State, event: ChildCancelled) -> None:

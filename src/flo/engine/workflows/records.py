@@ -18,6 +18,7 @@ from flo.model.workflows import (
     WorkflowName,
     WorkflowStatus,
 )
+from flo.workflow.limits import ExecutionLimits
 from flo.workflow.outcome import StepError
 
 CANCELLED = "flo.Cancelled"
@@ -174,6 +175,8 @@ class WorkflowRun(Record):
     """The key under which its workflow limits how many run at a time."""
     subject: str | None = None
     """Whom its payloads are about, and those of what it starts."""
+    limits: ExecutionLimits | None = None
+    """The bounds of the server that it was started on; None are the defaults."""
 
 
 class HistoryEntry(Record):

@@ -167,7 +167,7 @@ def decide_start(state: State, command: StartWorkflow, context: Context) -> Deci
             return Decision(WorkflowBegun(run_id=known, duplicate=True, status=status))
     check_enabled(space, deployed.definition)
     run = WorkflowRun(
-        **next_run(space, _checked_id(space, command.run_id, context)),
+        **next_run(space, context, _checked_id(space, command.run_id, context)),
         workflow=command.name,
         version=deployed.definition.version,
         input=command.input,
@@ -236,7 +236,7 @@ def decide_rerun(state: State, command: RerunWorkflow, context: Context) -> Deci
     step = _first_step(deployed.definition, command.step)
     payload = run.input if command.input is None else command.input
     rerun = WorkflowRun(
-        **next_run(space),
+        **next_run(space, context),
         workflow=run.workflow,
         version=deployed.definition.version,
         input=payload,
@@ -439,10 +439,14 @@ def _admitted(
         yield WorkflowAdmitted(namespace=namespace, run_id=run_id, at_ms=context.now_ms)
 
 
-def next_run(space: Space, chosen: RunId | None = None) -> dict[str, Any]:
-    """The id and the number of the next run."""
+def next_run(space: Space, context: Context, chosen: RunId | None = None) -> dict[str, Any]:
+    """The id and the number of the next run, and the bounds that this server has for it."""
     number = space.workflow_number + 1
-    return {"run_id": chosen or run_id_of(RUN_PREFIX, number), "number": number}
+    return {
+        "run_id": chosen or run_id_of(RUN_PREFIX, number),
+        "number": number,
+        "limits": context.volatile.execution_limits,
+    }
 
 
 def _checked_id(space: Space, run_id: RunId | None, context: Context) -> RunId | None:

@@ -91,6 +91,9 @@ class _Execution(Record):
     paused_since: Since | None = None
     ending_since: Since | None = None
     length: int = 0
+    step_count: int = 0
+    event_count: int = 0
+    behind_ms: int = 0
 
 
 class ExecutionsPart(SnapshotPart):
@@ -185,6 +188,9 @@ def _execution_part(execution: Execution) -> _Execution:
         paused_since=execution.paused_since,
         ending_since=execution.ending_since,
         length=execution.length,
+        step_count=execution.step_count,
+        event_count=execution.event_count,
+        behind_ms=execution.behind_ms,
     )
 
 
@@ -200,7 +206,8 @@ def _restore_execution(state: State, namespace: Namespace, part: _Execution) -> 
     execution.outputs, execution.signals, execution.done = part.outputs, part.signals, part.done
     execution.paused, execution.ending = part.paused, part.ending
     execution.since, execution.paused_since = part.since, part.paused_since
-    execution.ending_since = part.ending_since
+    execution.ending_since, execution.behind_ms = part.ending_since, part.behind_ms
+    execution.step_count, execution.event_count = part.step_count, part.event_count
     execution.to_undo, execution.undone = part.to_undo, part.undone
     execution.history, execution.history_parts = part.history, part.history_parts
     execution.steps_since_wait, execution.waited = part.steps_since_wait, part.waited

@@ -49,7 +49,7 @@ from flo.model.workflows import MAIN, BranchName, BranchPhase
 from flo.workflow.outcome import TIMEOUT
 from flo.workflow.payload import value_of
 
-TIMED = frozenset((BranchPhase.RETRY, BranchPhase.POLL, BranchPhase.REST))
+TIMED = frozenset((BranchPhase.RETRY, BranchPhase.POLL, BranchPhase.REST, BranchPhase.PACE))
 """The phases that end at a time, and another call begins."""
 OF_PLANS = "plan_"
 """How entries of the history begin that tell of what is not computed again."""
@@ -70,7 +70,7 @@ def differences(recording: Recording) -> list[str]:
 class _Replay:
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
-        self._ahead = CallsAhead(recording.calls)
+        self._ahead = CallsAhead(recording.calls, recording.record.error_code)
         run = replace(recording.record.run, limit_key=None)
         definition, self._created_at_ms = recording.definition, run.created_at_ms
         self._state = State()
