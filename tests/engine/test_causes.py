@@ -3,6 +3,7 @@
 import pytest
 
 from flo.engine.callers import CallerNoted
+from flo.engine.ticks import Tick
 from flo.engine.workers.presence import Disconnect
 from flo.model.actions import ActionLimits, DeleteAction, DisableAction, RegisterAction
 from flo.model.errors import FloError
@@ -41,6 +42,12 @@ PARALLEL = f"""
 start:
   parallel: {{branches: {{one: "@actions/send", two: "@actions/send"}}}}
   {DONE}
+"""
+TURNS = """
+start: {sleep: 1ms, transitions: {success: again}}
+steps:
+  again: {sleep: 1ms, transitions: {success: again}}
+limits: {steps_per_second: 1}
 """
 UNDOES = """
 start: {run: "@actions/send", rollback: "@actions/send", transitions: {success: flo.Failed}}
@@ -86,6 +93,10 @@ def performed_pending(scene):
 
 def failed(scene):
     scene.fail("send")
+
+
+def turned(scene):
+    scene.execute(Tick())
 
 
 def late(scene):
@@ -166,6 +177,7 @@ SCENES = {
         flow(one_step("{sleep: 1s, transitions: {success: flo.Completed}}")),
         "StepStarted",
     ),
+    C.STEP_RATE: (flow(document(TURNS), *[turned] * 21), "StepHeld"),
     C.STEP_RETRY: (
         flow(one_step(f'{{run: "@actions/send", {RETRIES}, {DONE}}}'), failed),
         "StepHeld",
@@ -234,6 +246,7 @@ CHANGES_BY_ITSELF = {
     C.EXECUTED_BY_SERVER,
     C.WAITING_FOR_SIGNAL,
     C.SLEEPING,
+    C.STEP_RATE,
     C.STEP_RETRY,
     C.POLLING,
     C.EXECUTOR_REST,

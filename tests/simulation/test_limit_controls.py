@@ -1,7 +1,7 @@
 """Bugs in the limits of actions, and of memory, that the simulation must find.
 
-That a permit which falls free wakes a claim that waits is told in tests/shard/test_limits.py: here
-there is always another claim soon.
+That a permit which falls free, or a full worker that has room again, wakes a claim that waits is
+told in tests/shard/test_limits.py: here there is always another claim soon.
 """
 
 from flo.engine.actions import rules as actions

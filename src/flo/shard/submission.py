@@ -5,6 +5,7 @@ from typing import Any, TypeAlias
 
 import structlog
 
+from flo.engine.long_poll import Subject
 from flo.model.base import Message
 from flo.model.errors import FloError
 from flo.model.storage.caller import SERVER, Caller
@@ -26,6 +27,7 @@ class Submission:
         "_done",
         "_leave",
         "alike",
+        "also",
         "asked_count",
         "caller",
         "empty_reply",
@@ -67,6 +69,8 @@ class Submission:
         """What it is told if its wait ends; None if it is to be asked once more."""
         self.alike: Hashable = None
         """What it has in common with those it waits in line with."""
+        self.also: Sequence[Subject] = ()
+        """What it waits for only as things stand."""
         self._done: Done | None = done
         self._alarm: ScheduledCall | None = None
         self._leave: Callable[[], None] | None = None

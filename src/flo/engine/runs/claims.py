@@ -44,8 +44,6 @@ HELD_PER_WORKER_MAX = 10_000
 """What a worker holds is given up in one commit when it leaves."""
 GUEST_GRACE_MS = 10_000
 LISTED_MAX = 10
-FULL_RETRY_MS = 100
-"""A claim of a worker that holds as much as it may is asked again after this."""
 
 
 def decide_claim(state: State, command: Claim, context: Context) -> Decision:
@@ -145,13 +143,8 @@ def apply_claimed(state: State, event: RunClaimed) -> None:
 
 
 def free_at_ms(state: State, claim: Claim, now_ms: int, volatile: VolatileState) -> int | None:
-    """When a claim that found nothing may find something, though no run becomes ready.
-
-    The worker has room again, or an action may begin a run as far as its rate is concerned.
-    """
+    """When an action may begin a run again as far as its rate is concerned."""
     space = state.space(claim.namespace)
-    if _is_full(space, claim):
-        return now_ms + FULL_RETRY_MS
     times = [
         rate.next_at_ms(now_ms)
         for name in claim.actions
@@ -186,7 +179,7 @@ def _room(state: State, command: Claim) -> int:
     return max(0, room)
 
 
-def _is_full(space: Space, claim: Claim) -> bool:
+def is_full(space: Space, claim: Claim) -> bool:
     """Whether a worker holds as many tasks as it was registered for."""
     worker = space.workers.get(claim.worker_id)
     held = space.held.get(claim.worker_id, ())
