@@ -81,6 +81,16 @@ def test_a_loop_that_is_too_fast_is_delayed_and_not_failed(restarts):
     assert harness.now_ms - began_ms >= 1_000 * (behind - 1)
 
 
+def test_a_loop_that_was_cancelled_while_it_was_delayed_is_found_again():
+    harness = turning("limits: {steps_per_second: 1}\n")
+    harness.start()
+    while execution_of(harness).branches[""].phase != "pace":
+        turn(harness, 1)
+    harness.cancel("wfrun-1")
+
+    assert differences(harness.recording()) == []
+
+
 def test_who_asks_hears_that_it_is_delayed_and_until_when():
     harness = turning("limits: {steps_per_second: 1}\n")
     harness.start()
