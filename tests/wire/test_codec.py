@@ -134,11 +134,12 @@ def test_a_hello_on_the_wire():
     frame = encode_request(1, HELLO, [Hello(protocol=PROTOCOL_VERSION, client="flo-py/0.1.0")])
 
     assert frame == (
-        bytes.fromhex("00000022 15f63c86")  # length 34, crc32
+        bytes.fromhex("00000031 8563305f")  # length 49, crc32
         + bytes.fromhex("93 01 01")  # [request id 1, opcode 1 (hello), body]
-        + bytes.fromhex("82")  # a map of two
+        + bytes.fromhex("83")  # a map of three
         + b"\xa8protocol\x01"
         + b"\xa6client\xacflo-py/0.1.0"
+        + b"\xaddead_after_ms\x00"
     )
 
 

@@ -33,6 +33,8 @@ class ServerEnd:
         self._server = server
         self.frames = FrameReader()
         self._greeted = False
+        self.dead_after_ms = 0
+        """When the client is dead if nothing comes from it; 0 if it may be silent."""
 
     def receive(self, data: bytes) -> Iterator[Request]:
         frames = self.frames
@@ -59,6 +61,7 @@ class ServerEnd:
                 code="unknown_protocol",
             )
         self._greeted = True
+        self.dead_after_ms = hello.dead_after_ms
         welcome = Welcome(
             protocol=PROTOCOL_VERSION, server=self._server, frame_length_max=FRAME_LENGTH_MAX
         )
@@ -68,14 +71,18 @@ class ServerEnd:
 class ClientEnd:
     """Numbers requests, and matches replies to them in whatever order they come."""
 
-    def __init__(self, client: str) -> None:
+    def __init__(self, client: str, dead_after_ms: int = 0) -> None:
         self._client = client
+        self._dead_after_ms = dead_after_ms
         self._frames = FrameReader()
         self._last_id = 0
         self._in_flight: dict[int, Form] = {}
 
     def hello(self) -> tuple[int, bytes]:
-        return self.request(HELLO, [Hello(protocol=PROTOCOL_VERSION, client=self._client)])
+        hello = Hello(
+            protocol=PROTOCOL_VERSION, client=self._client, dead_after_ms=self._dead_after_ms
+        )
+        return self.request(HELLO, [hello])
 
     def request(
         self, form: Form, messages: Sequence[Message], keys: RequestKeys | None = None

@@ -22,6 +22,7 @@ from flo.model.ids import (
     check_worker_id,
 )
 from flo.model.workers import CONCURRENCY_MAX, HandlerInfo, WorkerType
+from flo.worker.beat import beat
 from flo.worker.lifecycle import Lifecycle, LifecyclePolicy, Work
 from flo.worker.logs import check_level, set_up_logs
 from flo.worker.signals import on_signals
@@ -135,7 +136,7 @@ class BaseWorker:
         if self._is_stopped:
             self._lifecycle.drain()
         try:
-            with watching(work.running, self._blocking_limit_s):
+            with watching(work.running, self._blocking_limit_s, lambda: self._beat(work)):
                 await self._lifecycle.run()
         finally:
             work.close()
@@ -154,6 +155,9 @@ class BaseWorker:
     def _new_work(self) -> Work:
         """What this worker does, from now on; Invalid if it has nothing to do."""
         raise NotImplementedError
+
+    def _beat(self, work: Work) -> None:
+        beat(self._flo.address, self._flo.namespace, self.worker_id, work.load)
 
     async def _register(
         self,

@@ -47,7 +47,7 @@ class ClientConnection(asyncio.Protocol):
         numbers: RequestNumbers | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._end = ClientEnd(client)
+        self._end = ClientEnd(client, pings.dead_after_ms)
         self._numbers = numbers or RequestNumbers()
         self._on_room = on_room
         self._on_lost = on_lost

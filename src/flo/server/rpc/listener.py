@@ -24,11 +24,12 @@ from flo.model.errors import (
 from flo.model.storage.caller import Caller, Source
 from flo.model.storage.request_keys import RequestKeys
 from flo.model.version import VERSION
-from flo.model.workers import WORKER_GRACE_MS_DEFAULT, RegisterWorker, ResumeWorker
+from flo.model.workers import WORKER_GRACE_MS_DEFAULT, Heartbeat, RegisterWorker, ResumeWorker
 from flo.server.budget import MemoryBudget, Part, length_of, unlimited
 from flo.server.rpc.frame_watch import FRAME_MS_FIRST, RATE_MIN, FrameWatch
 from flo.server.rpc.handler import RequestHandler
 from flo.server.rpc.presence import WorkerConnections
+from flo.server.rpc.silence import SilenceWatch
 from flo.server.rpc.slices import SlicedAnswers, messages_per_slice
 from flo.shard.clock import Clock, ScheduledCall
 from flo.shard.submission import Answer, Submission
@@ -46,7 +47,7 @@ UNDECIDED_LENGTH_MAX = 4 * 1024 * 1024
 do not count: they are decided, and wait."""
 UNREAD_LENGTH_MAX = 2 * FRAME_LENGTH_MAX
 """A client that has so much to read, and does not, is cut off."""
-WORKER_ARRIVALS = frozenset({RegisterWorker, ResumeWorker})
+OF_WORKERS = frozenset({RegisterWorker, ResumeWorker, Heartbeat})
 ALONE = 1
 """With so few other requests under way, no other answer is waited for: a worker always has one that
 waits for notifications."""
@@ -167,6 +168,7 @@ class RpcConnection(asyncio.Protocol):
         """Whether the other end does not read what was written."""
         self._unread_length = 0
         self._is_paused = False
+        self._silence: SilenceWatch | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -191,12 +193,15 @@ class RpcConnection(asyncio.Protocol):
         self._watcher.rpc_closed()
         if self._hello_alarm is not None:
             self._hello_alarm.cancel()
+        if self._silence is not None:
+            self._silence.stop()
         self._withdraw_all()
         self._frame_watch.end()
         self._count_unread(0)
         self._workers.ended(self)
 
     def data_received(self, data: bytes) -> None:
+        self.heard()
         try:
             for request in self._end.receive(data):
                 self._serve(request)
@@ -232,6 +237,30 @@ class RpcConnection(asyncio.Protocol):
             self._transport.abort()
             self._transport = None
 
+    def heard(self) -> None:
+        """There was a sign of life of who is on it."""
+        if self._silence is not None:
+            self._silence.was_heard = True
+
+    def watch_silence(self) -> None:
+        """A worker is on it: from now on it must be heard of, if it said that it pings."""
+        if self._silence is None and self._end.dead_after_ms:
+            dead_after_ms = self._end.dead_after_ms
+            self._silence = SilenceWatch(self._clock, dead_after_ms, self._fell_silent)
+            self._silence.start()
+
+    def _fell_silent(self) -> None:
+        if self._is_paused:  # it was not listened to
+            self._silence = None
+            self.watch_silence()
+            return
+        _logger.warning(
+            "connection_silent",
+            peer=self._caller.address,
+            for_ms=self._end.dead_after_ms,
+        )
+        self.abandon()
+
     def _withdraw_all(self) -> None:
         """Long polls end; what is yet to be decided stays in the budget until it is."""
         for request_id, flight in tuple(self._in_flight.items()):
@@ -254,7 +283,7 @@ class RpcConnection(asyncio.Protocol):
             self._send(encode_refusal(request_id, _unservable(request_id, messages)))
         else:
             self._watcher.rpc_request(form.name)
-            if form.request in WORKER_ARRIVALS:
+            if form.request in OF_WORKERS:
                 self._workers.noticed(self, messages[0])
             self._take_in(request_id, form, messages, keys, length)
 
