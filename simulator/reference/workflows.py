@@ -240,8 +240,7 @@ class WorkflowReference:
         if now.attempt == 1 and not now.polls:
             steps = timeline.steps_in_a_row[event.branch]
             hold(Invariant.CIRCLES_END, steps < STEPS_IN_A_ROW_MAX, event, steps)
-            within = event.branch != MAIN or timeline.is_within_limits(event.at_ms)
-            hold(Invariant.STEPS_BOUNDED, within, event, timeline.steps_ended)
+            hold(Invariant.STEPS_BOUNDED, timeline.is_within_limits(event), event)
         timeline.wait_for_time(event)
         self._move(timeline, event.branch, now)
 
@@ -362,10 +361,7 @@ class WorkflowReference:
         assert now is not None
         self._hold(Invariant.STEPS_IN_ORDER, now.awaited is None, event, "but", now)
         self._rest(timeline, event.branch)
-        timeline.last_awaited.pop(event.branch, None)
-        timeline.step_outcomes[event.step] = event.outcome
-        timeline.steps_in_a_row[event.branch] += 1
-        timeline.steps_ended += 1
+        timeline.end_step(event)
         step = timeline.definition.step_named(event.step)  # those of branches undo nothing here
         if isinstance(step, RunStep) and step.rollback is not None and event.outcome == "success":
             timeline.done.append(event.step)
