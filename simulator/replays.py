@@ -12,7 +12,7 @@ import sys
 from collections import Counter
 from itertools import count
 
-from simulator.actors.documents import POLLS
+from simulator.actors.documents import MILL, POLLS
 from simulator.audits.replays import KINDS
 from simulator.simulation import Actors, Simulation, report_of
 
@@ -31,7 +31,10 @@ def main() -> None:
     replayed: Counter[str] = Counter()
     crashes = 0
     for seed in count(options.seed):
-        simulation = Simulation(seed, options.operations, population=POPULATION, documents=POLLS)
+        documents = (*POLLS, MILL)
+        simulation = Simulation(
+            seed, options.operations, population=POPULATION, documents=documents
+        )
         summary = simulation.run()
         replayed += summary.replayed
         crashes += summary.happened["server crashes"]

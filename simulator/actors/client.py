@@ -64,7 +64,7 @@ class SimulatedClient:
             *[self._cancel] * 6,
             *[self._list_dead] * 4,
             *[self._requeue] * 3,
-            *[self._purge] * 8,
+            *[self._purge] * 4,
             self._disable,
             *[self._enable] * 2,
         ]

@@ -257,7 +257,7 @@ steps:
     sleep: 50ms
     transitions: {success: turn}
 """
-"""It would turn for ever: it is delayed, and then stopped."""
+"""It would turn for ever: it is delayed, and then stopped. For simulations that want such a one."""
 
 BELLS = "bells"
 """The stream whose records start runs; nobody deletes it."""
@@ -267,7 +267,7 @@ SIGNAL = "star"
 WITHOUT_END = frozenset({"vow"})
 """These may wait for a signal for ever."""
 
-_EVERYWHERE = (CAKE, WISH, VOW, FEAST, ROWS, FAMILY, RELAY, CLOCK, NARROW, CIRCLE, MILL)
+_EVERYWHERE = (CAKE, WISH, VOW, FEAST, ROWS, FAMILY, RELAY, CLOCK, NARROW, CIRCLE)
 
 
 def documents_of(namespace: Namespace, more: Sequence[str] = ()) -> dict[WorkflowName, str]:

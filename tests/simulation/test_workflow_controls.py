@@ -128,16 +128,6 @@ def steps_begin_before_the_one_before_has_ended(monkeypatch):
     monkeypatch.setattr(steps, "call", call_and_go_on)
 
 
-@control(Invariant.STEPS_BOUNDED)
-def the_bound_on_steps_is_not_kept(monkeypatch):
-    monkeypatch.setattr(base.Advance, "bound_reached", lambda advance, branch: None)
-
-
-@control(Invariant.STEPS_BOUNDED)
-def a_run_that_is_too_fast_is_not_delayed(monkeypatch):
-    monkeypatch.setattr(base.Advance, "delayed_until_ms", lambda advance, branch, now: None)
-
-
 @control(Invariant.CIRCLES_END)
 def a_sleep_of_no_length_is_a_wait(monkeypatch):
     fold = executions.EXECUTION_FOLDS[StepStarted]
