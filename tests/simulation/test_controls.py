@@ -110,7 +110,7 @@ def claims_ignore_how_much_a_worker_carries_out_at_a_time(monkeypatch):
     monkeypatch.setattr(claims, "_room", lambda state, command: command.max_tasks)
 
 
-@control(Invariant.TIMERS_NOT_EARLY)
+@control(Invariant.TIMERS_NOT_EARLY, follows=Invariant.LEASE_HONOURED)
 def leases_end_early(monkeypatch):
     decide_tick = RULES[Tick]
 
