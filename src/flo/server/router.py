@@ -1,8 +1,8 @@
 """Which shard a command belongs to, and what must be found out before it goes there.
 
-An action that comes with a WebAssembly module is checked first, and the text of a workflow is read
-first: both may take a while, and nobody else is to wait for that. The WASM worker and the triggers
-are told when actions or workflows have changed.
+An action that comes with a WebAssembly module or a long schema is checked first, and the text of a
+workflow is read first: these may take a while, and nobody else is to wait for that. The WASM worker
+and the triggers are told when actions or workflows have changed.
 """
 
 import asyncio
@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Protocol, TypeGuard
 
+from flo.engine.actions.rules import check_schemas
+from flo.engine.actions.schemas import takes_a_while
 from flo.engine.workflows.definitions import reading_of
 from flo.model.actions import DeleteAction, RegisterAction
 from flo.model.base import Message
@@ -96,6 +98,8 @@ class Router:
             message = await self._wasm.checked(message)
         elif isinstance(message, CreateWorkflow | ValidateWorkflow):
             await asyncio.to_thread(reading_of, message.text)
+        elif _has_a_long_schema(message):
+            await asyncio.to_thread(check_schemas, message)
         reply = await self._shard.ask(message, caller, keys)
         self._notice(message)
         return reply
@@ -126,7 +130,17 @@ class Router:
 
 
 def _takes_a_while(message: Message) -> bool:
-    return _has_a_module(message) or isinstance(message, CreateWorkflow | ValidateWorkflow)
+    return (
+        _has_a_module(message)
+        or _has_a_long_schema(message)
+        or isinstance(message, CreateWorkflow | ValidateWorkflow)
+    )
+
+
+def _has_a_long_schema(message: Message) -> TypeGuard[RegisterAction]:
+    return isinstance(message, RegisterAction) and (
+        takes_a_while(message.input_schema) or takes_a_while(message.output_schema)
+    )
 
 
 def _has_a_module(message: Message) -> TypeGuard[RegisterAction]:

@@ -50,14 +50,15 @@ def decide_register(state: State, command: RegisterAction, context: Context) -> 
     known = space.actions.get(command.name)
     _check_version(command, known)
     guest = _guest(state, command)
+    input_schema, output_schema = check_schemas(command)
     action = Action(
         name=command.name,
         timeout_ms=command.timeout_ms,
         max_retries=command.max_retries,
         retry_delay_ms=command.retry_delay_ms,
         description=command.description,
-        input_schema=schema_text(command.input_schema, "the input schema"),
-        output_schema=schema_text(command.output_schema, "the output schema"),
+        input_schema=input_schema,
+        output_schema=output_schema,
         version=known.version + 1 if known else 1,
         enabled=known.enabled if known else True,
         disabled_since=known.disabled_since if known else None,
@@ -77,6 +78,14 @@ def decide_register(state: State, command: RegisterAction, context: Context) -> 
             RunsRekeyed(namespace=command.namespace, action=action.name, keys=tuple(keys))
         )
     return Decision(Registered(name=action.name, version=action.version), tuple(events))
+
+
+def check_schemas(command: RegisterAction) -> tuple[str | None, str | None]:
+    """The schemas as they are kept: of the input, of the output."""
+    return (
+        schema_text(command.input_schema, "the input schema"),
+        schema_text(command.output_schema, "the output schema"),
+    )
 
 
 def decide_delete(state: State, command: DeleteAction, context: Context) -> Decision:

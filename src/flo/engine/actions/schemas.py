@@ -22,6 +22,8 @@ from flo.model.errors import Invalid, TooLarge
 from flo.model.ids import TEXT_LENGTH_MAX, check_json
 
 SCHEMA_LENGTH_MAX = 65_536
+LENGTH_AT_ONCE_MAX = 4_096
+"""A longer schema may take a tenth of a second to look at."""
 PROBLEMS_MAX = 10
 PROBLEM_LENGTH_MAX = 256
 LENGTH_FOR_ALL_PROBLEMS_MAX = 4_096
@@ -69,13 +71,24 @@ def schema_text(schema: dict[str, Any] | None, what: str) -> str | None:
     text = _encode(schema).decode()
     if len(text) > SCHEMA_LENGTH_MAX:
         raise TooLarge(f"expected {what} of at most {SCHEMA_LENGTH_MAX} characters")
+    return _checked(text, what)
+
+
+def takes_a_while(schema: dict[str, Any] | None) -> bool:
+    """Whether it is better found out elsewhere, and beforehand, that this can be a schema."""
+    return schema is not None and len(_encode(schema)) > LENGTH_AT_ONCE_MAX
+
+
+@lru_cache(maxsize=256)
+def _checked(text: str, what: str) -> str:
+    graph = SchemaGraph(msgspec.json.decode(text), what)
+    assert CostModel(graph, what).cost.schema_ns >= 0
     try:
-        references = _check_cost(schema, what)
         _validator(text)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
         reason = getattr(error, "message", None) or str(error)
         raise Invalid(f"{what} is no JSON Schema: {reason}", code="invalid_schema") from error
-    for place, reference in references:
+    for place, reference in graph.unresolved:
         raise Invalid(
             f"{what} is to be complete: expected references to what is in it, as #/$defs/name, "
             f"got {reference[:80]!r} at {place}",
@@ -158,13 +171,6 @@ def _shortened(text: str) -> str:
     """The two ends of it: a problem begins with the value and ends with what is wrong with it."""
     half = PROBLEM_LENGTH_MAX // 2
     return text if len(text) <= PROBLEM_LENGTH_MAX else f"{text[:half]} … {text[-half:]}"
-
-
-def _check_cost(schema: dict[str, Any], what: str) -> list[tuple[str, str]]:
-    """Refuse what could take for ever; return the references that lead elsewhere."""
-    graph = SchemaGraph(schema, what)
-    assert CostModel(graph, what).cost.schema_ns >= 0
-    return graph.unresolved
 
 
 @lru_cache(maxsize=1_024)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flo.engine.actions.cost.graph import SchemaGraph
-from flo.engine.actions.cost.growth import BYTE_NS, EXPANSION_MAX, CostModel
+from flo.engine.actions.cost.growth import BYTE_NS, EXPANSION_MAX, LEVELS_MAX, CostModel
 from flo.engine.actions.cost.places import ELEMENT, MEMBER, NAME
 from flo.model.errors import TooLarge
 
@@ -211,6 +211,31 @@ def test_very_much_that_leads_back_to_itself_is_refused():
 
     with pytest.raises(TooLarge, match="too much in it leads back to itself"):
         _ = model(schema).cost
+
+
+def chain(levels):
+    names = [f"n{number}" for number in range(levels)]
+    following = zip(names, [*names[1:], names[-1]], strict=True)
+    schemas = {
+        name: {"properties": {"a": {"$ref": f"#/$defs/{after}"}}} for name, after in following
+    }
+    return {"$defs": schemas | {names[-1]: {}}, "$ref": "#/$defs/n0"}
+
+
+def test_very_many_levels_that_are_told_apart_are_refused():
+    assert model(chain(LEVELS_MAX)).cost
+    with pytest.raises(TooLarge, match=f"goes more than {LEVELS_MAX} levels deep"):
+        _ = model(chain(LEVELS_MAX + 1)).cost
+
+
+def test_what_a_recursion_leads_to_is_met_from_all_its_levels():
+    after = {"properties": {"a": {"properties": {"a": {"properties": {"a": {}}}}}}}
+    schema = {"allOf": [{"properties": {"a": SELF}}, {"properties": {"a": after}}]}
+
+    found = model(schema)
+
+    assert found.cost.powers == 0
+    assert looks(schema, nested(DEPTH, lambda value: {"a": value})) <= found.times_max
 
 
 def test_a_pattern_costs_as_much_as_it_has_characters():

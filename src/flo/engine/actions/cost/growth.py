@@ -24,11 +24,15 @@ from flo.model.errors import TooLarge
 
 EXPANSION_MAX = 10_000
 """So many subschemas may be held against one part of a value."""
+LEVELS_MAX = 32
+"""So many levels of a value a schema may tell apart; one that leads to itself goes on for ever."""
+LOOKS_MAX = 2_000
+"""Where there are more names and patterns, every pattern is taken to fit every name."""
 BYTE_NS = 75
 """What it takes to read a byte of a payload, and to say what is wrong with it."""
 DEPTH_MAX = 1_000
 """JSON that is nested deeper is not read."""
-PAIRS_MAX = 50_000
+PAIRS_MAX = 20_000
 """So many pairs of ways are walked to find out whether a schema explodes."""
 
 
@@ -60,12 +64,26 @@ class SchemaLoad(NamedTuple):
 NO_LOAD = SchemaLoad(0, 0)
 
 
+class Levels(NamedTuple):
+    """What a value meets, what is in it meets, and so on."""
+
+    loads: list[SchemaLoad]
+    goes_on: bool
+    """There are no last ones: something in it leads to itself."""
+
+    def at(self, level: int) -> SchemaLoad:
+        if level < len(self.loads):
+            return self.loads[level]
+        return _most(self.loads) if self.goes_on else NO_LOAD
+
+
 class CostModel:
     def __init__(self, graph: SchemaGraph, what: str) -> None:
         self._subschemas = graph.subschemas
         self._what = what
         self._here: dict[int, SchemaLoad] = {}
         self._steps: dict[int, Counter[tuple[int, Place]]] = {}
+        self._levels: dict[int, Levels] = {}
         self._pairs_count = 0
         self.times_max = 0
         """So many subschemas a part of a value meets at most, at the depth of one."""
@@ -74,24 +92,26 @@ class CostModel:
     def cost(self) -> SchemaCost:
         """The cost of the whole; TooLarge if it explodes, with the place where it does."""
         self._expand_in_place()
-        reached: dict[int, SchemaLoad] = {}
         powers: dict[int, int] = {}
         for component in components_of([0], lambda node: self._next(node)):
             members = set(component)
             recurs = any(other in members for node in component for other in self._next(node))
             if recurs:
                 self._check_ways(component, members)
-            total = self._reached(component, members, reached)
-            if total.times > EXPANSION_MAX:
+            levels = self._levels_of(component, members, recurs)
+            if len(levels) > LEVELS_MAX:
+                raise self._too_costly(component[-1], f"it goes more than {LEVELS_MAX} levels deep")
+            if _most(levels).times > EXPANSION_MAX:
                 raise self._too_costly(
                     component[-1], f"more than {EXPANSION_MAX} subschemas are for one value"
                 )
             after = [powers[o] for node in component for o in self._next(node) if o not in members]
             for node in component:
-                reached[node] = total
                 powers[node] = max(after, default=0) + recurs
-        self.times_max = reached[0].times
-        return SchemaCost(reached[0].weight, max(powers[0] - 1, 0))
+                self._levels[node] = Levels(levels, goes_on=powers[node] > 0)
+        load = _most(self._levels[0].loads)
+        self.times_max = load.times
+        return SchemaCost(load.weight, max(powers[0] - 1, 0))
 
     def _next(self, node: int) -> Iterable[int]:
         return dict.fromkeys(target for target, _ in self._steps[node])
@@ -118,19 +138,27 @@ class CostModel:
     def _in_place(self, node: int) -> list[int]:
         return [target for target, place in self._subschemas[node].edges if place is None]
 
-    def _reached(
-        self, component: list[int], members: set[int], reached: dict[int, SchemaLoad]
-    ) -> SchemaLoad:
-        """The most that any part of a value meets, from one of these on.
+    def _levels_of(self, component: list[int], members: set[int], recurs: bool) -> list[SchemaLoad]:
+        """The most that a value meets, and what is in it, level by level.
 
-        Within a component that does not explode, each is met at most once at a time.
+        Within a component that leads to itself and does not explode, each is met at most once at a
+        time; but what it leads to outside is met from each level of it, and so at all its levels.
         """
-        here = below = NO_LOAD
+        if not recurs:
+            return [self._here[component[0]], *self._below(component[0], members)]
+        total = NO_LOAD
         for node in component:
-            here = here.plus(self._here[node])
-            outside = {step: n for step, n in self._steps[node].items() if step[0] not in members}
-            below = below.plus(_most(_met_together(outside, reached)))
-        return _most((here, below))
+            total = _sum((total, self._here[node], *self._below(node, members)))
+        return [total]
+
+    def _below(self, node: int, members: set[int]) -> list[SchemaLoad]:
+        """What the parts of a value meet outside of these, level by level."""
+        steps = {step: n for step, n in self._steps[node].items() if step[0] not in members}
+        depth = max((len(self._levels[target].loads) for target, _ in steps), default=0)
+        return [
+            _most(_met_together(steps, {t: self._levels[t].at(level) for t, _ in steps}))
+            for level in range(depth)
+        ]
 
     def _check_ways(self, component: list[int], members: set[int]) -> None:
         """Refuse it if there are two ways from one of these back to itself."""
@@ -207,7 +235,11 @@ def _members_met(members: list[tuple[Place, SchemaLoad]]) -> Iterator[SchemaLoad
         if place.name is not None:
             named[place.name] = named[place.name].plus(one)
     others = [(place, one) for place, one in members if place.name is None]
-    yield _sum(one for _, one in others)
+    of_all = _sum(one for _, one in others)
+    yield of_all
+    if len(named) * len(others) > LOOKS_MAX:
+        yield _most(named.values()).plus(of_all)
+        return
     for name, met in named.items():
         yield met.plus(_sum(one for place, one in others if place.has_member(name)))
 

@@ -49,12 +49,16 @@ def pattern_size(pattern: str, property_size: int = 1) -> int:
     return total + sum(outer)
 
 
-@lru_cache(maxsize=1_024)
+@lru_cache(maxsize=4_096)
 def may_fit(pattern: str, name: str) -> bool:
     """Whether a name fits a pattern; also true where it would take long to find out."""
     if pattern_size(pattern) * len(name) > LOOK_MAX:
         return True
-    validator = jsonschema_rs.validator_for(
+    return bool(_compiled(pattern).is_valid(name))
+
+
+@lru_cache(maxsize=256)
+def _compiled(pattern: str) -> jsonschema_rs.Validator:
+    return jsonschema_rs.validator_for(
         {"pattern": pattern}, pattern_options=jsonschema_rs.RegexOptions()
     )
-    return bool(validator.is_valid(name))

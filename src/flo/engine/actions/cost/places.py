@@ -9,6 +9,9 @@ from typing import NamedTuple
 
 from flo.engine.actions.cost.patterns import may_fit
 
+PATTERNS_MAX = 5
+"""So many patterns are tried with a name; it is taken to fit none of the others."""
+
 MEMBER, ELEMENT, NAME = "member", "element", "name"
 
 
@@ -32,7 +35,7 @@ class Place(NamedTuple):
         if self.pattern is not None:
             return may_fit(self.pattern, name)
         return name not in self.not_names and not any(
-            may_fit(pattern, name) for pattern in self.not_patterns
+            may_fit(pattern, name) for pattern in self.not_patterns[:PATTERNS_MAX]
         )
 
 
