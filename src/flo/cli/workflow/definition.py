@@ -15,7 +15,7 @@ from flo.model.workflows import LATEST, GetWorkflow
     examples=[
         "flo workflow definition process-order",
         "flo workflow definition process-order --version 1.0.0",
-        "flo workflow definition --definition 4be1f0a93c02",
+        "flo workflow definition --definition 1b3b75a05f14",
     ],
     aliases=["def", "show"],
 )

@@ -419,7 +419,8 @@ class SqliteLog:
             (f"PRAGMA cache_size = {_PAGES_CACHED}", ()),
         ):
             self._writing.execute(sql, parameters).fetchall()
-        self._wal_bytes_made = self._wal_path.stat().st_size
+        with suppress(FileNotFoundError):  # the next append says so
+            self._wal_bytes_made = self._wal_path.stat().st_size
 
     def _wants_room(self, size: int) -> bool:
         """Whether an append of this size has made the WAL file grow."""

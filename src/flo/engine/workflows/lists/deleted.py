@@ -28,6 +28,13 @@ class DeletedVersions:
     def __bool__(self) -> bool:
         return bool(self.recent or self.filter)
 
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, DeletedVersions)
+            and list(self.recent.items()) == list(other.recent.items())
+            and self.filter == other.filter
+        )
+
     def add(self, name: WorkflowName, version: str, digest: bytes) -> None:
         self.recent.pop((name, version), None)
         self.recent[name, version] = digest
