@@ -99,14 +99,12 @@ class CountingMetrics(Metrics):
 class Door:
     """A listener, the shard behind it, and the clock they share."""
 
-    def __init__(self, budget=None):
+    def __init__(self):
         self.clock = ManualClock()
         self.metrics = CountingMetrics()
         self.log = MemoryLog()
         self.shard = Shard(State(), self.log, self.clock, watcher=self.metrics)
-        self.listener = Listener(
-            self.shard, self.clock, self.metrics, "127.0.0.1", 0, budget=budget
-        )
+        self.listener = Listener(self.shard, self.clock, self.metrics, "127.0.0.1", 0)
         self._callers = []
 
     async def connect(self):
@@ -135,9 +133,9 @@ class Door:
 
 
 @asynccontextmanager
-async def opened_door(budget=None):
+async def opened_door():
     """A door behind which the action `send` is known."""
-    door = Door(budget)
+    door = Door()
     await door.shard.start()
     await door.listener.start()
     await door.shard.ask(RegisterAction(name="send"))

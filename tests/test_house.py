@@ -45,7 +45,6 @@ NOT_ON_THE_COMMAND_LINE = {
 NOTHING_TO_CHECK = {
     "ModuleStored": "no action of a simulation has a module; tests/acceptance/test_wasm.py has",
     "NamespaceCreated": "a new namespace is as empty as one that was never named",
-    "LossAccepted": "an audit event; tests/acceptance/test_disk.py reads it from a real log",
     "PollExhausted": "a line of the history; the events around it say what comes of it",
     "ChildCancelled": "a line of the history; the child's own events say what comes of it",
     "HistoryFiled": "a part of the history is archived; whole histories are read at the end",

@@ -50,7 +50,7 @@ class SimulatedWorkflowClient(SimulatedActor):
         self._schedules = Schedules(self._session, namespace)
         self._streams = Streams(self._session, namespace)
         self._ledger = world.workflow_ledger
-        self._documents = documents_of(namespace, world.documents)
+        self._documents = documents_of(namespace)
         self._inputs = 0
         self._run_ids: list[RunId] = []
         self._operations: list[Operation] = [

@@ -27,8 +27,7 @@ def audit_permits(
     }
     checks.hold(Invariant.PERMITS_RIGHT, kept == expected, kept, expected)
     for run in space.runs.values():
-        made = reference.runs.by_id[namespace, run.run_id].made
-        wanted = reference.limits.key_of(namespace, made)
+        wanted = reference.limits.key_of(namespace, run)
         checks.hold(
             Invariant.PERMITS_RIGHT, run.limit_key == wanted, run, "should have the key", wanted
         )

@@ -1,11 +1,10 @@
 """Counts again what the engine keeps count of, and compares."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
 
 from msgspec.structs import asdict
 
-from flo.engine.due import REQUESTS, RUN, DueKey
+from flo.engine.due import RUN, DueKey
 from flo.engine.runs.queue import lane_key
 from flo.engine.runs.records import Run
 from flo.engine.state import Space, State
@@ -14,7 +13,6 @@ from flo.model.runs import RunStatus
 from flo.shard.snapshot import dump, fingerprint, load
 from simulator.audits.limits import audit_permits
 from simulator.audits.lists import audit_lists
-from simulator.audits.memory import audit_memory
 from simulator.audits.since import audit_since
 from simulator.audits.streams import audit_keys, audit_streams, due_groups_and_keys
 from simulator.audits.workflows import audit_workflows, due_workflows
@@ -38,7 +36,6 @@ def audit(state: State, reference: ReferenceModel, checks: Checks) -> None:
         _audit_holders(space, checks)
         _audit_keys(space, checks)
         audit_lists(space, checks)
-        audit_memory(space, checks)
         audit_permits(namespace, space, reference, checks)
         _audit_queues(namespace, space, reference, checks)
     audit_streams(state, reference, checks)
@@ -136,14 +133,6 @@ def _audit_queues(
         checks.hold(Invariant.QUEUE_ORDER, order == lines, action, order, lines)
 
 
-def _due_requests(state: State, due: Mapping[DueKey, int]) -> dict[DueKey, int | None]:
-    """Requests are looked at no later than the oldest is to be forgotten."""
-    at_ms = state.requests.next_at_ms(state.at_ms)
-    if at_ms is None:
-        return {}
-    return {(REQUESTS,): min(at_ms, due.get((REQUESTS,), at_ms))}
-
-
 def _audit_due(state: State, checks: Checks) -> None:
     expected: dict[DueKey, int | None] = {
         (RUN, namespace, run.run_id): run.ready_at_ms if run.is_delayed else run.lease_expires_at_ms
@@ -154,7 +143,6 @@ def _audit_due(state: State, checks: Checks) -> None:
     expected |= due_groups_and_keys(state)
     expected |= due_workflows(state)
     due = state.due._at_ms
-    expected |= _due_requests(state, due)
     checks.hold(Invariant.LEASES_DUE, due == expected, due.items() ^ expected.items())
 
 

@@ -36,7 +36,6 @@ class Invariant(StrEnum):
     SINCE_RIGHT = "since when something is so is the place of the event that made it so"
     BREAKERS_TURN = "a breaker opens when it is closed, and half-opens when it is open"
     EVENTS_HAVE_CALLERS = "every event in the log follows who caused it, counted once"
-    ONE_CALL_ONE_EFFECT = "a request is carried out once, and noted with what it led to"
     LATE_REPORTS_KEPT = (
         "the first late report of an attempt is kept as its worker made it, and refused"
     )
@@ -99,7 +98,6 @@ class Invariant(StrEnum):
     FINAL_IS_NOT_RETRIED = "what is not retryable is not retried by its step or its executor"
     OUTCOME_HEARD = "no branch waits for a run that has ended"
     CIRCLES_END = "a branch takes at most 256 steps without a wait for something outside"
-    STEPS_BOUNDED = "a workflow run takes no more steps than its limits allow, in all and for long"
     SIGNALS_USED_ONCE = "a signal is used once, and none times out that is there"
     ROLLBACK_ORDER = "what was done is undone, the last first, before a run ends badly"
     ATTEMPTS_UNDONE = "an attempt that may have happened is undone if its step asks for that"
@@ -113,7 +111,6 @@ class Invariant(StrEnum):
     # What clients and workers may be answered.
     DURABLE_FIRST = "nothing is acknowledged before it is durable"
     INPUT_KEPT = "a run is handed out with the input it was made with"
-    INPUTS_STORED = "the store has the large inputs of live and archived runs, and no others"
     ONE_MAKER = "at most one caller is answered that its invoke made a run"
     ONE_DELIVERY = "an attempt is handed out once, to the worker that claimed it"
     ANSWER_ORDER = "the tasks of one answer come with the highest priority first"
@@ -158,7 +155,6 @@ class Invariant(StrEnum):
     HELD_RIGHT = "the index of holders equals a recount"
     KEYS_RIGHT = "every key of a live run leads to it"
     LISTS_RIGHT = "the indexes of lists equal a look at everything"
-    MEMORY_COUNTED = "the memory that the state says it takes equals a recount"
     QUEUED_OR_DUE = (
         "every pending run is in its queue, waits for a permit, or has a due time: in one"
     )

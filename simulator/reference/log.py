@@ -9,16 +9,13 @@ from collections.abc import Callable, Sequence
 
 from flo.engine.machine import FOLDS, merged
 from flo.engine.streams.events import StreamTrimmed
-from flo.engine.workflows.calls.late import LATE_KIND
 from flo.model.base import Event
 from flo.model.storage.archive import ArchiveAddress, Archived
-from flo.model.storage.payloads import LargePayload
 from flo.model.storage.records import Chunk
 from simulator.checks.breakers import BreakerReference
 from simulator.checks.callers import CallerReference
 from simulator.checks.invariants import Checks, Invariant
 from simulator.checks.observer import Observer
-from simulator.checks.payloads import PayloadReference
 from simulator.ledgers.reports import Reports
 from simulator.reference.actions import ActionReference
 from simulator.reference.groups import DEAD_RECORD_KIND, GroupReference
@@ -53,7 +50,7 @@ assert HANDLERS.keys() == FOLDS.keys(), (
     f"and the machine does not know {HANDLERS.keys() - FOLDS.keys()}"
 )
 
-OTHER_KINDS = WORKFLOW_KINDS | {DEAD_RECORD_KIND, LATE_KIND}
+OTHER_KINDS = WORKFLOW_KINDS | {DEAD_RECORD_KIND}
 """What is in the archive and is no run of an action."""
 
 
@@ -63,7 +60,6 @@ class ReferenceModel:
         """How many appends there have been."""
         self.history: list[Event] = []
         self.observer = observer
-        self.payloads = PayloadReference(observer)
         self.callers = CallerReference(observer)
         self.breakers = BreakerReference(observer)
         self.limits = LimitReference(checks)
@@ -118,7 +114,6 @@ class ReferenceModel:
         removed: Sequence[ArchiveAddress],
         at_ms: int,
         chunks: Sequence[Chunk] = (),
-        payloads: Sequence[LargePayload] = (),
     ) -> None:
         self.observer.hold(Invariant.TIME_GROWS, at_ms >= self._at_ms, at_ms, self._at_ms)
         self.position = self.observer.position = self.position + 1
@@ -128,13 +123,11 @@ class ReferenceModel:
         self.streams.begin(chunks)
         self.groups.begin(events)
         self.workflows.begin()
-        self.payloads.begin(payloads)
         for event in events:
             self._at_ms = self.observer.at_ms = _time_of(event) or at_ms
             self.callers.read(event)
-            self._handlers[type(event)](self.payloads.whole(event))
+            self._handlers[type(event)](event)
         self._at_ms = self.observer.at_ms = at_ms
-        self.payloads.finish()
         self.callers.finish()
         self.workers.finish()
         self.runs.finish(

@@ -25,7 +25,6 @@ _HOMES = {
     "flo.client.namespaces": "Namespaces",
     "flo.client.plans": "Plans",
     "flo.client.schedules": "Schedules",
-    "flo.client.session.chosen_keys": "idempotency_key",
     "flo.client.streams": "Streams",
     "flo.client.workers": "Workers",
     "flo.client.workflows": "Workflows",
@@ -48,9 +47,10 @@ _HOMES = {
     "flo.model.namespaces": "NamespacePage NamespaceView",
     "flo.model.plans": "Emitted ExecutorView PlanView WindowView",
     "flo.model.views.attempts": "AttemptEnd AttemptView LateReportView",
-    "flo.model.views.causes": "CauseKind CauseView",
-    "flo.model.views.since": "SinceView",
-    "flo.model.runs": ("Accepted Assigned Invoke RunPage RunResult RunStatus RunView Task Touched"),
+    "flo.model.runs": (
+        "Accepted Assigned CauseKind CauseView Invoke RunPage RunResult "
+        "RunStatus RunView Task Touched"
+    ),
     "flo.model.schedules": "SchedulePage ScheduleView",
     "flo.model.storage.records": "StreamRecord",
     "flo.model.streams": ("Appended NewRecord RecordPage Retention StreamPage StreamView Trimmed"),
@@ -65,7 +65,6 @@ _HOMES = {
     "flo.worker.outcome": "ActionError ActionResult NonRetryableError",
     "flo.worker.streams.context": "StreamContext",
     "flo.worker.streams.worker": "StreamWorker",
-    "flo.worker.stuck": "WorkerStuck",
 }
 HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 

@@ -18,7 +18,6 @@ from flo.client.proxies.nouns import BlockingInvocation as BlockingInvocation
 from flo.client.proxies.nouns import BlockingKvTransaction as BlockingKvTransaction
 from flo.client.proxies.nouns import BlockingWorkflowHandle as BlockingWorkflowHandle
 from flo.client.schedules import Schedules as Schedules
-from flo.client.session.chosen_keys import idempotency_key as idempotency_key
 from flo.client.streams import Streams as Streams
 from flo.client.workers import Workers as Workers
 from flo.client.workflows import Workflows as Workflows
@@ -73,6 +72,8 @@ from flo.model.plans import PlanView as PlanView
 from flo.model.plans import WindowView as WindowView
 from flo.model.runs import Accepted as Accepted
 from flo.model.runs import Assigned as Assigned
+from flo.model.runs import CauseKind as CauseKind
+from flo.model.runs import CauseView as CauseView
 from flo.model.runs import Invoke as Invoke
 from flo.model.runs import RunPage as RunPage
 from flo.model.runs import RunResult as RunResult
@@ -93,9 +94,6 @@ from flo.model.streams import Trimmed as Trimmed
 from flo.model.views.attempts import AttemptEnd as AttemptEnd
 from flo.model.views.attempts import AttemptView as AttemptView
 from flo.model.views.attempts import LateReportView as LateReportView
-from flo.model.views.causes import CauseKind as CauseKind
-from flo.model.views.causes import CauseView as CauseView
-from flo.model.views.since import SinceView as SinceView
 from flo.model.workers import Notifications as Notifications
 from flo.model.workers import WorkerKnown as WorkerKnown
 from flo.model.workers import WorkerPage as WorkerPage
@@ -122,6 +120,5 @@ from flo.worker.outcome import ActionResult as ActionResult
 from flo.worker.outcome import NonRetryableError as NonRetryableError
 from flo.worker.streams.context import StreamContext as StreamContext
 from flo.worker.streams.worker import StreamWorker as StreamWorker
-from flo.worker.stuck import WorkerStuck as WorkerStuck
 
 __version__: str

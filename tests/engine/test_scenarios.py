@@ -7,10 +7,8 @@ import pytest
 from engine.scenarios import ACTIONS, ScenarioGenerator
 from flo.engine.actions.events import ModuleStored
 from flo.engine.callers import CallerNoted
-from flo.engine.losses.events import LossAccepted
 from flo.engine.machine import EVENTS
 from flo.engine.plans.events import BreakerTurned
-from flo.engine.requests.events import KeyedRequestDone, RequestsDone, RequestsForgotten
 from flo.engine.state import Tally
 from flo.model.actions import RegisterAction
 from flo.model.errors import FloError, Unexpected
@@ -107,11 +105,7 @@ def test_the_stories_are_worth_telling():
         BreakerTurned,
         ModuleStored,
         CallerNoted,
-        LossAccepted,
-        RequestsDone,
-        KeyedRequestDone,
-        RequestsForgotten,
-    }  # see test_workflow_stories.py, test_guests.py, tests/shard
+    }  # see test_workflow_stories.py, test_guests.py
     assert {type(event) for event in engine.events} == set(EVENTS) - told_elsewhere
     assert {run.status for run in engine.ended.values()} == {
         RunStatus.COMPLETED,

@@ -71,4 +71,4 @@ def test_a_tick_takes_a_bounded_number_and_says_that_there_is_more(monkeypatch):
 
 
 def test_whatever_can_fall_due_has_a_rule():
-    assert set(DUE) == {due.RUN, due.GROUP, due.KEY, due.WORKFLOW, due.SCHEDULE, due.REQUESTS}
+    assert set(DUE) == {due.RUN, due.GROUP, due.KEY, due.WORKFLOW, due.SCHEDULE}

@@ -26,8 +26,8 @@ from flo.model.runs import (
 )
 from flo.model.streams import Append, NewRecord, Retention
 from flo.model.workers import AwaitNotifications, DrainWorker, HeldTask, ListWorkers, RegisterWorker
-from flo.shard.cache.records import RecordCache
 from flo.shard.loop import Shard
+from flo.shard.record_cache import RecordCache
 from flo.shard.replay import recover
 from flo.shard.snapshot import fingerprint
 from flo.testing.clock import NOON_MS

@@ -27,9 +27,8 @@ from flo.engine.workflows import queries as workflow_queries
 from flo.engine.workflows import rules as workflow_rules
 from flo.engine.workflows.events import HistoryFiled
 from flo.server.rpc import listener as tcp
-from flo.shard import batch, chunks, prefetch
-from flo.shard.cache import recent
-from flo.shard.cache import records as tails
+from flo.shard import batch, chunks, prefetch, recent
+from flo.shard import record_cache as tails
 from flo.wire.opcodes import FORMS
 from simulator.checks.invariants import Invariant
 from simulator.simulation import OPERATIONS_DEFAULT, Simulation, report_of

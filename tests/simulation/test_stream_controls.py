@@ -41,7 +41,7 @@ from flo.model.groups import (
 from flo.model.kv import GetKey, PutKey, ScanKeys, Transact
 from flo.model.streams import Append, ReadStream, TrimStream
 from flo.shard import snapshot
-from flo.shard.cache.records import RecordStore
+from flo.shard.record_cache import RecordStore
 from simulation.control import control, every_control, wake_nobody
 from simulator.checks.invariants import Invariant
 

@@ -99,13 +99,8 @@ class Workers(Noun):
         )
         return self._session.call(command, once=True)
 
-    async def heartbeat(
-        self, worker_id: WorkerId, current_load: int = 0, *, abandoned: int = 0
-    ) -> WorkerKnown:
-        """`abandoned` of its load are handlers that were told to stop, and still run."""
-        return await self._call(
-            Heartbeat(worker_id=worker_id, current_load=current_load, abandoned=abandoned)
-        )
+    async def heartbeat(self, worker_id: WorkerId, current_load: int = 0) -> WorkerKnown:
+        return await self._call(Heartbeat(worker_id=worker_id, current_load=current_load))
 
     async def claim(
         self,

@@ -1,32 +1,13 @@
-"""Decision: what a command leads to: events, observations, what is stored beside them, reply."""
+"""Decision: what a command leads to: events, observations, archive rows, records, reply."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterable
 
 import msgspec
 
 from flo.model.base import Event, Message, Observation
 from flo.model.errors import FloError
 from flo.model.storage.archive import ArchiveAddress, Archived
-from flo.model.storage.payloads import LargePayload
 from flo.model.storage.records import Chunk
-
-FoundPayloads: TypeAlias = Mapping[ArchiveAddress, bytes]
-
-
-class Unfilled(Message):
-    """A reply that lacks payloads which are in the store: it is filled in when it is told.
-
-    No rule needs the bytes of a large payload to decide. So a claim hands out a run without its
-    input, and the shard reads that from the store once the claim is durable.
-    """
-
-    wants: Sequence[ArchiveAddress]
-    """The runs whose payloads it lacks."""
-    fill: Callable[[FoundPayloads], Any]
-    """The reply, with these payloads. What is not among them it does without, if it can."""
-    amends: Callable[[Sequence[ArchiveAddress]], Sequence[Message]] | None = None
-    """The commands that follow if these payloads are lost; None if the reply is refused then."""
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -40,9 +21,5 @@ class Decision(msgspec.Struct, frozen=True):
     """Filled in by execute(): what the archive is to let go of."""
     chunks: tuple[Chunk, ...] = ()
     """What is to be stored of streams, in the same append as the events."""
-    payloads: tuple[LargePayload, ...] = ()
-    """Filled in by execute(): the large payloads of the events, which do not have them."""
-    payloads_removed: tuple[ArchiveAddress, ...] = ()
-    """Filled in by execute(): the runs whose payloads the store is to let go of."""
     then: Iterable[Event] = ()
     """More events, each of them found when all that came before it has been folded."""

@@ -19,7 +19,6 @@ GROUP = "group"
 KEY = "key"
 WORKFLOW = "workflow"
 SCHEDULE = "schedule"
-REQUESTS = "requests"
 
 _SLOT_BITS = 10
 
@@ -36,14 +35,9 @@ class Due:
     def __len__(self) -> int:
         return len(self._at_ms)
 
-    def time_of(self, key: DueKey) -> int | None:
-        """When this key falls due; None if it does not."""
-        return self._at_ms.get(key)
-
     def set(self, key: DueKey, at_ms: int) -> None:
         """This key falls due at this time, and no longer at any other."""
-        if key in self._at_ms:
-            self.clear(key)
+        self.clear(key)
         self._at_ms[key] = at_ms
         slot = at_ms >> _SLOT_BITS
         if slot <= self._opened:

@@ -26,8 +26,6 @@ ACTION = "action"
 """A run of this action may be claimed now."""
 RUN = "run"
 """This run has ended."""
-LEASE = "lease"
-"""The lease of this run has ended, and the run has not."""
 EXECUTION_PLACE = "execution place"
 """A place to execute a WebAssembly module is free, in whatever namespace it was used."""
 WORKER_DRAINS = "worker drains"
@@ -89,8 +87,6 @@ class LongPoll(msgspec.Struct, frozen=True, kw_only=True):
     """What wakes it."""
     is_empty: Callable[[State, Any, Message], bool]
     """Whether a reply says nothing, so that the message may wait."""
-    subjects_now: Callable[[State, Any], Sequence[Subject]] = lambda state, message: ()
-    """What else wakes a command as things stand; it is looked up when it was asked in vain."""
     turn: Turn = Turn.QUERIES
     ended_by: Callable[[Any], Iterable[Subject]] = lambda message: ()
     """What ends the wait: the message is not asked again, but told its empty reply."""

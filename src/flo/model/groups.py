@@ -176,6 +176,7 @@ class DeadRecordPage(Message):
 @operation(
     opcode=70,
     permission=Permission.STREAMS_MANAGE,
+    repeatable=False,
     http=Route(
         "POST",
         "/streams/{name}/groups/{group}",
@@ -208,6 +209,7 @@ class CreateGroup(Command[Nothing]):
 @operation(
     opcode=71,
     permission=Permission.STREAMS_MANAGE,
+    repeatable=False,
     http=Route("DELETE", "/streams/{name}/groups/{group}", errors=(404,), names=IN_PATH),
 )
 class DeleteGroup(Command[Nothing]):
@@ -249,7 +251,6 @@ class LeaveGroup(Command[Nothing]):
 @operation(
     opcode=74,
     permission=Permission.STREAMS_READ,
-    repeatable=True,
     http=Route(
         "POST",
         "/streams/{name}/groups/{group}/read",
@@ -281,7 +282,6 @@ class ReadGroup(Command[GroupRecords]):
 @operation(
     opcode=75,
     permission=Permission.STREAMS_READ,
-    repeatable=True,
     http=Route(
         "POST",
         "/streams/{name}/groups/{group}/ack",
@@ -379,6 +379,7 @@ class ClaimRecords(Command[ClaimedRecords]):
 @operation(
     opcode=83,
     permission=Permission.STREAMS_MANAGE,
+    repeatable=False,
     http=Route(
         "POST", "/streams/{name}/groups/{group}/dlq/requeue", errors=(404, 409), names=IN_PATH
     ),
@@ -399,6 +400,7 @@ class RequeueDeadRecords(Command[DeadLettersChanged]):
 @operation(
     opcode=84,
     permission=Permission.STREAMS_MANAGE,
+    repeatable=False,
     http=Route("DELETE", "/streams/{name}/groups/{group}/dlq", errors=(404,), names=IN_PATH),
 )
 class PurgeDeadRecords(Command[DeadLettersChanged]):

@@ -38,6 +38,7 @@ class NamespacePage(Message):
 @operation(
     opcode=50,
     permission=Permission.NAMESPACES_WRITE,
+    repeatable=False,
     http=Route("POST", "/namespaces", status=201, errors=(409,)),
 )
 class CreateNamespace(Command[NamespaceMade]):
@@ -49,6 +50,7 @@ class CreateNamespace(Command[NamespaceMade]):
 @operation(
     opcode=51,
     permission=Permission.NAMESPACES_WRITE,
+    repeatable=False,
     http=Route("DELETE", "/namespaces/{name}", errors=(404, 409)),
 )
 class DeleteNamespace(Command[Nothing]):

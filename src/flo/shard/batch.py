@@ -1,22 +1,22 @@
 """What has been decided since the last append: written as a whole, and heard of after that."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+
+from msgspec.structs import replace
 
 from flo.engine.callers import CallerNoted
-from flo.engine.decision import Unfilled
 from flo.engine.long_poll import Turn
-from flo.engine.machine import PAYLOAD_LENGTHS, QUERIES
+from flo.engine.machine import PAYLOAD_LENGTHS
 from flo.model.base import Event, Message
 from flo.model.declare.catalog import OPERATIONS
 from flo.model.storage.archive import ArchiveAddress, Archived
 from flo.model.storage.caller import Caller
-from flo.model.storage.payloads import LargePayload
 from flo.shard.chunks import Chunks
 from flo.shard.submission import Answer, Submission
 
-MESSAGES_MAX = 300
-LENGTH_MAX = 1024 * 1024
-"""Bytes of payload in one append, about: whoever comes meanwhile waits for all of it."""
+MESSAGES_MAX = 1_000
+LENGTH_MAX = 64 * 1024 * 1024
+"""Bytes of payload in one append, about: a log has a bound on what it takes at a time."""
 FEW_MESSAGES = 4
 FEW_EVENTS = 100
 SMALL_LENGTH = 64 * 1024
@@ -28,25 +28,18 @@ _OPCODES = {one.message: one.opcode for one in OPERATIONS}
 class CallerPart:
     """The events of one caller's commands that were decided at one time."""
 
-    def __init__(self, note: CallerNoted, caller: Caller, index: int) -> None:
-        self.note = note
-        self.caller = caller
+    def __init__(self, noted: CallerNoted, index: int) -> None:
+        self.noted = noted
         self.index = index
-        self.messages: list[type[Message]] = []
+        self._counts: dict[int | str, int] = {}
+
+    def count(self, message: Message) -> None:
+        operation = _OPCODES.get(type(message)) or type(message).__name__
+        self._counts[operation] = self._counts.get(operation, 0) + 1
 
     def complete(self, end: int) -> CallerNoted:
-        counts: dict[type[Message], int] = {}
-        for kind in self.messages:
-            counts[kind] = counts.get(kind, 0) + 1
-        operations: list[int | str] = []
-        for kind, count in counts.items():
-            operations += (_OPCODES.get(kind) or kind.__name__, count)
-        return CallerNoted(
-            at_ms=self.note.at_ms,
-            caller=self.note.caller,
-            operations=tuple(operations),
-            events=end - self.index - 1,
-        )
+        operations = tuple(self._counts.items())
+        return replace(self.noted, operations=operations, events=end - self.index - 1)
 
 
 class Batch:
@@ -56,11 +49,7 @@ class Batch:
         self.archived: dict[ArchiveAddress, Archived] = {}
         self.removed: list[ArchiveAddress] = []
         self.chunks = Chunks()
-        self.payloads: list[LargePayload] = []
-        self.payloads_removed: list[ArchiveAddress] = []
         self.answered: list[tuple[Submission, list[Answer]]] = []
-        self.unfilled: list[tuple[Submission, Unfilled]] = []
-        """Answers that lack what is in the store."""
         self.queries: list[Submission] = []
         """They are answered by the state as this batch leaves it."""
         self.unready: list[Submission] = []
@@ -72,7 +61,7 @@ class Batch:
 
     @property
     def is_empty(self) -> bool:
-        return not (self.taken or self.answered or self.unfilled)
+        return not (self.taken or self.answered)
 
     @property
     def is_full(self) -> bool:
@@ -97,26 +86,22 @@ class Batch:
         begin, self._offered_counts[turn] = self._offered_counts[turn], len(self.events)
         return self.events[begin:]
 
-    def goes_on(self, caller: Caller, now_ms: int) -> bool:
-        """Whether what this caller asks for now belongs to the part that was begun last."""
-        if not self._callers:
-            return False
-        last = self._callers[-1]
-        return last.note.at_ms == now_ms and (last.caller is caller or last.caller == caller)
+    def begins(self, caller: Caller, now_ms: int) -> CallerNoted | None:
+        """What comes before an event of this caller; nothing if its part goes on."""
+        if self._callers:
+            noted = self._callers[-1].noted
+            if noted.at_ms == now_ms and noted.caller == caller:
+                return None
+        return CallerNoted(at_ms=now_ms, caller=caller)
 
-    def add(
-        self, events: Sequence[Event], message: Message, caller: Caller, note: CallerNoted | None
-    ) -> None:
-        """What a command has led to; if a note of its caller is first, that begins a part."""
-        if note is not None:
-            self._callers.append(CallerPart(note, caller, len(self.events)))
-        self._callers[-1].messages.append(type(message))
+    def add(self, events: Sequence[Event], begins: CallerNoted | None, message: Message) -> None:
+        """What a command has led to; if it is the first one of a caller, that begins a part."""
+        if not events:
+            return
+        if begins is not None:
+            self._callers.append(CallerPart(begins, len(self.events)))
+        self._callers[-1].count(message)
         self.events += events
-
-    def note(self, event: Event) -> None:
-        """What is remembered of the request whose commands were decided last."""
-        assert self._callers, "a request that led to nothing is not noted"
-        self.events.append(event)
 
     def close(self) -> None:
         """Say of every part what it is made of."""
@@ -132,32 +117,20 @@ class Batch:
         else:
             self.answered.append((submission, answers))
 
-    def tell(self, submission: Submission, reply: Answer) -> None:
-        """A command that may wait, or a query, has its answer."""
-        if isinstance(reply, Unfilled):
-            self.unfilled.append((submission, reply))
-        elif type(submission.messages[0]) in QUERIES:
-            self.answered.append((submission, [reply]))
-        else:
-            self.answer(submission, [reply])
-
     def remove(self, address: ArchiveAddress) -> None:
         """Let the archive go of a row, even of one that this batch has just filed."""
         self.removed.append(address)
         self.archived.pop(address, None)
 
-    def deliver(self, fill: Callable[[Submission, Unfilled], None]) -> None:
-        """Hand out the answers; `fill` is given those that lack something."""
+    def deliver(self) -> None:
+        """Hand out the answers."""
         for submission, answers in self.answered:
             submission.answer(answers)
-        for submission, reply in self.unfilled:
-            fill(submission, reply)
 
     def everyone(self) -> list[Submission]:
         """All who wait for what becomes of this batch."""
         answered = (submission for submission, _ in self.answered)
-        unfilled = (submission for submission, _ in self.unfilled)
-        return [*self.taken, *self.unready, *answered, *unfilled]
+        return [*self.taken, *self.unready, *answered]
 
 
 def _payload_length(messages: Sequence[Message]) -> int:

@@ -116,8 +116,6 @@ class LongPolls:
                 self._queries.setdefault(subject, {})[submission] = None
             return partial(_remove, self._queries, subjects, submission)
         submission.alike = poll.alike(state, message)
-        submission.also = poll.subjects_now(state, message)
-        subjects += tuple(submission.also)
         queues, key = self._queues[poll.turn], (type(message), submission.alike)
         for subject in subjects:
             of_subject = queues.setdefault(subject, {})
@@ -127,10 +125,8 @@ class LongPolls:
         return partial(_leave_queues, queues, subjects, key, submission)
 
     def stay(self, submission: Submission, poll: LongPoll, now_ms: int, state: State) -> None:
-        """Let one that was asked in vain wait on, in other queues if it belongs there now."""
-        message = submission.messages[0]
-        stands = submission.alike, submission.also
-        if (poll.alike(state, message), poll.subjects_now(state, message)) != stands:
+        """Let one that was asked in vain wait on, in another queue if it belongs there now."""
+        if poll.alike(state, submission.messages[0]) != submission.alike:
             submission.unpark()
             self.park(submission, poll, submission.empty_reply, now_ms, state)
 

@@ -5,13 +5,11 @@ from typing import Any, TypeAlias
 
 import structlog
 
-from flo.engine.long_poll import Subject
 from flo.model.base import Message
 from flo.model.errors import FloError
 from flo.model.storage.caller import SERVER, Caller
-from flo.model.storage.request_keys import RequestKeys
-from flo.shard.cache.records import Fetched
 from flo.shard.clock import ScheduledCall
+from flo.shard.record_cache import Fetched
 
 Answer: TypeAlias = Message | FloError
 _logger = structlog.get_logger("flo.shard")
@@ -27,14 +25,11 @@ class Submission:
         "_done",
         "_leave",
         "alike",
-        "also",
-        "asked_count",
         "caller",
         "empty_reply",
         "fetched",
         "fetched_at",
         "is_early",
-        "keys",
         "messages",
         "records",
         "until_ms",
@@ -45,14 +40,11 @@ class Submission:
         messages: Sequence[Message],
         done: Done,
         caller: Caller = SERVER,
-        keys: RequestKeys | None = None,
         *,
         is_early: bool = False,
     ) -> None:
         self.messages = messages
         self.caller = caller
-        self.keys = keys
-        """What tells its messages from all others, so that none is carried out twice."""
         self.is_early = is_early
         """Whether its commands are answered before that is durable: it is gone with the process."""
         self.fetched: Mapping[Hashable, Any] = {}
@@ -61,16 +53,12 @@ class Submission:
         """How many keyed runs had finished when the archive was last asked."""
         self.records: Fetched = {}
         """The records that were fetched for it last."""
-        self.asked_count = 0
-        """How often it was asked again, because the store did not have what its reply lacked."""
         self.until_ms: int | None = None
         """How long it may wait, once it has begun to."""
         self.empty_reply: Answer | None = None
         """What it is told if its wait ends; None if it is to be asked once more."""
         self.alike: Hashable = None
         """What it has in common with those it waits in line with."""
-        self.also: Sequence[Subject] = ()
-        """What it waits for only as things stand."""
         self._done: Done | None = done
         self._alarm: ScheduledCall | None = None
         self._leave: Callable[[], None] | None = None

@@ -85,7 +85,7 @@ def prepared(shell, client, tmp_path, monkeypatch):
     (tmp_path / "emails.py").write_text("import flo\nworker = flo.ActionWorker()\n")
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.delitem(sys.modules, "emails", raising=False)
-    monkeypatch.setattr(flo.server.server, "run", lambda config, **_: 0)
+    monkeypatch.setattr(flo.server.server, "run", lambda config: 0)
     monkeypatch.setattr(flo.worker.actions.worker.ActionWorker, "run", lambda worker: None)
     monkeypatch.setattr(flo.cli.worker.reload.Reloader, "run", lambda reloader: 0)
     prepare_namespaces(client)

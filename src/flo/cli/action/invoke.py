@@ -8,7 +8,6 @@ from flo.cli.app.derive import operation_command
 from flo.cli.app.options import Format, GlobalSettings
 from flo.cli.app.output import lines, payload_text, show
 from flo.cli.app.parameters import Argument, Flag
-from flo.cli.app.say import say
 from flo.cli.app.waiting import status_line
 from flo.model.errors import Unavailable
 from flo.model.ids import RunId
@@ -79,7 +78,7 @@ def _wait(
     from flo.client.handles.invocation import RunUnsuccessful
 
     if settings.format is Format.TEXT and not is_immediate:
-        say(f"Result: {run_id}")
+        click.echo(f"Result: {run_id}")
     try:
         with status_line(flo, run_id):
             result = flo.actions.wait(run_id, timeout_s)

@@ -11,7 +11,7 @@ import traceback
 
 import click
 
-from flo.cli.app.say import say
+from flo.cli.app.printable import printable
 from flo.model.errors import Corrupt, FloError, NotFound, Unavailable, Unexpected
 
 NOT_FOUND = 1
@@ -61,9 +61,9 @@ def report(error: Exception) -> int:
     """Print it on stderr; return the exit code."""
     code = _exit_code(error)
     if code == INTERNAL or os.environ.get("FLO_DEBUG"):
-        say("".join(traceback.format_exception(error)), err=True, nl=False)
+        traceback.print_exception(error)
     for line in (f"Error: {_message(error)} [{_code(error)}]", *_hints(error)):
-        say(line, err=True)
+        click.echo(printable(line), err=True)
     return code
 
 

@@ -11,7 +11,6 @@ import click
 from flo.cli.app.derive import operation_command
 from flo.cli.app.options import GlobalSettings
 from flo.cli.app.parameters import Flag
-from flo.cli.app.say import say
 from flo.cli.stream.records import printing
 from flo.model.errors import Unavailable
 from flo.model.ids import BLOCK_MS_MAX
@@ -140,7 +139,7 @@ def _read(
             if not reading.follow or deadline.is_over:
                 raise
             if not is_reported:
-                say(f"Waiting for the server: {problem.message}", err=True)
+                click.echo(f"Waiting for the server: {problem.message}", err=True)
                 is_reported = True
         sleep(RETRY_S)
 

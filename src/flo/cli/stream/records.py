@@ -13,9 +13,8 @@ import click
 
 from flo.cli.app.options import Format
 from flo.cli.app.output import payload_text, show, to_json
+from flo.cli.app.printable import printable
 from flo.cli.app.progress import Progress, progress
-from flo.cli.app.say import say
-from flo.core.printable import printable
 from flo.model.declare.payload import payload_to_json
 from flo.model.storage.records import StreamRecord
 
@@ -42,9 +41,9 @@ class RecordPrinter:
             return
         match self._form:
             case Format.TEXT:
-                say("\n".join(map(record_text, records)))
+                click.echo("\n".join(map(record_text, records)))
             case Format.JSON if self._endless:
-                say("\n".join(to_json(record_json(one), indent=0) for one in records))
+                click.echo("\n".join(to_json(record_json(one), indent=0) for one in records))
             case Format.JSON:
                 self._show_in_array(records)
             case Format.RAW:
@@ -55,15 +54,15 @@ class RecordPrinter:
     def end(self) -> None:
         match self._form:
             case Format.TEXT if not self.count:
-                say(NONE)
+                click.echo(NONE)
             case Format.JSON if not self._endless:
-                say("\n]" if self.count else "[]")
+                click.echo("\n]" if self.count else "[]")
             case _:
                 pass
 
     def _show_in_array(self, records: Sequence[StreamRecord]) -> None:
         text = ",\n".join(f"  {to_json(record_json(record), indent=0)}" for record in records)
-        say((",\n" if self.count else "[\n") + text, nl=False)
+        click.echo((",\n" if self.count else "[\n") + text, nl=False)
 
 
 @contextmanager

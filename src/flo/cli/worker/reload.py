@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeAlias
 
-from flo.cli.app.say import say
+import click
 
 LOOK_S = 1.0
 """How often to look at the files."""
@@ -113,7 +113,7 @@ def _names(changed: Sequence[str]) -> str:
 
 
 def _print(line: str) -> None:
-    say(line, err=True)
+    click.echo(line, err=True)
 
 
 @contextmanager

@@ -18,9 +18,8 @@ import msgspec
 from flo.cli.app.errors import REFUSED
 from flo.cli.app.options import GlobalSettings
 from flo.cli.app.output import show
-from flo.cli.app.say import say
+from flo.cli.app.printable import printable
 from flo.cli.workflow.options import Document
-from flo.core.printable import printable
 from flo.model.errors import Invalid
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ def print_problems(found: list[dict[str, Any]], document: Document) -> None:
 
     if found:
         problems = msgspec.convert(found, list[Problem])
-        say(problems_text(problems, document), err=True)
+        click.echo(printable(problems_text(problems, document)), err=True)
 
 
 def problems_text(problems: "Sequence[Problem]", document: Document) -> str:

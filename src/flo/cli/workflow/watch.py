@@ -20,9 +20,8 @@ import click
 from flo.cli.app.command import FloCommand
 from flo.cli.app.options import Format, GlobalSettings, pass_settings
 from flo.cli.app.output import NOTHING, payload_text, time_text, to_json
-from flo.cli.app.say import say
-from flo.cli.workflow.progress import detail_text, place_text, run_value
-from flo.core.printable import printable
+from flo.cli.app.printable import printable
+from flo.cli.workflow.executions import detail_text, place_text, run_value
 from flo.model.errors import TimedOut, Unavailable
 from flo.model.executions.history import HistoryView
 from flo.model.ids import RunId
@@ -71,7 +70,7 @@ def watch(settings: GlobalSettings, run: RunId) -> None:
                 read = partial(history.entries_up_to, view.history_count)
                 for entry in retrying(line, read):
                     line.hide()
-                    say(_entry_text(settings.format, entry))
+                    click.echo(_entry_text(settings.format, entry))
                 line.show(view)
     _show_end(settings, view)
 
@@ -100,7 +99,7 @@ def retrying(line: "StatusLine", ask: Callable[[], _Answer]) -> _Answer:
                 raise
             if not is_reported:
                 line.hide()
-                say(f"Waiting for the server: {error.message}", err=True)
+                click.echo(f"Waiting for the server: {error.message}", err=True)
             is_reported = True
             time.sleep(RETRY_S)
 
@@ -192,7 +191,7 @@ def _show_end(settings: GlobalSettings, run: WorkflowRunView) -> None:
     from flo.client.handles.execution import WorkflowUnsuccessful
 
     if settings.format is Format.JSON:
-        say(to_json(run_value(run), indent=-1))
+        click.echo(to_json(run_value(run), indent=-1))
     if run.status is not WorkflowStatus.COMPLETED:
         unsuccessful = WorkflowUnsuccessful(run)
         unsuccessful.add_note(f"See why with: flo workflow explain {run.run_id}")
@@ -203,7 +202,7 @@ def _show_end(settings: GlobalSettings, run: WorkflowRunView) -> None:
         raise unsuccessful
     if settings.format is Format.TEXT:
         output = payload_text(run.output)
-        say(f"{run.run_id} is {run.status}{f': {output}' if output else ''}")
+        click.echo(printable(f"{run.run_id} is {run.status}{f': {output}' if output else ''}"))
 
 
 def _progress(run: WorkflowRunView) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 from flo.client.payloads.records import length_of
 from flo.model.base import Message
+from flo.model.declare.operation import may_repeat
 from flo.model.groups import ReadGroup
 from flo.model.kv import PutKey
 from flo.model.runs import Claim, Complete, Invoke
@@ -41,17 +42,7 @@ LAST = frozenset({FORM_OF[Claim].opcode, FORM_OF[ReadGroup].opcode})
 class PendingCall:
     """One message on its way: what is asked, who waits, and until when."""
 
-    __slots__ = (
-        "deadline_s",
-        "form",
-        "future",
-        "key",
-        "message",
-        "number",
-        "once",
-        "refusals",
-        "sent_at_s",
-    )
+    __slots__ = ("deadline_s", "form", "future", "message", "once")
 
     def __init__(
         self,
@@ -60,21 +51,17 @@ class PendingCall:
         future: asyncio.Future[Any],
         deadline_s: float,
         once: bool,
-        key: str | None = None,
     ) -> None:
         self.form = form
         self.message = message
         self.future = future
         self.deadline_s = deadline_s
         self.once = once
-        self.refusals = 0
-        """How often the server had no room for it."""
-        self.key = key
-        """What the user tells it from all others by."""
-        self.number: int | None = None
-        """What the session tells it from all others by, from when it is first sent."""
-        self.sent_at_s: float | None = None
-        """When it was first sent."""
+
+    @property
+    def may_be_repeated(self) -> bool:
+        """Whether it may be sent again when its connection has broken."""
+        return not self.once and may_repeat(self.message)
 
     def refuse(self, error: Exception) -> None:
         if not self.future.done():

@@ -17,8 +17,6 @@ from flo.engine.context import Context
 from flo.engine.decision import Decision
 from flo.engine.due import RUN
 from flo.engine.runs.events import RunClaimed
-from flo.engine.runs.inputs.fill import assigned
-from flo.engine.runs.inputs.spill import input_address
 from flo.engine.runs.queue import lane_key
 from flo.engine.runs.records import Run
 from flo.engine.state import Space, State
@@ -31,12 +29,9 @@ from flo.model.ids import (
     ActionName,
     Labels,
     Namespace,
-    RunId,
     run_id_of,
 )
 from flo.model.runs import Assigned, Claim, RunStatus, Task
-from flo.model.storage.archive import ArchiveAddress
-from flo.model.storage.payloads import StoredPayload
 from flo.workflow.plan.rate import Rate
 
 PAYLOADS_PER_CLAIM_LENGTH_MAX = 4 * 1024 * 1024
@@ -44,6 +39,8 @@ HELD_PER_WORKER_MAX = 10_000
 """What a worker holds is given up in one commit when it leaves."""
 GUEST_GRACE_MS = 10_000
 LISTED_MAX = 10
+FULL_RETRY_MS = 100
+"""A claim of a worker that holds as much as it may is asked again after this."""
 
 
 def decide_claim(state: State, command: Claim, context: Context) -> Decision:
@@ -53,7 +50,6 @@ def decide_claim(state: State, command: Claim, context: Context) -> Decision:
         return Decision(Assigned(draining=True))
     labels = worker.labels if worker else None
     tasks: list[Task] = []
-    stored: dict[RunId, ArchiveAddress] = {}
     events: list[Event] = []
     length = 0
     if worker is not None:
@@ -61,10 +57,7 @@ def decide_claim(state: State, command: Claim, context: Context) -> Decision:
     limit = min(command.max_tasks, _room(state, command))
     ready = _ready_runs(space, command, labels, context)
     for run in islice(ready, limit):
-        action, payload = space.settings(run.action), run.input
-        if isinstance(payload, StoredPayload):
-            stored[run.run_id] = input_address(space, run)
-            length, payload = length + payload.length, b""
+        action = space.settings(run.action)
         lease_ms = _lease_ms(action)
         lease_expires_at_ms = context.now_ms + lease_ms if lease_ms else None
         events.append(
@@ -81,24 +74,20 @@ def decide_claim(state: State, command: Claim, context: Context) -> Decision:
             Task(
                 task_id=run.run_id,
                 task_type=run.action,
-                payload=payload,
+                payload=run.input,
                 created_at_ms=run.created_at_ms,
                 attempt=run.attempt + 1,
                 lease_expires_at_ms=lease_expires_at_ms,
                 timeout_ms=action.timeout_ms,
             )
         )
-        length += len(payload)
+        length += len(run.input)
         if length > PAYLOADS_PER_CLAIM_LENGTH_MAX:
             break
     observations: list[Observation] = list(_begun(space, command.namespace, tasks))
     if worker is not None:
-        heard = WorkerHeard(
-            namespace=command.namespace, worker_id=command.worker_id, position=state.position
-        )
-        observations.append(heard)
-    reply = assigned(command, tasks, stored) if stored else Assigned(tasks=tasks)
-    return Decision(reply, tuple(events), tuple(observations))
+        observations.append(WorkerHeard(namespace=command.namespace, worker_id=command.worker_id))
+    return Decision(Assigned(tasks=tasks), tuple(events), tuple(observations))
 
 
 def _check_registered(worker: Worker, command: Claim) -> None:
@@ -143,8 +132,13 @@ def apply_claimed(state: State, event: RunClaimed) -> None:
 
 
 def free_at_ms(state: State, claim: Claim, now_ms: int, volatile: VolatileState) -> int | None:
-    """When an action may begin a run again as far as its rate is concerned."""
+    """When a claim that found nothing may find something, though no run becomes ready.
+
+    The worker has room again, or an action may begin a run as far as its rate is concerned.
+    """
     space = state.space(claim.namespace)
+    if _is_full(space, claim):
+        return now_ms + FULL_RETRY_MS
     times = [
         rate.next_at_ms(now_ms)
         for name in claim.actions
@@ -179,7 +173,7 @@ def _room(state: State, command: Claim) -> int:
     return max(0, room)
 
 
-def is_full(space: Space, claim: Claim) -> bool:
+def _is_full(space: Space, claim: Claim) -> bool:
     """Whether a worker holds as many tasks as it was registered for."""
     worker = space.workers.get(claim.worker_id)
     held = space.held.get(claim.worker_id, ())

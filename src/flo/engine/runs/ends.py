@@ -10,7 +10,6 @@ import msgspec
 from msgspec.structs import replace
 
 from flo.engine.due import RUN
-from flo.engine.lists.subjects import tags_of_subject
 from flo.engine.runs.events import RunCancelled, RunCompleted, RunFailed, RunTimedOut
 from flo.engine.runs.limits import give_back_permit, leave_queue
 from flo.engine.runs.records import ARCHIVE_KIND, Attempt, Run, Timing
@@ -47,7 +46,6 @@ def archived_run(space: Space, run: Run) -> Archived:
         body=_encode(run),
         dead=run.dead_lettered,
         sequence=run.sequence,
-        tags=tags_of_subject(run.subject),
     )
 
 
@@ -65,7 +63,6 @@ def finished_run(state: State, event: RunEnd) -> Run:
                 error_code=None,
                 retryable=None,
                 finished_at_ms=at_ms,
-                since_position=state.position,
                 timing=timing,
             )
         case RunCancelled(at_ms=at_ms, reason=reason):
@@ -76,10 +73,8 @@ def finished_run(state: State, event: RunEnd) -> Run:
                 error_code=CANCELLED_CODE,
                 retryable=None,
                 finished_at_ms=at_ms,
-                since_position=state.position,
                 is_delayed=False,
                 attempts=_attempts_of_cancelled(run, at_ms, reason),
-                cancelled_by=state.by,
             )
         case RunFailed(dead_lettered=dead_lettered, retryable=retryable):
             status = RunStatus.FAILED
@@ -92,7 +87,6 @@ def finished_run(state: State, event: RunEnd) -> Run:
         error_code=event.error_code,
         retryable=retryable,
         finished_at_ms=event.at_ms,
-        since_position=state.position,
         dead_lettered=dead_lettered,
         attempts=attempts_after(
             run,
@@ -141,7 +135,7 @@ def apply_cancelled(state: State, event: RunCancelled) -> None:
         if run.is_delayed:
             state.due.clear((RUN, event.namespace, event.run_id))
         else:
-            leave_queue(state, space, run)
+            leave_queue(space, run)
     space.tallies[run.action].cancelled += 1
     _finish(state, event.namespace, run)
 
@@ -161,7 +155,7 @@ def release_lease(
     if run.lease_expires_at_ms is not None:
         state.due.clear((RUN, namespace, run_id))
     space.tallies[run.action].running -= 1
-    give_back_permit(state, space, run)
+    give_back_permit(space, run)
     if failed is not None:
         count_run(space, run.worker_id, run.action, at_ms, failed=failed)
     return run

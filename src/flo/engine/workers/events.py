@@ -56,8 +56,6 @@ class WorkerDisconnected(Observation):
     namespace: Namespace
     worker_id: WorkerId
     since_ms: int
-    position: int = 0
-    """How many events the log had by then."""
 
 
 class RunsBegun(Observation):
@@ -74,7 +72,6 @@ class WorkerHeard(Observation):
 
     namespace: Namespace
     worker_id: WorkerId
-    position: int = 0
 
 
 class LoadReported(Observation):
@@ -83,8 +80,6 @@ class LoadReported(Observation):
     namespace: Namespace
     worker_id: WorkerId
     load: int | None
-    abandoned: int = 0
-    position: int = 0
 
 
 class TaskCancelled(Observation):

@@ -68,10 +68,7 @@ def decide_disconnect(state: State, command: Disconnect, context: Context) -> De
     if worker is None or worker.incarnation != command.incarnation:
         return Decision(Nothing())
     observation = WorkerDisconnected(
-        namespace=command.namespace,
-        worker_id=command.worker_id,
-        since_ms=command.since_ms,
-        position=state.position,
+        namespace=command.namespace, worker_id=command.worker_id, since_ms=command.since_ms
     )
     return Decision(Nothing(), observations=(observation,))
 
@@ -83,9 +80,9 @@ def decide_lose(state: State, command: LoseWorker, context: Context) -> Decision
     connection = connection_of(worker, command.namespace, context)
     if connection is not WorkerConnection.DISCONNECTED:
         return Decision(Nothing())
-    since = context.volatile.disconnected_since(command.namespace, command.worker_id)
-    assert since is not None
-    if context.now_ms - since.at_ms < command.grace_ms:
+    since_ms = context.volatile.disconnected_since_ms(command.namespace, command.worker_id)
+    assert since_ms is not None
+    if context.now_ms - since_ms < command.grace_ms:
         return Decision(Nothing())
     return Decision(Nothing(), (_lost(worker, command.namespace, context),))
 
@@ -113,12 +110,7 @@ def decide_resume(state: State, command: ResumeWorker, context: Context) -> Deci
         status=WorkerStatus.DRAINING if worker.draining else WorkerStatus.ACTIVE,
         lost=lost,
     )
-    heard = LoadReported(
-        namespace=command.namespace,
-        worker_id=command.worker_id,
-        load=None,
-        position=state.position,
-    )
+    heard = LoadReported(namespace=command.namespace, worker_id=command.worker_id, load=None)
     return Decision(reply, (back,), (connected(command.namespace, command.worker_id), heard))
 
 
@@ -149,7 +141,7 @@ def connection_of(
         return None
     if worker.lost_at_ms is not None:
         return WorkerConnection.LOST
-    if context.volatile.disconnected_since(namespace, worker.worker_id) is not None:
+    if context.volatile.disconnected_since_ms(namespace, worker.worker_id) is not None:
         return WorkerConnection.DISCONNECTED
     return WorkerConnection.CONNECTED
 
@@ -181,10 +173,10 @@ def holds(space: Space, worker_id: WorkerId, run_id: RunId, attempt: int) -> boo
 
 
 def _lost(worker: Worker, namespace: Namespace, context: Context) -> WorkerLost:
-    since = context.volatile.disconnected_since(namespace, worker.worker_id)
+    since_ms = context.volatile.disconnected_since_ms(namespace, worker.worker_id)
     return WorkerLost(
         namespace=namespace,
         worker_id=worker.worker_id,
         at_ms=context.now_ms,
-        since_ms=since.at_ms if since is not None else context.now_ms,
+        since_ms=since_ms or context.now_ms,
     )

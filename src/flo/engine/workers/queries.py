@@ -52,7 +52,7 @@ def _worker_view(
     namespace: Namespace, space: Space, worker: Worker, context: Context
 ) -> WorkerView:
     presence = context.volatile.heard(namespace, worker.worker_id)
-    load = leased_count(space, worker) + presence.abandoned
+    load = leased_count(space, worker)
     if worker.worker_type is WorkerType.STREAM:  # its consumers may be called otherwise
         load = max(load, presence.reported_load or 0)
     processes = space.processes[worker.worker_id].values()
@@ -74,7 +74,6 @@ def _worker_view(
         connection=connection_of(worker, namespace, context),
         build_id=worker.build_id,
         handlers=[_handler_view(handler) for handler in worker.handlers],
-        abandoned=presence.abandoned,
     )
 
 

@@ -18,7 +18,6 @@ from flo.engine.workflows.events import (
     SignalTimedOut,
     StepEnded,
     StepHeld,
-    StepReportedLate,
     StepStarted,
     StepUndone,
     WorkflowFinished,
@@ -35,12 +34,7 @@ from flo.workflow.steps import TargetKind
 DETAIL_LENGTH_MAX = 1_024
 
 HistoryEvent: TypeAlias = (
-    ExecutionEvent
-    | WorkflowStarted
-    | WorkflowFinished
-    | PlanNoted
-    | PollExhausted
-    | StepReportedLate
+    ExecutionEvent | WorkflowStarted | WorkflowFinished | PlanNoted | PollExhausted
 )
 Entries: TypeAlias = Sequence[HistoryEntry]
 
@@ -105,12 +99,6 @@ def _action_ended(event: ActionEnded, at: Branch) -> Entries:
 
 def _left_unknown(event: AttemptLeftUnknown, at: Branch) -> Entries:
     return (_entry("attempt_unknown", event, event.end.value, event.step, at.attempt),)
-
-
-def _reported_late(event: StepReportedLate, at: Branch) -> Entries:
-    detail = f"{event.awaited} by {event.worker_id}: {event.outcome}"
-    entry = _entry("late_report", event, detail, event.step, event.attempt)
-    return (replace(entry, error_code=event.error_code),)
 
 
 def _step_ended(event: StepEnded, at: Branch) -> Entries:
@@ -211,7 +199,6 @@ ENTRIES: dict[type[Event], Callable[[Any, Branch], Entries]] = {
     StepHeld: _step_held,
     ActionEnded: _action_ended,
     AttemptLeftUnknown: _left_unknown,
-    StepReportedLate: _reported_late,
     StepEnded: _step_ended,
     BranchOpened: _branch_opened,
     BranchEnded: _branch_ended,

@@ -7,7 +7,6 @@ import msgspec
 from flo.model.base import Record
 from flo.model.errors import CANCELLED_CODE, FAILURE_CODE
 from flo.model.ids import RunId
-from flo.model.storage.since import Since
 from flo.model.views.attempts import AttemptEnd
 from flo.model.workflows import (
     MAIN,
@@ -18,7 +17,6 @@ from flo.model.workflows import (
     WorkflowName,
     WorkflowStatus,
 )
-from flo.workflow.limits import ExecutionLimits
 from flo.workflow.outcome import StepError
 
 CANCELLED = "flo.Cancelled"
@@ -48,8 +46,8 @@ class Branch(Record):
     """Where to go on when the run is resumed."""
     visit: int = 1
     """How often the execution has come to the step; an item and its join are of the same visit."""
-    since: Since | None = None
-    """Since when it waits so; events leave it out."""
+    since_position: int = 0
+    """The index of the event since which it waits so."""
 
 
 class StepResult(Record):
@@ -175,8 +173,6 @@ class WorkflowRun(Record):
     """The key under which its workflow limits how many run at a time."""
     subject: str | None = None
     """Whom its payloads are about, and those of what it starts."""
-    limits: ExecutionLimits | None = None
-    """The bounds of the server that it was started on; None are the defaults."""
 
 
 class HistoryEntry(Record):
@@ -212,8 +208,6 @@ class WorkflowRecord(Record):
     """The end of it; what came before is filed in as many parts as the history."""
     definition: bytes = b""
     """The digest of the text that it was an execution of."""
-    position: int = 0
-    """The index of the event that ended it."""
 
 
 class WorkflowSummary(Record):
@@ -227,7 +221,6 @@ class WorkflowSummary(Record):
     created_at_ms: int
     finished_at_ms: int
     attributes: Attributes
-    subject: str | None = None
 
 
 def error_of(ended: StepResult | Ending) -> StepError | None:

@@ -13,7 +13,7 @@ from flo.model import (
     workflows,
 )
 from flo.model.declare.operation import DECLARED, Operation
-from flo.model.executions import definitions, history, steps
+from flo.model.executions import history, steps
 
 NOUNS = (
     actions,
@@ -24,7 +24,6 @@ NOUNS = (
     groups,
     kv,
     workflows,
-    definitions,
     history,
     steps,
     schedules,

@@ -10,35 +10,26 @@ from flo.model.base import Message
 from flo.model.declare.operation import DECLARED, Command, Query
 from flo.model.errors import Unavailable
 from flo.model.storage.caller import Caller, Source
-from flo.model.storage.request_keys import RequestKeys, chosen_key, key_of
-from flo.server.budget import MemoryBudget, length_of, unlimited
 
 REASON_HEADER = "flo-reason"
 """Why a request is made, for the log."""
 REASON_LENGTH_MAX = 256
-KEY_HEADER = "idempotency-key"
-"""What tells a request from all others: however often it is heard, it is carried out once."""
 
 R = TypeVar("R", bound=Message)
 
 
 class Backend(Protocol):
-    async def ask(
-        self, message: Message, caller: Caller, keys: RequestKeys | None = None
-    ) -> Message:
+    async def ask(self, message: Message, caller: Caller) -> Message:
         """Carry out a command or answer a query; a refusal is raised."""
         ...
 
 
 class EngineGateway:
-    def __init__(self, engine: Backend, budget: MemoryBudget | None = None) -> None:
+    def __init__(self, engine: Backend) -> None:
         self._engine = engine
-        self._budget = budget or unlimited()
         self._waits: set[asyncio.Future[Message]] = set()
         self._stopping = asyncio.Event()
         self._caller = Caller(source=Source.HTTP)
-        self._key: str | None = None
-        self._keys_used = 0
         self.changes = asyncio.Lock()
         """Held by whoever changes some settings and keeps the others as they were read."""
 
@@ -52,22 +43,18 @@ class EngineGateway:
             address=address,
             reason=reason[:REASON_LENGTH_MAX] if reason else None,
         )
-        bound._key = request.headers.get(KEY_HEADER)
         return bound
 
     async def ask(self, message: Command[R] | Query[R]) -> R:
-        self._admit(message)
-        reply = await self._engine.ask(message, self._caller, self._keys_of(message))
-        return _reply_to(message, reply)
+        return _reply_to(message, await self._engine.ask(message, self._caller))
 
     async def wait(self, message: Command[R] | Query[R], request: Request[Any, Any, Any]) -> R:
         """Ask for what may take long. It is given up when the client leaves or the door closes.
 
         A task that is given to a client who has left would be lost until its lease ends.
         """
-        self._admit(message)
         asked: asyncio.Future[Message] = asyncio.ensure_future(
-            self._engine.ask(message, self._caller, self._keys_of(message))
+            self._engine.ask(message, self._caller)
         )
         left = asyncio.ensure_future(_departure(request))
         self._waits.add(asked)
@@ -83,24 +70,6 @@ class EngineGateway:
         if asked.cancelled():  # if it is the client who left, nobody hears this
             raise Unavailable("the server is stopping", code="server_stopping")
         return _reply_to(message, asked.result())
-
-    def _admit(self, message: Message) -> None:
-        """The body that it came in is in the budget already."""
-        refusal = self._budget.refusal([message], length_of([message], 0))
-        if refusal is not None:
-            raise refusal
-
-    def _keys_of(self, message: Message) -> RequestKeys | None:
-        """The key of the request, for its commands; those that follow on the first have a number.
-
-        What has a key of its own goes by that.
-        """
-        if self._key is None or not isinstance(message, Command):
-            return None
-        if getattr(message, "idempotency_key", None) is not None:
-            return None
-        self._keys_used += 1
-        return chosen_key(key_of(self._key, self._keys_used))
 
     def stop(self) -> None:
         """Nobody waits any longer."""

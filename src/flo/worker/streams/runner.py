@@ -73,7 +73,7 @@ class RecordRunner(HandlerRunner[HeldRecord, StreamContext]):
                     call.task.task_id,
                 )
         finally:
-            self._ended(call)
+            self._running.discard(call)
             release()
 
     def _overdue(self, call: HandlerCall[HeldRecord, StreamContext]) -> None:

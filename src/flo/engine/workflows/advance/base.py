@@ -18,7 +18,6 @@ from flo.model.ids import ActionName, Namespace, RunId
 from flo.model.runs import RunStatus
 from flo.model.views.attempts import AttemptEnd
 from flo.model.workflows import RUN_PREFIX, BranchName
-from flo.workflow.limits import EVENT_LIMIT_REACHED, STEP_LIMIT_REACHED
 from flo.workflow.outcome import EXECUTION_FAILURE, TARGET_DISABLED, TARGET_NOT_FOUND, StepError
 from flo.workflow.plan.plan import Plan
 from flo.workflow.plan.progress import Next, PlanProgress, Result
@@ -127,22 +126,8 @@ class Advance:
             depth=parent.depth + 1,
             limit_key=limit_key_of(deployed.definition, payload),
             subject=parent.subject,
-            limits=parent.limits,
         )
         return WorkflowStarted(namespace=self.namespace, run=child)
-
-    def bound_reached(self, branch: BranchName) -> StepError | None:
-        """Why the execution may do nothing more, if it has done as much as it may."""
-        execution, pace = self.execution, self.execution.pace
-        if execution.step_count >= pace.steps:
-            return _bound(f"{pace.steps} steps", "steps", STEP_LIMIT_REACHED)
-        if execution.event_count >= pace.events:
-            return _bound(f"{pace.events} events", "events", EVENT_LIMIT_REACHED)
-        return None
-
-    def delayed_until_ms(self, branch: BranchName, now: Branch) -> int | None:
-        """When a branch may begin its next step; None if now."""
-        return self.execution.pace.delayed_until_ms(self.execution.behind_ms, self.now_ms)
 
     def next_of_plan(
         self,
@@ -192,15 +177,6 @@ class Advance:
             worker_id=run.worker_id,
         )
         return (event,)
-
-
-def _bound(most: str, which: str, code: str) -> StepError:
-    return StepError(
-        message=f"{most} are the most that the run may have: let its loop end, or raise "
-        f"limits.{which} of the workflow and workflow_max_{which} of the server",
-        code=code,
-        retryable=False,
-    )
 
 
 def _refused(outcome: str, message: str, code: str | None = None) -> Refused:

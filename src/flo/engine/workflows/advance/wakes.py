@@ -9,7 +9,6 @@ from flo.engine.state import Space
 from flo.engine.workflows.advance.base import Advance
 from flo.engine.workflows.advance.ends import begin_compensation
 from flo.engine.workflows.advance.moves import (
-    FAILED,
     BeginItem,
     EndAttempt,
     EndCall,
@@ -149,9 +148,6 @@ def wake(advance: Advance, branch: BranchName, now: Branch) -> Moves:
             step = advance.execution.step(branch)
             assert isinstance(step, SignalStep)
             return time_out_signal(advance, branch, step)
-        case BranchPhase.PACE:
-            assert now.goal is not None
-            return (EnterStep(branch, now.goal),)
         case BranchPhase.BETWEEN:
             return begin(advance)  # a child begins with the tick after its start
         case _:
@@ -162,8 +158,6 @@ def _repeat(advance: Advance, branch: BranchName, now: Branch) -> Moves:
     again = replace(now, phase=BranchPhase.BETWEEN, until_ms=None, awaited=None, plan=None)
     if branch == COMPENSATION:
         return begin_compensation(advance, again)
-    if (problem := advance.bound_reached(branch)) is not None:
-        return (Finish(WorkflowStatus.FAILED, FAILED, problem),)
     if is_item(advance.execution.definition, branch):
         return (BeginItem(branch, again),)
     return begin_step(advance, branch, advance.execution.step(branch), again)

@@ -24,7 +24,6 @@ from flo.engine.workflows.records import (
     Signal,
     StepResult,
 )
-from flo.model.storage.payloads import InputRecord, StoredPayload
 from flo.model.views.attempts import AttemptEnd
 from flo.model.workflows import BranchName, BranchPhase, StepName
 from flo.workflow.steps import TargetKind
@@ -64,9 +63,10 @@ class CallLog:
             after=self.recorded,
         )
 
-    def note_input(self, branch: BranchName, digest: bytes) -> None:
+    def note_input(self, branch: BranchName, payload: bytes) -> None:
         """What a call that has begun was given."""
-        self.under_way[branch] = replace(self.under_way[branch], digest=digest)
+        call = self.under_way[branch]
+        self.under_way[branch] = replace(call, digest=input_digest(payload))
 
     def leave_unknown(self, branch: BranchName, end: AttemptEnd) -> None:
         """Nobody knows what came of an attempt of the call under way."""
@@ -197,6 +197,5 @@ def is_item_call(call: CallRecord) -> bool:
     return leaf.isdecimal() and opener.rpartition("/")[2] == call.step
 
 
-def input_digest(payload: InputRecord) -> bytes:
-    digest = payload.digest if isinstance(payload, StoredPayload) else sha256(payload).digest()
-    return digest[:DIGEST_LENGTH]
+def input_digest(payload: bytes) -> bytes:
+    return sha256(payload).digest()[:DIGEST_LENGTH]

@@ -49,12 +49,12 @@ from flo.model.workflows import MAIN, BranchName, BranchPhase
 from flo.workflow.outcome import TIMEOUT
 from flo.workflow.payload import value_of
 
-TIMED = frozenset((BranchPhase.RETRY, BranchPhase.POLL, BranchPhase.REST, BranchPhase.PACE))
+TIMED = frozenset((BranchPhase.RETRY, BranchPhase.POLL, BranchPhase.REST))
 """The phases that end at a time, and another call begins."""
 OF_PLANS = "plan_"
 """How entries of the history begin that tell of what is not computed again."""
-OF_ATTEMPTS = frozenset(("attempt_unknown", "late_report"))
-"""What is told of attempts of a call; of the call itself, only its end is known."""
+ATTEMPT_UNKNOWN = "attempt_unknown"
+"""That an attempt is unknown is told when it ends; of a call, it is known at its end only."""
 EARLIEST, LATEST = 0.0, 0.999_999
 
 
@@ -70,7 +70,7 @@ def differences(recording: Recording) -> list[str]:
 class _Replay:
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
-        self._ahead = CallsAhead(recording.calls, recording.record.error_code)
+        self._ahead = CallsAhead(recording.calls)
         run = replace(recording.record.run, limit_key=None)
         definition, self._created_at_ms = recording.definition, run.created_at_ms
         self._state = State()
@@ -273,5 +273,5 @@ def _path(history: tuple[HistoryEntry, ...]) -> list[object]:
     return [
         (entry.type, entry.step, entry.branch, entry.attempt, entry.at_ms)
         for entry in history
-        if not entry.type.startswith(OF_PLANS) and entry.type not in OF_ATTEMPTS
+        if not entry.type.startswith(OF_PLANS) and entry.type != ATTEMPT_UNKNOWN
     ]

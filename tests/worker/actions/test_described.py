@@ -7,10 +7,9 @@ import pytest
 from flo.model.errors import Invalid
 from flo.model.workers import HANDLERS_LENGTH_MAX, Effect, HandlerInfo
 from flo.worker.actions.context import ActionContext
+from flo.worker.actions.described import info_of, within_length
 from flo.worker.actions.worker import ActionWorker
-from flo.worker.described import info_of, within_length
 from flo.worker.outcome import ActionResult
-from flo.worker.streams.context import StreamContext
 
 
 @dataclass
@@ -32,15 +31,6 @@ def test_the_schemas_are_those_of_the_annotations() -> None:
     assert info.input_schema is not None
     assert info.input_schema["$defs"]["Order"]["required"] == ["item"]
     assert info.output_schema == {"type": "object", "additionalProperties": {"type": "integer"}}
-
-
-def test_the_input_of_a_stream_handler_is_its_record() -> None:
-    async def charge(ctx: StreamContext, order: Order) -> None: ...
-
-    schema = described(charge).input_schema
-
-    assert schema is not None
-    assert schema["$defs"]["Order"]["required"] == ["item"]
 
 
 def test_what_is_not_annotated_or_has_no_schema_is_left_out() -> None:

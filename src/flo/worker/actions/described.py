@@ -15,7 +15,7 @@ from flo.client.payloads.schema import schema_of
 from flo.model.errors import Invalid
 from flo.model.ids import ActionName
 from flo.model.workers import HANDLERS_LENGTH_MAX, Effect, HandlerInfo
-from flo.worker.context import BaseContext
+from flo.worker.actions.context import ActionContext
 from flo.worker.outcome import ActionResult
 
 WITHOUT_SCHEMA = (inspect.Parameter.empty, Any, ActionResult)
@@ -77,12 +77,8 @@ def _types_of(function: Callable[..., Any]) -> tuple[Any, Any]:
     except (NameError, TypeError):
         return inspect.Parameter.empty, inspect.Parameter.empty
     output_type = hints.pop("return", inspect.Parameter.empty)
-    inputs = (hint for hint in hints.values() if not _is_context(hint))
+    inputs = (hint for hint in hints.values() if hint is not ActionContext)
     return next(inputs, inspect.Parameter.empty), output_type
-
-
-def _is_context(hint: Any) -> bool:
-    return isinstance(hint, type) and issubclass(hint, BaseContext)
 
 
 def _schema_of(type: Any) -> dict[str, Any] | None:

@@ -1,5 +1,5 @@
 from flo.model.storage.records import Chunk
-from flo.shard.cache.records import RECORD_OVERHEAD, RecordCache, RecordStore, Within
+from flo.shard.record_cache import RECORD_OVERHEAD, RecordCache, RecordStore, Within
 from log.examples import chunk_of, record
 
 
@@ -55,8 +55,8 @@ def test_a_chunk_that_stood_there_twice_goes_without_a_trace():
 
 
 def test_what_was_fetched_does_not_push_out_what_was_appended(monkeypatch):
-    monkeypatch.setattr("flo.shard.cache.records.TAILS_LENGTH_MAX", 1)
-    monkeypatch.setattr("flo.shard.cache.records.PAGES_LENGTH_MAX", 1)
+    monkeypatch.setattr("flo.shard.record_cache.TAILS_LENGTH_MAX", 1)
+    monkeypatch.setattr("flo.shard.record_cache.PAGES_LENGTH_MAX", 1)
     tails = RecordCache()
     tails.appended(chunk_of(1, 9, 0, [b"paid"]))
     tails.fetched([chunk_of(1, 1, 0, [b"paid"]), chunk_of(1, 2, 0, [b"paid"])])

@@ -1,6 +1,6 @@
 from flo.model.storage.archive import ArchiveAddress, Archived, address_of
-from flo.shard.cache import recent as recent_module
-from flo.shard.cache.recent import Recent
+from flo.shard import recent as recent_module
+from flo.shard.recent import Recent
 
 
 def row(number, body=b"", name="send", namespace="default"):

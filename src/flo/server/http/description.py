@@ -10,8 +10,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
 
-from flo.model.ids import IDEMPOTENCY_KEY_LENGTH_MAX
-from flo.server.http.openapi.page import render
+from flo.server.http.docs import render
 
 ABOUT = """\
 JSON in, JSON out. `?namespace=` on everything that lives in a namespace. Times are milliseconds \
@@ -22,16 +21,6 @@ JSON Schema refuses is a bad request like any other: 400, with the code `input_i
 text as text and other bytes in base64; the `..._encoding` beside a payload says which. A key may \
 have slashes; if it ends in /history, /increment, /expire or /json, write %2F for that slash.
 """
-
-
-CHANGING = frozenset({"post", "put", "patch", "delete"})
-KEY_HEADER = {
-    "name": "Idempotency-Key",
-    "in": "header",
-    "required": False,
-    "description": "The same request with the same key is carried out once within a day.",
-    "schema": {"type": "string", "minLength": 1, "maxLength": IDEMPOTENCY_KEY_LENGTH_MAX},
-}
 
 
 class Description:
@@ -57,20 +46,12 @@ class Description:
         for path in document["paths"].values():
             for operation in path.values():
                 operation["summary"] = operation["operationId"].replace("_", " ").capitalize()
-            for method in CHANGING & path.keys():
-                _add_key_header(path[method])
         document["components"]["schemas"] = _schemas(app)
         return document
 
     @cached_property
     def page(self) -> str:
         return render(self.document)
-
-
-def _add_key_header(operation: dict[str, Any]) -> None:
-    parameters = operation.setdefault("parameters", [])
-    if all(one["name"] != KEY_HEADER["name"] for one in parameters):
-        parameters.append(KEY_HEADER)
 
 
 def _schemas(app: Litestar) -> dict[str, Any]:

@@ -1,1 +1,0 @@
-"""What every package may use, and that knows none of them."""

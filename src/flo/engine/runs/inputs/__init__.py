@@ -1,1 +1,0 @@
-"""Inputs of runs that are too large for memory."""
