@@ -9,7 +9,17 @@ from pathlib import Path
 
 import uvloop
 
-from bench import growth, keys, labels, pending, streams, throughput, wasm, workflows
+from bench import (
+    growth,
+    keys,
+    labels,
+    pending,
+    pipelines,
+    streams,
+    throughput,
+    wasm,
+    workflows,
+)
 from bench.figure import Figure, write
 
 PARTS = {
@@ -19,6 +29,7 @@ PARTS = {
     "streams": streams.run,
     "keys": keys.run,
     "workflows": workflows.run,
+    "pipelines": pipelines.run,
     "wasm": wasm.run,
     "growth": growth.run,
 }

@@ -3,7 +3,8 @@
     python -m simulator.replays --each 1000
 
 Servers are killed all the while. Every run that ends is replayed, and the first that comes out
-otherwise ends it.
+otherwise ends it. Most of those who act direct workflows, many of which poll: so there are soon
+enough of every kind.
 """
 
 import argparse
@@ -11,10 +12,14 @@ import sys
 from collections import Counter
 from itertools import count
 
+from simulator.actors.documents import MILL, POLLS
 from simulator.audits.replays import KINDS
-from simulator.simulation import Simulation, report_of
+from simulator.simulation import Actors, Simulation, report_of
 
 OPERATIONS = 6_000
+POPULATION = Actors(
+    clients=1, workers=4, producers=1, consumers=0, kv_clients=0, workflow_clients=5
+)
 
 
 def main() -> None:
@@ -26,7 +31,11 @@ def main() -> None:
     replayed: Counter[str] = Counter()
     crashes = 0
     for seed in count(options.seed):
-        summary = Simulation(seed, options.operations).run()
+        documents = (*POLLS, MILL)
+        simulation = Simulation(
+            seed, options.operations, population=POPULATION, documents=documents
+        )
+        summary = simulation.run()
         replayed += summary.replayed
         crashes += summary.happened["server crashes"]
         if summary.broken is not None:

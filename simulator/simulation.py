@@ -17,7 +17,7 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
 
@@ -100,7 +100,8 @@ class Summary(NamedTuple):
 class Simulation:
     """Faults are injected until `operations` have been done; recovery and audit add some more.
 
-    Without `wait_for_log` the server acknowledges too early, and must be caught at it.
+    Without `wait_for_log` the server acknowledges too early, and must be caught at it. Without a
+    `population` the seed draws one; `documents` are workflows besides the usual ones.
     """
 
     def __init__(
@@ -110,11 +111,15 @@ class Simulation:
         *,
         wait_for_log: bool = True,
         commits_per_audit: int = COMMITS_PER_AUDIT,
+        population: Actors | None = None,
+        documents: Sequence[str] = (),
     ) -> None:
         self._seed = seed
         self._operations = operations
         self._wait_for_log = wait_for_log
         self._commits_per_audit = commits_per_audit
+        self._population = population
+        self._documents = documents
         self._rng = random.Random(seed)
 
     def run(self) -> Summary:
@@ -124,7 +129,8 @@ class Simulation:
     async def _run(self) -> Summary:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._accident)
-        world = self._world = World(self._rng, draw_profile(rng_from(self._rng)))
+        profile = draw_profile(rng_from(self._rng))
+        world = self._world = World(self._rng, profile, self._documents)
         self._tasks: list[asyncio.Task[None]] = []
         try:
             await self._play()
@@ -165,7 +171,7 @@ class Simulation:
         server.check_at_end()
 
     async def _run_with_faults(self, server: SimulatedServer) -> None:
-        world, population = self._world, self._rng.choice(POPULATIONS)
+        world, population = self._world, self._population or self._rng.choice(POPULATIONS)
         clients = [
             SimulatedClient(world, rng_from(self._rng), f"client-{number}", namespace)
             for number, namespace in enumerate(NAMESPACES * population.clients)

@@ -2,10 +2,12 @@
 
 import asyncio
 import random
+from collections.abc import Sequence
 
 from flo.client.session.keepalive import NO_PINGS, PingPolicy
 from flo.client.session.session import Session
 from flo.model.ids import ActionName
+from flo.model.storage.request_keys import SESSION_BITS
 from simulator.audits.replays import Replays
 from simulator.checks.invariants import Checks
 from simulator.checks.observer import Observer
@@ -38,8 +40,12 @@ MISFIT_CHANCE = 0.05
 
 
 class World:
-    def __init__(self, rng: random.Random, profile: FaultProfile) -> None:
+    def __init__(
+        self, rng: random.Random, profile: FaultProfile, documents: Sequence[str] = ()
+    ) -> None:
         self.profile = profile
+        self.documents = documents
+        """Workflows that are there besides the usual ones."""
         self.time = ServerTime()
         self.network = Network(rng_from(rng), profile.links)
         self.awake = asyncio.Event()
@@ -67,6 +73,7 @@ class World:
             timeout_s=CALL_TIMEOUT_S,
             rng=rng.random,
             pings=pings,
+            draw_session=lambda: rng.getrandbits(SESSION_BITS),
         )
 
     def end_faults(self) -> None:

@@ -10,16 +10,16 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from flo.engine.callers import CallerNoted
+from flo.engine.callers import note_of
 from flo.engine.context import Context
-from flo.engine.decision import Decision
+from flo.engine.decision import Decision, Unfilled
 from flo.engine.groups.records import DeadRecord
 from flo.engine.lookup import Found
 from flo.engine.machine import apply, execute, lookups_for, query
 from flo.engine.runs.records import Run
 from flo.engine.state import State
 from flo.engine.volatile import VolatileState
-from flo.log.memory import MemoryArchive
+from flo.log.memory import MemoryArchive, MemoryPayloads
 from flo.model.base import Event, Message, Nothing
 from flo.model.errors import FloError
 from flo.model.ids import NAMESPACE_DEFAULT, run_id_of
@@ -82,6 +82,7 @@ class EngineHarness:
         self.dead_records: dict[ArchiveAddress, DeadRecord] = {}
         """Every dead letter of a group in the archive."""
         self.records = Records()
+        self.payloads = MemoryPayloads()
 
     def execute(self, *steps: Message | Later) -> Decision:
         """Carry out some commands; what came of the last one. A refusal is raised."""
@@ -94,11 +95,14 @@ class EngineHarness:
             self._keep(decision)
             if isinstance(decision.reply, FloError):
                 raise decision.reply
-        return decision
+        return replace(decision, reply=self._filled(decision.reply))
+
+    def _filled(self, reply: Message) -> Message:
+        return reply.fill(self.payloads.bodies) if isinstance(reply, Unfilled) else reply
 
     def _executed(self, command: Message) -> Decision:
         """What came of it, without what comes before it in the log."""
-        begins = CallerNoted(at_ms=self.now_ms, caller=CALLER)
+        begins = note_of(self.state, CALLER, self.now_ms)
         context = replace(self.context(command), begins=begins)
         decision = execute(self.state, command, context)
         self.log += decision.events
@@ -111,9 +115,11 @@ class EngineHarness:
             for record in chunk.records:
                 self.records.stored[chunk.stream, record.sequence] = record, offset
                 offset += record.length
-        self.archive.remove(decision.removed)
+        self.payloads.add(decision.beside.payloads)
+        self.payloads.remove(decision.beside.payloads_removed)
+        self.archive.remove(decision.beside.removed)
         self.archive.add(decision.archived)
-        for address in decision.removed:
+        for address in decision.beside.removed:
             if address.kind == "dead_record":
                 del self.dead_records[address]
             else:
@@ -134,7 +140,7 @@ class EngineHarness:
         self.dead_records.clear()
 
     def query(self, message: Message) -> Message:
-        return query(self.state, message, self.context(message))
+        return self._filled(query(self.state, message, self.context(message)))
 
     def context(self, message: Message) -> Context:
         fetched: dict[Hashable, Any] = {}

@@ -99,12 +99,14 @@ class CountingMetrics(Metrics):
 class Door:
     """A listener, the shard behind it, and the clock they share."""
 
-    def __init__(self):
+    def __init__(self, budget=None):
         self.clock = ManualClock()
         self.metrics = CountingMetrics()
         self.log = MemoryLog()
         self.shard = Shard(State(), self.log, self.clock, watcher=self.metrics)
-        self.listener = Listener(self.shard, self.clock, self.metrics, "127.0.0.1", 0)
+        self.listener = Listener(
+            self.shard, self.clock, self.metrics, "127.0.0.1", 0, budget=budget
+        )
         self._callers = []
 
     async def connect(self):
@@ -133,9 +135,9 @@ class Door:
 
 
 @asynccontextmanager
-async def opened_door():
+async def opened_door(budget=None):
     """A door behind which the action `send` is known."""
-    door = Door()
+    door = Door(budget)
     await door.shard.start()
     await door.listener.start()
     await door.shard.ask(RegisterAction(name="send"))

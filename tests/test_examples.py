@@ -70,6 +70,7 @@ def test_the_guide_to_invoking_works(tmp_path: Path) -> None:
     with ServerProcess(tmp_path) as server:
         shown = run("invoke_actions.py", server)
         blocking = run("blocking_client.py", server)
+        counted = run("one_effect.py", server)
 
     assert shown.splitlines() == [
         "Run ID: process-image-1",
@@ -77,6 +78,7 @@ def test_the_guide_to_invoking_works(tmp_path: Path) -> None:
         "The same run: True",
     ]
     assert blocking == "nightly-report-1 pending\n"
+    assert counted == "paid orders: 1\n" * 2
 
 
 def test_the_guide_to_streams_works(tmp_path: Path) -> None:
@@ -117,6 +119,23 @@ def test_the_guide_to_keys_works(tmp_path: Path) -> None:
         "Ready: b'\"yes\"'",
     ]
     assert reserved.splitlines() == ["3 of 10 were reserved", "Left: b'0'", "Orders: 3"]
+
+
+def test_the_guide_to_pipelines_works(tmp_path: Path) -> None:
+    texts = tmp_path / "texts"
+    texts.mkdir()
+    for number in range(23):
+        (texts / f"{number}.txt").write_text("the quick fox\nthe end\n")
+    graph = str(EXAMPLES / "analyse-files.yaml")
+    with ServerProcess(tmp_path / "data") as server, worker("analyse_files.py", server):
+        checked = flo(server, "pipeline", "validate", "-f", graph)
+        submit = ("pipeline", "submit", "-f", graph, "--params", json.dumps({"folder": str(texts)}))
+        shown = flo(server, *submit, "--wait", "--format", "json")
+
+    assert checked == "OK: 4 nodes\n"
+    ended = json.loads(shown.splitlines()[-1])
+    stats = {node["node_id"]: node["stats"] for node in ended["result"]["nodes"]}
+    assert stats["analyse"] == {"counted": 23.0 * 5}
 
 
 def test_orders_are_processed_and_emails_sent(tmp_path: Path) -> None:

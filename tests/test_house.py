@@ -35,16 +35,29 @@ NOT_OVER_HTTP = {
     "read_in_transaction": "an open transaction belongs to one RPC connection",
     "resume_worker": "a worker over HTTP has no connection: it lives by its heartbeats",
 }
+A_WORKER_OF_PIPELINES = "what a worker of pipelines says while it runs a node; nobody types it"
 NOT_ON_THE_COMMAND_LINE = {
     "wait_for_runs": "the client sends it when a command waits: flo action invoke --wait",
     "validate_workflow": "flo workflow validate checks a file by itself, without a server",
     "resume_worker": "what a worker says first on a new connection; no command has one",
     "await_notifications": "the background listening of a worker; nobody types it",
+    "await_node": A_WORKER_OF_PIPELINES,
+    "heartbeat_node": A_WORKER_OF_PIPELINES,
+    "watch_node": A_WORKER_OF_PIPELINES,
+    "next_input": A_WORKER_OF_PIPELINES,
+    "report_batch": A_WORKER_OF_PIPELINES,
+    "finish_input": A_WORKER_OF_PIPELINES,
+    "complete_node": A_WORKER_OF_PIPELINES,
+    "fail_node": A_WORKER_OF_PIPELINES,
+    "release_node": A_WORKER_OF_PIPELINES,
+    "put_artifact": A_WORKER_OF_PIPELINES,
+    "record_pipeline_event": A_WORKER_OF_PIPELINES,
     "transact": "flo kv txn sends the reads and writes of an open transaction instead",
 }
 NOTHING_TO_CHECK = {
     "ModuleStored": "no action of a simulation has a module; tests/acceptance/test_wasm.py has",
     "NamespaceCreated": "a new namespace is as empty as one that was never named",
+    "LossAccepted": "an audit event; tests/acceptance/test_disk.py reads it from a real log",
     "PollExhausted": "a line of the history; the events around it say what comes of it",
     "ChildCancelled": "a line of the history; the child's own events say what comes of it",
     "HistoryFiled": "a part of the history is archived; whole histories are read at the end",

@@ -1,5 +1,7 @@
 """The workflows of a simulation: small ones, with everything in them that a workflow can have."""
 
+from collections.abc import Sequence
+
 from flo.model.ids import Namespace
 from flo.model.workflows import WorkflowName
 
@@ -223,6 +225,40 @@ steps:{_TURNS}
 """
 """It goes round in circles over many commits, and is stopped."""
 
+POLLS = tuple(
+    f"""
+kind: Workflow
+name: poll{number}
+version: "1"
+idempotency: optional
+start:
+  run: "@actions/dig"
+  poll: {{max_attempts: {number}, base_delay_ms: 200}}
+  transitions: {ENDS}
+"""
+    for number in range(1, 7)
+)
+"""They poll, and nothing else: for simulations in which many polls are wanted."""
+
+MILL = """
+kind: Workflow
+name: mill
+version: "1"
+idempotency: optional
+limits: {steps: 28, steps_per_second: 1}
+start:
+  sleep: 50ms
+  transitions: {success: turn}
+steps:
+  turn:
+    sleep: 50ms
+    transitions: {success: back}
+  back:
+    sleep: 50ms
+    transitions: {success: turn}
+"""
+"""It would turn for ever: it is delayed, and then stopped. For simulations that want such a one."""
+
 BELLS = "bells"
 """The stream whose records start runs; nobody deletes it."""
 SCHEDULED = "clock"
@@ -234,9 +270,9 @@ WITHOUT_END = frozenset({"vow"})
 _EVERYWHERE = (CAKE, WISH, VOW, FEAST, ROWS, FAMILY, RELAY, CLOCK, NARROW, CIRCLE)
 
 
-def documents_of(namespace: Namespace) -> dict[WorkflowName, str]:
+def documents_of(namespace: Namespace, more: Sequence[str] = ()) -> dict[WorkflowName, str]:
     """The texts by name. One namespace starts a run for each record, the other for some at once."""
-    texts = (*_EVERYWHERE, BELL if namespace == "default" else PEAL)
+    texts = (*_EVERYWHERE, BELL if namespace == "default" else PEAL, *more)
     return {_name_of(text): text for text in texts}
 
 

@@ -6,6 +6,7 @@ import random
 from collections.abc import Sequence
 
 from flo.client.kv import Kv
+from flo.client.session.chosen_keys import idempotency_key
 from flo.model.errors import Conflict, FloError, NotFound, TimedOut
 from flo.model.ids import Key, Namespace
 from flo.model.kv import Change, Check, Delete, Increment, Put, PutKey, Value
@@ -27,6 +28,8 @@ class SimulatedKvClient(SimulatedActor):
         self._kv = Kv(self._session, namespace)
         self._ledger = world.kv_ledger
         self._values = 0
+        self._chosen = 0
+        """How many keys it has chosen for its requests."""
         self._seen: dict[Key, int] = {}
         """The version in which each key was seen last."""
         self._operations = [
@@ -35,7 +38,8 @@ class SimulatedKvClient(SimulatedActor):
             *[self._get] * 12,
             *[self._get_many] * 3,
             *[self._delete] * 4,
-            *[self._count] * 10,
+            *[self._count] * 7,
+            *[self._count_by_key] * 3,
             *[self._expire] * 4,
             *[self._scan] * 4,
             *[self._history] * 4,
@@ -143,6 +147,25 @@ class SimulatedKvClient(SimulatedActor):
         else:
             self._did("increment_key", total)
             self._ledger.counted(asked, self._namespace, key, delta, total)
+
+    async def _count_by_key(self) -> None:
+        """With a key of one's own, it is asked again and again, and counts once."""
+        key, delta = self._rng.choice(COUNTERS), self._delta()
+        self._world.requests.deltas[self._namespace, key].add(delta)
+        self._chosen += 1
+        asked = self._ledger.asking()
+        totals: list[int] = []
+        for _ in range(self._rng.randint(1, 3)):
+            try:
+                with idempotency_key(f"{self.name}:{self._chosen}"):
+                    totals.append(await self._kv.increment(key, delta))
+            except FloError as error:
+                self._refused("increment_key", error)
+        if totals:
+            self._did("increment_key", totals)
+            is_one = len({*totals}) == 1
+            self._world.checks.hold(Invariant.ONE_CALL_ONE_EFFECT, is_one, key, totals)
+            self._ledger.counted(asked, self._namespace, key, delta, totals[0])
 
     async def _expire(self) -> None:
         key, asked = self._key(), self._ledger.asking()

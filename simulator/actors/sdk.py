@@ -31,7 +31,7 @@ LATE_S_MAX = 0.05
 """How much later than its deadline a handler may be stopped."""
 
 
-PINGS = PingPolicy(interval_s=5.0, silence_s_max=10.0)
+PINGS = PingPolicy(interval_s=5.0, silence_s_max=10.0, dead_after_ms=0)
 
 
 class SdkWorker:

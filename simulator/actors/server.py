@@ -5,13 +5,18 @@ import random
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
+import msgspec
+
 from flo.engine.machine import apply
+from flo.engine.runs.inputs.spill import input_address
+from flo.engine.runs.records import ARCHIVE_KIND, Run
 from flo.engine.state import State
 from flo.engine.workers.presence import expected_workers
 from flo.log.snapshots import Snapshot, SnapshotFolder
 from flo.model.base import Event
 from flo.model.errors import FloError
 from flo.model.storage.archive import ArchiveAddress, Archived
+from flo.model.storage.payloads import LargePayload, StoredPayload
 from flo.model.storage.records import Chunk
 from flo.server.config import ServerConfig
 from flo.server.inside.triggers import Triggers
@@ -29,8 +34,12 @@ from simulator.faults.log import FaultyLog
 from simulator.trace import Trace
 from simulator.world import World, rng_from
 
-CRASHING = ("append", "trigger ", TASK_NAME)
+CRASHING = ("append", "fill", "trigger ", TASK_NAME)
 """The tasks of a server that end when it crashes begin so."""
+SPILL_BYTES = 12
+"""Longer inputs go to the store: about half of them."""
+
+_decode_run = msgspec.msgpack.Decoder(Run).decode
 
 
 class SimulatedServer:
@@ -47,6 +56,7 @@ class SimulatedServer:
             rng_from(rng), durable=self._heard, stored=self._stored, failed=world.time.down
         )
         self._chunks: Sequence[Chunk] = ()
+        self._payloads: Sequence[LargePayload] = ()
         self._snapshots = SnapshotsInMemory()
         self._commits = 0
         self._connections: list[RpcConnection] = []
@@ -77,6 +87,7 @@ class SimulatedServer:
             clock,
             rng=rng_from(self._rng),
             wait_for_log=self._wait_for_log,
+            spill_bytes=SPILL_BYTES,
         )
         self._upkeep = Upkeep(self._shard, self._log, None, None, clock, ServerConfig())
         world.reference.server_started()
@@ -104,6 +115,7 @@ class SimulatedServer:
             connection.close()
         if self._inside is not None:
             await self._inside.stop()
+        self._world.time.down()  # a shard that stops lets no timer go off
         await self._shard.stop()
         if self._triggers is not None:
             await self._triggers.stop()
@@ -163,6 +175,7 @@ class SimulatedServer:
         audit(state, self._world.reference, self._world.checks)
         self._check_store()
         self._check_nothing_left_in_store()
+        self._check_payloads(state)
         replayed = State()
         for event in self._world.reference.history:
             apply(replayed, event)
@@ -182,17 +195,33 @@ class SimulatedServer:
         """The store has nothing of streams that are gone."""
         by_number = self._world.reference.streams.by_number
         kept = self._log.records._chunks
-        gone = [number for number in kept if by_number[number].gone_at is not None]
+        gone = [one for one in kept if one in by_number and by_number[one].gone_at is not None]
         self._world.checks.hold(Invariant.STORE_KEPT, not gone, "still there:", gone)
+
+    def _check_payloads(self, state: State) -> None:
+        """The store has the large inputs of live and of archived runs, and no others."""
+        live = {
+            input_address(space, run)
+            for space in state.spaces.values()
+            for run in space.runs.values()
+            if isinstance(run.input, StoredPayload)
+        }
+        archived = {
+            address
+            for address, row in self._log.archive._rows.items()
+            if row.kind == ARCHIVE_KIND and isinstance(_decode_run(row.body).input, StoredPayload)
+        }
+        wrong = self._log.payloads.bodies.keys() ^ (live | archived)
+        self._world.checks.hold(Invariant.INPUTS_STORED, not wrong, "missing, or too many:", wrong)
 
     def _accept(self, listener: Listener) -> RpcConnection:
         connection = listener.accept()
         self._connections.append(connection)
         return connection
 
-    def _stored(self, chunks: Sequence[Chunk]) -> None:
-        """These records are durable now, with the events that follow."""
-        self._chunks = chunks
+    def _stored(self, chunks: Sequence[Chunk], payloads: Sequence[LargePayload]) -> None:
+        """These records and payloads are durable now, with the events that follow."""
+        self._chunks, self._payloads = chunks, payloads
 
     def _heard(
         self,
@@ -204,7 +233,7 @@ class SimulatedServer:
         """These events are durable now."""
         world = self._world
         world.trace.committed(events)
-        world.reference.append(events, archived, removed, at_ms, self._chunks)
+        world.reference.append(events, archived, removed, at_ms, self._chunks, self._payloads)
         world.replays.append(archived)
         self._commits += 1
         assert self._shard is not None
@@ -219,6 +248,7 @@ class SimulatedServer:
         self._log.disk.crash()
         unwritten = (*self._log.unwritten, *self._shard.ahead)
         self._recovered = self._check_replay(self._shard.state, unwritten)
+        self._check_payloads(self._recovered)
         self._log.unwritten = ()
         self._connections.clear()
         if self._listener is not None:

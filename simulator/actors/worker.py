@@ -11,7 +11,7 @@ from zlib import crc32
 
 from flo.client.workers import Workers
 from flo.model.errors import Conflict, FloError, Invalid, NotFound, TimedOut, Unavailable
-from flo.model.ids import BLOCK_MS_MAX, Labels, Namespace, RunId
+from flo.model.ids import BLOCK_MS_MAX, Labels, Namespace, RunId, WorkerId
 from flo.model.runs import OUTCOME_SUCCESS
 from flo.model.workers import HeldTask, Resumed
 from simulator.checks.invariants import Invariant
@@ -206,13 +206,22 @@ class SimulatedWorker:
         try:
             me = await self._workers.get(self._worker_id)
             self._did("get_worker", me.status)
-            page = await self._workers.list()
-            self._did("list_workers", [worker.worker_id for worker in page.items])
+            listed = await self._list_all()
         except FloError as error:
             self._not_known("look_around", error)
         else:
-            known = self._worker_id in [worker.worker_id for worker in page.items]
+            known = self._worker_id in listed
             self._world.ledger.recognized(self._namespace, self._worker_id, known=known)
+
+    async def _list_all(self) -> list[WorkerId]:
+        """Every page of them: workers that were killed stay known, and there may be many."""
+        page = await self._workers.list()
+        listed = [worker.worker_id for worker in page.items]
+        while page.cursor is not None:
+            page = await self._workers.list(cursor=page.cursor)
+            listed += [worker.worker_id for worker in page.items]
+        self._did("list_workers", listed)
+        return listed
 
     async def _leave(self) -> None:
         try:

@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Awaitable
+from hashlib import sha256
 
 from flo.client.schedules import Schedules
 from flo.client.streams import Streams
@@ -50,7 +51,7 @@ class SimulatedWorkflowClient(SimulatedActor):
         self._schedules = Schedules(self._session, namespace)
         self._streams = Streams(self._session, namespace)
         self._ledger = world.workflow_ledger
-        self._documents = documents_of(namespace)
+        self._documents = documents_of(namespace, world.documents)
         self._inputs = 0
         self._run_ids: list[RunId] = []
         self._operations: list[Operation] = [
@@ -133,6 +134,7 @@ class SimulatedWorkflowClient(SimulatedActor):
             await self._look_at(run_id)
             await self._read_history(run_id)
             await self._read_steps(run_id)
+            await self._read_definition(run_id)
 
     # ── operations ────────────────────────────────────────────────────────────────────────────────
 
@@ -233,6 +235,15 @@ class SimulatedWorkflowClient(SimulatedActor):
         else:
             self._did("workflow_status", view.status)
             self._ledger.viewed(before, view)
+
+    async def _read_definition(self, run_id: RunId) -> None:
+        """Whatever has been deleted since, what the run followed can be read."""
+        view = await self._workflows.status(run_id)
+        found = await self._workflows.definition(view.definition or "")
+        self._did("get_definition", found.name)
+        digest = sha256(found.text.encode()).hexdigest()
+        is_kept = (found.name, digest) == (view.workflow, view.definition)
+        self._world.checks.hold(Invariant.DEFINITIONS_KEPT, is_kept, view, found)
 
     async def _wait(self) -> None:
         run_id, before, link = self._some_run(), self._ledger.before(), self._link()

@@ -27,7 +27,8 @@ def audit_permits(
     }
     checks.hold(Invariant.PERMITS_RIGHT, kept == expected, kept, expected)
     for run in space.runs.values():
-        wanted = reference.limits.key_of(namespace, run)
+        made = reference.runs.by_id[namespace, run.run_id].made
+        wanted = reference.limits.key_of(namespace, made)
         checks.hold(
             Invariant.PERMITS_RIGHT, run.limit_key == wanted, run, "should have the key", wanted
         )

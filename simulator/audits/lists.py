@@ -6,9 +6,9 @@ from itertools import product
 from flo.engine.state import Space
 from flo.engine.workflows.execution import Execution
 from flo.engine.workflows.lists.live import status_of
+from flo.engine.workflows.lists.tags import tags_of_run
 from flo.model.runs import RunStatus
 from flo.model.workflows import WorkflowStatus
-from flo.workflow.search import tags_of
 from simulator.checks.invariants import Checks, Invariant
 
 EVERYTHING = sys.maxsize
@@ -30,6 +30,10 @@ def _audit_runs(space: Space, checks: Checks) -> None:
             of_action = [run for run in found if run.action == action]
             listed = list(space.runs.of_action(action, status, EVERYTHING))
             checks.hold(Invariant.LISTS_RIGHT, listed == of_action, action, listed, of_action)
+    for subject in {run.subject for run in newest if run.subject is not None}:
+        about = [run for run in newest if run.subject == subject]
+        listed = list(space.runs.about(subject, EVERYTHING))
+        checks.hold(Invariant.LISTS_RIGHT, listed == about, subject, listed, about)
 
 
 def _audit_workflow_runs(space: Space, checks: Checks) -> None:
@@ -45,11 +49,11 @@ def _audit_workflow_runs(space: Space, checks: Checks) -> None:
         ]
         listed = [number for number, _ in executions.in_status(workflow, status, EVERYTHING)]
         checks.hold(Invariant.LISTS_RIGHT, listed == expected, workflow, status, listed, expected)
-    for tag in {tag for one in newest for tag in tags_of(one.run.attributes)}:
+    for tag in {tag for one in newest for tag in tags_of_run(one.run)}:
         listed = [number for number, _ in executions.tagged([tag], EVERYTHING)]
         expected = [one.run.number for one in newest if _has(one, tag)]
         checks.hold(Invariant.LISTS_RIGHT, listed == expected, tag, listed, expected)
 
 
 def _has(execution: Execution, tag: str) -> bool:
-    return tag in tags_of(execution.run.attributes)
+    return tag in tags_of_run(execution.run)

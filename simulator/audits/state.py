@@ -1,10 +1,11 @@
 """Counts again what the engine keeps count of, and compares."""
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 
 from msgspec.structs import asdict
 
-from flo.engine.due import RUN, DueKey
+from flo.engine.due import REQUESTS, RUN, DueKey
 from flo.engine.runs.queue import lane_key
 from flo.engine.runs.records import Run
 from flo.engine.state import Space, State
@@ -13,10 +14,12 @@ from flo.model.runs import RunStatus
 from flo.shard.snapshot import dump, fingerprint, load
 from simulator.audits.limits import audit_permits
 from simulator.audits.lists import audit_lists
+from simulator.audits.memory import audit_memory
 from simulator.audits.since import audit_since
 from simulator.audits.streams import audit_keys, audit_streams, due_groups_and_keys
 from simulator.audits.workflows import audit_workflows, due_workflows
 from simulator.checks.invariants import Checks, Invariant
+from simulator.pipelines.audit import audit_pipelines, due_pipelines
 from simulator.reference.log import ReferenceModel
 from simulator.reference.queues import LabelSet
 
@@ -36,11 +39,13 @@ def audit(state: State, reference: ReferenceModel, checks: Checks) -> None:
         _audit_holders(space, checks)
         _audit_keys(space, checks)
         audit_lists(space, checks)
+        audit_memory(space, checks)
         audit_permits(namespace, space, reference, checks)
         _audit_queues(namespace, space, reference, checks)
     audit_streams(state, reference, checks)
     audit_keys(state, reference, checks)
     audit_workflows(state, reference, checks)
+    audit_pipelines(state, reference.pipelines, checks)
     _audit_due(state, checks)
     audit_since(state, reference, checks)
     for run in reference.runs.live.values():
@@ -133,6 +138,15 @@ def _audit_queues(
         checks.hold(Invariant.QUEUE_ORDER, order == lines, action, order, lines)
 
 
+def _due_requests(state: State, due: Mapping[DueKey, int]) -> dict[DueKey, int | None]:
+    """Requests are looked at again, at some time, while there is one to be forgotten.
+
+    It may be later than the oldest is to be forgotten: clocks are set back.
+    """
+    at_ms = state.requests.next_at_ms(state.at_ms)
+    return {} if at_ms is None else {(REQUESTS,): due.get((REQUESTS,), at_ms)}
+
+
 def _audit_due(state: State, checks: Checks) -> None:
     expected: dict[DueKey, int | None] = {
         (RUN, namespace, run.run_id): run.ready_at_ms if run.is_delayed else run.lease_expires_at_ms
@@ -142,7 +156,9 @@ def _audit_due(state: State, checks: Checks) -> None:
     }
     expected |= due_groups_and_keys(state)
     expected |= due_workflows(state)
+    expected |= due_pipelines(state)
     due = state.due._at_ms
+    expected |= _due_requests(state, due)
     checks.hold(Invariant.LEASES_DUE, due == expected, due.items() ^ expected.items())
 
 

@@ -36,10 +36,12 @@ class Invariant(StrEnum):
     SINCE_RIGHT = "since when something is so is the place of the event that made it so"
     BREAKERS_TURN = "a breaker opens when it is closed, and half-opens when it is open"
     EVENTS_HAVE_CALLERS = "every event in the log follows who caused it, counted once"
+    ONE_CALL_ONE_EFFECT = "a request is carried out once, and noted with what it led to"
     LATE_REPORTS_KEPT = (
         "the first late report of an attempt is kept as its worker made it, and refused"
     )
     TIMES_AS_REPORTED = "an attempt took as long, and was held as long, as its worker says"
+    DEFINITIONS_KEPT = "the text that a run followed is read by its digest while the run is kept"
     VERSIONS_MEAN_ONE_TEXT = "a version of a workflow never comes back with another text"
     ENDED_IS_FINAL = "nothing happens to a run that has ended"
     CANCEL_IS_FINAL = "what is cancelled is handed to nobody, and never ends otherwise"
@@ -98,6 +100,7 @@ class Invariant(StrEnum):
     FINAL_IS_NOT_RETRIED = "what is not retryable is not retried by its step or its executor"
     OUTCOME_HEARD = "no branch waits for a run that has ended"
     CIRCLES_END = "a branch takes at most 256 steps without a wait for something outside"
+    STEPS_BOUNDED = "a workflow run takes no more steps than its limits allow, in all and for long"
     SIGNALS_USED_ONCE = "a signal is used once, and none times out that is there"
     ROLLBACK_ORDER = "what was done is undone, the last first, before a run ends badly"
     ATTEMPTS_UNDONE = "an attempt that may have happened is undone if its step asks for that"
@@ -108,9 +111,27 @@ class Invariant(StrEnum):
     ONE_RUN_PER_RECORD = "the records that a trigger takes start one run each, or one together"
     SCHEDULES_FIRE_ONCE = "a schedule fires once for each of its times"
 
+    # What the log may say of pipelines.
+    PIPELINES_NUMBERED = "pipelines are numbered one after the other, and a key makes one"
+    NODES_IN_ORDER = "a node is ready, runs and ends in this order, and ends once"
+    READY_AS_SAID = "no node starts before what it waits for is there"
+    ONE_WORKER_PER_NODE = "a node is with one worker at a time, and every start is the next epoch"
+    NODE_LEASES_KEPT = "no node is taken from a worker before its lease is over"
+    NODE_LIMITS_KEPT = "no more nodes run at a time than the limits allow"
+    NODE_RETRIES_BOUNDED = "a node is tried again no more often than its policy says"
+    BATCHES_STORED = "a batch is stored with the event that records it, and nothing else is"
+    BATCHES_HANDED_ON = "a consumer is handed the batches of a source in order, and none twice"
+    BATCH_OF_ITS_ATTEMPT = "only the attempt that has the node records batches of it"
+    BATCH_DONE_ONCE = "a batch has one result in each consumer"
+    NO_BATCH_SKIPPED = "a node finishes when every batch of its sources is done"
+    METRICS_EXACT = "the metrics of a node are the sum over its recorded batches"
+    ENDED_PIPELINES_REST = "nothing happens in a pipeline that has ended"
+    PIPELINES_END_AS_SAID = "a pipeline ends when all its nodes have, and as it was told to"
+
     # What clients and workers may be answered.
     DURABLE_FIRST = "nothing is acknowledged before it is durable"
     INPUT_KEPT = "a run is handed out with the input it was made with"
+    INPUTS_STORED = "the store has the large inputs of live and archived runs, and no others"
     ONE_MAKER = "at most one caller is answered that its invoke made a run"
     ONE_DELIVERY = "an attempt is handed out once, to the worker that claimed it"
     ANSWER_ORDER = "the tasks of one answer come with the highest priority first"
@@ -155,6 +176,7 @@ class Invariant(StrEnum):
     HELD_RIGHT = "the index of holders equals a recount"
     KEYS_RIGHT = "every key of a live run leads to it"
     LISTS_RIGHT = "the indexes of lists equal a look at everything"
+    MEMORY_COUNTED = "the memory that the state says it takes equals a recount"
     QUEUED_OR_DUE = (
         "every pending run is in its queue, waits for a permit, or has a due time: in one"
     )
@@ -169,6 +191,7 @@ class Invariant(StrEnum):
     # What must be true at the end.
     EVERY_RUN_ENDS = "once the faults are over, every run ends"
     EVERY_WORKFLOW_ENDS = "once the faults are over, every workflow run ends, or says what it needs"
+    EVERY_PIPELINE_ENDS = "once the faults are over, every pipeline ends"
     EVERY_RECORD_SETTLES = "once the faults are over, every record of a group is settled or dead"
     ALL_ACCOUNTED_FOR = "ended and purged runs are all that were acknowledged"
     NO_ACCIDENT = "nothing fails that was not made to fail"

@@ -17,6 +17,8 @@ from typing import NamedTuple
 
 import apsw
 
+from flo.log.mark import SystemFile
+
 SECTOR_LENGTH = 512
 _JOURNALS = apsw.SQLITE_OPEN_MAIN_JOURNAL | apsw.SQLITE_OPEN_WAL
 
@@ -148,6 +150,10 @@ class RecordingDisk:
     def connect(self, path: Path) -> apsw.Connection:
         return apsw.Connection(str(path), vfs=self._vfs.name)
 
+    def open_synced(self, path: Path) -> "RecordedFile":
+        """A file beside the database; what happens to it is remembered in the same trace."""
+        return RecordedFile(path, self)
+
     def close(self) -> None:
         self._vfs.unregister()
 
@@ -200,6 +206,34 @@ class _RecordingFile(apsw.VFSFile):
         if self._syncs_folder:
             self._disk.trace.append(Change(Act.SYNC_FOLDER))
             self._syncs_folder = False
+
+
+class RecordedFile:
+    """The high-water mark's file on a recording disk."""
+
+    def __init__(self, path: Path, disk: RecordingDisk) -> None:
+        self._name = path.name
+        self._disk = disk
+        if path.exists():
+            self._file = SystemFile(path)
+        else:
+            with disk.changing(Change(Act.CREATE, path.name)):
+                self._file = SystemFile(path)
+
+    def write(self, data: bytes, offset: int) -> None:
+        with self._disk.changing(Change(Act.WRITE, self._name, offset, data)):
+            self._file.write(data, offset)
+
+    def sync(self) -> None:
+        with self._disk.changing(Change(Act.SYNC, self._name)):
+            self._file.sync()
+
+    def sync_name(self) -> None:
+        with self._disk.changing(Change(Act.SYNC_FOLDER)):
+            self._file.sync_name()
+
+    def close(self) -> None:
+        self._file.close()
 
 
 def _path_of(name: str | apsw.URIFilename) -> Path:

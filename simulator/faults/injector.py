@@ -58,7 +58,7 @@ class FaultInjector:
                 (profile.cut_off_s, self._cut_off),
                 (profile.link_break_s, self._break_link),
                 (profile.worker_kill_s, self._kill_worker),
-                (profile.worker_kill_s, self._drain_worker),
+                (profile.worker_kill_s if self._sdk_workers else 0.0, self._drain_worker),
                 (profile.idle_s, self._idle),
             )
             if mean_s

@@ -12,10 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from flo.log.base import LogTrimmed
-from flo.log.memory import MemoryArchive, MemoryLog, MemoryRecords
+from flo.log.memory import MemoryArchive, MemoryLog, MemoryPayloads, MemoryRecords
 from flo.model.base import Event
 from flo.model.ids import Namespace
 from flo.model.storage.archive import ArchiveAddress, Archived, ArchiveKey
+from flo.model.storage.payloads import LargePayload
 from flo.model.storage.records import Chunk, PositionBy, StreamPosition
 
 Durable: TypeAlias = Callable[
@@ -36,8 +37,8 @@ PERFECT = DiskQuality(append_ms_max=0.0, find_ms_max=0.0)
 class FaultyLog(MemoryLog):
     """What is durable outlives every crash; what was under way does not.
 
-    `durable` hears of every append that succeeds, and `stored` just before it of the records that
-    came with it; `failed` hears of one that does not succeed.
+    `durable` hears of every append that succeeds, and `stored` just before it of the records and
+    payloads that came with it; `failed` hears of one that does not succeed.
     """
 
     def __init__(
@@ -46,13 +47,16 @@ class FaultyLog(MemoryLog):
         quality: DiskQuality = PERFECT,
         *,
         durable: Durable = lambda events, archived, removed, at_ms: None,
-        stored: Callable[[Sequence[Chunk]], None] = lambda chunks: None,
+        stored: Callable[
+            [Sequence[Chunk], Sequence[LargePayload]], None
+        ] = lambda chunks, payloads: None,
         failed: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__()
         self.disk = Disk(rng, quality)
         self.archive = FaultyArchive(self.disk)
         self.records = FaultyRecords(self.disk)
+        self.payloads = FaultyPayloads(self.disk)
         self.unwritten: Sequence[Event] = ()
         """The events of an append that is not durable, and perhaps never will be."""
         self._durable = durable
@@ -68,10 +72,12 @@ class FaultyLog(MemoryLog):
         *,
         removed: Sequence[ArchiveAddress] = (),
         chunks: Sequence[Chunk] = (),
+        payloads: Sequence[LargePayload] = (),
+        payloads_removed: Sequence[ArchiveAddress] = (),
         here: bool = False,
     ) -> asyncio.Task[int]:
         self.unwritten = events
-        append = self._append(events, archived, at_ms, removed, chunks)
+        append = self._append(events, archived, at_ms, removed, chunks, payloads, payloads_removed)
         return asyncio.create_task(append, name="append")
 
     async def _append(
@@ -81,6 +87,8 @@ class FaultyLog(MemoryLog):
         at_ms: int,
         removed: Sequence[ArchiveAddress],
         chunks: Sequence[Chunk],
+        payloads: Sequence[LargePayload],
+        payloads_removed: Sequence[ArchiveAddress],
     ) -> int:
         writing = self._writing = asyncio.get_running_loop().create_future()
         try:
@@ -88,11 +96,19 @@ class FaultyLog(MemoryLog):
             if self.disk.fills_up():
                 self._failed()
                 raise _no_space()
-            position = await super().append(events, archived, at_ms, removed=removed, chunks=chunks)
+            position = await super().append(
+                events,
+                archived,
+                at_ms,
+                removed=removed,
+                chunks=chunks,
+                payloads=payloads,
+                payloads_removed=payloads_removed,
+            )
         finally:
             writing.set_result(None)
         self.unwritten = ()
-        self._stored(chunks)
+        self._stored(chunks, payloads)
         self._durable(events, archived, removed, at_ms)
         if self.disk.lingers():
             await self.disk.work(self.disk.quality.append_ms_max)
@@ -178,6 +194,19 @@ class FaultyRecords(MemoryRecords):
 
     async def streams(self) -> dict[int, int]:
         found = await super().streams()
+        await self._disk.work(self._disk.quality.find_ms_max)
+        return found
+
+
+class FaultyPayloads(MemoryPayloads):
+    """So do these."""
+
+    def __init__(self, disk: "Disk") -> None:
+        super().__init__()
+        self._disk = disk
+
+    async def find(self, address: ArchiveAddress) -> bytes | None:
+        found = await super().find(address)
         await self._disk.work(self._disk.quality.find_ms_max)
         return found
 

@@ -33,6 +33,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._virtual.now_s
 
+    async def shutdown_default_executor(self) -> None:
+        """It has no thread to wait for; waiting in another one would be found stuck."""
+
 
 def run_virtual(main: Coroutine[Any, Any, T]) -> T:
     """Like asyncio.run, on virtual time."""

@@ -249,6 +249,9 @@ class End(asyncio.Transport):
     def is_closing(self) -> bool:
         return self._closing
 
+    def get_write_buffer_size(self) -> int:
+        return self._unread_length
+
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return default
 

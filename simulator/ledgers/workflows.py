@@ -99,11 +99,12 @@ class WorkflowLedger:
         self._hold(Invariant.LISTS_WHOLE, in_order, numbers)
 
     def whole_history(self, namespace: Namespace, run_id: RunId, lines: list[HistoryView]) -> None:
-        """All of the history of a run that has ended."""
+        """All of the history of a run that has ended; after its end, only late reports come."""
         timeline = self.durable(namespace, run_id)
         shown = sum(line.type in OUTCOMES for line in lines)
         ends = [line.type for line in lines if line.type in _LAST]
-        whole = shown == timeline.outcomes and len(ends) == 1 and lines[-1].type == ends[0]
+        last = [line.type for line in lines if line.type != LATE_REPORT][-1:]
+        whole = shown == timeline.outcomes and len(ends) == 1 and last == ends
         self._hold(Invariant.HISTORIES_WHOLE, whole, shown, ends, timeline.outcomes, timeline)
 
     def all_steps(self, namespace: Namespace, run_id: RunId, calls: list[CallView]) -> None:
@@ -140,6 +141,7 @@ class WorkflowLedger:
             self._hold(Invariant.ANSWERS_FRESH, still, "is said to be under way;", timeline)
 
 
+LATE_REPORT = "late_report"
 _LAST = frozenset(
     {"workflow_completed", "workflow_failed", "workflow_cancelled", "workflow_timed_out"}
 )

@@ -11,6 +11,7 @@ from flo.engine.actions.events import (
 )
 from flo.engine.actions.records import Action
 from flo.model.ids import ActionName, Namespace
+from flo.model.storage.payloads import InputRecord
 from simulator.checks.invariants import Invariant
 from simulator.checks.observer import Observer
 from simulator.reference.handlers import reads
@@ -80,6 +81,6 @@ class ActionReference:
             self._disabled_until[key] = self._observer.position
 
 
-def fits(payload: bytes) -> bool:
+def fits(payload: InputRecord) -> bool:
     """Whether the only schema there is in a simulation allows a payload."""
-    return payload.startswith(b'"')
+    return isinstance(payload, bytes) and payload.startswith(b'"')

@@ -98,6 +98,7 @@ class LimitReference:
         limits = self._limits[namespace, run.action]
         if limits is None or limits.concurrency_max is None:
             return None
+        assert isinstance(run.input, bytes)
         return _who(run.input) if limits.concurrency_key == WHO_KEY else ""
 
     def moved(self, run: RunTimeline, limit_key: str | None) -> None:

@@ -9,14 +9,18 @@ from collections.abc import Callable, Sequence
 
 from flo.engine.machine import FOLDS, merged
 from flo.engine.streams.events import StreamTrimmed
+from flo.engine.workflows.calls.late import LATE_KIND
 from flo.model.base import Event
 from flo.model.storage.archive import ArchiveAddress, Archived
+from flo.model.storage.payloads import LargePayload
 from flo.model.storage.records import Chunk
 from simulator.checks.breakers import BreakerReference
 from simulator.checks.callers import CallerReference
 from simulator.checks.invariants import Checks, Invariant
 from simulator.checks.observer import Observer
+from simulator.checks.payloads import PayloadReference
 from simulator.ledgers.reports import Reports
+from simulator.pipelines.reference import PIPELINE_KINDS, PipelineReference
 from simulator.reference.actions import ActionReference
 from simulator.reference.groups import DEAD_RECORD_KIND, GroupReference
 from simulator.reference.handlers import handlers_of
@@ -41,6 +45,7 @@ MODELS = (
     GroupReference,
     KvReference,
     WorkflowReference,
+    PipelineReference,
 )
 HANDLERS = merged(*(handlers_of(model) for model in MODELS))
 """The name of the method that reads an event."""
@@ -50,7 +55,7 @@ assert HANDLERS.keys() == FOLDS.keys(), (
     f"and the machine does not know {HANDLERS.keys() - FOLDS.keys()}"
 )
 
-OTHER_KINDS = WORKFLOW_KINDS | {DEAD_RECORD_KIND}
+OTHER_KINDS = WORKFLOW_KINDS | PIPELINE_KINDS | {DEAD_RECORD_KIND, LATE_KIND}
 """What is in the archive and is no run of an action."""
 
 
@@ -60,6 +65,7 @@ class ReferenceModel:
         """How many appends there have been."""
         self.history: list[Event] = []
         self.observer = observer
+        self.payloads = PayloadReference(observer)
         self.callers = CallerReference(observer)
         self.breakers = BreakerReference(observer)
         self.limits = LimitReference(checks)
@@ -80,6 +86,7 @@ class ReferenceModel:
         self.groups = GroupReference(observer, self.streams)
         self.kv = KvReference(observer)
         self.workflows = WorkflowReference(observer, self.runs)
+        self.pipelines = PipelineReference(observer)
         self.namespaces.forget = [
             model.forget
             for model in (
@@ -92,6 +99,7 @@ class ReferenceModel:
                 self.streams,
                 self.kv,
                 self.workflows,
+                self.pipelines,
             )
         ]
         self._at_ms = 0
@@ -114,20 +122,23 @@ class ReferenceModel:
         removed: Sequence[ArchiveAddress],
         at_ms: int,
         chunks: Sequence[Chunk] = (),
+        payloads: Sequence[LargePayload] = (),
     ) -> None:
         self.observer.hold(Invariant.TIME_GROWS, at_ms >= self._at_ms, at_ms, self._at_ms)
         self.position = self.observer.position = self.position + 1
         self.callers.begin()
         self.workers.begin()
         self.runs.begin()
-        self.streams.begin(chunks)
+        self.streams.begin(self.pipelines.begin(events, chunks))
         self.groups.begin(events)
         self.workflows.begin()
+        self.payloads.begin(payloads)
         for event in events:
             self._at_ms = self.observer.at_ms = _time_of(event) or at_ms
             self.callers.read(event)
-            self._handlers[type(event)](event)
+            self._handlers[type(event)](self.payloads.whole(event))
         self._at_ms = self.observer.at_ms = at_ms
+        self.payloads.finish()
         self.callers.finish()
         self.workers.finish()
         self.runs.finish(
@@ -135,6 +146,7 @@ class ReferenceModel:
             [row for row in removed if row.kind != DEAD_RECORD_KIND],
         )
         self.streams.finish()
+        self.pipelines.finish(archived)
         self.workflows.finish(archived, self.runs.ended_now, self.groups.triggering)
         self.groups.finish(
             [row for row in archived if row.kind == DEAD_RECORD_KIND],

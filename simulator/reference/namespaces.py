@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from flo.engine.losses.events import LossAccepted
 from flo.engine.namespaces.events import NamespaceCreated, NamespaceDeleted
 from flo.model.ids import Namespace
 from simulator.checks.invariants import Invariant
@@ -32,6 +33,10 @@ class NamespaceReference:
     @reads
     def _created(self, event: NamespaceCreated) -> None:
         """It is as empty as if it had never been."""
+
+    @reads
+    def _loss_accepted(self, event: LossAccepted) -> None:
+        """Nothing follows from it."""
 
     @reads
     def _deleted(self, event: NamespaceDeleted) -> None:

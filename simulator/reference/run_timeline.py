@@ -61,6 +61,11 @@ class RunTimeline:
         self.timer: TimerProbe | None = None
         self.phases = [RunPhase(position, RunStatus.PENDING, 0, None, False)]
 
+    def was_late_for(self, workflow_run_id: RunId) -> bool:
+        """Whether it was reported late, and a step of this workflow run had called it."""
+        cause = self.made.cause
+        return bool(self.late) and cause is not None and cause.run_id == workflow_run_id
+
     def becomes(self, status: RunStatus, position: int) -> None:
         self.status = status
         self._turn(RunPhase(position, status, self.attempt, self.output, self.is_dead))

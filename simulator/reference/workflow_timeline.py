@@ -6,13 +6,14 @@ from collections.abc import Sequence
 import msgspec
 
 from flo.engine.runs.records import RunCause
-from flo.engine.workflows.events import StepHeld, StepStarted
+from flo.engine.workflows.events import StepEnded, StepHeld, StepStarted
 from flo.engine.workflows.records import Branch, Ending, WorkflowRecord, WorkflowRun
 from flo.model.ids import Namespace, RunId
 from flo.model.runs import RunStatus
 from flo.model.storage.archive import Archived
 from flo.model.workflows import MAIN, BranchName, BranchPhase, StepName, WorkflowStatus
 from flo.workflow.definition import Definition
+from flo.workflow.limits import BURST_S, STEPS_DEFAULT, STEPS_PER_SECOND_DEFAULT, Limits
 from flo.workflow.steps import RollbackWhen, RunStep, SignalStep, Step
 from simulator.reference.run_timeline import RunTimeline
 
@@ -58,6 +59,7 @@ class WorkflowTimeline:
         """How each step has ended the last time."""
         self.steps_in_a_row: Counter[BranchName] = Counter()
         """Steps of a branch since it has waited for something outside, or one of its branches."""
+        self.steps_ended = 0
         self.waited = False
         self.outcomes = 0
         """How often something that it waited for has had an outcome."""
@@ -91,6 +93,26 @@ class WorkflowTimeline:
         is_timed = now.phase in (BranchPhase.SLEEP, BranchPhase.POLL)
         if is_timed and now.until_ms is not None and now.until_ms > event.at_ms:
             self.wait_outside(event.branch)
+
+    def end_step(self, event: StepEnded) -> None:
+        self.last_awaited.pop(event.branch, None)
+        self.step_outcomes[event.step] = event.outcome
+        self.steps_in_a_row[event.branch] += 1
+        self.steps_ended += 1
+
+    def is_within_limits(self, event: StepStarted) -> bool:
+        """Whether it may begin another step, as far as its document and the defaults say.
+
+        What branches may do follows from that.
+        """
+        if event.branch != MAIN:
+            return True
+        own = self.definition.limits or Limits()
+        steps = own.steps or STEPS_DEFAULT
+        rate = own.steps_per_second or STEPS_PER_SECOND_DEFAULT
+        for_ms = max(0, event.at_ms - self.made.created_at_ms)  # a clock may have been set back
+        for_s = BURST_S + for_ms / 1_000
+        return self.steps_ended < steps and self.steps_ended <= rate * for_s
 
     def wait_outside(self, branch: BranchName) -> None:
         self.waited = True

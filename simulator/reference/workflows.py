@@ -24,6 +24,7 @@ from flo.engine.workflows.events import (
     SignalTimedOut,
     StepEnded,
     StepHeld,
+    StepReportedLate,
     StepStarted,
     StepUndone,
     WorkflowAdmitted,
@@ -58,7 +59,6 @@ from simulator.reference.workflow_timeline import (
 CHILD_PREFIX = "wfrun-"
 UNDOING = "~"
 STEPS_IN_A_ROW_MAX = 256
-
 RunKey: TypeAlias = tuple[Namespace, RunId]
 WorkflowKey: TypeAlias = tuple[Namespace, WorkflowName]
 LimitKey: TypeAlias = tuple[Namespace, WorkflowName, str]
@@ -240,6 +240,7 @@ class WorkflowReference:
         if now.attempt == 1 and not now.polls:
             steps = timeline.steps_in_a_row[event.branch]
             hold(Invariant.CIRCLES_END, steps < STEPS_IN_A_ROW_MAX, event, steps)
+            hold(Invariant.STEPS_BOUNDED, timeline.is_within_limits(event), event)
         timeline.wait_for_time(event)
         self._move(timeline, event.branch, now)
 
@@ -315,6 +316,11 @@ class WorkflowReference:
         self._hold(Invariant.ATTEMPTS_UNDONE, asks, event, timeline)
         timeline.unknown.add(event.awaited)
 
+    @reads
+    def _reported_late(self, event: StepReportedLate) -> None:
+        told = self._runs.by_id[event.namespace, event.awaited].was_late_for(event.run_id)
+        self._hold(Invariant.LATE_REPORTS_KEPT, told, event)
+
     def _check_unknown(
         self, timeline: WorkflowTimeline, branch: BranchName, awaited: RunId
     ) -> None:
@@ -355,9 +361,7 @@ class WorkflowReference:
         assert now is not None
         self._hold(Invariant.STEPS_IN_ORDER, now.awaited is None, event, "but", now)
         self._rest(timeline, event.branch)
-        timeline.last_awaited.pop(event.branch, None)
-        timeline.step_outcomes[event.step] = event.outcome
-        timeline.steps_in_a_row[event.branch] += 1
+        timeline.end_step(event)
         step = timeline.definition.step_named(event.step)  # those of branches undo nothing here
         if isinstance(step, RunStep) and step.rollback is not None and event.outcome == "success":
             timeline.done.append(event.step)

@@ -19,12 +19,17 @@ _HOMES = {
     "flo.client.events": "Events",
     "flo.client.groups": "ConsumerGroup",
     "flo.client.handles.execution": "WorkflowHandle WorkflowUnsuccessful",
+    "flo.client.handles.leased_node": "LeasedNode NodeFenced",
+    "flo.model.pipelines.work": "BatchFailure NodeStart",
     "flo.client.handles.invocation": "Invocation RunUnsuccessful",
+    "flo.client.handles.pipeline": "PipelineHandle PipelineUnsuccessful",
     "flo.client.handles.transaction": "KvTransaction",
     "flo.client.kv": "Kv",
     "flo.client.namespaces": "Namespaces",
+    "flo.client.pipelines": "Pipelines",
     "flo.client.plans": "Plans",
     "flo.client.schedules": "Schedules",
+    "flo.client.session.chosen_keys": "idempotency_key",
     "flo.client.streams": "Streams",
     "flo.client.workers": "Workers",
     "flo.client.workflows": "Workflows",
@@ -45,12 +50,17 @@ _HOMES = {
         "Check Committed Delete Increment KeyPage KeyView Put Transaction Value VersionView"
     ),
     "flo.model.namespaces": "NamespacePage NamespaceView",
+    "flo.model.pipelines.names": "NodeStatus PipelineStatus",
+    "flo.model.pipelines.pipelines": "PipelineAffected PipelineSettings",
+    "flo.model.pipelines.views": (
+        "ArtifactPage ArtifactView NodeView PipelineEventPage PipelineEventView PipelinePage "
+        "PipelineView StoredGraphPage StoredGraphView"
+    ),
     "flo.model.plans": "Emitted ExecutorView PlanView WindowView",
     "flo.model.views.attempts": "AttemptEnd AttemptView LateReportView",
-    "flo.model.runs": (
-        "Accepted Assigned CauseKind CauseView Invoke RunPage RunResult "
-        "RunStatus RunView Task Touched"
-    ),
+    "flo.model.views.causes": "CauseKind CauseView",
+    "flo.model.views.since": "SinceView",
+    "flo.model.runs": ("Accepted Assigned Invoke RunPage RunResult RunStatus RunView Task Touched"),
     "flo.model.schedules": "SchedulePage ScheduleView",
     "flo.model.storage.records": "StreamRecord",
     "flo.model.streams": ("Appended NewRecord RecordPage Retention StreamPage StreamView Trimmed"),
@@ -60,11 +70,20 @@ _HOMES = {
         "WorkflowDeployed WorkflowItem WorkflowPage WorkflowRunItem WorkflowRunPage "
         "WorkflowRunView WorkflowStatus WorkflowView"
     ),
+    "flo.server.embedded": "EmbeddedServer",
     "flo.worker.actions.context": "ActionContext",
     "flo.worker.actions.worker": "ActionWorker",
     "flo.worker.outcome": "ActionError ActionResult NonRetryableError",
+    "flo.worker.pipelines.artifacts": "ArtifactsWriter",
+    "flo.worker.pipelines.batches": "Batch BatchResult FinalizeResult",
+    "flo.worker.pipelines.context": "RunContext",
+    "flo.worker.pipelines.events": "EventLog",
+    "flo.worker.pipelines.handler": "RoleHandler",
+    "flo.worker.pipelines.input.adapters": "PullDefaults",
+    "flo.worker.pipelines.worker": "PipelineWorker",
     "flo.worker.streams.context": "StreamContext",
     "flo.worker.streams.worker": "StreamWorker",
+    "flo.worker.stuck": "WorkerStuck",
 }
 HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 

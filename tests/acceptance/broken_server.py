@@ -3,6 +3,7 @@
 leaky       a run whose worker is given up keeps its slot
 careless    everybody has a slot
 deaf        what a worker says it holds is ignored
+hoarding    large inputs are kept in memory
 """
 
 import sys
@@ -14,6 +15,7 @@ from flo.engine.runs.events import RunRequeued
 from flo.engine.workers.events import WorkerBack
 from flo.engine.workflows import rules as workflows
 from flo.engine.workflows.events import WorkflowAdmitted
+from flo.shard import loop
 
 
 def leaky() -> None:
@@ -25,7 +27,7 @@ def leaky() -> None:
             permits = space.action_permits.setdefault(
                 (run.action, run.limit_key), limits.ActionPermits()
             )
-            permits.holders[f"{run.run_id}, attempt {run.attempt}"] = None
+            permits.holders[f"{run.run_id}, attempt {run.attempt}"] = state.moment()
 
     FOLDS[RunRequeued] = apply_requeued
 
@@ -44,6 +46,10 @@ def deaf() -> None:
     REACTIONS[WorkerBack] = lambda state, event, context: ()
 
 
+def hoarding() -> None:
+    loop.Shard.__init__.__kwdefaults__["spill_bytes"] = 2**40
+
+
 if __name__ == "__main__":
-    {"leaky": leaky, "careless": careless, "deaf": deaf}[sys.argv.pop(1)]()
+    {"leaky": leaky, "careless": careless, "deaf": deaf, "hoarding": hoarding}[sys.argv.pop(1)]()
     main()

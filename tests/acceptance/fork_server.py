@@ -76,7 +76,7 @@ class ForkedServer(ServerProcess):
             arguments += [f"--{name.replace('_', '-')}", str(value)]
         self._process = self._fork_server.fork(arguments)
         started = _line_about("server_started", self._process.stderr)
-        Thread(target=_read_on, args=(self._process.stderr,), daemon=True).start()
+        Thread(target=_read_on, args=(self._process.stderr, self.log_lines), daemon=True).start()
         self.address = started["rpc"]
         self.http_url = started["http"] or self.http_url
 

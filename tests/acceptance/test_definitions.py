@@ -1,38 +1,14 @@
 """What the log remembers of the code that was executed, on a real server, also after a kill."""
 
 import asyncio
-import os
-import subprocess
-import sys
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
+from acceptance.command_line import shown
 from flo import ActionContext, ActionWorker, Flo
 from flo.model.errors import FloError
 from flo.testing.process import ServerProcess
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[ServerProcess]:
-    with ServerProcess(tmp_path / "data") as server:
-        yield server
-
-
-@pytest_asyncio.fixture
-async def flo(server: ServerProcess) -> AsyncIterator[Flo]:
-    async with Flo(server.address) as flo:
-        yield flo
-
-
-def shown(server: ServerProcess, *arguments: str) -> str:
-    """What a command of the command line prints, each line without what aligns it."""
-    command = [sys.executable, "-m", "flo.cli.app.main", *arguments]
-    environment = {**os.environ, "FLO_ENDPOINT": server.address}
-    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    return "\n".join(" ".join(line.split()) for line in run.stdout.splitlines())
 
 
 async def test_a_run_tells_how_long_it_took_by_the_clock_of_its_worker(

@@ -23,8 +23,13 @@ LONG_MS = 600_000
 PAUSE_MS = 30_000
 PLACES = 1
 WORKER = Path(__file__).with_name("gated_worker.py")
-NOT_HERE = {CauseCode.BEGINNING: "it lasts for less than a commit"}
-"""Causes of which the tests of the engine are enough."""
+NOT_HERE = {
+    CauseCode.BEGINNING: "it lasts for less than a commit",
+    CauseCode.STEP_RATE: "test_workers.py has it",
+    CauseCode.WORKER_STUCK: "the tests of workers whose handlers do not stop have it",
+    CauseCode.WORKFLOW_DISABLED: "test_telling.py has it",
+}
+"""Causes that are brought about elsewhere."""
 
 Codes: TypeAlias = list[str]
 Scene: TypeAlias = Callable[[Flo], Awaitable[tuple[str, Codes]]]

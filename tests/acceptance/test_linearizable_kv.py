@@ -242,7 +242,7 @@ async def test_every_answer_can_be_explained_although_the_server_is_killed(tmp_p
     assert problems_in(race.recorder.history) == []
     summary = Summary(race)
     assert race.count >= OPERATIONS
-    assert summary.lost > 0
+    assert summary.lost == 0  # what a kill cuts off is asked again, and done once
     assert summary.refused > 0
     assert summary.kinds["Transact"] > 100
 

@@ -25,8 +25,8 @@ WAIT_S = 60.0
 class Scene:
     """A server, a client, and workers in processes of their own."""
 
-    def __init__(self, folder: Path) -> None:
-        self.server = ServerProcess(folder / "data")
+    def __init__(self, folder: Path, **settings: int) -> None:
+        self.server = ServerProcess(folder / "data", **settings)
         self.server.start()
         self.flo = Flo(self.server.address)
         self._workers: list[subprocess.Popen[bytes]] = []
@@ -78,6 +78,14 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
     await scene.close()
 
 
+@pytest.fixture
+async def scene_with_long_grace(tmp_path: Path) -> AsyncIterator[Scene]:
+    """Its workers have the whole test to come back, on however busy a machine."""
+    scene = Scene(tmp_path, worker_grace_ms=round(WAIT_S * 1_000))
+    yield scene
+    await scene.close()
+
+
 async def test_the_tasks_of_a_killed_worker_are_done_by_another(scene: Scene) -> None:
     gate = await scene.gate()
     first = scene.start_worker("first", gate)
@@ -98,7 +106,10 @@ async def test_the_tasks_of_a_killed_worker_are_done_by_another(scene: Scene) ->
     assert refusal.value.code == "lease_lost"
 
 
-async def test_a_worker_outlives_a_kill_of_its_server_with_what_it_holds(scene: Scene) -> None:
+async def test_a_worker_outlives_a_kill_of_its_server_with_what_it_holds(
+    scene_with_long_grace: Scene,
+) -> None:
+    scene = scene_with_long_grace
     gate = await scene.gate()
     scene.start_worker("first", gate)
     await scene.until_connection("first", WorkerConnection.CONNECTED)

@@ -38,6 +38,7 @@ WASM = [
         "flo action status rules-engine-1",
         "RUN ID STATUS CREATED\n"
         "rules-engine-1 completed <time>\n"
+        "invoked by: rpc 127.0.0.1\n"
         "attempt: 1\n"
         "worker: flo-inline\n"
         "started: <time>\n"
@@ -83,6 +84,7 @@ A_WORKER_BY_HAND = [
         "flo action status <task-id>",
         "RUN ID STATUS CREATED\n"
         "process-order-1 completed <time>\n"
+        "invoked by: rpc 127.0.0.1\n"
         "attempt: 1\n"
         "worker: worker-1\n"
         "started: <time>\n"
@@ -114,14 +116,15 @@ FAILURES = [
         "flo action status <second-task-id>",
         "RUN ID STATUS CREATED\n"
         "process-order-2 failed <time>\n"
+        "invoked by: rpc 127.0.0.1\n"
         "attempt: 2\n"
         "worker: worker-1\n"
         "started: <time>\n"
         "finished: <time>\n"
         "error: Invalid input\n"
         "dead-lettered: yes\n"
-        "attempt 1: ended <time> on worker-1: Temporary failure\n"
-        "attempt 2: ended <time> on worker-1: Invalid input",
+        "attempt 1: ended <time> on worker-1 (reported): Temporary failure\n"
+        "attempt 2: ended <time> on worker-1 (reported): Invalid input",
     ),
 ]
 

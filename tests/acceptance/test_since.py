@@ -1,39 +1,12 @@
 """What the log remembers besides results, on a real server: late reports, since when, by whom."""
 
-import os
-import subprocess
-import sys
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
-
 import httpx
 import pytest
-import pytest_asyncio
 
+from acceptance.command_line import shown
 from flo import Flo
 from flo.model.errors import FloError
 from flo.testing.process import ServerProcess
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[ServerProcess]:
-    with ServerProcess(tmp_path / "data") as server:
-        yield server
-
-
-@pytest_asyncio.fixture
-async def flo(server: ServerProcess) -> AsyncIterator[Flo]:
-    async with Flo(server.address) as flo:
-        yield flo
-
-
-def shown(server: ServerProcess, *arguments: str) -> str:
-    """What a command of the command line prints."""
-    command = [sys.executable, "-m", "flo.cli.app.main", *arguments]
-    environment = {**os.environ, "FLO_ENDPOINT": server.address}
-    return subprocess.run(
-        command, env=environment, capture_output=True, text=True, check=True
-    ).stdout
 
 
 async def leaves_with_a_task(flo: Flo, action: str, *, max_retries: int) -> str:

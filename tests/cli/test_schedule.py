@@ -85,7 +85,7 @@ def test_the_next_times_are_told_in_utc(shell):
 
 def test_a_paused_schedule_starts_nothing_until_it_is_resumed(shell, scheduled, clock):
     assert shell("flo schedule pause often") == (0, "Schedule of 'often' paused\n", "")
-    assert shell("flo schedule next often").out == "(never: it is paused)\n"
+    assert shell("flo schedule next often").out.startswith("(never: it is paused since 20")
     clock.let_pass(MINUTE_MS)
     assert scheduled.workflows.runs().items == []
 
@@ -107,7 +107,7 @@ def test_a_pause_in_json_and_raw(shell):
 def test_a_disabled_workflow_has_no_times(shell):
     shell("flo workflow disable often")
 
-    assert shell("flo schedule next often").out == "(never: it is disabled)\n"
+    assert shell("flo schedule next often").out.startswith("(never: it is disabled since 20")
     assert " disabled " in shell("flo schedule list").out
     refused = shell("flo schedule run-now often")
     assert (refused.code, "[workflow_disabled]" in refused.err) == (3, True)

@@ -7,6 +7,7 @@ from typing import Any
 from client.memory import MemoryTransport, ProtocolFactory, join
 from flo.model.base import Message, Nothing
 from flo.model.errors import FloError, Invalid
+from flo.model.storage.request_keys import RequestKeys
 from flo.wire.codec import Answer, Request, encode_refusal, encode_reply
 from flo.wire.connection import ServerEnd
 from flo.wire.opcodes import HELLO, PING, Form
@@ -33,6 +34,8 @@ class FakeServer:
         self.answers_pings = True
         self.gate: asyncio.Event | None = None
         self.requests: list[tuple[str, list[Any]]] = []
+        self.keys: list[RequestKeys | None] = []
+        """What came with each request."""
         self.connected_at_s: list[float] = []
         self.ends: list[FakeEnd] = []
 
@@ -105,6 +108,7 @@ class FakeEnd(asyncio.Protocol):
 
     def _serve(self, request: Request, operation: Form, messages: list[Message]) -> None:
         self._server.requests.append((operation.name, messages))
+        self._server.keys.append(request.keys)
         answers = self._server.answer(operation, messages)
         if answers is None:
             self.open.append(request)

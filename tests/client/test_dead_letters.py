@@ -1,13 +1,12 @@
 import asyncio
 from collections.abc import Sequence
-from itertools import count
 from typing import Any
 
 import pytest
 
 from client.fake import FakeServer
 from client.virtual import run_virtual
-from flo import Conflict, Flo, NotFound, Unavailable
+from flo import Conflict, Flo, NotFound
 from flo.client.dead_letters import change_dead
 from flo.client.noun import Noun
 from flo.client.session.session import Session
@@ -105,12 +104,14 @@ def test_dead_letters_that_die_again_at_once_are_not_requeued_for_ever() -> None
     assert changed(server, RequeueDeadRuns(action="a"), None) == ["a-4", "a-3", "a-2"]
 
 
-def test_a_command_whose_answer_is_lost_is_not_repeated() -> None:
-    numbers = count()
-    server = FakeServer(
-        lambda *_: [DeadRunsChanged(ids=["a-1"], more=True)] if next(numbers) < 1 else None
-    )
+def test_a_command_whose_answer_is_lost_is_repeated_with_its_number() -> None:
+    batches = iter([(["a-1"], True), None, (["a-2"], False)])
 
-    with pytest.raises(Unavailable, match=r"may or may not have been accepted$"):
-        changed(server, RequeueDeadRuns(action="a"), None)
-    assert len(server.requests) == 2
+    def requeue(_: Form, messages: Sequence[Any]) -> list[Answer] | None:
+        batch = next(batches)
+        return None if batch is None else [DeadRunsChanged(ids=batch[0], more=batch[1])]
+
+    server = FakeServer(requeue)
+
+    assert changed(server, RequeueDeadRuns(action="a"), None) == ["a-1", "a-2"]
+    assert [keys and keys.keys for keys in server.keys] == [0, 1, 1]

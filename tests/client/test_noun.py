@@ -7,7 +7,7 @@ import pytest
 from client.fake import FakeServer
 from client.virtual import run_virtual, turns
 from flo.client.client import Flo
-from flo.model.declare.operation import DECLARED, may_repeat
+from flo.model.declare.operation import DECLARED, needs_key
 from flo.model.groups import ClaimRecords, ReadGroup
 from flo.model.runs import Complete, Invoke
 from flo.model.streams import Append, TrimStream
@@ -47,8 +47,10 @@ def test_every_message_goes_to_the_namespace_of_its_client() -> None:
         (ClaimRecords(stream="s", group="g", consumer="c", min_idle_ms=1), False),
     ],
 )
-def test_an_operation_says_whether_it_may_be_repeated(message: Any, expected: bool) -> None:
-    assert may_repeat(message) is expected
+def test_an_operation_says_whether_a_repetition_changes_nothing(
+    message: Any, expected: bool
+) -> None:
+    assert needs_key(message) is not expected
 
 
 def test_every_query_may_be_repeated() -> None:

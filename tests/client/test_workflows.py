@@ -14,7 +14,6 @@ from flo import (
     Invalid,
     NotFound,
     TimedOut,
-    Unavailable,
     WorkflowRunView,
     WorkflowStatus,
     WorkflowUnsuccessful,
@@ -367,30 +366,25 @@ def test_runs_started_in_one_turn_travel_in_one_frame() -> None:
     with_fake(scenario)
 
 
-def test_only_what_can_be_told_apart_is_repeated_over_another_connection() -> None:
+def test_what_would_count_twice_is_repeated_with_its_number() -> None:
     async def scenario(flo: Flo, server: FakeServer) -> None:
-        once = [
+        calls = [
             asyncio.ensure_future(call)
             for call in (
-                flo.workflows.start("order"),
                 flo.workflows.signal("wfrun-1", "approval"),
                 flo.workflows.rerun("wfrun-1"),
                 flo.schedules.run_now("order"),
             )
         ]
-        keyed = asyncio.ensure_future(flo.workflows.start("order", idempotency_key="once"))
         await turns()
         server.hang_up()
-        for lost in once:
-            with pytest.raises(Unavailable) as raised:
-                await lost
-            assert raised.value.code == "connection_lost"
-
         await asyncio.sleep(1.0)
-        name, (message,) = server.requests[-1]
-        assert (name, message.idempotency_key) == ("start_workflow", "once")
-        server.reply([WorkflowBegun(run_id="wfrun-1", duplicate=True)])
-        assert (await keyed).duplicate
+
+        assert server.names[3:] == server.names[:3]
+        assert server.keys[3:] == server.keys[:3]
+        assert [keys.keys for keys in server.keys[:3] if keys is not None] == [0, 1, 2]
+        for call in calls:
+            call.cancel()
 
     with_fake(scenario)
 

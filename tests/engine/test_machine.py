@@ -1,6 +1,7 @@
 import pytest
 
 from flo.engine import machine
+from flo.engine.losses.rules import AcceptLoss
 from flo.engine.machine import (
     ARCHIVES,
     EVENTS,
@@ -52,7 +53,13 @@ def test_every_event_has_a_fold():
 def test_whatever_can_be_asked_over_the_wire_is_known_to_the_machine():
     asked = {operation.request for operation in FORMS if operation.opcode >= 10}
 
-    assert set(RULES) | set(QUERIES) == asked | {Tick, PullTrigger, Disconnect, LoseWorker}
+    assert set(RULES) | set(QUERIES) == asked | {
+        Tick,
+        PullTrigger,
+        Disconnect,
+        LoseWorker,
+        AcceptLoss,
+    }
     assert not set(RULES) & set(QUERIES)
 
 
@@ -185,7 +192,9 @@ def test_observations_change_the_volatile_state_and_never_become_events():
     decision = execute(engine.state, Heartbeat(worker_id=ANNA, current_load=4), context)
 
     assert decision.events == ()
-    assert engine.volatile.heard(DEFAULT, ANNA) == Presence(NOON_MS, 4)
+    assert engine.volatile.heard(DEFAULT, ANNA) == Presence(
+        NOON_MS, 4, position=engine.state.position
+    )
 
 
 def test_what_is_decided_later_sees_what_was_folded_before():

@@ -7,8 +7,11 @@ import pytest
 from engine.scenarios import ACTIONS, ScenarioGenerator
 from flo.engine.actions.events import ModuleStored
 from flo.engine.callers import CallerNoted
+from flo.engine.losses.events import LossAccepted
 from flo.engine.machine import EVENTS
+from flo.engine.pipelines.feature import FEATURE as PIPELINES
 from flo.engine.plans.events import BreakerTurned
+from flo.engine.requests.events import KeyedRequestDone, RequestsDone, RequestsForgotten
 from flo.engine.state import Tally
 from flo.model.actions import RegisterAction
 from flo.model.errors import FloError, Unexpected
@@ -102,10 +105,15 @@ def test_the_stories_are_worth_telling():
     assert len(refused) < 3_600
     told_elsewhere = {
         *of_workflows,
+        *PIPELINES.folds,
         BreakerTurned,
         ModuleStored,
         CallerNoted,
-    }  # see test_workflow_stories.py, test_guests.py
+        LossAccepted,
+        RequestsDone,
+        KeyedRequestDone,
+        RequestsForgotten,
+    }  # see test_workflow_stories.py, pipelines/, test_guests.py, tests/shard
     assert {type(event) for event in engine.events} == set(EVENTS) - told_elsewhere
     assert {run.status for run in engine.ended.values()} == {
         RunStatus.COMPLETED,

@@ -4,12 +4,21 @@ import pytest
 
 from flo.engine.ticks import Tick
 from flo.model.actions import DisableAction, EnableAction, RegisterAction
+from flo.model.errors import Conflict
 from flo.model.executions.history import GetHistory
+from flo.model.executions.steps import GetSteps
 from flo.model.explain import CauseCode
-from flo.model.runs import Claim, Complete, ExplainRun, Fail, Invoke
+from flo.model.runs import Cancel, Claim, Complete, ExplainRun, Fail, GetRun, Invoke
 from flo.model.storage.since import Since
-from flo.model.workers import DrainWorker, RegisterWorker
-from flo.model.workflows import CreateWorkflow, PauseWorkflow, ResumeWorkflow, StartWorkflow
+from flo.model.workers import DeregisterWorker, DrainWorker, RegisterWorker
+from flo.model.workflows import (
+    CancelWorkflow,
+    CreateWorkflow,
+    PauseWorkflow,
+    ResumeWorkflow,
+    SignalWorkflow,
+    StartWorkflow,
+)
 from flo.shard.snapshot import dump, fingerprint, load
 from flo.testing.clock import NOON_MS
 from given import ANNA, CALLER, DEFAULT, Later, given, replayed
@@ -89,7 +98,7 @@ def test_a_branch_knows_the_event_since_which_it_waits():
 
     (branch,) = engine.state.space(DEFAULT).executions["wfrun-1"].branches.values()
 
-    assert event_at(engine, branch.since_position) == "StepStarted"
+    assert event_at(engine, branch.since.position) == "StepStarted"
 
 
 def test_replay_and_a_snapshot_know_the_same():
@@ -118,3 +127,60 @@ def test_a_history_says_who_did_what_was_done_to_the_run():
     by = {entry.type: entry.by for entry in entries}
     assert by["workflow_started"] == by["workflow_paused"] == "rpc 192.0.2.1"
     assert by["step_started"] is None
+
+
+def test_a_signal_says_who_has_sent_it():
+    engine = given(SEND, CreateWorkflow(text=WORKFLOW), StartWorkflow(name="flow"))
+    engine.execute(SignalWorkflow(run_id="wfrun-1", type="hurry"))
+
+    (signal,) = engine.query(GetSteps(run_id="wfrun-1")).signals
+
+    assert signal.actor == "rpc 192.0.2.1"
+
+
+def test_a_cancelled_execution_says_by_whom():
+    engine = given(SEND, CreateWorkflow(text=WORKFLOW), StartWorkflow(name="flow"))
+    engine.execute(CancelWorkflow(run_id="wfrun-1", reason="sold"))
+
+    last = engine.query(GetHistory(run_id="wfrun-1")).items[-1]
+
+    assert (last.type, last.by) == ("workflow_cancelled", "rpc 192.0.2.1")
+
+
+UNDOES = WORKFLOW.replace("transitions", 'rollback: "@actions/send", transitions')
+
+
+def test_a_rollback_is_nobodys_doing_unless_somebody_has_cancelled():
+    fails = UNDOES.replace("success: flo.Completed", "success: flo.Failed")
+    engine = given(SEND, CreateWorkflow(text=fails), StartWorkflow(name="flow"), CLAIM)
+    engine.execute(Complete(run_id="send-1", worker_id=ANNA))
+
+    entries = engine.query(GetHistory(run_id="wfrun-1")).items
+
+    assert {entry.type: entry.by for entry in entries}["rollback_started"] is None
+
+
+def test_a_run_says_who_has_invoked_it_and_who_has_cancelled_it():
+    engine = given(SEND, INVOKE, CreateWorkflow(text=WORKFLOW), StartWorkflow(name="flow"))
+    engine.execute(Cancel(run_id="send-1"))
+
+    invoked, called = (engine.query(GetRun(run_id=one)) for one in ("send-1", "send-2"))
+
+    assert (invoked.by, invoked.cancelled_by) == ("rpc 192.0.2.1", "rpc 192.0.2.1")
+    assert (called.by, called.cancelled_by) == (None, None)
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+def test_a_history_tells_of_late_reports_also_after_its_end(is_over):
+    engine = given(SEND, CreateWorkflow(text=WORKFLOW), StartWorkflow(name="flow"), CLAIM)
+    engine.execute(RegisterWorker(worker_id=ANNA, processes=["send"]), Later(1))
+    engine.execute(DeregisterWorker(worker_id=ANNA))
+    if is_over:
+        engine.execute(CancelWorkflow(run_id="wfrun-1"))
+    with pytest.raises(Conflict):
+        engine.execute(Complete(run_id="send-1", worker_id=ANNA, attempt=1))
+
+    last = engine.query(GetHistory(run_id="wfrun-1")).items[-1]
+
+    assert (last.type, last.step) == ("late_report", "start")
+    assert last.detail == "send-1 by anna: success"

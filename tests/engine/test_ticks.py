@@ -71,4 +71,13 @@ def test_a_tick_takes_a_bounded_number_and_says_that_there_is_more(monkeypatch):
 
 
 def test_whatever_can_fall_due_has_a_rule():
-    assert set(DUE) == {due.RUN, due.GROUP, due.KEY, due.WORKFLOW, due.SCHEDULE}
+    assert set(DUE) == {
+        due.RUN,
+        due.GROUP,
+        due.KEY,
+        due.WORKFLOW,
+        due.SCHEDULE,
+        due.REQUESTS,
+        due.PIPELINE,
+        due.PIPELINE_NODE,
+    }

@@ -29,9 +29,10 @@ from log.examples import (
     some_events,
     with_records,
 )
+from log.payload_suite import PayloadSuite
 
 
-class LogSuite:
+class LogSuite(PayloadSuite):
     @pytest.fixture(autouse=True)
     async def closed_afterwards(self, log: Log) -> AsyncIterator[None]:
         yield
@@ -43,6 +44,7 @@ class LogSuite:
         assert log.last_at_ms == 0
         assert await log.archive.count() == 0
         assert await log.records.streams() == {}
+        assert await log.payloads.count() == 0
 
     async def test_events_come_back_as_they_were_appended(self, log: Log) -> None:
         first, second = [action_registered(), run_queued()], [run_completed()]

@@ -5,6 +5,7 @@ import pkgutil
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 import flo.engine
 from flo.engine.actions.events import ActionDeleted, ActionDisabled, ActionEnabled, ActionRegistered
@@ -28,9 +29,11 @@ from flo.engine.groups.events import (
 )
 from flo.engine.groups.records import DeadRecord
 from flo.engine.kv.events import KeyDeleted, KeyExpired, KeyKept, KeyPut
+from flo.engine.losses.events import LossAccepted
 from flo.engine.machine import EVENTS
 from flo.engine.namespaces.events import NamespaceCreated, NamespaceDeleted
 from flo.engine.plans.events import BreakerTurned
+from flo.engine.requests.events import KeyedRequestDone, RequestsDone, RequestsForgotten
 from flo.engine.runs.events import (
     LateReportNoted,
     RunCancelled,
@@ -63,23 +66,21 @@ from flo.engine.workers.events import (
     WorkerRegistered,
 )
 from flo.engine.workers.records import Worker
-from flo.log.checksums import (
-    archived_checksum,
-    entry_checksum,
-    entry_digest,
-)
+from flo.log.checksums import LINK_FIRST, Link, archived_checksum, link_after
 from flo.model.base import Event
 from flo.model.errors import Conflict, Corrupt
 from flo.model.groups import GroupMode, GroupSettings
 from flo.model.runs import RunStatus
 from flo.model.storage.caller import Caller, Source
 from flo.model.storage.envelope import Envelope, packed
+from flo.model.storage.payloads import StoredPayload
 from flo.model.storage.records import StreamRecord
 from flo.model.streams import Retention
 from flo.model.views.attempts import AttemptEnd
 from flo.workflow.plan.breaker import BreakerPhase
 from log.examples import NOON_MS, action_registered, finished, run_completed, run_queued
 
+from .pipeline_bytes import OF_PIPELINES
 from .workflow_bytes import OF_WORKFLOWS, ONCE_OF_WORKFLOWS
 
 ATTEMPT = Attempt(number=1, worker_id="w", started_at_ms=1, ended_at_ms=2, error="e")
@@ -129,7 +130,7 @@ WRITTEN = [
             namespace="n",
             action=Action(name="a", description="d", created_at_ms=5, input_schema="{}"),
         ),
-        b"\x91\x93\xb0ActionRegistered\xa1n\x9e\xa1a\xcdu0\x03\xcd\x03\xe8\xa1d\x01\xc3\x05\x00\xa2{}\xc0\xc0\xc0\xc0",
+        b"\x91\x93\xb0ActionRegistered\xa1n\x9f\xa1a\xcdu0\x03\xcd\x03\xe8\xa1d\x01\xc3\x05\x00\xa2{}\xc0\xc0\xc0\xc0\xc0",
     ),
     (
         ActionDeleted(namespace="n", name="a", at_ms=7),
@@ -153,7 +154,13 @@ WRITTEN = [
     ),
     (
         RunQueued(namespace="n", run=RUN),
-        b"\x91\x93\xa9RunQueued\xa1n\xdc\x00\x1f\xa3a-1\xa1a\x01\xc4\x01i\n\x01\x02\xa7pending\x00\xc0\xc0\xc0\xa1k\x81\xa1l\xcb?\xf8\x00\x00\x00\x00\x00\x00\x91\x9a\x01\xa1w\x01\x02\xa1e\xc0\xc3\xa8reported\xc0\xc0\xc0\xc0\xc0\xc0\xc2\xc2\x00\xc0\xc0\xc0\x00\x00\xc0\xc0\xc0\x00",
+        b"\x91\x93\xa9RunQueued\xa1n\xdc\x00!\xa3a-1\xa1a\x01\xc4\x01i\n\x01\x02\xa7pending\x00\xc0\xc0\xc0\xa1k\x81\xa1l\xcb?\xf8\x00\x00\x00\x00\x00\x00\x91\x9a\x01\xa1w\x01\x02\xa1e\xc0\xc3\xa8reported\xc0\xc0\xc0\xc0\xc0\xc0\xc2\xc2\x00\xc0\xc0\xc0\x00\x00\xc0\xc0\xc0\x00\xc0\xc0",
+    ),
+    (
+        RunQueued(
+            namespace="n", run=replace(RUN, input=StoredPayload(length=65_537, digest=b"sha"))
+        ),
+        b"\x91\x93\xa9RunQueued\xa1n\xdc\x00!\xa3a-1\xa1a\x01\x92\xce\x00\x01\x00\x01\xc4\x03sha\n\x01\x02\xa7pending\x00\xc0\xc0\xc0\xa1k\x81\xa1l\xcb?\xf8\x00\x00\x00\x00\x00\x00\x91\x9a\x01\xa1w\x01\x02\xa1e\xc0\xc3\xa8reported\xc0\xc0\xc0\xc0\xc0\xc0\xc2\xc2\x00\xc0\xc0\xc0\x00\x00\xc0\xc0\xc0\x00\xc0\xc0",
     ),
     (
         BreakerTurned(
@@ -168,14 +175,31 @@ WRITTEN = [
         b"\x91\x98\xadBreakerTurned\xa1n\xa1w\xa1v\xa1p\xa1e\xa4open\x04",
     ),
     (
+        LossAccepted(at_ms=2, code="c", problem="p", expected_position=7, position=3),
+        b"\x91\x96\xacLossAccepted\x02\xa1c\xa1p\x07\x03",
+    ),
+    (
         CallerNoted(
             at_ms=2,
             caller=Caller(source=Source.RPC, address="a", reason="r"),
-            operations=((20, 3), ("Tick", 1)),
+            operations=(20, 3, "Tick", 1),
             events=4,
         ),
-        b"\x91\x95\xabCallerNoted\x02\x94\xa3rpc\xa1a\xc0\xa1r\x92\x92\x14\x03\x92\xa4Tick\x01\x04",
+        b"\x91\x95\xa2By\x02\x94\xa3rpc\xa1a\xc0\xa1r\x94\x14\x03\xa4Tick\x01\x04",
     ),
+    (
+        CallerNoted(at_ms=2, caller=7, operations=(20, 3), events=3),
+        b"\x91\x95\xa2By\x02\x07\x92\x14\x03\x03",
+    ),
+    (
+        RequestsDone(session=300, unheard=4, numbers=(0, 2), replies=(b"a", b"b")),
+        b"\x91\x95\xacRequestsDone\xcd\x01,\x04\x92\x00\x02\x92\xc4\x01a\xc4\x01b",
+    ),
+    (
+        KeyedRequestDone(namespace="n", key="k", digest=b"d", reply=b"r"),
+        b"\x91\x95\xb0KeyedRequestDone\xa1n\xa1k\xc4\x01d\xc4\x01r",
+    ),
+    (RequestsForgotten(at_ms=5), b"\x91\x92\xb1RequestsForgotten\x05"),
     (
         RunsRekeyed(namespace="n", action="a", keys=((1, "k"), (2, None))),
         b"\x91\x94\xabRunsRekeyed\xa1n\xa1a\x92\x92\x01\xa1k\x92\x02\xc0",
@@ -251,7 +275,7 @@ WRITTEN = [
     ),
     (
         RunRevived(namespace="n", run=RUN, was=RunStatus.TIMED_OUT),
-        b"\x91\x94\xaaRunRevived\xa1n\xdc\x00\x1f\xa3a-1\xa1a\x01\xc4\x01i\n\x01\x02\xa7pending\x00\xc0\xc0\xc0\xa1k\x81\xa1l\xcb?\xf8\x00\x00\x00\x00\x00\x00\x91\x9a\x01\xa1w\x01\x02\xa1e\xc0\xc3\xa8reported\xc0\xc0\xc0\xc0\xc0\xc0\xc2\xc2\x00\xc0\xc0\xc0\x00\x00\xc0\xc0\xc0\x00\xa9timed_out",
+        b"\x91\x94\xaaRunRevived\xa1n\xdc\x00!\xa3a-1\xa1a\x01\xc4\x01i\n\x01\x02\xa7pending\x00\xc0\xc0\xc0\xa1k\x81\xa1l\xcb?\xf8\x00\x00\x00\x00\x00\x00\x91\x9a\x01\xa1w\x01\x02\xa1e\xc0\xc3\xa8reported\xc0\xc0\xc0\xc0\xc0\xc0\xc2\xc2\x00\xc0\xc0\xc0\x00\x00\xc0\xc0\xc0\x00\xc0\xc0\xa9timed_out",
     ),
     (
         LateReportNoted(
@@ -260,7 +284,7 @@ WRITTEN = [
             attempt=1,
             report=LateReport(worker_id="w", at_ms=2, outcome="o", output=b"x"),
         ),
-        b"\x91\x95\xafLateReportNoted\xa1n\xa3a-1\x01\x98\xa1w\x02\xa1o\xc4\x01x\xc0\xc0\xc0\xc0",
+        b"\x91\x96\xafLateReportNoted\xa1n\xa3a-1\x01\x99\xa1w\x02\xa1o\xc4\x01x\xc0\xc0\xc0\xc0\x00\xc0",
     ),
     (
         RunPurged(namespace="n", action="a", number=1, was=RunStatus.FAILED, key="k"),
@@ -460,16 +484,15 @@ def test_what_was_ever_written_can_be_read(event, body):
 
 
 def test_every_event_has_golden_bytes():
-    assert {type(event) for event, _ in WRITTEN + OF_WORKFLOWS} == set(EVENTS)
+    assert {type(event) for event, _ in WRITTEN + OF_WORKFLOWS + OF_PIPELINES} == set(EVENTS)
 
 
 def test_the_checksums_are_those_that_are_in_every_log():
     body = EVENT_CODEC.encode([RunReleased(namespace="n", run_id="a-1")])
 
-    assert entry_checksum(0, 0, 1, NOON_MS, body) == 4249172658
-    assert entry_digest(bytes(32), 0, 1, NOON_MS, body).hex() == (
-        "062d77bf9e136a7dadd7ea755f3881c1d74a80b7bc841a97d56f28a26e6cb951"
-    )
+    link = link_after(LINK_FIRST, 0, 1, NOON_MS, body)
+    assert link.checksum == 4249172658
+    assert link.digest.hex() == ("062d77bf9e136a7dadd7ea755f3881c1d74a80b7bc841a97d56f28a26e6cb951")
     assert archived_checksum(finished(7, key="k", body=b"b")) == 254465254
 
 
@@ -515,9 +538,9 @@ def test_every_part_of_an_entry_is_in_its_checksum():
         (11, 7, 1, NOON_MS, b"bodY"),
     ]
 
-    assert entry_checksum(*entry) not in [entry_checksum(*other) for other in changed]
-    digests = [entry_digest(bytes([one]), *rest) for one, *rest in changed]
-    assert entry_digest(bytes([11]), *entry[1:]) not in digests
+    link, *others = (link_after(Link(one, bytes([one])), *rest) for one, *rest in (entry, *changed))
+    assert link.checksum not in [other.checksum for other in others]
+    assert link.digest not in [other.digest for other in others]
 
 
 def test_a_sealed_payload_is_refused_by_the_name_of_its_key():
@@ -563,7 +586,7 @@ def test_every_part_of_a_finished_run_is_in_its_checksum():
     assert archived_checksum(run) not in [archived_checksum(other) for other in others]
 
 
-@pytest.mark.parametrize(("event", "body"), OF_WORKFLOWS)
+@pytest.mark.parametrize(("event", "body"), OF_WORKFLOWS + OF_PIPELINES)
 def test_an_event_of_workflows_is_written_as_it_always_was_and_can_be_read(event, body):
     assert EVENT_CODEC.encode([event]) == body
     assert EVENT_CODEC.decode(body) == [event]

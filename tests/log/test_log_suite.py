@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from flo.log.base import LogEntry
-from flo.log.memory import MemoryArchive, MemoryLog, MemoryRecords
+from flo.log.memory import MemoryArchive, MemoryLog, MemoryPayloads, MemoryRecords
 from flo.model.storage.archive import address_of
 from flo.model.storage.records import PositionBy, StreamPosition
-from log.examples import finished
+from log.examples import MEBIBYTE, finished
 from log.suite import LogSuite
 
 
@@ -174,8 +174,8 @@ class RemovesByNumber(MemoryArchive):
 
 
 class RemovesLast(MemoryLog):
-    async def append(self, events, archived, at_ms, *, removed=(), chunks=(), here=False):
-        position = await super().append(events, archived, at_ms, chunks=chunks)
+    async def append(self, events, archived, at_ms, *, removed=(), here=False, **stored):
+        position = await super().append(events, archived, at_ms, **stored)
         self.archive.remove(removed)
         return position
 
@@ -297,6 +297,41 @@ class BeginsStreamsAnew(MemoryRecords):
         return place._replace(offset=0) if place is not None and place.sequence > 11 else place
 
 
+class CutsPayloads(MemoryPayloads):
+    def add(self, payloads):
+        super().add(one._replace(body=one.body[:MEBIBYTE]) for one in payloads)
+
+
+class FindsByNumber(MemoryPayloads):
+    async def find(self, address):
+        return next((body for one, body in self.bodies.items() if one[3] == address[3]), None)
+
+
+class RemovesNoPayload(MemoryPayloads):
+    def remove(self, addresses):
+        pass
+
+
+class RemovesPayloadsFirst(MemoryLog):
+    def append(self, events, archived, at_ms, *, payloads_removed=(), **more):
+        self.payloads.remove(payloads_removed)
+        return super().append(events, archived, at_ms, **more)
+
+
+class RemovesPayloadsWithRows(MemoryLog):
+    def append(self, events, archived, at_ms, *, removed=(), **more):
+        self.payloads.remove(removed)
+        return super().append(events, archived, at_ms, removed=removed, **more)
+
+
+class TrimsNoPayloads(MemoryLog):
+    async def trim(self, **bounds):
+        kept = dict(self.payloads.bodies)
+        trimmed = await super().trim(**bounds)
+        self.payloads.bodies = kept
+        return trimmed
+
+
 WRONG = {
     "test_a_new_log_is_empty": NotEmpty,
     "test_events_come_back_as_they_were_appended": ForgetsTheTime,
@@ -342,6 +377,12 @@ WRONG = {
     "test_a_row_may_be_removed_and_filed_again_in_one_append": RemovesLast,
     "test_a_run_that_comes_back_is_a_dead_letter_only_while_it_is_one": DeadForEver,
     "test_hundreds_of_rows_may_be_removed_in_one_append": RemovesAFew,
+    "test_a_payload_comes_back_byte_for_byte": CutsPayloads,
+    "test_payloads_are_told_apart_by_all_of_the_address": FindsByNumber,
+    "test_a_payload_is_removed_with_the_append_that_says_so": RemovesNoPayload,
+    "test_a_payload_may_come_and_go_in_one_append": RemovesPayloadsFirst,
+    "test_a_payload_stays_when_its_run_leaves_the_archive_to_live_again": RemovesPayloadsWithRows,
+    "test_a_payload_goes_when_its_run_is_trimmed": TrimsNoPayloads,
     "test_finished_runs_are_trimmed_by_age": IgnoresAge,
     "test_finished_runs_are_trimmed_by_count_the_oldest_first": TrimsTheLowest,
     "test_a_run_that_finished_again_is_among_the_newest": KeepsOldPlaces,
@@ -357,6 +398,9 @@ async def test_a_wrong_log_fails(name):
     elif isinstance(wrong, MemoryRecords):
         log = MemoryLog()
         log.records = wrong
+    elif isinstance(wrong, MemoryPayloads):
+        log = MemoryLog()
+        log.payloads = wrong
     else:
         log = wrong
 

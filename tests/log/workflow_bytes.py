@@ -21,6 +21,7 @@ from flo.engine.workflows.events import (
     SignalTimedOut,
     StepEnded,
     StepHeld,
+    StepReportedLate,
     StepStarted,
     StepUndone,
     WorkflowAdmitted,
@@ -115,21 +116,34 @@ OF_WORKFLOWS: list[tuple[Event, bytes]] = [
     ),
     (
         WorkflowStarted(namespace="n", run=RUN),
-        b"\x91\x93\xafWorkflowStarted\xa1n\xdc\x00\x10\xa7wfrun-2\x02\xa1w\xa11\xc4\x01i\x07\xa1k\x92\xa7wfrun-1\xa3s/b\x92\xa7wfrun-1\xa1s\x83\xa1a\xa1x\xa1b\x01\xa1c\xcb?\xf8\x00\x00\x00\x00\x00\x00\xa1s\x81\xa1r\x96\xa7success\xc4\x01o\xa1e\x06\xa1c\xc2\xa6parent\x01\xa1p\xc0",
+        b"\x91\x93\xafWorkflowStarted\xa1n\xdc\x00\x11\xa7wfrun-2\x02\xa1w\xa11\xc4\x01i\x07\xa1k\x92\xa7wfrun-1\xa3s/b\x92\xa7wfrun-1\xa1s\x83\xa1a\xa1x\xa1b\x01\xa1c\xcb?\xf8\x00\x00\x00\x00\x00\x00\xa1s\x81\xa1r\x96\xa7success\xc4\x01o\xa1e\x06\xa1c\xc2\xa6parent\x01\xa1p\xc0\xc0",
     ),
     (
         StepStarted(**OF_BRANCH, now=BRANCH, at_ms=7, detail="d"),
-        b"\x91\x97\xabStepStarted\xa1n\xa7wfrun-2\xa3s/b\x9f\xa1s\xa6action\x02\x03\x04\x05\xa3a-1\xc4\x01p\x06\x07\x08\t\xa1g\x01\x00\x07\xa1d",
+        b"\x91\x97\xabStepStarted\xa1n\xa7wfrun-2\xa3s/b\x9f\xa1s\xa6action\x02\x03\x04\x05\xa3a-1\xc4\x01p\x06\x07\x08\t\xa1g\x01\xc0\x07\xa1d",
     ),
     (
         StepHeld(**OF_BRANCH, now=BRANCH, at_ms=7, detail="d"),
-        b"\x91\x97\xa8StepHeld\xa1n\xa7wfrun-2\xa3s/b\x9f\xa1s\xa6action\x02\x03\x04\x05\xa3a-1\xc4\x01p\x06\x07\x08\t\xa1g\x01\x00\x07\xa1d",
+        b"\x91\x97\xa8StepHeld\xa1n\xa7wfrun-2\xa3s/b\x9f\xa1s\xa6action\x02\x03\x04\x05\xa3a-1\xc4\x01p\x06\x07\x08\t\xa1g\x01\xc0\x07\xa1d",
     ),
     (
         AttemptLeftUnknown(
             **OF_BRANCH, step="s", awaited="a-1", end=AttemptEnd.WORKER_LOST, at_ms=7
         ),
         b"\x91\x98\xb2AttemptLeftUnknown\xa1n\xa7wfrun-2\xa3s/b\xa1s\xa3a-1\xabworker_lost\x07",
+    ),
+    (
+        StepReportedLate(
+            **OF_BRANCH,
+            step="s",
+            attempt=2,
+            awaited="a-1",
+            worker_id="w",
+            outcome="o",
+            at_ms=7,
+            error_code="c",
+        ),
+        b"\x91\x9b\xb0StepReportedLate\xa1n\xa7wfrun-2\xa3s/b\xa1s\x02\xa3a-1\xa1w\xa1o\x07\xa1c",
     ),
     (
         CallNotMade(

@@ -68,6 +68,13 @@ def test_a_number_that_no_run_has_makes_no_run_id(number):
         (check_action_name, "send email", "invalid_action_name"),
         (check_action_name, "send/email", "invalid_action_name"),
         (check_action_name, "send\0", "invalid_action_name"),
+        (check_action_name, "..", "invalid_action_name"),
+        (check_action_name, ".hidden", "invalid_action_name"),
+        (check_action_name, "--help", "invalid_action_name"),
+        (check_action_name, "a..b--", None),
+        (check_namespace, "-rf", "invalid_namespace"),
+        (check_worker_id, "..", "invalid_worker_id"),
+        (check_stream_name, "-", "invalid_stream_name"),
         (check_worker_id, "host-1:42@eu", None),
         (check_worker_id, "w" * 256, None),
         (check_worker_id, "", "invalid_worker_id"),
@@ -99,7 +106,9 @@ def test_an_id_that_may_be_chosen(run_id):
     check_run_id(run_id, "wfrun")
 
 
-@pytest.mark.parametrize("run_id", ["", "x" * 257, "a b", "a/b", "a\n", "wfrun-7", "wfrun-x"])
+@pytest.mark.parametrize(
+    "run_id", ["", "x" * 257, "a b", "a/b", "a\n", "..", "-x", "wfrun-7", "wfrun-x"]
+)
 def test_an_id_that_may_not_be_chosen(run_id):
     with pytest.raises(Invalid, match="expected a run id") as refusal:
         check_run_id(run_id, "wfrun")

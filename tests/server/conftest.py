@@ -22,11 +22,11 @@ from flo.testing.clock import NOON_MS, ManualClock
 class HttpWorld:
     """A door, the shard behind it, and a client before it."""
 
-    def __init__(self, bounds, engine):
+    def __init__(self, bounds, engine, budget=None):
         self.clock = ManualClock()
         self.metrics = Metrics()
         self.shard = None
-        self.is_ready = True
+        self.problem = None
         info = ServerInfo(
             version="1.2.3",
             started_at_ms=NOON_MS,
@@ -35,17 +35,17 @@ class HttpWorld:
             address="127.0.0.1:9000",
             data_dir=None,
             now_ms=lambda: self.clock.now_ms(),
-            ready=lambda: self.is_ready,
+            problem=lambda: self.problem,
             counters=lambda: {"pending_runs": 4},
         )
         engine = engine or ShardOf(self)
-        self.door = HttpDoor(engine, info, self.metrics, "127.0.0.1", 0, bounds)
+        self.door = HttpDoor(engine, info, self.metrics, "127.0.0.1", 0, bounds, budget=budget)
 
     @asynccontextmanager
     async def with_new_shard(self):
         self.clock = ManualClock()
         self.shard = Shard(State(), MemoryLog(), self.clock, watcher=self.metrics)
-        self.is_ready = True
+        self.problem = None
         await self.shard.start()
         yield self
         await self.shard.stop()
@@ -92,13 +92,13 @@ class ShardOf:
     def __init__(self, world):
         self.world = world
 
-    async def ask(self, message, caller=None):
+    async def ask(self, message, caller=None, keys=None):
         return await self.world.shard.ask(message)
 
 
 @asynccontextmanager
-async def open_door(bounds=None, engine=None):
-    world = HttpWorld(bounds or Bounds(), engine)
+async def open_door(bounds=None, engine=None, budget=None):
+    world = HttpWorld(bounds or Bounds(), engine, budget)
     await world.door.start()
     base_url = f"http://127.0.0.1:{world.door.port}"
     async with httpx.AsyncClient(base_url=base_url, verify=False) as world.client:
@@ -107,8 +107,8 @@ async def open_door(bounds=None, engine=None):
 
 
 @asynccontextmanager
-async def open_world(bounds=None, engine=None):
-    async with open_door(bounds, engine) as world, world.with_new_shard():
+async def open_world(bounds=None, engine=None, budget=None):
+    async with open_door(bounds, engine, budget) as world, world.with_new_shard():
         yield world
 
 

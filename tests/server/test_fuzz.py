@@ -690,7 +690,7 @@ def replies(written):
     while (frame := reader.next_frame()) is not None:
         said.append(decode_reply(frame))
         assert not isinstance(said[-1].body, Unexpected), said[-1].body
-    assert reader._start == len(written)
+    assert not reader.buffered
     return said
 
 

@@ -10,7 +10,7 @@ from flo import Flo
 from flo.model.actions import GetAction, ListActions, RegisterAction
 from flo.model.errors import Invalid, NotFound, Rejected, TooLarge
 from flo.model.runs import Invoke, RunStatus
-from flo.server.router import Router
+from flo.server.router import Router, _takes_a_while
 from flo.testing.local import local_server
 from server.house import COUNTING, open_house
 from wasm.guests import ECHO, guest
@@ -184,3 +184,25 @@ async def test_by_the_sdk_a_refusal_of_a_module_is_raised(tmp_path):
 
     assert {result.status for result in results} == {RunStatus.COMPLETED}
     assert all(invocation.inline for invocation in many)
+
+
+LONG = {f"field-{number}": {"type": "integer"} for number in range(500)}
+
+
+async def test_an_action_with_a_long_schema_is_looked_at_first_and_registered_as_any_other():
+    async with open_house() as house:
+        register = RegisterAction(name="long", input_schema={"properties": LONG})
+        await house.router.ask(register)
+
+        assert _takes_a_while(register)
+        assert (await house.router.ask(ListActions())).items[0].input_schema == {"properties": LONG}
+
+
+async def test_a_long_schema_that_is_none_is_refused_and_leaves_no_trace():
+    async with open_house() as house:
+        with pytest.raises(TooLarge, match="takes too long to check at #/"):
+            await house.router.ask(
+                RegisterAction(name="long", input_schema={"properties": LONG, "not": {"$ref": "#"}})
+            )
+
+        assert (await house.router.ask(ListActions())).items == []

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from flo.engine.state import State
-from flo.engine.workflows import rules as workflows
+from flo.engine.workflows import definitions as workflows
 from flo.log.memory import MemoryLog
 from flo.model.errors import FloError, Invalid
 from flo.model.namespaces import DeleteNamespace

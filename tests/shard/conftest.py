@@ -97,13 +97,13 @@ class GatedLog(MemoryLog):
         self.here = []
         """Which of them might have been written at once."""
 
-    async def append(self, events, archived, at_ms, *, removed=(), chunks=(), here=False):
+    async def append(self, events, archived, at_ms, *, removed=(), here=False, **stored):
         self.begun.append([one for one in events if not isinstance(one, CallerNoted)])
         self.callers.append([one for one in events if isinstance(one, CallerNoted)])
         self.here.append(here)
         self.filed.append(([row.number for row in archived], [one.number for one in removed]))
         await self.gate.passed()
-        return await super().append(events, archived, at_ms, removed=removed, chunks=chunks)
+        return await super().append(events, archived, at_ms, removed=removed, **stored)
 
 
 @pytest.fixture

@@ -490,16 +490,21 @@ async def test_very_many_names_are_refused_before_very_many_are_looked_up(shard,
 
 async def test_requeues_of_many_and_ends_of_many_share_a_batch(shard, log):
     """A batch in which hundreds leave the archive and hundreds enter it, some of them both."""
-    await bury(shard, 300)
-    await shard.ask(RequeueDeadRuns(action="send", limit=300))
-    await shard.ask(Claim(worker_id=ANNA, actions=["send"], max_tasks=300))
-    run_ids = [f"send-{number}" for number in range(1, 301)]
+    await bury(shard, 240)
+    await shard.ask(RequeueDeadRuns(action="send", limit=240))
+    await shard.ask(Claim(worker_id=ANNA, actions=["send"], max_tasks=240))
+    run_ids = [f"send-{number}" for number in range(1, 241)]
+    log.gate.shut()
+    shard.submit([RegisterAction(name="print")], lambda answers: None)
+    await settled()
     for run_id in run_ids:
         shard.submit([Fail(run_id=run_id, worker_id=ANNA)], lambda answers: None)
-    shard.submit([RequeueDeadRuns(action="send", ids=run_ids[:200])], lambda answers: None)
+    shard.submit([RequeueDeadRuns(action="send", ids=run_ids[:160])], lambda answers: None)
+    await settled()
+    log.gate.open()
     await settled()
 
-    assert sorted(log.filed[-1][0]) == list(range(201, 301))
-    assert sorted(log.filed[-1][1]) == list(range(1, 201))
-    assert await counts(shard) == {"pending": 200, "failed": 100}
-    assert len(await numbers_in_archive(log)) == 100
+    assert sorted(log.filed[-1][0]) == list(range(161, 241))
+    assert sorted(log.filed[-1][1]) == list(range(1, 161))
+    assert await counts(shard) == {"pending": 160, "failed": 80}
+    assert len(await numbers_in_archive(log)) == 80

@@ -75,8 +75,8 @@ async def joined(shard, settings=None, consumers=(ANNA, BORIS)):
 @pytest.fixture
 async def forgetful(log, clock, monkeypatch):
     """A shard that keeps only the newest chunk in memory, with a group of five records."""
-    monkeypatch.setattr("flo.shard.record_cache.TAILS_LENGTH_MAX", 1)
-    monkeypatch.setattr("flo.shard.record_cache.PAGES_LENGTH_MAX", 1)
+    monkeypatch.setattr("flo.shard.cache.records.TAILS_LENGTH_MAX", 1)
+    monkeypatch.setattr("flo.shard.cache.records.PAGES_LENGTH_MAX", 1)
     shard = Shard(State(), log, clock)
     await shard.start()
     await joined(shard)
@@ -459,7 +459,7 @@ async def test_what_is_under_way_is_listed_and_claimed_from_the_store(forgetful)
 async def test_what_was_acknowledged_is_handed_out_though_its_append_is_under_way(
     log, clock, monkeypatch
 ):
-    monkeypatch.setattr("flo.shard.record_cache.TAILS_LENGTH_MAX", 1)
+    monkeypatch.setattr("flo.shard.cache.records.TAILS_LENGTH_MAX", 1)
     shard = Shard(State(), log, clock, wait_for_log=False)
     await shard.start()
     await joined(shard)

@@ -87,6 +87,52 @@ async def test_a_permit_that_falls_free_wakes_one_claim_and_the_others_wait(shar
     assert tasks_of(await others[1]) == ["send-3"]
 
 
+# A worker has room again
+
+FREES = {
+    "completed": Complete(run_id="send-1", worker_id=ANNA),
+    "failed": Fail(run_id="send-1", worker_id=ANNA),
+    "to be retried": Fail(run_id="send-1", worker_id=ANNA, retry=True),
+    "cancelled": Cancel(run_id="send-1"),
+    "more room": RegisterWorker(worker_id=ANNA, processes=["send"], max_concurrency=2),
+}
+
+
+@pytest.mark.parametrize("end", FREES.values(), ids=FREES)
+@pytest.mark.parametrize("is_early", [False, True], ids=["when full", "before it was"])
+async def test_a_parked_claim_of_a_full_worker_wakes_when_it_has_room(shard, clock, end, is_early):
+    await shard.ask(RegisterAction(name="send", max_retries=1, retry_delay_ms=60_000))
+    await shard.ask(RegisterWorker(worker_id=ANNA, processes=["send"], max_concurrency=1))
+    if not is_early:
+        shard.submit([INVOKE] * 2, lambda answers: None)
+    first = await begun(shard.ask(patient(ANNA)))
+    parked = await begun(shard.ask(patient(ANNA)))
+    if is_early:
+        shard.submit([INVOKE] * 2, lambda answers: None)
+    assert tasks_of(await first) == ["send-1"]
+    clock.advance(5_000)
+    await settled()
+    assert not parked.done()
+
+    await shard.ask(end)
+    await settled()
+
+    assert parked.done()
+    assert tasks_of(parked.result()) == ["send-2"]
+
+
+async def test_a_parked_claim_of_a_full_worker_wakes_when_a_lease_ends(shard, clock):
+    await shard.ask(RegisterAction(name="send", timeout_ms=20_000, retry_delay_ms=60_000))
+    await shard.ask(RegisterWorker(worker_id=ANNA, processes=["send"], max_concurrency=1))
+    shard.submit([INVOKE] * 2, lambda answers: None)
+    await shard.ask(patient(ANNA))
+    parked = await begun(shard.ask(patient(ANNA)))
+
+    clock.advance(20_000)
+
+    assert tasks_of(await parked) == ["send-2"]
+
+
 # A rate lets another begin
 
 

@@ -213,12 +213,18 @@ async def test_a_command_that_changes_nothing_is_not_appended(shard, log):
 
 async def test_a_large_crowd_is_served_batch_by_batch(shard, log):
     answers = []
+    log.gate.shut()
+    shard.submit([INVOKE], answers.extend)
+    await settled()
     for _ in range(MESSAGES_MAX + 500):
         shard.submit([INVOKE], answers.extend)
     await settled()
+    log.gate.open()
+    await settled()
 
-    assert [len(events) for events in log.begun] == [MESSAGES_MAX, 500]
-    assert len(answers) == MESSAGES_MAX + 500
+    _, first, *others = (len(events) for events in log.begun)
+    assert (first, sum(others)) == (MESSAGES_MAX, 500)
+    assert len(answers) == MESSAGES_MAX + 501
 
 
 async def test_large_payloads_are_spread_over_several_appends(shard, log, monkeypatch):
@@ -368,12 +374,51 @@ async def test_after_a_failed_append_everyone_is_told_at_once_and_nothing_is_app
     begun_before = len(log.begun)
 
     for message in (INVOKE, GetAction(name="send"), CLAIM):
-        with pytest.raises(Unavailable, match="must be restarted: disk full"):
+        with pytest.raises(Unavailable, match="can write no more: disk full"):
             await shard.ask(message)
 
     assert shard.closed.code == "log_failed"
     assert len(log.begun) == begun_before
     await shard.stop()
+
+
+async def test_after_a_failed_append_queries_are_answered_of_what_was_written(log, clock):
+    shard = await failing_shard(log, clock)
+    invoking = await begun(shard.ask(INVOKE))
+    with capture_logs():
+        log.gate.open(OSError("disk full"))
+        with pytest.raises(Unavailable):
+            await invoking
+    assert shard.failed.is_set()
+    log.gate.open()
+
+    await shard.restore(recover(log.read).state)
+
+    with pytest.raises(NotFound):
+        await shard.ask(GetRun(run_id="send-1"))
+    assert (await shard.ask(GetRun(run_id="print-1"))).run_id == "print-1"
+    with pytest.raises(Unavailable, match="disk full"):
+        await shard.ask(INVOKE)
+
+    shard.resume()
+    await shard.ask(INVOKE)
+    assert (await shard.ask(GetRun(run_id="send-1"))).run_id == "send-1"
+    assert shard.closed is None
+    assert not shard.failed.is_set()
+    await shard.stop()
+
+
+async def test_a_shard_that_only_answers_queries_can_be_stopped(log, clock):
+    shard = await failing_shard(log, clock)
+    with capture_logs():
+        shard.fail(Unavailable("gone", code="data_folder_gone"))
+    log.gate.open()
+    await shard.restore(recover(log.read).state)
+
+    await shard.stop()
+
+    with pytest.raises(Unavailable):
+        await shard.ask(GetRun(run_id="print-1"))
 
 
 async def test_a_claim_that_was_served_from_its_parking_place_is_told_of_the_failed_append(

@@ -6,11 +6,14 @@ import msgspec
 import pytest
 
 from flo.engine.ticks import Tick
+from flo.engine.workflows.definitions import text_digest
 from flo.model.actions import GetAction, ListActions, RegisterAction
 from flo.model.errors import Conflict, NotFound, Unexpected
 from flo.model.groups import Ack, GetGroup, JoinGroup, Nack, ReadGroup
 from flo.model.kv import BeginTransaction, Check, Put, PutKey
 from flo.model.namespaces import CreateNamespace, DeleteNamespace, GetNamespace, ListNamespaces
+from flo.model.pipelines.pipelines import PipelineSettings, SubmitPipeline
+from flo.model.pipelines.work import AwaitNode, InputClaim
 from flo.model.runs import (
     Assigned,
     Cancel,
@@ -26,8 +29,8 @@ from flo.model.runs import (
 )
 from flo.model.streams import Append, NewRecord, Retention
 from flo.model.workers import AwaitNotifications, DrainWorker, HeldTask, ListWorkers, RegisterWorker
+from flo.shard.cache.records import RecordCache
 from flo.shard.loop import Shard
-from flo.shard.record_cache import RecordCache
 from flo.shard.replay import recover
 from flo.shard.snapshot import fingerprint
 from flo.testing.clock import NOON_MS
@@ -77,6 +80,8 @@ async def busy(shard):
         PutKey(key="k", value=b"1", ttl_ms=5_000, **PROD),
         PutKey(key="document", value=b"{}", **PROD),
         BeginTransaction(**PROD),
+        SubmitPipeline(graph=GRAPH, **PROD),
+        AwaitNode(worker_id=ANNA, roles=["index"], **PROD),
     ):
         await shard.ask(message)
     return shard
@@ -95,6 +100,10 @@ start:
   waitForSignal: {type: go, timeoutMs: 60000}
   transitions: {success: flo.Completed}
 """
+DEFINITION = text_digest(WORKFLOW).hex()
+
+
+GRAPH = {"nodes": [{"node_id": "u", "type": "index"}]}
 
 
 def every_word():
@@ -126,6 +135,20 @@ def every_word():
         "workflow": "approval",
         "plan": "none",
         "type": "go",
+        "definition": DEFINITION,
+        "graph": GRAPH,
+        "id": "pipe-1",
+        "node": "u",
+        "epoch": 1,
+        "roles": ["index"],
+        "from_nodes": ["u"],
+        "batch_uid": "b0",
+        "inputs": [InputClaim(from_node="u", number=0)],
+        "settings": PipelineSettings(max_global_running=3),
+        "kind": "BATCH_OK",
+        "attempt_epoch": 1,
+        "reason_code": "oops",
+        "function": "noop",
     }
     for operation in FORMS[2:]:
         fields = {field.name for field in msgspec.structs.fields(operation.request)}
@@ -136,6 +159,8 @@ def every_word():
             settings["key"] = "document"
         if "workflow" in operation.name and "name" in settings:
             settings["name"] = "approval"
+        if operation.name == "submit_pipeline":  # its own id is another than that of a known one
+            settings |= {"id": None, "name": None}
         if operation.name == "list_workflow_runs":
             del settings["workflow"]
         yield from words_of(operation, fields, settings)
@@ -169,7 +194,7 @@ async def test_there_is_something_of_everything_in_the_namespace(busy):
 
     assert (group.pending, group.waiting, group.dead, group.lag) == (2, 2, 1, 0)
     assert TRANSACTION in busy.volatile.transactions
-    assert len(busy.state.due) == 4  # two runs, the group and a key
+    assert len(busy.state.due) == 5  # two runs, the group, a key and a node
 
 
 def test_there_is_a_word_for_every_operation():

@@ -6,10 +6,9 @@ import pytest
 
 from flo.engine.codec import EVENT_CODEC
 from flo.engine.state import State
-from flo.log import chunk_file
 from flo.log.segments import SegmentFolder
 from flo.log.snapshots import SnapshotFolder
-from flo.log.sqlite.entries import read_entries, read_log
+from flo.log.sqlite.entries import read_log
 from flo.log.sqlite.log import SqliteLog
 from flo.model.actions import RegisterAction
 from flo.model.errors import Corrupt, NotFound
@@ -21,8 +20,7 @@ from flo.shard.snapshot import fingerprint
 from flo.shard.snapshotter import LOG_FILE, SEGMENT_FOLDER, SNAPSHOT_FOLDER, take_snapshot
 from flo.testing.clock import NOON_MS, ManualClock
 from given import ANNA
-
-KILLED = 9
+from killed_snapshotter import killed_at, segment_first, snapshot_first
 
 
 @pytest.fixture
@@ -157,52 +155,6 @@ async def test_without_a_whole_snapshot_recovery_begins_with_the_newest_segment(
 
 
 # ── a snapshotter that is killed ──────────────────────────────────────────────────────────────────
-
-
-def killed_at(folder, number, take):
-    """Take a snapshot in a process that is killed before the change of the disk with this number;
-    return whether there were so many."""
-    child = os.fork()
-    if not child:
-        os._exit(_killed(folder, number, take))
-    _, status = os.waitpid(child, 0)
-    return os.waitstatus_to_exitcode(status) == KILLED
-
-
-def _killed(folder, number, take):
-    left = iter(range(number))
-
-    def or_die(real):
-        def call(*arguments, **named):
-            if next(left, None) is None:
-                os._exit(KILLED)
-            return real(*arguments, **named)
-
-        return call
-
-    chunk_file.os = type("Os", (), {**vars(os), "fsync": or_die(os.fsync)})
-    chunk_file.ChunkWriter._write = or_die(chunk_file.ChunkWriter._write)
-    for name in ("replace", "unlink", "mkdir"):
-        setattr(chunk_file.Path, name, or_die(getattr(chunk_file.Path, name)))
-    chunk_file.sync_folder = or_die(chunk_file.sync_folder)
-    take(folder)
-    return 0
-
-
-def segment_first(folder):
-    take_snapshot(folder, with_segment=True)
-
-
-def snapshot_first(folder):
-    """The wrong order: a kill in between leaves a snapshot, and no segment of what lies behind."""
-    snapshots = SnapshotFolder(folder / SNAPSHOT_FOLDER)
-    position = max(snapshots.positions(), default=0)
-    before = list(snapshots.chunks(position)) if position else ()
-    take_snapshot(folder)
-    writer = SegmentFolder(folder / SEGMENT_FOLDER).begin(position, before)
-    for entry in read_entries(folder / LOG_FILE, position):
-        writer.add(entry)
-    writer.finish()
 
 
 async def test_a_kill_at_any_change_of_the_disk_loses_nothing_and_leaves_no_wrong_file(folder):

@@ -1,5 +1,6 @@
 import pytest
 
+from flo.engine.pipelines.records import PipelineState
 from flo.engine.ticks import Tick
 from flo.model.actions import DeleteAction, DisableAction, RegisterAction
 from flo.model.errors import Corrupt
@@ -16,6 +17,13 @@ from flo.model.groups import (
 )
 from flo.model.kv import DeleteKey, ExpireKey, IncrementKey, PutKey
 from flo.model.namespaces import CreateNamespace, DeleteNamespace, GetNamespace
+from flo.model.pipelines.pipelines import (
+    CancelPipeline,
+    ConfigurePipelines,
+    PipelineSettings,
+    PublishPipeline,
+    SubmitPipeline,
+)
 from flo.model.runs import (
     Cancel,
     Claim,
@@ -62,6 +70,7 @@ def ids(*sequences):
     return [f"{NOON_MS}-{sequence}" for sequence in sequences]
 
 
+PIPELINE = {"nodes": [{"node_id": "u", "type": "x"}, {"node_id": "v", "type": "y"}]}
 SCENARIOS = {
     "nothing": [],
     "an action": [SEND],
@@ -231,6 +240,13 @@ SCENARIOS = {
         DeleteKey(key="gone"),
         PutKey(key="b", value=b"1", namespace="prod"),
     ],
+    "pipelines, stored graphs and limits": [
+        PublishPipeline(name="stored", graph=PIPELINE),
+        ConfigurePipelines(settings=PipelineSettings(max_global_running=3)),
+        SubmitPipeline(graph=PIPELINE, idempotency_key="k", id="mine", timeout_ms=5_000),
+        SubmitPipeline(name="stored"),
+        CancelPipeline(id="mine"),
+    ],
     "no keys, but versions of them": [PutKey(key="a", value=b"1"), DeleteKey(key="a")],
 }
 
@@ -250,10 +266,10 @@ def test_a_state_comes_back_as_it_was(steps):
     for namespace, space in state.spaces.items():
         restored = again.spaces[namespace]
         for name in vars(space):
-            if name not in ("queues", "streams", "kv", "run_keys", "workflow_keys"):
+            if name not in ("queues", "streams", "kv", "run_keys", "workflow_keys", "pipelines"):
                 assert getattr(restored, name) == getattr(space, name), name
         assert shown(restored.streams) == shown(space.streams)
-        for name in ("kv", "run_keys", "workflow_keys"):
+        for name in ("kv", "run_keys", "workflow_keys", "pipelines"):
             assert shown(getattr(restored, name)) == shown(getattr(space, name)), name
         assert {name: queued(queue) for name, queue in restored.queues.items() if queue} == {
             name: queued(queue) for name, queue in space.queues.items() if queue
@@ -262,6 +278,8 @@ def test_a_state_comes_back_as_it_was(steps):
 
 def shown(part):
     """All that is in it, however deep, so that it can be compared."""
+    if isinstance(part, PipelineState):
+        return part.record(), part.length, part.open_count
     if isinstance(part, dict):
         return {name: shown(inner) for name, inner in part.items()}
     if type(part).__module__ in (
@@ -270,7 +288,8 @@ def shown(part):
         "flo.engine.groups.owners",
         "flo.engine.idempotency",
         "flo.engine.kv.keys",
-    ):
+        "flo.engine.pipelines.container",
+    ) and hasattr(part, "__dict__"):
         return shown(vars(part))
     return part
 

@@ -32,8 +32,8 @@ def payloads(page):
 @pytest.fixture
 async def forgetful(log, clock, monkeypatch):
     """A shard that keeps only the newest chunk in memory; five records have been appended."""
-    monkeypatch.setattr("flo.shard.record_cache.TAILS_LENGTH_MAX", 1)
-    monkeypatch.setattr("flo.shard.record_cache.PAGES_LENGTH_MAX", 1)
+    monkeypatch.setattr("flo.shard.cache.records.TAILS_LENGTH_MAX", 1)
+    monkeypatch.setattr("flo.shard.cache.records.PAGES_LENGTH_MAX", 1)
     shard = Shard(State(), log, clock)
     await shard.start()
     for one in (b"a", b"b", b"c", b"d", b"e"):
@@ -161,8 +161,8 @@ async def test_a_record_that_should_be_there_and_is_not_is_corrupt(forgetful, lo
 async def test_what_was_acknowledged_is_read_though_its_append_is_still_under_way(
     log, clock, monkeypatch
 ):
-    monkeypatch.setattr("flo.shard.record_cache.TAILS_LENGTH_MAX", 1)
-    monkeypatch.setattr("flo.shard.record_cache.PAGES_LENGTH_MAX", 1)
+    monkeypatch.setattr("flo.shard.cache.records.TAILS_LENGTH_MAX", 1)
+    monkeypatch.setattr("flo.shard.cache.records.PAGES_LENGTH_MAX", 1)
     shard = Shard(State(), log, clock, wait_for_log=False)
     await shard.start()
     log.gate.shut()

@@ -13,18 +13,19 @@ class Control(NamedTuple):
     put_in: Callable[[pytest.MonkeyPatch], None]
     breaks: Invariant
     audited: bool
-    follows: Invariant | None
+    follows: tuple[Invariant, ...]
 
 
 def control(
-    breaks: Invariant, *, audited: bool = False, follows: Invariant | None = None
+    breaks: Invariant, *, audited: bool = False, follows: Invariant | tuple[Invariant, ...] = ()
 ) -> Callable[[Callable[[pytest.MonkeyPatch], None]], Control]:
     """Of a bug in the state, `audited`: the state is counted again after every commit.
 
     Otherwise it is counted only at the end, and it is an event or an answer that must show the bug.
     Seeds in which what `follows` from the bug shows first find nothing, and are passed over.
     """
-    return lambda put_in: Control(put_in, breaks, audited, follows)
+    passed_over = (follows,) if isinstance(follows, Invariant) else follows
+    return lambda put_in: Control(put_in, breaks, audited, passed_over)
 
 
 def every_control(module: Mapping[str, Any]) -> pytest.MarkDecorator:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from flo.engine.decision import Decision
 from flo.engine.long_poll import ACTION, RUN, WORKER_DRAINS
-from flo.engine.machine import ARCHIVES, FOLDS, QUERIES, REACTIONS, REMOVALS, RULES
+from flo.engine.machine import ARCHIVES, FOLDS, REACTIONS, REMOVALS, RULES
 from flo.engine.namespaces import rules as namespaces
 from flo.engine.namespaces.events import NamespaceDeleted
 from flo.engine.runs import claims, queries, reports, snapshot
@@ -30,6 +30,7 @@ from flo.engine.runs.events import (
     RunTouched,
 )
 from flo.engine.runs.explain import workers as explain
+from flo.engine.runs.inputs.fill import assigned, bytes_in_memory, stored_inputs
 from flo.engine.runs.lists.live import LiveRuns
 from flo.engine.runs.lookups import ended_run
 from flo.engine.runs.queue import Lane, Queue
@@ -44,13 +45,13 @@ from flo.model.runs import (
     Complete,
     Fail,
     Invoke,
-    ListDeadRuns,
     RequeueDeadRuns,
     RunStatus,
     Task,
 )
+from flo.model.storage.caller import KnownCallers
 from flo.model.workers import Effect, RegisterWorker
-from flo.shard.batch import Batch
+from flo.shard.batch import CommitBatch
 from flo.worker.actions.runner import TaskRunner
 from simulation.control import control, every_control, wake_nobody
 from simulator.checks.invariants import Invariant
@@ -67,11 +68,12 @@ def tasks_are_handed_out_twice(monkeypatch):
         task = Task(
             task_id=run.run_id,
             task_type=run.action,
-            payload=run.input,
+            payload=bytes_in_memory(run.input),
             created_at_ms=run.created_at_ms,
             attempt=run.attempt,
         )
-        return Decision(Assigned(tasks=[task]))
+        stored = stored_inputs(state.space(command.namespace), [run])
+        return Decision(assigned(command, [task], stored))
 
     monkeypatch.setitem(RULES, Claim, claim)
 
@@ -108,7 +110,7 @@ def claims_ignore_how_much_a_worker_carries_out_at_a_time(monkeypatch):
     monkeypatch.setattr(claims, "_room", lambda state, command: command.max_tasks)
 
 
-@control(Invariant.TIMERS_NOT_EARLY)
+@control(Invariant.TIMERS_NOT_EARLY, follows=Invariant.LEASE_HONOURED)
 def leases_end_early(monkeypatch):
     decide_tick = RULES[Tick]
 
@@ -156,17 +158,25 @@ def late_results_are_accepted(monkeypatch):
 
 @control(Invariant.EVENTS_HAVE_CALLERS)
 def callers_are_noted_without_what_they_caused(monkeypatch):
-    monkeypatch.setattr(Batch, "close", lambda batch: None)
+    monkeypatch.setattr(CommitBatch, "close", lambda batch: None)
 
 
 @control(Invariant.EVENTS_HAVE_CALLERS)
 def all_events_are_said_to_be_of_the_first_caller(monkeypatch):
-    begins = Batch.begins
+    add = CommitBatch.add
 
-    def begins_once(batch, caller, now_ms):
-        return None if batch.events else begins(batch, caller, now_ms - 1)
+    def add_to_the_first(batch, events, message, caller, note):
+        add(batch, events, message, caller, None if batch.events else note)
 
-    monkeypatch.setattr(Batch, "begins", begins_once)
+    monkeypatch.setattr(CommitBatch, "add", add_to_the_first)
+
+
+@control(Invariant.EVENTS_HAVE_CALLERS)
+def every_caller_that_is_known_has_the_same_number(monkeypatch):
+    def numbered(known, caller):
+        return 0 if caller in known.callers else caller
+
+    monkeypatch.setattr(KnownCallers, "numbered", numbered)
 
 
 @control(Invariant.SINCE_RIGHT, audited=True)
@@ -285,6 +295,11 @@ def a_counter_is_wrong(monkeypatch):
 @control(Invariant.LISTS_RIGHT, audited=True)
 def a_run_that_is_claimed_is_listed_as_pending(monkeypatch):
     monkeypatch.setattr(LiveRuns, "_in_status", lambda runs, status: runs._pending)
+
+
+@control(Invariant.LISTS_RIGHT, audited=True)
+def runs_about_a_subject_are_not_found(monkeypatch):
+    monkeypatch.setattr(LiveRuns, "about", lambda runs, subject, below: iter(()))
 
 
 @control(Invariant.ARCHIVED_AT_END)
@@ -413,11 +428,13 @@ def whatever_has_ended_is_treated_as_dead(monkeypatch):
 
 @control(Invariant.DEAD_LISTED)
 def a_dead_letter_is_left_out(monkeypatch):
-    def list_dead(state, query, context):
-        page = queries.list_dead(state, query, context)
-        return replace(page, items=page.items[1:])
+    page_of_dead = queries.page_of_dead
 
-    monkeypatch.setitem(QUERIES, ListDeadRuns, list_dead)
+    def page_without_one(rows, limit):
+        dead, cursor = page_of_dead(rows, limit)
+        return dead[1:], cursor
+
+    monkeypatch.setattr(queries, "page_of_dead", page_without_one)
 
 
 @control(Invariant.ONE_RUN_PER_KEY)
@@ -430,7 +447,7 @@ def the_keys_of_the_purged_stay_taken(monkeypatch):
 
 @control(Invariant.SCHEMAS_OBEYED)
 def schemas_are_ignored(monkeypatch):
-    monkeypatch.setattr(runs, "check_schema", lambda schema, payload, what, code: None)
+    monkeypatch.setattr(runs, "check_schema", lambda schema, payload, what, code, context: None)
 
 
 @control(Invariant.DISABLED_TAKES_NOTHING)
@@ -449,7 +466,7 @@ def disabled_actions_go_on(monkeypatch):
     monkeypatch.setitem(RULES, Invoke, invoke)
 
 
-@control(Invariant.FORGOTTEN)
+@control(Invariant.FORGOTTEN, follows=Invariant.NO_ACCIDENT)
 def a_namespace_made_anew_finds_old_files(monkeypatch):
     def apply_deleted(state, event):
         namespaces.apply_deleted(state, event)
@@ -489,7 +506,7 @@ def what_is_given_back_uses_up_an_attempt(monkeypatch):
 
 @control(Invariant.EXPLAINED)
 def workers_that_are_there_are_not_seen(monkeypatch):
-    nobody = [], [], [], [], [], []
+    nobody = [[] for _ in explain._Candidates._fields]
     monkeypatch.setattr(explain, "_candidates", lambda *_: explain._Candidates(*nobody))
 
 

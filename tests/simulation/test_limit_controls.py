@@ -1,7 +1,7 @@
-"""Bugs in the limits of actions that the simulation must find.
+"""Bugs in the limits of actions, and of memory, that the simulation must find.
 
-That a permit which falls free wakes a claim that waits is told in tests/shard/test_limits.py: here
-there is always another claim soon.
+That a permit which falls free, or a full worker that has room again, wakes a claim that waits is
+told in tests/shard/test_limits.py: here there is always another claim soon.
 """
 
 from flo.engine.actions import rules as actions
@@ -11,6 +11,7 @@ from flo.engine.runs import ends as run_ends
 from flo.engine.runs import rules as runs
 from flo.engine.runs.events import RunCancelled, RunRequeued, RunTimedOut
 from flo.engine.runs.limits import limit_key_of
+from flo.engine.runs.lists.live import LiveRuns
 from flo.engine.runs.snapshot import RunQueuesPart, restore_queues
 from flo.engine.workers.events import RunsBegun
 from flo.model.runs import RunStatus
@@ -31,13 +32,25 @@ def permits_are_leaked_when_a_worker_is_given_up(monkeypatch):
             permits = space.action_permits.get((run.action, run.limit_key))
             fold(state, event)
             if permits is not None and "no result from worker" in event.error:
-                permits.holders[f"{run.action}-0"] = None
+                permits.holders[f"{run.action}-0"] = state.moment()
                 space.action_permits[run.action, run.limit_key] = permits
 
         return apply_given_up
 
     monkeypatch.setitem(FOLDS, RunTimedOut, leaking(run_ends.apply_timed_out))
     monkeypatch.setitem(FOLDS, RunRequeued, leaking(reports.apply_requeued))
+
+
+@control(Invariant.MEMORY_COUNTED, audited=True)
+def what_a_run_took_is_not_given_back(monkeypatch):
+    forget = LiveRuns.__delitem__
+
+    def keep(self, run_id):
+        length = self._input_length
+        forget(self, run_id)
+        self._input_length = length
+
+    monkeypatch.setattr(LiveRuns, "__delitem__", keep)
 
 
 @control(Invariant.PERMITS_BOUNDED, follows=WHO_SHOULD_WAIT_COMES_FIRST)
@@ -66,12 +79,12 @@ def all_keys_are_one(monkeypatch):
 
 @control(Invariant.PERMITS_RIGHT, audited=True)
 def a_changed_limit_is_not_heeded(monkeypatch):
-    monkeypatch.setattr(actions, "fit", lambda space, name: None)
+    monkeypatch.setattr(actions, "fit", lambda state, space, name: None)
 
 
 @control(Invariant.PERMITS_RIGHT, audited=True)
 def a_new_limit_does_not_hold_for_what_waits(monkeypatch):
-    monkeypatch.setattr(actions, "rekeyed", lambda space, action: [])
+    monkeypatch.setattr(actions, "rekeyed", lambda space, action, context: [])
 
 
 @control(Invariant.PERMITS_RIGHT, audited=True, follows=Invariant.NO_ACCIDENT)

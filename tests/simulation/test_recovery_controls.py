@@ -65,7 +65,7 @@ def a_worker_does_not_say_what_it_holds(monkeypatch):
     monkeypatch.setattr(claims.Claims, "held", lambda self: [])
 
 
-@control(Invariant.HOLDER_REPORTS)
+@control(Invariant.HOLDER_REPORTS, follows=Invariant.TIMERS_NOT_EARLY)
 def the_late_result_of_a_lost_worker_is_accepted(monkeypatch):
     is_held = reports.is_held
 

@@ -41,12 +41,12 @@ from flo.model.groups import (
 from flo.model.kv import GetKey, PutKey, ScanKeys, Transact
 from flo.model.streams import Append, ReadStream, TrimStream
 from flo.shard import snapshot
-from flo.shard.record_cache import RecordStore
+from flo.shard.cache.records import RecordStore
 from simulation.control import control, every_control, wake_nobody
 from simulator.checks.invariants import Invariant
 
 
-@control(Invariant.RECORDS_ACCOUNTED)
+@control(Invariant.RECORDS_ACCOUNTED, follows=Invariant.ACKED_IS_DONE)
 def acks_are_forgotten(monkeypatch):
     monkeypatch.setitem(FOLDS, RecordsAcked, lambda state, event: None)
 
@@ -84,7 +84,7 @@ def the_cursor_moves_on_without_handing_out(monkeypatch):
     monkeypatch.setitem(RULES, ReadGroup, read)
 
 
-@control(Invariant.KEYS_APART)
+@control(Invariant.KEYS_APART, follows=Invariant.KEY_ORDER)
 def locks_of_keys_are_ignored(monkeypatch):
     monkeypatch.setattr(Backlog, "is_open", lambda backlog, slot, consumer: True)
 
@@ -117,7 +117,7 @@ def trims_go_too_far(monkeypatch):
     monkeypatch.setitem(RULES, TrimStream, trim)
 
 
-@control(Invariant.RECORDS_ACCOUNTED)
+@control(Invariant.RECORDS_ACCOUNTED, follows=Invariant.READS_WAKE)
 def trims_let_go_of_what_groups_have_not_seen(monkeypatch):
     def apply_trimmed(state, event):
         streams.apply_trimmed(state, event)
@@ -273,7 +273,7 @@ def claims_are_not_bounded(monkeypatch):
     monkeypatch.setattr(group_reads, "claimable", claim_anything)
 
 
-@control(Invariant.CHOSEN_ONE)
+@control(Invariant.CHOSEN_ONE, follows=Invariant.KEYS_STAY)
 def whoever_stands_by_takes_over(monkeypatch):
     monkeypatch.setattr(group_reads, "is_silent", lambda message, group, consumer, context: True)
 

@@ -61,6 +61,11 @@ def a_run_that_waits_is_listed_as_pending(monkeypatch):
     monkeypatch.setattr(LiveExecutions, "note_status", lambda executions, execution: None)
 
 
+@control(Invariant.SINCE_RIGHT, audited=True)
+def branches_do_not_know_since_when_they_wait(monkeypatch):
+    monkeypatch.setattr(workflow_folds, "_waits_otherwise", lambda before, after: False)
+
+
 @control(Invariant.OUTCOME_COUNTED_ONCE)
 def an_attempt_is_taken_for_the_end(monkeypatch):
     def react_requeued(state, event, context):
@@ -191,7 +196,7 @@ def a_run_that_has_ended_goes_on(monkeypatch):
 def versions_that_were_deleted_are_forgotten(monkeypatch):
     def apply_deleted(state, event):
         workflow_folds.apply_deleted(state, event)
-        state.spaces[event.namespace].deleted_versions.clear()
+        state.spaces[event.namespace].deleted_versions.recent.clear()
 
     monkeypatch.setitem(FOLDS, WorkflowDeleted, apply_deleted)
 

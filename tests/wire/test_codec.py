@@ -89,8 +89,9 @@ from flo.wire.codec import (
     encode_refusal,
     encode_reply,
     encode_request,
+    request_id_in,
 )
-from flo.wire.frame import FrameReader
+from flo.wire.frame import BEGINNING_LENGTH, FrameReader
 from flo.wire.opcodes import BY_NAME, HELLO, PROTOCOL_VERSION, Hello
 
 INVOKE, INVOKE_MANY = BY_NAME["invoke"], BY_NAME["invoke_many"]
@@ -133,11 +134,12 @@ def test_a_hello_on_the_wire():
     frame = encode_request(1, HELLO, [Hello(protocol=PROTOCOL_VERSION, client="flo-py/0.1.0")])
 
     assert frame == (
-        bytes.fromhex("00000022 15f63c86")  # length 34, crc32
+        bytes.fromhex("00000031 8563305f")  # length 49, crc32
         + bytes.fromhex("93 01 01")  # [request id 1, opcode 1 (hello), body]
-        + bytes.fromhex("82")  # a map of two
+        + bytes.fromhex("83")  # a map of three
         + b"\xa8protocol\x01"
         + b"\xa6client\xacflo-py/0.1.0"
+        + b"\xaddead_after_ms\x00"
     )
 
 
@@ -594,3 +596,18 @@ def test_an_answer_that_is_too_large_for_a_frame_is_refused_by_the_sender():
 
     with pytest.raises(TooLarge):
         encode_reply(7, BY_NAME["claim"], [huge])
+
+
+@pytest.mark.parametrize("number", [0, 1, 127, 128, 255, 256, 65_535, 65_536, 2**32, 2**64 - 1])
+def test_whose_a_request_is_is_known_from_its_beginning(number):
+    frame = encode_request(number, BY_NAME["invoke"], [Invoke(action="send", input=bytes(100))])
+
+    assert request_id_in(frame[8 : 8 + BEGINNING_LENGTH]) == number
+
+
+@pytest.mark.parametrize(
+    "beginning",
+    [b"", b"\x93", b"\x92" + bytes(20), b"\x93\xd0" + bytes(20), b"\x93\xa3" + b"a" * 20],
+)
+def test_of_a_beginning_that_is_none_nobody_is_known(beginning):
+    assert request_id_in(beginning) is None

@@ -127,3 +127,64 @@ def test_what_was_read_does_not_pile_up():
         assert reader.next_frame() is not None
 
     assert len(reader._buffer) <= 1_008
+
+
+# A frame that is dropped
+
+
+def test_nothing_is_kept_of_a_frame_that_is_dropped_and_the_next_is_read():
+    dropped, following = write_frame(bytes(range(256)) * 400), write_frame(b"hello")
+    for place in (40, 1_000, len(dropped) - 1):
+        reader = FrameReader()
+        reader.receive(dropped[:place])
+        assert reader.next_frame() is None
+        assert reader.buffered == reader.arrived == place
+
+        assert reader.drop() == bytes(range(32))
+
+        assert (reader.buffered, reader.arrived) == (0, place)
+        reader.receive(dropped[place:] + following)
+        assert reader.next_frame() == b"hello"
+        assert (reader.buffered, reader.arrived, reader.frame_count) == (0, 0, 2)
+
+
+def test_a_frame_that_is_dropped_takes_no_memory_however_it_arrives():
+    frame = write_frame(bytes(10_000))
+    reader = FrameReader()
+    reader.receive(frame[:100])
+    reader.drop()
+
+    for place in range(100, len(frame) - 1):
+        reader.receive(frame[place : place + 1])
+        assert reader.next_frame() is None
+        assert (reader.buffered, reader.arrived) == (0, place + 1)
+
+
+def test_a_large_frame_that_was_read_is_kept_no_longer():
+    reader = FrameReader()
+    reader.receive(write_frame(bytes(100_000)))
+
+    assert reader.next_frame() == bytes(100_000)
+
+    assert len(reader._buffer) == 0
+
+
+def test_a_reader_knows_whether_a_frame_has_come():
+    frame = write_frame(b"hello")
+    reader = FrameReader()
+    for place in range(len(frame)):
+        assert not reader.has_frame
+        reader.receive(frame[place : place + 1])
+
+    assert reader.has_frame
+    reader.next_frame()
+    assert not reader.has_frame
+
+
+def test_a_frame_that_is_too_long_has_come_with_its_header():
+    reader = FrameReader(length_max=10)
+    reader.receive(write_frame(bytes(11))[:8])
+
+    assert reader.has_frame
+    with pytest.raises(Corrupt):
+        reader.next_frame()

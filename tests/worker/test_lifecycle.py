@@ -4,6 +4,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from flo.model.workers import (
     WorkerKnown,
     WorkerStatus,
 )
+from flo.worker.stuck import WorkerStuck
 from worker.task_server import TaskServer, task
 
 
@@ -616,3 +618,59 @@ def test_a_worker_hears_on_a_new_connection_that_it_is_to_drain() -> None:
         await setup.serving
 
     play(scenario)
+
+
+async def deaf(ctx: ActionContext) -> None:
+    """Go on for an hour, whoever cancels it."""
+    ends_at_s = asyncio.get_running_loop().time() + 3_600
+    while (left_s := ends_at_s - asyncio.get_running_loop().time()) > 0:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(left_s)
+
+
+STUCK_AT_S = 60 + 10
+"""The action_timeout and the cancel_grace are over."""
+
+
+def test_a_worker_whose_handlers_do_not_stop_says_so_at_once_and_ends_as_stuck(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario(setup: WorkerSetup) -> None:
+        await soon()
+        setup.server.assign(task(1), task(2))
+        await asyncio.sleep(STUCK_AT_S + 1)
+        assert [one.abandoned for one in setup.server.heard(Heartbeat)][-1] == 2
+        assert not setup.serving.done()
+        await asyncio.sleep(60)
+        with pytest.raises(WorkerStuck, match="each of its 2 places has been held for 60 s"):
+            await setup.serving
+        setup.serving = asyncio.ensure_future(asyncio.sleep(0))
+
+    with caplog.at_level(logging.WARNING, "flo.worker"):
+        server = play(scenario, deaf, concurrency=2, action_timeout=60)
+    assert server.heard(DeregisterWorker)
+    assert "nothing more is taken" in caplog.text
+
+
+def test_a_stuck_worker_stays_if_it_is_told_to() -> None:
+    async def scenario(setup: WorkerSetup) -> None:
+        await soon()
+        setup.server.assign(task())
+        await asyncio.sleep(STUCK_AT_S + 600)
+        assert not setup.serving.done()
+        await asyncio.sleep(3_600)
+        assert [one.abandoned for one in setup.server.heard(Heartbeat)][-1] == 0
+
+    play(scenario, deaf, concurrency=1, action_timeout=60, exit_when_stuck=False)
+
+
+def test_a_worker_with_a_place_left_is_not_stuck() -> None:
+    async def scenario(setup: WorkerSetup) -> None:
+        await soon()
+        setup.server.assign(task())
+        await asyncio.sleep(STUCK_AT_S + 600)
+        assert not setup.serving.done()
+        assert [one.abandoned for one in setup.server.heard(Heartbeat)][-1] == 1
+        await asyncio.sleep(3_600)
+
+    play(scenario, deaf, concurrency=2, action_timeout=60)

@@ -89,9 +89,10 @@ def test_the_whole_path_of_a_file_will_do(tmp_path: Path) -> None:
         ("jobs.sibling:Jobs.wrker", "has no 'Jobs.wrker'"),
         (
             "emails:settings",
-            "expected 'emails:settings' to be an ActionWorker or a StreamWorker, got dict",
+            "expected 'emails:settings' to be an ActionWorker, a StreamWorker or a PipelineWorker, "
+            "got dict",
         ),
-        ("emails:Jobs", "to be an ActionWorker or a StreamWorker, got Jobs"),
+        ("emails:Jobs", "to be an ActionWorker, a StreamWorker or a PipelineWorker, got Jobs"),
         ("broken:worker", "'broken' cannot be loaded: ZeroDivisionError: division by zero"),
         ("broken.py:worker", "broken.py:3)"),
         ("hungry:worker", "'hungry' cannot be loaded: ModuleNotFoundError: No module named 'no_"),

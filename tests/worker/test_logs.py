@@ -12,6 +12,7 @@ def flo_logger() -> Iterator[logging.Logger]:
     """The logger of the package, as it was before the test when the test is over."""
     logger = logging.getLogger("flo")
     before = (logger.level, logger.handlers[:], logger.propagate)
+    logger.handlers.clear()  # what other packages have put there
     yield logger
     logger.level, logger.handlers[:], logger.propagate = before
     logger.setLevel(logger.level)

@@ -116,3 +116,10 @@ def test_the_sleep_of_the_whole_machine_is_no_stillness(
         blocked.add(elapsed_s, busy_s)
 
     assert blocked.blocked_s == pytest.approx(blocked_s)
+
+
+async def test_while_the_loop_is_blocked_there_are_signs_of_life() -> None:
+    beats = threading.Event()
+    with watching(list, LIMIT_S, beats.set):
+        beats.wait()  # in the loop
+    assert beats.is_set()

@@ -19,7 +19,9 @@ from flo.workflow.steps import (
     TargetKind,
 )
 
-NAMES = st.text(ascii_letters + digits + "_-", min_size=1, max_size=8)
+NAMES = st.text(ascii_letters + digits + "_-", min_size=1, max_size=8).filter(
+    lambda name: not name.startswith("-")
+)
 STEP_NAMES = NAMES.filter(lambda name: name not in (START, START_ALIAS))
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 FULL_TEXTS = TEXTS.filter(bool)

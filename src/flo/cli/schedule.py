@@ -4,7 +4,7 @@ import click
 
 from flo.cli.app.command import CommandGroup
 from flo.cli.app.derive import list_command, plain_command
-from flo.cli.app.output import Columns, duration_text, time_text
+from flo.cli.app.output import Columns, duration_text, since_text, time_text
 from flo.cli.app.parameters import Flag
 from flo.model.schedules import (
     TIMES_MAX,
@@ -51,9 +51,10 @@ def _when(schedule: ScheduleView) -> str:
 
 
 def _state(schedule: ScheduleView) -> str:
-    if not schedule.enabled:
-        return "disabled"
-    return "paused" if schedule.paused else "active"
+    since = since_text(schedule.disabled_since or schedule.paused_since)
+    if since is None:
+        return "active"
+    return f"{'paused' if schedule.enabled else 'disabled'} since {since}"
 
 
 schedule.add(

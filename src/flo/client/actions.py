@@ -246,14 +246,16 @@ class Actions(Noun):
         status: RunStatus | str | None = None,
         limit: int = LIST_LIMIT_DEFAULT,
         cursor: str | None = None,
+        subject: str | None = None,
     ) -> RunPage:
-        """The runs of an action, or of all, the newest first."""
+        """The runs of an action, or of all, or those about a subject, the newest first."""
         return await self._call(
             ListRuns(
                 action=name,
                 status=one_if_any(RunStatus, status, "status"),
                 limit=limit,
                 cursor=cursor,
+                subject=subject,
             )
         )
 

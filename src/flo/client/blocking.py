@@ -8,6 +8,7 @@ from flo.client.proxies.nouns import (
     BlockingEvents,
     BlockingKv,
     BlockingNamespaces,
+    BlockingPipelines,
     BlockingPlans,
     BlockingSchedules,
     BlockingStreams,
@@ -43,6 +44,7 @@ class BlockingFlo:
         self.workers = BlockingWorkers(self._thread, self._flo.workers)
         self.workflows = BlockingWorkflows(self._thread, self._flo.workflows)
         self.schedules = BlockingSchedules(self._thread, self._flo.schedules)
+        self.pipelines = BlockingPipelines(self._thread, self._flo.pipelines)
         self.plans = BlockingPlans(self._thread, self._flo.plans)
         self.events = BlockingEvents(self._thread, self._flo.events)
         self.streams = BlockingStreams(self._thread, self._flo.streams)

@@ -11,6 +11,7 @@ from flo.client.actions import Actions
 from flo.client.events import Events
 from flo.client.kv import Kv
 from flo.client.namespaces import Namespaces
+from flo.client.pipelines import Pipelines
 from flo.client.plans import Plans
 from flo.client.schedules import Schedules
 from flo.client.session.session import Session
@@ -62,6 +63,7 @@ class Flo:
         self.workers = Workers(self._session, self.namespace)
         self.workflows = Workflows(self._session, self.namespace)
         self.schedules = Schedules(self._session, self.namespace)
+        self.pipelines = Pipelines(self._session, self.namespace)
         self.plans = Plans(self._session, self.namespace)
         self.events = Events(self._session, self.namespace)
         self.streams = Streams(self._session, self.namespace)

@@ -5,9 +5,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from flo.client.arguments.choices import one_of
+from flo.client.handles.leased_node import LeasedNode
 from flo.client.noun import Noun
 from flo.client.payloads.payload import encode_payload
 from flo.model.ids import LIST_LIMIT_DEFAULT, ActionName, Labels, RunId, WorkerId
+from flo.model.pipelines.names import LEASE_MS_DEFAULT, OfNode
+from flo.model.pipelines.work import AwaitNode
 from flo.model.runs import (
     OUTCOME_SUCCESS,
     Accepted,
@@ -99,8 +102,13 @@ class Workers(Noun):
         )
         return self._session.call(command, once=True)
 
-    async def heartbeat(self, worker_id: WorkerId, current_load: int = 0) -> WorkerKnown:
-        return await self._call(Heartbeat(worker_id=worker_id, current_load=current_load))
+    async def heartbeat(
+        self, worker_id: WorkerId, current_load: int = 0, *, abandoned: int = 0
+    ) -> WorkerKnown:
+        """`abandoned` of its load are handlers that were told to stop, and still run."""
+        return await self._call(
+            Heartbeat(worker_id=worker_id, current_load=current_load, abandoned=abandoned)
+        )
 
     async def claim(
         self,
@@ -185,6 +193,33 @@ class Workers(Noun):
         return await self._call(
             Touch(run_id=run_id, worker_id=worker_id, attempt=attempt, extend_ms=extend_ms)
         )
+
+    async def await_nodes(
+        self,
+        worker_id: WorkerId,
+        roles: Sequence[str],
+        *,
+        holds: Sequence[OfNode] = (),
+        max_nodes: int = 1,
+        lease_ms: int = LEASE_MS_DEFAULT,
+        block_ms: int = 0,
+    ) -> list[LeasedNode]:
+        """Take nodes of pipelines that wait for one of these roles; wait for the first.
+
+        A node that is this worker's already, and not among those that it `holds`, is answered
+        again.
+        """
+        answer = await self._call(
+            AwaitNode(
+                worker_id=worker_id,
+                roles=list(roles),
+                holds=list(holds),
+                max_nodes=max_nodes,
+                lease_ms=lease_ms,
+                block_ms=block_ms,
+            )
+        )
+        return [LeasedNode(self._call, start, worker_id, lease_ms) for start in answer.starts]
 
     async def await_notifications(
         self, worker_id: WorkerId, *, after: int = 0, block_ms: int = BLOCK_MS_DEFAULT

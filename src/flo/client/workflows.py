@@ -14,6 +14,7 @@ from flo.client.noun import Noun
 from flo.client.payloads.payload import encode_payload
 from flo.client.session.long_polls import may_poll_again, poll_times
 from flo.model.errors import Invalid, TimedOut, Unavailable
+from flo.model.executions.definitions import GetDefinition
 from flo.model.executions.history import GetHistory, HistoryPage
 from flo.model.executions.steps import GetSteps, StepsPage
 from flo.model.ids import LIST_LIMIT_DEFAULT, RunId
@@ -56,13 +57,14 @@ NO_INPUT = b"{}"
 
 
 class Workflows(Noun):
-    async def create(self, text: str | Path) -> WorkflowDeployed:
+    async def create(self, text: str | Path, *, strict: bool = False) -> WorkflowDeployed:
         """Deploy a definition: YAML or JSON, or the file that holds it.
 
         The same text again changes nothing; another text needs a version of its own. What is wrong
         with it is in the `problems` of the error's details; warnings are in those of the reply.
+        With `strict`, a warning is an error too.
         """
-        return await self._call(CreateWorkflow(text=await _text_of(text)))
+        return await self._call(CreateWorkflow(text=await _text_of(text), strict=strict))
 
     async def validate(self, text: str | Path, *, strict: bool = False) -> Validated:
         """What is wrong with a definition, and what might be; nothing is deployed.
@@ -74,6 +76,13 @@ class Workflows(Noun):
 
     async def get(self, name: WorkflowName, version: str = LATEST) -> WorkflowView:
         return await self._call(GetWorkflow(name=name, version=version))
+
+    async def definition(self, digest: str) -> WorkflowView:
+        """The definition with this digest, or the first 8 digits of it or more; it may be deleted.
+
+        The digest is `definition` of a workflow, of a version, and of every run.
+        """
+        return await self._call(GetDefinition(definition=digest))
 
     async def list(
         self, limit: int = LIST_LIMIT_DEFAULT, cursor: str | None = None
@@ -206,6 +215,7 @@ class Workflows(Noun):
         since: datetime | int | None = None,
         limit: int = LIST_LIMIT_DEFAULT,
         cursor: str | None = None,
+        subject: str | None = None,
     ) -> WorkflowRunPage:
         """Workflow runs, the newest first: under way, and ended.
 
@@ -220,6 +230,7 @@ class Workflows(Noun):
                 since_ms=_ms_of(since),
                 limit=limit,
                 cursor=cursor,
+                subject=subject,
             )
         )
 

@@ -6,8 +6,10 @@ from typing import Protocol
 import msgspec
 
 from flo.engine.lookup import NOTHING_FOUND, Found
+from flo.engine.state import State
 from flo.engine.volatile import VolatileState
 from flo.model.base import Event
+from flo.model.storage.payloads import SPILL_BYTES
 from flo.model.storage.records import StreamRecord
 
 
@@ -32,5 +34,11 @@ class Context(msgspec.Struct, frozen=True):
     volatile: VolatileState
     found: Found = NOTHING_FOUND
     records: RecordReader = NO_RECORDS
+    spill_bytes: int = SPILL_BYTES
+    """A payload that is longer goes to the store, and not into the events."""
     begins: Event | None = None
     """What is to come before the first event: who caused it, unless that was said already."""
+
+    def position_in(self, state: State) -> int:
+        """The index that the first event of this decision will have."""
+        return state.position + (self.begins is not None)

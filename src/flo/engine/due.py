@@ -19,6 +19,9 @@ GROUP = "group"
 KEY = "key"
 WORKFLOW = "workflow"
 SCHEDULE = "schedule"
+REQUESTS = "requests"
+PIPELINE = "pipeline"
+PIPELINE_NODE = "pipeline node"
 
 _SLOT_BITS = 10
 
@@ -35,9 +38,14 @@ class Due:
     def __len__(self) -> int:
         return len(self._at_ms)
 
+    def time_of(self, key: DueKey) -> int | None:
+        """When this key falls due; None if it does not."""
+        return self._at_ms.get(key)
+
     def set(self, key: DueKey, at_ms: int) -> None:
         """This key falls due at this time, and no longer at any other."""
-        self.clear(key)
+        if key in self._at_ms:
+            self.clear(key)
         self._at_ms[key] = at_ms
         slot = at_ms >> _SLOT_BITS
         if slot <= self._opened:

@@ -29,6 +29,7 @@ from flo.engine.volatile import VolatileState
 from flo.model.base import Event, Message, Observation
 from flo.model.declare.operation import DECLARED, Query
 from flo.model.storage.archive import ArchiveAddress, Archived
+from flo.model.storage.payloads import LargePayload
 
 Rule: TypeAlias = Callable[[State, Any, Context], Decision]
 Fold: TypeAlias = Callable[[State, Any], None]
@@ -37,6 +38,7 @@ QueryRule: TypeAlias = Callable[[State, Any, Context], Message]
 LookupRule: TypeAlias = Callable[[State, Any, Context], Sequence[Lookup[Any]]]
 Observe: TypeAlias = Callable[[VolatileState, Any, int], None]
 Wake: TypeAlias = Callable[[State, Any], Iterable[Subject]]
+Spill: TypeAlias = Callable[[State, Any, int], tuple[Event, LargePayload] | None]
 VolatileFold: TypeAlias = Callable[[State, Any, VolatileState], None]
 
 
@@ -59,6 +61,10 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True):
     """Event → what goes to the archive with it, as the state is before the event is folded."""
     removals: Mapping[type[Event], Callable[[State, Any], ArchiveAddress]] = {}
     """Event → what the archive forgets with it."""
+    spills: Mapping[type[Event], Spill] = {}
+    """Event → the same without its payload, and that, if it is longer than so many bytes."""
+    payload_removals: Mapping[type[Event], Callable[[State, Any], Iterable[ArchiveAddress]]] = {}
+    """Event → the runs whose payloads the store forgets with it, as the state is before it."""
     long_polls: Mapping[type[Message], LongPoll] = {}
     """Command or query that may wait → what it waits for."""
     wakes: Mapping[type[Event], Wake] = {}
@@ -92,7 +98,7 @@ def queries_in(*modules: ModuleType) -> dict[type[Message], QueryRule]:
         function
         for function in _functions("", modules)
         for kind in _kinds_given(function, Query)
-        if signature(function).return_annotation is DECLARED[kind].reply
+        if DECLARED[kind].reply in _kinds_returned(function)
     ]
     return _by_second_parameter(dict.fromkeys(answering), Query)
 
@@ -115,6 +121,12 @@ def _by_second_parameter(functions: Iterable[FunctionType], base: type) -> dict[
             assert kind not in table, f"{function.__name__} is not the only one for {kind}"
             table[kind] = function
     return table
+
+
+def _kinds_returned(function: FunctionType) -> Sequence[Any]:
+    """The types that it returns, one or several."""
+    annotation = signature(function).return_annotation
+    return get_args(annotation) or (annotation,)
 
 
 def _kinds_given(function: FunctionType, base: type) -> list[Any]:

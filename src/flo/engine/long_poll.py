@@ -26,6 +26,8 @@ ACTION = "action"
 """A run of this action may be claimed now."""
 RUN = "run"
 """This run has ended."""
+LEASE = "lease"
+"""The lease of this run has ended, and the run has not."""
 EXECUTION_PLACE = "execution place"
 """A place to execute a WebAssembly module is free, in whatever namespace it was used."""
 WORKER_DRAINS = "worker drains"
@@ -44,6 +46,14 @@ WORKFLOW_RUN = "workflow run"
 """This workflow run has ended."""
 TRIGGERS = "triggers"
 """A workflow run has ended, so that a trigger may start another one."""
+ROLE = "role"
+"""A node of this type waits for a worker."""
+PIPELINE = "pipeline"
+"""This pipeline has a new entry in its journal, or has ended."""
+BATCHES = "batches"
+"""This node of a pipeline has another batch, or will have no more."""
+NODE = "node"
+"""This node of a pipeline has been cancelled or fenced, or its consumers have caught up."""
 NAMESPACE = "namespace"
 """The whole namespace is gone."""
 
@@ -60,6 +70,8 @@ class Turn(IntEnum):
     QUERIES = 2
     """They see the state as the commit leaves it."""
 
+
+COMMAND_TURNS = (Turn.READS, Turn.CLAIMS)
 
 Waiter: TypeAlias = tuple[Any, Any]
 """Who waits, as the shard knows it, and with which message."""
@@ -87,6 +99,8 @@ class LongPoll(msgspec.Struct, frozen=True, kw_only=True):
     """What wakes it."""
     is_empty: Callable[[State, Any, Message], bool]
     """Whether a reply says nothing, so that the message may wait."""
+    subjects_now: Callable[[State, Any], Sequence[Subject]] = lambda state, message: ()
+    """What else wakes a command as things stand; it is looked up when it was asked in vain."""
     turn: Turn = Turn.QUERIES
     ended_by: Callable[[Any], Iterable[Subject]] = lambda message: ()
     """What ends the wait: the message is not asked again, but told its empty reply."""

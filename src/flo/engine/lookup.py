@@ -88,6 +88,20 @@ class RecordLookup(Lookup[None], frozen=True):
     limit: int
 
 
+class WorkLookup(Lookup[T], Generic[T], frozen=True):
+    """What takes a while to work out from its fields alone: the loop is not to wait for it."""
+
+    def work(self) -> T:
+        raise NotImplementedError
+
+    def given_up(self, reason: str) -> T:
+        """The answer if it could not be worked out in the time or memory that there is."""
+        raise NotImplementedError
+
+    async def fetch(self, store: Store) -> T:
+        return self.work()
+
+
 class Found:
     """What is known to one decision: what changed lately, and what was fetched for it."""
 

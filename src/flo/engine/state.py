@@ -15,11 +15,14 @@ from flo.engine.groups.backlog import Backlog
 from flo.engine.groups.owners import SlotOwners
 from flo.engine.idempotency import IdempotencyIndex
 from flo.engine.kv.keys import Keys
+from flo.engine.pipelines.container import LivePipelines
 from flo.engine.plans.records import BreakerTurn
+from flo.engine.requests.table import RequestTable
 from flo.engine.runs.lists.live import LiveRuns
 from flo.engine.runs.queue import Lane, Queue
 from flo.engine.schedules.records import ScheduleState
 from flo.engine.workers.records import Departure, Process, Worker
+from flo.engine.workflows.lists.deleted import DeletedVersions
 from flo.engine.workflows.lists.live import LiveExecutions
 from flo.model.groups import GroupSettings
 from flo.model.ids import (
@@ -31,7 +34,7 @@ from flo.model.ids import (
     StreamName,
     WorkerId,
 )
-from flo.model.storage.caller import Caller
+from flo.model.storage.caller import Caller, KnownCallers
 from flo.model.storage.since import Since
 from flo.model.streams import KEEP_ALL, Retention
 from flo.model.workflows import BranchName, WorkflowName
@@ -119,10 +122,10 @@ class Workflow:
         """In the order in which they were deployed; the last one is the latest."""
         self.gone: dict[str, Deployed] = {}
         """Versions that were deleted, while there are runs of them."""
-        self.enabled = True
-        """Whether it is not disabled as a whole, with all the versions that are yet to come."""
-        self.disabled: dict[str, None] = {}
-        """The versions that are disabled by themselves."""
+        self.disabled_since: Since | None = None
+        """If it is disabled as a whole, with all the versions that are yet to come."""
+        self.disabled: dict[str, Since] = {}
+        """The versions that are disabled by themselves, and since when."""
         self.live: Counter[str] = Counter()
         """How many runs of each version are under way."""
         self.live_by: Counter[str] = Counter()
@@ -131,6 +134,14 @@ class Workflow:
     @property
     def latest(self) -> str:
         return next(reversed(self.versions))
+
+    @property
+    def enabled(self) -> bool:
+        return self.disabled_since is None
+
+    def rests_since(self, version: str) -> Since | None:
+        """Since when no run of this version may begin; None if one may."""
+        return self.disabled_since or self.disabled.get(version)
 
     def is_enabled(self, version: str) -> bool:
         """Whether runs of this version may begin."""
@@ -158,7 +169,7 @@ class ActionPermits:
     """The same for the runs of an action; those who wait by priority, and by their numbers."""
 
     def __init__(self) -> None:
-        self.holders: dict[RunId, None] = {}
+        self.holders: dict[RunId, Since] = {}
         self.waiting = Lane()
 
 
@@ -189,8 +200,7 @@ class Space:
         self.streams: SortedDict[StreamName, StreamState] = SortedDict()
         self.kv = Keys()
         self.workflows: SortedDict[WorkflowName, Workflow] = SortedDict()
-        self.deleted_versions: dict[WorkflowName, dict[str, bytes]] = {}
-        """The digest of each version that was ever deleted: only the same text comes back as it."""
+        self.deleted_versions = DeletedVersions()
         self.workflow_number = 0
         """The number of the newest workflow run."""
         self.executions = LiveExecutions()
@@ -203,6 +213,12 @@ class Space:
         """The breakers that are not closed, by workflow, version, plan and executor."""
         self.schedules: SortedDict[WorkflowName, ScheduleState] = SortedDict()
         self.workflow_keys = IdempotencyIndex()
+        self.pipelines = LivePipelines()
+
+    @property
+    def length(self) -> int:
+        """About how many bytes of memory its runs, keys, executions and pipelines take."""
+        return self.runs.length + self.kv.length + self.executions.length + self.pipelines.length
 
     def queue(self, name: ActionName) -> Queue:
         """The ready queue of an action, for a fold that is about to put something into it."""
@@ -239,6 +255,9 @@ class State:
         """The time of the event that is folded: when its command was decided."""
         self.caller: Caller | None = None
         """Whose command led to the event that is folded."""
+        self.by: str | None = None
+        """The same in words, if it came from outside."""
+        self.callers = KnownCallers()
         self.spaces: SortedDict[Namespace, Space] = SortedDict()
         self.deletions: dict[Namespace, int] = {}
         """How often a namespace has been deleted: what comes after must not meet what was."""
@@ -246,13 +265,27 @@ class State:
         self.keys_finished_count = 0
         self.streams_made = 0
         """How many streams there have ever been; the store knows each by its number."""
+        self.journals: set[int] = set()
+        """The journals of pipelines that are kept; they have numbers among the streams."""
         self.groups_made = 0
         self.modules: dict[str, bytes] = {}
         """The WebAssembly modules of actions, by their digests."""
+        self.requests = RequestTable()
+        """The requests that were carried out, for those who ask once more."""
+
+    @property
+    def length(self) -> int:
+        """About how many bytes of memory it takes."""
+        modules = sum(map(len, self.modules.values()))
+        return modules + sum(space.length for space in self.spaces.values())
 
     def since(self) -> Since:
         """For a fold: what it makes so is so since now."""
         return Since(at_ms=self.at_ms, position=self.position, caller=self.caller)
+
+    def moment(self) -> Since:
+        """The same where it does not matter who caused it."""
+        return Since(at_ms=self.at_ms, position=self.position)
 
     def space(self, namespace: Namespace) -> Space:
         """The namespace, empty if nothing has happened in it yet."""
@@ -269,7 +302,7 @@ class State:
 
     def keeps_record(self, number: int, sequence: int) -> bool:
         """Whether the store has a record; its stream may have been trimmed or deleted."""
-        return any(
+        return number in self.journals or any(
             stream.number == number and stream.first <= sequence
             for space in self.spaces.values()
             for stream in space.streams.values()

@@ -7,12 +7,21 @@ change it: each noun says in its feature how.
 from collections import deque
 from typing import NamedTuple
 
+from flo.engine.requests.table import RequestTable
 from flo.model.ids import ConsumerName, GroupName, Namespace, RunId, StreamName, WorkerId
 from flo.model.kv import Change, Check
 from flo.model.workers import WORKER_GRACE_MS_DEFAULT
+from flo.workflow.limits import ExecutionLimits
 from flo.workflow.plan.cache import CacheKey, ResultCache
 from flo.workflow.plan.monitor import PlanMonitor
 from flo.workflow.plan.rate import Rate
+
+
+class Disconnected(NamedTuple):
+    """When a connection ended, and how many events the log had by then."""
+
+    at_ms: int
+    position: int
 
 
 class Presence(NamedTuple):
@@ -21,6 +30,10 @@ class Presence(NamedTuple):
     heard_at_ms: int
     reported_load: int | None
     """None until a heartbeat says it: after a registration, a restart, or too long a silence."""
+    abandoned: int = 0
+    """How many handlers were told to stop, and still run."""
+    position: int = 0
+    """How many events the log had by then."""
 
 
 class Notification(NamedTuple):
@@ -41,12 +54,16 @@ class OpenTransaction:
 
 
 class VolatileState:
-    def __init__(self, started_at_ms: int) -> None:
+    def __init__(self, started_at_ms: int, started_position: int = 0) -> None:
         self.started_at_ms = started_at_ms
+        self.started_position = started_position
+        """How many events the log had when the process started."""
         self.presence: dict[tuple[Namespace, WorkerId], Presence] = {}
         self.worker_grace_ms = WORKER_GRACE_MS_DEFAULT
         """How long a worker whose connection broke may take to come back."""
-        self.disconnected: dict[tuple[Namespace, WorkerId], int | None] = {}
+        self.execution_limits: ExecutionLimits | None = None
+        """How much a workflow run that is started may do; None are the defaults."""
+        self.disconnected: dict[tuple[Namespace, WorkerId], Disconnected | None] = {}
         """Since when a worker has no connection; None while it has one."""
         self.notifications: dict[tuple[Namespace, WorkerId], deque[Notification]] = {}
         self.notifications_first = self.notifications_last = started_at_ms * 1_000
@@ -62,6 +79,9 @@ class VolatileState:
         """Where the result of a step is to be kept: by namespace, run and branch."""
         self.transactions: dict[int, OpenTransaction] = {}
         self.transactions_opened = started_at_ms * 1_000
+        self.requests = RequestTable()
+        """Requests that changed only what is volatile, such as an open transaction."""
+        self.requests_step_at_ms = started_at_ms
 
     def consumer_until_ms(
         self, namespace: Namespace, stream: StreamName, group: GroupName, consumer: ConsumerName
@@ -75,10 +95,14 @@ class VolatileState:
         notifications = self.notifications.get((namespace, worker_id), ())
         return [one for one in notifications if one.number > number]
 
-    def disconnected_since_ms(self, namespace: Namespace, worker_id: WorkerId) -> int | None:
+    def disconnected_since(self, namespace: Namespace, worker_id: WorkerId) -> Disconnected | None:
         """None while it is connected; nobody is when the process starts."""
-        return self.disconnected.get((namespace, worker_id), self.started_at_ms)
+        worker = namespace, worker_id
+        if worker in self.disconnected:
+            return self.disconnected[worker]
+        return Disconnected(self.started_at_ms, self.started_position)
 
     def heard(self, namespace: Namespace, worker_id: WorkerId) -> Presence:
         """A worker not heard of since the start is given the time since the start to speak up."""
-        return self.presence.get((namespace, worker_id)) or Presence(self.started_at_ms, None)
+        known = self.presence.get((namespace, worker_id))
+        return known or Presence(self.started_at_ms, None, 0, self.started_position)

@@ -1,4 +1,4 @@
-"""The Log protocol: append a batch with its archive rows and records, read from a position.
+"""The Log protocol: append a batch with what is stored beside it, read from a position.
 
     index      0   1   2 │ 3   4 │ 5  …          events are numbered from 0, without gaps
     entry      ────0──── │ ──1── │               what one append wrote: all of it or none
@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 from flo.log.checksums import Link
 from flo.model.base import Event
 from flo.model.storage.archive import ArchiveAddress, Archived
+from flo.model.storage.payloads import LargePayload
 from flo.model.storage.records import Chunk
 from flo.model.storage.store import Store
 
@@ -59,7 +60,7 @@ class LogTrimmed(NamedTuple):
 
 
 class Log(Store, Protocol):
-    """An append-only log with an archive and the records of streams beside it, for one writer."""
+    """An append-only log for one writer, with an archive, records and payloads beside it."""
 
     @property
     def position(self) -> int:
@@ -84,6 +85,8 @@ class Log(Store, Protocol):
         *,
         removed: Sequence[ArchiveAddress] = (),
         chunks: Sequence[Chunk] = (),
+        payloads: Sequence[LargePayload] = (),
+        payloads_removed: Sequence[ArchiveAddress] = (),
         here: bool = False,
     ) -> Awaitable[int]:
         """Make all of it durable, or nothing; the position after the last event, once it is.
@@ -91,6 +94,7 @@ class Log(Store, Protocol):
         With `here` it may be written before this returns, if that is likely to be soon.
 
         Rows are removed first; an archived row with an address that is taken replaces the old one.
+        Payloads are removed last: one that is removed never comes back.
 
         There is at least one event. An append that raises has failed for good: the log takes no
         other one.
@@ -117,8 +121,8 @@ class Log(Store, Protocol):
     ) -> LogTrimmed:
         """Forget whole entries that lie below an index, and archive rows by age and count.
 
-        At most `archived_max` rows are kept. Of each of these streams, whole chunks below a
-        sequence go too.
+        At most `archived_max` rows are kept; the payload of a run goes with its row. Of each of
+        these streams, whole chunks below a sequence go too.
 
         At most `rows_max` rows of each kind go at a time, so that appends never wait for long;
         a caller repeats until nothing is trimmed.

@@ -18,7 +18,7 @@ FORMAT_VERSION = 2
 
 _encode = msgspec.msgpack.Encoder().encode
 _place = struct.Struct("<qqqq")
-_place_hashed = struct.Struct("<qqq")
+_CHECKSUM_LENGTH = 8
 
 
 class Link(NamedTuple):
@@ -33,18 +33,11 @@ LINK_FIRST = Link(0, bytes(32))
 
 
 def link_after(previous: Link, first: int, count: int, at_ms: int, body: bytes) -> Link:
+    checksum, digest = previous
+    place = _place.pack(checksum, first, count, at_ms)
     return Link(
-        entry_checksum(previous.checksum, first, count, at_ms, body),
-        entry_digest(previous.digest, first, count, at_ms, body),
+        crc32(body, crc32(place)), sha256(digest + place[_CHECKSUM_LENGTH:] + body).digest()
     )
-
-
-def entry_checksum(previous: int, first: int, count: int, at_ms: int, body: bytes) -> int:
-    return crc32(body, crc32(_place.pack(previous, first, count, at_ms)))
-
-
-def entry_digest(previous: bytes, first: int, count: int, at_ms: int, body: bytes) -> bytes:
-    return sha256(previous + _place_hashed.pack(first, count, at_ms) + body).digest()
 
 
 def archived_checksum(archived: Archived) -> int:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 from zlib import crc32
 
-from flo.log.folder import sync_folder
+from flo.log.folder import make_private, sync_folder
 from flo.model.errors import Conflict, Corrupt
 
 PARTIAL = ".partial"
@@ -42,6 +42,7 @@ class ChunkWriter:
 
     def __init__(self, path: Path, kind: FileKind, position: int) -> None:
         self._partial = path.with_suffix(f".{os.getpid()}{PARTIAL}")
+        make_private(self._partial)
         self._file = self._partial.open("wb")
         self._chunk_count = 0
         header = _header.pack(*kind, position)
@@ -131,6 +132,8 @@ class _Reader:
                 f"do without it",
                 code="format_too_new",
             )
+        if version < 1:
+            raise self._damage(f"expected a format from 1 on, got {version}")
         if position_found != position:
             raise self._damage(f"expected position {position}, got {position_found}")
         return checksum

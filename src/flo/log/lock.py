@@ -6,6 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from flo.log.folder import FILE_MODE
 from flo.model.errors import Conflict
 
 LOCK_NAME = "flo.lock"
@@ -19,7 +20,9 @@ class FolderLock:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._descriptor: int | None = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o644)
+        self._descriptor: int | None = os.open(
+            folder / LOCK_NAME, os.O_RDWR | os.O_CREAT, FILE_MODE
+        )
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:

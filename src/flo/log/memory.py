@@ -15,6 +15,7 @@ from flo.model.base import Event
 from flo.model.errors import Corrupt, NotFound, Unavailable
 from flo.model.ids import Namespace
 from flo.model.storage.archive import ArchiveAddress, Archived, ArchiveKey, address_of
+from flo.model.storage.payloads import LargePayload
 from flo.model.storage.records import Chunk, PositionBy, StreamPosition
 
 IndexKey: TypeAlias = tuple[str, str, Namespace, str]
@@ -27,6 +28,7 @@ class MemoryLog:
     def __init__(self) -> None:
         self.archive = MemoryArchive()
         self.records = MemoryRecords()
+        self.payloads = MemoryPayloads()
         self._entries: list[LogEntry] = []
         self._start = 0
         self._position = 0
@@ -52,6 +54,8 @@ class MemoryLog:
         *,
         removed: Sequence[ArchiveAddress] = (),
         chunks: Sequence[Chunk] = (),
+        payloads: Sequence[LargePayload] = (),
+        payloads_removed: Sequence[ArchiveAddress] = (),
         here: bool = False,
     ) -> asyncio.Future[int]:
         assert events
@@ -61,6 +65,8 @@ class MemoryLog:
         self.archive.remove(removed)
         self.archive.add(archived)
         self.records.add(chunks)
+        self.payloads.add(payloads)
+        self.payloads.remove(payloads_removed)
         written: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         written.set_result(self._position)
         return written
@@ -88,9 +94,11 @@ class MemoryLog:
         rows_max: int = 1_000,
     ) -> LogTrimmed:
         self._check_open()
+        archived = self.archive.trim(archived_before_ms, archived_max, rows_max)
+        self.payloads.remove(archived)
         return LogTrimmed(
             events=self._trim_events(events_below, rows_max),
-            archived=self.archive.trim(archived_before_ms, archived_max, rows_max),
+            archived=len(archived),
             records=self.records.trim(records_below or {}, rows_max),
         )
 
@@ -181,7 +189,9 @@ class MemoryArchive:
             if row.key is not None:
                 self._keys[row.kind, (row.namespace, row.name, row.key)] = row.number
 
-    def trim(self, before_ms: int, rows_kept_max: int | None, rows_max: int) -> int:
+    def trim(
+        self, before_ms: int, rows_kept_max: int | None, rows_max: int
+    ) -> list[ArchiveAddress]:
         excess = 0 if rows_kept_max is None else len(self._rows) - rows_kept_max
         oldest = list(islice(self._rows.items(), rows_max))
         doomed = [
@@ -191,7 +201,7 @@ class MemoryArchive:
         ]
         for address in doomed:
             self._forget(address)
-        return len(doomed)
+        return doomed
 
     def _below(self, key: IndexKey, below: int | None) -> Iterator[Archived]:
         """What an index has under a number, the highest first."""
@@ -279,3 +289,25 @@ class MemoryRecords:
     def _holder(self, stream: int, sequence: int) -> int:
         chunks = self._chunks.get(stream, [])
         return max(0, bisect_right(chunks, sequence, key=lambda chunk: chunk.first) - 1)
+
+
+class MemoryPayloads:
+    """Large payloads by the addresses of their runs."""
+
+    def __init__(self) -> None:
+        self.bodies: dict[ArchiveAddress, bytes] = {}
+
+    async def find(self, address: ArchiveAddress) -> bytes | None:
+        return self.bodies.get(address)
+
+    async def count(self) -> int:
+        return len(self.bodies)
+
+    def add(self, payloads: Sequence[LargePayload]) -> None:
+        for address, body in payloads:
+            assert address not in self.bodies
+            self.bodies[address] = body
+
+    def remove(self, addresses: Sequence[ArchiveAddress]) -> None:
+        for address in addresses:
+            self.bodies.pop(address, None)

@@ -30,7 +30,7 @@ class SnapshotFolder:
     def save(self, position: int, chunks: Iterable[bytes]) -> None:
         """Make a snapshot durable; until it is, the older ones are untouched."""
         make_folder(self._path)
-        write_chunks(self._path_of(position), SNAPSHOT_FILE, position, chunks)
+        write_chunks(self.path_of(position), SNAPSHOT_FILE, position, chunks)
         self._forget_old()
 
     def newest(self) -> tuple[Snapshot | None, list[str]]:
@@ -53,13 +53,14 @@ class SnapshotFolder:
 
     def chunks(self, position: int) -> Iterator[bytes]:
         """What is in the snapshot of this position."""
-        return read_chunks(self._path_of(position), SNAPSHOT_FILE, position)
+        return read_chunks(self.path_of(position), SNAPSHOT_FILE, position)
 
-    def _path_of(self, position: int) -> Path:
+    def path_of(self, position: int) -> Path:
+        """The file of the snapshot of this position."""
         return self._path / f"{_PREFIX}{position:020}"
 
     def _forget_old(self) -> None:
         for position in self.positions()[:-SNAPSHOTS_MAX]:
-            self._path_of(position).unlink()
+            self.path_of(position).unlink()
         for partial in self._path.glob(f"{_PREFIX}*{PARTIAL}"):
             partial.unlink()

@@ -14,6 +14,7 @@ from flo.model.ids import (
     Namespace,
     check_action_name,
 )
+from flo.model.views.since import SinceView
 
 TIMEOUT_MS_DEFAULT = 30_000
 MAX_RETRIES_DEFAULT = 3
@@ -108,6 +109,7 @@ class ActionView(Message):
     wasm_entrypoint: str | None = None
     wasm_memory_limit: int | None = None
     limits: LimitsView | None = None
+    disabled_since: SinceView | None = None
 
 
 class ActionPage(Message):

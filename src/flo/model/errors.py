@@ -7,7 +7,8 @@
     │   │   └── TooLarge            it is past a bound
     │   └── Conflict            it cannot be done in the present state
     ├── Unavailable         try again: the server is draining, behind, or out of reach
-    │   └── TimedOut            no answer in the time allowed
+    │   ├── TimedOut            no answer in the time allowed
+    │   └── Overloaded          it has too much to do, and has not begun with this
     ├── Corrupt             the log or the wire holds bytes that cannot be right
     └── Unexpected          a mistake of ours; the server's log has the details
 
@@ -25,6 +26,10 @@ FAILURE_CODE: Final = "failure"
 """Of a run whose failure says nothing about its kind."""
 TIMEOUT_CODE: Final = "timeout"
 CANCELLED_CODE: Final = "cancelled"
+
+RETRY_AFTER: Final = "retry_after_ms"
+"""The detail of an error that says when to try again."""
+RETRY_AFTER_MS_DEFAULT: Final = 1_000
 
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 
@@ -80,6 +85,18 @@ class TimedOut(Unavailable):
     code = "timed_out"
 
 
+class Overloaded(Unavailable):
+    """Nothing was carried out: it may always be sent again, after `retry_after_ms`."""
+
+    kind = "overloaded"
+    code = "overloaded"
+
+    @property
+    def retry_after_ms(self) -> int:
+        told = self.details.get(RETRY_AFTER)
+        return told if isinstance(told, int) and told >= 0 else RETRY_AFTER_MS_DEFAULT
+
+
 class Corrupt(FloError):
     kind = "corrupt"
     code = "corrupt"
@@ -103,7 +120,17 @@ def reworded(message: str, names: Mapping[str, str]) -> str:
 
 KINDS: dict[str, type[FloError]] = {
     error.kind: error
-    for error in (NotFound, Invalid, TooLarge, Conflict, Unavailable, TimedOut, Corrupt, Unexpected)
+    for error in (
+        NotFound,
+        Invalid,
+        TooLarge,
+        Conflict,
+        Unavailable,
+        TimedOut,
+        Overloaded,
+        Corrupt,
+        Unexpected,
+    )
 }
 
 

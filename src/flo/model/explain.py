@@ -20,6 +20,8 @@ class CauseCode(StrEnum):
     WORKER_DISCONNECTED = "worker_disconnected"
     """A worker that has it, or could take it, has lost its connection, and may come back."""
     WORKER_DRAINING = "worker_draining"
+    WORKER_STUCK = "worker_stuck"
+    """Every place of a worker that could take it is held by a handler that does not stop."""
     LABELS_UNMATCHED = "labels_unmatched"
     WORKERS_BUSY = "workers_busy"
     EXECUTION_PLACES_TAKEN = "execution_places_taken"
@@ -43,6 +45,8 @@ class CauseCode(StrEnum):
     # A workflow run.
     PAUSED = "paused"
     WORKFLOW_LIMIT = "workflow_limit"
+    WORKFLOW_DISABLED = "workflow_disabled"
+    """Its workflow, or its version, takes no more runs; this one goes on."""
     ROLLING_BACK = "rolling_back"
     WAITING_FOR_SIGNAL = "waiting_for_signal"
     WAITING_FOR_CHILD = "waiting_for_child"
@@ -55,6 +59,8 @@ class CauseCode(StrEnum):
     BREAKER_OPEN = "breaker_open"
     EXECUTOR_RATE_LIMIT = "executor_rate_limit"
     BETWEEN_STEPS = "between_steps"
+    STEP_RATE = "step_rate"
+    """It takes more steps in a second than it may, and is delayed."""
     BEGINNING = "beginning"
 
     ENDED = "ended"

@@ -176,7 +176,6 @@ class DeadRecordPage(Message):
 @operation(
     opcode=70,
     permission=Permission.STREAMS_MANAGE,
-    repeatable=False,
     http=Route(
         "POST",
         "/streams/{name}/groups/{group}",
@@ -209,7 +208,6 @@ class CreateGroup(Command[Nothing]):
 @operation(
     opcode=71,
     permission=Permission.STREAMS_MANAGE,
-    repeatable=False,
     http=Route("DELETE", "/streams/{name}/groups/{group}", errors=(404,), names=IN_PATH),
 )
 class DeleteGroup(Command[Nothing]):
@@ -251,6 +249,7 @@ class LeaveGroup(Command[Nothing]):
 @operation(
     opcode=74,
     permission=Permission.STREAMS_READ,
+    repeatable=True,
     http=Route(
         "POST",
         "/streams/{name}/groups/{group}/read",
@@ -282,6 +281,7 @@ class ReadGroup(Command[GroupRecords]):
 @operation(
     opcode=75,
     permission=Permission.STREAMS_READ,
+    repeatable=True,
     http=Route(
         "POST",
         "/streams/{name}/groups/{group}/ack",
@@ -379,7 +379,6 @@ class ClaimRecords(Command[ClaimedRecords]):
 @operation(
     opcode=83,
     permission=Permission.STREAMS_MANAGE,
-    repeatable=False,
     http=Route(
         "POST", "/streams/{name}/groups/{group}/dlq/requeue", errors=(404, 409), names=IN_PATH
     ),
@@ -400,7 +399,6 @@ class RequeueDeadRecords(Command[DeadLettersChanged]):
 @operation(
     opcode=84,
     permission=Permission.STREAMS_MANAGE,
-    repeatable=False,
     http=Route("DELETE", "/streams/{name}/groups/{group}/dlq", errors=(404,), names=IN_PATH),
 )
 class PurgeDeadRecords(Command[DeadLettersChanged]):

@@ -42,8 +42,21 @@ JSON_DEPTH_MAX = 100
 LIST_LIMIT_DEFAULT = 50
 LIST_LIMIT_MAX = 1_000
 
-_NAMESPACE = re.compile(r"[A-Za-z0-9_-]+")
-_NAME = re.compile(r"[\w.:@-]+")
+NOT_FIRST = "not beginning with '-' or '.'"
+
+_NAME_SIGNS = "'_', '-', '.', ':' or '@'"
+
+
+def name_pattern(signs: str) -> re.Pattern[str]:
+    """What every kind of name looks like: letters, digits and some of these signs.
+
+    What begins with '-' would pass for a flag, what begins with '.' for a hidden file or a folder.
+    """
+    return re.compile(rf"(?![.-])[{signs}]+")
+
+
+_NAMESPACE = name_pattern("A-Za-z0-9_-")
+_NAME = name_pattern(r"\w.:@-")
 _NUMBER = re.compile(r"[1-9][0-9]{,17}")
 _STREAM_ID = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")
 
@@ -79,32 +92,24 @@ def check_namespace(namespace: Namespace) -> None:
     if len(namespace) > NAMESPACE_LENGTH_MAX or not _NAMESPACE.fullmatch(namespace):
         raise Invalid(
             f"expected a namespace of 1 to {NAMESPACE_LENGTH_MAX} letters, digits, '_' or '-', "
-            f"got {_shown(namespace)}",
+            f"{NOT_FIRST}, got {_shown(namespace)}",
             code="invalid_namespace",
         )
 
 
 def check_action_name(name: ActionName) -> None:
-    if len(name) > ACTION_NAME_LENGTH_MAX or not _NAME.fullmatch(name):
-        raise Invalid(
-            f"expected an action name of 1 to {ACTION_NAME_LENGTH_MAX} letters, digits, "
-            f"'_', '-', '.', ':' or '@', got {_shown(name)}",
-            code="invalid_action_name",
-        )
+    if problem := _problem_of(name, "an action name", ACTION_NAME_LENGTH_MAX):
+        raise Invalid(problem, code="invalid_action_name")
 
 
 def check_worker_id(worker_id: WorkerId) -> None:
-    if len(worker_id) > WORKER_ID_LENGTH_MAX or not _NAME.fullmatch(worker_id):
-        raise Invalid(
-            f"expected a worker id of 1 to {WORKER_ID_LENGTH_MAX} letters, digits, "
-            f"'_', '-', '.', ':' or '@', got {_shown(worker_id)}",
-            code="invalid_worker_id",
-        )
+    if problem := _problem_of(worker_id, "a worker id", WORKER_ID_LENGTH_MAX):
+        raise Invalid(problem, code="invalid_worker_id")
 
 
 def is_run_id(run_id: RunId) -> bool:
     """Whether someone may choose it."""
-    return len(run_id) <= RUN_ID_LENGTH_MAX and _NAME.fullmatch(run_id) is not None
+    return _problem_of(run_id, "a run id", RUN_ID_LENGTH_MAX) is None
 
 
 def check_run_id(run_id: RunId, given_prefix: str) -> None:
@@ -112,29 +117,20 @@ def check_run_id(run_id: RunId, given_prefix: str) -> None:
 
     Ids that begin with `given_prefix` are ours to give.
     """
-    if not is_run_id(run_id):
-        problem = (
-            f"expected a run id of 1 to {RUN_ID_LENGTH_MAX} letters, digits, "
-            f"'_', '-', '.', ':' or '@', got {_shown(run_id)}"
-        )
-    elif run_id.startswith(f"{given_prefix}-"):
+    problem = _problem_of(run_id, "a run id", RUN_ID_LENGTH_MAX)
+    if problem is None and run_id.startswith(f"{given_prefix}-"):
         problem = (
             f"expected a run id that does not begin with '{given_prefix}-', as those do that the "
             f"server gives, got {_shown(run_id)}"
         )
-    else:
-        return
-    raise Invalid(problem, code="invalid_run_id")
+    if problem is not None:
+        raise Invalid(problem, code="invalid_run_id")
 
 
 def check_stream_name(name: str, what: str = "a stream name") -> None:
     """Refuse what cannot name a stream, or a group or a consumer of one."""
-    if len(name) > STREAM_NAME_LENGTH_MAX or not _NAME.fullmatch(name):
-        raise Invalid(
-            f"expected {what} of 1 to {STREAM_NAME_LENGTH_MAX} letters, digits, "
-            f"'_', '-', '.', ':' or '@', got {_shown(name)}",
-            code="invalid_stream_name",
-        )
+    if problem := _problem_of(name, what, STREAM_NAME_LENGTH_MAX):
+        raise Invalid(problem, code="invalid_stream_name")
 
 
 def check_key(key: Key) -> None:
@@ -209,6 +205,15 @@ def check_json(value: Any, what: str, depth_max: int = JSON_DEPTH_MAX) -> None:
             pass
         case _:
             raise Invalid(f"expected JSON in {what}, got {type(value).__name__}")
+
+
+def _problem_of(name: str, what: str, length_max: int) -> str | None:
+    if len(name) <= length_max and _NAME.fullmatch(name):
+        return None
+    return (
+        f"expected {what} of 1 to {length_max} letters, digits, {_NAME_SIGNS}, {NOT_FIRST}, "
+        f"got {_shown(name)}"
+    )
 
 
 def _can_be_kept(number: float) -> bool:

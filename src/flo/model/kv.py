@@ -155,7 +155,7 @@ class Committed(Message):
     values: dict[Key, int] = msgspec.field(default_factory=dict)
 
 
-@operation(opcode=101, batch_opcode=102, permission=Permission.KV_WRITE, repeatable=False)
+@operation(opcode=101, batch_opcode=102, permission=Permission.KV_WRITE)
 class PutKey(Command[Versioned]):
     """Set a value. What was set to expire no longer is, unless `ttl_ms` says so again."""
 
@@ -169,7 +169,7 @@ class PutKey(Command[Versioned]):
     transaction: InTransaction = None
 
 
-@operation(opcode=103, permission=Permission.KV_WRITE, repeatable=False)
+@operation(opcode=103, permission=Permission.KV_WRITE)
 class DeleteKey(Command[Deleted]):
     """Delete a key; the answer says whether it existed."""
 
@@ -182,7 +182,6 @@ class DeleteKey(Command[Deleted]):
 @operation(
     opcode=107,
     permission=Permission.KV_WRITE,
-    repeatable=False,
     http=Route(
         "POST",
         "/kv/{key}/increment",
@@ -203,7 +202,7 @@ class IncrementKey(Command[Incremented]):
     transaction: InTransaction = None
 
 
-@operation(opcode=108, permission=Permission.KV_WRITE, repeatable=False)
+@operation(opcode=108, permission=Permission.KV_WRITE)
 class ExpireKey(Command[Versioned]):
     """Set when a key is gone, or that it stays for good. Its version does not change."""
 
@@ -215,7 +214,7 @@ class ExpireKey(Command[Versioned]):
     if_version: IfVersion = None
 
 
-@operation(opcode=110, permission=Permission.KV_WRITE, repeatable=False)
+@operation(opcode=110, permission=Permission.KV_WRITE)
 class SetJson(Command[Versioned]):
     """Set what is at a path in a JSON document; `$` is all of it, and makes the key if need be."""
 
@@ -226,7 +225,7 @@ class SetJson(Command[Versioned]):
     if_version: IfVersion = None
 
 
-@operation(opcode=111, permission=Permission.KV_WRITE, repeatable=False)
+@operation(opcode=111, permission=Permission.KV_WRITE)
 class DeleteJson(Command[Versioned]):
     """Delete what is at a path in a JSON document; `$` deletes the key."""
 
@@ -236,7 +235,7 @@ class DeleteJson(Command[Versioned]):
     if_version: IfVersion = None
 
 
-@operation(opcode=112, permission=Permission.KV_WRITE, repeatable=False)
+@operation(opcode=112, permission=Permission.KV_WRITE)
 class Transact(Command[Committed]):
     """Do all of it or none of it: the checks first, then the changes in their order."""
 
@@ -249,14 +248,14 @@ class Transact(Command[Committed]):
     )
 
 
-@operation(opcode=113, permission=Permission.KV_WRITE, repeatable=False)
+@operation(opcode=113, permission=Permission.KV_WRITE)
 class BeginTransaction(Command[Transaction]):
     """Open a transaction that is filled call by call; it is forgotten when left idle."""
 
     namespace: NewNamespace = NAMESPACE_DEFAULT
 
 
-@operation(opcode=114, permission=Permission.KV_WRITE, repeatable=False)
+@operation(opcode=114, permission=Permission.KV_WRITE)
 class CommitTransaction(Command[Committed]):
     """Do all that the transaction holds, if nothing that it read has changed."""
 
@@ -264,7 +263,7 @@ class CommitTransaction(Command[Committed]):
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-@operation(opcode=115, permission=Permission.KV_WRITE, repeatable=False)
+@operation(opcode=115, permission=Permission.KV_WRITE)
 class RollbackTransaction(Command[Nothing]):
     """Forget a transaction; nothing of it happens."""
 
@@ -272,7 +271,7 @@ class RollbackTransaction(Command[Nothing]):
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-@operation(opcode=116, permission=Permission.KV_WRITE)
+@operation(opcode=116, permission=Permission.KV_WRITE, repeatable=True)
 class ReadInTransaction(Command[Value]):
     """The value as the transaction sees it; that it is so is checked when it commits."""
 

@@ -38,7 +38,6 @@ class NamespacePage(Message):
 @operation(
     opcode=50,
     permission=Permission.NAMESPACES_WRITE,
-    repeatable=False,
     http=Route("POST", "/namespaces", status=201, errors=(409,)),
 )
 class CreateNamespace(Command[NamespaceMade]):
@@ -50,7 +49,6 @@ class CreateNamespace(Command[NamespaceMade]):
 @operation(
     opcode=51,
     permission=Permission.NAMESPACES_WRITE,
-    repeatable=False,
     http=Route("DELETE", "/namespaces/{name}", errors=(404, 409)),
 )
 class DeleteNamespace(Command[Nothing]):

@@ -8,6 +8,7 @@ from flo.model.declare.operation import Command, Permission, Query, operation
 from flo.model.declare.route import Route
 from flo.model.groups import ReadGroup
 from flo.model.ids import LIST_LIMIT_DEFAULT, NAMESPACE_DEFAULT, Namespace, RunId
+from flo.model.views.since import SinceView
 from flo.model.workflows import WorkflowBegun, WorkflowName
 
 TIMES_MAX = 100
@@ -35,6 +36,9 @@ class ScheduleView(Message):
     max_concurrent: int
     skipped: int
     times: list[int]
+    paused_since: SinceView | None = None
+    disabled_since: SinceView | None = None
+    """Of its workflow, or of the latest version, which has the schedule."""
 
 
 class ScheduleSkipped(Message):
@@ -76,7 +80,6 @@ class ResumeSchedule(Command[Nothing]):
 @operation(
     opcode=152,
     permission=Permission.SCHEDULES_MANAGE,
-    repeatable=False,
     http=Route(
         "POST",
         "/schedules/{workflow}/run-now",
@@ -95,7 +98,6 @@ class RunSchedule(Command[WorkflowBegun]):
 @operation(
     opcode=155,
     permission=Permission.SCHEDULES_MANAGE,
-    repeatable=False,
     cli="flo schedule skip reconcile-accounts",
     http=Route("POST", "/schedules/{workflow}/skip", errors=(404, 409)),
 )

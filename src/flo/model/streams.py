@@ -124,7 +124,6 @@ class StreamPage(Message):
 @operation(
     opcode=60,
     permission=Permission.STREAMS_MANAGE,
-    repeatable=False,
     http=Route(
         "POST",
         "/streams",
@@ -161,7 +160,6 @@ class AlterStream(Command[Nothing]):
 @operation(
     opcode=62,
     permission=Permission.STREAMS_MANAGE,
-    repeatable=False,
     http=Route("DELETE", "/streams/{name}", errors=(404,), names={"name": "stream"}),
 )
 class DeleteStream(Command[Nothing]):
@@ -171,7 +169,7 @@ class DeleteStream(Command[Nothing]):
     namespace: Namespace = NAMESPACE_DEFAULT
 
 
-@operation(opcode=63, batch_opcode=64, permission=Permission.STREAMS_WRITE, repeatable=False)
+@operation(opcode=63, batch_opcode=64, permission=Permission.STREAMS_WRITE)
 class Append(Command[Appended]):
     """Append one record, or several; a stream that is not there is made.
 

@@ -72,9 +72,10 @@ class Effect(StrEnum):
 
 
 class HandlerInfo(Message):
-    """What a worker says of the code that it performs an action with."""
+    """What a worker says of the code that it performs an action, or reads a stream, with."""
 
     action: ActionName
+    """Of a stream worker, the stream and its group: `orders/billing`."""
     effect: Effect = Effect.UNSAFE
     code_digest: str | None = None
     """SHA-256 of the source of the handler, or of its bytecode."""
@@ -87,7 +88,8 @@ def _check_handlers(handlers: list[HandlerInfo]) -> None:
     if len(handlers) > ACTIONS_PER_WORKER_MAX:
         raise TooLarge(f"expected at most {ACTIONS_PER_WORKER_MAX} handlers, got {len(handlers)}")
     for handler in handlers:
-        check_action_name(handler.action)
+        for part in handler.action.split("/", 1):  # a stream and its group
+            check_action_name(part)
         check_json(handler.input_schema, "input_schema")
         check_json(handler.output_schema, "output_schema")
         if handler.code_digest is not None:
@@ -110,6 +112,8 @@ class WorkerStatus(StrEnum):
 class WorkerType(StrEnum):
     ACTION = "action"
     STREAM = "stream"
+    PIPELINE = "pipeline"
+    """Its processes are the roles of nodes that it runs."""
 
 
 class WorkerConnection(StrEnum):
@@ -182,6 +186,8 @@ class WorkerView(Message):
     build_id: str | None = None
     """Which build of its code it runs, as it says."""
     handlers: list[HandlerInfo] = msgspec.field(default_factory=list)
+    abandoned: int = 0
+    """How much of its load are handlers that were told to stop, and still run."""
 
 
 class WorkerPage(Message):
@@ -251,7 +257,7 @@ class RegisterWorker(Command[WorkerKnown]):
     ] = None
 
 
-@operation(opcode=47, permission=Permission.TASKS_WORK)
+@operation(opcode=47, permission=Permission.TASKS_WORK, repeatable=True)
 class ResumeWorker(Command[Resumed]):
     """Say, on another connection, that the worker is back and which tasks it holds.
 
@@ -268,6 +274,7 @@ class ResumeWorker(Command[Resumed]):
 @operation(
     opcode=41,
     permission=Permission.TASKS_WORK,
+    repeatable=True,
     http=Route(
         "POST",
         "/workers/{worker_id}/heartbeat",
@@ -283,6 +290,11 @@ class Heartbeat(Command[WorkerKnown]):
     namespace: Namespace = NAMESPACE_DEFAULT
     current_load: Annotated[
         int, Range(0, CONCURRENCY_MAX), about("How many tasks it has in hand.")
+    ] = 0
+    abandoned: Annotated[
+        int,
+        Range(0, CONCURRENCY_MAX),
+        about("How many of them were told to stop and still run: they hold its places."),
     ] = 0
 
 

@@ -22,6 +22,7 @@ from flo.model.declare.operation import Command, Permission, Query, operation
 from flo.model.declare.route import Route
 from flo.model.explain import Explained
 from flo.model.ids import LIST_LIMIT_DEFAULT, NAMESPACE_DEFAULT, Namespace, RunId
+from flo.model.views.since import SinceView
 
 WorkflowName: TypeAlias = Annotated[str, about("The workflow's name.")]
 WorkflowRunId: TypeAlias = Annotated[RunId, about("The workflow run's id.")]
@@ -59,6 +60,7 @@ class BranchPhase(StrEnum):
     """Nothing: its step has ended, and the next one has not begun, because the run is paused."""
     ACTION = "action"
     CHILD = "child"
+    PIPELINE = "pipeline"
     SIGNAL = "signal"
     SLEEP = "sleep"
     RETRY = "retry"
@@ -67,6 +69,8 @@ class BranchPhase(StrEnum):
     """The next executor of a plan, or the same one again."""
     JOIN = "join"
     """Its branches or items."""
+    PACE = "pace"
+    """Its next step: the run takes more steps in a second than it may."""
 
 
 LATEST = "latest"
@@ -77,6 +81,7 @@ HISTORY_LIMIT_MAX = 1_000
 
 DefinitionText: TypeAlias = Annotated[str, about("The definition, in YAML or JSON.")]
 Version: TypeAlias = Annotated[str, about("Which version; the newest if left out.")]
+Strict: TypeAlias = Annotated[bool, about("Whether a warning is an error too.")]
 OneVersion: TypeAlias = Annotated[str | None, about("Only this version; all of them if left out.")]
 
 
@@ -120,6 +125,7 @@ class WorkflowView(Message):
     """SHA-256 of the text."""
     deleted: bool = False
     """Whether only runs know it: none can begin."""
+    disabled_since: SinceView | None = None
 
 
 class WorkflowItem(Message):
@@ -134,6 +140,7 @@ class WorkflowItem(Message):
     live_runs: int
     definition: str
     """SHA-256 of the text."""
+    disabled_since: SinceView | None = None
 
 
 class WorkflowPage(Message):
@@ -206,6 +213,7 @@ class WorkflowRunItem(Message):
     created_at_ms: int
     finished_at_ms: int | None
     attributes: Attributes
+    subject: str | None = None
 
 
 class WorkflowRunPage(Message):
@@ -230,6 +238,7 @@ class CreateWorkflow(Command[WorkflowDeployed]):
 
     text: DefinitionText
     namespace: NewNamespace = NAMESPACE_DEFAULT
+    strict: Strict = False
 
 
 @operation(opcode=121, permission=Permission.WORKFLOWS_READ)
@@ -237,7 +246,7 @@ class ValidateWorkflow(Query[Validated]):
     """What is wrong with a definition, and what might be; nothing is deployed."""
 
     text: DefinitionText
-    strict: Annotated[bool, about("Whether a warning is an error too.")] = False
+    strict: Strict = False
 
 
 @operation(
@@ -307,7 +316,6 @@ class StartWorkflow(Command[WorkflowBegun]):
 @operation(
     opcode=132,
     permission=Permission.WORKFLOWS_SIGNAL,
-    repeatable=False,
     http=Route(
         "POST", "/workflow-runs/{run_id}/signal", errors=(404, 409), name="signal_workflow_run"
     ),
@@ -379,7 +387,6 @@ class ResumeWorkflow(Command[Nothing]):
 @operation(
     opcode=136,
     permission=Permission.WORKFLOWS_START,
-    repeatable=False,
     http=Route(
         "POST",
         "/workflow-runs/{run_id}/rerun",
@@ -441,8 +448,8 @@ class WaitForWorkflow(Query[WorkflowRunView]):
 class ListWorkflowRuns(Query[WorkflowRunPage]):
     """Workflow runs, under way or ended, the newest first.
 
-    With `where`, a page may be short, or empty, and there are more nevertheless: as long as there
-    is a cursor.
+    With `where` or a subject, a page may be short, or empty, and there are more nevertheless: as
+    long as there is a cursor.
     """
 
     namespace: Namespace = NAMESPACE_DEFAULT
@@ -458,6 +465,7 @@ class ListWorkflowRuns(Query[WorkflowRunPage]):
     since_ms: Annotated[int | None, about("Only runs that were started then or later.")] = None
     limit: Limit = LIST_LIMIT_DEFAULT
     cursor: Cursor = None
+    subject: Annotated[str | None, about("Only runs that are about this subject.")] = None
 
 
 @operation(

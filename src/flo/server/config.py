@@ -14,8 +14,17 @@ import msgspec
 
 from flo.model.errors import Invalid, NotFound
 from flo.model.workers import WORKER_GRACE_MS_DEFAULT
+from flo.workflow.limits import (
+    EVENTS_DEFAULT,
+    STEPS_DEFAULT,
+    STEPS_MAX,
+    STEPS_PER_SECOND_DEFAULT,
+    STEPS_PER_SECOND_MAX,
+    ExecutionLimits,
+)
 
 ENVIRONMENT_PREFIX = "FLO_SERVER_"
+MEMORY_BUDGET_MIN = 256 * 1024 * 1024
 FILE_DEFAULT = Path("flo.toml")
 
 
@@ -26,6 +35,15 @@ class Durability(StrEnum):
     """Acknowledged means on its way: a crash can lose the last few milliseconds."""
     EPHEMERAL = "ephemeral"
     """Kept in memory only: a restart forgets everything."""
+
+
+class DiskFailure(StrEnum):
+    """What a server does when its disk is full or broken."""
+
+    RECOVER = "recover"
+    """Answer queries; take commands again once there is space."""
+    EXIT = "exit"
+    """End with an error, so that a supervisor starts it anew."""
 
 
 class LogFormat(StrEnum):
@@ -40,14 +58,27 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     port: int = 9000
     http_port: int = 9002
     metrics_port: int = 9001
+    allowed_host: str = ""
+    """Names for the server over HTTP, with commas between them; an IP address, localhost and `host`
+    always name it, * lets any name do so."""
     data_dir: Path = Path("flo-data")
     durability: Durability = Durability.SYNC
+    on_disk_failure: DiskFailure = DiskFailure.RECOVER
+    """When the disk is full or broken."""
     log_level: str = "info"
     log_format: LogFormat = LogFormat.CONSOLE
     max_concurrent_executions: int = 4
     """WebAssembly runs at a time; the others wait."""
+    memory_budget_bytes: int = 0
+    """About how much memory the server may take; 0 is a quarter of what the machine has."""
     worker_grace_ms: int = WORKER_GRACE_MS_DEFAULT
     """So long after its connection broke, a worker is lost, and its tasks are released."""
+    workflow_max_steps: int = STEPS_DEFAULT
+    """A workflow run that takes more steps has failed; a workflow may say less."""
+    workflow_max_events: int = EVENTS_DEFAULT
+    """A workflow run that leads to more events has failed; a workflow may say less."""
+    workflow_steps_per_second: int = STEPS_PER_SECOND_DEFAULT
+    """A workflow run that is faster for longer than a moment is delayed."""
     snapshot_events: int = 200_000
     """A snapshot is taken once so many events, and half as many as there are live runs, are new."""
     log_retention_events: int = 0
@@ -64,6 +95,16 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Finished runs older than this are forgotten; 0 keeps them all."""
 
     @property
+    def execution_limits(self) -> ExecutionLimits | None:
+        """How much a workflow run may do; None are the defaults."""
+        limits = ExecutionLimits(
+            steps=self.workflow_max_steps,
+            events=self.workflow_max_events,
+            steps_per_second=self.workflow_steps_per_second,
+        )
+        return limits if limits != ExecutionLimits() else None
+
+    @property
     def keeps_segments(self) -> bool:
         return self.segment_retention_hours > 0 and self.segment_retention_bytes > 0
 
@@ -74,6 +115,23 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
                 f"{self.max_concurrent_executions}: with none, no WebAssembly action would run",
                 code="invalid_configuration",
             )
+        if self.memory_budget_bytes and self.memory_budget_bytes < MEMORY_BUDGET_MIN:
+            raise Invalid(
+                f"configuration: expected memory_budget_bytes to be 0 or at least "
+                f"{MEMORY_BUDGET_MIN}, got {self.memory_budget_bytes}: a request of the largest "
+                "size would not fit",
+                code="invalid_configuration",
+            )
+        for name, most in (
+            ("workflow_max_steps", STEPS_MAX),
+            ("workflow_max_events", STEPS_MAX),
+            ("workflow_steps_per_second", STEPS_PER_SECOND_MAX),
+        ):
+            if not 1 <= getattr(self, name) <= most:
+                raise Invalid(
+                    f"configuration: expected {name} from 1 to {most}, got {getattr(self, name)}",
+                    code="invalid_configuration",
+                )
         if self.worker_grace_ms < 0:
             raise Invalid(
                 f"configuration: expected worker_grace_ms to be 0 or more, got "

@@ -4,18 +4,26 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from flo.engine.state import ConsumerGroupState, StreamState, Tally
+from flo.engine.state import ConsumerGroupState, State, StreamState, Tally
 from flo.log.base import Log
+from flo.server.budget import MemoryBudget, unlimited
 from flo.server.metrics import Metrics, RunCount, StreamTotals
 from flo.server.upkeep import Upkeep
 from flo.shard.loop import Shard
 
 
 class Counts:
-    def __init__(self, shard: Shard, log: Log, upkeep: Upkeep) -> None:
-        self._state = shard.state
+    def __init__(
+        self, shard: Shard, log: Log, upkeep: Upkeep, budget: MemoryBudget | None = None
+    ) -> None:
+        self._shard = shard
+        self._budget = budget or unlimited()
         self._log = log
         self._upkeep = upkeep
+
+    @property
+    def _state(self) -> State:
+        return self._shard.state
 
     def show_in(self, metrics: Metrics) -> None:
         metrics.watch(
@@ -25,6 +33,7 @@ class Counts:
             keys=self._keys,
             log_position=lambda: self._log.position,
             snapshot_position=lambda: self._upkeep.snapshot_position,
+            memory=self._budget.lengths,
             runs_by_action=self._by_action,
             stream_totals=self._stream_totals,
         )

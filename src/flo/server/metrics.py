@@ -8,7 +8,7 @@ dictionary, and becomes a metric when the page is made.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import ClassVar, NamedTuple
 
@@ -109,6 +109,7 @@ class Metrics:
         keys: Callable[[], float],
         log_position: Callable[[], float],
         snapshot_position: Callable[[], float],
+        memory: Callable[[], Mapping[str, int]] | None = None,
         runs_by_action: Callable[[], Iterable[RunCount]] | None = None,
         stream_totals: Callable[[], StreamTotals] | None = None,
     ) -> None:
@@ -122,6 +123,8 @@ class Metrics:
         self._gauge("flo_snapshot_position", "Events covered by the newest snapshot").set_function(
             snapshot_position
         )
+        if memory is not None:
+            self.registry.register(MemoryCounts(memory))
         if runs_by_action is not None:
             self.registry.register(RunCounts(runs_by_action))
         if stream_totals is not None:
@@ -168,6 +171,25 @@ class Durations(Collector):
         bounds = [*map(floatToGoString, self._bounds), "+Inf"]
         buckets = list(zip(bounds, accumulate(self._counts), strict=True))
         yield HistogramMetricFamily(self._name, self._about, buckets, self._sum)
+
+
+class MemoryCounts(Collector):
+    """The memory budget, and what each part takes of it, at every scrape."""
+
+    def __init__(self, memory: Callable[[], Mapping[str, int]]) -> None:
+        self._memory = memory
+
+    def collect(self) -> Iterator[Metric]:
+        parts = dict(self._memory())
+        yield GaugeMetricFamily(
+            "flo_memory_budget_bytes", "The memory budget", value=parts.pop("total")
+        )
+        family = GaugeMetricFamily(
+            "flo_memory_used_bytes", "About what is used of the memory budget", labels=("part",)
+        )
+        for part, length in parts.items():
+            family.add_metric((part,), length)
+        yield family
 
 
 class RunCounts(Collector):

@@ -1,8 +1,8 @@
 """Which shard a command belongs to, and what must be found out before it goes there.
 
-An action that comes with a WebAssembly module is checked first, and the text of a workflow is read
-first: both may take a while, and nobody else is to wait for that. The WASM worker and the triggers
-are told when actions or workflows have changed.
+An action that comes with a WebAssembly module or a long schema is checked first, and the text of a
+workflow is read first: these may take a while, and nobody else is to wait for that. The WASM worker
+and the triggers are told when actions or workflows have changed.
 """
 
 import asyncio
@@ -10,13 +10,16 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Protocol, TypeGuard
 
-from flo.engine.workflows.rules import reading_of
+from flo.engine.actions.rules import check_schemas
+from flo.engine.actions.schemas import takes_a_while
+from flo.engine.workflows.definitions import reading_of
 from flo.model.actions import DeleteAction, RegisterAction
 from flo.model.base import Message
 from flo.model.errors import FloError, Invalid, Unexpected
 from flo.model.ids import Namespace
 from flo.model.namespaces import DeleteNamespace
 from flo.model.storage.caller import SERVER, Caller
+from flo.model.storage.request_keys import RequestKeys
 from flo.model.workflows import (
     CreateWorkflow,
     DeleteWorkflow,
@@ -70,32 +73,40 @@ class Router:
         self._checking: dict[asyncio.Task[None], None] = {}
 
     def submit(
-        self, messages: Sequence[Message], done: Done, caller: Caller = SERVER
+        self,
+        messages: Sequence[Message],
+        done: Done,
+        caller: Caller = SERVER,
+        keys: RequestKeys | None = None,
     ) -> Submission:
         first = messages[0]
         if not isinstance(first, _NOTICED):
-            return self._shard.submit(messages, done, caller)
-        submission = Submission(messages, done, caller)
+            return self._shard.submit(messages, done, caller, keys)
+        submission = Submission(messages, done, caller, keys)
         if _takes_a_while(first):
             task = asyncio.create_task(self._check(submission, first))
             self._checking[task] = None
             task.add_done_callback(self._checking.pop)
         else:
-            self._shard.submit(messages, partial(self._answer, submission, first), caller)
+            self._shard.submit(messages, partial(self._answer, submission, first), caller, keys)
         return submission
 
-    async def ask(self, message: Message, caller: Caller = SERVER) -> Message:
+    async def ask(
+        self, message: Message, caller: Caller = SERVER, keys: RequestKeys | None = None
+    ) -> Message:
         if _has_a_module(message):
             message = await self._wasm.checked(message)
         elif isinstance(message, CreateWorkflow | ValidateWorkflow):
             await asyncio.to_thread(reading_of, message.text)
-        reply = await self._shard.ask(message, caller)
+        elif _has_a_long_schema(message):
+            await asyncio.to_thread(check_schemas, message)
+        reply = await self._shard.ask(message, caller, keys)
         self._notice(message)
         return reply
 
     async def _check(self, submission: Submission, message: Message) -> None:
         try:
-            reply = await self.ask(message, submission.caller)
+            reply = await self.ask(message, submission.caller, submission.keys)
         except FloError as refusal:
             submission.refuse(refusal)
         except Exception as error:  # our mistake; whoever asked must not wait for ever
@@ -119,7 +130,17 @@ class Router:
 
 
 def _takes_a_while(message: Message) -> bool:
-    return _has_a_module(message) or isinstance(message, CreateWorkflow | ValidateWorkflow)
+    return (
+        _has_a_module(message)
+        or _has_a_long_schema(message)
+        or isinstance(message, CreateWorkflow | ValidateWorkflow)
+    )
+
+
+def _has_a_long_schema(message: Message) -> TypeGuard[RegisterAction]:
+    return isinstance(message, RegisterAction) and (
+        takes_a_while(message.input_schema) or takes_a_while(message.output_schema)
+    )
 
 
 def _has_a_module(message: Message) -> TypeGuard[RegisterAction]:

@@ -5,35 +5,36 @@ import gc
 import ipaddress
 import signal
 import sys
-from contextlib import AsyncExitStack
+from collections.abc import Callable
+from contextlib import AsyncExitStack, ExitStack, suppress
 from pathlib import Path
 from typing import Protocol, Self, TypeVar
 
 import structlog
 import uvloop
 
-from flo.engine.codec import EVENT_CODEC
+from flo.engine.losses.rules import AcceptLoss
 from flo.engine.workers.presence import expected_workers
-from flo.log.base import Log
-from flo.log.lock import FolderLock
-from flo.log.memory import MemoryLog
-from flo.log.segments import SegmentFolder
-from flo.log.snapshots import SnapshotFolder
-from flo.log.sqlite.log import SqliteLog
+from flo.model.errors import FloError
 from flo.model.version import VERSION
+from flo.server.budget import MemoryBudget
 from flo.server.config import Durability, ServerConfig
 from flo.server.counts import Counts
+from flo.server.hosts import AllowedHosts
 from flo.server.inside.lazy_worker import LazyWasmWorker
+from flo.server.inside.schema_checker import SchemaChecker
 from flo.server.inside.triggers import Triggers
-from flo.server.logs import set_up_logs
+from flo.server.logs import INTERVAL_S, REPEATED_LINES, set_up_logs
+from flo.server.machine_memory import default_budget, resident_length
 from flo.server.metrics import Metrics
+from flo.server.recovery import Recovery
 from flo.server.router import Router
 from flo.server.rpc.listener import Listener
+from flo.server.store import open_store
 from flo.server.upkeep import Upkeep
 from flo.shard.clock import Clock, SystemClock
 from flo.shard.loop import Shard
 from flo.shard.replay import recover
-from flo.shard.snapshotter import LOG_FILE, SEGMENT_FOLDER, SNAPSHOT_FOLDER
 
 DOOR_SHUT = -1
 GARBAGE_THRESHOLDS = (50_000, 20, 50)
@@ -60,8 +61,18 @@ class Server:
     http_port: int = DOOR_SHUT
     metrics_port: int = DOOR_SHUT
 
-    def __init__(self, config: ServerConfig, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        config: ServerConfig,
+        clock: Clock | None = None,
+        *,
+        accept_loss: bool = False,
+        give_up: Callable[[FloError], None] = lambda problem: None,
+    ) -> None:
+        """`give_up` is told why it cannot go on, and has to stop it."""
         self.config = config
+        self._accept_loss = accept_loss
+        self._give_up = give_up
         self._clock = clock or SystemClock()
         self._running = AsyncExitStack()
 
@@ -94,7 +105,9 @@ class Server:
 
     async def _start(self) -> None:
         metrics = Metrics()
-        log, snapshots, segments = self._open_store()
+        locked = self._running.enter_context(ExitStack())
+        store = open_store(self.config, locked, accept_loss=self._accept_loss)
+        log, snapshots, segments, loss = store
         self._running.push_async_callback(log.close)
         self._clock.put_forward(log.last_at_ms)  # the machine's time may have been put back
         started_at_ms = self._clock.now_ms()
@@ -102,6 +115,7 @@ class Server:
         _spare_the_garbage_collector()
         for complaint in recovered.damaged:
             _logger.error("snapshot_damaged", problem=complaint)
+        checker = await self._run(SchemaChecker())
         self.shard = await self._run(
             Shard(
                 recovered.state,
@@ -109,19 +123,28 @@ class Server:
                 self._clock,
                 wait_for_log=self.config.durability is Durability.SYNC,
                 watcher=metrics,
+                elsewhere=checker,
             )
         )
         self.shard.volatile.worker_grace_ms = self.config.worker_grace_ms
+        self.shard.volatile.execution_limits = self.config.execution_limits
+        if loss is not None:
+            await self.shard.ask(AcceptLoss(**loss._asdict()))
         upkeep = await self._run(
             Upkeep(self.shard, log, snapshots, segments, self._clock, self.config)
         )
-        counts = Counts(self.shard, log, upkeep)
+        budget = self._budget(metrics)
+        counts = Counts(self.shard, log, upkeep, budget)
         counts.show_in(metrics)
         concurrency = self.config.max_concurrent_executions
         wasm_worker = await self._run(LazyWasmWorker(self.shard, self._clock, concurrency))
         triggers = await self._run(Triggers(self.shard))
         router = Router(self.shard, wasm_worker, triggers)
-        await self._open_doors(router, metrics, counts, started_at_ms)
+        inside = (upkeep, wasm_worker, triggers)
+        recovery = await self._run(
+            Recovery(self.shard, store, self._clock, self.config, inside, self._give_up)
+        )
+        recovery.listener = await self._open_doors(router, metrics, counts, budget, started_at_ms)
         # The doors stay open until the shard has answered everyone.
         self._running.push_async_callback(self.shard.stop)
         _logger.info(
@@ -135,21 +158,26 @@ class Server:
             recovered_ms=self._clock.now_ms() - started_at_ms,
         )
 
-    def _open_store(self) -> tuple[Log, SnapshotFolder | None, SegmentFolder | None]:
-        if self.config.durability is Durability.EPHEMERAL:
-            return MemoryLog(), None, None
-        folder = self.config.data_dir
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = FolderLock(folder)
-        self._running.callback(lock.close)
-        segments = SegmentFolder(folder / SEGMENT_FOLDER)
-        log = SqliteLog(folder / LOG_FILE, EVENT_CODEC, segments=segments)
-        return log, SnapshotFolder(folder / SNAPSHOT_FOLDER), segments
+    def _budget(self, metrics: Metrics) -> MemoryBudget:
+        shard = self.shard
+        return MemoryBudget(
+            self.config.memory_budget_bytes or default_budget(),
+            own_length=max(resident_length() - shard.state.length, 0),
+            state_length=lambda: shard.state.length,
+            space_length=lambda namespace: shard.state.space(namespace).length,
+            now_ms=self._clock.now_ms,
+            watcher=metrics,
+        )
 
     async def _open_doors(
-        self, router: Router, metrics: Metrics, counts: Counts, started_at_ms: int
-    ) -> None:
-        config = self.config
+        self,
+        router: Router,
+        metrics: Metrics,
+        counts: Counts,
+        budget: MemoryBudget,
+        started_at_ms: int,
+    ) -> Listener | None:
+        config, listener = self.config, None
         if config.port != DOOR_SHUT:
             listener = Listener(
                 router,
@@ -158,20 +186,27 @@ class Server:
                 config.host,
                 config.port,
                 worker_grace_ms=config.worker_grace_ms,
+                budget=budget,
             )
             self.port = (await self._run(listener)).port
             listener.workers.expect(expected_workers(self.shard.state))
         if config.http_port != DOOR_SHUT or config.metrics_port != DOOR_SHUT:
-            await self._open_http(router, metrics, counts, started_at_ms)
+            await self._open_http(router, metrics, counts, budget, started_at_ms)
         if not _is_loopback(config.host):
             _logger.warning(
                 "open_to_the_network",
                 host=config.host,
                 advice="anyone who can reach these ports can use them: put a firewall before them",
             )
+        return listener
 
     async def _open_http(
-        self, router: Router, metrics: Metrics, counts: Counts, started_at_ms: int
+        self,
+        router: Router,
+        metrics: Metrics,
+        counts: Counts,
+        budget: MemoryBudget,
+        started_at_ms: int,
     ) -> None:
         # Half of the time to start goes into importing this: whoever shuts the doors is spared it.
         from flo.server.http.doors import HttpDoor, MetricsDoor, ServerInfo
@@ -185,14 +220,23 @@ class Server:
             address=self.address,
             data_dir=_data_dir(config),
             now_ms=self._clock.now_ms,
-            ready=lambda: self.shard.closed is None,
+            problem=lambda: self.shard.closed,
             counters=counts.all,
         )
+        hosts = AllowedHosts((config.host, *config.allowed_host.split(",")))
         if config.http_port != DOOR_SHUT:
-            http = HttpDoor(router, info, metrics, config.host, config.http_port)
+            http = HttpDoor(
+                router,
+                info,
+                metrics,
+                config.host,
+                config.http_port,
+                hosts=hosts,
+                budget=budget,
+            )
             self.http_port = (await self._run(http)).port
         if config.metrics_port != DOOR_SHUT:
-            door = MetricsDoor(metrics, config.host, config.metrics_port)
+            door = MetricsDoor(metrics, config.host, config.metrics_port, hosts=hosts)
             self.metrics_port = (await self._run(door)).port
 
     async def _run(self, service: _Service) -> _Service:
@@ -201,23 +245,44 @@ class Server:
         return service
 
 
-def run(config: ServerConfig) -> int:
-    """Serve until SIGTERM or SIGINT; return the exit code. What prevents a start is raised."""
+def run(config: ServerConfig, *, accept_loss: bool = False) -> int:
+    """Serve until SIGTERM or SIGINT; return the exit code.
+
+    What prevents a start is raised, and so is what the server cannot go on with.
+    """
     set_up_logs(config.log_level, config.log_format)
-    uvloop.run(_serve(config))
+    uvloop.run(_serve(config, accept_loss))
     return 0
 
 
-async def _serve(config: ServerConfig) -> None:
+async def _serve(config: ServerConfig, accept_loss: bool) -> None:
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     stopping = asyncio.Event()
+    problems: list[FloError] = []
+
+    def give_up(problem: FloError) -> None:
+        problems.append(problem)
+        stopping.set()
+
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    async with Server(config):
-        await stopping.wait()
+    async with Server(config, accept_loss=accept_loss, give_up=give_up):
+        await _told_to_stop(stopping)
         _logger.info("server_stopping")
+    REPEATED_LINES.tell(all_of_them=True)
     _logger.info("server_stopped")
+    if problems:
+        raise problems[0]
+
+
+async def _told_to_stop(stopping: asyncio.Event) -> None:
+    """Wait for it; meanwhile say now and then how many log lines were left out."""
+    while True:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stopping.wait(), INTERVAL_S)
+            return
+        REPEATED_LINES.tell()
 
 
 def _spare_the_garbage_collector() -> None:

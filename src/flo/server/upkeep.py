@@ -16,7 +16,7 @@ from flo.engine.streams.positions import trim_bounds
 from flo.log.base import Log
 from flo.log.segments import SegmentFolder
 from flo.log.snapshots import SnapshotFolder
-from flo.model.errors import FloError, NotFound
+from flo.model.errors import FloError, NotFound, Unavailable
 from flo.model.streams import KEEP_ALL, TrimStream
 from flo.server.config import ServerConfig
 from flo.shard.clock import Clock, ScheduledCall
@@ -28,6 +28,7 @@ HOUR_MS = 3_600_000
 RETIRE_MS = 60_000
 """Segments grow old slowly: so often is enough, and after each new one."""
 SEQUENCE_MAX = 2**40 - 1
+STORE_FAILURES = frozenset({"log_failed", "disk_full", "data_folder_gone"})
 RUNS_IN_MEMORY_MAX = 100_000
 """Finished runs kept without a store."""
 
@@ -93,8 +94,15 @@ class Upkeep:
             await self.trim_records()
         except (FloError, OSError) as error:
             _logger.warning("upkeep_failed", error=str(error))
+            if isinstance(error, Unavailable) and error.code in STORE_FAILURES:
+                self._give_up(error)
         if self._shard.closed is None:
             await self.start()
+
+    def _give_up(self, error: Unavailable) -> None:
+        """The store has failed, though no append has met that yet."""
+        if self._shard.closed is None:
+            self._shard.fail(error)
 
     def _is_snapshot_due(self) -> bool:
         if self._snapshots is None:
@@ -107,6 +115,7 @@ class Upkeep:
     async def take_snapshot(self) -> None:
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
+            "-P",
             "-m",
             "flo.shard.snapshotter",
             str(self._config.data_dir),
@@ -170,6 +179,7 @@ class Upkeep:
             self._kept = await self._log.records.streams()
         spaces = self._shard.state.spaces.values()
         now = {stream.number: stream.first for space in spaces for stream in space.streams.values()}
+        now |= dict.fromkeys(self._shard.state.journals, 1)
         below = {number: SEQUENCE_MAX for number in self._kept if number not in now}
         below |= {
             number: first for number, first in now.items() if first > self._kept.get(number, 1)

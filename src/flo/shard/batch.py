@@ -1,26 +1,30 @@
 """What has been decided since the last append: written as a whole, and heard of after that."""
 
-from collections.abc import Sequence
-
-from msgspec.structs import replace
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from flo.engine.callers import CallerNoted
+from flo.engine.decision import Beside, Unfilled
 from flo.engine.long_poll import Turn
-from flo.engine.machine import PAYLOAD_LENGTHS
+from flo.engine.machine import QUERIES
 from flo.model.base import Event, Message
 from flo.model.declare.catalog import OPERATIONS
 from flo.model.storage.archive import ArchiveAddress, Archived
 from flo.model.storage.caller import Caller
+from flo.model.storage.payloads import LargePayload
 from flo.shard.chunks import Chunks
 from flo.shard.submission import Answer, Submission
 
-MESSAGES_MAX = 1_000
-LENGTH_MAX = 64 * 1024 * 1024
-"""Bytes of payload in one append, about: a log has a bound on what it takes at a time."""
+MESSAGES_MAX = 300
+LENGTH_MAX = 1024 * 1024
+"""Bytes of payload in one append, about: whoever comes meanwhile waits for all of it."""
+CROWDED_FILL = 1 / 6
+"""Where some send little and others much, a batch takes in no more than this part of it."""
 FEW_MESSAGES = 4
 FEW_EVENTS = 100
 SMALL_LENGTH = 64 * 1024
 
+TURN_COUNT = len(Turn)
 _OPCODES = {one.message: one.opcode for one in OPERATIONS}
 """Commands that are no operations, such as ticks, are called by their class."""
 
@@ -28,44 +32,64 @@ _OPCODES = {one.message: one.opcode for one in OPERATIONS}
 class CallerPart:
     """The events of one caller's commands that were decided at one time."""
 
-    def __init__(self, noted: CallerNoted, index: int) -> None:
-        self.noted = noted
-        self.index = index
-        self._counts: dict[int | str, int] = {}
+    __slots__ = ("index", "messages", "note")
 
-    def count(self, message: Message) -> None:
-        operation = _OPCODES.get(type(message)) or type(message).__name__
-        self._counts[operation] = self._counts.get(operation, 0) + 1
+    def __init__(self, note: CallerNoted, index: int) -> None:
+        self.note = note
+        self.index = index
+        self.messages: list[type[Message]] = []
 
     def complete(self, end: int) -> CallerNoted:
-        operations = tuple(self._counts.items())
-        return replace(self.noted, operations=operations, events=end - self.index - 1)
+        note = self.note
+        return CallerNoted(
+            at_ms=note.at_ms,
+            caller=note.caller,
+            operations=_operations_of(tuple(self.messages)),
+            events=end - self.index - 1,
+        )
 
 
-class Batch:
+@lru_cache(maxsize=256)
+def _operations_of(messages: tuple[type[Message], ...]) -> tuple[int | str, ...]:
+    """What commands these are, each followed by its count; most parts are like many others."""
+    operations: list[int | str] = []
+    for kind in dict.fromkeys(messages):
+        operations += (_OPCODES.get(kind) or kind.__name__, messages.count(kind))
+    return tuple(operations)
+
+
+class CommitBatch:
+    caller: Caller | None = None
+    caller_at_ms = 0
+    """Whose part was begun last, and when: what is decided for the same then belongs to it."""
+    fill = 0.0
+    """How full it is: with 1, it takes in no more before the one before it has been written."""
+
     def __init__(self) -> None:
         self.taken: list[Submission] = []
         self.events: list[Event] = []
         self.archived: dict[ArchiveAddress, Archived] = {}
         self.removed: list[ArchiveAddress] = []
         self.chunks = Chunks()
+        self.payloads: list[LargePayload] = []
+        self.payloads_removed: list[ArchiveAddress] = []
         self.answered: list[tuple[Submission, list[Answer]]] = []
+        self.unfilled: list[tuple[Submission, Unfilled]] = []
+        """Answers that lack what is in the store."""
         self.queries: list[Submission] = []
         """They are answered by the state as this batch leaves it."""
         self.unready: list[Submission] = []
         """Those for which something has to be fetched from the store."""
         self._message_count = 0
         self._length = 0
-        self._offered_counts = [0] * len(Turn)
-        self._callers: list[CallerPart] = []
+        self._offered_counts = [0] * TURN_COUNT
+        self._parts: list[CallerPart] = []
+        self._messages: list[type[Message]] = []
+        """Of the part that was begun last."""
 
     @property
     def is_empty(self) -> bool:
-        return not (self.taken or self.answered)
-
-    @property
-    def is_full(self) -> bool:
-        return self._message_count >= MESSAGES_MAX or self._length >= LENGTH_MAX
+        return not (self.taken or self.answered or self.unfilled)
 
     @property
     def is_small(self) -> bool:
@@ -79,34 +103,40 @@ class Batch:
     def take(self, submission: Submission) -> None:
         self.taken.append(submission)
         self._message_count += len(submission.messages)
-        self._length += _payload_length(submission.messages)
+        self._length += submission.length
+        self.fill = max(self._message_count / MESSAGES_MAX, self._length / LENGTH_MAX)
 
-    def not_offered(self, turn: Turn) -> Sequence[Event]:
-        """The events since this was asked last for those of a turn."""
-        begin, self._offered_counts[turn] = self._offered_counts[turn], len(self.events)
-        return self.events[begin:]
+    def not_offered(self, turn: Turn, somebody_waits: bool) -> Sequence[Event]:
+        """The events since this was asked last for those of a turn.
 
-    def begins(self, caller: Caller, now_ms: int) -> CallerNoted | None:
-        """What comes before an event of this caller; nothing if its part goes on."""
-        if self._callers:
-            noted = self._callers[-1].noted
-            if noted.at_ms == now_ms and noted.caller == caller:
-                return None
-        return CallerNoted(at_ms=now_ms, caller=caller)
+        If nobody waits there are none: who comes later has seen what these have led to.
+        """
+        begin, end = self._offered_counts[turn], len(self.events)
+        if begin == end:
+            return ()
+        self._offered_counts[turn] = end
+        return self.events[begin:] if somebody_waits else ()
 
-    def add(self, events: Sequence[Event], begins: CallerNoted | None, message: Message) -> None:
-        """What a command has led to; if it is the first one of a caller, that begins a part."""
-        if not events:
-            return
-        if begins is not None:
-            self._callers.append(CallerPart(begins, len(self.events)))
-        self._callers[-1].count(message)
+    def add(
+        self, events: Sequence[Event], message: Message, caller: Caller, note: CallerNoted | None
+    ) -> None:
+        """What a command has led to; if a note of its caller is first, that begins a part."""
+        if note is not None:
+            part = CallerPart(note, len(self.events))
+            self._parts.append(part)
+            self.caller, self.caller_at_ms, self._messages = caller, note.at_ms, part.messages
+        self._messages.append(type(message))
         self.events += events
+
+    def note(self, event: Event) -> None:
+        """What is remembered of the request whose commands were decided last."""
+        assert self._parts, "a request that led to nothing is not noted"
+        self.events.append(event)
 
     def close(self) -> None:
         """Say of every part what it is made of."""
         end = len(self.events)
-        for part in reversed(self._callers):
+        for part in reversed(self._parts):
             self.events[part.index] = part.complete(end)
             end = part.index
 
@@ -117,26 +147,32 @@ class Batch:
         else:
             self.answered.append((submission, answers))
 
-    def remove(self, address: ArchiveAddress) -> None:
-        """Let the archive go of a row, even of one that this batch has just filed."""
-        self.removed.append(address)
-        self.archived.pop(address, None)
+    def tell(self, submission: Submission, reply: Answer) -> None:
+        """A command that may wait, or a query, has its answer."""
+        if isinstance(reply, Unfilled):
+            self.unfilled.append((submission, reply))
+        elif type(submission.messages[0]) in QUERIES:
+            self.answered.append((submission, [reply]))
+        else:
+            self.answer(submission, [reply])
 
-    def deliver(self) -> None:
-        """Hand out the answers."""
+    def take_beside(self, beside: Beside) -> None:
+        """What a command leads to in the store besides events and rows of the archive."""
+        self.payloads += beside.payloads
+        self.payloads_removed += beside.payloads_removed
+        self.removed += beside.removed
+        for address in beside.removed:
+            self.archived.pop(address, None)  # this batch may have filed it
+
+    def deliver(self, fill: Callable[[Submission, Unfilled], None]) -> None:
+        """Hand out the answers; `fill` is given those that lack something."""
         for submission, answers in self.answered:
             submission.answer(answers)
+        for submission, reply in self.unfilled:
+            fill(submission, reply)
 
     def everyone(self) -> list[Submission]:
         """All who wait for what becomes of this batch."""
         answered = (submission for submission, _ in self.answered)
-        return [*self.taken, *self.unready, *answered]
-
-
-def _payload_length(messages: Sequence[Message]) -> int:
-    """How many bytes of payload the events of these messages will carry."""
-    length = 0
-    for message in messages:
-        if (length_of := PAYLOAD_LENGTHS.get(type(message))) is not None:
-            length += length_of(message)
-    return length
+        unfilled = (submission for submission, _ in self.unfilled)
+        return [*self.taken, *self.unready, *answered, *unfilled]

@@ -116,6 +116,8 @@ class LongPolls:
                 self._queries.setdefault(subject, {})[submission] = None
             return partial(_remove, self._queries, subjects, submission)
         submission.alike = poll.alike(state, message)
+        submission.also = poll.subjects_now(state, message)
+        subjects += tuple(submission.also)
         queues, key = self._queues[poll.turn], (type(message), submission.alike)
         for subject in subjects:
             of_subject = queues.setdefault(subject, {})
@@ -125,8 +127,10 @@ class LongPolls:
         return partial(_leave_queues, queues, subjects, key, submission)
 
     def stay(self, submission: Submission, poll: LongPoll, now_ms: int, state: State) -> None:
-        """Let one that was asked in vain wait on, in another queue if it belongs there now."""
-        if poll.alike(state, submission.messages[0]) != submission.alike:
+        """Let one that was asked in vain wait on, in other queues if it belongs there now."""
+        message = submission.messages[0]
+        stands = submission.alike, submission.also
+        if (poll.alike(state, message), poll.subjects_now(state, message)) != stands:
             submission.unpark()
             self.park(submission, poll, submission.empty_reply, now_ms, state)
 
@@ -135,13 +139,15 @@ class LongPolls:
         if at_ms is not None and submission.until_ms is not None and at_ms < submission.until_ms:
             submission.ring(self._clock.call_at(at_ms, partial(self._ask_again, submission)))
 
+    def somebody_waits(self, turn: Turn) -> bool:
+        """Whether there is a command of this turn that waits."""
+        return bool(self._queues[turn])
+
     def offers(
         self, turn: Turn, events: Sequence[Event], state: State
     ) -> Iterator[tuple[Submission, Message | None]]:
         """Who is to be asked now, one after the other, and what; None if its wait has ended."""
         queues, ending = self._queues[turn], self._ending[turn]
-        if not queues:
-            return
         subjects = _news(events, state)
         for subject in subjects:
             for submission in tuple(ending.get(subject, ())):

@@ -2,7 +2,7 @@
 
     submission ──missing?──▸ none: it is decided
                    │
-                   └──fetch──▸ archive, records ──put back──▸ missing? …
+                   └──fetch──▸ archive, records, work elsewhere ──put back──▸ missing? …
 
 What is needed is worked out while the state is durable; whatever ends or leaves the archive while
 that is being asked is recent, and what is recent goes before what the archive said.
@@ -10,28 +10,44 @@ that is being asked is recent, and what is recent goes before what the archive s
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import structlog
 from msgspec.structs import replace
 
 from flo.engine.context import Context
 from flo.engine.idempotency import KEYS_REMEMBERED_MAX
-from flo.engine.lookup import Found, Lookup, RecordLookup
+from flo.engine.lookup import Found, Lookup, RecordLookup, WorkLookup
 from flo.engine.machine import lookups_for
 from flo.engine.state import State
 from flo.log.base import Log
 from flo.model.base import Message
 from flo.model.errors import Corrupt, FloError, Unexpected
 from flo.model.storage.records import Chunk
-from flo.shard.recent import Recent
-from flo.shard.record_cache import RecordCache, Within
+from flo.shard.cache.recent import Recent
+from flo.shard.cache.records import RecordCache, Within
 from flo.shard.submission import Submission
 
 FETCH_LENGTH_MAX = 1024 * 1024
 """About so many bytes of records are fetched at a time."""
 
 _logger = structlog.get_logger("flo.shard")
+
+
+class Elsewhere(Protocol):
+    """Where lookups are worked out that take a while."""
+
+    async def work_out(self, lookups: Sequence[WorkLookup[Any]]) -> list[Any]: ...
+
+
+class Here:
+    """Nowhere else: as good as any place for simulations and tests."""
+
+    async def work_out(self, lookups: Sequence[WorkLookup[Any]]) -> list[Any]:
+        return [lookup.work() for lookup in lookups]
+
+
+HERE = Here()
 
 
 class Prefetch:
@@ -41,6 +57,7 @@ class Prefetch:
         log: Log,
         put_back: Callable[[Submission], None],
         written: Callable[[], Awaitable[None]],
+        elsewhere: Elsewhere = HERE,
     ) -> None:
         self.recent = Recent()
         self.records = RecordCache()
@@ -48,6 +65,7 @@ class Prefetch:
         self._log = log
         self._put_back = put_back
         self._written = written
+        self._elsewhere = elsewhere
         self._fetching: dict[asyncio.Task[None], Submission] = {}
 
     def context_of(self, submission: Submission, context: Context) -> Context:
@@ -105,7 +123,11 @@ class Prefetch:
     async def _fetch(self, submission: Submission, missing: list[Lookup[Any]]) -> None:
         try:
             await self._written()
-            fetched = await fetch_all(self._log, missing)
+            work = [lookup for lookup in missing if isinstance(lookup, WorkLookup)]
+            others = [lookup for lookup in missing if not isinstance(lookup, WorkLookup)]
+            fetched = await fetch_all(self._log, others)
+            answers = await self._elsewhere.work_out(work) if work else ()
+            fetched |= {one.key(): answer for one, answer in zip(work, answers, strict=True)}
             chunks = await self._read_records(missing)
         except FloError as error:
             submission.refuse(error)

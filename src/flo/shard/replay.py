@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from flo.engine.machine import apply
+from flo.engine.machine import apply_all
 from flo.engine.state import State
 from flo.log.base import LogEntry
 from flo.log.segments import SegmentFolder, snapshot_of
@@ -58,15 +58,15 @@ def replay(
 ) -> Reached:
     """Fold what came after `position`, up to a position if there is one."""
     at_ms = 0
-    for entry in entries:
-        if until is not None and entry.first >= until:
+    for first, entry_at_ms, events in entries:
+        if until is not None and first >= until:
             break
-        events = entry.events[max(0, position - entry.first) :]
+        if first < position:
+            events = events[position - first :]
         if until is not None:
-            events = events[: until - max(position, entry.first)]
-        for event in events:
-            apply(state, event)
-        position, at_ms = max(position, entry.first) + len(events), entry.at_ms
+            events = events[: until - position]
+        apply_all(state, events)
+        position, at_ms = position + len(events), entry_at_ms
     return Reached(position, at_ms)
 
 

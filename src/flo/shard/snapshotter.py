@@ -1,6 +1,6 @@
 """Takes a snapshot in a process of its own, from the log, while the server goes on.
 
-    python -m flo.shard.snapshotter DATA_DIR [--segment]
+    python -P -m flo.shard.snapshotter DATA_DIR [--segment]
 
 It does what a restart would do, and writes down where it got to; the server never pauses for it.
 With --segment it also keeps what it has read, together with the snapshot that it began with, as a

@@ -5,22 +5,28 @@ import os
 import signal
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 from types import TracebackType
 from typing import IO, Any, Self
+
+LOG_LINES_MAX = 10_000
 
 
 class ServerProcess:
     """`flo server start` on free ports; a restart takes the same ports and the same data.
 
     With `program`, that is run instead of `flo`: another script, and its first arguments.
+    `log_lines` has what it has logged since it began to serve.
     """
 
     def __init__(
         self, data_dir: Path, *, program: Sequence[str] | None = None, **settings: str | int
     ) -> None:
+        self.log_lines: deque[str] = deque(maxlen=LOG_LINES_MAX)
         self._data_dir = data_dir
         self._program = program or ("-m", "flo.cli.app.main")
         self._settings = settings
@@ -47,7 +53,7 @@ class ServerProcess:
             self.kill()
             stderr.close()
             raise
-        Thread(target=_read_on, args=(self._process.stderr,), daemon=True).start()
+        Thread(target=_read_on, args=(self._process.stderr, self.log_lines), daemon=True).start()
         self.address = started["rpc"]
         self.http_url = started["http"] or self.http_url
 
@@ -58,6 +64,11 @@ class ServerProcess:
     def stop(self) -> int:
         """The clean end: SIGTERM; return the exit code."""
         return self._end(signal.SIGTERM)
+
+    def exit_code(self) -> int | None:
+        """How it has ended by itself; None while it runs."""
+        assert self._process is not None
+        return self._process.poll()
 
     def __enter__(self) -> Self:
         self.start()
@@ -84,17 +95,17 @@ class ServerProcess:
 
     def _end(self, number: signal.Signals) -> int:
         assert self._process is not None
-        os.kill(self._process.pid, number)
+        with suppress(ProcessLookupError):  # it may have ended by itself
+            os.kill(self._process.pid, number)
         code = self._process.wait()
         self._process = None
         return code
 
 
-def _read_on(lines: IO[str]) -> None:
+def _read_on(lines: IO[str], kept: deque[str]) -> None:
     """Let no log line wait for a reader: a server that cannot write its log stands still."""
     with lines:
-        for _ in lines:
-            pass
+        kept.extend(lines)
 
 
 def _line_about(event: str, lines: IO[str]) -> dict[str, Any]:

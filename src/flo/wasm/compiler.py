@@ -3,7 +3,7 @@
 A compiler cannot be interrupted, and some modules of a few kilobytes keep it busy for minutes. So
 whatever is not tiny is compiled elsewhere, within a time limit, and comes back as machine code:
 
-    Modules ── bytes ──▸ python -m flo.wasm.compiler ── machine code, or what is wrong ──▸ Modules
+    Modules ── bytes ──▸ python -P -m flo.wasm.compiler ── its code, or what is wrong ──▸ Modules
 """
 
 import subprocess

@@ -1,6 +1,6 @@
 """Requests and replies to frames and back.
 
-    request   [request id, opcode, body]
+    request   [request id, opcode, body, keys]     keys, so that none is carried out twice, or none
     reply     [request id, 0, body]          accepted
               [request id, 1, refusal]       refused: {kind, code, message, details}
 
@@ -8,12 +8,13 @@ The body of a batch form is a list; its reply is a list of [0, body] and [1, ref
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
 from flo.model.base import Message
 from flo.model.errors import Corrupt, FloError, Invalid, error_of
+from flo.model.storage.request_keys import RequestKeys, check_request_keys
 from flo.wire.frame import write_frame
 from flo.wire.opcodes import BATCH_LENGTH_MAX, BY_OPCODE, FORMS, Form
 
@@ -21,6 +22,13 @@ Answer: TypeAlias = Message | FloError
 
 _ACCEPTED = 0
 _REFUSED = 1
+
+_ARRAYS = (0x93, 0x94)
+"""Without keys, and with them."""
+_FIXINT_MAX = 0x7F
+_UINT8 = 0xCC
+_UINT_LENGTHS = {_UINT8: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8}
+"""How msgpack begins a request, and the numbers in it."""
 
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What msgspec raises for bytes that are not msgpack, hold broken text, or nest too deep."""
@@ -41,12 +49,19 @@ class _Envelope(msgspec.Struct, array_like=True, frozen=True, gc=False):
     body: msgspec.Raw
 
 
+class _RequestEnvelope(_Envelope, array_like=True, frozen=True, gc=False):
+    keys: RequestKeys | None = None
+
+
 class Request(NamedTuple):
     """A request as received; `messages` is what it asks, or why it cannot be read."""
 
     request_id: int
     form: Form | None
     messages: list[Message] | FloError
+    keys: RequestKeys | None = None
+    length: int = 0
+    """How many bytes it took."""
 
 
 class Reply(NamedTuple):
@@ -54,7 +69,10 @@ class Reply(NamedTuple):
     body: msgspec.Raw | FloError
 
 
+E = TypeVar("E", bound=_Envelope)
+
 _encode = msgspec.msgpack.Encoder().encode
+_decode_request_envelope = msgspec.msgpack.Decoder(_RequestEnvelope).decode
 _decode_envelope = msgspec.msgpack.Decoder(_Envelope).decode
 _decode_refusal = msgspec.msgpack.Decoder(Refusal).decode
 _decode_answers = msgspec.msgpack.Decoder(list[tuple[int, msgspec.Raw]]).decode
@@ -67,19 +85,24 @@ _decode_request: dict[int, Callable[[msgspec.Raw], Any]] = {
 _decode_reply = {form.reply: msgspec.msgpack.Decoder(form.reply).decode for form in FORMS}
 
 
-def encode_request(request_id: int, form: Form, messages: Sequence[Message]) -> bytes:
+def encode_request(
+    request_id: int, form: Form, messages: Sequence[Message], keys: RequestKeys | None = None
+) -> bytes:
     body = messages if form.many else messages[0]
-    return write_frame(_encode((request_id, form.opcode, body)))
+    if keys is None:
+        return write_frame(_encode((request_id, form.opcode, body)))
+    return write_frame(_encode((request_id, form.opcode, body, keys)))
 
 
 def decode_request(frame: bytes) -> Request:
-    request_id, opcode, body = _open(frame)
+    envelope = _opened(frame, _decode_request_envelope)
+    request_id, opcode, keys = envelope.request_id, envelope.head, envelope.keys
     form = BY_OPCODE.get(opcode)
     if form is None:
         problem = Invalid(f"opcode {opcode} is not known to this server", code="unknown_opcode")
         return Request(request_id, None, problem)
     try:
-        decoded = _decode_request[opcode](body)
+        decoded = _decode_request[opcode](envelope.body)
     except msgspec.ValidationError as error:
         problem = Invalid(f"{form.name}: {error}", code="invalid_request")
         return Request(request_id, form, problem)
@@ -92,7 +115,23 @@ def decode_request(frame: bytes) -> Request:
             code="batch_too_large",
         )
         return Request(request_id, form, problem)
-    return Request(request_id, form, messages)
+    if keys is not None:
+        try:
+            check_request_keys(keys, len(messages))
+        except Invalid as refusal:
+            return Request(request_id, form, refusal)
+    return Request(request_id, form, messages, keys, len(frame))
+
+
+def request_id_in(beginning: bytes) -> int | None:
+    """Whose the frame is that begins so; None if that cannot be read."""
+    if len(beginning) < 10 or beginning[0] not in _ARRAYS:
+        return None
+    head = beginning[1]
+    if head < _UINT8:
+        return head if head <= _FIXINT_MAX else None
+    length = _UINT_LENGTHS.get(head)
+    return None if length is None else int.from_bytes(beginning[2 : 2 + length], "big")
 
 
 def encode_reply(request_id: int, form: Form, answers: Sequence[Answer]) -> bytes:
@@ -106,8 +145,9 @@ def encode_refusal(request_id: int, error: FloError) -> bytes:
 
 
 def decode_reply(frame: bytes) -> Reply:
-    request_id, head, body = _open(frame)
-    return Reply(request_id, body if head == _ACCEPTED else _refused(body))
+    envelope = _opened(frame, _decode_envelope)
+    body = envelope.body
+    return Reply(envelope.request_id, body if envelope.head == _ACCEPTED else _refused(body))
 
 
 def decode_answers(form: Form, body: msgspec.Raw) -> list[Answer]:
@@ -124,12 +164,11 @@ def decode_answers(form: Form, body: msgspec.Raw) -> list[Answer]:
         raise Corrupt(f"the reply to {form.name}: {error}", code="reply_damaged") from error
 
 
-def _open(frame: bytes) -> tuple[int, int, msgspec.Raw]:
+def _opened(frame: bytes, decode: Callable[[bytes], E]) -> E:
     try:
-        envelope = _decode_envelope(frame)
+        return decode(frame)
     except _UNREADABLE as error:
         raise Corrupt(f"expected [id, head, body]: {error}", code="frame_damaged") from error
-    return envelope.request_id, envelope.head, envelope.body
 
 
 def _answer(answer: Answer) -> tuple[int, Message]:

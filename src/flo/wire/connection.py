@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from flo.model.base import Message
 from flo.model.errors import Corrupt, FloError, Invalid
+from flo.model.storage.request_keys import RequestKeys
 from flo.wire.codec import (
     Answer,
     Request,
@@ -17,6 +18,7 @@ from flo.wire.codec import (
     decode_request,
     encode_reply,
     encode_request,
+    request_id_in,
 )
 from flo.wire.frame import FRAME_LENGTH_MAX, FrameReader
 from flo.wire.opcodes import HELLO, PROTOCOL_VERSION, Form, Hello, Welcome
@@ -29,16 +31,26 @@ class ServerEnd:
 
     def __init__(self, server: str) -> None:
         self._server = server
-        self._frames = FrameReader()
+        self.frames = FrameReader()
         self._greeted = False
+        self.dead_after_ms = 0
+        """When the client is dead if nothing comes from it; 0 if it may be silent."""
 
     def receive(self, data: bytes) -> Iterator[Request]:
-        self._frames.receive(data)
-        while (frame := self._frames.next_frame()) is not None:
+        self.frames.receive(data)
+        return self.requests()
+
+    def requests(self) -> Iterator[Request]:
+        """Those that have come, and were not read yet."""
+        while (frame := self.frames.next_frame()) is not None:
             request = decode_request(frame)
             if not self._greeted and request.form is not HELLO:
                 raise Corrupt("expected a hello first", code="hello_expected")
             yield request
+
+    def drop(self) -> int | None:
+        """Keep nothing of the request that is incomplete; its number, if that has come."""
+        return request_id_in(self.frames.drop())
 
     def greet(self, request: Request) -> bytes:
         """The answer to a hello."""
@@ -52,6 +64,7 @@ class ServerEnd:
                 code="unknown_protocol",
             )
         self._greeted = True
+        self.dead_after_ms = hello.dead_after_ms
         welcome = Welcome(
             protocol=PROTOCOL_VERSION, server=self._server, frame_length_max=FRAME_LENGTH_MAX
         )
@@ -61,19 +74,25 @@ class ServerEnd:
 class ClientEnd:
     """Numbers requests, and matches replies to them in whatever order they come."""
 
-    def __init__(self, client: str) -> None:
+    def __init__(self, client: str, dead_after_ms: int = 0) -> None:
         self._client = client
+        self._dead_after_ms = dead_after_ms
         self._frames = FrameReader()
         self._last_id = 0
         self._in_flight: dict[int, Form] = {}
 
     def hello(self) -> tuple[int, bytes]:
-        return self.request(HELLO, [Hello(protocol=PROTOCOL_VERSION, client=self._client)])
+        hello = Hello(
+            protocol=PROTOCOL_VERSION, client=self._client, dead_after_ms=self._dead_after_ms
+        )
+        return self.request(HELLO, [hello])
 
-    def request(self, form: Form, messages: Sequence[Message]) -> tuple[int, bytes]:
+    def request(
+        self, form: Form, messages: Sequence[Message], keys: RequestKeys | None = None
+    ) -> tuple[int, bytes]:
         """A number for the request, and the bytes to send."""
         self._last_id += 1
-        frame = encode_request(self._last_id, form, messages)
+        frame = encode_request(self._last_id, form, messages, keys)
         self._in_flight[self._last_id] = form
         return self._last_id, frame
 

@@ -6,13 +6,16 @@ reply a list with one answer for each, in order, and each is accepted or refused
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
+
+from msgspec import Meta
 
 from flo.model.base import Message, Nothing
 from flo.model.declare.catalog import OPERATIONS
 from flo.model.declare.operation import Query
 
 PROTOCOL_VERSION = 1
+HOUR_MS = 3_600_000
 BATCH_LENGTH_MAX = 1_000
 
 
@@ -21,6 +24,8 @@ class Hello(Message):
 
     protocol: int
     client: str = ""
+    dead_after_ms: Annotated[int, Meta(ge=0, le=HOUR_MS)] = 0
+    """It pings, and is dead when nothing comes for so long; 0 if it may be silent."""
 
 
 class Welcome(Message):

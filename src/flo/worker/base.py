@@ -22,9 +22,11 @@ from flo.model.ids import (
     check_worker_id,
 )
 from flo.model.workers import CONCURRENCY_MAX, HandlerInfo, WorkerType
+from flo.worker.beat import beat
 from flo.worker.lifecycle import Lifecycle, LifecyclePolicy, Work
 from flo.worker.logs import check_level, set_up_logs
 from flo.worker.signals import on_signals
+from flo.worker.stuck import WorkerStuck
 from flo.worker.watchdog import watching
 
 PROCESSES_SHOWN_MAX = 10
@@ -80,6 +82,7 @@ class BaseWorker:
         namespace: Namespace | None = None,
         concurrency: int | None = None,
         log_level: str | None = None,
+        exit_when_stuck: bool | None = None,
     ) -> None:
         """Replace, before it starts, what the worker was made with."""
         if self._lifecycle is not None:
@@ -88,6 +91,8 @@ class BaseWorker:
             policy = self._policy._replace(concurrency=concurrency)
             _check(policy)
             self._policy = policy
+        if exit_when_stuck is not None:
+            self._policy = self._policy._replace(exit_when_stuck=exit_when_stuck)
         if log_level is not None:
             check_level(log_level)
             self._log_level = log_level
@@ -97,15 +102,25 @@ class BaseWorker:
             self._owns_flo = True
 
     def run(self) -> None:
-        """Work until told to stop. SIGINT or SIGTERM drains; a second one stops at once."""
+        """Work until told to stop. SIGINT or SIGTERM drains; a second one stops at once.
+
+        Raises WorkerStuck when no handler ends any more (see `exit_when_stuck`).
+        """
         if _is_loop_running():
             raise Invalid(
                 "run() makes an event loop of its own, and one runs here already: "
                 "`await worker.serve()` instead",
                 code="loop_is_running",
             )
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner = asyncio.Runner(loop_factory=_loop_factory())
+        try:
             runner.run(self._serve_until_signalled())
+        except WorkerStuck:
+            raise  # the loop stays open: closing it would wait for the handlers that do not end
+        except BaseException:
+            runner.close()
+            raise
+        runner.close()
 
     async def serve(self) -> None:
         """Work in the running loop until told to stop."""
@@ -121,7 +136,7 @@ class BaseWorker:
         if self._is_stopped:
             self._lifecycle.drain()
         try:
-            with watching(work.running, self._blocking_limit_s):
+            with watching(work.running, self._blocking_limit_s, lambda: self._beat(work)):
                 await self._lifecycle.run()
         finally:
             work.close()
@@ -140,6 +155,9 @@ class BaseWorker:
     def _new_work(self) -> Work:
         """What this worker does, from now on; Invalid if it has nothing to do."""
         raise NotImplementedError
+
+    def _beat(self, work: Work) -> None:
+        beat(self._flo.address, self._flo.namespace, self.worker_id, work.load)
 
     async def _register(
         self,
@@ -191,6 +209,7 @@ def _check(policy: LifecyclePolicy) -> None:
     check_seconds(policy.heartbeat_interval_s, "heartbeat_interval", above_zero=True)
     check_seconds(policy.drain_timeout_s, "drain_timeout")
     check_seconds(policy.cancel_grace_s, "cancel_grace")
+    check_seconds(policy.stuck_timeout_s, "stuck_timeout")
 
 
 def _is_loop_running() -> bool:

@@ -11,7 +11,8 @@ What the work is, each kind says for itself: actions/claims.py and streams/reads
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 from flo.client.workers import Workers
@@ -19,7 +20,8 @@ from flo.model.errors import Conflict, FloError, NotFound, Unavailable
 from flo.model.ids import RunId, WorkerId
 from flo.model.workers import HeldTask, Resumed, WorkerStatus
 from flo.worker.logs import log_trouble
-from flo.worker.watchdog import Running
+from flo.worker.stuck import STUCK_TIMEOUT_S_DEFAULT, StuckWatch
+from flo.worker.watchdog import Running, Subject
 
 RETRY_S = 1.0
 """The pause after a call that failed although the session has retried it."""
@@ -38,6 +40,8 @@ class LifecyclePolicy(NamedTuple):
     heartbeat_interval_s: float
     drain_timeout_s: float
     cancel_grace_s: float
+    stuck_timeout_s: float = STUCK_TIMEOUT_S_DEFAULT
+    exit_when_stuck: bool = True
 
 
 class Work(Protocol):
@@ -49,6 +53,12 @@ class Work(Protocol):
 
     def running(self) -> Running:
         """What they work on; may be called from any thread."""
+
+    def abandoned(self) -> Sequence[Subject]:
+        """What those of them work on that were told to stop, and have not; part of the load."""
+
+    def on_abandoned(self, call: Callable[[], None]) -> None:
+        """Call this whenever `abandoned` has changed."""
 
     async def announce(self) -> None:
         """Register the worker."""
@@ -99,9 +109,18 @@ class Lifecycle:
         self._running: asyncio.Task[None] | None = None
         self._announcing: asyncio.Future[None] | None = None
         self._stopped_at_once = False
+        self._has_news = asyncio.Event()
+        """Whether the next heartbeat is to be sent at once."""
+        self._stuck = StuckWatch(
+            worker_id, policy.concurrency, policy.stuck_timeout_s, self._is_stuck
+        )
+        work.on_abandoned(self._abandoned_changed)
 
     async def run(self) -> None:
-        """Register, work, deregister; returns when the worker has drained."""
+        """Register, work, deregister; returns when the worker has drained.
+
+        Raises WorkerStuck if the worker ends because no handler of it does.
+        """
         self._running = asyncio.current_task()
         try:
             if await self._register():
@@ -111,6 +130,10 @@ class Lifecycle:
                 raise
             assert self._running is not None
             self._running.uncancel()
+        finally:
+            self._stuck.stop()
+        if self._policy.exit_when_stuck and self._stuck.problem is not None:
+            raise self._stuck.problem
 
     def drain(self) -> None:
         """Take no more work, finish what runs, leave."""
@@ -173,15 +196,31 @@ class Lifecycle:
 
     async def _send_heartbeats(self) -> None:
         while True:
-            await asyncio.sleep(self._policy.heartbeat_interval_s)
+            await self._until_heartbeat()
             try:
-                known = await self._workers.heartbeat(self._worker_id, self._work.load)
+                known = await self._workers.heartbeat(
+                    self._worker_id, self._work.load, abandoned=len(self._work.abandoned())
+                )
                 if known.status is WorkerStatus.DRAINING:
                     self.drain()
             except NotFound:
                 await self._announce_again()
             except FloError as error:
                 log_trouble(error, "worker %s: no heartbeat: %s", self._worker_id, error)
+
+    async def _until_heartbeat(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._policy.heartbeat_interval_s):
+                await self._has_news.wait()
+        self._has_news.clear()
+
+    def _abandoned_changed(self) -> None:
+        self._has_news.set()
+        self._stuck.update(self._work.abandoned())
+
+    def _is_stuck(self) -> None:
+        if self._policy.exit_when_stuck:
+            self.stop_at_once()
 
     async def _await_notifications(self) -> None:
         """Learn at once of runs that are cancelled, and of a drain even if no slot is free."""
@@ -220,6 +259,8 @@ class Lifecycle:
         else:
             resumed = answer.result()
             _logger.info("worker %s is connected again", self._worker_id)
+            if self._work.abandoned():
+                self._has_news.set()
             for run_id in resumed.lost:
                 self._work.lose(run_id)
             if resumed.status is WorkerStatus.DRAINING:
@@ -229,6 +270,8 @@ class Lifecycle:
         """The server does not know this worker any more."""
         if not self._draining.is_set():
             await self._try(self._work.announce())
+            if self._work.abandoned():
+                self._has_news.set()
 
     async def _until_draining(self, task: asyncio.Task[None]) -> None:
         draining = asyncio.create_task(self._draining.wait())

@@ -4,7 +4,8 @@
     jobs/emails.py:worker     an attribute of a file; its folder is searched for what it imports
     app.workers               the attribute `worker`
 
-The attribute is an ActionWorker or a StreamWorker, or a function without parameters that makes one.
+The attribute is an ActionWorker, a StreamWorker or a PipelineWorker, or a function without
+parameters that makes one.
 """
 
 import difflib
@@ -105,7 +106,7 @@ def _worker_of(value: Any, target: str) -> BaseWorker:
             raise _cannot_import(target, error) from error
     if not isinstance(made, BaseWorker):
         raise _refusal(
-            f"expected {target!r} to be an ActionWorker or a StreamWorker, "
+            f"expected {target!r} to be an ActionWorker, a StreamWorker or a PipelineWorker, "
             f"got {type(made).__name__}"
         )
     return made

@@ -2,6 +2,7 @@
 
 import logging
 
+from flo.core.log_lines import PrintableFormatter
 from flo.model.errors import FloError, Invalid
 from flo.worker.outcome import outcome_of_error
 
@@ -28,7 +29,7 @@ def set_up_logs(level: str | None) -> None:
     logger = logging.getLogger("flo")
     if not logger.hasHandlers():
         handler = logging.StreamHandler()
-        handler.setFormatter(logging.Formatter(FORMAT))
+        handler.setFormatter(PrintableFormatter(FORMAT))
         logger.addHandler(handler)
         level = level or LEVEL_DEFAULT
     if level is not None:

@@ -4,6 +4,7 @@ returns a value                    Done        outcome "success"
 returns ctx.result(name, data)     Done        that outcome
 raises                             TryAgain    after a delay, while retries are left
 raises ActionError                 TryAgain    the same, with a code of its own
+raises what is no Exception        TryAgain    the same: KeyboardInterrupt, SystemExit, …
 raises NonRetryableError           GiveUp      at once, and not dead-lettered
 returns what cannot be sent        GiveUp      the work is done: doing it again helps nobody
 returns NaN or Infinity            GiveUp      as NonRetryableError: JSON has no such number
@@ -114,14 +115,17 @@ def outcome_of_error(error: BaseException) -> TryAgain | GiveUp:
 
 
 def _own_code(error: BaseException) -> str | None:
-    code = getattr(error, "code", None) if isinstance(error, Exception) else None
+    try:
+        code = getattr(error, "code", None) if isinstance(error, Exception) else None
+    except BaseException:  # it is computed, and that fails
+        return None
     return _text(code[:ERROR_CODE_LENGTH_MAX]) if isinstance(code, str) else None
 
 
 def _message_of(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception as another:
+    except BaseException as another:
         return f"its message cannot be shown: {type(another).__name__}"
 
 

@@ -5,7 +5,10 @@
                   └── its time is over, or the result no longer counts ──▸ stop it
 
 An async handler is stopped by cancelling it; a sync one sees `cancelled` in its context. One that
-has not ended after a grace period is cancelled again and named in the log, and keeps its slot.
+has not ended after a grace period is cancelled again and named in the log, and keeps its slot: it
+is abandoned.
+
+Every way out of a handler is a report: also what is no Exception, such as KeyboardInterrupt.
 """
 
 import asyncio
@@ -99,11 +102,20 @@ class HandlerRunner(Generic[S, C]):
         self._threads = Threads("flo-handler")
         self._timer = DeadlineTimer(self._check_deadlines)
         self._running: set[HandlerCall[S, C]] = set()
+        self._abandoned: dict[HandlerCall[S, C], None] = {}
+        self.taker: asyncio.Task[None] | None = None
+        """Who takes the work; when that has ended, handlers are cancelled without a report."""
+        self.on_abandoned: Callable[[], None] = _nothing
+        """Called whenever `abandoned` has changed."""
         self._background: set[asyncio.Task[None]] = set()
 
     def running(self) -> Running:
         """What the handlers work on, each with its asyncio task; may be called from any thread."""
         return [(call.task, call.asyncio_task) for call in tuple(self._running)]
+
+    def abandoned(self) -> list[S]:
+        """What those handlers work on that were told to stop, and have not in time."""
+        return [call.task for call in self._abandoned]
 
     def stop(self) -> None:
         self._timer.clear()
@@ -152,10 +164,12 @@ class HandlerRunner(Generic[S, C]):
             call.enter_loop()
             return returned(await doing)
         except asyncio.CancelledError as error:
-            if call.is_stopped or not asyncio_task.cancelling():
-                return raised(error)
-            raise
-        except (Exception, SystemExit) as error:  # whatever a handler raises is an outcome
+            if asyncio_task.cancelling() and not call.is_stopped and self._is_leaving():
+                raise
+            return raised(error)
+        except BaseException as error:  # whatever a handler raises is an outcome
+            if isinstance(error, GeneratorExit) and not _is_current(asyncio_task):
+                raise  # nobody raised it: this coroutine is closed, with its loop
             return raised(error)
         finally:
             call.ended_at_s = min(call.ended_at_s, clock())
@@ -189,6 +203,18 @@ class HandlerRunner(Generic[S, C]):
         _logger.warning("task %s: its handler was told to stop, and still runs", task_id)
         call.stop()
         call.ends_at_s = inf
+        self._abandoned[call] = None
+        self.on_abandoned()
+
+    def _ended(self, call: HandlerCall[S, C]) -> None:
+        """Its handler runs no more."""
+        self._running.discard(call)
+        if call in self._abandoned:
+            del self._abandoned[call]
+            self.on_abandoned()
+
+    def _is_leaving(self) -> bool:
+        return self.taker is None or self.taker.done() or self.taker.cancelling() > 0
 
     def _in_background(self, coroutine: Coroutine[Any, Any, None]) -> None:
         background = asyncio.get_running_loop().create_task(coroutine)
@@ -196,11 +222,23 @@ class HandlerRunner(Generic[S, C]):
         background.add_done_callback(self._background.discard)
 
 
+def _nothing() -> None:
+    pass
+
+
 class _Ended(Generic[R]):
     """The result of a handler that has returned or raised in its thread."""
 
     def __init__(self, result: R) -> None:
         self.result = result
+
+
+def _is_current(task: asyncio.Task[None]) -> bool:
+    """Whether it is this task that is being executed."""
+    try:
+        return asyncio.current_task() is task
+    except RuntimeError:  # no loop runs
+        return False
 
 
 def _milliseconds(seconds: float) -> int:

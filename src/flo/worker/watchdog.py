@@ -2,7 +2,8 @@
 
 watchdog ──ping──▸ loop ──pong──▸ all is well
     │
-    └── no pong for too long ──▸ log which handler runs, and the stack of the loop's thread
+    └── no pong for too long ──▸ log which handler runs, and the stack of the loop's thread;
+                                 give signs of life in its place
 """
 
 import asyncio
@@ -16,6 +17,8 @@ from contextlib import contextmanager
 from typing import Protocol, TypeAlias
 
 CHECKS_PER_LIMIT = 4
+BEAT_S = 5.0
+"""While the loop is blocked, there is a sign of life so often."""
 BUSY_SHARE_MIN = 0.1
 FRAMES_MAX = 20
 
@@ -37,12 +40,14 @@ Running: TypeAlias = Sequence[tuple[Subject, asyncio.Task[None] | None]]
 
 
 @contextmanager
-def watching(running: Callable[[], Running], limit_s: float) -> Iterator[None]:
-    """Watch the running loop; a limit of 0 is none."""
+def watching(
+    running: Callable[[], Running], limit_s: float, beat: Callable[[], object] = lambda: None
+) -> Iterator[None]:
+    """Watch the running loop; a limit of 0 is none. `beat` gives a sign of life, in a thread."""
     if not limit_s:
         yield
         return
-    watchdog = Watchdog(running, limit_s)
+    watchdog = Watchdog(running, limit_s, beat)
     watchdog.start()
     try:
         yield
@@ -67,8 +72,15 @@ class BlockedLoop:
 
 
 class Watchdog:
-    def __init__(self, running: Callable[[], Running], limit_s: float) -> None:
+    def __init__(
+        self,
+        running: Callable[[], Running],
+        limit_s: float,
+        beat: Callable[[], object] = lambda: None,
+    ) -> None:
         self._running = running
+        self._beat = beat
+        self._beat_at_s = 0.0
         self._limit_s = limit_s
         self._check_s = limit_s / CHECKS_PER_LIMIT
         self._loop = asyncio.get_running_loop()
@@ -99,6 +111,7 @@ class Watchdog:
                 if not warned_s:
                     self._warn(blocked.blocked_s)
                 warned_s = blocked.blocked_s
+                self._beat_in_time(checked_at_s)
             elif warned_s and answered:
                 _logger.warning("the event loop runs again, after %.1f s", warned_s)
                 warned_s = 0.0
@@ -106,6 +119,11 @@ class Watchdog:
                 blocked = BlockedLoop(self._check_s)
                 if not self._ping():
                     return
+
+    def _beat_in_time(self, now_s: float) -> None:
+        if now_s >= self._beat_at_s:
+            self._beat_at_s = now_s + BEAT_S
+            self._beat()
 
     def _ping(self) -> bool:
         self._answered = False

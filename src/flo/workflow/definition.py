@@ -9,6 +9,7 @@
     ├── plans             Plan → Executor, with breaker, rate limit, health, cache, fallback
     ├── schedule, trigger what starts workflow runs by itself
     ├── concurrency       how many workflow runs may live at a time, for each key
+    ├── limits            how much one workflow run may do
     └── search_attributes, output, idempotency
 
 A field is named as the document writes it in snake_case, and the document may write it in camelCase
@@ -34,6 +35,7 @@ from flo.workflow.field_types import (
     PositiveDuration,
     TemplateText,
 )
+from flo.workflow.limits import Limits
 from flo.workflow.plan.plan import Plan
 from flo.workflow.steps import Step
 
@@ -113,6 +115,9 @@ class Schedule(Record):
     catchup: Annotated[Catchup, Meta(description="What happens to ticks that were missed.")] = (
         Catchup.ONE
     )
+    subject: Annotated[
+        TemplateText, Meta(description="Whom scheduled runs are about, as `{input.customer_id}`.")
+    ] = ""
 
 
 class Trigger(Record):
@@ -138,6 +143,9 @@ class Trigger(Record):
     max_concurrent: Annotated[
         Count, Meta(description="No start while so many triggered runs live.")
     ] = 1_000
+    subject: Annotated[
+        TemplateText, Meta(description="Whom triggered runs are about, as `{input.customer_id}`.")
+    ] = ""
 
 
 class Concurrency(Record):
@@ -204,6 +212,9 @@ class Definition(Record):
     output: Annotated[
         JsonText | None,
         Meta(description="The output of the run; otherwise that of its last step."),
+    ] = None
+    limits: Annotated[
+        Limits | None, Meta(description="How much one run may do; otherwise what the server says.")
     ] = None
 
     def ending_of(self, goal: str) -> TerminalKind | None:

@@ -32,6 +32,7 @@ class TargetKind(StrEnum):
     ACTION = "@actions/"
     PLAN = "@plan/"
     WORKFLOW = "@workflow/"
+    PIPELINE = "@pipelines/"
 
 
 JoinCount: TypeAlias = Annotated[int, Meta(ge=0, le=ITEMS_MAX, extra={"kind": "join"})]
@@ -46,7 +47,9 @@ Transitions: TypeAlias = Annotated[
 
 
 class Target(Record):
-    """What a step runs: an action, a plan of the same document, or another workflow."""
+    """What a step runs: an action, a plan of the same document, another workflow, or a pipeline
+    whose graph is stored under this name.
+    """
 
     kind: TargetKind
     name: str
@@ -111,7 +114,11 @@ class RunStep(Record, tag="run"):
     """
 
     run: Annotated[
-        Target, Meta(description="`@actions/name`, `@plan/name` or `@workflow/name[:version]`.")
+        Target,
+        Meta(
+            description="`@actions/name`, `@plan/name`, `@pipelines/name` or "
+            "`@workflow/name[:version]`."
+        ),
     ]
     input_mapping: Annotated[
         JsonText | None,

@@ -10,9 +10,12 @@ left of a commit that was never made.
 """
 
 import shutil
+import sqlite3
 import struct
+from contextlib import closing
 from pathlib import Path
 
+from flo.log.sqlite.checks import begin_mark
 from flo.shard.snapshotter import LOG_FILE
 
 WAL_FILE = f"{LOG_FILE}-wal"
@@ -46,6 +49,7 @@ def keep(source: Path, target: Path) -> None:
     target.mkdir()
     for name in (LOG_FILE, WAL_FILE):
         shutil.copyfile(source / name, target / name)
+    _write_mark(target)
 
 
 def cut(source: Path, target: Path, length: int) -> None:
@@ -53,3 +57,13 @@ def cut(source: Path, target: Path, length: int) -> None:
     keep(source, target)
     with (target / WAL_FILE).open("rb+") as wal:
         wal.truncate(length)
+    _write_mark(target)
+
+
+def _write_mark(folder: Path) -> None:
+    """The high-water mark as a process has left it that was killed here."""
+    uri = f"{(folder / LOG_FILE).absolute().as_uri()}?mode=ro"
+    with closing(sqlite3.connect(uri, uri=True)) as connection:
+        mark, _ = begin_mark(connection, folder / LOG_FILE)
+    mark.close()
+    (folder / f"{LOG_FILE}-shm").unlink(missing_ok=True)

@@ -165,9 +165,9 @@ def test_the_status_of_a_finished_run_tells_all_there_is(shell, client):
 
     assert heading == "RUN ID        STATUS     CREATED"
     assert row.startswith("send-email-1  completed  20")
-    assert details[:2] == ["attempt: 1", "worker: worker-1"]
-    assert [line.partition(":")[0] for line in details[2:4]] == ["started", "finished"]
-    assert details[4:] == ["outcome: success", 'output: {"status":"sent"}']
+    assert details[:3] == ["invoked by: rpc 127.0.0.1", "attempt: 1", "worker: worker-1"]
+    assert [line.partition(":")[0] for line in details[3:5]] == ["started", "finished"]
+    assert details[5:] == ["outcome: success", 'output: {"status":"sent"}']
 
 
 def test_the_status_of_a_running_run_tells_who_has_it_and_how_long(shell, client):
@@ -178,7 +178,7 @@ def test_the_status_of_a_running_run_tells_who_has_it_and_how_long(shell, client
     details = shell("flo action status send-email-1").out.splitlines()[2:]
 
     names = [line.partition(":")[0] for line in details]
-    assert names == ["attempt", "worker", "started", "lease until"]
+    assert names == ["invoked by", "attempt", "worker", "started", "lease until"]
 
 
 def test_the_status_of_a_retried_run_tells_its_attempts(shell, client):
@@ -188,9 +188,9 @@ def test_the_status_of_a_retried_run_tells_its_attempts(shell, client):
 
     details = shell("flo action status send-email-1").out.splitlines()[2:]
 
-    assert details[0].startswith("ready: 20")
+    assert details[1].startswith("ready: 20")
     assert details[-1].startswith("attempt 1: ended 20")
-    assert details[-1].endswith(" on worker-1: busy")
+    assert details[-1].endswith(" on worker-1 (reported): busy")
 
 
 def test_the_status_of_a_dead_letter_says_so(shell, client):

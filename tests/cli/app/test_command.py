@@ -1,5 +1,6 @@
 """What every command has. The lines in the help texts are real: each is run here."""
 
+import json
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -68,7 +69,7 @@ def commands_below(command, path="flo"):
 
 
 COMMANDS = dict(commands_below(root))
-OWN_FORMS = ("flo server start", "flo workflow graph")
+OWN_FORMS = ("flo server start", "flo workflow graph", "flo pipeline graph")
 EXAMPLES = [(path, example) for path, command in COMMANDS.items() for example in command.examples]
 
 
@@ -85,8 +86,9 @@ def prepared(shell, client, tmp_path, monkeypatch):
     (tmp_path / "emails.py").write_text("import flo\nworker = flo.ActionWorker()\n")
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.delitem(sys.modules, "emails", raising=False)
-    monkeypatch.setattr(flo.server.server, "run", lambda config: 0)
+    monkeypatch.setattr(flo.server.server, "run", lambda config, **_: 0)
     monkeypatch.setattr(flo.worker.actions.worker.ActionWorker, "run", lambda worker: None)
+    monkeypatch.setattr("flo.cli.pipeline.bridge.run_bridge", _no_bridge)
     monkeypatch.setattr(flo.cli.worker.reload.Reloader, "run", lambda reloader: 0)
     prepare_namespaces(client)
     prepare_runs(client)
@@ -94,6 +96,7 @@ def prepared(shell, client, tmp_path, monkeypatch):
     prepare_keys(client)
     monkeypatch.setenv("TXN", str(client.kv.begin().transaction))
     prepare_workflows(client, tmp_path)
+    prepare_pipelines(client, tmp_path)
     prepare_logs(tmp_path)
     (tmp_path / "rules_engine.wasm").write_bytes(wasmtime.wat2wasm(GUEST.read_text()))
 
@@ -103,6 +106,10 @@ def prepared(shell, client, tmp_path, monkeypatch):
     with worker_in_thread(client, ["send-email"], complete, also=["process-order"]):
         client.actions.wait("send-email-1")
         yield
+
+
+async def _no_bridge(*_):
+    """There is no broker."""
 
 
 def prepare_namespaces(client):
@@ -145,6 +152,19 @@ def prepare_workflows(client, folder):
     client.workflows.start("process-order")
     client.workflows.start("process-order").signal("approval")
     client.workflows.wait("wfrun-2")
+
+
+def prepare_pipelines(client, folder):
+    """One that has finished, one that waits for a worker, and one that was cancelled."""
+    noop = {"nodes": [{"node_id": "enrich", "type": "coordinator_fn", "io": {"fn": "noop"}}]}
+    waiting = {"nodes": [{"node_id": "enrich", "type": "enricher"}]}
+    (folder / "graph.json").write_text(json.dumps(waiting))
+    (folder / "graph.yaml").write_text(json.dumps(noop))
+    (folder / "params.json").write_text('{"day": "2026-03-14"}')
+    client.pipelines.publish("nightly-index", waiting)
+    for graph in (noop, waiting, waiting):
+        client.pipelines.submit(graph)
+    client.pipelines.cancel("pipe-3")
 
 
 def prepare_logs(folder):

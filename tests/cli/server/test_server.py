@@ -8,7 +8,7 @@ import flo.server.server
 from flo.cli.server.flags import MEANINGS
 from flo.model.errors import Unavailable
 from flo.model.version import VERSION
-from flo.server.config import Durability, LogFormat, ServerConfig
+from flo.server.config import DiskFailure, Durability, LogFormat, ServerConfig
 from flo.testing.process import ServerProcess
 
 SAMPLES = {
@@ -16,12 +16,18 @@ SAMPLES = {
     "port": 9100,
     "http_port": -1,
     "metrics_port": 0,
+    "allowed_host": "flo.example.com,flo",
     "data_dir": Path("/var/lib/flo"),
     "durability": Durability.EPHEMERAL,
+    "on_disk_failure": DiskFailure.EXIT,
     "log_level": "debug",
     "log_format": LogFormat.JSON,
     "max_concurrent_executions": 2,
+    "memory_budget_bytes": 268_435_456,
     "worker_grace_ms": 500,
+    "workflow_max_steps": 10,
+    "workflow_max_events": 100,
+    "workflow_steps_per_second": 5,
     "snapshot_events": 1_000,
     "log_retention_events": 5,
     "log_retention_hours": 1.5,
@@ -37,8 +43,8 @@ def started(monkeypatch, tmp_path):
     """The configurations of servers that would have been started."""
     configs = []
 
-    def run(config):
-        configs.append(config)
+    def run(config, *, accept_loss=False):
+        configs.append((config, "accept loss") if accept_loss else config)
         return 0
 
     monkeypatch.chdir(tmp_path)
@@ -50,6 +56,13 @@ def test_without_flags_a_server_starts_as_usual(shell, started):
     assert shell("flo server start").code == 0
 
     assert started == [ServerConfig()]
+
+
+def test_a_loss_is_accepted_by_a_flag_and_by_nothing_else(shell, started):
+    assert shell("flo server start --accept-loss").code == 0
+
+    assert started == [(ServerConfig(), "accept loss")]
+    assert "accept_loss" not in ServerConfig.__struct_fields__
 
 
 def test_a_server_without_room_for_a_guest_does_not_start(shell, started):
@@ -121,7 +134,7 @@ def test_flags_of_a_client_mean_nothing_to_a_server_that_starts(shell, started):
 
 
 def test_the_exit_code_is_the_servers(shell, monkeypatch):
-    monkeypatch.setattr(flo.server.server, "run", lambda config: 3)
+    monkeypatch.setattr(flo.server.server, "run", lambda config, **_: 3)
 
     assert shell("flo server start").code == 3
 

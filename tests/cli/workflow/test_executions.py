@@ -281,3 +281,31 @@ def test_a_run_cannot_be_repeated_from_a_step_that_is_not_there(shell, begun):
 )
 def test_a_run_that_does_not_exist_has_a_hint_of_its_own(shell, order, line):
     assert shell(f"flo workflow {line}") == (1, "", NOT_FOUND)
+
+
+def test_calls_are_shown_with_the_status_and_with_the_history(shell, order):
+    run = order.workflows.start("order")
+    charge(order)
+
+    status = shell(f"flo workflow status {run.run_id} --calls").out
+    history = shell(f"flo workflow history {run.run_id} --calls").out
+    value = json.loads(shell(f"flo workflow status {run.run_id} --calls --format json").out)
+    both = json.loads(shell(f"flo workflow history {run.run_id} --calls --format json").out)
+
+    for shown in (status, history):
+        heading, columns, first, *_ = shown.partition("Calls of run")[2].splitlines()
+        assert heading == f": {run.run_id}"
+        assert columns.split()[:4] == ["STEP", "VISIT", "ATTEMPT", "TARGET"]
+        assert "charge-1" in first
+        assert "success" in first
+    assert value["calls"] == both["calls"]
+    assert both["history"][0]["type"] == "workflow_started"
+
+
+def test_a_status_line_has_the_short_digest_of_the_definition(shell, order):
+    run = order.workflows.start("order")
+
+    line = json.loads(shell(f"flo workflow status {run.run_id}").out)
+
+    digest = order.workflows.status(run.run_id).definition
+    assert (len(digest), line["definition"]) == (64, digest[:12])

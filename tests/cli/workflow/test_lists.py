@@ -84,6 +84,7 @@ def test_runs_in_json_are_an_array_of_objects(shell, three):
         "status": "waiting",
         "finished_at": None,
         "attributes": {"customer": "c-1", "amount": 500},
+        "subject": None,
     }
     assert oldest["finished_at"] >= oldest["created_at"]
 

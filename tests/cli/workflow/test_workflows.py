@@ -75,6 +75,15 @@ def test_a_warning_is_told_on_stderr_and_hinders_nothing(shell, folder):
     assert problem["code"] == "E503"
 
 
+def test_strictly_a_definition_with_a_warning_is_not_deployed(shell, folder):
+    (folder / "order.yaml").write_text(WAITS_FOR_EVER)
+    printed = shell("flo workflow create -f order.yaml --strict")
+
+    assert printed.code == 3
+    assert "[E503] error: " in printed.err
+    assert shell("flo workflow list").out == "(no workflows)\n"
+
+
 def test_a_definition_that_is_refused_is_told_once_with_its_places(shell, folder):
     (folder / "order.yaml").write_text(ORDER.replace("success: ship", "success: shp"))
     printed = shell("flo workflow create -f order.yaml")
@@ -141,6 +150,7 @@ def test_workflows_in_json_and_raw(shell, order):
         "enabled": True,
         "live_runs": 0,
         "definition": sha256(ORDER.encode()).hexdigest(),
+        "disabled_since": None,
     }
     assert shell("flo workflow list -o raw").out == "order\n"
 
@@ -172,7 +182,7 @@ def test_a_definition_in_json_has_its_text(shell, order):
 def test_a_disabled_workflow_starts_no_runs_until_it_is_enabled(shell, order):
     run = order.workflows.start("order")
     assert shell("flo workflow disable order") == (0, "Workflow 'order' disabled\n", "")
-    assert " no " in shell("flo workflow list").out.splitlines()[1]
+    assert " no, since 20" in shell("flo workflow list").out.splitlines()[1]
 
     refused = shell("flo workflow start order")
     assert refused == (

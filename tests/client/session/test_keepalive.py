@@ -71,10 +71,10 @@ def test_a_silent_connection_is_replaced_by_one_that_is_answered() -> None:
     assert play(scenario).names == ["get_run", "ping", "get_run"]
 
 
-def test_what_may_not_be_repeated_is_refused_when_its_connection_is_replaced() -> None:
+def test_what_is_sent_once_is_refused_when_its_connection_is_replaced() -> None:
     async def scenario(session: Session, server: FakeServer) -> None:
         with pytest.raises(Unavailable, match=r"gone silent; the invoke .* may or may not"):
-            await session.call(Invoke(action="a", input=b""))
+            await session.call(Invoke(action="a", input=b""), once=True)
 
     assert play(scenario).names == ["invoke", "ping"]
 

@@ -196,14 +196,31 @@ def test_an_invoke_with_a_key_is_repeated_on_the_next_connection() -> None:
     with_session(scenario)
 
 
-def test_an_invoke_without_a_key_is_not_repeated_and_says_that_nobody_knows() -> None:
+def test_an_invoke_is_repeated_with_its_number() -> None:
     async def scenario(session: Session, server: FakeServer) -> None:
         server.answer = silent
         answer = invoke(session)
         await turns()
         server.hang_up()
+        server.answer = accepting
+        assert (await answer).run_id == "a-1"
 
-        with pytest.raises(Unavailable, match=r"may or may not.*idempotency_key") as raised:
+        first, second = server.keys
+        assert first is not None
+        assert (first.unheard, first.keys) == (0, 0)
+        assert first == second
+
+    with_session(scenario)
+
+
+def test_what_is_sent_once_is_not_repeated_and_says_that_nobody_knows() -> None:
+    async def scenario(session: Session, server: FakeServer) -> None:
+        server.answer = silent
+        answer = session.call(Invoke(action="a", input=b""), once=True)
+        await turns()
+        server.hang_up()
+
+        with pytest.raises(Unavailable, match=r"may or may not") as raised:
             await answer
         assert raised.value.code == "connection_lost"
         await turns()
@@ -418,7 +435,8 @@ def test_a_connection_that_speaks_nonsense_is_replaced() -> None:
 def test_a_reply_with_too_few_answers_is_nonsense() -> None:
     async def scenario(session: Session, server: FakeServer) -> None:
         server.answer = lambda *_: [Invoked(run_id="a-1")]
-        answers = await asyncio.gather(*(invoke(session) for _ in range(2)), return_exceptions=True)
+        calls = [session.call(Invoke(action="a", input=b""), once=True) for _ in range(2)]
+        answers = await asyncio.gather(*calls, return_exceptions=True)
 
         assert [one.code for one in answers] == ["connection_lost"] * 2
 

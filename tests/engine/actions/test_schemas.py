@@ -2,11 +2,26 @@ import time
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
-from flo.engine.actions.schemas import PROBLEMS_MAX, SCHEMA_LENGTH_MAX, check_schema, schema_text
+from flo.engine.actions.schemas import (
+    FITS,
+    PROBLEMS_MAX,
+    SCHEMA_LENGTH_MAX,
+    SchemaCheck,
+    SchemaVerdict,
+    check_schema,
+    schema_check,
+    schema_text,
+)
+from flo.engine.context import Context
+from flo.engine.lookup import Found
+from flo.engine.machine import lookups_for
+from flo.engine.volatile import VolatileState
 from flo.model.actions import GetAction, RegisterAction
 from flo.model.errors import Invalid, TooLarge
 from flo.model.runs import Claim, Complete, Fail, Invoke, RunStatus
+from flo.testing.clock import NOON_MS
 from given import ANNA, given
 
 ORDER = {
@@ -16,6 +31,7 @@ ORDER = {
 }
 RECEIPT = {"type": "object", "required": ["total"], "properties": {"total": {"type": "number"}}}
 BUY = RegisterAction(name="buy", input_schema=ORDER, output_schema=RECEIPT)
+CONTEXT = Context(NOON_MS, lambda: 0.5, VolatileState(NOON_MS, 0))
 CLAIM = Claim(worker_id=ANNA, actions=["buy"])
 
 
@@ -27,9 +43,14 @@ def complete(payload):
     return Complete(run_id="buy-1", worker_id=ANNA, attempt=1, output=payload)
 
 
+def check(schema, payload, context=CONTEXT):
+    text = schema_text(schema, "the schema")
+    check_schema(text, payload, "the input", "input_invalid", context)
+
+
 def refusal_of(schema, payload):
     with pytest.raises(Invalid) as refusal:
-        check_schema(schema_text(schema, "the schema"), payload, "the input", "input_invalid")
+        check(schema, payload)
     assert refusal.value.code == "input_invalid"
     return refusal.value
 
@@ -82,7 +103,7 @@ def test_an_invocation_that_comes_again_is_the_same_though_the_schema_has_change
     ],
 )
 def test_a_payload_that_is_no_json_is_refused(payload):
-    with pytest.raises(Invalid, match="expected the input in JSON") as refusal:
+    with pytest.raises(Invalid, match="the input is not in JSON, as its schema asks") as refusal:
         given(BUY).execute(invoke(payload))
 
     assert refusal.value.code == "input_invalid"
@@ -139,7 +160,7 @@ def test_an_action_without_schemas_takes_any_bytes():
     ],
 )
 def test_what_fits_and_what_does_not(schema, fits, does_not):
-    check_schema(schema_text(schema, "the schema"), fits, "the input", "input_invalid")
+    check(schema, fits)
     if does_not is not None:
         assert refusal_of(schema, does_not).details["problems"]
 
@@ -255,7 +276,7 @@ def test_a_pattern_that_would_take_very_much_memory_is_no_schema():
     with pytest.raises(Invalid) as refusal:
         schema_text({"pattern": "((a{100}){100}){100}"}, "the schema")
 
-    assert refusal.value.code == "invalid_schema"
+    assert refusal.value.code == "schema_too_costly"
 
 
 def test_of_very_many_problems_a_few_are_told():
@@ -288,3 +309,103 @@ def test_a_long_value_is_shortened_where_it_is_told():
 @pytest.mark.parametrize("depth", [300, 900, 100_000])
 def test_a_payload_that_is_nested_very_deep_is_refused_and_nothing_breaks(depth):
     refusal_of({"type": "object"}, b"[" * depth + b"]" * depth)
+
+
+# What may take long
+
+SLOW = {"pattern": "(a{100}){50}b"}
+"""45 µs for each character, at the worst."""
+LONG = b'"' + b"b" * 1_000 + b'"'
+VERY_LONG = b'"' + b"a" * 100_000 + b'"'
+
+
+def test_what_is_cheap_is_checked_at_once():
+    text = schema_text(ORDER, "the schema")
+
+    assert schema_check(text, b'{"id": "7"}') is None
+    assert schema_check(text, b'{"id": "' + b"7" * 60_000 + b'"}') is None
+    assert schema_check(None, VERY_LONG) is None
+
+
+def test_what_may_take_long_is_checked_elsewhere_before_the_decision():
+    text = schema_text(SLOW, "the schema")
+
+    check = schema_check(text, LONG)
+
+    assert check == SchemaCheck(text, LONG)
+    assert "does not match" in check.work().problem
+    assert SchemaCheck(text, b'"' + b"a" * 5_000 + b'b"').work() == FITS
+
+
+@pytest.mark.parametrize(
+    ("register", "message"),
+    [
+        (RegisterAction(name="buy", input_schema=SLOW), invoke(LONG)),
+        (RegisterAction(name="buy", output_schema=SLOW), complete(LONG)),
+    ],
+)
+def test_invoke_and_complete_ask_for_it(register, message):
+    engine = given(register, *([invoke(b"1"), CLAIM] if isinstance(message, Complete) else []))
+
+    (lookup,) = lookups_for(engine.state, message, CONTEXT)
+
+    assert lookup == schema_check(schema_text(SLOW, "the schema"), LONG)
+    with pytest.raises(Invalid, match="does not match"):
+        engine.execute(message)
+
+
+def told(verdict):
+    """A decision to which this was found out before."""
+    check = SchemaCheck(schema_text(SLOW, "the schema"), VERY_LONG)
+    return replace(CONTEXT, found=Found({}, {check.key(): verdict}))
+
+
+def test_what_was_found_out_elsewhere_is_believed():
+    check(SLOW, VERY_LONG, told(FITS))
+
+    with pytest.raises(Invalid, match="the input is bad") as refusal:
+        check(SLOW, VERY_LONG, told(SchemaVerdict("is bad", {"problems": []})))
+
+    assert refusal.value.code == "input_invalid"
+
+
+def test_what_could_not_be_found_out_is_refused():
+    given_up = SchemaCheck("{}", VERY_LONG).given_up("it takes more than 2 s")
+
+    with pytest.raises(TooLarge, match=r"the input cannot .*: it takes more than 2 s") as refusal:
+        check(SLOW, VERY_LONG, told(given_up))
+
+    assert refusal.value.code == "schema_too_costly"
+
+
+def test_where_nothing_can_be_found_out_elsewhere_there_is_a_bound():
+    with pytest.raises(TooLarge, match="it may take 4") as refusal:
+        check(SLOW, VERY_LONG)
+
+    assert refusal.value.code == "schema_too_costly"
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$defs": {"n": {"oneOf": [{"items": {"$ref": "#/$defs/n"}}] * 2}}, "$ref": "#/$defs/n"},
+        {"allOf": [{"$ref": "#"}]},
+    ],
+)
+def test_a_schema_that_explodes_is_refused_at_registration(schema):
+    engine = given()
+
+    with pytest.raises(TooLarge, match="the input schema takes too long to check at #/") as refusal:
+        engine.execute(RegisterAction(name="buy", input_schema=schema))
+
+    assert refusal.value.code == "schema_too_costly"
+    assert engine.events == []
+
+
+def test_a_schema_is_complete_by_itself():
+    of_all_schemas = {"$ref": "https://json-schema.org/draft/2020-12/schema"}
+
+    with pytest.raises(Invalid, match=r"references to what is in it, .* at #/\$ref") as refusal:
+        schema_text(of_all_schemas, "the schema")
+
+    assert refusal.value.code == "invalid_schema"

@@ -208,14 +208,26 @@ def test_a_namespace_with_nothing_in_it_is_deleted(steps):
 @pytest.mark.parametrize(
     ("steps", "counts"),
     [
-        ([SEND], "1 actions, 0 live runs, 0 workers, 0 streams, 0 keys and 0 workflows"),
-        ([WORKER], "0 actions, 0 live runs, 1 workers, 0 streams, 0 keys and 0 workflows"),
+        (
+            [SEND],
+            "1 actions, 0 live runs, 0 workers, 0 streams, 0 keys, 0 workflows and 0 pipelines",
+        ),
+        (
+            [WORKER],
+            "0 actions, 0 live runs, 1 workers, 0 streams, 0 keys, 0 workflows and 0 pipelines",
+        ),
         (
             [SEND, WORKER, INVOKE, INVOKE],
-            "1 actions, 2 live runs, 1 workers, 0 streams, 0 keys and 0 workflows",
+            "1 actions, 2 live runs, 1 workers, 0 streams, 0 keys, 0 workflows and 0 pipelines",
         ),
-        ([STREAM], "0 actions, 0 live runs, 0 workers, 1 streams, 0 keys and 0 workflows"),
-        ([KEY, KEY], "0 actions, 0 live runs, 0 workers, 0 streams, 1 keys and 0 workflows"),
+        (
+            [STREAM],
+            "0 actions, 0 live runs, 0 workers, 1 streams, 0 keys, 0 workflows and 0 pipelines",
+        ),
+        (
+            [KEY, KEY],
+            "0 actions, 0 live runs, 0 workers, 0 streams, 1 keys, 0 workflows and 0 pipelines",
+        ),
     ],
 )
 def test_a_namespace_with_something_in_it_is_deleted_only_by_force(steps, counts):
@@ -387,10 +399,10 @@ def test_dead_letters_are_requeued_and_purged_in_the_namespace_they_died_in():
     engine.execute(INVOKE, CLAIM, FAIL)
 
     requeued = engine.execute(RequeueDeadRuns(action="send", ids=["send-1"], **PROD))
-    assert requeued.removed == (ArchiveAddress("run", "prod~1", "send", 1),)
+    assert requeued.beside.removed == [ArchiveAddress("run", "prod~1", "send", 1)]
 
     purged = engine.execute(CLAIM, FAIL, PurgeDeadRuns(action="send", **PROD))
-    assert purged.removed == (ArchiveAddress("run", "prod~1", "send", 1),)
+    assert purged.beside.removed == [ArchiveAddress("run", "prod~1", "send", 1)]
     assert ("prod", "send-4") in engine.ended
 
 

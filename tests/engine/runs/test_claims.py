@@ -1,7 +1,8 @@
 import pytest
 
+from flo.engine.long_poll import LEASE, RUN
+from flo.engine.machine import LONG_POLLS
 from flo.engine.runs.claims import (
-    FULL_RETRY_MS,
     PAYLOADS_PER_CLAIM_LENGTH_MAX,
     free_at_ms,
 )
@@ -212,12 +213,15 @@ def test_a_registered_worker_is_given_no_more_than_it_carries_out_at_a_time():
     assert claimed(engine) == ["send-3"]
 
 
-def test_a_claim_of_a_worker_that_is_full_is_asked_again_soon():
+def test_a_claim_of_a_worker_that_is_full_waits_for_the_end_of_what_it_holds():
     engine = given(SEND, worker(max_concurrency=1), INVOKE, INVOKE, CLAIM)
+    poll = LONG_POLLS[Claim]
 
-    assert free_at_ms(engine.state, CLAIM, NOON_MS, engine.volatile) == NOON_MS + FULL_RETRY_MS
-    engine.execute(Fail(run_id="send-1", worker_id=ANNA))
+    subjects = [(RUN, DEFAULT, "send-1"), (LEASE, DEFAULT, "send-1")]
+    assert poll.subjects_now(engine.state, CLAIM) == subjects
     assert free_at_ms(engine.state, CLAIM, NOON_MS, engine.volatile) is None
+    engine.execute(Fail(run_id="send-1", worker_id=ANNA))
+    assert poll.subjects_now(engine.state, CLAIM) == ()
 
 
 def test_a_claim_of_an_action_that_the_worker_did_not_register_is_refused():

@@ -150,7 +150,7 @@ def test_a_requeued_run_is_pending_again_and_the_archive_lets_go_of_it():
     )
     assert decision.reply == DeadRunsChanged(ids=["send-1"])
     assert decision.events == (RunRevived(namespace=DEFAULT, run=run, was=RunStatus.FAILED),)
-    assert decision.removed == (ArchiveAddress("run", DEFAULT, "send", 1),)
+    assert decision.beside.removed == [ArchiveAddress("run", DEFAULT, "send", 1)]
     assert decision.archived == ()
     assert engine.ended == {}
     assert listed(engine) == [[]]
@@ -402,7 +402,7 @@ def test_a_purged_dead_letter_is_forgotten():
     purged = RunPurged(namespace=DEFAULT, action="send", number=1, was=RunStatus.FAILED, key=None)
     assert decision.reply == DeadRunsChanged(ids=["send-1"])
     assert decision.events == (purged,)
-    assert decision.removed == (ArchiveAddress("run", DEFAULT, "send", 1),)
+    assert decision.beside.removed == [ArchiveAddress("run", DEFAULT, "send", 1)]
     assert listed(engine) == [[2]]
     with pytest.raises(NotFound):
         engine.query(GetRun(run_id="send-1"))

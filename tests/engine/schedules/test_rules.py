@@ -64,6 +64,16 @@ def test_when_its_time_comes_a_run_is_started_in_the_same_commit():
     assert harness.perform("check") == {"mode": "full"}
 
 
+def test_a_scheduled_run_is_about_whom_the_schedule_says():
+    settings = 'interval: 1000, input: {who: anna}, subject: "{input.who}"'
+    harness = workflow_harness(scheduled(settings), "check")
+
+    harness.execute(Later(1_000), Tick())
+
+    (run,) = starts(harness)
+    assert run.subject == "anna"
+
+
 def test_cron_falls_due_at_whole_minutes():
     harness = workflow_harness(scheduled("cron: '*/5 * * * *'"))
 

@@ -256,3 +256,23 @@ def test_the_stream_may_be_of_another_namespace():
     harness.execute(pull)
 
     assert harness.perform("check") == 7
+
+
+def test_a_run_is_about_whom_its_record_says():
+    harness = listening(triggered(', subject: "customer-{input.customer}"'), "check")
+    append(harness, {"customer": 7}, {"customer": 8})
+
+    harness.execute(PULL)
+
+    subjects = [event.run.subject for event in events_of(harness, WorkflowStarted)]
+    assert subjects == ["customer-7", "customer-8"]
+
+
+def test_without_a_subject_in_its_record_a_run_is_about_nobody():
+    harness = listening(triggered(', subject: "{input.customer}"'), "check")
+    append(harness, {"id": 1})
+
+    harness.execute(PULL)
+
+    (started,) = events_of(harness, WorkflowStarted)
+    assert started.run.subject is None

@@ -15,7 +15,7 @@ from flo.engine.workers.records import Worker
 from flo.engine.workers.rules import decide_register
 from flo.model.actions import RegisterAction
 from flo.model.base import Nothing
-from flo.model.declare.operation import may_repeat
+from flo.model.declare.operation import needs_key
 from flo.model.errors import Conflict, Invalid, NotFound, TooLarge
 from flo.model.groups import ReadGroup
 from flo.model.runs import Claim, Complete, Fail, Invoke
@@ -188,7 +188,7 @@ def test_a_worker_without_an_id_is_given_one_that_nobody_has():
 
     assert (first.worker_id, second.worker_id) == ("host-01-80000000", "host-01-80000001")
     assert engine.query(GetWorker(worker_id="host-01-80000000")).machine_id == "host-01"
-    assert not may_repeat(RegisterWorker(processes=["send"]))
+    assert needs_key(RegisterWorker(processes=["send"]))
 
 
 def test_metadata_may_be_the_text_of_an_object():
@@ -322,7 +322,8 @@ def test_a_heartbeat_is_a_sign_and_not_an_event():
 
     assert decision.reply == WorkerKnown(worker_id=ANNA, status=WorkerStatus.ACTIVE)
     assert decision.events == ()
-    assert decision.observations == (LoadReported(namespace=DEFAULT, worker_id=ANNA, load=3),)
+    heard = LoadReported(namespace=DEFAULT, worker_id=ANNA, load=3, position=engine.state.position)
+    assert decision.observations == (heard,)
 
 
 def test_a_worker_is_active_until_a_heartbeat_says_that_it_has_no_load():
@@ -334,6 +335,23 @@ def test_a_worker_is_active_until_a_heartbeat_says_that_it_has_no_load():
 
     engine.execute(Heartbeat(worker_id=ANNA, current_load=1))
     assert status(engine) is WorkerStatus.ACTIVE
+
+
+def test_handlers_that_do_not_stop_are_load_and_make_a_full_worker_unhealthy():
+    engine = given(RegisterWorker(worker_id=ANNA, processes=["send"], max_concurrency=2))
+    some = Heartbeat(worker_id=ANNA, current_load=1, abandoned=1)
+
+    assert engine.execute(some).reply.status is WorkerStatus.ACTIVE
+    assert (status(engine), load(engine)) == (WorkerStatus.ACTIVE, 1)
+
+    every = Heartbeat(worker_id=ANNA, current_load=2, abandoned=2)
+    assert engine.execute(every).reply.status is WorkerStatus.UNHEALTHY
+    assert (status(engine), load(engine)) == (WorkerStatus.UNHEALTHY, 2)
+
+    engine.execute(Claim(worker_id=ANNA, actions=["send"]))
+    assert status(engine) is WorkerStatus.UNHEALTHY
+    engine.execute(DrainWorker(worker_id=ANNA))
+    assert status(engine) is WorkerStatus.DRAINING
 
 
 def test_the_load_is_what_the_worker_has_in_hand_whatever_it_said():

@@ -6,7 +6,7 @@ from contextlib import closing
 import pytest
 
 from flo.engine.codec import EVENT_CODEC
-from flo.log.checksums import Link, entry_checksum, entry_digest
+from flo.log.checksums import Link, link_after
 from flo.log.sqlite import entries
 from flo.log.sqlite.entries import read_entries, verify_log
 from flo.log.sqlite.file import default_connect
@@ -45,8 +45,7 @@ def test_every_forged_byte_is_found(path):
 
 def test_without_digests_forged_bytes_would_be_believed(path, monkeypatch):
     def with_checksums_only(previous, first, count, at_ms, body):
-        checksum = entry_checksum(previous.checksum, first, count, at_ms, body)
-        return Link(checksum, EqualToAll())
+        return Link(link_after(previous, first, count, at_ms, body).checksum, EqualToAll())
 
     monkeypatch.setattr(entries, "link_after", with_checksums_only)
 
@@ -62,7 +61,7 @@ def test_a_chain_that_was_written_anew_ends_with_another_digest(path):
         for first, count, at_ms, body in connection.execute(
             "SELECT first, count, at_ms, body FROM log ORDER BY first"
         ).fetchall():
-            digest = entry_digest(digest, first, count, at_ms, body)
+            digest = link_after(Link(0, digest), first, count, at_ms, body).digest
             connection.execute("UPDATE log SET digest = ? WHERE first = ?", (digest, first))
         connection.execute("UPDATE meta SET position_digest = ?", (digest,))
 
@@ -148,7 +147,7 @@ def mend_checksums(connection):
     for first, count, at_ms, body in connection.execute(
         "SELECT first, count, at_ms, body FROM log ORDER BY first"
     ).fetchall():
-        checksum = entry_checksum(checksum, first, count, at_ms, body)
+        checksum = link_after(Link(checksum, b""), first, count, at_ms, body).checksum
         connection.execute("UPDATE log SET checksum = ? WHERE first = ?", (checksum, first))
     connection.execute("UPDATE meta SET position_checksum = ?", (checksum,))
 

@@ -9,6 +9,7 @@ import threading
 from contextlib import closing, suppress
 from functools import partial
 from itertools import count
+from math import inf
 from pathlib import Path
 from unittest.mock import ANY
 
@@ -43,6 +44,7 @@ from log.examples import (
     some_events,
     with_records,
 )
+from log.payload_suite import payload_of
 from log.suite import LogSuite
 from simulator.faults.disk import Act, RecordingDisk
 
@@ -86,12 +88,12 @@ class TestReopened:
     async def test_a_server_that_died_without_closing_has_lost_nothing(self, path, tmp_path):
         async with opened(path) as log:
             await log.append(some_events(3), [finished(1)], NOON_MS)
-            left_behind = tmp_path / "copy.db"
-            for suffix in ("", "-wal"):
-                copy = tmp_path / f"copy.db{suffix}"
-                copy.write_bytes((tmp_path / f"flo.db{suffix}").read_bytes())
+            copy = tmp_path / "copy"
+            copy.mkdir()
+            for name in ("flo.db", "flo.db-wal", "flo.mark"):
+                shutil.copy(tmp_path / name, copy / name)
 
-        async with opened(left_behind) as log:
+        async with opened(copy / "flo.db") as log:
             assert all_events(log) == some_events(3)
             assert await log.archive.count() == 1
 
@@ -119,7 +121,7 @@ class TestReopened:
         async with opened(path) as log:
             await log.append(some_events(3), [], NOON_MS)
 
-        assert [file.name for file in tmp_path.iterdir()] == ["flo.db"]
+        assert {file.name for file in tmp_path.iterdir()} == {"flo.db", "flo.mark"}
 
     async def test_the_name_of_a_new_file_is_synced(self, path, monkeypatch):
         synced = []
@@ -187,17 +189,38 @@ class TestUpgraded:
                 Chunk(stream=1, first=3, offset=9, records=GOLDEN_RECORDS)
             ]
             assert log.last_at_ms == 1_700_000_000_002
-            await log.append([released(5)], [finished(5)], NOON_MS)
+            await log.append([released(5)], [finished(5)], NOON_MS, payloads=[payload_of(1)])
+            assert await log.payloads.find(payload_of(1).address) == b"large"
 
     async def test_a_new_log_is_made_as_the_newest_format_is_written_down(self, path):
         async with opened(path):
             pass
 
-        newest = (GOLDEN_FOLDER / f"format_{FORMAT_VERSION}.sql").read_text()
+        newest = (GOLDEN_FOLDER / f"format_{FORMAT_VERSION}_marked.sql").read_text()
         with closing(default_connect(path)) as connection:
             tables = [sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master")]
-        assert len(tables) == 12
+        assert len(tables) == 15
         assert [sql for sql in tables if sql not in newest] == []
+
+    async def test_a_large_payload_that_was_changed_is_found_and_named(self, path):
+        async with opened(path) as log:
+            await log.append([released(5)], [], NOON_MS, payloads=[payload_of(1), payload_of(2)])
+        change(path, "UPDATE payloads SET body = x'00' WHERE number = 1")
+        change(path, "UPDATE payloads SET body = 'text' WHERE number = 2")
+
+        async with opened(path) as log:
+            for number in (1, 2):
+                with pytest.raises(Corrupt, match=f"payload of run send-{number} is damaged"):
+                    await log.payloads.find(payload_of(number).address)
+
+    async def test_large_payloads_are_freed_a_few_at_a_time(self, path):
+        payloads = [payload_of(number) for number in range(1, 11)]
+        rows = [finished(number) for number in range(1, 13)]
+        async with opened(path) as log:
+            await log.append([released(5)], rows, NOON_MS, payloads=payloads)
+            trimmed = [(await log.trim(archived_max=1)).archived for _ in range(4)]
+
+        assert trimmed == [4, 4, 3, 0]
 
 
 class TestRefused:
@@ -376,10 +399,8 @@ class TestDamageIsFound:
     async def test_when_the_trigger_that_moves_the_end_is_missing(self, path):
         await write_log(path)
         change(path, "DROP TRIGGER log_end")
-        async with opened(path) as log:
-            await log.append(some_events(2), [], NOON_MS)
 
-        with pytest.raises(Corrupt, match=r"end at index 8 .*, it ends at 10"):
+        with pytest.raises(Corrupt, match="log_end is not as it was made"):
             SqliteLog(path, EVENT_CODEC)
 
     async def test_when_the_end_was_cut_off_the_file(self, path):
@@ -593,7 +614,7 @@ class TestDeadLetters:
         async with opened(path) as log:
             assert await pages(log) == [finished(2)]
 
-    @pytest.mark.parametrize("statement", ["DELETE FROM archive", "INSERT OR REPLACE", "COMMIT"])
+    @pytest.mark.parametrize("statement", ["DELETE FROM archive", "INSERT INTO archive ", "COMMIT"])
     async def test_an_append_that_fails_removes_and_adds_nothing(self, path, statement):
         disk = FailingDisk()
         log = SqliteLog(path, EVENT_CODEC, connect=disk.connect)
@@ -611,9 +632,119 @@ class TestDeadLetters:
             assert await pages(log) == [finished(1, dead=True)]
 
 
+class TestFullDisk:
+    async def test_once_there_is_space_it_goes_on_after_what_was_acknowledged(self, path):
+        disk = FailingDisk()
+        async with opened(path, connect=disk.connect) as log:
+            await log.append([released(1)], [finished(1)], NOON_MS)
+            disk.fail_at("COMMIT", sqlite3.SQLITE_FULL)
+            with pytest.raises(Unavailable) as refusal:
+                await log.append([released(2)], [finished(2)], NOON_MS)
+            assert refusal.value.code == "disk_full"
+            disk.fail_at("INSERT INTO log", sqlite3.SQLITE_FULL)
+            with pytest.raises(Unavailable):
+                await log.try_again()
+            disk.fail_at(None)
+
+            await log.try_again()
+            await log.append([released(3)], [finished(3)], NOON_MS)
+
+        async with opened(path) as log:
+            assert all_events(log) == [released(1), released(3)]
+            assert [row.number for row in await pages(log)] == [3, 1]
+
+    async def test_a_disk_that_has_failed_otherwise_is_not_tried_again(self, path):
+        disk = FailingDisk()
+        async with opened(path, connect=disk.connect) as log:
+            disk.fail_at("COMMIT")
+            with pytest.raises(Unavailable) as refusal:
+                await log.append([released(1)], [], NOON_MS)
+            assert refusal.value.code == "log_failed"
+            disk.fail_at(None)
+
+            with pytest.raises(Unavailable, match="restart the server"):
+                await log.try_again()
+
+
+class TestFilesThatAreGone:
+    """Nothing is acknowledged a second or more after the files were last seen."""
+
+    def gone(self, path):
+        path.with_name("flo.db-wal").unlink()
+
+    def replaced(self, path):
+        content = path.read_bytes()
+        path.unlink()
+        path.write_bytes(content)
+
+    @pytest.mark.parametrize(
+        ("harm", "said"), [(gone, "db-wal is gone"), (replaced, "is another file now")]
+    )
+    async def test_they_are_looked_for_before_an_acknowledgement_once_a_second(
+        self, path, harm, said
+    ):
+        times = SetTimes()
+        async with opened(path, clock=times) as log:
+            await log.append([released(1)], [], NOON_MS)
+            times.now_s = 0.75
+            harm(self, path)
+
+            await log.append([released(2)], [], NOON_MS)
+            times.now_s = 1.0
+            with pytest.raises(Unavailable, match=said) as refusal:
+                await log.append([released(3)], [], NOON_MS)
+            assert refusal.value.code == "data_folder_gone"
+            with pytest.raises(Unavailable):
+                await log.append([released(4)], [], NOON_MS)
+
+    async def test_a_commit_that_takes_long_is_looked_at_when_it_is_done(self, path):
+        times = SetTimes()
+        async with opened(path, clock=times, connect=times.connect) as log:
+            await log.append([released(1)], [], NOON_MS)
+            self.gone(path)
+
+            times.commit_s = 1.0
+            with pytest.raises(Unavailable) as refusal:
+                await log.append([released(2)], [], NOON_MS)
+            assert refusal.value.code == "data_folder_gone"
+
+    async def test_control_without_the_check_all_is_acknowledged(self, path):
+        times = SetTimes()
+        async with opened(path, clock=times, files_checked_s=inf) as log:
+            await log.append([released(1)], [], NOON_MS)
+            self.gone(path)
+            for number in range(2, 10):
+                times.now_s += 1.0
+                await log.append([released(number)], [], NOON_MS)
+
+
+class SetTimes:
+    """A clock that is set by hand; a commit may take some of its time."""
+
+    def __init__(self):
+        self.now_s = 0.0
+        self.commit_s = 0.0
+
+    def __call__(self):
+        return self.now_s
+
+    def connect(self, path):
+        connection, times = default_connect(path), self
+
+        class Slow:
+            close = staticmethod(connection.close)
+
+            def execute(self, sql, parameters=()):
+                if sql == "COMMIT":
+                    times.now_s += times.commit_s
+                return connection.execute(sql, parameters)
+
+        return Slow()
+
+
 class TestPoisoned:
     @pytest.mark.parametrize(
-        "statement", ["BEGIN IMMEDIATE", "INSERT INTO log", "INSERT OR REPLACE", "COMMIT"]
+        "statement", ["BEGIN IMMEDIATE", "INSERT INTO log", "INSERT INTO archive ", "COMMIT"]
     )
     async def test_after_a_failed_append_every_later_one_fails_without_being_tried(
         self, path, statement
@@ -799,7 +930,7 @@ class TestWal:
             for number in range(5):
                 await log.append([released(number)], [], NOON_MS)
                 await checkpointed(log)
-            for name in ("flo.db", "flo.db-wal"):
+            for name in ("flo.db", "flo.db-wal", "flo.mark"):
                 shutil.copy(path.with_name(name), copy.with_name(name))
 
         async with opened(copy) as log:
@@ -858,8 +989,8 @@ class FailingDisk:
         self.executed = 0
         self._failing = None
 
-    def fail_at(self, statement):
-        self._failing = statement
+    def fail_at(self, statement, code=sqlite3.SQLITE_ERROR):
+        self._failing, self._code = statement, code
 
     def connect(self, path):
         return FailingConnection(self, default_connect(path))
@@ -867,7 +998,9 @@ class FailingDisk:
     def execute(self, connection, sql, parameters):
         self.executed += sql != "PRAGMA page_size"
         if self._failing and sql.startswith(self._failing):
-            raise sqlite3.OperationalError("disk I/O error")
+            error = sqlite3.OperationalError("disk I/O error")
+            error.sqlite_errorcode = self._code
+            raise error
         return connection.execute(sql, parameters)
 
 

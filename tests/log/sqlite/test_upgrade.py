@@ -54,7 +54,7 @@ def test_an_upgrade_keeps_everything_and_the_old_file(path):
 
     assert upgraded[:5] == (1, FORMAT_VERSION, 2, 1, 1)
     assert upgraded.kept.read_bytes() == before
-    assert names(path) == ["flo.db", "flo.db.format-1"]
+    assert names(path) == ["flo.db", "flo.db.format-1", "flo.mark"]
     assert events(path) == EVENTS
     verify_log(path)
 
@@ -71,7 +71,7 @@ def test_what_is_in_the_wal_of_the_old_file_is_upgraded_too(path):
 
     upgrade_log(path)
 
-    assert names(path) == ["flo.db", "flo.db.format-1"]
+    assert names(path) == ["flo.db", "flo.db.format-1", "flo.mark"]
     with closing(default_connect(path)) as connection:
         assert connection.execute("SELECT finished_at_ms FROM archive").fetchone() == (7,)
 
@@ -99,7 +99,7 @@ def test_an_upgrade_that_was_killed_can_be_run_again(path, step):
 
     upgrade_log(path)
 
-    assert names(path) == ["flo.db", "flo.db.format-1"]
+    assert names(path) == ["flo.db", "flo.db.format-1", "flo.mark"]
     assert events(path) == EVENTS
 
 

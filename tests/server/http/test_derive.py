@@ -63,7 +63,7 @@ class Recorder:
     def __init__(self):
         self.asked = []
 
-    async def ask(self, message, caller=None):
+    async def ask(self, message, caller=None, keys=None):
         self.asked.append(message)
         return Weighed(grams=5) if isinstance(message, Weigh) else Nothing()
 
@@ -170,9 +170,9 @@ def test_the_description_has_the_bounds_and_the_help_of_the_fields(things):
     times = parameters["times"]["schema"]
     assert (times["minimum"], times["maximum"], times["default"]) == (1, 3, 1)
     assert parameters["name"]["in"] == "path"
-    assert weigh["responses"].keys() == {"200", "400", "404", "500", "503"}
+    assert weigh["responses"].keys() == {"200", "400", "404", "429", "500", "503"}
     paint = document["paths"]["/things/{thing}/paint"]["post"]
-    assert paint["responses"].keys() == {"204", "400", "413", "500", "503"}
+    assert paint["responses"].keys() == {"204", "400", "413", "429", "500", "503"}
 
 
 @pytest.mark.parametrize(

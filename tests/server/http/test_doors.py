@@ -8,7 +8,7 @@ import socket
 import httpx
 import pytest
 
-from flo.model.errors import Conflict
+from flo.model.errors import Conflict, Unavailable
 from flo.model.runs import Assigned, Claim
 from flo.server.http.doors import Bounds, MetricsDoor
 from flo.server.metrics import Metrics
@@ -24,7 +24,7 @@ class PatientEngine:
         self.answer = asyncio.Event()
         self.is_withdrawn = asyncio.Event()
 
-    async def ask(self, message, caller=None):
+    async def ask(self, message, caller=None, keys=None):
         assert isinstance(message, Claim)
         self.asked.set()
         try:
@@ -110,7 +110,38 @@ ROUTES = {
     ("/api/v1/kv-transactions", "POST"),
 }
 
+ROUTES_OF_PIPELINES = {
+    ("/api/v1/pipelines", "POST"),
+    ("/api/v1/pipelines/{id}", "GET"),
+    ("/api/v1/pipelines", "GET"),
+    ("/api/v1/pipelines/{id}/end", "GET"),
+    ("/api/v1/pipelines/{id}/cancel", "POST"),
+    ("/api/v1/pipelines/{id}/retry", "POST"),
+    ("/api/v1/pipelines/{id}/artifacts", "GET"),
+    ("/api/v1/pipelines/{id}/events", "GET"),
+    ("/api/v1/pipeline-graphs/{name}", "PUT"),
+    ("/api/v1/pipeline-graphs/{name}", "GET"),
+    ("/api/v1/pipeline-graphs", "GET"),
+    ("/api/v1/pipeline-graphs/{name}", "DELETE"),
+    ("/api/v1/pipeline-settings", "PUT"),
+    ("/api/v1/pipeline-settings", "GET"),
+    ("/api/v1/pipelines/{id}/functions/{function}", "POST"),
+    ("/api/v1/pipelines/{id}/patch", "POST"),
+    ("/api/v1/workers/{worker_id}/await-nodes", "POST"),
+    ("/api/v1/pipelines/{id}/nodes/{node}/heartbeat", "POST"),
+    ("/api/v1/pipelines/{id}/nodes/{node}/watch", "GET"),
+    ("/api/v1/pipelines/{id}/nodes/{node}/input", "POST"),
+    ("/api/v1/pipelines/{id}/nodes/{node}/batches", "POST"),
+    ("/api/v1/pipelines/{id}/nodes/{node}/input/finish", "POST"),
+    ("/api/v1/pipelines/{id}/nodes/{node}/complete", "POST"),
+    ("/api/v1/pipelines/{id}/nodes/{node}/fail", "POST"),
+    ("/api/v1/pipelines/{id}/nodes/{node}/release", "POST"),
+    ("/api/v1/pipelines/{id}/nodes/{node}/artifacts", "POST"),
+    ("/api/v1/pipelines/{id}/nodes/{node}/events", "POST"),
+}
+
 ROUTES_OF_WORKFLOWS = {
+    ("/api/v1/definitions/{definition}", "GET"),
     ("/api/v1/workflows", "GET"),
     ("/api/v1/workflows", "POST"),
     ("/api/v1/workflows/validate", "POST"),
@@ -150,10 +181,14 @@ async def test_a_server_that_lives_says_so(http):
 
 async def test_a_server_is_ready_or_says_that_it_is_not(http):
     assert (await http.client.get("/ready")).json() == {"status": "ready"}
-    http.is_ready = False
+    http.problem = Unavailable("full", code="disk_full", details={"retry_after_ms": 1_500})
     answer = await http.client.get("/ready")
-    assert answer.status_code == 503
-    assert answer.json()["error"]["code"] == "not_ready"
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")
+    error = answer.json()["error"]
+    assert (error["code"], error["details"]["reason"]) == ("not_ready", "disk_full")
+    assert error["message"] == "the server is not ready to take requests: full"
+    answer = await http.client.get("/health")
+    assert (answer.status_code, answer.json()) == (200, {"status": "degraded", "reason": "full"})
 
 
 async def test_a_server_tells_what_it_is(http):
@@ -187,7 +222,7 @@ async def test_every_route_is_described_and_every_description_has_a_route(http):
         for method in route.methods - {"OPTIONS"}
     }
     assert document["openapi"] == "3.1.0"
-    assert described == routed == ROUTES | ROUTES_OF_WORKFLOWS
+    assert described == routed == ROUTES | ROUTES_OF_PIPELINES | ROUTES_OF_WORKFLOWS
 
 
 async def test_everything_in_the_description_is_explained_and_points_to_something(http):
@@ -210,7 +245,8 @@ async def test_the_description_says_what_a_body_may_hold(http):
     assert "additionalProperties" not in schemas["RunJson"]
     invoke = document["paths"]["/api/v1/actions/{name}/invoke"]["post"]
     assert invoke["requestBody"]["content"].keys() == {"application/json", "*/*"}
-    assert invoke["responses"].keys() == {"200", "202", "400", "404", "409", "413", "500", "503"}
+    statuses = {"200", "202", "400", "404", "409", "413", "429", "500", "503"}
+    assert invoke["responses"].keys() == statuses
 
 
 async def test_the_description_says_which_bodies_may_be_left_out(http):
@@ -232,6 +268,9 @@ async def test_the_description_says_which_bodies_may_be_left_out(http):
     }
     may_be_left_out = {name for name, is_required in required.items() if not is_required}
     assert may_be_left_out == {
+        "cancel_pipeline",
+        "retry_pipeline",
+        "call_pipeline_function",
         "invoke_action",
         "cancel_run",
         "heartbeat_worker",
@@ -287,7 +326,7 @@ async def test_the_description_says_how_a_key_is_compared_and_set(http):
     document = (await http.client.get("/openapi.json")).json()
     put_key = document["paths"]["/api/v1/kv/{key}"]["put"]
     headers = {one["name"] for one in put_key["parameters"] if one["in"] == "header"}
-    assert headers == {"If-Match", "If-None-Match"}
+    assert headers == {"If-Match", "If-None-Match", "Idempotency-Key"}
     assert put_key["requestBody"]["content"].keys() == {"application/json", "*/*"}
     assert "409" in put_key["responses"]
     assert put_key["responses"]["200"]["headers"]["ETag"]["schema"] == {"type": "string"}
@@ -430,7 +469,7 @@ class SlowEngine:
         self.asked = asyncio.Event()
         self.answer = asyncio.Event()
 
-    async def ask(self, message, caller=None):
+    async def ask(self, message, caller=None, keys=None):
         self.asked.set()
         await self.answer.wait()
         raise Conflict("too late")

@@ -15,7 +15,7 @@ class RefusingEngine:
     def __init__(self, error):
         self.error = error
 
-    async def ask(self, message, caller=None):
+    async def ask(self, message, caller=None, keys=None):
         raise self.error
 
 
@@ -144,7 +144,7 @@ async def test_a_parameter_that_is_near_to_none_is_met_with_all(http):
 
 async def test_whoever_waited_in_vain_still_learns_the_id_of_the_run(open_http):
     class StoppingEngine:
-        async def ask(self, message, caller=None):
+        async def ask(self, message, caller=None, keys=None):
             if isinstance(message, Invoke):
                 return Invoked(run_id="send-mail-1")
             raise Unavailable("the server is stopping", code="server_stopping")

@@ -164,7 +164,7 @@ class Fuzzer:
         length = self._rng.choice([str(len(body)), str(len(body)), "-1", "99999999999", "x"])
         return (
             self._rng.choice(REFUSED)
-            + b" HTTP/1.1\r\nhost: flo\r\ncontent-type: application/json\r\n"
+            + b" HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
             + f"content-length: {length}\r\n\r\n".encode()
             + body
         )
@@ -204,7 +204,7 @@ async def world():
     await shard.start()
     info = ServerInfo(
         version="1", started_at_ms=NOON_MS, store="memory", durability="sync", address="",
-        data_dir=None, now_ms=clock.now_ms, ready=lambda: True, counters=dict,
+        data_dir=None, now_ms=clock.now_ms, problem=lambda: None, counters=dict,
     )  # fmt: skip
     door = HttpDoor(shard, info, metrics, "127.0.0.1", 0)
     await door.start()
@@ -252,7 +252,7 @@ async def test_nothing_hostile_changes_anything_or_breaks_anything(world, seed, 
     assert fingerprint(shard.state) == before
     assert [line for line in logged if line["log_level"] in ("error", "critical")] == []
     assert caplog.records == []
-    assert (await send(door, b"GET /health HTTP/1.1\r\nhost: flo\r\n\r\n")).startswith(
+    assert (await send(door, b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n")).startswith(
         b"HTTP/1.1 200"
     )
 
@@ -262,7 +262,9 @@ async def test_a_request_that_does_change_something_is_noticed(world):
     before = fingerprint(shard.state)
 
     body = b'{"name":"print"}'
-    head = f"POST /api/v1/actions HTTP/1.1\r\nhost: flo\r\ncontent-length: {len(body)}\r\n\r\n"
+    head = (
+        f"POST /api/v1/actions HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}\r\n\r\n"
+    )
     answer = b""
     protocol, wire = door.accept(), Wire()
     protocol.connection_made(wire)

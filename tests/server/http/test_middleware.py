@@ -52,7 +52,23 @@ async def test_pages_of_our_own_can(mail):
         assert status == 202
 
 
-async def test_looking_is_free_from_anywhere_but_no_page_is_told_what_was_seen(http):
+async def test_pages_of_other_sites_see_nothing_but_a_link_may_lead_here(http):
     answer = await http.client.get("/health", headers={"origin": "http://evil.example"})
-    assert answer.status_code == 200
+    assert (answer.status_code, answer.json()["error"]["code"]) == (403, "cross_site")
     assert "access-control-allow-origin" not in answer.headers
+
+    answer = await http.client.get("/health", headers={"sec-fetch-site": "cross-site"})
+    assert answer.status_code == 200
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:9002", "127.0.0.1.evil.example"])
+@pytest.mark.parametrize("path", ["/health", "/metrics", "/nothing", "/api/v1/actions"])
+async def test_a_request_that_names_another_host_is_refused_before_anything_else(http, host, path):
+    for method in ("GET", "HEAD", "POST", "OPTIONS"):
+        answer = await http.client.request(method, path, headers={"host": host})
+        assert answer.status_code == 421
+    answer = await http.client.get(path, headers={"host": host})
+    error = answer.json()["error"]
+    assert error["code"] == "host_not_allowed"
+    assert repr(host) in error["message"]
+    assert "--allowed-host" in error["message"]

@@ -13,8 +13,8 @@ from flo.server.http.request import BODY_LENGTH_MAX, PAYLOAD_BODY_LENGTH_MAX
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-INVOKE = b"POST /api/v1/actions/send-mail/invoke HTTP/1.1\r\nHost: here\r\n"
-HEALTH = b"GET /health HTTP/1.1\r\nHost: here\r\n"
+INVOKE = b"POST /api/v1/actions/send-mail/invoke HTTP/1.1\r\nHost: localhost\r\n"
+HEALTH = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
 LAST = b"Connection: close\r\n"
 
 
@@ -81,7 +81,7 @@ async def test_a_client_that_leaves_within_its_body_does_no_harm(mail, caplog, c
         HEALTH + b"Content-Length: -1\r\n\r\n",
         HEALTH + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n",
         HEALTH + b"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
-        "GET /größe HTTP/1.1\r\nHost: here\r\n\r\n".encode(),
+        "GET /größe HTTP/1.1\r\nHost: localhost\r\n\r\n".encode(),
         INVOKE + b"Transfer-Encoding: chunked\r\n\r\nnonsense\r\n",
     ],
 )
@@ -90,17 +90,46 @@ async def test_what_is_not_http_is_answered_and_hung_up_on(http, data, caplog):
     assert not caplog.records
 
 
-@pytest.mark.parametrize("host", [b"a b", b"here/there", b"<script>"])
+@pytest.mark.parametrize("host", [b"a b", b"localhost/there", b"<script>"])
 async def test_a_host_that_cannot_be_is_refused(http, host):
     answer = await http.send_raw(
         b"GET /health HTTP/1.1\r\nHost: " + host + b"\r\n" + LAST + b"\r\n"
     )
-    assert parts_of(answer) == (400, "invalid_request")
+    assert parts_of(answer) == (421, "host_not_allowed")
 
 
 async def test_a_head_that_never_ends_is_cut_off(http):
     answer = await http.send_raw((HEALTH + b"X-Long: ").ljust(HEAD_LENGTH_MAX + 1, b"x"))
     assert parts_of(answer) == (431, "head_too_large")
+
+
+LONG = b"x" * 100_000
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        HEALTH + b"X-Long: " + LONG + b"\r\n\r\n",
+        HEALTH + b"".join(b"X-%d: 1\r\n" % number for number in range(8_000)) + b"\r\n",
+        b"GET /health?" + LONG + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        INVOKE + b"Content-Length: 1\r\nX-Long: " + LONG + b"\r\n\r\n1" + HEALTH + b"\r\n",
+        INVOKE + b"Transfer-Encoding: chunked\r\n\r\n0\r\nX-Long: " + LONG + b"\r\n\r\n",
+    ],
+    ids=["one", "many", "target", "with a body", "trailer"],
+)
+async def test_a_head_that_is_too_long_is_refused_also_when_it_comes_in_one_piece(mail, data):
+    answer = await mail.send_raw(data)
+
+    assert parts_of(answer) == (431, "head_too_large")
+    assert (await mail.get("/actions/send-mail/runs"))[1]["items"] == []
+
+
+async def test_a_head_as_long_as_may_be_is_taken(http):
+    for _ in range(3):
+        answer = await http.send_raw(
+            HEALTH + LAST + b"X-Long: " + b"x" * (HEAD_LENGTH_MAX - 200) + b"\r\n\r\n"
+        )
+        assert answer.startswith(b"HTTP/1.1 200")
 
 
 async def test_a_long_body_does_not_count_as_a_head(mail):
@@ -131,7 +160,7 @@ async def test_a_connection_kept_by_empty_lines_is_not_kept_for_long(http):
 
 async def test_a_client_that_has_to_wait_for_us_is_not_hung_up_on(open_http):
     class Engine:
-        async def ask(self, message, caller=None):
+        async def ask(self, message, caller=None, keys=None):
             for connection in http.door.visitors.connections:
                 connection._arrives_too_late()
             return Assigned()
@@ -153,7 +182,9 @@ async def test_an_answer_does_not_lie_unread_for_ever(open_http, last):
         await http.post("/actions", {"name": "send-mail"})
         await http.ask("POST", "/actions/send-mail/invoke", content=b"x" * PAYLOAD_LENGTH_MAX)
         _, writer = await asyncio.open_connection("127.0.0.1", http.door.port, limit=1)
-        writer.write(b"GET /api/v1/runs/send-mail-1 HTTP/1.1\r\nHost: here\r\n" + last + b"\r\n")
+        writer.write(
+            b"GET /api/v1/runs/send-mail-1 HTTP/1.1\r\nHost: localhost\r\n" + last + b"\r\n"
+        )
         await http.until(
             lambda: b'"/api/v1/runs/{run_id}",status="200"' in http.metrics.exposition()
         )
@@ -170,7 +201,7 @@ async def test_one_connection_too_many_is_turned_away(open_http):
 
 async def test_requests_sent_all_at_once_are_answered_in_order(http):
     answer = await http.send_raw(
-        HEALTH + b"\r\n" + b"GET /nothing HTTP/1.1\r\nHost: here\r\n" + LAST + b"\r\n"
+        HEALTH + b"\r\n" + b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n" + LAST + b"\r\n"
     )
     first, _, second = answer.partition(b'{"status":"ok"}')
     assert first.startswith(b"HTTP/1.1 200")

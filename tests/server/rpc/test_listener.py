@@ -7,6 +7,7 @@ import pytest
 from flo.model.base import Nothing
 from flo.model.errors import Conflict, Corrupt, Invalid, NotFound, TooLarge, Unavailable
 from flo.model.runs import Assigned, Claim, GetRun, Invoke, Invoked, RunStatus
+from flo.model.workers import Heartbeat, RegisterWorker
 from flo.server.metrics import Metrics
 from flo.server.rpc import listener as tcp
 from flo.server.rpc.listener import HELLO_MS_MAX, Listener, RpcConnection
@@ -22,6 +23,9 @@ from settled import settled
 
 INVOKE = Invoke(action="send")
 PATIENT = Claim(worker_id="anna", actions=["send"], block_ms=30_000)
+BOUND = RegisterWorker(
+    worker_id="boris", processes=["send"], incarnation="first", connection_bound=True
+)
 PING_FRAME = encode_request(900, PING, [Ping()])
 
 
@@ -110,7 +114,7 @@ class Desk:
     def __init__(self):
         self._taken = []
 
-    def submit(self, messages, done, caller=None):
+    def submit(self, messages, done, caller=None, keys=None):
         self._taken.append(done)
         return Submission(messages, done)
 
@@ -503,3 +507,55 @@ async def test_who_calls_and_what_for_is_counted(door, anna, boris):
 
     count = door.metrics.registry.get_sample_value
     assert count("flo_rpc_requests_total", {"operation": "invoke"}) == 2
+
+
+# A worker that is not heard of any more
+
+
+async def pinging(door, dead_after_ms=15_000):
+    """A worker on a connection that says it pings."""
+    caller = await door.connect()
+    caller.end = ClientEnd("test", dead_after_ms)
+    await caller.greet()
+    await caller.call("register_worker", BOUND)
+    return caller
+
+
+async def pass_time(door, ms):
+    for _ in range(ms // 1_000):
+        door.clock.advance(1_000)
+    await settled()
+
+
+async def test_a_worker_that_pings_and_falls_silent_is_cut_off_and_lost(door, anna):
+    await anna.call("invoke", INVOKE)
+    silent = await pinging(door)
+    await silent.call("claim", Claim(worker_id="boris", actions=["send"]))
+
+    await pass_time(door, 10_000)
+    assert (await anna.call("get_run", GetRun(run_id="send-1"))).status is RunStatus.RUNNING
+    await pass_time(door, 5_000)
+    assert await silent.rest() == b""
+    await anna.ping()
+    await pass_time(door, 3_000)
+
+    assert (await anna.call("get_run", GetRun(run_id="send-1"))).status is RunStatus.PENDING
+
+
+async def test_a_worker_that_is_heard_of_is_not_cut_off(door, anna):
+    worker = await pinging(door)
+    for _ in range(6):
+        await pass_time(door, 9_000)
+        await worker.ping()
+    for _ in range(6):
+        await pass_time(door, 9_000)
+        await anna.call("heartbeat", Heartbeat(worker_id="boris"))  # of a loop that is blocked
+
+    assert await worker.ping() == Nothing()
+
+
+async def test_a_worker_that_does_not_ping_may_be_silent(door):
+    worker = await pinging(door, dead_after_ms=0)
+    await pass_time(door, 600_000)
+
+    assert await worker.ping() == Nothing()

@@ -1,5 +1,5 @@
 from flo.engine.workers.presence import Disconnect, KnownWorker, LoseWorker
-from flo.model.workers import RegisterWorker, ResumeWorker
+from flo.model.workers import Heartbeat, RegisterWorker, ResumeWorker
 from flo.server.rpc.presence import WORKERS_AT_ONCE, WorkerConnections
 from flo.shard.submission import Submission
 from flo.testing.clock import NOON_MS, ManualClock
@@ -25,7 +25,7 @@ class Heard:
     def messages(self):
         return [message for batch in self.batches for message in batch]
 
-    def submit(self, messages, done, caller=None):
+    def submit(self, messages, done, caller=None, keys=None):
         self.batches.append(messages)
         return Submission(messages, done)
 
@@ -33,9 +33,17 @@ class Heard:
 class Connection:
     def __init__(self):
         self.is_abandoned = False
+        self.is_watched = False
+        self.heard_count = 0
 
     def abandon(self):
         self.is_abandoned = True
+
+    def heard(self):
+        self.heard_count += 1
+
+    def watch_silence(self):
+        self.is_watched = True
 
 
 def setup():
@@ -167,3 +175,15 @@ def test_a_server_that_stops_gives_up_nobody():
     clock.advance(GRACE_MS)
 
     assert heard.messages == []
+
+
+def test_a_connection_with_a_worker_must_be_heard_of_there_or_by_a_heartbeat_elsewhere():
+    _, _, workers = setup()
+    own, other = Connection(), Connection()
+    workers.noticed(own, REGISTER)
+
+    workers.noticed(other, Heartbeat(worker_id="anna"))
+    workers.noticed(other, Heartbeat(worker_id="boris"))
+
+    assert (own.is_watched, own.heard_count) == (True, 1)
+    assert (other.is_watched, other.heard_count) == (False, 0)

@@ -1,7 +1,8 @@
 import asyncio
 import logging
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -170,14 +171,108 @@ def test_an_input_that_cannot_be_read_is_reported_for_good() -> None:
     assert "cannot be read" in fail.error
 
 
-@pytest.mark.parametrize("error", [SystemExit(3), asyncio.CancelledError()])
-def test_a_handler_cannot_end_its_worker(error: BaseException) -> None:
+class Odd(BaseException):
+    """No Exception, and none of Python's own."""
+
+
+WAYS_OUT = [
+    SystemExit("no"),
+    KeyboardInterrupt("no"),
+    GeneratorExit("no"),
+    asyncio.CancelledError("no"),
+    Odd("no"),
+]
+
+
+@pytest.mark.parametrize("awaits", [False, True])
+@pytest.mark.parametrize("error", WAYS_OUT, ids=lambda error: type(error).__name__)
+def test_every_way_out_of_a_handler_is_a_report(error: BaseException, awaits: bool) -> None:
     async def handler(ctx: ActionContext) -> None:
+        if awaits:
+            await asyncio.sleep(1)
         raise error
 
     fail = performed(handler)
     assert isinstance(fail, Fail)
     assert fail.retry
+    assert fail.error.startswith(f"{type(error).__name__}: no")
+
+
+def test_a_handler_that_cancels_itself_is_reported_while_its_worker_goes_on() -> None:
+    async def handler(ctx: ActionContext) -> None:
+        cancelled = asyncio.current_task()
+        assert cancelled is not None
+        cancelled.cancel()
+        await asyncio.sleep(1)
+
+    async def scenario(setup: RunnerSetup) -> None:
+        setup.runner.taker = asyncio.create_task(asyncio.sleep(3_600))
+        await asyncio.create_task(setup.run())
+        setup.runner.taker.cancel()
+
+    (fail,) = play(RunnerSetup(handler), scenario).reports
+    assert isinstance(fail, Fail)
+    assert fail.error.startswith("CancelledError")
+
+
+def test_a_worker_that_leaves_cancels_its_handlers_without_a_report() -> None:
+    async def handler(ctx: ActionContext) -> None:
+        await asyncio.sleep(1_000)
+
+    async def scenario(setup: RunnerSetup) -> None:
+        setup.runner.taker = asyncio.create_task(asyncio.sleep(3_600))
+        running = asyncio.create_task(setup.run())
+        await turns()
+        setup.runner.taker.cancel()
+        running.cancel()
+        await asyncio.wait({running})
+        assert running.cancelled()
+
+    assert play(RunnerSetup(handler), scenario).reports == []
+
+
+def test_a_coroutine_that_is_closed_with_its_loop_reports_nothing() -> None:
+    async def handler(ctx: ActionContext) -> None:
+        await asyncio.Event().wait()
+
+    async def scenario(setup: RunnerSetup) -> None:
+        running = setup.run()
+        asyncio_task = asyncio.ensure_future(_stepped(running))
+        await turns()
+        running.close()
+        asyncio_task.cancel()
+
+    assert play(RunnerSetup(handler), scenario).reports == []
+
+
+async def _stepped(running: Coroutine[Any, Any, None]) -> None:
+    """Take it as far as its first wait, and leave it there."""
+    running.send(None)
+    await asyncio.Event().wait()
+
+
+def test_a_handler_that_does_not_stop_is_abandoned_until_it_ends() -> None:
+    gate = asyncio.Event()
+
+    async def handler(ctx: ActionContext) -> None:
+        while not gate.is_set():
+            with suppress(asyncio.CancelledError):
+                await gate.wait()
+
+    async def scenario(setup: RunnerSetup) -> None:
+        counts: list[int] = []
+        setup.runner.on_abandoned = lambda: counts.append(len(setup.runner.abandoned()))
+        running = asyncio.create_task(setup.run())
+        await asyncio.sleep(60 + GRACE_S - 1)
+        assert setup.runner.abandoned() == []
+        await asyncio.sleep(2)
+        assert [one.task_id for one in setup.runner.abandoned()] == ["a-1"]
+        assert setup.released_count == 0
+        gate.set()
+        await running
+        assert (setup.runner.abandoned(), setup.released_count, counts) == ([], 1, [1, 0])
+
+    play(RunnerSetup(handler, action_timeout_s=60.0), scenario)
 
 
 def test_a_handler_that_runs_over_its_time_is_cancelled_and_given_up() -> None:
@@ -534,7 +629,7 @@ async def test_a_sync_handler_runs_in_a_thread() -> None:
     assert setup.reports == [report(Complete, output=b"false")]
 
 
-@pytest.mark.parametrize("error", [ValueError("no"), StopIteration("no"), SystemExit("no")])
+@pytest.mark.parametrize("error", [ValueError("no"), StopIteration("no"), *WAYS_OUT])
 async def test_whatever_a_sync_handler_raises_is_reported(error: BaseException) -> None:
     def handler(ctx: ActionContext) -> None:
         raise error

@@ -20,7 +20,7 @@ from flo.model.groups import (
     Settled,
     TouchRecords,
 )
-from flo.model.workers import DeregisterWorker, RegisterWorker, WorkerType
+from flo.model.workers import DeregisterWorker, Effect, RegisterWorker, WorkerType
 from worker.shard_server import WorkerSetup, play, soon
 
 KEYED = {"mode": "key_shared"}
@@ -94,6 +94,7 @@ def test_a_worker_says_who_it_is_and_what_it_reads() -> None:
         consumer="boris",
         machine_id="host",
         metadata={"version": "1.2"},
+        effect="keyed",
     )
     (registration,) = server.heard(RegisterWorker)
     assert re.fullmatch("[0-9a-f]{16}", registration.incarnation)
@@ -107,7 +108,12 @@ def test_a_worker_says_who_it_is_and_what_it_reads() -> None:
         incarnation=registration.incarnation,
         connection_bound=True,
         consumer="boris",
+        handlers=registration.handlers,
     )
+    assert registration.handlers is not None
+    (handler,) = registration.handlers
+    assert (handler.action, handler.effect) == ("events/g", Effect.KEYED)
+    assert handler.code_digest is not None
     assert server.heard(JoinGroup) == [JoinGroup(stream="events", group="g", consumer="boris")]
     assert server.heard(ReadGroup) == [
         ReadGroup(

@@ -12,6 +12,7 @@ from flo.cli.app.output import (
     Columns,
     aligned,
     counts_text,
+    enabled_text,
     lines,
     payload_text,
     table,
@@ -31,15 +32,14 @@ from flo.model.actions import (
 from flo.model.errors import FAILURE_CODE
 from flo.model.runs import (
     Cancel,
-    CauseKind,
-    CauseView,
     ExplainRun,
     GetRun,
     ListRuns,
     RunStatus,
     RunView,
 )
-from flo.model.views.attempts import AttemptEnd, LateReportView
+from flo.model.views.attempts import LateReportView
+from flo.model.views.causes import CauseKind, CauseView
 
 DESCRIPTION_SHOWN_MAX = 60
 
@@ -89,9 +89,11 @@ def _run_text(run: RunView) -> str:
 def _run_details(run: RunView) -> str:
     """What the table of a run leaves out."""
     is_running = run.status is RunStatus.RUNNING
+    is_begun = run.attempt > 0 or run.finished_at_ms is not None
     is_delayed = run.status is RunStatus.PENDING and run.ready_at_ms > run.created_at_ms
     details: dict[str, object] = {
         "cause": _cause_text(run.cause),
+        "invoked by": run.by if is_begun else None,
         "subject": run.subject,
         "ready": time_text(run.ready_at_ms) if is_delayed else None,
         "attempt": run.attempt or None,
@@ -99,6 +101,7 @@ def _run_details(run: RunView) -> str:
         "started": time_text(run.started_at_ms),
         "lease until": time_text(run.lease_expires_at_ms) if is_running else None,
         "finished": time_text(run.finished_at_ms),
+        "cancelled by": run.cancelled_by,
         "took": _spent_text(run.took_ms, run.held_ms),
         "outcome": run.outcome,
         "output": payload_text(run.output),
@@ -111,8 +114,9 @@ def _run_details(run: RunView) -> str:
         ended = f"{time_text(attempt.ended_at_ms)} on {attempt.worker_id}"
         spent = _spent_text(attempt.took_ms, attempt.held_ms)
         took = f" after {spent}" if spent else ""
-        how = took if attempt.end is AttemptEnd.REPORTED else f" ({attempt.end})"
-        details[f"attempt {attempt.number}"] = f"ended {ended}{how}: {attempt.error}"
+        details[f"attempt {attempt.number}"] = (
+            f"ended {ended}{took} ({attempt.end}): {attempt.error}"
+        )
         if attempt.late_report is not None:
             details[f"attempt {attempt.number} late"] = _late_text(attempt.late_report)
     return lines(details)
@@ -149,7 +153,7 @@ def _settings_text(action: ActionView) -> str:
             "Name": action.name,
             "Type": action.type,
             "Version": action.version,
-            "Enabled": _yes_or_no(action.enabled),
+            "Enabled": enabled_text(action),
             "Timeout": f"{action.timeout_ms} ms" if action.timeout_ms else "never",
             "Max Retries": action.max_retries,
             "Retry Delay": f"{action.retry_delay_ms} ms",
@@ -252,6 +256,7 @@ action.add(
         ListRuns,
         Argument("action", "NAME"),
         Flag("status", "-s"),
+        "subject",
         columns=RUN_COLUMNS,
         none="no runs",
         limit=50,
@@ -259,6 +264,7 @@ action.add(
             "flo action runs send-email",
             "flo action runs send-email --status failed",
             "flo action runs --status failed",
+            "flo action runs --subject customer-7",
         ],
         aliases=["tasks"],
     ),

@@ -8,6 +8,7 @@ from flo.cli.app.derive import operation_command
 from flo.cli.app.options import Format, GlobalSettings
 from flo.cli.app.output import lines, payload_text, show
 from flo.cli.app.parameters import Argument, Flag
+from flo.cli.app.say import say
 from flo.cli.app.waiting import status_line
 from flo.model.errors import Unavailable
 from flo.model.ids import RunId
@@ -78,7 +79,7 @@ def _wait(
     from flo.client.handles.invocation import RunUnsuccessful
 
     if settings.format is Format.TEXT and not is_immediate:
-        click.echo(f"Result: {run_id}")
+        say(f"Result: {run_id}")
     try:
         with status_line(flo, run_id):
             result = flo.actions.wait(run_id, timeout_s)

@@ -26,6 +26,7 @@ from flo.cli.app.options import Format, GlobalSettings, pass_settings
 from flo.cli.app.output import Columns, aligned, count_text, show, show_list, time_text
 from flo.cli.app.pages import LIMIT_DEFAULT, Page, collect, page_options
 from flo.cli.app.parameters import Given, build, by_flags, names_of, parameters_of
+from flo.cli.app.say import say
 from flo.model.base import Message, Nothing
 from flo.model.declare.operation import DECLARED, Command, Operation, Query, R
 from flo.model.errors import FloError, reworded
@@ -165,7 +166,7 @@ def list_command(
         with settings.connect() as flo:
             items, cursor = collect(flo.call, query, query.limit)
         if heading is not None and settings.format is Format.TEXT:
-            click.echo(heading.format_map(msgspec.structs.asdict(query)))
+            say(heading.format_map(msgspec.structs.asdict(query)))
         show_list(settings.format, items, columns, none=none, cursor=cursor, to_value=to_value)
 
     return call

@@ -11,7 +11,7 @@ import traceback
 
 import click
 
-from flo.cli.app.printable import printable
+from flo.cli.app.say import say
 from flo.model.errors import Corrupt, FloError, NotFound, Unavailable, Unexpected
 
 NOT_FOUND = 1
@@ -61,9 +61,9 @@ def report(error: Exception) -> int:
     """Print it on stderr; return the exit code."""
     code = _exit_code(error)
     if code == INTERNAL or os.environ.get("FLO_DEBUG"):
-        traceback.print_exception(error)
+        say("".join(traceback.format_exception(error)), err=True, nl=False)
     for line in (f"Error: {_message(error)} [{_code(error)}]", *_hints(error)):
-        click.echo(printable(line), err=True)
+        say(line, err=True)
     return code
 
 

@@ -1,7 +1,7 @@
 """How an explanation is shown: each cause with its times, then what would help."""
 
 from flo.cli.app.output import lines, time_text
-from flo.cli.app.printable import printable
+from flo.core.printable import printable
 from flo.model.explain import Cause
 from flo.model.runs import RunExplanation
 from flo.model.workflows import Explanation

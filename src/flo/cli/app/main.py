@@ -80,6 +80,11 @@ class FloGroup(CommandGroup):
             "flo.cli.workflow.workflows:workflow",
             "Deploy workflows, start them, see where their runs are.",
         ),
+        "pipeline": LazyCommand(
+            "flo.cli.pipeline.pipelines:pipeline",
+            "Submit pipelines, watch their nodes, read what they make.",
+            ("pipe",),
+        ),
         "schedule": LazyCommand(
             "flo.cli.schedule:schedule",
             "See when workflows start by themselves; hold them back.",

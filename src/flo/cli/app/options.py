@@ -85,6 +85,13 @@ def _remember_format(context: click.Context, option: click.Parameter, value: str
     _remember(context, option, None if value is None else _FORMATS[value])
 
 
+def _choose_key(context: click.Context, key: str | None) -> None:
+    if key is not None:
+        from flo.client.session.chosen_keys import idempotency_key
+
+        context.with_resource(idempotency_key(key))
+
+
 def _join(host: str | None, port: int | str | None) -> str:
     """An address; a port in the host is not overruled by one beside it."""
     host = host or HOST_DEFAULT
@@ -116,6 +123,15 @@ _FLAGS: tuple[tuple[str, tuple[str, ...], dict[str, Any]], ...] = (
         "namespace",
         ("-n", "--namespace"),
         {"metavar": "NAME", "help": "The namespace.  [FLO_NAMESPACE; default: default]"},
+    ),
+    (
+        "idempotency_key",
+        ("--idempotency-key",),
+        {
+            "callback": lambda context, option, value: _choose_key(context, value),
+            "metavar": "KEY",
+            "help": "Carry it out once, however often it is asked for with this key within a day.",
+        },
     ),
     (
         "format",

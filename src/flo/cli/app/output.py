@@ -3,14 +3,16 @@
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import click
 import msgspec
 
 from flo.cli.app.options import Format
-from flo.cli.app.printable import printable
+from flo.cli.app.say import say
+from flo.core.printable import printable, printable_json
 from flo.model.declare.payload import to_json_values
+from flo.model.views.since import SinceView
 
 T = TypeVar("T")
 
@@ -24,9 +26,9 @@ def show(form: Format, value: Any, *, text: str, raw: str | bytes) -> None:
     """Print an answer in the form that was asked for."""
     match form:
         case Format.TEXT:
-            click.echo(text, nl=bool(text))
+            say(text, nl=bool(text))
         case Format.JSON:
-            click.echo(to_json(value))
+            say(to_json(value))
         case Format.RAW:
             click.echo(raw, nl=bool(raw) and isinstance(raw, str))
 
@@ -49,7 +51,7 @@ def show_list(
     value = list(map(to_value, items))
     show(form, value, text=text, raw="\n".join(str(first(item)) for item in items))
     if cursor is not None:
-        click.echo(f"There are more: add --cursor {cursor}", err=True)
+        say(f"There are more: add --cursor {cursor}", err=True)
 
 
 def table(columns: Columns[T], items: Iterable[T]) -> str:
@@ -93,6 +95,29 @@ def time_text(at_ms: int | None) -> str | None:
     return datetime.fromtimestamp(at_ms / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
+def since_text(since: SinceView | None) -> str | None:
+    """Since when, at which place in the log, and by whom."""
+    if since is None:
+        return None
+    by = f" by {since.by}" if since.by else ""
+    return f"{time_text(since.at_ms)} (position {since.position}){by}"
+
+
+class Disableable(Protocol):
+    @property
+    def enabled(self) -> bool: ...
+
+    @property
+    def disabled_since(self) -> SinceView | None: ...
+
+
+def enabled_text(one: Disableable) -> str:
+    if one.enabled:
+        return "yes"
+    since = since_text(one.disabled_since)
+    return f"no, since {since}" if since else "no"
+
+
 def count_text(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
@@ -123,7 +148,8 @@ def to_json(value: Any, indent: int = 2) -> str:
 
     Beside a payload stands its encoding, as in the answers over HTTP.
     """
-    return msgspec.json.format(msgspec.json.encode(to_json_values(value)), indent=indent).decode()
+    encoded = msgspec.json.encode(to_json_values(value))
+    return printable_json(msgspec.json.format(encoded, indent=indent).decode())
 
 
 def _cell(value: object) -> str:

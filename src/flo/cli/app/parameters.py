@@ -259,6 +259,8 @@ def _option(field: msgspec.structs.FieldInfo, attributes: Mapping[str, Any]) -> 
     if field.required:
         return {**option, "required": True, **attributes}
     default = field.default.value if isinstance(field.default, Enum) else field.default
+    if default is msgspec.NODEFAULT:  # made anew for each message
+        default = None
     option = {**option, "default": default, **attributes}
     if isinstance(option["type"], Seconds):
         option["type"].within(range_of(field.type))
@@ -289,6 +291,8 @@ def _type(field: msgspec.structs.FieldInfo) -> click.ParamType[Any]:
         return click.Choice([member.value for member in kind])
     if kind is int and (bounds := range_of(field.type)) is not None:
         return NumberInRange(bounds)
+    if kind not in TYPES and get_origin(kind) is dict:
+        return OBJECT
     return TYPES[_plain(get_args(kind)[0]) if _is_list(field) else kind]
 
 

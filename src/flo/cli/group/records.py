@@ -9,6 +9,7 @@ from flo.cli.app.derive import operation_command
 from flo.cli.app.options import GlobalSettings
 from flo.cli.app.output import count_text, show
 from flo.cli.app.parameters import Flag
+from flo.cli.app.say import say
 from flo.cli.group.options import CONSUMER, GROUP, IDS
 from flo.cli.group.settings import SETTING_FLAGS, says_any, settings_of
 from flo.cli.stream.records import show_deliveries
@@ -137,7 +138,7 @@ def claim(settings: GlobalSettings, command: ClaimRecords) -> None:
     taken = settings.call(command)
     show_deliveries(settings.format, taken.items, taken.deliveries)
     if taken.next is not None:
-        click.echo(f"There are more: add --start {taken.next}", err=True)
+        say(f"There are more: add --start {taken.next}", err=True)
 
 
 def _settle(

@@ -9,8 +9,8 @@ from flo.cli.app.options import GlobalSettings
 from flo.cli.app.output import show, to_json
 from flo.cli.app.parameters import Argument
 from flo.cli.app.payload import JSON
-from flo.cli.app.printable import printable
 from flo.cli.kv.options import PATH_FLAG, ROUTING_FLAG, VERSION_FLAG
+from flo.core.printable import printable
 from flo.model.kv import DeleteJson, GetJson, SetJson
 
 

@@ -9,9 +9,9 @@ from flo.cli.app.errors import NOT_FOUND
 from flo.cli.app.options import Format, GlobalSettings
 from flo.cli.app.output import Columns, payload_text, show, show_list
 from flo.cli.app.parameters import Argument
-from flo.cli.app.printable import printable
 from flo.cli.kv.options import ROUTING_FLAG, TRANSACTION_FLAG
 from flo.cli.kv.values import value_json
+from flo.core.printable import printable
 from flo.model.errors import NotFound, TimedOut
 from flo.model.ids import Key
 from flo.model.kv import GetKey, GetKeys, Value

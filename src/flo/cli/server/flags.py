@@ -18,6 +18,7 @@ OTHER_NAMES = {
     "http_port": ["--dashboard-port"],
     "data_dir": ["-d"],
     "log_level": ["-l"],
+    "memory_budget_bytes": ["--memory-budget"],
 }
 
 MEANINGS = {
@@ -25,12 +26,18 @@ MEANINGS = {
     "port": "The port of clients and workers (RPC); 0 takes any free one.",
     "http_port": "The port of the HTTP API; 0 takes any free one, -1 leaves it shut.",
     "metrics_port": "The port of the metrics alone; 0 takes any free one, -1 leaves it shut.",
+    "allowed_host": "Names for the server over HTTP, as flo.example.com,flo; * is any name.",
     "data_dir": "The folder in which everything is kept.",
     "durability": "When a write is acknowledged: on the disk, on its way there, or in memory.",
+    "on_disk_failure": "When the disk is full: answer queries until there is space, or end.",
     "log_level": "The least important lines to log.",
     "log_format": "Log lines for people, or for programs.",
     "max_concurrent_executions": "WebAssembly actions that run at a time.",
+    "memory_budget_bytes": "About how much memory to take; 0 is a quarter of what there is.",
     "worker_grace_ms": "How long a worker whose connection broke may take to come back.",
+    "workflow_max_steps": "The most steps that a workflow run may take.",
+    "workflow_max_events": "The most events that a workflow run may lead to.",
+    "workflow_steps_per_second": "A workflow run that is faster for long is delayed.",
     "snapshot_events": "Take a snapshot once so many events are new.",
     "log_retention_events": "Events to keep beyond what recovery needs.",
     "log_retention_hours": "Events younger than this are kept as well.",

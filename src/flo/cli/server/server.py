@@ -10,6 +10,7 @@ import msgspec
 from flo.cli.app.command import CommandGroup
 from flo.cli.app.options import GlobalSettings, pass_settings
 from flo.cli.app.output import duration_text, lines, show
+from flo.cli.app.say import say
 from flo.cli.server.flags import config_flags
 from flo.model.errors import Unavailable
 from flo.server.config import FILE_DEFAULT, ServerConfig, load_config
@@ -39,8 +40,13 @@ def server() -> None:
     type=click.Path(path_type=Path),
     help=f"A file with a table [server].  [default: {FILE_DEFAULT}, if there is one]",
 )
+@click.option(
+    "--accept-loss",
+    is_flag=True,
+    help="Start on a data folder that has lost something, once; the log will say so.",
+)
 @config_flags
-def start(file: Path | None, **flags: Any) -> int:
+def start(file: Path | None, accept_loss: bool, **flags: Any) -> int:
     """Start a server, and serve until SIGTERM or Ctrl-C.
 
     A setting is what its flag says, else FLO_SERVER_* in the environment (FLO_SERVER_PORT), else
@@ -49,7 +55,7 @@ def start(file: Path | None, **flags: Any) -> int:
     config = load_config(flags, os.environ, file)
     from flo.server.server import run
 
-    return run(config)
+    return run(config, accept_loss=accept_loss)
 
 
 @server.command("status", examples=["flo server status", "flo server status --format json"])
@@ -85,7 +91,7 @@ def status(settings: GlobalSettings, http_port: int) -> None:
     }
     show(settings.format, value, text=f"{headline}\n{lines(details)}", raw=word)
     if about is None:
-        click.echo(
+        say(
             f"No answer on HTTP port {http_port}, which knows more; is it another --http-port?",
             err=True,
         )

@@ -11,6 +11,7 @@ import click
 from flo.cli.app.derive import operation_command
 from flo.cli.app.options import GlobalSettings
 from flo.cli.app.parameters import Flag
+from flo.cli.app.say import say
 from flo.cli.stream.records import printing
 from flo.model.errors import Unavailable
 from flo.model.ids import BLOCK_MS_MAX
@@ -139,7 +140,7 @@ def _read(
             if not reading.follow or deadline.is_over:
                 raise
             if not is_reported:
-                click.echo(f"Waiting for the server: {problem.message}", err=True)
+                say(f"Waiting for the server: {problem.message}", err=True)
                 is_reported = True
         sleep(RETRY_S)
 

@@ -13,8 +13,9 @@ import click
 
 from flo.cli.app.options import Format
 from flo.cli.app.output import payload_text, show, to_json
-from flo.cli.app.printable import printable
 from flo.cli.app.progress import Progress, progress
+from flo.cli.app.say import say
+from flo.core.printable import printable
 from flo.model.declare.payload import payload_to_json
 from flo.model.storage.records import StreamRecord
 
@@ -41,9 +42,9 @@ class RecordPrinter:
             return
         match self._form:
             case Format.TEXT:
-                click.echo("\n".join(map(record_text, records)))
+                say("\n".join(map(record_text, records)))
             case Format.JSON if self._endless:
-                click.echo("\n".join(to_json(record_json(one), indent=0) for one in records))
+                say("\n".join(to_json(record_json(one), indent=0) for one in records))
             case Format.JSON:
                 self._show_in_array(records)
             case Format.RAW:
@@ -54,15 +55,15 @@ class RecordPrinter:
     def end(self) -> None:
         match self._form:
             case Format.TEXT if not self.count:
-                click.echo(NONE)
+                say(NONE)
             case Format.JSON if not self._endless:
-                click.echo("\n]" if self.count else "[]")
+                say("\n]" if self.count else "[]")
             case _:
                 pass
 
     def _show_in_array(self, records: Sequence[StreamRecord]) -> None:
         text = ",\n".join(f"  {to_json(record_json(record), indent=0)}" for record in records)
-        click.echo((",\n" if self.count else "[\n") + text, nl=False)
+        say((",\n" if self.count else "[\n") + text, nl=False)
 
 
 @contextmanager

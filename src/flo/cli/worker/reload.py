@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeAlias
 
-import click
+from flo.cli.app.say import say
 
 LOOK_S = 1.0
 """How often to look at the files."""
@@ -113,7 +113,7 @@ def _names(changed: Sequence[str]) -> str:
 
 
 def _print(line: str) -> None:
-    click.echo(line, err=True)
+    say(line, err=True)
 
 
 @contextmanager

@@ -42,6 +42,12 @@ LEVELS = ("debug", "info", "warning", "error", "critical")
     type=click.Choice(LEVELS),
     help="The least important lines to log.  [default: what the worker says, else info]",
 )
+@click.option(
+    "--exit-when-stuck/--no-exit-when-stuck",
+    default=None,
+    help="End when every place is held by a handler that does not stop, so that a supervisor "
+    "starts it again.  [default: what the worker says, else yes]",
+)
 @pass_settings
 def run(
     settings: GlobalSettings,
@@ -49,6 +55,7 @@ def run(
     concurrency: int | None,
     reload: bool,
     log_level: str | None,
+    exit_when_stuck: bool | None,
 ) -> int:
     """Run a worker written in Python, until SIGTERM or Ctrl-C.
 
@@ -59,19 +66,24 @@ def run(
     if reload:
         from flo.cli.worker.reload import Reloader
 
-        return Reloader(_command(settings, target, concurrency, log_level), Path.cwd()).run()
+        command = _command(settings, target, concurrency, log_level, exit_when_stuck)
+        return Reloader(command, Path.cwd()).run()
     from flo.worker.loading import load_worker
 
     os.environ.setdefault("FLO_ENDPOINT", settings.address)  # FLO_PORT is known to the CLI alone
     worker = load_worker(target)
     _set_up_logs(log_level)
-    _overrule(worker, settings, concurrency, log_level)
+    _overrule(worker, settings, concurrency, log_level, exit_when_stuck)
     worker.run()
     return 0
 
 
 def _overrule(
-    worker: "BaseWorker", settings: GlobalSettings, concurrency: int | None, log_level: str | None
+    worker: "BaseWorker",
+    settings: GlobalSettings,
+    concurrency: int | None,
+    log_level: str | None,
+    exit_when_stuck: bool | None,
 ) -> None:
     """What flags say counts for more than what the worker was made with."""
     names_server = settings.host is not None or settings.port is not None
@@ -80,11 +92,16 @@ def _overrule(
         namespace=settings.namespace,
         concurrency=concurrency,
         log_level=log_level,
+        exit_when_stuck=exit_when_stuck,
     )
 
 
 def _command(
-    settings: GlobalSettings, target: str, concurrency: int | None, log_level: str | None
+    settings: GlobalSettings,
+    target: str,
+    concurrency: int | None,
+    log_level: str | None,
+    exit_when_stuck: bool | None,
 ) -> list[str]:
     """The same without --reload. With -P, this folder does not hide what is installed."""
     flags = {
@@ -95,6 +112,8 @@ def _command(
         "--log-level": log_level,
     }
     given = [str(word) for flag in flags.items() if flag[1] is not None for word in flag]
+    if exit_when_stuck is not None:
+        given.append("--exit-when-stuck" if exit_when_stuck else "--no-exit-when-stuck")
     return [sys.executable, "-P", "-m", "flo.cli.app.main", "worker", "run", target, *given]
 
 
@@ -102,6 +121,9 @@ def _set_up_logs(level: str | None) -> None:
     """Show what the handlers log, too, unless the module of the worker has configured logging."""
     import logging
 
+    from flo.core.log_lines import PrintableFormatter
     from flo.worker.logs import FORMAT, LEVEL_DEFAULT
 
-    logging.basicConfig(level=(level or LEVEL_DEFAULT).upper(), format=FORMAT, stream=sys.stderr)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(PrintableFormatter(FORMAT))
+    logging.basicConfig(level=(level or LEVEL_DEFAULT).upper(), handlers=[handler])

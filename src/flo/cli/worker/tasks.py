@@ -6,6 +6,7 @@ from flo.cli.app.derive import operation_command, plain_command
 from flo.cli.app.options import GlobalSettings
 from flo.cli.app.output import lines, payload_text, show, time_text
 from flo.cli.app.parameters import Argument, Flag, number_type
+from flo.cli.app.say import say
 from flo.model.ids import ActionName, parse_run_id
 from flo.model.runs import Claim, Complete, Fail, Task, Touch
 
@@ -74,7 +75,7 @@ def await_tasks(settings: GlobalSettings, command: Claim, lease_ms: int | None) 
     raw = "\n".join(task.task_id for task in assigned.tasks)
     show(settings.format, assigned.tasks, text=text, raw=raw)
     if assigned.draining:
-        click.echo(f"Worker {worker_id!r} is draining: there are no more tasks for it", err=True)
+        say(f"Worker {worker_id!r} is draining: there are no more tasks for it", err=True)
 
 
 complete = plain_command(

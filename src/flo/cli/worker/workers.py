@@ -51,9 +51,10 @@ def worker() -> None:
 
 
 def _status_text(worker: WorkerView) -> str:
-    """With what is wrong with its connection, if anything is."""
+    """With what is wrong with it, or with its connection, if anything is."""
     if worker.connection in (None, WorkerConnection.CONNECTED):
-        return worker.status
+        is_stuck = worker.abandoned >= worker.max_concurrency
+        return f"{worker.status} (stuck)" if is_stuck else worker.status
     return f"{worker.status} ({worker.connection})"
 
 
@@ -65,6 +66,7 @@ def _details(worker: WorkerView) -> str:
             "Status": worker.status,
             "Type": worker.worker_type,
             "Current Load": f"{worker.current_load} / {worker.max_concurrency}",
+            "Abandoned": f"{worker.abandoned} handlers do not stop" if worker.abandoned else None,
             "Tasks Completed": worker.tasks_completed,
             "Tasks Failed": worker.tasks_failed,
             "Registered": time_text(worker.registered_at_ms),

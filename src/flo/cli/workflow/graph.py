@@ -7,6 +7,7 @@ import click
 from flo.cli.app.command import FloCommand
 from flo.cli.app.options import Format, GlobalSettings, pass_settings
 from flo.cli.app.output import to_json
+from flo.cli.app.say import say
 from flo.cli.workflow.options import FILE, FILE_HELP, Document, read_document
 from flo.cli.workflow.problems import refused
 from flo.model.errors import Invalid
@@ -51,7 +52,7 @@ def graph(
         raise click.UsageError("give the NAME of a workflow, or a file with -f")
     document = read_document(file) if file is not None else _deployed(settings, name, version)
     definition = _definition(document)
-    click.echo(_drawn(definition, drawing or settings.format).rstrip("\n"))
+    say(_drawn(definition, drawing or settings.format).rstrip("\n"))
 
 
 def _deployed(settings: GlobalSettings, name: str | None, version: str) -> Document:

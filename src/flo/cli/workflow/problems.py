@@ -18,8 +18,9 @@ import msgspec
 from flo.cli.app.errors import REFUSED
 from flo.cli.app.options import GlobalSettings
 from flo.cli.app.output import show
-from flo.cli.app.printable import printable
+from flo.cli.app.say import say
 from flo.cli.workflow.options import Document
+from flo.core.printable import printable
 from flo.model.errors import Invalid
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def print_problems(found: list[dict[str, Any]], document: Document) -> None:
 
     if found:
         problems = msgspec.convert(found, list[Problem])
-        click.echo(printable(problems_text(problems, document)), err=True)
+        say(problems_text(problems, document), err=True)
 
 
 def problems_text(problems: "Sequence[Problem]", document: Document) -> str:

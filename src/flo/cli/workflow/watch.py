@@ -20,8 +20,9 @@ import click
 from flo.cli.app.command import FloCommand
 from flo.cli.app.options import Format, GlobalSettings, pass_settings
 from flo.cli.app.output import NOTHING, payload_text, time_text, to_json
-from flo.cli.app.printable import printable
-from flo.cli.workflow.executions import detail_text, place_text, run_value
+from flo.cli.app.say import say
+from flo.cli.workflow.progress import detail_text, place_text, run_value
+from flo.core.printable import printable
 from flo.model.errors import TimedOut, Unavailable
 from flo.model.executions.history import HistoryView
 from flo.model.ids import RunId
@@ -70,7 +71,7 @@ def watch(settings: GlobalSettings, run: RunId) -> None:
                 read = partial(history.entries_up_to, view.history_count)
                 for entry in retrying(line, read):
                     line.hide()
-                    click.echo(_entry_text(settings.format, entry))
+                    say(_entry_text(settings.format, entry))
                 line.show(view)
     _show_end(settings, view)
 
@@ -99,7 +100,7 @@ def retrying(line: "StatusLine", ask: Callable[[], _Answer]) -> _Answer:
                 raise
             if not is_reported:
                 line.hide()
-                click.echo(f"Waiting for the server: {error.message}", err=True)
+                say(f"Waiting for the server: {error.message}", err=True)
             is_reported = True
             time.sleep(RETRY_S)
 
@@ -191,7 +192,7 @@ def _show_end(settings: GlobalSettings, run: WorkflowRunView) -> None:
     from flo.client.handles.execution import WorkflowUnsuccessful
 
     if settings.format is Format.JSON:
-        click.echo(to_json(run_value(run), indent=-1))
+        say(to_json(run_value(run), indent=-1))
     if run.status is not WorkflowStatus.COMPLETED:
         unsuccessful = WorkflowUnsuccessful(run)
         unsuccessful.add_note(f"See why with: flo workflow explain {run.run_id}")
@@ -202,7 +203,7 @@ def _show_end(settings: GlobalSettings, run: WorkflowRunView) -> None:
         raise unsuccessful
     if settings.format is Format.TEXT:
         output = payload_text(run.output)
-        click.echo(printable(f"{run.run_id} is {run.status}{f': {output}' if output else ''}"))
+        say(f"{run.run_id} is {run.status}{f': {output}' if output else ''}")
 
 
 def _progress(run: WorkflowRunView) -> str:

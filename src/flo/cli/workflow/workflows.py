@@ -5,29 +5,28 @@ import click
 from flo.cli.app.command import CommandGroup
 from flo.cli.app.derive import NOTHING_IS_ASKED, list_command, plain_command
 from flo.cli.app.options import GlobalSettings, pass_settings
-from flo.cli.app.output import Columns, show, time_text
+from flo.cli.app.output import Columns, enabled_text, show, time_text
+from flo.cli.workflow.definition import definition
 from flo.cli.workflow.executions import RUN_COMMANDS
 from flo.cli.workflow.graph import graph
 from flo.cli.workflow.options import VERSION, file_option, read_document, strict_option
 from flo.cli.workflow.problems import print_problems, refused, show_validation
+from flo.cli.workflow.progress import DIGEST_SHOWN
 from flo.cli.workflow.watch import watch
 from flo.model.errors import Invalid
 from flo.model.workflows import (
     DeleteWorkflow,
     DisableWorkflow,
     EnableWorkflow,
-    GetWorkflow,
     ListWorkflows,
     WorkflowItem,
 )
-
-DIGEST_SHOWN = 12
 
 WORKFLOW_COLUMNS: Columns[WorkflowItem] = {
     "NAME": lambda workflow: workflow.name,
     "VERSION": lambda workflow: workflow.version,
     "VERSIONS": lambda workflow: len(workflow.versions),
-    "ENABLED": lambda workflow: "yes" if workflow.enabled else "no",
+    "ENABLED": lambda workflow: enabled_text(workflow),
     "LIVE RUNS": lambda workflow: workflow.live_runs,
     "CREATED": lambda workflow: time_text(workflow.created_at_ms),
     "DEFINITION": lambda workflow: workflow.definition[:DIGEST_SHOWN],
@@ -51,11 +50,18 @@ def workflow() -> None:
     """Deploy workflows, start them, see where their runs are."""
 
 
-@workflow.command("create", examples=["flo workflow create -f process-order.yaml"])
+@workflow.command(
+    "create",
+    examples=[
+        "flo workflow create -f process-order.yaml",
+        "flo workflow create -f process-order.yaml --strict",
+    ],
+)
 @file_option
+@strict_option
 @pass_settings
-def create(settings: GlobalSettings, file: str) -> None:
-    """Deploy a definition; warnings go to stderr.
+def create(settings: GlobalSettings, file: str, strict: bool) -> None:
+    """Deploy a definition; warnings go to stderr. With --strict, a warning is an error.
 
     The same text again changes nothing. Another text needs another version: runs that are under
     way keep theirs.
@@ -63,7 +69,7 @@ def create(settings: GlobalSettings, file: str) -> None:
     document = read_document(file)
     with settings.connect() as flo:
         try:
-            deployed = flo.workflows.create(document.text)
+            deployed = flo.workflows.create(document.text, strict=strict)
         except Invalid as error:
             raise refused(error, document) from error
     print_problems(deployed.problems, document)
@@ -99,20 +105,7 @@ workflow.add(
         none="no workflows",
         examples=["flo workflow list", "flo workflow list --format json"],
     ),
-    plain_command(
-        "definition",
-        GetWorkflow,
-        "name",
-        VERSION,
-        text=lambda view: view.text.rstrip("\n"),
-        raw=lambda view: view.text.encode(),
-        examples=[
-            "flo workflow definition process-order",
-            "flo workflow definition process-order --version 1.0.0",
-        ],
-        aliases=["def", "show"],
-        help="Print the definition of the workflow NAME, as it was deployed.",
-    ),
+    definition,
     plain_command(
         "enable",
         EnableWorkflow,

@@ -8,9 +8,11 @@ from flo.client.events import Events
 from flo.client.groups import ConsumerGroup
 from flo.client.handles.execution import WorkflowHandle
 from flo.client.handles.invocation import Invocation
+from flo.client.handles.pipeline import PipelineHandle
 from flo.client.handles.transaction import KvTransaction
 from flo.client.kv import Kv
 from flo.client.namespaces import Namespaces
+from flo.client.pipelines import Pipelines
 from flo.client.plans import Plans
 from flo.client.proxies.proxy import blocking
 from flo.client.schedules import Schedules
@@ -23,6 +25,8 @@ BlockingActions = blocking(Actions)
 BlockingWorkers = blocking(Workers)
 BlockingWorkflowHandle = blocking(WorkflowHandle)
 BlockingWorkflows = blocking(Workflows)
+BlockingPipelineHandle = blocking(PipelineHandle)
+BlockingPipelines = blocking(Pipelines)
 BlockingSchedules = blocking(Schedules)
 BlockingPlans = blocking(Plans)
 BlockingEvents = blocking(Events)

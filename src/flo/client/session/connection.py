@@ -8,8 +8,9 @@ from typing import NamedTuple, TypeAlias, cast
 
 from flo.client.arguments.refusals import about_arguments, unsendable
 from flo.client.session.keepalive import NO_PINGS, Keepalive, PingPolicy
+from flo.client.session.numbers import RequestNumbers
 from flo.client.session.outbox import Outbox, PendingCall
-from flo.model.errors import Corrupt, FloError, Rejected, TimedOut, Unavailable
+from flo.model.errors import Corrupt, FloError, Overloaded, Rejected, TimedOut, Unavailable
 from flo.wire.codec import Answer
 from flo.wire.connection import ClientEnd
 from flo.wire.opcodes import BATCH_FORM_OF, PING, Ping
@@ -31,7 +32,8 @@ class ClientConnection(asyncio.Protocol):
 
     `on_room` is called when there is room to send again, `on_lost` once when the connection has
     ended: the calls in flight are then the owner's to repeat or to give up. `on_silent` is called
-    while calls wait and not even pings are answered.
+    while calls wait and not even pings are answered. `on_overloaded` is given the calls that the
+    server had no room for, and has not begun with.
     """
 
     def __init__(
@@ -40,12 +42,16 @@ class ClientConnection(asyncio.Protocol):
         on_room: Callable[[], None],
         on_lost: Lost,
         on_silent: Callable[["ClientConnection"], None],
+        on_overloaded: Callable[[list[PendingCall], Overloaded], None],
         pings: PingPolicy = NO_PINGS,
+        numbers: RequestNumbers | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._end = ClientEnd(client)
+        self._end = ClientEnd(client, pings.dead_after_ms)
+        self._numbers = numbers or RequestNumbers()
         self._on_room = on_room
         self._on_lost = on_lost
+        self._on_overloaded = on_overloaded
         self._transport: asyncio.Transport | None = None
         self._frames: dict[int, Frame] = {}
         self._hello_id = 0
@@ -155,14 +161,16 @@ class ClientConnection(asyncio.Protocol):
         form = batch[0].form
         if len(batch) > 1:
             form = BATCH_FORM_OF[form.request]
+        now_s = self._loop.time()
         try:
-            request_id, frame = self._end.request(form, [call.message for call in batch])
+            keys = self._numbers.keys_of(batch, now_s)
+            request_id, frame = self._end.request(form, [call.message for call in batch], keys)
         except (FloError, TypeError, ValueError, OverflowError, RecursionError) as error:
             if len(batch) > 1:
                 return b"".join(self._frame([call]) for call in batch)
             batch[0].refuse(error if isinstance(error, FloError) else unsendable(error))
             return b""
-        self._frames[request_id] = Frame(batch, self._loop.time())
+        self._frames[request_id] = Frame(batch, now_s)
         return frame
 
     def _welcome(self, answers: list[Answer] | FloError) -> None:
@@ -201,7 +209,9 @@ class ClientConnection(asyncio.Protocol):
             future = call.future
             if future.done():  # the caller has gone
                 continue
-            if isinstance(answer, FloError):
+            if isinstance(answer, Overloaded):
+                self._on_overloaded([call], answer)
+            elif isinstance(answer, FloError):
                 future.set_exception(answer)
             else:
                 future.set_result(answer)
@@ -212,6 +222,9 @@ class ClientConnection(asyncio.Protocol):
         if len(calls) > 1 and isinstance(error, Rejected):
             assert self._transport is not None
             self._transport.write(b"".join(self._frame([call]) for call in calls))
+            return
+        if isinstance(error, Overloaded):
+            self._on_overloaded(calls, error)
             return
         for call in calls:
             call.refuse(about_arguments(error))

@@ -17,9 +17,11 @@ class PingPolicy(NamedTuple):
 
     interval_s: float = 1.0
     silence_s_max: float = 4.0
+    dead_after_ms: int = 15_000
+    """When the server may take a worker for dead from which nothing comes; 0 is never."""
 
 
-NO_PINGS = PingPolicy(interval_s=inf)
+NO_PINGS = PingPolicy(interval_s=inf, dead_after_ms=0)
 
 
 class Keepalive:

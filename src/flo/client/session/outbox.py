@@ -11,9 +11,9 @@ from typing import Any
 
 from flo.client.payloads.records import length_of
 from flo.model.base import Message
-from flo.model.declare.operation import may_repeat
 from flo.model.groups import ReadGroup
 from flo.model.kv import PutKey
+from flo.model.pipelines.work import AwaitNode, NextInput, ReportBatch
 from flo.model.runs import Claim, Complete, Invoke
 from flo.model.streams import Append
 from flo.model.workers import ResumeWorker
@@ -29,20 +29,31 @@ LENGTHS: dict[type[Message], Callable[[Any], int]] = {
     Append: lambda message: sum(map(length_of, message.records)),
     PutKey: lambda message: len(message.key) + len(message.value),
     StartWorkflow: lambda message: len(message.input),
+    ReportBatch: lambda message: len(message.meta),
 }
 """About how many bytes a message of a batch form takes."""
 assert LENGTHS.keys() == BATCH_FORM_OF.keys()
 
 FIRST = FORM_OF[ResumeWorker].opcode
 """Sent before all others: what a worker still holds is known before it reports or asks for more."""
-LAST = frozenset({FORM_OF[Claim].opcode, FORM_OF[ReadGroup].opcode})
+LAST = frozenset(FORM_OF[one].opcode for one in (Claim, ReadGroup, AwaitNode, NextInput))
 """Sent after all others: they ask for work, which reports of the same turn may make ready."""
 
 
 class PendingCall:
     """One message on its way: what is asked, who waits, and until when."""
 
-    __slots__ = ("deadline_s", "form", "future", "message", "once")
+    __slots__ = (
+        "deadline_s",
+        "form",
+        "future",
+        "key",
+        "message",
+        "number",
+        "once",
+        "refusals",
+        "sent_at_s",
+    )
 
     def __init__(
         self,
@@ -51,17 +62,21 @@ class PendingCall:
         future: asyncio.Future[Any],
         deadline_s: float,
         once: bool,
+        key: str | None = None,
     ) -> None:
         self.form = form
         self.message = message
         self.future = future
         self.deadline_s = deadline_s
         self.once = once
-
-    @property
-    def may_be_repeated(self) -> bool:
-        """Whether it may be sent again when its connection has broken."""
-        return not self.once and may_repeat(self.message)
+        self.refusals = 0
+        """How often the server had no room for it."""
+        self.key = key
+        """What the user tells it from all others by."""
+        self.number: int | None = None
+        """What the session tells it from all others by, from when it is first sent."""
+        self.sent_at_s: float | None = None
+        """When it was first sent."""
 
     def refuse(self, error: Exception) -> None:
         if not self.future.done():

@@ -1,8 +1,9 @@
-"""Calls that outlive a connection: deadlines, reconnects, what may be repeated.
+"""Calls that outlive a connection: deadlines, reconnects, repetition.
 
     call ──▸ outbox ──flush, once a turn──▸ connection ──▸ answer
                ▲                                │
-               └──── repeatable ──── lost ──────┴──▸ refused: it may have been done
+               ├──── sent again ──── lost ──────┼──▸ refused: it may have been done
+               └──── later ──── overloaded ─────┘
 
 A session connects with its first call, and tries again for as long as a call waits. Whoever must
 say something on every new connection before all others does so in `on_connected`. When calls wait
@@ -17,10 +18,13 @@ from typing import Protocol, cast
 
 from flo.aio.deadlines import DeadlineTimer
 from flo.aio.flush import Flush
+from flo.client.session.chosen_keys import chosen_key_of
 from flo.client.session.connection import ClientConnection
 from flo.client.session.keepalive import PingPolicy
 from flo.client.session.logs import ConnectionLog
+from flo.client.session.numbers import RequestNumbers, draw_session, may_send_again
 from flo.client.session.outbox import Outbox, PendingCall
+from flo.client.session.overload import PutOffCalls
 from flo.client.session.transport import Connect
 from flo.model.declare.operation import Command, Query, R
 from flo.model.errors import FloError, Rejected, TimedOut, Unavailable
@@ -53,6 +57,7 @@ class Session:
         delay_s_max: float = DELAY_S_MAX,
         rng: Callable[[], float] = random.random,
         pings: PingPolicy = PINGS_DEFAULT,
+        draw_session: Callable[[], int] = draw_session,
     ) -> None:
         self.timeout_s = timeout_s
         self.on_connected: dict[Callable[[], None], None] = {}
@@ -65,6 +70,7 @@ class Session:
         self._rng = rng
         self._log = ConnectionLog(address, delay_s_max)
         self._pings = pings
+        self._draw_session = draw_session
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
         self._attempts = 0
@@ -74,19 +80,26 @@ class Session:
     def _reset(self) -> None:
         self._connect_lock = asyncio.Lock()
         self._outbox = Outbox()
+        self._numbers = RequestNumbers(self._draw_session)
         self._timer = DeadlineTimer(self._expire)
         self._connection: ClientConnection | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._replacing: asyncio.Task[None] | None = None
         self._flush = Flush(self._send)
+        self._later = PutOffCalls(self._send_again, self._rng)
 
     def call(
-        self, message: Command[R] | Query[R], *, timeout_s: float | None = None, once: bool = False
+        self,
+        message: Command[R] | Query[R],
+        *,
+        timeout_s: float | None = None,
+        once: bool = False,
     ) -> asyncio.Future[R]:
         """The reply, or the refusal as an error, in time and over as many connections as it takes.
 
-        The time is that of the client, and for a long poll also what it may wait. What may not be
-        repeated, or is to be sent `once`, is sent once at most: if its connection breaks, the
+        The time is that of the client, and for a long poll also what it may wait. However often it
+        is sent, it is carried out once: the server knows it by its number, or by the key that was
+        chosen. What is to be sent `once` is sent once at most: if its connection breaks, the
         caller is told that it may or may not have been done.
         """
         loop = asyncio.get_running_loop()
@@ -101,7 +114,8 @@ class Session:
             if form.waits:
                 timeout_s += cast(BlockingMessage, message).block_ms / 1_000
         deadline_s = loop.time() + timeout_s
-        self._outbox.add(PendingCall(form, message, future, deadline_s, once))
+        call = PendingCall(form, message, future, deadline_s, once, chosen_key_of(message))
+        self._outbox.add(call)
         self._timer.set(deadline_s)
         self._flush.soon()
         return future
@@ -121,6 +135,7 @@ class Session:
             if task is not None:
                 task.cancel()
                 await asyncio.wait({task})
+        self._later.send_now()
         for call in self._outbox:
             call.refuse(Unavailable("the client was closed", code="closed"))
         self._outbox.clear_done()
@@ -142,6 +157,11 @@ class Session:
             self._connection.send(self._outbox)
         elif self._outbox and self._connecting is None and not self._closed:
             self._connecting = asyncio.get_running_loop().create_task(self._connect_in_background())
+
+    def _send_again(self, calls: list[PendingCall]) -> None:
+        for call in calls:
+            self._outbox.add(call)
+        self._flush.soon()
 
     async def _connect_in_background(self) -> None:
         try:
@@ -186,7 +206,13 @@ class Session:
     async def _opened(self) -> ClientConnection:
         """A new connection that was answered."""
         connection = ClientConnection(
-            self._client, self._send, self._lost, self._silent, self._pings
+            self._client,
+            self._send,
+            self._lost,
+            self._silent,
+            self._later.put_off,
+            self._pings,
+            self._numbers,
         )
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
@@ -253,10 +279,11 @@ class Session:
 
     def _take_back(self, connection: ClientConnection, problem: FloError) -> None:
         """What was under way on a connection that is no more is repeated, or refused."""
+        now_s = asyncio.get_running_loop().time()
         for call in connection.in_flight():
             if self._closed:
                 call.refuse(Unavailable("the client was closed", code="closed"))
-            elif call.may_be_repeated:
+            elif may_send_again(call, now_s):
                 self._outbox.add(call)
             else:
                 call.refuse(_connection_lost(call, problem))
@@ -281,9 +308,8 @@ class Session:
 
 
 def _connection_lost(call: PendingCall, problem: FloError) -> Unavailable:
-    hint = " (with an idempotency_key it is safe to repeat, and is repeated for you)"
     return Unavailable(
         f"{problem.message}; the {call.form.name} that was under way may or may not have been "
-        f"accepted{hint if call.form.name == 'invoke' else ''}",
+        "accepted",
         code="connection_lost",
     )

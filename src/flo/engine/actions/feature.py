@@ -1,6 +1,6 @@
 """Actions: what the machine knows of them."""
 
-from flo.engine.actions import queries, rules
+from flo.engine.actions import lookups, queries, rules
 from flo.engine.actions.events import (
     ActionRegistered,
 )
@@ -15,6 +15,7 @@ FEATURE = Feature(
     rules=rules_in(rules),
     folds=folds_in(rules),
     queries=queries_in(queries),
+    lookups=lookups.LOOKUPS,
     wakes={
         # it may be limited otherwise now
         ActionRegistered: lambda state, event: [(ACTION, event.namespace, event.action.name)],

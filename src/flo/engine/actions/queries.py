@@ -11,6 +11,7 @@ from flo.engine.lists.paging import page_of
 from flo.engine.state import NO_RUNS, Space, State
 from flo.model.actions import ActionPage, ActionView, GetAction, LimitsView, ListActions
 from flo.model.ids import Namespace
+from flo.model.views.since import since_view
 
 
 def get_action(state: State, query: GetAction, context: Context) -> ActionView:
@@ -46,6 +47,7 @@ def _action_view(namespace: Namespace, space: Space, action: Action) -> ActionVi
         wasm_entrypoint=action.guest.entrypoint if action.guest else None,
         wasm_memory_limit=action.guest.memory_pages if action.guest else None,
         limits=LimitsView(**msgspec.structs.asdict(action.limits)) if action.limits else None,
+        disabled_since=since_view(action.disabled_since),
     )
 
 

@@ -42,3 +42,5 @@ class Action(Record):
     limits: ActionLimits | None = None
     disabled_since: Since | None = None
     """None while it is enabled."""
+    deleted_since: Since | None = None
+    """None while it is there."""

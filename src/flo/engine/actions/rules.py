@@ -20,7 +20,8 @@ from flo.engine.actions.schemas import schema_text
 from flo.engine.context import Context
 from flo.engine.decision import Decision
 from flo.engine.runs.events import RunsRekeyed
-from flo.engine.runs.limits import fit, rekeyed
+from flo.engine.runs.inputs.limit_keys import rekeyed
+from flo.engine.runs.limits import fit
 from flo.engine.state import NO_RUNS, Space, State
 from flo.model.actions import (
     ActionLimits,
@@ -49,14 +50,15 @@ def decide_register(state: State, command: RegisterAction, context: Context) -> 
     known = space.actions.get(command.name)
     _check_version(command, known)
     guest = _guest(state, command)
+    input_schema, output_schema = check_schemas(command)
     action = Action(
         name=command.name,
         timeout_ms=command.timeout_ms,
         max_retries=command.max_retries,
         retry_delay_ms=command.retry_delay_ms,
         description=command.description,
-        input_schema=schema_text(command.input_schema, "the input schema"),
-        output_schema=schema_text(command.output_schema, "the output schema"),
+        input_schema=input_schema,
+        output_schema=output_schema,
         version=known.version + 1 if known else 1,
         enabled=known.enabled if known else True,
         disabled_since=known.disabled_since if known else None,
@@ -71,11 +73,19 @@ def decide_register(state: State, command: RegisterAction, context: Context) -> 
     module = command.wasm_module
     if guest is not None and module is not None and guest.digest not in state.modules:
         events.insert(0, ModuleStored(digest=guest.digest, body=module))
-    if keys := rekeyed(space, action):
+    if keys := rekeyed(space, action, context):
         events.append(
             RunsRekeyed(namespace=command.namespace, action=action.name, keys=tuple(keys))
         )
     return Decision(Registered(name=action.name, version=action.version), tuple(events))
+
+
+def check_schemas(command: RegisterAction) -> tuple[str | None, str | None]:
+    """The schemas as they are kept: of the input, of the output."""
+    return (
+        schema_text(command.input_schema, "the input schema"),
+        schema_text(command.output_schema, "the output schema"),
+    )
 
 
 def decide_delete(state: State, command: DeleteAction, context: Context) -> Decision:
@@ -107,7 +117,7 @@ def apply_registered(state: State, event: ActionRegistered) -> None:
     space.deleted.pop(event.action.name, None)
     if known is not None:
         state.let_go_of(known)
-        fit(space, event.action.name)
+        fit(state, space, event.action.name)
 
 
 def apply_deleted(state: State, event: ActionDeleted) -> None:
@@ -115,7 +125,7 @@ def apply_deleted(state: State, event: ActionDeleted) -> None:
     action = space.actions.pop(event.name)
     space.departures.pop(event.name, None)
     if space.tallies.get(event.name, NO_RUNS).live:
-        space.deleted[event.name] = action
+        space.deleted[event.name] = replace(action, deleted_since=state.since())
     else:
         state.let_go_of(action)
 

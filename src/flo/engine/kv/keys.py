@@ -7,12 +7,17 @@ from sortedcontainers import SortedDict
 from flo.engine.kv.records import KeyValue
 from flo.model.ids import Key
 
+KEY_LENGTH = 512
+"""About how many bytes of memory a key takes besides its value and its name."""
+
 
 class Keys:
     def __init__(self) -> None:
         self._values: SortedDict[Key, KeyValue] = SortedDict()
         self.version = 0
         """The number of the newest change."""
+        self.length = 0
+        """About how many bytes of memory they take."""
 
     def __len__(self) -> int:
         return len(self._values)
@@ -34,10 +39,15 @@ class Keys:
         return value
 
     def put(self, key: Key, value: KeyValue) -> None:
+        before = self._values.get(key)
+        self.length += _length(value)
+        self.length += KEY_LENGTH + len(key) if before is None else -_length(before)
         self._values[key] = value
 
     def remove(self, key: Key) -> KeyValue:
-        return self._values.pop(key)
+        removed = self._values.pop(key)
+        self.length -= KEY_LENGTH + len(key) + _length(removed)
+        return removed
 
     def with_prefix(self, prefix: str, after: Key | None) -> Iterator[Key]:
         """The keys that begin so, in order, after one of them."""
@@ -47,3 +57,7 @@ class Keys:
                 return
             if key != after:
                 yield key
+
+
+def _length(value: KeyValue) -> int:
+    return len(value.value) + sum(len(older.value) for older in value.history)

@@ -6,7 +6,7 @@ that was deleted and made again is a new one: its finished runs are filed under 
 
 from flo.engine.context import Context
 from flo.engine.decision import Decision
-from flo.engine.due import GROUP, KEY, RUN, SCHEDULE, WORKFLOW
+from flo.engine.due import GROUP, KEY, PIPELINE, PIPELINE_NODE, RUN, SCHEDULE, WORKFLOW
 from flo.engine.namespaces.events import NamespaceCreated, NamespaceDeleted
 from flo.engine.state import Space, State
 from flo.engine.workers.events import WorkerLeft
@@ -34,13 +34,15 @@ def decide_delete(state: State, command: DeleteNamespace, context: Context) -> D
         space.streams,
         space.kv,
         space.workflows,
+        space.pipelines,
     )
     if not command.force and any(contents):
         raise Conflict(
             f"namespace {command.name!r} has {len(space.actions)} actions, {len(space.runs)} live "
             f"runs, {len(space.workers)} workers, {len(space.streams)} streams, "
-            f"{len(space.kv)} keys and {len(space.workflows)} workflows: it is deleted, and "
-            "all of them with it, only with force",
+            f"{len(space.kv)} keys, {len(space.workflows)} workflows and "
+            f"{len(space.pipelines.live)} pipelines: it is deleted, and all of them with it, "
+            "only with force",
             code="namespace_not_empty",
         )
     return Decision(
@@ -70,6 +72,12 @@ def apply_deleted(state: State, event: NamespaceDeleted) -> None:
     for name, stream in space.streams.items():
         for group in stream.groups:
             state.due.clear((GROUP, event.name, name, group))
+    for pipeline_id, pipeline in space.pipelines.live.items():
+        state.due.clear((PIPELINE, event.name, pipeline_id))
+        for node in pipeline.nodes:
+            state.due.clear((PIPELINE_NODE, event.name, pipeline_id, node))
+        state.journals.discard(pipeline.journal)
+    state.journals.difference_update(space.pipelines.ended)
 
 
 def has_namespace(state: State, name: Namespace) -> bool:

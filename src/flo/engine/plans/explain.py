@@ -5,13 +5,16 @@ from collections.abc import Iterator
 from flo.engine.context import Context
 from flo.engine.plans.monitors import MonitorKey
 from flo.engine.state import Space
-from flo.model.explain import Cause, CauseCode
+from flo.model.explain import Cause, CauseCode, since_when
+from flo.model.storage.since import Since
 from flo.workflow.plan.breaker import BreakerPhase
 from flo.workflow.plan.monitor import ExecutorState
 
 
-def causes_of_plan(space: Space, key: MonitorKey, context: Context) -> Iterator[Cause]:
-    """A cause for each executor that may not be called now."""
+def causes_of_plan(
+    space: Space, key: MonitorKey, since: Since | None, context: Context
+) -> Iterator[Cause]:
+    """A cause for each executor that may not be called now; `since` is when one was last."""
     monitor = context.volatile.monitors.get(key)
     if monitor is None:
         return
@@ -32,16 +35,17 @@ def causes_of_plan(space: Space, key: MonitorKey, context: Context) -> Iterator[
                 facts=facts,
             )
         elif not state.rate.may_call(now_ms):
-            yield _over_its_rate(state, facts, advice, now_ms)
+            yield _over_its_rate(state, since, facts, advice, now_ms)
 
 
 def _over_its_rate(
-    state: ExecutorState, facts: dict[str, str], advice: list[str], now_ms: int
+    state: ExecutorState, since: Since | None, facts: dict[str, str], advice: list[str], now_ms: int
 ) -> Cause:
     return Cause(
         code=CauseCode.EXECUTOR_RATE_LIMIT,
         text=f"The rate limit of executor {facts['executor']!r} of plan {facts['plan']!r} is used "
         "up.",
+        **since_when(since),
         next_at_ms=state.rate.next_at_ms(now_ms),
         advice=advice,
         facts=dict(facts),

@@ -17,6 +17,8 @@ from flo.engine.context import Context
 from flo.engine.decision import Decision
 from flo.engine.due import RUN
 from flo.engine.runs.events import RunClaimed
+from flo.engine.runs.inputs.fill import assigned
+from flo.engine.runs.inputs.spill import input_address
 from flo.engine.runs.queue import lane_key
 from flo.engine.runs.records import Run
 from flo.engine.state import Space, State
@@ -29,9 +31,12 @@ from flo.model.ids import (
     ActionName,
     Labels,
     Namespace,
+    RunId,
     run_id_of,
 )
-from flo.model.runs import Assigned, Claim, RunStatus, Task
+from flo.model.runs import PENDING, RUNNING, Assigned, Claim, Task
+from flo.model.storage.archive import ArchiveAddress
+from flo.model.storage.payloads import StoredPayload
 from flo.workflow.plan.rate import Rate
 
 PAYLOADS_PER_CLAIM_LENGTH_MAX = 4 * 1024 * 1024
@@ -39,8 +44,6 @@ HELD_PER_WORKER_MAX = 10_000
 """What a worker holds is given up in one commit when it leaves."""
 GUEST_GRACE_MS = 10_000
 LISTED_MAX = 10
-FULL_RETRY_MS = 100
-"""A claim of a worker that holds as much as it may is asked again after this."""
 
 
 def decide_claim(state: State, command: Claim, context: Context) -> Decision:
@@ -50,6 +53,7 @@ def decide_claim(state: State, command: Claim, context: Context) -> Decision:
         return Decision(Assigned(draining=True))
     labels = worker.labels if worker else None
     tasks: list[Task] = []
+    stored: dict[RunId, ArchiveAddress] = {}
     events: list[Event] = []
     length = 0
     if worker is not None:
@@ -57,7 +61,10 @@ def decide_claim(state: State, command: Claim, context: Context) -> Decision:
     limit = min(command.max_tasks, _room(state, command))
     ready = _ready_runs(space, command, labels, context)
     for run in islice(ready, limit):
-        action = space.settings(run.action)
+        action, payload = space.settings(run.action), run.input
+        if isinstance(payload, StoredPayload):
+            stored[run.run_id] = input_address(space, run)
+            length, payload = length + payload.length, b""
         lease_ms = _lease_ms(action)
         lease_expires_at_ms = context.now_ms + lease_ms if lease_ms else None
         events.append(
@@ -74,20 +81,24 @@ def decide_claim(state: State, command: Claim, context: Context) -> Decision:
             Task(
                 task_id=run.run_id,
                 task_type=run.action,
-                payload=run.input,
+                payload=payload,
                 created_at_ms=run.created_at_ms,
                 attempt=run.attempt + 1,
                 lease_expires_at_ms=lease_expires_at_ms,
                 timeout_ms=action.timeout_ms,
             )
         )
-        length += len(run.input)
+        length += len(payload)
         if length > PAYLOADS_PER_CLAIM_LENGTH_MAX:
             break
     observations: list[Observation] = list(_begun(space, command.namespace, tasks))
     if worker is not None:
-        observations.append(WorkerHeard(namespace=command.namespace, worker_id=command.worker_id))
-    return Decision(Assigned(tasks=tasks), tuple(events), tuple(observations))
+        heard = WorkerHeard(
+            namespace=command.namespace, worker_id=command.worker_id, position=state.position
+        )
+        observations.append(heard)
+    reply = assigned(command, tasks, stored) if stored else Assigned(tasks=tasks)
+    return Decision(reply, tuple(events), tuple(observations))
 
 
 def _check_registered(worker: Worker, command: Claim) -> None:
@@ -112,11 +123,11 @@ def _listed(names: Sequence[ActionName]) -> str:
 def apply_claimed(state: State, event: RunClaimed) -> None:
     space = state.spaces[event.namespace]
     run = space.runs[event.run_id]
-    assert run.status is RunStatus.PENDING
+    assert run.status is PENDING
     space.queues[run.action].take(run.labels, run.priority, run.number)
     space.runs[run.run_id] = replace(
         run,
-        status=RunStatus.RUNNING,
+        status=RUNNING,
         attempt=event.attempt,
         worker_id=event.worker_id,
         started_at_ms=event.at_ms,
@@ -132,13 +143,8 @@ def apply_claimed(state: State, event: RunClaimed) -> None:
 
 
 def free_at_ms(state: State, claim: Claim, now_ms: int, volatile: VolatileState) -> int | None:
-    """When a claim that found nothing may find something, though no run becomes ready.
-
-    The worker has room again, or an action may begin a run as far as its rate is concerned.
-    """
+    """When an action may begin a run again as far as its rate is concerned."""
     space = state.space(claim.namespace)
-    if _is_full(space, claim):
-        return now_ms + FULL_RETRY_MS
     times = [
         rate.next_at_ms(now_ms)
         for name in claim.actions
@@ -173,7 +179,7 @@ def _room(state: State, command: Claim) -> int:
     return max(0, room)
 
 
-def _is_full(space: Space, claim: Claim) -> bool:
+def is_full(space: Space, claim: Claim) -> bool:
     """Whether a worker holds as many tasks as it was registered for."""
     worker = space.workers.get(claim.worker_id)
     held = space.held.get(claim.worker_id, ())

@@ -4,15 +4,16 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from flo.engine.actions.records import Action
 from flo.engine.actions.rules import named_action
 from flo.engine.context import Context
 from flo.engine.dead_letters import chosen
 from flo.engine.decision import Decision
 from flo.engine.runs.events import RunPurged, RunRevived
-from flo.engine.runs.limits import enter_queue, limit_key_of
+from flo.engine.runs.inputs.fill import bytes_in_memory
+from flo.engine.runs.inputs.limit_keys import found_limit_key
+from flo.engine.runs.limits import enter_queue
 from flo.engine.runs.lookups import ended_run, found_dead
-from flo.engine.runs.records import ARCHIVE_KIND, Run
+from flo.engine.runs.records import Run, address_in_archive
 from flo.engine.state import Space, State
 from flo.model.errors import Conflict, NotFound, TooLarge
 from flo.model.ids import ActionName, RunId, run_id_of
@@ -30,7 +31,11 @@ def decide_requeue(state: State, command: RequeueDeadRuns, context: Context) -> 
     if command.ids is not None and len(fitting) < len(runs):
         raise TooLarge(f"{len(runs)} runs are too large to be requeued at once: name fewer")
     revived = tuple(
-        RunRevived(namespace=command.namespace, run=_revived(run, action, context), was=run.status)
+        RunRevived(
+            namespace=command.namespace,
+            run=_revived(run, found_limit_key(space, action, run, context), context),
+            was=run.status,
+        )
         for run in fitting
     )
     more = more or len(fitting) < len(runs)
@@ -60,7 +65,7 @@ def apply_revived(state: State, event: RunRevived) -> None:
         space.run_keys.revive((run.action, run.idempotency_key), run.run_id)
     _uncount(space, run.action, event.was)
     space.tallies[run.action].pending += 1
-    enter_queue(space, run)
+    enter_queue(state, space, run)
 
 
 def apply_purged(state: State, event: RunPurged) -> None:
@@ -75,7 +80,7 @@ def address_of(state: State, event: RunRevived | RunPurged) -> ArchiveAddress:
     """Where the archive has the dead letter."""
     run = event.run if isinstance(event, RunRevived) else event
     archive_name = state.spaces[event.namespace].archive_name
-    return ArchiveAddress(ARCHIVE_KIND, archive_name, run.action, run.number)
+    return address_in_archive(archive_name, run.action, run.number)
 
 
 def _dead_runs(
@@ -102,7 +107,7 @@ def _named(
         yield found
 
 
-def _revived(run: Run, action: Action, context: Context) -> Run:
+def _revived(run: Run, limit_key: str | None, context: Context) -> Run:
     """Another life: all retries again, but attempts are numbered on, so that none is met twice."""
     return replace(
         run,
@@ -114,7 +119,7 @@ def _revived(run: Run, action: Action, context: Context) -> Run:
         lease_expires_at_ms=None,
         finished_at_ms=None,
         dead_lettered=False,
-        limit_key=limit_key_of(action, run.input),
+        limit_key=limit_key,
         timing=None,
     )
 
@@ -131,7 +136,7 @@ def _within_length(runs: Sequence[Run]) -> Sequence[Run]:
     """As many as one append may carry, and at least one."""
     length = 0
     for count, run in enumerate(runs, 1):
-        length += len(run.input)
+        length += len(bytes_in_memory(run.input))
         if length > INPUTS_PER_REQUEUE_LENGTH_MAX:
             return runs[:count]
     return runs

@@ -10,6 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from flo.engine.due import RUN
+from flo.engine.lists.subjects import tags_of_subject
 from flo.engine.runs.events import RunCancelled, RunCompleted, RunFailed, RunTimedOut
 from flo.engine.runs.limits import give_back_permit, leave_queue
 from flo.engine.runs.records import ARCHIVE_KIND, Attempt, Run, Timing
@@ -17,7 +18,7 @@ from flo.engine.state import Space, State
 from flo.engine.workers.rules import count_run
 from flo.model.errors import CANCELLED_CODE
 from flo.model.ids import TEXT_LENGTH_MAX, Namespace, RunId
-from flo.model.runs import RunStatus
+from flo.model.runs import COMPLETED, RUNNING, RunStatus
 from flo.model.storage.archive import Archived
 from flo.model.views.attempts import AttemptEnd
 
@@ -46,6 +47,7 @@ def archived_run(space: Space, run: Run) -> Archived:
         body=_encode(run),
         dead=run.dead_lettered,
         sequence=run.sequence,
+        tags=tags_of_subject(run.subject),
     )
 
 
@@ -56,13 +58,14 @@ def finished_run(state: State, event: RunEnd) -> Run:
         case RunCompleted(at_ms=at_ms, output=output, outcome=outcome, timing=timing):
             return replace(
                 run,
-                status=RunStatus.COMPLETED,
+                status=COMPLETED,
                 output=output,
                 outcome=outcome,
                 error=None,
                 error_code=None,
                 retryable=None,
                 finished_at_ms=at_ms,
+                since_position=state.position,
                 timing=timing,
             )
         case RunCancelled(at_ms=at_ms, reason=reason):
@@ -73,8 +76,10 @@ def finished_run(state: State, event: RunEnd) -> Run:
                 error_code=CANCELLED_CODE,
                 retryable=None,
                 finished_at_ms=at_ms,
+                since_position=state.position,
                 is_delayed=False,
                 attempts=_attempts_of_cancelled(run, at_ms, reason),
+                cancelled_by=state.by,
             )
         case RunFailed(dead_lettered=dead_lettered, retryable=retryable):
             status = RunStatus.FAILED
@@ -87,6 +92,7 @@ def finished_run(state: State, event: RunEnd) -> Run:
         error_code=event.error_code,
         retryable=retryable,
         finished_at_ms=event.at_ms,
+        since_position=state.position,
         dead_lettered=dead_lettered,
         attempts=attempts_after(
             run,
@@ -135,7 +141,7 @@ def apply_cancelled(state: State, event: RunCancelled) -> None:
         if run.is_delayed:
             state.due.clear((RUN, event.namespace, event.run_id))
         else:
-            leave_queue(space, run)
+            leave_queue(state, space, run)
     space.tallies[run.action].cancelled += 1
     _finish(state, event.namespace, run)
 
@@ -146,7 +152,7 @@ def release_lease(
     """The worker holds the run no more; `failed` None counts neither for nor against it."""
     space = state.spaces[namespace]
     run = space.runs[run_id]
-    assert run.status is RunStatus.RUNNING
+    assert run.status is RUNNING
     assert run.worker_id is not None
     held = space.held[run.worker_id]
     del held[run_id]
@@ -155,7 +161,7 @@ def release_lease(
     if run.lease_expires_at_ms is not None:
         state.due.clear((RUN, namespace, run_id))
     space.tallies[run.action].running -= 1
-    give_back_permit(space, run)
+    give_back_permit(state, space, run)
     if failed is not None:
         count_run(space, run.worker_id, run.action, at_ms, failed=failed)
     return run

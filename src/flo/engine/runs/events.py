@@ -1,6 +1,6 @@
 """What the log remembers of runs."""
 
-from flo.engine.runs.records import LateReport, Run, Timing
+from flo.engine.runs.records import LateReport, Run, RunCause, Timing
 from flo.model.base import Event
 from flo.model.ids import (
     ActionName,
@@ -119,6 +119,8 @@ class LateReportNoted(Event):
     run_id: RunId
     attempt: int
     report: LateReport
+    cause: RunCause | None = None
+    """The step that had called the run."""
 
 
 class RunRevived(Event):

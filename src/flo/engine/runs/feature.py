@@ -4,6 +4,7 @@ from flo.engine.actions.rates import observe_begun
 from flo.engine.due import RUN
 from flo.engine.feature import Feature, folds_in, queries_in, reactions_in, rules_in
 from flo.engine.kv.rules import changes_length
+from flo.engine.namespaces.events import NamespaceDeleted
 from flo.engine.runs import (
     claims,
     dead_letters,
@@ -21,10 +22,12 @@ from flo.engine.runs.events import (
     RunCompleted,
     RunFailed,
     RunPurged,
+    RunQueued,
     RunRevived,
     RunTimedOut,
 )
 from flo.engine.runs.explain import query
+from flo.engine.runs.inputs import spill
 from flo.engine.runs.snapshot import SNAPSHOT
 from flo.engine.workers.events import RunsBegun
 from flo.model.runs import (
@@ -56,6 +59,11 @@ FEATURE = Feature(
     removals={
         RunRevived: dead_letters.address_of,
         RunPurged: dead_letters.address_of,
+    },
+    spills={RunQueued: spill.spill_input},
+    payload_removals={
+        RunPurged: spill.input_purged,
+        NamespaceDeleted: spill.inputs_deleted,
     },
     due={RUN: reports.fall_due},
     observations={RunsBegun: observe_begun},

@@ -36,10 +36,15 @@ def refuse_late(
         run_id=run.run_id,
         attempt=attempt.number,
         report=_late_report(command, context.now_ms),
+        cause=run.cause,
     )
     space = state.spaces[command.namespace]
     is_live = run.run_id in space.runs
-    archived = () if is_live else (archived_run(space, _with_report(run, noted)),)
+    archived = (
+        ()
+        if is_live
+        else (archived_run(space, _with_report(run, noted, context.position_in(state))),)
+    )
     return Decision(refusal, (noted,), archived=archived)
 
 
@@ -48,7 +53,7 @@ def apply_late(state: State, event: LateReportNoted) -> None:
     runs = state.spaces[event.namespace].runs
     run = runs.get(event.run_id)
     if run is not None:
-        runs[run.run_id] = _with_report(run, event)
+        runs[run.run_id] = _with_report(run, event, state.position)
 
 
 def reported_code(command: Fail) -> str:
@@ -92,9 +97,9 @@ def _late_report(command: Complete | Fail, at_ms: int) -> LateReport:
     )
 
 
-def _with_report(run: Run, event: LateReportNoted) -> Run:
+def _with_report(run: Run, event: LateReportNoted, position: int) -> Run:
+    report = replace(event.report, position=position)
     attempts = (
-        replace(one, late=event.report) if one.number == event.attempt else one
-        for one in run.attempts
+        replace(one, late=report) if one.number == event.attempt else one for one in run.attempts
     )
     return replace(run, attempts=tuple(attempts))

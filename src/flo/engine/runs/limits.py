@@ -23,6 +23,7 @@ from flo.engine.runs.events import RunsRekeyed
 from flo.engine.runs.queue import Lane
 from flo.engine.runs.records import Run
 from flo.engine.state import ActionPermits, Space, State
+from flo.model.actions import ActionLimits
 from flo.model.ids import ActionName, run_id_of
 from flo.model.runs import RunStatus
 from flo.workflow.mapping import Scope, compile_template
@@ -39,23 +40,26 @@ def key_from(template: str, payload: bytes) -> str:
 
 def limit_key_of(action: Action, payload: bytes) -> str | None:
     """The key under which the runs of an action are limited; None if they are not."""
-    limits = action.limits
-    if limits is None or limits.concurrency_max is None:
-        return None
-    return key_from(limits.concurrency_key, payload)
+    template = counted_by(action.limits)
+    return key_from(template, payload) if template is not None else None
 
 
-def enter_queue(space: Space, run: Run) -> None:
+def counted_by(limits: ActionLimits | None) -> str | None:
+    """The template by which the runs of an action are counted; None if they are not."""
+    return limits.concurrency_key if limits and limits.concurrency_max is not None else None
+
+
+def enter_queue(state: State, space: Space, run: Run) -> None:
     """The run is ready: into the queue, or behind those who wait for a permit of its key."""
     if run.limit_key is None:
         space.queue(run.action).push(run.labels, run.priority, run.number)
         return
     permits = _permits(space, run.action, run.limit_key)
     permits.waiting.push(run.priority, run.number)
-    _admit(space, run.action, permits)
+    _admit(state, space, run.action, permits)
 
 
-def return_to_queue(space: Space, run: Run) -> None:
+def return_to_queue(state: State, space: Space, run: Run) -> None:
     """The run was handed out in vain: back to where it was, before those ready later than it."""
 
     def is_later(number: int) -> bool:
@@ -67,24 +71,24 @@ def return_to_queue(space: Space, run: Run) -> None:
         return
     permits = _permits(space, run.action, run.limit_key)
     permits.waiting.push_before(run.priority, run.number, is_later)
-    _admit(space, run.action, permits)
+    _admit(state, space, run.action, permits)
 
 
-def give_back_permit(space: Space, run: Run) -> None:
+def give_back_permit(state: State, space: Space, run: Run) -> None:
     """The run has ended, or rests: the next one that waits has its permit."""
     if run.limit_key is None:
         return
     permits = space.action_permits[run.action, run.limit_key]
     del permits.holders[run.run_id]
-    _admit(space, run.action, permits)
+    _admit(state, space, run.action, permits)
     _forget_if_empty(space, run.action, run.limit_key)
 
 
-def leave_queue(space: Space, run: Run) -> None:
+def leave_queue(state: State, space: Space, run: Run) -> None:
     """A run that was ready is not wanted any more."""
     _step_out(space, run)
     if run.limit_key is not None:
-        _admit(space, run.action, space.action_permits[run.action, run.limit_key])
+        _admit(state, space, run.action, space.action_permits[run.action, run.limit_key])
         _forget_if_empty(space, run.action, run.limit_key)
 
 
@@ -95,25 +99,15 @@ def waits_for_permit(space: Space, run: Run) -> bool:
     return run.run_id not in space.action_permits[run.action, run.limit_key].holders
 
 
-def fit(space: Space, name: ActionName) -> None:
+def fit(state: State, space: Space, name: ActionName) -> None:
     """The limits of an action are others now: more have a permit, or some wait again."""
     named = [
         (key, permits) for (action, key), permits in space.action_permits.items() if action == name
     ]
     for key, permits in sorted(named, key=itemgetter(0)):  # no other order is kept
         _put_back(space, name, permits)
-        _admit(space, name, permits)
+        _admit(state, space, name, permits)
         _forget_if_empty(space, name, key)
-
-
-def rekeyed(space: Space, action: Action) -> list[tuple[int, str | None]]:
-    """The live runs of an action that these settings count by another key than the ones before."""
-    known = space.actions.get(action.name) or space.deleted.get(action.name)
-    if known is None or _counted_by(known) == _counted_by(action):
-        return []
-    live = (run for run in space.runs.values() if run.action == action.name)
-    keys = ((run, limit_key_of(action, run.input)) for run in live)
-    return sorted((run.number, key) for run, key in keys if key != run.limit_key)
 
 
 def apply_rekeyed(state: State, event: RunsRekeyed) -> None:
@@ -128,21 +122,21 @@ def apply_rekeyed(state: State, event: RunsRekeyed) -> None:
             del space.action_permits[run.action, run.limit_key].holders[run.run_id]
         space.runs[run.run_id] = replace(run, limit_key=limit_key)
         if limit_key is not None and run.status is RunStatus.RUNNING:
-            _permits(space, run.action, limit_key).holders[run.run_id] = None
+            _permits(space, run.action, limit_key).holders[run.run_id] = state.moment()
     for run in sorted(ready, key=lambda run: (run.ready_at_ms, run.number)):
         if run.limit_key is None:
             space.queue(run.action).push(run.labels, run.priority, run.number)
         else:
             _permits(space, run.action, run.limit_key).waiting.push(run.priority, run.number)
-    fit(space, event.action)
+    fit(state, space, event.action)
 
 
-def _admit(space: Space, name: ActionName, permits: ActionPermits) -> None:
+def _admit(state: State, space: Space, name: ActionName, permits: ActionPermits) -> None:
     most = _most(space, name)
     while permits.waiting and (most is None or len(permits.holders) < most):
         run = space.runs[run_id_of(name, next(iter(permits.waiting)))]
         permits.waiting.take(run.priority, run.number)
-        permits.holders[run.run_id] = None
+        permits.holders[run.run_id] = state.moment()
         space.queue(name).push(run.labels, run.priority, run.number)
 
 
@@ -169,12 +163,6 @@ def _put_back(space: Space, name: ActionName, permits: ActionPermits) -> None:
 def _most(space: Space, name: ActionName) -> int | None:
     limits = space.settings(name).limits
     return limits.concurrency_max if limits is not None else None
-
-
-def _counted_by(action: Action) -> str | None:
-    """The template by which the runs of an action are counted; None if they are not."""
-    limits = action.limits
-    return limits.concurrency_key if limits and limits.concurrency_max is not None else None
 
 
 def _permits(space: Space, name: ActionName, key: str) -> ActionPermits:

@@ -10,6 +10,7 @@ from flo.engine.feature import Wake
 from flo.engine.long_poll import (
     ACTION,
     EXECUTION_PLACE,
+    LEASE,
     NOTIFICATIONS,
     RUN,
     WORKER_DRAINS,
@@ -22,7 +23,7 @@ from flo.engine.long_poll import (
     everyone,
     whole_namespace,
 )
-from flo.engine.runs.claims import free_at_ms
+from flo.engine.runs.claims import free_at_ms, is_full
 from flo.engine.runs.events import (
     RunCancelled,
     RunCompleted,
@@ -51,6 +52,15 @@ def _claim_subjects(claim: Claim) -> Iterable[Subject]:
         yield ACTION, claim.namespace, name
     if claim.held_max is not None:
         yield _PLACE
+
+
+def _places_taken(state: State, claim: Claim) -> Sequence[Subject]:
+    """A worker that holds as much as it may has room when one of its tasks has ended."""
+    space = state.space(claim.namespace)
+    if not is_full(space, claim):
+        return ()
+    held = space.held[claim.worker_id]
+    return [(kind, claim.namespace, run_id) for run_id in held for kind in (RUN, LEASE)]
 
 
 def _is_nothing_assigned(state: State, claim: Claim, reply: Message) -> bool:
@@ -137,6 +147,7 @@ def _back(state: State, event: RunReleased | RunRequeued | RunGivenBack) -> Iter
     run = state.space(event.namespace).runs.get(event.run_id)
     if run is not None:
         yield ACTION, event.namespace, run.action
+    yield LEASE, event.namespace, event.run_id
     yield from _freed(state, event.namespace, event.run_id)
 
 
@@ -165,6 +176,7 @@ def _freed(state: State, namespace: Namespace, run_id: RunId) -> Sequence[Subjec
 LONG_POLLS: Mapping[type[Message], LongPoll] = {
     Claim: LongPoll(
         subjects=_claim_subjects,
+        subjects_now=_places_taken,
         is_empty=_is_nothing_assigned,
         turn=Turn.CLAIMS,
         ended_by=lambda claim: [(WORKER_LEFT, claim.namespace, claim.worker_id)],

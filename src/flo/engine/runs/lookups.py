@@ -1,18 +1,21 @@
 """What messages about runs need from the archive: runs that have ended, keys, pages."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
+from flo.engine.actions.schemas import SchemaCheck, schema_check
 from flo.engine.context import Context
 from flo.engine.dead_letters import DeadPageLookup, DeadRow, rows_wanted
 from flo.engine.feature import LookupRule
 from flo.engine.idempotency import KeyLookup
 from flo.engine.lists.paging import number_below
 from flo.engine.lists.portion import Portion
-from flo.engine.lookup import RowLookup
+from flo.engine.lookup import Lookup, RowLookup
+from flo.engine.runs.inputs.limit_keys import lookups_of_runs
 from flo.engine.runs.lists.pages import NOTHING_LIVE, RunPageLookup, page_lookup
-from flo.engine.runs.records import ARCHIVE_KIND, Run
+from flo.engine.runs.records import ARCHIVE_KIND, Run, address_in_archive
 from flo.engine.state import Space, State
 from flo.model.base import Message
 from flo.model.declare.fields import check_fields
@@ -44,7 +47,7 @@ class RunLookup(RowLookup[Run], frozen=True):
     number: int
 
     def address(self) -> ArchiveAddress:
-        return ArchiveAddress(ARCHIVE_KIND, self.archive_name, self.action, self.number)
+        return address_in_archive(self.archive_name, self.action, self.number)
 
     def decode(self, body: bytes) -> Run:
         return _decode(body)
@@ -78,9 +81,10 @@ def run_with_key(space: Space, action: ActionName, key: str, context: Context) -
     )
 
 
-def found_runs(space: Space, action: ActionName | None, context: Context) -> Portion[Run]:
+def found_runs(space: Space, query: ListRuns, context: Context) -> Portion[Run]:
     """The runs that were looked up for a page."""
-    return context.found.get(RunPageLookup(space.archive_name, action)) or NOTHING_LIVE
+    lookup = RunPageLookup(space.archive_name, query.action, subject=query.subject)
+    return context.found.get(lookup) or NOTHING_LIVE
 
 
 def found_dead(space: Space, action: ActionName, context: Context) -> tuple[DeadRow[Run], ...]:
@@ -94,14 +98,31 @@ def numbers_below(space: Space, query: ListDeadRuns) -> int:
     return number_below(query, space.numbers.get(query.action, 0) + 1)
 
 
-def _for_invoke(state: State, command: Invoke, context: Context) -> Sequence[RunKeyLookup]:
-    key = command.idempotency_key
-    if key is None:
-        return ()
+def _for_invoke(
+    state: State, command: Invoke, context: Context
+) -> Sequence[RunKeyLookup | SchemaCheck]:
     space = state.space(command.namespace)
-    if (command.action, key) in space.run_keys.run_ids:
-        return ()
-    return (RunKeyLookup(space.archive_name, command.action, key),)
+    key = command.idempotency_key
+    wanted: Sequence[RunKeyLookup | SchemaCheck] = ()
+    if key is not None and (command.action, key) not in space.run_keys.run_ids:
+        wanted = (RunKeyLookup(space.archive_name, command.action, key),)
+    action = space.actions.get(command.action)
+    if action is not None and action.input_schema is not None:
+        check = schema_check(action.input_schema, command.input)
+        return (*wanted, check) if check is not None else wanted
+    return wanted
+
+
+def _for_complete(
+    state: State, command: Complete, context: Context
+) -> Sequence[RunLookup | SchemaCheck]:
+    space = state.space(command.namespace)
+    run = space.runs.get(command.run_id)
+    if run is None:
+        return _for_run(state, command, context)
+    schema = space.settings(run.action).output_schema
+    check = schema_check(schema, command.output) if schema is not None else None
+    return (check,) if check is not None else ()
 
 
 def _for_run(
@@ -137,6 +158,19 @@ def _for_dead(
     return (DeadRunPageLookup(space.archive_name, message.action, below, limit),)
 
 
+def _for_requeue(state: State, command: RequeueDeadRuns, context: Context) -> Sequence[Lookup[Any]]:
+    """The dead letters; and once they are known, what their keys are under the limits of now."""
+    space = state.space(command.namespace)
+    dead = _for_dead(state, command, context)
+    action = space.actions.get(command.action)
+    if action is None or not all(lookup in context.found for lookup in dead):
+        return dead
+    page = found_dead(space, command.action, context) if command.ids is None else ()
+    named = (ended_run(space, run_id, context) for run_id in command.ids or ())
+    runs = (run for run in (*named, *(row.dead for row in page)) if run is not None)
+    return (*dead, *lookups_of_runs(space, action.limits, runs))
+
+
 def _ended_among(space: Space, run_ids: Sequence[RunId]) -> Sequence[RunLookup]:
     """Where to look for those that are not live; no more than the rules allow to be named."""
     return [
@@ -159,10 +193,10 @@ def _lookup_of(space: Space, run_id: RunId) -> RunLookup | None:
 
 LOOKUPS: Mapping[type[Message], LookupRule] = {
     Invoke: _for_invoke,
-    Complete: _for_run,
+    Complete: _for_complete,
     Fail: _for_run,
     Cancel: _for_run,
-    RequeueDeadRuns: _for_dead,
+    RequeueDeadRuns: _for_requeue,
     PurgeDeadRuns: _for_dead,
     ListDeadRuns: _for_dead,
     GetRun: _for_run,

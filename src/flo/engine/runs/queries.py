@@ -4,7 +4,9 @@ from collections.abc import Iterable
 
 from flo.engine.context import Context
 from flo.engine.dead_letters import page_of_dead
+from flo.engine.decision import Unfilled
 from flo.engine.lists.portion import page_of_portion
+from flo.engine.runs.inputs.fill import bytes_in_memory, page_shown, run_shown, stored_inputs
 from flo.engine.runs.lists.pages import positions_below
 from flo.engine.runs.lookups import (
     ended_run,
@@ -17,8 +19,6 @@ from flo.engine.state import State
 from flo.model.errors import NotFound
 from flo.model.ids import Namespace
 from flo.model.runs import (
-    CauseKind,
-    CauseView,
     Ended,
     GetRun,
     ListDeadRuns,
@@ -28,17 +28,19 @@ from flo.model.runs import (
     RunView,
     WaitForRuns,
 )
+from flo.model.storage.payloads import length_of
 from flo.model.views.attempts import AttemptView, LateReportView
+from flo.model.views.causes import CauseKind, CauseView
 
 PAYLOADS_PER_PAGE_LENGTH_MAX = 2 * 1024 * 1024
 
 
-def get_run(state: State, query: GetRun, context: Context) -> RunView:
+def get_run(state: State, query: GetRun, context: Context) -> RunView | Unfilled:
     space = state.space(query.namespace)
     run = space.runs.get(query.run_id) or ended_run(space, query.run_id, context)
     if run is None:
         raise NotFound(f"run {query.run_id!r} does not exist", code="run_not_found")
-    return run_view(query.namespace, run)
+    return run_shown(run_view(query.namespace, run), stored_inputs(space, (run,)))
 
 
 def wait_for_runs(state: State, query: WaitForRuns, context: Context) -> Ended:
@@ -54,23 +56,25 @@ def wait_for_runs(state: State, query: WaitForRuns, context: Context) -> Ended:
     return Ended(results=results, unknown=unknown)
 
 
-def list_runs(state: State, query: ListRuns, context: Context) -> RunPage:
+def list_runs(state: State, query: ListRuns, context: Context) -> RunPage | Unfilled:
     """A page of what was live when the archive was asked, and what it knew."""
     space = state.space(query.namespace)
     positions_below(space, query)  # a cursor that makes no sense is refused
-    found = found_runs(space, query.action, context)
+    found = found_runs(space, query, context)
     runs, cursor = page_of_portion(found, query, _length, PAYLOADS_PER_PAGE_LENGTH_MAX)
-    return RunPage(items=[run_view(query.namespace, run) for run in runs], cursor=cursor)
+    page = RunPage(items=[run_view(query.namespace, run) for run in runs], cursor=cursor)
+    return page_shown(page, stored_inputs(space, runs))
 
 
-def list_dead(state: State, query: ListDeadRuns, context: Context) -> RunPage:
+def list_dead(state: State, query: ListDeadRuns, context: Context) -> RunPage | Unfilled:
     space = state.space(query.namespace)
     numbers_below(space, query)  # a cursor that makes no sense is refused
     dead, cursor = page_of_dead(found_dead(space, query.action, context), query.limit)
     fitting = list(_within_length(dead))
     if len(fitting) < len(dead):
         cursor = str(fitting[-1].number)
-    return RunPage(items=[run_view(query.namespace, run) for run in fitting], cursor=cursor)
+    page = RunPage(items=[run_view(query.namespace, run) for run in fitting], cursor=cursor)
+    return page_shown(page, stored_inputs(space, fitting))
 
 
 def run_view(namespace: Namespace, run: Run) -> RunView:
@@ -81,7 +85,7 @@ def run_view(namespace: Namespace, run: Run) -> RunView:
         status=run.status,
         priority=run.priority,
         attempt=run.attempt,
-        input=run.input,
+        input=bytes_in_memory(run.input),
         created_at_ms=run.created_at_ms,
         ready_at_ms=run.ready_at_ms,
         started_at_ms=run.started_at_ms,
@@ -101,6 +105,8 @@ def run_view(namespace: Namespace, run: Run) -> RunView:
         subject=run.subject,
         took_ms=run.timing.took_ms if run.timing else None,
         held_ms=run.timing.held_ms if run.timing else None,
+        by=run.by,
+        cancelled_by=run.cancelled_by,
     )
 
 
@@ -171,4 +177,4 @@ def _within_length(runs: Iterable[Run]) -> Iterable[Run]:
 
 
 def _length(run: Run) -> int:
-    return len(run.input) + len(run.output or b"")
+    return length_of(run.input) + len(run.output or b"")

@@ -8,6 +8,8 @@ from flo.model.ids import (
     WorkerId,
 )
 from flo.model.runs import RunStatus
+from flo.model.storage.archive import ArchiveAddress
+from flo.model.storage.payloads import InputRecord
 from flo.model.views.attempts import AttemptEnd
 from flo.model.workflows import BranchName, StepName
 
@@ -37,6 +39,8 @@ class LateReport(Record):
     error: str | None = None
     error_code: str | None = None
     timing: Timing | None = None
+    position: int = 0
+    """The index of the event that tells of it; the event itself leaves it out."""
 
 
 class Attempt(Record):
@@ -71,7 +75,7 @@ class Run(Record):
     run_id: RunId
     action: ActionName
     number: int
-    input: bytes
+    input: InputRecord
     priority: int
     created_at_ms: int
     ready_at_ms: int
@@ -102,9 +106,17 @@ class Run(Record):
     sequence: int = 0
     """Which run of its namespace it is, counted over all actions."""
     cause: RunCause | None = None
-    subject: str | None = None
     """None if a caller has invoked its action."""
+    subject: str | None = None
     timing: Timing | None = None
     """Of the attempt that has ended it, if its worker said so."""
     since_position: int = 0
-    """The index of the event since which it is pending, ready or running, as it is now."""
+    """The index of the event since which it is pending, ready, running or ended, as it is now."""
+    by: str | None = None
+    """Who has invoked it, if somebody outside did; events leave it out."""
+    cancelled_by: str | None = None
+
+
+def address_in_archive(archive_name: str, action: ActionName, number: int) -> ArchiveAddress:
+    """Where the archive has a run once it has ended, and the store its input if that is large."""
+    return ArchiveAddress(ARCHIVE_KIND, archive_name, action, number)

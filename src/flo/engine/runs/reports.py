@@ -49,6 +49,8 @@ from flo.model.ids import (
 from flo.model.kv import OPERATIONS_PER_TRANSACTION_MAX, Transact
 from flo.model.runs import (
     CHECKS_PER_RESULT_MAX,
+    COMPLETED,
+    RUNNING,
     Accepted,
     Complete,
     Fail,
@@ -70,10 +72,10 @@ def decide_complete(state: State, command: Complete, context: Context) -> Decisi
     run = _reported_run(state, command, context)
     if _reported_before(run, command):
         return Decision(Accepted(run_id=command.run_id, status=RunStatus.COMPLETED))
-    if run is not None and not is_held(run, command):
+    if not is_held(run, command):
         return refuse_late(state, run, command, lease_lost(run, command), context)
-    action = state.space(command.namespace).settings(leased_run(run, command).action)
-    check_schema(action.output_schema, command.output, "the output", "output_invalid")
+    action = state.spaces[command.namespace].settings(run.action)
+    check_schema(action.output_schema, command.output, "the output", "output_invalid", context)
     completed = RunCompleted(
         namespace=command.namespace,
         run_id=command.run_id,
@@ -83,7 +85,7 @@ def decide_complete(state: State, command: Complete, context: Context) -> Decisi
         timing=reported_timing(command),
     )
     changed = _changed_keys(state, command, context) if command.checks or command.changes else ()
-    reply = Accepted(run_id=command.run_id, status=RunStatus.COMPLETED)
+    reply = Accepted(run_id=command.run_id, status=COMPLETED)
     return Decision(reply, (*changed, completed))
 
 
@@ -107,12 +109,11 @@ def _check_what_was_read(state: State, command: Complete, context: Context) -> N
 
 
 def decide_fail(state: State, command: Fail, context: Context) -> Decision:
-    found = _reported_run(state, command, context)
-    if found is not None and _reported_before(found, command):
-        return Decision(Accepted(run_id=command.run_id, status=found.status))
-    if found is not None and not is_held(found, command):
-        return refuse_late(state, found, command, lease_lost(found, command), context)
-    run = leased_run(found, command)
+    run = _reported_run(state, command, context)
+    if _reported_before(run, command):
+        return Decision(Accepted(run_id=command.run_id, status=run.status))
+    if not is_held(run, command):
+        return refuse_late(state, run, command, lease_lost(run, command), context)
     space = state.spaces[command.namespace]
     error, code = command.error[:ERROR_LENGTH_MAX], reported_code(command)
     action = space.settings(run.action)
@@ -154,7 +155,11 @@ def decide_fail(state: State, command: Fail, context: Context) -> Decision:
 
 
 def decide_touch(state: State, command: Touch, context: Context) -> Decision:
-    run = leased_run(state.space(command.namespace).runs.get(command.run_id), command)
+    run = state.space(command.namespace).runs.get(command.run_id)
+    if run is None:
+        raise _unknown(command)
+    if not is_held(run, command):
+        raise lease_lost(run, command)
     if run.lease_expires_at_ms is None:
         return Decision(Touched(run_id=run.run_id, lease_expires_at_ms=None))
     lease_expires_at_ms = context.now_ms + command.extend_ms
@@ -267,9 +272,9 @@ def apply_requeued(state: State, event: RunRequeued) -> None:
     if run.is_delayed:
         state.due.set((RUN, event.namespace, run.run_id), event.ready_at_ms)
     elif event.end in ENDED_BY_NO_FAULT:
-        return_to_queue(space, run)
+        return_to_queue(state, space, run)
     else:
-        enter_queue(space, run)
+        enter_queue(state, space, run)
 
 
 def apply_given_back(state: State, event: RunGivenBack) -> None:
@@ -288,22 +293,13 @@ def apply_given_back(state: State, event: RunGivenBack) -> None:
     )
     space.runs[run.run_id] = run
     space.tallies[run.action].pending += 1
-    return_to_queue(space, run)
-
-
-def leased_run(run: Run | None, command: Complete | Fail | Touch) -> Run:
-    """The run this worker holds now; a stale holder is told so."""
-    if run is None:
-        raise NotFound(f"run {command.run_id!r} does not exist, or has ended", code="run_not_found")
-    if not is_held(run, command):
-        raise lease_lost(run, command)
-    return run
+    return_to_queue(state, space, run)
 
 
 def is_held(run: Run, command: Complete | Fail | Touch) -> bool:
     """Whether this worker holds the run, as this attempt."""
     return (
-        run.status is RunStatus.RUNNING
+        run.status is RUNNING
         and run.worker_id == command.worker_id
         and command.attempt in (0, run.attempt)
     )
@@ -325,14 +321,21 @@ def has_retries(run: Run, action: Action) -> bool:
     return run.attempt - run.attempts_before <= action.max_retries
 
 
-def _reported_run(state: State, command: Complete | Fail, context: Context) -> Run | None:
+def _reported_run(state: State, command: Complete | Fail, context: Context) -> Run:
     space = state.space(command.namespace)
-    return space.runs.get(command.run_id) or ended_run(space, command.run_id, context)
+    run = space.runs.get(command.run_id) or ended_run(space, command.run_id, context)
+    if run is None:
+        raise _unknown(command)
+    return run
 
 
-def _reported_before(run: Run | None, command: Complete | Fail) -> bool:
+def _unknown(command: Complete | Fail | Touch) -> NotFound:
+    return NotFound(f"run {command.run_id!r} does not exist, or has ended", code="run_not_found")
+
+
+def _reported_before(run: Run, command: Complete | Fail) -> bool:
     """Whether this very report was taken in already: its answer got lost, so it came again."""
-    if run is None or (run.status is RunStatus.RUNNING and not run.attempts):
+    if run.status is RUNNING and not run.attempts:
         return False
     match command:
         case Complete(worker_id=worker_id, attempt=attempt, output=output, outcome=outcome):

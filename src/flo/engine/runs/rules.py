@@ -86,7 +86,7 @@ def queue_run(
     if not action.enabled:
         raise Conflict(f"action {action.name!r} is disabled", code="action_disabled")
     check_payload(payload, "an input")
-    check_schema(action.input_schema, payload, "the input", "input_invalid")
+    check_schema(action.input_schema, payload, "the input", "input_invalid", context)
     return Run(
         run_id=run_id_of(name, number),
         action=name,
@@ -128,7 +128,8 @@ def note_cancelled(state: State, event: RunCancelled, volatile: VolatileState) -
 
 
 def apply_queued(state: State, event: RunQueued) -> None:
-    run = replace(event.run, since_position=state.position)
+    by = state.by if event.run.cause is None else None
+    run = replace(event.run, since_position=state.position, by=by)
     space = state.space_made(event.namespace)
     assert run.run_id not in space.runs
     assert run.sequence > space.run_sequence
@@ -141,7 +142,7 @@ def apply_queued(state: State, event: RunQueued) -> None:
     if run.is_delayed:
         state.due.set((RUN, event.namespace, run.run_id), run.ready_at_ms)
     else:
-        enter_queue(space, run)
+        enter_queue(state, space, run)
 
 
 def apply_released(state: State, event: RunReleased) -> None:
@@ -150,7 +151,7 @@ def apply_released(state: State, event: RunReleased) -> None:
     run = space.runs[event.run_id] = replace(
         space.runs[event.run_id], is_delayed=False, since_position=state.position
     )
-    enter_queue(space, run)
+    enter_queue(state, space, run)
 
 
 def _cannot_cancel(space: Space, command: Cancel, context: Context) -> NotFound | Conflict:

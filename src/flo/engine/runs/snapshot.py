@@ -9,6 +9,7 @@ from flo.engine.runs.records import Run
 from flo.engine.snapshot import Section, SnapshotPart, in_chunks
 from flo.engine.state import ActionPermits, Space, State, Tally
 from flo.model.ids import ActionName, Namespace, RunId
+from flo.model.storage.since import Since
 
 RUNS_PER_CHUNK = 5_000
 
@@ -25,8 +26,8 @@ class RunQueuesPart(SnapshotPart):
     tallies: dict[ActionName, Tally]
     keys_finished: FinishedKeys
     lanes: list[tuple[ActionName, LaneKey, int, list[int]]]
-    permits: list[tuple[ActionName, str, list[RunId], list[tuple[int, list[int]]]]]
-    """Under each limit key: who has a permit, and who waits for one, by priority."""
+    permits: list[tuple[ActionName, str, list[tuple[RunId, Since]], list[tuple[int, list[int]]]]]
+    """Under each limit key: who has a permit since when, and who waits for one, by priority."""
     sequence: int = 0
     """How many runs there have ever been."""
 
@@ -68,7 +69,7 @@ def _queues(namespace: Namespace, space: Space) -> RunQueuesPart:
             (
                 action,
                 key,
-                sorted(permits.holders),
+                sorted(permits.holders.items()),
                 [(priority, list(numbers)) for priority, numbers in permits.waiting.parts()],
             )
             for (action, key), permits in sorted(space.action_permits.items())
@@ -86,7 +87,7 @@ def restore_queues(state: State, part: RunQueuesPart) -> None:
         space.queue(action).restore(lane_key, priority, numbers)
     for action, key, holders, waiting in part.permits:
         permits = space.action_permits[action, key] = ActionPermits()
-        permits.holders = dict.fromkeys(holders)
+        permits.holders = dict(holders)
         for priority, numbers in waiting:
             for number in numbers:
                 permits.waiting.push(priority, number)

@@ -11,6 +11,7 @@ from flo.model.schedules import (
     SchedulePage,
     ScheduleView,
 )
+from flo.model.views.since import since_view
 from flo.model.workflows import WorkflowName
 from flo.workflow.cron import timetable_of, upcoming
 
@@ -53,4 +54,6 @@ def _view(
         max_concurrent=schedule.max_concurrent,
         skipped=known.skipped,
         times=times,
+        paused_since=since_view(known.paused_since),
+        disabled_since=since_view(workflow.rests_since(workflow.latest)),
     )

@@ -2,6 +2,7 @@
 
 from flo.model.base import Record
 from flo.model.ids import RunId
+from flo.model.storage.since import Since
 
 
 class ScheduleState(Record):
@@ -14,3 +15,5 @@ class ScheduleState(Record):
     last_at_ms: int | None = None
     last_run_id: RunId | None = None
     skipped: int = 0
+    paused_since: Since | None = None
+    """None while it is not paused."""

@@ -26,7 +26,7 @@ from flo.engine.workflows.events import (
 )
 from flo.engine.workflows.records import WorkflowRun
 from flo.engine.workflows.rules import check_enabled, named_version, next_run
-from flo.engine.workflows.starts import attributes, limit_key_of
+from flo.engine.workflows.starts import attributes, limit_key_of, subject_of
 from flo.model.base import Event, Nothing
 from flo.model.errors import Conflict, NotFound
 from flo.model.ids import Namespace
@@ -173,6 +173,9 @@ def react_deployed(
 def apply_set(state: State, event: ScheduleSet) -> None:
     space = state.spaces[event.namespace]
     known = space.schedules.get(event.workflow)
+    paused_since = state.since() if event.paused else None
+    if event.paused and known is not None and known.paused:
+        paused_since = known.paused_since
     space.schedules[event.workflow] = ScheduleState(
         next_at_ms=event.next_at_ms,
         anchor_ms=event.at_ms,
@@ -180,6 +183,7 @@ def apply_set(state: State, event: ScheduleSet) -> None:
         last_at_ms=known.last_at_ms if known is not None else None,
         last_run_id=known.last_run_id if known is not None else None,
         skipped=known.skipped if known is not None else 0,
+        paused_since=paused_since,
     )
     reschedule(state, event.namespace, event.workflow)
 
@@ -199,6 +203,7 @@ def apply_fired(state: State, event: ScheduleFired) -> None:
         last_at_ms=event.due_at_ms,
         last_run_id=event.run_id or known.last_run_id,
         skipped=known.skipped + (event.run_id is None),
+        paused_since=known.paused_since,
     )
     reschedule(state, event.namespace, event.workflow)
 
@@ -245,7 +250,7 @@ def _run(space: Space, name: WorkflowName, context: Context) -> WorkflowRun:
     assert schedule is not None
     payload = schedule.input.encode()
     return WorkflowRun(
-        **next_run(space),
+        **next_run(space, context),
         workflow=name,
         version=deployed.definition.version,
         input=payload,
@@ -253,6 +258,7 @@ def _run(space: Space, name: WorkflowName, context: Context) -> WorkflowRun:
         attributes=attributes(deployed.definition, payload),
         triggered_by=BY_SCHEDULE,
         limit_key=limit_key_of(deployed.definition, payload),
+        subject=subject_of(schedule, payload),
     )
 
 

@@ -28,7 +28,7 @@ from flo.engine.state import Deployed, State
 from flo.engine.workflows.events import WorkflowStarted
 from flo.engine.workflows.records import WorkflowRun
 from flo.engine.workflows.rules import next_run
-from flo.engine.workflows.starts import attributes, limit_key_of
+from flo.engine.workflows.starts import attributes, limit_key_of, subject_of
 from flo.model.base import Event
 from flo.model.groups import GroupRecords
 from flo.model.schedules import BatchWaits, PullTrigger
@@ -124,7 +124,7 @@ def _starts(
     space = state.space(command.workflow_namespace)
     for payload in inputs:
         run = WorkflowRun(
-            **next_run(space),
+            **next_run(space, context),
             workflow=command.workflow,
             version=definition.version,
             input=payload,
@@ -132,6 +132,7 @@ def _starts(
             attributes=attributes(definition, payload),
             triggered_by=BY_TRIGGER,
             limit_key=limit_key_of(definition, payload),
+            subject=subject_of(definition.trigger, payload),
         )
         yield WorkflowStarted(namespace=command.workflow_namespace, run=run)
 

@@ -56,6 +56,8 @@ class WorkerDisconnected(Observation):
     namespace: Namespace
     worker_id: WorkerId
     since_ms: int
+    position: int = 0
+    """How many events the log had by then."""
 
 
 class RunsBegun(Observation):
@@ -72,6 +74,7 @@ class WorkerHeard(Observation):
 
     namespace: Namespace
     worker_id: WorkerId
+    position: int = 0
 
 
 class LoadReported(Observation):
@@ -80,6 +83,8 @@ class LoadReported(Observation):
     namespace: Namespace
     worker_id: WorkerId
     load: int | None
+    abandoned: int = 0
+    position: int = 0
 
 
 class TaskCancelled(Observation):

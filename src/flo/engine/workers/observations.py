@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Mapping
 
 from flo.engine.feature import Observe
-from flo.engine.volatile import Notification, Presence, VolatileState
+from flo.engine.volatile import Disconnected, Notification, Presence, VolatileState
 from flo.engine.workers.events import (
     LoadReported,
     TaskCancelled,
@@ -25,12 +25,13 @@ def observe_heard(volatile: VolatileState, observation: WorkerHeard, now_ms: int
     worker = observation.namespace, observation.worker_id
     known = volatile.heard(*worker)
     was_silent = now_ms - known.heard_at_ms > SILENCE_MS_MAX
-    volatile.presence[worker] = Presence(now_ms, None if was_silent else known.reported_load)
+    load = None if was_silent else known.reported_load
+    volatile.presence[worker] = Presence(now_ms, load, known.abandoned, observation.position)
 
 
 def observe_load(volatile: VolatileState, observation: LoadReported, now_ms: int) -> None:
     volatile.presence[observation.namespace, observation.worker_id] = Presence(
-        now_ms, observation.load
+        now_ms, observation.load, observation.abandoned, observation.position
     )
 
 
@@ -41,7 +42,9 @@ def observe_connected(volatile: VolatileState, observation: WorkerConnected, now
 def observe_disconnected(
     volatile: VolatileState, observation: WorkerDisconnected, now_ms: int
 ) -> None:
-    volatile.disconnected[observation.namespace, observation.worker_id] = observation.since_ms
+    volatile.disconnected[observation.namespace, observation.worker_id] = Disconnected(
+        observation.since_ms, observation.position
+    )
 
 
 def observe_cancelled(volatile: VolatileState, observation: TaskCancelled, now_ms: int) -> None:

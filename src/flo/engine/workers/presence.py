@@ -68,7 +68,10 @@ def decide_disconnect(state: State, command: Disconnect, context: Context) -> De
     if worker is None or worker.incarnation != command.incarnation:
         return Decision(Nothing())
     observation = WorkerDisconnected(
-        namespace=command.namespace, worker_id=command.worker_id, since_ms=command.since_ms
+        namespace=command.namespace,
+        worker_id=command.worker_id,
+        since_ms=command.since_ms,
+        position=state.position,
     )
     return Decision(Nothing(), observations=(observation,))
 
@@ -80,9 +83,9 @@ def decide_lose(state: State, command: LoseWorker, context: Context) -> Decision
     connection = connection_of(worker, command.namespace, context)
     if connection is not WorkerConnection.DISCONNECTED:
         return Decision(Nothing())
-    since_ms = context.volatile.disconnected_since_ms(command.namespace, command.worker_id)
-    assert since_ms is not None
-    if context.now_ms - since_ms < command.grace_ms:
+    since = context.volatile.disconnected_since(command.namespace, command.worker_id)
+    assert since is not None
+    if context.now_ms - since.at_ms < command.grace_ms:
         return Decision(Nothing())
     return Decision(Nothing(), (_lost(worker, command.namespace, context),))
 
@@ -110,7 +113,12 @@ def decide_resume(state: State, command: ResumeWorker, context: Context) -> Deci
         status=WorkerStatus.DRAINING if worker.draining else WorkerStatus.ACTIVE,
         lost=lost,
     )
-    heard = LoadReported(namespace=command.namespace, worker_id=command.worker_id, load=None)
+    heard = LoadReported(
+        namespace=command.namespace,
+        worker_id=command.worker_id,
+        load=None,
+        position=state.position,
+    )
     return Decision(reply, (back,), (connected(command.namespace, command.worker_id), heard))
 
 
@@ -141,7 +149,7 @@ def connection_of(
         return None
     if worker.lost_at_ms is not None:
         return WorkerConnection.LOST
-    if context.volatile.disconnected_since_ms(namespace, worker.worker_id) is not None:
+    if context.volatile.disconnected_since(namespace, worker.worker_id) is not None:
         return WorkerConnection.DISCONNECTED
     return WorkerConnection.CONNECTED
 
@@ -173,10 +181,10 @@ def holds(space: Space, worker_id: WorkerId, run_id: RunId, attempt: int) -> boo
 
 
 def _lost(worker: Worker, namespace: Namespace, context: Context) -> WorkerLost:
-    since_ms = context.volatile.disconnected_since_ms(namespace, worker.worker_id)
+    since = context.volatile.disconnected_since(namespace, worker.worker_id)
     return WorkerLost(
         namespace=namespace,
         worker_id=worker.worker_id,
         at_ms=context.now_ms,
-        since_ms=since_ms or context.now_ms,
+        since_ms=since.at_ms if since is not None else context.now_ms,
     )

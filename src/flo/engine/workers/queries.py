@@ -52,8 +52,8 @@ def _worker_view(
     namespace: Namespace, space: Space, worker: Worker, context: Context
 ) -> WorkerView:
     presence = context.volatile.heard(namespace, worker.worker_id)
-    load = leased_count(space, worker)
-    if worker.worker_type is WorkerType.STREAM:  # its consumers may be called otherwise
+    load = leased_count(space, worker) + presence.abandoned
+    if worker.worker_type is not WorkerType.ACTION:  # it knows best what it has in hand
         load = max(load, presence.reported_load or 0)
     processes = space.processes[worker.worker_id].values()
     return WorkerView(
@@ -74,6 +74,7 @@ def _worker_view(
         connection=connection_of(worker, namespace, context),
         build_id=worker.build_id,
         handlers=[_handler_view(handler) for handler in worker.handlers],
+        abandoned=presence.abandoned,
     )
 
 
@@ -87,10 +88,17 @@ def _handler_view(handler: RegisteredHandler) -> HandlerInfo:
     )
 
 
+PROCESS_KINDS = {
+    WorkerType.ACTION: "action",
+    WorkerType.STREAM: "stream_consumer",
+    WorkerType.PIPELINE: "role",
+}
+
+
 def _process_view(worker_type: WorkerType, process: Process) -> ProcessView:
     return ProcessView(
         name=process.name,
-        kind="action" if worker_type is WorkerType.ACTION else "stream_consumer",
+        kind=PROCESS_KINDS[worker_type],
         run_count=process.run_count,
         fail_count=process.fail_count,
         last_run_at_ms=process.last_run_at_ms,

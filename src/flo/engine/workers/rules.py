@@ -3,7 +3,7 @@
     register ──▸ active ◂──load── heartbeat ──no load──▸ idle        both ──drain──▸ draining
                   │  ▲
     90 s of silence▾  │heard of again
-                unhealthy
+                unhealthy ◂── every place is held by a handler that was told to stop
 
 A worker that holds tasks is active, whatever it said last. What must outlive a restart (the
 registration, the drain) is an event; a heartbeat is observed. What follows when the connection of a
@@ -100,7 +100,7 @@ def decide_register(state: State, command: RegisterWorker, context: Context) -> 
     return Decision(
         WorkerKnown(worker_id=worker_id, status=_status_of(worker, None)),
         (*left, *lost, WorkerRegistered(namespace=command.namespace, worker=worker)),
-        (*observations, LoadReported(namespace=command.namespace, worker_id=worker_id, load=None)),
+        (*observations, _load_reported(state, command.namespace, worker_id, None)),
     )
 
 
@@ -112,10 +112,12 @@ def decide_heartbeat(state: State, command: Heartbeat, context: Context) -> Deci
     return Decision(
         WorkerKnown(
             worker_id=command.worker_id,
-            status=_status_of(worker, load, leased_count(space, worker)),
+            status=WorkerStatus.UNHEALTHY
+            if is_stuck(worker, command.abandoned)
+            else _status_of(worker, load, leased_count(space, worker)),
         ),
         observations=(
-            LoadReported(namespace=command.namespace, worker_id=command.worker_id, load=load),
+            _load_reported(state, command.namespace, command.worker_id, load, command.abandoned),
         ),
     )
 
@@ -196,7 +198,14 @@ def worker_status(
     if not worker.draining and _is_silent(namespace, worker.worker_id, context):
         return WorkerStatus.UNHEALTHY
     presence = context.volatile.heard(namespace, worker.worker_id)
+    if is_stuck(worker, presence.abandoned):
+        return WorkerStatus.UNHEALTHY
     return _status_of(worker, presence.reported_load, leased_count(space, worker))
+
+
+def is_stuck(worker: Worker, abandoned: int) -> bool:
+    """Whether every place of it is held by a handler that was told to stop, and still runs."""
+    return not worker.draining and abandoned >= worker.max_concurrency
 
 
 def leased_count(space: Space, worker: Worker) -> int:
@@ -215,6 +224,18 @@ def _records_held(space: Space, process: str, consumer: ConsumerName) -> int:
     stream = space.streams.get(stream_name)
     group = stream.groups.get(group_name) if stream is not None else None
     return len(group.backlog.held.get(consumer, ())) if group is not None else 0
+
+
+def _load_reported(
+    state: State, namespace: Namespace, worker_id: WorkerId, load: int | None, abandoned: int = 0
+) -> LoadReported:
+    return LoadReported(
+        namespace=namespace,
+        worker_id=worker_id,
+        load=load,
+        abandoned=abandoned,
+        position=state.position,
+    )
 
 
 def _new_id(

@@ -2,7 +2,7 @@
 
 from flo.engine.workflows.records import Branch, Ending, Signal, WorkflowRun
 from flo.model.base import Event
-from flo.model.ids import Namespace, RunId
+from flo.model.ids import Namespace, RunId, WorkerId
 from flo.model.views.attempts import AttemptEnd
 from flo.model.workflows import BranchName, StepName, WorkflowName
 
@@ -117,6 +117,22 @@ class AttemptLeftUnknown(Event):
     awaited: RunId
     end: AttemptEnd
     at_ms: int
+
+
+class StepReportedLate(Event):
+    """A run that a step has called was reported when its attempt had ended without a report."""
+
+    namespace: Namespace
+    run_id: RunId
+    branch: BranchName
+    step: StepName
+    attempt: int
+    """Of the step."""
+    awaited: RunId
+    worker_id: WorkerId
+    outcome: str
+    at_ms: int
+    error_code: str | None = None
 
 
 class StepEnded(Event):

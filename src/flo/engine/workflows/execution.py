@@ -46,6 +46,7 @@ from flo.model.errors import TIMEOUT_CODE
 from flo.model.storage.since import Since
 from flo.model.workflows import MAIN, BranchName, BranchPhase, StepName, WorkflowStatus
 from flo.workflow.definition import Definition
+from flo.workflow.limits import pace_of
 from flo.workflow.outcome import SUCCESS, TIMEOUT
 from flo.workflow.steps import ForEachStep, ParallelStep, RunStep, Step
 
@@ -54,6 +55,10 @@ HISTORY_PART_LENGTH = 200
 
 COMPENSATION = "~"
 """The branch that compensates."""
+
+EXECUTION_LENGTH = 4_096
+ENTRY_LENGTH = 512
+"""About how many bytes of memory an execution takes, and each entry of its history."""
 
 NO_BRANCH = Branch(step="", phase=BranchPhase.BETWEEN)
 """What a branch that is not there waits for: nothing."""
@@ -89,18 +94,23 @@ class Items(NamedTuple):
 class Execution:
     __slots__ = (
         "admitted",
+        "behind_ms",
         "branches",
         "calls",
+        "counted_length",
         "definition",
         "done",
         "due_at_ms",
         "ending",
         "ending_since",
+        "event_count",
         "history",
         "history_parts",
         "items",
+        "length",
         "listed",
         "outputs",
+        "pace",
         "paused",
         "paused_since",
         "results",
@@ -108,6 +118,7 @@ class Execution:
         "run_id",
         "signals",
         "since",
+        "step_count",
         "steps_since_wait",
         "to_undo",
         "undone",
@@ -118,6 +129,11 @@ class Execution:
     def __init__(self, run: WorkflowRun, definition: Definition) -> None:
         self.run, self.run_id = run, run.run_id
         self.definition = definition
+        self.pace = pace_of(definition.limits, run.limits)
+        self.step_count = self.event_count = 0
+        """How many steps have ended, and how many events there were."""
+        self.behind_ms = 0
+        """When it would have ended its steps if it had kept to its pace."""
         self.branches: dict[BranchName, Branch] = {}
         self.results: dict[StepName, StepResult] = dict(run.results)
         self.outputs: dict[BranchName, bytes] = {}
@@ -153,6 +169,10 @@ class Execution:
         self.calls = CallLog()
         self.history: list[HistoryEntry] = []
         self.history_parts = 0
+        self.length = EXECUTION_LENGTH + len(run.input)
+        """About how many bytes of memory it takes."""
+        self.counted_length = 0
+        """As much of that as the sum over all live executions has in it."""
 
     def step(self, branch: BranchName) -> Step | None:
         """The step that a branch is at; None for an item and for the compensation."""
@@ -175,7 +195,17 @@ class Execution:
         return next_at_ms
 
     def fold(self, event: ExecutionEvent) -> None:
+        self.event_count += 1
         EXECUTION_FOLDS[type(event)](self, event)
+        self.length += ENTRY_LENGTH + len(getattr(event, "output", None) or b"")
+
+    def measure(self) -> None:
+        """Find out anew how many bytes of memory it takes."""
+        payloads = [self.run.input, *self.outputs.values()]
+        payloads += [result.output for result in self.results.values()]
+        payloads += [signal.payload for signal in self.signals]
+        entries = len(self.history) + len(self.calls.ended)
+        self.length = EXECUTION_LENGTH + ENTRY_LENGTH * entries + sum(map(len, payloads))
 
     def _start_step(self, event: StepStarted) -> None:
         if event.branch != COMPENSATION:
@@ -249,6 +279,8 @@ class Execution:
             self.done.append(self.branches[branch].step)
 
     def _end_step(self, event: StepEnded) -> None:
+        self.step_count += 1
+        self.behind_ms = self.pace.after_step(self.behind_ms, event.at_ms)
         steps_since_wait = self.steps_since_wait
         steps_since_wait[event.branch] = steps_since_wait.get(event.branch, 0) + 1
         result = StepResult(
@@ -321,6 +353,7 @@ class Execution:
             self.calls.rest(event.branch, closed, ended_ms)
 
     def _receive(self, event: SignalReceived) -> None:
+        self.length += len(event.signal.payload)
         self.signals.append(event.signal)
         self.calls.receive(event.signal)
 
@@ -372,6 +405,7 @@ class Execution:
         self.history_parts += 1
         self.history = self.history[HISTORY_PART_LENGTH:]
         self.calls.file()
+        self.measure()
 
 
 EXECUTION_FOLDS: dict[type[ExecutionEvent], Callable[[Execution, Any], None]] = {

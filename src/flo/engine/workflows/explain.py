@@ -17,10 +17,11 @@ from flo.engine.workflows.execution import COMPENSATION, Execution
 from flo.engine.workflows.lists.live import status_of
 from flo.engine.workflows.lookups import ended_workflow
 from flo.engine.workflows.queries import wait_view
-from flo.engine.workflows.records import Branch, WorkflowRecord
+from flo.engine.workflows.records import AWAITED_PIPELINE, Branch, WorkflowRecord
 from flo.engine.workflows.rules import not_found
 from flo.model.explain import Cause, CauseCode, since_when
 from flo.model.ids import Namespace
+from flo.model.storage.since import Since
 from flo.model.workflows import BranchPhase, ExplainWorkflow, Explanation, WaitView, WorkflowStatus
 from flo.workflow.plan.progress import BREAKER_OPEN
 from flo.workflow.steps import RunStep
@@ -32,6 +33,10 @@ _WAITS = {
     BranchPhase.REST: (
         CauseCode.EXECUTOR_REST,
         "waits until an executor of its plan may be called again.",
+    ),
+    BranchPhase.PACE: (
+        CauseCode.STEP_RATE,
+        "has ended; the run is faster than it may be, and its next step is delayed.",
     ),
     BranchPhase.JOIN: (CauseCode.WAITING_FOR_BRANCHES, "waits for its branches or items."),
     BranchPhase.BETWEEN: (
@@ -90,6 +95,7 @@ def _ended(
         code=CauseCode.ENDED,
         text=record.error or summary,
         since_at_ms=record.finished_at_ms,
+        since_position=record.position,
         advice=advice,
         facts={
             "status": record.status.value,
@@ -112,9 +118,10 @@ def _breakers_met(
     deployed = workflow.version(record.run.version) if workflow is not None else None
     if deployed is None or record.error_code != BREAKER_OPEN:
         return
+    ended = Since(at_ms=record.finished_at_ms, position=record.position)
     for plan in deployed.definition.plans:
         key = (namespace, record.run.workflow, record.run.version, plan)
-        for cause in causes_of_plan(space, key, context):
+        for cause in causes_of_plan(space, key, ended, context):
             if cause.code is CauseCode.BREAKER_OPEN:
                 yield cause
 
@@ -142,10 +149,33 @@ def _under_way(
         wait = wait_view(execution, name)
         yield from _causes_of_wait(state, namespace, execution, wait, branch, context)
     if not (execution.branches or execution.paused or execution.ending) and execution.admitted:
-        yield _BEGINNING
+        yield _beginning(execution)
+    yield from _of_workflow(state.space(namespace), execution)
 
 
-_BEGINNING = Cause(code=CauseCode.BEGINNING, text="It is about to begin.")
+def _of_workflow(space: Space, execution: Execution) -> Iterator[Cause]:
+    """What is worth knowing of its workflow; it does not keep a run that is there from going on."""
+    run, workflow = execution.run, space.workflows[execution.run.workflow]
+    since = workflow.rests_since(run.version)
+    if since is not None:
+        which = "" if workflow.disabled_since else f"Version {run.version!r} of workflow"
+        yield Cause(
+            code=CauseCode.WORKFLOW_DISABLED,
+            text=f"{which or 'Workflow'} {run.workflow!r} is disabled; this run goes on, and no "
+            "other begins.",
+            **since_when(since),
+            advice=[f"flo workflow enable {run.workflow}"],
+            facts={"workflow": run.workflow, "version": run.version},
+        )
+
+
+def _beginning(execution: Execution) -> Cause:
+    return Cause(
+        code=CauseCode.BEGINNING,
+        text="It is about to begin.",
+        **since_when(execution.since),
+        next_at_ms=execution.next_at_ms(),
+    )
 
 
 def _causes_of_wait(
@@ -165,7 +195,7 @@ def _causes_of_wait(
     step = execution.step(wait.branch)
     if isinstance(step, RunStep) and step.run.name in execution.definition.plans:
         key = monitor_key(namespace, execution, step.run.name)
-        for cause in causes_of_plan(state.space(namespace), key, context):
+        for cause in causes_of_plan(state.space(namespace), key, branch.since, context):
             yield replace(cause, facts={**cause.facts, **_place(wait)})
 
 
@@ -194,7 +224,7 @@ def _in_line(space: Space, execution: Execution) -> Cause:
     """It waits for a permit."""
     run, limit = execution.run, execution.definition.concurrency
     if run.limit_key is None or limit is None:
-        return _BEGINNING
+        return _beginning(execution)
     permits = space.workflow_permits[run.workflow, run.limit_key]
     before = list(permits.waiting).index(run.run_id)
     holders = list(islice(permits.holders, HOLDERS_SHOWN_MAX))
@@ -212,42 +242,55 @@ def _in_line(space: Space, execution: Execution) -> Cause:
             "key": run.limit_key,
             "before": before,
             "holders": holders,
+            "held_since": [_held_since(space.executions[one]) for one in holders],
         },
     )
 
 
+def _held_since(holder: Execution) -> dict[str, int]:
+    """Since when another execution has its permit."""
+    assert holder.since is not None
+    return {"at": holder.since.at_ms, "position": holder.since.position}
+
+
 def _waits(execution: Execution, wait: WaitView, branch: Branch) -> Cause:
     """What a branch waits for that is no run of an action."""
-    since = branch.began_at_ms or None
     match wait.phase:
         case BranchPhase.CHILD:
             return Cause(
                 code=CauseCode.WAITING_FOR_CHILD,
                 text=f"{_where(wait)} waits for its child {wait.awaited}.",
-                since_at_ms=since,
-                since_position=branch.since_position,
+                **since_when(branch.since),
                 next_at_ms=wait.until_ms,
                 advice=[f"flo workflow explain {wait.awaited}"],
                 facts={**_place(wait), "child": wait.awaited},
+            )
+        case BranchPhase.PIPELINE:
+            pipeline = (wait.awaited or "").removeprefix(AWAITED_PIPELINE)
+            return Cause(
+                code=CauseCode.WAITING_FOR_CHILD,
+                text=f"{_where(wait)} waits for pipeline {pipeline}.",
+                **since_when(branch.since),
+                next_at_ms=wait.until_ms,
+                advice=[f"flo pipeline status {pipeline}"],
+                facts={**_place(wait), "pipeline": pipeline},
             )
         case BranchPhase.SIGNAL:
             return Cause(
                 code=CauseCode.WAITING_FOR_SIGNAL,
                 text=f"{_where(wait)} waits for a signal of type {wait.signal!r}.",
-                since_at_ms=since,
-                since_position=branch.since_position,
+                **since_when(branch.since),
                 next_at_ms=wait.until_ms,
                 advice=[f"flo workflow signal {execution.run_id} --type {wait.signal} '{{}}'"],
                 facts={**_place(wait), "signal": wait.signal},
             )
         case BranchPhase.BETWEEN if wait.until_ms is not None:
-            return replace(_BEGINNING, next_at_ms=wait.until_ms, facts=_place(wait))
+            return replace(_beginning(execution), facts=_place(wait))
     code, text = _WAITS.get(wait.phase, (CauseCode.BETWEEN_STEPS, "is between two steps."))
     return Cause(
         code=code,
         text=f"{_where(wait)} {text}",
-        since_at_ms=since,
-        since_position=branch.since_position,
+        **since_when(branch.since),
         next_at_ms=wait.until_ms,
         facts={**_place(wait), "attempt": wait.attempt},
     )

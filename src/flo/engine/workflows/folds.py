@@ -15,19 +15,23 @@ from msgspec.structs import replace
 from flo.engine.due import WORKFLOW
 from flo.engine.idempotency import IdempotencyKey
 from flo.engine.state import Deployed, Permits, Space, State, Workflow
-from flo.engine.workflows.calls.log import Outputs
+from flo.engine.workflows.calls.log import Outputs, input_digest
 from flo.engine.workflows.definitions import archive_unneeded, text_digest
 from flo.engine.workflows.events import (
     ChildCancelled,
     HistoryFiled,
     PlanNoted,
     PollExhausted,
+    RollbackBegan,
+    SignalReceived,
     WorkflowAdmitted,
     WorkflowCreated,
     WorkflowDeleted,
     WorkflowDisabled,
     WorkflowEnabled,
     WorkflowFinished,
+    WorkflowPaused,
+    WorkflowResumed,
     WorkflowStarted,
 )
 from flo.engine.workflows.execution import (
@@ -38,7 +42,9 @@ from flo.engine.workflows.execution import (
     Execution,
 )
 from flo.engine.workflows.history import entries_of
+from flo.engine.workflows.lists.tags import tags_of_run
 from flo.engine.workflows.records import (
+    AWAITED_PIPELINE,
     Branch,
     CallParts,
     ControlKind,
@@ -48,13 +54,12 @@ from flo.engine.workflows.records import (
     WorkflowRun,
     WorkflowSummary,
     is_asked_for,
+    params_payload,
 )
 from flo.model.ids import Namespace, RunId, run_id_of
 from flo.model.storage.archive import Archived
-from flo.model.storage.caller import OUTSIDE
 from flo.model.workflows import CHOSEN, MAIN, RUN_PREFIX, BranchPhase
 from flo.workflow.definition import Definition
-from flo.workflow.search import tags_of
 
 RUN_KIND = "workflow"
 SUMMARY_KIND = "workflow-of"
@@ -64,17 +69,6 @@ CALLS_KIND = "calls"
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_definition = msgspec.msgpack.Decoder(Definition).decode
-
-DONE_BY_SOMEBODY = frozenset(
-    {
-        "workflow_started",
-        "signal_received",
-        "workflow_paused",
-        "workflow_resumed",
-        "rollback_started",
-    }
-)
-"""Entries of a history that tell what was done to a run."""
 
 
 def apply_created(state: State, event: WorkflowCreated) -> None:
@@ -93,30 +87,30 @@ def apply_deleted(state: State, event: WorkflowDeleted) -> None:
     versions = [event.version] if event.version is not None else list(workflow.versions)
     for version in versions:
         deployed = workflow.versions.pop(version)
-        space.deleted_versions.setdefault(event.name, {})[version] = deployed.digest
+        space.deleted_versions.add(event.name, version, deployed.digest)
         workflow.disabled.pop(version, None)
         if workflow.live[version]:
             workflow.gone[version] = deployed
     if not workflow.versions:
-        workflow.enabled = True  # what comes after it under its name begins anew
+        workflow.disabled_since = None  # what comes after it under its name begins anew
     _forget_workflow(space, event.name)
 
 
 def apply_disabled(state: State, event: WorkflowDisabled) -> None:
     workflow = state.spaces[event.namespace].workflows[event.name]
     if event.version is None:
-        workflow.enabled = False
+        workflow.disabled_since = state.since()
     else:
-        workflow.disabled[event.version] = None
+        workflow.disabled[event.version] = state.since()
 
 
 def apply_enabled(state: State, event: WorkflowEnabled) -> None:
     workflow = state.spaces[event.namespace].workflows[event.name]
     if event.version is None:
         workflow.disabled.clear()
-    elif not workflow.enabled:
-        workflow.disabled = dict.fromkeys(workflow.versions)  # all but this one
-    workflow.enabled = True
+    elif workflow.disabled_since is not None:  # all but this one
+        workflow.disabled = dict.fromkeys(workflow.versions, workflow.disabled_since)
+    workflow.disabled_since = None
     workflow.disabled.pop(event.version or "", None)
 
 
@@ -126,7 +120,7 @@ def apply_started(state: State, event: WorkflowStarted) -> None:
     execution.since = state.since()
     space.workflow_number = max(space.workflow_number, run.number)
     space.workflow_keys.run_ids.update(keys_of(run))
-    execution.history += _by_caller(state, entries_of(event))
+    execution.history += by_whom(state.by, entries_of(event))
     if run.parent is not None and execution.admitted:
         _set_in_motion(execution, run.created_at_ms)
     space.executions.note_status(execution)
@@ -151,6 +145,8 @@ def apply_execution(state: State, event: EventOfAllBranches) -> None:
     """An event of an execution that is not over, and of no single branch."""
     executions = state.spaces[event.namespace].executions
     execution = executions[event.run_id]
+    if isinstance(event, SignalReceived):
+        event = replace(event, signal=replace(event.signal, actor=state.by))
     was_paused = execution.paused
     execution.fold(event)
     if execution.paused is not was_paused:
@@ -158,7 +154,8 @@ def apply_execution(state: State, event: EventOfAllBranches) -> None:
     if execution.ending is not None and execution.ending_since is None:
         execution.ending_since = state.since()
     executions.note_status(execution)
-    execution.history += _by_caller(state, entries_of(event))
+    by = state.by if _is_done_to(event) else None
+    execution.history += by_whom(by, entries_of(event))
     reschedule(state, event.namespace, execution)
 
 
@@ -170,28 +167,32 @@ def apply_branch(state: State, event: BranchEvent) -> None:
     execution.fold(event)
     after = execution.branches.get(event.branch, NO_BRANCH)
     if after is not NO_BRANCH and _waits_otherwise(before, after):
-        after = execution.branches[event.branch] = replace(after, since_position=state.position)
+        after = execution.branches[event.branch] = replace(after, since=state.moment())
     if before.awaited != after.awaited:
         if before.awaited is not None:
             space.awaited.pop(before.awaited, None)
         if after.awaited is not None:
             space.awaited[after.awaited] = (event.run_id, event.branch)
-            execution.calls.note_input(event.branch, _input_of(space, after.awaited))
+            execution.calls.note_input(event.branch, _digest_of(space, after.awaited))
     if event.branch == MAIN:
         space.executions.note_status(execution)
+    else:
+        space.executions.note_length(execution)
     execution.history += entries_of(event, before)
     if before.until_ms != after.until_ms:
         reschedule(state, event.namespace, execution)
 
 
-def _by_caller(state: State, entries: Iterable[HistoryEntry]) -> Iterable[HistoryEntry]:
+def _is_done_to(event: EventOfAllBranches) -> bool:
+    """Whether it is what somebody has done to an execution; else it follows from its steps."""
+    if isinstance(event, RollbackBegan):
+        return is_asked_for(event.ending)
+    return isinstance(event, SignalReceived | WorkflowPaused | WorkflowResumed)
+
+
+def by_whom(by: str | None, entries: Iterable[HistoryEntry]) -> Iterable[HistoryEntry]:
     """What somebody outside has done to an execution, with who it was."""
-    caller = state.caller
-    if caller is None or caller.source not in OUTSIDE:
-        return entries
-    return [
-        replace(one, by=str(caller)) if one.type in DONE_BY_SOMEBODY else one for one in entries
-    ]
+    return entries if by is None else [replace(one, by=by) for one in entries]
 
 
 def _waits_otherwise(before: Branch, after: Branch) -> bool:
@@ -199,14 +200,19 @@ def _waits_otherwise(before: Branch, after: Branch) -> bool:
     return waits != (before.step, before.phase, before.awaited, before.attempt, before.polls)
 
 
-def _input_of(space: Space, run_id: RunId) -> bytes:
-    """What a run or a child that has just been made was given."""
+def _digest_of(space: Space, run_id: RunId) -> bytes:
+    """The digest of what a run, a child or a pipeline that has just been made was given."""
     run = space.runs.get(run_id)
-    return run.input if run is not None else space.executions[run_id].run.input
+    if run is None and run_id.startswith(AWAITED_PIPELINE):
+        params = space.pipelines.live[run_id.removeprefix(AWAITED_PIPELINE)].params
+        return input_digest(params_payload(params))
+    return input_digest(run.input if run is not None else space.executions[run_id].run.input)
 
 
 def apply_noted(state: State, event: PlanNoted | PollExhausted) -> None:
-    state.spaces[event.namespace].executions[event.run_id].history += entries_of(event)
+    execution = state.spaces[event.namespace].executions[event.run_id]
+    execution.event_count += 1
+    execution.history += entries_of(event)
 
 
 def apply_child_cancelled(state: State, event: ChildCancelled) -> None:
@@ -243,7 +249,10 @@ def archive_run(state: State, event: WorkflowFinished) -> Iterable[Archived]:
     execution = space.executions[event.run_id]
     run, ending = execution.run, event.ending
     definition = space.workflows[run.workflow].pinned(run.version).digest
-    record = record_of(execution, event, definition)
+    record = replace(record_of(execution, event), definition=definition, position=state.position)
+    if execution.ending is None and is_asked_for(ending):
+        history = (*record.history[:-1], replace(record.history[-1], by=state.by))
+        record = replace(record, history=history)
     key = run.idempotency_key
     yield Archived(
         kind=RUN_KIND,
@@ -270,9 +279,7 @@ def archive_run(state: State, event: WorkflowFinished) -> Iterable[Archived]:
         )
 
 
-def record_of(
-    execution: Execution, event: WorkflowFinished, definition: bytes = b""
-) -> WorkflowRecord:
+def record_of(execution: Execution, event: WorkflowFinished) -> WorkflowRecord:
     """A run as it ends with this event, which is yet to be folded."""
     ending = event.ending
     return WorkflowRecord(
@@ -289,7 +296,6 @@ def record_of(
         error_code=ending.error_code,
         retryable=ending.retryable,
         calls=_last_calls(execution, event),
-        definition=definition,
     )
 
 
@@ -314,6 +320,7 @@ def _summary_row(space: Space, run: WorkflowRun, event: WorkflowFinished) -> Arc
         created_at_ms=run.created_at_ms,
         finished_at_ms=event.at_ms,
         attributes=run.attributes,
+        subject=run.subject,
     )
     return Archived(
         kind=SUMMARY_KIND,
@@ -325,7 +332,7 @@ def _summary_row(space: Space, run: WorkflowRun, event: WorkflowFinished) -> Arc
         key=None,
         body=_encode(summary),
         sequence=run.number,
-        tags=tags_of(run.attributes),
+        tags=tags_of_run(run),
     )
 
 

@@ -18,6 +18,7 @@ from flo.engine.workflows.events import (
     SignalTimedOut,
     StepEnded,
     StepHeld,
+    StepReportedLate,
     StepStarted,
     StepUndone,
     WorkflowFinished,
@@ -26,7 +27,13 @@ from flo.engine.workflows.events import (
     WorkflowStarted,
 )
 from flo.engine.workflows.execution import COMPENSATION, NO_BRANCH, ExecutionEvent
-from flo.engine.workflows.records import Branch, Ending, HistoryEntry, is_asked_for
+from flo.engine.workflows.records import (
+    AWAITED_PIPELINE,
+    Branch,
+    Ending,
+    HistoryEntry,
+    is_asked_for,
+)
 from flo.model.base import Event
 from flo.model.workflows import RUN_PREFIX, BranchPhase, WorkflowStatus
 from flo.workflow.steps import TargetKind
@@ -34,15 +41,23 @@ from flo.workflow.steps import TargetKind
 DETAIL_LENGTH_MAX = 1_024
 
 HistoryEvent: TypeAlias = (
-    ExecutionEvent | WorkflowStarted | WorkflowFinished | PlanNoted | PollExhausted
+    ExecutionEvent
+    | WorkflowStarted
+    | WorkflowFinished
+    | PlanNoted
+    | PollExhausted
+    | StepReportedLate
 )
 Entries: TypeAlias = Sequence[HistoryEntry]
 
 _AWAITING = {
     BranchPhase.ACTION: "awaiting_action",
     BranchPhase.CHILD: "awaiting_child",
+    BranchPhase.PIPELINE: "awaiting_pipeline",
     BranchPhase.SIGNAL: "waiting_for_signal",
 }
+_BEGUN = {BranchPhase.CHILD: "child_started", BranchPhase.PIPELINE: "pipeline_started"}
+_WHAT = {TargetKind.WORKFLOW: "child", TargetKind.PIPELINE: "pipeline"}
 _HELD = {
     BranchPhase.RETRY: "step_retry",
     BranchPhase.POLL: "poll_scheduled",
@@ -76,10 +91,11 @@ def _step_started(event: StepStarted, at: Branch) -> Entries:
     if awaiting is None:
         return (started,)
     waits = _entry(awaiting, event, event.detail, now.step, now.attempt)
-    if now.phase is not BranchPhase.CHILD:
+    begun = _BEGUN.get(now.phase)
+    if begun is None:
         return started, waits
-    child = _entry("child_started", event, now.awaited or "", now.step, now.attempt)
-    return started, child, waits
+    name = (now.awaited or "").removeprefix(AWAITED_PIPELINE)
+    return started, _entry(begun, event, name, now.step, now.attempt), waits
 
 
 def _step_held(event: StepHeld, at: Branch) -> Entries:
@@ -92,8 +108,11 @@ def _step_held(event: StepHeld, at: Branch) -> Entries:
 
 
 def _action_ended(event: ActionEnded, at: Branch) -> Entries:
-    is_child = event.awaited.startswith(f"{RUN_PREFIX}-")
-    kind = "child_completed" if is_child else "action_completed"
+    kind = "action_completed"
+    if event.awaited.startswith(f"{RUN_PREFIX}-"):
+        kind = "child_completed"
+    elif event.awaited.startswith(AWAITED_PIPELINE):
+        kind = "pipeline_completed"
     return (_failed(event, _entry(kind, event, event.outcome, at.step, at.attempt)),)
 
 
@@ -101,12 +120,19 @@ def _left_unknown(event: AttemptLeftUnknown, at: Branch) -> Entries:
     return (_entry("attempt_unknown", event, event.end.value, event.step, at.attempt),)
 
 
+def _reported_late(event: StepReportedLate, at: Branch) -> Entries:
+    detail = f"{event.awaited} by {event.worker_id}: {event.outcome}"
+    entry = _entry("late_report", event, detail, event.step, event.attempt)
+    return (replace(entry, error_code=event.error_code),)
+
+
 def _step_ended(event: StepEnded, at: Branch) -> Entries:
     ended = _failed(event, _entry("step_completed", event, event.step, event.step))
     not_begun = _NOT_BEGUN.get(event.outcome)
     if not_begun is None:
         return (ended,)
-    what = "child" if event.target.startswith(TargetKind.WORKFLOW) else "action"
+    kinds = (kind for kind in TargetKind if event.target.startswith(kind))
+    what = _WHAT.get(next(kinds, TargetKind.ACTION), "action")
     name = event.target.rpartition("/")[2].partition(":")[0]
     return _entry(f"{what}_{not_begun}", event, name or event.step, event.step), ended
 
@@ -199,6 +225,7 @@ ENTRIES: dict[type[Event], Callable[[Any, Branch], Entries]] = {
     StepHeld: _step_held,
     ActionEnded: _action_ended,
     AttemptLeftUnknown: _left_unknown,
+    StepReportedLate: _reported_late,
     StepEnded: _step_ended,
     BranchOpened: _branch_opened,
     BranchEnded: _branch_ended,

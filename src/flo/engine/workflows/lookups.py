@@ -13,6 +13,7 @@ from flo.engine.lists.portion import Portion
 from flo.engine.lookup import Lookup, RowLookup
 from flo.engine.state import Space, State
 from flo.engine.workflows import definitions
+from flo.engine.workflows.calls import late
 from flo.engine.workflows.execution import HISTORY_PART_LENGTH as PART_LENGTH
 from flo.engine.workflows.folds import (
     CALLS_KIND,
@@ -25,6 +26,7 @@ from flo.engine.workflows.lists.live import status_of
 from flo.engine.workflows.lists.pages import NOTHING_LIVE, WorkflowPageLookup, page_lookup
 from flo.engine.workflows.records import CallParts, HistoryEntry, WorkflowRecord, WorkflowSummary
 from flo.model.base import Message
+from flo.model.executions.definitions import GetDefinition
 from flo.model.executions.history import GetHistory
 from flo.model.executions.steps import GetSteps
 from flo.model.ids import RunId, is_run_id, parse_run_id
@@ -228,10 +230,13 @@ def _for_history(state: State, query: GetHistory, context: Context) -> Sequence[
         record = ended_workflow(space, query.run_id, context)
         if record is None:
             return _lookups_of(space, query.run_id, context)
-        parts = parts_wanted(record.history_parts, query)
+        parts, reports = (
+            parts_wanted(record.history_parts, query),
+            late.lookups_of(space, query.run_id),
+        )
     else:
-        parts = parts_wanted(space.executions[query.run_id].history_parts, query)
-    return [HistoryLookup(space.archive_name, query.run_id, part) for part in parts]
+        parts, reports = parts_wanted(space.executions[query.run_id].history_parts, query), ()
+    return [*(HistoryLookup(space.archive_name, query.run_id, part) for part in parts), *reports]
 
 
 def _for_steps(state: State, query: GetSteps, context: Context) -> Sequence[Lookup[Any]]:
@@ -273,7 +278,8 @@ def _key_lookup(space: Space, workflow: WorkflowName, key: str) -> KeyLookup:
 
 
 LOOKUPS: Mapping[type[Message], LookupRule] = {
-    GetWorkflow: definitions.lookups_for,
+    GetWorkflow: definitions.lookups_for_workflow,
+    GetDefinition: definitions.lookups_for_digest,
     StartWorkflow: _for_start,
     SignalWorkflow: _for_run,
     CancelWorkflow: _for_run,

@@ -8,7 +8,15 @@ from flo.engine.context import Context
 from flo.engine.lists.paging import page_of
 from flo.engine.lists.portion import page_of_portion
 from flo.engine.state import Deployed, Space, State, Workflow
-from flo.engine.workflows.definitions import in_archive, in_memory, text_digest
+from flo.engine.workflows.calls.late import late_entries
+from flo.engine.workflows.definitions import (
+    DefinitionRecord,
+    in_archive,
+    in_memory,
+    reading_of,
+    text_digest,
+    with_digest,
+)
 from flo.engine.workflows.execution import COMPENSATION, Execution, step_at
 from flo.engine.workflows.execution import HISTORY_PART_LENGTH as PART_LENGTH
 from flo.engine.workflows.lists.live import status_of
@@ -22,9 +30,12 @@ from flo.engine.workflows.lookups import (
     parts_wanted,
 )
 from flo.engine.workflows.records import HistoryEntry, StepResult, WorkflowRecord, WorkflowSummary
-from flo.engine.workflows.rules import named_version, not_found, reading_of
+from flo.engine.workflows.rules import named_version, not_found
+from flo.model.errors import Conflict, NotFound
+from flo.model.executions.definitions import GetDefinition
 from flo.model.executions.history import GetHistory, HistoryPage, HistoryView
 from flo.model.ids import Namespace
+from flo.model.views.since import since_view
 from flo.model.workflows import (
     MAIN,
     BranchPhase,
@@ -67,13 +78,45 @@ def get_workflow(state: State, query: GetWorkflow, context: Context) -> Workflow
         named_version(space, query.name, query.version)  # refused
     workflow = space.workflows.get(query.name) or Workflow()
     if deployed is not None:
-        item = _workflow_item(query.namespace, workflow, deployed)
-        is_deleted = item.version not in workflow.versions
-        return WorkflowView(text=deployed.text, deleted=is_deleted, **msgspec.structs.asdict(item))
+        return _deployed_view(query.namespace, workflow, deployed)
     assert archived is not None
+    return _deleted_view(query.namespace, workflow, archived)
+
+
+def get_definition(state: State, query: GetDefinition, context: Context) -> WorkflowView:
+    space = state.space(query.namespace)
+    found = list(with_digest(space, query, context))
+    if not found:
+        raise NotFound(
+            f"no definition has a digest {query.definition!r}", code="definition_not_found"
+        )
+    if len(found) > 1:
+        raise Conflict(
+            f"{len(found)} definitions have digests that begin with {query.definition!r}: give "
+            "more digits",
+            code="definition_ambiguous",
+            details={"definitions": [text_digest(one.text).hex() for one in found]},
+        )
+    (one,) = found
+    workflow = space.workflows.get(one.name) or Workflow()
+    deployed = workflow.versions.get(one.version) or workflow.gone.get(one.version)
+    if deployed is None:
+        return _deleted_view(query.namespace, workflow, one)
+    return _deployed_view(query.namespace, workflow, deployed)
+
+
+def _deployed_view(namespace: Namespace, workflow: Workflow, deployed: Deployed) -> WorkflowView:
+    item = _workflow_item(namespace, workflow, deployed)
+    is_deleted = item.version not in workflow.versions
+    return WorkflowView(text=deployed.text, deleted=is_deleted, **msgspec.structs.asdict(item))
+
+
+def _deleted_view(
+    namespace: Namespace, workflow: Workflow, archived: DefinitionRecord
+) -> WorkflowView:
     return WorkflowView(
-        name=query.name,
-        namespace=query.namespace,
+        name=archived.name,
+        namespace=namespace,
         version=archived.version,
         versions=list(workflow.versions),
         enabled=False,
@@ -127,7 +170,8 @@ def get_history(state: State, query: GetHistory, context: Context) -> HistoryPag
     if execution is not None:
         tail, parts = execution.history, execution.history_parts
     elif record is not None:
-        tail, parts = record.history, record.history_parts
+        tail = (*record.history, *late_entries(space, query.run_id, context))
+        parts = record.history_parts
     else:
         raise not_found(query.run_id)
     entries: list[HistoryEntry] = []
@@ -165,6 +209,7 @@ def _workflow_item(namespace: Namespace, workflow: Workflow, deployed: Deployed)
         created_at_ms=deployed.created_at_ms,
         live_runs=sum(workflow.live.values()),
         definition=deployed.digest.hex(),
+        disabled_since=since_view(workflow.rests_since(deployed.definition.version)),
     )
 
 
@@ -275,6 +320,7 @@ def _item(summary: WorkflowSummary) -> WorkflowRunItem:
         created_at_ms=summary.created_at_ms,
         finished_at_ms=summary.finished_at_ms or None,
         attributes=summary.attributes,
+        subject=summary.subject,
     )
 
 

@@ -1,12 +1,14 @@
 """What the state and the archive hold of workflows."""
 
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
 from flo.model.base import Record
 from flo.model.errors import CANCELLED_CODE, FAILURE_CODE
 from flo.model.ids import RunId
+from flo.model.storage.since import Since
 from flo.model.views.attempts import AttemptEnd
 from flo.model.workflows import (
     MAIN,
@@ -17,10 +19,25 @@ from flo.model.workflows import (
     WorkflowName,
     WorkflowStatus,
 )
+from flo.workflow.limits import ExecutionLimits
 from flo.workflow.outcome import StepError
+from flo.workflow.steps import TargetKind
 
 CANCELLED = "flo.Cancelled"
 """The terminal of a run that somebody has cancelled."""
+
+
+AWAITED_PIPELINE = TargetKind.PIPELINE.value
+"""How the name of a pipeline begins among what branches wait for, so that it is no run."""
+
+
+def awaited_pipeline(pipeline_id: str) -> RunId:
+    return f"{AWAITED_PIPELINE}{pipeline_id}"
+
+
+def params_payload(params: dict[str, Any]) -> bytes:
+    """The params of a pipeline as the input of a call: equal ones are equal bytes."""
+    return msgspec.json.encode(params, order="deterministic")
 
 
 class Branch(Record):
@@ -34,7 +51,7 @@ class Branch(Record):
     """When the first attempt at the step began."""
     until_ms: int | None = None
     awaited: RunId | None = None
-    """The run, or the child, whose end it waits for."""
+    """The run, the child or the pipeline whose end it waits for."""
     plan: bytes | None = None
     """How far a plan has come."""
     items: int = 0
@@ -46,8 +63,8 @@ class Branch(Record):
     """Where to go on when the run is resumed."""
     visit: int = 1
     """How often the execution has come to the step; an item and its join are of the same visit."""
-    since_position: int = 0
-    """The index of the event since which it waits so."""
+    since: Since | None = None
+    """Since when it waits so; events leave it out."""
 
 
 class StepResult(Record):
@@ -173,6 +190,8 @@ class WorkflowRun(Record):
     """The key under which its workflow limits how many run at a time."""
     subject: str | None = None
     """Whom its payloads are about, and those of what it starts."""
+    limits: ExecutionLimits | None = None
+    """The bounds of the server that it was started on; None are the defaults."""
 
 
 class HistoryEntry(Record):
@@ -208,6 +227,8 @@ class WorkflowRecord(Record):
     """The end of it; what came before is filed in as many parts as the history."""
     definition: bytes = b""
     """The digest of the text that it was an execution of."""
+    position: int = 0
+    """The index of the event that ended it."""
 
 
 class WorkflowSummary(Record):
@@ -221,6 +242,7 @@ class WorkflowSummary(Record):
     created_at_ms: int
     finished_at_ms: int
     attributes: Attributes
+    subject: str | None = None
 
 
 def error_of(ended: StepResult | Ending) -> StepError | None:

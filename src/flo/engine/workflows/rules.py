@@ -9,7 +9,6 @@ command leads to is one commit.
 """
 
 from collections.abc import Callable, Iterable
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -24,9 +23,8 @@ from flo.engine.workflows.advance.base import Advance
 from flo.engine.workflows.advance.moves import Moves
 from flo.engine.workflows.advance.stepper import carry_out
 from flo.engine.workflows.advance.unknown import MAY_HAVE_HAPPENED, left_unknown, unknown_at_end
-from flo.engine.workflows.definitions import text_digest
+from flo.engine.workflows.definitions import reading_of, text_digest
 from flo.engine.workflows.events import (
-    ChildCancelled,
     HistoryFiled,
     SignalReceived,
     StepStarted,
@@ -81,25 +79,18 @@ from flo.model.workflows import (
     WorkflowName,
 )
 from flo.workflow.definition import Definition, Idempotency
-from flo.workflow.document.read import Reading, read
+from flo.workflow.document.read import strictly
 from flo.workflow.document.report import one_line
 from flo.workflow.outcome import FAILURE, TIMEOUT, StepError
 
-TEXTS_REMEMBERED_MAX = 16
-
 _encode = msgspec.msgpack.Encoder().encode
-
-
-@lru_cache(maxsize=TEXTS_REMEMBERED_MAX)
-def reading_of(text: str) -> Reading:
-    """The definition in a text. It may take a while, so a server reads it before the rule does."""
-    return read(text)
 
 
 def decide_create(state: State, command: CreateWorkflow, context: Context) -> Decision:
     if len(command.text) > TEXT_LENGTH_MAX:
         raise TooLarge(f"expected a text of at most {TEXT_LENGTH_MAX} characters")
-    definition, problems = reading_of(command.text)
+    reading = reading_of(command.text)
+    definition, problems = strictly(reading) if command.strict else reading
     found: list[dict[str, Any]] = msgspec.to_builtins(list(problems))
     if definition is None:
         first = next(one for one in problems if one.severity == "error")
@@ -117,8 +108,8 @@ def decide_create(state: State, command: CreateWorkflow, context: Context) -> De
         return Decision(reply)
     space = state.space(command.namespace)
     digest = text_digest(command.text)
-    deleted = space.deleted_versions.get(definition.name, {}).get(definition.version, digest)
-    if known is not None or deleted != digest:
+    is_free = space.deleted_versions.admit(definition.name, definition.version, digest)
+    if known is not None or not is_free:
         raise Conflict(
             f"workflow {definition.name!r} {'has' if known is not None else 'had'} another text as "
             f"version {definition.version!r}"
@@ -175,7 +166,7 @@ def decide_start(state: State, command: StartWorkflow, context: Context) -> Deci
             return Decision(WorkflowBegun(run_id=known, duplicate=True, status=status))
     check_enabled(space, deployed.definition)
     run = WorkflowRun(
-        **next_run(space, _checked_id(space, command.run_id, context)),
+        **next_run(space, context, _checked_id(space, command.run_id, context)),
         workflow=command.name,
         version=deployed.definition.version,
         input=command.input,
@@ -244,7 +235,7 @@ def decide_rerun(state: State, command: RerunWorkflow, context: Context) -> Deci
     step = _first_step(deployed.definition, command.step)
     payload = run.input if command.input is None else command.input
     rerun = WorkflowRun(
-        **next_run(space),
+        **next_run(space, context),
         workflow=run.workflow,
         version=deployed.definition.version,
         input=payload,
@@ -293,14 +284,6 @@ def react_signal(state: State, event: SignalReceived, context: Context) -> Itera
 
 def react_resumed(state: State, event: WorkflowResumed, context: Context) -> Iterable[Event]:
     return _advanced(state, event.namespace, event.run_id, context, wakes.resume)
-
-
-def react_child_cancelled(state: State, event: ChildCancelled, context: Context) -> Iterable[Event]:
-    execution = state.space(event.namespace).executions.get(event.run_id)
-    if execution is None or execution.ending is not None:
-        return ()
-    advance = Advance(state, event.namespace, execution, context)
-    return carry_out(advance, wakes.cancel(advance, event.reason))
 
 
 def react_run_ended(
@@ -447,10 +430,14 @@ def _admitted(
         yield WorkflowAdmitted(namespace=namespace, run_id=run_id, at_ms=context.now_ms)
 
 
-def next_run(space: Space, chosen: RunId | None = None) -> dict[str, Any]:
-    """The id and the number of the next run."""
+def next_run(space: Space, context: Context, chosen: RunId | None = None) -> dict[str, Any]:
+    """The id and the number of the next run, and the bounds that this server has for it."""
     number = space.workflow_number + 1
-    return {"run_id": chosen or run_id_of(RUN_PREFIX, number), "number": number}
+    return {
+        "run_id": chosen or run_id_of(RUN_PREFIX, number),
+        "number": number,
+        "limits": context.volatile.execution_limits,
+    }
 
 
 def _checked_id(space: Space, run_id: RunId | None, context: Context) -> RunId | None:

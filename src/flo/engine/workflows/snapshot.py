@@ -44,7 +44,8 @@ class WorkflowNumbersPart(SnapshotPart):
     number: int
     """The number of the newest run."""
     keys_finished: FinishedKeys
-    deleted_versions: dict[WorkflowName, dict[str, bytes]]
+    deleted_recently: list[tuple[tuple[WorkflowName, str], bytes]]
+    deleted_before: bytes
 
 
 class _Deployed(Record):
@@ -59,8 +60,8 @@ class WorkflowPart(SnapshotPart):
     name: WorkflowName
     versions: list[_Deployed]
     gone: list[_Deployed]
-    enabled: bool
-    disabled: tuple[str, ...] = ()
+    disabled_since: Since | None = None
+    disabled: tuple[tuple[str, Since], ...] = ()
 
 
 class _Execution(Record):
@@ -89,6 +90,10 @@ class _Execution(Record):
     since: Since | None = None
     paused_since: Since | None = None
     ending_since: Since | None = None
+    length: int = 0
+    step_count: int = 0
+    event_count: int = 0
+    behind_ms: int = 0
 
 
 class ExecutionsPart(SnapshotPart):
@@ -103,7 +108,8 @@ def _dump_numbers(state: State) -> Iterable[WorkflowNumbersPart]:
                 namespace=namespace,
                 number=space.workflow_number,
                 keys_finished=space.workflow_keys.dump_finished(),
-                deleted_versions=space.deleted_versions,
+                deleted_recently=list(space.deleted_versions.recent.items()),
+                deleted_before=bytes(space.deleted_versions.filter),
             )
 
 
@@ -111,7 +117,8 @@ def _restore_numbers(state: State, part: WorkflowNumbersPart) -> None:
     space = state.spaces[part.namespace]
     space.workflow_number = part.number
     space.workflow_keys.restore_finished(part.keys_finished)
-    space.deleted_versions = part.deleted_versions
+    space.deleted_versions.recent = dict(part.deleted_recently)
+    space.deleted_versions.filter = bytearray(part.deleted_before)
 
 
 def _dump_workflows(state: State) -> Iterable[WorkflowPart]:
@@ -122,8 +129,8 @@ def _dump_workflows(state: State) -> Iterable[WorkflowPart]:
                 name=name,
                 versions=[_dumped(one) for one in workflow.versions.values()],
                 gone=[_dumped(one) for _, one in sorted(workflow.gone.items())],
-                enabled=workflow.enabled,
-                disabled=tuple(workflow.disabled),
+                disabled_since=workflow.disabled_since,
+                disabled=tuple(workflow.disabled.items()),
             )
 
 
@@ -142,8 +149,8 @@ def _restore_workflow(state: State, part: WorkflowPart) -> None:
             definition, digest = _decode(one.definition), text_digest(one.text)
             deployed = Deployed(definition, one.text, one.created_at_ms, digest)
             versions[deployed.definition.version] = deployed
-    workflow.enabled = part.enabled
-    workflow.disabled = dict.fromkeys(part.disabled)
+    workflow.disabled_since = part.disabled_since
+    workflow.disabled = dict(part.disabled)
     state.spaces[part.namespace].workflows[part.name] = workflow
 
 
@@ -180,6 +187,10 @@ def _execution_part(execution: Execution) -> _Execution:
         since=execution.since,
         paused_since=execution.paused_since,
         ending_since=execution.ending_since,
+        length=execution.length,
+        step_count=execution.step_count,
+        event_count=execution.event_count,
+        behind_ms=execution.behind_ms,
     )
 
 
@@ -195,12 +206,14 @@ def _restore_execution(state: State, namespace: Namespace, part: _Execution) -> 
     execution.outputs, execution.signals, execution.done = part.outputs, part.signals, part.done
     execution.paused, execution.ending = part.paused, part.ending
     execution.since, execution.paused_since = part.since, part.paused_since
-    execution.ending_since = part.ending_since
+    execution.ending_since, execution.behind_ms = part.ending_since, part.behind_ms
+    execution.step_count, execution.event_count = part.step_count, part.event_count
     execution.to_undo, execution.undone = part.to_undo, part.undone
     execution.history, execution.history_parts = part.history, part.history_parts
     execution.steps_since_wait, execution.waited = part.steps_since_wait, part.waited
     execution.admitted, execution.visits = part.admitted, part.visits
     _restore_calls(execution.calls, part)
+    execution.length = part.length
     space.executions.note_status(execution)
     restore_permit(space, execution)
     space.workflow_keys.run_ids.update(keys_of(run))

@@ -1,11 +1,15 @@
-"""What a new workflow run takes from its input: search attributes and the key of its permit."""
+"""What a new workflow run takes from its input: attributes, the key of its permit, a subject."""
 
 from typing import Any
 
 import msgspec
 
 from flo.engine.runs.limits import key_from
-from flo.workflow.definition import Definition
+from flo.model.ids import SUBJECT_LENGTH_MAX
+from flo.workflow.definition import Definition, Schedule, Trigger
+from flo.workflow.mapping import Scope
+from flo.workflow.payload import value_of
+from flo.workflow.plan.cache import cache_key
 from flo.workflow.search import attributes_of
 
 
@@ -25,3 +29,11 @@ def limit_key_of(definition: Definition, payload: bytes) -> str | None:
     if definition.concurrency is None:
         return None
     return key_from(definition.concurrency.key, payload)
+
+
+def subject_of(start: Schedule | Trigger, payload: bytes) -> str | None:
+    """Whom a run is about that nobody has started; None if its input does not say it."""
+    if not start.subject:
+        return None
+    found = cache_key(start.subject, Scope(input=value_of(payload)))
+    return found.text[:SUBJECT_LENGTH_MAX] or None if found is not None else None

@@ -5,7 +5,11 @@ CREATE TABLE meta (
     start_digest BLOB NOT NULL,
     position INTEGER NOT NULL,
     position_checksum INTEGER NOT NULL,
-    position_digest BLOB NOT NULL
+    position_digest BLOB NOT NULL,
+    store_id BLOB NOT NULL,
+    commits INTEGER NOT NULL,
+    archive_first INTEGER NOT NULL,
+    archive_next INTEGER NOT NULL
 );
 
 CREATE TABLE log (
@@ -19,7 +23,7 @@ CREATE TABLE log (
 
 CREATE TRIGGER log_end AFTER INSERT ON log BEGIN
     UPDATE meta SET position = new.first + new.count, position_checksum = new.checksum,
-        position_digest = new.digest;
+        position_digest = new.digest, commits = commits + 1;
 END;
 
 CREATE TABLE archive (
@@ -36,6 +40,10 @@ CREATE TABLE archive (
     tags TEXT,
     checksum INTEGER NOT NULL,
     body BLOB NOT NULL
+);
+
+CREATE TABLE archive_gaps (
+    row INTEGER PRIMARY KEY
 );
 
 CREATE UNIQUE INDEX archive_address ON archive (kind, namespace, name, number);
@@ -61,6 +69,18 @@ CREATE TRIGGER archive_untagged AFTER DELETE ON archive WHEN old.tags IS NOT NUL
     DELETE FROM archive_tags WHERE kind = old.kind AND namespace = old.namespace
         AND sequence = old.sequence AND tag IN (SELECT value FROM json_each(old.tags));
 END;
+
+CREATE TABLE payloads (
+    row INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL,
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    checksum INTEGER NOT NULL,
+    body BLOB NOT NULL
+);
+
+CREATE UNIQUE INDEX payloads_address ON payloads (kind, namespace, name, number);
 
 CREATE TABLE records (
     row INTEGER PRIMARY KEY,

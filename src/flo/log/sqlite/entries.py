@@ -3,10 +3,11 @@
 Any process may read, also while a server writes.
 """
 
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 from sys import getsizeof
-from typing import Any
+from typing import Any, TypeAlias
 
 from flo.log.base import Codec, LogEntry, StoredEntry
 from flo.log.checksums import Link, link_after
@@ -19,34 +20,32 @@ from flo.log.sqlite.file import (
     open_to_read,
     read_meta,
 )
+from flo.model.base import Event
 from flo.model.errors import Corrupt, NotFound
 
 READ_BYTES_MAX = 4 * 1024 * 1024
+ROW_TYPES = (int, int, int, int, bytes, bytes)
+"""First index, number of events, time, checksum, digest, events."""
+
+Row: TypeAlias = tuple[Any, ...]
 
 
 def read_log(
     path: Path, codec: Codec, position: int, *, connect: Connect = default_connect
 ) -> Iterator[LogEntry]:
     """What `SqliteLog.read` gives."""
-    for stored in read_entries(path, position, connect=connect):
-        yield decoded(stored, codec, path)
+    for row, _, _ in _checked_rows(path, position, connect):
+        first, count, at_ms, _, _, body = row
+        yield LogEntry(first, at_ms, _events_of(path, first, count, body, codec))
 
 
 def read_entries(
     path: Path, position: int, *, connect: Connect = default_connect
 ) -> Iterator[StoredEntry]:
     """The same entries, their events as bytes."""
-    connection = open_to_read(path, connect)
-    try:
-        with damage_named(path):
-            first, link = _link_before(connection, path, position)
-            while rows := _rows_from(connection, path, first):
-                for row in rows:
-                    entry = _checked(path, row, first, link)
-                    first, link = entry.end, entry.link
-                    yield entry
-    finally:
-        connection.close()
+    for row, previous, link in _checked_rows(path, position, connect):
+        first, count, at_ms, _, _, body = row
+        yield StoredEntry(first, count, at_ms, body, previous, link)
 
 
 def verify_log(path: Path, *, connect: Connect = default_connect) -> Link:
@@ -74,14 +73,20 @@ def log_start(path: Path, *, connect: Connect = default_connect) -> int:
 
 def decoded(stored: StoredEntry, codec: Codec, path: Path) -> LogEntry:
     """The events of an entry; bytes that are not what they should be are Corrupt."""
-    where = f"{path}: the entry at index {stored.first}"
+    first, count, at_ms, body, _, _ = stored
+    return LogEntry(first, at_ms, _events_of(path, first, count, body, codec))
+
+
+def _events_of(path: Path, first: int, count: int, body: bytes, codec: Codec) -> list[Event]:
     try:
-        events = codec.decode(stored.body)
+        events = codec.decode(body)
     except Corrupt as error:
-        raise Corrupt(f"{where}: {error}") from error
-    if len(events) != stored.event_count:
-        raise Corrupt(f"{where}: expected {stored.event_count} events, got {len(events)}")
-    return LogEntry(stored.first, stored.at_ms, events)
+        raise Corrupt(f"{path}: the entry at index {first}: {error}") from error
+    if len(events) != count:
+        raise Corrupt(
+            f"{path}: the entry at index {first}: expected {count} events, got {len(events)}"
+        )
+    return events
 
 
 def _meta_of(path: Path, connect: Connect) -> Meta:
@@ -89,6 +94,21 @@ def _meta_of(path: Path, connect: Connect) -> Meta:
     try:
         with damage_named(path):
             return read_meta(connection, path)
+    finally:
+        connection.close()
+
+
+def _checked_rows(path: Path, position: int, connect: Connect) -> Iterator[tuple[Row, Link, Link]]:
+    """The rows from an index on, each with what it and the next are chained to."""
+    connection = open_to_read(path, connect)
+    try:
+        with damage_named(path):
+            first, previous = _link_before(connection, path, position)
+            while rows := _rows_from(connection, path, first):
+                for row in rows:
+                    link = _check(path, row, first, previous)
+                    yield row, previous, link
+                    first, previous = first + row[1], link
     finally:
         connection.close()
 
@@ -116,8 +136,8 @@ def _link_before(connection: SqliteConnection, path: Path, position: int) -> tup
         return meta.start, meta.start_link
     if [int, int, bytes] != [type(value) for value in before]:
         raise Corrupt(f"{path}: the entry before the one that holds index {position} is damaged")
-    first, *link = before
-    return first, Link(*link)
+    first, checksum, digest = before
+    return first, Link(checksum, digest)
 
 
 def _trimmed(path: Path, position: int, start: int) -> NotFound:
@@ -126,7 +146,7 @@ def _trimmed(path: Path, position: int, start: int) -> NotFound:
     )
 
 
-def _rows_from(connection: SqliteConnection, path: Path, first: int) -> list[tuple[Any, ...]]:
+def _rows_from(connection: SqliteConnection, path: Path, first: int) -> list[Row]:
     """Some rows at a time: no transaction stays open while the caller thinks."""
     connection.execute("BEGIN")
     meta = read_meta(connection, path)
@@ -150,20 +170,46 @@ def _rows_from(connection: SqliteConnection, path: Path, first: int) -> list[tup
     return rows
 
 
-def _checked(path: Path, row: tuple[Any, ...], expected: int, previous: Link) -> StoredEntry:
-    """The entry in this row, if it is the one that was written there."""
+def _check(path: Path, row: Row, expected: int, previous: Link) -> Link:
+    """What the next entry is chained to, if this row is the one that was written there."""
     first, count, at_ms, checksum, digest, body = row
     if first != expected:
         raise Corrupt(f"{path}: expected an entry at index {expected}, the next is at {first}")
+    try:
+        link = link_after(previous, first, count, at_ms, body)
+    except (TypeError, struct.error) as error:
+        raise _damaged(path, row) from error
+    if checksum != link.checksum or digest != link.digest:
+        raise _damaged(path, row, link)
+    return link
+
+
+def _damaged(path: Path, row: Row, link: Link | None = None) -> Corrupt:
+    first, _, _, checksum, digest, _ = row
     where = f"{path}: the entry at index {first}"
-    if [int, int, int, bytes, bytes] != [type(value) for value in row[1:]]:
-        raise Corrupt(f"{where} is damaged: its values are not of the types that were written")
-    link = link_after(previous, first, count, at_ms, body)
+    if link is None or (*map(type, row),) != ROW_TYPES:
+        return Corrupt(f"{where} is damaged: its values are not of the types that were written")
     if checksum != link.checksum:
-        raise Corrupt(f"{where} is damaged: expected checksum {checksum}, got {link.checksum}")
-    if digest != link.digest:
-        raise Corrupt(
-            f"{where} is not the one that was written: its checksum is right, but its SHA-256 is "
-            f"{link.digest.hex()}, expected {digest.hex()}"
-        )
-    return StoredEntry(first, count, at_ms, body, previous, link)
+        return Corrupt(f"{where} is damaged: expected checksum {checksum}, got {link.checksum}")
+    return Corrupt(
+        f"{where} is not the one that was written: its checksum is right, but its SHA-256 is "
+        f"{link.digest.hex()}, expected {digest.hex()}"
+    )
+
+
+def trim_events(connection: SqliteConnection, below: int, rows_max: int) -> int | None:
+    """Delete entries that end at or before `below`; return where the log starts then."""
+    last = connection.execute(
+        "SELECT first + count, checksum, digest"
+        " FROM (SELECT first, count, checksum, digest FROM log ORDER BY first LIMIT ?)"
+        " WHERE first + count <= ? ORDER BY first DESC LIMIT 1",
+        (rows_max, below),
+    ).fetchone()
+    if last is None:
+        return None
+    start, *link = last
+    connection.execute("DELETE FROM log WHERE first < ?", (start,))
+    connection.execute(
+        "UPDATE meta SET start = ?, start_checksum = ?, start_digest = ?", (start, *link)
+    )
+    return int(start)

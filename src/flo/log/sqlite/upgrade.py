@@ -13,15 +13,18 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from flo.log.checksums import FORMAT_VERSION, LINK_FIRST, Link, entry_checksum, link_after
+from flo.log.checksums import FORMAT_VERSION, LINK_FIRST, Link, link_after
 from flo.log.folder import sync_folder
+from flo.log.sqlite.checks import begin_mark, check_store, mark_path
 from flo.log.sqlite.entries import verify_log
 from flo.log.sqlite.file import (
     SqliteConnection,
     check_is_log,
+    check_known,
     create_tables,
     damage_named,
     default_connect,
+    open_to_write,
 )
 from flo.model.errors import Conflict, Corrupt, NotFound
 
@@ -48,6 +51,7 @@ def upgrade_log(path: Path, reached: Callable[[str], None] = lambda step: None) 
         version = check_is_log(old, path)
         _check_version(version, path)
         if version == FORMAT_VERSION:
+            _check_mark(path)
             return LogUpgraded(version, version, 0, 0, 0, None)
         old.execute("PRAGMA journal_mode = DELETE").fetchall()  # all of it in one file
     new = path.with_name(f"{path.name}.upgrading")
@@ -62,10 +66,27 @@ def upgrade_log(path: Path, reached: Callable[[str], None] = lambda step: None) 
     reached("swap")
     new.replace(path)
     sync_folder(path.parent)
+    _write_mark(path)
     return LogUpgraded(version, FORMAT_VERSION, entries, archived, records, kept)
 
 
+def _check_mark(path: Path) -> None:
+    """Make the high-water mark, where there is none yet; one that is missing is a refusal."""
+    loss = check_store(path).loss
+    if loss is not None:
+        raise loss.refusal()
+    if not mark_path(path).exists():
+        _write_mark(path)
+
+
+def _write_mark(path: Path) -> None:
+    with closing(open_to_write(path, default_connect)) as connection:
+        mark, _ = begin_mark(connection, path)
+    mark.close()
+
+
 def _check_version(version: int, path: Path) -> None:
+    check_known(version, path)
     if version > FORMAT_VERSION:
         raise Conflict(
             f"{path} has format {version}, this Flo knows formats up to {FORMAT_VERSION}; "
@@ -88,6 +109,10 @@ def _copy(path: Path, new: Path) -> tuple[int, ...]:
                 f"INSERT INTO main.{table} ({columns}) SELECT {columns} FROM old.{table}"
                 " ORDER BY row"
             )
+        connection.execute(
+            "UPDATE main.meta SET commits = 0, (archive_first, archive_next) ="
+            " (SELECT 1 + coalesce(max(row), 0), 1 + coalesce(max(row), 0) FROM main.archive)"
+        )
         connection.execute("COMMIT")
         counts = []
         for table in ("log", *COPIED_AS_THEY_ARE):
@@ -153,9 +178,9 @@ def _copy_entry(
         raise Corrupt(f"{path}: expected an entry at index {expected}, the next is at {first}")
     if [int, int, int, bytes] != [type(value) for value in row[1:]]:
         raise Corrupt(f"{where} is damaged: its values are not of the types that were written")
-    if checksum != (actual := entry_checksum(previous.checksum, first, count, at_ms, body)):
-        raise Corrupt(f"{where} is damaged: expected checksum {checksum}, got {actual}")
     link = link_after(previous, first, count, at_ms, body)
+    if checksum != link.checksum:
+        raise Corrupt(f"{where} is damaged: expected checksum {checksum}, got {link.checksum}")
     connection.execute(
         "INSERT INTO main.log (first, count, at_ms, checksum, digest, body)"
         " VALUES (?, ?, ?, ?, ?, ?)",

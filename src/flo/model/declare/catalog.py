@@ -13,7 +13,8 @@ from flo.model import (
     workflows,
 )
 from flo.model.declare.operation import DECLARED, Operation
-from flo.model.executions import history, steps
+from flo.model.executions import definitions, history, steps
+from flo.model.pipelines import pipelines, work
 
 NOUNS = (
     actions,
@@ -24,10 +25,13 @@ NOUNS = (
     groups,
     kv,
     workflows,
+    definitions,
     history,
     steps,
     schedules,
     plans,
+    pipelines,
+    work,
 )
 
 OPERATIONS: tuple[Operation, ...] = tuple(

@@ -176,8 +176,11 @@ class FieldChecks(dict[type, Callable[[Any], None]]):
                 number = len(names)
                 names[f"refuse_{number}"] = bound.refusal_of(field.name)
                 names[f"default_{number}"] = field.default
+                given = "value is not None"
+                if field.default not in (None, msgspec.NODEFAULT):
+                    given += f" and value is not default_{number}"
                 lines.append(f"    value = message.{field.name}")
-                lines.append(f"    if value is not default_{number} and value is not None:")
+                lines.append(f"    if {given}:")
                 lines.append(f"        if not ({bound.holds}): refuse_{number}(value)")
         exec("\n".join(lines), names)  # nothing but names of fields and numbers of ours
         self[kind] = names["check"]

@@ -63,6 +63,9 @@ class Permission(StrEnum):
     SCHEDULES_READ = "schedules:read"
     SCHEDULES_MANAGE = "schedules:manage"
     EVENTS_EMIT = "events:emit"
+    PIPELINES_READ = "pipelines:read"
+    PIPELINES_SUBMIT = "pipelines:submit"
+    PIPELINES_MANAGE = "pipelines:manage"
 
 
 Repeatable: TypeAlias = bool | Callable[[Any], bool]
@@ -81,8 +84,8 @@ class Operation(NamedTuple):
     """The opcode of its batch form: many of it in one frame, each answered on its own."""
     http: Route | None = None
     """The route that is derived from the declaration; None where a hand-written one serves it."""
-    repeatable: Repeatable = True
-    """Whether a client may send it again when it does not know whether it was heard."""
+    repeatable: Repeatable = False
+    """Whether it has no second effect when it is heard twice. All others travel with a key."""
     cli: str | None = None
     """An example of the command that is derived from the declaration: `flo`, its group, its name.
     None where a hand-written command serves it."""
@@ -101,11 +104,11 @@ class Operation(NamedTuple):
         return cleandoc(self.message.__doc__ or "")
 
 
-def may_repeat(message: Message) -> bool:
-    """Whether a message may be sent again when nobody knows whether it was heard."""
+def needs_key(message: Message) -> bool:
+    """Whether a message that is heard twice has two effects, unless a key tells that it is one."""
     declared = DECLARED.get(type(message))
     repeatable = declared.repeatable if declared is not None else True
-    return repeatable if isinstance(repeatable, bool) else repeatable(message)
+    return not (repeatable if isinstance(repeatable, bool) else repeatable(message))
 
 
 DECLARED: dict[type[Message], Operation] = {}
@@ -118,7 +121,7 @@ def operation(
     permission: Permission,
     batch_opcode: int | None = None,
     http: Route | None = None,
-    repeatable: Repeatable = True,
+    repeatable: Repeatable = False,
     cli: str | None = None,
 ) -> Callable[[type[M]], type[M]]:
     """Declare a command or a query as an operation that the doors offer."""
@@ -133,7 +136,7 @@ def operation(
             permission,
             batch_opcode,
             http,
-            repeatable,
+            repeatable or issubclass(message, Query),
             cli,
         )
         return message

@@ -25,6 +25,10 @@ NO_MAKERS: Makers = {}
 
 T = TypeVar("T")
 
+_SHAPES = bytes.maketrans(b"123456789E", b"000000000e")
+_MAY_BE_INFINITE = (b"0e000", b"0e+000", b"0" * 300)
+"""Without an exponent of three digits, or a great many digits, every number is finite."""
+
 
 class JsonPayload(NamedTuple):
     value: Any
@@ -100,8 +104,9 @@ def is_json(payload: bytes) -> bool:
 def decode_json(text: bytes, type_: type[T]) -> T:
     """A value of this type, read strictly; whatever is wrong with the text is Invalid."""
     try:
-        if type_ is msgspec.Raw:  # which does not look into strings
+        if type_ is msgspec.Raw:  # which looks into no string and at no number
             text.decode()
+            _check_numbers(text)
         return msgspec.json.decode(text, type=type_)
     except msgspec.ValidationError as error:
         raise Invalid(str(error)) from error
@@ -109,6 +114,17 @@ def decode_json(text: bytes, type_: type[T]) -> T:
         raise Invalid(f"expected JSON, but {error}", code="invalid_json") from error
     except RecursionError:
         raise Invalid("expected JSON, got one nested too deeply", code="invalid_json") from None
+
+
+def _check_numbers(text: bytes) -> None:
+    """Refuse numbers that nothing can hold, such as 1e999."""
+    shape = text.translate(_SHAPES)
+    if not any(numbers in shape for numbers in _MAY_BE_INFINITE):
+        return
+    try:
+        msgspec.json.decode(text)
+    except msgspec.ValidationError as error:
+        raise Invalid(f"expected JSON with finite numbers: {error}", code="invalid_json") from error
 
 
 def _is_bytes(annotation: Any) -> bool:

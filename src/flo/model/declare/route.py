@@ -3,7 +3,8 @@
     @operation(opcode=15, http=Route("POST", "/actions/{name}/disable"), …)
 
 The fields in the path are path parameters. Of the others, `namespace` is a query parameter; the
-rest is the JSON body of a POST, and query parameters elsewhere, unless one of them is a list.
+rest is the JSON body of a POST, and query parameters elsewhere, unless one of them is a list or an
+object.
 """
 
 from collections.abc import Mapping

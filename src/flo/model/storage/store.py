@@ -1,10 +1,10 @@
-"""What the store beside the log can be asked: the archive, and the records of streams."""
+"""What the store beside the log can be asked: the archive, records of streams, large payloads."""
 
 from collections.abc import Sequence
 from typing import Protocol
 
 from flo.model.ids import Namespace
-from flo.model.storage.archive import Archived, ArchiveKey
+from flo.model.storage.archive import ArchiveAddress, Archived, ArchiveKey
 from flo.model.storage.records import Chunk, PositionBy, StreamPosition
 
 
@@ -71,6 +71,16 @@ class Records(Protocol):
         """The streams of which something is kept, and the first sequence of each."""
 
 
+class Payloads(Protocol):
+    """Large payloads. Everything an awaited append has written is seen."""
+
+    async def find(self, address: ArchiveAddress) -> bytes | None:
+        """The payload of the run with this address; one that is damaged is Corrupt."""
+
+    async def count(self) -> int:
+        """How many there are."""
+
+
 class Store(Protocol):
     """A log is one."""
 
@@ -79,3 +89,6 @@ class Store(Protocol):
 
     @property
     def records(self) -> Records: ...
+
+    @property
+    def payloads(self) -> Payloads: ...

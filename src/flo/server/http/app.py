@@ -9,9 +9,9 @@ from litestar.di import Provide
 from litestar.types import ControllerRouterHandler
 
 from flo.server.http.derive import derived_routes
-from flo.server.http.description import Description
 from flo.server.http.errors import EXCEPTION_HANDLERS
 from flo.server.http.gateway import EngineGateway
+from flo.server.http.openapi.description import Description
 from flo.server.http.request import BODY_LENGTH_MAX, FloRequest, prepare
 from flo.server.http.routes import (
     actions,

@@ -1,13 +1,17 @@
 """The HTTP doors: the API with its pages, and the metrics alone.
 
-    socket ─▸ BoundedProtocol ─▸ EdgeMiddleware ─▸ KeyPaths ─▸ Litestar: routes ─▸ EngineGateway
-              time and length    other sites,      slashes     parameters,         until the
-                                 counts            in keys     bodies, errors      client leaves
+    socket ─▸ BoundedProtocol ─▸ EdgeMiddleware ─▸ BudgetGate ─▸ KeyPaths ─▸ Litestar ─▸ gateway
+              time, length       other hosts and   memory        slashes     routes,     until the
+                                 sites, counts                   in keys     errors      client
+                                                                                         leaves
 
 A door has a port once it has started; stopping it lets go of everyone.
 """
 
+from flo.server.budget import MemoryBudget, unlimited
+from flo.server.hosts import AllowedHosts
 from flo.server.http.app import API_PATH, build_app, build_metrics_app
+from flo.server.http.budget_gate import BudgetGate
 from flo.server.http.gateway import Backend, EngineGateway
 from flo.server.http.key_paths import KeyPaths
 from flo.server.http.listener import HttpListener
@@ -17,6 +21,7 @@ from flo.server.http.routes.system import ServerInfo
 from flo.server.metrics import Metrics
 
 BOUNDS = Bounds()
+BY_ADDRESS = AllowedHosts()
 
 __all__ = ["Backend", "Bounds", "HttpDoor", "MetricsDoor", "ServerInfo"]
 
@@ -32,10 +37,15 @@ class HttpDoor(HttpListener):
         host: str,
         port: int,
         bounds: Bounds = BOUNDS,
+        hosts: AllowedHosts = BY_ADDRESS,
+        *,
+        budget: MemoryBudget | None = None,
     ) -> None:
-        self._gateway = EngineGateway(engine)
+        budget = budget or unlimited()
+        self._gateway = EngineGateway(engine, budget)
         self.app = build_app(self._gateway, info, metrics)
-        app = EdgeMiddleware(KeyPaths(self.app, API_PATH), metrics)
+        gate = BudgetGate(KeyPaths(self.app, API_PATH), budget)
+        app = EdgeMiddleware(gate, metrics, hosts)
         super().__init__(app, metrics, host, port, bounds)
 
     async def stop(self) -> None:
@@ -46,6 +56,13 @@ class HttpDoor(HttpListener):
 class MetricsDoor(HttpListener):
     """/metrics and nothing else, for a port that only the monitoring can reach."""
 
-    def __init__(self, metrics: Metrics, host: str, port: int, bounds: Bounds = BOUNDS) -> None:
-        app = EdgeMiddleware(build_metrics_app(metrics), metrics)
+    def __init__(
+        self,
+        metrics: Metrics,
+        host: str,
+        port: int,
+        bounds: Bounds = BOUNDS,
+        hosts: AllowedHosts = BY_ADDRESS,
+    ) -> None:
+        app = EdgeMiddleware(build_metrics_app(metrics), metrics, hosts)
         super().__init__(app, metrics, host, port, bounds)

@@ -1,5 +1,6 @@
 """Errors as HTTP answers: a status for the kind, one body for all of them."""
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -16,7 +17,7 @@ from litestar.exceptions import (
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.types import ExceptionHandlersMap
 
-from flo.model.errors import FloError, Invalid, Unexpected, error_of, reworded
+from flo.model.errors import RETRY_AFTER, FloError, Invalid, Unexpected, error_of, reworded
 
 STATUSES = {
     "invalid": 400,
@@ -27,8 +28,9 @@ STATUSES = {
     "unexpected": 500,
     "unavailable": 503,
     "timed_out": 503,
+    "overloaded": 429,
 }
-STATUSES_BY_CODE = {"invalid_workflow": 422}
+STATUSES_BY_CODE = {"invalid_workflow": 422, "invalid_graph": 422}
 """Those that have a status of their own."""
 
 MEANINGS = {
@@ -37,6 +39,8 @@ MEANINGS = {
     409: "It cannot be done in the present state.",
     413: "The body is too large.",
     422: "The definition is wrong; `details.problems` says what, where, and what would help.",
+    429: "The server has too much to do, and has not begun with this: try again after "
+    "`Retry-After`, or the milliseconds in `details.retry_after_ms`.",
     500: "A mistake of ours; the server's log has the details.",
     503: "The server is starting, stopping, or out of order: try again.",
 }
@@ -74,7 +78,7 @@ def refusals(*statuses: int) -> dict[int, ResponseSpec]:
     """For the description of a route: the errors it answers, besides those of every route."""
     return {
         status: ResponseSpec(ErrorBody, description=MEANINGS[status], generate_examples=False)
-        for status in sorted({400, *statuses, 500, 503})
+        for status in sorted({400, *statuses, 429, 500, 503})
     }
 
 
@@ -98,7 +102,15 @@ def in_words(names: Mapping[str, str]) -> Iterator[None]:
 
 def answer_refusal(request: Request[Any, Any, Any], error: FloError) -> Response[ErrorBody]:
     status = STATUSES_BY_CODE.get(error.code, STATUSES[error.kind])
-    return Response(error_body(error), status_code=status)
+    return Response(error_body(error), status_code=status, headers=retry_headers(error))
+
+
+def retry_headers(error: FloError) -> dict[str, str]:
+    """When to try again, as HTTP says it: in whole seconds."""
+    retry_after_ms = error.details.get(RETRY_AFTER)
+    if retry_after_ms is None:
+        return {}
+    return {"Retry-After": str(math.ceil(retry_after_ms / 1_000))}
 
 
 def answer_litestar(request: Request[Any, Any, Any], error: HTTPException) -> Response[ErrorBody]:

@@ -19,6 +19,7 @@ from flo.server.http.errors import error_body
 from flo.server.metrics import Metrics
 
 HEAD_LENGTH_MAX = 64 * 1024
+HEADER_SIGNS_LENGTH = len(": \r\n")
 
 _logger = logging.getLogger("flo.http")
 _logger.setLevel(logging.ERROR)  # what clients do wrong, they are told; the log is not
@@ -66,6 +67,9 @@ class BoundedProtocol(HttpToolsProtocol):
         self._deadline: asyncio.TimerHandle | None = None
         """Until when a request must have arrived, or its last answer must have been read."""
         self._head_length = 0
+        """Bytes that came before the head was whole."""
+        self._parsed_length = 0
+        """Bytes of the target and the headers, also of those that follow a body in chunks."""
         self._is_in_body = False
 
     def connection_made(self, transport: Any) -> None:
@@ -92,22 +96,37 @@ class BoundedProtocol(HttpToolsProtocol):
         if not self._is_in_body:
             self._head_length += len(data)
         super().data_received(data)
-        if self._head_length > HEAD_LENGTH_MAX:
-            message = f"expected a head of at most {HEAD_LENGTH_MAX} bytes"
-            self._hang_up(431, TooLarge(message, code="head_too_large"))
+        self._check_head(self._head_length)
 
     def on_message_begin(self) -> None:
+        self._parsed_length = 0
         self._expect_request()
         super().on_message_begin()
 
+    def on_url(self, url: bytes) -> None:
+        self._parsed_length += len(url)
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._parsed_length += len(name) + len(value) + HEADER_SIGNS_LENGTH
+        self._check_head(self._parsed_length)
+        super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
         self._head_length, self._is_in_body = 0, True
-        super().on_headers_complete()
+        self._check_head(self._parsed_length)
+        if not self.transport.is_closing():
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        if not self.transport.is_closing():
+            super().on_body(body)
 
     def on_message_complete(self) -> None:
         self._head_length, self._is_in_body = 0, False
-        self._clear_deadline()
-        super().on_message_complete()
+        if not self.transport.is_closing():
+            self._clear_deadline()
+            super().on_message_complete()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
@@ -143,6 +162,11 @@ class BoundedProtocol(HttpToolsProtocol):
         return bool(self.pipeline) or (
             cycle is not None and not cycle.more_body and not cycle.response_complete
         )
+
+    def _check_head(self, length: int) -> None:
+        if length > HEAD_LENGTH_MAX and not self.transport.is_closing():
+            message = f"expected a head of at most {HEAD_LENGTH_MAX} bytes"
+            self._hang_up(431, TooLarge(message, code="head_too_large"))
 
     def _hang_up(self, status: int, error: FloError) -> None:
         """Say why, unless an answer is on its way already, and close the connection."""

@@ -45,14 +45,16 @@ def shape_of(operation: Operation, route: Route) -> RequestShape:
         name, default = called.get(one.name, one.name), _default(one, route)
         if one.name == route.flat:
             fields += [
-                RequestField(inner.name, inner.name, inner.type, inner.default, is_flat=True)
+                RequestField(
+                    inner.name, inner.name, inner.type, _default(inner, route), is_flat=True
+                )
                 for inner in msgspec.structs.fields(_flat_type(operation, route))
             ]
         elif one.name not in route.without:
             fields.append(RequestField(name, one.name, one.type, default, one.name in payloads))
     in_path = tuple(one for one in fields if f"{{{one.name}}}" in route.path)
     others = tuple(one for one in fields if one not in in_path)
-    has_body = route.method == "POST" or any(_is_list(one.type) for one in others)
+    has_body = route.method == "POST" or any(_is_nested(one.type) for one in others)
     in_query = tuple(one for one in others if one.field == "namespace" or not has_body)
     return RequestShape(in_path, in_query, tuple(one for one in others if one not in in_query))
 
@@ -109,6 +111,8 @@ def fields_in(
 def _default(field: msgspec.structs.FieldInfo, route: Route) -> Any:
     if field.name in route.defaults:
         return route.defaults[field.name]
+    if field.default_factory is not msgspec.NODEFAULT:
+        return field.default_factory()
     return Parameter.empty if field.required else field.default
 
 
@@ -128,9 +132,10 @@ def plain_type(annotation: Any) -> Any:
     return annotation
 
 
-def _is_list(annotation: Any) -> bool:
+def _is_nested(annotation: Any) -> bool:
+    """Whether it is a list or an object, which no query parameter can hold."""
     plain = plain_type(annotation)
-    return any(get_origin(part) is list for part in (plain, *get_args(plain)))
+    return any(get_origin(part) in (list, dict) for part in (plain, *get_args(plain)))
 
 
 def first_line(kind: type[Message]) -> str:

@@ -28,6 +28,7 @@ class LazyWasmWorker:
     async def stop(self) -> None:
         if self._worker is not None:
             await self._worker.stop()
+            self._worker = None
 
     async def checked(self, command: RegisterAction) -> RegisterAction:
         worker = await self._started()

@@ -60,6 +60,7 @@ class Triggers:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self._pulling.clear()
 
     def serve(self, namespace: Namespace) -> None:
         """Pull for the workflows of this namespace that have a trigger now, and for no others."""

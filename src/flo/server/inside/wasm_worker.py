@@ -26,6 +26,7 @@ from flo.model.ids import TEXT_LENGTH_MAX, Namespace
 from flo.model.kv import Change, Check, Delete, Put
 from flo.model.runs import TASKS_PER_CLAIM_MAX, Assigned, Claim, Complete, Fail, Task, Touch
 from flo.model.workers import ACTIONS_PER_WORKER_MAX, INLINE_WORKER_ID, DeregisterWorker
+from flo.server.logs import GUEST_LOG
 from flo.shard.clock import Clock
 from flo.shard.loop import Shard
 from flo.shard.submission import Answer, Submission
@@ -348,7 +349,7 @@ def _changes(outcome: Finished) -> Iterable[Change]:
 def _log(task: Task, outcome: Outcome) -> None:
     line: LogLine
     for line in outcome.logs:
-        _logger.log(_NUMBERS[line.level], line.message, run=task.task_id)
+        _logger.log(_NUMBERS[line.level], GUEST_LOG, run=task.task_id, message=line.message)
     if outcome.logs_dropped:
         _logger.warning("guest_log_cut_off", run=task.task_id, lines=outcome.logs_dropped)
 

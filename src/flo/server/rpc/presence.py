@@ -1,6 +1,7 @@
 """Which connection each worker is on, and what follows when that one ends.
 
-    registers, resumes ──▸ on this connection, and on no other
+    registers, resumes ──▸ on this connection, and on no other; it must be heard of there
+    a heartbeat on another one ──▸ it lives, though its connection is silent
     the connection ends ──▸ Disconnect ──grace period──▸ LoseWorker
 
 Only workers whose connection is their sign of life are here. The rules decide what comes of it: a
@@ -13,7 +14,7 @@ from typing import Protocol
 
 from flo.engine.workers.presence import Disconnect, KnownWorker, LoseWorker
 from flo.model.base import Message
-from flo.model.workers import RegisterWorker, ResumeWorker
+from flo.model.workers import Heartbeat, RegisterWorker, ResumeWorker
 from flo.server.rpc.handler import RequestHandler
 from flo.shard.clock import Clock, ScheduledCall
 from flo.shard.submission import Answer
@@ -26,6 +27,10 @@ class Abandonable(Protocol):
     """A connection on which nothing more is taken in once it is abandoned."""
 
     def abandon(self) -> None: ...
+
+    def heard(self) -> None: ...
+
+    def watch_silence(self) -> None: ...
 
 
 class WorkerConnections:
@@ -51,19 +56,27 @@ class WorkerConnections:
         self._workers.clear()
 
     def noticed(self, connection: Abandonable, message: Message) -> None:
-        """A worker registers or resumes on this connection; its former one is closed.
+        """A worker registers or resumes on this connection, or gives a sign of life.
+
+        If it comes on another connection, its former one is closed.
 
         So nothing that it still had under way there is taken in after this.
         """
         match message:
             case RegisterWorker(connection_bound=True) | ResumeWorker():
                 worker = KnownWorker(message.namespace, message.worker_id, message.incarnation)
+            case Heartbeat():
+                for one, its_connection in self._at.items():
+                    if one[:2] == (message.namespace, message.worker_id):
+                        its_connection.heard()
+                return
             case _:
                 return
         former = self._at.get(worker)
         if former is connection:
             return
         self._at[worker] = connection
+        connection.watch_silence()
         self._workers.setdefault(connection, {})[worker] = None
         if former is not None:
             self._workers[former].pop(worker, None)

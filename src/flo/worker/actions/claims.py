@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from flo.client.workers import Workers
 from flo.model.errors import Unavailable
@@ -13,7 +13,7 @@ from flo.worker.actions.runner import TaskRunner
 from flo.worker.lifecycle import RETRY_S, LifecyclePolicy, try_soon
 from flo.worker.logs import log_trouble
 from flo.worker.slots import ConcurrencySlots
-from flo.worker.watchdog import Running
+from flo.worker.watchdog import Running, Subject
 
 _logger = logging.getLogger("flo.worker")
 
@@ -46,10 +46,17 @@ class Claims:
     def running(self) -> Running:
         return self._runner.running()
 
+    def abandoned(self) -> Sequence[Subject]:
+        return self._runner.abandoned()
+
+    def on_abandoned(self, call: Callable[[], None]) -> None:
+        self._runner.on_abandoned = call
+
     async def announce(self) -> None:
         await self._announce()
 
     async def take(self) -> None:
+        self._runner.taker = asyncio.current_task()
         while not self._is_draining:
             if not self._slots.free_count:
                 await self._slots.change()

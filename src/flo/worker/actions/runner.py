@@ -119,7 +119,7 @@ class TaskRunner(HandlerRunner[Task, ActionContext]):
             handler = self._handlers[call.task.task_type]
             outcome = await self._call(handler, call, outcome_of, outcome_of_error)
         finally:
-            self._running.discard(call)
+            self._ended(call)
             release()
         if not call.is_stopped:
             await self._report(call, outcome)

@@ -23,11 +23,12 @@ from flo.model.errors import Conflict, Invalid, NotFound
 from flo.model.ids import ActionName, Labels, Namespace, WorkerId, check_action_name
 from flo.model.workers import CONCURRENCY_DEFAULT, Effect, HandlerInfo, WorkerType
 from flo.worker.actions.claims import Claims
-from flo.worker.actions.described import info_of, within_length
 from flo.worker.actions.runner import TaskRunner
 from flo.worker.base import BaseWorker
+from flo.worker.described import info_of, within_length
 from flo.worker.handler import BoundHandler, Handler, bind
 from flo.worker.lifecycle import LifecyclePolicy, Work
+from flo.worker.stuck import STUCK_TIMEOUT_S_DEFAULT
 
 H = TypeVar("H", bound=Handler)
 
@@ -80,6 +81,8 @@ class ActionWorker(BaseWorker):
         heartbeat_interval: float = 30.0,
         drain_timeout: float = 30.0,
         cancel_grace: float = 10.0,
+        stuck_timeout: float = STUCK_TIMEOUT_S_DEFAULT,
+        exit_when_stuck: bool = True,
         auto_touch: bool = False,
         blocking_limit: float = 1.0,
         log_level: str | None = None,
@@ -91,10 +94,22 @@ class ActionWorker(BaseWorker):
         leases are extended while handlers run, so that `timeout_ms` does not end them. A handler
         that blocks the event loop for `blocking_limit` is named in the log; 0 switches that off.
         `build_id` says which build of your code it runs; FLO_BUILD_ID does, too.
+
+        When each place has been held for `stuck_timeout` by a handler that was told to stop and
+        does not, the worker says so and, with `exit_when_stuck`, ends with WorkerStuck: whoever
+        supervises it starts it again.
         """
         super().__init__(
             address,
-            LifecyclePolicy(concurrency, block_ms, heartbeat_interval, drain_timeout, cancel_grace),
+            LifecyclePolicy(
+                concurrency,
+                block_ms,
+                heartbeat_interval,
+                drain_timeout,
+                cancel_grace,
+                stuck_timeout,
+                exit_when_stuck,
+            ),
             namespace=namespace,
             worker_id=worker_id,
             machine_id=machine_id,

@@ -10,7 +10,7 @@ Reading goes on while handlers run; no more is held than `concurrency` and one b
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from math import inf
 from typing import NamedTuple
 
@@ -26,7 +26,7 @@ from flo.worker.streams.acks import Acks
 from flo.worker.streams.held import HeldRecord, HeldRecords
 from flo.worker.streams.membership import Membership
 from flo.worker.streams.runner import RecordRunner
-from flo.worker.watchdog import Running
+from flo.worker.watchdog import Running, Subject
 
 TOUCHES_PER_TIMEOUT = 3
 
@@ -80,12 +80,19 @@ class Reads:
     def running(self) -> Running:
         return self._runner.running()
 
+    def abandoned(self) -> Sequence[Subject]:
+        return self._runner.abandoned()
+
+    def on_abandoned(self, call: Callable[[], None]) -> None:
+        self._runner.on_abandoned = call
+
     async def announce(self) -> None:
         await self._membership.join()
         self._held.is_keyed = self._membership.is_keyed
         await self._announce()
 
     async def take(self) -> None:
+        self._runner.taker = asyncio.current_task()
         self._touching = asyncio.create_task(self._keep_touching())
         while not self._is_draining:
             if self._slots.busy_count + self._held.waiting_count > self._policy.concurrency:

@@ -73,7 +73,7 @@ class RecordRunner(HandlerRunner[HeldRecord, StreamContext]):
                     call.task.task_id,
                 )
         finally:
-            self._running.discard(call)
+            self._ended(call)
             release()
 
     def _overdue(self, call: HandlerCall[HeldRecord, StreamContext]) -> None:

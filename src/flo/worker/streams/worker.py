@@ -2,6 +2,9 @@
 
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
+from flo.client.arguments.choices import one_of
 from flo.client.arguments.durations import check_seconds
 from flo.client.client import Flo
 from flo.model.errors import Invalid
@@ -16,13 +19,15 @@ from flo.model.ids import (
     check_stream_name,
 )
 from flo.model.streams import RECORDS_PER_READ_MAX
-from flo.model.workers import CONCURRENCY_DEFAULT, WorkerType
+from flo.model.workers import CONCURRENCY_DEFAULT, Effect, HandlerInfo, WorkerType
 from flo.worker.base import BaseWorker
+from flo.worker.described import info_of, within_length
 from flo.worker.handler import BoundHandler, Handler, bind
 from flo.worker.lifecycle import LifecyclePolicy, Work
 from flo.worker.streams.context import RecordPosition, StreamContext
 from flo.worker.streams.membership import Membership
 from flo.worker.streams.reads import ReadPace, Reads
+from flo.worker.stuck import STUCK_TIMEOUT_S_DEFAULT
 
 H = TypeVar("H", bound=Handler)
 
@@ -67,19 +72,26 @@ class StreamWorker(BaseWorker):
         heartbeat_interval: float = 30.0,
         drain_timeout: float = 30.0,
         cancel_grace: float = 10.0,
+        stuck_timeout: float = STUCK_TIMEOUT_S_DEFAULT,
+        exit_when_stuck: bool = True,
         blocking_limit: float = 1.0,
         log_level: str | None = None,
         build_id: str | None = None,
+        effect: Effect | str = Effect.UNSAFE,
     ) -> None:
         """`message_timeout` is how long a handler may take for one record, however short the ack
         timeout of the group is: held records are touched. `batch_size` is how many records are read
         at a time; at most that many wait here for one of `concurrency` slots. No two workers
         may use the same `consumer` at a time; unless it is given, it is the worker's id. `build_id`
-        says which build of your code it runs; FLO_BUILD_ID does, too.
+        says which build of your code it runs; FLO_BUILD_ID does, too. `effect` is that of a handler
+        which is called twice for a record: "none", "idempotent", "keyed" or "unsafe".
         """
+        times = LifecyclePolicy(
+            concurrency, block_ms, heartbeat_interval, drain_timeout, cancel_grace, stuck_timeout
+        )
         super().__init__(
             address,
-            LifecyclePolicy(concurrency, block_ms, heartbeat_interval, drain_timeout, cancel_grace),
+            times._replace(exit_when_stuck=exit_when_stuck),
             namespace=namespace,
             worker_id=worker_id,
             machine_id=machine_id,
@@ -91,14 +103,13 @@ class StreamWorker(BaseWorker):
         )
         check_seconds(message_timeout, "message_timeout", above_zero=True)
         check_range(batch_size, "batch_size", 1, RECORDS_PER_READ_MAX)
-        self.stream = stream
-        self.group = group
+        self.stream, self.group = stream, group
         self.consumer = consumer or self.worker_id
-        check_stream_name(stream)
-        check_stream_name(group, "the name of a group")
-        check_stream_name(self.consumer, "the name of a consumer")
+        _check_names(stream, group, self.consumer)
         self._pace = ReadPace(batch_size, message_timeout)
+        self._effect = one_of(Effect, effect, "effect")
         self._handler: BoundHandler | None = None
+        self._info: list[HandlerInfo] = []
         if handler is not None:
             self.handler(handler)
 
@@ -107,6 +118,8 @@ class StreamWorker(BaseWorker):
         if self._handler is not None:
             raise Invalid("this worker has a handler already")
         self._handler = bind(handler, StreamContext)
+        info = info_of(f"{self.stream}/{self.group}", handler, self._effect)
+        self._info = within_length([replace(info, output_schema=None)])
         return handler
 
     def _new_work(self) -> Work:
@@ -124,4 +137,11 @@ class StreamWorker(BaseWorker):
         )
 
     async def _announce(self) -> None:
-        await self._register(WorkerType.STREAM, [f"{self.stream}/{self.group}"], self.consumer)
+        process = f"{self.stream}/{self.group}"
+        await self._register(WorkerType.STREAM, [process], self.consumer, handlers=self._info)
+
+
+def _check_names(stream: StreamName, group: GroupName, consumer: ConsumerName) -> None:
+    check_stream_name(stream)
+    check_stream_name(group, "the name of a group")
+    check_stream_name(consumer, "the name of a consumer")

@@ -8,6 +8,7 @@ check ─┬─ names        no two things with one name
        └─ flow         reachability, outcomes, endings        flow.py
 """
 
+from flo.model.ids import NOT_FIRST
 from flo.workflow.check.findings import Findings
 from flo.workflow.check.flow import check_flow
 from flo.workflow.check.missing import check_missing
@@ -40,7 +41,10 @@ def check(definition: Definition, places: Places, *, whole: bool = True) -> Prob
 
 def check_names(definition: Definition, findings: Findings) -> None:
     if not WORKFLOW_NAME.fullmatch(definition.name) and definition.name != "?":
-        message = f"expected a name of letters, digits, _, -, . and @, got {shown(definition.name)}"
+        message = (
+            f"expected a name of letters, digits, _, -, . and @, {NOT_FIRST}, "
+            f"got {shown(definition.name)}"
+        )
         findings.error("E119", message, ("name",))
     if any(not character.isprintable() or character.isspace() for character in definition.version):
         message = f"expected a version without spaces, got {shown(definition.version)}"

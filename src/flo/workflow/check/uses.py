@@ -37,6 +37,10 @@ def uses_of(definition: Definition) -> Iterator[PathUse]:
     if definition.concurrency is not None:
         key = compile_template(definition.concurrency.key)
         yield PathUse(key, ("concurrency", "key"), code="E208", only_input=True)
+    for where, start in (("schedule", definition.schedule), ("trigger", definition.trigger)):
+        if start is not None and start.subject:
+            subject = compile_template(start.subject)
+            yield PathUse(subject, (where, "subject"), code="E208", only_input=True)
     for name, plan in definition.plans.items():
         if plan.cache is not None:
             key = compile_template(plan.cache.key)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from flo.model.ids import NOT_FIRST
 from flo.workflow.document.nodes import Entry, Mapping, Node, Scalar, Sequence, kind_of
 from flo.workflow.document.places import Path, Places, dotted
 from flo.workflow.document.problem import DocumentPosition, Problems, nearest, problem, shown
@@ -53,7 +54,10 @@ class NodeReader:
             inner = (*path, entry.key)
             self._places.note(inner, entry.place, entry.node.place)
             if len(entry.key) > NAME_LENGTH_MAX or not pattern.fullmatch(entry.key):
-                message = f"expected a name of letters, digits, _ and -, got {shown(entry.key)}"
+                message = (
+                    f"expected a name of letters, digits, _ and -, {NOT_FIRST}, "
+                    f"got {shown(entry.key)}"
+                )
                 self._note("E119", message, entry.place, inner)
             found[entry.key] = read(entry.node, inner)
         return found

@@ -57,6 +57,7 @@ _STEP_NAMES: Final = {"pattern": r"^[\w-]+$", "not": {"enum": [START, START_ALIA
 _TARGET_PATTERNS: Final = {
     TargetKind.ACTION: r"actions/[\w.:@-]+",
     TargetKind.PLAN: r"plan/[\w.-]+",
+    TargetKind.PIPELINE: r"pipelines/[\w.:@-]+",
     TargetKind.WORKFLOW: r"workflow/[\w.@-]+(:[^\s:]+)?",
 }
 _BRANCH_STEPS: Final = ("run", "waitForSignal", "sleep", "forEach")
@@ -307,7 +308,8 @@ _VALUES: Final = """\
 
 | type | looks like |
 |---|---|
-| target | `@actions/name`, `@plan/name`, `@workflow/name`, `@workflow/name:version` |
+| target | `@actions/name`, `@plan/name`, `@pipelines/name`, `@workflow/name`, \
+`@workflow/name:version` |
 | step or terminal | the name of a step, `start`, the name of a terminal, `flo.Completed`, \
 `flo.Failed`, `flo.Cancelled`, `flo.TimedOut` |
 | milliseconds or duration | `1500`, `250ms`, `30s`, `5m`, `1h30m`, `7d` |

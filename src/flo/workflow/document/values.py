@@ -8,7 +8,8 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from flo.model.errors import Rejected
-from flo.model.ids import check_json
+from flo.model.ids import ACTION_NAME_LENGTH_MAX, check_json, name_pattern
+from flo.model.pipelines.names import NAME_LENGTH_MAX
 from flo.workflow.document.fields import Field
 from flo.workflow.document.nodes import Node, Scalar, kind_of, plain
 from flo.workflow.document.problem import nearest, shown
@@ -18,12 +19,13 @@ from flo.workflow.steps import JOIN_ALL, JOIN_ANY, Target, TargetKind
 
 Number = TypeVar("Number", int, float)
 
-NAME: Final = re.compile(r"[\w-]+")
+NAME: Final = name_pattern(r"\w-")
 """Of steps: a dot would end the name in a path."""
-PLAN_NAME: Final = re.compile(r"[\w.-]+")
-WORKFLOW_NAME: Final = re.compile(r"[\w.@-]+")
+PLAN_NAME: Final = name_pattern(r"\w.-")
+WORKFLOW_NAME: Final = name_pattern(r"\w.@-")
 
-_ACTION_NAME = re.compile(r"[\w.:@-]{1,256}")
+_ACTION_NAME = name_pattern(r"\w.:@-")
+_GRAPH_NAME = name_pattern(r"\w.:@-")
 _VERSION = re.compile(r"[^\s:]{1,256}")
 _DURATION = re.compile(r"([0-9]{1,12})(ms|s|m|h|d)")
 _DURATIONS = re.compile(r"([0-9]{1,12}(ms|s|m|h|d)){1,5}")
@@ -174,13 +176,23 @@ def _target(kind: TargetKind, rest: str) -> Target | None:
     name, colon, version = rest.partition(":")
     match kind:
         case TargetKind.ACTION:
-            return Target(kind=kind, name=rest) if _ACTION_NAME.fullmatch(rest) else None
+            return Target(kind=kind, name=rest) if _is_action_name(rest) else None
         case TargetKind.PLAN:
             return Target(kind=kind, name=rest) if PLAN_NAME.fullmatch(rest) else None
+        case TargetKind.PIPELINE:
+            return Target(kind=kind, name=rest) if _is_graph_name(rest) else None
         case TargetKind.WORKFLOW:
             if not WORKFLOW_NAME.fullmatch(name) or (colon and not _VERSION.fullmatch(version)):
                 return None
             return Target(kind=kind, name=name, version=version or None)
+
+
+def _is_action_name(text: str) -> bool:
+    return len(text) <= ACTION_NAME_LENGTH_MAX and _ACTION_NAME.fullmatch(text) is not None
+
+
+def _is_graph_name(text: str) -> bool:
+    return len(text) <= NAME_LENGTH_MAX and _GRAPH_NAME.fullmatch(text) is not None
 
 
 def _target_hint(text: str) -> str:
@@ -188,7 +200,7 @@ def _target_hint(text: str) -> str:
     if slash and rest:
         hint = nearest(prefix, [kind.value[:-1] for kind in TargetKind])
         return "" if prefix + slash in tuple(TargetKind) else hint
-    return f'did you mean "@actions/{text}"?' if _ACTION_NAME.fullmatch(text) else ""
+    return f'did you mean "@actions/{text}"?' if _is_action_name(text) else ""
 
 
 def json_text(node: Node) -> str:

@@ -12,6 +12,7 @@ from flo.model.workers import (
     SILENCE_MS_MAX,
     DeregisterWorker,
     DrainWorker,
+    Heartbeat,
     RegisterWorker,
 )
 from flo.testing.clock import NOON_MS
@@ -71,6 +72,21 @@ def test_a_worker_is_draining():
     cause = cause_of(given(SEND, INVOKE, REGISTER, DrainWorker(worker_id=ANNA)))
 
     assert (cause.code, cause.facts["worker_id"]) == (CauseCode.WORKER_DRAINING, ANNA)
+
+
+def test_a_worker_is_stuck():
+    stuck = Heartbeat(worker_id=ANNA, current_load=1, abandoned=1)
+    cause = cause_of(given(SEND, INVOKE, REGISTER, stuck))
+
+    assert (cause.code, cause.facts["worker_id"]) == (CauseCode.WORKER_STUCK, ANNA)
+
+
+def test_a_worker_whose_places_are_held_by_handlers_that_do_not_stop_is_busy():
+    two = RegisterWorker(worker_id=ANNA, processes=["send"], max_concurrency=2)
+    held = Heartbeat(worker_id=ANNA, current_load=2, abandoned=1)
+    engine = given(SEND, INVOKE, two, CLAIM, INVOKE, held)
+
+    assert cause_of(engine, "send-2").code is CauseCode.WORKERS_BUSY
 
 
 def test_nobody_has_the_labels_and_the_nearest_worker_is_named_with_what_differs():

@@ -1,6 +1,7 @@
 """A run knows the branch, the step, the visit and the attempt that it was queued for."""
 
-from flo.model.runs import CauseKind, CauseView, GetRun, Invoke
+from flo.model.runs import GetRun, Invoke
+from flo.model.views.causes import CauseKind, CauseView
 from flows import document, workflow_harness
 
 LOOP = """

@@ -53,11 +53,21 @@ CREATE TABLE records (
     body BLOB NOT NULL
 );
 INSERT INTO "records" VALUES(1099511627779,2,1700000000002,9,3630188587,X'929603CF0000018BCFE56801C4047061696481A168A178A16B019604CF0000018BCFE56802C400C0C000');
+CREATE TABLE payloads (
+    row INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL,
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    checksum INTEGER NOT NULL,
+    body BLOB NOT NULL
+);
 CREATE TRIGGER log_end AFTER INSERT ON log BEGIN
     UPDATE meta SET position = new.first + new.count, position_checksum = new.checksum,
         position_digest = new.digest;
 END;
 CREATE UNIQUE INDEX archive_address ON archive (kind, namespace, name, number);
+CREATE UNIQUE INDEX payloads_address ON payloads (kind, namespace, name, number);
 CREATE INDEX archive_key ON archive (kind, namespace, name, key) WHERE key IS NOT NULL;
 CREATE INDEX archive_dead ON archive (kind, namespace, name, number) WHERE dead = 1;
 CREATE INDEX archive_status ON archive (kind, namespace, name, status, number) WHERE sequence > 0;

@@ -279,7 +279,7 @@ class LateEngine:
         self.is_late = True
         self.has_taken = asyncio.Event()
 
-    async def ask(self, message, caller=None):
+    async def ask(self, message, caller=None, keys=None):
         reply = await self.world.shard.ask(message)
         if isinstance(reply, GroupRecords) and self.is_late:
             self.has_taken.set()

@@ -56,6 +56,8 @@ async def test_a_schedule_shows_everything_about_itself(sweep):
             "max_concurrent": 2,
             "skipped": 0,
             "times": [NOON_MS + MINUTE_MS, NOON_MS + 2 * MINUTE_MS],
+            "paused_since": None,
+            "disabled_since": None,
         },
     )
 

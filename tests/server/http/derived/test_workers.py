@@ -60,6 +60,7 @@ async def test_a_worker_registers_and_is_known(http):
                     "output_schema": None,
                 }
             ],
+            "abandoned": 0,
         },
     )
 

@@ -322,7 +322,7 @@ async def test_a_wait_out_of_range_is_refused_before_anything_is_started(shop, w
 class StoppingEngine:
     """Starts runs, but stops before it can tell how they end."""
 
-    async def ask(self, message, caller=None):
+    async def ask(self, message, caller=None, keys=None):
         if isinstance(message, WaitForWorkflow):
             raise Unavailable("stopping", code="server_stopping")
         assert isinstance(message, StartWorkflow)
@@ -353,6 +353,7 @@ async def test_runs_are_listed_the_newest_first_page_by_page(shop):
                 "created_at": NOON_MS,
                 "finished_at": None,
                 "attributes": {"customer": "42"},
+                "subject": None,
             }
         ],
         "cursor": None,

@@ -63,6 +63,8 @@ async def test_a_run_shows_everything_about_itself(mail):
             "subject": "customer-7",
             "took_ms": None,
             "held_ms": None,
+            "by": None,
+            "cancelled_by": None,
         },
     )
 

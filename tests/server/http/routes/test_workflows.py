@@ -168,6 +168,15 @@ async def test_strictly_a_warning_is_an_error(http):
     assert {one["severity"] for one in strict["problems"]} == {"error"}
 
 
+async def test_strictly_a_definition_with_a_warning_is_not_deployed(http):
+    text = ORDER.replace(", failure: flo.Failed", "")
+
+    status, refused = await deploy(http, text, "/workflows?strict=true")
+    allowed, _ = await deploy(http, text)
+
+    assert (status, refused["error"]["code"], allowed) == (422, "invalid_workflow", 201)
+
+
 @pytest.mark.parametrize("path", ["/workflows", "/workflows/validate"])
 @pytest.mark.parametrize(
     ("content", "code"),
@@ -218,6 +227,8 @@ async def test_a_workflow_shows_everything_about_itself(http):
             "enabled": True,
             "created_at": NOON_MS + 500,
             "live_runs": 0,
+            "definition": sha256(ORDER_2.encode()).hexdigest(),
+            "disabled_since": None,
             "text": ORDER_2,
             "graph": {
                 "nodes": [
@@ -300,6 +311,7 @@ async def test_workflows_are_listed_by_name_without_their_texts(http):
         "created_at": NOON_MS,
         "live_runs": 0,
         "definition": first["items"][0]["definition"],
+        "disabled_since": None,
     }
 
 

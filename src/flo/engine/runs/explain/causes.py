@@ -11,7 +11,7 @@ from itertools import islice
 
 from flo.engine.context import Context
 from flo.engine.runs.claims import rate_now
-from flo.engine.runs.explain.workers import disconnected, who_could_take
+from flo.engine.runs.explain.workers import disconnected, first_lease_end, who_could_take
 from flo.engine.runs.limits import waits_for_permit
 from flo.engine.runs.records import Run
 from flo.engine.state import Space, State
@@ -19,6 +19,7 @@ from flo.engine.workers.presence import connection_of
 from flo.model.explain import Cause, CauseCode, since_when
 from flo.model.ids import Namespace
 from flo.model.runs import RunStatus
+from flo.model.storage.since import Since
 from flo.model.workers import INLINE_WORKER_ID, WorkerConnection
 from flo.workflow.plan.rate import HOUR_MS, MINUTE_MS, SECOND_MS, Rate, Window
 
@@ -50,6 +51,7 @@ def reported_late(run: Run) -> Iterator[Cause]:
                 f"{late.worker_id!r} reported {late.outcome!r} of it afterwards: its effect may "
                 "have happened.",
                 since_at_ms=late.at_ms,
+                since_position=late.position,
                 advice=[f"flo action status {run.run_id}"],
                 facts={
                     "attempt": attempt.number,
@@ -78,6 +80,7 @@ def _executed(run: Run) -> Cause:
             text=f"The server executes its module (attempt {run.attempt}).",
             since_at_ms=run.started_at_ms,
             since_position=run.since_position,
+            next_at_ms=run.lease_expires_at_ms,
             facts=facts,
         )
     return Cause(
@@ -137,6 +140,7 @@ def _limited(space: Space, run: Run) -> Cause:
         f"{len(permits.holders)} are.",
         since_at_ms=run.ready_at_ms,
         since_position=run.since_position,
+        next_at_ms=first_lease_end(space, permits.holders),
         advice=[
             *(f"flo action explain {holder}" for holder in holders),
             f"flo action info {run.action}",
@@ -148,8 +152,13 @@ def _limited(space: Space, run: Run) -> Cause:
             "under_way": len(permits.holders),
             "waiting": len(permits.waiting),
             "holders": holders,
+            "held_since": [_held_since(permits.holders[one]) for one in holders],
         },
     )
+
+
+def _held_since(since: Since) -> dict[str, int]:
+    return {"at": since.at_ms, "position": since.position}
 
 
 def _rated(run: Run, rate: Rate, now_ms: int) -> Cause:
@@ -173,6 +182,7 @@ def _of_action(space: Space, run: Run) -> Iterator[Cause]:
         yield Cause(
             code=CauseCode.ACTION_DELETED,
             text=f"Action {run.action!r} has been deleted; this run goes on, and no other begins.",
+            **since_when(space.deleted[run.action].deleted_since),
             facts={"action": run.action},
         )
     elif not action.enabled:

@@ -43,6 +43,7 @@ def _ended(run: Run) -> Cause:
         code=CauseCode.ENDED,
         text=f"It has ended and is {run.status}{outcome}{error or '.'}",
         since_at_ms=run.finished_at_ms,
+        since_position=run.since_position,
         advice=[status, *requeue],
         facts={
             "status": run.status.value,

@@ -3,7 +3,8 @@
 registered for its action? ──▸ with its labels? ──▸ there, and not draining? ──▸ has room?
 """
 
-from itertools import islice
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from flo.engine.context import Context
@@ -12,9 +13,10 @@ from flo.engine.runs.records import Run
 from flo.engine.state import Space, State
 from flo.engine.workers.presence import connection_of
 from flo.engine.workers.records import Worker
-from flo.engine.workers.rules import worker_status
+from flo.engine.workers.rules import is_stuck, worker_status
 from flo.model.explain import Cause, CauseCode, since_when
-from flo.model.ids import Namespace
+from flo.model.ids import Namespace, RunId
+from flo.model.storage.since import Since
 from flo.model.workers import INLINE_WORKER_ID, WorkerConnection, WorkerStatus
 
 WORKERS_SHOWN_MAX = 10
@@ -26,6 +28,7 @@ class _Candidates(NamedTuple):
     able: list[Worker]
     busy: list[Worker]
     draining: list[Worker]
+    stuck: list[Worker]
     disconnected: list[Worker]
     gone: list[Worker]
     other_labels: list[Worker]
@@ -44,6 +47,7 @@ def who_could_take(state: State, namespace: Namespace, run: Run, context: Contex
     causes = [
         *(disconnected(worker, namespace, context) for worker in found.disconnected),
         *(_gone(worker, namespace, run, context) for worker in found.gone),
+        *(_stuck(worker, run) for worker in found.stuck),
         *(_draining(worker, run) for worker in found.draining),
     ][:WORKERS_SHOWN_MAX]
     if found.other_labels:
@@ -52,21 +56,23 @@ def who_could_take(state: State, namespace: Namespace, run: Run, context: Contex
 
 
 def _candidates(space: Space, namespace: Namespace, run: Run, context: Context) -> _Candidates:
-    found = _Candidates([], [], [], [], [], [])
+    found = _Candidates([], [], [], [], [], [], [])
     for worker in space.workers.values():
         if run.action not in worker.actions:
             continue
         status = worker_status(space, worker, namespace, context)
         connection = connection_of(worker, namespace, context)
+        abandoned = context.volatile.heard(namespace, worker.worker_id).abandoned
+        held = len(space.held.get(worker.worker_id, ()))
         if not _has_labels(worker, run):
             group = found.other_labels
         elif connection is WorkerConnection.DISCONNECTED:
             group = found.disconnected
         elif status is WorkerStatus.UNHEALTHY:
-            group = found.gone
+            group = found.stuck if is_stuck(worker, abandoned) else found.gone
         elif status is WorkerStatus.DRAINING:
             group = found.draining
-        elif len(space.held.get(worker.worker_id, ())) >= worker.max_concurrency:
+        elif held + abandoned >= worker.max_concurrency:
             group = found.busy
         else:
             group = found.able
@@ -113,6 +119,7 @@ def _busy(space: Space, busy: list[Worker], run: Run) -> Cause:
         text=f"{which} that could take it is busy with as many tasks as it takes at a time.",
         since_at_ms=run.ready_at_ms,
         since_position=run.since_position,
+        next_at_ms=first_lease_end(space, _tasks_of(space, busy)),
         advice=[f"flo action runs {run.action} --status running", "flo worker list"],
         facts={
             "action": run.action,
@@ -128,36 +135,60 @@ def _busy(space: Space, busy: list[Worker], run: Run) -> Cause:
     )
 
 
+def _tasks_of(space: Space, workers: list[Worker]) -> Iterator[RunId]:
+    return chain.from_iterable(space.held.get(one.worker_id, ()) for one in workers)
+
+
+def first_lease_end(space: Space, run_ids: Iterable[RunId]) -> int | None:
+    """When the first of these runs is taken from its worker, unless it has ended before."""
+    ends = (space.runs[run_id].lease_expires_at_ms for run_id in run_ids)
+    return min((at_ms for at_ms in ends if at_ms is not None), default=None)
+
+
 def disconnected(worker: Worker, namespace: Namespace, context: Context) -> Cause:
     """Its connection is broken, and the grace period is not over."""
-    since_ms = context.volatile.disconnected_since_ms(namespace, worker.worker_id)
-    since_ms = context.now_ms if since_ms is None else since_ms
+    since = context.volatile.disconnected_since(namespace, worker.worker_id)
+    assert since is not None
+    grace_ms = context.volatile.worker_grace_ms
     return Cause(
         code=CauseCode.WORKER_DISCONNECTED,
         text=f"Worker {worker.worker_id!r} has lost its connection; if it is not back in time, it "
         "is given up, and its tasks are ready again.",
-        since_at_ms=since_ms,
-        next_at_ms=since_ms + context.volatile.worker_grace_ms,
+        since_at_ms=since.at_ms,
+        since_position=since.position,
+        next_at_ms=since.at_ms + grace_ms,
         advice=[f"flo worker info {worker.worker_id}"],
-        facts={"worker_id": worker.worker_id, "grace_ms": context.volatile.worker_grace_ms},
+        facts={"worker_id": worker.worker_id, "grace_ms": grace_ms},
     )
 
 
 def _gone(worker: Worker, namespace: Namespace, run: Run, context: Context) -> Cause:
     who = f"Worker {worker.worker_id!r} for action {run.action!r}"
-    heard_at_ms = context.volatile.heard(namespace, worker.worker_id).heard_at_ms
-    is_lost = worker.lost_at_ms is not None
+    heard = context.volatile.heard(namespace, worker.worker_id)
+    silent = Since(at_ms=heard.heard_at_ms, position=heard.position)
+    is_lost = worker.lost_since is not None
     return Cause(
         code=CauseCode.WORKER_GONE,
         text=f"{who} {'is lost: its connection broke' if is_lost else 'has fallen silent'}.",
-        since_at_ms=worker.lost_at_ms if is_lost else heard_at_ms,
-        since_position=worker.lost_since.position if worker.lost_since else None,
+        **since_when(worker.lost_since or silent),
         advice=[_start(run), f"flo worker info {worker.worker_id}"],
         facts={
             "worker_id": worker.worker_id,
             "action": run.action,
             "how": "lost" if is_lost else "silent",
         },
+    )
+
+
+def _stuck(worker: Worker, run: Run) -> Cause:
+    return Cause(
+        code=CauseCode.WORKER_STUCK,
+        text=f"Worker {worker.worker_id!r} for action {run.action!r} is stuck: every place of it "
+        "is held by a handler that was told to stop, and does not.",
+        since_at_ms=run.ready_at_ms,
+        since_position=run.since_position,
+        advice=[f"flo worker info {worker.worker_id}", _start(run)],
+        facts={"worker_id": worker.worker_id, "action": run.action},
     )
 
 

@@ -1,9 +1,14 @@
 """What every part of an advance sees: the execution and its context, and what it can start."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from flo.engine.context import Context
+from flo.engine.pipelines.events import PipelineSubmitted
+from flo.engine.pipelines.rules import decide_submit
 from flo.engine.runs.events import RunCancelled, RunQueued
 from flo.engine.runs.records import RunCause
 from flo.engine.runs.rules import queue_run
@@ -13,11 +18,13 @@ from flo.engine.workflows.events import CallNotMade, StepHeld, StepStarted, Work
 from flo.engine.workflows.execution import Execution
 from flo.engine.workflows.records import Branch, Parent, WorkflowRun
 from flo.engine.workflows.starts import attributes, limit_key_of
-from flo.model.errors import Conflict, Invalid, NotFound
+from flo.model.errors import Conflict, Invalid, NotFound, TooLarge
 from flo.model.ids import ActionName, Namespace, RunId
+from flo.model.pipelines.pipelines import SubmitPipeline
 from flo.model.runs import RunStatus
 from flo.model.views.attempts import AttemptEnd
 from flo.model.workflows import RUN_PREFIX, BranchName
+from flo.workflow.limits import EVENT_LIMIT_REACHED, STEP_LIMIT_REACHED
 from flo.workflow.outcome import EXECUTION_FAILURE, TARGET_DISABLED, TARGET_NOT_FOUND, StepError
 from flo.workflow.plan.plan import Plan
 from flo.workflow.plan.progress import Next, PlanProgress, Result
@@ -39,12 +46,21 @@ class Refused(NamedTuple):
 class Advance:
     """One execution on its way from one wait to the next."""
 
-    __slots__ = ("context", "event_count", "execution", "namespace", "now_ms", "run_id", "space")
+    __slots__ = (
+        "context",
+        "event_count",
+        "execution",
+        "namespace",
+        "now_ms",
+        "run_id",
+        "space",
+        "state",
+    )
 
     def __init__(
         self, state: State, namespace: Namespace, execution: Execution, context: Context
     ) -> None:
-        self.namespace = namespace
+        self.state, self.namespace = state, namespace
         self.space = state.spaces[namespace]
         self.execution, self.run_id = execution, execution.run_id
         self.context, self.now_ms = context, context.now_ms
@@ -126,8 +142,41 @@ class Advance:
             depth=parent.depth + 1,
             limit_key=limit_key_of(deployed.definition, payload),
             subject=parent.subject,
+            limits=parent.limits,
         )
         return WorkflowStarted(namespace=self.namespace, run=child)
+
+    def pipeline(
+        self, branch: BranchName, now: Branch, target: Target, payload: bytes
+    ) -> PipelineSubmitted | Refused:
+        """A pipeline of a stored graph, which begins with the next tick, unless it cannot be."""
+        params = params_of(payload)
+        if params is None:
+            problem = f"expected an object as the input of {target}, got {payload[:80]!r}"
+            return _refused(EXECUTION_FAILURE, problem, "invalid_params")
+        command = SubmitPipeline(name=target.name, params=params, namespace=self.namespace)
+        try:
+            (submitted,) = decide_submit(self.state, command, self.context).events
+        except NotFound as refusal:
+            return _refused(TARGET_NOT_FOUND, refusal.message)
+        except (Conflict, Invalid, TooLarge) as refusal:
+            return _refused(EXECUTION_FAILURE, refusal.message, refusal.code)
+        assert isinstance(submitted, PipelineSubmitted)
+        record = replace(submitted.pipeline, parent=self.run_id, has_begun=False)
+        return PipelineSubmitted(namespace=self.namespace, pipeline=record)
+
+    def bound_reached(self, branch: BranchName) -> StepError | None:
+        """Why the execution may do nothing more, if it has done as much as it may."""
+        execution, pace = self.execution, self.execution.pace
+        if execution.step_count >= pace.steps:
+            return _bound(f"{pace.steps} steps", "steps", STEP_LIMIT_REACHED)
+        if execution.event_count >= pace.events:
+            return _bound(f"{pace.events} events", "events", EVENT_LIMIT_REACHED)
+        return None
+
+    def delayed_until_ms(self, branch: BranchName, now: Branch) -> int | None:
+        """When a branch may begin its next step; None if now."""
+        return self.execution.pace.delayed_until_ms(self.execution.behind_ms, self.now_ms)
 
     def next_of_plan(
         self,
@@ -177,6 +226,23 @@ class Advance:
             worker_id=run.worker_id,
         )
         return (event,)
+
+
+def params_of(payload: bytes) -> dict[str, Any] | None:
+    """The params of a pipeline: the object that a payload is; None if it is none."""
+    try:
+        return msgspec.json.decode(payload or b"{}", type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _bound(most: str, which: str, code: str) -> StepError:
+    return StepError(
+        message=f"{most} are the most that the run may have: let its loop end, or raise "
+        f"limits.{which} of the workflow and workflow_max_{which} of the server",
+        code=code,
+        retryable=False,
+    )
 
 
 def _refused(outcome: str, message: str, code: str | None = None) -> Refused:

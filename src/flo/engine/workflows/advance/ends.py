@@ -59,7 +59,7 @@ def close(advance: Advance, move: Close) -> Moves:
         return (closed,)
     before: Moves = abandoned(advance, branch) if now.plan is not None else ()
     after: Moves
-    if now.phase is BranchPhase.CHILD:
+    if now.phase in (BranchPhase.CHILD, BranchPhase.PIPELINE):
         reason = f"its parent {advance.run_id} does not wait for it"
         after = (
             ChildCancelled(

@@ -60,6 +60,8 @@ COMPENSATION_RETRY = Retry(max_attempts=5)
 """How often a compensation is tried, unless the definition says otherwise."""
 
 NOT_BEGUN = (TARGET_NOT_FOUND, TARGET_DISABLED)
+DELAYED = (RunStep, SignalStep, SleepStep)
+"""The steps that a run which is too fast begins later; branches and items are made of them."""
 
 
 def enter_step(advance: Advance, move: EnterStep) -> Moves:
@@ -70,13 +72,20 @@ def enter_step(advance: Advance, move: EnterStep) -> Moves:
         return (failure(error, "too_many_steps"),)
     if advance.event_count > EVENTS_PER_ADVANCE_MAX:
         return (failure("too much happens at once", "too_many_events"),)
+    if (problem := advance.bound_reached(branch)) is not None:
+        return (Finish(WorkflowStatus.FAILED, FAILED, problem),)
     now = Branch(
         step=name,
         phase=BranchPhase.BETWEEN,
         began_at_ms=advance.now_ms,
         visit=execution.visits.get(name, 0) + 1,
     )
-    return begin_step(advance, branch, step_at(execution.definition, branch, name), now)
+    step = step_at(execution.definition, branch, name)
+    if isinstance(step, DELAYED) and (at_ms := advance.delayed_until_ms(branch, now)) is not None:
+        ended = execution.branches[branch]
+        delayed = replace(ended, phase=BranchPhase.PACE, goal=name, until_ms=at_ms)
+        return (advance.held(branch, delayed),)
+    return begin_step(advance, branch, step, now)
 
 
 def begin_step(advance: Advance, branch: BranchName, step: Step | None, now: Branch) -> Moves:

@@ -1,11 +1,15 @@
-"""An attempt at a target begins: a run is queued, a child is started, a plan is taken up."""
+"""An attempt at a target begins: a run is queued, a child or a pipeline is started, a plan is
+taken up.
+"""
 
 from msgspec.structs import replace
 
+from flo.engine.pipelines.events import PipelineSubmitted
 from flo.engine.runs.events import RunQueued
 from flo.engine.workflows.advance.base import Advance, Refused
 from flo.engine.workflows.advance.moves import BeginPlan, Call, EndAttempt, Moves
 from flo.engine.workflows.events import WorkflowStarted
+from flo.engine.workflows.records import awaited_pipeline
 from flo.model.workflows import BranchPhase
 from flo.workflow.steps import TargetKind
 
@@ -19,12 +23,18 @@ def call(advance: Advance, move: Call) -> Moves:
         case TargetKind.WORKFLOW:
             child = advance.child(branch, now, target, payload)
             return _await(advance, move, BranchPhase.CHILD, child)
+        case TargetKind.PIPELINE:
+            pipeline = advance.pipeline(branch, now, target, payload)
+            return _await(advance, move, BranchPhase.PIPELINE, pipeline)
         case TargetKind.PLAN:
             return (advance.started(branch, now, target.name), BeginPlan(branch))
 
 
 def _await(
-    advance: Advance, move: Call, phase: BranchPhase, started: RunQueued | WorkflowStarted | Refused
+    advance: Advance,
+    move: Call,
+    phase: BranchPhase,
+    started: RunQueued | WorkflowStarted | PipelineSubmitted | Refused,
 ) -> Moves:
     """The step begins, and its branch waits for what was started."""
     branch, now, target, _ = move
@@ -34,5 +44,9 @@ def _await(
             advance.not_made(branch, now, str(target), started.outcome, started.error),
             EndAttempt(branch, started.outcome, b"", started.error),
         )
-    waiting = replace(now, phase=phase, awaited=started.run.run_id)
+    if isinstance(started, PipelineSubmitted):
+        awaited = awaited_pipeline(started.pipeline.id)
+    else:
+        awaited = started.run.run_id
+    waiting = replace(now, phase=phase, awaited=awaited)
     return (started, advance.started(branch, waiting, target.name))

@@ -5,10 +5,12 @@ Each function returns the first moves.
 
 from msgspec.structs import replace
 
+from flo.engine.pipelines.events import PipelineClosed
 from flo.engine.state import Space
 from flo.engine.workflows.advance.base import Advance
 from flo.engine.workflows.advance.ends import begin_compensation
 from flo.engine.workflows.advance.moves import (
+    FAILED,
     BeginItem,
     EndAttempt,
     EndCall,
@@ -30,9 +32,10 @@ from flo.engine.workflows.execution import COMPENSATION, is_item
 from flo.engine.workflows.records import CANCELLED, Branch, error_of
 from flo.model.errors import CANCELLED_CODE, TIMEOUT_CODE
 from flo.model.ids import RunId, parse_run_id
+from flo.model.pipelines.names import PipelineStatus
 from flo.model.workflows import MAIN, BranchName, BranchPhase, WorkflowStatus
 from flo.workflow.definition import START, TerminalKind
-from flo.workflow.outcome import PENDING, SUCCESS, TIMEOUT, StepError, outcome_of_child
+from flo.workflow.outcome import FAILURE, PENDING, SUCCESS, TIMEOUT, StepError, outcome_of_child
 from flo.workflow.plan.progress import ERROR_OUTCOMES
 from flo.workflow.steps import ForEachStep, RunStep, SignalStep
 
@@ -88,6 +91,13 @@ def end_child(advance: Advance, branch: BranchName, event: WorkflowFinished) -> 
     error = error_of(ending) if ending.status is not WorkflowStatus.COMPLETED else None
     waited = event.waited
     return end_wait(advance, branch, outcome, event.output, error, answered=True, outside=waited)
+
+
+def end_pipeline(advance: Advance, branch: BranchName, event: PipelineClosed) -> Moves:
+    if event.status is PipelineStatus.FINISHED:
+        return end_wait(advance, branch, SUCCESS, event.result, None, answered=True, outside=True)
+    why = StepError(message=event.error or "", code=f"pipeline_{event.status}", retryable=True)
+    return end_wait(advance, branch, FAILURE, event.result, why, answered=True, outside=True)
 
 
 def is_outside(space: Space, run_id: RunId) -> bool:
@@ -148,6 +158,9 @@ def wake(advance: Advance, branch: BranchName, now: Branch) -> Moves:
             step = advance.execution.step(branch)
             assert isinstance(step, SignalStep)
             return time_out_signal(advance, branch, step)
+        case BranchPhase.PACE:
+            assert now.goal is not None
+            return (EnterStep(branch, now.goal),)
         case BranchPhase.BETWEEN:
             return begin(advance)  # a child begins with the tick after its start
         case _:
@@ -158,6 +171,8 @@ def _repeat(advance: Advance, branch: BranchName, now: Branch) -> Moves:
     again = replace(now, phase=BranchPhase.BETWEEN, until_ms=None, awaited=None, plan=None)
     if branch == COMPENSATION:
         return begin_compensation(advance, again)
+    if (problem := advance.bound_reached(branch)) is not None:
+        return (Finish(WorkflowStatus.FAILED, FAILED, problem),)
     if is_item(advance.execution.definition, branch):
         return (BeginItem(branch, again),)
     return begin_step(advance, branch, advance.execution.step(branch), again)

@@ -24,12 +24,21 @@ from flo.engine.workflows.records import (
     Signal,
     StepResult,
 )
+from flo.model.storage.payloads import InputRecord, StoredPayload
 from flo.model.views.attempts import AttemptEnd
 from flo.model.workflows import BranchName, BranchPhase, StepName
 from flo.workflow.steps import TargetKind
 
 DIGEST_LENGTH = 8
-WAITS = frozenset((BranchPhase.ACTION, BranchPhase.CHILD, BranchPhase.SIGNAL, BranchPhase.SLEEP))
+WAITS = frozenset(
+    (
+        BranchPhase.ACTION,
+        BranchPhase.CHILD,
+        BranchPhase.PIPELINE,
+        BranchPhase.SIGNAL,
+        BranchPhase.SLEEP,
+    )
+)
 """The phases of a branch that are calls."""
 
 _encode = msgspec.json.encode
@@ -63,10 +72,9 @@ class CallLog:
             after=self.recorded,
         )
 
-    def note_input(self, branch: BranchName, payload: bytes) -> None:
+    def note_input(self, branch: BranchName, digest: bytes) -> None:
         """What a call that has begun was given."""
-        call = self.under_way[branch]
-        self.under_way[branch] = replace(call, digest=input_digest(payload))
+        self.under_way[branch] = replace(self.under_way[branch], digest=digest)
 
     def leave_unknown(self, branch: BranchName, end: AttemptEnd) -> None:
         """Nobody knows what came of an attempt of the call under way."""
@@ -197,5 +205,6 @@ def is_item_call(call: CallRecord) -> bool:
     return leaf.isdecimal() and opener.rpartition("/")[2] == call.step
 
 
-def input_digest(payload: bytes) -> bytes:
-    return sha256(payload).digest()[:DIGEST_LENGTH]
+def input_digest(payload: InputRecord) -> bytes:
+    digest = payload.digest if isinstance(payload, StoredPayload) else sha256(payload).digest()
+    return digest[:DIGEST_LENGTH]

@@ -3,6 +3,7 @@
     by status                   numbers of runs
     by workflow and status      numbers of runs
     by search attribute         numbers of runs that have a value, as tags say it
+    by subject                  the same
 
 Executions are put in and taken out by their ids; `note_status` says that one may have changed. The
 indexes follow when they are read, or when many have changed: a run that comes and goes between two
@@ -16,9 +17,9 @@ from typing import Any
 
 from flo.engine.lists.numbers import NumbersByName, NumberSet
 from flo.engine.workflows.execution import Execution
+from flo.engine.workflows.lists.tags import tags_of_run
 from flo.model.ids import RunId
 from flo.model.workflows import MAIN, BranchPhase, WorkflowName, WorkflowStatus
-from flo.workflow.search import tags_of
 
 LIVE = (WorkflowStatus.PENDING, WorkflowStatus.WAITING)
 STALE_MAX = 500
@@ -57,6 +58,8 @@ class LiveExecutions(dict[RunId, Execution]):
         """A value that a single run has leads to its number."""
         self._stale: dict[RunId, Execution] = {}
         """Those that have changed since the indexes followed."""
+        self.length = 0
+        """About how many bytes of memory they take."""
 
     def __setitem__(self, run_id: RunId, execution: Execution) -> None:
         assert run_id not in self
@@ -65,6 +68,7 @@ class LiveExecutions(dict[RunId, Execution]):
 
     def __delitem__(self, run_id: RunId) -> None:
         execution = self[run_id]
+        self.length -= execution.counted_length
         super().__delitem__(run_id)
         if execution.listed is None:  # it came and went unnoticed
             self._stale.pop(run_id, None)
@@ -77,8 +81,14 @@ class LiveExecutions(dict[RunId, Execution]):
     def note_status(self, execution: Execution) -> None:
         """Something has happened in it."""
         self._stale[execution.run_id] = execution
+        self.note_length(execution)
         if len(self._stale) > STALE_MAX:
             self._catch_up()
+
+    def note_length(self, execution: Execution) -> None:
+        """It may take more memory than before, or less."""
+        self.length += execution.length - execution.counted_length
+        execution.counted_length = execution.length
 
     def in_status(
         self, workflow: WorkflowName | None, status: WorkflowStatus | None, below: int
@@ -118,13 +128,13 @@ class LiveExecutions(dict[RunId, Execution]):
     def _add_run(self, execution: Execution) -> None:
         run = execution.run
         self._by_number[run.number] = execution
-        for tag in tags_of(run.attributes):
+        for tag in tags_of_run(run):
             self._add_tag(tag, run.number)
 
     def _remove_run(self, execution: Execution) -> None:
         run = execution.run
         del self._by_number[run.number]
-        for tag in tags_of(run.attributes):
+        for tag in tags_of_run(run):
             self._remove_tag(tag, run.number)
 
     def _add_tag(self, tag: str, number: int) -> None:

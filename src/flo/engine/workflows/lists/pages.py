@@ -6,6 +6,7 @@ import msgspec
 
 from flo.engine.lists.paging import number_below
 from flo.engine.lists.portion import Portion, portion, together
+from flo.engine.lists.subjects import tags_of_subject
 from flo.engine.lookup import Lookup
 from flo.engine.state import Space
 from flo.engine.workflows.execution import Execution
@@ -76,9 +77,10 @@ class Filters:
         self._query = query
         self._condition: Expression | None = parse_where(query.where) if query.where else None
         wanted = tags_wanted(self._condition) if self._condition is not None else None
-        self.tags = wanted or ()
+        self.tags = tags_of_subject(query.subject) or wanted or ()
         """One of these has whatever fits; none of them if that cannot be said."""
-        self.looked_at_max = max(query.limit + 1, SCANNED_MAX if query.where else 0)
+        is_scanned = query.where or query.subject is not None
+        self.looked_at_max = max(query.limit + 1, SCANNED_MAX if is_scanned else 0)
 
     def portion(
         self, candidates: Iterator[tuple[int, WorkflowSummary]]
@@ -96,6 +98,7 @@ class Filters:
         return (
             query.workflow in (None, one.workflow)
             and query.status in (None, one.status)
+            and query.subject in (None, one.subject)
             and (self._condition is None or matches(self._condition, one.attributes))
         )
 
@@ -133,4 +136,5 @@ def _summary_of(execution: Execution) -> WorkflowSummary:
         created_at_ms=run.created_at_ms,
         finished_at_ms=0,
         attributes=run.attributes,
+        subject=run.subject,
     )

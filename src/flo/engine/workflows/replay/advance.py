@@ -3,19 +3,22 @@
 from collections.abc import Callable
 
 from flo.engine.context import Context
+from flo.engine.pipelines.events import PipelineSubmitted
+from flo.engine.pipelines.records import PipelineRecord
 from flo.engine.runs.events import RunCancelled, RunQueued
 from flo.engine.runs.records import Run
 from flo.engine.state import State
-from flo.engine.workflows.advance.base import Advance, Refused
+from flo.engine.workflows.advance.base import Advance, Refused, params_of
 from flo.engine.workflows.events import WorkflowStarted
 from flo.engine.workflows.execution import Execution
-from flo.engine.workflows.records import Branch, CallRecord, WorkflowRun
+from flo.engine.workflows.records import AWAITED_PIPELINE, Branch, CallRecord, WorkflowRun
 from flo.engine.workflows.replay.recording import CallsAhead, Diverged, is_at
 from flo.model.errors import FAILURE_CODE
-from flo.model.ids import ActionName, Namespace, RunId, parse_run_id
+from flo.model.ids import DURATION_MS_MAX, ActionName, Namespace, RunId, parse_run_id
 from flo.model.runs import PRIORITY_DEFAULT
 from flo.model.views.attempts import AttemptEnd
 from flo.model.workflows import BranchName
+from flo.workflow.limits import EVENT_LIMIT_REACHED
 from flo.workflow.outcome import FAILURE, SUCCESS, StepError
 from flo.workflow.plan.monitor import new_monitor
 from flo.workflow.plan.plan import Executor, Plan
@@ -72,11 +75,45 @@ class RecordedAdvance(Advance):
         )
         return WorkflowStarted(namespace=self.namespace, run=child)
 
+    def pipeline(
+        self, branch: BranchName, now: Branch, target: Target, payload: bytes
+    ) -> PipelineSubmitted | Refused:
+        call = self._ahead.begun(branch, now)
+        if call.run_id is None:
+            return _refused(call)
+        record = PipelineRecord(
+            id=call.run_id.removeprefix(AWAITED_PIPELINE),
+            number=0,
+            journal=0,
+            graph={},
+            params=params_of(payload) or {},
+            created_at_ms=self.now_ms,
+            nodes=[],
+        )
+        return PipelineSubmitted(namespace=self.namespace, pipeline=record)
+
     def end_in_hand(self, run_id: RunId) -> AttemptEnd | None:
         return self._ahead.unknown(run_id)
 
     def cancelled(self, run_id: RunId, reason: str) -> tuple[RunCancelled, ...]:
         return ()
+
+    def bound_reached(self, branch: BranchName) -> StepError | None:
+        """Not every event comes again: a bound on them was reached if nothing more was called."""
+        if self._ahead.error_code == EVENT_LIMIT_REACHED and self._ahead.next(branch) is None:
+            return StepError(message="", code=EVENT_LIMIT_REACHED, retryable=False)
+        reached = super().bound_reached(branch)
+        return reached if reached and reached.code == self._ahead.error_code else None
+
+    def delayed_until_ms(self, branch: BranchName, now: Branch) -> int | None:
+        """As long as it was; for ever, if it never came to that."""
+        call = self._ahead.next(branch)
+        if call is None:
+            return self.now_ms + DURATION_MS_MAX
+        if not is_at(call, now):
+            return None
+        began_at_ms = self.execution.run.created_at_ms + call.began_ms
+        return began_at_ms if began_at_ms > self.now_ms else None
 
     def next_of_plan(
         self,

@@ -65,7 +65,9 @@ def recording_of(
 class CallsAhead:
     """The calls that are yet to come, branch by branch."""
 
-    def __init__(self, calls: Iterable[CallRecord]) -> None:
+    def __init__(self, calls: Iterable[CallRecord], error_code: str | None = None) -> None:
+        self.error_code = error_code
+        """Why the execution has failed, if it has."""
         self._of_branch: dict[BranchName, deque[CallRecord]] = {}
         self._refused: Counter[BranchName] = Counter()
         """How many calls of a branch were refused in the move under way; they end with it."""

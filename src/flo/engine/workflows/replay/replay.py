@@ -12,6 +12,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from flo.engine.context import Context
+from flo.engine.pipelines.events import PipelineSubmitted
 from flo.engine.runs.events import RunQueued
 from flo.engine.runs.records import Run
 from flo.engine.state import Deployed, State, Workflow
@@ -38,7 +39,9 @@ from flo.engine.workflows.records import (
     HistoryEntry,
     Signal,
     WorkflowRecord,
+    awaited_pipeline,
     begins_at_once,
+    params_payload,
 )
 from flo.engine.workflows.replay.advance import RecordedAdvance, error_of_call, is_never_made
 from flo.engine.workflows.replay.recording import CallsAhead, Diverged, Entry, Recording
@@ -49,12 +52,12 @@ from flo.model.workflows import MAIN, BranchName, BranchPhase
 from flo.workflow.outcome import TIMEOUT
 from flo.workflow.payload import value_of
 
-TIMED = frozenset((BranchPhase.RETRY, BranchPhase.POLL, BranchPhase.REST))
+TIMED = frozenset((BranchPhase.RETRY, BranchPhase.POLL, BranchPhase.REST, BranchPhase.PACE))
 """The phases that end at a time, and another call begins."""
 OF_PLANS = "plan_"
 """How entries of the history begin that tell of what is not computed again."""
-ATTEMPT_UNKNOWN = "attempt_unknown"
-"""That an attempt is unknown is told when it ends; of a call, it is known at its end only."""
+OF_ATTEMPTS = frozenset(("attempt_unknown", "late_report"))
+"""What is told of attempts of a call; of the call itself, only its end is known."""
 EARLIEST, LATEST = 0.0, 0.999_999
 
 
@@ -70,7 +73,7 @@ def differences(recording: Recording) -> list[str]:
 class _Replay:
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
-        self._ahead = CallsAhead(recording.calls)
+        self._ahead = CallsAhead(recording.calls, recording.record.error_code)
         run = replace(recording.record.run, limit_key=None)
         definition, self._created_at_ms = recording.definition, run.created_at_ms
         self._state = State()
@@ -114,7 +117,7 @@ class _Replay:
             if now.phase in TIMED
             and (call := self._ahead.next(branch)) is not None
             and call.after <= index
-            and not is_never_made(call)
+            and (now.phase is BranchPhase.PACE or not is_never_made(call))
         ]
         return min(timers, key=lambda timer: timer[0])[1] if timers else None
 
@@ -210,6 +213,9 @@ class _Replay:
                 self._space.runs[run.run_id] = run
             case WorkflowStarted(run=child) if self._space.executions:
                 self._space.runs[child.run_id] = _stand_in(child.run_id, child.input)
+            case PipelineSubmitted(pipeline=pipeline):
+                name = awaited_pipeline(pipeline.id)
+                self._space.runs[name] = _stand_in(name, params_payload(pipeline.params))
             case ChildCancelled():
                 pass
             case WorkflowFinished():
@@ -273,5 +279,5 @@ def _path(history: tuple[HistoryEntry, ...]) -> list[object]:
     return [
         (entry.type, entry.step, entry.branch, entry.attempt, entry.at_ms)
         for entry in history
-        if not entry.type.startswith(OF_PLANS) and entry.type != ATTEMPT_UNKNOWN
+        if not entry.type.startswith(OF_PLANS) and entry.type not in OF_ATTEMPTS
     ]

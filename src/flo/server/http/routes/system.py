@@ -7,9 +7,9 @@ from litestar import Response, get
 from litestar.di import NamedDependency
 
 from flo.model.base import Message
-from flo.model.errors import Unavailable
-from flo.server.http.description import Description
+from flo.model.errors import FloError, Unavailable
 from flo.server.http.errors import refusals
+from flo.server.http.openapi.description import Description
 from flo.server.metrics import EXPOSITION_TYPE, Metrics
 
 
@@ -24,12 +24,19 @@ class ServerInfo(NamedTuple):
     """Where the RPC door is."""
     data_dir: str | None
     now_ms: Callable[[], int]
-    ready: Callable[[], bool]
-    """Recovered, and able to write."""
+    problem: Callable[[], FloError | None]
+    """Why it cannot write; None while it can."""
     counters: Callable[[], Mapping[str, int]]
 
 
-class HealthJson(Message):
+class HealthJson(Message, omit_defaults=True):
+    status: str
+    """ok; degraded, if it answers queries and can write nothing."""
+    reason: str | None = None
+    """Why it is degraded."""
+
+
+class ReadyJson(Message):
     status: str
 
 
@@ -48,17 +55,25 @@ class ServerJson(Message):
 
 
 @get("/health", tags=["server"])
-async def get_health() -> HealthJson:
+async def get_health(info: NamedDependency[ServerInfo]) -> HealthJson:
     """Alive: this answers as long as the process does."""
-    return HealthJson(status="ok")
+    problem = info.problem()
+    if problem is None:
+        return HealthJson(status="ok")
+    return HealthJson(status="degraded", reason=problem.message)
 
 
 @get("/ready", tags=["server"], responses=refusals())
-async def get_ready(info: NamedDependency[ServerInfo]) -> HealthJson:
-    """Ready: recovered, and able to write; 503 if not."""
-    if not info.ready():
-        raise Unavailable("the server is not ready to take requests", code="not_ready")
-    return HealthJson(status="ready")
+async def get_ready(info: NamedDependency[ServerInfo]) -> ReadyJson:
+    """Ready: recovered, and able to write; 503 with the reason if not."""
+    problem = info.problem()
+    if problem is not None:
+        raise Unavailable(
+            f"the server is not ready to take requests: {problem.message}",
+            code="not_ready",
+            details={**problem.details, "reason": problem.code},
+        )
+    return ReadyJson(status="ready")
 
 
 @get("/metrics", tags=["server"], media_type=EXPOSITION_TYPE)
@@ -91,7 +106,7 @@ async def get_server(info: NamedDependency[ServerInfo]) -> ServerJson:
         durability=info.durability,
         address=info.address,
         data_dir=info.data_dir,
-        ready=info.ready(),
+        ready=info.problem() is None,
         counters=dict(info.counters()),
     )
 

@@ -13,11 +13,12 @@ from litestar.openapi.spec import OpenAPIMediaType, Operation, RequestBody, Sche
 from litestar.openapi.spec.enums import OpenAPIType
 from msgspec.structs import asdict
 
-from flo.engine.workflows.rules import reading_of
+from flo.engine.workflows.definitions import reading_of
 from flo.model.base import Message
 from flo.model.declare.payload import decode_json
 from flo.model.errors import Invalid
 from flo.model.ids import NAMESPACE_DEFAULT, Namespace
+from flo.model.views.since import SinceView
 from flo.model.workflows import (
     LATEST,
     TEXT_LENGTH_MAX,
@@ -122,6 +123,8 @@ class WorkflowJson(Message):
     enabled: bool
     created_at_ms: int
     live_runs: int
+    definition: str
+    disabled_since: SinceView | None
 
 
 class WorkflowDetail(WorkflowJson):
@@ -173,13 +176,14 @@ async def create_workflow(
     gateway: NamedDependency[EngineGateway],
     request: FloRequest,
     namespace: NamespaceQuery = NAMESPACE_DEFAULT,
+    strict: StrictQuery = False,
 ) -> Response[DeployedJson]:
     """Deploy a definition.
 
     One with errors is 422 `invalid_workflow`, with all of them in `details.problems`. Another text
     for a version that is there already is 409 `version_exists`.
     """
-    command = CreateWorkflow(text=await _text_of(request), namespace=namespace)
+    command = CreateWorkflow(text=await _text_of(request), namespace=namespace, strict=strict)
     deployed = await gateway.ask(command)
     shown = msgspec.convert(asdict(deployed), DeployedJson)
     return Response(shown, status_code=201 if deployed.created else 200)

@@ -1,0 +1,1 @@
+"""Configuration, time, hashing and logs."""

@@ -1,0 +1,1 @@
+"""The `db` handle: the server, seen as FlowKit's collections."""

@@ -1,0 +1,1 @@
+"""What was the way from the coordinator to the broker."""

@@ -1,0 +1,1 @@
+"""The messages that travel between coordinator and workers."""

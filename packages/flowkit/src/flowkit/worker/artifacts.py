@@ -1,0 +1,3 @@
+"""ArtifactsWriter, as in `flo`."""
+
+from flo import ArtifactsWriter as ArtifactsWriter

@@ -1,0 +1,3 @@
+"""RunContext, as in `flo`."""
+
+from flo import RunContext as RunContext

@@ -1,0 +1,1 @@
+"""Losses: what was missing of the store when a server was started on it all the same."""

@@ -1,0 +1,1 @@
+"""Pipelines: submit, readiness, nodes under leases, batches handed from node to node."""

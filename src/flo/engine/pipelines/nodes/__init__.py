@@ -1,0 +1,1 @@
+"""Nodes in the hands of workers: started, given batches, reported."""

@@ -1,0 +1,1 @@
+"""Inputs of runs that are too large for memory."""

@@ -1,0 +1,1 @@
+"""The language of pipelines: graphs, their checks, readiness and coordinator functions."""

@@ -1,0 +1,1 @@
+"""What the shard remembers of the store, so that it need not be asked."""

@@ -1,0 +1,1 @@
+"""A bridge between pipelines and the topics of FlowKit."""

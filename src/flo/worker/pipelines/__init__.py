@@ -1,0 +1,1 @@
+"""Workers of pipelines: role handlers, their input, their context."""
