@@ -151,9 +151,10 @@ class Drive:
             "namespace": NAMESPACE_DEFAULT,
             "incarnation": str(self._incarnation),
         }
-        await self._test.ask(Disconnect(**place, since_ms=self._test.clock.now_ms()))
+        since_ms = self._test.clock.now_ms()
+        await self._test.ask(Disconnect(**place, since_ms=since_ms))
         await self._test.pass_time(milliseconds=GRACE_MS)
-        await self._test.ask(LoseWorker(**place, grace_ms=GRACE_MS))
+        await self._test.ask(LoseWorker(**place, since_ms=since_ms))
         await self._register()
 
     async def _register(self) -> None:

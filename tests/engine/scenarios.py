@@ -261,7 +261,7 @@ class ScenarioGenerator:
         return Disconnect(**self._connection(), since_ms=engine.now_ms)
 
     def _lose_worker(self, engine):
-        return LoseWorker(**self._connection(), grace_ms=self.any([0, 500]))
+        return LoseWorker(**self._connection(), since_ms=engine.now_ms - self.any([0, 500]))
 
     def _resume(self, engine):
         connection = self._connection()

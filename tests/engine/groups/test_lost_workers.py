@@ -18,7 +18,7 @@ REGISTER = RegisterWorker(
 )
 APPEND = Append(stream="orders", records=[NewRecord(payload=b"%d" % one) for one in range(3)])
 BREAK = Disconnect(worker_id=ANNA, namespace=DEFAULT, incarnation="first", since_ms=NOON_MS)
-LOSE = LoseWorker(worker_id=ANNA, namespace=DEFAULT, incarnation="first", grace_ms=3_000)
+LOSE = LoseWorker(worker_id=ANNA, namespace=DEFAULT, incarnation="first", since_ms=NOON_MS)
 
 
 def read(consumer):

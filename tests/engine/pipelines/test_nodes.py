@@ -150,7 +150,7 @@ def test_the_nodes_of_a_lost_worker_are_taken_over_at_once():
     PipelineWorkerStub(engine, ANNA, "indexer").take()
 
     engine.execute(
-        Disconnect(**known, since_ms=engine.now_ms), Later(500), LoseWorker(**known, grace_ms=500)
+        Disconnect(**known, since_ms=engine.now_ms), LoseWorker(**known, since_ms=engine.now_ms)
     )
 
     assert PipelineWorkerStub(engine, BORIS, "indexer").take().epoch == 2

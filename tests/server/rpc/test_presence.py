@@ -12,7 +12,7 @@ RESUME = ResumeWorker(worker_id="anna", incarnation="first", held=[])
 DISCONNECT = Disconnect(
     worker_id="anna", namespace="default", incarnation="first", since_ms=NOON_MS
 )
-LOSE = LoseWorker(worker_id="anna", namespace="default", incarnation="first", grace_ms=GRACE_MS)
+LOSE = LoseWorker(worker_id="anna", namespace="default", incarnation="first", since_ms=NOON_MS)
 
 
 class Heard:

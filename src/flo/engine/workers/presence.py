@@ -55,12 +55,13 @@ class Disconnect(Command[Nothing]):
 
 
 class LoseWorker(Command[Nothing]):
-    """Give up a worker, unless it has been back within the grace period."""
+    """The grace period is over: give up a worker, unless it has been back in it."""
 
     worker_id: WorkerId
     namespace: Namespace
     incarnation: str
-    grace_ms: int
+    since_ms: int
+    """When the period began. Whoever lost a connection after it has a period of its own."""
 
 
 def decide_disconnect(state: State, command: Disconnect, context: Context) -> Decision:
@@ -85,7 +86,7 @@ def decide_lose(state: State, command: LoseWorker, context: Context) -> Decision
         return Decision(Nothing())
     since = context.volatile.disconnected_since(command.namespace, command.worker_id)
     assert since is not None
-    if context.now_ms - since.at_ms < command.grace_ms:
+    if since.at_ms > command.since_ms:
         return Decision(Nothing())
     return Decision(Nothing(), (_lost(worker, command.namespace, context),))
 

@@ -45,7 +45,7 @@ class WorkerConnections:
 
     def expect(self, workers: Iterable[KnownWorker]) -> None:
         """The server has started: those that it knows are lost unless they come back in time."""
-        self._lose_later(list(workers))
+        self._lose_later(list(workers), self._clock.now_ms())
 
     def stop(self) -> None:
         """Nobody is given up any more."""
@@ -90,33 +90,34 @@ class WorkerConnections:
         if workers:
             since_ms = self._clock.now_ms()
             self._engine.submit([_disconnect(one, since_ms) for one in workers], _unheard)
-            self._lose_later(workers)
+            self._lose_later(workers, since_ms)
 
-    def _lose_later(self, workers: list[KnownWorker]) -> None:
+    def _lose_later(self, workers: list[KnownWorker], since_ms: int) -> None:
         if workers:
             self._alarms_set += 1
-            at_ms = self._clock.now_ms() + self._grace_ms
             number = self._alarms_set
-            self._alarms[number] = self._clock.call_at(at_ms, partial(self._lose, number, workers))
+            lose = partial(self._lose, number, workers, since_ms)
+            self._alarms[number] = self._clock.call_at(since_ms + self._grace_ms, lose)
 
-    def _lose(self, number: int, workers: list[KnownWorker]) -> None:
+    def _lose(self, number: int, workers: list[KnownWorker], since_ms: int) -> None:
         del self._alarms[number]
         gone = [worker for worker in workers if worker not in self._at]
         for start in range(0, len(gone), WORKERS_AT_ONCE):
             some = gone[start : start + WORKERS_AT_ONCE]
-            self._engine.submit([self._lose_command(worker) for worker in some], _unheard)
-
-    def _lose_command(self, worker: KnownWorker) -> LoseWorker:
-        return LoseWorker(
-            namespace=worker.namespace,
-            worker_id=worker.worker_id,
-            incarnation=worker.incarnation,
-            grace_ms=self._grace_ms,
-        )
+            self._engine.submit([_lose(worker, since_ms) for worker in some], _unheard)
 
 
 def _disconnect(worker: KnownWorker, since_ms: int) -> Disconnect:
     return Disconnect(
+        namespace=worker.namespace,
+        worker_id=worker.worker_id,
+        incarnation=worker.incarnation,
+        since_ms=since_ms,
+    )
+
+
+def _lose(worker: KnownWorker, since_ms: int) -> LoseWorker:
+    return LoseWorker(
         namespace=worker.namespace,
         worker_id=worker.worker_id,
         incarnation=worker.incarnation,

@@ -115,7 +115,7 @@ def test_a_lost_worker_is_not_the_nearest_while_another_is_there():
         there,
         lost,
         Disconnect(**connection, since_ms=NOON_MS),
-        LoseWorker(**connection, grace_ms=0),
+        LoseWorker(**connection, since_ms=NOON_MS),
         asking,
     )
 
@@ -262,7 +262,7 @@ BOUND = RegisterWorker(
     worker_id=ANNA, processes=["send"], max_concurrency=1, incarnation="a", connection_bound=True
 )
 BREAK = Disconnect(worker_id=ANNA, namespace=DEFAULT, incarnation="a", since_ms=NOON_MS + 1)
-LOSE = LoseWorker(worker_id=ANNA, namespace=DEFAULT, incarnation="a", grace_ms=3_000)
+LOSE = LoseWorker(worker_id=ANNA, namespace=DEFAULT, incarnation="a", since_ms=NOON_MS + 1)
 
 
 def test_the_worker_that_has_it_is_disconnected_and_is_given_up_after_the_grace_period():

@@ -53,9 +53,7 @@ def lose_worker(harness):
     at = harness.now_ms
     harness.execute(Disconnect(worker_id=ANNA, namespace=DEFAULT, incarnation="first", since_ms=at))
     harness.now_ms += 3_000
-    harness.execute(
-        LoseWorker(worker_id=ANNA, namespace=DEFAULT, incarnation="first", grace_ms=3_000)
-    )
+    harness.execute(LoseWorker(worker_id=ANNA, namespace=DEFAULT, incarnation="first", since_ms=at))
 
 
 def fail_reported(harness, **fields):
