@@ -21,7 +21,8 @@ from flo.model.storage.records import Chunk
 from flo.server.config import ServerConfig
 from flo.server.inside.triggers import Triggers
 from flo.server.router import Router
-from flo.server.rpc.listener import Listener, RpcConnection
+from flo.server.rpc.connection import RpcConnection
+from flo.server.rpc.listener import Listener
 from flo.server.upkeep import Upkeep
 from flo.shard.loop import Shard
 from flo.shard.replay import recover

@@ -9,14 +9,14 @@ from flo.model.errors import Overloaded, TimedOut
 from flo.model.runs import Claim, Complete, Invoke, Invoked
 from flo.server.budget import MemoryBudget, Part
 from flo.server.metrics import Metrics
-from flo.server.rpc.frame_watch import FRAME_MS_FIRST, RATE_MIN
-from flo.server.rpc.listener import (
+from flo.server.rpc.connection import (
     REQUESTS_AT_ONCE,
     UNDECIDED_LENGTH_MAX,
     UNDECIDED_MESSAGES_MAX,
     UNREAD_LENGTH_MAX,
     RpcConnection,
 )
+from flo.server.rpc.frame_watch import FRAME_MS_FIRST, RATE_MIN
 from flo.server.rpc.presence import WorkerConnections
 from flo.server.rpc.refusal_pace import PAUSE_MS_MAX
 from flo.shard.submission import Submission
