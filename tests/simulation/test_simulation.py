@@ -28,7 +28,7 @@ from flo.engine.workflows import lookups as workflow_lookups
 from flo.engine.workflows import queries as workflow_queries
 from flo.engine.workflows import rules as workflow_rules
 from flo.engine.workflows.events import HistoryFiled
-from flo.server.rpc import listener as tcp
+from flo.server.rpc import connection as tcp
 from flo.shard import batch, chunks, prefetch
 from flo.shard.cache import recent
 from flo.shard.cache import records as tails

@@ -9,7 +9,7 @@ from flo.model.errors import Conflict, Corrupt, Invalid, NotFound, TooLarge, Una
 from flo.model.runs import Assigned, Claim, GetRun, Invoke, Invoked, RunStatus
 from flo.model.workers import Heartbeat, RegisterWorker
 from flo.server.metrics import Metrics
-from flo.server.rpc import listener as tcp
+from flo.server.rpc import connection as tcp
 from flo.server.rpc.connection import HELLO_MS_MAX, RpcConnection
 from flo.server.rpc.listener import Listener
 from flo.server.rpc.presence import WorkerConnections
