@@ -106,6 +106,27 @@ def test_a_state_that_never_was_is_not_found(shell, lived):
     assert f"expected a position up to {end}, where the log ends, got {end + 1}" in printed.err
 
 
+def test_every_event_is_a_line_that_can_be_read(shell, lived):
+    shown = shell(f"flo log dump --data-dir {lived}").out.splitlines()
+
+    assert len(shown) == state_at(shell, lived, "2100-01-01")["position"]
+    assert sum("  RunQueued  " in line for line in shown) == 3
+
+
+def test_events_from_a_position_on_can_be_read_by_programs(shell, lived):
+    line = shell(f"flo log dump --from 1 --limit 1 --data-dir {lived} --format json").out
+
+    dumped = json.loads(line)
+    assert (dumped["position"], dumped["event"][0]) == (1, "ActionRegistered")
+
+
+def test_the_log_of_a_running_server_is_not_compacted(shell, lived):
+    printed = shell(f"flo log compact --data-dir {lived}")
+
+    assert printed.code != 0
+    assert "is in use by process" in printed.err
+
+
 def test_a_folder_without_a_log_is_named(shell, tmp_path):
     printed = shell(f"flo log upgrade --data-dir {tmp_path / 'elsewhere'}")
 

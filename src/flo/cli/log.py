@@ -7,7 +7,7 @@ import click
 
 from flo.cli.app.command import CommandGroup
 from flo.cli.app.options import GlobalSettings, pass_settings
-from flo.cli.app.output import lines, show, time_text
+from flo.cli.app.output import bytes_text, lines, show, time_text
 from flo.server.config import ServerConfig
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ data_dir = click.option(
 
 @click.group(cls=CommandGroup, examples=["flo log state --at 90m", "flo log upgrade"])
 def log() -> None:
-    """Look at what the log keeps of the past; convert it for a new release."""
+    """Look at what the log keeps of the past; convert it, make it smaller."""
 
 
 @log.command(
@@ -107,6 +107,53 @@ def state(settings: GlobalSettings, at: str, folder: Path) -> None:
         }
     )
     show(settings.format, value, text=text, raw=str(value["fingerprint"]))
+
+
+@log.command(
+    "dump",
+    examples=[
+        "flo log dump --from 0 --limit 20",
+        "flo log dump --from 1200 --data-dir ./data --format json",
+    ],
+)
+@click.option(
+    "--from", "first", type=click.IntRange(0), default=0, help="The position to begin at."
+)
+@click.option("--limit", type=click.IntRange(1), help="At most so many events.")
+@data_dir
+@pass_settings
+def dump(settings: GlobalSettings, first: int, limit: int | None, folder: Path) -> None:
+    """Print the events of the log, one on a line, as far as they are kept.
+
+    The server may be running. An event is an array: its name, then its fields in their order.
+    """
+    from flo.cli.dump import event_lines
+    from flo.shard.snapshotter import LOG_FILE
+
+    check_there(folder / LOG_FILE)
+    for line in event_lines(folder, first, limit, settings.format):
+        click.echo(line)
+
+
+@log.command("compact", examples=["flo log compact", "flo log compact --data-dir ./data"])
+@data_dir
+@pass_settings
+def compact(settings: GlobalSettings, folder: Path) -> None:
+    """Give the space of what was trimmed back to the disk.
+
+    The server must be stopped. The database is written anew beside itself, so the disk needs as
+    much space again; what interrupts it leaves the old one.
+    """
+    from flo.log.lock import FolderLock
+    from flo.log.sqlite.compact import compact_log
+    from flo.shard.snapshotter import LOG_FILE
+
+    path = folder / LOG_FILE
+    check_there(path)
+    with FolderLock(folder):
+        done = compact_log(path)
+    text = f"{path}: {bytes_text(done.bytes_before)} before, {bytes_text(done.bytes_after)} now"
+    show(settings.format, done._asdict(), text=text, raw=str(done.bytes_after))
 
 
 def _counts(space: "Space") -> dict[str, int]:

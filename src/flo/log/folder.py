@@ -6,8 +6,8 @@ from pathlib import Path
 
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700
-COPY_ADVICE = "copy a data folder as a whole, while no server uses it"
-"""How a folder is copied, said wherever one is refused that does not fit together."""
+COPY_ADVICE = "`flo backup` makes one while a server runs, `flo restore` puts it back"
+"""How a backup is made, said wherever one is refused that does not fit together."""
 
 
 def sync_folder(folder: Path) -> None:

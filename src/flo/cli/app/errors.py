@@ -75,6 +75,8 @@ def _exit_code(error: Exception) -> int:
             return UNREACHABLE
         case NotFound():
             return NOT_FOUND
+        case Corrupt(code="backup_damaged"):
+            return REFUSED
         case Unavailable():
             return TRY_AGAIN
         case Unexpected() | Corrupt():

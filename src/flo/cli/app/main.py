@@ -95,6 +95,10 @@ class FloGroup(CommandGroup):
             "flo.cli.log:log",
             "Look at what the log keeps of the past; convert it for a new release.",
         ),
+        "backup": LazyCommand(
+            "flo.cli.backup:backup", "Copy the data folder of a server while it runs."
+        ),
+        "restore": LazyCommand("flo.cli.backup:restore", "Make a data folder from a backup."),
         "validate": LazyCommand(
             "flo.cli.workflow.validate:validate", "Check a file before it is deployed."
         ),

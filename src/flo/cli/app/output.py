@@ -122,6 +122,15 @@ def count_text(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
+def bytes_text(count: int) -> str:
+    """A size as people say it: 512 bytes, 1.5 MB."""
+    size, units = float(count), iter(("bytes", "kB", "MB", "GB"))
+    unit = next(units)
+    while size >= 1_000 and unit != "GB":
+        size, unit = size / 1_000, next(units)
+    return f"{count} bytes" if unit == "bytes" else f"{size:.1f} {unit}"
+
+
 def duration_text(duration_ms: int) -> str:
     minutes, seconds = divmod(duration_ms // 1_000, 60)
     hours, minutes = divmod(minutes, 60)

@@ -1,0 +1,1 @@
+"""Copies of a data folder that are made while a server writes to it."""
