@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     cls=FloCommand,
     examples=[
         "flo backup flo.backup",
-        "flo backup --to /backups/flo --keep 30",
-        "flo backup --check /backups/flo",
+        "flo backup --to ./backups --keep 30",
+        "flo backup --check ./backups",
     ],
 )
 @click.argument("file", type=click.Path(path_type=Path), required=False)
@@ -96,8 +96,8 @@ def backup(
     cls=FloCommand,
     examples=[
         "flo restore flo.backup --data-dir ./restored",
-        "flo restore /backups/flo --list",
-        "flo restore /backups/flo --at 2h --data-dir ./restored",
+        "flo restore ./backups --list",
+        "flo restore ./backups --at 2h --data-dir ./restored",
     ],
 )
 @click.argument("source", type=click.Path(path_type=Path))

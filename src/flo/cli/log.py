@@ -8,6 +8,7 @@ import click
 from flo.cli.app.command import CommandGroup
 from flo.cli.app.options import GlobalSettings, pass_settings
 from flo.cli.app.output import bytes_text, lines, show, time_text
+from flo.cli.app.say import say
 from flo.server.config import ServerConfig
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ data_dir = click.option(
 
 @click.group(cls=CommandGroup, examples=["flo log state --at 90m", "flo log upgrade"])
 def log() -> None:
-    """Look at what the log keeps of the past; convert it, make it smaller."""
+    """Look at what the log keeps of the past; convert it for a new release."""
 
 
 @log.command(
@@ -113,7 +114,7 @@ def state(settings: GlobalSettings, at: str, folder: Path) -> None:
     "dump",
     examples=[
         "flo log dump --from 0 --limit 20",
-        "flo log dump --from 1200 --data-dir ./data --format json",
+        "flo log dump --from 0 --data-dir ./data --format json",
     ],
 )
 @click.option(
@@ -132,7 +133,7 @@ def dump(settings: GlobalSettings, first: int, limit: int | None, folder: Path) 
 
     check_there(folder / LOG_FILE)
     for line in event_lines(folder, first, limit, settings.format):
-        click.echo(line)
+        say(line)
 
 
 @log.command("compact", examples=["flo log compact", "flo log compact --data-dir ./data"])

@@ -15,8 +15,12 @@ import flo.worker.actions.worker
 from cli.servers import worker_in_thread
 from flo.cli.app.command import CommandGroup, FloCommand, LazyCommand
 from flo.cli.app.main import flo as root
+from flo.log.backup.folder import BackupFolder
 from flo.log.sqlite.file import default_connect, open_to_write
 from flo.model.errors import NotFound
+from flo.shard.backup.take import take_backup
+
+LONG_AGO_MS = 1_000
 
 WORKFLOW = """
 kind: Workflow
@@ -172,6 +176,10 @@ def prepare_logs(folder):
     for name in ("flo-data", "data"):
         (folder / name).mkdir()
         open_to_write(folder / name / "flo.db", default_connect).close()
+    backups = BackupFolder(folder / "backups")
+    backups.path.mkdir()
+    for path in (folder / "flo.backup", backups.path_of(0, LONG_AGO_MS)):
+        take_backup(folder / "data", lambda position, path=path: path, LONG_AGO_MS)
 
 
 @pytest.mark.usefixtures("prepared")
