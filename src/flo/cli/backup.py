@@ -52,7 +52,7 @@ def backup(
     check: bool,
     folder: Path,
 ) -> None:
-    """Copy the data folder of a server, which goes on meanwhile.
+    """Copy the data folder of a server while it runs.
 
     The copy is that of one moment. It is checked, its state is replayed, and what was written is
     read back, before this says that it is done. Run it where the data folder is.
@@ -112,9 +112,9 @@ def backup(
 def restore(
     settings: GlobalSettings, source: Path, at: str | None, listing: bool, folder: Path
 ) -> None:
-    """Make a data folder from a backup: a file, or the newest in a folder of backups.
+    """Make a data folder from a backup.
 
-    The folder must not be there, or be empty. Everything is checked, and the state replayed and
+    Of a folder of backups it is the newest. The data folder must not be there, or be empty. Everything is checked, and the state replayed and
     compared with that of the backup, before the folder is there under its name.
     """
     from flo.log.backup.folder import BackupFolder
