@@ -114,8 +114,9 @@ def restore(
 ) -> None:
     """Make a data folder from a backup.
 
-    Of a folder of backups it is the newest. The data folder must not be there, or be empty. Everything is checked, and the state replayed and
-    compared with that of the backup, before the folder is there under its name.
+    Of a folder of backups it is the newest. The data folder must not be there, or be empty.
+    Everything is checked, and the state replayed and compared with that of the backup, before the
+    folder is there under its name.
     """
     from flo.log.backup.folder import BackupFolder
     from flo.shard.backup.restore import restore_backup
