@@ -3,8 +3,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
+EXTRAS := --extra server --extra wasm --extra kafka --extra otel --extra crypto
 
-.PHONY: help setup demo serve test proofs check format simulate bench docs ci clean
+.PHONY: help setup demo serve test proofs check format simulate bench docs wasm ci clean
 
 help:            ## What can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## +/\t/' | expand -t 12
@@ -13,7 +14,7 @@ setup: .venv/.ready  ## The environment in .venv, with the flo command in it
 
 .venv/.ready: pyproject.toml uv.lock | $(UV)
 	@echo "Setting up .venv ..."
-	@$(UV) sync --frozen --quiet --python $(PYTHON)
+	@$(UV) sync --frozen --quiet --python $(PYTHON) $(EXTRAS)
 	@touch $@
 
 .uv/bin/uv:
@@ -35,13 +36,18 @@ proofs: setup    ## The proofs at full size: kills, races, 500 seeds; takes hour
 	@$(BIN)/python -m simulator --seed 1 --seeds 500 --operations 20000
 	@$(BIN)/python -m simulator.pipelines.simulation --seed 1 --seeds 500
 	@$(BIN)/python -m simulator.replays --each 1000
-	@$(UV) run --isolated --frozen --quiet --group proofs python tests/acceptance/api_conformance.py
+	@$(UV) run --isolated --frozen --quiet $(EXTRAS) --group proofs python tests/acceptance/api_conformance.py
 
 PROOFS := test_kill.py test_worker_loss.py test_server_loss.py test_network_cuts.py \
 	test_permit_kills.py test_linearizable_kv.py test_trigger_kills.py "test_trigger_kills.py --batch-size 10" \
 	"test_workflow_kills.py --all" test_payment_failover.py test_one_effect.py \
 	wasm_kills.py "wasm_kills.py --workflow" hostile_wasm.py past_states.py test_damage.py test_large_inputs.py \
+<<<<<<< HEAD
 	test_overload.py test_structured_fuzz.py silent_proxy.py test_soak.py test_pipelines.py test_pipeline_commits.py test_backups.py
+=======
+	test_overload.py test_structured_fuzz.py silent_proxy.py test_soak.py test_pipelines.py test_pipeline_commits.py \
+	installs.py
+>>>>>>> 81451e5 (flo-runtime: licence, metadata, a light base and extras that say which line to type)
 
 check: setup     ## Format, lint, types, import contracts
 	@$(BIN)/ruff format --check .
@@ -62,6 +68,9 @@ bench: setup     ## Every benchmark; prints a table, writes bench/results/latest
 docs: setup      ## The parts of the reference, and the stubs, that follow from the code
 	@$(BIN)/python docs/generate.py
 	@$(BIN)/python docs/stubs.py
+
+wasm: setup      ## The WebAssembly examples, built anew; fetches a compiler of 420 MB
+	@$(UV) run --isolated --frozen --quiet $(EXTRAS) --group zig python examples/wasm/build.py
 
 ci: check test   ## What a change must pass
 

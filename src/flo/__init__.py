@@ -94,6 +94,11 @@ def __getattr__(name: str) -> Any:
     home = HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module 'flo' has no attribute {name!r}")
+    if home.startswith("flo.server."):
+        from flo.model.extras import needs_extra
+
+        with needs_extra("server", name):
+            import_module(home)
     value = globals()[name] = getattr(import_module(home), name)
     return value
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Self
 
 import structlog
-import uvloop
 
+from flo.aio.loops import loop_factory
 from flo.server.config import Durability, ServerConfig
 from flo.server.server import DOOR_SHUT, Server
 
@@ -73,7 +73,7 @@ class EmbeddedServer:
                 logger_factory=structlog.PrintLoggerFactory(sys.stderr),
             )
         try:
-            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            with asyncio.Runner(loop_factory=loop_factory()) as runner:
                 runner.run(self._serve())
         except BaseException as error:
             self._problem = error

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Protocol, Self, TypeVar
 
 import structlog
-import uvloop
 
+from flo.aio.loops import loop_factory
 from flo.engine.losses.rules import AcceptLoss
 from flo.engine.workers.presence import expected_workers
 from flo.model.errors import FloError
@@ -245,17 +245,25 @@ class Server:
         return service
 
 
-def run(config: ServerConfig, *, accept_loss: bool = False) -> int:
-    """Serve until SIGTERM or SIGINT; return the exit code.
+def run(
+    config: ServerConfig,
+    *,
+    accept_loss: bool = False,
+    started: Callable[[Server], None] = lambda server: None,
+) -> int:
+    """Serve until SIGTERM or SIGINT; return the exit code. `started` is told once it serves.
 
     What prevents a start is raised, and so is what the server cannot go on with.
     """
     set_up_logs(config.log_level, config.log_format)
-    uvloop.run(_serve(config, accept_loss))
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(_serve(config, accept_loss, started))
     return 0
 
 
-async def _serve(config: ServerConfig, accept_loss: bool) -> None:
+async def _serve(
+    config: ServerConfig, accept_loss: bool, started: Callable[[Server], None]
+) -> None:
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     stopping = asyncio.Event()
     problems: list[FloError] = []
@@ -267,7 +275,8 @@ async def _serve(config: ServerConfig, accept_loss: bool) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    async with Server(config, accept_loss=accept_loss, give_up=give_up):
+    async with Server(config, accept_loss=accept_loss, give_up=give_up) as server:
+        started(server)
         await _told_to_stop(stopping)
         _logger.info("server_stopping")
     REPEATED_LINES.tell(all_of_them=True)

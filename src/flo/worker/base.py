@@ -5,10 +5,11 @@ import logging
 import os
 import secrets
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+from flo.aio.loops import loop_factory
 from flo.client.arguments.durations import check_seconds
 from flo.client.client import Flo
 from flo.model.errors import Invalid
@@ -112,7 +113,7 @@ class BaseWorker:
                 "`await worker.serve()` instead",
                 code="loop_is_running",
             )
-        runner = asyncio.Runner(loop_factory=_loop_factory())
+        runner = asyncio.Runner(loop_factory=loop_factory())
         try:
             runner.run(self._serve_until_signalled())
         except WorkerStuck:
@@ -218,11 +219,3 @@ def _is_loop_running() -> bool:
     except RuntimeError:
         return False
     return True
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    return uvloop.new_event_loop

@@ -43,7 +43,7 @@ def started(monkeypatch, tmp_path):
     """The configurations of servers that would have been started."""
     configs = []
 
-    def run(config, *, accept_loss=False):
+    def run(config, *, accept_loss=False, started=None):
         configs.append((config, "accept loss") if accept_loss else config)
         return 0
 
@@ -99,7 +99,7 @@ def test_short_flags(shell, started, line):
 
 
 def test_the_names_of_the_published_command_are_known(shell, started):
-    shell("flo server start --bind 0.0.0.0 --dashboard-port 9300")
+    shell("flo server start --bind 0.0.0.0 --http-port 9300")
 
     assert started == [ServerConfig(host="0.0.0.0", http_port=9_300)]
 

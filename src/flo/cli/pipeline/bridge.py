@@ -47,7 +47,7 @@ def bridge(
 
     Every event is sent at least once, in order for each node. Events that come from there are
     fenced, and count once. It runs until it is stopped, and goes on where it was; it needs
-    flo[kafka].
+    flo-runtime[kafka].
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     asyncio.run(run_bridge(settings, bootstrap, stream, group, announce))

@@ -15,7 +15,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 OTHER_NAMES = {
     "host": ["--bind"],
     "port": ["-p"],
-    "http_port": ["--dashboard-port"],
     "data_dir": ["-d"],
     "log_level": ["-l"],
     "memory_budget_bytes": ["--memory-budget"],

@@ -13,7 +13,8 @@ from flo.cli.app.output import duration_text, lines, show
 from flo.cli.app.say import say
 from flo.cli.server.flags import config_flags
 from flo.model.errors import Unavailable
-from flo.server.config import FILE_DEFAULT, ServerConfig, load_config
+from flo.model.extras import needs_extra
+from flo.server.config import FILE_DEFAULT, LogFormat, ServerConfig, load_config
 
 if TYPE_CHECKING:
     from flo.client.blocking import BlockingFlo
@@ -53,9 +54,12 @@ def start(file: Path | None, accept_loss: bool, **flags: Any) -> int:
     the file, else its default.
     """
     config = load_config(flags, os.environ, file)
-    from flo.server.server import run
-
-    return run(config, accept_loss=accept_loss)
+    with needs_extra("server", "a server"):
+        from flo.cli.server.banner import show_banner
+        from flo.server.server import run
+    if config.log_format is LogFormat.JSON:
+        return run(config, accept_loss=accept_loss)
+    return run(config, accept_loss=accept_loss, started=show_banner)
 
 
 @server.command("status", examples=["flo server status", "flo server status --format json"])

@@ -6,6 +6,7 @@ Its engine takes time and memory to load; a server without WebAssembly actions i
 from typing import TYPE_CHECKING
 
 from flo.model.actions import RegisterAction
+from flo.model.extras import needs_extra
 from flo.model.ids import Namespace
 from flo.shard.clock import Clock
 from flo.shard.loop import Shard
@@ -40,7 +41,8 @@ class LazyWasmWorker:
 
     async def _started(self) -> "WasmWorker":
         if self._worker is None:
-            from flo.server.inside.wasm_worker import WasmWorker
+            with needs_extra("wasm", "a WebAssembly action"):
+                from flo.server.inside.wasm_worker import WasmWorker
 
             self._worker = WasmWorker(self._shard, self._clock, self._concurrency)
             await self._worker.start()

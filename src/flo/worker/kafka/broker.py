@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from flo.model.errors import Invalid, Unavailable
+from flo.model.errors import Unavailable
+from flo.model.extras import needs_extra
 from flo.worker.kafka.envelopes import KafkaMessage
 
 FLUSH_S = 30.0
@@ -26,12 +27,8 @@ class KafkaBroker:
     """`topics` is a pattern; new topics that fit are found within seconds."""
 
     def __init__(self, bootstrap: str, group: str, topics: str, **settings: Any) -> None:
-        try:
+        with needs_extra("kafka", "the bridge"):
             from confluent_kafka import Consumer, Producer
-        except ImportError as error:
-            raise Invalid(
-                "the bridge needs confluent-kafka: install flo[kafka]", code="kafka_not_installed"
-            ) from error
         common = {"bootstrap.servers": bootstrap, **settings}
         self._producer: Any = Producer({**common, "enable.idempotence": True})
         self._new_consumer: Callable[[], Any] = lambda: Consumer(
