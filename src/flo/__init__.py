@@ -95,7 +95,7 @@ def __getattr__(name: str) -> Any:
     if home is None:
         raise AttributeError(f"module 'flo' has no attribute {name!r}")
     if home.startswith("flo.server."):
-        from flo.model.extras import needs_extra
+        from flo.model.errors import needs_extra
 
         with needs_extra("server", name):
             import_module(home)

@@ -6,6 +6,7 @@
     │   ├── Invalid             the request itself is wrong
     │   │   └── TooLarge            it is past a bound
     │   └── Conflict            it cannot be done in the present state
+    │       └── ExtraMissing        packages that it needs are not installed
     ├── Unavailable         try again: the server is draining, behind, or out of reach
     │   ├── TimedOut            no answer in the time allowed
     │   └── Overloaded          it has too much to do, and has not begun with this
@@ -18,7 +19,8 @@ a code as well, which its worker chooses.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, ClassVar, Final
 
 ERROR_CODE_LENGTH_MAX: Final = 128
@@ -73,6 +75,10 @@ class TooLarge(Invalid):
 class Conflict(Rejected):
     kind = "conflict"
     code = "conflict"
+
+
+class ExtraMissing(Conflict, ImportError):
+    code = "extra_missing"
 
 
 class Unavailable(FloError):
@@ -147,3 +153,18 @@ def word_code(text: str) -> str | None:
 def code_in(error: str) -> str:
     """The code of a failure that came without one: the word that it is, or that a `:` follows."""
     return word_code(error.partition(":")[0].strip()) or FAILURE_CODE
+
+
+@contextmanager
+def needs_extra(extra: str, what: str) -> Iterator[None]:
+    """An import that fails for want of an extra of the distribution says which line to type."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package in ("", "flo"):
+            raise  # that is a mistake of ours
+        raise ExtraMissing(
+            f"{what} needs {package}, which is not installed: pip install 'flo-runtime[{extra}]'",
+            details={"extra": extra, "package": package},
+        ) from error

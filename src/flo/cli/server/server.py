@@ -12,8 +12,7 @@ from flo.cli.app.options import GlobalSettings, pass_settings
 from flo.cli.app.output import duration_text, lines, show
 from flo.cli.app.say import say
 from flo.cli.server.flags import config_flags
-from flo.model.errors import Unavailable
-from flo.model.extras import needs_extra
+from flo.model.errors import Unavailable, needs_extra
 from flo.server.config import FILE_DEFAULT, LogFormat, ServerConfig, load_config
 
 if TYPE_CHECKING:

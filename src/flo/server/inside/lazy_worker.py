@@ -6,7 +6,7 @@ Its engine takes time and memory to load; a server without WebAssembly actions i
 from typing import TYPE_CHECKING
 
 from flo.model.actions import RegisterAction
-from flo.model.extras import needs_extra
+from flo.model.errors import needs_extra
 from flo.model.ids import Namespace
 from flo.shard.clock import Clock
 from flo.shard.loop import Shard

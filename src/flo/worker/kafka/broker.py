@@ -6,8 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from flo.model.errors import Unavailable
-from flo.model.extras import needs_extra
+from flo.model.errors import Unavailable, needs_extra
 from flo.worker.kafka.envelopes import KafkaMessage
 
 FLUSH_S = 30.0

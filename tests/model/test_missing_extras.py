@@ -3,8 +3,7 @@ import sys
 
 import pytest
 
-from flo.model.errors import Conflict
-from flo.model.extras import ExtraMissing, needs_extra
+from flo.model.errors import Conflict, ExtraMissing, needs_extra
 
 WITHOUT_SERVER = "import sys; sys.modules['prometheus_client'] = sys.modules['structlog'] = None; "
 
