@@ -2,7 +2,10 @@
 
 import pytest
 
+from flo.engine.runs.events import RunReleased
 from flo.server.metrics import Metrics, RunCount, StreamTotals
+
+EVENT = RunReleased(namespace="default", run_id="send-1")
 
 
 def lines_of(metrics):
@@ -11,8 +14,8 @@ def lines_of(metrics):
 
 def test_a_commit_is_counted_with_its_events():
     metrics = Metrics()
-    metrics.committed(events=3, archived=1, seconds=0.002)
-    metrics.committed(events=2, archived=0, seconds=0.3)
+    metrics.committed([EVENT] * 3, archived=1, seconds=0.002)
+    metrics.committed([EVENT] * 2, archived=0, seconds=0.3)
     lines = lines_of(metrics)
     assert "flo_events_total 5.0" in lines
     assert "flo_archived_total 1.0" in lines

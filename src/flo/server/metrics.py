@@ -23,7 +23,9 @@ from prometheus_client.metrics_core import (
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
+from flo.model.base import Event
 from flo.model.ids import ActionName, Namespace
+from flo.server.watch.work import WorkMetrics
 
 EXPOSITION_TYPE = "text/plain; version=0.0.4"
 COMMIT_SECONDS = (0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0)
@@ -54,6 +56,7 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
+        self.work = WorkMetrics()
         self._commits = Durations("flo_commit_seconds", "Appends to the log", COMMIT_SECONDS)
         self._events = LabelledCounts("flo_events", "Events appended to the log")
         self._archived = LabelledCounts("flo_archived", "Runs that ended and went to the archive")
@@ -71,12 +74,14 @@ class Metrics:
             self._refusals,
             self._rpc_requests,
             self._http_requests,
+            *self.work.collectors(),
         ):
             self.registry.register(counted)
 
-    def committed(self, events: int, archived: int, seconds: float) -> None:
+    def committed(self, events: Sequence[Event], archived: int, seconds: float) -> None:
         self._commits.observe(seconds)
-        self._events.add(count=events)
+        self._events.add(count=len(events))
+        self.work.committed(events)
         self._archived.add(count=archived)
 
     def refused(self, code: str) -> None:
@@ -117,6 +122,9 @@ class Metrics:
         runs = self._gauge("flo_runs_live", "Runs that have not ended", "status")
         runs.labels("pending").set_function(pending_runs)
         runs.labels("running").set_function(running_runs)
+        self._gauge("flo_workflow_runs_live", "Workflow runs that have not ended").set_function(
+            self.work.live_workflow_runs
+        )
         self._gauge("flo_workers", "Registered workers").set_function(workers)
         self._gauge("flo_keys", "Keys in the key-value store").set_function(keys)
         self._gauge("flo_log_position", "Events in the log").set_function(log_position)

@@ -136,6 +136,7 @@ class Server:
         budget = self._budget(metrics)
         counts = Counts(self.shard, log, upkeep, budget)
         counts.show_in(metrics)
+        metrics.work.begin(lambda: self.shard.state)
         concurrency = self.config.max_concurrent_executions
         wasm_worker = await self._run(LazyWasmWorker(self.shard, self._clock, concurrency))
         triggers = await self._run(Triggers(self.shard))

@@ -305,7 +305,7 @@ class Shard:
             return
         self._written_count += 1
         took = asyncio.get_running_loop().time() - started
-        self._watcher.committed(len(batch.events), len(batch.archived), took)
+        self._watcher.committed(batch.events, len(batch.archived), took)
         if self._wait_for_log:
             batch.deliver(self._filler.fill)
         try:

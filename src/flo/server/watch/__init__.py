@@ -1,0 +1,1 @@
+"""What is seen of the work that passes through a server, for metrics."""
