@@ -1,3 +1,4 @@
+import asyncio
 import json
 from contextlib import closing
 from pathlib import Path
@@ -9,6 +10,7 @@ from flo.log.lock import FolderLock
 from flo.log.sqlite.entries import verify_log
 from flo.log.sqlite.file import default_connect
 from flo.testing.process import ServerProcess
+from tests.server.proof.folders import edited, make_folder
 
 OLD = (Path(__file__).parents[1] / "log/sqlite/golden/format_1.sql").read_text()
 
@@ -133,3 +135,50 @@ def test_a_folder_without_a_log_is_named(shell, tmp_path):
     assert printed.code != 0
     assert "name the folder of the server with --data-dir" in printed.err
     assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.fixture
+def lived_in(tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    asyncio.run(make_folder(folder, 4))
+    return folder
+
+
+def test_a_log_that_is_whole_is_said_to_be(shell, lived_in):
+    printed = shell(f"flo log verify --data-dir {lived_in}")
+
+    assert printed.code == 0
+    assert "whole from index 0 to" in printed.out
+    assert "2 rows, 2 of them proved by the log" in printed.out
+
+
+def test_the_first_entry_that_was_changed_is_named(shell, lived_in):
+    edited(lived_in, "UPDATE log SET at_ms = at_ms + 1 WHERE first > 10")
+
+    printed = shell(f"flo log verify --data-dir {lived_in}")
+
+    assert printed.code != 0
+    assert "the entry at index 1" in printed.err
+
+
+def test_a_checkpoint_proves_what_was_there_when_it_was_signed(shell, lived_in, tmp_path):
+    key, kept = tmp_path / "signing.key", tmp_path / "kept.json"
+    shell(f"flo log new-key {key}")
+    kept.write_text(shell(f"flo log checkpoint --key {key} --data-dir {lived_in}").out)
+
+    printed = shell(
+        f"flo log verify --data-dir {lived_in} --checkpoint {kept} --public-key {key}.pub"
+    )
+
+    assert printed.code == 0
+    assert "nothing before index" in printed.out
+
+
+def test_a_checkpoint_is_checked_with_a_key_from_elsewhere(shell, lived_in, tmp_path):
+    (tmp_path / "kept.json").write_text("{}")
+
+    printed = shell(f"flo log verify --data-dir {lived_in} --checkpoint {tmp_path}/kept.json")
+
+    assert printed.code == 2
+    assert "belong together" in printed.err

@@ -9,25 +9,23 @@ from flo.cli.app.command import CommandGroup
 from flo.cli.app.options import GlobalSettings, pass_settings
 from flo.cli.app.output import bytes_text, lines, show, time_text
 from flo.cli.app.say import say
-from flo.server.config import ServerConfig
+from flo.cli.proof import check_there, checkpoint, data_dir, new_key, verify
 
 if TYPE_CHECKING:
     from flo.engine.state import Space
 
-data_dir = click.option(
-    "-d",
-    "--data-dir",
-    "folder",
-    type=click.Path(path_type=Path),
-    default=ServerConfig().data_dir,
-    show_default=True,
-    help="The folder in which the server keeps everything.",
+
+@click.group(
+    cls=CommandGroup,
+    examples=["flo log state --at 90m", "flo log verify", "flo log checkpoint --key signing.key"],
 )
-
-
-@click.group(cls=CommandGroup, examples=["flo log state --at 90m", "flo log upgrade"])
 def log() -> None:
-    """Look at what the log keeps of the past; convert it for a new release."""
+    """Look at what the log keeps of the past; prove that it was not changed; convert it."""
+
+
+log.add_command(verify)
+log.add_command(checkpoint)
+log.add_command(new_key)
 
 
 @log.command(
@@ -173,14 +171,3 @@ def _counts(space: "Space") -> dict[str, int]:
 def _counts_text(counts: dict[str, int]) -> str:
     there = (f"{count} {name.replace('_', ' ')}" for name, count in counts.items() if count)
     return ", ".join(there) or "nothing"
-
-
-def check_there(path: Path) -> None:
-    """A folder without a log is not made into one by looking at it."""
-    from flo.model.errors import NotFound
-
-    if not path.exists():
-        raise NotFound(
-            f"{path} does not exist; name the folder of the server with --data-dir",
-            code="log_not_found",
-        )

@@ -154,36 +154,7 @@ class SqliteArchive:
             rows = connection.execute(
                 f"SELECT {_COLUMNS} FROM archive {which}", parameters
             ).fetchall()
-        return [self._checked(row) for row in rows]
-
-    def _checked(self, row: tuple[Any, ...]) -> Archived:
-        place, kind, namespace, name, number, status, finished_at_ms, key, dead, *rest = row
-        sequence, tags, checksum, body = rest
-        archived = Archived(
-            kind=kind,
-            namespace=namespace,
-            name=name,
-            number=number,
-            status=status,
-            finished_at_ms=finished_at_ms,
-            key=key,
-            body=body,
-            dead=bool(dead),
-            sequence=sequence,
-            tags=self._tags(place, tags),
-        )
-        if checksum != (actual := archived_checksum(archived)):
-            raise Corrupt(
-                f"{self._path}: archive row {place} ({kind} {name}-{number} in {namespace!r}) is "
-                f"damaged: expected checksum {checksum}, got {actual}"
-            )
-        return archived
-
-    def _tags(self, place: int, tags: Any) -> tuple[str, ...]:
-        try:
-            return _decode_tags(tags) if tags is not None else ()
-        except (msgspec.DecodeError, TypeError) as error:
-            raise Corrupt(f"{self._path}: archive row {place} is damaged: {error}") from error
+        return [checked_row(self._path, row) for row in rows]
 
     def _find_keys(self, kind: str, keys: Sequence[ArchiveKey]) -> dict[ArchiveKey, int]:
         found: dict[ArchiveKey, int] = {}
@@ -249,6 +220,13 @@ def removals_of(addresses: Sequence[ArchiveAddress]) -> Iterator[Statement]:
         yield f"DELETE FROM archive WHERE {_ADDRESS_OF_ONE}", address
 
 
+def read_archive(connection: SqliteConnection, path: Path) -> Iterator[Archived]:
+    """Every row, in the order in which they were filed, each checked."""
+    with damage_named(path):
+        for row in connection.execute(f"SELECT {_COLUMNS} FROM archive ORDER BY row"):
+            yield checked_row(path, row)
+
+
 def trim_archive(
     connection: SqliteConnection, before_ms: int, rows_kept_max: int | None, rows_max: int
 ) -> int:
@@ -268,6 +246,38 @@ def trim_archive(
     connection.execute("DELETE FROM archive_gaps WHERE row < ?", (first,))
     connection.execute("UPDATE meta SET archive_first = max(archive_first, ?)", (first,))
     return len(rows)
+
+
+def checked_row(path: Path, row: tuple[Any, ...]) -> Archived:
+    """The row with these columns; one that is not as it was written is Corrupt."""
+    place, kind, namespace, name, number, status, finished_at_ms, key, dead, *rest = row
+    sequence, tags, checksum, body = rest
+    archived = Archived(
+        kind=kind,
+        namespace=namespace,
+        name=name,
+        number=number,
+        status=status,
+        finished_at_ms=finished_at_ms,
+        key=key,
+        body=body,
+        dead=bool(dead),
+        sequence=sequence,
+        tags=_tags(path, place, tags),
+    )
+    if checksum != (actual := archived_checksum(archived)):
+        raise Corrupt(
+            f"{path}: archive row {place} ({kind} {name}-{number} in {namespace!r}) is "
+            f"damaged: expected checksum {checksum}, got {actual}"
+        )
+    return archived
+
+
+def _tags(path: Path, place: int, tags: Any) -> tuple[str, ...]:
+    try:
+        return _decode_tags(tags) if tags is not None else ()
+    except (msgspec.DecodeError, TypeError) as error:
+        raise Corrupt(f"{path}: archive row {place} is damaged: {error}") from error
 
 
 @cache

@@ -55,18 +55,23 @@ class SqlitePayloads:
             ).fetchone()
         if row is None:
             return None
-        checksum, body = row
-        where = f"{self._path}: the payload of {address.kind} {address.name}-{address.number}"
-        if [int, bytes] != [type(value) for value in row]:
-            raise Corrupt(f"{where} is damaged: its values are not of the types that were written")
-        if checksum != (actual := _checksum(address, body)):
-            raise Corrupt(f"{where} is damaged: expected checksum {checksum}, got {actual}")
-        return bytes(body)
+        return _checked(self._path, address, row)
 
     def _count(self) -> int:
         with damage_named(self._path):
             (count,) = self._connection.execute("SELECT count(*) FROM payloads").fetchone()
         return int(count)
+
+
+def read_payloads(connection: SqliteConnection, path: Path) -> Iterator[ArchiveAddress]:
+    """The runs that have a payload of their own, each of these checked."""
+    with damage_named(path):
+        rows = connection.execute(
+            "SELECT kind, namespace, name, number, checksum, body FROM payloads"
+        )
+        for *address, checksum, body in rows:
+            _checked(path, ArchiveAddress(*address), (checksum, body))
+            yield ArchiveAddress(*address)
 
 
 def payload_inserts(payloads: Sequence[LargePayload]) -> Iterator[Statement]:
@@ -104,3 +109,13 @@ def row_list(rows: Sequence[int]) -> str:
 
 def _checksum(address: ArchiveAddress, body: bytes) -> int:
     return crc32(body, crc32(_encode(address)))
+
+
+def _checked(path: Path, address: ArchiveAddress, row: tuple[Any, Any]) -> bytes:
+    checksum, body = row
+    where = f"{path}: the payload of {address.kind} {address.name}-{address.number}"
+    if [int, bytes] != [type(value) for value in row]:
+        raise Corrupt(f"{where} is damaged: its values are not of the types that were written")
+    if checksum != (actual := _checksum(address, body)):
+        raise Corrupt(f"{where} is damaged: expected checksum {checksum}, got {actual}")
+    return bytes(body)

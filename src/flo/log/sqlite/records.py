@@ -80,7 +80,7 @@ class SqliteRecords:
                 (holder, row_of(stream, sequence + count)),
             )
             for row in cursor:
-                chunk = self._checked(row)
+                chunk = checked_chunk(self._path, row)
                 if chunks and chunk.first != chunks[-1].end:
                     raise Corrupt(
                         f"{self._path}: expected record {chunks[-1].end} of stream {stream}, "
@@ -129,7 +129,7 @@ class SqliteRecords:
             found = self._connection.execute(
                 f"SELECT {_COLUMNS} FROM records WHERE row = ?", (row,)
             ).fetchone()
-        return self._checked(found)
+        return checked_chunk(self._path, found)
 
     def _row_before(self, stream: int, sequence: int) -> int | None:
         """The row of this stream that begins at this sequence or last before it."""
@@ -159,22 +159,6 @@ class SqliteRecords:
             ).fetchone()
         return row  # type: ignore[no-any-return]
 
-    def _checked(self, row: tuple[Any, ...]) -> Chunk:
-        place, count, at_ms, offset, checksum, body = row
-        stream, first = split_row(place)
-        where = f"{self._path}: the records from {first} on of stream {stream}"
-        if [int, int, int, int, bytes] != [type(value) for value in row[1:]]:
-            raise Corrupt(f"{where} are damaged: their values are not of the types written")
-        if checksum != (actual := _checksum(place, count, at_ms, offset, body)):
-            raise Corrupt(f"{where} are damaged: expected checksum {checksum}, got {actual}")
-        try:
-            records = _decode(body)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise refused(body) or Corrupt(f"{where} cannot be read: {error}") from error
-        if len(records) != count:
-            raise Corrupt(f"{where}: expected {count} of them, got {len(records)}")
-        return Chunk(stream=stream, first=first, offset=offset, records=records)
-
 
 def row_of(stream: int, sequence: int) -> int:
     return stream << SEQUENCE_BITS | sequence
@@ -182,6 +166,31 @@ def row_of(stream: int, sequence: int) -> int:
 
 def split_row(row: int) -> tuple[int, int]:
     return row >> SEQUENCE_BITS, row & (1 << SEQUENCE_BITS) - 1
+
+
+def checked_chunk(path: Path, row: tuple[Any, ...]) -> Chunk:
+    """The records with these columns; what is not as it was written is Corrupt."""
+    place, count, at_ms, offset, checksum, body = row
+    stream, first = split_row(place)
+    where = f"{path}: the records from {first} on of stream {stream}"
+    if [int, int, int, int, bytes] != [type(value) for value in row[1:]]:
+        raise Corrupt(f"{where} are damaged: their values are not of the types written")
+    if checksum != (actual := _checksum(place, count, at_ms, offset, body)):
+        raise Corrupt(f"{where} are damaged: expected checksum {checksum}, got {actual}")
+    try:
+        records = _decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise refused(body) or Corrupt(f"{where} cannot be read: {error}") from error
+    if len(records) != count:
+        raise Corrupt(f"{where}: expected {count} of them, got {len(records)}")
+    return Chunk(stream=stream, first=first, offset=offset, records=records)
+
+
+def read_records(connection: SqliteConnection, path: Path) -> Iterator[Chunk]:
+    """The records of all streams, each checked."""
+    with damage_named(path):
+        for row in connection.execute(f"SELECT {_COLUMNS} FROM records ORDER BY row"):
+            yield checked_chunk(path, row)
 
 
 def inserts_of(chunks: Sequence[Chunk]) -> Iterator[Statement]:

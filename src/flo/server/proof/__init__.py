@@ -1,0 +1,1 @@
+"""Proofs: that a data folder is what was written, and a signed note of how far it had come."""
