@@ -26,6 +26,7 @@ _HOMES = {
     "flo.client.handles.transaction": "KvTransaction",
     "flo.client.kv": "Kv",
     "flo.client.namespaces": "Namespaces",
+    "flo.client.payloads.codec": "AesCodec PayloadCodec",
     "flo.client.pipelines": "Pipelines",
     "flo.client.plans": "Plans",
     "flo.client.schedules": "Schedules",

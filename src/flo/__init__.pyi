@@ -16,6 +16,8 @@ from flo.client.handles.pipeline import PipelineUnsuccessful as PipelineUnsucces
 from flo.client.handles.transaction import KvTransaction as KvTransaction
 from flo.client.kv import Kv as Kv
 from flo.client.namespaces import Namespaces as Namespaces
+from flo.client.payloads.codec import AesCodec as AesCodec
+from flo.client.payloads.codec import PayloadCodec as PayloadCodec
 from flo.client.pipelines import Pipelines as Pipelines
 from flo.client.plans import Plans as Plans
 from flo.client.proxies.nouns import BlockingConsumerGroup as BlockingConsumerGroup

@@ -3,6 +3,7 @@
 from typing import Self
 
 from flo.client.client import TIMEOUT_S_DEFAULT, Flo
+from flo.client.payloads.codec import PayloadCodec
 from flo.client.proxies.nouns import (
     BlockingActions,
     BlockingEvents,
@@ -35,8 +36,9 @@ class BlockingFlo:
         *,
         namespace: Namespace | None = None,
         timeout: float = TIMEOUT_S_DEFAULT,
+        codec: PayloadCodec | None = None,
     ) -> None:
-        self._flo = Flo(address, namespace=namespace, timeout=timeout)
+        self._flo = Flo(address, namespace=namespace, timeout=timeout, codec=codec)
         self._thread = LoopThread()
         self.address = self._flo.address
         self.namespace = self._flo.namespace

@@ -3,6 +3,7 @@
 import os
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import Self
 
 import msgspec
@@ -11,9 +12,11 @@ from flo.client.actions import Actions
 from flo.client.events import Events
 from flo.client.kv import Kv
 from flo.client.namespaces import Namespaces
+from flo.client.payloads.codec import PayloadCodec
 from flo.client.pipelines import Pipelines
 from flo.client.plans import Plans
 from flo.client.schedules import Schedules
+from flo.client.session.sealed import CodecSession
 from flo.client.session.session import Session
 from flo.client.session.transport import Connect, tcp
 from flo.client.streams import Streams
@@ -38,7 +41,8 @@ class Flo:
     The address is the argument, else FLO_ENDPOINT, else 127.0.0.1:9000; the namespace is the
     argument, else FLO_NAMESPACE, else "default". `timeout` is how many seconds a call may take.
     `connect` opens connections in place of TCP; `rng` spreads the reconnects of many clients. A
-    client that is not connected connects with its next call.
+    client that is not connected connects with its next call. All payloads pass the `codec`, if
+    there is one: the server keeps only what it makes of them.
     """
 
     def __init__(
@@ -49,10 +53,13 @@ class Flo:
         timeout: float = TIMEOUT_S_DEFAULT,
         connect: Connect | None = None,
         rng: Callable[[], float] = random.random,
+        codec: PayloadCodec | None = None,
     ) -> None:
         self.address = address or os.environ.get("FLO_ENDPOINT") or ADDRESS_DEFAULT
         self.namespace = namespace or os.environ.get("FLO_NAMESPACE") or NAMESPACE_DEFAULT
-        self._session = Session(
+        self.codec = codec
+        kind = Session if codec is None else partial(CodecSession, codec=codec)
+        self._session = kind(
             connect or tcp(self.address),
             self.address,
             client=f"flo-python/{VERSION}",

@@ -99,7 +99,11 @@ class BaseWorker:
             self._log_level = log_level
         if address is not None or namespace is not None:
             own = self._flo
-            self._flo = Flo(address or own.address, namespace=namespace or own.namespace)
+            self._flo = Flo(
+                address or own.address,
+                namespace=namespace or own.namespace,
+                codec=own.codec,
+            )
             self._owns_flo = True
 
     def run(self) -> None:

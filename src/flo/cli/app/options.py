@@ -13,6 +13,7 @@ import click
 
 if TYPE_CHECKING:
     from flo.client.blocking import BlockingFlo
+    from flo.client.payloads.codec import PayloadCodec
     from flo.model.declare.operation import Command, Query, R
 
 HOST_DEFAULT = "127.0.0.1"
@@ -35,6 +36,7 @@ class GlobalSettings:
     port: int | None = None
     namespace: str | None = None
     format: Format = Format.TEXT
+    key_file: str | None = None
 
     @property
     def address(self) -> str:
@@ -46,7 +48,15 @@ class GlobalSettings:
     def connect(self) -> "BlockingFlo":
         from flo.client.blocking import BlockingFlo
 
-        return BlockingFlo(self.address, namespace=self.namespace)
+        return BlockingFlo(self.address, namespace=self.namespace, codec=self._codec())
+
+    def _codec(self) -> "PayloadCodec | None":
+        key_file = self.key_file or os.environ.get("FLO_PAYLOAD_KEYS")
+        if not key_file:
+            return None
+        from flo.client.payloads.codec import AesCodec
+
+        return AesCodec.from_file(key_file)
 
     def call(self, message: "Command[R] | Query[R]") -> "R":
         """Connect, and send one operation."""
@@ -131,6 +141,14 @@ _FLAGS: tuple[tuple[str, tuple[str, ...], dict[str, Any]], ...] = (
             "callback": lambda context, option, value: _choose_key(context, value),
             "metavar": "KEY",
             "help": "Carry it out once, however often it is asked for with this key within a day.",
+        },
+    ),
+    (
+        "key_file",
+        ("--decode-with",),
+        {
+            "metavar": "KEYFILE",
+            "help": "Open payloads with these keys, and seal what is sent.  [FLO_PAYLOAD_KEYS]",
         },
     ),
     (
