@@ -272,3 +272,7 @@ def output_of(command: list[str], server: ServerProcess | None, exit_code: int =
 
 def environment(server: ServerProcess | None) -> dict[str, str]:
     return {**os.environ, "FLO_ENDPOINT": server.address} if server else dict(os.environ)
+
+
+def test_payloads_are_sealed_from_end_to_end() -> None:
+    assert run("sealed_payloads.py").splitlines()[:2] == ["Alice is well", "False"]

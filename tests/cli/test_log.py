@@ -165,7 +165,7 @@ def test_the_first_entry_that_was_changed_is_named(shell, lived_in):
 def test_a_checkpoint_proves_what_was_there_when_it_was_signed(shell, lived_in, tmp_path):
     key, kept = tmp_path / "signing.key", tmp_path / "kept.json"
     shell(f"flo log new-key {key}")
-    kept.write_text(shell(f"flo log checkpoint --key {key} --data-dir {lived_in}").out)
+    shell(f"flo log checkpoint --key {key} --data-dir {lived_in} --out {kept}")
 
     printed = shell(
         f"flo log verify --data-dir {lived_in} --checkpoint {kept} --public-key {key}.pub"

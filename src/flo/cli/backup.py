@@ -9,7 +9,7 @@ import click
 from flo.cli.app.command import FloCommand
 from flo.cli.app.options import GlobalSettings, pass_settings
 from flo.cli.app.output import bytes_text, lines, show, show_list, time_text
-from flo.cli.log import check_there, data_dir
+from flo.cli.proof import check_there, data_dir
 from flo.model.errors import Invalid
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     examples=["flo log state --at 90m", "flo log verify", "flo log checkpoint --key signing.key"],
 )
 def log() -> None:
-    """Look at what the log keeps of the past; prove that it was not changed; convert it."""
+    """Look at what the log keeps of the past; prove that it was not changed."""
 
 
 log.add_command(verify)

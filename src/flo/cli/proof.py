@@ -99,7 +99,7 @@ def verify(
 @click.command(
     "checkpoint",
     cls=FloCommand,
-    examples=["flo log checkpoint --key signing.key > monday.json"],
+    examples=["flo log checkpoint --key signing.key --out tuesday.json"],
 )
 @click.option(
     "--key",
@@ -107,9 +107,11 @@ def verify(
     type=click.Path(path_type=Path),
     help="The private key that signs it; flo log new-key makes one.",
 )
+@click.option("--out", type=click.Path(path_type=Path), help="The file to write it to.")
 @data_dir
-def checkpoint(key: Path, folder: Path) -> None:
-    """Print a signed note of where the log ends, to be kept elsewhere.
+@pass_settings
+def checkpoint(settings: GlobalSettings, key: Path, out: Path | None, folder: Path) -> None:
+    """Sign a note of where the log ends, to be kept elsewhere.
 
     With it, flo log verify proves later that nothing before was changed and nothing is missing.
     The server may be running.
@@ -119,10 +121,14 @@ def checkpoint(key: Path, folder: Path) -> None:
 
     check_there(folder / LOG_FILE)
     made = make_checkpoint(folder, key, time.time_ns() // 1_000_000)
-    click.echo(msgspec.json.format(msgspec.json.encode(made)))
+    text = msgspec.json.format(msgspec.json.encode(made)).decode()
+    if out is not None:
+        out.write_text(f"{text}\n")
+        text = f"Signed that the log ends at index {made.position}: {out}"
+    show(settings.format, made, text=text, raw=made.digest)
 
 
-@click.command("new-key", cls=FloCommand, examples=["flo log new-key signing.key"])
+@click.command("new-key", cls=FloCommand, examples=["flo log new-key auditor.key"])
 @click.argument("file", type=click.Path(path_type=Path))
 @pass_settings
 def new_key(settings: GlobalSettings, file: Path) -> None:

@@ -40,7 +40,7 @@ class KeyRing:
                 )
         from cryptography.hazmat.primitives.ciphers.aead import (
             AESGCM,
-        )  # who seals nothing waits not
+        )
 
         self._ciphers = {key_id(key): AESGCM(key) for key in keys}
         self.current = key_id(keys[0])

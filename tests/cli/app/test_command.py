@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import click
+import msgspec
 import pytest
 import wasmtime
 
@@ -18,6 +19,7 @@ from flo.cli.app.main import flo as root
 from flo.log.backup.folder import BackupFolder
 from flo.log.sqlite.file import default_connect, open_to_write
 from flo.model.errors import NotFound
+from flo.server.proof.checkpoint import make_checkpoint, make_key
 from flo.shard.backup.take import take_backup
 
 LONG_AGO_MS = 1_000
@@ -176,6 +178,9 @@ def prepare_logs(folder):
     for name in ("flo-data", "data"):
         (folder / name).mkdir()
         open_to_write(folder / name / "flo.db", default_connect).close()
+    make_key(folder / "signing.key")
+    signed = make_checkpoint(folder / "flo-data", folder / "signing.key", LONG_AGO_MS)
+    (folder / "monday.json").write_bytes(msgspec.json.encode(signed))
     backups = BackupFolder(folder / "backups")
     backups.path.mkdir()
     for path in (folder / "flo.backup", backups.path_of(0, LONG_AGO_MS)):

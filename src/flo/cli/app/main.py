@@ -93,7 +93,7 @@ class FloGroup(CommandGroup):
         "event": LazyCommand("flo.cli.event:event", "Say that something has happened."),
         "log": LazyCommand(
             "flo.cli.log:log",
-            "Look at what the log keeps of the past; convert it for a new release.",
+            "Look at what the log keeps of the past; prove that it was not changed.",
         ),
         "backup": LazyCommand(
             "flo.cli.backup:backup", "Copy the data folder of a server while it runs."
@@ -101,6 +101,9 @@ class FloGroup(CommandGroup):
         "restore": LazyCommand("flo.cli.backup:restore", "Make a data folder from a backup."),
         "validate": LazyCommand(
             "flo.cli.workflow.validate:validate", "Check a file before it is deployed."
+        ),
+        "secret": LazyCommand(
+            "flo.cli.secret:secret", "Keep values that only workers are given; keys that seal."
         ),
         "namespace": LazyCommand(
             "flo.cli.namespace:namespace", "Keep things apart from each other.", ("ns",)

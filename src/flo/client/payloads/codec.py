@@ -16,7 +16,7 @@ import msgspec
 
 from flo.core.sealing import KeyRing, SealError, is_sealed
 from flo.model.declare.payload import payload_fields
-from flo.model.errors import Invalid
+from flo.model.errors import Invalid, needs_extra
 
 T = TypeVar("T")
 Recode = Callable[[bytes], bytes]
@@ -51,7 +51,8 @@ class AesCodec:
     @classmethod
     def from_file(cls, path: str | Path, *, strict: bool = False) -> "AesCodec":
         try:
-            return cls(KeyRing.from_file(Path(path)), strict=strict)
+            with needs_extra("crypto", "sealing payloads"):
+                return cls(KeyRing.from_file(Path(path)), strict=strict)
         except SealError as error:
             raise Invalid(str(error), code="key_invalid") from None
 
