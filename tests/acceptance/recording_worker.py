@@ -2,7 +2,7 @@
 
 Every line says what happened, to whom and with which record; all workers write into the same file,
 so its lines are in the order in which things happened. A record whose payload says
-{"gated": true} is not done before the gate is open: a stream with a record in it. A careless worker
+{"gate": NAME} is not done before that gate is open: a stream with a record in it. A careless worker
 acks what it has not done yet.
 """
 
@@ -11,7 +11,7 @@ import sys
 
 from flo import Flo, StreamContext, StreamWorker
 
-STREAM, GROUP, GATE = "orders", "shipping", "gate"
+STREAM, GROUP = "orders", "shipping"
 CONCURRENCY, BATCH_SIZE = 5, 10
 
 address, worker_id, path, *flags = sys.argv[1:]
@@ -33,7 +33,7 @@ async def ship(ctx: StreamContext) -> None:
     write("begun", order["n"])
     if flags == ["careless"]:
         await flo.streams.group(STREAM, GROUP).ack([ctx.stream_id])
-    while order["gated"] and not (await flo.streams.read(GATE, block=30.0)).items:
+    while order["gate"] and not (await flo.streams.read(order["gate"], block=30.0)).items:
         pass
     write("done", order["n"])
 

@@ -2,8 +2,9 @@
 
 `seed` marks a line as it stands there, with what is shown below it there; `and_so` is what must
 have happened before the next one, or what shows that the last one did what the seed says. In what
-is shown, <time> is any time, any other <name> is remembered and stands for the same from then on,
-and spaces count as one. "Workers" has no command lines besides those of "Actions".
+is shown, <time> is any time, <duration> however long it took, any other <name> is remembered and
+stands for the same from then on, and spaces count as one. "Workers" has no command lines besides
+those of "Actions".
 """
 
 import os
@@ -44,7 +45,7 @@ WASM = [
         "worker: flo-inline\n"
         "started: <time>\n"
         "finished: <time>\n"
-        "took: <took> ms\n"
+        "took: <duration>\n"
         "outcome: success\n"
         'output: {"eligible":true,"rules_evaluated":2,"rules_passed":2}',
     ),
@@ -214,7 +215,10 @@ TRACE = [
 ]
 
 PLACEHOLDER = re.compile(r"<([a-z-]+)>")
-TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
+ANYTHING_LIKE = {
+    "time": r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d",
+    "duration": r"\d+ ms( \(held \d+ ms before\))?",
+}
 
 
 class Terminal:
@@ -248,8 +252,8 @@ class Terminal:
         return "".join(parts)
 
     def _pattern_of_name(self, name: str) -> str:
-        if name == "time":
-            return TIME
+        if name in ANYTHING_LIKE:
+            return ANYTHING_LIKE[name]
         if name in self._known:
             return re.escape(self._known[name])
         return rf"(?P<{name.replace('-', '_')}>\S+)"

@@ -15,7 +15,8 @@ from flo import Flo, NewRecord, NotFound, StreamRecord, Unavailable
 from flo.testing.process import ServerProcess
 
 SCRIPT = Path(__file__).with_name("recording_worker.py")
-STREAM, GROUP, GATE = "orders", "shipping", "gate"
+STREAM, GROUP = "orders", "shipping"
+FIRST_GATE, SECOND_GATE = "first-gate", "second-gate"
 CONCURRENCY, BATCH_SIZE = 5, 10
 KEYS = 40
 ACK_TIMEOUT_S = 600.0
@@ -82,11 +83,10 @@ def worker(
             process.kill()
 
 
-def records(first: int, end: int, *, gated: bool = False) -> list[NewRecord]:
+def records(first: int, end: int, *, gate: str = "") -> list[NewRecord]:
     """Number n has the key n % KEYS, so a key's records have the numbers key, key + KEYS, …"""
-    text = '{"n":%d,"gated":%s}'
     return [
-        NewRecord(payload=(text % (n, str(gated).lower())).encode(), key=f"key-{n % KEYS}")
+        NewRecord(payload=b'{"n":%d,"gate":"%s"}' % (n, gate.encode()), key=f"key-{n % KEYS}")
         for n in range(first, end)
     ]
 
@@ -119,7 +119,7 @@ async def until_written(flo: Flo, holds: Callable[[], bool]) -> None:
 async def kill_one_of_two_at_the_gate(
     server: ServerProcess, work_log: WorkLog, *flags: str, mode: str = "key_shared"
 ) -> set[int]:
-    """Both workers have done something and have all hands full; what the dead one had begun."""
+    """Both workers have keys of their own and all hands full; what the dead one had begun."""
     async with Flo(server.address) as flo:
         await make_group(flo, mode)
         with (
@@ -127,19 +127,25 @@ async def kill_one_of_two_at_the_gate(
             worker(server, "boris", work_log, *flags),
         ):
             await until(lambda: _have_joined(flo, 2))
-            await flo.streams.append_many(STREAM, records(0, 240))
+            await flo.streams.append_many(STREAM, records(0, 240, gate=FIRST_GATE))
+            await until_all_hands_are_full(flo, work_log)
+            await flo.streams.append(FIRST_GATE, "open")
             await until_all_is_settled(flo)
-            await flo.streams.append_many(STREAM, records(240, 480, gated=True))
-            for name in ("anna", "boris"):
-                await until_written(flo, lambda name=name: _has_hands_full(work_log, name))
+            await flo.streams.append_many(STREAM, records(240, 480, gate=SECOND_GATE))
+            await until_all_hands_are_full(flo, work_log)
             kill_anna()
             in_flight = set(work_log.numbers("begun", "anna")) - set(
                 work_log.numbers("done", "anna")
             )
-            await flo.streams.append(GATE, "open")
+            await flo.streams.append(SECOND_GATE, "open")
             await until_all_is_settled(flo)
             await until_written(flo, lambda: _is_at_rest(work_log, in_flight))
     return in_flight
+
+
+async def until_all_hands_are_full(flo: Flo, work_log: WorkLog) -> None:
+    for name in ("anna", "boris"):
+        await until_written(flo, lambda name=name: _has_hands_full(work_log, name))
 
 
 async def _have_joined(flo: Flo, count: int) -> bool:
