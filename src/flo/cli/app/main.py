@@ -95,6 +95,18 @@ class FloGroup(CommandGroup):
             "flo.cli.log:log",
             "Look at what the log keeps of the past; prove that it was not changed.",
         ),
+        "runs": LazyCommand(
+            "flo.cli.views.runs:runs",
+            "Show the runs of all actions and workflows, the newest first.",
+        ),
+        "dlq": LazyCommand(
+            "flo.cli.views.dlq:dlq",
+            "See dead letters of all actions and groups, try them again, or forget them.",
+        ),
+        "top": LazyCommand(
+            "flo.cli.views.top:top",
+            "Show what a server is doing now: rates, queues, workers, what is slow, what fails.",
+        ),
         "backup": LazyCommand(
             "flo.cli.backup:backup", "Copy the data folder of a server while it runs."
         ),

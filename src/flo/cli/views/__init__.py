@@ -1,0 +1,1 @@
+"""Commands that look at everything there is, over all actions and workflows."""
