@@ -66,6 +66,7 @@ def dead_record(failed):
     failed.streams.append("orders", {"order": 1})
     (record,) = group.read("worker-1").items
     group.nack([record.stream_id], consumer="worker-1")
+    group.read("worker-1")
     return failed
 
 
