@@ -71,11 +71,21 @@ def test_the_guide_to_invoking_works(tmp_path: Path) -> None:
         shown = run("invoke_actions.py", server)
         blocking = run("blocking_client.py", server)
         counted = run("one_effect.py", server)
+        traced = run("traced_checkout.py", server)
 
     assert shown.splitlines() == [
         "Run ID: process-image-1",
         "Status: pending",
         "The same run: True",
+    ]
+    assert sorted(traced.splitlines()) == [
+        "ask the bank",
+        "attempt charge-card",
+        "checkout",
+        "handler charge-card",
+        "invoke charge-card",
+        "queue charge-card",
+        "{'charged': 7}",
     ]
     assert blocking == "nightly-report-1 pending\n"
     assert counted == "paid orders: 1\n" * 2

@@ -32,6 +32,7 @@ _HOMES = {
     "flo.client.schedules": "Schedules",
     "flo.client.session.chosen_keys": "idempotency_key",
     "flo.client.streams": "Streams",
+    "flo.client.session.tracing": "disable_tracing enable_tracing",
     "flo.client.workers": "Workers",
     "flo.client.workflows": "Workflows",
     "flo.model.actions": "ActionLimits ActionPage ActionView Registered",

@@ -26,6 +26,8 @@ from flo.client.proxies.nouns import BlockingKvTransaction as BlockingKvTransact
 from flo.client.proxies.nouns import BlockingWorkflowHandle as BlockingWorkflowHandle
 from flo.client.schedules import Schedules as Schedules
 from flo.client.session.chosen_keys import idempotency_key as idempotency_key
+from flo.client.session.tracing import disable_tracing as disable_tracing
+from flo.client.session.tracing import enable_tracing as enable_tracing
 from flo.client.streams import Streams as Streams
 from flo.client.workers import Workers as Workers
 from flo.client.workflows import Workflows as Workflows

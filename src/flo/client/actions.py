@@ -15,6 +15,7 @@ from flo.client.noun import Noun
 from flo.client.payloads.payload import encode_payload
 from flo.client.payloads.schema import Schema, schema_of
 from flo.client.session.session import Session
+from flo.client.session.tracing import calling
 from flo.client.session.waits import Waits
 from flo.model.actions import (
     ENTRYPOINT_DEFAULT,
@@ -124,17 +125,20 @@ class Actions(Noun):
         A WebAssembly action has ended when this returns, unless `wait` is False or there is a
         delay; with `wait` every action has. `subject` says whom the payloads are about.
         """
-        invoked = await self._call(
-            Invoke(
-                action=name,
-                input=encode_payload(input, "input"),
-                priority=priority,
-                delay_ms=delay_ms,
-                idempotency_key=idempotency_key,
-                labels=labels,
-                subject=subject,
+        with calling("invoke", name) as traced:
+            invoked = await self._call(
+                Invoke(
+                    action=name,
+                    input=encode_payload(input, "input"),
+                    priority=priority,
+                    delay_ms=delay_ms,
+                    idempotency_key=idempotency_key,
+                    labels=labels,
+                    subject=subject,
+                    trace=traced.trace,
+                )
             )
-        )
+            traced.made(invoked.run_id)
         if wait is None:
             wait = invoked.inline and not delay_ms
         ended = await self.wait(invoked.run_id) if wait else None
@@ -162,19 +166,21 @@ class Actions(Noun):
         raised after all have been answered; its details hold `run_ids` (one for every input,
         None where there is no run) and `refused` (index to message).
         """
-        return await self.invoke_commands(
-            Invoke(
-                action=name,
-                input=encode_payload(input, "input"),
-                namespace=self._namespace,
-                priority=priority,
-                delay_ms=delay_ms,
-                idempotency_key=key,
-                labels=labels,
-                subject=subject,
+        with calling("invoke_many", name) as traced:
+            return await self.invoke_commands(
+                Invoke(
+                    action=name,
+                    input=encode_payload(input, "input"),
+                    namespace=self._namespace,
+                    priority=priority,
+                    delay_ms=delay_ms,
+                    idempotency_key=key,
+                    labels=labels,
+                    subject=subject,
+                    trace=traced.trace,
+                )
+                for input, key in _with_keys(inputs, idempotency_keys)
             )
-            for input, key in _with_keys(inputs, idempotency_keys)
-        )
 
     async def invoke_commands(self, commands: Iterable[Invoke]) -> list[Invocation]:
         """Like invoke_many, for commands that differ in more than their input.

@@ -13,6 +13,7 @@ from flo.client.handles.execution import WorkflowHandle, result_of
 from flo.client.noun import Noun
 from flo.client.payloads.payload import encode_payload
 from flo.client.session.long_polls import may_poll_again, poll_times
+from flo.client.session.tracing import calling
 from flo.model.errors import Invalid, TimedOut, Unavailable
 from flo.model.executions.definitions import GetDefinition
 from flo.model.executions.history import GetHistory, HistoryPage
@@ -119,16 +120,19 @@ class Workflows(Noun):
         in the same turn of the loop are sent together. `subject` says whom the payloads are
         about; what the run starts has it as well.
         """
-        begun = await self._call(
-            StartWorkflow(
-                name=name,
-                input=NO_INPUT if input is None else encode_payload(input, "input"),
-                version=version,
-                idempotency_key=idempotency_key,
-                run_id=run_id,
-                subject=subject,
+        with calling("start", name) as traced:
+            begun = await self._call(
+                StartWorkflow(
+                    name=name,
+                    input=NO_INPUT if input is None else encode_payload(input, "input"),
+                    version=version,
+                    idempotency_key=idempotency_key,
+                    run_id=run_id,
+                    subject=subject,
+                    trace=traced.trace,
+                )
             )
-        )
+            traced.made(begun.run_id)
         return WorkflowHandle(self, begun.run_id, begun.duplicate)
 
     def run(self, run_id: RunId) -> WorkflowHandle:

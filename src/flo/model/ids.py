@@ -57,6 +57,7 @@ def name_pattern(signs: str) -> re.Pattern[str]:
 
 _NAMESPACE = name_pattern("A-Za-z0-9_-")
 _NAME = name_pattern(r"\w.:@-")
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 _NUMBER = re.compile(r"[1-9][0-9]{,17}")
 _STREAM_ID = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")
 
@@ -151,6 +152,14 @@ def check_subject(subject: str) -> None:
     if not subject:
         raise Invalid("expected a subject that is not empty")
     check_text(subject, "a subject", SUBJECT_LENGTH_MAX)
+
+
+def check_trace(trace: str) -> None:
+    if _TRACEPARENT.fullmatch(trace) is None:
+        raise Invalid(
+            "expected a W3C traceparent such as "
+            f"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01, got {trace[:60]!r}"
+        )
 
 
 def check_payload(payload: bytes, what: str) -> None:

@@ -20,6 +20,7 @@ from flo.model.declare.fields import (
     RequiredLabels,
     Subject,
     Text,
+    TraceParent,
     about,
 )
 from flo.model.declare.operation import Command, Permission, Query, operation
@@ -96,6 +97,16 @@ class Invoked(Message):
     """The server performs it itself: the result is worth waiting for."""
 
 
+class TaskTrace(Message):
+    """The trace that a run belongs to, and what its spans tell."""
+
+    parent: str
+    """The W3C trace context of who made it."""
+    ready_at_ms: int
+    step: str | None = None
+    workflow_run_id: RunId | None = None
+
+
 class Task(Message):
     """A run in the hands of a worker."""
 
@@ -107,6 +118,7 @@ class Task(Message):
     lease_expires_at_ms: int | None = None
     timeout_ms: int = 0
     """How long the attempt may execute; 0 is without end."""
+    trace: TaskTrace | None = None
 
 
 class Assigned(Message):
@@ -228,6 +240,7 @@ class Invoke(Command[Invoked]):
     idempotency_key: IdempotencyKey | None = None
     labels: RequiredLabels | None = None
     subject: Subject | None = None
+    trace: TraceParent | None = None
 
 
 @operation(

@@ -16,6 +16,7 @@ from flo.model.declare.fields import (
     Reason,
     Subject,
     Text,
+    TraceParent,
     about,
 )
 from flo.model.declare.operation import Command, Permission, Query, operation
@@ -311,6 +312,7 @@ class StartWorkflow(Command[WorkflowBegun]):
         RunId | None, about("What the run is to be called; otherwise it is given a number.")
     ] = None
     subject: Subject | None = None
+    trace: TraceParent | None = None
 
 
 @operation(

@@ -56,7 +56,7 @@ class ActionLine(NamedTuple):
     longest_ms: int | None
 
 
-class Frame(NamedTuple):
+class Picture(NamedTuple):
     """What is shown of two samples."""
 
     actions: list[ActionLine]
@@ -103,7 +103,7 @@ def _heading(settings: GlobalSettings, interval: float) -> str:
     return f"flo top · {settings.address} · namespace {namespace} · every {interval:g} s"
 
 
-def _show_live(frames: Iterator[Frame], heading: str) -> None:
+def _show_live(frames: Iterator[Picture], heading: str) -> None:
     from rich.live import Live
     from rich.text import Text
 
@@ -112,7 +112,7 @@ def _show_live(frames: Iterator[Frame], heading: str) -> None:
             live.update(Text(printable(text_of(frame, heading))), refresh=True)
 
 
-def _frames(flo: "BlockingFlo", interval: float) -> Iterator[Frame]:
+def _frames(flo: "BlockingFlo", interval: float) -> Iterator[Picture]:
     before = sample(flo)
     while True:
         time.sleep(interval)
@@ -135,7 +135,7 @@ def sample(flo: "BlockingFlo") -> Sample:
     )
 
 
-def frame_of(before: Sample, now: Sample) -> Frame:
+def frame_of(before: Sample, now: Sample) -> Picture:
     """Rates by what has changed; the busiest actions first."""
     seconds = max(now.at_s - before.at_s, 0.001)
     times: dict[str, list[int]] = {}
@@ -149,7 +149,7 @@ def frame_of(before: Sample, now: Sample) -> Frame:
     actions.sort(key=lambda line: (-(line.pending + line.running), -line.ended_per_s, line.action))
     started = [run for run in now.running if run.started_at_ms is not None]
     started.sort(key=lambda run: int(run.started_at_ms))
-    return Frame(
+    return Picture(
         actions,
         [
             {
@@ -208,7 +208,7 @@ def _sum(counts: Mapping[str, int], statuses: tuple[RunStatus, ...]) -> int:
     return sum(counts.get(status, 0) for status in statuses)
 
 
-def text_of(frame: Frame, heading: str) -> str:
+def text_of(frame: Picture, heading: str) -> str:
     parts = [heading, _summary(frame), ""]
     parts.append(
         table(
@@ -233,7 +233,7 @@ def text_of(frame: Frame, heading: str) -> str:
     return "\n".join(parts)
 
 
-def _summary(frame: Frame) -> str:
+def _summary(frame: Picture) -> str:
     queued, ended, failed = (
         sum(getattr(line, name) for line in frame.actions)
         for name in ("queued_per_s", "ended_per_s", "failed_per_s")
@@ -262,5 +262,5 @@ def _cell(name: str, value: Any) -> object:
     return str(value)[:ERROR_SHOWN_MAX] if name == "error" else value
 
 
-def _value(frame: Frame) -> dict[str, Any]:
+def _value(frame: Picture) -> dict[str, Any]:
     return frame._asdict() | {"actions": [line._asdict() for line in frame.actions]}

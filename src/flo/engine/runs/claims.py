@@ -34,7 +34,7 @@ from flo.model.ids import (
     RunId,
     run_id_of,
 )
-from flo.model.runs import PENDING, RUNNING, Assigned, Claim, Task
+from flo.model.runs import PENDING, RUNNING, Assigned, Claim, Task, TaskTrace
 from flo.model.storage.archive import ArchiveAddress
 from flo.model.storage.payloads import StoredPayload
 from flo.workflow.plan.rate import Rate
@@ -86,6 +86,7 @@ def decide_claim(state: State, command: Claim, context: Context) -> Decision:
                 attempt=run.attempt + 1,
                 lease_expires_at_ms=lease_expires_at_ms,
                 timeout_ms=action.timeout_ms,
+                trace=_trace_of(run) if run.trace is not None else None,
             )
         )
         length += len(payload)
@@ -99,6 +100,16 @@ def decide_claim(state: State, command: Claim, context: Context) -> Decision:
         observations.append(heard)
     reply = assigned(command, tasks, stored) if stored else Assigned(tasks=tasks)
     return Decision(reply, tuple(events), tuple(observations))
+
+
+def _trace_of(run: Run) -> TaskTrace:
+    assert run.trace is not None
+    return TaskTrace(
+        parent=run.trace,
+        ready_at_ms=run.ready_at_ms,
+        step=run.cause.step if run.cause is not None else None,
+        workflow_run_id=run.cause.run_id if run.cause is not None else None,
+    )
 
 
 def _check_registered(worker: Worker, command: Claim) -> None:

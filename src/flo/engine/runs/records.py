@@ -115,6 +115,8 @@ class Run(Record):
     by: str | None = None
     """Who has invoked it, if somebody outside did; events leave it out."""
     cancelled_by: str | None = None
+    trace: str | None = None
+    """The W3C trace context of who has made it."""
 
 
 def address_in_archive(archive_name: str, action: ActionName, number: int) -> ArchiveAddress:

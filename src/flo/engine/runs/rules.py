@@ -62,6 +62,7 @@ def decide_invoke(state: State, command: Invoke, context: Context) -> Decision:
         idempotency_key=command.idempotency_key,
         labels=command.labels or None,
         subject=command.subject,
+        trace=command.trace,
     )
     queued = RunQueued(namespace=command.namespace, run=run)
     return Decision(Invoked(run_id=run.run_id, inline=inline), (queued,))
@@ -80,6 +81,7 @@ def queue_run(
     labels: Labels | None = None,
     cause: RunCause | None = None,
     subject: str | None = None,
+    trace: str | None = None,
 ) -> Run:
     """A run to be queued, unless its action refuses it."""
     action = named_action(space, name)
@@ -102,6 +104,7 @@ def queue_run(
         sequence=space.run_sequence + 1,
         cause=cause,
         subject=subject,
+        trace=trace,
     )
 
 

@@ -192,6 +192,8 @@ class WorkflowRun(Record):
     """Whom its payloads are about, and those of what it starts."""
     limits: ExecutionLimits | None = None
     """The bounds of the server that it was started on; None are the defaults."""
+    trace: str | None = None
+    """The W3C trace context of who has started it; the runs of its steps have it too."""
 
 
 class HistoryEntry(Record):

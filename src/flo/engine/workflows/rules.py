@@ -175,6 +175,7 @@ def decide_start(state: State, command: StartWorkflow, context: Context) -> Deci
         attributes=attributes(deployed.definition, command.input),
         limit_key=limit_key_of(deployed.definition, command.input),
         subject=command.subject,
+        trace=command.trace,
     )
     started = WorkflowStarted(namespace=command.namespace, run=run)
     return Decision(WorkflowBegun(run_id=run.run_id), (started,))

@@ -28,6 +28,7 @@ from flo.model.ids import (
     check_labels,
     check_namespace,
     check_subject,
+    check_trace,
 )
 
 ValueCheck: TypeAlias = Callable[[Any], None]
@@ -154,6 +155,11 @@ Subject: TypeAlias = Annotated[
     str,
     Checked(check_subject),
     about("Whom the payloads are about, as you name them: a customer, a patient."),
+]
+TraceParent: TypeAlias = Annotated[
+    str,
+    Checked(check_trace),
+    about("The W3C trace context of the caller (traceparent); what is made is part of its trace."),
 ]
 RequiredLabels: TypeAlias = Annotated[
     Labels,

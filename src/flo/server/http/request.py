@@ -26,6 +26,10 @@ ENVELOPE_LENGTH_MAX = 64 * 1024
 PAYLOAD_BODY_LENGTH_MAX = PAYLOAD_LENGTH_MAX * 4 // 3 + ENVELOPE_LENGTH_MAX
 """The longest payload in base64, and what stands around it."""
 
+TraceHeader: TypeAlias = Annotated[
+    str | None,
+    HeaderParameter(name="traceparent", description="The W3C trace context of the caller."),
+]
 NamespaceQuery: TypeAlias = Annotated[
     str, QueryParameter(name="namespace", description="The namespace it is in.")
 ]

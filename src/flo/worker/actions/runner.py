@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from math import inf
 from typing import Any, TypeAlias
 
+from flo.client.session.tracing import SWITCH
 from flo.client.workers import Workers
 from flo.model.errors import TIMEOUT_CODE, Conflict, FloError, Invalid, NotFound, Unavailable
 from flo.model.ids import ActionName, Namespace, RunId, WorkerId
@@ -23,6 +24,7 @@ from flo.model.views.attempts import AttemptEnd
 from flo.model.workers import HeldTask
 from flo.worker.actions.attempts import log_end, log_late, log_refused
 from flo.worker.actions.context import ActionContext
+from flo.worker.actions.tracing import traced
 from flo.worker.handler import BoundHandler
 from flo.worker.lifecycle import RETRY_S
 from flo.worker.logs import log_trouble
@@ -117,7 +119,10 @@ class TaskRunner(HandlerRunner[Task, ActionContext]):
             if call.is_stopped:  # before it could begin
                 return
             handler = self._handlers[call.task.task_type]
-            outcome = await self._call(handler, call, outcome_of, outcome_of_error)
+            calling = self._call(handler, call, outcome_of, outcome_of_error)
+            if call.task.trace is not None and SWITCH.tracing is not None:
+                calling = traced(SWITCH.tracing, call.task, self._worker_id, calling)
+            outcome = await calling
         finally:
             self._ended(call)
             release()

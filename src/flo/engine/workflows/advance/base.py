@@ -104,6 +104,7 @@ class Advance:
                 number,
                 cause=cause,
                 subject=self.execution.run.subject,
+                trace=self.execution.run.trace,
             )
         except NotFound as refusal:
             return _refused(TARGET_NOT_FOUND, refusal.message)
@@ -143,6 +144,7 @@ class Advance:
             limit_key=limit_key_of(deployed.definition, payload),
             subject=parent.subject,
             limits=parent.limits,
+            trace=parent.trace,
         )
         return WorkflowStarted(namespace=self.namespace, run=child)
 

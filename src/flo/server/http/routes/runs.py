@@ -17,6 +17,7 @@ from flo.model.ids import (
     Labels,
     Namespace,
     RunId,
+    check_trace,
 )
 from flo.model.runs import (
     PRIORITY_DEFAULT,
@@ -49,6 +50,7 @@ from flo.server.http.request import (
     NamespaceQuery,
     RunPath,
     SubjectQuery,
+    TraceHeader,
     WaitQuery,
     naming,
     one_key,
@@ -100,6 +102,7 @@ async def invoke_action(
         ),
     ] = None,
     subject: SubjectQuery = None,
+    traceparent: TraceHeader = None,
     wait_ms: Annotated[
         int | None,
         QueryParameter(
@@ -125,6 +128,7 @@ async def invoke_action(
         idempotency_key=one_key(idempotency_key, idempotency_key_header),
         labels=None if labels is None else _labels(labels),
         subject=subject,
+        trace=_trace(traceparent),
     )
     invoked = await gateway.ask(command)
     if wait_ms is None and invoked.inline and not delay_ms:
@@ -234,6 +238,16 @@ async def _run_after(
         wait = WaitForRuns(run_ids=[run_id], namespace=namespace, block_ms=wait_ms)
         await gateway.wait(wait, request)
     return await gateway.ask(GetRun(run_id=run_id, namespace=namespace))
+
+
+def _trace(traceparent: str | None) -> str | None:
+    """One that is not as W3C has it is left out, as W3C has it."""
+    try:
+        if traceparent is not None:
+            check_trace(traceparent)
+    except Invalid:
+        return None
+    return traceparent
 
 
 def _labels(text: str) -> Labels:
