@@ -149,9 +149,9 @@ def test_an_invoke_on_the_wire():
     frame = encode_request(2, INVOKE, [invoke])
 
     assert frame == (
-        bytes.fromhex("00000074 afcd6190")  # length 116, crc32
+        bytes.fromhex("0000007b 685806b9")  # length 123, crc32
         + bytes.fromhex("93 02 14")  # [request id 2, opcode 20 (invoke), body]
-        + bytes.fromhex("88")  # a map of eight
+        + bytes.fromhex("89")  # a map of nine
         + b"\xa6action\xaasend-email"
         + b'\xa5input\xc4\x0e{"to":"alice"}'
         + b"\xa9namespace\xa7default"
@@ -160,6 +160,7 @@ def test_an_invoke_on_the_wire():
         + b"\xafidempotency_key\xc0"
         + b"\xa6labels\xc0"
         + b"\xa7subject\xc0"
+        + b"\xa5trace\xc0"
     )
 
 

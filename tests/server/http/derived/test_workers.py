@@ -169,6 +169,7 @@ async def test_a_worker_takes_as_many_tasks_as_it_asks_for(mail):
                 "attempt": 1,
                 "lease_expires_at": NOON_MS + 30_000,
                 "timeout_ms": 30_000,
+                "trace": None,
             }
             for number in range(2)
         ],
