@@ -20,9 +20,10 @@ LENGTH_MAX = 1024 * 1024
 """Bytes of payload in one append, about: whoever comes meanwhile waits for all of it."""
 CROWDED_FILL = 1 / 6
 """Where some send little and others much, a batch takes in no more than this part of it."""
-FEW_MESSAGES = 4
-FEW_EVENTS = 100
+SMALL_MESSAGES = 64
+SMALL_EVENTS = 400
 SMALL_LENGTH = 64 * 1024
+"""An append of no more than these is written sooner than it is handed to a thread and back."""
 
 TURN_COUNT = len(Turn)
 _OPCODES = {one.message: one.opcode for one in OPERATIONS}
@@ -93,10 +94,10 @@ class CommitBatch:
 
     @property
     def is_small(self) -> bool:
-        """Whether it is written so soon, and so few wait for it, that all others can wait too."""
+        """Whether a quick disk takes it so soon that nothing need be decided meanwhile."""
         return (
-            self._message_count <= FEW_MESSAGES
-            and len(self.events) <= FEW_EVENTS
+            self._message_count <= SMALL_MESSAGES
+            and len(self.events) <= SMALL_EVENTS
             and self._length <= SMALL_LENGTH
         )
 
