@@ -1226,7 +1226,7 @@ class Watcher:
         self.refusals = []
 
     def committed(self, events, archived, seconds):
-        self.commits.append((events, archived))
+        self.commits.append((len(events), archived))
 
     def refused(self, code):
         self.refusals.append(code)
