@@ -16,6 +16,7 @@ import msgspec
 
 from flo.engine import ticks
 from flo.engine.actions.feature import FEATURE as ACTIONS
+from flo.engine.blocks.feature import FEATURE as BLOCKS
 from flo.engine.callers import MOMENT, CallerNoted, apply_caller
 from flo.engine.context import Context
 from flo.engine.decision import NOTHING_BESIDE, Beside, Decision
@@ -50,6 +51,7 @@ FEATURES: tuple[Feature, ...] = (
     STREAMS,
     GROUPS,
     KV,
+    BLOCKS,
     WORKFLOWS,
     PLANS,
     SCHEDULES,

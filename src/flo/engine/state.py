@@ -10,6 +10,7 @@ import msgspec
 from sortedcontainers import SortedDict
 
 from flo.engine.actions.records import Action
+from flo.engine.blocks.container import BlockSpace
 from flo.engine.due import GROUP, Due
 from flo.engine.groups.backlog import Backlog
 from flo.engine.groups.owners import SlotOwners
@@ -214,6 +215,7 @@ class Space:
         self.schedules: SortedDict[WorkflowName, ScheduleState] = SortedDict()
         self.workflow_keys = IdempotencyIndex()
         self.pipelines = LivePipelines()
+        self.blocks = BlockSpace()
 
     @property
     def length(self) -> int:

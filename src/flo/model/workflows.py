@@ -72,6 +72,9 @@ class BranchPhase(StrEnum):
     """Its branches or items."""
     PACE = "pace"
     """Its next step: the run takes more steps in a second than it may."""
+    ACQUIRE = "acquire"
+    """Its blocks: they say what must be locked before the first step."""
+    LOCKS = "locks"
 
 
 LATEST = "latest"

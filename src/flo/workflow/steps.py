@@ -33,6 +33,7 @@ class TargetKind(StrEnum):
     PLAN = "@plan/"
     WORKFLOW = "@workflow/"
     PIPELINE = "@pipelines/"
+    BLOCK = "@blocks/"
 
 
 JoinCount: TypeAlias = Annotated[int, Meta(ge=0, le=ITEMS_MAX, extra={"kind": "join"})]
@@ -47,14 +48,15 @@ Transitions: TypeAlias = Annotated[
 
 
 class Target(Record):
-    """What a step runs: an action, a plan of the same document, another workflow, or a pipeline
-    whose graph is stored under this name.
+    """What a step runs: an action, a plan of the same document, another workflow, a pipeline whose
+    graph is stored under this name, or a function block.
     """
 
     kind: TargetKind
     name: str
     version: str | None = None
-    """Of a workflow: exactly this one. None is the latest at the moment of the start."""
+    """Of a workflow: exactly this one. None is the latest at the moment of the start. Of a
+    block: the highest that begins so."""
 
     def __str__(self) -> str:
         return f"{self.kind.value}{self.name}" + (f":{self.version}" if self.version else "")
@@ -116,8 +118,8 @@ class RunStep(Record, tag="run"):
     run: Annotated[
         Target,
         Meta(
-            description="`@actions/name`, `@plan/name`, `@pipelines/name` or "
-            "`@workflow/name[:version]`."
+            description="`@actions/name`, `@plan/name`, `@pipelines/name`, "
+            "`@blocks/package/name:version` or `@workflow/name[:version]`."
         ),
     ]
     input_mapping: Annotated[

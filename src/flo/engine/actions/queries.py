@@ -10,6 +10,7 @@ from flo.engine.context import Context
 from flo.engine.lists.paging import page_of
 from flo.engine.state import NO_RUNS, Space, State
 from flo.model.actions import ActionPage, ActionView, GetAction, LimitsView, ListActions
+from flo.model.blocks.names import JOB_PREFIX
 from flo.model.ids import Namespace
 from flo.model.views.since import since_view
 
@@ -21,9 +22,14 @@ def get_action(state: State, query: GetAction, context: Context) -> ActionView:
 
 def list_actions(state: State, query: ListActions, context: Context) -> ActionPage:
     space = state.space(query.namespace)
-    names, cursor = page_of(space.actions, query)
+    names, cursor = page_of(space.actions, query, fits=_is_own)
     views = [_action_view(query.namespace, space, space.actions[name]) for name in names]
     return ActionPage(items=views, cursor=cursor)
+
+
+def _is_own(action: Action) -> bool:
+    """Whether somebody has registered it; those of blocks are shown with their blocks."""
+    return not action.name.startswith(JOB_PREFIX)
 
 
 def _action_view(namespace: Namespace, space: Space, action: Action) -> ActionView:

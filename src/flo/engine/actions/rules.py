@@ -32,6 +32,7 @@ from flo.model.actions import (
     Registered,
 )
 from flo.model.base import Event, Nothing
+from flo.model.blocks.names import JOB_PREFIX
 from flo.model.errors import Conflict, Invalid, NotFound
 from flo.model.ids import (
     ActionName,
@@ -44,6 +45,11 @@ def decide_register(state: State, command: RegisterAction, context: Context) -> 
     if command.name == RUN_PREFIX:
         raise Invalid(
             f"expected another name than {RUN_PREFIX!r}: the runs of workflows are called so",
+            code="name_reserved",
+        )
+    if command.name.startswith(JOB_PREFIX):
+        raise Invalid(
+            f"expected a name that does not begin with {JOB_PREFIX!r}: actions of blocks do",
             code="name_reserved",
         )
     space = state.space(command.namespace)

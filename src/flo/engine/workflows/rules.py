@@ -23,6 +23,8 @@ from flo.engine.workflows.advance.base import Advance
 from flo.engine.workflows.advance.moves import Moves
 from flo.engine.workflows.advance.stepper import carry_out
 from flo.engine.workflows.advance.unknown import MAY_HAVE_HAPPENED, left_unknown, unknown_at_end
+from flo.engine.workflows.blocks.jobs import job_ended, job_requeued
+from flo.engine.workflows.blocks.parameters import check_start
 from flo.engine.workflows.definitions import reading_of, text_digest
 from flo.engine.workflows.events import (
     HistoryFiled,
@@ -43,6 +45,7 @@ from flo.engine.workflows.lookups import ended_workflow, known_status, workflow_
 from flo.engine.workflows.records import Origin, Signal, WorkflowRun
 from flo.engine.workflows.starts import attributes, limit_key_of
 from flo.model.base import Event, Nothing
+from flo.model.blocks.names import JOB_PREFIX
 from flo.model.errors import (
     CANCELLED_CODE,
     FAILURE_CODE,
@@ -165,6 +168,7 @@ def decide_start(state: State, command: StartWorkflow, context: Context) -> Deci
             status = known_status(space, known, context)
             return Decision(WorkflowBegun(run_id=known, duplicate=True, status=status))
     check_enabled(space, deployed.definition)
+    check_start(space, deployed.definition, command.input, context)
     run = WorkflowRun(
         **next_run(space, context, _checked_id(space, command.run_id, context)),
         workflow=command.name,
@@ -292,6 +296,8 @@ def react_run_ended(
 ) -> Iterable[Event]:
     """The branch that has waited for the run goes on."""
     space = state.spaces[event.namespace]
+    if event.run_id.startswith(JOB_PREFIX) and event.run_id in space.blocks.jobs:
+        return job_ended(state, event, _result_of(event), context)
     waiting = space.awaited.get(event.run_id)
     if waiting is None:
         return ()
@@ -305,6 +311,8 @@ def react_run_ended(
 def react_run_requeued(state: State, event: RunRequeued, context: Context) -> Iterable[Event]:
     """An attempt of the run may have had its effect, although another one follows."""
     space = state.spaces[event.namespace]
+    if event.run_id.startswith(JOB_PREFIX) and event.run_id in space.blocks.jobs:
+        return job_requeued(state, event, context)
     waiting = space.awaited.get(event.run_id)
     if waiting is None or event.end not in MAY_HAVE_HAPPENED:
         return ()

@@ -12,6 +12,7 @@ from flo.model import (
     workers,
     workflows,
 )
+from flo.model.blocks import blocks, jobs, ledger, locks
 from flo.model.declare.operation import DECLARED, Operation
 from flo.model.executions import definitions, history, steps
 from flo.model.pipelines import pipelines, work
@@ -32,6 +33,10 @@ NOUNS = (
     plans,
     pipelines,
     work,
+    blocks,
+    jobs,
+    locks,
+    ledger,
 )
 
 OPERATIONS: tuple[Operation, ...] = tuple(

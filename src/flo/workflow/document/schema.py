@@ -58,6 +58,7 @@ _TARGET_PATTERNS: Final = {
     TargetKind.ACTION: r"actions/[\w.:@-]+",
     TargetKind.PLAN: r"plan/[\w.-]+",
     TargetKind.PIPELINE: r"pipelines/[\w.:@-]+",
+    TargetKind.BLOCK: r"blocks/[\w.-]+/[\w.-]+:[0-9]+(\.[0-9]+){0,2}",
     TargetKind.WORKFLOW: r"workflow/[\w.@-]+(:[^\s:]+)?",
 }
 _BRANCH_STEPS: Final = ("run", "waitForSignal", "sleep", "forEach")

@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from flo.model.blocks.names import parse_reference
 from flo.model.errors import Rejected
 from flo.model.ids import ACTION_NAME_LENGTH_MAX, check_json, name_pattern
 from flo.model.pipelines.names import NAME_LENGTH_MAX
@@ -181,6 +182,12 @@ def _target(kind: TargetKind, rest: str) -> Target | None:
             return Target(kind=kind, name=rest) if PLAN_NAME.fullmatch(rest) else None
         case TargetKind.PIPELINE:
             return Target(kind=kind, name=rest) if _is_graph_name(rest) else None
+        case TargetKind.BLOCK:
+            reference = parse_reference(rest) if "/" in rest else None
+            if reference is None:
+                return None
+            block, numbers = reference
+            return Target(kind=kind, name=str(block), version=".".join(map(str, numbers)))
         case TargetKind.WORKFLOW:
             if not WORKFLOW_NAME.fullmatch(name) or (colon and not _VERSION.fullmatch(version)):
                 return None

@@ -1,7 +1,7 @@
 """What every part of an advance sees: the execution and its context, and what it can start."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -34,6 +34,10 @@ EVENTS_PER_ADVANCE_MAX = 20_000
 
 
 DEPTH_MAX = 32
+
+
+Made = TypeVar("Made")
+Job = TypeVar("Job")
 
 
 class Refused(NamedTuple):
@@ -166,6 +170,14 @@ class Advance:
         assert isinstance(submitted, PipelineSubmitted)
         record = replace(submitted.pipeline, parent=self.run_id, has_begun=False)
         return PipelineSubmitted(namespace=self.namespace, pipeline=record)
+
+    def job(self, branch: BranchName, now: Branch, make: Callable[[], Job]) -> Job | RunQueued:
+        """The job of a block step; a replay knows which it was, and has no ledger."""
+        return make()
+
+    def of_blocks(self, make: Callable[[], Made]) -> Made | None:
+        """What is done before the first step and after the last one; nothing, in a replay."""
+        return make()
 
     def bound_reached(self, branch: BranchName) -> StepError | None:
         """Why the execution may do nothing more, if it has done as much as it may."""

@@ -4,6 +4,8 @@ Finish ──▸ Close every branch ──▸ completed, or nothing to compensat
                               └─▸ compensate step by step, the last first ──▸ WorkflowFinished
 """
 
+from flo.engine.blocks.events import EntryRollbackBegan
+from flo.engine.blocks.walk import is_stuck, next_wave
 from flo.engine.workflows.advance.base import Advance
 from flo.engine.workflows.advance.moves import FAILED, Call, Close, Compensate, Finish, Moves
 from flo.engine.workflows.advance.plans import abandoned
@@ -37,7 +39,8 @@ def finish(advance: Advance, move: Finish) -> Moves:
         if execution.calls.is_unknown(branch) or left_in_hand(advance, branch)
     ]
     done = (*execution.done, *unknown)
-    if completes or not done:
+    ledger = advance.space.blocks.ledgers.get(advance.run_id)
+    if completes or not (done or (ledger is not None and ledger.entries)):
         return (*closed, _finished(advance, ending))
     began = RollbackBegan(
         namespace=advance.namespace,
@@ -78,10 +81,23 @@ def compensate(advance: Advance, move: Compensate) -> Moves:
     execution = advance.execution
     if not execution.to_undo:
         assert execution.ending is not None
+        if begun := advance.of_blocks(lambda: _undo_blocks(advance)):
+            return begun
         return (_finished(advance, execution.ending),)
     step = execution.to_undo[0]
     now = Branch(step=step, phase=BranchPhase.BETWEEN, began_at_ms=advance.now_ms)
     return begin_compensation(advance, now)
+
+
+def _undo_blocks(advance: Advance) -> Moves:
+    """The next wave of blocks to be undone; nothing if there is none, or the way back ends here."""
+    ledger = advance.space.blocks.ledgers.get(advance.run_id)
+    if ledger is None or is_stuck(ledger):
+        return ()
+    events = next_wave(advance.namespace, advance.space, ledger, advance.context)
+    if any(isinstance(event, EntryRollbackBegan) for event in events):
+        return events
+    return (*events, Compensate()) if events else ()
 
 
 def begin_compensation(advance: Advance, now: Branch) -> Moves:

@@ -8,6 +8,7 @@ from flo.engine.pipelines.events import PipelineSubmitted
 from flo.engine.runs.events import RunQueued
 from flo.engine.workflows.advance.base import Advance, Refused
 from flo.engine.workflows.advance.moves import BeginPlan, Call, EndAttempt, Moves
+from flo.engine.workflows.blocks.execute import execute
 from flo.engine.workflows.events import WorkflowStarted
 from flo.engine.workflows.records import awaited_pipeline
 from flo.model.workflows import BranchPhase
@@ -26,8 +27,20 @@ def call(advance: Advance, move: Call) -> Moves:
         case TargetKind.PIPELINE:
             pipeline = advance.pipeline(branch, now, target, payload)
             return _await(advance, move, BranchPhase.PIPELINE, pipeline)
+        case TargetKind.BLOCK:
+            return _await_job(advance, move)
         case TargetKind.PLAN:
             return (advance.started(branch, now, target.name), BeginPlan(branch))
+
+
+def _await_job(advance: Advance, move: Call) -> Moves:
+    """The step begins, and its entry is in the ledger before anybody can execute it."""
+    branch, now, _, payload = move
+    made = advance.job(branch, now, lambda: execute(advance, branch, now, payload))
+    if isinstance(made, Refused | RunQueued):
+        return _await(advance, move, BranchPhase.ACTION, made)
+    queued, opened = made
+    return (queued, opened, *_await(advance, move, BranchPhase.ACTION, queued)[1:])
 
 
 def _await(

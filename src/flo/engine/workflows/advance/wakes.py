@@ -27,6 +27,7 @@ from flo.engine.workflows.advance.plans import resume_plan
 from flo.engine.workflows.advance.steps import begin_step, enter_step
 from flo.engine.workflows.advance.unknown import left_in_hand
 from flo.engine.workflows.advance.waits import time_out_signal
+from flo.engine.workflows.blocks.prepare import prepare
 from flo.engine.workflows.events import ActionEnded, WorkflowFinished
 from flo.engine.workflows.execution import COMPENSATION, is_item
 from flo.engine.workflows.records import CANCELLED, Branch, error_of
@@ -44,6 +45,8 @@ MAY_GO_ON = ERROR_OUTCOMES | {PENDING}
 
 
 def begin(advance: Advance) -> Moves:
+    if (before := advance.of_blocks(lambda: prepare(advance))) is not None:
+        return before
     first = advance.execution.run.first_step or START
     if advance.execution.paused:
         waiting = Branch(step=first, phase=BranchPhase.BETWEEN, goal=first)

@@ -8,7 +8,7 @@ from flo.engine.pipelines.records import PipelineRecord
 from flo.engine.runs.events import RunCancelled, RunQueued
 from flo.engine.runs.records import Run
 from flo.engine.state import State
-from flo.engine.workflows.advance.base import Advance, Refused, params_of
+from flo.engine.workflows.advance.base import Advance, Job, Made, Refused, params_of
 from flo.engine.workflows.events import WorkflowStarted
 from flo.engine.workflows.execution import Execution
 from flo.engine.workflows.records import AWAITED_PIPELINE, Branch, CallRecord, WorkflowRun
@@ -91,6 +91,16 @@ class RecordedAdvance(Advance):
             nodes=[],
         )
         return PipelineSubmitted(namespace=self.namespace, pipeline=record)
+
+    def job(self, branch: BranchName, now: Branch, make: Callable[[], Job]) -> Job | RunQueued:
+        call = self._ahead.begun(branch, now)
+        if call.run_id is None:
+            return make()
+        action = _action_of(call)
+        return RunQueued(namespace=self.namespace, run=self._run(call.run_id, action, b""))
+
+    def of_blocks(self, make: Callable[[], Made]) -> Made | None:
+        return None
 
     def end_in_hand(self, run_id: RunId) -> AttemptEnd | None:
         return self._ahead.unknown(run_id)

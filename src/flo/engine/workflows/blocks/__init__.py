@@ -1,0 +1,1 @@
+"""Blocks in workflow executions: what they acquire, execute and roll back."""
