@@ -127,6 +127,15 @@ class Invariant(StrEnum):
     METRICS_EXACT = "the metrics of a node are the sum over its recorded batches"
     ENDED_PIPELINES_REST = "nothing happens in a pipeline that has ended"
     PIPELINES_END_AS_SAID = "a pipeline ends when all its nodes have, and as it was told to"
+    ONE_HOLDER = "an exclusive lock has one holder, and a shared one no other holder but readers"
+    LOCKS_WHOLE = "a run asks for all its locks at once, and is granted all of them at once"
+    LOCKS_FAIR = "nobody is granted a lock before who has waited longer, unless both share it"
+    LOCK_TOKENS_GROW = "every grant has a higher token than those before it"
+    LOCKS_KEPT = "locks are released when nothing is left undone, or by somebody who says why"
+    LOCKED_BEFORE_EXECUTE = "nothing is executed before its run has its locks"
+    UNDONE_OR_IN_LEDGER = "what was executed and is not pure is undone, or in the ledger"
+    WAVES_DESCEND = "what was executed last is undone first"
+    CLOSED_LEDGERS_REST = "nothing happens in a ledger that is closed"
 
     # What clients and workers may be answered.
     DURABLE_FIRST = "nothing is acknowledged before it is durable"
@@ -192,6 +201,7 @@ class Invariant(StrEnum):
     EVERY_RUN_ENDS = "once the faults are over, every run ends"
     EVERY_WORKFLOW_ENDS = "once the faults are over, every workflow run ends, or says what it needs"
     EVERY_PIPELINE_ENDS = "once the faults are over, every pipeline ends"
+    EVERY_LEDGER_CLOSES = "once the faults are over, every run with blocks ends, and its locks too"
     EVERY_RECORD_SETTLES = "once the faults are over, every record of a group is settled or dead"
     ALL_ACCOUNTED_FOR = "ended and purged runs are all that were acknowledged"
     NO_ACCIDENT = "nothing fails that was not made to fail"

@@ -14,6 +14,7 @@ from flo.model.base import Event
 from flo.model.storage.archive import ArchiveAddress, Archived
 from flo.model.storage.payloads import LargePayload
 from flo.model.storage.records import Chunk
+from simulator.blocks.reference import BLOCK_KINDS, BlockReference
 from simulator.checks.breakers import BreakerReference
 from simulator.checks.callers import CallerReference
 from simulator.checks.invariants import Checks, Invariant
@@ -46,6 +47,7 @@ MODELS = (
     KvReference,
     WorkflowReference,
     PipelineReference,
+    BlockReference,
 )
 HANDLERS = merged(*(handlers_of(model) for model in MODELS))
 """The name of the method that reads an event."""
@@ -55,7 +57,7 @@ assert HANDLERS.keys() == FOLDS.keys(), (
     f"and the machine does not know {HANDLERS.keys() - FOLDS.keys()}"
 )
 
-OTHER_KINDS = WORKFLOW_KINDS | PIPELINE_KINDS | {DEAD_RECORD_KIND, LATE_KIND}
+OTHER_KINDS = WORKFLOW_KINDS | PIPELINE_KINDS | BLOCK_KINDS | {DEAD_RECORD_KIND, LATE_KIND}
 """What is in the archive and is no run of an action."""
 
 
@@ -87,6 +89,7 @@ class ReferenceModel:
         self.kv = KvReference(observer)
         self.workflows = WorkflowReference(observer, self.runs)
         self.pipelines = PipelineReference(observer)
+        self.blocks = BlockReference(observer)
         self.namespaces.forget = [
             model.forget
             for model in (
@@ -100,6 +103,7 @@ class ReferenceModel:
                 self.kv,
                 self.workflows,
                 self.pipelines,
+                self.blocks,
             )
         ]
         self._at_ms = 0
@@ -132,6 +136,7 @@ class ReferenceModel:
         self.streams.begin(self.pipelines.begin(events, chunks))
         self.groups.begin(events)
         self.workflows.begin()
+        self.blocks.begin()
         self.payloads.begin(payloads)
         for event in events:
             self._at_ms = self.observer.at_ms = _time_of(event) or at_ms
@@ -147,6 +152,7 @@ class ReferenceModel:
         )
         self.streams.finish()
         self.pipelines.finish(archived)
+        self.blocks.finish(archived)
         self.workflows.finish(archived, self.runs.ended_now, self.groups.triggering)
         self.groups.finish(
             [row for row in archived if row.kind == DEAD_RECORD_KIND],

@@ -16,6 +16,7 @@ _HOMES = {
         "BlockingConsumerGroup BlockingInvocation BlockingKvTransaction BlockingWorkflowHandle"
     ),
     "flo.client.client": "Flo",
+    "flo.client.blocks.blocks": "Blocks",
     "flo.client.events": "Events",
     "flo.client.groups": "ConsumerGroup",
     "flo.client.handles.execution": "WorkflowHandle WorkflowUnsuccessful",
@@ -36,6 +37,16 @@ _HOMES = {
     "flo.client.workers": "Workers",
     "flo.client.workflows": "Workflows",
     "flo.model.actions": "ActionLimits ActionPage ActionView Registered",
+    "flo.model.blocks.blocks": (
+        "BlockDeclaration BlockPage BlockType BlockView BlocksRegistered OnWorkerLost "
+        "RegisteredBlock RunOn"
+    ),
+    "flo.model.blocks.jobs": "JobContext JobInput JobPage JobResult JobView LockHeld LockWanted",
+    "flo.model.blocks.ledger": (
+        "EntryState EntryView LedgerChanged LedgerLock LedgerState LedgerView UnsafeCause"
+    ),
+    "flo.model.blocks.locks": "LockHolder LockPage LockView LockWaiter",
+    "flo.model.blocks.names": "JobType LockMode",
     "flo.model.declare.dead_letters": "DeadLettersChanged",
     "flo.model.explain": "Cause CauseCode",
     "flo.model.executions.history": "HistoryPage HistoryView",

@@ -80,6 +80,7 @@ from flo.model.views.attempts import AttemptEnd
 from flo.workflow.plan.breaker import BreakerPhase
 from log.examples import NOON_MS, action_registered, finished, run_completed, run_queued
 
+from .block_bytes import OF_BLOCKS
 from .pipeline_bytes import OF_PIPELINES
 from .workflow_bytes import OF_WORKFLOWS, ONCE_OF_WORKFLOWS
 
@@ -488,7 +489,9 @@ def test_what_was_ever_written_can_be_read(event, body):
 
 
 def test_every_event_has_golden_bytes():
-    assert {type(event) for event, _ in WRITTEN + OF_WORKFLOWS + OF_PIPELINES} == set(EVENTS)
+    assert {type(event) for event, _ in WRITTEN + OF_WORKFLOWS + OF_PIPELINES + OF_BLOCKS} == set(
+        EVENTS
+    )
 
 
 def test_the_checksums_are_those_that_are_in_every_log():
@@ -590,7 +593,7 @@ def test_every_part_of_a_finished_run_is_in_its_checksum():
     assert archived_checksum(run) not in [archived_checksum(other) for other in others]
 
 
-@pytest.mark.parametrize(("event", "body"), OF_WORKFLOWS + OF_PIPELINES)
+@pytest.mark.parametrize(("event", "body"), OF_WORKFLOWS + OF_PIPELINES + OF_BLOCKS)
 def test_an_event_of_workflows_is_written_as_it_always_was_and_can_be_read(event, body):
     assert EVENT_CODEC.encode([event]) == body
     assert EVENT_CODEC.decode(body) == [event]

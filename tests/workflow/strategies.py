@@ -28,6 +28,12 @@ FULL_TEXTS = TEXTS.filter(bool)
 KEYS = st.dictionaries(TEXTS, NAMES, max_size=4)
 GOALS = NAMES.filter(lambda name: name != START_ALIAS)
 PATHS = st.lists(NAMES, max_size=3).map(lambda names: ".".join(["$.input", *names]))
+BLOCK_PARTS = NAMES.filter(lambda name: name[0] != "-")
+BLOCK_NAMES = st.tuples(BLOCK_PARTS, BLOCK_PARTS).map("/".join)
+VERSIONS = {
+    TargetKind.WORKFLOW: st.none() | NAMES,
+    TargetKind.BLOCK: st.sampled_from(["1", "1.2", "0.2.30"]),
+}
 
 
 def targets(*kinds):
@@ -36,8 +42,8 @@ def targets(*kinds):
             st.builds(
                 Target,
                 kind=st.just(kind),
-                name=NAMES,
-                version=st.none() | NAMES if kind is TargetKind.WORKFLOW else st.none(),
+                name=BLOCK_NAMES if kind is TargetKind.BLOCK else NAMES,
+                version=VERSIONS.get(kind, st.none()),
             )
             for kind in kinds
         )

@@ -6,6 +6,7 @@ from flo.client.client import TIMEOUT_S_DEFAULT, Flo
 from flo.client.payloads.codec import PayloadCodec
 from flo.client.proxies.nouns import (
     BlockingActions,
+    BlockingBlocks,
     BlockingEvents,
     BlockingKv,
     BlockingNamespaces,
@@ -47,6 +48,7 @@ class BlockingFlo:
         self.workflows = BlockingWorkflows(self._thread, self._flo.workflows)
         self.schedules = BlockingSchedules(self._thread, self._flo.schedules)
         self.pipelines = BlockingPipelines(self._thread, self._flo.pipelines)
+        self.blocks = BlockingBlocks(self._thread, self._flo.blocks)
         self.plans = BlockingPlans(self._thread, self._flo.plans)
         self.events = BlockingEvents(self._thread, self._flo.events)
         self.streams = BlockingStreams(self._thread, self._flo.streams)

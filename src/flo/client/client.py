@@ -9,6 +9,7 @@ from typing import Self
 import msgspec
 
 from flo.client.actions import Actions
+from flo.client.blocks.blocks import Blocks
 from flo.client.events import Events
 from flo.client.kv import Kv
 from flo.client.namespaces import Namespaces
@@ -71,6 +72,7 @@ class Flo:
         self.workflows = Workflows(self._session, self.namespace)
         self.schedules = Schedules(self._session, self.namespace)
         self.pipelines = Pipelines(self._session, self.namespace)
+        self.blocks = Blocks(self._session, self.namespace)
         self.plans = Plans(self._session, self.namespace)
         self.events = Events(self._session, self.namespace)
         self.streams = Streams(self._session, self.namespace)

@@ -140,6 +140,20 @@ ROUTES_OF_PIPELINES = {
     ("/api/v1/pipelines/{id}/nodes/{node}/events", "POST"),
 }
 
+ROUTES_OF_BLOCKS = {
+    ("/api/v1/blocks", "POST"),
+    ("/api/v1/blocks", "GET"),
+    ("/api/v1/blocks/{block}", "GET"),
+    ("/api/v1/blocks/{block}", "DELETE"),
+    ("/api/v1/jobs", "GET"),
+    ("/api/v1/jobs/{job_id}", "GET"),
+    ("/api/v1/locks", "GET"),
+    ("/api/v1/locks/release", "POST"),
+    ("/api/v1/remediation/{run_id}", "GET"),
+    ("/api/v1/remediation/{run_id}/rollback", "POST"),
+    ("/api/v1/remediation/{run_id}/resolve", "POST"),
+}
+
 ROUTES_OF_WORKFLOWS = {
     ("/api/v1/definitions/{definition}", "GET"),
     ("/api/v1/workflows", "GET"),
@@ -222,7 +236,8 @@ async def test_every_route_is_described_and_every_description_has_a_route(http):
         for method in route.methods - {"OPTIONS"}
     }
     assert document["openapi"] == "3.1.0"
-    assert described == routed == ROUTES | ROUTES_OF_PIPELINES | ROUTES_OF_WORKFLOWS
+    theirs = ROUTES_OF_PIPELINES | ROUTES_OF_BLOCKS | ROUTES_OF_WORKFLOWS
+    assert described == routed == ROUTES | theirs
 
 
 async def test_everything_in_the_description_is_explained_and_points_to_something(http):

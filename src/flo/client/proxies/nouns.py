@@ -4,6 +4,7 @@ What type checkers see of them is in nouns.pyi, which is generated: `make docs`.
 """
 
 from flo.client.actions import Actions
+from flo.client.blocks.blocks import Blocks
 from flo.client.events import Events
 from flo.client.groups import ConsumerGroup
 from flo.client.handles.execution import WorkflowHandle
@@ -27,6 +28,7 @@ BlockingWorkflowHandle = blocking(WorkflowHandle)
 BlockingWorkflows = blocking(Workflows)
 BlockingPipelineHandle = blocking(PipelineHandle)
 BlockingPipelines = blocking(Pipelines)
+BlockingBlocks = blocking(Blocks)
 BlockingSchedules = blocking(Schedules)
 BlockingPlans = blocking(Plans)
 BlockingEvents = blocking(Events)

@@ -3,7 +3,7 @@
 from sortedcontainers import SortedDict
 
 from flo.engine.blocks.locks import LockTable
-from flo.engine.blocks.records import BlockRecord, Entry, JobPlace, Ledger
+from flo.engine.blocks.records import BlockRecord, JobPlace, Ledger, LedgerEntry
 from flo.model.blocks.ledger import EntryState
 from flo.model.blocks.names import BlockReference, JobType
 from flo.model.ids import RunId
@@ -36,7 +36,7 @@ class BlockSpace:
         for entry in ledger.entries:
             self.index(run_id, entry)
 
-    def index(self, run_id: RunId, entry: Entry) -> None:
+    def index(self, run_id: RunId, entry: LedgerEntry) -> None:
         number = entry.number
         if entry.outcome is None:
             self.jobs[entry.job] = JobPlace(run_id=run_id, job=JobType.EXECUTE, entry=number)

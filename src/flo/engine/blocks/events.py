@@ -1,6 +1,6 @@
 """What the log remembers of blocks, locks and ledgers."""
 
-from flo.engine.blocks.records import BlockRecord, Entry, Ledger
+from flo.engine.blocks.records import BlockRecord, Ledger, LedgerEntry
 from flo.model.base import Event
 from flo.model.blocks.ledger import EntryState, LedgerState, UnsafeCause
 from flo.model.blocks.names import LockMode
@@ -69,7 +69,7 @@ class EntryOpened(Event):
 
     namespace: Namespace
     run_id: RunId
-    entry: Entry
+    entry: LedgerEntry
     at_ms: int
 
 

@@ -23,7 +23,7 @@ from flo.engine.blocks.events import (
     ResourcesAcquired,
 )
 from flo.engine.blocks.locks import merged_modes
-from flo.engine.blocks.records import Entry, LockRequest
+from flo.engine.blocks.records import LedgerEntry, LockRequest
 from flo.engine.state import State
 from flo.model.blocks.ledger import EntryState, LedgerState
 from flo.model.blocks.names import parse_block_id
@@ -184,11 +184,11 @@ def _blocks(state: State, namespace: Namespace) -> BlockSpace:
     return state.spaces[namespace].blocks
 
 
-def _entry(blocks: BlockSpace, run_id: RunId, number: int) -> Entry:
+def _entry(blocks: BlockSpace, run_id: RunId, number: int) -> LedgerEntry:
     return next(one for one in blocks.ledgers[run_id].entries if one.number == number)
 
 
-def _put(blocks: BlockSpace, run_id: RunId, entry: Entry) -> None:
+def _put(blocks: BlockSpace, run_id: RunId, entry: LedgerEntry) -> None:
     ledger = blocks.ledgers[run_id]
     entries = tuple(entry if one.number == entry.number else one for one in ledger.entries)
     blocks.ledgers[run_id] = replace(ledger, entries=entries)

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from flo.engine.blocks.entities import context_of
-from flo.engine.blocks.records import BlockRecord, Entry, Ledger
+from flo.engine.blocks.records import BlockRecord, Ledger, LedgerEntry
 from flo.engine.context import Context
 from flo.engine.runs.events import RunQueued
 from flo.engine.runs.records import RunCause
@@ -89,7 +89,7 @@ def execute_payload(
 
 
 def rollback_payload(
-    space: Space, ledger: Ledger, block: BlockRecord, entry: Entry, context: Context
+    space: Space, ledger: Ledger, block: BlockRecord, entry: LedgerEntry, context: Context
 ) -> bytes:
     given = JobInput(
         job=JobType.ROLLBACK,

@@ -8,7 +8,7 @@ import msgspec
 
 from flo.engine.blocks.jobs import result_of
 from flo.engine.blocks.lookups import known_job, known_ledger, run_of_job
-from flo.engine.blocks.records import BlockRecord, Entry, Ledger
+from flo.engine.blocks.records import BlockRecord, Ledger, LedgerEntry
 from flo.engine.blocks.registration import named_block
 from flo.engine.context import Context
 from flo.engine.lists.paging import page_of, parse_number
@@ -140,7 +140,7 @@ def _ledger_view(ledger: Ledger) -> LedgerView:
     )
 
 
-def _entry_view(entry: Entry) -> EntryView:
+def _entry_view(entry: LedgerEntry) -> EntryView:
     return EntryView(
         number=entry.number,
         step=entry.step,

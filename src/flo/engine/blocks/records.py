@@ -47,7 +47,7 @@ class BlockRecord(Record):
         return f"{BlockName(self.package, self.name)}:{BlockVersion(*self.version)}"
 
 
-class Entry(Record):
+class LedgerEntry(Record):
     """A step that was executed, or may have been."""
 
     number: int
@@ -91,7 +91,7 @@ class Ledger(Record):
     """Of the grant of its locks."""
     entity: tuple[str, int] | None = None
     """What the run is about, if its input says so."""
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[LedgerEntry, ...] = ()
 
 
 class JobPlace(Record):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from flo.engine.blocks.entities import changes_of
 from flo.engine.blocks.events import EntrySettled, LedgerClosed, LedgerEnded, LocksReleased
-from flo.engine.blocks.records import Entry, Ledger
+from flo.engine.blocks.records import Ledger, LedgerEntry
 from flo.engine.blocks.walk import (
     STUCK,
     ending_of,
@@ -181,5 +181,5 @@ def _chosen(ledger: Ledger, numbers: list[int] | None) -> list[int]:
     return list(dict.fromkeys(numbers))
 
 
-def _is_idle(entry: Entry) -> bool:
+def _is_idle(entry: LedgerEntry) -> bool:
     return entry.state in STUCK or entry.state is EntryState.OPEN

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 
 from flo.engine.blocks.events import EntryRollbackBegan, EntrySettled
 from flo.engine.blocks.jobs import next_job, queued_job, rollback_payload
-from flo.engine.blocks.records import Entry, Ledger
+from flo.engine.blocks.records import Ledger, LedgerEntry
 from flo.engine.context import Context
 from flo.engine.state import Space, State
 from flo.model.base import Event
@@ -22,7 +22,7 @@ UNDONE = frozenset({EntryState.ROLLED_BACK, EntryState.RESOLVED, EntryState.NEED
 STUCK = frozenset({EntryState.ROLLBACK_FAILED, EntryState.BLOCKED})
 
 
-def left_to_undo(ledger: Ledger) -> list[Entry]:
+def left_to_undo(ledger: Ledger) -> list[LedgerEntry]:
     return [entry for entry in ledger.entries if entry.state not in UNDONE]
 
 
@@ -90,7 +90,7 @@ def next_wave(
     return events
 
 
-def why_not(space: Space, entry: Entry) -> tuple[EntryState, str] | None:
+def why_not(space: Space, entry: LedgerEntry) -> tuple[EntryState, str] | None:
     """Why an entry cannot be undone, if it cannot."""
     reference = parse_reference(entry.block)
     block = space.blocks.resolve(reference) if reference is not None else None

@@ -4,7 +4,7 @@ import msgspec
 
 from flo.engine.blocks.events import EntryOpened
 from flo.engine.blocks.jobs import execute_payload, queued_job
-from flo.engine.blocks.records import BlockRecord, Entry, Ledger
+from flo.engine.blocks.records import BlockRecord, Ledger, LedgerEntry
 from flo.engine.blocks.registration import named_block
 from flo.engine.runs.events import RunQueued
 from flo.engine.runs.records import RunCause
@@ -58,11 +58,11 @@ def execute(
 
 def _entry(
     ledger: Ledger, branch: BranchName, now: Branch, block: BlockRecord, job: RunId, encoded: bytes
-) -> Entry:
+) -> LedgerEntry:
     place = branch, now.step, now.visit
     for known in ledger.entries:
         if (known.branch, known.step, known.visit) == place:
-            return Entry(
+            return LedgerEntry(
                 number=known.number,
                 branch=branch,
                 step=now.step,
@@ -74,7 +74,7 @@ def _entry(
                 may_have_run=known.may_have_run or known.state is EntryState.OPEN,
             )
     ended = (entry.wave for entry in ledger.entries if entry.outcome is not None)
-    return Entry(
+    return LedgerEntry(
         number=len(ledger.entries) + 1,
         branch=branch,
         step=now.step,

@@ -17,7 +17,7 @@ from flo.engine.blocks.jobs import (
     INVALID_RESULT,
     result_of,
 )
-from flo.engine.blocks.records import BlockRecord, Entry, JobPlace, Ledger
+from flo.engine.blocks.records import BlockRecord, JobPlace, Ledger, LedgerEntry
 from flo.engine.blocks.registration import named_block
 from flo.engine.context import Context
 from flo.engine.runs.ends import RunEnd
@@ -153,7 +153,12 @@ def _executed(
 
 
 def _of_execute(
-    space: Space, event: RunEnd, ledger: Ledger, entry: Entry, plainly: JobEnding, context: Context
+    space: Space,
+    event: RunEnd,
+    ledger: Ledger,
+    entry: LedgerEntry,
+    plainly: JobEnding,
+    context: Context,
 ) -> tuple[JobEnding, EntryExecuted]:
     """What EXECUTE has come to: for its step, and for the ledger."""
     ended, updates = plainly, b""

@@ -1,0 +1,1 @@
+"""Function blocks, as a program that uses them sees them."""
