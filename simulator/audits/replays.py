@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from flo.engine.workflows.blocks.parameters import block_steps
 from flo.engine.workflows.calls.log import is_item_call
 from flo.engine.workflows.folds import CALLS_KIND, HISTORY_KIND, RUN_KIND
 from flo.engine.workflows.records import CallParts, CallRecord, HistoryEntry, WorkflowRecord
@@ -50,6 +51,8 @@ class Replays:
         namespace: Namespace = archive_name.partition("~")[0]
         timeline = self._reference.workflows.runs.get((namespace, run_id))
         if timeline is None:  # its namespace was deleted by the same append
+            return
+        if any(block_steps(timeline.definition)):  # when its locks came is in its ledger alone
             return
         key = (archive_name, run_id)
         filed, history = self._calls.pop(key, []), self._history.pop(key, [])

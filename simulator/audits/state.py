@@ -18,6 +18,7 @@ from simulator.audits.memory import audit_memory
 from simulator.audits.since import audit_since
 from simulator.audits.streams import audit_keys, audit_streams, due_groups_and_keys
 from simulator.audits.workflows import audit_workflows, due_workflows
+from simulator.blocks.audit import audit_blocks
 from simulator.checks.invariants import Checks, Invariant
 from simulator.pipelines.audit import audit_pipelines, due_pipelines
 from simulator.reference.log import ReferenceModel
@@ -46,6 +47,7 @@ def audit(state: State, reference: ReferenceModel, checks: Checks) -> None:
     audit_keys(state, reference, checks)
     audit_workflows(state, reference, checks)
     audit_pipelines(state, reference.pipelines, checks)
+    audit_blocks(state, reference.blocks, checks)
     _audit_due(state, checks)
     audit_since(state, reference, checks)
     for run in reference.runs.live.values():

@@ -167,12 +167,11 @@ class BlockReference:
     ) -> None:
         if any(self._is_kin(event.namespace, one, ledger) for one in line.holders):
             return
-        for run_id, theirs in line.waiters.items():
-            if run_id == event.run_id:
-                break
-            kin = self._is_kin(event.namespace, run_id, ledger)
-            fair = kin or (mode == "shared" and theirs == "shared")
-            self._hold(Invariant.LOCKS_FAIR, fair, event, mode, line.waiters)
+        before = list(line.waiters)[: list(line.waiters).index(event.run_id)]
+        others = [one for one in before if not self._is_kin(event.namespace, one, ledger)]
+        modes = {mode, *(line.waiters[one] for one in others)}
+        fair = not others or modes == {"shared"}
+        self._hold(Invariant.LOCKS_FAIR, fair, event, mode, line.waiters)
 
     def _is_kin(self, namespace: Namespace, run_id: RunId, ledger: LedgerTimeline) -> bool:
         return self.ledgers[namespace, run_id].family == ledger.family

@@ -9,6 +9,7 @@ from flo.engine.actions.events import ModuleStored
 from flo.engine.callers import CallerNoted
 from flo.engine.losses.events import LossAccepted
 from flo.engine.machine import EVENTS
+from flo.engine.blocks.feature import FEATURE as BLOCKS
 from flo.engine.pipelines.feature import FEATURE as PIPELINES
 from flo.engine.plans.events import BreakerTurned
 from flo.engine.requests.events import KeyedRequestDone, RequestsDone, RequestsForgotten
@@ -113,7 +114,7 @@ def test_the_stories_are_worth_telling():
         RequestsDone,
         KeyedRequestDone,
         RequestsForgotten,
-    }  # see test_workflow_stories.py, pipelines/, test_guests.py, tests/shard
+    }  # see test_workflow_stories.py, blocks/, pipelines/, test_guests.py, tests/shard
     assert {type(event) for event in engine.events} == set(EVENTS) - told_elsewhere
     assert {run.status for run in engine.ended.values()} == {
         RunStatus.COMPLETED,

@@ -34,6 +34,7 @@ from flo.shard.cache import recent
 from flo.shard.cache import records as tails
 from flo.wire.opcodes import FORMS
 from simulator.actors.documents import POLLS
+from simulator.blocks.simulation import BlockSimulation
 from simulator.checks.invariants import Invariant
 from simulator.pipelines.simulation import PipelineSimulation
 from simulator.simulation import OPERATIONS_DEFAULT, POPULATIONS, Simulation, report_of
@@ -95,7 +96,7 @@ def test_every_invariant_is_checked_every_operation_sent_and_every_event_seen():
     unchecked = set(Invariant)
     unsent = {form.name for form in FORMS} - {"hello", "ping"}
     unseen = set(FOLDS) - SEEN_ELSEWHERE
-    for simulation in chain(with_pipelines(), with_everybody()):
+    for simulation in chain(with_pipelines(), with_blocks(), with_everybody()):
         summary = simulated(simulation)
         unchecked.difference_update(summary.checked)
         unsent.difference_update(summary.requested)
@@ -113,6 +114,10 @@ def with_everybody():
 
 def with_pipelines():
     return (PipelineSimulation(seed, 1_500) for seed in range(1, 6))
+
+
+def with_blocks():
+    return (BlockSimulation(seed, 1_500) for seed in range(1, 6))
 
 
 @pytest.fixture
