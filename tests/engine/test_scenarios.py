@@ -6,10 +6,10 @@ import pytest
 
 from engine.scenarios import ACTIONS, ScenarioGenerator
 from flo.engine.actions.events import ModuleStored
+from flo.engine.blocks.feature import FEATURE as BLOCKS
 from flo.engine.callers import CallerNoted
 from flo.engine.losses.events import LossAccepted
 from flo.engine.machine import EVENTS
-from flo.engine.blocks.feature import FEATURE as BLOCKS
 from flo.engine.pipelines.feature import FEATURE as PIPELINES
 from flo.engine.plans.events import BreakerTurned
 from flo.engine.requests.events import KeyedRequestDone, RequestsDone, RequestsForgotten
@@ -107,6 +107,7 @@ def test_the_stories_are_worth_telling():
     told_elsewhere = {
         *of_workflows,
         *PIPELINES.folds,
+        *BLOCKS.folds,
         BreakerTurned,
         ModuleStored,
         CallerNoted,
