@@ -177,7 +177,7 @@ class SimulatedWorkflowClient(SimulatedActor):
         run_id = self._some_run()
         await self._send("cancel", run_id, self._workflows.cancel(run_id, "not wanted"))
 
-    async def _send(self, what: str, run_id: RunId, sending: Awaitable[None]) -> None:
+    async def _send(self, what: str, run_id: RunId, sending: Awaitable[object]) -> None:
         """A request that only a run under way can take."""
         before = self._ledger.before()
         try:

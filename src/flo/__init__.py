@@ -79,7 +79,7 @@ _HOMES = {
     "flo.model.streams": ("Appended NewRecord RecordPage Retention StreamPage StreamView Trimmed"),
     "flo.model.workers": "Notifications WorkerKnown WorkerPage WorkerStatus WorkerType WorkerView",
     "flo.model.workflows": (
-        "BranchPhase Explanation StepView Validated WaitView "
+        "BranchPhase Explanation SignalSent StepView Validated WaitView "
         "WorkflowDeployed WorkflowItem WorkflowPage WorkflowRunItem WorkflowRunPage "
         "WorkflowRunView WorkflowStatus WorkflowView"
     ),

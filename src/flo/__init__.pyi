@@ -157,6 +157,7 @@ from flo.model.workers import WorkerType as WorkerType
 from flo.model.workers import WorkerView as WorkerView
 from flo.model.workflows import BranchPhase as BranchPhase
 from flo.model.workflows import Explanation as Explanation
+from flo.model.workflows import SignalSent as SignalSent
 from flo.model.workflows import StepView as StepView
 from flo.model.workflows import Validated as Validated
 from flo.model.workflows import WaitView as WaitView

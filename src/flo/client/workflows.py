@@ -3,6 +3,7 @@
 # ruff: noqa: ASYNC109 -- here a timeout is the server's business too
 
 import asyncio
+import logging
 from datetime import datetime
 from math import inf
 from pathlib import Path
@@ -37,6 +38,7 @@ from flo.model.workflows import (
     PauseWorkflow,
     RerunWorkflow,
     ResumeWorkflow,
+    SignalSent,
     SignalWorkflow,
     StartWorkflow,
     StepName,
@@ -53,6 +55,8 @@ from flo.model.workflows import (
 )
 
 T = TypeVar("T")
+
+_logger = logging.getLogger("flo.client")
 
 NO_INPUT = b"{}"
 
@@ -72,8 +76,7 @@ class Workflows(Noun):
 
         With `strict`, a warning is an error too.
         """
-        query = ValidateWorkflow(text=await _text_of(text), strict=strict)
-        return await self._session.call(query)
+        return await self._call(ValidateWorkflow(text=await _text_of(text), strict=strict))
 
     async def get(self, name: WorkflowName, version: str = LATEST) -> WorkflowView:
         return await self._call(GetWorkflow(name=name, version=version))
@@ -133,18 +136,25 @@ class Workflows(Noun):
                 )
             )
             traced.made(begun.run_id)
-        return WorkflowHandle(self, begun.run_id, begun.duplicate)
+        for warning in begun.warnings:
+            _logger.warning("workflow run %s: %s", begun.run_id, warning)
+        return WorkflowHandle(self, begun.run_id, begun.duplicate, begun.warnings)
 
     def run(self, run_id: RunId) -> WorkflowHandle:
         """The run with this id, without asking whether there is one."""
         return WorkflowHandle(self, run_id)
 
-    async def signal(self, run_id: RunId, type: str, payload: Any = None) -> None:
+    async def signal(self, run_id: RunId, type: str, payload: Any = None) -> SignalSent:
         """Send a signal; it is kept until a step waits for its type.
 
-        It is sent once at most: if the connection breaks, it is not known whether it has arrived.
+        If no step ever does, the reply has a `warning`, which is logged, too. It is sent once at
+        most: if the connection breaks, it is not known whether it has arrived.
         """
-        await self._call(SignalWorkflow(run_id=run_id, type=type, payload=encode_payload(payload)))
+        command = SignalWorkflow(run_id=run_id, type=type, payload=encode_payload(payload))
+        sent = await self._call(command)
+        if sent.warning is not None:
+            _logger.warning("workflow run %s: %s", run_id, sent.warning)
+        return sent
 
     async def cancel(self, run_id: RunId, reason: str = "") -> None:
         """End a run: its actions and children are cancelled, what it has done is undone."""

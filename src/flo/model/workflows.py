@@ -114,6 +114,13 @@ class WorkflowBegun(Message):
     """How the run is that has this key already; one that failed keeps its key."""
     hint: str | None = None
     """How a run that has ended unsuccessfully is run again."""
+    warnings: list[str] = msgspec.field(default_factory=list)
+    """What will probably go wrong, as a step whose action is not registered."""
+
+
+class SignalSent(Message):
+    warning: str | None = None
+    """Said of a signal whose type no step of the workflow waits for, with the nearest type."""
 
 
 class WorkflowView(Message):
@@ -251,6 +258,7 @@ class ValidateWorkflow(Query[Validated]):
 
     text: DefinitionText
     strict: Strict = False
+    namespace: Namespace = NAMESPACE_DEFAULT
 
 
 @operation(
@@ -325,9 +333,10 @@ class StartWorkflow(Command[WorkflowBegun]):
         "POST", "/workflow-runs/{run_id}/signal", errors=(404, 409), name="signal_workflow_run"
     ),
 )
-class SignalWorkflow(Command[Nothing]):
+class SignalWorkflow(Command[SignalSent]):
     """Send a signal to a workflow run; it is kept until a step waits for its type.
 
+    If no step of its workflow ever does, the answer has a warning with the nearest type.
     A run that has ended already is refused: `run_has_ended`.
     """
 

@@ -216,6 +216,13 @@ class Definition(Record):
     limits: Annotated[
         Limits | None, Meta(description="How much one run may do; otherwise what the server says.")
     ] = None
+    action_wait_ms: Annotated[
+        Duration,
+        Meta(
+            description="How long a step, or an item, waits for its action to be registered; "
+            "otherwise it ends with `target_not_found` at once."
+        ),
+    ] = 0
 
     def ending_of(self, goal: str) -> TerminalKind | None:
         """The status of the terminal of this name; None if it is no terminal."""

@@ -25,6 +25,7 @@ from flo.workflow.steps import (
     SignalStep,
     SleepStep,
     Step,
+    TargetKind,
 )
 
 
@@ -97,6 +98,18 @@ def _branch_area(parallel: str, name: str, branch: ParallelBranch, path: Path) -
     steps: dict[str, Step] = {name: branch.start, **branch.steps}
     paths: dict[str, Path] = {inner: (*path, "steps", inner) for inner in branch.steps}
     return Area(start=name, steps=steps, paths={**paths, name: path}, parallel=parallel)
+
+
+def called_actions(definition: Definition) -> tuple[str, ...]:
+    """The actions that steps, items, rollbacks and executors call, each once."""
+    targets = [one.action for plan in definition.plans.values() for one in plan.executors]
+    for area in areas_of(definition):
+        for step in area.steps.values():
+            if isinstance(step, RunStep):
+                targets += [step.run, *([step.rollback.run] if step.rollback is not None else [])]
+            elif isinstance(step, ForEachStep):
+                targets.append(step.for_each.run)
+    return tuple(dict.fromkeys(one.name for one in targets if one.kind is TargetKind.ACTION))
 
 
 def transitions_of(step: Step) -> Iterator[Transition]:

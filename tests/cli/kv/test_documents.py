@@ -20,8 +20,8 @@ def user(client):
 @pytest.mark.usefixtures("user")
 def test_what_is_at_a_path(shell, path, text):
     assert shell(f"flo kv json-get user:1 --path '{path}'") == (0, f"{text}\n", "")
-    assert shell(f"flo kv json-get user:1 -p '{path}' -o raw").out == f"{text}\n"
-    assert json.loads(shell(f"flo kv json-get user:1 -p '{path}' -o json").out) == {
+    assert shell(f"flo kv json-get user:1 --path '{path}' -o raw").out == f"{text}\n"
+    assert json.loads(shell(f"flo kv json-get user:1 --path '{path}' -o json").out) == {
         "key": "user:1",
         "path": path,
         "value": json.loads(text),
@@ -35,7 +35,7 @@ def test_without_a_path_it_is_all_of_it(shell):
 
 @pytest.mark.usefixtures("user")
 def test_what_is_not_there_is_not_found(shell):
-    printed = shell("flo kv json-get user:1 -p '$.age'")
+    printed = shell("flo kv json-get user:1 --path '$.age'")
 
     assert printed.code == 1
     assert "[path_not_found]" in printed.err
@@ -43,7 +43,7 @@ def test_what_is_not_there_is_not_found(shell):
 
 @pytest.mark.usefixtures("user")
 def test_a_path_that_is_none_is_refused(shell):
-    printed = shell("flo kv json-get user:1 -p name")
+    printed = shell("flo kv json-get user:1 --path name")
 
     assert printed.code == 3
     assert "[invalid_path]" in printed.err
@@ -52,7 +52,7 @@ def test_a_path_that_is_none_is_refused(shell):
 def test_a_document_is_set_and_changed(shell, client):
     assert shell("""flo kv json-set user:2 '{"name":"Bob"}'""") == (0, "OK\n", "")
     assert shell("""flo kv json-set user:2 '"Bobby"' --path '$.name'""").code == 0
-    assert shell("flo kv json-set user:2 null -p '$.boss'").code == 0
+    assert shell("flo kv json-set user:2 null --path '$.boss'").code == 0
 
     assert client.kv.get_json("user:2") == {"name": "Bobby", "boss": None}
 
@@ -69,12 +69,14 @@ def test_a_part_of_a_document_is_deleted(shell, client):
 def test_a_document_may_be_changed_only_if_it_has_one_version(shell, client):
     version = client.kv.get("user:1").version
 
-    assert shell(f"flo kv json-set user:1 1 -p '$.a' --cas {version + 1}").code == 3
-    assert json.loads(shell(f"flo kv json-set user:1 1 -p '$.a' --cas {version} -o json").out) == {
+    assert shell(f"flo kv json-set user:1 1 --path '$.a' --cas {version + 1}").code == 3
+    assert json.loads(
+        shell(f"flo kv json-set user:1 1 --path '$.a' --cas {version} -o json").out
+    ) == {
         "key": "user:1",
         "version": version + 1,
     }
-    assert shell(f"flo kv json-del user:1 -p '$.a' --cas {version}").code == 3
+    assert shell(f"flo kv json-del user:1 --path '$.a' --cas {version}").code == 3
 
 
 @pytest.mark.parametrize("text", ["Bob", "{", ""])

@@ -96,7 +96,7 @@ def test_a_record_goes_to_its_partition(shell, client):
 
 
 def test_a_partition_that_is_not_there_is_refused(shell):
-    printed = shell("flo stream append orders a -p 1")
+    printed = shell("flo stream append orders a --partition 1")
 
     assert printed.code == 3
     assert "expected partition from 0 to 0, got 1" in printed.err

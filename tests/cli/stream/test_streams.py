@@ -39,7 +39,7 @@ def test_a_session_with_a_stream(shell, monkeypatch):
 
 
 def test_every_setting_of_a_stream_has_a_flag(shell, client):
-    shell("flo stream create orders -p 4 --retention 1.5 --maxlen 1000 --maxbytes 2000")
+    shell("flo stream create orders --partitions 4 --retention 1.5 --maxlen 1000 --maxbytes 2000")
 
     view = client.streams.info("orders")
     assert view.partitions == 4

@@ -52,7 +52,7 @@ def test_a_run_is_started_with_an_input_of_its_own(shell, order, tmp_path, monke
     shell(f"flo workflow start order @{tmp_path}/order.json")
     shell("flo workflow run order -")
     shell("flo workflow start order")
-    shell("flo workflow start order 'no json'")
+    shell("flo workflow start order --raw 'no json'")
 
     inputs = [line_of(shell, f"wfrun-{number}")["input"] for number in (1, 2, 3, 4)]
     assert inputs == [{"amount": 1}, {"amount": 2}, {}, "no json"]
@@ -64,6 +64,7 @@ def test_a_start_in_json_and_raw(shell, order):
         "duplicate": False,
         "status": None,
         "hint": None,
+        "warnings": [],
     }
     assert shell("flo workflow start order -o raw").out == "wfrun-2\n"
 
@@ -74,7 +75,13 @@ def test_the_same_idempotency_key_is_the_same_run(shell, order):
 
     assert again.out == "Started workflow run: wfrun-1 (the same run: this key is known)\n"
     shown = json.loads(shell("flo workflow start order -k order-123 --format json").out)
-    known = {"run_id": "wfrun-1", "duplicate": True, "status": "waiting", "hint": None}
+    known = {
+        "run_id": "wfrun-1",
+        "duplicate": True,
+        "status": "waiting",
+        "hint": None,
+        "warnings": [],
+    }
     assert shown == known
     assert len(order.workflows.runs().items) == 1
 
@@ -168,7 +175,8 @@ def test_a_signal_of_another_type_moves_nothing(shell, begun):
 def test_a_signal_in_json_and_raw(shell, begun):
     shown = json.loads(shell("flo workflow signal wfrun-1 -t other --format json").out)
 
-    assert shown == {"run_id": "wfrun-1", "type": "other"}
+    assert (shown["run_id"], shown["type"]) == ("wfrun-1", "other")
+    assert "waits for a signal of type 'other'" in shown["warning"]
     assert shell("flo workflow signal wfrun-1 -t other -o raw").out == "wfrun-1\n"
 
 

@@ -11,8 +11,10 @@ from cli.servers import ORDER, WAITS_FOR_EVER, charge
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """Where the shell is, with a definition in it."""
+def folder(tmp_path, monkeypatch, client):
+    """Where the shell is, with a definition in it whose actions are there."""
+    for name in ("charge", "ship"):
+        client.actions.register(name)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "order.yaml").write_text(ORDER)
     return tmp_path

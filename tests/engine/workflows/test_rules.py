@@ -6,6 +6,7 @@ import pytest
 
 from flo.engine.workflows.events import WorkflowAdmitted, WorkflowCreated, WorkflowStarted
 from flo.engine.workflows.records import Origin
+from flo.model.actions import RegisterAction
 from flo.model.base import Nothing
 from flo.model.errors import Conflict, Invalid, NotFound, TooLarge
 from flo.model.workflows import (
@@ -35,7 +36,9 @@ def text(version="1", action="check", more="", name="order"):
 
 class TestDeploying:
     def test_a_definition_is_deployed_as_it_was_understood(self):
-        decision = WorkflowHarness().execute(CreateWorkflow(text=text()))
+        harness = WorkflowHarness()
+        harness.execute(RegisterAction(name="check"))
+        decision = harness.execute(CreateWorkflow(text=text()))
 
         digest = sha256(text().encode()).hexdigest()
         assert decision.reply == WorkflowDeployed(

@@ -80,7 +80,7 @@ def test_a_good_document_is_accepted_in_silence(text):
 def test_every_code_is_shown_by_a_document():
     shown = {code for _, code in (*CASES.values(), *test_refusals.CASES.values())}
 
-    assert set(CODES) - shown == set()
+    assert set(CODES) - shown == {"E211"}  # that is said by a server, which knows its actions
 
 
 def test_a_wrong_turn_does_not_lead_to_warnings_about_the_rest():

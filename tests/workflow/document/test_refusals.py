@@ -254,7 +254,7 @@ plans:
         (RUN + "  retry: {max_attempts: 010}\n" + ENDS, "write 10, without quotes and without leading zeros"),
         (RUN + "  transitions: {success: a, 404: b}\n", 'write it in quotes: "404"'),
         (HEAD + "start:\n  run: @actions/a\n", 'put it in quotes: "@…"'),
-        (SMALL + "zzzz: 1\n", "known are name, version, start, steps, description, idempotency, terminals, plans, schedule, trigger, concurrency, searchAttributes, output, limits"),
+        (SMALL + "zzzz: 1\n", "known are name, version, start, steps, description, idempotency, terminals, plans, schedule, trigger, concurrency, searchAttributes, output, limits, actionWaitMs"),
     ],
 )  # fmt: skip
 def test_a_hint_says_what_would_help(text, hint):

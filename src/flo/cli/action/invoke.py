@@ -8,6 +8,7 @@ from flo.cli.app.derive import operation_command
 from flo.cli.app.options import Format, GlobalSettings
 from flo.cli.app.output import lines, payload_text, show
 from flo.cli.app.parameters import Argument, Flag
+from flo.cli.app.payload import JSON_UNLESS_RAW, raw_flag
 from flo.cli.app.say import say
 from flo.cli.app.waiting import status_line
 from flo.model.errors import Unavailable
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
     "invoke",
     Invoke,
     Argument("action", "NAME"),
-    Argument("input"),
-    Flag("priority", "-p"),
+    Argument("input", type=JSON_UNLESS_RAW),
+    raw_flag(),
+    "priority",
     "delay_ms",
     Flag("idempotency_key", "-k", metavar="KEY"),
     Flag("labels", "-l"),
@@ -53,7 +55,7 @@ def invoke(
 ) -> None:
     """Queue a run of the action NAME.
 
-    INPUT is any text, usually JSON; `-` reads it from stdin, `@file` from a file.
+    INPUT is JSON, or anything with --raw; `-` reads it from stdin, `@file` from a file.
     """
     if timeout_s is not None and not wait:
         raise click.UsageError("--timeout says how long to wait, and so needs --wait")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from flo.cli.app.options import GlobalOption, global_options
+from flo.cli.app.options import RAW_FLAG, RAW_KEY, GlobalOption, global_options
 from flo.model.errors import FloError
 
 _RANGES = (
@@ -43,6 +43,10 @@ class FloCommand(click.Command):
         self.aliases = aliases
         if takes_global_flags:
             self.params += global_options(self.params)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[RAW_KEY] = RAW_FLAG in args  # known before any payload is read, wherever it stands
+        return super().parse_args(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         _write_options(self, ctx, formatter)

@@ -101,6 +101,7 @@ def plain_command(
     json: Paths | Callable[[R], object] | None = None,
     also: Mapping[str, object] | None = None,
     asks: str | None = None,
+    warns: Callable[[R], Sequence[str]] = lambda reply: (),
     examples: Sequence[str],
     aliases: Sequence[str] = (),
     help: str | None = None,
@@ -109,8 +110,8 @@ def plain_command(
     """A command that connects, calls one operation and shows the reply.
 
     `raw` is the first argument unless said otherwise. `json` is the reply; where that says nothing,
-    it is the arguments, and `also` beside them. `asks` is what has to be confirmed. `help` is that
-    of the operation, and `more` a paragraph below it.
+    it is the arguments, and `also` beside them. `asks` is what has to be confirmed, `warns` what is
+    said on stderr. `help` is that of the operation, and `more` a paragraph below it.
     """
     help = help or summary_of(message, "Show")
     if asks is not None:
@@ -123,13 +124,16 @@ def plain_command(
     def call(settings: GlobalSettings, sent: Any, force: bool = False) -> None:
         if asks is not None:
             confirm(asks.format_map(msgspec.structs.asdict(sent)), force)
-        exchange = Exchange(sent, settings.call(sent))
+        reply = settings.call(sent)
+        exchange = Exchange(sent, reply)
         show(
             settings.format,
             exchange.value(shown, also or {}),
             text=exchange.text(text),
             raw=exchange.text(first if raw is None else raw),
         )
+        for warning in warns(reply):
+            say(f"Warning: {warning}", err=True)
 
     arguments = [one.name for one in call.params if isinstance(one, click.Argument) and one.name]
     first = f"{{{arguments[0]}}}" if arguments else ""

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 HOST_DEFAULT = "127.0.0.1"
 PORT_DEFAULT = 9000
+RAW_FLAG = "--raw"
+"""A payload is sent as it is."""
+RAW_KEY = "flo.cli.raw"
 
 
 class Format(StrEnum):

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
+from flo.cli.app.options import RAW_FLAG, RAW_KEY
 from flo.model.declare.fields import Range
 from flo.model.ids import Labels
 
@@ -59,6 +60,37 @@ def read_json(text: str) -> bytes:
     return payload
 
 
+class JsonUnlessRaw(click.ParamType[bytes]):
+    """A payload that is JSON, unless --raw says that it is text or bytes."""
+
+    name = "payload"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> bytes:
+        if not isinstance(value, str):
+            assert isinstance(value, bytes)
+            return value
+        payload = read_payload(value)
+        is_raw = ctx is not None and ctx.meta.get(RAW_KEY, False)
+        if is_raw or not payload:
+            return payload
+        try:
+            msgspec.json.decode(payload)
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+            self.fail(f"expected JSON: {error}; to send it as it is, add --raw", param, ctx)
+        return payload
+
+
+def raw_flag() -> click.Option:
+    return click.Option(
+        [RAW_FLAG],
+        is_flag=True,
+        expose_value=False,
+        help="Send it as it is, also if it is no JSON.",
+    )
+
+
 class ReadFrom(click.ParamType[T]):
     """A value that is read from what was typed; its reader gets the name of the flag too."""
 
@@ -90,6 +122,7 @@ class Seconds(click.FloatRange):
 
 
 PAYLOAD = ReadFrom(lambda text, flag: read_payload(text), "payload")
+JSON_UNLESS_RAW = JsonUnlessRaw()
 JSON = ReadFrom(lambda text, flag: read_json(text), "json")
 LABELS = ReadFrom(lambda text, flag: read_labels(text), "json")
 OBJECT = ReadFrom(read_object, "file|json")

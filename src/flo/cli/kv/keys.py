@@ -89,7 +89,7 @@ def delete(settings: GlobalSettings, command: DeleteKey) -> None:
 @operation_command(
     "list",
     ScanKeys,
-    Flag("prefix", "-p"),
+    "prefix",
     Flag("with_values", "--values"),
     *page_options(LIMIT_DEFAULT),
     examples=["flo kv list --prefix user:", "flo kv list --values --format json"],

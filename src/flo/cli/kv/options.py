@@ -15,7 +15,7 @@ TRANSACTION = Either(
     "transaction", "-t", "--txn", argument="NUMBER", metavar="NUMBER", type=click.IntRange(min=1)
 )
 VERSION_FLAG = Flag("if_version", "--cas", type=click.IntRange(min=0), metavar="VERSION")
-PATH_FLAG = Flag("path", "-p", metavar="PATH")
+PATH_FLAG = Flag("path", metavar="PATH")
 TTL_FLAG = Flag(
     "ttl_ms",
     "--ttl",

@@ -59,9 +59,7 @@ class Total:
     multiple=True,
     help="Headers of each record, as k=v,k=v or as a JSON object; may be repeated.",
 )
-@click.option(
-    "-p", "--partition", type=click.IntRange(min=0), metavar="N", help="The partition to use."
-)
+@click.option("--partition", type=click.IntRange(min=0), metavar="N", help="The partition to use.")
 @click.option(
     "-k", "--partition-key", "key", metavar="KEY", help="What stays together, and in order."
 )

@@ -74,7 +74,7 @@ BOUNDS = (
     "create",
     CreateStream,
     "stream",
-    Flag("partitions", "-p"),
+    "partitions",
     *BOUNDS,
     examples=[
         "flo stream create payments",

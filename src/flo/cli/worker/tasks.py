@@ -6,6 +6,7 @@ from flo.cli.app.derive import operation_command, plain_command
 from flo.cli.app.options import GlobalSettings
 from flo.cli.app.output import lines, payload_text, show, time_text
 from flo.cli.app.parameters import Argument, Flag, number_type
+from flo.cli.app.payload import JSON_UNLESS_RAW, raw_flag
 from flo.cli.app.say import say
 from flo.model.ids import ActionName, parse_run_id
 from flo.model.runs import Claim, Complete, Fail, Task, Touch
@@ -86,8 +87,10 @@ complete = plain_command(
         "output",
         "--result",
         metavar="RESULT",
-        help="Any text, usually JSON; - is stdin, @ a file.",
+        type=JSON_UNLESS_RAW,
+        help="JSON, or anything with --raw; - is stdin, @ a file.",
     ),
+    raw_flag(),
     Flag("outcome", metavar="NAME"),
     text="OK",
     raw="{reply.status}",

@@ -4,7 +4,7 @@ from flo.cli.app.derive import list_command, plain_command
 from flo.cli.app.explanation import explanation_text
 from flo.cli.app.output import Columns, time_text
 from flo.cli.app.parameters import Argument, Either, Flag
-from flo.cli.app.payload import ReadFrom
+from flo.cli.app.payload import JSON_UNLESS_RAW, ReadFrom, raw_flag
 from flo.cli.workflow.options import VERSION, read_since
 from flo.cli.workflow.progress import history, status, steps
 from flo.client.handles.results import ENDED
@@ -48,12 +48,14 @@ RUN_COMMANDS = (
         "start",
         StartWorkflow,
         "name",
-        Argument("input"),
+        Argument("input", type=JSON_UNLESS_RAW),
+        raw_flag(),
         VERSION,
         Flag("idempotency_key", "-k", metavar="KEY"),
         Flag("run_id", "-r", metavar="ID"),
         "subject",
         text=_started_text,
+        warns=lambda begun: begun.warnings,
         raw="{reply.run_id}",
         examples=[
             'flo workflow start process-order \'{"order_id": "ORD-123", "amount": 99.99}\'',
@@ -63,7 +65,8 @@ RUN_COMMANDS = (
             "flo workflow start process-order --run-id order-123",
         ],
         aliases=["run"],
-        more="INPUT is usually JSON, {} if left out; `-` reads it from stdin, `@file` from a file.",
+        more="INPUT is JSON, {} if left out, or anything with --raw; `-` reads it from stdin, `@file` "
+        "from a file.",
     ),
     plain_command(
         "signal",
@@ -71,18 +74,20 @@ RUN_COMMANDS = (
         "run_id",
         Either(
             "payload",
-            "-p",
             metavar="PAYLOAD",
+            type=JSON_UNLESS_RAW,
             error="give the payload once: as an argument, or with --payload",
         ),
+        raw_flag(),
         Flag("type", "-t", metavar="TYPE"),
         text="Signal {type!r} sent to workflow {run_id}",
-        json=["run_id", "type"],
+        json=["run_id", "type", "reply.warning"],
+        warns=lambda sent: [sent.warning] if sent.warning is not None else [],
         examples=[
             'flo workflow signal wfrun-1 --type approval \'{"decision": "approved"}\'',
             "flo workflow signal wfrun-1 --type approval --payload @decision.json",
         ],
-        more="PAYLOAD is usually JSON; `-` reads it from stdin, `@file` from a file.",
+        more="PAYLOAD is JSON, or anything with --raw; `-` reads it from stdin, `@file` from a file.",
     ),
     status,
     history,
@@ -153,7 +158,8 @@ RUN_COMMANDS = (
         RerunWorkflow,
         "run_id",
         Flag("step", "--from", metavar="STEP"),
-        Flag("input", metavar="INPUT"),
+        Flag("input", metavar="INPUT", type=JSON_UNLESS_RAW),
+        raw_flag(),
         VERSION,
         text="Started workflow run: {reply.run_id} (repeats {run_id})",
         raw="{reply.run_id}",

@@ -2,7 +2,7 @@
 
 # ruff: noqa: ASYNC109 -- here a timeout is the server's business too
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from flo.client.handles.results import ENDED, decoded_output
@@ -12,6 +12,7 @@ from flo.model.executions.steps import CallView
 from flo.model.ids import RunId
 from flo.model.workflows import (
     Explanation,
+    SignalSent,
     WorkflowRunView,
     WorkflowStatus,
 )
@@ -51,14 +52,25 @@ class WorkflowUnsuccessful(FloError):
 
 
 class WorkflowHandle:
-    """What a start gives back. `duplicate` says that the idempotency key was known already."""
+    """What a start gives back.
 
-    __slots__ = ("_workflows", "duplicate", "run_id")
+    `duplicate` says that the idempotency key was known already; `warnings` what will probably go
+    wrong, as a step whose action is not registered.
+    """
 
-    def __init__(self, workflows: "Workflows", run_id: RunId, duplicate: bool = False) -> None:
+    __slots__ = ("_workflows", "duplicate", "run_id", "warnings")
+
+    def __init__(
+        self,
+        workflows: "Workflows",
+        run_id: RunId,
+        duplicate: bool = False,
+        warnings: Sequence[str] = (),
+    ) -> None:
         self._workflows = workflows
         self.run_id = run_id
         self.duplicate = duplicate
+        self.warnings = tuple(warnings)
 
     def __str__(self) -> str:
         return self.run_id
@@ -79,8 +91,8 @@ class WorkflowHandle:
     async def result(self, type: Any = Any, timeout: float | None = None) -> Any:
         return await self._workflows.result(self.run_id, type, timeout)
 
-    async def signal(self, type: str, payload: Any = None) -> None:
-        await self._workflows.signal(self.run_id, type, payload)
+    async def signal(self, type: str, payload: Any = None) -> SignalSent:
+        return await self._workflows.signal(self.run_id, type, payload)
 
     async def cancel(self, reason: str = "") -> None:
         await self._workflows.cancel(self.run_id, reason)

@@ -13,14 +13,16 @@ from flo.engine.plans.explain import causes_of_plan
 from flo.engine.plans.monitors import monitor_key
 from flo.engine.runs.explain.causes import HOLDERS_SHOWN_MAX, causes_of
 from flo.engine.state import Space, State
+from flo.engine.workflows.advance.registration import awaited_action
 from flo.engine.workflows.execution import COMPENSATION, Execution
 from flo.engine.workflows.lists.live import status_of
 from flo.engine.workflows.lookups import ended_workflow
 from flo.engine.workflows.queries import wait_view
 from flo.engine.workflows.records import AWAITED_PIPELINE, Branch, WorkflowRecord
 from flo.engine.workflows.rules import not_found
+from flo.engine.workflows.warn.signals import awaited_types, signal_warning, untaken_signals
 from flo.model.explain import Cause, CauseCode, since_when
-from flo.model.ids import Namespace
+from flo.model.ids import ActionName, Namespace
 from flo.model.storage.since import Since
 from flo.model.workflows import BranchPhase, ExplainWorkflow, Explanation, WaitView, WorkflowStatus
 from flo.workflow.plan.progress import BREAKER_OPEN
@@ -151,6 +153,19 @@ def _under_way(
     if not (execution.branches or execution.paused or execution.ending) and execution.admitted:
         yield _beginning(execution)
     yield from _of_workflow(state.space(namespace), execution)
+    yield from _untaken(execution)
+
+
+def _untaken(execution: Execution) -> Iterator[Cause]:
+    """Signals that came, and that no step will take."""
+    for kind in untaken_signals(execution):
+        warning = signal_warning(execution.definition, kind) or ""
+        yield Cause(
+            code=CauseCode.SIGNAL_UNTAKEN,
+            text=f"{warning[:1].upper()}{warning[1:]}.",
+            since_at_ms=min(one.at_ms for one in execution.signals if one.type == kind),
+            facts={"signal": kind, "awaited": awaited_types(execution.definition)},
+        )
 
 
 def _of_workflow(space: Space, execution: Execution) -> Iterator[Cause]:
@@ -190,6 +205,8 @@ def _causes_of_wait(
     if wait.phase is BranchPhase.ACTION and run is not None:
         for cause in causes_of(state, namespace, run, context):
             yield _of_awaited(wait, cause)
+    elif (action := awaited_action(state.space(namespace), execution, wait.branch)) is not None:
+        yield _unregistered(wait, branch, action)
     else:
         yield _waits(execution, wait, branch)
     step = execution.step(wait.branch)
@@ -197,6 +214,18 @@ def _causes_of_wait(
         key = monitor_key(namespace, execution, step.run.name)
         for cause in causes_of_plan(state.space(namespace), key, branch.since, context):
             yield replace(cause, facts={**cause.facts, **_place(wait)})
+
+
+def _unregistered(wait: WaitView, branch: Branch, action: ActionName) -> Cause:
+    return Cause(
+        code=CauseCode.ACTION_NOT_REGISTERED,
+        text=f"{_where(wait)} waits for action {action!r} to be registered.",
+        since_at_ms=branch.began_at_ms,
+        since_position=branch.since.position if branch.since is not None else None,
+        next_at_ms=wait.until_ms,
+        advice=[f"flo action register {action}"],
+        facts={**_place(wait), "action": action},
+    )
 
 
 def _of_awaited(wait: WaitView, cause: Cause) -> Cause:

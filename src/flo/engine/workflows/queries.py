@@ -31,6 +31,7 @@ from flo.engine.workflows.lookups import (
 )
 from flo.engine.workflows.records import HistoryEntry, StepResult, WorkflowRecord, WorkflowSummary
 from flo.engine.workflows.rules import named_version, not_found
+from flo.engine.workflows.warn.actions import problems_of_actions
 from flo.model.errors import Conflict, NotFound
 from flo.model.executions.definitions import GetDefinition
 from flo.model.executions.history import GetHistory, HistoryPage, HistoryView
@@ -63,11 +64,12 @@ from flo.workflow.steps import SignalStep
 def validate(state: State, query: ValidateWorkflow, context: Context) -> Validated:
     reading = reading_of(query.text)
     definition, problems = strictly(reading) if query.strict else reading
+    missing = problems_of_actions(state.space(query.namespace), definition, query.text)
     return Validated(
         valid=definition is not None,
         name=definition.name if definition is not None else None,
         version=definition.version if definition is not None else None,
-        problems=msgspec.to_builtins(list(problems)),
+        problems=msgspec.to_builtins([*problems, *missing]),
     )
 
 

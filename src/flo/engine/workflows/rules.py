@@ -44,6 +44,8 @@ from flo.engine.workflows.execution import HISTORY_PART_LENGTH, Execution
 from flo.engine.workflows.lookups import ended_workflow, known_status, workflow_with_key
 from flo.engine.workflows.records import Origin, Signal, WorkflowRun
 from flo.engine.workflows.starts import attributes, limit_key_of
+from flo.engine.workflows.warn.actions import problems_of_actions, start_warnings
+from flo.engine.workflows.warn.signals import signal_warning
 from flo.model.base import Event, Nothing
 from flo.model.blocks.names import JOB_PREFIX
 from flo.model.errors import (
@@ -74,6 +76,7 @@ from flo.model.workflows import (
     PauseWorkflow,
     RerunWorkflow,
     ResumeWorkflow,
+    SignalSent,
     SignalWorkflow,
     StartWorkflow,
     StepName,
@@ -94,7 +97,8 @@ def decide_create(state: State, command: CreateWorkflow, context: Context) -> De
         raise TooLarge(f"expected a text of at most {TEXT_LENGTH_MAX} characters")
     reading = reading_of(command.text)
     definition, problems = strictly(reading) if command.strict else reading
-    found: list[dict[str, Any]] = msgspec.to_builtins(list(problems))
+    missing = problems_of_actions(state.space(command.namespace), definition, command.text)
+    found: list[dict[str, Any]] = msgspec.to_builtins([*problems, *missing])
     if definition is None:
         first = next(one for one in problems if one.severity == "error")
         raise Invalid(one_line(first), code="invalid_workflow", details={"problems": found})
@@ -182,7 +186,8 @@ def decide_start(state: State, command: StartWorkflow, context: Context) -> Deci
         trace=command.trace,
     )
     started = WorkflowStarted(namespace=command.namespace, run=run)
-    return Decision(WorkflowBegun(run_id=run.run_id), (started,))
+    warnings = start_warnings(space, deployed.definition)
+    return Decision(WorkflowBegun(run_id=run.run_id, warnings=warnings), (started,))
 
 
 def decide_signal(state: State, command: SignalWorkflow, context: Context) -> Decision:
@@ -194,7 +199,8 @@ def decide_signal(state: State, command: SignalWorkflow, context: Context) -> De
         )
     signal = Signal(type=command.type, payload=command.payload, at_ms=context.now_ms)
     received = SignalReceived(namespace=command.namespace, run_id=command.run_id, signal=signal)
-    return Decision(Nothing(), (received,))
+    warning = signal_warning(execution.definition, command.type)
+    return Decision(SignalSent(warning=warning), (received,))
 
 
 def decide_cancel(state: State, command: CancelWorkflow, context: Context) -> Decision:

@@ -47,6 +47,7 @@ CODES: Final[dict[str, str]] = {
     "E208": "a template is not well-formed",
     "E209": "a path may be missing on some way to where it is used",
     "E210": "an action can time out, and nothing says where that leads",
+    "E211": "an action is not registered (a server says so)",
     "E301": "a step is unreachable",
     "E302": "a terminal is unreachable",
     "E303": "no terminal can be reached from a step",

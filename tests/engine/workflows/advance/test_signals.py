@@ -3,10 +3,9 @@
 import pytest
 
 from flo.engine.workflows.events import SignalMatched, SignalReceived, SignalTimedOut
-from flo.model.base import Nothing
 from flo.model.errors import Conflict, NotFound, TooLarge
 from flo.model.ids import DURATION_MS_MAX
-from flo.model.workflows import SIGNALS_KEPT_MAX, SignalWorkflow
+from flo.model.workflows import SIGNALS_KEPT_MAX, SignalSent, SignalWorkflow
 from flo.testing.clock import NOON_MS
 from flows import document, events_of, one_step, workflow_harness
 
@@ -25,7 +24,7 @@ def test_a_signal_that_is_waited_for_moves_the_run_and_is_the_output_of_its_step
 
     decision = harness.signal("wfrun-1", "approval", {"by": "m"})
 
-    assert decision.reply == Nothing()
+    assert decision.reply == SignalSent()
     received, matched = decision.events[:2]
     assert isinstance(received, SignalReceived)
     assert isinstance(matched, SignalMatched)

@@ -116,7 +116,7 @@ async def test_a_schedule_is_run_now_and_its_times_stay(sweep):
     _, before = await sweep.get("/schedules/sweep")
     started = await sweep.post("/schedules/sweep/run-now")
     _, after = await sweep.get("/schedules/sweep")
-    begun = {"run_id": "wfrun-1", "duplicate": False, "status": None, "hint": None}
+    begun = {"run_id": "wfrun-1", "duplicate": False, "status": None, "hint": None, "warnings": []}
     assert started == (202, begun)
     assert after["times"] == before["times"]
 

@@ -70,6 +70,9 @@ DEPLOYED = {
 
 
 async def deploy(http, text=ORDER, path="/workflows", **options):
+    """Deploy a definition whose actions are there."""
+    for name in ("charge", "pay"):
+        await http.post("/actions", {"name": name})
     return await http.ask("POST", path, content=text.encode(), **options)
 
 
@@ -97,6 +100,7 @@ async def test_the_text_may_be_json(http):
 
 
 async def test_the_text_may_stand_within_json(http):
+    await http.post("/actions", {"name": "charge"})
     assert await http.post("/workflows", {"text": ORDER}) == (201, DEPLOYED)
     assert await deploy(http) == (200, {**DEPLOYED, "created": False})
 

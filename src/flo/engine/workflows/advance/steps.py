@@ -24,6 +24,7 @@ from flo.engine.workflows.advance.moves import (
     Moves,
     failure,
 )
+from flo.engine.workflows.advance.registration import next_look_at_ms
 from flo.engine.workflows.advance.scope import mapped
 from flo.engine.workflows.advance.targets import call
 from flo.engine.workflows.advance.waits import begin_signal, begin_sleep
@@ -118,6 +119,11 @@ def end_attempt(advance: Advance, move: EndAttempt) -> Moves:
     execution = advance.execution
     if outcome == PENDING and (poll := _poll_of(execution, branch)) is not None:
         return _poll_again(advance, move, poll)
+    if outcome == TARGET_NOT_FOUND:
+        at_ms = next_look_at_ms(execution, branch, advance.now_ms)
+        if at_ms is not None:
+            now = execution.branches[branch]
+            return (advance.held(branch, replace(now, phase=BranchPhase.POLL, until_ms=at_ms)),)
     may_retry = outcome in RETRIED and (error is None or error.retryable)
     if may_retry and (retry := _retry_of(execution, branch)) is not None:
         now, rng = execution.branches[branch], advance.context.rng

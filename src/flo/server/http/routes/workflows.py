@@ -198,10 +198,14 @@ async def create_workflow(
     responses=refusals(413),
 )
 async def validate_workflow(
-    gateway: NamedDependency[EngineGateway], request: FloRequest, strict: StrictQuery = False
+    gateway: NamedDependency[EngineGateway],
+    request: FloRequest,
+    strict: StrictQuery = False,
+    namespace: NamespaceQuery = NAMESPACE_DEFAULT,
 ) -> ValidatedJson:
     """What is wrong with a definition, and what might be; nothing is deployed."""
-    query = ValidateWorkflow(text=await _text_of(request), strict=strict)
+    text = await _text_of(request)
+    query = ValidateWorkflow(text=text, strict=strict, namespace=namespace)
     return msgspec.convert(asdict(await gateway.ask(query)), ValidatedJson)
 
 

@@ -1,0 +1,1 @@
+"""What is allowed, and is probably not meant: said where it is done."""
