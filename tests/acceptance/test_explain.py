@@ -207,6 +207,18 @@ async def a_signal(flo: Flo) -> tuple[str, Codes]:
     return await started(flo, "of-signal", step), ["waiting_for_signal"]
 
 
+async def a_signal_nobody_takes(flo: Flo) -> tuple[str, Codes]:
+    step = "{waitForSignal: {type: yes}, transitions: {success: flo.Completed}}"
+    run_id = await started(flo, "of-signals", step)
+    await flo.workflows.signal(run_id, "yess")
+    return run_id, ["waiting_for_signal", "signal_untaken"]
+
+
+async def an_action_to_come(flo: Flo) -> tuple[str, Codes]:
+    step = f'{{run: "@actions/to-come", {DONE}}}'
+    return await started(flo, "early", step, "actionWaitMs: 1h\n"), ["action_not_registered"]
+
+
 async def a_sleep(flo: Flo) -> tuple[str, Codes]:
     step = "{sleep: 1h, transitions: {success: flo.Completed}}"
     return await started(flo, "of-sleep", step), ["sleeping"]
@@ -323,6 +335,8 @@ async def performed(
 WORKFLOWS: list[Scene] = [
     an_action,
     a_signal,
+    a_signal_nobody_takes,
+    an_action_to_come,
     a_sleep,
     a_child,
     a_pause,

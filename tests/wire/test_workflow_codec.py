@@ -186,7 +186,7 @@ def test_an_answer_arrives_as_it_was_given(name, answers):
     [
         ("create_workflow", {}, "`text`"),
         ("create_workflow", {"text": b"bytes"}, "$.text"),
-        ("validate_workflow", {"text": "", "namespace": "prod"}, "`namespace`"),
+        ("validate_workflow", {"text": "", "name": "order"}, "`name`"),
         ("start_workflow", {"name": "order", "input": "text"}, "$.input"),
         ("signal_workflow", {"run_id": "wfrun-1"}, "`type`"),
         ("rerun_workflow", {"run_id": "wfrun-1", "step": 7}, "$.step"),

@@ -193,6 +193,8 @@ class Server:
             listener.workers.expect(expected_workers(self.shard.state))
         if config.http_port != DOOR_SHUT or config.metrics_port != DOOR_SHUT:
             await self._open_http(router, metrics, counts, budget, started_at_ms)
+        if listener is not None:
+            listener.http_url = self.http_url
         if not _is_loopback(config.host):
             _logger.warning(
                 "open_to_the_network",

@@ -22,6 +22,7 @@ from flo.wire.codec import (
 )
 from flo.wire.frame import FRAME_LENGTH_MAX, FrameReader
 from flo.wire.opcodes import HELLO, PROTOCOL_VERSION, Form, Hello, Welcome
+from flo.wire.strangers import check_answer
 
 Answered: TypeAlias = tuple[int, list[Answer] | FloError]
 
@@ -80,6 +81,7 @@ class ClientEnd:
         self._frames = FrameReader()
         self._last_id = 0
         self._in_flight: dict[int, Form] = {}
+        self._has_heard = False
 
     def hello(self) -> tuple[int, bytes]:
         hello = Hello(
@@ -101,6 +103,9 @@ class ClientEnd:
         self._in_flight.pop(request_id, None)
 
     def receive(self, data: bytes) -> Iterator[Answered]:
+        if not self._has_heard:
+            check_answer(data)
+            self._has_heard = True
         self._frames.receive(data)
         while (frame := self._frames.next_frame()) is not None:
             reply = decode_reply(frame)

@@ -31,17 +31,17 @@ def test_without_an_input_it_is_empty(invoke):
 def test_a_dash_reads_stdin(invoke, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\x00\xff")))
 
-    assert invoke("-") == b"\x00\xff"
+    assert invoke("- --raw") == b"\x00\xff"
 
 
 def test_an_at_sign_reads_a_file(invoke, tmp_path):
     (tmp_path / "input.bin").write_bytes(b"\x00\xff")
 
-    assert invoke(f"@{tmp_path}/input.bin") == b"\x00\xff"
+    assert invoke(f"@{tmp_path}/input.bin --raw") == b"\x00\xff"
 
 
 def test_bytes_that_are_no_text_pass_as_they_are(invoke):
-    assert invoke("\udcff\udcfe") == b"\xff\xfe"
+    assert invoke("\udcff\udcfe --raw") == b"\xff\xfe"
 
 
 def test_a_file_that_cannot_be_read_is_a_wrong_line(shell, tmp_path):

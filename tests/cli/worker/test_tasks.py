@@ -122,7 +122,7 @@ def test_a_result_may_come_from_a_file_with_a_name_for_its_outcome(shell, client
 
     printed = shell(
         f"flo worker complete {task} -w worker-1 -a process-order"
-        f" --result @{tmp_path}/result.bin --outcome approved --attempt 1 --format json"
+        f" --result @{tmp_path}/result.bin --raw --outcome approved --attempt 1 --format json"
     )
 
     assert json.loads(printed.out) == {"run_id": task, "status": "completed"}

@@ -184,7 +184,10 @@ def test_a_signal_in_json_and_raw(shell, begun):
     ("flags", "problem"),
     [
         ("", "Missing option '-t' / '--type'"),
-        ("-t approval '{}' -p '{}'", "give the payload once: as an argument, or with --payload"),
+        (
+            "-t approval '{}' --payload '{}'",
+            "give the payload once: as an argument, or with --payload",
+        ),
         ("-t approval @none.json", "cannot read 'none.json'"),
     ],
 )

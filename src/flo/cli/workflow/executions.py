@@ -65,8 +65,8 @@ RUN_COMMANDS = (
             "flo workflow start process-order --run-id order-123",
         ],
         aliases=["run"],
-        more="INPUT is JSON, {} if left out, or anything with --raw; `-` reads it from stdin, `@file` "
-        "from a file.",
+        more="INPUT is JSON, {} if left out, or anything with --raw; `-` reads it from stdin, "
+        "`@file` from a file.",
     ),
     plain_command(
         "signal",
@@ -87,7 +87,8 @@ RUN_COMMANDS = (
             'flo workflow signal wfrun-1 --type approval \'{"decision": "approved"}\'',
             "flo workflow signal wfrun-1 --type approval --payload @decision.json",
         ],
-        more="PAYLOAD is JSON, or anything with --raw; `-` reads it from stdin, `@file` from a file.",
+        more="PAYLOAD is JSON, or anything with --raw; `-` reads it from stdin, `@file` from "
+        "a file.",
     ),
     status,
     history,

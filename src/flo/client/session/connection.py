@@ -135,7 +135,8 @@ class ClientConnection(asyncio.Protocol):
                 else:
                     self._answer(request_id, answers)
         except FloError as error:
-            self.abort(Unavailable(error.message, code=error.code))
+            is_final = isinstance(error, Rejected) and not self.greeted.done()
+            self.abort(error if is_final else Unavailable(error.message, code=error.code))
 
     def pause_writing(self) -> None:
         self.paused = True

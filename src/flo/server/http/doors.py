@@ -47,6 +47,7 @@ class HttpDoor(HttpListener):
         gate = BudgetGate(KeyPaths(self.app, API_PATH), budget)
         app = EdgeMiddleware(gate, metrics, hosts)
         super().__init__(app, metrics, host, port, bounds)
+        self.visitors.rpc = info.address
 
     async def stop(self) -> None:
         self._gateway.stop()

@@ -19,6 +19,8 @@ from flo.server.http.errors import error_body
 from flo.server.metrics import Metrics
 
 HEAD_LENGTH_MAX = 64 * 1024
+FRAME_START = b"\0"
+"""The first byte of the length of a frame; no request begins with it."""
 HEADER_SIGNS_LENGTH = len(": \r\n")
 
 _logger = logging.getLogger("flo.http")
@@ -41,6 +43,8 @@ class Visitors(ServerState):
         super().__init__()
         self.bounds = bounds
         self.metrics = metrics
+        self.rpc: str | None = None
+        """Where clients and workers are expected, for those who come here instead."""
         self.nobody = asyncio.Event()
         self.nobody.set()
 
@@ -71,6 +75,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._parsed_length = 0
         """Bytes of the target and the headers, also of those that follow a body in chunks."""
         self._is_in_body = False
+        self._is_new = True
+        """Whether nothing has come yet."""
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(cast(asyncio.Transport, OpenTransport(transport)))
@@ -92,6 +98,11 @@ class BoundedProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return
+        if self._is_new:
+            self._is_new = False
+            if data.startswith(FRAME_START):
+                self._refuse_frames()
+                return
         self._expect_request()
         if not self._is_in_body:
             self._head_length += len(data)
@@ -138,6 +149,14 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         self._hang_up(400, Invalid(msg, code="malformed_request"))
+
+    def _refuse_frames(self) -> None:
+        """The first bytes are those of a client or a worker."""
+        rpc = self._visitors.rpc
+        where = f"RPC is on {rpc}" if rpc is not None else "there is no RPC port"
+        details = {"rpc": rpc} if rpc is not None else {}
+        message = f"this is the HTTP port, {where}"
+        self._hang_up(400, Invalid(message, code="wrong_port", details=details))
 
     def _expect_request(self) -> None:
         if self._deadline is None:

@@ -5,6 +5,7 @@ calls. Where many wait, all that is written in one turn of the loop leaves in on
 """
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from typing import Protocol, cast
 
@@ -32,6 +33,7 @@ from flo.server.rpc.presence import WorkerConnections
 from flo.server.rpc.refusal_pace import RefusalPace
 from flo.server.rpc.silence import SilenceWatch
 from flo.server.rpc.slices import SlicedAnswers, messages_per_slice
+from flo.server.rpc.wrong_port import answer_to_stranger
 from flo.shard.clock import Clock, ScheduledCall
 from flo.shard.submission import Answer, Submission
 from flo.wire.codec import Request, encode_refusal, encode_reply
@@ -90,7 +92,9 @@ class RpcConnection(asyncio.Protocol):
         connections: "set[RpcConnection]",
         workers: WorkerConnections,
         budget: MemoryBudget | None = None,
+        http_url: Callable[[], str | None] = lambda: None,
     ) -> None:
+        self._http_url = http_url
         self._engine = engine
         self._clock = clock
         self._watcher = watcher
@@ -103,6 +107,8 @@ class RpcConnection(asyncio.Protocol):
         )
         self._transport: asyncio.Transport | None = None
         self._hello_alarm: ScheduledCall | None = None
+        self._is_new = True
+        """Whether nothing has come yet."""
         self._caller = Caller(source=Source.RPC)
         self._in_flight: dict[int, InFlight] = {}
         self._undecided_messages = 0
@@ -150,6 +156,13 @@ class RpcConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.heard()
+        if self._is_new:
+            self._is_new = False
+            answer = answer_to_stranger(data, self._http_url())
+            if answer is not None and self._transport is not None:
+                self._transport.write(answer)
+                self.close()
+                return
         self._end.frames.receive(data)
         self._read()
 

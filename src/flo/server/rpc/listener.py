@@ -33,6 +33,8 @@ class Listener:
         self._host = host
         self._port = port
         self._server: asyncio.Server | None = None
+        self.http_url: str | None = None
+        """Where the HTTP API is, for those who look for it here."""
         self._connections: set[RpcConnection] = set()
 
     @property
@@ -66,5 +68,11 @@ class Listener:
 
     def accept(self) -> RpcConnection:
         return RpcConnection(
-            self._engine, self._clock, self._watcher, self._connections, self.workers, self._budget
+            self._engine,
+            self._clock,
+            self._watcher,
+            self._connections,
+            self.workers,
+            self._budget,
+            lambda: self.http_url,
         )
