@@ -16,6 +16,7 @@ import flo.worker.actions.worker
 from cli.servers import worker_in_thread
 from flo.cli.app.command import CommandGroup, FloCommand, LazyCommand
 from flo.cli.app.main import flo as root
+from flo.cli.bulk.jobs import BulkJob, keep
 from flo.log.backup.folder import BackupFolder
 from flo.log.sqlite.file import default_connect, open_to_write
 from flo.model.errors import NotFound
@@ -158,6 +159,7 @@ def prepare_workflows(client, folder):
     client.workflows.start("process-order")
     client.workflows.start("process-order").signal("approval")
     client.workflows.wait("wfrun-2")
+    keep(client, BulkJob(job="nightly", operation="cancel", runs=[], made_at_ms=LONG_AGO_MS))
 
 
 def prepare_pipelines(client, folder):

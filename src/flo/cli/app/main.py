@@ -103,6 +103,10 @@ class FloGroup(CommandGroup):
             "flo.cli.views.dlq:dlq",
             "See dead letters of all actions and groups, try them again, or forget them.",
         ),
+        "bulk": LazyCommand(
+            "flo.cli.bulk.bulk:bulk",
+            "Do the same to all runs that fit: preview it, see its progress, go on after a crash.",
+        ),
         "top": LazyCommand(
             "flo.cli.views.top:top",
             "Show what a server is doing now: rates, queues, workers, what is slow, what fails.",
