@@ -5,10 +5,10 @@ BIN := .venv/bin
 UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 EXTRAS := --extra server --extra wasm --extra kafka --extra otel --extra crypto
 
-.PHONY: help setup demo serve test proofs check format simulate bench docs wasm ci clean
+.PHONY: help setup demo serve test proofs check format simulate bench bench-peers docs wasm ci clean
 
 help:            ## What can be made
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## +/\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## +/\t/' | expand -t 12
 
 setup: .venv/.ready  ## The environment in .venv, with the flo command in it
 
@@ -60,6 +60,9 @@ simulate: setup  ## One seed of the simulation: make simulate SEED=7
 
 bench: setup     ## Every benchmark; prints a table, writes bench/results/latest.json
 	@$(BIN)/python -m bench
+
+bench-peers: setup  ## The same work by others, side by side: make bench-peers PEERS=flo,huey
+	@$(BIN)/python -m bench.peers $(or $(PEERS),flo,taskiq,huey,restate,celery)
 
 docs: setup      ## The parts of the reference, and the stubs, that follow from the code
 	@$(BIN)/python docs/generate.py
