@@ -15,6 +15,8 @@
     $.item, $.index               in forEach: the item, and its number from 0
 
     {from: $.steps.charge.output.id, default: none}      what it is if it is not there, or null
+    $neops:…                      what a neops definition computes (neops/values.py); no document
+                                  of ours writes it
 
 Each text is compiled once and resolved many times. What is not there is null. A text that is
 neither JSON nor a path is passed on as it is. A payload that is not JSON can only be passed on
@@ -30,6 +32,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import msgspec
 
 from flo.workflow.definition import START, START_ALIAS
+from flo.workflow.neops.values import EXPRESSION_MARK, compile_value
 
 COMPILED_MAX: Final = 8_192
 PATH_LENGTH_MAX: Final = 1_024
@@ -80,6 +83,8 @@ class StepValue(NamedTuple):
     output: Any = None
     error: str | None = None
     error_code: str | None = None
+    visits: int = 0
+    """How often it was begun."""
 
 
 class Scope(NamedTuple):
@@ -91,6 +96,8 @@ class Scope(NamedTuple):
     now_ms: int = 0
     item: Any = None
     item_index: int | None = None
+    context: Any = None
+    """The entities of the run, as neops definitions see them."""
 
 
 Resolver: TypeAlias = Callable[[Scope], Any]
@@ -105,11 +112,13 @@ class Compiled(NamedTuple):
     """Of paths that are not well-formed; they resolve to null."""
     whole: Path | None = None
     """The path of an input or output, if there is nothing else: it is passed on as it is."""
+    seen: frozenset[str] = frozenset()
+    """The steps, or the context, that its expressions look at."""
 
     @property
     def steps(self) -> frozenset[str]:
         """The steps whose results it looks at."""
-        return frozenset(path.step for path in self.paths if path.step)
+        return self.seen.union(path.step for path in self.paths if path.step)
 
 
 # ── paths ─────────────────────────────────────────────────────────────────────────────────────────
@@ -224,7 +233,8 @@ def compile_mapping(text: str) -> Compiled:
     compiler = _Compiler()
     resolver, paths = compiler.compile(value), tuple(compiler.paths)
     whole = paths[0] if isinstance(value, str) and paths and _is_whole(paths[0]) else None
-    return Compiled(resolver, paths, tuple(compiler.errors), whole)
+    seen = frozenset(compiler.seen)
+    return Compiled(resolver, paths, tuple(compiler.errors), whole, seen)
 
 
 def _is_whole(path: Path) -> bool:
@@ -235,18 +245,26 @@ class _Compiler:
     def __init__(self) -> None:
         self.paths: list[Path] = []
         self.errors: list[PathError] = []
+        self.seen: set[str] = set()
+        self._expressions = 0
         self._has_default = False
+
+    @property
+    def _found(self) -> int:
+        return len(self.paths) + len(self.errors) + self._expressions
 
     def compile(self, value: Any) -> Resolver:
         """A resolver for the value; what holds no path is the value itself, never copied."""
-        before = len(self.paths) + len(self.errors)
+        before = self._found
         resolver = self._resolver(value)
-        return resolver if len(self.paths) + len(self.errors) > before else lambda _: value
+        return resolver if self._found > before else lambda _: value
 
     def _resolver(self, value: Any) -> Resolver:
         match value:
             case str() if _is_path(value):
                 return self._path(value)
+            case str() if value.startswith(EXPRESSION_MARK):
+                return self._expression(value)
             case {"from": str() as text, "default": default} if _is_path(text) and len(value) == 2:
                 return self._with_default(text, default)
             case dict():
@@ -266,6 +284,16 @@ class _Compiler:
             return lambda _: None
         self.paths.append(path._replace(has_default=self._has_default))
         return path_resolver(path)
+
+    def _expression(self, text: str) -> Resolver:
+        self._expressions += 1
+        try:
+            found = compile_value(text)
+        except ValueError as error:
+            self.errors.append(PathError(str(error), text))
+            return lambda _: None
+        self.seen |= found.seen
+        return found.resolve
 
     def _with_default(self, text: str, default: Any) -> Resolver:
         outer, self._has_default = self._has_default, True

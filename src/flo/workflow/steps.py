@@ -34,6 +34,8 @@ class TargetKind(StrEnum):
     WORKFLOW = "@workflow/"
     PIPELINE = "@pipelines/"
     BLOCK = "@blocks/"
+    OUTCOME = "@outcome/"
+    """Nothing is run: its input says what the outcome is. Translations use it, no document does."""
 
 
 JoinCount: TypeAlias = Annotated[int, Meta(ge=0, le=ITEMS_MAX, extra={"kind": "join"})]

@@ -60,6 +60,9 @@ STEP_KINDS: Final[dict[str, type[Record]]] = {
 """The key that makes a step what it is."""
 
 
+WRITTEN_TARGETS: Final = tuple(kind for kind in TargetKind if kind is not TargetKind.OUTCOME)
+"""What a document can name."""
+
 TARGETS: Final[dict[type[Record], tuple[TargetKind, ...]]] = {
     Executor: (TargetKind.ACTION,),
     Rollback: (TargetKind.ACTION, TargetKind.WORKFLOW),

@@ -18,6 +18,7 @@ from flo.workflow.document.fields import (
     EXACTLY_ONE,
     STEP_KINDS,
     TARGETS,
+    WRITTEN_TARGETS,
     Field,
     fields_by_key,
     fields_of,
@@ -390,7 +391,7 @@ class _DocumentReader(NodeReader):
 
     def _target(self, node: Node, path: Path, struct: type[Record]) -> Target | None:
         try:
-            return target_of(node, TARGETS.get(struct, tuple(TargetKind)))
+            return target_of(node, TARGETS.get(struct, WRITTEN_TARGETS))
         except WrongValue as wrong:
             self._note(wrong.code, str(wrong), node.place, path, hint=wrong.hint)
             return None

@@ -11,6 +11,7 @@ from flo.workflow.definition import Definition
 from flo.workflow.document.parse import parse
 from flo.workflow.document.problem import Problem, Severity, has_errors, in_order
 from flo.workflow.document.report import one_line
+from flo.workflow.neops.read import MARK, composed_neops, read_neops
 
 
 class Reading(NamedTuple):
@@ -20,7 +21,9 @@ class Reading(NamedTuple):
 
 
 def read(text: str) -> Reading:
-    """Parse and check a document; never raises for what is in it."""
+    """Parse and check a document, ours or neops'; never raises for what is in it."""
+    if MARK in text and (composed := composed_neops(text)) is not None:
+        return Reading(*read_neops(composed))
     definition, problems, places = parse(text)
     broken = has_errors(problems)
     if definition is not None:

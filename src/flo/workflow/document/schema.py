@@ -20,7 +20,14 @@ from flo.workflow.definition import (
     TerminalKind,
     Trigger,
 )
-from flo.workflow.document.fields import EXACTLY_ONE, STEP_KINDS, TARGETS, Field, fields_of
+from flo.workflow.document.fields import (
+    EXACTLY_ONE,
+    STEP_KINDS,
+    TARGETS,
+    WRITTEN_TARGETS,
+    Field,
+    fields_of,
+)
 from flo.workflow.document.parse import KIND
 from flo.workflow.document.problem import CODES
 from flo.workflow.plan.plan import (
@@ -140,7 +147,7 @@ def _schema_of(struct: type[Record], field: Field, definitions: dict[str, Any]) 
         case "table":
             return {"type": "object", "additionalProperties": _reference(kind.type, definitions)}
         case "target":
-            return _target(TARGETS.get(struct, tuple(TargetKind)))
+            return _target(TARGETS.get(struct, WRITTEN_TARGETS))
         case "step":
             return _step_reference(definitions)
         case "steps":
@@ -239,7 +246,7 @@ def _branches(definitions: dict[str, Any]) -> dict[str, Any]:
         "required": ["start"],
         "additionalProperties": False,
     }
-    branch = {"anyOf": [_target(tuple(TargetKind)), graph, step]}
+    branch = {"anyOf": [_target(WRITTEN_TARGETS), graph, step]}
     return {
         "type": "object",
         "minProperties": 1,

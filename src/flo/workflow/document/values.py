@@ -11,7 +11,7 @@ from flo.model.blocks.names import parse_reference
 from flo.model.errors import Rejected
 from flo.model.ids import ACTION_NAME_LENGTH_MAX, check_json, name_pattern
 from flo.model.pipelines.names import NAME_LENGTH_MAX
-from flo.workflow.document.fields import Field
+from flo.workflow.document.fields import WRITTEN_TARGETS, Field
 from flo.workflow.document.nodes import Node, Scalar, kind_of, plain
 from flo.workflow.document.problem import nearest, shown
 from flo.workflow.mapping import MARK, step_name
@@ -188,6 +188,8 @@ def _target(kind: TargetKind, rest: str) -> Target | None:
                 return None
             block, numbers = reference
             return Target(kind=kind, name=str(block), version=".".join(map(str, numbers)))
+        case TargetKind.OUTCOME:
+            return None
         case TargetKind.WORKFLOW:
             if not WORKFLOW_NAME.fullmatch(name) or (colon and not _VERSION.fullmatch(version)):
                 return None
@@ -205,7 +207,7 @@ def _is_graph_name(text: str) -> bool:
 def _target_hint(text: str) -> str:
     prefix, slash, rest = text.partition("/")
     if slash and rest:
-        hint = nearest(prefix, [kind.value[:-1] for kind in TargetKind])
+        hint = nearest(prefix, [kind.value[:-1] for kind in WRITTEN_TARGETS])
         return "" if prefix + slash in tuple(TargetKind) else hint
     return f'did you mean "@actions/{text}"?' if _is_action_name(text) else ""
 

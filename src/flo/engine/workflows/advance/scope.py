@@ -6,11 +6,14 @@ import msgspec
 
 from flo.engine.workflows.execution import Execution
 from flo.model.ids import PAYLOAD_LENGTH_MAX
+from flo.workflow.jmes import ExpressionError
 from flo.workflow.mapping import Path, Root, Scope, StepValue, compile_mapping
 from flo.workflow.outcome import StepError
 from flo.workflow.payload import as_text, value_of
 
 NOT_JSON = "payload_not_json"
+INTERPOLATION_FAILED = "interpolation_failed"
+"""An expression of a neops definition has no value."""
 _NOT_JSON = (
     "{path} is not JSON, so a mapping can only pass it on whole: it must be nothing but "
     "$.input or $.steps.NAME.output"
@@ -31,7 +34,11 @@ class _Results(dict[str, StepValue]):
             if found is None:
                 return default
             seen = self[key] = StepValue(
-                found.outcome, value_of(found.output), found.error, found.error_code
+                found.outcome,
+                value_of(found.output),
+                found.error,
+                found.error_code,
+                self._execution.visits.get(key, 0),
             )
         return seen
 
@@ -58,7 +65,10 @@ def mapped(
     if compiled.whole is not None and (payload := _payload_at(compiled.whole, execution)):
         return payload
     scope = scope or scope_of(execution, now_ms)
-    value = compiled.resolve(scope)
+    try:
+        value = compiled.resolve(scope)
+    except ExpressionError as error:
+        return StepError(message=str(error), code=INTERPOLATION_FAILED, retryable=False)
     for path in compiled.paths:
         if _is_no_json(path, execution, scope):
             problem = _NOT_JSON.format(path=path.text)

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from flo.engine.pipelines.events import PipelineSubmitted
 from flo.engine.runs.events import RunQueued
 from flo.engine.workflows.advance.base import Advance, Refused
+from flo.engine.workflows.advance.choices import said_outcome
 from flo.engine.workflows.advance.moves import BeginPlan, Call, EndAttempt, Moves
 from flo.engine.workflows.blocks.execute import execute
 from flo.engine.workflows.events import WorkflowStarted
@@ -29,6 +30,8 @@ def call(advance: Advance, move: Call) -> Moves:
             return _await(advance, move, BranchPhase.PIPELINE, pipeline)
         case TargetKind.BLOCK:
             return _await_job(advance, move)
+        case TargetKind.OUTCOME:
+            return (advance.started(branch, now, target.name), said_outcome(branch, payload))
         case TargetKind.PLAN:
             return (advance.started(branch, now, target.name), BeginPlan(branch))
 

@@ -1,0 +1,1 @@
+"""What published clients of other systems send and expect: pure, like the wire."""

@@ -1,0 +1,1 @@
+"""The blackboard API of neops, as its published worker calls it."""

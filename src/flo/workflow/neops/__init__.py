@@ -1,0 +1,1 @@
+"""Definitions as neops writes them, translated into the one that the engine executes."""
