@@ -25,6 +25,7 @@ from flo.workflow.limits import (
 
 ENVIRONMENT_PREFIX = "FLO_SERVER_"
 MEMORY_BUDGET_MIN = 256 * 1024 * 1024
+BLACKBOARD_EXPIRY_MS_DEFAULT = 60_000
 FILE_DEFAULT = Path("flo.toml")
 
 
@@ -58,6 +59,15 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     port: int = 9000
     http_port: int = 9002
     metrics_port: int = 9001
+    blackboard_port: int = -1
+    """Of the door for published neops workers; its usual port is 3030."""
+    blackboard_host: str = "127.0.0.1"
+    """Where that door listens: it knows no credentials."""
+    blackboard_namespace: str = "default"
+    blackboard_expiry_ms: int = BLACKBOARD_EXPIRY_MS_DEFAULT
+    """A neops worker that is silent for so long has expired: its jobs are given to others."""
+    blackboard_max_jobs: int = 1
+    """Jobs that a poll is answered at most."""
     allowed_host: str = ""
     """Names for the server over HTTP, with commas between them; an IP address, localhost and `host`
     always name it, * lets any name do so."""
@@ -130,6 +140,13 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             if not 1 <= getattr(self, name) <= most:
                 raise Invalid(
                     f"configuration: expected {name} from 1 to {most}, got {getattr(self, name)}",
+                    code="invalid_configuration",
+                )
+        for name, least in (("blackboard_expiry_ms", 100), ("blackboard_max_jobs", 1)):
+            if getattr(self, name) < least:
+                raise Invalid(
+                    f"configuration: expected {name} to be {least} or more, got "
+                    f"{getattr(self, name)}",
                     code="invalid_configuration",
                 )
         if self.worker_grace_ms < 0:

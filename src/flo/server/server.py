@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack, ExitStack, suppress
 from pathlib import Path
-from typing import Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
 import structlog
 
@@ -36,6 +36,9 @@ from flo.shard.clock import Clock, SystemClock
 from flo.shard.loop import Shard
 from flo.shard.replay import recover
 
+if TYPE_CHECKING:
+    from flo.server.http.routes.system import ServerInfo
+
 DOOR_SHUT = -1
 GARBAGE_THRESHOLDS = (50_000, 20, 50)
 SWITCH_INTERVAL_S = 0.000_5
@@ -60,6 +63,7 @@ class Server:
     port: int = DOOR_SHUT
     http_port: int = DOOR_SHUT
     metrics_port: int = DOOR_SHUT
+    blackboard_port: int = DOOR_SHUT
 
     def __init__(
         self,
@@ -98,6 +102,11 @@ class Server:
         if self.http_port == DOOR_SHUT:
             return None
         return f"http://{_address(self.config.host, self.http_port)}"
+
+    def _blackboard_said(self) -> dict[str, str]:
+        if self.blackboard_port == DOOR_SHUT:
+            return {}
+        return {"blackboard": _address(self.config.blackboard_host, self.blackboard_port)}
 
     async def stop(self) -> None:
         """Commit and answer what was submitted, then shut the doors and close the store."""
@@ -153,6 +162,7 @@ class Server:
             version=VERSION,
             rpc=self.address,
             http=self.http_url,
+            **self._blackboard_said(),
             data=str(self.config.data_dir) if snapshots else "memory",
             durability=self.config.durability.value,
             live_runs=counts.live_runs(),
@@ -195,6 +205,8 @@ class Server:
             await self._open_http(router, metrics, counts, budget, started_at_ms)
         if listener is not None:
             listener.http_url = self.http_url
+        if config.blackboard_port != DOOR_SHUT:
+            await self._open_blackboard(router, metrics, counts, budget, started_at_ms)
         if not _is_loopback(config.host):
             _logger.warning(
                 "open_to_the_network",
@@ -212,20 +224,10 @@ class Server:
         started_at_ms: int,
     ) -> None:
         # Half of the time to start goes into importing this: whoever shuts the doors is spared it.
-        from flo.server.http.doors import HttpDoor, MetricsDoor, ServerInfo
+        from flo.server.http.doors import HttpDoor, MetricsDoor
 
         config = self.config
-        info = ServerInfo(
-            version=VERSION,
-            started_at_ms=started_at_ms,
-            store="memory" if config.durability is Durability.EPHEMERAL else "sqlite",
-            durability=config.durability.value,
-            address=self.address,
-            data_dir=_data_dir(config),
-            now_ms=self._clock.now_ms,
-            problem=lambda: self.shard.closed,
-            counters=counts.all,
-        )
+        info = self._info(counts, started_at_ms)
         hosts = AllowedHosts((config.host, *config.allowed_host.split(",")))
         if config.http_port != DOOR_SHUT:
             http = HttpDoor(
@@ -241,6 +243,57 @@ class Server:
         if config.metrics_port != DOOR_SHUT:
             door = MetricsDoor(metrics, config.host, config.metrics_port, hosts=hosts)
             self.metrics_port = (await self._run(door)).port
+
+    async def _open_blackboard(
+        self,
+        router: Router,
+        metrics: Metrics,
+        counts: Counts,
+        budget: MemoryBudget,
+        started_at_ms: int,
+    ) -> None:
+        from flo.server.blackboard.door import BlackboardDoor, known_workers
+        from flo.server.blackboard.pulse import WorkerPulse
+
+        config = self.config
+        namespace = config.blackboard_namespace
+        pulse = WorkerPulse(router, self._clock, namespace, config.blackboard_expiry_ms)
+        door = BlackboardDoor(
+            router,
+            pulse,
+            self._info(counts, started_at_ms),
+            metrics,
+            config.blackboard_host,
+            config.blackboard_port,
+            namespace,
+            AllowedHosts((config.blackboard_host, *config.allowed_host.split(","))),
+            jobs_max=config.blackboard_max_jobs,
+            budget=budget,
+        )
+        self.blackboard_port = (await self._run(door)).port
+        pulse.expect(known_workers(self.shard.state, namespace))
+        if not _is_loopback(config.blackboard_host):
+            _logger.warning(
+                "blackboard_open_to_the_network",
+                host=config.blackboard_host,
+                advice="its clients send no credentials: put a firewall before it",
+            )
+
+    def _info(self, counts: Counts, started_at_ms: int) -> "ServerInfo":
+        from flo.server.http.routes.system import ServerInfo
+
+        config = self.config
+        return ServerInfo(
+            version=VERSION,
+            started_at_ms=started_at_ms,
+            store="memory" if config.durability is Durability.EPHEMERAL else "sqlite",
+            durability=config.durability.value,
+            address=self.address,
+            data_dir=_data_dir(config),
+            now_ms=self._clock.now_ms,
+            problem=lambda: self.shard.closed,
+            counters=counts.all,
+        )
 
     async def _run(self, service: _Service) -> _Service:
         await service.start()

@@ -64,6 +64,16 @@ class LoseWorker(Command[Nothing]):
     """When the period began. Whoever lost a connection after it has a period of its own."""
 
 
+class LoseClaims(Command[Nothing]):
+    """A worker that lives by its heartbeats holds nothing any more: what was given to it is lost.
+
+    It lives, and can have other tasks.
+    """
+
+    worker_id: WorkerId
+    namespace: Namespace
+
+
 def decide_disconnect(state: State, command: Disconnect, context: Context) -> Decision:
     worker = state.space(command.namespace).workers.get(command.worker_id)
     if worker is None or worker.incarnation != command.incarnation:
@@ -89,6 +99,17 @@ def decide_lose(state: State, command: LoseWorker, context: Context) -> Decision
     if since.at_ms > command.since_ms:
         return Decision(Nothing())
     return Decision(Nothing(), (_lost(worker, command.namespace, context),))
+
+
+def decide_lose_claims(state: State, command: LoseClaims, context: Context) -> Decision:
+    space = state.space(command.namespace)
+    worker = space.workers.get(command.worker_id)
+    if worker is None or not space.held.get(command.worker_id):
+        return Decision(Nothing())
+    back = WorkerBack(
+        namespace=command.namespace, worker_id=command.worker_id, at_ms=context.now_ms, held=()
+    )
+    return Decision(Nothing(), (_lost(worker, command.namespace, context), back))
 
 
 def decide_resume(state: State, command: ResumeWorker, context: Context) -> Decision:

@@ -24,7 +24,7 @@ from flo.workflow.document.parse import compose
 from flo.workflow.document.places import Path, Places, dotted
 from flo.workflow.document.problem import Problem, Severity, has_errors, in_order, problem
 from flo.workflow.jmes import ExpressionError, compile_expression
-from flo.workflow.neops.document import CommonFields, EmbeddedStep, RootWorkflow
+from flo.workflow.neops.document import CommonFields, Condition, EmbeddedStep, RootWorkflow
 from flo.workflow.neops.templates import parameters_text
 from flo.workflow.neops.translate import translate
 from flo.workflow.neops.values import Place
@@ -89,11 +89,11 @@ def _problems(root: RootWorkflow, places: Places) -> Iterator[Problem]:
 
 
 def _of_expressions(step: CommonFields, path: Path, places: Places) -> Iterator[Problem]:
-    conditions = {
-        ("condition",): step.condition,
-        ("retryConfig", "condition"): step.retry_config and step.retry_config.condition,
-        ("repeatConfig", "condition"): step.repeat_config and step.repeat_config.condition,
-    }
+    conditions: dict[Path, Condition | None] = {("condition",): step.condition}
+    if step.retry_config is not None:
+        conditions["retryConfig", "condition"] = step.retry_config.condition
+    if step.repeat_config is not None:
+        conditions["repeatConfig", "condition"] = step.repeat_config.condition
     conditions |= {("assert", f"[{number}]"): one for number, one in enumerate(step.asserts)}
     for inner, condition in conditions.items():
         if condition is not None:
