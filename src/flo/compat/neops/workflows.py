@@ -10,7 +10,7 @@ from flo.compat.neops.body import Body, Number
 class PublishBody(Body):
     """A definition, and how it is published; a bare definition is one too."""
 
-    workflow: msgspec.Raw | None = None
+    workflow: msgspec.Raw = msgspec.Raw()
     dry_run: bool | None = None
     increment: bool | None = None
 
@@ -55,7 +55,7 @@ class ExecuteOn(Body):
 
 class ExecuteBody(Body):
     workflow: str
-    execute_on_parameters: ExecuteOn = ExecuteOn()
+    execute_on_parameters: ExecuteOn = msgspec.field(default_factory=ExecuteOn)
     parameters: dict[str, Any] = msgspec.field(default_factory=dict)
     workflow_execution_id: str | None = None
 

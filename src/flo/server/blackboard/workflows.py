@@ -75,7 +75,7 @@ async def publish(
     """201 if it is new, 200 if it was there already, 400 if it is wrong, 409 if another one was."""
     content = await request.body()
     body = read_body(PublishBody, content)
-    text = bytes(body.workflow if body.workflow is not None else content).decode()
+    text = (bytes(body.workflow) or content).decode()
     if body.dry_run:
         return await _dry_run(gateway, text)
     try:

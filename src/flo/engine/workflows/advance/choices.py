@@ -5,15 +5,34 @@
 {"outcome": "go", "output": {…}}                          with an output
 """
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
+from flo.engine.blocks.entities import context_of
+from flo.engine.workflows.advance.base import Advance
 from flo.engine.workflows.advance.moves import EndStep
+from flo.engine.workflows.advance.scope import scope_of
 from flo.model.workflows import BranchName
+from flo.workflow.mapping import Scope
 from flo.workflow.outcome import EXECUTION_FAILURE, StepError
 
+NO_ENTITIES: Final[dict[str, Any]] = {"devices": [], "deviceGroups": [], "interfaces": []}
 NO_OUTCOME = "interpolation_failed"
+
+
+def seen_by_expressions(advance: Advance) -> Scope:
+    """What an expression of a neops definition sees: also the entities of the run."""
+    scope = scope_of(advance.execution, advance.now_ms)
+    ledger = advance.space.blocks.ledgers.get(advance.run_id)
+    if ledger is None:
+        return scope._replace(context=dict(NO_ENTITIES))
+    found: dict[str, Any] = msgspec.to_builtins(context_of(advance.space, ledger, advance.now_ms))
+    if ledger.entity is not None:
+        kind, number = ledger.entity
+        among = {"device": "devices", "interface": "interfaces", "group": "deviceGroups"}[kind]
+        found[kind] = next((one for one in found[among] if one["id"] == number), None)
+    return scope._replace(context=found)
 
 
 class Said(msgspec.Struct):

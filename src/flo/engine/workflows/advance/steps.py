@@ -10,6 +10,7 @@ Go ◂── EndStep ◂─┴── EndAttempt: poll again? try again?
 from msgspec.structs import replace
 
 from flo.engine.workflows.advance.base import EVENTS_PER_ADVANCE_MAX, Advance
+from flo.engine.workflows.advance.choices import seen_by_expressions
 from flo.engine.workflows.advance.ends import end_compensation
 from flo.engine.workflows.advance.joins import begin_for_each, begin_parallel
 from flo.engine.workflows.advance.moves import (
@@ -40,6 +41,7 @@ from flo.engine.workflows.execution import (
 from flo.engine.workflows.records import Branch, error_of
 from flo.model.workflows import MAIN, BranchName, BranchPhase, WorkflowStatus
 from flo.workflow.definition import TerminalKind
+from flo.workflow.neops.values import EXPRESSION_MARK
 from flo.workflow.outcome import (
     EXECUTION_FAILURE,
     PENDING,
@@ -94,7 +96,8 @@ def begin_step(advance: Advance, branch: BranchName, step: Step | None, now: Bra
         case RunStep(run=target, input_mapping=mapping):
             payload: bytes | StepError = advance.execution.run.input
             if mapping:
-                payload = mapped(mapping, advance.execution, advance.now_ms)
+                scope = seen_by_expressions(advance) if EXPRESSION_MARK in mapping else None
+                payload = mapped(mapping, advance.execution, advance.now_ms, scope)
             if isinstance(payload, StepError):
                 return (
                     advance.started(branch, now, target.name),

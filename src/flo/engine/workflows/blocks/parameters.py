@@ -14,6 +14,7 @@ from flo.engine.state import Space
 from flo.model.errors import Invalid
 from flo.workflow.definition import Definition
 from flo.workflow.graph import areas_of
+from flo.workflow.jmes import ExpressionError
 from flo.workflow.mapping import Scope, compile_mapping
 from flo.workflow.payload import value_of
 from flo.workflow.steps import RunStep, TargetKind
@@ -77,9 +78,12 @@ def known_parameters(
     unresolved: list[str] = []
     for key, one in mapping.items():
         text = msgspec.json.encode(one).decode()
-        if is_known_at_start(text):
+        if not is_known_at_start(text):
+            unresolved.append(key)
+            continue
+        try:
             known[key] = compile_mapping(text).resolve(scope)
-        else:
+        except ExpressionError:  # its step fails when it comes to it, or is passed over
             unresolved.append(key)
     return known, unresolved
 
@@ -87,6 +91,12 @@ def known_parameters(
 def is_known_at_start(text: str) -> bool:
     """Whether a mapping looks at nothing that a step must have made first."""
     return not compile_mapping(text).steps
+
+
+def is_for_each_entity(payload: bytes) -> bool:
+    """Whether a run is only there to start one for each of several entities."""
+    value = value_of(payload)
+    return isinstance(value, dict) and isinstance(value.get("executeOn"), dict)
 
 
 def entity_in(payload: bytes) -> tuple[str, int] | None:

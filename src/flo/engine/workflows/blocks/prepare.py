@@ -10,7 +10,12 @@ from flo.engine.blocks.registration import named_block
 from flo.engine.state import Space
 from flo.engine.workflows.advance.base import Advance
 from flo.engine.workflows.advance.moves import Moves, failure
-from flo.engine.workflows.blocks.parameters import block_steps, entity_in, reference_of
+from flo.engine.workflows.blocks.parameters import (
+    block_steps,
+    entity_in,
+    is_for_each_entity,
+    reference_of,
+)
 from flo.engine.workflows.records import Branch, WorkflowRun
 from flo.model.blocks.ledger import LedgerState
 from flo.model.blocks.names import JobType, LockMode, job_action
@@ -27,7 +32,7 @@ def prepare(advance: Advance) -> Moves | None:
     if ledger is not None:
         return None if ledger.state is LedgerState.RUNNING else ()
     steps = dict(block_steps(execution.definition))
-    if not steps:
+    if not steps or is_for_each_entity(execution.run.input):
         return None
     jobs: list[RunId] = []
     pinned: dict[str, str] = {}
