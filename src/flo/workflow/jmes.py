@@ -88,11 +88,6 @@ def compile_expression(text: str) -> Expression:
         raise ExpressionError(f"{_short(text)} is no JMESPath: {told}") from error
 
 
-def is_true(value: Any) -> bool:
-    """As JMESPath has it: false, null and what is empty are not."""
-    return not (value is None or value is False or value == "" or value == [] or value == {})
-
-
 def check_weight(value: Any) -> None:
     """Refuse a value that is far longer than it seems: a part may stand in it very often."""
     left, waiting = WORK_MAX, [value]

@@ -5,12 +5,23 @@ from typing import Any
 import msgspec
 
 from flo.engine.runs.limits import key_from
+from flo.engine.state import Deployed, Workflow
 from flo.model.ids import SUBJECT_LENGTH_MAX
 from flo.workflow.definition import Definition, Schedule, Trigger
 from flo.workflow.mapping import Scope
+from flo.workflow.neops.document import highest_of, identity_of
 from flo.workflow.payload import value_of
 from flo.workflow.plan.cache import cache_key
 from flo.workflow.search import attributes_of
+from flo.workflow.steps import Target
+
+
+def version_for(workflow: Workflow, target: Target) -> Deployed | None:
+    """The version that a target names; for a workflow of neops, the highest that begins so."""
+    found = workflow.version(target.version)
+    if found is not None or target.version is None or identity_of(target.name) is None:
+        return found
+    return workflow.version(highest_of(workflow.versions, target.version) or target.version)
 
 
 def attributes(definition: Definition, payload: bytes) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from litestar import Response, post
 from litestar.di import NamedDependency
+from litestar.params import FromPath
 
 from flo.compat.neops.blocks import RegisterBlockBody
 from flo.compat.neops.body import iso, read_body
@@ -71,7 +72,7 @@ async def register_block(
 
 @post("/workers/{uuid:str}/ping", status_code=200)
 async def ping(
-    uuid: str, gateway: NamedDependency[EngineGateway], board: NamedDependency[Blackboard]
+    uuid: FromPath[str], gateway: NamedDependency[EngineGateway], board: NamedDependency[Blackboard]
 ) -> dict[str, Any]:
     await board.ping(gateway, uuid)
     return DONE
@@ -79,7 +80,7 @@ async def ping(
 
 @post("/workers/{uuid:str}/unregister", status_code=200)
 async def unregister(
-    uuid: str, gateway: NamedDependency[EngineGateway], board: NamedDependency[Blackboard]
+    uuid: FromPath[str], gateway: NamedDependency[EngineGateway], board: NamedDependency[Blackboard]
 ) -> dict[str, Any]:
     await board.unregister(gateway, uuid)
     return DONE

@@ -9,6 +9,7 @@ import msgspec
 import structlog
 from litestar import Response, delete, get, post
 from litestar.di import NamedDependency
+from litestar.params import FromPath
 
 from flo.compat.neops.blocks import BlockAnswer
 from flo.compat.neops.body import Body, iso, read_body
@@ -105,21 +106,21 @@ async def get_online(
 
 @get("/workers/{uuid:str}")
 async def get_worker(
-    uuid: str, gateway: NamedDependency[EngineGateway], board: NamedDependency[Blackboard]
+    uuid: FromPath[str], gateway: NamedDependency[EngineGateway], board: NamedDependency[Blackboard]
 ) -> WorkerAnswer:
     return worker_answer(board, await board.worker(gateway, uuid))
 
 
 @get("/workers/{uuid:str}/function-blocks")
 async def get_blocks_of_worker(
-    uuid: str, gateway: NamedDependency[EngineGateway], board: NamedDependency[Blackboard]
+    uuid: FromPath[str], gateway: NamedDependency[EngineGateway], board: NamedDependency[Blackboard]
 ) -> list[str]:
     return blocks_of(await board.worker(gateway, uuid))
 
 
 @get("/workers/{uuid:str}/jobs")
 async def get_jobs_of_worker(
-    uuid: str, gateway: NamedDependency[EngineGateway], board: NamedDependency[Blackboard]
+    uuid: FromPath[str], gateway: NamedDependency[EngineGateway], board: NamedDependency[Blackboard]
 ) -> list[JobAnswer]:
     await board.worker(gateway, uuid)
     return [job_answer_of(job) for job in await _jobs(gateway, board) if job.worker_id == uuid]
@@ -127,7 +128,7 @@ async def get_jobs_of_worker(
 
 @delete("/workers/{uuid:str}", status_code=204)
 async def delete_worker(
-    uuid: str, gateway: NamedDependency[EngineGateway], board: NamedDependency[Blackboard]
+    uuid: FromPath[str], gateway: NamedDependency[EngineGateway], board: NamedDependency[Blackboard]
 ) -> None:
     await board.worker(gateway, uuid)
     await board.unregister(gateway, uuid)
@@ -166,9 +167,9 @@ async def get_registrations(
 
 @get("/function-blocks/{package:str}/{name:str}/{version:str}")
 async def get_block(
-    package: str,
-    name: str,
-    version: str,
+    package: FromPath[str],
+    name: FromPath[str],
+    version: FromPath[str],
     gateway: NamedDependency[EngineGateway],
     board: NamedDependency[Blackboard],
 ) -> BlockAnswer:
@@ -177,9 +178,9 @@ async def get_block(
 
 @get("/function-blocks/{package:str}/{name:str}/{version:str}/workers")
 async def get_workers_of_block(
-    package: str,
-    name: str,
-    version: str,
+    package: FromPath[str],
+    name: FromPath[str],
+    version: FromPath[str],
     gateway: NamedDependency[EngineGateway],
     board: NamedDependency[Blackboard],
 ) -> list[WorkerAnswer]:
@@ -193,9 +194,9 @@ async def get_workers_of_block(
 
 @delete("/function-blocks/{package:str}/{name:str}/{version:str}", status_code=200)
 async def delete_block(
-    package: str,
-    name: str,
-    version: str,
+    package: FromPath[str],
+    name: FromPath[str],
+    version: FromPath[str],
     gateway: NamedDependency[EngineGateway],
     board: NamedDependency[Blackboard],
 ) -> Response[None]:

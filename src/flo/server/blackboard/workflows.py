@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from litestar import Response, delete, get, post
 from litestar.di import NamedDependency
+from litestar.params import FromPath
 
 from flo.compat.neops.body import iso, read_body, whole
 from flo.compat.neops.workflows import (
@@ -41,7 +42,13 @@ from flo.server.http.gateway import EngineGateway
 from flo.server.http.request import BODY_LENGTH_MAX, FloRequest
 from flo.workflow.document.nodes import plain
 from flo.workflow.document.parse import compose
-from flo.workflow.neops.document import RootWorkflow, identity_of, split_reference, workflow_name
+from flo.workflow.neops.document import (
+    RootWorkflow,
+    highest_of,
+    identity_of,
+    split_reference,
+    workflow_name,
+)
 
 STATES = {
     LedgerState.ACQUIRING: "resource_discovery",
@@ -127,7 +134,7 @@ async def get_definitions(
 
 @get(["/workflow-definition/{semver:str}", "/workflow-definition/find-by-semver/{semver:str}"])
 async def get_definition(
-    semver: str,
+    semver: FromPath[str],
     gateway: NamedDependency[EngineGateway],
     board: NamedDependency[Blackboard],
 ) -> DefinitionAnswer:
@@ -136,7 +143,7 @@ async def get_definition(
 
 @delete("/workflow-definition/{semver:str}", status_code=200)
 async def delete_definition(
-    semver: str,
+    semver: FromPath[str],
     gateway: NamedDependency[EngineGateway],
     board: NamedDependency[Blackboard],
 ) -> Response[None]:
@@ -184,7 +191,7 @@ async def get_executions(
 
 @get("/workflow-execution/state/{wanted:str}")
 async def get_executions_in(
-    wanted: str,
+    wanted: FromPath[str],
     gateway: NamedDependency[EngineGateway],
     board: NamedDependency[Blackboard],
 ) -> list[ExecutionAnswer]:
@@ -193,14 +200,18 @@ async def get_executions_in(
 
 @get("/workflow-execution/id/{run_id:str}")
 async def get_execution(
-    run_id: str, gateway: NamedDependency[EngineGateway], board: NamedDependency[Blackboard]
+    run_id: FromPath[str],
+    gateway: NamedDependency[EngineGateway],
+    board: NamedDependency[Blackboard],
 ) -> ExecutionAnswer:
     return await _execution(gateway, board, run_id)
 
 
 @delete("/workflow-execution/{run_id:str}", status_code=200, media_type="application/json")
 async def abort(
-    run_id: str, gateway: NamedDependency[EngineGateway], board: NamedDependency[Blackboard]
+    run_id: FromPath[str],
+    gateway: NamedDependency[EngineGateway],
+    board: NamedDependency[Blackboard],
 ) -> str:
     reason = "aborted through the blackboard API"
     cancel = CancelWorkflow(run_id=run_id, namespace=board.namespace, reason=reason)
@@ -216,11 +227,9 @@ async def resolved(gateway: EngineGateway, board: Blackboard, reference: str) ->
     package, name, wanted = split_reference(reference)
     called = workflow_name(package, name)
     view = await gateway.ask(GetWorkflow(name=called, namespace=board.namespace))
-    beginning = wanted.split(".")
-    fitting = [one for one in view.versions if one.split(".")[: len(beginning)] == beginning]
-    if not wanted or not fitting:
+    version = highest_of(view.versions, wanted)
+    if version is None:
         raise NotFound(f"there is no workflow {reference!r}", code="workflow_not_found")
-    version = max(fitting, key=lambda one: tuple(map(int, one.split("."))))
     asked = GetWorkflow(name=called, namespace=board.namespace, version=version)
     return await gateway.ask(asked)
 

@@ -7,6 +7,7 @@ it fails.
 """
 
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, dataclass_transform
 
 import msgspec
@@ -173,6 +174,13 @@ def split_reference(reference: str) -> tuple[str, str, str]:
     path, _, version = reference.rpartition(":")
     package, _, name = path.partition("/")
     return package, name, version
+
+
+def highest_of(versions: Iterable[str], wanted: str) -> str | None:
+    """The highest version that begins so: `1` is the highest 1.x.y, never one of another major."""
+    beginning = wanted.split(".")
+    fitting = [one for one in versions if one.split(".")[: len(beginning)] == beginning]
+    return max(fitting, key=lambda one: [int(number) for number in one.split(".")], default=None)
 
 
 def identity_of(workflow: str) -> tuple[str, str] | None:

@@ -17,7 +17,7 @@ from flo.engine.workflows.advance.scope import too_large
 from flo.engine.workflows.events import CallNotMade, StepHeld, StepStarted, WorkflowStarted
 from flo.engine.workflows.execution import Execution
 from flo.engine.workflows.records import Branch, Parent, WorkflowRun
-from flo.engine.workflows.starts import attributes, limit_key_of
+from flo.engine.workflows.starts import attributes, limit_key_of, version_for
 from flo.model.errors import Conflict, Invalid, NotFound, TooLarge
 from flo.model.ids import ActionName, Namespace, RunId
 from flo.model.pipelines.pipelines import SubmitPipeline
@@ -124,7 +124,7 @@ class Advance:
         """A child, unless it cannot be started."""
         parent = self.execution.run
         workflow = self.space.workflows.get(target.name)
-        deployed = workflow.version(target.version) if workflow is not None else None
+        deployed = version_for(workflow, target) if workflow is not None else None
         if workflow is None or deployed is None:
             return _refused(TARGET_NOT_FOUND, f"workflow {target} is not deployed")
         if not workflow.is_enabled(deployed.definition.version):
