@@ -207,7 +207,7 @@ async def get_execution(
     return await _execution(gateway, board, run_id)
 
 
-@delete("/workflow-execution/{run_id:str}", status_code=200, media_type="application/json")
+@delete("/workflow-execution/{run_id:str}", status_code=200)
 async def abort(
     run_id: FromPath[str],
     gateway: NamedDependency[EngineGateway],
