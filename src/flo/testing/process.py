@@ -29,7 +29,10 @@ class ServerProcess:
         self.log_lines: deque[str] = deque(maxlen=LOG_LINES_MAX)
         self._data_dir = data_dir
         self._program = program or ("-m", "flo.cli.app.main")
-        self._settings = settings
+        self.settings = settings
+        """Flags by their names; a restart takes them as they are then."""
+        self.started: dict[str, Any] = {}
+        """What it has said of itself when it began to serve."""
         self._process: subprocess.Popen[str] | None = None
         self.address = "127.0.0.1:0"
         self.http_url = "http://127.0.0.1:0"
@@ -54,6 +57,7 @@ class ServerProcess:
             stderr.close()
             raise
         Thread(target=_read_on, args=(self._process.stderr, self.log_lines), daemon=True).start()
+        self.started = started
         self.address = started["rpc"]
         self.http_url = started["http"] or self.http_url
 
@@ -90,7 +94,7 @@ class ServerProcess:
             "metrics_port": -1,
             "data_dir": str(self._data_dir),
             "log_format": "json",
-            **self._settings,
+            **self.settings,
         }
 
     def _end(self, number: signal.Signals) -> int:
