@@ -81,7 +81,7 @@ class NeopsWorker:
             "DIR_FUNCTION_BLOCKS": str(BLOCKS),
             "NOTES": str(self._notes),
             "HEARTBEAT_INTERVAL": "1",
-            "POLL_INTERVAL": "1",
+            "POLL_INTERVAL": "0",
             "SHUTDOWN_TIMEOUT": "20",
             "no_proxy": "*",
             **{name: str(value) for name, value in settings.items()},

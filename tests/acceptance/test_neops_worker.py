@@ -76,21 +76,21 @@ def told_to_stop(folder: Path) -> Story:
 
 def expired(folder: Path) -> Story:
     """A worker that is stopped in a job is expired, and another one does the job."""
-    with Board(folder, blackboard_expiry_ms=2_500) as board:
-        with (
-            NeopsWorker(board.url, folder / "first") as first,
-            NeopsWorker(board.url, folder / "second") as second,
-        ):
-            step = {"label": "one", "functionBlock": ECHO, "parameters": {"seconds": 2}}
-            run_id = board.run(step)
-            workers = (first, second)
-            until(lambda: any(_executed(one) for one in workers), "an EXECUTE job")
-            frozen, other = workers if _executed(first) else (second, first)
-            frozen.signal(signal.SIGSTOP)
-            other.until("execute", "echo")
-            frozen.signal(signal.SIGCONT)
-            code = frozen.exit_code()
-            return {"ended": board.ended(run_id), "exit": code, "executed": len(_executed(other))}
+    with (
+        Board(folder, blackboard_expiry_ms=2_500) as board,
+        NeopsWorker(board.url, folder / "first") as first,
+        NeopsWorker(board.url, folder / "second") as second,
+    ):
+        step = {"label": "one", "functionBlock": ECHO, "parameters": {"seconds": 2}}
+        run_id = board.run(step)
+        workers = (first, second)
+        until(lambda: any(_executed(one) for one in workers), "an EXECUTE job")
+        frozen, other = workers if _executed(first) else (second, first)
+        frozen.signal(signal.SIGSTOP)
+        other.until("execute", "echo")
+        frozen.signal(signal.SIGCONT)
+        code = frozen.exit_code()
+        return {"ended": board.ended(run_id), "exit": code, "executed": len(_executed(other))}
 
 
 def killed_server(folder: Path) -> Story:
