@@ -6,7 +6,7 @@ import pytest
 from flo.workflow.jmes import ExpressionError
 from flo.workflow.mapping import Scope, StepValue, compile_mapping
 from flo.workflow.neops.templates import parameters_text
-from flo.workflow.neops.values import Place
+from flo.workflow.neops.values import ExpressionPlace
 
 SCOPE = Scope(
     input={"parameters": {"site": "zrh", "vlan": 7}},
@@ -21,7 +21,7 @@ SCOPE = Scope(
 
 
 def made(written, raw=None, place=None, scope=SCOPE):
-    text = parameters_text(written, raw or {}, place or Place())
+    text = parameters_text(written, raw or {}, place or ExpressionPlace())
     return compile_mapping(text).resolve(scope)
 
 
@@ -74,12 +74,12 @@ def test_a_step_that_has_not_run_is_null():
 
 
 def test_defaults_stand_behind_what_is_given():
-    place = Place(defaults={"site": "bern", "mtu": 1_500})
+    place = ExpressionPlace(defaults={"site": "bern", "mtu": 1_500})
     assert one("{{ [parameters.site, parameters.mtu] }}", place=place) == ["zrh", 1_500]
 
 
 def test_inside_an_embedded_workflow_its_own_steps_and_parameters_come_first():
-    place = Place(inside=["outer-"])
+    place = ExpressionPlace(inside=["outer-"])
     assert one("{{ get.result.data.version }}", place=place) == "inner"
     assert one("{{ parameters.vlan }}", place=place) == 8
     assert one("{{ bad.visits }}", place=place) == 3
@@ -96,7 +96,7 @@ def test_inside_an_embedded_workflow_its_own_steps_and_parameters_come_first():
     ],
 )
 def test_it_is_known_what_a_parameter_waits_for(value, steps):
-    assert compile_mapping(parameters_text({"x": value}, {}, Place())).steps == steps
+    assert compile_mapping(parameters_text({"x": value}, {}, ExpressionPlace())).steps == steps
 
 
 def test_an_expression_without_a_value_is_an_error_of_its_own():
@@ -107,4 +107,4 @@ def test_an_expression_without_a_value_is_an_error_of_its_own():
 def test_a_value_that_is_too_deep_is_refused():
     deep = msgspec.json.decode(b"[" * 60 + b"]" * 60)
     with pytest.raises(ExpressionError):
-        parameters_text({"x": deep}, {}, Place())
+        parameters_text({"x": deep}, {}, ExpressionPlace())

@@ -37,31 +37,31 @@ Description: TypeAlias = Annotated[str, Meta(max_length=1_000)]
 Entity: TypeAlias = Literal["device", "interface", "group", "client", "global"]
 
 
-class Written(
+class WrittenPart(
     msgspec.Struct, metaclass=_Written, kw_only=True, rename="camel", forbid_unknown_fields=True
 ):
     pass
 
 
-class Condition(Written):
+class JmesCondition(WrittenPart):
     jmes: str
     type: Literal["jmes"] = "jmes"
     description: str = ""
 
 
-class RetryConfig(Written):
+class RetryConfig(WrittenPart):
     max_retries: Annotated[int, Meta(ge=1, le=100)]
     delay: Seconds = 0
-    condition: Condition | None = None
+    condition: JmesCondition | None = None
 
 
-class RepeatConfig(Written):
+class RepeatConfig(WrittenPart):
     repeats: Annotated[int, Meta(ge=1, le=100)] = 100
     delay: Seconds = 0
-    condition: Condition | None = None
+    condition: JmesCondition | None = None
 
 
-class AcquireClause(Written):
+class AcquireClause(WrittenPart):
     """What a step, or the workflow, needs besides what its blocks ask for."""
 
     type: Literal["elastic", "context", "expansion", "reference"]
@@ -75,11 +75,11 @@ class AcquireClause(Written):
     label: Label | None = None
 
 
-class CommonFields(Written):
+class CommonFields(WrittenPart):
     label: Label
     description: Description | None = None
-    condition: Condition | None = None
-    asserts: list[Condition] = field(default_factory=list, name="assert")
+    condition: JmesCondition | None = None
+    asserts: list[JmesCondition] = field(default_factory=list, name="assert")
     acquire: list[AcquireClause] = field(default_factory=list)
     parameters: dict[str, Any] = field(default_factory=dict)
     raw_parameters: dict[str, Any] = field(default_factory=dict)
@@ -99,11 +99,11 @@ class ReferenceStep(CommonFields, tag_field="type", tag="workflowReference", kw_
     strategy: Literal["embed", "dispatch"]
 
 
-class ExecutionStrategy(Written):
+class ExecutionStrategy(WrittenPart):
     parallel: bool | None = None
 
 
-class WorkflowConfig(Written):
+class WorkflowConfig(WrittenPart):
     execution_strategy: ExecutionStrategy | None = None
 
 
@@ -118,7 +118,7 @@ class EmbeddedStep(CommonFields, tag_field="type", tag="workflow", kw_only=True)
 WrittenStep: TypeAlias = BlockStep | ReferenceStep | EmbeddedStep
 
 
-class Crontab(Written):
+class Crontab(WrittenPart):
     second: str = "0"
     minute: str = "*"
     hour: str = "*"
@@ -128,7 +128,7 @@ class Crontab(Written):
     timezone: str = "UTC"
 
 
-class CronEntry(Written):
+class CronEntry(WrittenPart):
     title: str
     crontab: Crontab
     description: str = ""
@@ -136,7 +136,7 @@ class CronEntry(Written):
     parameters: dict[str, Any] = field(default_factory=dict)
     concurrency: bool = False
     enabled: bool = True
-    condition: Condition | None = None
+    condition: JmesCondition | None = None
 
 
 class RootWorkflow(CommonFields, kw_only=True):

@@ -24,10 +24,10 @@ from flo.workflow.document.parse import compose
 from flo.workflow.document.places import Path, Places, dotted
 from flo.workflow.document.problem import Problem, Severity, has_errors, in_order, problem
 from flo.workflow.jmes import ExpressionError, compile_expression
-from flo.workflow.neops.document import CommonFields, Condition, EmbeddedStep, RootWorkflow
+from flo.workflow.neops.document import CommonFields, EmbeddedStep, JmesCondition, RootWorkflow
 from flo.workflow.neops.templates import parameters_text
 from flo.workflow.neops.translate import translate
-from flo.workflow.neops.values import Place
+from flo.workflow.neops.values import ExpressionPlace
 
 MARK: Final = "seedEntity"
 STEPS_IN_ALL_MAX: Final = 200
@@ -89,7 +89,7 @@ def _problems(root: RootWorkflow, places: Places) -> Iterator[Problem]:
 
 
 def _of_expressions(step: CommonFields, path: Path, places: Places) -> Iterator[Problem]:
-    conditions: dict[Path, Condition | None] = {("condition",): step.condition}
+    conditions: dict[Path, JmesCondition | None] = {("condition",): step.condition}
     if step.retry_config is not None:
         conditions["retryConfig", "condition"] = step.retry_config.condition
     if step.repeat_config is not None:
@@ -99,7 +99,7 @@ def _of_expressions(step: CommonFields, path: Path, places: Places) -> Iterator[
         if condition is not None:
             yield from _of_expression(condition.jmes, (*path, *inner, "jmes"), places)
     try:
-        parameters_text(step.parameters, step.raw_parameters, Place())
+        parameters_text(step.parameters, step.raw_parameters, ExpressionPlace())
     except ExpressionError as error:
         inner = (*path, "parameters")
         yield problem("E205", str(error), places.value(inner), dotted(inner))

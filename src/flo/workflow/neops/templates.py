@@ -10,21 +10,21 @@ from typing import Any, Final
 import msgspec
 
 from flo.workflow.jmes import ExpressionError, compile_expression
-from flo.workflow.neops.values import Place, expression_text
+from flo.workflow.neops.values import ExpressionPlace, expression_text
 
 OPEN: Final = "{{"
 CLOSE: Final = "}}"
 VALUE_DEPTH_MAX: Final = 50
 
 
-def parameters_text(written: dict[str, Any], raw: dict[str, Any], place: Place) -> str:
+def parameters_text(written: dict[str, Any], raw: dict[str, Any], place: ExpressionPlace) -> str:
     """The mapping that makes the parameters of a step; raises ExpressionError."""
     made = {name: filled(value, place) for name, value in written.items()}
     kept = {name: literal(value, place) for name, value in raw.items()}
     return msgspec.json.encode({**made, **kept}).decode()
 
 
-def filled(value: Any, place: Place, depth: int = 0) -> Any:
+def filled(value: Any, place: ExpressionPlace, depth: int = 0) -> Any:
     """The value with its templates as expressions."""
     if depth > VALUE_DEPTH_MAX:
         raise ExpressionError(f"expected at most {VALUE_DEPTH_MAX} levels in a value")
@@ -41,7 +41,7 @@ def filled(value: Any, place: Place, depth: int = 0) -> Any:
             return value
 
 
-def literal(value: Any, place: Place, depth: int = 0) -> Any:
+def literal(value: Any, place: ExpressionPlace, depth: int = 0) -> Any:
     """The value as it is, also where a text in it looks like a path."""
     if depth > VALUE_DEPTH_MAX:
         raise ExpressionError(f"expected at most {VALUE_DEPTH_MAX} levels in a value")

@@ -19,9 +19,9 @@ from flo.workflow.jmes import compile_expression
 from flo.workflow.neops.document import (
     BlockStep,
     CommonFields,
-    Condition,
     CronEntry,
     EmbeddedStep,
+    JmesCondition,
     ReferenceStep,
     RootWorkflow,
     WrittenStep,
@@ -29,7 +29,12 @@ from flo.workflow.neops.document import (
     workflow_name,
 )
 from flo.workflow.neops.templates import filled, literal_text, parameters_text, quoted
-from flo.workflow.neops.values import NESTED_PARAMETERS, Place, engine_name, expression_text
+from flo.workflow.neops.values import (
+    NESTED_PARAMETERS,
+    ExpressionPlace,
+    engine_name,
+    expression_text,
+)
 from flo.workflow.retry import Backoff, Retry
 from flo.workflow.steps import (
     ForEach,
@@ -54,7 +59,7 @@ class Around(NamedTuple):
     """Where a step stands: its place for expressions, and where it leads."""
 
     prefix: str
-    place: Place
+    place: ExpressionPlace
     goal: str
     """After it."""
     failed: str
@@ -69,7 +74,7 @@ def translate(root: RootWorkflow) -> Definition:
 class _Translation:
     def __init__(self, root: RootWorkflow) -> None:
         self._root = root
-        self._place = Place(defaults={**root.parameters, **root.raw_parameters})
+        self._place = ExpressionPlace(defaults={**root.parameters, **root.raw_parameters})
         self._steps: dict[str, Step] = {}
         self._name = workflow_name(root.package, root.name)
 
@@ -169,7 +174,7 @@ class _Translation:
     def _embedded(self, step: EmbeddedStep, name: str, around: Around) -> str:
         prefix = f"{name}-"
         outer, place = around.place, around.place
-        place = Place(inside=[*place.inside, prefix], defaults=place.defaults)
+        place = ExpressionPlace(inside=[*place.inside, prefix], defaults=place.defaults)
         first = self._chain(step.steps, around._replace(prefix=prefix, place=place))
         given = {**step.parameters, **step.raw_parameters}
         if not given:
@@ -253,7 +258,9 @@ def _run(step: CommonFields, target: Target, mapping: str, around: Around) -> Ru
     )
 
 
-def _outcome(name: str, expression: str, place: Place, transitions: dict[str, str]) -> RunStep:
+def _outcome(
+    name: str, expression: str, place: ExpressionPlace, transitions: dict[str, str]
+) -> RunStep:
     target = Target(kind=TargetKind.OUTCOME, name=name)
     text = expression_text(expression, place)
     return RunStep(run=target, input_mapping=text, transitions=transitions)
@@ -277,12 +284,12 @@ def _cases(step: CommonFields) -> list[str]:
     return cases
 
 
-def _checked(condition: Condition) -> str:
+def _checked(condition: JmesCondition) -> str:
     compile_expression(condition.jmes)
     return condition.jmes
 
 
-def _and(condition: Condition | None) -> str:
+def _and(condition: JmesCondition | None) -> str:
     return f" && ({_checked(condition)})" if condition is not None else ""
 
 
@@ -292,7 +299,7 @@ def _fewer(step: str, most: int) -> str:
 
 def _schedule_of(entry: CronEntry) -> Schedule:
     tab = entry.crontab
-    given: dict[str, Any] = {"parameters": filled(entry.parameters, Place())}
+    given: dict[str, Any] = {"parameters": filled(entry.parameters, ExpressionPlace())}
     return Schedule(
         cron=" ".join((tab.minute, tab.hour, tab.day_of_month, tab.month, tab.day_of_week)),
         timezone=tab.timezone,

@@ -26,7 +26,7 @@ NESTED_PARAMETERS: Final = "-in"
 """Behind the prefix of an embedded workflow: the step whose output its parameters are."""
 
 
-class Place(msgspec.Struct, omit_defaults=True):
+class ExpressionPlace(msgspec.Struct, omit_defaults=True):
     """Where an expression stands."""
 
     inside: list[str] = []
@@ -58,7 +58,7 @@ class Sight(Protocol):
     def context(self) -> Any: ...
 
 
-class Value(NamedTuple):
+class ComputedValue(NamedTuple):
     """An expression, ready to be evaluated."""
 
     resolve: Callable[[Any], Any]
@@ -71,29 +71,29 @@ def engine_name(name: str) -> str:
     return f"{name}-step" if name in ("start", "_start") else name
 
 
-def expression_text(expression: str, place: Place) -> str:
+def expression_text(expression: str, place: ExpressionPlace) -> str:
     """What stands in a mapping for an expression."""
     return f"{EXPRESSION_MARK}{msgspec.json.encode(place).decode()}\n{expression}"
 
 
-def compile_value(text: str) -> Value:
+def compile_value(text: str) -> ComputedValue:
     """The value that a text of `expression_text` stands for; raises ExpressionError."""
     head, _, expression = text.removeprefix(EXPRESSION_MARK).partition("\n")
     try:
-        place = msgspec.json.decode(head, type=Place)
+        place = msgspec.json.decode(head, type=ExpressionPlace)
     except msgspec.MsgspecError as error:
         raise ExpressionError(
             f"expected a place before an expression, got {head[:80]!r}"
         ) from error
     compiled = compile_expression(expression)
-    return Value(lambda scope: _value(compiled, scope, place), _seen(compiled, place))
+    return ComputedValue(lambda scope: _value(compiled, scope, place), _seen(compiled, place))
 
 
-def _value(expression: Expression, scope: Sight, place: Place) -> Any:
+def _value(expression: Expression, scope: Sight, place: ExpressionPlace) -> Any:
     return expression.value(_Root(scope, place))
 
 
-def _seen(expression: Expression, place: Place) -> frozenset[str]:
+def _seen(expression: Expression, place: ExpressionPlace) -> frozenset[str]:
     names = expression.roots() - {"parameters"}
     if "parameters" in expression.roots() and place.inside:
         names |= {place.inside[-1] + NESTED_PARAMETERS}
@@ -103,7 +103,7 @@ def _seen(expression: Expression, place: Place) -> frozenset[str]:
 class _Root(dict[str, Any]):
     """What an expression begins with; only what it asks for is made."""
 
-    def __init__(self, scope: Sight, place: Place) -> None:
+    def __init__(self, scope: Sight, place: ExpressionPlace) -> None:
         super().__init__()
         self._scope, self._place = scope, place
 
