@@ -42,7 +42,7 @@ PROOFS := test_kill.py test_worker_loss.py test_server_loss.py test_network_cuts
 	test_permit_kills.py test_linearizable_kv.py test_trigger_kills.py "test_trigger_kills.py --batch-size 10" \
 	"test_workflow_kills.py --all" test_payment_failover.py test_one_effect.py \
 	wasm_kills.py "wasm_kills.py --workflow" hostile_wasm.py past_states.py test_damage.py test_verify.py test_large_inputs.py \
-	test_overload.py test_structured_fuzz.py silent_proxy.py test_soak.py test_pipelines.py test_pipeline_commits.py \
+	test_overload.py test_structured_fuzz.py silent_proxy.py test_soak.py test_pipelines.py test_pipeline_commits.py test_neops_worker.py \
 	test_backups.py installs.py
 
 check: setup     ## Format, lint, types, import contracts

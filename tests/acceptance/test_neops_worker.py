@@ -7,6 +7,7 @@ The stories take as long as the worker waits between its polls, so they are told
 
 import argparse
 import signal
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,6 +16,8 @@ from typing import Any
 
 import httpx
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from acceptance.neops_worker import Board, NeopsWorker, WorkerMissing, until, worker_program
 
