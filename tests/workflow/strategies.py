@@ -6,7 +6,7 @@ from string import ascii_letters, digits
 from hypothesis import strategies as st
 
 from flo.workflow.definition import START, START_ALIAS, Definition
-from flo.workflow.document.fields import EXACTLY_ONE, TARGETS, fields_of
+from flo.workflow.document.fields import EXACTLY_ONE, TARGETS, WRITTEN_TARGETS, fields_of
 from flo.workflow.plan.plan import Executor
 from flo.workflow.steps import (
     ForEachStep,
@@ -70,7 +70,7 @@ def values(struct, field):
         "duration": lambda: st.integers(kind.least, kind.most),
         "number": lambda: st.floats(kind.over, kind.most, exclude_min=True),
         "choice": lambda: st.sampled_from(kind.type),
-        "target": lambda: targets(*TARGETS.get(struct, TargetKind)),
+        "target": lambda: targets(*TARGETS.get(struct, WRITTEN_TARGETS)),
         "struct": lambda: structs(kind.type),
         "structs": lambda: st.lists(
             structs(kind.type), min_size=kind.type is Executor, max_size=2
