@@ -16,7 +16,7 @@ from flo.engine.machine import (
 from flo.engine.runs.events import RunQueued
 from flo.engine.ticks import Tick
 from flo.engine.volatile import Presence
-from flo.engine.workers.presence import Disconnect, LoseWorker
+from flo.engine.workers.presence import Disconnect, LoseClaims, LoseWorker
 from flo.engine.workflows.rules import fall_due
 from flo.model.actions import DeleteAction, DisableAction, EnableAction, RegisterAction
 from flo.model.base import Message
@@ -58,6 +58,7 @@ def test_whatever_can_be_asked_over_the_wire_is_known_to_the_machine():
         PullTrigger,
         Disconnect,
         LoseWorker,
+        LoseClaims,
         AcceptLoss,
     }
     assert not set(RULES) & set(QUERIES)
